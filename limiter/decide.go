@@ -1,0 +1,169 @@
+package limiter
+
+// Charged says what a take or charge put into one bucket, for a later refund.
+type Charged struct {
+	// At is the time the charge was booked at, ms.
+	At int64
+	// Weight is in units.
+	Weight int64
+}
+
+// kernel is the arithmetic of one kind of state. Times are ms; now is the
+// request's own time, which may lie before the state's last change.
+type kernel interface {
+	// rebase pulls a state whose clock is further ahead of now than the
+	// algorithm remembers back to now, and reports whether it changed it.
+	rebase(l Limit, s *State, now int64) bool
+	// fits reports whether weight w is admitted, and if not how long the same
+	// request has to wait (or Never). It does not change s.
+	fits(l Limit, s *State, now, w int64, id string) (ok bool, retryAfter int64)
+	// spend books w unconditionally and returns the time it was booked at.
+	spend(l Limit, s *State, now, w int64, id string) int64
+	// refund gives back what is still held of c and returns it in whole units.
+	refund(l Limit, s *State, now int64, c Charged) (units int64, changed bool)
+	// figures returns remaining and reset.
+	figures(l Limit, s *State, now int64) (remaining, reset int64)
+	// expires returns the instant from which s equals the zero state.
+	expires(l Limit, s *State) int64
+}
+
+func kernelOf(a Algorithm) kernel {
+	switch a {
+	case FixedWindow:
+		return fixedKernel{}
+	case SlidingWindowLog:
+		return logKernel{}
+	case SlidingWindowCounter:
+		return counterKernel{}
+	case SlidingWindowBuckets:
+		return bucketsKernel{}
+	case GCRA:
+		return gcraKernel{}
+	case Concurrency:
+		return leaseKernel{}
+	default:
+		return levelKernel{}
+	}
+}
+
+// Decide runs a take, peek or charge of all asks together at time now (ms).
+// states[i] is the bucket of asks[i] and is changed in place; changed[i]
+// reports whether it must be stored; out[i] receives the decision and
+// charged[i] what was booked (weight 0 for nothing). All slices have the length
+// of asks. It returns whether every limit allowed.
+//
+// A state is stored without anything being spent in one case: its clock was
+// ahead by more than the algorithm remembers and has been rebased to now.
+func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged) bool {
+	all := true
+	for i := range asks {
+		l, s := asks[i].Limit, states[i]
+		k := kernelOf(l.Algorithm)
+		changed[i] = s.Exists && k.rebase(l, s, now)
+		ok, retry := k.fits(l, s, now, asks[i].Weight, id)
+		out[i] = Decision{Allowed: ok, RetryAfter: retry, Limit: l.Capacity()}
+		charged[i] = Charged{}
+		out[i].Delay = delay(l, s, now, ok)
+		all = all && ok
+	}
+	if op == OpCharge || (op == OpTake && all) {
+		for i := range asks {
+			if w := asks[i].Weight; w > 0 {
+				s := states[i]
+				charged[i] = Charged{At: kernelOf(asks[i].Limit.Algorithm).spend(asks[i].Limit, s, now, w, id), Weight: w}
+				s.Exists = true
+				changed[i] = true
+			}
+		}
+	}
+	for i := range asks {
+		out[i].Remaining, out[i].Reset = kernelOf(asks[i].Limit.Algorithm).figures(asks[i].Limit, states[i], now)
+	}
+	return all
+}
+
+// Refund gives back c to one bucket at time now and returns the decision
+// (Allowed, Remaining, Reset and Refunded) and whether the state changed.
+func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
+	k := kernelOf(l.Algorithm)
+	d := Decision{Allowed: true, Limit: l.Capacity()}
+	changed := s.Exists && k.rebase(l, s, now)
+	if s.Exists && c.Weight > 0 {
+		units, did := k.refund(l, s, now, c)
+		d.Refunded = units
+		changed = changed || did
+	}
+	d.Remaining, d.Reset = k.figures(l, s, now)
+	return d, changed
+}
+
+// RefundNow gives back up to w units of what was spent last, newest first, for a
+// caller that did not name its charge. Whether those were the caller's own units
+// cannot be known; name the charge where it matters.
+func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
+	k := kernelOf(l.Algorithm)
+	d := Decision{Allowed: true, Limit: l.Capacity()}
+	changed := s.Exists && k.rebase(l, s, now)
+	if s.Exists {
+		for _, at := range newestFirst(l, s, now) {
+			units, did := k.refund(l, s, now, Charged{At: at, Weight: w - d.Refunded})
+			d.Refunded += units
+			changed = changed || did
+			if d.Refunded >= w {
+				break
+			}
+		}
+	}
+	d.Remaining, d.Reset = k.figures(l, s, now)
+	return d, changed
+}
+
+// newestFirst lists times at which charges that still count may have been
+// booked: every entry's, or the current window's and the one before.
+func newestFirst(l Limit, s *State, now int64) []int64 {
+	var ts []int64
+	switch l.Algorithm {
+	case GCRA:
+		return []int64{now}
+	case SlidingWindowCounter:
+		t := max(now, s.At)
+		return []int64{t, t - l.Window}
+	case SlidingWindowLog, SlidingWindowBuckets:
+		for i := len(s.Entries) - 1; i >= 0; i-- {
+			at := s.Entries[i].At
+			if l.Algorithm == SlidingWindowBuckets {
+				bucketsKernel{}.convert(l, s)
+				at = ceilDiv(s.Entries[i].At*l.Window, l.Buckets)
+			}
+			ts = append(ts, at)
+		}
+		return ts
+	}
+	return []int64{max(now, s.At)}
+}
+
+// Release ends the lease id. Refunded is its weight, 0 if it is not held.
+func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
+	k := leaseKernel{}
+	changed := s.Exists && k.rebase(l, s, now)
+	d := Decision{Allowed: true, Limit: l.Capacity()}
+	if units, did := k.release(l, s, now, id); did {
+		d.Refunded, changed = units, true
+	}
+	d.Remaining, d.Reset = k.figures(l, s, now)
+	return d, changed
+}
+
+// Renew restarts the lease id at now. Allowed is false if it is not held.
+func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
+	k := leaseKernel{}
+	changed := s.Exists && k.rebase(l, s, now)
+	ok := k.renew(l, s, now, id)
+	d := Decision{Allowed: ok, Limit: l.Capacity()}
+	d.Remaining, d.Reset = k.figures(l, s, now)
+	return d, changed || ok
+}
+
+// Expires returns the instant (ms, on the state's clock) from which the state
+// says no more than an absent one. Stores keep it at least until then.
+func Expires(l Limit, s *State) int64 { return kernelOf(l.Algorithm).expires(l, s) }

@@ -1,0 +1,196 @@
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Op is what a request asks of its buckets. The zero value is OpTake.
+type Op uint8
+
+const (
+	// OpTake spends each weight if all of them fit, else nothing anywhere.
+	OpTake Op = iota
+	// OpPeek answers as OpTake would and spends nothing.
+	OpPeek
+	// OpCharge spends regardless; Allowed says whether it fitted. It does not
+	// apply to concurrency.
+	OpCharge
+	// OpRefund gives back. With an ID it undoes the take or charge recorded
+	// under that ID, once, never leaving less than if it had not happened;
+	// without one it gives back what was spent last, up to the weight.
+	// Decision.Refunded says how much.
+	OpRefund
+	// OpReset forgets the buckets.
+	OpReset
+	// OpRelease ends the concurrency lease named by ID.
+	OpRelease
+	// OpRenew restarts the concurrency lease named by ID; Allowed is false if
+	// it has ended.
+	OpRenew
+)
+
+var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew"}
+
+// String gives the lower-case word of the glossary.
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("op(%d)", o)
+}
+
+// MaxLimits bounds how many limits one request may take together.
+const MaxLimits = 64
+
+// Ask is one limit of a request: which bucket, its limit, and the weight.
+type Ask struct {
+	Key   Key
+	Limit Limit
+	// Weight is in units, 0 to MaxExact; 0 looks without spending.
+	Weight int64
+}
+
+// Request is decided as one: all limits together or not at all.
+type Request struct {
+	Op Op
+	// ID names the request (to repeat it safely, or to refund it) and, for
+	// concurrency, the lease. Optional otherwise. At most 64 bytes.
+	ID string
+	// Asks are 1 to MaxLimits limits with distinct keys.
+	Asks []Ask
+}
+
+// Result answers a Request. Reuse it to save allocations: stores overwrite
+// every field and append to Limits[:0].
+type Result struct {
+	// Allowed is true only if every limit allowed.
+	Allowed bool
+	// Replayed: this is the stored answer of an earlier request with this ID;
+	// nothing was spent now.
+	Replayed bool
+	// At is the time of the decision on the store's clock, ms since the epoch.
+	At int64
+	// Limits has one decision an Ask, in order.
+	Limits []Decision
+}
+
+// Call is one request of a batch with its answer.
+type Call struct {
+	Request Request
+	Result  Result
+	Err     error
+}
+
+// Store keeps buckets and decides requests against them. Every request is
+// atomic: no other request sees half of it. Implementations are safe for
+// concurrent use and do not touch req or res after returning.
+//
+// An error means "could not decide", never "denied", and is a *StoreError
+// unless the request itself is malformed (ErrInvalid).
+type Store interface {
+	// Do decides one request within the deadline of ctx.
+	Do(ctx context.Context, req *Request, res *Result) error
+	// DoAll decides each call by itself, in order, filling Result and Err. One
+	// that fails leaves the others alone.
+	DoAll(ctx context.Context, calls []Call)
+}
+
+// ErrInvalid wraps every refusal of a malformed request: too many limits, a
+// repeated key, a weight out of range, a lease operation without an ID.
+var ErrInvalid = errors.New("invalid request")
+
+// Cause classifies why a store could not decide. It is a metric label.
+type Cause string
+
+// The causes.
+const (
+	CauseTimeout    Cause = "timeout"    // the deadline passed first
+	CauseCanceled   Cause = "canceled"   // the caller went away
+	CauseConnection Cause = "connection" // refused, reset, cut off
+	CauseBusy       Cause = "busy"       // pool or queue exhausted, script running
+	CauseReadOnly   Cause = "read_only"  // a replica, or writes are disabled
+	CauseLoading    Cause = "loading"    // the server is loading its data
+	CauseMemory     Cause = "memory"     // out of memory
+	CauseAuth       Cause = "auth"       // credentials missing or refused
+	CauseCluster    Cause = "cluster"    // slot moved, cluster down, cross-slot
+	CauseWrongType  Cause = "wrong_type" // something else lives at the key
+	CauseBadState   Cause = "bad_state"  // the stored bytes are not ours
+	CauseClosed     Cause = "closed"     // the store was closed
+	CauseInternal   Cause = "internal"   // anything else
+	CauseBreaker    Cause = "breaker"    // the breaker is open
+)
+
+// StoreError says that a store could not decide, why, and whether the request
+// may have been applied all the same.
+type StoreError struct {
+	Cause Cause
+	// Unknown: the request may have been applied (its answer was lost). False
+	// means it certainly was not.
+	Unknown bool
+	Err     error
+}
+
+func (e *StoreError) Error() string {
+	applied := "not applied"
+	if e.Unknown {
+		applied = "may have been applied"
+	}
+	return fmt.Sprintf("counter store: %s (%s): %v", e.Cause, applied, e.Err)
+}
+
+// Unwrap gives the underlying error.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// CauseOf extracts the cause of a store's error, CauseInternal if it has none.
+func CauseOf(err error) Cause {
+	var se *StoreError
+	if errors.As(err, &se) {
+		return se.Cause
+	}
+	return CauseInternal
+}
+
+// Check reports the first thing wrong with the form of a request, wrapped in
+// ErrInvalid. Stores call it before they do anything.
+func (r *Request) Check() error {
+	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
+		return fmt.Errorf("%w: a request has 1 to %d limits, this one %d", ErrInvalid, MaxLimits, len(r.Asks))
+	}
+	if len(r.ID) > 64 {
+		return fmt.Errorf("%w: id longer than 64 bytes", ErrInvalid)
+	}
+	if (r.Op == OpRelease || r.Op == OpRenew) && r.ID == "" {
+		return fmt.Errorf("%w: %s needs the id of a lease", ErrInvalid, r.Op)
+	}
+	for i := range r.Asks {
+		if err := r.checkAsk(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkAsk(i int) error {
+	a := &r.Asks[i]
+	if a.Weight < 0 || a.Weight > MaxExact {
+		return fmt.Errorf("%w: weight %d out of range", ErrInvalid, a.Weight)
+	}
+	if a.Limit.Algorithm == Concurrency {
+		switch {
+		case r.Op == OpCharge:
+			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)
+		case r.Op == OpTake && r.ID == "" && a.Weight > 0:
+			return fmt.Errorf("%w: a concurrency lease needs an id", ErrInvalid)
+		}
+	} else if r.Op == OpRelease || r.Op == OpRenew {
+		return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
+	}
+	for j := range i {
+		if r.Asks[j].Key == a.Key {
+			return fmt.Errorf("%w: key %q appears twice", ErrInvalid, a.Key)
+		}
+	}
+	return nil
+}

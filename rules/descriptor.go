@@ -1,0 +1,19 @@
+package rules
+
+import "net/netip"
+
+// Descriptor is what a caller says about one request. Empty means the fact is
+// absent; a rule whose scope names an absent fact does not apply.
+type Descriptor struct {
+	Method string
+	// Route is the request's path, without query or fragment.
+	Route  string
+	IP     netip.Addr // the zero Addr is absent
+	User   string
+	APIKey string
+	Tier   string
+	// Attributes are free-form facts, used by attr:<name> scopes.
+	Attributes map[string]string
+	// Fields are numbers of the request, used by weight_field.
+	Fields map[string]int64
+}

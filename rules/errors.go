@@ -1,0 +1,39 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+)
+
+// The few kinds of failure that every surface maps once (HTTP status, exit
+// code, form message). Wrap them; test with errors.Is.
+var (
+	// ErrNotFound: no such rule, revision or token.
+	ErrNotFound = errors.New("not found")
+	// ErrNameTaken: another rule has this name.
+	ErrNameTaken = errors.New("name is taken")
+	// ErrStale: the rule changed since the version the caller knew.
+	ErrStale = errors.New("changed by someone else")
+	// ErrUnavailable: the rule database cannot be reached.
+	ErrUnavailable = errors.New("rule database unavailable")
+)
+
+// FieldError says what is wrong with one field, by its JSON name (such as
+// "window_ms", or "rules[3].scope" in an import).
+type FieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// ValidationError carries every field error of one input.
+type ValidationError struct {
+	Fields []FieldError
+}
+
+func (e *ValidationError) Error() string {
+	msgs := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		msgs[i] = f.Field + " " + f.Message
+	}
+	return "invalid: " + strings.Join(msgs, "; ")
+}
