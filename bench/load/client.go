@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// requests renders a ring of ready-made HTTP/1.1 requests, so that the client
+// spends as little as possible of the CPU it shares with the server.
+func requests(addr string, sc scenario, keys int) [][]byte {
+	n := min(keys, 10_000)
+	if sc.body == nil {
+		return [][]byte{[]byte("GET " + sc.path + " HTTP/1.1\r\nHost: " + addr + "\r\n\r\n")}
+	}
+	out := make([][]byte, n)
+	for i := range out {
+		body := sc.body(i, keys)
+		out[i] = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", sc.path, addr, len(body), body)
+	}
+	return out
+}
+
+// conn is one keep-alive connection.
+type conn struct {
+	c net.Conn
+	r *bufio.Reader
+}
+
+func dial(ctx context.Context, addr string) (*conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c: c, r: bufio.NewReader(c)}, nil
+}
+
+// do sends one request and reads its answer, which must be a 200.
+func (c *conn) do(req []byte) error {
+	if err := c.c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.c.Write(req); err != nil {
+		return err
+	}
+	length := 0
+	for first := true; ; first = false {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		switch {
+		case first:
+			if !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
+				return fmt.Errorf("answer %q", strings.TrimSpace(string(line)))
+			}
+		case len(line) <= 2:
+			_, err := c.r.Discard(length)
+			return err
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			if length, err = strconv.Atoi(strings.TrimSpace(string(line[16:]))); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// closedLoop keeps every connection busy for the given time and returns the
+// latency of each request.
+func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int, length time.Duration) ([]time.Duration, error) {
+	return loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
+		var lat []time.Duration
+		end := time.Now().Add(length)
+		for n := i; ; n += conns {
+			start := time.Now()
+			if start.After(end) {
+				return lat, nil
+			}
+			if err := c.do(reqs[n%len(reqs)]); err != nil {
+				return nil, err
+			}
+			lat = append(lat, time.Since(start))
+		}
+	})
+}
+
+// openLoop sends rate requests a second whatever the answers take, and counts
+// latency from the instant a request was due.
+func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int, length time.Duration) ([]time.Duration, error) {
+	gap := time.Second * time.Duration(conns) / time.Duration(rate)
+	begin := time.Now().Add(50 * time.Millisecond)
+	return loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
+		var lat []time.Duration
+		due := begin.Add(gap * time.Duration(i) / time.Duration(conns))
+		for n := i; due.Before(begin.Add(length)); n += conns {
+			time.Sleep(time.Until(due))
+			if err := c.do(reqs[n%len(reqs)]); err != nil {
+				return nil, err
+			}
+			lat = append(lat, time.Since(due))
+			due = due.Add(gap)
+		}
+		return lat, nil
+	})
+}
+
+func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration, error)) ([]time.Duration, error) {
+	all := make([][]time.Duration, conns)
+	errs := make([]error, conns)
+	var wg sync.WaitGroup
+	for i := range conns {
+		c, err := dial(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		wg.Go(func() {
+			defer c.c.Close()
+			stop := context.AfterFunc(ctx, func() { c.c.Close() })
+			defer stop()
+			all[i], errs[i] = worker(i, c)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return slices.Concat(all...), nil
+}
+
+// post sends one JSON document and expects the given status.
+func post(ctx context.Context, addr, path, body string, status int) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != status {
+		return fmt.Errorf("POST %s answered %d: %s", path, res.StatusCode, answer)
+	}
+	return nil
+}
