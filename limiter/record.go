@@ -1,0 +1,32 @@
+package limiter
+
+// A store remembers what a named request (Request.ID) did, so that its caller
+// may repeat it after a lost answer without being charged again, and may refund
+// it later. Both stores follow these rules:
+//
+//   - Recorded is every OpCharge, and every OpTake that all limits allowed, if
+//     it spent anything and at least one of its limits is not concurrency
+//     (whose leases are idempotent by themselves). Denied takes, peeks and
+//     weight-0 takes leave no record and do not touch an older one.
+//   - A record belongs to the entity of the request's first key (Key.Tag) and
+//     the ID. A later recorded request of the same entity and ID replaces it.
+//   - A take or charge whose record exists, names the same keys in the same
+//     order, has not been refunded in any part, and is between 0 and
+//     ReplayWindow old on the store's clock, is answered from the record:
+//     Result.Replayed is true, Result.At and every Decision are those of the
+//     first time, nothing is spent, nothing is written.
+//   - OpRefund with an ID gives back, for each of its keys that the record
+//     names, what was charged there, once; other keys give back 0. A
+//     concurrency ask releases the lease of that ID instead.
+//   - A record lives for as long as any of its charges can still count, but at
+//     least ReplayWindow and at most RecordTTLMax.
+const (
+	// ReplayWindow is how long a repeat gets the stored answer, ms.
+	ReplayWindow int64 = 60_000
+	// RecordTTLMax is the longest that a charge can be refunded by its ID, ms.
+	RecordTTLMax int64 = 3_600_000
+)
+
+// RecordTTL is how long to keep a record whose longest-lived bucket expires
+// after needed ms.
+func RecordTTL(needed int64) int64 { return min(max(needed, ReplayWindow), RecordTTLMax) }
