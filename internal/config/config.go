@@ -1,0 +1,60 @@
+// Package config holds every setting of sluice: a flag, its environment twin, a
+// default and one sentence of help each, in structs that the command line
+// embeds. docs/configuration.md is tested against them.
+package config
+
+import "time"
+
+// Storage says where rules and tokens live. The commands serve, migrate and
+// token share it.
+type Storage struct {
+	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Folder of the embedded rule database and of counter snapshots; created with mode 0700. Unused when both DATABASE_URL and REDIS_URL are set."`
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rule database, as in postgres://user:password@host:5432/sluice. Empty keeps the rules in an embedded SQLite file in the data directory."`
+}
+
+// Counters says where and how buckets are kept.
+type Counters struct {
+	RedisURL         string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS; several addresses separated by commas mean Redis Cluster). Empty keeps the counters in this process."`
+	KeyPrefix        string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"What every Redis key begins with; 1 to 32 letters, digits and ._:-"`
+	StoreTimeout     time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"How long a check may wait for the counter store before its fail mode decides; 1ms to 10s."`
+	MaxKeys          int           `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"5000000" placeholder:"N" help:"The most buckets kept in this process; beyond it those that expire soonest are evicted, and counted. 1000 to 1000000000."`
+	SnapshotInterval time.Duration `name:"snapshot-interval" env:"SLUICE_SNAPSHOT_INTERVAL" default:"10s" placeholder:"TIME" help:"How often in-process counters are saved to the data directory, and so the most that a crash forgets; 0 saves at shutdown only. Otherwise 1s to 1h."`
+}
+
+// Listener says where and how requests are accepted.
+type Listener struct {
+	Listen         string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Off loopback it needs at least one API token (sluice token create)."`
+	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR,..." help:"Networks whose forwarding headers are believed, as in 10.0.0.0/8,fd00::/8. None by default."`
+	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" enum:"epoch,delta" placeholder:"FORM" help:"What X-RateLimit-Reset says: epoch (seconds since 1970) or delta (seconds from now)."`
+	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
+	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"How long after SIGTERM requests are still accepted while /readyz already answers 503, so that balancers notice; 0 to 5m."`
+	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long requests in flight may take to finish after that; 1s to 5m."`
+}
+
+// Matching says how descriptors become keys.
+type Matching struct {
+	IPv4Prefix   int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"IPv4 addresses that share this many leading bits share a bucket; 1 to 32."`
+	IPv6Prefix   int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"IPv6 addresses that share this many leading bits share a bucket; 1 to 128."`
+	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"How often the rule database is asked whether rules or tokens changed, beside its notifications; 100ms to 1m."`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least severe log line written: debug, info, warn or error."`
+	LogFormat string `name:"log-format" env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORM" help:"Form of log lines on standard error: text, or json (one object a line)."`
+}
+
+// Serve is everything that sluice serve can be told. Call Validate before use.
+type Serve struct {
+	Listener `group:"Listening"`
+	Storage  `group:"Rules and tokens"`
+	Counters `group:"Counters"`
+	Matching `group:"Matching"`
+	Log      `group:"Logging"`
+}
+
+// Client is what commands need that talk to a running server.
+type Client struct {
+	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The running server to talk to."`
+	Token  string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token to present; better given in the environment, where it does not show in process listings."`
+}

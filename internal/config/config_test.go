@@ -1,0 +1,161 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of docs/configuration.md")
+
+func parse(t *testing.T, args ...string) (Serve, error) {
+	t.Helper()
+	var s Serve
+	p, err := kong.New(&s, kong.Name("sluice"), kong.Exit(func(int) { t.Fatal("kong exited") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = p.Parse(args); err != nil {
+		return s, err
+	}
+	return s, s.Validate()
+}
+
+func clearEnvironment(t *testing.T) {
+	t.Helper()
+	for _, s := range Settings(Serve{}, Client{}) {
+		t.Setenv(s.Env, "") // puts it back after the test
+		if err := os.Unsetenv(s.Env); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDefaults_AreValidAndLoopback(t *testing.T) {
+	clearEnvironment(t)
+	s, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Loopback() || s.Postgres() || !s.NeedsDataDir() {
+		t.Errorf("defaults: loopback %v, Postgres %v, data directory %v; want true, false, true", s.Loopback(), s.Postgres(), s.NeedsDataDir())
+	}
+	if s.StoreTimeout != 25*time.Millisecond || s.IPv6Prefix != 64 || s.IPv4Prefix != 32 {
+		t.Errorf("defaults %+v do not match the design", s)
+	}
+}
+
+func TestEnvironment_TwinsEveryFlag(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("SLUICE_LISTEN", "0.0.0.0:9000")
+	t.Setenv("DATABASE_URL", "postgres://db/sluice")
+	t.Setenv("REDIS_URL", "redis://cache:6379")
+	t.Setenv("SLUICE_TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.1")
+	t.Setenv("SLUICE_STORE_TIMEOUT", "40ms")
+	s, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nets, err := s.TrustedNetworks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range nets {
+		got = append(got, n.String())
+	}
+	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.1/32"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if s.Loopback() || !s.Postgres() || s.NeedsDataDir() || s.StoreTimeout != 40*time.Millisecond {
+		t.Errorf("environment not honoured: %+v", s)
+	}
+}
+
+func TestBadValues_NameTheSetting(t *testing.T) {
+	clearEnvironment(t)
+	tests := []struct{ arg, flag, env string }{
+		{"--listen=8080", "--listen", "SLUICE_LISTEN"},
+		{"--listen=127.0.0.1:99999", "--listen", "SLUICE_LISTEN"},
+		{"--store-timeout=0s", "--store-timeout", "SLUICE_STORE_TIMEOUT"},
+		{"--max-keys=1", "--max-keys", "SLUICE_MAX_KEYS"},
+		{"--snapshot-interval=5ms", "--snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL"},
+		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},
+		{"--ipv4-prefix=33", "--ipv4-prefix", "SLUICE_IPV4_PREFIX"},
+		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
+		{"--poll-interval=1ms", "--poll-interval", "SLUICE_POLL_INTERVAL"},
+		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
+		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},
+		{"--key-prefix={x}", "--key-prefix", "SLUICE_KEY_PREFIX"},
+		{"--database-url=mysql://u:hunter2@h/d", "--database-url", "DATABASE_URL"},
+		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.arg, func(t *testing.T) {
+			_, err := parse(t, tt.arg)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if msg := err.Error(); !strings.Contains(msg, tt.flag) || !strings.Contains(msg, tt.env) {
+				t.Errorf("message %q does not name %s and %s", msg, tt.flag, tt.env)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("message repeats a password")
+			}
+		})
+	}
+}
+
+func TestBadValues_AreAllReportedAtOnce(t *testing.T) {
+	clearEnvironment(t)
+	_, err := parse(t, "--ipv4-prefix=40", "--max-keys=2")
+	if err == nil || !strings.Contains(err.Error(), "--ipv4-prefix") || !strings.Contains(err.Error(), "--max-keys") {
+		t.Errorf("got %v, want both settings named", err)
+	}
+}
+
+func TestLoopback_IsOnlyWhatCannotBeReached(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
+		"0.0.0.0:1": false, ":8080": false, "[::]:1": false, "192.0.2.1:1": false, "localhost.example:1": false, "nonsense": false,
+	} {
+		l := Listener{Listen: addr}
+		if got := l.Loopback(); got != want {
+			t.Errorf("Loopback(%q) = %v, want %v", addr, got, want)
+		}
+	}
+}
+
+// The reference documentation holds the tables that the structs give. Run with
+// -update to rewrite them.
+func TestDocs_ListEverySetting(t *testing.T) {
+	const file = "../../docs/configuration.md"
+	doc, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(doc)
+	for name, of := range map[string]any{"serve": Serve{}, "client": Client{}} {
+		begin, end := "<!-- settings:"+name+" -->\n", "<!-- /settings:"+name+" -->"
+		head, rest, ok := strings.Cut(text, begin)
+		old, tail, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s lacks the markers %q and %q", file, begin, end)
+		}
+		want := Markdown(Settings(of))
+		if old != want && !*update {
+			t.Errorf("%s drifted from the settings of %s; run go test ./internal/config -update\n%s", file, name, cmp.Diff(want, old))
+		}
+		text = head + begin + want + end + tail
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// checker collects every problem of a configuration, each with the names of its
+// setting.
+type checker struct{ errs []error }
+
+func (c *checker) fail(flag, env, format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf("--%s (%s) %s", flag, env, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) within(flag, env string, got, least, most time.Duration) {
+	if got < least || got > most {
+		c.fail(flag, env, "must be between %s and %s, not %s", least, most, got)
+	}
+}
+
+func (c *checker) between(flag, env string, got, least, most int) {
+	if got < least || got > most {
+		c.fail(flag, env, "must be between %d and %d, not %d", least, most, got)
+	}
+}
+
+// Validate reports every bad setting at once, each by its flag and environment
+// variable. No message repeats a value that may hold a password.
+func (s *Serve) Validate() error {
+	var c checker
+	if _, _, err := s.hostPort(); err != nil {
+		c.fail("listen", "SLUICE_LISTEN", "%s", err)
+	}
+	if _, err := s.TrustedNetworks(); err != nil {
+		c.fail("trusted-proxies", "SLUICE_TRUSTED_PROXIES", "%s", err)
+	}
+	if s.ResetHeader != "epoch" && s.ResetHeader != "delta" {
+		c.fail("reset-header", "SLUICE_RESET_HEADER", "must be epoch or delta")
+	}
+	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
+	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
+	if err := s.Storage.Validate(); err != nil {
+		c.errs = append(c.errs, err)
+	}
+	s.check(&c)
+	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
+	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
+	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
+	return errors.Join(c.errs...)
+}
+
+var keyPrefix = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,32}$`)
+
+func (k *Counters) check(c *checker) {
+	if !keyPrefix.MatchString(k.KeyPrefix) {
+		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
+	}
+	c.within("store-timeout", "SLUICE_STORE_TIMEOUT", k.StoreTimeout, time.Millisecond, 10*time.Second)
+	c.between("max-keys", "SLUICE_MAX_KEYS", k.MaxKeys, 1000, 1_000_000_000)
+	if k.SnapshotInterval != 0 {
+		c.within("snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL", k.SnapshotInterval, time.Second, time.Hour)
+	}
+}
+
+// Validate checks what can be checked without a connection.
+func (s *Storage) Validate() error {
+	var c checker
+	if s.DataDir == "" {
+		c.fail("data-dir", "SLUICE_DATA_DIR", "must name a folder")
+	}
+	if s.DatabaseURL != "" && !s.Postgres() {
+		c.fail("database-url", "DATABASE_URL", "must begin with postgres:// or postgresql://, or be empty for the embedded database")
+	}
+	return errors.Join(c.errs...)
+}
+
+// Postgres reports whether the rules live in Postgres, not in the data directory.
+func (s *Storage) Postgres() bool {
+	return strings.HasPrefix(s.DatabaseURL, "postgres://") || strings.HasPrefix(s.DatabaseURL, "postgresql://")
+}
+
+// Database is what database.Open takes: the Postgres URL, or the path of the
+// embedded file.
+func (s *Storage) Database() string {
+	if s.Postgres() {
+		return s.DatabaseURL
+	}
+	return filepath.Join(s.DataDir, "sluice.db")
+}
+
+// NeedsDataDir reports whether anything is kept on this machine's disk.
+func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
+
+// SnapshotFile is where in-process counters are saved.
+func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
+
+func (l *Listener) hostPort() (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(l.Listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("must be host:port, as in 127.0.0.1:8080, not %q", l.Listen)
+	}
+	port, err = strconv.Atoi(p)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("has a bad port %q; it must be 0 to 65535", p)
+	}
+	return host, port, nil
+}
+
+// Loopback reports whether only this machine can reach the listener: its host
+// is localhost or a loopback address. A name that merely resolves to one does
+// not count.
+func (l *Listener) Loopback() bool {
+	host, _, err := l.hostPort()
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// TrustedNetworks parses TrustedProxies; a bare address is a network of one.
+func (l *Listener) TrustedNetworks() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range l.TrustedProxies {
+		s = strings.TrimSpace(s)
+		if s == "" {
+			continue
+		}
+		if addr, err := netip.ParseAddr(s); err == nil {
+			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("must be networks such as 10.0.0.0/8, not %q", s)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+// Validate checks the server's address.
+func (c *Client) Validate() error {
+	u, err := url.Parse(c.Server)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return errors.New("--server (SLUICE_SERVER) must be a URL such as http://127.0.0.1:8080")
+	}
+	return nil
+}
