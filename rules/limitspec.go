@@ -14,53 +14,80 @@ type LimitSpec struct {
 	Buckets   *int64
 }
 
-// Resolve applies defaults and validates. The error is a *ValidationError that
-// names every bad field.
+// Resolve applies defaults (the algorithm, burst = limit, buckets = 60 or fewer
+// for a tiny window) and validates. The error is a *ValidationError that names
+// every bad field; a setting that the algorithm would ignore is one.
 func (s LimitSpec) Resolve() (limiter.Limit, error) {
-	var fields []FieldError
-	l := limiter.Limit{Algorithm: limiter.DefaultAlgorithm, Count: s.Limit, Window: s.WindowMS}
+	a := limiter.DefaultAlgorithm
 	if s.Algorithm != "" {
-		a, err := limiter.ParseAlgorithm(s.Algorithm)
-		if err != nil {
-			return limiter.Limit{}, &ValidationError{Fields: []FieldError{{Field: "algorithm", Message: err.Error()}}}
+		var err error
+		if a, err = limiter.ParseAlgorithm(s.Algorithm); err != nil {
+			return limiter.Limit{}, s.unknownAlgorithm(err)
 		}
-		l.Algorithm = a
+	}
+	l := limiter.Limit{Algorithm: a, Count: s.Limit, Window: s.WindowMS}
+	var ps problems
+	s.settings(&l, &ps)
+	for _, p := range l.Problems() {
+		ps.add(p.Field, "%s", p.Message)
+	}
+	if len(ps) > 0 {
+		return limiter.Limit{}, &ValidationError{Fields: ps}
+	}
+	return l, nil
+}
+
+// settings fills in what belongs to l's algorithm and reports what does not.
+func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
+	foreign := func(field, owner string) {
+		ps.add(field, "does not apply to %s; it belongs to %s", l.Algorithm, owner)
 	}
 	if l.Algorithm.Bucketed() {
 		l.Burst = l.Count
-	}
-	if s.Burst != nil {
-		l.Burst = *s.Burst
-		if !l.Algorithm.Bucketed() {
-			fields = append(fields, FieldError{"burst", "does not apply to " + l.Algorithm.String() + "; it belongs to token_bucket, gcra, leaky_bucket and leaky_queue"})
-			l.Burst = 0
+		if s.Burst != nil {
+			l.Burst = *s.Burst
 		}
+	} else if s.Burst != nil {
+		foreign("burst", "token_bucket, gcra, leaky_bucket and leaky_queue")
+	}
+	if l.Algorithm == limiter.SlidingWindowBuckets {
+		l.Buckets = max(1, min(limiter.DefaultBuckets, l.Window))
+		if s.Buckets != nil {
+			l.Buckets = *s.Buckets
+		}
+	} else if s.Buckets != nil {
+		foreign("buckets", "sliding_window_buckets")
+	}
+	if l.Algorithm != limiter.FixedWindow {
+		if s.Align != nil {
+			foreign("align", "fixed_window")
+		}
+		if s.AnchorMS != nil {
+			foreign("anchor_ms", "fixed_window")
+		}
+		return
 	}
 	if s.Align != nil {
 		a, err := limiter.ParseAlign(*s.Align)
 		if err != nil {
-			fields = append(fields, FieldError{"align", err.Error()})
-		} else if l.Algorithm != limiter.FixedWindow {
-			fields = append(fields, FieldError{"align", "does not apply to " + l.Algorithm.String() + "; it belongs to fixed_window"})
+			ps.add("align", "%s", err)
 		}
-		if l.Algorithm == limiter.FixedWindow {
-			l.Align = a
-		}
+		l.Align = a
 	}
 	if s.AnchorMS != nil {
 		l.Anchor = *s.AnchorMS
+		if l.Anchor == 0 && l.Align == limiter.AlignFirstHit {
+			ps.add("anchor_ms", "does not apply to align first_hit; such a window starts at its first request")
+		}
 	}
-	if l.Algorithm == limiter.SlidingWindowBuckets {
-		l.Buckets = max(1, min(limiter.DefaultBuckets, l.Window))
+}
+
+// unknownAlgorithm reports a bad algorithm together with what can be said about
+// limit and window all the same.
+func (s LimitSpec) unknownAlgorithm(err error) error {
+	ps := problems{{Field: "algorithm", Message: err.Error()}}
+	for _, p := range (limiter.Limit{Algorithm: limiter.FixedWindow, Count: s.Limit, Window: s.WindowMS}).Problems() {
+		ps.add(p.Field, "%s", p.Message)
 	}
-	if s.Buckets != nil {
-		l.Buckets = *s.Buckets
-	}
-	for _, p := range l.Problems() {
-		fields = append(fields, FieldError(p))
-	}
-	if len(fields) > 0 {
-		return limiter.Limit{}, &ValidationError{Fields: fields}
-	}
-	return l, nil
+	return &ValidationError{Fields: ps}
 }

@@ -1,6 +1,11 @@
 package rules
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+
+	"sluice/limiter"
+)
 
 // Current holds the set in force. One pointer is swapped, so that every
 // decision uses one version from beginning to end. The zero value holds none.
@@ -12,5 +17,71 @@ func (c *Current) Load() *Set { return c.p.Load() }
 // Store puts a set in force.
 func (c *Current) Store(s *Set) { c.p.Store(s) }
 
-// Set is all active rules, compiled and immutable.
-type Set struct{}
+// Set is all active rules, compiled and immutable, safe for any number of
+// goroutines. The zero value is not usable; Compile makes one.
+type Set struct {
+	version int64
+	opt     Options
+	rules   []Compiled // in order of id
+	index   index
+}
+
+// Compiled is one rule of a Set. It and what it points to must not be changed.
+type Compiled struct {
+	// Rule is the rule as Compile got it, normalised.
+	Rule Rule
+	// Limit is Rule's limit with defaults applied.
+	Limit limiter.Limit
+	// Shadow: the rule is decided and counted but never denies.
+	Shadow bool
+	// FailMode is FailOpen, FailClosed or FailLocal.
+	FailMode string
+
+	facts     []fact
+	route     *pattern    // nil for every route
+	need      uint8       // bits of factKind, without attributes
+	suffix    string      // "|17|sc"
+	globalKey limiter.Key // the key when there are no facts
+}
+
+// Match is one rule that applies to a descriptor.
+type Match struct {
+	Rule *Compiled
+	// Key names the bucket.
+	Key limiter.Key
+	// Weight is in units: the request's, or the value of the rule's weight_field.
+	Weight int64
+}
+
+// Display is the bucket's name for people, such as user:42. See DisplayKey.
+func (m *Match) Display() string { return DisplayKey(m.Key) }
+
+// Version is the version of the rules that the set was compiled from.
+func (s *Set) Version() int64 { return s.version }
+
+// Len is the number of active rules.
+func (s *Set) Len() int { return len(s.rules) }
+
+// At gives the i-th active rule in order of id, 0 <= i < Len.
+func (s *Set) At(i int) *Compiled { return &s.rules[i] }
+
+// Get finds an active rule by id, nil if there is none.
+func (s *Set) Get(id int64) *Compiled {
+	i, ok := slices.BinarySearchFunc(s.rules, id, func(c Compiled, id int64) int {
+		return compareID(c.Rule.ID, id)
+	})
+	if !ok {
+		return nil
+	}
+	return &s.rules[i]
+}
+
+func compareID(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,210 @@
+package rules
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/limiter"
+)
+
+// keyer builds the keys of one descriptor. It encodes each fact once, however
+// many rules name it. It lives on the stack of one Match.
+type keyer struct {
+	set    *Set
+	d      *Descriptor
+	route  string // normalised
+	method string // normalised
+	buf    []byte // encoded facts, one after another
+	spans  [factKinds]span
+	key    []byte
+}
+
+// span is where an encoded fact stands in keyer.buf; zero is "not yet".
+type span struct{ from, to int }
+
+// value is the descriptor's value for a fact other than ip, "" when absent.
+func (k *keyer) value(f fact) string {
+	switch f.kind {
+	case factUser:
+		return k.d.User
+	case factAPIKey:
+		return k.d.APIKey
+	case factAttr:
+		return k.d.Attributes[f.attr]
+	case factTier:
+		return k.d.Tier
+	case factRoute:
+		return k.route
+	case factMethod:
+		return k.method
+	}
+	return ""
+}
+
+// has reports whether the descriptor has a fact.
+func (k *keyer) has(f fact) bool {
+	if f.kind == factIP {
+		return k.d.IP.IsValid()
+	}
+	return k.value(f) != ""
+}
+
+// build makes the key of a rule whose facts are all present:
+//
+//	{user:42}+ip:203.0.113.7|17|sc
+func (k *keyer) build(c *Compiled) limiter.Key {
+	if len(c.facts) == 0 {
+		return c.globalKey
+	}
+	b := append(k.key[:0], '{')
+	for i, f := range c.facts {
+		if i > 0 {
+			b = append(b, '+')
+		}
+		b = k.appendFact(b, f)
+		if i == 0 {
+			b = append(b, '}')
+		}
+	}
+	b = append(b, c.suffix...)
+	k.key = b
+	return limiter.Key(b)
+}
+
+// appendFact appends label and encoded value, remembering it for the next rule.
+func (k *keyer) appendFact(dst []byte, f fact) []byte {
+	if f.kind == factAttr {
+		return k.encode(dst, f)
+	}
+	s := &k.spans[f.kind]
+	if s.to == 0 {
+		s.from = len(k.buf)
+		k.buf = k.encode(k.buf, f)
+		s.to = len(k.buf)
+	}
+	return append(dst, k.buf[s.from:s.to]...)
+}
+
+func (k *keyer) encode(dst []byte, f fact) []byte {
+	dst = append(dst, f.label...)
+	switch f.kind {
+	case factIP:
+		return k.set.appendIP(dst, k.d.IP)
+	case factAPIKey:
+		return limiter.AppendHashed(dst, k.d.APIKey)
+	case factRoute:
+		if looksSecretRoute(k.route) {
+			return limiter.AppendHashed(dst, k.route)
+		}
+		return limiter.AppendValue(dst, k.route)
+	}
+	v := k.value(f)
+	if LooksSecret(v) {
+		return limiter.AppendHashed(dst, v)
+	}
+	return limiter.AppendValue(dst, v)
+}
+
+// appendIP appends the network that an address is counted under: IPv4-mapped
+// addresses folded to IPv4, the zone dropped, masked to the set's prefix. A
+// whole address is written bare, a network with its prefix length.
+func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
+	ip = ip.Unmap().WithZone("")
+	bits := s.opt.IPv6Prefix
+	if ip.Is4() {
+		bits = s.opt.IPv4Prefix
+	}
+	if bits == ip.BitLen() {
+		return ip.AppendTo(dst)
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil { // impossible: Compile checked the range
+		return ip.AppendTo(dst)
+	}
+	return p.AppendTo(dst)
+}
+
+// keySuffix is what follows the facts in a rule's keys.
+func keySuffix(id int64, a limiter.Algorithm) string {
+	return "|" + strconv.FormatInt(id, 10) + "|" + a.Kind()
+}
+
+// DirectKey is limiter.DirectKey for a key that a caller made up, hashed whole
+// if any part of it looks like a credential.
+func DirectKey(key string, a limiter.Algorithm) limiter.Key {
+	for part := range strings.FieldsFuncSeq(key, func(r rune) bool { return strings.ContainsRune(":/|,;@", r) }) {
+		if LooksSecret(part) {
+			b := append([]byte(nil), "{key:"...)
+			b = append(limiter.AppendHashed(b, key), "}||"...)
+			return limiter.Key(append(b, a.Kind()...))
+		}
+	}
+	return limiter.DirectKey(key, a)
+}
+
+// DisplayKey is the name of a bucket for people, such as user:42 or
+// user:42+ip:203.0.113.7 or global: the facts of a key with their escapes
+// undone where the result is printable. A hashed value shows as sha256: and
+// the first 12 characters of its hash. Two buckets of different rules may have
+// the same name. It never contains control characters, and it is not a key.
+func DisplayKey(key limiter.Key) string {
+	facts, _, _ := strings.Cut(string(key), "|")
+	if !strings.ContainsAny(facts, "{}%") {
+		return facts
+	}
+	var b strings.Builder
+	for len(facts) > 0 {
+		i := strings.IndexAny(facts, "{}%")
+		if i < 0 {
+			i = len(facts)
+		}
+		b.WriteString(facts[:i])
+		facts = facts[i:]
+		if facts == "" {
+			break
+		}
+		if facts[0] != '%' {
+			facts = facts[1:]
+			continue
+		}
+		facts = displayEscape(&b, facts)
+	}
+	return b.String()
+}
+
+// hashLen is the length of a SHA-256 in base64url.
+const hashLen = 43
+
+// displayEscape writes the hash or the run of escaped bytes that s begins with
+// and gives what follows it.
+func displayEscape(b *strings.Builder, s string) string {
+	if strings.HasPrefix(s, "%h") && len(s) >= 2+hashLen {
+		b.WriteString("sha256:")
+		b.WriteString(s[2:14])
+		return s[2+hashLen:]
+	}
+	var raw []byte
+	for len(s) >= 3 && s[0] == '%' && isHex(s[1]) && isHex(s[2]) {
+		raw = append(raw, unhex(s[1])<<4|unhex(s[2]))
+		s = s[3:]
+	}
+	if len(raw) == 0 { // not a key of ours; show the sign and go on
+		b.WriteByte(s[0])
+		return s[1:]
+	}
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
+			for _, c := range raw[:n] {
+				b.Write(appendEscaped(nil, c))
+			}
+		} else {
+			b.Write(raw[:n])
+		}
+		raw = raw[n:]
+	}
+	return s
+}

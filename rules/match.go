@@ -1,0 +1,70 @@
+package rules
+
+import "sluice/limiter"
+
+// Match appends to dst the rules that apply to a descriptor, in order of id,
+// each with its bucket and weight. A rule applies if its route and method fit
+// and the descriptor has every fact that its scope names and the field that its
+// weight_field names. All rules that apply count; none takes precedence.
+//
+// weight is the request's own weight in units. Pass dst[:0] to reuse memory:
+// then only the keys are allocated, one string each. Match changes neither d
+// nor the set.
+func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
+	var (
+		positions [limiter.MaxLimits]int32
+		facts     [256]byte
+		key       [256]byte
+	)
+	k := s.keyer(d, facts[:0], key[:0])
+	have := k.have()
+	for _, i := range s.index.collect(k.route, k.method, positions[:0]) {
+		c := &s.rules[i]
+		if c.need&^have != 0 || !k.hasAttributes(c) {
+			continue
+		}
+		w, ok := c.weight(d, weight)
+		if !ok {
+			continue
+		}
+		dst = append(dst, Match{Rule: c, Key: k.build(c), Weight: w})
+	}
+	return dst
+}
+
+func (s *Set) keyer(d *Descriptor, buf, key []byte) keyer {
+	return keyer{
+		set: s, d: d, buf: buf, key: key,
+		route: NormalizeRoute(d.Route), method: normalizeMethod(d.Method),
+	}
+}
+
+// have gives the bits of the facts present, without attributes.
+func (k *keyer) have() (bits uint8) {
+	for kind := range factKinds {
+		if kind != factAttr && k.has(fact{kind: kind}) {
+			bits |= 1 << kind
+		}
+	}
+	return bits
+}
+
+func (k *keyer) hasAttributes(c *Compiled) bool {
+	for i := range c.facts {
+		if c.facts[i].kind == factAttr && k.d.Attributes[c.facts[i].attr] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// weight is what a request weighs for this rule, false when the rule names a
+// field that the descriptor lacks. Fields out of a weight's range, which
+// decoders refuse, are brought into it.
+func (c *Compiled) weight(d *Descriptor, weight int64) (int64, bool) {
+	if c.Rule.WeightField == nil {
+		return weight, true
+	}
+	v, ok := d.Fields[*c.Rule.WeightField]
+	return min(max(v, 0), limiter.MaxExact), ok
+}

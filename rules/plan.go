@@ -1,0 +1,131 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Plan is what has to happen so that the stored rules become the wanted ones.
+// Each list is in order of name.
+type Plan struct {
+	// Create are rules to add; their ID is 0.
+	Create []Rule `json:"create"`
+	// Update are rules to change.
+	Update []Edit `json:"update"`
+	// Delete are stored rules that nobody wants any more.
+	Delete []Rule `json:"delete"`
+	// Unchanged are stored rules that are already as wanted.
+	Unchanged []Rule `json:"unchanged"`
+}
+
+// Edit is one rule before and after. New has the identity and version of Old,
+// so that applying the plan can refuse a rule that has changed since.
+type Edit struct {
+	Old     Rule     `json:"old"`
+	New     Rule     `json:"new"`
+	Changes []Change `json:"changes"`
+}
+
+// Empty reports whether the plan changes nothing.
+func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// MakePlan compares stored rules with wanted ones by name. With prune, stored
+// rules whose name is not wanted are deleted; without, they stay. A rename is
+// therefore a deletion and a creation, with fresh counters. Both lists must be
+// normalised and free of repeated names.
+func MakePlan(current, wanted []Rule, prune bool) Plan {
+	stored := make(map[string]*Rule, len(current))
+	for i := range current {
+		stored[current[i].Name] = &current[i]
+	}
+	p := Plan{Create: []Rule{}, Update: []Edit{}, Delete: []Rule{}, Unchanged: []Rule{}}
+	for i := range wanted {
+		w := wanted[i].Clone()
+		c := stored[w.Name]
+		delete(stored, w.Name)
+		if c == nil {
+			w.ID, w.Version = 0, 0
+			p.Create = append(p.Create, w)
+			continue
+		}
+		w.ID, w.Version, w.CreatedAt, w.UpdatedAt = c.ID, c.Version, c.CreatedAt, c.UpdatedAt
+		if changes := Diff(c, &w); len(changes) > 0 {
+			p.Update = append(p.Update, Edit{Old: *c, New: w, Changes: changes})
+		} else {
+			p.Unchanged = append(p.Unchanged, *c)
+		}
+	}
+	for _, c := range stored {
+		if prune {
+			p.Delete = append(p.Delete, *c)
+		}
+	}
+	p.sort()
+	return p
+}
+
+func (p *Plan) sort() {
+	byName := func(a, b Rule) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.Create, byName)
+	slices.SortFunc(p.Delete, byName)
+	slices.SortFunc(p.Unchanged, byName)
+	slices.SortFunc(p.Update, func(a, b Edit) int { return byName(a.New, b.New) })
+}
+
+// String renders the plan for a terminal: a line a rule (+ create, ~ update,
+// - delete) with a line a changed field below, and a summary.
+func (p *Plan) String() string {
+	var b strings.Builder
+	for i := range p.Create {
+		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
+	}
+	for i := range p.Update {
+		fmt.Fprintf(&b, "~ %s\n", p.Update[i].New.Name)
+		for _, c := range p.Update[i].Changes {
+			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, jsonText(c.Old), jsonText(c.New))
+		}
+	}
+	for i := range p.Delete {
+		fmt.Fprintf(&b, "- %s\n", p.Delete[i].Name)
+	}
+	fmt.Fprintf(&b, "%d to create, %d to update, %d to delete, %d unchanged\n",
+		len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged))
+	return b.String()
+}
+
+// jsonText is a JSON value on one line, without HTML escapes.
+func jsonText(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Summary says in one line what a rule limits, such as
+// "100 per 60000 ms (gcra) by user on POST /v1/charges".
+func (r *Rule) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d per %d ms (%s) by %s", r.Limit, r.WindowMS, r.Algorithm, r.Scope)
+	if r.Method != nil || r.Route != nil {
+		b.WriteString(" on")
+	}
+	if r.Method != nil {
+		b.WriteString(" " + *r.Method)
+	}
+	if r.Route != nil {
+		b.WriteString(" " + *r.Route)
+	}
+	if r.Mode == ModeShadow {
+		b.WriteString(", shadow")
+	}
+	if !r.IsActive {
+		b.WriteString(", inactive")
+	}
+	return b.String()
+}

@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxScopeFacts is the most facts that one scope may name.
+const MaxScopeFacts = 6
+
+// ScopeGlobal is the scope that names no fact: one bucket for everybody.
+const ScopeGlobal = "global"
+
+// factKind is one kind of fact. The order is the priority by which the entity
+// of a key is chosen: the first kind present in a scope is what Redis Cluster
+// hashes, so that the buckets of one user (or else one API key, and so on)
+// share a slot whatever else the scopes name.
+type factKind uint8
+
+const (
+	factUser factKind = iota
+	factAPIKey
+	factAttr
+	factIP
+	factTier
+	factRoute
+	factMethod
+	factKinds
+)
+
+var factNames = [factKinds]string{"user", "apikey", "attr", "ip", "tier", "route", "method"}
+
+// fact is one summand of a scope. Label stands before the value in keys and
+// displays: "user:" or "attr:tenant:".
+type fact struct {
+	kind  factKind
+	attr  string // the attribute's name, for factAttr
+	label string
+}
+
+// name is the fact as a scope writes it.
+func (f fact) name() string { return f.label[:len(f.label)-1] }
+
+const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, method and attr:<name>"
+
+// parseScope reads a scope. Facts come back in the order of keys: by kind, then
+// attributes by name; none for global.
+func parseScope(s string) ([]fact, error) {
+	if s == ScopeGlobal {
+		return nil, nil
+	}
+	parts := strings.Split(s, "+")
+	if len(parts) > MaxScopeFacts {
+		return nil, fmt.Errorf("must not name more than %d facts", MaxScopeFacts)
+	}
+	facts := make([]fact, 0, len(parts))
+	for _, p := range parts {
+		f, err := parseFact(p)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(facts, f) {
+			return nil, fmt.Errorf("must not name %s twice", p)
+		}
+		facts = append(facts, f)
+	}
+	slices.SortFunc(facts, func(a, b fact) int {
+		if a.kind != b.kind {
+			return int(a.kind) - int(b.kind)
+		}
+		return strings.Compare(a.attr, b.attr)
+	})
+	return facts, nil
+}
+
+func parseFact(p string) (fact, error) {
+	if name, ok := strings.CutPrefix(p, "attr:"); ok {
+		if !isMemberName(name) {
+			return fact{}, fmt.Errorf("attr: must be followed by 1 to %d letters, digits, _, . or -", maxMemberName)
+		}
+		return fact{kind: factAttr, attr: name, label: "attr:" + name + ":"}, nil
+	}
+	if p == ScopeGlobal {
+		return fact{}, fmt.Errorf("global stands alone; it cannot be part of a sum")
+	}
+	for k, name := range factNames {
+		if p == name && factKind(k) != factAttr {
+			return fact{kind: factKind(k), label: name + ":"}, nil
+		}
+	}
+	return fact{}, fmt.Errorf("%s", scopeHelp)
+}
+
+// maxMemberName bounds the name of an attribute or field.
+const maxMemberName = 64
+
+// isMemberName reports whether s may name an attribute or a field.
+func isMemberName(s string) bool {
+	if s == "" || len(s) > maxMemberName {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !isAlnum(c) && c != '_' && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}

@@ -1,0 +1,127 @@
+package rules
+
+import "strings"
+
+// LooksSecret reports whether a value has the shape of a credential: a known
+// prefix (sk_, ghp_, AKIA, …), an Authorization value, a JWT, or a long string
+// of random-looking hex or base64. Such values are hashed in keys and displays,
+// because people put tokens where a user's name belongs. It errs towards yes:
+// hashing a harmless value costs only its readability. A UUID is not a secret.
+func LooksSecret(v string) bool {
+	if len(v) < 6 {
+		return false
+	}
+	return hasSecretPrefix(v) || isJWT(v) || looksRandom(v)
+}
+
+// looksSecretRoute is LooksSecret for each segment of a path.
+func looksSecretRoute(path string) bool {
+	if len(path) < 6 {
+		return false
+	}
+	for seg := range strings.SplitSeq(path, "/") {
+		if LooksSecret(seg) {
+			return true
+		}
+	}
+	return false
+}
+
+var secretPrefixes = []string{
+	"sk_", "sk-", "pk_", "rk_", "slk_", "whsec_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+	"glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "AKIA", "ASIA", "AIza", "ya29.", "SG.", "npm_",
+}
+
+// secretFirst marks the first bytes of secretPrefixes and of Bearer and Basic.
+var secretFirst = func() (t [256]bool) {
+	for _, p := range secretPrefixes {
+		t[p[0]] = true
+	}
+	t['B'], t['b'] = true, true
+	return t
+}()
+
+func hasSecretPrefix(v string) bool {
+	if !secretFirst[v[0]] {
+		return false
+	}
+	if v[0]|0x20 == 'b' {
+		return hasFoldPrefix(v, "bearer ") || hasFoldPrefix(v, "basic ")
+	}
+	for _, p := range secretPrefixes {
+		if strings.HasPrefix(v, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasFoldPrefix(v, prefix string) bool {
+	return len(v) >= len(prefix) && strings.EqualFold(v[:len(prefix)], prefix)
+}
+
+// isJWT: three dotted parts, the first the base64 of `{"`.
+func isJWT(v string) bool {
+	return strings.HasPrefix(v, "eyJ") && strings.Count(v, ".") >= 2
+}
+
+// minRandom is the shortest string that can look random, 128 bits of hex.
+const minRandom = 32
+
+// looksRandom: one long word of hex with at least 9 different digits, or of
+// base64 with at least 16 different characters among which are digits and
+// letters. Of 32 random hex digits 14 differ on average, of 32 base64 ones 25.
+func looksRandom(v string) bool {
+	if len(v) < minRandom || isUUID(v) {
+		return false
+	}
+	var seen [256]bool
+	var distinct, digits, uppers, lowers, marks int
+	hex := true
+	for i := 0; i < len(v); i++ {
+		c := v[i]
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'A' && c <= 'Z':
+			uppers++
+		case c >= 'a' && c <= 'z':
+			lowers++
+		case c == '+' || c == '/' || c == '=' || c == '-' || c == '_':
+			marks++
+		default:
+			return false
+		}
+		hex = hex && isHex(c)
+		if !seen[c] {
+			seen[c] = true
+			distinct++
+		}
+	}
+	if digits == 0 || uppers+lowers == 0 {
+		return false
+	}
+	if hex {
+		return distinct >= 9
+	}
+	// One case only, with separators, is how slugs look.
+	oneCase := uppers == 0 || lowers == 0
+	return distinct >= 16 && (!oneCase || marks == 0)
+}
+
+// isUUID: 8-4-4-4-12 hex digits.
+func isUUID(v string) bool {
+	if len(v) != 36 {
+		return false
+	}
+	for i := 0; i < len(v); i++ {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if v[i] != '-' {
+				return false
+			}
+		} else if !isHex(v[i]) {
+			return false
+		}
+	}
+	return true
+}

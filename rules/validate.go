@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/limiter"
+)
+
+// Bounds of a rule's text.
+const (
+	// MaxName is the longest name, in bytes.
+	MaxName = 63
+	// MaxDescription is the longest description, in bytes.
+	MaxDescription = 1024
+	// MaxMethod is the longest method, in bytes.
+	MaxMethod = 32
+)
+
+const defaultAlgorithm = "sliding_window_counter"
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// Validate reports every problem of a normalised rule at once, each under the
+// field's JSON name with what is allowed there. The error is a *ValidationError;
+// nil means that the rule can be stored and compiled.
+func Validate(r *Rule) error {
+	_, err := validate(r)
+	return err
+}
+
+// parts is what validation parses on its way and Compile keeps.
+type parts struct {
+	limit limiter.Limit
+	facts []fact
+	route *pattern
+}
+
+// problems collects field errors.
+type problems []FieldError
+
+func (ps *problems) add(field, format string, args ...any) {
+	*ps = append(*ps, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// oneOf demands one of a few words.
+func (ps *problems) oneOf(field, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		ps.add(field, "must be %s", strings.Join(allowed, " or "))
+	}
+}
+
+func validate(r *Rule) (parts, error) {
+	var ps problems
+	var p parts
+	if !namePattern.MatchString(r.Name) {
+		ps.add("name", "must be 1 to %d of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit", MaxName)
+	}
+	validateDescription(r.Description, &ps)
+	p.validateMatchers(r, &ps)
+	l, err := r.LimiterLimit()
+	var ve *ValidationError
+	if errors.As(err, &ve) {
+		ps = append(ps, ve.Fields...)
+	}
+	p.limit = l
+	validateModes(r, &ps)
+	if len(ps) > 0 {
+		return parts{}, &ValidationError{Fields: ps}
+	}
+	return p, nil
+}
+
+func validateDescription(s string, ps *problems) {
+	switch {
+	case len(s) > MaxDescription:
+		ps.add("description", "must not be longer than %d bytes", MaxDescription)
+	case !utf8.ValidString(s):
+		ps.add("description", "must be valid UTF-8")
+	case strings.ContainsFunc(s, isUnsafeRune):
+		ps.add("description", "must not contain control characters or line breaks")
+	}
+}
+
+// validateMatchers checks what decides whether the rule applies.
+func (p *parts) validateMatchers(r *Rule, ps *problems) {
+	facts, err := parseScope(r.Scope)
+	if err != nil {
+		ps.add("scope", "%s", err)
+	}
+	p.facts = facts
+	if r.Route != nil {
+		route, err := parseRoute(*r.Route)
+		if err != nil {
+			ps.add("route", "%s", err)
+		}
+		p.route = &route
+	}
+	if r.Method != nil && !isMethod(*r.Method) {
+		ps.add("method", "must be an HTTP method in upper case, such as POST, of at most %d characters", MaxMethod)
+	}
+	if r.WeightField != nil && !isMemberName(*r.WeightField) {
+		ps.add("weight_field", "must be 1 to %d letters, digits, _, . or -", maxMemberName)
+	}
+}
+
+func validateModes(r *Rule, ps *problems) {
+	switch r.Throttle {
+	case ThrottleHard:
+		if r.SoftPercent != nil {
+			ps.add("soft_percent", "does not apply to throttle hard; leave it out")
+		}
+	case "soft", "elastic":
+		ps.add("throttle", "must be hard; %s is not available in this version", r.Throttle)
+	default:
+		ps.add("throttle", "must be hard")
+	}
+	ps.oneOf("mode", r.Mode, ModeEnforce, ModeShadow)
+	ps.oneOf("fail_mode", r.FailMode, FailOpen, FailClosed, FailLocal)
+}
+
+// isMethod: a token of RFC 9110 section 5.6.2 without lower-case letters.
+func isMethod(s string) bool {
+	if s == "" || len(s) > MaxMethod {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || !isAlnum(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// isUnsafeRune: controls, line and paragraph separators, and the marks that
+// reverse the direction of text, which make a line read as something else.
+func isUnsafeRune(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
+		r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
+}
