@@ -11,22 +11,23 @@ import (
 )
 
 // keyer builds the keys of one descriptor. It encodes each fact once, however
-// many rules name it. It lives on the stack of one Match.
+// many rules name it. It lives on the stack of one Match, so it holds arrays and
+// no slices of them.
 type keyer struct {
 	set    *Set
 	d      *Descriptor
 	route  string // normalised
 	method string // normalised
-	buf    []byte // encoded facts, one after another
 	spans  [factKinds]span
-	key    []byte
+	used   int
+	cache  [192]byte // encoded facts, one after another
 }
 
-// span is where an encoded fact stands in keyer.buf; zero is "not yet".
+// span is where an encoded fact stands in keyer.cache; zero is "not there".
 type span struct{ from, to int }
 
 // value is the descriptor's value for a fact other than ip, "" when absent.
-func (k *keyer) value(f fact) string {
+func (k *keyer) value(f *fact) string {
 	switch f.kind {
 	case factUser:
 		return k.d.User
@@ -45,50 +46,48 @@ func (k *keyer) value(f fact) string {
 }
 
 // has reports whether the descriptor has a fact.
-func (k *keyer) has(f fact) bool {
+func (k *keyer) has(f *fact) bool {
 	if f.kind == factIP {
 		return k.d.IP.IsValid()
 	}
 	return k.value(f) != ""
 }
 
-// build makes the key of a rule whose facts are all present:
+// appendKey appends the key of a rule whose facts are all present:
 //
 //	{user:42}+ip:203.0.113.7|17|sc
-func (k *keyer) build(c *Compiled) limiter.Key {
-	if len(c.facts) == 0 {
-		return c.globalKey
-	}
-	b := append(k.key[:0], '{')
-	for i, f := range c.facts {
+func (k *keyer) appendKey(b []byte, c *Compiled) []byte {
+	b = append(b, '{')
+	for i := range c.facts {
 		if i > 0 {
 			b = append(b, '+')
 		}
-		b = k.appendFact(b, f)
+		b = k.appendFact(b, &c.facts[i])
 		if i == 0 {
 			b = append(b, '}')
 		}
 	}
-	b = append(b, c.suffix...)
-	k.key = b
-	return limiter.Key(b)
+	return append(b, c.suffix...)
 }
 
-// appendFact appends label and encoded value, remembering it for the next rule.
-func (k *keyer) appendFact(dst []byte, f fact) []byte {
-	if f.kind == factAttr {
-		return k.encode(dst, f)
-	}
+// appendFact appends label and encoded value, remembering it for the next rule
+// if there is room. Attributes are not remembered.
+func (k *keyer) appendFact(dst []byte, f *fact) []byte {
 	s := &k.spans[f.kind]
-	if s.to == 0 {
-		s.from = len(k.buf)
-		k.buf = k.encode(k.buf, f)
-		s.to = len(k.buf)
+	if s.to > 0 {
+		return append(dst, k.cache[s.from:s.to]...)
 	}
-	return append(dst, k.buf[s.from:s.to]...)
+	start := len(dst)
+	dst = k.encode(dst, f)
+	if n := len(dst) - start; f.kind != factAttr && n <= len(k.cache)-k.used {
+		copy(k.cache[k.used:], dst[start:])
+		*s = span{k.used, k.used + n}
+		k.used += n
+	}
+	return dst
 }
 
-func (k *keyer) encode(dst []byte, f fact) []byte {
+func (k *keyer) encode(dst []byte, f *fact) []byte {
 	dst = append(dst, f.label...)
 	switch f.kind {
 	case factIP:

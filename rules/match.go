@@ -13,10 +13,10 @@ import "sluice/limiter"
 func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
 	var (
 		positions [limiter.MaxLimits]int32
-		facts     [256]byte
-		key       [256]byte
+		buf       [256]byte
 	)
-	k := s.keyer(d, facts[:0], key[:0])
+	k := s.keyer(d)
+	key := buf[:0]
 	have := k.have()
 	for _, i := range s.index.collect(k.route, k.method, positions[:0]) {
 		c := &s.rules[i]
@@ -27,22 +27,24 @@ func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
 		if !ok {
 			continue
 		}
-		dst = append(dst, Match{Rule: c, Key: k.build(c), Weight: w})
+		m := Match{Rule: c, Key: c.globalKey, Weight: w}
+		if len(c.facts) > 0 {
+			key = k.appendKey(key[:0], c)
+			m.Key = limiter.Key(key)
+		}
+		dst = append(dst, m)
 	}
 	return dst
 }
 
-func (s *Set) keyer(d *Descriptor, buf, key []byte) keyer {
-	return keyer{
-		set: s, d: d, buf: buf, key: key,
-		route: NormalizeRoute(d.Route), method: normalizeMethod(d.Method),
-	}
+func (s *Set) keyer(d *Descriptor) keyer {
+	return keyer{set: s, d: d, route: NormalizeRoute(d.Route), method: normalizeMethod(d.Method)}
 }
 
 // have gives the bits of the facts present, without attributes.
 func (k *keyer) have() (bits uint8) {
 	for kind := range factKinds {
-		if kind != factAttr && k.has(fact{kind: kind}) {
+		if kind != factAttr && k.has(&fact{kind: kind}) {
 			bits |= 1 << kind
 		}
 	}
