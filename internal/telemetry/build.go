@@ -1,0 +1,39 @@
+package telemetry
+
+import "runtime/debug"
+
+// Build says which build of sluice this is.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	// Time is when the revision was committed, RFC 3339; empty if unknown.
+	Time string `json:"time"`
+	// Modified: the working copy held changes beyond the revision.
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+}
+
+// ReadBuild reads what the Go toolchain recorded in the binary. go run and go
+// test record no revision; it is then "unknown".
+func ReadBuild() Build {
+	b := Build{Version: "devel", Revision: "unknown"}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Go = info.GoVersion
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}

@@ -1,0 +1,21 @@
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+)
+
+// Log builds the process's logger. level is debug, info, warn or error; format
+// is text or json (one object a line whatever the values hold). Anything else
+// means info and text; the configuration has refused it before.
+func Log(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}

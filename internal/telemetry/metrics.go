@@ -1,0 +1,133 @@
+package telemetry
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is the process's registry and everything counted in it. It is safe
+// for concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	ruleNames names
+
+	decisions *prometheus.CounterVec
+	degraded  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	panics    prometheus.Counter
+
+	setVersion prometheus.Gauge
+	setRules   prometheus.Gauge
+	setSwaps   prometheus.Counter
+	reloads    *prometheus.CounterVec
+	ready      prometheus.Gauge
+	snapshots  *prometheus.CounterVec
+	// confirmed is when the database last confirmed the set in force, ms since
+	// the epoch; 0 before the first time.
+	confirmed atomic.Int64
+}
+
+// New builds the registry. now tells the time for ages.
+func New(build Build, now func() time.Time) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		decisions: counters("sluice_decisions_total",
+			"Limits decided, by rule (the first 1000 names, then other; default where the caller brought the limit), mode and outcome (allowed, denied).", "rule", "mode", "outcome"),
+		degraded: counters("sluice_degraded_total",
+			"Limits that the counter store could not decide, by the fail mode that did (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "sluice_check_duration_seconds",
+			Help:    "Time from a decoded request to its decision, by operation and outcome.",
+			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+		}, []string{"op", "outcome"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total", Help: "Requests that ended in a panic; each is a bug."}),
+		setVersion: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_version",
+			Help: "Version of the rule set in force on this node."}),
+		setRules: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_rules",
+			Help: "Active rules in the set in force."}),
+		setSwaps: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_set_swaps_total",
+			Help: "Times a new set was put in force."}),
+		reloads: counters("sluice_reload_failures_total",
+			"Reloads that changed nothing, by what failed: rules (a rule does not compile), tokens, database.", "what"),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
+			Help: "1 while /readyz answers 200, else 0."}),
+		snapshots: counters("sluice_snapshots_total",
+			"Snapshots of in-process counters, by outcome (saved, failed, restored, refused).", "outcome"),
+	}
+	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_set_age_seconds",
+		Help: "Seconds since the rule database last confirmed the set in force; -1 before the first time."}, func() float64 {
+		at := m.confirmed.Load()
+		if at == 0 {
+			return -1
+		}
+		return max(0, now().Sub(time.UnixMilli(at)).Seconds())
+	})
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_build_info",
+		Help: "Always 1; the labels say which build this is.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision,
+			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
+	info.Set(1)
+	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.setVersion, m.setRules, m.setSwaps,
+		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, what := range []string{"rules", "tokens", "database"} {
+		m.reloads.WithLabelValues(what)
+	}
+	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
+		m.snapshots.WithLabelValues(outcome)
+	}
+	return m
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// Handler serves the registry in the Prometheus text form.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+// MemoryStore publishes how many buckets this process holds and how many it has
+// evicted for want of room. Call it at most once.
+func (m *Metrics) MemoryStore(keys, evicted func() int64) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_memory_keys", Help: "Buckets held in this process."},
+			func() float64 { return float64(keys()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_memory_evictions_total",
+			Help: "Buckets dropped before they expired because SLUICE_MAX_KEYS was reached."},
+			func() float64 { return float64(evicted()) }),
+	)
+}
+
+// Swapped records that a set was put in force.
+func (m *Metrics) Swapped(version int64, rules int) {
+	m.setVersion.Set(float64(version))
+	m.setRules.Set(float64(rules))
+	m.setSwaps.Inc()
+}
+
+// Confirmed records that the database confirmed the set in force at the given
+// time.
+func (m *Metrics) Confirmed(at time.Time) { m.confirmed.Store(at.UnixMilli()) }
+
+// ReloadFailed records a reload that changed nothing; what is rules, tokens or
+// database.
+func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).Inc() }
+
+// Ready records what /readyz answers.
+func (m *Metrics) Ready(ready bool) {
+	if ready {
+		m.ready.Set(1)
+		return
+	}
+	m.ready.Set(0)
+}
+
+// Snapshot records what became of a snapshot: saved, failed, restored, refused.
+func (m *Metrics) Snapshot(outcome string) { m.snapshots.WithLabelValues(outcome).Inc() }

@@ -1,0 +1,38 @@
+package telemetry
+
+import (
+	"time"
+
+	"sluice/limiter"
+)
+
+// The methods below hear what the decision surface did. They are called on the
+// check path by any number of goroutines; none blocks.
+
+// ObserveLimit counts one limit of one request.
+func (m *Metrics) ObserveLimit(rule, mode string, allowed bool) {
+	m.decisions.WithLabelValues(m.ruleNames.label(rule), mode, outcome(allowed)).Inc()
+}
+
+// ObserveRequest counts one request and how long deciding it took.
+func (m *Metrics) ObserveRequest(op limiter.Op, allowed bool, took time.Duration) {
+	m.duration.WithLabelValues(op.String(), outcome(allowed)).Observe(took.Seconds())
+}
+
+// ObserveDegraded counts one limit that the counter store could not decide.
+func (m *Metrics) ObserveDegraded(failMode string, cause limiter.Cause) {
+	if failMode == "" {
+		failMode = "none"
+	}
+	m.degraded.WithLabelValues(failMode, string(cause)).Inc()
+}
+
+// ObservePanic counts one request that ended in a panic.
+func (m *Metrics) ObservePanic() { m.panics.Inc() }
+
+func outcome(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}

@@ -1,0 +1,132 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+)
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	m.Handler().ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	body, err := io.ReadAll(rec.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func used(t *testing.T) *Metrics {
+	t.Helper()
+	at := time.UnixMilli(1_000_000)
+	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
+	m.MemoryStore(func() int64 { return 3 }, func() int64 { return 2 })
+	m.ObserveLimit("charges-per-user", "enforce", false)
+	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
+	m.ObserveDegraded("closed", limiter.CauseConnection)
+	m.ObserveDegraded("", limiter.CauseTimeout)
+	m.Swapped(7, 2)
+	m.Confirmed(at)
+	m.Ready(true)
+	return m
+}
+
+func TestMetrics_CountWhatHappened(t *testing.T) {
+	got := scrape(t, used(t))
+	for _, want := range []string{
+		`sluice_decisions_total{mode="enforce",outcome="denied",rule="charges-per-user"} 1`,
+		`sluice_degraded_total{cause="connection",mode="closed"} 1`,
+		`sluice_degraded_total{cause="timeout",mode="none"} 1`,
+		`sluice_check_duration_seconds_count{op="take",outcome="denied"} 1`,
+		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
+		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
+		`sluice_reload_failures_total{what="rules"} 0`,
+	} {
+		if !strings.Contains(got, want+"\n") {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}
+
+func TestRuleLabels_AreBounded(t *testing.T) {
+	m := New(Build{}, time.Now)
+	for i := range maxRuleLabels + 50 {
+		m.ObserveLimit(fmt.Sprintf("rule-%d", i), "enforce", true)
+	}
+	m.ObserveLimit("rule-0", "enforce", true)
+	got := scrape(t, m)
+	if n := strings.Count(got, "\nsluice_decisions_total{"); n != maxRuleLabels+1 {
+		t.Errorf("%d series, want %d", n, maxRuleLabels+1)
+	}
+	for _, want := range []string{
+		`sluice_decisions_total{mode="enforce",outcome="allowed",rule="rule-0"} 2`,
+		`sluice_decisions_total{mode="enforce",outcome="allowed",rule="other"} 50`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}
+
+// docs/metrics.md names exactly the series that the registry serves.
+func TestDocs_ListEveryMetric(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(re, text string) []string {
+		var out []string
+		for _, m := range regexp.MustCompile(re).FindAllStringSubmatch(text, -1) {
+			out = append(out, m[1])
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	served := names(`(?m)^# TYPE (sluice_\w+) `, scrape(t, used(t)))
+	written := names("(?m)^\\| `(sluice_\\w+)", string(doc))
+	if !slices.Equal(served, written) {
+		t.Errorf("docs/metrics.md lists\n%v\nthe registry serves\n%v", written, served)
+	}
+}
+
+func TestLog_JSONStaysOneObjectALine(t *testing.T) {
+	var b bytes.Buffer
+	Log(&b, "info", "json").Info("rule refused", "error", "line one\nline two\x00\"}")
+	if n := bytes.Count(b.Bytes(), []byte("\n")); n != 1 {
+		t.Errorf("%d lines, want 1: %q", n, b.String())
+	}
+	var v map[string]any
+	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLog_KeepsItsLevel(t *testing.T) {
+	var b bytes.Buffer
+	log := Log(&b, "warn", "text")
+	log.Info("quiet")
+	log.Warn("loud")
+	if got := b.String(); strings.Contains(got, "quiet") || !strings.Contains(got, "loud") {
+		t.Errorf("log %q", got)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	m := New(Build{}, time.Now)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.ObserveLimit("charges-per-user", "enforce", true)
+		m.ObserveRequest(limiter.OpTake, true, time.Millisecond)
+	}
+}
