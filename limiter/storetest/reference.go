@@ -1,0 +1,209 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sluice/limiter"
+)
+
+// Reference is a limiter.Store that is slow, exact and plainly made from the
+// definitions of docs/algorithms.md: levels are fractions, waits are found by
+// search. It shares no arithmetic with the stores it judges, never forgets
+// anything by itself, and is safe for concurrent use.
+type Reference struct {
+	clock func() int64
+
+	mu      sync.Mutex
+	buckets map[limiter.Key]model
+	records map[recordName]*record
+}
+
+var _ limiter.Store = (*Reference)(nil)
+
+// recordName is what a request record is found by.
+type recordName struct{ tag, id string }
+
+// record is what a named request did.
+type record struct {
+	at     int64
+	spent  map[limiter.Key]charge
+	order  []limiter.Key
+	given  map[limiter.Key]bool
+	answer limiter.Result
+}
+
+// charge is a weight and the time it was booked at.
+type charge struct{ at, weight int64 }
+
+// NewReference returns an empty store whose time is clock, in ms.
+func NewReference(clock func() int64) *Reference {
+	return &Reference{clock: clock, buckets: map[limiter.Key]model{}, records: map[recordName]*record{}}
+}
+
+// DoAll decides each call by itself, in order.
+func (r *Reference) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = r.Do(ctx, &calls[i].Request, &calls[i].Result)
+	}
+}
+
+// Do decides one request.
+func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if err := ctx.Err(); err != nil {
+		return &limiter.StoreError{Cause: limiter.CauseCanceled, Err: err}
+	}
+	if err := req.Check(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock()
+	answer := limiter.Result{Allowed: true, At: now}
+	switch req.Op {
+	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
+		answer = r.take(req, now)
+	case limiter.OpRefund:
+		rec := r.records[nameOf(req)]
+		for _, a := range req.Asks {
+			answer.Limits = append(answer.Limits, r.refund(rec, req.ID, a, now))
+		}
+	case limiter.OpReset:
+		for _, a := range req.Asks {
+			delete(r.buckets, a.Key)
+			answer.Limits = append(answer.Limits, figures(a.Limit, newModel(a.Limit), now))
+		}
+	case limiter.OpRelease, limiter.OpRenew:
+		for _, a := range req.Asks {
+			answer.Limits = append(answer.Limits, r.lease(req.Op, req.ID, a, now))
+		}
+	default:
+		return fmt.Errorf("%w: %s", limiter.ErrInvalid, req.Op)
+	}
+	for _, d := range answer.Limits {
+		answer.Allowed = answer.Allowed && d.Allowed
+	}
+	limits := append(res.Limits[:0], answer.Limits...)
+	*res = answer
+	res.Limits = limits
+	return nil
+}
+
+func nameOf(req *limiter.Request) recordName {
+	return recordName{tag: req.Asks[0].Key.Tag(), id: req.ID}
+}
+
+// bucket returns the model at a.Key, or a fresh one that is not stored.
+func (r *Reference) bucket(a limiter.Ask) (model, bool) {
+	if m, ok := r.buckets[a.Key]; ok {
+		return m, true
+	}
+	return newModel(a.Limit), false
+}
+
+// recorded reports whether req leaves a record when it spends.
+func recorded(req *limiter.Request) bool {
+	return req.ID != "" && req.Op != limiter.OpPeek && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool {
+		return a.Limit.Algorithm != limiter.Concurrency
+	})
+}
+
+// replay returns the stored answer that req would get, if any.
+func (r *Reference) replay(req *limiter.Request, now int64) (limiter.Result, bool) {
+	rec := r.records[nameOf(req)]
+	if rec == nil || len(rec.given) > 0 || now < rec.at || now-rec.at > limiter.ReplayWindow {
+		return limiter.Result{}, false
+	}
+	if !slices.EqualFunc(rec.order, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key }) {
+		return limiter.Result{}, false
+	}
+	answer := rec.answer
+	answer.Replayed = true
+	return answer, true
+}
+
+func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
+	if recorded(req) {
+		if answer, ok := r.replay(req, now); ok {
+			return answer
+		}
+	}
+	answer := limiter.Result{Allowed: true, At: now, Limits: make([]limiter.Decision, len(req.Asks))}
+	models := make([]model, len(req.Asks))
+	for i, a := range req.Asks {
+		m, _ := r.bucket(a)
+		m.settle(a.Limit, now)
+		models[i] = m
+		answer.Limits[i] = admit(a.Limit, m, now, a.Weight, req.ID)
+		answer.Allowed = answer.Allowed && answer.Limits[i].Allowed
+	}
+	spent := map[limiter.Key]charge{}
+	var order []limiter.Key
+	for i, a := range req.Asks {
+		order = append(order, a.Key)
+		if a.Weight > 0 && (req.Op == limiter.OpCharge || (req.Op == limiter.OpTake && answer.Allowed)) {
+			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight}
+			r.buckets[a.Key] = models[i]
+		}
+	}
+	for i, a := range req.Asks {
+		f := figures(a.Limit, models[i], now)
+		answer.Limits[i].Remaining, answer.Limits[i].Reset = f.Remaining, f.Reset
+	}
+	if recorded(req) && len(spent) > 0 {
+		stored := answer
+		stored.Limits = slices.Clone(answer.Limits)
+		r.records[nameOf(req)] = &record{at: now, spent: spent, order: order, given: map[limiter.Key]bool{}, answer: stored}
+	}
+	return answer
+}
+
+func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) limiter.Decision {
+	m, stored := r.bucket(a)
+	var units int64
+	m.settle(a.Limit, now)
+	if rec != nil && id != "" {
+		if c, ok := rec.spent[a.Key]; ok && !rec.given[a.Key] {
+			rec.given[a.Key] = true
+			if stored && a.Limit.Algorithm != limiter.Concurrency {
+				units = m.refund(a.Limit, now, c)
+			}
+		}
+	}
+	if leases, ok := m.(*leaseModel); ok && id != "" {
+		units = leases.release(a.Limit, now, id)
+	}
+	if id == "" && stored {
+		for _, at := range m.lastSpent(a.Limit, now) {
+			units += m.refund(a.Limit, now, charge{at: at, weight: a.Weight - units})
+			if units >= a.Weight {
+				break
+			}
+		}
+	}
+	d := figures(a.Limit, m, now)
+	d.Refunded = units
+	return d
+}
+
+func (r *Reference) lease(op limiter.Op, id string, a limiter.Ask, now int64) limiter.Decision {
+	m, _ := r.bucket(a)
+	leases, ok := m.(*leaseModel)
+	if !ok {
+		panic("not a concurrency bucket")
+	}
+	leases.settle(a.Limit, now)
+	var d limiter.Decision
+	if op == limiter.OpRelease {
+		units := leases.release(a.Limit, now, id)
+		d = figures(a.Limit, m, now)
+		d.Refunded = units
+		return d
+	}
+	held := leases.renew(a.Limit, now, id)
+	d = figures(a.Limit, m, now)
+	d.Allowed = held
+	return d
+}
