@@ -1,0 +1,242 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PostgresServer is one Postgres of our own on a loopback port, without
+// durability (fsync off) and without passwords. It runs as an ordinary user,
+// because Postgres refuses root. Methods are safe for concurrent use; a failing
+// one marks the owning test as failed.
+type PostgresServer struct {
+	// Addr is host:port. It stays the same across Restart.
+	Addr string
+
+	tb   testing.TB // nil for the shared server
+	port int
+	dir  string // holds data/ and server.log
+	cred *syscall.Credential
+
+	mu   sync.Mutex
+	proc *process
+}
+
+// superuser is the one role of a test server.
+const superuser = "sluice"
+
+// PrivatePostgres starts a Postgres for this test alone, for tests that stop,
+// freeze or restart it. It takes seconds: others use Postgres.
+func PrivatePostgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	s, err := newPostgres()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tb = t
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("postgres at %s wrote:\n%s", s.Addr, tail(s.logPath()))
+		}
+		s.report(s.close())
+	})
+	return s
+}
+
+// newPostgres creates a data directory and starts a server on a free port.
+func newPostgres() (*PostgresServer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	dir, cred, err := ordinaryDir()
+	if err != nil {
+		return nil, err
+	}
+	s := &PostgresServer{dir: dir, cred: cred}
+	if err := s.initialise(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	for {
+		if s.port, err = freePort(ctx); err != nil {
+			break
+		}
+		s.Addr = loopback(s.port)
+		if err = s.start(ctx); err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(err, os.RemoveAll(dir))
+}
+
+// DSN returns the connection string of a database on this server; "postgres"
+// always exists.
+func (s *PostgresServer) DSN(database string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, s.Addr, database)
+}
+
+// Stop ends the server as an operator's restart would: clients are cut off,
+// nothing committed is lost. Stopping a stopped server does nothing.
+func (s *PostgresServer) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(s.end((*process).terminate))
+}
+
+// Pause freezes the server's postmaster, so that no new connection succeeds.
+// Connections that exist have processes of their own and still answer.
+func (s *PostgresServer) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.report(errors.New("pause: the server is not running"))
+		return
+	}
+	s.report(s.proc.pause())
+}
+
+// Resume lets a frozen server run on.
+func (s *PostgresServer) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.report(s.proc.resume())
+	}
+}
+
+// Restart stops the server if it still runs and starts it again on the same
+// port with the same data. It returns once the server answers.
+func (s *PostgresServer) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	err := s.end((*process).terminate)
+	if err == nil {
+		err = poll(ctx, nil, s.start)
+	}
+	s.report(err)
+}
+
+// initialise runs initdb.
+func (s *PostgresServer) initialise(ctx context.Context) error {
+	path, err := findPostgres("initdb")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, path,
+		"-D", s.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "-N", "--no-instructions")
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w; it wrote:\n%s", err, out)
+	}
+	return nil
+}
+
+// start launches the postmaster and waits until it answers. Its answer must
+// name our data directory, which proves that it is ours and not a stranger on
+// the same port. The caller holds mu or owns s alone.
+func (s *PostgresServer) start(ctx context.Context) error {
+	path, err := findPostgres("postgres")
+	if err != nil {
+		return err
+	}
+	if err := os.Truncate(s.logPath(), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port)}
+	for _, setting := range []string{
+		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200",
+		"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
+		"shared_buffers=32MB", "dynamic_shared_memory_type=mmap", "logging_collector=off",
+	} {
+		args = append(args, "-c", setting)
+	}
+	p, err := start(spec{
+		path: path, args: args, dir: s.dir, logPath: s.logPath(), cred: s.cred,
+		orphan: syscall.SIGQUIT, stop: syscall.SIGINT,
+	})
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, p.done, func(ctx context.Context) error {
+		var dir string
+		err := s.query(ctx, "postgres", func(c *pgx.Conn) error {
+			return c.QueryRow(ctx, "SHOW data_directory").Scan(&dir)
+		})
+		if err == nil && dir != s.data() {
+			err = fmt.Errorf("a server with data in %s answers on %s", dir, s.Addr)
+		}
+		return err
+	})
+	if err != nil {
+		log := p.log()
+		if saysPortTaken(log) {
+			err = errors.Join(errPortTaken, err)
+		}
+		return errors.Join(fmt.Errorf("postgres on %s: %w; it wrote:\n%s", s.Addr, err, log), p.terminate())
+	}
+	s.proc = p
+	return nil
+}
+
+// query runs use on a connection of its own to one database.
+func (s *PostgresServer) query(ctx context.Context, database string, use func(*pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.DSN(database))
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(conn), conn.Close(ctx))
+}
+
+// end stops the process with the given method. The caller holds mu.
+func (s *PostgresServer) end(how func(*process) error) error {
+	if s.proc == nil {
+		return nil
+	}
+	p := s.proc
+	s.proc = nil
+	return how(p)
+}
+
+// close stops the server and removes its files. It never kills outright: the
+// postmaster has children and shared memory to take with it.
+func (s *PostgresServer) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.end((*process).terminate), os.RemoveAll(s.dir))
+}
+
+func (s *PostgresServer) data() string    { return filepath.Join(s.dir, "data") }
+func (s *PostgresServer) logPath() string { return filepath.Join(s.dir, "server.log") }
+
+// report fails the owning test, without ending the goroutine that called.
+func (s *PostgresServer) report(err error) {
+	if err == nil {
+		return
+	}
+	if s.tb == nil {
+		panic(fmt.Sprintf("shared postgres on %s: %v", s.Addr, err))
+	}
+	s.tb.Helper()
+	s.tb.Errorf("postgres on %s: %v", s.Addr, err)
+}
+
+// findPostgres finds one of Postgres's programs, which Debian keeps out of PATH.
+func findPostgres(name string) (string, error) {
+	return findBinary(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name, "/usr/local/opt/postgresql*/bin/"+name)
+}

@@ -1,0 +1,139 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// spec says how to run one server process in the foreground.
+type spec struct {
+	path    string
+	args    []string
+	dir     string
+	logPath string              // stdout and stderr are appended here
+	cred    *syscall.Credential // nil = as the caller
+	orphan  syscall.Signal      // sent by the kernel when the test binary dies
+	stop    syscall.Signal      // asks for a graceful end
+}
+
+// process is one running child. Its methods are safe for concurrent use.
+type process struct {
+	spec spec
+	cmd  *exec.Cmd
+	done chan struct{} // closed after the child was reaped
+}
+
+// start launches the child. One goroutine owns it from fork to reaping, locked
+// to its thread, because the kernel's parent-death signal follows the thread
+// that forked, not the process.
+func start(s spec) (*process, error) {
+	logFile, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// A context without an end: the child is stopped by signal, in order.
+	cmd := exec.CommandContext(context.Background(), s.path, s.args...)
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = childAttr(s.cred, s.orphan)
+
+	p := &process{spec: s, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := errors.Join(cmd.Start(), logFile.Close())
+		started <- err
+		if cmd.Process != nil {
+			_ = cmd.Wait() // a killed server's exit status says nothing new
+		}
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.path, err)
+	}
+	return p, nil
+}
+
+// pid returns the process id of the child.
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// exited tells whether the child has ended and was reaped.
+func (p *process) exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal sends sig; a child that has already ended is no error.
+func (p *process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %v to process %d: %w", sig, p.pid(), err)
+	}
+	return nil
+}
+
+// terminate asks the child to end, kills it after stopTimeout, and returns when
+// it was reaped. A paused child is resumed first, or it would not hear.
+func (p *process) terminate() error {
+	if err := errors.Join(p.signal(p.spec.stop), p.signal(syscall.SIGCONT)); err != nil {
+		return err
+	}
+	patience := time.NewTimer(stopTimeout)
+	defer patience.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-patience.C:
+		return p.kill()
+	}
+}
+
+// kill ends the child at once and returns when it was reaped.
+func (p *process) kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+// pause freezes the child and returns when it stands still.
+func (p *process) pause() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return poll(ctx, p.done, func(context.Context) error { return standsStill(p.pid()) })
+}
+
+// resume lets a frozen child run on.
+func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
+
+// log returns the end of what the child wrote, at most 4 KiB.
+func (p *process) log() string { return tail(p.spec.logPath) }
+
+// tail returns the last 4 KiB of a log file, or a line saying why not.
+func tail(path string) string {
+	const most = 4096
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	if len(b) > most {
+		b = b[len(b)-most:]
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,14 @@
+//go:build unix && !linux
+
+package testenv
+
+import "syscall"
+
+// childAttr has no parent-death signal outside Linux: there, Main and the
+// tests' own cleanups are the only stops.
+func childAttr(cred *syscall.Credential, _ syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: cred}
+}
+
+// standsStill cannot look into another process here and trusts the signal.
+func standsStill(int) error { return nil }

@@ -1,0 +1,229 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// RedisServer is one redis-server of our own on a loopback port. Its data lives
+// in memory only unless the arguments say otherwise. Methods are safe for
+// concurrent use; a failing one marks the owning test as failed.
+type RedisServer struct {
+	// Addr is host:port. It stays the same across Restart.
+	Addr string
+
+	tb   testing.TB // nil for the shared server
+	port int
+	dir  string
+	args []string
+
+	mu   sync.Mutex
+	proc *process
+}
+
+// Redis starts a redis-server for this test alone and stops it at the test's
+// end. args are further options in command-line form, such as "--maxmemory",
+// "1mb"; they win over the defaults (no persistence, DEBUG allowed).
+func Redis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s, err := newRedis(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tb = t
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("redis-server at %s wrote:\n%s", s.Addr, tail(s.logPath()))
+		}
+		s.report(s.close())
+	})
+	return s
+}
+
+var sharedRedis = sync.OnceValues(func() (*RedisServer, error) {
+	s, err := newRedis(nil)
+	if err == nil {
+		atExit(func() { _ = s.close() })
+	}
+	return s, err
+})
+
+// SharedRedis returns the test binary's common redis-server, started on first
+// use and stopped by Main. Nothing empties it between tests: each takes a key
+// prefix of its own, and none may stop, freeze or reconfigure it.
+func SharedRedis(t testing.TB) *RedisServer {
+	t.Helper()
+	s, err := sharedRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newRedis starts a server on a free port, picking another on a clash.
+func newRedis(args []string) (*RedisServer, error) {
+	dir, err := os.MkdirTemp("", "sluice-redis-")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	for {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		s := &RedisServer{Addr: loopback(port), port: port, dir: dir, args: args}
+		err = s.start(ctx)
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errPortTaken) || ctx.Err() != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+}
+
+// URL returns the server's address as redis://host:port/0.
+func (s *RedisServer) URL() string { return "redis://" + s.Addr + "/0" }
+
+// Stop ends the server gracefully, as an operator would. Stopping a stopped
+// server does nothing.
+func (s *RedisServer) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(s.end((*process).terminate))
+}
+
+// Kill ends the server at once with SIGKILL.
+func (s *RedisServer) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(s.end((*process).kill))
+}
+
+// Pause freezes the server: connections stay open and nothing answers.
+func (s *RedisServer) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.report(errors.New("pause: the server is not running"))
+		return
+	}
+	s.report(s.proc.pause())
+}
+
+// Resume lets a frozen server run on.
+func (s *RedisServer) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		s.report(s.proc.resume())
+	}
+}
+
+// Restart stops the server if it still runs and starts it again on the same
+// port; without persistence it comes back empty. It returns once the server
+// answers.
+func (s *RedisServer) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	err := s.end((*process).terminate)
+	if err == nil {
+		err = poll(ctx, nil, s.start) // the port may linger for a moment
+	}
+	s.report(err)
+}
+
+// start launches the process and waits until it answers. The process id in its
+// answer proves that it is ours and not a stranger on the same port. The caller
+// holds mu or owns s alone.
+func (s *RedisServer) start(ctx context.Context) error {
+	path, err := findBinary("redis-server", "redis-server")
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--daemonize", "no", "--save", "", "--appendonly", "no",
+		"--enable-debug-command", "local", "--repl-diskless-sync-delay", "0",
+	}
+	if err := os.Truncate(s.logPath(), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	p, err := start(spec{
+		path: path, args: append(args, s.args...), dir: s.dir, logPath: s.logPath(),
+		orphan: syscall.SIGKILL, stop: syscall.SIGTERM,
+	})
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, p.done, func(ctx context.Context) error {
+		info, err := command(ctx, s.Addr, "INFO", "server")
+		if isAuthError(err) {
+			return nil // a server with a password speaks, and our options set it
+		}
+		if err != nil {
+			return err
+		}
+		if got := infoField(info, "process_id"); got != strconv.Itoa(p.pid()) {
+			return fmt.Errorf("process %s answers on %s, want %d", got, s.Addr, p.pid())
+		}
+		return nil
+	})
+	if err != nil {
+		log := p.log()
+		if saysPortTaken(log) {
+			err = errors.Join(errPortTaken, err)
+		}
+		return errors.Join(fmt.Errorf("redis-server on %s: %w; it wrote:\n%s", s.Addr, err, log), p.kill())
+	}
+	s.proc = p
+	return nil
+}
+
+// end stops the process with the given method. The caller holds mu.
+func (s *RedisServer) end(how func(*process) error) error {
+	if s.proc == nil {
+		return nil
+	}
+	p := s.proc
+	s.proc = nil
+	return how(p)
+}
+
+// close stops the process and removes its files.
+func (s *RedisServer) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.end((*process).kill), os.RemoveAll(s.dir))
+}
+
+func (s *RedisServer) logPath() string { return filepath.Join(s.dir, "server.log") }
+
+// report fails the owning test, without ending the goroutine that called.
+func (s *RedisServer) report(err error) {
+	if err == nil {
+		return
+	}
+	if s.tb == nil {
+		panic(fmt.Sprintf("shared redis-server on %s: %v", s.Addr, err))
+	}
+	s.tb.Helper()
+	s.tb.Errorf("redis-server on %s: %v", s.Addr, err)
+}
+
+// isAuthError recognises a server that runs and wants a password.
+func isAuthError(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "NOAUTH") || strings.Contains(err.Error(), "NOPERM"))
+}
