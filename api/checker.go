@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// DefaultTimeout is how long a store may take over a check when nothing else
+// is set.
+const DefaultTimeout = 25 * time.Millisecond
+
+// ErrNoSet says that no set of rules has been loaded yet, so that a request
+// cannot be matched. Direct checks do not need one.
+var ErrNoSet = errors.New("no rules are loaded yet")
+
+// CheckerOptions configures a Checker.
+type CheckerOptions struct {
+	// Sets holds the set in force. Required.
+	Sets *rules.Current
+	// Store keeps the buckets. Required.
+	Store limiter.Store
+	// Local decides limits with fail mode local while Store cannot. It must not
+	// be Store itself. Nil: such limits fail open.
+	Local limiter.Store
+	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
+	// than 0 no bound beyond the caller's own.
+	Timeout time.Duration
+	// Now is the wall clock, used for durations only. Required.
+	Now func() time.Time
+	// Observe hears every decision; nil hears nothing.
+	Observe Observer
+}
+
+// Checker decides questions: it finds the limits that apply, asks the store
+// about all of them at once, and lets each limit's fail mode decide when the
+// store cannot. It does not know which face a question came through. It is safe
+// for concurrent use and owns no goroutine.
+type Checker struct {
+	opt CheckerOptions
+}
+
+// NewChecker makes a Checker. It fails only if a required option is missing.
+func NewChecker(opt CheckerOptions) (*Checker, error) {
+	if opt.Sets == nil || opt.Store == nil || opt.Now == nil {
+		return nil, errors.New("checker: Sets, Store and Now are required")
+	}
+	if opt.Timeout == 0 {
+		opt.Timeout = DefaultTimeout
+	}
+	if opt.Observe == nil {
+		opt.Observe = silent{}
+	}
+	return &Checker{opt: opt}, nil
+}
+
+// Question is one request put to the Checker: a direct limit, or a descriptor
+// to which the rules in force apply.
+type Question struct {
+	Op limiter.Op
+	// IsDirect: Direct brings bucket and limit, and Descriptor is not used.
+	IsDirect   bool
+	Direct     Direct
+	Descriptor rules.Descriptor
+	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
+	Weight int64
+	// RequestID makes a repeat safe, names a charge for its refund, and names a
+	// concurrency lease. Up to 64 bytes, optional but for release and renew.
+	RequestID string
+}
+
+// Direct is a limit that the caller brings.
+type Direct struct {
+	// Key is the caller's own name of the bucket. Two algorithms that store
+	// different kinds of state have different buckets under one key.
+	Key string
+	// Limit must be valid.
+	Limit limiter.Limit
+	// FailMode is open, closed or local; "" is open.
+	FailMode string
+}
+
+// Answer is what the Checker says of one Question.
+type Answer struct {
+	Op limiter.Op
+	// Allowed: no enforced limit denied. A renew is allowed if every lease was
+	// still held, a charge if its weight still fitted.
+	Allowed bool
+	// Status is what a gateway should answer its client: 200, 429, or 503 when a
+	// closed fail mode denied.
+	Status int
+	// Degraded is the fail mode that had a say (closed before local before
+	// open), "" when the store decided everything.
+	Degraded string
+	// Replayed: the stored answer to an earlier request with the same id.
+	Replayed bool
+	// Lease is an opaque token for release and renew when concurrency leases
+	// were taken, else "".
+	Lease string
+	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
+	At int64
+	// Strictest is the index in Limits of the limit whose figures are the
+	// answer's own, -1 when there is none.
+	Strictest int
+	// Limits has one entry for every limit that applied, enforced ones first.
+	Limits []LimitAnswer
+}
+
+// LimitAnswer is one limit's part of an Answer.
+type LimitAnswer struct {
+	// Rule is the rule's name, "" for a direct limit.
+	Rule string
+	Key  limiter.Key
+	// Limit is the limit that was applied.
+	Limit limiter.Limit
+	// Decision is what it said. Only Allowed and Limit mean anything unless Known.
+	Decision limiter.Decision
+	// Known: a store decided. False when a fail mode did so without figures.
+	Known bool
+	// Shadow: computed and counted, but without a say.
+	Shadow bool
+	// Degraded is the fail mode that decided this limit, "" for the store.
+	Degraded string
+}
+
+// Do answers one question. On a take or a peek there is always an answer,
+// whatever the store does, unless the rules are needed and none were ever
+// loaded (ErrNoSet). The other operations are carried out by the store or not
+// at all; their error is then the store's, a *limiter.StoreError.
+func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
+	w := getWork()
+	defer putWork(w)
+	start := c.opt.Now()
+	if err := w.add(q, c.opt.Sets.Load()); err != nil {
+		return err
+	}
+	c.run(ctx, w.calls)
+	err := c.settle(ctx, w, &w.jobs[0], a)
+	if err == nil {
+		c.opt.Observe.ObserveRequest(q.Op, a.Allowed, c.opt.Now().Sub(start))
+	}
+	return err
+}
+
+// DoAll answers many takes or peeks, each by itself, with one call of the store.
+// as has the length of qs. All of them see the same set. The error is ErrNoSet.
+func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
+	w := getWork()
+	defer putWork(w)
+	start := c.opt.Now()
+	set := c.opt.Sets.Load()
+	for i := range qs {
+		if err := w.add(&qs[i], set); err != nil {
+			return err
+		}
+	}
+	c.run(ctx, w.calls)
+	for i := range qs {
+		if err := c.settle(ctx, w, &w.jobs[i], &as[i]); err != nil {
+			return err
+		}
+	}
+	took := c.opt.Now().Sub(start)
+	for i := range as {
+		c.opt.Observe.ObserveRequest(qs[i].Op, as[i].Allowed, took)
+	}
+	return nil
+}
+
+// run makes the one call of the store.
+func (c *Checker) run(ctx context.Context, calls []limiter.Call) {
+	if c.opt.Timeout > 0 && len(calls) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.opt.Timeout)
+		defer cancel()
+	}
+	switch len(calls) {
+	case 0:
+	case 1:
+		calls[0].Err = c.opt.Store.Do(ctx, &calls[0].Request, &calls[0].Result)
+	default:
+		c.opt.Store.DoAll(ctx, calls)
+	}
+}
+
+// settle turns what the store said of one job into its answer.
+func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error {
+	q := j.q
+	*a = Answer{Op: q.Op, Allowed: true, Status: http.StatusOK, Strictest: -1, Limits: a.Limits[:0]}
+	calls := w.calls[j.from:j.to]
+	if j.enforced > 0 {
+		main := &calls[0]
+		calls = calls[1:]
+		switch {
+		case main.Err == nil:
+			a.decided(w.limits[j.first:j.first+j.enforced], main)
+		case q.Op == limiter.OpTake || q.Op == limiter.OpPeek:
+			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
+		default:
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
+			return main.Err
+		}
+	}
+	c.settleShadow(a, w.limits[j.first+j.enforced:j.end], calls)
+	if q.Op == limiter.OpTake && a.Allowed && j.leases {
+		a.Lease = leaseToken(w, j, a)
+	}
+	c.observe(a)
+	return nil
+}
+
+// decided takes over the store's decisions on the enforced limits.
+func (a *Answer) decided(limits []planned, call *limiter.Call) {
+	res := &call.Result
+	a.At, a.Replayed = res.At, res.Replayed
+	for i := range limits {
+		la := limits[i].answer()
+		la.Decision, la.Known = res.Limits[i], true
+		a.Limits = append(a.Limits, la)
+	}
+	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
+		a.Allowed, a.Status = false, http.StatusTooManyRequests
+	}
+	a.Strictest = limiter.Strictest(res.Limits)
+}
+
+// settleShadow lists the shadow limits. They never change the answer's own
+// figures, and one that the store could not decide counts as allowed.
+func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call) {
+	for i := range limits {
+		la := limits[i].answer()
+		la.Shadow = true
+		switch call := &calls[i]; {
+		case call.Err != nil:
+			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity()}
+			la.Degraded = rules.FailOpen
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
+		default:
+			la.Decision, la.Known = call.Result.Limits[0], true
+		}
+		a.Limits = append(a.Limits, la)
+	}
+}
+
+func (c *Checker) observe(a *Answer) {
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		name, mode := la.Rule, rules.ModeEnforce
+		if name == "" {
+			name = DirectRule
+		}
+		if la.Shadow {
+			mode = rules.ModeShadow
+		}
+		c.opt.Observe.ObserveLimit(name, mode, la.Decision.Allowed)
+	}
+}

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// Deps is what a Server needs. Checker, Rules, History, Writer and Access must
+// be given; every other field has a working zero value.
+type Deps struct {
+	// Checker decides.
+	Checker *Checker
+	// Rules, Writer and History are the rule database; one value usually
+	// implements all three.
+	Rules   RuleReader
+	Writer  RuleWriter
+	History RuleHistory
+	// Access holds the API tokens in force.
+	Access *access.Current
+	// OpenMode says that the listener is on a loopback address. Then, until the
+	// first token is made, requests whose Host is a loopback name need no
+	// credentials.
+	OpenMode bool
+	// Changed is called after each committed change of rules, before the answer
+	// is sent. It should reload the set before it returns, so that a client's
+	// next check meets the rule it has just written. Nil does nothing.
+	Changed func()
+	// Ready is nil when checks can be answered, else why not; its text is public.
+	// Nil means always ready.
+	Ready func() error
+	// Metrics serves /metrics; nil leaves the route out.
+	Metrics http.Handler
+	// MetricsPublic serves /metrics without credentials.
+	MetricsPublic bool
+	// ResetDelta makes X-RateLimit-Reset delta seconds; otherwise it is seconds
+	// since the epoch.
+	ResetDelta bool
+	// TrustedProxies are the networks whose X-Forwarded-For counts when a
+	// client's address is logged. Empty: the address of the connection.
+	TrustedProxies []netip.Prefix
+	// Observer hears panics; the Checker has its own.
+	Observer Observer
+	// Logger gets what an operator must know; nil discards.
+	Logger *slog.Logger
+	// Now is the wall clock, for token expiry; nil is not allowed.
+	Now func() time.Time
+}
+
+// RuleReader finds rules. Errors wrap rules.ErrNotFound or
+// rules.ErrUnavailable.
+type RuleReader interface {
+	ListRules(ctx context.Context, q rules.Query) (rules.Page, error)
+	GetRule(ctx context.Context, id int64) (rules.Rule, error)
+}
+
+// RuleWriter changes rules. Each call is one transaction with its audit entry.
+// ifVersion 0 means any version. Errors wrap rules.ErrNotFound, ErrNameTaken,
+// ErrStale or ErrUnavailable, or are a *rules.ValidationError.
+type RuleWriter interface {
+	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
+	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
+	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
+	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
+}
+
+// RuleHistory reads and restores earlier versions. A deleted rule keeps its
+// history.
+type RuleHistory interface {
+	// RuleHistory gives up to limit revisions older than version before (0: from
+	// the newest), newest first.
+	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
+	// RollbackRule makes a new version with the content of version toVersion.
+	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
+}

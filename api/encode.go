@@ -1,0 +1,218 @@
+package api
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// appendAnswer writes an answer as the JSON document CheckAnswer of
+// openapi.yaml. Figures that nobody knows are left out rather than invented.
+func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
+	b = append(b, `{"allowed":`...)
+	b = strconv.AppendBool(b, a.Allowed)
+	b = append(b, `,"status":`...)
+	b = strconv.AppendInt(b, int64(a.Status), 10)
+	b = appendTopFigures(b, a)
+	b = append(b, `,"degraded":`...)
+	b = appendNullable(b, a.Degraded)
+	b = append(b, `,"rule":`...)
+	b = appendNullable(b, a.rule())
+	if a.Replayed {
+		b = append(b, `,"replayed":true`...)
+	}
+	if a.Lease != "" {
+		b = append(b, `,"lease":"`...)
+		b = append(append(b, a.Lease...), '"')
+	}
+	b = append(b, `,"limits":[`...)
+	for i := range a.Limits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLimit(b, a.Op, &a.Limits[i])
+	}
+	b = append(b, `],"headers":`...)
+	b = appendHeaders(b, a, st)
+	if !a.Allowed && a.spends() {
+		b = append(b, `,"body":`...)
+		b = appendDenial(b, a)
+	}
+	return append(b, '}')
+}
+
+// spends: the operation is one whose outcome a gateway passes to its client.
+func (a *Answer) spends() bool {
+	return a.Op == limiter.OpTake || a.Op == limiter.OpPeek || a.Op == limiter.OpCharge
+}
+
+// rule names the limit that decided: the strictest, or the closed one.
+func (a *Answer) rule() string {
+	if a.Strictest >= 0 {
+		return a.Limits[a.Strictest].Rule
+	}
+	for i := range a.Limits {
+		if !a.Limits[i].Shadow && (a.Allowed || !a.Limits[i].Decision.Allowed) {
+			return a.Limits[i].Rule
+		}
+	}
+	return ""
+}
+
+func appendTopFigures(b []byte, a *Answer) []byte {
+	if a.Strictest < 0 {
+		if ms, ok := a.retryAfter(); ok {
+			b = appendMember(b, "retry_after_ms", ms)
+			b = appendMember(b, "retry_after_s", ceilSeconds(ms))
+		}
+		return b
+	}
+	d := &a.Limits[a.Strictest].Decision
+	b = appendFigures(b, d)
+	s := limiter.Never
+	if d.RetryAfter != limiter.Never {
+		s = ceilSeconds(d.RetryAfter)
+	}
+	b = appendMember(b, "retry_after_s", s)
+	b = appendMember(b, "delay_ms", a.delay())
+	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease {
+		b = appendMember(b, "refunded", a.refunded())
+	}
+	return b
+}
+
+// delay is how long the request should wait before it starts: the longest that
+// any enforced limit asks for. A denied request is not started at all.
+func (a *Answer) delay() int64 {
+	var ms int64
+	for i := range a.Limits {
+		if la := &a.Limits[i]; a.Allowed && !la.Shadow && la.Known {
+			ms = max(ms, la.Decision.Delay)
+		}
+	}
+	return ms
+}
+
+// refunded is the most units that any enforced limit got back.
+func (a *Answer) refunded() int64 {
+	var n int64
+	for i := range a.Limits {
+		if la := &a.Limits[i]; !la.Shadow {
+			n = max(n, la.Decision.Refunded)
+		}
+	}
+	return n
+}
+
+func appendFigures(b []byte, d *limiter.Decision) []byte {
+	b = appendMember(b, "limit", d.Limit)
+	b = appendMember(b, "remaining", d.Remaining)
+	b = appendMember(b, "reset_ms", d.Reset)
+	return appendMember(b, "retry_after_ms", d.RetryAfter)
+}
+
+func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
+	b = append(b, `{"rule":`...)
+	b = appendNullable(b, la.Rule)
+	b = append(b, `,"key":`...)
+	b = appendJSONString(b, la.Display())
+	b = append(b, `,"allowed":`...)
+	b = strconv.AppendBool(b, la.Decision.Allowed)
+	if la.Known {
+		b = appendFigures(b, &la.Decision)
+		if la.Decision.Delay > 0 {
+			b = appendMember(b, "delay_ms", la.Decision.Delay)
+		}
+		if op == limiter.OpRefund || op == limiter.OpRelease {
+			b = appendMember(b, "refunded", la.Decision.Refunded)
+		}
+	} else {
+		b = appendMember(b, "limit", la.Decision.Limit)
+	}
+	if la.Shadow {
+		b = append(b, `,"mode":"shadow"`...)
+	} else {
+		b = append(b, `,"mode":"enforce"`...)
+	}
+	if la.Degraded != "" {
+		b = append(b, `,"degraded":"`...)
+		b = append(append(b, la.Degraded...), '"')
+	}
+	return append(b, '}')
+}
+
+// Display is the bucket's name for people, such as user:42. Values that look
+// like credentials show as a hash.
+func (la *LimitAnswer) Display() string { return rules.DisplayKey(la.Key) }
+
+func appendHeaders(b []byte, a *Answer, st HeaderStyle) []byte {
+	b = append(b, '{')
+	if a.spends() {
+		n := 0
+		st.Headers(a, func(name string, value []byte) {
+			if n > 0 {
+				b = append(b, ',')
+			}
+			n++
+			b = appendJSONString(b, name)
+			b = append(b, ':')
+			b = appendJSONBytes(b, value)
+		})
+	}
+	return append(b, '}')
+}
+
+func appendMember(b []byte, name string, v int64) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return strconv.AppendInt(b, v, 10)
+}
+
+func appendNullable(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, "null"...)
+	}
+	return appendJSONString(b, s)
+}
+
+const lowerHex = "0123456789abcdef"
+
+// appendJSONString writes s as a JSON string; bytes that are not UTF-8 become
+// U+FFFD.
+func appendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			b = appendJSONByte(b, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		b = utf8.AppendRune(b, r)
+		i += n
+	}
+	return append(b, '"')
+}
+
+// appendJSONBytes is appendJSONString for ASCII.
+func appendJSONBytes(b, s []byte) []byte {
+	b = append(b, '"')
+	for _, c := range s {
+		b = appendJSONByte(b, c)
+	}
+	return append(b, '"')
+}
+
+func appendJSONByte(b []byte, c byte) []byte {
+	switch {
+	case c == '"' || c == '\\':
+		return append(b, '\\', c)
+	case c < 0x20 || c == 0x7f:
+		return append(b, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
+	}
+	return append(b, c)
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// degrade decides the enforced limits of a take or peek that the store could
+// not decide, each by its fail mode: open allows, closed denies with status 503,
+// local asks this node's own store. Closed wins over everything; otherwise the
+// local limits decide among themselves, all or nothing.
+func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call) {
+	cause := limiter.CauseOf(failed.Err)
+	closed := false
+	for i := range limits {
+		la := limits[i].answer()
+		la.Degraded = limits[i].failMode
+		switch la.Degraded {
+		case rules.FailClosed:
+			closed = true
+		case rules.FailLocal:
+			if c.opt.Local == nil {
+				la.Degraded = rules.FailOpen
+			}
+		default:
+			la.Degraded = rules.FailOpen
+		}
+		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity()}
+		a.Limits = append(a.Limits, la)
+	}
+	c.decideLocally(ctx, a, failed, closed)
+	if closed {
+		a.Allowed, a.Status, a.Strictest = false, http.StatusServiceUnavailable, -1
+	}
+	for i := range a.Limits {
+		c.opt.Observe.ObserveDegraded(a.Limits[i].Degraded, cause)
+		a.Degraded = stronger(a.Degraded, a.Limits[i].Degraded)
+	}
+}
+
+// decideLocally puts the limits with fail mode local to the local store, or only
+// looks when the request is denied anyway. If even that fails they are open.
+func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.Call, closed bool) {
+	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
+	if closed {
+		req.Op = limiter.OpPeek
+	}
+	for i := range a.Limits {
+		if a.Limits[i].Degraded == rules.FailLocal {
+			req.Asks = append(req.Asks, failed.Request.Asks[i])
+		}
+	}
+	if len(req.Asks) == 0 {
+		return
+	}
+	// The caller's deadline may be spent by now; the local store needs none.
+	var res limiter.Result
+	err := c.opt.Local.Do(context.WithoutCancel(ctx), &req, &res)
+	strictest, n := -1, 0
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Degraded != rules.FailLocal {
+			continue
+		}
+		if err != nil {
+			la.Degraded = rules.FailOpen
+			continue
+		}
+		la.Decision, la.Known = res.Limits[n], true
+		if strictest < 0 || la.Decision.StricterThan(a.Limits[strictest].Decision) {
+			strictest = i
+		}
+		n++
+	}
+	if err != nil {
+		return
+	}
+	a.At, a.Replayed, a.Strictest = res.At, res.Replayed, strictest
+	if !res.Allowed {
+		a.Allowed, a.Status = false, http.StatusTooManyRequests
+	}
+}
+
+// stronger picks the fail mode that an answer as a whole reports.
+func stronger(a, b string) string {
+	rank := func(m string) int {
+		switch m {
+		case rules.FailClosed:
+			return 3
+		case rules.FailLocal:
+			return 2
+		case rules.FailOpen:
+			return 1
+		}
+		return 0
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"strconv"
+
+	"sluice/limiter"
+)
+
+// HeaderStyle chooses between forms of the client headers. The zero value gives
+// X-RateLimit-Reset as seconds since the epoch.
+type HeaderStyle struct {
+	// ResetDelta gives X-RateLimit-Reset as seconds from now.
+	ResetDelta bool
+}
+
+// maxStructured is the largest integer of a structured field (RFC 9651, section
+// 3.3.1: fifteen digits). Larger figures are shown as it.
+const maxStructured = 999_999_999_999_999
+
+// The client headers, in the order in which Headers emits them.
+const (
+	headerRetryAfter     = "Retry-After"
+	headerPolicy         = "RateLimit-Policy"
+	headerRateLimit      = "RateLimit"
+	headerLimit          = "X-RateLimit-Limit"
+	headerRemaining      = "X-RateLimit-Remaining"
+	headerReset          = "X-RateLimit-Reset"
+	closedRetryAfterMS   = 1000
+	millisecondsInSecond = 1000
+)
+
+// Headers calls emit with each client header of an answer, following
+// draft-ietf-httpapi-ratelimit-headers-11 for RateLimit-Policy and RateLimit,
+// RFC 9110 for Retry-After, and custom for the X-RateLimit ones. Shadow limits
+// do not show. Names of rules are plain by their syntax, so nothing here needs
+// escaping. The value is valid only during the call.
+func (st HeaderStyle) Headers(a *Answer, emit func(name string, value []byte)) {
+	var buf [512]byte
+	if ms, ok := a.retryAfter(); ok && !a.Allowed && ms != limiter.Never {
+		emit(headerRetryAfter, strconv.AppendInt(buf[:0], ceilSeconds(ms), 10))
+	}
+	if v := appendPolicies(buf[:0], a); len(v) > 0 {
+		emit(headerPolicy, v)
+	}
+	if v := appendRemainders(buf[:0], a); len(v) > 0 {
+		emit(headerRateLimit, v)
+	}
+	if a.Strictest < 0 {
+		return
+	}
+	d := &a.Limits[a.Strictest].Decision
+	emit(headerLimit, strconv.AppendInt(buf[:0], d.Limit, 10))
+	emit(headerRemaining, strconv.AppendInt(buf[:0], d.Remaining, 10))
+	switch {
+	case d.Reset == limiter.Never:
+	case st.ResetDelta:
+		emit(headerReset, strconv.AppendInt(buf[:0], ceilSeconds(d.Reset), 10))
+	default:
+		emit(headerReset, strconv.AppendInt(buf[:0], ceilSeconds(a.At+d.Reset), 10))
+	}
+}
+
+// retryAfter is the answer's own retry-after in ms, false when it has none.
+func (a *Answer) retryAfter() (int64, bool) {
+	if a.Strictest >= 0 {
+		return a.Limits[a.Strictest].Decision.RetryAfter, true
+	}
+	// A closed fail mode cannot know when the store will be back; a second is a
+	// polite guess, as RFC 9110 section 10.2.3 allows.
+	return closedRetryAfterMS, !a.Allowed
+}
+
+// appendPolicies writes one item a limit: its name, units (q) per window of w
+// seconds. A rate's window below a second shows as one second.
+func appendPolicies(b []byte, a *Answer) []byte {
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Shadow {
+			continue
+		}
+		b = appendItem(b, la)
+		b = append(b, ";q="...)
+		b = strconv.AppendInt(b, min(la.Limit.Count, maxStructured), 10)
+		if la.Limit.Algorithm == limiter.Concurrency {
+			b = append(b, `;qu="concurrent-requests"`...)
+		}
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, ceilSeconds(la.Limit.Window), 10)
+	}
+	return b
+}
+
+// appendRemainders writes one item a limit whose figures are known: units left
+// (r) and seconds (t) until the denied request would fit or, when it was
+// allowed, until the bucket is empty. The draft asks that t agree with
+// Retry-After where both are sent.
+func appendRemainders(b []byte, a *Answer) []byte {
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Shadow || !la.Known {
+			continue
+		}
+		b = appendItem(b, la)
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, min(la.Decision.Remaining, maxStructured), 10)
+		t := la.Decision.Reset
+		if la.Decision.RetryAfter > 0 {
+			t = la.Decision.RetryAfter
+		}
+		if t != limiter.Never {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, min(ceilSeconds(t), maxStructured), 10)
+		}
+	}
+	return b
+}
+
+func appendItem(b []byte, la *LimitAnswer) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	b = append(b, '"')
+	b = append(b, la.policyName()...)
+	return append(b, '"')
+}
+
+// policyName is the name by which clients know a limit.
+func (la *LimitAnswer) policyName() string {
+	if la.Rule == "" {
+		return DirectRule
+	}
+	return la.Rule
+}
+
+// ceilSeconds rounds milliseconds up to whole seconds.
+func ceilSeconds(ms int64) int64 {
+	return (ms + millisecondsInSecond - 1) / millisecondsInSecond
+}

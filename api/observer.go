@@ -1,0 +1,38 @@
+package api
+
+import (
+	"time"
+
+	"sluice/limiter"
+)
+
+// Observer hears what was decided, for metrics. Its methods are called on the
+// check path by any number of goroutines: they must be quick, must not block
+// and must not fail. No argument ever carries a key or anything a caller sent.
+type Observer interface {
+	// ObserveLimit reports one limit of one request: the rule's name (DirectRule
+	// when the caller brought the limit), its mode (enforce or shadow) and
+	// whether it allowed.
+	ObserveLimit(rule, mode string, allowed bool)
+	// ObserveRequest reports one whole request: its operation, whether it was
+	// allowed, and how long deciding took.
+	ObserveRequest(op limiter.Op, allowed bool, took time.Duration)
+	// ObserveDegraded reports that the store could not decide, why, and the fail
+	// mode that decided a limit instead; failMode is "" where there was nothing
+	// to decide (a refund, a shadow rule).
+	ObserveDegraded(failMode string, cause limiter.Cause)
+	// ObservePanic reports a panic that was contained in one request.
+	ObservePanic()
+}
+
+// DirectRule stands for the rule's name in metrics and client headers when the
+// caller brought the limit.
+const DirectRule = "default"
+
+// silent is the Observer used when none is given.
+type silent struct{}
+
+func (silent) ObserveLimit(string, string, bool)              {}
+func (silent) ObserveRequest(limiter.Op, bool, time.Duration) {}
+func (silent) ObserveDegraded(string, limiter.Cause)          {}
+func (silent) ObservePanic()                                  {}
