@@ -10,8 +10,8 @@ import (
 	"sluice/internal/testenv"
 )
 
-// queryInt runs one query on a connection of its own.
-func queryInt(t *testing.T, dsn, sql string) int {
+// countTables counts the tables of our own in a database.
+func countTables(t *testing.T, dsn string) int {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
@@ -19,13 +19,12 @@ func queryInt(t *testing.T, dsn, sql string) int {
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	var n int
+	const sql = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 	if err := conn.QueryRow(t.Context(), sql).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		t.Fatal(err)
 	}
 	return n
 }
-
-const countTables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 
 // makeTable stands for a migration.
 func makeTable(dsn string) error {
@@ -44,10 +43,10 @@ func TestPostgres_GivesEachTestAnEmptyDatabase(t *testing.T) {
 	if err := makeTable(a); err != nil {
 		t.Fatal(err)
 	}
-	if got := queryInt(t, a, countTables); got != 1 {
+	if got := countTables(t, a); got != 1 {
 		t.Errorf("tables in the first database = %d, want 1", got)
 	}
-	if got := queryInt(t, b, countTables); got != 0 {
+	if got := countTables(t, b); got != 0 {
 		t.Errorf("tables in the second database = %d, want 0", got)
 	}
 }
@@ -74,7 +73,7 @@ func TestPostgresFrom_PreparesTheTemplateOnce(t *testing.T) {
 	}
 	for range 3 {
 		dsn := testenv.PostgresFrom(t, "once", prepare)
-		if got := queryInt(t, dsn, countTables); got != 1 {
+		if got := countTables(t, dsn); got != 1 {
 			t.Errorf("tables = %d, want 1", got)
 		}
 	}
@@ -94,7 +93,7 @@ func TestPrivatePostgres_RestartKeepsThePortAndTheData(t *testing.T) {
 		t.Fatal("a stopped server answered")
 	}
 	s.Restart()
-	if got := queryInt(t, dsn, countTables); got != 1 {
+	if got := countTables(t, dsn); got != 1 {
 		t.Errorf("tables after the restart = %d, want 1", got)
 	}
 	s.Pause()
@@ -105,7 +104,7 @@ func TestPrivatePostgres_RestartKeepsThePortAndTheData(t *testing.T) {
 		t.Error("a paused server accepted a connection")
 	}
 	s.Resume()
-	if got := queryInt(t, dsn, countTables); got != 1 {
+	if got := countTables(t, dsn); got != 1 {
 		t.Errorf("tables after the pause = %d, want 1", got)
 	}
 }

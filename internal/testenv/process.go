@@ -66,16 +66,6 @@ func start(s spec) (*process, error) {
 // pid returns the process id of the child.
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// exited tells whether the child has ended and was reaped.
-func (p *process) exited() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // signal sends sig; a child that has already ended is no error.
 func (p *process) signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -20,10 +20,11 @@ type RedisServer struct {
 	// Addr is host:port. It stays the same across Restart.
 	Addr string
 
-	tb   testing.TB // nil for the shared server
-	port int
-	dir  string
-	args []string
+	tb      testing.TB // nil for the shared server
+	port    int
+	busPort int // where cluster nodes talk to each other
+	dir     string
+	args    []string
 
 	mu   sync.Mutex
 	proc *process
@@ -78,10 +79,11 @@ func newRedis(args []string) (*RedisServer, error) {
 	defer cancel()
 	for {
 		port, err := freePort(ctx)
-		if err != nil {
+		busPort, busErr := freePort(ctx)
+		if err := errors.Join(err, busErr); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
-		s := &RedisServer{Addr: loopback(port), port: port, dir: dir, args: args}
+		s := &RedisServer{Addr: loopback(port), port: port, busPort: busPort, dir: dir, args: args}
 		err = s.start(ctx)
 		if err == nil {
 			return s, nil
@@ -154,7 +156,7 @@ func (s *RedisServer) start(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--port", strconv.Itoa(s.port), "--cluster-port", strconv.Itoa(s.busPort), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--daemonize", "no", "--save", "", "--appendonly", "no",
 		"--enable-debug-command", "local", "--repl-diskless-sync-delay", "0",
 	}
@@ -207,6 +209,13 @@ func (s *RedisServer) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(s.end((*process).kill), os.RemoveAll(s.dir))
+}
+
+// running tells whether the server was started and not stopped since.
+func (s *RedisServer) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc != nil
 }
 
 func (s *RedisServer) logPath() string { return filepath.Join(s.dir, "server.log") }

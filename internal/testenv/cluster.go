@@ -1,0 +1,237 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	clusterPrimaries = 3
+	clusterNodes     = 2 * clusterPrimaries
+	clusterSlots     = 16384
+)
+
+// RedisCluster is a Redis cluster of our own: three primaries, each with one
+// replica. A node is a RedisServer: kill, freeze and restart it through that. A
+// killed node comes back under the same address and remembers its place.
+type RedisCluster struct {
+	// Nodes holds the primaries, in order of their slots, then the replicas
+	// in the order of their primaries, as they were at the start.
+	Nodes []*RedisServer
+
+	tb testing.TB
+}
+
+// Cluster starts a cluster for this test alone and returns when every node
+// calls it healthy and every replica follows its primary. args go to every
+// node. A dead primary's slots fail over after about two seconds
+// (cluster-node-timeout 2000), the others keep serving meanwhile
+// (cluster-require-full-coverage no).
+func Cluster(t testing.TB, args ...string) *RedisCluster {
+	t.Helper()
+	c := &RedisCluster{tb: t}
+	options := append([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-node-timeout", "2000",
+		"--cluster-require-full-coverage", "no",
+		"--cluster-replica-validity-factor", "0",
+		"--cluster-allow-replica-migration", "no",
+		"--repl-ping-replica-period", "1",
+	}, args...)
+	for range clusterNodes {
+		c.Nodes = append(c.Nodes, Redis(t, options...))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := c.join(ctx); err != nil {
+		t.Fatalf("redis cluster: %v", err)
+	}
+	return c
+}
+
+// Addrs returns the addresses of all nodes, primaries first.
+func (c *RedisCluster) Addrs() []string {
+	addrs := make([]string, 0, len(c.Nodes))
+	for _, n := range c.Nodes {
+		addrs = append(addrs, n.Addr)
+	}
+	return addrs
+}
+
+// PrimaryOf returns the node that was given this slot (0 to 16383) at the
+// start; after a failover its replica serves the slot.
+func (c *RedisCluster) PrimaryOf(slot int) *RedisServer {
+	for i := range clusterPrimaries {
+		if first, last := slotRange(i); first <= slot && slot <= last {
+			return c.Nodes[i]
+		}
+	}
+	c.tb.Helper()
+	c.tb.Fatalf("slot %d is not between 0 and %d", slot, clusterSlots-1)
+	return nil
+}
+
+// ReplicaOf returns the node that followed this primary at the start.
+func (c *RedisCluster) ReplicaOf(primary *RedisServer) *RedisServer {
+	i := slices.Index(c.Nodes[:clusterPrimaries], primary)
+	if i < 0 {
+		c.tb.Helper()
+		c.tb.Fatalf("%s was not a primary of this cluster", primary.Addr)
+		return nil
+	}
+	return c.Nodes[clusterPrimaries+i]
+}
+
+// WaitHealthy returns when every running node sees every slot served by a
+// running node and every running replica is in step with its primary, as after
+// a failover or a restart; it fails the test after a minute.
+func (c *RedisCluster) WaitHealthy() {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := c.healthy(ctx); err != nil {
+		c.tb.Fatalf("redis cluster: %v", err)
+	}
+}
+
+// healthy waits for what WaitHealthy promises.
+func (c *RedisCluster) healthy(ctx context.Context) error {
+	running := make(map[string]bool)
+	for _, n := range c.Nodes {
+		running[n.Addr] = n.running()
+	}
+	for _, n := range c.Nodes {
+		if !running[n.Addr] {
+			continue
+		}
+		err := poll(ctx, nil, func(ctx context.Context) error {
+			return errors.Join(allSlotsServed(ctx, n.Addr), ownersRun(ctx, n.Addr, running), inStep(ctx, n.Addr))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slotRange returns the first and last slot of primary i.
+func slotRange(i int) (first, last int) {
+	return i * clusterSlots / clusterPrimaries, (i+1)*clusterSlots/clusterPrimaries - 1
+}
+
+// join makes one cluster of the empty nodes.
+func (c *RedisCluster) join(ctx context.Context) error {
+	ids := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		// Distinct epochs spare the nodes their collision protocol.
+		if _, err := command(ctx, n.Addr, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+		id, err := command(ctx, n.Addr, "CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+		ids[i] = id
+	}
+	for i, n := range c.Nodes[:clusterPrimaries] {
+		first, last := slotRange(i)
+		if _, err := command(ctx, n.Addr, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err != nil {
+			return err
+		}
+	}
+	for _, from := range c.Nodes {
+		for _, to := range c.Nodes {
+			if _, err := command(ctx, from.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(to.port), strconv.Itoa(to.busPort)); err != nil {
+				return err
+			}
+		}
+	}
+	for i, n := range c.Nodes[clusterPrimaries:] {
+		follow := func(ctx context.Context) error {
+			_, err := command(ctx, n.Addr, "CLUSTER", "REPLICATE", ids[i])
+			return err // unknown node, until the introduction went round
+		}
+		if err := poll(ctx, nil, follow); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := poll(ctx, nil, func(ctx context.Context) error { return c.knowsRoles(ctx, n.Addr, ids) }); err != nil {
+			return err
+		}
+	}
+	return c.healthy(ctx)
+}
+
+// allSlotsServed returns nil when the node calls the cluster healthy.
+func allSlotsServed(ctx context.Context, addr string) error {
+	info, err := command(ctx, addr, "CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	for name, want := range map[string]string{"cluster_state": "ok", "cluster_slots_ok": strconv.Itoa(clusterSlots)} {
+		if got := infoField(info, name); got != want {
+			return fmt.Errorf("%s of %s is %q, want %q", name, addr, got, want)
+		}
+	}
+	return nil
+}
+
+// knowsRoles returns nil when the node sees every replica behind its primary.
+func (c *RedisCluster) knowsRoles(ctx context.Context, addr string, ids []string) error {
+	table, err := command(ctx, addr, "CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	following := make(map[string]string) // node id to primary id
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 3 {
+			following[f[0]] = f[3]
+		}
+	}
+	for i := range clusterPrimaries {
+		if got := following[ids[clusterPrimaries+i]]; got != ids[i] {
+			return fmt.Errorf("%s sees node %d follow %q, want %q", addr, clusterPrimaries+i, got, ids[i])
+		}
+	}
+	return nil
+}
+
+// ownersRun returns nil when the node sees every slot with a running node. A
+// node goes on trusting a dead primary until the node timeout, so its own word
+// that all is well is not enough.
+func ownersRun(ctx context.Context, addr string, running map[string]bool) error {
+	table, err := command(ctx, addr, "CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(table) {
+		const slots = 8 // fields before the slots: id, address, flags, primary, ...
+		f := strings.Fields(line)
+		if len(f) <= slots {
+			continue
+		}
+		owner, _, _ := strings.Cut(f[1], "@")
+		if !running[owner] {
+			return fmt.Errorf("%s sees slots %v with %s, which does not run", addr, f[slots:], owner)
+		}
+	}
+	return nil
+}
+
+// inStep returns nil for a primary, and for a replica whose link is up.
+func inStep(ctx context.Context, addr string) error {
+	info, err := command(ctx, addr, "INFO", "replication")
+	if err != nil {
+		return err
+	}
+	if got := infoField(info, "master_link_status"); infoField(info, "role") == "slave" && got != "up" {
+		return fmt.Errorf("link of replica %s is %q", addr, got)
+	}
+	return nil
+}
