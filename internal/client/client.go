@@ -1,0 +1,112 @@
+// Package client talks to a running sluice over HTTP for the commands check,
+// rules and healthcheck. It retries nothing: a repeated check would be charged
+// twice.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds what is read of one answer, in bytes.
+const maxAnswer = 256 << 20
+
+// Client is one server and the token to present. It is safe for concurrent use.
+type Client struct {
+	base, token string
+	http        *http.Client
+}
+
+// New makes a client of the server at base, such as http://127.0.0.1:8080. An
+// empty token presents none.
+func New(base, token string) *Client {
+	return &Client{
+		base: strings.TrimSuffix(base, "/"), token: token,
+		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a redirect must not carry the token elsewhere
+		}},
+	}
+}
+
+// Problem is a refusal by the server, in the form of RFC 9457.
+type Problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Field   string `json:"field"`
+		Message string `json:"message"`
+	} `json:"errors"`
+}
+
+// Error gives the title, the detail and each bad field on a line of its own.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the server answered %d", p.Status)
+	for _, s := range []string{p.Title, p.Detail} {
+		if s != "" {
+			b.WriteString(": " + s)
+		}
+	}
+	for _, e := range p.Errors {
+		fmt.Fprintf(&b, "\n  %s %s", e.Field, e.Message)
+	}
+	if p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden {
+		b.WriteString("\n  give a token in SLUICE_TOKEN; sluice token create makes one")
+	}
+	return b.String()
+}
+
+// Post sends a JSON document and returns the answer's body, or a *Problem.
+func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, error) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return c.Do(ctx, http.MethodPost, path, "application/json", body)
+}
+
+// Do sends one request and returns the body of a 2xx answer. Any other answer
+// is a *Problem.
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nis a server running there? (--server or SLUICE_SERVER names it, sluice serve starts one)", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // read to its end below, nothing to save
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	if res.StatusCode/100 == 2 {
+		return answer, nil
+	}
+	return nil, problemOf(res, answer)
+}
+
+func problemOf(res *http.Response, body []byte) *Problem {
+	p := &Problem{}
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err == nil && (kind == "application/problem+json" || kind == "application/json") && json.Unmarshal(body, p) == nil {
+		p.Status = res.StatusCode
+		return p
+	}
+	return &Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode}
+}
