@@ -1,0 +1,76 @@
+package memstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+)
+
+var benchLimits = map[string]limiter.Limit{
+	"fixed_window":           {Algorithm: limiter.FixedWindow, Count: 1000, Window: 3_600_000},
+	"sliding_window_counter": {Algorithm: limiter.SlidingWindowCounter, Count: 1000, Window: 3_600_000},
+	"token_bucket":           {Algorithm: limiter.TokenBucket, Count: 1000, Window: 3_600_000, Burst: 1000},
+	"gcra":                   {Algorithm: limiter.GCRA, Count: 1000, Window: 3_600_000, Burst: 1000},
+	"sliding_window_buckets": {Algorithm: limiter.SlidingWindowBuckets, Count: 1000, Window: 3_600_000, Buckets: 60},
+}
+
+const benchKeys = 1_000_000
+
+var benchKeyNames = sync.OnceValue(func() []string {
+	names := make([]string, benchKeys)
+	for i := range names {
+		names[i] = fmt.Sprintf("{user:%d}|17|", i)
+	}
+	return names
+})
+
+// BenchmarkCheck is a take of 1 on a random one of a million keys.
+func BenchmarkCheck(b *testing.B) {
+	for name, l := range benchLimits {
+		b.Run(name, func(b *testing.B) {
+			s := newStore(b, memstore.Options{})
+			keys := make([]limiter.Key, benchKeys)
+			for i, n := range benchKeyNames() {
+				keys[i] = limiter.Key(n + l.Algorithm.Kind())
+			}
+			take := func(req *limiter.Request, res *limiter.Result, k limiter.Key) {
+				req.Asks[0].Key = k
+				if err := s.Do(context.Background(), req, res); err != nil {
+					b.Fatal(err)
+				}
+			}
+			req := &limiter.Request{Asks: []limiter.Ask{{Limit: l, Weight: 1}}}
+			var res limiter.Result
+			for _, k := range keys {
+				take(req, &res, k)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				take(req, &res, keys[rand.IntN(benchKeys)])
+			}
+		})
+	}
+}
+
+// BenchmarkCheckThree takes from three limits of one entity together.
+func BenchmarkCheckThree(b *testing.B) {
+	s := newStore(b, memstore.Options{})
+	req := &limiter.Request{Asks: []limiter.Ask{
+		{Key: "{user:1}|1|sc", Limit: benchLimits["sliding_window_counter"], Weight: 1},
+		{Key: "{user:1}|2|lv", Limit: benchLimits["token_bucket"], Weight: 1},
+		{Key: "{user:1}|3|fw", Limit: benchLimits["fixed_window"], Weight: 1},
+	}}
+	var res limiter.Result
+	b.ReportAllocs()
+	for range b.N {
+		if err := s.Do(context.Background(), req, &res); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package memstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"sluice/limiter"
+)
+
+const (
+	// slackMax is how much longer than needed state is kept at most, ms, so that
+	// an edit that lengthens the window still finds the consumption.
+	slackMax int64 = 60_000
+	// keepWithClock is how long state is kept at least when the time of
+	// decisions is passed in, ms.
+	keepWithClock int64 = 60_000
+)
+
+func invalidOp(op limiter.Op) error {
+	return fmt.Errorf("%w: unknown operation %s", limiter.ErrInvalid, op)
+}
+
+// doOne decides a request with one limit and no record, without allocating.
+func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
+	a := &req.Asks[0]
+	sh := &s.shards[s.shardOf(a.Key)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	at := s.instant()
+	res.Limits = append(res.Limits[:0], limiter.Decision{})
+	res.Replayed, res.At = false, at.now
+	old := sh.load(a, &sh.scratch)
+	decideAll(req, nil, sh.states[:], at.now, sh.changed[:], sh.charged[:], res)
+	s.store(sh, a, old, req.Op, &sh.scratch, sh.changed[0], at)
+	sh.scratch.Entries = nil
+}
+
+// load copies the bucket of a into st, because kernels may rewrite a state in
+// place even when the result is not to be stored, and returns its slot, nil if
+// there is none.
+func (sh *shard) load(a *limiter.Ask, st *limiter.State) *slot[limiter.Key, limiter.State] {
+	old := sh.buckets.find(a.Key)
+	if old == nil {
+		*st = limiter.State{}
+		return nil
+	}
+	*st = old.value
+	if a.Limit.Algorithm == limiter.SlidingWindowBuckets && (st.Scale != a.Limit.Window || st.Prev != a.Limit.Buckets) {
+		// Only a changed rule rewrites entries without spending.
+		st.Entries = slices.Clone(st.Entries)
+	}
+	return old
+}
+
+// store writes st back if it changed, and sees to it that what stays is kept
+// for as long as the limit, as it is now, needs it.
+func (s *Store) store(sh *shard, a *limiter.Ask, old *slot[limiter.Key, limiter.State], op limiter.Op, st *limiter.State, changed bool, at instant) {
+	if op == limiter.OpReset {
+		if old != nil {
+			sh.buckets.remove(a.Key)
+			s.keys.Add(-1)
+		}
+		return
+	}
+	if old == nil && !changed {
+		return
+	}
+	needed := max(1, limiter.Expires(a.Limit, st)-at.now)
+	if !changed {
+		if old.deadline-at.mono < needed {
+			old.deadline = s.deadline(needed, at)
+		}
+		return
+	}
+	if c := cap(st.Entries); c > 64 && len(st.Entries) < c/4 {
+		st.Entries = slices.Clone(st.Entries)
+	}
+	if old != nil {
+		old.value, old.deadline = *st, s.deadline(needed, at)
+		return
+	}
+	sh.buckets.add(slot[limiter.Key, limiter.State]{
+		key:      limiter.Key(strings.Clone(string(a.Key))),
+		deadline: s.deadline(needed, at),
+		value:    *st,
+	})
+	s.keys.Add(1)
+}
+
+// deadline is when something needed for that many ms may be dropped.
+func (s *Store) deadline(needed int64, at instant) int64 {
+	keep := min(needed, limiter.MaxWindow)
+	keep += min(keep, slackMax)
+	if s.clock != nil {
+		keep = max(keep, keepWithClock)
+	}
+	return at.mono + keep
+}
+
+// decideAll runs the operation on the loaded states and fills res.Allowed and
+// res.Limits, which already has its length. rec is the record of a refund, nil
+// if there is none.
+func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now int64, changed []bool, charged []limiter.Charged, res *limiter.Result) {
+	switch req.Op {
+	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
+		res.Allowed = limiter.Decide(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged)
+		return
+	}
+	res.Allowed = true
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		d := &res.Limits[i]
+		switch {
+		case req.Op == limiter.OpReset:
+			*states[i] = limiter.State{}
+			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
+		case req.Op == limiter.OpRenew:
+			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
+		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm == limiter.Concurrency:
+			rec.giveBack(a.Key)
+			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
+		case req.ID != "":
+			*d, changed[i] = limiter.Refund(a.Limit, states[i], now, rec.giveBack(a.Key))
+		default:
+			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, a.Weight)
+		}
+		res.Allowed = res.Allowed && d.Allowed
+	}
+}
+
+// ownID is the request's ID in memory of its own if a lease may keep it.
+func ownID(req *limiter.Request) string {
+	for i := range req.Asks {
+		if req.Asks[i].Limit.Algorithm == limiter.Concurrency {
+			return strings.Clone(req.ID)
+		}
+	}
+	return req.ID
+}
+
+// work holds what a decision on several limits needs.
+type work struct {
+	values  []limiter.State
+	states  []*limiter.State
+	changed []bool
+	charged []limiter.Charged
+	home    []int // shard of each key
+	order   []int // the shards to lock, ascending, each once
+}
+
+var workPool = sync.Pool{New: func() any { return new(work) }}
+
+func takeWork(n int) *work {
+	w, ok := workPool.Get().(*work)
+	if !ok || len(w.values) < n {
+		w = &work{
+			values: make([]limiter.State, n), states: make([]*limiter.State, n),
+			changed: make([]bool, n),
+			charged: make([]limiter.Charged, n), home: make([]int, n), order: make([]int, 0, n),
+		}
+		for i := range w.values {
+			w.states[i] = &w.values[i]
+		}
+	}
+	return w
+}
+
+func (w *work) free() {
+	clear(w.values)
+	workPool.Put(w)
+}
+
+// doMany decides a request of any form. rec is the record that a refund uses.
+// The shards are locked in ascending order, so requests never wait for each
+// other in a circle. w.charged says afterwards what was booked.
+func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *record) (at instant, needed int64) {
+	n := len(req.Asks)
+	w.order = w.order[:0]
+	for i := range req.Asks {
+		w.home[i] = s.shardOf(req.Asks[i].Key)
+		w.order = append(w.order, w.home[i])
+	}
+	slices.Sort(w.order)
+	w.order = slices.Compact(w.order)
+	for _, i := range w.order {
+		s.shards[i].mu.Lock()
+	}
+	at = s.instant()
+	res.Limits = res.Limits[:0]
+	for i := range req.Asks {
+		res.Limits = append(res.Limits, limiter.Decision{})
+		w.changed[i], w.charged[i] = false, limiter.Charged{}
+		s.shards[w.home[i]].load(&req.Asks[i], &w.values[i])
+	}
+	res.Replayed, res.At = false, at.now
+	decideAll(req, rec, w.states[:n], at.now, w.changed[:n], w.charged[:n], res)
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		sh := &s.shards[w.home[i]]
+		// Found again, because storing another key may have moved it.
+		s.store(sh, a, sh.buckets.find(a.Key), req.Op, &w.values[i], w.changed[i], at)
+		if w.charged[i].Weight > 0 {
+			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
+		}
+	}
+	for _, i := range slices.Backward(w.order) {
+		s.shards[i].mu.Unlock()
+	}
+	return at, needed
+}

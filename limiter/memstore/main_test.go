@@ -1,0 +1,33 @@
+package memstore_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+	"sluice/limiter/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newStore returns a store that is closed with the test.
+func newStore(t testing.TB, o memstore.Options) *memstore.Store {
+	t.Helper()
+	s := memstore.New(o)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var harness = storetest.Harness{New: func(t *testing.T, clock func() int64) limiter.Store {
+	return newStore(t, memstore.Options{Clock: clock})
+}}
+
+func TestStore_Conforms(t *testing.T) { storetest.Run(t, harness) }
+
+func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }

@@ -1,0 +1,115 @@
+package memstore
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+
+	"sluice/limiter"
+)
+
+// recordName is what a request record is found by: the entity of the first key
+// and the request's ID.
+type recordName struct{ tag, id string }
+
+// record is what a named request did; see limiter.ReplayWindow for the rules.
+type record struct {
+	at      int64
+	allowed bool
+	keys    []limiter.Key
+	charged []limiter.Charged
+	limits  []limiter.Decision
+	// refunded has bit i set once the charge of keys[i] was given back.
+	// limiter.MaxLimits is 64.
+	refunded uint64
+}
+
+// recordShard is a part of the records. Its lock is taken before any bucket's.
+type recordShard struct {
+	mu      sync.Mutex
+	records table[recordName, *record]
+}
+
+// usesRecord reports whether the request reads or leaves a record.
+func usesRecord(req *limiter.Request) bool {
+	if req.ID == "" {
+		return false
+	}
+	switch req.Op {
+	case limiter.OpRefund:
+		return true
+	case limiter.OpTake, limiter.OpCharge:
+		return slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
+	}
+	return false
+}
+
+// giveBack marks the charge of key as refunded and returns it; the zero charge
+// if there is none or it was refunded before. The receiver may be nil.
+func (r *record) giveBack(key limiter.Key) limiter.Charged {
+	if r == nil {
+		return limiter.Charged{}
+	}
+	i := slices.Index(r.keys, key)
+	if i < 0 || r.charged[i].Weight == 0 || r.refunded&(1<<i) != 0 {
+		return limiter.Charged{}
+	}
+	r.refunded |= 1 << i
+	return r.charged[i]
+}
+
+// repeats reports whether req is a repeat that gets the stored answer.
+func (r *record) repeats(req *limiter.Request, now int64) bool {
+	return r.refunded == 0 && now >= r.at && now-r.at <= limiter.ReplayWindow &&
+		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
+}
+
+// doRecorded decides a request that reads or leaves a record. Requests of one
+// name exclude each other for as long as they take.
+func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
+	name := recordName{tag: req.Asks[0].Key.Tag(), id: req.ID}
+	sh := &s.records[s.recordShardOf(name)]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var rec *record
+	if found := sh.records.find(name); found != nil {
+		rec = found.value
+	}
+	if rec != nil && req.Op != limiter.OpRefund && rec.repeats(req, s.instant().now) {
+		res.Allowed, res.Replayed, res.At = rec.allowed, true, rec.at
+		res.Limits = append(res.Limits[:0], rec.limits...)
+		return
+	}
+	w := takeWork(len(req.Asks))
+	defer w.free()
+	at, needed := s.doMany(req, res, w, rec)
+	charged := w.charged[:len(req.Asks)]
+	if slices.ContainsFunc(charged, func(c limiter.Charged) bool { return c.Weight > 0 }) {
+		s.remember(sh, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed), at))
+	}
+}
+
+func (s *Store) recordShardOf(name recordName) int {
+	return int(maphash.Comparable(s.seed, name) & (shardCount - 1))
+}
+
+// newRecord copies everything, because the caller owns req and res.
+func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Charged) *record {
+	rec := &record{at: res.At, allowed: res.Allowed, charged: slices.Clone(charged), limits: slices.Clone(res.Limits)}
+	rec.keys = make([]limiter.Key, len(req.Asks))
+	for i := range req.Asks {
+		rec.keys[i] = limiter.Key(strings.Clone(string(req.Asks[i].Key)))
+	}
+	return rec
+}
+
+func (s *Store) remember(sh *recordShard, name recordName, rec *record, deadline int64) {
+	if found := sh.records.find(name); found != nil {
+		found.value, found.deadline = rec, deadline
+		return
+	}
+	name = recordName{tag: rec.keys[0].Tag(), id: strings.Clone(name.id)}
+	sh.records.add(slot[recordName, *record]{key: name, deadline: deadline, value: rec})
+	s.recordCount.Add(1)
+}

@@ -1,0 +1,191 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/limiter"
+)
+
+const (
+	// shardCount is a power of two.
+	shardCount = 256
+
+	defaultMaxKeys    = 5_000_000
+	defaultMaxRecords = 1_000_000
+)
+
+// Options configures a store. The zero value is ready for production.
+type Options struct {
+	// Clock is the time of decisions in ms since the epoch; nil is wall time.
+	// With a clock of one's own (tests), whatever is written stays for at least
+	// a minute of real time, because such a clock may stand still or step back.
+	Clock func() int64
+	// MaxKeys caps the buckets; 0 means 5 million (about 1 GB of plain
+	// counters). At the cap a new bucket evicts the soonest-expiring of a small
+	// random sample.
+	MaxKeys int
+	// MaxRecords caps the request records in the same way; 0 means 1 million.
+	MaxRecords int
+}
+
+// Store is a limiter.Store in memory. It is safe for concurrent use. Make one
+// with New and stop its sweeper with Close.
+type Store struct {
+	clock      func() int64
+	start      time.Time
+	seed       maphash.Seed
+	maxKeys    int64
+	maxRecords int64
+
+	shards  [shardCount]shard
+	records [shardCount]recordShard
+
+	keys, recordCount       atomic.Int64
+	evicted, evictedRecords atomic.Uint64
+	closed                  atomic.Bool
+
+	stop    chan struct{}
+	stopped chan struct{}
+	once    sync.Once
+}
+
+var _ limiter.Store = (*Store)(nil)
+
+// shard is a part of the buckets with what one decision on it needs, so that
+// the common request allocates nothing.
+type shard struct {
+	mu      sync.Mutex
+	buckets table[limiter.Key, limiter.State]
+
+	scratch limiter.State
+	states  [1]*limiter.State
+	changed [1]bool
+	charged [1]limiter.Charged
+}
+
+// New returns an empty store and starts its sweeper.
+func New(o Options) *Store {
+	s := &Store{
+		clock:      o.Clock,
+		start:      wallTime(),
+		seed:       maphash.MakeSeed(),
+		maxKeys:    defaultMaxKeys,
+		maxRecords: defaultMaxRecords,
+		stop:       make(chan struct{}),
+		stopped:    make(chan struct{}),
+	}
+	if o.MaxKeys > 0 {
+		s.maxKeys = int64(o.MaxKeys)
+	}
+	if o.MaxRecords > 0 {
+		s.maxRecords = int64(o.MaxRecords)
+	}
+	for i := range s.shards {
+		s.shards[i].states[0] = &s.shards[i].scratch
+	}
+	go s.sweepLoop()
+	return s
+}
+
+// Close stops the sweeper and waits for it. Later requests get CauseClosed;
+// snapshots can still be taken. Calling it again does nothing.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		close(s.stop)
+	})
+	<-s.stopped
+	return nil
+}
+
+// Keys is the number of buckets in memory, those not yet swept included.
+func (s *Store) Keys() int { return int(s.keys.Load()) }
+
+// Records is the number of request records in memory.
+func (s *Store) Records() int { return int(s.recordCount.Load()) }
+
+// Evicted counts the buckets dropped to stay under Options.MaxKeys since the
+// store was made. Each may have cost its key up to one limit of accuracy.
+func (s *Store) Evicted() uint64 { return s.evicted.Load() }
+
+// EvictedRecords counts the request records dropped to stay under
+// Options.MaxRecords.
+func (s *Store) EvictedRecords() uint64 { return s.evictedRecords.Load() }
+
+// wallTime is the one place where this package reads the wall clock.
+func wallTime() time.Time {
+	return time.Now() //nolint:forbidigo // the store's own clock, replaced by Options.Clock in tests
+}
+
+// instant is one reading of both clocks.
+type instant struct {
+	// now is the time of decisions, ms since the epoch.
+	now int64
+	// mono is the time of forgetting, ms since the store's start; never steps.
+	mono int64
+}
+
+func (s *Store) instant() instant {
+	t := wallTime()
+	at := instant{mono: t.Sub(s.start).Milliseconds()}
+	if s.clock != nil {
+		at.now = s.clock()
+	} else {
+		at.now = t.UnixMilli()
+	}
+	return at
+}
+
+func (s *Store) shardOf(key limiter.Key) int {
+	return int(maphash.String(s.seed, string(key)) & (shardCount - 1))
+}
+
+// Do decides one request. It does not block beyond the shards' locks, so ctx is
+// only looked at once.
+func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if err := ctx.Err(); err != nil {
+		return storeError(err)
+	}
+	if s.closed.Load() {
+		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
+	}
+	if err := req.Check(); err != nil {
+		return err
+	}
+	switch {
+	case req.Op > limiter.OpRenew:
+		return invalidOp(req.Op)
+	case usesRecord(req):
+		s.doRecorded(req, res)
+	case len(req.Asks) == 1:
+		s.doOne(req, res)
+	default:
+		w := takeWork(len(req.Asks))
+		s.doMany(req, res, w, nil)
+		w.free()
+	}
+	s.makeRoom()
+	return nil
+}
+
+// DoAll decides each call by itself, in order.
+func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
+	}
+}
+
+var errClosed = errors.New("the memory store is closed")
+
+func storeError(err error) error {
+	cause := limiter.CauseCanceled
+	if errors.Is(err, context.DeadlineExceeded) {
+		cause = limiter.CauseTimeout
+	}
+	return &limiter.StoreError{Cause: cause, Err: err}
+}
