@@ -1,0 +1,147 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// What a change is about: the rows of versions, and the payload of a
+// notification.
+const (
+	areaRules  = "rules"
+	areaTokens = "tokens"
+)
+
+// What an audit entry is about.
+const (
+	subjectRule  = "rule"
+	subjectToken = "token"
+)
+
+// Actions of revisions and audit entries.
+const (
+	actionCreate   = "create"
+	actionUpdate   = "update"
+	actionDelete   = "delete"
+	actionRollback = "rollback"
+	actionImport   = "import"
+	actionRevoke   = "revoke"
+)
+
+// channel is where Postgres tells the other nodes of a change.
+const channel = "sluice_changes"
+
+// insertBatch rows go into one INSERT; both dialects bound the number of
+// parameters in a statement (SQLite 32,766, Postgres 65,535).
+const insertBatch = 500
+
+// change is one transaction in the making. Its revisions and audit entries are
+// written together at the end.
+type change struct {
+	tx        *gorm.DB
+	actor     rules.Actor
+	at        stamp
+	revisions []revisionRow
+	entries   []auditRow
+}
+
+// change runs fn in one transaction that ends with the audit entries it
+// recorded and a notification. The versions row is bumped first: whoever holds
+// it is the only writer, so ids, versions and audit entries are in the order of
+// the commits and two plans cannot wait for each other.
+//
+// When the connection is lost during the commit itself the error is
+// rules.ErrUnavailable although the change may have happened; the version tells.
+func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout time.Duration, fn func(*change) error) error {
+	if actor.Kind == "" || actor.Name == "" {
+		return ErrNoActor
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+		if err := bump(tx, area); err != nil {
+			return err
+		}
+		c := &change{tx: tx, actor: actor, at: d.stampNow()}
+		if err := fn(c); err != nil {
+			return err
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
+		return d.notify(tx, area)
+	}))
+}
+
+func bump(tx *gorm.DB, area string) error {
+	res := tx.Exec("UPDATE versions SET version = version + 1 WHERE name = ?", area)
+	if res.Error != nil {
+		return res.Error
+	}
+	if res.RowsAffected != 1 {
+		return unavailable(fmt.Errorf("the table versions has no row %q", area))
+	}
+	return nil
+}
+
+// notify is delivered by Postgres when the transaction commits, and not at all
+// when it does not.
+func (d *DB) notify(tx *gorm.DB, area string) error {
+	if d.dialect != dialectPostgres {
+		return nil
+	}
+	return tx.Exec("SELECT pg_notify(?, ?)", channel, area).Error
+}
+
+// flush writes what was recorded.
+func (c *change) flush() error {
+	if len(c.revisions) > 0 {
+		if err := c.tx.CreateInBatches(c.revisions, insertBatch).Error; err != nil {
+			return err
+		}
+	}
+	return c.tx.CreateInBatches(c.entries, insertBatch).Error
+}
+
+// ruleDetails are the details of an audit entry about a rule.
+type ruleDetails struct {
+	Version int64          `json:"version"`
+	Changes []rules.Change `json:"changes"`
+}
+
+// recordRule records a revision and an audit entry: was is nil for a creation,
+// is is nil for a deletion, version is the new one.
+func (c *change) recordRule(action string, version int64, was, is *rules.Rule) error {
+	subject := is
+	if subject == nil {
+		subject = was
+	}
+	snapshot, err := json.Marshal(subject)
+	if err != nil {
+		return err
+	}
+	c.revisions = append(c.revisions, revisionRow{
+		RuleID: subject.ID, Version: version, Action: action,
+		ActorKind: c.actor.Kind, ActorName: c.actor.Name, At: c.at, Rule: string(snapshot),
+	})
+	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version, Changes: rules.Diff(was, is)})
+}
+
+// record records an audit entry; details are stored as JSON.
+func (c *change) record(action, kind string, id int64, name string, details any) error {
+	text, err := json.Marshal(details)
+	if err != nil {
+		return err
+	}
+	c.entries = append(c.entries, auditRow{
+		At: c.at, ActorKind: c.actor.Kind, ActorName: c.actor.Name, Action: action,
+		SubjectKind: kind, SubjectID: id, SubjectName: name, Details: string(text),
+	})
+	return nil
+}

@@ -1,0 +1,58 @@
+package database
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// RuleHistory gives the versions of a rule, newest first, each with what it
+// changed. A deleted rule still has its history; ErrNotFound is for an id that
+// never was. limit below 1 means 50 and above 500 means 500; before is the
+// version to go on below, 0 for the newest.
+func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
+	if limit < 1 {
+		limit = defaultPageSize
+	}
+	limit = min(limit, maxPageSize)
+	var rows []revisionRow
+	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+		q := tx.Where("rule_id = ?", id)
+		if before > 0 {
+			q = q.Where("version < ?", before)
+		}
+		// One more than asked for: the changes of the last one are against it.
+		return q.Order("version DESC").Limit(limit + 1).Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 && before <= 0 {
+		return nil, rules.ErrNotFound
+	}
+	return revisionsOf(rows, limit), nil
+}
+
+// revisionsOf maps rows, newest first, and compares each with the one after it.
+func revisionsOf(rows []revisionRow, limit int) []rules.Revision {
+	revs := make([]rules.Revision, len(rows))
+	for i := range rows {
+		revs[i] = rows[i].revision()
+	}
+	for i := range revs {
+		switch {
+		case revs[i].Action == actionDelete:
+			revs[i].Changes = rules.Diff(&revs[i].Rule, nil)
+		case i+1 < len(revs):
+			revs[i].Changes = rules.Diff(&revs[i+1].Rule, &revs[i].Rule)
+		default:
+			revs[i].Changes = rules.Diff(nil, &revs[i].Rule)
+		}
+		if revs[i].Changes == nil {
+			revs[i].Changes = []rules.Change{}
+		}
+	}
+	return revs[:min(len(revs), limit)]
+}

@@ -1,0 +1,115 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// How the listening connection is kept.
+const (
+	listenProbe    = 10 * time.Second       // silence after which the connection is tried
+	listenFirstTry = 100 * time.Millisecond // wait before the first reconnect, then doubled
+	listenLastTry  = 5 * time.Second        // and no longer than this
+)
+
+// Listen has fn called whenever some node changed rules or tokens, and after
+// every (re)connection, since a change may have been missed. It returns at once
+// and keeps a connection of its own, which it replaces when it is lost, until
+// ctx ends or the DB is closed. fn runs on the listener's goroutine: it should
+// only leave a mark for someone else. On SQLite nobody notifies and Listen does
+// nothing; polling Versions finds changes there.
+//
+// The error is for a DSN that cannot be read; a server that is away is retried.
+func (d *DB) Listen(ctx context.Context, fn func()) error {
+	if d.dialect != dialectPostgres {
+		return nil
+	}
+	cfg, err := postgresConfig(d.dsn)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if err := d.stopped.Err(); err != nil {
+		return fmt.Errorf("listen: the database is closed: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	undo := context.AfterFunc(d.stopped, cancel)
+	d.listeners.Go(func() {
+		defer cancel()
+		defer undo()
+		d.listenUntilDone(ctx, cfg, fn)
+	})
+	return nil
+}
+
+// listenUntilDone reconnects for as long as ctx lasts.
+func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
+	wait := listenFirstTry
+	for {
+		connected, err := listenOnce(ctx, cfg, fn)
+		if ctx.Err() != nil {
+			return
+		}
+		if connected {
+			wait = listenFirstTry
+		}
+		d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; the poll goes on",
+			slog.Any("error", err), slog.Duration("retry_in", wait))
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		wait = min(wait*2, listenLastTry)
+	}
+}
+
+// listenOnce listens on one connection until it fails. connected says whether
+// it ever worked.
+func listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected bool, err error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		err = errors.Join(err, conn.Close(bye))
+	}()
+	if err := within(ctx, callTimeout, func(ctx context.Context) error {
+		_, err := conn.Exec(ctx, "LISTEN "+channel)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	fn()
+	for {
+		err := within(ctx, listenProbe, func(ctx context.Context) error {
+			_, err := conn.WaitForNotification(ctx)
+			return err
+		})
+		switch {
+		case err == nil:
+			fn()
+		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
+			return true, err
+		default: // silence: is anyone still there?
+			if err := within(ctx, callTimeout, conn.Ping); err != nil {
+				return true, err
+			}
+		}
+	}
+}
+
+// within runs fn with a deadline.
+func within(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return fn(ctx)
+}

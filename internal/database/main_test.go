@@ -1,0 +1,105 @@
+package database
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/testenv"
+	"sluice/rules"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
+
+var ada = rules.Actor{Kind: "user", Name: "ada"}
+
+// backend is one way to keep rules; every promise is tested on each.
+type backend struct {
+	name string
+	// dsn names a fresh database with the schema in it.
+	dsn func(t testing.TB) string
+}
+
+var backends = []backend{
+	{"postgres", func(t testing.TB) string {
+		return testenv.PostgresFrom(t, "sluice_schema", func(dsn string) error {
+			return migrateDSN(dsn)
+		})
+	}},
+	{"sqlite", func(t testing.TB) string {
+		path := filepath.Join(t.TempDir(), "rules.db")
+		if err := migrateDSN(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}},
+}
+
+func migrateDSN(dsn string) error {
+	ctx := context.Background()
+	d, err := Open(ctx, Options{DSN: dsn})
+	if err != nil {
+		return err
+	}
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// onEach runs a test on a fresh database of each backend.
+func onEach(t *testing.T, test func(t *testing.T, d *DB)) {
+	t.Helper()
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			test(t, open(t, b.dsn(t)))
+		})
+	}
+}
+
+// open opens a database whose clock starts at a fixed time and moves on by an
+// odd stretch with every reading.
+func open(t testing.TB, dsn string) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Options{DSN: dsn, Now: stepClock()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return d
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func sample(name string) rules.Rule {
+	return rules.Rule{
+		Name: name, Description: "what it is for", Scope: "user", Route: ptr("/v1/charges"), Method: ptr("POST"),
+		Algorithm: "token_bucket", Limit: 5, WindowMS: 1000, Burst: ptr[int64](9), WeightField: ptr("bytes"),
+		Throttle: "hard", Mode: "enforce", FailMode: "closed", IsActive: true,
+	}
+}
+
+// mustCreate stores a rule.
+func mustCreate(t testing.TB, d *DB, r rules.Rule) rules.Rule {
+	t.Helper()
+	created, err := d.CreateRule(t.Context(), ada, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func mustVersions(t testing.TB, d *DB) Versions {
+	t.Helper()
+	v, err := d.Versions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

@@ -1,0 +1,122 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"sluice/migrations"
+)
+
+// migrationLock is the Postgres advisory lock under which nodes migrate one at
+// a time: "sluice" in ASCII.
+const migrationLock = 0x736c75696365
+
+// sqliteMigrateTries bounds how often a migration of an SQLite file starts
+// again after losing a race with another process. Every loss means that the
+// other one got a step further.
+const sqliteMigrateTries = 20
+
+// Migration is one numbered step of the schema.
+type Migration struct {
+	Version int64  `json:"version"`
+	Name    string `json:"name"` // the file's name
+	// AppliedAt is nil for a step that is still to come.
+	AppliedAt *time.Time `json:"applied_at"`
+}
+
+// Migrate brings the schema up to date. Any number of nodes may call it at
+// once: on Postgres they take turns under a session lock, on SQLite each step is
+// one transaction and whoever comes second finds it done. Errors:
+// ErrUnavailable when the database is away or busy, else what is wrong with the
+// schema.
+func (d *DB) Migrate(ctx context.Context) error {
+	return d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+}
+
+// MigrateDown undoes every step above version; 0 undoes all and with them all
+// data.
+func (d *DB) MigrateDown(ctx context.Context, version int64) error {
+	return d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+		_, err := p.DownTo(ctx, version)
+		return err
+	})
+}
+
+// Migrations lists the steps, done and to come, in order.
+func (d *DB) Migrations(ctx context.Context) ([]Migration, error) {
+	var list []Migration
+	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+		status, err := p.Status(ctx)
+		list = list[:0]
+		for _, s := range status {
+			m := Migration{Version: s.Source.Version, Name: path.Base(s.Source.Path)}
+			if s.State == goose.StateApplied {
+				at := s.AppliedAt.UTC().Truncate(time.Millisecond)
+				m.AppliedAt = &at
+			}
+			list = append(list, m)
+		}
+		return err
+	})
+	return list, err
+}
+
+func (d *DB) migrate(ctx context.Context, run func(context.Context, *goose.Provider) error) error {
+	limited, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	tries := 1
+	if d.dialect == dialectSQLite {
+		tries = sqliteMigrateTries
+	}
+	var err error
+	for ; tries > 0; tries-- {
+		var p *goose.Provider
+		if p, err = d.provider(); err != nil {
+			return err
+		}
+		if err = run(limited, p); err == nil {
+			return nil
+		}
+		if limited.Err() != nil {
+			break
+		}
+	}
+	return classify(ctx, fmt.Errorf("migrate: %w", err))
+}
+
+// provider is made anew for every run: goose remembers in it what it saw.
+func (d *DB) provider() (*goose.Provider, error) {
+	pool, err := d.write.DB()
+	if err != nil {
+		return nil, err
+	}
+	if d.dialect == dialectSQLite {
+		files, err := fs.Sub(migrations.SQLite, "sqlite")
+		if err != nil {
+			return nil, err
+		}
+		return goose.NewProvider(goose.DialectSQLite3, pool, files, goose.WithDisableGlobalRegistry(true))
+	}
+	files, err := fs.Sub(migrations.Postgres, "postgres")
+	if err != nil {
+		return nil, err
+	}
+	locker, err := lock.NewPostgresSessionLocker(
+		lock.WithLockID(migrationLock),
+		lock.WithLockTimeout(1, uint64(migrateTimeout/time.Second)),
+	)
+	if err != nil {
+		return nil, errors.Join(errors.New("migration lock"), err)
+	}
+	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+}

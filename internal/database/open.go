@@ -1,0 +1,161 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// Deadlines of one call, on top of what the caller's context allows.
+const (
+	// callTimeout bounds reads and single changes. It is a little under the two
+	// seconds in which a write must be answered when the database is away.
+	callTimeout = 1800 * time.Millisecond
+	// loadTimeout bounds reading every rule, or every token.
+	loadTimeout = 15 * time.Second
+	// migrateTimeout bounds waiting for the migration lock and migrating.
+	migrateTimeout = 2 * time.Minute
+)
+
+// sqliteName is the file used inside Options.DataDir.
+const sqliteName = "rules.db"
+
+// Options say where the rules are. DSN or DataDir must be given.
+type Options struct {
+	// DSN is postgres://… (or postgresql://…), or the path of an SQLite file.
+	// Empty means the file rules.db in DataDir.
+	DSN string
+	// DataDir is a folder, made if it is missing; only used without DSN.
+	DataDir string
+	// MaxConns bounds open connections to Postgres; 0 means 10.
+	MaxConns int
+	// Now is the wall clock for created_at and the like; nil means time.Now.
+	Now func() time.Time
+	// Log gets what happens out of sight, such as a lost LISTEN connection; nil
+	// means nothing is logged.
+	Log *slog.Logger
+}
+
+// DB is the rule database. It is safe for any number of goroutines. Close it.
+type DB struct {
+	dialect dialect
+	// write and read are one pool on Postgres. On SQLite write is a single
+	// connection, and read cannot change anything.
+	write, read *gorm.DB
+	now         func() time.Time
+	log         *slog.Logger
+	dsn         string
+
+	// stop ends the listeners, which listeners counts.
+	stop      context.CancelFunc
+	stopped   context.Context
+	listeners sync.WaitGroup
+}
+
+// dialect is which SQL a database speaks.
+type dialect string
+
+const (
+	dialectPostgres dialect = "postgres"
+	dialectSQLite   dialect = "sqlite"
+)
+
+// Open prepares the database. A Postgres server is not contacted until the
+// first call, so that Open fails only for a DSN that cannot be read and a
+// server that is down shows as rules.ErrUnavailable from Migrate. An SQLite
+// file is made, readable only by its owner, and opened at once.
+func Open(ctx context.Context, opt Options) (*DB, error) {
+	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log}
+	if d.now == nil {
+		d.now = time.Now //nolint:forbidigo // the default of the clock seam: callers are wiring
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.stopped, d.stop = context.WithCancel(context.Background())
+
+	var err error
+	switch {
+	case IsPostgres(opt.DSN):
+		d.dialect = dialectPostgres
+		err = d.openPostgres(opt)
+	case strings.Contains(opt.DSN, "://"):
+		err = errors.New("the database must be postgres://… or the path of an SQLite file")
+	case opt.DSN != "":
+		err = d.openSQLite(ctx, opt.DSN)
+	case opt.DataDir != "":
+		err = d.openSQLite(ctx, filepath.Join(opt.DataDir, sqliteName))
+	default:
+		err = errors.New("no database is named")
+	}
+	if err != nil {
+		d.stop()
+		return nil, fmt.Errorf("open the rule database: %w", err)
+	}
+	return d, nil
+}
+
+// IsPostgres reports whether a DSN names a Postgres server rather than a file.
+func IsPostgres(dsn string) bool {
+	return strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")
+}
+
+// Close ends the listeners and closes every connection. It waits for both.
+func (d *DB) Close() error {
+	d.stop()
+	d.listeners.Wait()
+	errs := []error{closePool(d.write)}
+	if d.read != d.write {
+		errs = append(errs, closePool(d.read))
+	}
+	return errors.Join(errs...)
+}
+
+func closePool(g *gorm.DB) error {
+	if g == nil {
+		return nil
+	}
+	pool, err := g.DB()
+	if err != nil {
+		return err
+	}
+	return pool.Close()
+}
+
+// wrapPool puts gorm around a pool. It logs nothing (statements hold what
+// people typed), opens no transaction of its own and names every column, so
+// that a newer schema with more columns can be read by an older node.
+func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
+	return gorm.Open(dial, &gorm.Config{
+		Logger:                 logger.Discard,
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		QueryFields:            true,
+	})
+}
+
+// stampNow is the time written in rows.
+func (d *DB) stampNow() stamp { return newStamp(d.now()) }
+
+// readIn runs fn on the reading pool within a deadline and classifies its error.
+func (d *DB) readIn(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return classify(ctx, fn(d.read.WithContext(limited)))
+}
+
+// snapshot runs fn in a reading transaction that sees one moment only.
+func (d *DB) snapshot(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
+	return d.readIn(ctx, timeout, func(tx *gorm.DB) error {
+		return tx.Transaction(fn, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	})
+}

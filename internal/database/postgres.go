@@ -1,0 +1,57 @@
+package database
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/driver/postgres"
+)
+
+// defaultMaxConns is the pool's size where none is given: a node needs few,
+// since checks never touch the database.
+const defaultMaxConns = 10
+
+// openPostgres makes the pool without connecting.
+func (d *DB) openPostgres(opt Options) error {
+	cfg, err := postgresConfig(opt.DSN)
+	if err != nil {
+		return err
+	}
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(prepareSession))
+	maxConns := opt.MaxConns
+	if maxConns <= 0 {
+		maxConns = defaultMaxConns
+	}
+	pool.SetMaxOpenConns(maxConns)
+	pool.SetMaxIdleConns(min(maxConns, 4))
+	pool.SetConnMaxLifetime(30 * time.Minute)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	d.write, err = wrapPool(postgres.New(postgres.Config{Conn: pool}))
+	d.read = d.write
+	return err
+}
+
+// postgresConfig reads a DSN and bounds connecting, so that a host that drops
+// packets is noticed within a call's deadline.
+func postgresConfig(dsn string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = callTimeout
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "sluice"
+	}
+	return cfg, nil
+}
+
+// prepareSession lets the server end a transaction whose node has stopped in
+// the middle: it would hold the versions row and with it every other writer.
+func prepareSession(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '10s'")
+	return err
+}

@@ -1,0 +1,147 @@
+package database
+
+import (
+	"encoding/json"
+
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// ruleRow is a row of rules.
+type ruleRow struct {
+	ID          int64  `gorm:"column:id;primaryKey;autoIncrement"`
+	Name        string `gorm:"column:name"`
+	Description string `gorm:"column:description"`
+	Scope       string `gorm:"column:scope"`
+	Route       *string
+	Method      *string
+	Algorithm   string
+	LimitCount  int64 `gorm:"column:limit_count"`
+	WindowMS    int64 `gorm:"column:window_ms"`
+	Burst       *int64
+	Align       *string
+	AnchorMS    *int64 `gorm:"column:anchor_ms"`
+	Buckets     *int64
+	WeightField *string `gorm:"column:weight_field"`
+	Throttle    string
+	SoftPercent *int64 `gorm:"column:soft_percent"`
+	Mode        string
+	FailMode    string `gorm:"column:fail_mode"`
+	IsActive    bool   `gorm:"column:is_active"`
+	Version     int64
+	CreatedAt   stamp `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt   stamp `gorm:"column:updated_at;autoUpdateTime:false"`
+}
+
+// TableName implements gorm's Tabler.
+func (ruleRow) TableName() string { return "rules" }
+
+func rowOf(r *rules.Rule) ruleRow {
+	return ruleRow{
+		ID: r.ID, Name: r.Name, Description: r.Description, Scope: r.Scope, Route: r.Route, Method: r.Method,
+		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
+		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
+		SoftPercent: r.SoftPercent, Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
+		Version: r.Version, CreatedAt: newStamp(r.CreatedAt), UpdatedAt: newStamp(r.UpdatedAt),
+	}
+}
+
+func (row *ruleRow) rule() rules.Rule {
+	return rules.Rule{
+		ID: row.ID, Name: row.Name, Description: row.Description, Scope: row.Scope, Route: row.Route, Method: row.Method,
+		Algorithm: row.Algorithm, Limit: row.LimitCount, WindowMS: row.WindowMS, Burst: row.Burst, Align: row.Align,
+		AnchorMS: row.AnchorMS, Buckets: row.Buckets, WeightField: row.WeightField, Throttle: row.Throttle,
+		SoftPercent: row.SoftPercent, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,
+		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
+	}
+}
+
+func rulesOf(rows []ruleRow) []rules.Rule {
+	rs := make([]rules.Rule, len(rows))
+	for i := range rows {
+		rs[i] = rows[i].rule()
+	}
+	return rs
+}
+
+// revisionRow is a row of rule_revisions. Rule is JSON, kept as text so that it
+// fits both dialects.
+type revisionRow struct {
+	RuleID    int64  `gorm:"column:rule_id;primaryKey;autoIncrement:false"`
+	Version   int64  `gorm:"column:version;primaryKey;autoIncrement:false"`
+	Action    string `gorm:"column:action"`
+	ActorKind string `gorm:"column:actor_kind"`
+	ActorName string `gorm:"column:actor_name"`
+	At        stamp  `gorm:"column:at"`
+	Rule      string `gorm:"column:rule"`
+}
+
+// TableName implements gorm's Tabler.
+func (revisionRow) TableName() string { return "rule_revisions" }
+
+// revision maps the row, without Changes. A snapshot that was damaged by hand
+// comes out as a rule with only its id and version.
+func (row *revisionRow) revision() rules.Revision {
+	rev := rules.Revision{
+		Version: row.Version, Action: row.Action, At: row.At.Time,
+		Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName},
+	}
+	if err := json.Unmarshal([]byte(row.Rule), &rev.Rule); err != nil {
+		rev.Rule = rules.Rule{ID: row.RuleID, Version: row.Version}
+	}
+	return rev
+}
+
+// auditRow is a row of audit_log.
+type auditRow struct {
+	ID          int64  `gorm:"column:id;primaryKey;autoIncrement"`
+	At          stamp  `gorm:"column:at"`
+	ActorKind   string `gorm:"column:actor_kind"`
+	ActorName   string `gorm:"column:actor_name"`
+	Action      string `gorm:"column:action"`
+	SubjectKind string `gorm:"column:subject_kind"`
+	SubjectID   int64  `gorm:"column:subject_id"`
+	SubjectName string `gorm:"column:subject_name"`
+	Details     string `gorm:"column:details"`
+}
+
+// TableName implements gorm's Tabler.
+func (auditRow) TableName() string { return "audit_log" }
+
+// tokenRow is a row of tokens.
+type tokenRow struct {
+	ID        int64  `gorm:"column:id;primaryKey;autoIncrement"`
+	Name      string `gorm:"column:name"`
+	Hash      []byte `gorm:"column:hash"`
+	Scopes    string `gorm:"column:scopes"`
+	CreatedBy string `gorm:"column:created_by"`
+	CreatedAt stamp  `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt *stamp `gorm:"column:expires_at"`
+	RevokedAt *stamp `gorm:"column:revoked_at"`
+}
+
+// TableName implements gorm's Tabler.
+func (tokenRow) TableName() string { return "tokens" }
+
+// token maps the row. Scopes that this version does not know permit nothing, so
+// an older node stays on the safe side.
+func (row *tokenRow) token() access.Token {
+	t := access.Token{
+		ID: row.ID, Name: row.Name, CreatedBy: row.CreatedBy,
+		CreatedAt: row.CreatedAt.Time, ExpiresAt: row.ExpiresAt.optional(), RevokedAt: row.RevokedAt.optional(),
+	}
+	copy(t.Hash[:], row.Hash)
+	if scopes, err := access.ParseScopes(row.Scopes); err == nil {
+		t.Scopes = scopes
+	}
+	return t
+}
+
+// versionRow is a row of versions.
+type versionRow struct {
+	Name    string `gorm:"column:name;primaryKey"`
+	Version int64  `gorm:"column:version"`
+}
+
+// TableName implements gorm's Tabler.
+func (versionRow) TableName() string { return "versions" }

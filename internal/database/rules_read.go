@@ -1,0 +1,172 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// Bounds of a page.
+const (
+	defaultPageSize = 50
+	maxPageSize     = 500
+)
+
+// ListRules gives one page of the rules that a query selects, in order of id.
+// A page size below 1 means 50, above 500 means 500. Rows that would not pass
+// validation are listed like any other, so that people can see and mend them.
+func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
+	size := q.PageSize
+	if size < 1 {
+		size = defaultPageSize
+	}
+	size = min(size, maxPageSize)
+	for _, text := range []string{q.Text, q.Scope, q.Route, q.Method, q.Mode} {
+		if !storable(text) {
+			return rules.Page{Rules: []rules.Rule{}}, nil // no row can hold it
+		}
+	}
+	var rows []ruleRow
+	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+		return filtered(tx, q).Where("id > ?", q.AfterID).Order("id").Limit(size + 1).Find(&rows).Error
+	})
+	if err != nil {
+		return rules.Page{}, err
+	}
+	more := len(rows) > size
+	return rules.Page{Rules: rulesOf(rows[:min(len(rows), size)]), More: more}, nil
+}
+
+// filtered adds a query's conditions.
+func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
+	if q.Text != "" {
+		like := "%" + likeEscaper.Replace(q.Text) + "%"
+		const has = ` LIKE lower(?) ESCAPE '\'`
+		tx = tx.Where("(lower(name)"+has+" OR lower(description)"+has+" OR lower(route)"+has+")", like, like, like)
+	}
+	for _, f := range []struct{ condition, value string }{
+		{"scope = ?", q.Scope},
+		{"route = ?", q.Route},
+		{"method = ?", strings.ToUpper(q.Method)},
+		{"mode = ?", q.Mode},
+	} {
+		if f.value != "" {
+			tx = tx.Where(f.condition, f.value)
+		}
+	}
+	if q.Active != nil {
+		tx = tx.Where("is_active = ?", *q.Active)
+	}
+	return tx
+}
+
+// likeEscaper makes every character of a text stand for itself in LIKE.
+var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+// maxStored is above the longest text of any column that is searched.
+const maxStored = 4096
+
+// storable reports whether a column could hold the text. Postgres refuses NUL
+// and broken UTF-8 even in a comparison, SQLite refuses endless patterns.
+func storable(text string) bool {
+	return len(text) <= maxStored && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+// GetRule gives the rule with an id, else ErrNotFound.
+func (d *DB) GetRule(ctx context.Context, id int64) (rules.Rule, error) {
+	return d.oneRule(ctx, "id = ?", id)
+}
+
+// GetRuleByName gives the rule with a name, else ErrNotFound.
+func (d *DB) GetRuleByName(ctx context.Context, name string) (rules.Rule, error) {
+	if !storable(name) {
+		return rules.Rule{}, rules.ErrNotFound
+	}
+	return d.oneRule(ctx, "name = ?", name)
+}
+
+func (d *DB) oneRule(ctx context.Context, condition string, value any) (rules.Rule, error) {
+	var row ruleRow
+	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+		return tx.Where(condition, value).Take(&row).Error
+	})
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return row.rule(), nil
+}
+
+func isNotFound(err error) bool {
+	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, gorm.ErrRecordNotFound)
+}
+
+// LoadRules gives the active rules in order of id and the version of the whole,
+// as they were at one moment. Rows are not validated here: compiling them is
+// what finds a bad one, and then the last good set stays in force.
+func (d *DB) LoadRules(ctx context.Context) ([]rules.Rule, int64, error) {
+	return d.load(ctx, true)
+}
+
+// LoadAllRules is LoadRules with the inactive rules too, for an export or a
+// plan.
+func (d *DB) LoadAllRules(ctx context.Context) ([]rules.Rule, int64, error) {
+	return d.load(ctx, false)
+}
+
+func (d *DB) load(ctx context.Context, onlyActive bool) ([]rules.Rule, int64, error) {
+	var rows []ruleRow
+	var v Versions
+	err := d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) error {
+		var err error
+		if v, err = versionsIn(tx); err != nil {
+			return err
+		}
+		if onlyActive {
+			tx = tx.Where("is_active = ?", true)
+		}
+		return tx.Order("id").Find(&rows).Error
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return rulesOf(rows), v.Rules, nil
+}
+
+// Versions counts the changes made so far, so that a node can see with one
+// small query whether it is up to date.
+type Versions struct {
+	Rules, Tokens int64
+}
+
+// Versions reads the counts.
+func (d *DB) Versions(ctx context.Context) (Versions, error) {
+	var v Versions
+	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+		var err error
+		v, err = versionsIn(tx)
+		return err
+	})
+	return v, err
+}
+
+func versionsIn(tx *gorm.DB) (Versions, error) {
+	var rows []versionRow
+	if err := tx.Find(&rows).Error; err != nil {
+		return Versions{}, err
+	}
+	var v Versions
+	for _, row := range rows {
+		switch row.Name {
+		case areaRules:
+			v.Rules = row.Version
+		case areaTokens:
+			v.Tokens = row.Version
+		}
+	}
+	return v, nil
+}

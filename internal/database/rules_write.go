@@ -1,0 +1,172 @@
+package database
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// CreateRule stores a new rule and returns it with its id, version 1 and times.
+// What the caller put there is ignored. Errors: *ValidationError, ErrNameTaken,
+// ErrUnavailable.
+func (d *DB) CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
+	r, err := checked(r)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	err = d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+		created, err := c.insertRules(actionCreate, []rules.Rule{r})
+		if err == nil {
+			r = created[0]
+		}
+		return err
+	})
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return r, nil
+}
+
+// UpdateRule replaces the content of the rule r.ID and returns it with its next
+// version. ifVersion is the version the caller knows, else the error is
+// ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
+// ErrNotFound, ErrNameTaken, ErrUnavailable.
+func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	r, err := checked(r)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	err = d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+		was, err := c.lockedRule(r.ID, ifVersion)
+		if err != nil {
+			return err
+		}
+		r, err = c.replaceRule(actionUpdate, &was, r)
+		return err
+	})
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return r, nil
+}
+
+// DeleteRule removes a rule; its history stays. ifVersion as in UpdateRule.
+// Errors: ErrNotFound, ErrStale, ErrUnavailable.
+func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error {
+	return d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+		was, err := c.lockedRule(id, ifVersion)
+		if err != nil {
+			return err
+		}
+		return c.removeRule(&was)
+	})
+}
+
+// RollbackRule gives a rule the content it had in version toVersion, as a new
+// version. ifVersion as in UpdateRule. Errors: ErrNotFound (no such rule, or no
+// such version of it), ErrStale, ErrNameTaken (another rule has the old name by
+// now), *ValidationError (the old content is no longer allowed), ErrUnavailable.
+func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
+	var rolled rules.Rule
+	err := d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+		was, err := c.lockedRule(id, ifVersion)
+		if err != nil {
+			return err
+		}
+		var row revisionRow
+		if err := c.tx.Where("rule_id = ? AND version = ?", id, toVersion).Take(&row).Error; err != nil {
+			return err
+		}
+		target, err := checked(row.revision().Rule)
+		if err != nil {
+			return err
+		}
+		rolled, err = c.replaceRule(actionRollback, &was, target)
+		return err
+	})
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return rolled, nil
+}
+
+// checked is the last line of defence before a write: whoever calls has
+// validated already, with the input's own field names.
+func checked(r rules.Rule) (rules.Rule, error) {
+	r = r.Clone()
+	r.Normalize()
+	if err := rules.Validate(&r); err != nil {
+		return rules.Rule{}, err
+	}
+	return r, nil
+}
+
+// lockedRule reads a rule inside the change. Nobody else can write it until the
+// change ends, because every writer holds the versions row.
+func (c *change) lockedRule(id, ifVersion int64) (rules.Rule, error) {
+	var row ruleRow
+	err := c.tx.Where("id = ?", id).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return rules.Rule{}, rules.ErrNotFound
+	}
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	if ifVersion != 0 && ifVersion != row.Version {
+		return rules.Rule{}, rules.ErrStale
+	}
+	return row.rule(), nil
+}
+
+// insertRules stores new rules and records them.
+func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, error) {
+	rows := make([]ruleRow, len(rs))
+	for i := range rs {
+		rows[i] = rowOf(&rs[i])
+		rows[i].ID, rows[i].Version = 0, 1
+		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
+	}
+	if err := c.tx.CreateInBatches(&rows, insertBatch).Error; err != nil {
+		return nil, err
+	}
+	created := rulesOf(rows)
+	for i := range created {
+		if err := c.recordRule(action, 1, nil, &created[i]); err != nil {
+			return nil, err
+		}
+	}
+	return created, nil
+}
+
+// replaceRule writes new content over was. The version in the WHERE is the
+// guard that holds even against a writer that does not go through change.
+func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rules.Rule, error) {
+	row := rowOf(&r)
+	row.ID, row.Version = was.ID, was.Version+1
+	row.CreatedAt, row.UpdatedAt = newStamp(was.CreatedAt), c.at
+	res := c.tx.Model(&ruleRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
+		Select("*").Omit("id", "created_at").UpdateColumns(&row)
+	if res.Error != nil {
+		return rules.Rule{}, res.Error
+	}
+	if res.RowsAffected != 1 {
+		return rules.Rule{}, rules.ErrStale
+	}
+	is := row.rule()
+	return is, c.recordRule(action, is.Version, was, &is)
+}
+
+// removeRule deletes a rule and records it.
+func (c *change) removeRule(was *rules.Rule) error {
+	res := c.tx.Where("id = ? AND version = ?", was.ID, was.Version).Delete(&ruleRow{})
+	if res.Error != nil {
+		return res.Error
+	}
+	if res.RowsAffected != 1 {
+		return rules.ErrStale
+	}
+	return c.recordRule(actionDelete, was.Version+1, was, nil)
+}

@@ -1,0 +1,87 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/glebarez/sqlite"
+	"gorm.io/gorm"
+)
+
+// busyTimeoutMS is how long SQLite waits for another process's write. It stays
+// under callTimeout, so that the answer is "busy" and not a cut-off call.
+const busyTimeoutMS = 1500
+
+// sqliteReaders is the number of reading connections: WAL lets them go on while
+// the one writer writes.
+const sqliteReaders = 4
+
+// openSQLite makes the file where it is missing and opens a writing and a
+// reading pool on it.
+func (d *DB) openSQLite(ctx context.Context, path string) error {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	if err := makeOwnFile(abs); err != nil {
+		return err
+	}
+	pragmas := url.Values{"_pragma": {
+		fmt.Sprintf("busy_timeout(%d)", busyTimeoutMS), // first: the others may have to wait
+		"journal_mode(WAL)",
+		"synchronous(FULL)",
+		"foreign_keys(ON)",
+	}}
+	d.write, err = openSQLitePool(ctx, abs, pragmas, "immediate", 1)
+	if err != nil {
+		return err
+	}
+	pragmas.Add("_pragma", "query_only(ON)")
+	d.read, err = openSQLitePool(ctx, abs, pragmas, "deferred", sqliteReaders)
+	if err != nil {
+		return errors.Join(err, closePool(d.write))
+	}
+	return nil
+}
+
+func openSQLitePool(ctx context.Context, path string, pragmas url.Values, txlock string, conns int) (*gorm.DB, error) {
+	query := url.Values{"_pragma": pragmas["_pragma"], "_txlock": {txlock}}
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
+	pool, err := sql.Open(sqlite.DriverName, dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	if err := pool.PingContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), pool.Close())
+	}
+	g, err := wrapPool(sqlite.Dialector{Conn: pool})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), pool.Close())
+	}
+	return g, nil
+}
+
+// makeOwnFile makes the folder and the file, readable by their owner only;
+// SQLite gives its side files the mode of the main one. An existing file is
+// never opened here: closing it would drop the locks that this process holds.
+func makeOwnFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,115 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// maxTokenName is the longest name of a token, in bytes.
+const maxTokenName = 128
+
+// tokenDetails are the details of an audit entry about a token. The hash is
+// not among them.
+type tokenDetails struct {
+	Scopes    []access.Scope `json:"scopes"`
+	ExpiresAt *time.Time     `json:"expires_at"`
+}
+
+// CreateToken stores a token whose secret the caller has made with
+// access.NewSecret, and returns it with its id, creator and time. Errors:
+// *ValidationError, ErrNameTaken (a token in force has the name),
+// ErrUnavailable.
+func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token) (access.Token, error) {
+	if err := validateToken(&t); err != nil {
+		return access.Token{}, err
+	}
+	row := tokenRow{
+		Name: t.Name, Hash: t.Hash[:], Scopes: access.FormatScopes(t.Scopes),
+		CreatedBy: actor.Name, ExpiresAt: optionalStamp(t.ExpiresAt),
+	}
+	err := d.change(ctx, actor, areaTokens, callTimeout, func(c *change) error {
+		row.CreatedAt = c.at
+		if err := c.tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return c.record(actionCreate, subjectToken, row.ID, row.Name, tokenDetails{t.Scopes, row.ExpiresAt.optional()})
+	})
+	if err != nil {
+		return access.Token{}, err
+	}
+	return row.token(), nil
+}
+
+func validateToken(t *access.Token) error {
+	var fields []rules.FieldError
+	t.Name = strings.TrimSpace(t.Name)
+	switch {
+	case t.Name == "" || len(t.Name) > maxTokenName:
+		fields = append(fields, rules.FieldError{Field: "name", Message: "must have 1 to 128 bytes"})
+	case !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unprintable):
+		fields = append(fields, rules.FieldError{Field: "name", Message: "must be printable text"})
+	}
+	if _, err := access.ParseScopes(access.FormatScopes(t.Scopes)); err != nil {
+		fields = append(fields, rules.FieldError{Field: "scopes", Message: err.Error()})
+	}
+	if t.Hash == [32]byte{} {
+		fields = append(fields, rules.FieldError{Field: "hash", Message: "must be the hash of a secret"})
+	}
+	if len(fields) > 0 {
+		return &rules.ValidationError{Fields: fields}
+	}
+	return nil
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// RevokeToken ends a token at once and for good. Errors: ErrNotFound (no such
+// token, or revoked before), ErrUnavailable.
+func (d *DB) RevokeToken(ctx context.Context, actor rules.Actor, id int64) error {
+	return d.change(ctx, actor, areaTokens, callTimeout, func(c *change) error {
+		var row tokenRow
+		err := c.tx.Where("id = ? AND revoked_at IS NULL", id).Take(&row).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return rules.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.tx.Model(&tokenRow{}).Where("id = ?", id).UpdateColumn("revoked_at", c.at).Error; err != nil {
+			return err
+		}
+		t := row.token()
+		return c.record(actionRevoke, subjectToken, t.ID, t.Name, tokenDetails{t.Scopes, t.ExpiresAt})
+	})
+}
+
+// ListTokens gives every token in order of id, revoked and expired ones too.
+func (d *DB) ListTokens(ctx context.Context) ([]access.Token, error) {
+	return d.LoadTokens(ctx)
+}
+
+// LoadTokens gives what access.NewKeyring takes: every token, revoked and
+// expired ones too, because having made one ends the open mode for good.
+func (d *DB) LoadTokens(ctx context.Context) ([]access.Token, error) {
+	var rows []tokenRow
+	err := d.readIn(ctx, loadTimeout, func(tx *gorm.DB) error {
+		return tx.Order("id").Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]access.Token, len(rows))
+	for i := range rows {
+		tokens[i] = rows[i].token()
+	}
+	return tokens, nil
+}
