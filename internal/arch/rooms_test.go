@@ -1,0 +1,92 @@
+package arch
+
+// room says what one package may import: packages of this module by their path
+// inside it, foreign packages by a prefix of theirs. The standard library is
+// free, except where a room is pure.
+type room struct {
+	path    string
+	may     []string
+	foreign []string
+}
+
+// Foreign modules that several rooms use.
+const (
+	echo       = "github.com/labstack/echo/v4"
+	redis      = "github.com/redis/go-redis/v9"
+	pgx        = "github.com/jackc/pgx/v5"
+	prometheus = "github.com/prometheus/client_golang"
+	yaml       = "github.com/goccy/go-yaml"
+	kong       = "github.com/alecthomas/kong"
+	otel       = "go.opentelemetry.io"
+)
+
+// rooms is the whole map, from the arithmetic outwards. "" is the root package,
+// which embeds openapi.yaml.
+var rooms = []room{
+	{path: ""},
+	{path: "limiter"},
+	{path: "limiter/redisstore", may: []string{"limiter"}, foreign: []string{redis}},
+	{path: "limiter/memstore", may: []string{"limiter"}},
+	{path: "limiter/storetest", may: []string{"limiter"}, foreign: []string{"pgregory.net/rapid", "github.com/google/go-cmp"}},
+	{path: "rules", may: []string{"limiter"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
+
+	{path: "internal/access"},
+	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
+	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
+	{path: "internal/client", may: []string{"limiter", "rules"}},
+	{path: "internal/audit", may: []string{"rules", "internal/access"}},
+	{path: "internal/decisionlog", may: []string{"limiter", "rules", "internal/telemetry"}, foreign: []string{"github.com/twmb/franz-go"}},
+	{path: "migrations"},
+	{
+		path: "internal/database", may: []string{"limiter", "rules", "migrations", "internal/access", "internal/audit"},
+		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
+	},
+
+	{
+		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/telemetry"},
+		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
+	},
+	{
+		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/telemetry", "web/view", "web/static"},
+		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
+	},
+	{path: "web/view", may: []string{"limiter", "rules"}, foreign: []string{"github.com/a-h/templ"}},
+	{path: "web/static"},
+
+	{
+		path: "internal/app", may: []string{
+			"", "api", "web", "limiter", "limiter/memstore", "limiter/redisstore", "rules", "migrations",
+			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/telemetry",
+		},
+		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
+	},
+	{path: "cmd/sluice", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
+
+	{path: "bench/load"},
+	{path: "deploy"},
+	{path: "internal/arch"},
+	{path: "internal/testenv", foreign: []string{pgx}},
+}
+
+// forTests is what the test files of every room may import on top of the room's
+// own arrows: real servers, both stores, the conformance suite. Foreign modules
+// are free in tests, except those of notInTests.
+var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv"}
+
+// upward lists what the lower rooms must not reach even in their tests, because
+// it would turn an arrow round.
+var upward = map[string][]string{
+	"limiter": {"limiter/memstore", "limiter/redisstore"},
+	"rules":   {"limiter/memstore", "limiter/redisstore"},
+}
+
+// nowhere lists foreign packages that no room may import, with the reason.
+var nowhere = map[string]string{
+	"modernc.org/sqlite": "registers the same driver name as glebarez/go-sqlite",
+	"github.com/lib/pq":  "pgx is the one Postgres driver",
+}
+
+// onlyIn names the rooms that keep a foreign module to themselves, tests included.
+var onlyIn = map[string][]string{
+	"gorm.io": {"internal/database"},
+}
