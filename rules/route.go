@@ -64,7 +64,7 @@ func parseSegment(seg string) (string, error) {
 	case seg == "":
 		return "", fmt.Errorf("must not contain empty segments (// or a trailing /)")
 	case seg == "." || seg == "..":
-		return "", fmt.Errorf("must not contain the segments . and ..")
+		return "", fmt.Errorf("must not contain . or .. as a segment")
 	case strings.Contains(seg, "*"):
 		return "", fmt.Errorf("may contain * only as its last segment, /*")
 	case !strings.ContainsAny(seg, "{}"):

@@ -1,0 +1,240 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// MaxFile is the largest rules file, in bytes.
+const MaxFile = 4 << 20
+
+// maxFileErrors bounds how many problems of one file are reported.
+const maxFileErrors = 100
+
+// ParseFile reads a rules file, YAML or (if it begins with a brace) JSON:
+//
+//	rules:
+//	  - name: charges-per-user
+//	    scope: user
+//	    route: /v1/charges
+//	    limit: 5
+//	    window_ms: 1000
+//
+// It is strict: unknown and repeated members, wrong types and anything that
+// Validate refuses are errors, all reported at once in a *ValidationError under
+// names such as "rules[3].scope", with the line. What does not even have the
+// form of a file is reported under its place, such as "line 3:7". Rules come
+// back normalised, in the order of the file, without identity: id, version,
+// created_at and updated_at, as an export through the API has them, are ignored.
+// A rule without is_active is active. An empty list is legal.
+func ParseFile(data []byte) ([]Rule, error) {
+	root, err := readFile(data)
+	if err != nil {
+		var se *syntaxError
+		if errors.As(err, &se) {
+			return nil, &ValidationError{Fields: []FieldError{{fmt.Sprintf("line %d:%d", se.line, se.column), se.message}}}
+		}
+		return nil, &ValidationError{Fields: []FieldError{{"file", err.Error()}}}
+	}
+	d := fileDecoder{}
+	rs := d.root(root)
+	if len(d.ps) > 0 {
+		return nil, &ValidationError{Fields: d.ps}
+	}
+	return rs, nil
+}
+
+func readFile(data []byte) (item, error) {
+	if len(data) > MaxFile {
+		return item{}, fmt.Errorf("must not be larger than %d bytes", MaxFile)
+	}
+	if !utf8.Valid(data) {
+		return item{}, errors.New("must be valid UTF-8")
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		return readJSON(data)
+	}
+	return readYAML(data)
+}
+
+// fileDecoder turns items into rules and collects what is wrong.
+type fileDecoder struct {
+	ps    problems
+	names map[string]int // name to position in the list
+}
+
+func (d *fileDecoder) full() bool { return len(d.ps) >= maxFileErrors }
+
+func (d *fileDecoder) root(root item) []Rule {
+	if root.kind != itemObject {
+		d.ps.add("file", "must be an object with the member rules, not %s", itemNames[root.kind])
+		return nil
+	}
+	var list *item
+	for i := range root.members {
+		if m := &root.members[i]; m.name == "rules" {
+			list = &m.value
+		} else {
+			d.ps.add(safeField(m.name), "is not known here; only rules is (line %d)", m.line)
+		}
+	}
+	switch {
+	case list == nil:
+		d.ps.add("rules", "is missing")
+		return nil
+	case list.kind != itemList:
+		d.ps.add("rules", "must be a list of rules, [] for none, not %s (line %d)", itemNames[list.kind], list.line)
+		return nil
+	}
+	d.names = make(map[string]int, len(list.list))
+	rs := make([]Rule, 0, len(list.list))
+	for i := range list.list {
+		rs = append(rs, d.rule(i, list.list[i]))
+		if d.full() {
+			d.ps = append(d.ps[:maxFileErrors], FieldError{"rules", "has more errors than are listed here"})
+			break
+		}
+	}
+	return rs
+}
+
+// rule reads one rule, then validates it unless it could not be read whole.
+func (d *fileDecoder) rule(i int, it item) Rule {
+	r := Rule{IsActive: true}
+	prefix := fmt.Sprintf("rules[%d]", i)
+	if it.kind != itemObject {
+		d.ps.add(prefix, "must be an object, not %s (line %d)", itemNames[it.kind], it.line)
+		return r
+	}
+	lines := make(map[string]int, len(it.members))
+	bad := make(map[string]bool)
+	for j := range it.members {
+		m := &it.members[j]
+		lines[m.name] = m.line
+		if err := setMember(&r, m); err != nil {
+			bad[m.name] = true
+			d.ps.add(prefix+"."+safeField(m.name), "%s (line %d)", err, m.line)
+		}
+	}
+	r.Normalize()
+	var ve *ValidationError
+	if errors.As(Validate(&r), &ve) {
+		for _, f := range ve.Fields {
+			line, ok := lines[f.Field]
+			if !ok {
+				line = it.line
+			}
+			if !bad[f.Field] {
+				d.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
+			}
+		}
+	}
+	if first, taken := d.names[r.Name]; taken && r.Name != "" {
+		d.ps.add(prefix+".name", "is the name of rules[%d] too (line %d)", first, lines["name"])
+	} else {
+		d.names[r.Name] = i
+	}
+	return r
+}
+
+// safeField keeps a caller's member name short and printable.
+func safeField(name string) string {
+	if isMemberName(name) {
+		return name
+	}
+	return fmt.Sprintf("%.40q", name)
+}
+
+// setMember puts one member of the file into the rule.
+func setMember(r *Rule, m *member) error {
+	v := &m.value
+	switch m.name {
+	case "name":
+		return v.intoText(&r.Name)
+	case "description":
+		return v.intoText(&r.Description)
+	case "scope":
+		return v.intoText(&r.Scope)
+	case "route":
+		return optional(v, &r.Route, v.intoText)
+	case "method":
+		return optional(v, &r.Method, v.intoText)
+	case "algorithm":
+		return v.intoText(&r.Algorithm)
+	case "limit":
+		return v.intoWhole(&r.Limit)
+	case "window_ms":
+		return v.intoWhole(&r.WindowMS)
+	case "burst":
+		return optional(v, &r.Burst, v.intoWhole)
+	case "align":
+		return optional(v, &r.Align, v.intoText)
+	case "anchor_ms":
+		return optional(v, &r.AnchorMS, v.intoWhole)
+	case "buckets":
+		return optional(v, &r.Buckets, v.intoWhole)
+	case "weight_field":
+		return optional(v, &r.WeightField, v.intoText)
+	case "throttle":
+		return v.intoText(&r.Throttle)
+	case "soft_percent":
+		return optional(v, &r.SoftPercent, v.intoWhole)
+	case "mode":
+		return v.intoText(&r.Mode)
+	case "fail_mode":
+		return v.intoText(&r.FailMode)
+	case "is_active":
+		return v.intoTruth(&r.IsActive)
+	case "id", "version", "created_at", "updated_at":
+		return nil
+	}
+	return errors.New("is not a field of a rule")
+}
+
+func (it *item) intoText(dst *string) error {
+	if it.kind != itemText {
+		return fmt.Errorf("must be text, not %s; put it in quotes", itemNames[it.kind])
+	}
+	*dst = it.text
+	return nil
+}
+
+func (it *item) intoWhole(dst *int64) error {
+	if it.kind != itemWhole {
+		return fmt.Errorf("must be a whole number, not %s", itemNames[it.kind])
+	}
+	n, err := strconv.ParseInt(it.text, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return errors.New("is out of range")
+	}
+	if err != nil {
+		return errors.New("must be a whole number in plain decimal digits")
+	}
+	*dst = n
+	return nil
+}
+
+func (it *item) intoTruth(dst *bool) error {
+	if it.kind != itemTruth {
+		return fmt.Errorf("must be true or false, not %s", itemNames[it.kind])
+	}
+	*dst = it.text[0] == 't' || it.text[0] == 'T'
+	return nil
+}
+
+// optional leaves *dst nil for null, else sets it to what into reads.
+func optional[T any](it *item, dst **T, into func(*T) error) error {
+	if it.kind == itemNull {
+		return nil
+	}
+	v := new(T)
+	if err := into(v); err != nil {
+		return err
+	}
+	*dst = v
+	return nil
+}

@@ -1,0 +1,229 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fieldErrors gives the field errors of err as "field: message" lines.
+func fieldErrors(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var ve *ValidationError
+	if !errors.As(err, &ve) {
+		t.Fatalf("got %T (%v), want a *ValidationError", err, err)
+	}
+	var out []string
+	for _, f := range ve.Fields {
+		out = append(out, f.Field+": "+f.Message)
+	}
+	return out
+}
+
+// names the fields only.
+func badFields(t *testing.T, err error) []string {
+	var out []string
+	for _, s := range fieldErrors(t, err) {
+		name, _, _ := strings.Cut(s, ": ")
+		out = append(out, name)
+	}
+	return out
+}
+
+const sampleYAML = `# limits of the public API
+---
+rules:
+- name: charges-per-user   # five a second
+  "scope": 'user'
+  route: /v1/charges
+  method: post
+  limit: 5
+  window_ms: 1000
+- {name: tenant, scope: "attr:tenant+ip", route: "/v1/users/{id}/*", algorithm: gcra,
+   limit: 100, window_ms: 60000, burst: 200, is_active: false}
+-
+  name: login
+  scope: ip
+  description: >-
+    Slow down
+    guessing
+  route: ~
+  method:
+  algorithm: fixed_window
+  align: first_hit
+  limit: 10
+  window_ms: 60000
+  mode: shadow
+  fail_mode: closed
+`
+
+func sampleRules() []Rule {
+	rs := []Rule{
+		{Name: "charges-per-user", Scope: "user", Route: ptr("/v1/charges"), Method: ptr("POST"), Limit: 5, WindowMS: 1000, IsActive: true},
+		{Name: "tenant", Scope: "attr:tenant+ip", Route: ptr("/v1/users/{id}/*"), Algorithm: "gcra", Limit: 100, WindowMS: 60000, Burst: ptr(int64(200))},
+		{Name: "login", Scope: "ip", Description: "Slow down guessing", Algorithm: "fixed_window", Align: ptr("first_hit"), Limit: 10, WindowMS: 60000, Mode: "shadow", FailMode: "closed", IsActive: true},
+	}
+	for i := range rs {
+		rs[i].Normalize()
+	}
+	return rs
+}
+
+func TestParseFile_ReadsEveryYAMLStyle(t *testing.T) {
+	got, err := ParseFile([]byte(sampleYAML))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(sampleRules(), got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseFile_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
+	got, err := ParseFile([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": \"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, \"window_ms\": 1000, \"burst\": null}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Rule{Name: "a", Scope: "global", Limit: 1, WindowMS: 1000, IsActive: true}
+	want.Normalize()
+	if d := cmp.Diff([]Rule{want}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseFile_EmptyListIsLegal(t *testing.T) {
+	for _, in := range []string{"rules: []", `{"rules": []}`} {
+		if got, err := ParseFile([]byte(in)); err != nil || len(got) != 0 {
+			t.Errorf("%s: got %v, %v", in, got, err)
+		}
+	}
+}
+
+func TestParseFile_NamesEveryMistakeWithItsLine(t *testing.T) {
+	_, err := ParseFile([]byte(`rules:
+- name: Bad Name
+  scope: usr
+  limit: "5"
+  window_ms: 1.5
+- name: twice
+  scope: user
+  limit: 1
+  window_ms: 0
+  colour: red
+- name: twice
+  scope: user
+  limit: 99999999999999999999
+  window_ms: 1000
+  is_active: yes
+- just text
+extra: 1
+`))
+	got := fieldErrors(t, err)
+	want := []string{
+		"extra: is not known here; only rules is (line 17)",
+		"rules[0].limit: must be a whole number, not text (line 4)",
+		"rules[0].window_ms: must be a whole number, not a number (line 5)",
+		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
+		"rules[0].scope: " + scopeHelp + " (line 3)",
+		"rules[1].colour: is not a field of a rule (line 10)",
+		"rules[1].window_ms: must be between 1 and 315576000000 (ten years) (line 9)",
+		"rules[2].limit: is out of range (line 13)",
+		"rules[2].is_active: must be true or false, not text (line 15)",
+		"rules[2].name: is the name of rules[1] too (line 11)",
+		"rules[3]: must be an object, not text (line 16)",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
+	rule := "name: a\n  scope: user\n  limit: 1\n  window_ms: 1\n"
+	for name, c := range map[string]struct{ in, want string }{
+		"empty":            {"", "line 1:1: is empty"},
+		"only a comment":   {"# nothing\n", "line 1:1: is empty"},
+		"not utf-8":        {"rules: \xff", "file: must be valid UTF-8"},
+		"a list":           {"- " + rule, "file: must be an object with the member rules, not a list"},
+		"no list":          {"rules:\n", "rules: must be a list of rules, [] for none, not nothing (line 1)"},
+		"missing":          {"{}", "rules: is missing"},
+		"repeated member":  {"rules:\n- name: a\n  name: b\n", `line 3:3: the member "name" appears twice`},
+		"repeated in json": {`{"rules": [], "rules": []}`, `line 1:22: the member "rules" appears twice`},
+		"anchor":           {"rules: &a []\n", "line 1:8: anchors, aliases and merge keys are not supported in rules files"},
+		"alias":            {"rules: *a\n", "line 1:8: anchors, aliases and merge keys are not supported in rules files"},
+		"tag":              {"rules: !!set []\n", "line 1:8: tags and directives are not supported in rules files"},
+		"two documents":    {"rules: []\n---\nrules: []\n", `line 2:1: unexpected "---"`},
+		"open bracket":     {"rules: [1, 2\n", "line 1:8: the bracket is not closed"},
+		"tab":              {"rules:\n\t- a\n", "line 2:1: found character '\t' that cannot start any token"},
+		"nested colons":    {"rules: a: b\n", `line 1:9: unexpected ":"`},
+		"bad dedent":       {"rules:\n    - a\n  b: 1\n", `line 3:3: unexpected "b"`},
+		"trailing json":    {`{"rules": []} x`, "line 1:15: there is more after the end of the JSON value"},
+		"cut json":         {`{"rules": [`, "line 1:12: the JSON value ends too early"},
+		"deep":             {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested too deeply"},
+		"deep json":        {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
+		"deep dashes":      {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:33: is nested too deeply"},
+		"too many parts":   {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
+		"too many quotes":  {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
+		"too large":        {strings.Repeat(" ", MaxFile+1), "file: must not be larger than 4194304 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseFile([]byte(c.in))
+			got := fieldErrors(t, err)
+			if len(got) != 1 || got[0] != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestParseFile_BoundsTheErrorsItLists(t *testing.T) {
+	_, err := ParseFile([]byte("rules:\n" + strings.Repeat("- 1\n", 5000)))
+	if n := len(fieldErrors(t, err)); n != maxFileErrors+1 {
+		t.Errorf("got %d errors, want %d", n, maxFileErrors+1)
+	}
+}
+
+func TestFormatFile_OmitsDefaultsAndSortsByName(t *testing.T) {
+	got, err := FormatFile(sampleRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `rules:
+  - name: charges-per-user
+    scope: user
+    route: /v1/charges
+    method: POST
+    limit: 5
+    window_ms: 1000
+  - name: login
+    description: "Slow down guessing"
+    scope: ip
+    algorithm: fixed_window
+    limit: 10
+    window_ms: 60000
+    align: first_hit
+    mode: shadow
+    fail_mode: closed
+  - name: tenant
+    scope: attr:tenant+ip
+    route: /v1/users/{id}/*
+    algorithm: gcra
+    limit: 100
+    window_ms: 60000
+    burst: 200
+    is_active: false
+`
+	if d := cmp.Diff(want, string(got)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFormatFile_RefusesWhatParseFileWould(t *testing.T) {
+	if _, err := FormatFile([]Rule{{Name: "No"}}); err == nil {
+		t.Error("got no error")
+	}
+}

@@ -1,0 +1,311 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
+)
+
+// yamlReader builds items from the tokens of a YAML file. It reads the part of
+// YAML that rules need, in one pass and in linear time: block and flow lists
+// and objects, scalars of every style. Anchors, aliases, tags, merge keys,
+// directives and several documents are refused, so nothing can expand.
+type yamlReader struct {
+	tokens []*token.Token
+	at     int
+	end    token.Position
+}
+
+func readYAML(data []byte) (root item, err error) {
+	if countSigns(data) > maxSigns {
+		return item{}, &syntaxError{1, 1, "has too many parts; split the file"}
+	}
+	r := yamlReader{end: token.Position{Line: 1, Column: 1}}
+	for _, t := range lexer.Tokenize(string(data)) {
+		if t.Position == nil {
+			return item{}, &syntaxError{1, 1, "cannot be read as YAML"}
+		}
+		r.end = *t.Position
+		if t.Type == token.CommentType {
+			continue
+		}
+		if err := refuse(t); err != nil {
+			return item{}, err
+		}
+		r.tokens = append(r.tokens, t)
+	}
+	if t := r.peek(); t != nil && t.Type == token.DocumentHeaderType {
+		r.at++
+	}
+	if r.peek() == nil {
+		return item{}, &syntaxError{1, 1, "is empty"}
+	}
+	if root, err = r.block(0, 0); err != nil {
+		return item{}, err
+	}
+	if t := r.peek(); t != nil && t.Type == token.DocumentEndType {
+		r.at++
+	}
+	if t := r.peek(); t != nil {
+		return item{}, unexpected(t)
+	}
+	return root, nil
+}
+
+func countSigns(data []byte) (n int) {
+	for _, c := range data {
+		if strings.IndexByte(",[]{}:\"'\n-?!&*|>%@#`", c) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse names what is YAML but not for rules.
+func refuse(t *token.Token) error {
+	what := ""
+	switch t.Type {
+	case token.InvalidType:
+		return at(t, "%s", t.Error)
+	case token.AnchorType, token.AliasType, token.MergeKeyType:
+		what = "anchors, aliases and merge keys"
+	case token.TagType, token.DirectiveType:
+		what = "tags and directives"
+	case token.MappingKeyType:
+		what = "keys marked with ?"
+	default:
+		return nil
+	}
+	return at(t, "%s are not supported in rules files", what)
+}
+
+func at(t *token.Token, format string, args ...any) error {
+	return &syntaxError{t.Position.Line, t.Position.Column, fmt.Sprintf(format, args...)}
+}
+
+func unexpected(t *token.Token) error { return at(t, "unexpected %.40q", t.Value) }
+
+func (r *yamlReader) peek() *token.Token {
+	if r.at < len(r.tokens) {
+		return r.tokens[r.at]
+	}
+	return nil
+}
+
+// ahead reports whether the token n places on has a type.
+func (r *yamlReader) ahead(n int, typ token.Type) bool {
+	return r.at+n < len(r.tokens) && r.tokens[r.at+n].Type == typ
+}
+
+// block reads the value at the current token, which stands to the right of
+// column parent.
+func (r *yamlReader) block(parent, depth int) (item, error) {
+	t := r.peek()
+	switch {
+	case t == nil:
+		return item{}, &syntaxError{r.end.Line, r.end.Column, "ends where a value is missing"}
+	case depth > maxDepth:
+		return item{}, at(t, "is nested too deeply")
+	case t.Position.Column <= parent:
+		return item{}, at(t, "must be indented further")
+	case t.Type == token.SequenceEntryType:
+		return r.blockList(depth)
+	case r.ahead(1, token.MappingValueType) && isScalar(t):
+		return r.blockObject(depth)
+	}
+	return r.flow(depth)
+}
+
+func (r *yamlReader) blockList(depth int) (item, error) {
+	first := r.peek()
+	out := item{kind: itemList, line: first.Position.Line}
+	for {
+		dash := r.peek()
+		if dash == nil || dash.Type != token.SequenceEntryType || dash.Position.Column != first.Position.Column {
+			return out, nil
+		}
+		r.at++
+		value := item{line: dash.Position.Line}
+		if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
+			var err error
+			if value, err = r.block(dash.Position.Column, depth+1); err != nil {
+				return item{}, err
+			}
+		}
+		out.list = append(out.list, value)
+	}
+}
+
+func (r *yamlReader) blockObject(depth int) (item, error) {
+	first := r.peek()
+	column := first.Position.Column
+	out := item{kind: itemObject, line: first.Position.Line}
+	for {
+		key := r.peek()
+		if key == nil || key.Position.Column != column || !isScalar(key) || !r.ahead(1, token.MappingValueType) {
+			return out, nil
+		}
+		colon := r.tokens[r.at+1]
+		r.at += 2
+		value, err := r.memberValue(key, colon, column, depth)
+		if err != nil {
+			return item{}, err
+		}
+		if err := out.add(key, value); err != nil {
+			return item{}, err
+		}
+	}
+}
+
+// memberValue reads what follows a colon: a value on its line, or an indented
+// block (a list may stand at the key's own column), or nothing.
+func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (item, error) {
+	next := r.peek()
+	if next == nil {
+		return item{line: key.Position.Line}, nil
+	}
+	if next.Position.Line == colon.Position.Line {
+		if next.Type == token.SequenceEntryType {
+			return item{}, unexpected(next)
+		}
+		return r.flow(depth + 1)
+	}
+	list := next.Type == token.SequenceEntryType
+	switch {
+	case next.Position.Column > column:
+		return r.block(column, depth+1)
+	case list && next.Position.Column == column:
+		return r.block(column-1, depth+1)
+	}
+	return item{line: key.Position.Line}, nil
+}
+
+// add appends a member, refusing repeated names.
+func (it *item) add(key *token.Token, value item) error {
+	if slices.ContainsFunc(it.members, func(m member) bool { return m.name == key.Value }) {
+		return at(key, "the member %.40q appears twice", key.Value)
+	}
+	if len(it.members) == maxMembers {
+		return at(key, "an object has more than %d members", maxMembers)
+	}
+	it.members = append(it.members, member{name: key.Value, line: key.Position.Line, value: value})
+	return nil
+}
+
+// flow reads a scalar, or a list or object in brackets.
+func (r *yamlReader) flow(depth int) (item, error) {
+	t := r.peek()
+	switch {
+	case t == nil:
+		return item{}, &syntaxError{r.end.Line, r.end.Column, "ends inside a bracket"}
+	case depth > maxDepth:
+		return item{}, at(t, "is nested too deeply")
+	}
+	r.at++
+	switch t.Type {
+	case token.SequenceStartType, token.MappingStartType:
+		return r.brackets(t, depth)
+	case token.LiteralType, token.FoldedType:
+		if next := r.peek(); next != nil && next.Type == token.StringType {
+			r.at++
+			return item{kind: itemText, text: next.Value, line: t.Position.Line}, nil
+		}
+		return item{kind: itemText, line: t.Position.Line}, nil
+	}
+	if !isScalar(t) {
+		return item{}, unexpected(t)
+	}
+	return scalar(t), nil
+}
+
+// brackets reads up to the bracket that closes open.
+func (r *yamlReader) brackets(open *token.Token, depth int) (item, error) {
+	out := item{kind: itemList, line: open.Position.Line}
+	closing := token.SequenceEndType
+	if open.Type == token.MappingStartType {
+		out.kind, closing = itemObject, token.MappingEndType
+	}
+	for {
+		t := r.peek()
+		if t == nil {
+			return item{}, at(open, "the bracket is not closed")
+		}
+		if t.Type == closing {
+			r.at++
+			return out, nil
+		}
+		if err := r.entry(&out, t, depth); err != nil {
+			return item{}, err
+		}
+		if t := r.peek(); t != nil && t.Type == token.CollectEntryType {
+			r.at++
+		} else if t != nil && t.Type != closing {
+			return item{}, unexpected(t)
+		}
+	}
+}
+
+// entry reads one element of a list in brackets, or one member of an object.
+func (r *yamlReader) entry(out *item, t *token.Token, depth int) error {
+	if out.kind == itemObject {
+		if !isScalar(t) || !r.ahead(1, token.MappingValueType) {
+			return unexpected(t)
+		}
+		r.at += 2
+	}
+	value, err := r.flow(depth + 1)
+	if err != nil {
+		return err
+	}
+	if out.kind == itemObject {
+		return out.add(t, value)
+	}
+	out.list = append(out.list, value)
+	return nil
+}
+
+func isScalar(t *token.Token) bool {
+	switch t.Type {
+	case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.NullType, token.ImplicitNullType,
+		token.IntegerType, token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType,
+		token.FloatType, token.InfinityType, token.NanType, token.BoolType:
+		return true
+	}
+	return false
+}
+
+func scalar(t *token.Token) item {
+	it := item{kind: itemText, text: t.Value, line: t.Position.Line}
+	switch t.Type {
+	case token.NullType, token.ImplicitNullType:
+		it.kind = itemNull
+	case token.BoolType:
+		it.kind = itemTruth
+	case token.IntegerType:
+		it.kind = itemWhole
+	case token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType,
+		token.FloatType, token.InfinityType, token.NanType:
+		it.kind = itemOther
+	case token.StringType:
+		if isDecimal(t.Value) { // too long for the lexer, a number all the same
+			it.kind = itemWhole
+		}
+	}
+	return it
+}
+
+// isDecimal reports whether s is an optional minus and digits.
+func isDecimal(s string) bool {
+	if len(s) > 1 && s[0] == '-' {
+		s = s[1:]
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

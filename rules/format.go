@@ -1,0 +1,65 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// fileDefaults are the values that FormatFile leaves out.
+var fileDefaults = map[string]any{
+	"description": "", "algorithm": defaultAlgorithm, "throttle": ThrottleHard,
+	"mode": ModeEnforce, "fail_mode": FailOpen, "is_active": true,
+}
+
+// FormatFile writes rules as a YAML file that ParseFile reads back: in order of
+// name, without identity, version and times, and without fields at their
+// defaults. The same rules always give the same bytes. The error is a
+// *ValidationError when a rule is one that ParseFile would refuse.
+func FormatFile(rs []Rule) ([]byte, error) {
+	sorted := make([]Rule, len(rs))
+	for i := range rs {
+		sorted[i] = rs[i].Clone()
+		sorted[i].Normalize()
+		if err := Validate(&sorted[i]); err != nil {
+			return nil, fmt.Errorf("rule %q: %w", rs[i].Name, err)
+		}
+	}
+	slices.SortStableFunc(sorted, func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
+	var b bytes.Buffer
+	if len(sorted) == 0 {
+		b.WriteString("rules: []\n")
+		return b.Bytes(), nil
+	}
+	b.WriteString("rules:\n")
+	for i := range sorted {
+		lead := "  - "
+		for _, f := range fields {
+			v := f.get(&sorted[i])
+			if def, ok := fileDefaults[f.name]; v == nil || ok && v == def {
+				continue
+			}
+			fmt.Fprintf(&b, "%s%s: %s\n", lead, f.name, yamlScalar(v))
+			lead = "    "
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// plainText is what YAML reads as text without quotes, among the values that
+// rules have; the words that mean something else are left to yamlScalar.
+var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./*{}+:-]*[A-Za-z0-9_/*}]$`)
+
+var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off"}
+
+// yamlScalar writes a JSON value as YAML. Quoted text is written as JSON,
+// which is a subset of YAML's double-quoted style.
+func yamlScalar(v any) string {
+	s, ok := v.(string)
+	if ok && plainText.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) {
+		return s
+	}
+	return jsonText(v)
+}
