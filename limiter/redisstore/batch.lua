@@ -1,0 +1,82 @@
+-- batch.lua: many requests in one call, each atomic in itself, in order.
+--
+-- KEYS     for each request: the key of each ask, after a concurrency key its
+--          companion hash; then the record's key if the request has one
+-- ARGV[1]  cmsgpack of a flat array:
+--            1 if the next number is the time, 0 to use the server's
+--            time, ms since 1970
+--            for each request: operation, id, 1 if it has a record else 0,
+--            number of asks, and for each ask: algorithm, count, window (ms),
+--            extra (burst, sub-windows, or anchor in ms), weight
+-- Returns  cmsgpack of a flat array; for each request either
+--            0 or 1 (1: a stored answer), time of the decision (ms), and for
+--            each ask: allowed (0 or 1), remaining, retry-after (ms), reset (ms),
+--            delay (ms), refunded
+--          or 2 and the text of the error: this request changed nothing.
+
+local function ask_of(m, pos, key)
+  local algorithm = m[pos]
+  local extra = m[pos + 3]
+  return {
+    algorithm = algorithm, kernel = KERNELS[algorithm], count = m[pos + 1], window = m[pos + 2],
+    burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], key = key,
+    allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
+  }
+end
+
+local function run(op, id, asks, n, now, record)
+  if op <= CHARGE then return take(op, id, asks, n, now, record) end
+  if op == REFUND then
+    refund(id, asks, n, now, record)
+  elseif op == RESET then
+    reset(asks, n, now)
+  else
+    hold(op, id, asks, n, now)
+  end
+  return now, 0
+end
+
+local m = cmsgpack.unpack(ARGV[1])
+local now = m[2]
+if m[1] == 0 then
+  local t = call('TIME')
+  now = t[1] * 1000 + floor(t[2] / 1000)
+else
+  test_ttl = 600000
+end
+
+local out, o, pos, k = {}, 0, 3, 0
+while pos <= #m do
+  local op, id, has_record, n = m[pos], m[pos + 1], m[pos + 2], m[pos + 3]
+  local asks = {}
+  pos = pos + 4
+  for i = 1, n do
+    k = k + 1
+    local a = ask_of(m, pos, KEYS[k])
+    if a.algorithm == CONCURRENCY then
+      k = k + 1
+      a.side = KEYS[k]
+    end
+    asks[i], pos = a, pos + 5
+  end
+  local record
+  if has_record == 1 then
+    k = k + 1
+    record = KEYS[k]
+  end
+  local ok, at, replayed = pcall(run, op, id, asks, n, now, record)
+  if ok then
+    out[o + 1], out[o + 2] = replayed, at
+    o = o + 2
+    for i = 1, n do
+      local a = asks[i]
+      out[o + 1], out[o + 2], out[o + 3] = a.allowed, a.remaining, a.retry
+      out[o + 4], out[o + 5], out[o + 6] = a.reset, a.delay, a.refunded
+      o = o + 6
+    end
+  else
+    out[o + 1], out[o + 2] = 2, type(at) == 'table' and at.err or tostring(at)
+    o = o + 2
+  end
+end
+return cmsgpack.pack(out)

@@ -1,0 +1,236 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// ClientOptions adjust a client. The zero value is good for production.
+type ClientOptions struct {
+	// PoolSize bounds the connections to one server, 8 if 0. A Store has two
+	// script calls under way at once on a single node, more on a cluster.
+	PoolSize int
+	// DialTimeout bounds a connection attempt, 50 ms if 0.
+	DialTimeout time.Duration
+	// Timeout bounds a read or a write where the context has no earlier
+	// deadline, 1 s if 0.
+	Timeout time.Duration
+	// TLS replaces the default configuration of rediss:// addresses.
+	TLS *tls.Config
+}
+
+// target is what an address list says.
+type target struct {
+	addrs  []string
+	user   string
+	pass   string
+	db     int
+	secure bool
+	master string // Sentinel's name of the primary
+	sUser  string
+	sPass  string
+}
+
+// NewClient makes a client from the value of REDIS_URL:
+//
+//	redis://[user:password@]host[:port][/db]      a single server
+//	rediss://…                                    the same with TLS
+//	redis://host1:port1,host2:port2               several addresses: a cluster
+//	redis+sentinel://[user:password@]host1:port1,host2:port2/name[/db]
+//	                                              the primary that Sentinel knows as name
+//
+// The list may also be whole addresses separated by commas. rediss+sentinel
+// uses TLS. Query parameters: sentinel_user and sentinel_password.
+//
+// The client never repeats a command by itself, because a repeated script would
+// charge twice, and honours the deadlines of contexts. It does not connect
+// here. An error names REDIS_URL and never contains the password.
+func NewClient(rawURL string, opt ClientOptions) (redis.UniversalClient, error) {
+	t, err := parseTarget(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("REDIS_URL: %w", err)
+	}
+	u := t.options(opt)
+	switch {
+	case t.master != "":
+		return redis.NewFailoverClient(u.Failover()), nil
+	case len(t.addrs) > 1:
+		return redis.NewClusterClient(u.Cluster()), nil
+	}
+	return redis.NewClient(u.Simple()), nil
+}
+
+func (t *target) options(opt ClientOptions) *redis.UniversalOptions {
+	if opt.PoolSize <= 0 {
+		opt.PoolSize = 8
+	}
+	if opt.DialTimeout <= 0 {
+		opt.DialTimeout = 50 * time.Millisecond
+	}
+	if opt.Timeout <= 0 {
+		opt.Timeout = time.Second
+	}
+	u := &redis.UniversalOptions{
+		Addrs:                 t.addrs,
+		DB:                    t.db,
+		Username:              t.user,
+		Password:              t.pass,
+		MasterName:            t.master,
+		SentinelUsername:      t.sUser,
+		SentinelPassword:      t.sPass,
+		MaxRetries:            -1, // a repeated script charges twice
+		DialerRetries:         1,
+		DialTimeout:           opt.DialTimeout,
+		ReadTimeout:           opt.Timeout,
+		WriteTimeout:          opt.Timeout,
+		ContextTimeoutEnabled: true,
+		PoolSize:              opt.PoolSize,
+		MaxActiveConns:        opt.PoolSize,
+		PoolTimeout:           5 * time.Millisecond,
+		ConnMaxIdleTime:       5 * time.Minute,
+		DisableIdentity:       true,
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+	if t.secure {
+		u.TLSConfig = opt.TLS
+		if u.TLSConfig == nil {
+			u.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+	}
+	return u
+}
+
+// parseTarget reads an address list. Its errors say what is wrong without
+// repeating the value, which may contain a password.
+func parseTarget(raw string) (*target, error) {
+	raw = strings.TrimSpace(raw)
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return nil, errors.New("must start with redis://, rediss:// or redis+sentinel://")
+	}
+	t := &target{}
+	sentinel := false
+	switch strings.ToLower(scheme) {
+	case "redis":
+	case "rediss":
+		t.secure = true
+	case "redis+sentinel":
+		sentinel = true
+	case "rediss+sentinel":
+		sentinel, t.secure = true, true
+	default:
+		return nil, errors.New("must start with redis://, rediss:// or redis+sentinel://")
+	}
+	// Further addresses may repeat the scheme.
+	rest = strings.ReplaceAll(rest, ","+scheme+"://", ",")
+	if strings.Contains(rest, "://") {
+		return nil, errors.New("its addresses must all have one scheme")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	host, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		if err := t.credentials(host[:at]); err != nil {
+			return nil, err
+		}
+		host = host[at+1:]
+	}
+	if err := t.addresses(host, sentinel); err != nil {
+		return nil, err
+	}
+	if err := t.path(path, sentinel); err != nil {
+		return nil, err
+	}
+	return t, t.query(query, sentinel)
+}
+
+func (t *target) credentials(userinfo string) error {
+	user, pass, hasPass := strings.Cut(userinfo, ":")
+	var errU, errP error
+	t.user, errU = url.PathUnescape(user)
+	t.pass, errP = url.PathUnescape(pass)
+	if errU != nil || errP != nil {
+		return errors.New("has a user or password that is not percent-encoded")
+	}
+	if !hasPass && t.user != "" {
+		return errors.New("has a user without a password; write :password@ for a password without a user")
+	}
+	return nil
+}
+
+func (t *target) addresses(list string, sentinel bool) error {
+	port := "6379"
+	if sentinel {
+		port = "26379"
+	}
+	for a := range strings.SplitSeq(list, ",") {
+		a = strings.TrimSuffix(strings.TrimSpace(a), "/")
+		u, err := url.Parse("//" + a)
+		if err != nil || u.Hostname() == "" || u.Path != "" || u.User != nil {
+			return errors.New("has an address that is not host:port")
+		}
+		p := u.Port()
+		if p == "" {
+			p = port
+		}
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return fmt.Errorf("has port %q, which is not a port", p)
+		}
+		h := u.Hostname()
+		if strings.Contains(h, ":") {
+			h = "[" + h + "]"
+		}
+		t.addrs = append(t.addrs, h+":"+p)
+	}
+	return nil
+}
+
+// path reads what follows the addresses: /db, or for Sentinel /name and /name/db.
+func (t *target) path(path string, sentinel bool) error {
+	db := path
+	if sentinel {
+		t.master, db, _ = strings.Cut(path, "/")
+		if t.master == "" {
+			return errors.New("must name the primary: redis+sentinel://host:port/name")
+		}
+	}
+	if db == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(db)
+	if err != nil || n < 0 {
+		return fmt.Errorf("has database %q, which is not a number", db)
+	}
+	if n > 0 && !sentinel && len(t.addrs) > 1 {
+		return errors.New("names a database, but a cluster has only database 0")
+	}
+	t.db = n
+	return nil
+}
+
+func (t *target) query(query string, sentinel bool) error {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("has a malformed query")
+	}
+	for name := range q {
+		switch {
+		case sentinel && name == "sentinel_user":
+			t.sUser = q.Get(name)
+		case sentinel && name == "sentinel_password":
+			t.sPass = q.Get(name)
+		default:
+			return fmt.Errorf("has the unknown parameter %q", name)
+		}
+	}
+	return nil
+}

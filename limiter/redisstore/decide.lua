@@ -1,0 +1,144 @@
+-- decide.lua: one request against its buckets. Mirrors limiter/decide.go.
+--
+-- An ask is a table: algorithm, count, window, burst/buckets/anchor, weight, key
+-- (and side), kernel, state, and the answer: allowed (0 or 1), remaining, retry,
+-- reset, delay, refunded. Every function here reads and decides; only the last
+-- step writes, after everything has been read and found to be ours.
+
+local KERNELS = {fixed, log, counter, buckets, level, gcra, level, level, lease, fixed}
+
+local function load_all(asks, n)
+  for i = 1, n do
+    local a = asks[i]
+    a.state = a.kernel.load(a)
+  end
+end
+
+-- store writes the changed states and keeps the others alive for as long as
+-- they count. It returns the longest time any of them is needed.
+local function store(asks, n, now)
+  local longest = 0
+  for i = 1, n do
+    local a = asks[i]
+    local s = a.state
+    if a.changed or s.exists then
+      local k = a.kernel
+      local needed = k.expires(a, s) - now
+      longest = most(longest, needed)
+      if a.changed or (k == log and log.tidy(a, s)) then
+        k.save(a, s, ttl_of(needed))
+      elseif needed > 0 and call('PTTL', a.key) < needed then
+        k.keep(a, ttl_of(needed))
+      end
+    end
+  end
+  return longest
+end
+
+local function figures(asks, n, now)
+  for i = 1, n do
+    local a = asks[i]
+    a.remaining, a.reset = a.kernel.figures(a, a.state, now)
+  end
+end
+
+local function look(asks, n, now, id)
+  local all = true
+  for i = 1, n do
+    local a = asks[i]
+    local k, s = a.kernel, a.state
+    a.changed = s.exists and k.rebase(a, s, now)
+    local ok, retry = k.fits(a, s, now, a.weight, id)
+    a.allowed, a.retry, a.booked, a.booked_at = ok and 1 or 0, retry, 0, 0
+    if a.algorithm == LEAKY_QUEUE then a.delay = level.delay(a, s, now, ok) end
+    all = all and ok
+  end
+  return all
+end
+
+local function spend(asks, n, now, id)
+  local total = 0
+  for i = 1, n do
+    local a = asks[i]
+    local w = a.weight
+    if w > 0 then
+      local s = a.state
+      a.booked_at, a.booked = a.kernel.spend(a, s, now, w, id), w
+      s.exists, a.changed, total = true, true, total + w
+    end
+  end
+  return total
+end
+
+-- take serves take, peek and charge. It returns the time of the answer and
+-- whether that is a stored one.
+local function take(op, id, asks, n, now, record)
+  if record and op ~= PEEK then
+    local r = load_record(record, now)
+    if replays(r, asks, n, now) then
+      answer_from(r, asks, n)
+      return r[1], 1
+    end
+  end
+  load_all(asks, n)
+  local all, spent = look(asks, n, now, id), 0
+  if op == CHARGE or (op == TAKE and all) then spent = spend(asks, n, now, id) end
+  figures(asks, n, now)
+  local longest = store(asks, n, now)
+  if record and spent > 0 then save_record(record, asks, n, now, longest) end
+  return now, 0
+end
+
+local function refund(id, asks, n, now, record)
+  local r = record and load_record(record, now)
+  load_all(asks, n)
+  for i = 1, n do
+    local a = asks[i]
+    local k, s, did = a.kernel, a.state, false
+    a.changed = s.exists and k.rebase(a, s, now)
+    if id == '' then
+      if s.exists then a.refunded, did = k.refund_now(a, s, now, a.weight) end
+    elseif k == lease then
+      a.refunded, did = lease.release(a, s, now, id)
+    else
+      local at, w = claim(r, a.key)
+      if s.exists and w > 0 then a.refunded, did = k.refund(a, s, now, at, w) end
+    end
+    a.allowed, a.changed = 1, a.changed or did
+  end
+  figures(asks, n, now)
+  store(asks, n, now)
+  if r and r[3] == 1 then call('SET', record, cmsgpack.pack(r), 'KEEPTTL') end
+end
+
+local function reset(asks, n, now)
+  for i = 1, n do
+    local a = asks[i]
+    a.state = {exists = false, at = 0, used = 0, prev = 0, scale = 0, n = 0, total = 0, dead_n = 0,
+      extra = 0, dead_extra = 0, dead_w = 0, newest = 0, index = {}, units = {}}
+    a.allowed = 1
+  end
+  figures(asks, n, now)
+  for i = 1, n do
+    call('DEL', asks[i].key)
+    if asks[i].side then call('DEL', asks[i].side) end
+  end
+end
+
+local function hold(op, id, asks, n, now)
+  load_all(asks, n)
+  for i = 1, n do
+    local a = asks[i]
+    local s, did = a.state, false
+    a.changed, a.allowed = s.exists and lease.rebase(a, s, now), 1
+    if op == RELEASE then
+      a.refunded, did = lease.release(a, s, now, id)
+    else
+      did = lease.renew(a, s, now, id)
+      a.allowed = did and 1 or 0
+    end
+    a.changed = a.changed or did
+  end
+  figures(asks, n, now)
+  store(asks, n, now)
+end

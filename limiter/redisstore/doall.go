@@ -1,0 +1,84 @@
+package redisstore
+
+import (
+	"context"
+
+	"sluice/limiter"
+)
+
+// placed is a call's place in a group.
+type placed struct {
+	call *limiter.Call
+	op   *op
+}
+
+// DoAll decides each call by itself, in order, filling Result and Err. It sends
+// them in chunks of at most MaxBatch, each after the answer to the one before.
+func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
+	for len(calls) > 0 {
+		calls = calls[s.chunk(ctx, calls):]
+	}
+}
+
+// chunk decides the first calls and returns how many.
+func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
+	groups := make(map[*lane]*group, 1)
+	n, keys := 0, 0
+	where := make([]placed, 0, min(len(calls), s.opt.MaxBatch))
+	for n < len(calls) && n < s.opt.MaxBatch && keys < maxKeys {
+		c := &calls[n]
+		n++
+		var o op
+		if c.Err = s.prepare(&o, &c.Request); c.Err != nil {
+			continue
+		}
+		keys += len(o.keys)
+		l := s.laneOf(o.slot)
+		g := groups[l]
+		if g == nil {
+			g = newGroup(s.opt.MaxBatch)
+			groups[l] = g
+		}
+		slot := g.add() // never grows beyond MaxBatch, so the pointer stays good
+		*slot = o
+		where = append(where, placed{call: c, op: slot})
+	}
+	failed := s.sendAll(ctx, groups)
+	for _, p := range where {
+		if err := failed[s.laneOf(p.op.slot)]; err != nil {
+			p.call.Err = err
+			continue
+		}
+		if p.call.Err = p.op.err; p.call.Err == nil {
+			copyResult(&p.call.Result, &p.op.res)
+		}
+	}
+	return n
+}
+
+// sendAll sends the groups of different lanes at once and waits for them all.
+// It returns the lanes that failed.
+func (s *Store) sendAll(ctx context.Context, groups map[*lane]*group) map[*lane]error {
+	failed := make(map[*lane]error)
+	if ctx.Err() != nil {
+		for l := range groups {
+			failed[l] = given(ctx, false)
+		}
+		return failed
+	}
+	for l, g := range groups {
+		g.deadline, g.bounded = ctx.Deadline()
+		if err := l.submit(g); err != nil {
+			failed[l] = err
+		}
+	}
+	for l, g := range groups {
+		if failed[l] != nil {
+			continue
+		}
+		if err := l.wait(ctx, g); err != nil {
+			failed[l] = err
+		}
+	}
+	return failed
+}

@@ -1,0 +1,25 @@
+// Package redisstore keeps buckets in Redis 7 or newer and decides requests
+// there, in one Lua script, exactly as package limiter does.
+//
+// The *.lua files beside this one are concatenated into that script. batch.lua
+// is the page to read first: it describes what goes in and what comes out; each
+// kernel file (fixed.lua, counter.lua, and so on) describes how its state is
+// stored and mirrors the Go file of the same name in package limiter.
+//
+// One call of the script carries many requests. Concurrent calls of [Store.Do]
+// are gathered while an earlier round trip is under way, never by waiting:
+//
+//	t=0.00 ms  A arrives, nothing is under way      script call 1: A
+//	t=0.05 ms  B arrives, one lane is still free    script call 2: B
+//	t=0.10 ms  C, D and E arrive                    they queue
+//	t=0.20 ms  call 1 returns                       script call 3: C, D, E
+//
+// Each request is atomic in itself and decided in order of arrival within a
+// call. One that meets a foreign value at its key fails alone and writes
+// nothing.
+//
+// All keys that the script touches are declared. On a cluster the keys of one
+// request must share a hash slot, which they do when they name one entity (see
+// [limiter.Key.Tag]); a request that spans slots is refused with
+// [limiter.CauseCluster].
+package redisstore

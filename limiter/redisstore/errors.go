@@ -1,0 +1,84 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter"
+)
+
+// replyCauses maps the first word of an error reply. Whatever a server refuses
+// with one of these it has not begun to run.
+var replyCauses = []struct {
+	prefix string
+	cause  limiter.Cause
+}{
+	{"WRONGTYPE", limiter.CauseWrongType},
+	{"READONLY", limiter.CauseReadOnly},
+	{"MISCONF", limiter.CauseReadOnly},
+	{"NOREPLICAS", limiter.CauseReadOnly},
+	{"LOADING", limiter.CauseLoading},
+	{"OOM", limiter.CauseMemory},
+	{"NOAUTH", limiter.CauseAuth},
+	{"WRONGPASS", limiter.CauseAuth},
+	{"NOPERM", limiter.CauseAuth},
+	{"BUSY", limiter.CauseBusy},
+	{"MOVED", limiter.CauseCluster},
+	{"ASK", limiter.CauseCluster},
+	{"TRYAGAIN", limiter.CauseCluster},
+	{"CROSSSLOT", limiter.CauseCluster},
+	{"CLUSTERDOWN", limiter.CauseCluster},
+	{"MASTERDOWN", limiter.CauseCluster},
+	{"ERR max number of clients", limiter.CauseBusy},
+	{"ERR AUTH", limiter.CauseAuth},
+}
+
+func causeOfReply(msg string) limiter.Cause {
+	msg = strings.TrimPrefix(msg, "-")
+	for _, rc := range replyCauses {
+		if strings.HasPrefix(msg, rc.prefix) {
+			return rc.cause
+		}
+	}
+	return limiter.CauseInternal
+}
+
+// classify turns an error of a whole script call into a StoreError.
+func classify(err error) *limiter.StoreError {
+	var reply redis.Error
+	var netErr net.Error
+	var opErr *net.OpError
+	dialing := errors.As(err, &opErr) && opErr.Op == "dial"
+	switch {
+	case errors.As(err, &reply):
+		cause := causeOfReply(reply.Error())
+		// A reply outside the table may come from the middle of the script.
+		return &limiter.StoreError{Cause: cause, Unknown: cause == limiter.CauseInternal, Err: errors.New(trimTrace(reply.Error()))}
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: err}
+	case errors.Is(err, redis.ErrClosed):
+		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: !dialing, Err: err}
+	case errors.Is(err, context.Canceled):
+		return &limiter.StoreError{Cause: limiter.CauseCanceled, Unknown: true, Err: err}
+	case dialing:
+		return &limiter.StoreError{Cause: limiter.CauseConnection, Err: err}
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: err}
+	}
+	return &limiter.StoreError{Cause: limiter.CauseConnection, Unknown: true, Err: err}
+}
+
+// given says why a caller stopped waiting.
+func given(ctx context.Context, sent bool) error {
+	cause := limiter.CauseTimeout
+	if errors.Is(ctx.Err(), context.Canceled) {
+		cause = limiter.CauseCanceled
+	}
+	return &limiter.StoreError{Cause: cause, Unknown: sent, Err: ctx.Err()}
+}

@@ -1,0 +1,88 @@
+-- fixed.lua: fixed_window. Mirrors limiter/fixed.go.
+--
+-- State: at = last change (first hit: start of the window), used = units. Stored
+-- as the decimal integer at*10^6 + used, which Redis keeps without a string; as
+-- "at:used" where used has more than six digits. Never read through a double.
+
+local fixed = {keep = keep_one}
+do
+  local function window(a, s, now)
+    local t, w = now, a.window
+    if s.exists and s.at > now then t = s.at end
+    if a.algorithm == FIRST_HIT then
+      if s.exists and t < s.at + w then return s.used, s.at + w, t end
+      return 0, t + w, t
+    end
+    local k = fdiv(t - a.anchor, w)
+    local stop = a.anchor + (k + 1) * w
+    if s.exists and fdiv(s.at - a.anchor, w) == k then return s.used, stop, t end
+    return 0, stop, t
+  end
+
+  function fixed.load(a)
+    local s, v = load_string(a)
+    if not v then return s end
+    if string.find(v, '^%d+$') and #v <= 19 then
+      s.at, s.used = tonumber(string.sub(v, 1, -7)) or 0, tonumber(string.sub(v, -6))
+      return s
+    end
+    local at, used = string.match(v, '^(%-?%d+):(%d+)$')
+    s.at, s.used = tonumber(at), tonumber(used)
+    if not at or s.used > MAX or s.at > MAX or s.at < -MAX then bad_state() end
+    return s
+  end
+
+  function fixed.save(a, s, ttl)
+    local v
+    if s.used < 1000000 and s.at >= 0 and s.at < 9200000000000 then
+      v = s.at == 0 and text(s.used) or fmt('%.0f%06.0f', s.at, s.used)
+    else
+      v = fmt('%.0f:%.0f', s.at, s.used)
+    end
+    save_string(a, v, ttl)
+  end
+
+  function fixed.rebase(a, s, now)
+    if s.at - now <= a.window then return false end
+    s.at = now
+    return true
+  end
+
+  function fixed.fits(a, s, now, w)
+    local used, stop = window(a, s, now)
+    if w <= a.count - used then return true, 0 end
+    if w > a.count then return false, NEVER end
+    return false, stop - now
+  end
+
+  function fixed.spend(a, s, now, w)
+    local used, stop, t = window(a, s, now)
+    s.used = add(used, w)
+    s.at = a.algorithm == FIRST_HIT and stop - a.window or t
+    return t
+  end
+
+  function fixed.refund(a, s, now, at, w)
+    local used, stop = window(a, s, now)
+    if at < stop - a.window or at >= stop then return 0, false end
+    local give = least(w, used)
+    if give == 0 then return 0, false end
+    s.used = used - give
+    return give, true
+  end
+
+  function fixed.refund_now(a, s, now, w)
+    return fixed.refund(a, s, now, most(now, s.at), w)
+  end
+
+  function fixed.figures(a, s, now)
+    local used, stop = window(a, s, now)
+    if used == 0 then return a.count, 0 end
+    return most(0, a.count - used), stop - now
+  end
+
+  function fixed.expires(a, s)
+    if a.algorithm == FIRST_HIT then return s.at + a.window end
+    return a.anchor + (fdiv(s.at - a.anchor, a.window) + 1) * a.window
+  end
+end

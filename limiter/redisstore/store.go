@@ -1,0 +1,218 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter"
+)
+
+// Options configure a Store. Client is required.
+type Options struct {
+	// Client talks to the servers; NewClient makes one with safe settings. The
+	// store does not close it.
+	Client redis.UniversalClient
+	// Prefix starts every key, "sl:" if empty. It must not contain braces.
+	Prefix string
+	// Clock replaces the server's clock, ms since the epoch; for tests. nil
+	// means Redis TIME, read once in each script call.
+	Clock func() int64
+	// MaxBatch is the most requests one script call carries, 100 if 0.
+	MaxBatch int
+	// MaxQueue is the most requests that wait for a script call on one lane (see
+	// Store), 4096 if 0. More are refused with limiter.CauseBusy.
+	MaxQueue int
+	// MaxWait bounds one round trip, whatever deadlines its requests have; 1 s
+	// if 0.
+	MaxWait time.Duration
+}
+
+const (
+	// inFlight is how many script calls of a lane are under way at once. One
+	// would leave Redis idle while an answer travels and is read; with two, one
+	// runs while the other travels. More only make batches smaller, and the
+	// script runs on one thread in any case.
+	inFlight = 2
+	// clusterLanes splits a cluster's slots, so that a node that hangs holds up
+	// only the lanes of its own slots.
+	clusterLanes = 16
+	// maxKeys bounds the keys of one script call.
+	maxKeys = 512
+)
+
+// Store keeps buckets in Redis. It is safe for concurrent use.
+//
+// Requests go through lanes: one on a single node, sixteen ranges of hash slots
+// on a cluster. A lane has two script calls under way at most, and a bounded
+// queue of what arrives meanwhile; when one returns, what has queued goes out
+// together in the next.
+type Store struct {
+	opt    Options
+	script script
+	lanes  []*lane
+	nodes  nodes
+	groups sync.Pool // *group of one request
+	wg     sync.WaitGroup
+}
+
+var _ limiter.Store = (*Store)(nil)
+
+// New starts a store. It does not connect: a server that is away shows in the
+// first request. Close it to stop its goroutines.
+func New(opt Options) (*Store, error) {
+	if opt.Client == nil {
+		return nil, errors.New("redisstore: a client is required")
+	}
+	if strings.ContainsAny(opt.Prefix, "{}") {
+		return nil, fmt.Errorf("redisstore: prefix %q must not contain braces", opt.Prefix)
+	}
+	if opt.Prefix == "" {
+		opt.Prefix = "sl:"
+	}
+	if opt.MaxBatch <= 0 {
+		opt.MaxBatch = 100
+	}
+	if opt.MaxQueue <= 0 {
+		opt.MaxQueue = 4096
+	}
+	if opt.MaxWait <= 0 {
+		opt.MaxWait = time.Second
+	}
+	s := &Store{opt: opt, script: newScript()}
+	s.groups.New = func() any { return newGroup(1) }
+	lanes := 1
+	s.nodes = &oneNode{client: opt.Client, store: s}
+	if c, ok := opt.Client.(*redis.ClusterClient); ok {
+		lanes = clusterLanes
+		s.nodes = &manyNodes{client: c, store: s}
+	}
+	for range lanes {
+		l := newLane(opt.MaxBatch, opt.MaxQueue)
+		s.lanes = append(s.lanes, l)
+		for range inFlight {
+			s.wg.Go(func() { s.work(l) })
+		}
+	}
+	return s, nil
+}
+
+// Close refuses further requests with limiter.CauseClosed, answers those that
+// have been accepted and waits for its goroutines. It may be called twice.
+func (s *Store) Close() error {
+	for _, l := range s.lanes {
+		l.close()
+	}
+	s.wg.Wait()
+	return nil
+}
+
+func (s *Store) clustered() bool { return len(s.lanes) > 1 }
+
+// laneOf is the lane of a hash slot.
+func (s *Store) laneOf(slot int) *lane { return s.lanes[slot*len(s.lanes)/slots] }
+
+// Do decides one request within the deadline of ctx.
+func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	g := s.groups.Get().(*group)
+	g.reset()
+	o := g.add()
+	if err := s.prepare(o, req); err != nil {
+		s.groups.Put(g)
+		return err
+	}
+	if err := s.send(ctx, g, s.laneOf(o.slot)); err != nil {
+		return err // g may still be in use
+	}
+	err := o.err
+	if err == nil {
+		copyResult(res, &o.res)
+	}
+	s.groups.Put(g)
+	return err
+}
+
+// prepare checks and packs a request.
+func (s *Store) prepare(o *op, req *limiter.Request) error {
+	if err := req.Check(); err != nil {
+		return err
+	}
+	o.pack(s.opt.Prefix, req)
+	o.slot = 0
+	if !s.clustered() {
+		return nil
+	}
+	o.slot = slotOf(o.keys[0])
+	for _, k := range o.keys[1:] {
+		if slotOf(k) != o.slot {
+			return &limiter.StoreError{Cause: limiter.CauseCluster, Err: errors.New("the limits of one request must name one entity, so that their keys share a hash slot")}
+		}
+	}
+	return nil
+}
+
+// send queues g and waits for its answers. After an error g belongs to whoever
+// still works on it.
+func (s *Store) send(ctx context.Context, g *group, l *lane) error {
+	if ctx.Err() != nil {
+		return given(ctx, false)
+	}
+	g.deadline, g.bounded = ctx.Deadline()
+	if err := l.submit(g); err != nil {
+		return err
+	}
+	return l.wait(ctx, g)
+}
+
+func copyResult(dst, src *limiter.Result) {
+	limits := append(dst.Limits[:0], src.Limits...)
+	*dst = *src
+	dst.Limits = limits
+}
+
+// work is one of a lane's goroutines: it carries batch after batch.
+func (s *Store) work(l *lane) {
+	var batch []*group
+	var ops []*op
+	for {
+		batch = l.take(batch[:0])
+		if len(batch) == 0 {
+			return
+		}
+		ops = ops[:0]
+		for _, g := range batch {
+			for i := range g.ops {
+				ops = append(ops, &g.ops[i])
+			}
+		}
+		s.carry(batch, ops)
+		for _, g := range batch {
+			g.done <- struct{}{}
+		}
+		clear(batch)
+		clear(ops)
+	}
+}
+
+// carry runs one batch until the latest deadline in it.
+func (s *Store) carry(batch []*group, ops []*op) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opt.MaxWait)
+	defer cancel()
+	latest, bounded := time.Time{}, true
+	for _, g := range batch {
+		bounded = bounded && g.bounded
+		if g.deadline.After(latest) {
+			latest = g.deadline
+		}
+	}
+	if bounded {
+		ctx, cancel = context.WithDeadline(ctx, latest)
+		defer cancel()
+	}
+	s.nodes.exec(ctx, ops)
+}

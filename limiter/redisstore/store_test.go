@@ -1,0 +1,50 @@
+package redisstore_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+	"sluice/limiter/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
+
+// client connects to url and closes with the test.
+func client(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	c, err := redisstore.NewClient(url, redisstore.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// open makes a store on c that closes with the test.
+func open(t testing.TB, c redis.UniversalClient, opt redisstore.Options) *redisstore.Store {
+	t.Helper()
+	opt.Client = c
+	s, err := redisstore.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestStore_PassesTheConformanceSuite(t *testing.T) {
+	storetest.Run(t, storetest.Harness{
+		New: func(t *testing.T, clock func() int64) limiter.Store {
+			return open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock})
+		},
+		Pair: func(t *testing.T) (a, b limiter.Store) {
+			url := testenv.SharedRedis(t).URL()
+			return open(t, client(t, url), redisstore.Options{}), open(t, client(t, url), redisstore.Options{})
+		},
+	})
+}
