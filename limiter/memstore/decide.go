@@ -25,23 +25,24 @@ func invalidOp(op limiter.Op) error {
 // doOne decides a request with one limit and no record, without allocating.
 func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	a := &req.Asks[0]
-	sh := &s.shards[s.shardOf(a.Key)]
+	hash := s.hash(a.Key)
+	sh := &s.shards[shardOf(hash)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	at := s.instant()
 	res.Limits = append(res.Limits[:0], limiter.Decision{})
 	res.Replayed, res.At = false, at.now
-	old := sh.load(a, &sh.scratch)
+	old := sh.load(hash, a, &sh.scratch)
 	decideAll(req, nil, sh.states[:], at.now, sh.changed[:], sh.charged[:], res)
-	s.store(sh, a, old, req.Op, &sh.scratch, sh.changed[0], at)
+	s.store(sh, hash, a, old, req.Op, &sh.scratch, sh.changed[0], at)
 	sh.scratch.Entries = nil
 }
 
 // load copies the bucket of a into st, because kernels may rewrite a state in
 // place even when the result is not to be stored, and returns its slot, nil if
 // there is none.
-func (sh *shard) load(a *limiter.Ask, st *limiter.State) *slot[limiter.Key, limiter.State] {
-	old := sh.buckets.find(a.Key)
+func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlot {
+	old := sh.buckets.find(hash, newBucketKey(a.Key))
 	if old == nil {
 		*st = limiter.State{}
 		return nil
@@ -56,10 +57,10 @@ func (sh *shard) load(a *limiter.Ask, st *limiter.State) *slot[limiter.Key, limi
 
 // store writes st back if it changed, and sees to it that what stays is kept
 // for as long as the limit, as it is now, needs it.
-func (s *Store) store(sh *shard, a *limiter.Ask, old *slot[limiter.Key, limiter.State], op limiter.Op, st *limiter.State, changed bool, at instant) {
+func (s *Store) store(sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, op limiter.Op, st *limiter.State, changed bool, at instant) {
 	if op == limiter.OpReset {
 		if old != nil {
-			sh.buckets.remove(a.Key)
+			sh.buckets.remove(hash, newBucketKey(a.Key))
 			s.keys.Add(-1)
 		}
 		return
@@ -81,9 +82,10 @@ func (s *Store) store(sh *shard, a *limiter.Ask, old *slot[limiter.Key, limiter.
 		old.value, old.deadline = *st, s.deadline(needed, at)
 		return
 	}
-	sh.buckets.add(slot[limiter.Key, limiter.State]{
-		key:      limiter.Key(strings.Clone(string(a.Key))),
+	sh.buckets.add(bucketSlot{
+		hash:     hash,
 		deadline: s.deadline(needed, at),
+		key:      newBucketKey(a.Key).owned(),
 		value:    *st,
 	})
 	s.keys.Add(1)
@@ -146,7 +148,7 @@ type work struct {
 	states  []*limiter.State
 	changed []bool
 	charged []limiter.Charged
-	home    []int // shard of each key
+	hashes  []uint64
 	order   []int // the shards to lock, ascending, each once
 }
 
@@ -158,7 +160,7 @@ func takeWork(n int) *work {
 		w = &work{
 			values: make([]limiter.State, n), states: make([]*limiter.State, n),
 			changed: make([]bool, n),
-			charged: make([]limiter.Charged, n), home: make([]int, n), order: make([]int, 0, n),
+			charged: make([]limiter.Charged, n), hashes: make([]uint64, n), order: make([]int, 0, n),
 		}
 		for i := range w.values {
 			w.states[i] = &w.values[i]
@@ -179,8 +181,8 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	n := len(req.Asks)
 	w.order = w.order[:0]
 	for i := range req.Asks {
-		w.home[i] = s.shardOf(req.Asks[i].Key)
-		w.order = append(w.order, w.home[i])
+		w.hashes[i] = s.hash(req.Asks[i].Key)
+		w.order = append(w.order, shardOf(w.hashes[i]))
 	}
 	slices.Sort(w.order)
 	w.order = slices.Compact(w.order)
@@ -192,15 +194,15 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	for i := range req.Asks {
 		res.Limits = append(res.Limits, limiter.Decision{})
 		w.changed[i], w.charged[i] = false, limiter.Charged{}
-		s.shards[w.home[i]].load(&req.Asks[i], &w.values[i])
+		s.shards[shardOf(w.hashes[i])].load(w.hashes[i], &req.Asks[i], &w.values[i])
 	}
 	res.Replayed, res.At = false, at.now
 	decideAll(req, rec, w.states[:n], at.now, w.changed[:n], w.charged[:n], res)
 	for i := range req.Asks {
 		a := &req.Asks[i]
-		sh := &s.shards[w.home[i]]
+		sh := &s.shards[shardOf(w.hashes[i])]
 		// Found again, because storing another key may have moved it.
-		s.store(sh, a, sh.buckets.find(a.Key), req.Op, &w.values[i], w.changed[i], at)
+		s.store(sh, w.hashes[i], a, sh.buckets.find(w.hashes[i], newBucketKey(a.Key)), req.Op, &w.values[i], w.changed[i], at)
 		if w.charged[i].Weight > 0 {
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
 		}

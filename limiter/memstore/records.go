@@ -69,11 +69,12 @@ func (r *record) repeats(req *limiter.Request, now int64) bool {
 // name exclude each other for as long as they take.
 func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	name := recordName{tag: req.Asks[0].Key.Tag(), id: req.ID}
-	sh := &s.records[s.recordShardOf(name)]
+	hash := maphash.Comparable(s.seed, name)
+	sh := &s.records[shardOf(hash)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	var rec *record
-	if found := sh.records.find(name); found != nil {
+	if found := sh.records.find(hash, name); found != nil {
 		rec = found.value
 	}
 	if rec != nil && req.Op != limiter.OpRefund && rec.repeats(req, s.instant().now) {
@@ -86,12 +87,8 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	at, needed := s.doMany(req, res, w, rec)
 	charged := w.charged[:len(req.Asks)]
 	if slices.ContainsFunc(charged, func(c limiter.Charged) bool { return c.Weight > 0 }) {
-		s.remember(sh, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed), at))
+		s.remember(sh, hash, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed), at))
 	}
-}
-
-func (s *Store) recordShardOf(name recordName) int {
-	return int(maphash.Comparable(s.seed, name) & (shardCount - 1))
 }
 
 // newRecord copies everything, because the caller owns req and res.
@@ -104,12 +101,12 @@ func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Char
 	return rec
 }
 
-func (s *Store) remember(sh *recordShard, name recordName, rec *record, deadline int64) {
-	if found := sh.records.find(name); found != nil {
+func (s *Store) remember(sh *recordShard, hash uint64, name recordName, rec *record, deadline int64) {
+	if found := sh.records.find(hash, name); found != nil {
 		found.value, found.deadline = rec, deadline
 		return
 	}
 	name = recordName{tag: rec.keys[0].Tag(), id: strings.Clone(name.id)}
-	sh.records.add(slot[recordName, *record]{key: name, deadline: deadline, value: rec})
+	sh.records.add(slot[recordName, *record]{hash: hash, key: name, deadline: deadline, value: rec})
 	s.recordCount.Add(1)
 }

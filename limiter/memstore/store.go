@@ -60,7 +60,7 @@ var _ limiter.Store = (*Store)(nil)
 // the common request allocates nothing.
 type shard struct {
 	mu      sync.Mutex
-	buckets table[limiter.Key, limiter.State]
+	buckets table[bucketKey, limiter.State]
 
 	scratch limiter.State
 	states  [1]*limiter.State
@@ -122,6 +122,9 @@ func wallTime() time.Time {
 	return time.Now() //nolint:forbidigo // the store's own clock, replaced by Options.Clock in tests
 }
 
+// bucketSlot is where a bucket lies.
+type bucketSlot = slot[bucketKey, limiter.State]
+
 // instant is one reading of both clocks.
 type instant struct {
 	// now is the time of decisions, ms since the epoch.
@@ -141,9 +144,10 @@ func (s *Store) instant() instant {
 	return at
 }
 
-func (s *Store) shardOf(key limiter.Key) int {
-	return int(maphash.String(s.seed, string(key)) & (shardCount - 1))
-}
+func (s *Store) hash(key limiter.Key) uint64 { return maphash.String(s.seed, string(key)) }
+
+// shardOf is the shard of a hash.
+func shardOf(hash uint64) int { return int(hash & (shardCount - 1)) }
 
 // Do decides one request. It does not block beyond the shards' locks, so ctx is
 // only looked at once.
