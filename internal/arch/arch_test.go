@@ -40,7 +40,7 @@ func listPackages(t *testing.T) []listed {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may vanish meanwhile
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = top
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
