@@ -128,14 +128,15 @@ func newestFirst(l Limit, s *State, now int64) []int64 {
 	case SlidingWindowCounter:
 		t := max(now, s.At)
 		return []int64{t, t - l.Window}
-	case SlidingWindowLog, SlidingWindowBuckets:
+	case SlidingWindowLog:
 		for i := len(s.Entries) - 1; i >= 0; i-- {
-			at := s.Entries[i].At
-			if l.Algorithm == SlidingWindowBuckets {
-				bucketsKernel{}.convert(l, s)
-				at = ceilDiv(s.Entries[i].At*l.Window, l.Buckets)
-			}
-			ts = append(ts, at)
+			ts = append(ts, s.Entries[i].At)
+		}
+		return ts
+	case SlidingWindowBuckets:
+		bucketsKernel{}.convert(l, s) // may merge entries
+		for i := len(s.Entries) - 1; i >= 0; i-- {
+			ts = append(ts, ceilDiv(s.Entries[i].At*l.Window, l.Buckets))
 		}
 		return ts
 	}
