@@ -1,0 +1,75 @@
+# `make` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+# How long one package's tests may take, and each fuzz test of `make fuzz`.
+TEST_TIMEOUT ?= 10m
+FUZZ_TIME ?= 10s
+
+GOLANGCI_VERSION := v2.15.0
+TOOLS := $(CURDIR)/.cache/bin
+GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## run the service with nothing else installed (http://127.0.0.1:8080)
+	$(GO) run ./cmd/sluice serve
+
+.PHONY: demo
+demo: ## run it on a temporary folder with sample rules and traffic
+	$(GO) run ./cmd/sluice demo
+
+.PHONY: build
+build: ## build bin/sluice, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/sluice ./cmd/sluice
+
+.PHONY: test
+test: deps ## run everything that CI tests, on real servers, with the race detector
+	$(GO) vet ./...
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: lint
+lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
+	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GOLANGCI) run ./...
+	bash .ci/words
+
+.PHONY: tidy-check
+tidy-check: ## fail if go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## run the go:generate lines and format
+	$(GO) generate ./...
+	find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -w
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
+	bash .ci/fuzz $(FUZZ_TIME)
+
+.PHONY: bench
+bench: ## Go benchmarks, then load over loopback
+	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/...
+	$(GO) run ./bench/load
+
+.PHONY: deps
+deps: ## install the servers that the tests start (Debian packages, as root)
+	@bash .ci/deps
+
+.PHONY: clean
+clean: ## remove what was built (data folders stay)
+	rm -rf bin .cache
+	find . -name '*.test' -not -path './.git/*' -delete
+
+# Built once from the module proxy: about a minute on two cores.
+$(GOLANGCI):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(TOOLS)/golangci-lint $@
