@@ -1,0 +1,157 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/testenv"
+	"sluice/rules"
+)
+
+// emptyDatabases are databases without a schema.
+var emptyDatabases = []backend{
+	{"postgres", func(t testing.TB) string { return testenv.Postgres(t) }},
+	{"sqlite", func(t testing.TB) string { return filepath.Join(t.TempDir(), "rules.db") }},
+}
+
+func TestMigrate_UpDownUp(t *testing.T) {
+	for _, b := range emptyDatabases {
+		t.Run(b.name, func(t *testing.T) {
+			d := open(t, b.dsn(t))
+			ctx := t.Context()
+			if _, _, err := d.LoadRules(ctx); !errors.Is(err, rules.ErrUnavailable) {
+				t.Errorf("before the first migration: got %v, want unavailable", err)
+			}
+			if got := applied(t, d); len(got) == 0 || slices.Contains(got, true) {
+				t.Errorf("before the first migration: applied %v", got)
+			}
+			if err := d.Migrate(ctx); err != nil {
+				t.Fatal(err)
+			}
+			first := columns(t, d)
+			mustCreate(t, d, sample("a"))
+			if err := d.Migrate(ctx); err != nil {
+				t.Fatalf("again: %v", err)
+			}
+			if got := mustVersions(t, d).Rules; got != 1 {
+				t.Errorf("migrating again lost data: version %d", got)
+			}
+			if err := d.MigrateDown(ctx, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := columns(t, d); len(got) != 0 {
+				t.Errorf("left after down: %v", got)
+			}
+			if err := d.Migrate(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first, columns(t, d)); diff != "" {
+				t.Errorf("up, down, up is not up:\n%s", diff)
+			}
+			if got := applied(t, d); slices.Contains(got, false) {
+				t.Errorf("after all: applied %v", got)
+			}
+			mustCreate(t, d, sample("a"))
+		})
+	}
+}
+
+func TestMigrate_DialectsHaveTheSameColumns(t *testing.T) {
+	var got [2]map[string][]string
+	for i, b := range backends {
+		got[i] = columns(t, open(t, b.dsn(t)))
+	}
+	if diff := cmp.Diff(got[0], got[1]); diff != "" {
+		t.Errorf("postgres (-), sqlite (+):\n%s", diff)
+	}
+	promised := []string{"scope", "route", "method", "limit_count", "window_ms", "weight_field", "is_active", "created_at", "updated_at"}
+	for _, column := range promised {
+		if !slices.Contains(got[0]["rules"], column) {
+			t.Errorf("rules has no column %s", column)
+		}
+	}
+}
+
+func TestMigrate_ManyNodesAtOnce(t *testing.T) {
+	for _, b := range emptyDatabases {
+		t.Run(b.name, func(t *testing.T) {
+			dsn := b.dsn(t)
+			nodes := make([]*DB, 4)
+			errs := make([]error, len(nodes))
+			for i := range nodes {
+				nodes[i] = open(t, dsn)
+			}
+			var wg sync.WaitGroup
+			for i, d := range nodes {
+				wg.Go(func() { errs[i] = d.Migrate(context.Background()) })
+			}
+			wg.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			mustCreate(t, nodes[0], sample("a"))
+			for _, d := range nodes {
+				if got := mustVersions(t, d).Rules; got != 1 {
+					t.Errorf("a node sees version %d", got)
+				}
+			}
+		})
+	}
+}
+
+func TestMigrate_EveryStepIsInBothDialects(t *testing.T) {
+	var names [2][]string
+	for i, b := range emptyDatabases {
+		list, err := open(t, b.dsn(t)).Migrations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			names[i] = append(names[i], m.Name)
+		}
+	}
+	if diff := cmp.Diff(names[0], names[1]); diff != "" {
+		t.Errorf("postgres (-), sqlite (+):\n%s", diff)
+	}
+}
+
+// applied says of each step whether it is done.
+func applied(t *testing.T, d *DB) []bool {
+	t.Helper()
+	list, err := d.Migrations(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done []bool
+	for _, m := range list {
+		done = append(done, m.AppliedAt != nil)
+	}
+	return done
+}
+
+// columns gives our tables and their columns, in order of name.
+func columns(t *testing.T, d *DB) map[string][]string {
+	t.Helper()
+	query := `SELECT table_name AS t, column_name AS c FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2`
+	if d.dialect == dialectSQLite {
+		query = `SELECT m.name AS t, c.name AS c FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1, 2`
+	}
+	var rows []struct{ T, C string }
+	if err := d.read.Raw(query).Scan(&rows).Error; err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string][]string{}
+	for _, row := range rows {
+		if !strings.HasPrefix(row.T, "goose_") && !strings.HasPrefix(row.T, "sqlite_") {
+			tables[row.T] = append(tables[row.T], row.C)
+		}
+	}
+	return tables
+}
