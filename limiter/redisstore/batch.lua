@@ -11,7 +11,7 @@
 -- Returns  cmsgpack of a flat array; for each request either
 --            0 or 1 (1: a stored answer), time of the decision (ms), and for
 --            each ask: allowed (0 or 1), remaining, retry-after (ms), reset (ms),
---            delay (ms), refunded
+--            delay (ms), refunded, and in a stored answer the capacity
 --          or 2 and the text of the error: this request changed nothing.
 
 local function ask_of(m, pos, key)
@@ -73,6 +73,10 @@ while pos <= #m do
       out[o + 1], out[o + 2], out[o + 3] = a.allowed, a.remaining, a.retry
       out[o + 4], out[o + 5], out[o + 6] = a.reset, a.delay, a.refunded
       o = o + 6
+      if replayed == 1 then
+        o = o + 1
+        out[o] = a.capacity
+      end
     end
   else
     out[o + 1], out[o + 2] = 2, type(at) == 'table' and at.err or tostring(at)

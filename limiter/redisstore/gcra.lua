@@ -62,6 +62,11 @@ do
     return bucket_figures(a, distance(a, s, now), 0)
   end
 
+  function gcra.capacity(a)
+    if a.count == 0 then return 0 end
+    return a.burst
+  end
+
   function gcra.expires(_, s)
     if s.scale == 0 then return s.at end
     return s.at + cdiv(s.used, s.scale)

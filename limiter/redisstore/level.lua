@@ -93,6 +93,8 @@ do
     return bucket_figures(a, lv, t - now)
   end
 
+  function level.capacity(a) return a.burst end
+
   function level.expires(a, s)
     local lv, t = at_time(a, s, s.at)
     if a.count == 0 then return t + ONE_OFF end

@@ -3,10 +3,11 @@
 --
 -- One string (cmsgpack of a flat array): time, the instant it ends (ms), whether
 -- any part has been refunded, the number of asks, then RECORD_FIELDS an ask:
--- key, time and units booked, then the answer as reply.lua would give it.
+-- key, time and units booked, allowed, remaining, retry-after, reset, delay, and
+-- the capacity of the limit as it was then.
 
 local REPLAY_WINDOW, RECORD_TTL_MAX = 60000, 3600000
-local RECORD_HEAD, RECORD_FIELDS = 4, 8
+local RECORD_HEAD, RECORD_FIELDS = 4, 9
 
 local function load_record(key, now)
   local v = call('GET', key)
@@ -33,6 +34,7 @@ local function answer_from(r, asks, n)
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     a.allowed, a.remaining, a.retry, a.reset, a.delay = r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8]
+    a.capacity = r[at + 9]
   end
 end
 
@@ -44,6 +46,7 @@ local function save_record(key, asks, n, now, needed)
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
+    r[at + 9] = a.kernel.capacity and a.kernel.capacity(a) or a.count
   end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(ttl, test_ttl)))
 end

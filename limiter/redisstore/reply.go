@@ -125,6 +125,9 @@ func (o *op) unpack(r *reader) {
 		d.Reset = r.integer()
 		d.Delay = r.integer()
 		d.Refunded = r.integer()
+		if o.res.Replayed {
+			d.Limit = r.integer()
+		}
 		o.res.Allowed = o.res.Allowed && d.Allowed
 		o.res.Limits = append(o.res.Limits, d)
 	}

@@ -1,0 +1,146 @@
+package redisstore_test
+
+import (
+	"slices"
+
+	"sluice/limiter"
+)
+
+// model is the store that package limiter describes: its functions over a map.
+type model struct {
+	states  map[limiter.Key]*limiter.State
+	records map[string]*modelRecord
+}
+
+type modelRecord struct {
+	at, ends int64
+	asks     []limiter.Ask
+	charged  []limiter.Charged
+	result   limiter.Result
+	refunded bool
+}
+
+func newModel() *model {
+	return &model{states: map[limiter.Key]*limiter.State{}, records: map[string]*modelRecord{}}
+}
+
+// load returns a copy of the state of k, so that only what is stored counts.
+func (m *model) load(k limiter.Key) *limiter.State {
+	s := m.states[k]
+	if s == nil {
+		return &limiter.State{}
+	}
+	c := *s
+	c.Entries = slices.Clone(s.Entries)
+	return &c
+}
+
+func recorded(req *limiter.Request) bool {
+	return req.ID != "" && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
+}
+
+func (m *model) do(req *limiter.Request, now int64) limiter.Result {
+	switch req.Op {
+	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
+		return m.decide(req, now)
+	}
+	res := limiter.Result{Allowed: true, At: now}
+	rec := m.live(req, now)
+	for i := range req.Asks {
+		d := m.each(req, &req.Asks[i], rec, now)
+		res.Limits = append(res.Limits, d)
+		res.Allowed = res.Allowed && d.Allowed
+	}
+	return res
+}
+
+func (m *model) live(req *limiter.Request, now int64) *modelRecord {
+	rec := m.records[req.ID]
+	if rec == nil || !recorded(req) || now >= rec.ends {
+		return nil
+	}
+	return rec
+}
+
+func (m *model) replay(req *limiter.Request, now int64) *modelRecord {
+	rec := m.live(req, now)
+	if rec == nil || req.Op == limiter.OpPeek || rec.refunded || now < rec.at || now-rec.at > limiter.ReplayWindow {
+		return nil
+	}
+	same := func(a, b limiter.Ask) bool { return a.Key == b.Key }
+	if !slices.EqualFunc(rec.asks, req.Asks, same) {
+		return nil
+	}
+	return rec
+}
+
+func (m *model) decide(req *limiter.Request, now int64) limiter.Result {
+	if rec := m.replay(req, now); rec != nil {
+		res := rec.result
+		res.Replayed = true
+		return res
+	}
+	n := len(req.Asks)
+	states := make([]*limiter.State, n)
+	for i := range req.Asks {
+		states[i] = m.load(req.Asks[i].Key)
+	}
+	changed, out, charged := make([]bool, n), make([]limiter.Decision, n), make([]limiter.Charged, n)
+	all := limiter.Decide(req.Op, req.Asks, req.ID, states, now, changed, out, charged)
+	var spent, needed int64
+	for i := range req.Asks {
+		if changed[i] {
+			m.states[req.Asks[i].Key] = states[i]
+		}
+		if states[i].Exists {
+			needed = max(needed, limiter.Expires(req.Asks[i].Limit, states[i])-now)
+		}
+		spent += min(charged[i].Weight, 1)
+	}
+	res := limiter.Result{Allowed: all, At: now, Limits: out}
+	if recorded(req) && spent > 0 {
+		m.records[req.ID] = &modelRecord{at: now, ends: now + limiter.RecordTTL(needed), asks: req.Asks, charged: charged, result: res}
+	}
+	return res
+}
+
+// each serves the operations that treat every ask by itself.
+func (m *model) each(req *limiter.Request, a *limiter.Ask, rec *modelRecord, now int64) limiter.Decision {
+	s := m.load(a.Key)
+	var d limiter.Decision
+	var did bool
+	switch {
+	case req.Op == limiter.OpReset:
+		delete(m.states, a.Key)
+		d, _ = limiter.Refund(a.Limit, &limiter.State{}, now, limiter.Charged{})
+		return d
+	case req.Op == limiter.OpRenew:
+		d, did = limiter.Renew(a.Limit, s, now, req.ID)
+	case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm == limiter.Concurrency:
+		d, did = limiter.Release(a.Limit, s, now, req.ID)
+	case req.ID == "":
+		d, did = limiter.RefundNow(a.Limit, s, now, a.Weight)
+	default:
+		d, did = limiter.Refund(a.Limit, s, now, rec.claim(a.Key))
+	}
+	if did {
+		m.states[a.Key] = s
+	}
+	return d
+}
+
+// claim returns what was charged at k and forgets it.
+func (r *modelRecord) claim(k limiter.Key) limiter.Charged {
+	if r == nil {
+		return limiter.Charged{}
+	}
+	for i := range r.asks {
+		if r.asks[i].Key == k && r.charged[i].Weight > 0 {
+			c := r.charged[i]
+			r.charged[i] = limiter.Charged{}
+			r.refunded = true
+			return c
+		}
+	}
+	return limiter.Charged{}
+}
