@@ -2,6 +2,7 @@ package api
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"sluice/limiter"
@@ -143,9 +144,15 @@ func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
 	return append(b, '}')
 }
 
-// Display is the bucket's name for people, such as user:42. Values that look
-// like credentials show as a hash.
-func (la *LimitAnswer) Display() string { return rules.DisplayKey(la.Key) }
+// Display is the bucket's name for people, such as user:42, or the caller's own
+// key for a direct limit. What looks like a credential shows as a hash.
+func (la *LimitAnswer) Display() string {
+	name := rules.DisplayKey(la.Key)
+	if la.Rule == "" {
+		return strings.TrimPrefix(name, "key:")
+	}
+	return name
+}
 
 func appendHeaders(b []byte, a *Answer, st HeaderStyle) []byte {
 	b = append(b, '{')

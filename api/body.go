@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Bounds of request bodies, in bytes.
+const (
+	maxBody      = 64 << 10
+	maxLargeBody = 1 << 20 // batch and import
+)
+
+const mediaJSON = "application/json"
+
+// readBody reads a whole body of at most most bytes into dst[:0].
+func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength > int64(most) {
+		return dst, tooLarge(most)
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return dst, kindMedia.problem("Bodies must not be compressed.")
+	}
+	dst = dst[:0]
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Body.Read(dst[len(dst):min(cap(dst), most+1)])
+		dst = dst[:len(dst)+n]
+		if len(dst) > most {
+			return dst, tooLarge(most)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return dst, kindTimeout.problem("The body did not arrive in time.").with("Connection", "close")
+		default:
+			return dst, kindMalformed.problem("The body was cut off.").with("Connection", "close")
+		}
+	}
+}
+
+func tooLarge(most int) *Problem {
+	return kindTooLarge.problem(fmt.Sprintf("At most %d bytes are accepted here.", most))
+}
+
+// contentType demands one of the accepted media types, in UTF-8 if a charset
+// is named, and says which it was.
+func contentType(c echo.Context, accepted ...string) (string, error) {
+	values := c.Request().Header["Content-Type"]
+	if len(values) == 1 && values[0] == accepted[0] {
+		return values[0], nil
+	}
+	refuse := kindMedia.problem("Send the header Content-Type: " + strings.Join(accepted, " or ") + ", optionally with charset=utf-8.")
+	refuse.with("Accept-Post", strings.Join(accepted, ", "))
+	if len(values) != 1 {
+		return "", refuse
+	}
+	media, params, err := mime.ParseMediaType(values[0])
+	if err != nil {
+		return "", refuse
+	}
+	for name, v := range params {
+		if name != "charset" || !strings.EqualFold(v, "utf-8") {
+			return "", refuse
+		}
+	}
+	for _, a := range accepted {
+		if media == a {
+			return a, nil
+		}
+	}
+	return "", refuse
+}
+
+// readJSON is the two together for a JSON body of ordinary size.
+func readJSON(c echo.Context) ([]byte, error) {
+	if _, err := contentType(c, mediaJSON); err != nil {
+		return nil, err
+	}
+	return readBody(c, maxBody, nil)
+}
+
+// secure sets the headers of every answer: nothing here is to be sniffed,
+// framed or kept by caches.
+func secure(h http.Header) {
+	h["X-Content-Type-Options"] = noSniff
+	h["Cache-Control"] = noStore
+}
+
+// Shared header values; net/http only reads them.
+var (
+	noSniff  = []string{"nosniff"}
+	noStore  = []string{"no-store"}
+	jsonType = []string{mediaJSON}
+)

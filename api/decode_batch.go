@@ -1,0 +1,115 @@
+package api
+
+import (
+	"fmt"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// decodeBatch reads {"checks": [...]} of up to maxBatch checks. If anything is
+// wrong with one of them the whole batch is refused, with every error named
+// (checks[3].weight), so that a caller never has to guess which ones counted.
+func decodeBatch(data []byte) ([]Question, error) {
+	var s scanner
+	if err := s.start(data); err != nil {
+		return nil, err
+	}
+	if err := s.open('{'); err != nil {
+		return nil, err
+	}
+	b := batchInput{qs: []Question{}}
+	for n := 0; ; n++ {
+		ok, err := s.more('}', n)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		name, err := s.member()
+		if err != nil {
+			return nil, err
+		}
+		if string(name) != "checks" {
+			return nil, s.fail("unknown member %q", clip(string(name)))
+		}
+		if b.given {
+			return nil, s.fail(`member "checks" appears twice`)
+		}
+		if err := b.checks(&s); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.end(); err != nil {
+		return nil, err
+	}
+	return b.result()
+}
+
+// batchInput collects the checks of a batch and what is wrong with them.
+type batchInput struct {
+	given bool
+	count int
+	qs    []Question
+	errs  []rules.FieldError
+}
+
+func (b *batchInput) result() ([]Question, error) {
+	switch {
+	case !b.given:
+		b.wrong("checks", "is required")
+	case b.count > maxBatch:
+		b.errs = nil
+		b.wrong("checks", "must not have more than %d elements", maxBatch)
+	}
+	if len(b.errs) > 0 {
+		return nil, &rules.ValidationError{Fields: b.errs}
+	}
+	return b.qs, nil
+}
+
+func (b *batchInput) wrong(field, format string, args ...any) {
+	b.errs = append(b.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// maxBatchErrors bounds how many errors one refused batch names.
+const maxBatchErrors = 100
+
+func (b *batchInput) checks(s *scanner) error {
+	b.given = true
+	if s.peek() != '[' {
+		b.wrong("checks", "must be an array")
+		return s.skip(1)
+	}
+	s.pos++
+	for n := 0; ; n++ {
+		ok, err := s.more(']', n)
+		if err != nil || !ok {
+			return err
+		}
+		b.count++
+		if s.peek() != '{' {
+			if len(b.errs) < maxBatchErrors {
+				b.wrong(fmt.Sprintf("checks[%d]", n), "must be an object")
+			}
+			if err := s.skip(2); err != nil {
+				return err
+			}
+			continue
+		}
+		in := checkInput{prefix: fmt.Sprintf("checks[%d].", n)}
+		if err := in.read(s, 2); err != nil {
+			return err
+		}
+		if n >= maxBatch {
+			continue
+		}
+		var q Question
+		in.question(limiter.OpTake, &q)
+		b.qs = append(b.qs, q)
+		if len(b.errs) < maxBatchErrors {
+			b.errs = append(b.errs, in.errs...)
+		}
+	}
+}

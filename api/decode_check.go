@@ -1,0 +1,408 @@
+package api
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Bounds of a check, repeated in openapi.yaml.
+const (
+	maxText      = 1024 // bytes of a key or any other string
+	maxRequestID = 64
+	maxPairs     = 64   // attributes, fields
+	maxBatch     = 1000 // checks in a batch
+)
+
+// checkMembers are the members of a check. The index of one is its bit in
+// checkInput.has.
+var checkMembers = [...]string{
+	"key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
+	"method", "route", "ip", "user", "api_key", "tier", "attributes", "fields",
+	"weight", "request_id",
+}
+
+const (
+	inKey = iota
+	inLimit
+	inWindow
+	inAlgorithm
+	inBurst
+	inAlign
+	inAnchor
+	inBuckets
+	inFailMode
+	inMethod
+	inRoute
+	inIP
+	inUser
+	inAPIKey
+	inTier
+	inAttributes
+	inFields
+	inWeight
+	inRequestID
+)
+
+// checkInput is a check as it was sent: which members, their values, and what
+// is wrong with them. text and number are indexed like checkMembers.
+type checkInput struct {
+	has        uint32
+	text       [len(checkMembers)]string
+	number     [len(checkMembers)]int64
+	attributes map[string]string
+	fields     map[string]int64
+	prefix     string // of field names in errors, such as checks[3].
+	errs       []rules.FieldError
+}
+
+func (in *checkInput) given(i int) bool { return in.has&(1<<i) != 0 }
+
+func (in *checkInput) wrong(field, format string, args ...any) {
+	in.errs = append(in.errs, rules.FieldError{Field: in.prefix + field, Message: fmt.Sprintf(format, args...)})
+}
+
+// decodeCheck reads a body that is one check. Its errors are *malformedError
+// or *rules.ValidationError.
+func decodeCheck(data []byte, op limiter.Op, q *Question) error {
+	var s scanner
+	if err := s.start(data); err != nil {
+		return err
+	}
+	var in checkInput
+	if err := in.read(&s, 0); err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	in.question(op, q)
+	return in.err()
+}
+
+func (in *checkInput) err() error {
+	if len(in.errs) > 0 {
+		return &rules.ValidationError{Fields: in.errs}
+	}
+	return nil
+}
+
+// read reads one check. Wrong types and ranges are collected; only what is not
+// JSON, or not the members of a check, ends it.
+func (in *checkInput) read(s *scanner, depth int) error {
+	if err := s.open('{'); err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		ok, err := s.more('}', n)
+		if err != nil || !ok {
+			return err
+		}
+		name, err := s.member()
+		if err != nil {
+			return err
+		}
+		i := memberIndex(name)
+		if i < 0 {
+			return s.fail("unknown member %s", strconv.Quote(clip(string(name))))
+		}
+		if in.given(i) {
+			return s.fail("member %q appears twice", checkMembers[i])
+		}
+		in.has |= 1 << i
+		if err := in.value(s, i, depth+1); err != nil {
+			return err
+		}
+	}
+}
+
+func memberIndex(name []byte) int {
+	for i := range checkMembers {
+		if checkMembers[i] == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (in *checkInput) value(s *scanner, i, depth int) error {
+	switch i {
+	case inLimit, inWindow, inBurst, inBuckets, inWeight:
+		return in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth)
+	case inAnchor:
+		return in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth)
+	case inAttributes:
+		return in.readAttributes(s, depth)
+	case inFields:
+		return in.readFields(s, depth)
+	case inRequestID:
+		return in.string(s, checkMembers[i], maxRequestID, &in.text[i], depth)
+	}
+	return in.string(s, checkMembers[i], maxText, &in.text[i], depth)
+}
+
+func (in *checkInput) string(s *scanner, field string, most int, dst *string, depth int) error {
+	if s.peek() != '"' {
+		in.wrong(field, "must be a string")
+		return s.skip(depth)
+	}
+	v, err := s.str()
+	switch {
+	case err != nil:
+		return err
+	case len(v) > most:
+		in.wrong(field, "must not be longer than %d bytes", most)
+	default:
+		*dst = string(v)
+	}
+	return nil
+}
+
+func (in *checkInput) integer(s *scanner, field string, least, most int64, dst *int64, depth int) error {
+	if c := s.peek(); c != '-' && (c < '0' || c > '9') {
+		in.wrong(field, "must be an integer")
+		return s.skip(depth)
+	}
+	text, err := s.number()
+	if err != nil {
+		return err
+	}
+	v, kind := parseInteger(text)
+	switch {
+	case kind == notInteger:
+		in.wrong(field, "must be an integer, written without a decimal point or exponent")
+	case kind == outOfRange || v < least || v > most:
+		in.wrong(field, "must be between %d and %d", least, most)
+	default:
+		*dst = v
+	}
+	return nil
+}
+
+const (
+	isInteger = iota
+	notInteger
+	outOfRange
+)
+
+// parseInteger reads the text of a JSON number that is written as an integer.
+func parseInteger(text []byte) (v int64, kind int) {
+	digits := text
+	if digits[0] == '-' {
+		digits = digits[1:]
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, notInteger
+		}
+		if v > limiter.MaxExact {
+			continue
+		}
+		v = v*10 + int64(c-'0')
+	}
+	if v > limiter.MaxExact {
+		return 0, outOfRange
+	}
+	if text[0] == '-' {
+		v = -v
+	}
+	return v, isInteger
+}
+
+// pairs reads an object of up to maxPairs members, each by value.
+func (in *checkInput) pairs(s *scanner, field string, depth int, seen func(name string) bool, value func(name string) error) error {
+	if s.peek() != '{' {
+		in.wrong(field, "must be an object")
+		return s.skip(depth)
+	}
+	s.pos++
+	for n := 0; ; n++ {
+		ok, err := s.more('}', n)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if n > maxPairs {
+				in.wrong(field, "must not have more than %d members", maxPairs)
+			}
+			return nil
+		}
+		raw, err := s.member()
+		if err != nil {
+			return err
+		}
+		name := string(raw)
+		if seen(name) {
+			return s.fail("member %s appears twice", strconv.Quote(clip(name)))
+		}
+		if name == "" || len(name) > maxText {
+			in.wrong(field, "member names must be 1 to %d bytes long", maxText)
+		}
+		if err := value(name); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *checkInput) readAttributes(s *scanner, depth int) error {
+	in.attributes = map[string]string{}
+	return in.pairs(s, "attributes", depth,
+		func(name string) bool { _, dup := in.attributes[name]; return dup },
+		func(name string) error {
+			var v string
+			err := in.string(s, "attributes."+clip(name), maxText, &v, depth+1)
+			in.attributes[name] = v
+			return err
+		})
+}
+
+func (in *checkInput) readFields(s *scanner, depth int) error {
+	in.fields = map[string]int64{}
+	return in.pairs(s, "fields", depth,
+		func(name string) bool { _, dup := in.fields[name]; return dup },
+		func(name string) error {
+			var v int64
+			err := in.integer(s, "fields."+clip(name), 0, limiter.MaxExact, &v, depth+1)
+			in.fields[name] = v
+			return err
+		})
+}
+
+// question validates what was read and makes the Question.
+func (in *checkInput) question(op limiter.Op, q *Question) {
+	*q = Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
+	if in.given(inWeight) {
+		q.Weight = in.number[inWeight]
+	}
+	if in.given(inKey) {
+		in.direct(q)
+	} else {
+		in.described(q)
+	}
+	in.operation(q)
+}
+
+// direct makes the Question of a caller who brings the limit.
+func (in *checkInput) direct(q *Question) {
+	q.IsDirect = true
+	for i := inMethod; i <= inFields; i++ {
+		if in.given(i) {
+			in.wrong(checkMembers[i], "does not belong beside key; a check brings either key and limit or the facts of a request")
+		}
+	}
+	if in.text[inKey] == "" && !in.complained("key") {
+		in.wrong("key", "must be 1 to %d bytes long", maxText)
+	}
+	for _, i := range []int{inLimit, inWindow} {
+		if !in.given(i) {
+			in.wrong(checkMembers[i], "is required beside key")
+		}
+	}
+	q.Direct.Key = in.text[inKey]
+	q.Direct.FailMode = in.failMode()
+	in.limit(q)
+}
+
+func (in *checkInput) failMode() string {
+	switch m := in.text[inFailMode]; {
+	case !in.given(inFailMode) || in.complained("fail_mode"):
+	case m == rules.FailOpen, m == rules.FailClosed, m == rules.FailLocal:
+		return m
+	default:
+		in.wrong("fail_mode", "must be open, closed or local")
+	}
+	return rules.FailOpen
+}
+
+// limit resolves the limit, adding what is wrong with it unless the same field
+// has been named already.
+func (in *checkInput) limit(q *Question) {
+	spec := rules.LimitSpec{Algorithm: in.text[inAlgorithm], Limit: in.number[inLimit], WindowMS: in.number[inWindow]}
+	if in.given(inAlgorithm) && spec.Algorithm == "" && !in.complained("algorithm") {
+		_, err := limiter.ParseAlgorithm("")
+		in.wrong("algorithm", "%s", err)
+	}
+	if in.given(inBurst) {
+		spec.Burst = &in.number[inBurst]
+	}
+	if in.given(inAlign) {
+		spec.Align = &in.text[inAlign]
+	}
+	if in.given(inAnchor) {
+		spec.AnchorMS = &in.number[inAnchor]
+	}
+	if in.given(inBuckets) {
+		spec.Buckets = &in.number[inBuckets]
+	}
+	l, err := spec.Resolve()
+	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // Resolve promises exactly this type
+		for _, f := range ve.Fields {
+			if !in.complained(f.Field) {
+				in.wrong(f.Field, "%s", f.Message)
+			}
+		}
+	}
+	q.Direct.Limit = l
+}
+
+// complained: the field has an error already.
+func (in *checkInput) complained(field string) bool {
+	for i := range in.errs {
+		if in.errs[i].Field == in.prefix+field {
+			return true
+		}
+	}
+	return false
+}
+
+// described makes the Question of a caller who describes the request.
+func (in *checkInput) described(q *Question) {
+	for i := inLimit; i <= inFailMode; i++ {
+		if in.given(i) {
+			in.wrong(checkMembers[i], "needs key beside it; without key, limits come from the rules")
+		}
+	}
+	facts := false
+	for i := inMethod; i <= inFields; i++ {
+		facts = facts || in.given(i)
+	}
+	if !facts && len(in.errs) == 0 {
+		in.wrong("key", "is missing: bring either key, limit and window_ms, or facts of the request such as method, route, ip or user")
+	}
+	d := &q.Descriptor
+	d.Method, d.Route, d.User = in.text[inMethod], in.text[inRoute], in.text[inUser]
+	d.APIKey, d.Tier = in.text[inAPIKey], in.text[inTier]
+	d.Attributes, d.Fields = in.attributes, in.fields
+	if in.given(inIP) && !in.complained("ip") {
+		ip, err := netip.ParseAddr(in.text[inIP])
+		if err != nil {
+			in.wrong("ip", "must be an IPv4 or IPv6 address")
+		}
+		d.IP = ip
+	}
+}
+
+// operation checks what only some operations demand.
+func (in *checkInput) operation(q *Question) {
+	leases := q.IsDirect && q.Direct.Limit.Algorithm == limiter.Concurrency
+	switch q.Op {
+	case limiter.OpRelease, limiter.OpRenew:
+		if q.IsDirect && !leases && q.Direct.Limit.Algorithm != 0 && !in.complained("algorithm") {
+			in.wrong("algorithm", "must be concurrency: only leases can be released or renewed")
+		}
+		if q.RequestID == "" && !in.complained("request_id") {
+			in.wrong("request_id", "is required: it names the lease")
+		}
+	case limiter.OpCharge:
+		if leases {
+			in.wrong("algorithm", "must not be concurrency: a lease is taken by a check, never charged")
+		}
+	case limiter.OpRefund:
+		if leases && q.RequestID == "" {
+			in.wrong("request_id", "is required: it names the lease to give back")
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// exchange is the memory of one check, pooled.
+type exchange struct {
+	body []byte
+	out  []byte
+	q    Question
+	a    Answer
+}
+
+var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048)} }}
+
+func putExchange(x *exchange) {
+	if cap(x.body) > maxBody || cap(x.out) > maxBody || cap(x.a.Limits) > limiter.MaxLimits {
+		return
+	}
+	x.q = Question{}
+	clear(x.a.Limits)
+	exchanges.Put(x)
+}
+
+func (s *Server) check(c echo.Context) error  { return s.ask(c, limiter.OpTake) }
+func (s *Server) charge(c echo.Context) error { return s.ask(c, limiter.OpCharge) }
+func (s *Server) refund(c echo.Context) error { return s.ask(c, limiter.OpRefund) }
+func (s *Server) reset(c echo.Context) error  { return s.ask(c, limiter.OpReset) }
+
+// ask is the path of every single check: decode, decide, encode.
+func (s *Server) ask(c echo.Context, op limiter.Op) error {
+	x := exchanges.Get().(*exchange)
+	defer putExchange(x)
+	if _, err := contentType(c, mediaJSON); err != nil {
+		return err
+	}
+	var err error
+	if x.body, err = readBody(c, maxBody, x.body); err != nil {
+		return err
+	}
+	if err := decodeCheck(x.body, op, &x.q); err != nil {
+		return err
+	}
+	return s.answer(c, x)
+}
+
+func (s *Server) answer(c echo.Context, x *exchange) error {
+	if err := s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a); err != nil {
+		return err
+	}
+	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	return write(c, http.StatusOK, jsonType, x.out)
+}
+
+func (s *Server) checkBatch(c echo.Context) error {
+	if _, err := contentType(c, mediaJSON); err != nil {
+		return err
+	}
+	body, err := readBody(c, maxLargeBody, nil)
+	if err != nil {
+		return err
+	}
+	qs, err := decodeBatch(body)
+	if err != nil {
+		return err
+	}
+	as := make([]Answer, len(qs))
+	if err := s.deps.Checker.DoAll(c.Request().Context(), qs, as); err != nil {
+		return err
+	}
+	out := append(make([]byte, 0, 512*(1+len(as))), `{"results":[`...)
+	for i := range as {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendAnswer(out, &as[i], s.style)
+	}
+	return write(c, http.StatusOK, jsonType, append(out, "]}\n"...))
+}
+
+func (s *Server) release(c echo.Context) error { return s.lease(c, limiter.OpRelease) }
+func (s *Server) renew(c echo.Context) error   { return s.lease(c, limiter.OpRenew) }
+
+// lease serves both forms of release and renew: the token of an answer, or the
+// request that took the lease together with its request_id.
+func (s *Server) lease(c echo.Context, op limiter.Op) error {
+	x := exchanges.Get().(*exchange)
+	defer putExchange(x)
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	token, ok, err := decodeLease(body)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if err := decodeCheck(body, op, &x.q); err != nil {
+			return err
+		}
+		return s.answer(c, x)
+	}
+	err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
+	if errors.Is(err, ErrBadLease) {
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "is not a lease that an answer of this service gave"}}}
+	}
+	if err != nil {
+		return err
+	}
+	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	return write(c, http.StatusOK, jsonType, x.out)
+}
+
+// decodeLease reads {"lease": "…"}; ok is false for a body of another shape.
+func decodeLease(body []byte) (token string, ok bool, err error) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return "", false, err
+	}
+	m := v.member("lease")
+	if m == nil {
+		return "", false, nil
+	}
+	if len(v.members) > 1 {
+		return "", false, &malformedError{message: "beside lease there must be no other member"}
+	}
+	if m.kind != jsonString {
+		return "", false, &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a string"}}}
+	}
+	return m.text, true, nil
+}

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+// rulePage is the answer to GET /ratelimit/rules.
+type rulePage struct {
+	Rules         []rules.Rule `json:"rules"`
+	NextPageToken string       `json:"next_page_token"`
+}
+
+func (s *Server) listRules(c echo.Context) error {
+	q, err := parseQuery(c, "q", "scope", "route", "method", "mode", "active", "page_size", "page_token")
+	if err != nil {
+		return err
+	}
+	want := rules.Query{
+		Text: q.values.Get("q"), Scope: q.values.Get("scope"), Route: q.values.Get("route"), Method: q.values.Get("method"),
+		Mode: q.oneOf("mode", rules.ModeEnforce, rules.ModeShadow), Active: q.truth("active"),
+		PageSize: q.pageSize(), AfterID: q.pageToken(),
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	p, err := s.deps.Rules.ListRules(c.Request().Context(), want)
+	if err != nil {
+		return err
+	}
+	page := rulePage{Rules: p.Rules}
+	if page.Rules == nil {
+		page.Rules = []rules.Rule{}
+	}
+	if n := len(p.Rules); p.More && n > 0 {
+		page.NextPageToken = pageToken(p.Rules[n-1].ID)
+	}
+	return writeJSON(c, http.StatusOK, page)
+}
+
+// allRules reads every stored rule, page by page.
+func (s *Server) allRules(ctx context.Context) ([]rules.Rule, error) {
+	var all []rules.Rule
+	q := rules.Query{PageSize: maxPage}
+	for {
+		p, err := s.deps.Rules.ListRules(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.Rules...)
+		if !p.More || len(p.Rules) == 0 {
+			return all, nil
+		}
+		q.AfterID = p.Rules[len(p.Rules)-1].ID
+	}
+}
+
+// exportRules writes every rule as a rules file, which import reads back.
+func (s *Server) exportRules(c echo.Context) error {
+	q, err := parseQuery(c, "format")
+	if err != nil {
+		return err
+	}
+	format := q.oneOf("format", "yaml", "json")
+	if err := q.err(); err != nil {
+		return err
+	}
+	all, err := s.allRules(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	if format == "json" {
+		h.Set("Content-Disposition", `attachment; filename="rules.json"`)
+		if all == nil {
+			all = []rules.Rule{}
+		}
+		return writeJSON(c, http.StatusOK, struct {
+			Rules []rules.Rule `json:"rules"`
+		}{all})
+	}
+	file, err := rules.FormatFile(all)
+	if err != nil {
+		return fmt.Errorf("format rules: %w", err)
+	}
+	h.Set("Content-Disposition", `attachment; filename="rules.yaml"`)
+	return write(c, http.StatusOK, []string{"application/yaml"}, file)
+}
+
+// importPlan is the answer to an import: what it does, or with dry_run would do.
+type importPlan struct {
+	DryRun bool `json:"dry_run"`
+	rules.Plan
+}
+
+// importRules makes the stored rules those of a file, all or nothing. With
+// prune, stored rules that the file does not name are deleted.
+func (s *Server) importRules(c echo.Context) error {
+	q, err := parseQuery(c, "dry_run", "prune")
+	if err != nil {
+		return err
+	}
+	dry, prune := q.truth("dry_run"), q.truth("prune")
+	if err := q.err(); err != nil {
+		return err
+	}
+	if _, err := contentType(c, mediaJSON, "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"); err != nil {
+		return err
+	}
+	body, err := readBody(c, maxLargeBody, nil)
+	if err != nil {
+		return err
+	}
+	wanted, err := rules.ParseFile(body)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		current, err := s.allRules(c.Request().Context())
+		if err != nil {
+			return err
+		}
+		plan := rules.MakePlan(current, wanted, prune != nil && *prune)
+		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
+		if answer.DryRun || plan.Empty() {
+			return writeJSON(c, http.StatusOK, answer)
+		}
+		err = s.deps.Writer.ApplyPlan(c.Request().Context(), actor(c), plan)
+		if errors.Is(err, rules.ErrStale) && try < patchAttempts {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.deps.Changed()
+		return writeJSON(c, http.StatusOK, answer)
+	}
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+const mediaMergePatch = "application/merge-patch+json"
+
+// ruleID reads the path's id. What cannot be one is simply not found.
+func ruleID(c echo.Context) (int64, error) {
+	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	if err != nil || id < 1 || strconv.FormatInt(id, 10) != c.Param("id") {
+		return 0, rules.ErrNotFound
+	}
+	return id, nil
+}
+
+func writeRule(c echo.Context, status int, r *rules.Rule) error {
+	c.Response().Header().Set("ETag", etag(r.Version))
+	return writeJSON(c, status, r)
+}
+
+func (s *Server) getRule(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	cond, err := parseCondition(c, "If-None-Match")
+	if err != nil {
+		return err
+	}
+	r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	if cond.includes(r.Version) {
+		c.Response().Header().Set("ETag", etag(r.Version))
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeRule(c, http.StatusOK, &r)
+}
+
+func (s *Server) createRule(c echo.Context) error {
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	r, err := decodeRule(body, 0)
+	if err != nil {
+		return err
+	}
+	r, err = s.deps.Writer.CreateRule(c.Request().Context(), actor(c), r)
+	if err != nil {
+		return err
+	}
+	s.deps.Changed()
+	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10))
+	return writeRule(c, http.StatusCreated, &r)
+}
+
+func (s *Server) putRule(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	r, err := decodeRule(body, id)
+	if err != nil {
+		return err
+	}
+	version, err := s.guard(c, id)
+	if err != nil {
+		return err
+	}
+	return s.update(c, r, version)
+}
+
+func (s *Server) update(c echo.Context, r rules.Rule, version int64) error {
+	r, err := s.deps.Writer.UpdateRule(c.Request().Context(), actor(c), r, version)
+	if err != nil {
+		return err
+	}
+	s.deps.Changed()
+	return writeRule(c, http.StatusOK, &r)
+}
+
+// patchAttempts is how often a patch without If-Match is tried again when
+// someone else's change came between reading and writing.
+const patchAttempts = 5
+
+func (s *Server) patchRule(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	if _, err := contentType(c, mediaMergePatch, mediaJSON); err != nil {
+		return err
+	}
+	body, err := readBody(c, maxBody, nil)
+	if err != nil {
+		return err
+	}
+	cond, err := parseCondition(c, "If-Match")
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
+		if err != nil {
+			return err
+		}
+		if !cond.permits(r.Version) {
+			return rules.ErrStale
+		}
+		version := r.Version
+		if err := decodePatch(body, &r); err != nil {
+			return err
+		}
+		err = s.update(c, r, version)
+		if errors.Is(err, rules.ErrStale) && try < patchAttempts {
+			continue
+		}
+		return err
+	}
+}
+
+func (s *Server) deleteRule(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	version, err := s.guard(c, id)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version); err != nil {
+		return err
+	}
+	s.deps.Changed()
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+// etag is the strong entity tag of a rule's version.
+func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// condition is an If-Match or If-None-Match header.
+type condition struct {
+	given bool
+	any   bool     // *
+	tags  []string // with their quotes; weak ones with W/
+}
+
+// parseCondition reads a list of entity tags (RFC 9110, section 8.8.3).
+func parseCondition(c echo.Context, header string) (condition, error) {
+	values := c.Request().Header.Values(header)
+	if len(values) == 0 {
+		return condition{}, nil
+	}
+	cond := condition{given: true}
+	rest := strings.TrimSpace(strings.Join(values, ","))
+	if rest == "*" {
+		cond.any = true
+		return cond, nil
+	}
+	for rest != "" {
+		tag := rest
+		if strings.HasPrefix(tag, "W/") {
+			tag = tag[2:]
+		}
+		weak := len(rest) - len(tag)
+		end := -1
+		if strings.HasPrefix(tag, `"`) {
+			end = strings.IndexByte(tag[1:], '"')
+		}
+		if end < 0 {
+			return cond, kindMalformed.problem("The header " + header + ` must be * or a list of entity tags in quotes, such as "3".`)
+		}
+		n := weak + end + 2
+		cond.tags = append(cond.tags, rest[:n])
+		rest = strings.TrimLeft(rest[n:], " \t")
+		if rest != "" && rest[0] != ',' {
+			return cond, kindMalformed.problem("The entity tags of " + header + " must be separated by commas.")
+		}
+		rest = strings.TrimLeft(rest, ", \t")
+	}
+	return cond, nil
+}
+
+// permits reports whether a change of the given version may go ahead. A weak tag
+// never matches.
+func (cond condition) permits(version int64) bool {
+	if !cond.given || cond.any {
+		return true
+	}
+	for _, t := range cond.tags {
+		if t == etag(version) {
+			return true
+		}
+	}
+	return false
+}
+
+// includes is the weak comparison of If-None-Match.
+func (cond condition) includes(version int64) bool {
+	if !cond.given {
+		return false
+	}
+	for _, t := range cond.tags {
+		if strings.TrimPrefix(t, "W/") == etag(version) {
+			return true
+		}
+	}
+	return cond.any
+}
+
+// guard gives the version that a change must find (0: any) for the request's
+// If-Match, or the error that refuses it. It reads the rule only when the header
+// leaves a choice.
+func (s *Server) guard(c echo.Context, id int64) (int64, error) {
+	cond, err := parseCondition(c, "If-Match")
+	if err != nil || !cond.given {
+		return 0, err
+	}
+	r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
+	if err != nil {
+		return 0, err
+	}
+	if !cond.permits(r.Version) {
+		return 0, rules.ErrStale
+	}
+	if cond.any {
+		return 0, nil
+	}
+	return r.Version, nil
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+// Bounds and default of page_size.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// query is a request's query parameters, each known and given at most once.
+type query struct {
+	values url.Values
+	errs   []rules.FieldError
+}
+
+// parseQuery refuses parameters other than the known ones: a misspelt filter
+// must not silently select everything.
+func parseQuery(c echo.Context, known ...string) (*query, error) {
+	values, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return nil, kindMalformed.problem("The query string cannot be read.")
+	}
+	q := &query{values: values}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch v := values[name]; {
+		case !slices.Contains(known, name):
+			q.wrong(clip(strings.ToValidUTF8(name, "�")), "is not a parameter of this path; there are "+strings.Join(known, ", "))
+		case len(v) > 1:
+			q.wrong(name, "must be given once")
+		case len(v[0]) > maxText:
+			q.wrong(name, "must not be longer than "+strconv.Itoa(maxText)+" bytes")
+		}
+	}
+	return q, nil
+}
+
+func (q *query) wrong(field, message string) {
+	q.errs = append(q.errs, rules.FieldError{Field: field, Message: message})
+}
+
+func (q *query) err() error {
+	if len(q.errs) > 0 {
+		return &rules.ValidationError{Fields: q.errs}
+	}
+	return nil
+}
+
+// truth reads a parameter that is true or false, nil when absent.
+func (q *query) truth(name string) *bool {
+	if !q.values.Has(name) {
+		return nil
+	}
+	v := q.values.Get(name) == "true"
+	if !v && q.values.Get(name) != "false" {
+		q.wrong(name, "must be true or false")
+	}
+	return &v
+}
+
+// oneOf reads a parameter with few values, "" when absent.
+func (q *query) oneOf(name string, allowed ...string) string {
+	v := q.values.Get(name)
+	if q.values.Has(name) && !slices.Contains(allowed, v) {
+		q.wrong(name, "must be "+strings.Join(allowed, " or "))
+	}
+	return v
+}
+
+func (q *query) pageSize() int {
+	if !q.values.Has("page_size") {
+		return defaultPage
+	}
+	n, err := strconv.Atoi(q.values.Get("page_size"))
+	if err != nil || n < 1 || n > maxPage {
+		q.wrong("page_size", "must be between 1 and "+strconv.Itoa(maxPage))
+		return defaultPage
+	}
+	return n
+}
+
+// pageToken reads the number that pageToken wrote, 0 when absent.
+func (q *query) pageToken() int64 {
+	if q.values.Get("page_token") == "" {
+		return 0
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(q.values.Get("page_token"))
+	if text, ok := strings.CutPrefix(string(raw), "after:"); ok && err == nil {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+			return n
+		}
+	}
+	q.wrong("page_token", "must be a next_page_token that an answer gave")
+	return 0
+}
+
+// pageToken makes the opaque token of the page after n.
+func pageToken(n int64) string {
+	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte("after:"), n, 10))
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+)
+
+// Route is one row of the table of everything this package serves. Tests hold
+// it to openapi.yaml and try every row with every kind of credential.
+type Route struct {
+	Method string
+	// Path is in Echo's notation.
+	Path string
+	// Scope is what a token must permit; "" means that anyone may call.
+	Scope access.Scope
+
+	handle func(*Server, echo.Context) error
+}
+
+// table lists every route. A row without a scope is public on purpose.
+var table = []Route{
+	{http.MethodGet, "/livez", "", (*Server).livez},
+	{http.MethodGet, "/readyz", "", (*Server).readyz},
+	{http.MethodGet, "/openapi.yaml", "", (*Server).openapi},
+	{http.MethodGet, "/metrics", access.ScopeRulesRead, (*Server).metrics},
+
+	{http.MethodPost, "/ratelimit/check", access.ScopeCheck, (*Server).check},
+	{http.MethodPost, "/ratelimit/check/batch", access.ScopeCheck, (*Server).checkBatch},
+	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, (*Server).charge},
+	{http.MethodPost, "/ratelimit/refund", access.ScopeCheck, (*Server).refund},
+	{http.MethodPost, "/ratelimit/reset", access.ScopeCheck, (*Server).reset},
+	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
+	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
+	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
+
+	{http.MethodGet, "/ratelimit/rules", access.ScopeRulesRead, (*Server).listRules},
+	{http.MethodPost, "/ratelimit/rules", access.ScopeRulesWrite, (*Server).createRule},
+	{http.MethodGet, "/ratelimit/rules/export", access.ScopeRulesRead, (*Server).exportRules},
+	{http.MethodPost, "/ratelimit/rules/import", access.ScopeRulesWrite, (*Server).importRules},
+	{http.MethodGet, "/ratelimit/rules/:id", access.ScopeRulesRead, (*Server).getRule},
+	{http.MethodPut, "/ratelimit/rules/:id", access.ScopeRulesWrite, (*Server).putRule},
+	{http.MethodPatch, "/ratelimit/rules/:id", access.ScopeRulesWrite, (*Server).patchRule},
+	{http.MethodDelete, "/ratelimit/rules/:id", access.ScopeRulesWrite, (*Server).deleteRule},
+	{http.MethodGet, "/ratelimit/rules/:id/history", access.ScopeRulesRead, (*Server).ruleHistory},
+	{http.MethodPost, "/ratelimit/rules/:id/rollback", access.ScopeRulesWrite, (*Server).rollbackRule},
+}
+
+// Table is a copy of the table of routes.
+func Table() []Route { return append([]Route(nil), table...) }
+
+// Routes registers every route on e, HEAD beside every GET, and takes over e's
+// error answers and its idea of a client's address.
+func (s *Server) Routes(e *echo.Echo) {
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.fail
+	e.IPExtractor = ipExtractor(s.deps.TrustedProxies)
+	for _, r := range table {
+		if r.Path == "/metrics" && s.deps.Metrics == nil {
+			continue
+		}
+		h := s.wrap(r)
+		e.Add(r.Method, r.Path, h)
+		if r.Method == http.MethodGet {
+			e.HEAD(r.Path, h)
+		}
+	}
+}
