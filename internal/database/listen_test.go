@@ -1,0 +1,136 @@
+package database
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/testenv"
+)
+
+// patience is how long a test waits for a signal that must come.
+const patience = 20 * time.Second
+
+// calls is a callback that leaves a mark, as Listen asks for.
+func calls() (func(), <-chan struct{}) {
+	c := make(chan struct{}, 1)
+	return func() {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}, c
+}
+
+func await(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func TestListen_HearsEveryKindOfChangeOfAnotherNode(t *testing.T) {
+	dsn := backends[0].dsn(t)
+	here, there := open(t, dsn), open(t, dsn)
+	fn, called := calls()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := here.Listen(ctx, fn); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first connection", called)
+
+	a := mustCreate(t, there, sample("a"))
+	await(t, "a creation", called)
+	if _, err := there.UpdateRule(t.Context(), ada, a, 0); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "an update", called)
+	if err := there.DeleteRule(t.Context(), ada, a.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a deletion", called)
+	_, tok := newToken("ci", access.ScopeCheck)
+	if _, err := there.CreateToken(t.Context(), ada, tok); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a token", called)
+
+	// A change that did not happen is not announced: the next call is for the
+	// change after it, whose version is in the database by then.
+	if _, err := there.UpdateRule(t.Context(), ada, a, 0); err == nil {
+		t.Fatal("updated a deleted rule")
+	}
+	mustCreate(t, there, sample("b"))
+	await(t, "the change after a failed one", called)
+	if got := mustVersions(t, here).Rules; got != 4 {
+		t.Errorf("called back for version %d, want 4", got)
+	}
+}
+
+func TestListen_ReconnectsAndCallsAgain(t *testing.T) {
+	dsn := backends[0].dsn(t)
+	here, there := open(t, dsn), open(t, dsn)
+	fn, called := calls()
+	if err := here.Listen(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first connection", called)
+	for range 2 {
+		cut := `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`
+		var n int
+		if err := there.write.Raw(cut).Scan(&n).Error; err != nil || n != 1 {
+			t.Fatalf("cut %d connections, %v", n, err)
+		}
+		await(t, "the reconnection", called)
+		mustCreate(t, there, sample("a"+time.Duration(mustVersions(t, there).Rules).String()))
+		await(t, "a change after it", called)
+	}
+}
+
+func TestListen_EndsWithItsContextAndWithClose(t *testing.T) {
+	d, err := Open(t.Context(), Options{DSN: backends[0].dsn(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	fn, called := calls()
+	if err := d.Listen(ctx, fn); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first listener", called)
+	cancel()
+	if err := d.Listen(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the second listener", called)
+	if err := d.Close(); err != nil { // waits for both; goleak checks
+		t.Fatal(err)
+	}
+	if err := d.Listen(t.Context(), fn); err == nil {
+		t.Error("listening on a closed database")
+	}
+}
+
+func TestListen_OnSQLiteDoesNothing(t *testing.T) {
+	d := open(t, backends[1].dsn(t))
+	if err := d.Listen(t.Context(), func() { t.Error("called") }); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate(t, d, sample("a"))
+}
+
+func TestListen_WaitsForAServerThatStartsLater(t *testing.T) {
+	srv := testenv.PrivatePostgres(t)
+	d := open(t, srv.DSN("postgres"))
+	srv.Stop()
+	fn, called := calls()
+	if err := d.Listen(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+	srv.Restart()
+	await(t, "the server", called)
+}
