@@ -48,7 +48,7 @@ func bucketFits(l Limit, level, w, skew int64) (bool, int64) {
 	case l.Count == 0:
 		return false, Never
 	}
-	return false, ceilDiv(over, l.Count) + skew
+	return false, addExact(ceilDiv(over, l.Count), skew)
 }
 
 func (k levelKernel) spend(l Limit, s *State, now, w int64, _ string) int64 {
@@ -89,7 +89,7 @@ func bucketFigures(l Limit, level, skew int64) (remaining, reset int64) {
 	case l.Count == 0:
 		return remaining, Never
 	}
-	return remaining, ceilDiv(level, l.Count) + skew
+	return remaining, addExact(ceilDiv(level, l.Count), skew)
 }
 
 func (k levelKernel) expires(l Limit, s *State) int64 {
