@@ -1,0 +1,83 @@
+package rules
+
+import (
+	"testing"
+	"unicode/utf8"
+)
+
+func TestNormalizeRoute_GivesOneSpelling(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "",
+		"/":                          "/",
+		"/v1/charges":                "/v1/charges",
+		"/v1/charges/":               "/v1/charges",
+		"/v1/charges//":              "/v1/charges",
+		"//v1//charges":              "/v1/charges",
+		"v1/charges":                 "/v1/charges",
+		"/v1/./charges":              "/v1/charges",
+		"/v1/x/../charges":           "/v1/charges",
+		"/v1/..":                     "/",
+		"/../../v1":                  "/v1",
+		"/..":                        "/",
+		"/.":                         "/",
+		"/v1/...":                    "/v1/...",
+		"/v1/.hidden":                "/v1/.hidden",
+		"/v1/a.b":                    "/v1/a.b",
+		"/v1/charges?q=/../x":        "/v1/charges",
+		"/v1/charges#top":            "/v1/charges",
+		"?q":                         "/",
+		"/v1/%63harges":              "/v1/charges",
+		"/v1/x/%2e%2E/charges":       "/v1/charges",
+		"/v1/a%2fb":                  "/v1/a%2Fb",
+		"/v1/a%3Fb%23":               "/v1/a%3Fb%23",
+		"/v1/100%":                   "/v1/100%25",
+		"/v1/%%361":                  "/v1/%2561",
+		"/v1/%2561":                  "/v1/%2561",
+		"/v1/%0a":                    "/v1/%0A",
+		"/v1/\n\x7f":                 "/v1/%0A%7F",
+		"/v1/caf%C3%A9":              "/v1/café",
+		"/v1/%7Bid%7D":               "/v1/{id}",
+		"/V1/Charges":                "/V1/Charges",
+		"*":                          "/*",
+		"/v1/a b":                    "/v1/a b",
+		"https://example.org/a":      "/https:/example.org/a",
+		"/v1/charges/../../../../a/": "/a",
+	} {
+		if got := NormalizeRoute(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNormalizeRoute_DoesNotAllocateWhenClean(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { NormalizeRoute("/v1/charges/a.b/{x}") }); n != 0 {
+		t.Errorf("got %v allocations", n)
+	}
+}
+
+// FuzzNormalizeRoute: the result is a fixed point with the promised shape.
+func FuzzNormalizeRoute(f *testing.F) {
+	for _, s := range []string{"/v1/../x", "//a//", "%%361", "/a%2fb?c#d", "/\x00%7f", "/%", "/%2", "..", "/a/.%2e/b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		out := NormalizeRoute(in)
+		if again := NormalizeRoute(out); again != out {
+			t.Fatalf("%q became %q, which became %q", in, out, again)
+		}
+		if in == "" {
+			return
+		}
+		if out[0] != '/' || len(out) > 1 && out[len(out)-1] == '/' {
+			t.Fatalf("%q became %q", in, out)
+		}
+		for i := range len(out) {
+			if isControl(out[i]) || out[i] == '?' || out[i] == '#' || i > 0 && out[i] == '/' && out[i-1] == '/' {
+				t.Fatalf("%q became %q", in, out)
+			}
+		}
+		if p, err := parseRoute(out); err == nil && utf8.ValidString(out) && p.exact() && !p.matches(out) {
+			t.Fatalf("route %q does not match itself", out)
+		}
+	})
+}
