@@ -70,7 +70,7 @@ var rooms = []room{
 	},
 
 	{path: "bench/load"},
-	{path: "deploy"},
+	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
