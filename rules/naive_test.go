@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -251,4 +252,14 @@ func checkExplain(t *rapid.T, s *Set, d *Descriptor, matched int) {
 func TestMatch_FindsWhatABruteForceLoopFinds(t *testing.T) { rapid.Check(t, checkAgainstNaive) }
 
 // FuzzMatch lets the fuzzer choose rules and descriptors.
-func FuzzMatch(f *testing.F) { f.Fuzz(rapid.MakeFuzz(checkAgainstNaive)) }
+func FuzzMatch(f *testing.F) {
+	for i := range 8 { // any bytes are a choice, if there are enough of them
+		seed := make([]byte, 16<<10)
+		source := rand.NewChaCha8([32]byte{byte(i)})
+		if _, err := source.Read(seed); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+	}
+	f.Fuzz(rapid.MakeFuzz(checkAgainstNaive))
+}
