@@ -158,6 +158,7 @@ func BenchmarkCompile(b *testing.B) {
 			}
 			runtime.GC()
 			runtime.ReadMemStats(&after)
+			runtime.KeepAlive(rs)
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(s.Len()), "B/rule")
 		})
 	}

@@ -16,12 +16,13 @@ func LooksSecret(v string) bool {
 
 // looksSecretRoute is LooksSecret for each segment of a path.
 func looksSecretRoute(path string) bool {
-	if len(path) < 6 {
-		return false
-	}
-	for seg := range strings.SplitSeq(path, "/") {
-		if LooksSecret(seg) {
-			return true
+	from := 0
+	for i := 0; i <= len(path); i++ {
+		if i == len(path) || path[i] == '/' {
+			if LooksSecret(path[from:i]) {
+				return true
+			}
+			from = i + 1
 		}
 	}
 	return false
@@ -32,28 +33,21 @@ var secretPrefixes = []string{
 	"glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "AKIA", "ASIA", "AIza", "ya29.", "SG.", "npm_",
 }
 
-// secretFirst marks the first bytes of secretPrefixes and of Bearer and Basic.
-var secretFirst = func() (t [256]bool) {
+// prefixesBy groups secretPrefixes by first byte.
+var prefixesBy = func() (t [256][]string) {
 	for _, p := range secretPrefixes {
-		t[p[0]] = true
+		t[p[0]] = append(t[p[0]], p)
 	}
-	t['B'], t['b'] = true, true
 	return t
 }()
 
 func hasSecretPrefix(v string) bool {
-	if !secretFirst[v[0]] {
-		return false
-	}
-	if v[0]|0x20 == 'b' {
-		return hasFoldPrefix(v, "bearer ") || hasFoldPrefix(v, "basic ")
-	}
-	for _, p := range secretPrefixes {
+	for _, p := range prefixesBy[v[0]] {
 		if strings.HasPrefix(v, p) {
 			return true
 		}
 	}
-	return false
+	return v[0]|0x20 == 'b' && (hasFoldPrefix(v, "bearer ") || hasFoldPrefix(v, "basic "))
 }
 
 func hasFoldPrefix(v, prefix string) bool {
