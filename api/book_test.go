@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/rules"
+)
+
+// book is a rule database in memory, with the promises of the real one.
+type book struct {
+	mu        sync.Mutex
+	now       func() time.Time
+	last      int64
+	stored    []rules.Rule // in order of id
+	revisions []rules.Revision
+	err       error  // answered by everything while set
+	beforeUpd func() // called once, before the next update looks at versions
+}
+
+var (
+	_ RuleReader  = (*book)(nil)
+	_ RuleWriter  = (*book)(nil)
+	_ RuleHistory = (*book)(nil)
+)
+
+func (b *book) all() []rules.Rule {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]rules.Rule(nil), b.stored...)
+}
+
+func (b *book) find(id int64) int {
+	for i := range b.stored {
+		if b.stored[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *book) named(name string, other int64) bool {
+	for i := range b.stored {
+		if b.stored[i].Name == name && b.stored[i].ID != other {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *book) record(action string, actor rules.Actor, old *rules.Rule, r rules.Rule) {
+	b.revisions = append([]rules.Revision{{
+		Version: r.Version, Action: action, Actor: actor, At: b.now(), Rule: r, Changes: rules.Diff(old, &r),
+	}}, b.revisions...)
+}
+
+func (b *book) ListRules(_ context.Context, q rules.Query) (rules.Page, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var p rules.Page
+	for _, r := range b.stored {
+		if r.ID <= q.AfterID || q.Text != "" && !strings.Contains(r.Name, q.Text) || q.Scope != "" && r.Scope != q.Scope ||
+			q.Mode != "" && r.Mode != q.Mode || q.Active != nil && r.IsActive != *q.Active {
+			continue
+		}
+		if len(p.Rules) == q.PageSize {
+			p.More = true
+			break
+		}
+		p.Rules = append(p.Rules, r)
+	}
+	return p, b.err
+}
+
+func (b *book) GetRule(_ context.Context, id int64) (rules.Rule, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return rules.Rule{}, b.err
+	}
+	i := b.find(id)
+	if i < 0 {
+		return rules.Rule{}, rules.ErrNotFound
+	}
+	return b.stored[i].Clone(), nil
+}
+
+func (b *book) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return r, b.err
+	}
+	return b.create("create", actor, r)
+}
+
+func (b *book) create(action string, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
+	if b.named(r.Name, 0) {
+		return r, rules.ErrNameTaken
+	}
+	b.last++
+	r.ID, r.Version, r.CreatedAt, r.UpdatedAt = b.last, 1, b.now(), b.now()
+	b.stored = append(b.stored, r)
+	b.record(action, actor, nil, r)
+	return r, nil
+}
+
+func (b *book) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	if f := b.beforeUpd; f != nil {
+		b.beforeUpd = nil
+		f()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return r, b.err
+	}
+	return b.update("update", actor, r, ifVersion)
+}
+
+func (b *book) update(action string, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	i := b.find(r.ID)
+	if i < 0 {
+		return r, rules.ErrNotFound
+	}
+	old := b.stored[i]
+	if ifVersion != 0 && old.Version != ifVersion {
+		return r, rules.ErrStale
+	}
+	if b.named(r.Name, r.ID) {
+		return r, rules.ErrNameTaken
+	}
+	r.Version, r.CreatedAt, r.UpdatedAt = old.Version+1, old.CreatedAt, b.now()
+	b.stored[i] = r
+	b.record(action, actor, &old, r)
+	return r, nil
+}
+
+func (b *book) DeleteRule(_ context.Context, actor rules.Actor, id, ifVersion int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return b.err
+	}
+	return b.remove(actor, id, ifVersion)
+}
+
+func (b *book) remove(actor rules.Actor, id, ifVersion int64) error {
+	i := b.find(id)
+	if i < 0 {
+		return rules.ErrNotFound
+	}
+	old := b.stored[i]
+	if ifVersion != 0 && old.Version != ifVersion {
+		return rules.ErrStale
+	}
+	b.stored = append(b.stored[:i:i], b.stored[i+1:]...)
+	old.Version++
+	b.record("delete", actor, &old, old)
+	return nil
+}
+
+func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) error {
+	if f := b.beforeUpd; f != nil {
+		b.beforeUpd = nil
+		f()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return b.err
+	}
+	for _, e := range p.Update {
+		if i := b.find(e.Old.ID); i < 0 || b.stored[i].Version != e.Old.Version {
+			return rules.ErrStale
+		}
+	}
+	for _, r := range p.Delete {
+		if err := b.remove(actor, r.ID, 0); err != nil {
+			return err
+		}
+	}
+	for _, e := range p.Update {
+		if _, err := b.update("import", actor, e.New, 0); err != nil {
+			return err
+		}
+	}
+	for _, r := range p.Create {
+		if _, err := b.create("import", actor, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *book) RuleHistory(_ context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []rules.Revision
+	for _, r := range b.revisions {
+		if r.Rule.ID == id && (before == 0 || r.Version < before) && len(out) < limit {
+			out = append(out, r)
+		}
+	}
+	return out, b.err
+}
+
+func (b *book) RollbackRule(_ context.Context, actor rules.Actor, id, to, ifVersion int64) (rules.Rule, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.revisions {
+		if r.Rule.ID == id && r.Version == to {
+			return b.update("rollback", actor, r.Rule, ifVersion)
+		}
+	}
+	return rules.Rule{}, rules.ErrNotFound
+}

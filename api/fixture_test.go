@@ -1,0 +1,316 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+	"sluice/rules"
+)
+
+// epoch is when tests happen: the beginning of a minute.
+const epoch = int64(1_795_260_000_000)
+
+// fixture is a whole server on a memory store whose clock a test sets.
+type fixture struct {
+	t       testing.TB
+	now     atomic.Int64 // ms
+	book    *book
+	sets    rules.Current
+	access  access.Current
+	store   *faultStore
+	seen    observed
+	checker *Checker
+	echo    *echo.Echo
+	host    string
+	token   string
+}
+
+// newFixture starts in open mode with the given rules in force. edit may change
+// what the server is made of.
+func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *Deps)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, host: "localhost:8080"}
+	f.now.Store(epoch)
+	f.book = &book{now: func() time.Time { return time.UnixMilli(f.now.Load()).UTC() }}
+	for _, r := range rs {
+		if _, err := f.book.CreateRule(t.Context(), rules.Actor{Kind: "system", Name: "test"}, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.store = &faultStore{Store: f.newStore()}
+	f.access.Store(access.NewKeyring(nil))
+	opt := CheckerOptions{
+		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second,
+		Now: f.book.now, Observe: &f.seen,
+	}
+	deps := Deps{
+		Rules: f.book, Writer: f.book, History: f.book, Access: &f.access, OpenMode: true,
+		Changed: f.reload, Now: f.book.now, Observer: &f.seen,
+	}
+	for _, e := range edit {
+		e(&opt, &deps)
+	}
+	var err error
+	if f.checker, err = NewChecker(opt); err != nil {
+		t.Fatal(err)
+	}
+	deps.Checker = f.checker
+	s, err := New(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.echo = echo.New()
+	s.Routes(f.echo)
+	f.reload()
+	return f
+}
+
+func (f *fixture) newStore() limiter.Store {
+	s := memstore.New(memstore.Options{Clock: f.now.Load})
+	f.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// reload compiles what the book holds, as the app does after a change.
+func (f *fixture) reload() {
+	f.t.Helper()
+	set, err := rules.Compile(f.book.all(), int64(len(f.book.revisions)), rules.Options{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.sets.Store(set)
+}
+
+// answered is an HTTP answer, read whole.
+type answered struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends one request; header pairs follow the body. The answer is held to
+// openapi.yaml.
+func (f *fixture) do(method, path, body string, header ...string) *answered {
+	f.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(f.t.Context(), method, path, reader)
+	r.Host = f.host
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if f.token != "" {
+		r.Header.Set("Authorization", "Bearer "+f.token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Del(header[i])
+		if header[i+1] != "" {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	f.echo.ServeHTTP(w, r)
+	a := &answered{t: f.t, status: w.Code, header: w.Header(), body: w.Body.String()}
+	holdToDocument(f.t, method, path, a)
+	return a
+}
+
+// post is a POST that must answer 200.
+func (f *fixture) post(path, body string) *answered {
+	f.t.Helper()
+	return f.do(http.MethodPost, path, body).want(http.StatusOK)
+}
+
+func (a *answered) want(status int) *answered {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	return a
+}
+
+// decode reads the body into v.
+func (a *answered) decode(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal([]byte(a.body), v); err != nil {
+		a.t.Fatalf("%v in %s", err, a.body)
+	}
+}
+
+// object is the body as a map, with integers as json.Number.
+func (a *answered) object() map[string]any {
+	a.t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.body))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		a.t.Fatalf("%v in %s", err, a.body)
+	}
+	return m
+}
+
+// fields are the names of the fields that a problem complains about.
+func (a *answered) fields() []string {
+	a.t.Helper()
+	var p Problem
+	a.decode(&p)
+	var names []string
+	for _, e := range p.Errors {
+		names = append(names, e.Field)
+		if e.Message == "" {
+			a.t.Errorf("field %s has no message", e.Field)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// reply is an answer of the check family, as a client reads it.
+type reply struct {
+	Allowed      bool              `json:"allowed"`
+	Status       int               `json:"status"`
+	Limit        *int64            `json:"limit"`
+	Remaining    *int64            `json:"remaining"`
+	ResetMS      *int64            `json:"reset_ms"`
+	RetryAfterMS *int64            `json:"retry_after_ms"`
+	RetryAfterS  *int64            `json:"retry_after_s"`
+	DelayMS      *int64            `json:"delay_ms"`
+	Degraded     *string           `json:"degraded"`
+	Rule         *string           `json:"rule"`
+	Replayed     bool              `json:"replayed"`
+	Lease        string            `json:"lease"`
+	Refunded     *int64            `json:"refunded"`
+	Limits       []replyLimit      `json:"limits"`
+	Headers      map[string]string `json:"headers"`
+	Body         map[string]any    `json:"body"`
+}
+
+type replyLimit struct {
+	Rule         *string `json:"rule"`
+	Key          string  `json:"key"`
+	Allowed      bool    `json:"allowed"`
+	Limit        int64   `json:"limit"`
+	Remaining    *int64  `json:"remaining"`
+	ResetMS      *int64  `json:"reset_ms"`
+	RetryAfterMS *int64  `json:"retry_after_ms"`
+	Mode         string  `json:"mode"`
+	Degraded     string  `json:"degraded"`
+}
+
+func (a *answered) reply() reply {
+	a.t.Helper()
+	var r reply
+	a.decode(&r)
+	return r
+}
+
+// check is a POST to /ratelimit/check that must be decided.
+func (f *fixture) check(body string) reply {
+	f.t.Helper()
+	return f.post("/ratelimit/check", body).reply()
+}
+
+// perUser is the rule of the design's example.
+func perUser(name string, limit int64) rules.Rule {
+	return rules.Rule{
+		Name: name, Scope: "user", Limit: limit, WindowMS: 1000, Algorithm: "fixed_window", IsActive: true,
+		Throttle: "hard", Mode: "enforce", FailMode: "open",
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// faultStore is a store that can be told to fail.
+type faultStore struct {
+	limiter.Store
+	mu   sync.Mutex
+	err  error
+	asks []limiter.Request // every request seen
+}
+
+func (s *faultStore) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *faultStore) note(req *limiter.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cp := *req
+	cp.Asks = slices.Clone(req.Asks)
+	s.asks = append(s.asks, cp)
+	return s.err
+}
+
+func (s *faultStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if err := s.note(req); err != nil {
+		return err
+	}
+	return s.Store.Do(ctx, req, res)
+}
+
+func (s *faultStore) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = s.note(&calls[i].Request)
+		if calls[i].Err == nil {
+			calls[i].Err = s.Store.Do(ctx, &calls[i].Request, &calls[i].Result)
+		}
+	}
+}
+
+var errAway = &limiter.StoreError{Cause: limiter.CauseConnection, Err: io.ErrUnexpectedEOF}
+
+// observed is an Observer that remembers.
+type observed struct {
+	mu       sync.Mutex
+	limits   []string
+	degraded []string
+	requests int
+	panics   int
+}
+
+func (o *observed) ObserveLimit(rule, mode string, allowed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	word := "denied"
+	if allowed {
+		word = "allowed"
+	}
+	o.limits = append(o.limits, rule+" "+mode+" "+word)
+}
+
+func (o *observed) ObserveRequest(limiter.Op, bool, time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.requests++
+}
+
+func (o *observed) ObserveDegraded(mode string, cause limiter.Cause) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.degraded = append(o.degraded, mode+" "+string(cause))
+}
+
+func (o *observed) ObservePanic() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.panics++
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"sluice"
+)
+
+var document = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromData(sluice.OpenAPI)
+})
+
+func loadDocument(t testing.TB) *openapi3.T {
+	t.Helper()
+	doc, err := document()
+	if err != nil {
+		t.Fatalf("openapi.yaml: %v", err)
+	}
+	return doc
+}
+
+func TestOpenAPI_DocumentIsValid(t *testing.T) {
+	doc := loadDocument(t)
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.0.3" {
+		t.Errorf("version %s, want 3.0.3", doc.OpenAPI)
+	}
+}
+
+func TestOpenAPI_ListsExactlyTheRoutes(t *testing.T) {
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Metrics = http.NotFoundHandler() })
+	var served, documented []string
+	for _, r := range f.echo.Routes() {
+		if r.Method == http.MethodHead {
+			continue // beside every GET
+		}
+		served = append(served, r.Method+" "+strings.ReplaceAll(r.Path, ":id", "{id}"))
+	}
+	for path, item := range loadDocument(t).Paths.Map() {
+		for method := range item.Operations() {
+			documented = append(documented, method+" "+path)
+		}
+	}
+	slices.Sort(served)
+	slices.Sort(documented)
+	if diff := cmp.Diff(documented, served); diff != "" {
+		t.Errorf("routes (-openapi.yaml +served):\n%s", diff)
+	}
+}
+
+func TestOpenAPI_PublicRoutesAreThoseWithoutSecurity(t *testing.T) {
+	doc := loadDocument(t)
+	for _, r := range Table() {
+		op := doc.Paths.Find(strings.ReplaceAll(r.Path, ":id", "{id}")).GetOperation(r.Method)
+		public := op.Security != nil && len(*op.Security) == 0
+		if public != (r.Scope == "") {
+			t.Errorf("%s %s: public in openapi.yaml %v, needs scope %q", r.Method, r.Path, public, r.Scope)
+		}
+		if r.Scope != "" && !strings.Contains(op.Description, string(r.Scope)) {
+			t.Errorf("%s %s: its description does not name the scope %s", r.Method, r.Path, r.Scope)
+		}
+	}
+}
+
+func TestOpenAPI_ServedAsCommitted(t *testing.T) {
+	a := newFixture(t, nil).do(http.MethodGet, "/openapi.yaml", "").want(http.StatusOK)
+	if a.body != string(sluice.OpenAPI) {
+		t.Error("what is served differs from the file")
+	}
+}
+
+// holdToDocument fails the test if an answer is not one that openapi.yaml
+// allows for its operation: status, headers, media type and body.
+func holdToDocument(t testing.TB, method, path string, a *answered) {
+	t.Helper()
+	op := findOperation(loadDocument(t), method, path)
+	if op == nil {
+		return
+	}
+	ref := op.Responses.Status(a.status)
+	if ref == nil {
+		t.Errorf("%s %s: openapi.yaml does not foresee status %d: %s", method, path, a.status, a.body)
+		return
+	}
+	for name, h := range ref.Value.Headers {
+		if h.Value.Required && a.header.Get(name) == "" {
+			t.Errorf("%s %s: answer %d lacks the header %s", method, path, a.status, name)
+		}
+	}
+	if len(ref.Value.Content) == 0 {
+		if a.body != "" {
+			t.Errorf("%s %s: answer %d should have no body", method, path, a.status)
+		}
+		return
+	}
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil || ref.Value.Content[media] == nil {
+		t.Errorf("%s %s: answer %d has media type %q", method, path, a.status, a.header.Get("Content-Type"))
+		return
+	}
+	if !strings.HasSuffix(media, "json") {
+		return
+	}
+	if err := visit(ref.Value.Content[media].Schema.Value, a.body); err != nil {
+		t.Errorf("%s %s: answer %d does not fit openapi.yaml: %v\n%s", method, path, a.status, err, a.body)
+	}
+}
+
+func findOperation(doc *openapi3.T, method, path string) *openapi3.Operation {
+	path, _, _ = strings.Cut(path, "?")
+	item := doc.Paths.Value(path)
+	if item == nil && strings.HasPrefix(path, "/ratelimit/rules/") {
+		parts := strings.Split(path, "/")
+		parts[3] = "{id}"
+		item = doc.Paths.Value(strings.Join(parts, "/"))
+	}
+	if item == nil {
+		return nil
+	}
+	return item.GetOperation(method)
+}
+
+func visit(schema *openapi3.Schema, text string, opts ...openapi3.SchemaValidationOption) error {
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return schema.VisitJSON(v, append(opts, openapi3.MultiErrors())...)
+}
