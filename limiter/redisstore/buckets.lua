@@ -5,8 +5,9 @@
 -- index[i] and units[i], i = 1..n. Stored as a packed state (codec.lua: at,
 -- scale, prev), then:
 --   nothing                                              no sub-window
---   B = bytes a count, i7 first index, counts            every index from the first
---   B = 64 + bytes a count, i7 first index, pairs        I3 distance from the first, count
+--   B = c, i7 first index, counts of c bytes             every index from the first
+--   B = 8*d + c, i7 first index, pairs                   distance from the first in d
+--                                                        bytes, count in c bytes
 -- whichever of the last two is shorter.
 
 local buckets = {keep = keep_one}
@@ -43,18 +44,19 @@ do
   local function load_entries(s, v, after)
     local mode = string.byte(v, after)
     if not mode then return end
-    local sparse = mode >= 64
-    local size = sparse and mode - 64 or mode
+    local far = floor(mode / 8)
+    local size = mode - 8 * far
     local body = #v - after - 7
-    if size < 1 or size > 7 or body < size then bad_state() end
+    if far > 7 or size == 0 or body < far + size then bad_state() end
     local first = unpack_bytes('>i7', v, after + 1)
     if first > MAX or first < -MAX then bad_state() end
     local index, units, n = s.index, s.units, 0
-    if sparse then
-      local count = body / (size + 3)
+    if far > 0 then
+      local pair, item = far + size, '>I' .. far .. 'I' .. size
+      local count = body / pair
       if count ~= floor(count) then bad_state() end
       for i = 0, count - 1 do
-        local d, u = unpack_bytes('>I3I' .. size, v, after + 8 + i * (size + 3))
+        local d, u = unpack_bytes(item, v, after + 8 + i * pair)
         n = n + 1
         index[n], units[n] = first + d, u
       end
@@ -115,12 +117,13 @@ do
       for i = 1, s.n do top = most(top, s.units[i]) end
       local size, first = bytes(top), s.index[1]
       local span = s.index[s.n] - first + 1
-      if span * size <= s.n * (size + 3) then
+      local far = bytes(span)
+      if span * size <= s.n * (size + far) then
         v = v .. pack('>Bi7', size, first) .. dense(s, size)
       else
-        local item, out = '>I3I' .. size, {}
+        local item, out = '>I' .. far .. 'I' .. size, {}
         for i = 1, s.n do out[i] = pack(item, s.index[i] - first, s.units[i]) end
-        v = v .. pack('>Bi7', 64 + size, first) .. table.concat(out)
+        v = v .. pack('>Bi7', 8 * far + size, first) .. table.concat(out)
       end
     end
     save_string(a, v, ttl)

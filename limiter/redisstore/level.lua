@@ -11,14 +11,14 @@ local function bucket_fits(a, level, w, skew)
   local over = level + (w * a.window - a.burst * a.window)
   if over <= 0 then return true, 0 end
   if a.count == 0 then return false, NEVER end
-  return false, cdiv(over, a.count) + skew
+  return false, add(cdiv(over, a.count), skew)
 end
 
 local function bucket_figures(a, level, skew)
   local remaining = fdiv(most(0, a.burst * a.window - level), a.window)
   if level == 0 then return remaining, 0 end
   if a.count == 0 then return remaining, NEVER end
-  return remaining, cdiv(level, a.count) + skew
+  return remaining, add(cdiv(level, a.count), skew)
 end
 
 -- still_held is what a charge certainly still adds to the level.
