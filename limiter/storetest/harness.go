@@ -28,6 +28,7 @@ type Harness struct {
 // Run runs the whole suite as subtests of t.
 func Run(t *testing.T, h Harness) {
 	t.Run("Vectors", func(t *testing.T) { Vectors(t, h) })
+	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
 }
 
 // Clock is a settable time in ms. It is safe for concurrent use.
@@ -73,8 +74,14 @@ func (e entity) asks(w int64, limits ...limiter.Limit) []limiter.Ask {
 	return out
 }
 
+// failer is what testing.T and rapid.T have in common here.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // do runs one request and fails the test on an error.
-func do(t testing.TB, s limiter.Store, op limiter.Op, id string, asks ...limiter.Ask) limiter.Result {
+func do(t failer, s limiter.Store, op limiter.Op, id string, asks ...limiter.Ask) limiter.Result {
 	t.Helper()
 	var res limiter.Result
 	if err := s.Do(context.Background(), &limiter.Request{Op: op, ID: id, Asks: asks}, &res); err != nil {

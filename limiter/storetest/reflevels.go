@@ -27,7 +27,7 @@ func (m *levelModel) under(l limiter.Limit) *big.Rat {
 	if m.window == l.Window {
 		return m.held
 	}
-	return fraction(ceil(times(m.held, l.Window)), l.Window)
+	return lesser(roundUp(m.held, l.Window), most(l))
 }
 
 func (m *levelModel) settle(l limiter.Limit, now int64) {
@@ -85,7 +85,7 @@ func (m *gcraModel) level(l limiter.Limit, t int64) *big.Rat {
 	if !m.used || l.Count == 0 {
 		return new(big.Rat)
 	}
-	tat := fraction(ceil(times(m.tat, l.Count)), l.Count)
+	tat := roundUp(m.tat, l.Count)
 	return atLeastZero(over(times(minus(tat, whole(t)), l.Count), l.Window))
 }
 

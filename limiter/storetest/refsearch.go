@@ -146,6 +146,13 @@ func later(a, b *big.Rat) *big.Rat {
 	return b
 }
 
+// roundUp returns the smallest multiple of 1/n that is at least r.
+func roundUp(r *big.Rat, n int64) *big.Rat {
+	scaled := times(r, n)
+	down := new(big.Int).Div(new(big.Int).Neg(scaled.Num()), scaled.Denom())
+	return over(new(big.Rat).SetInt(down.Neg(down)), n)
+}
+
 func floor(r *big.Rat) int64 {
 	// Euclidean division by a positive denominator rounds down.
 	return new(big.Int).Div(r.Num(), r.Denom()).Int64()
