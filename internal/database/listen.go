@@ -33,6 +33,8 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := d.stopped.Err(); err != nil {
 		return fmt.Errorf("listen: the database is closed: %w", err)
 	}

@@ -17,9 +17,10 @@ import (
 
 // Deadlines of one call, on top of what the caller's context allows.
 const (
-	// callTimeout bounds reads and single changes. It is a little under the two
-	// seconds in which a write must be answered when the database is away.
-	callTimeout = 1800 * time.Millisecond
+	// callTimeout bounds reads and single changes. It is under the two seconds in
+	// which a write must be answered when the database is away, with room for a
+	// busy machine.
+	callTimeout = 1500 * time.Millisecond
 	// loadTimeout bounds reading every rule, or every token.
 	loadTimeout = 15 * time.Second
 	// migrateTimeout bounds waiting for the migration lock and migrating.
@@ -55,7 +56,9 @@ type DB struct {
 	log         *slog.Logger
 	dsn         string
 
-	// stop ends the listeners, which listeners counts.
+	// stop ends the listeners, which listeners counts; mu keeps a new one from
+	// starting while Close waits.
+	mu        sync.Mutex
 	stop      context.CancelFunc
 	stopped   context.Context
 	listeners sync.WaitGroup
@@ -111,7 +114,9 @@ func IsPostgres(dsn string) bool {
 
 // Close ends the listeners and closes every connection. It waits for both.
 func (d *DB) Close() error {
+	d.mu.Lock()
 	d.stop()
+	d.mu.Unlock()
 	d.listeners.Wait()
 	errs := []error{closePool(d.write)}
 	if d.read != d.write {

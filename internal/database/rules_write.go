@@ -156,7 +156,10 @@ func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rule
 		return rules.Rule{}, rules.ErrStale
 	}
 	is := row.rule()
-	return is, c.recordRule(action, is.Version, was, &is)
+	if err := c.recordRule(action, is.Version, was, &is); err != nil {
+		return rules.Rule{}, err
+	}
+	return is, nil
 }
 
 // removeRule deletes a rule and records it.

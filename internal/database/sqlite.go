@@ -16,7 +16,7 @@ import (
 
 // busyTimeoutMS is how long SQLite waits for another process's write. It stays
 // under callTimeout, so that the answer is "busy" and not a cut-off call.
-const busyTimeoutMS = 1500
+const busyTimeoutMS = 1200
 
 // sqliteReaders is the number of reading connections: WAL lets them go on while
 // the one writer writes.

@@ -1,0 +1,76 @@
+package database
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/rules"
+)
+
+// The size at which listings must still be quick.
+const manyRules = 100_000
+
+// BenchmarkManyRules measures what people and reloads ask for with 100,000
+// rules on 1,000 routes. Filling takes longer than measuring.
+func BenchmarkManyRules(b *testing.B) {
+	for _, kind := range backends {
+		b.Run(kind.name, func(b *testing.B) {
+			d := open(b, kind.dsn(b))
+			fill(b, d)
+			queries := []struct {
+				name string
+				q    rules.Query
+			}{
+				{"first page", rules.Query{}},
+				{"last page", rules.Query{AfterID: manyRules - 50}},
+				{"by route", rules.Query{Route: "/r/777"}},
+				{"by scope", rules.Query{Scope: "ip", AfterID: manyRules / 2}},
+				{"text found early", rules.Query{Text: "rule-"}},
+				{"text found nowhere", rules.Query{Text: "no such thing"}},
+				{"shadow, none", rules.Query{Mode: "shadow"}},
+			}
+			for _, bb := range queries {
+				b.Run(bb.name, func(b *testing.B) {
+					for b.Loop() {
+						if _, err := d.ListRules(b.Context(), bb.q); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+			b.Run("versions", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := d.Versions(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run("load", func(b *testing.B) {
+				for b.Loop() {
+					if _, _, err := d.LoadRules(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func fill(b *testing.B, d *DB) {
+	b.Helper()
+	const step = 10_000
+	for n := 0; n < manyRules; n += step {
+		var p rules.Plan
+		for i := n; i < n+step; i++ {
+			r := sample(fmt.Sprintf("rule-%d", i))
+			r.Route = ptr(fmt.Sprintf("/r/%d", i%1000))
+			if i%10 == 0 {
+				r.Scope = "ip"
+			}
+			p.Create = append(p.Create, r)
+		}
+		if err := d.ApplyPlan(b.Context(), ada, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
