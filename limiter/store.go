@@ -158,6 +158,9 @@ func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
 		return fmt.Errorf("%w: a request has 1 to %d limits, this one %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
+	if r.Op > OpRenew {
+		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
+	}
 	if len(r.ID) > 64 {
 		return fmt.Errorf("%w: id longer than 64 bytes", ErrInvalid)
 	}

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,10 +16,6 @@ const (
 	// decisions is passed in, ms.
 	keepWithClock int64 = 60_000
 )
-
-func invalidOp(op limiter.Op) error {
-	return fmt.Errorf("%w: unknown operation %s", limiter.ErrInvalid, op)
-}
 
 // doOne decides a request with one limit and no record, without allocating.
 func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {

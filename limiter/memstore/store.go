@@ -162,8 +162,6 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 		return err
 	}
 	switch {
-	case req.Op > limiter.OpRenew:
-		return invalidOp(req.Op)
 	case usesRecord(req):
 		s.doRecorded(req, res)
 	case len(req.Asks) == 1:

@@ -29,6 +29,9 @@ type Harness struct {
 func Run(t *testing.T, h Harness) {
 	t.Run("Vectors", func(t *testing.T) { Vectors(t, h) })
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
+	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
+	t.Run("Records", func(t *testing.T) { Records(t, h) })
+	t.Run("Errors", func(t *testing.T) { Errors(t, h) })
 }
 
 // Clock is a settable time in ms. It is safe for concurrent use.

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice/limiter"
+)
+
+// Errors checks that malformed and abandoned requests are refused and spend
+// nothing, and that one bad call of a batch leaves the others alone.
+func Errors(t *testing.T, h Harness) {
+	t.Run("MalformedIsErrInvalidAndSpendsNothing", func(t *testing.T) { malformed(t, h) })
+	t.Run("EndedContextIsStoreErrorAndSpendsNothing", func(t *testing.T) { endedContext(t, h) })
+	t.Run("BadCallOfABatchLeavesOthersAlone", func(t *testing.T) { badCall(t, h) })
+	t.Run("ResultIsOverwrittenEntirely", func(t *testing.T) { overwritten(t, h) })
+	t.Run("HugeChargesSaturateAndDeny", func(t *testing.T) { hugeCharges(t, h) })
+}
+
+func malformed(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	who := newEntity()
+	good := who.asks(1, threeADay)[0]
+	with := func(change func(*limiter.Ask)) []limiter.Ask {
+		a := good
+		change(&a)
+		return []limiter.Ask{good, a}
+	}
+	many := make([]limiter.Ask, limiter.MaxLimits+1)
+	for i := range many {
+		many[i] = limiter.Ask{Key: who.key(i, threeADay.Algorithm), Limit: threeADay, Weight: 1}
+	}
+	lease := who.asks(1, twoAtOnce)
+	tests := map[string]limiter.Request{
+		"no limits":            {},
+		"too many limits":      {Asks: many},
+		"key twice":            {Asks: []limiter.Ask{good, good}},
+		"negative weight":      {Asks: with(func(a *limiter.Ask) { a.Key, a.Weight = "{x}|1|fw", -1 })},
+		"huge weight":          {Asks: with(func(a *limiter.Ask) { a.Key, a.Weight = "{x}|1|fw", limiter.MaxExact+1 })},
+		"long id":              {ID: strings.Repeat("x", 65), Asks: who.asks(1, threeADay)},
+		"lease without id":     {Asks: lease},
+		"release without id":   {Op: limiter.OpRelease, Asks: lease},
+		"renew without id":     {Op: limiter.OpRenew, Asks: lease},
+		"charge of a lease":    {Op: limiter.OpCharge, ID: "a", Asks: lease},
+		"release of a counter": {Op: limiter.OpRelease, ID: "a", Asks: who.asks(1, threeADay)},
+		"unknown operation":    {Op: limiter.OpRenew + 1, ID: "a", Asks: who.asks(1, threeADay)},
+	}
+	for name, req := range tests {
+		t.Run(name, func(t *testing.T) {
+			var res limiter.Result
+			if err := s.Do(context.Background(), &req, &res); !errors.Is(err, limiter.ErrInvalid) {
+				t.Errorf("got %v, want ErrInvalid", err)
+			}
+		})
+	}
+	if got := do(t, s, limiter.OpPeek, "", good).Limits[0].Remaining; got != threeADay.Count {
+		t.Errorf("remaining %d after malformed requests, want %d", got, threeADay.Count)
+	}
+}
+
+func endedContext(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	asks := newEntity().asks(1, threeADay)
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	late, cancelLate := context.WithTimeout(context.Background(), -1)
+	defer cancelLate()
+	for want, ctx := range map[limiter.Cause]context.Context{limiter.CauseCanceled: canceled, limiter.CauseTimeout: late} {
+		var res limiter.Result
+		err := s.Do(ctx, &limiter.Request{Asks: asks}, &res)
+		var se *limiter.StoreError
+		if !errors.As(err, &se) || se.Cause != want || se.Unknown {
+			t.Errorf("got %v, want a StoreError with cause %s, not applied", err, want)
+		}
+		calls := []limiter.Call{{Request: limiter.Request{Asks: asks}}}
+		if s.DoAll(ctx, calls); calls[0].Err == nil {
+			t.Errorf("%s: the call of a batch succeeded", want)
+		}
+	}
+	if got := do(t, s, limiter.OpPeek, "", asks...).Limits[0].Remaining; got != threeADay.Count {
+		t.Errorf("remaining %d after abandoned requests, want %d", got, threeADay.Count)
+	}
+}
+
+func badCall(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	asks := newEntity().asks(1, threeADay)
+	calls := make([]limiter.Call, 5)
+	for i := range calls {
+		calls[i].Request.Asks = asks
+	}
+	calls[1].Request.Asks = nil
+	s.DoAll(context.Background(), calls)
+	if !errors.Is(calls[1].Err, limiter.ErrInvalid) {
+		t.Errorf("call 1: got %v, want ErrInvalid", calls[1].Err)
+	}
+	var got []string
+	for i, c := range calls {
+		if i != 1 {
+			got = append(got, fmt.Sprint(c.Err, c.Result.Allowed, c.Result.Limits[0].Remaining))
+		}
+	}
+	want := []string{"<nil> true 2", "<nil> true 1", "<nil> true 0", "<nil> false 0"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func overwritten(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	dirty := limiter.Result{Allowed: true, Replayed: true, At: 1, Limits: make([]limiter.Decision, 7)}
+	for i := range dirty.Limits {
+		dirty.Limits[i] = limiter.Decision{Allowed: true, Limit: 9, Remaining: 9, RetryAfter: 9, Reset: 9, Delay: 9, Refunded: 9}
+	}
+	req := &limiter.Request{Asks: newEntity().asks(4, threeADay)}
+	if err := s.Do(context.Background(), req, &dirty); err != nil {
+		t.Fatal(err)
+	}
+	if dirty.Allowed || dirty.Replayed || dirty.At != clock.Now() || len(dirty.Limits) != 1 {
+		t.Fatalf("got %+v, want a denial at %d with one decision", dirty, clock.Now())
+	}
+	if want := (limiter.Decision{Limit: 3, Remaining: 3, RetryAfter: limiter.Never}); dirty.Limits[0] != want {
+		t.Errorf("got %+v, want %+v", dirty.Limits[0], want)
+	}
+}
+
+// hugeCharges charges the largest weight again and again: the store must go on
+// answering, deny, and not wrap round.
+func hugeCharges(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	limits := []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 10, Window: 1000},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 10, Window: 1000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 10, Window: 1000, Buckets: 10},
+		{Algorithm: limiter.SlidingWindowLog, Count: 10, Window: 1000},
+		{Algorithm: limiter.TokenBucket, Count: 10, Window: 1000, Burst: 10},
+		{Algorithm: limiter.GCRA, Count: 10, Window: 1000, Burst: 10},
+	}
+	who := newEntity()
+	for range 5 {
+		res := do(t, s, limiter.OpCharge, "", who.asks(limiter.MaxExact, limits...)...)
+		for i, d := range res.Limits {
+			if d.Allowed || d.Remaining != 0 || d.RetryAfter != limiter.Never || d.Reset <= 0 {
+				t.Errorf("%s: got %+v, want a denial with nothing left", limits[i].Algorithm, d)
+			}
+		}
+		clock.Advance(100)
+	}
+	if do(t, s, limiter.OpTake, "", who.asks(1, limits...)...).Allowed {
+		t.Error("a take was allowed after huge charges")
+	}
+}
