@@ -63,6 +63,9 @@ func (c *RedisCluster) Addrs() []string {
 	return addrs
 }
 
+// URL returns the nodes as one address, redis://host:port,host:port and so on.
+func (c *RedisCluster) URL() string { return "redis://" + strings.Join(c.Addrs(), ",") }
+
 // PrimaryOf returns the node that was given this slot (0 to 16383) at the
 // start; after a failover its replica serves the slot.
 func (c *RedisCluster) PrimaryOf(slot int) *RedisServer {

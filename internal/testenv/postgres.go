@@ -94,8 +94,8 @@ func (s *PostgresServer) Stop() {
 	s.report(s.end((*process).terminate))
 }
 
-// Pause freezes the server's postmaster, so that no new connection succeeds.
-// Connections that exist have processes of their own and still answer.
+// Pause freezes the server with all its workers: connections stay open, new
+// ones may even open, and nothing answers.
 func (s *PostgresServer) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package testenv_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -96,15 +97,36 @@ func TestPrivatePostgres_RestartKeepsThePortAndTheData(t *testing.T) {
 	if got := countTables(t, dsn); got != 1 {
 		t.Errorf("tables after the restart = %d, want 1", got)
 	}
+}
+
+func TestPrivatePostgres_PauseSilencesOldAndNewConnections(t *testing.T) {
+	s := testenv.PrivatePostgres(t)
+	dsn := s.DSN("postgres")
+	if err := makeTable(dsn); err != nil {
+		t.Fatal(err)
+	}
+	old, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close(context.Background()) }()
+
 	s.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
+	if err := old.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ping on an old connection: %v, want a timeout", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	if conn, err := pgx.Connect(ctx, dsn); err == nil {
 		_ = conn.Close(context.Background())
-		t.Error("a paused server accepted a connection")
+		t.Error("a paused server let somebody in")
 	}
+
 	s.Resume()
 	if got := countTables(t, dsn); got != 1 {
 		t.Errorf("tables after the pause = %d, want 1", got)
 	}
+	s.Pause() // a paused server stops too
 }

@@ -77,7 +77,7 @@ func (p *process) signal(sig syscall.Signal) error {
 // terminate asks the child to end, kills it after stopTimeout, and returns when
 // it was reaped. A paused child is resumed first, or it would not hear.
 func (p *process) terminate() error {
-	if err := errors.Join(p.signal(p.spec.stop), p.signal(syscall.SIGCONT)); err != nil {
+	if err := errors.Join(p.resume(), p.signal(p.spec.stop)); err != nil {
 		return err
 	}
 	patience := time.NewTimer(stopTimeout)
@@ -99,18 +99,44 @@ func (p *process) kill() error {
 	return nil
 }
 
-// pause freezes the child and returns when it stands still.
+// pause freezes the child, then the processes it started, and returns when all
+// stand still. The child comes first: frozen, it starts no more.
 func (p *process) pause() error {
-	if err := p.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return poll(ctx, p.done, func(context.Context) error { return standsStill(p.pid()) })
+	freeze := func(pid int) error {
+		if err := signalPid(pid, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		return poll(ctx, p.done, func(context.Context) error { return standsStill(pid) })
+	}
+	if err := freeze(p.pid()); err != nil {
+		return err
+	}
+	workers, err := children(p.pid())
+	for _, worker := range workers {
+		err = errors.Join(err, freeze(worker))
+	}
+	return err
 }
 
-// resume lets a frozen child run on.
-func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
+// resume lets a frozen child and its processes run on.
+func (p *process) resume() error {
+	workers, err := children(p.pid())
+	for _, worker := range workers {
+		err = errors.Join(err, signalPid(worker, syscall.SIGCONT))
+	}
+	return errors.Join(err, p.signal(syscall.SIGCONT))
+}
+
+// signalPid sends sig to a process that need not be our own child; one that has
+// ended is no error.
+func signalPid(pid int, sig syscall.Signal) error {
+	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)
+	}
+	return nil
+}
 
 // log returns the end of what the child wrote, at most 4 KiB.
 func (p *process) log() string { return tail(p.spec.logPath) }
