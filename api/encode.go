@@ -55,8 +55,8 @@ func (a *Answer) rule() string {
 		return a.Limits[a.Strictest].Rule
 	}
 	for i := range a.Limits {
-		if !a.Limits[i].Shadow && (a.Allowed || !a.Limits[i].Decision.Allowed) {
-			return a.Limits[i].Rule
+		if la := &a.Limits[i]; !la.Shadow && (a.Allowed || la.Degraded == rules.FailClosed) {
+			return la.Rule
 		}
 	}
 	return ""
