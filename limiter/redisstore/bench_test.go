@@ -14,18 +14,24 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// benchLimits has one everyday limit per algorithm.
-func benchLimits() []limiter.Limit {
-	const minute = 60_000
+// minute is a window as people use it, month one that no test run sees the end
+// of; both in ms.
+const (
+	minute = 60_000
+	month  = 3_000_000_000
+)
+
+// limits has a limit of 100 for every algorithm but the twins of token_bucket.
+func limits(window int64) []limiter.Limit {
 	return []limiter.Limit{
-		{Algorithm: limiter.FixedWindow, Count: 100, Window: minute},
-		{Algorithm: limiter.SlidingWindowCounter, Count: 100, Window: minute},
-		{Algorithm: limiter.SlidingWindowBuckets, Count: 100, Window: minute, Buckets: 60},
-		{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: minute},
-		{Algorithm: limiter.TokenBucket, Count: 100, Window: minute, Burst: 100},
-		{Algorithm: limiter.GCRA, Count: 100, Window: minute, Burst: 100},
-		{Algorithm: limiter.LeakyQueue, Count: 100, Window: minute, Burst: 100},
-		{Algorithm: limiter.Concurrency, Count: 100, Window: minute},
+		{Algorithm: limiter.FixedWindow, Count: 100, Window: window},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 100, Window: window},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 100, Window: window, Buckets: 60},
+		{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: window},
+		{Algorithm: limiter.TokenBucket, Count: 100, Window: window, Burst: 100},
+		{Algorithm: limiter.GCRA, Count: 100, Window: window, Burst: 100},
+		{Algorithm: limiter.LeakyQueue, Count: 100, Window: window, Burst: 100},
+		{Algorithm: limiter.Concurrency, Count: 100, Window: window},
 	}
 }
 
@@ -53,7 +59,7 @@ func scriptTime(b *testing.B, c redis.UniversalClient) float64 {
 // BenchmarkScript_BatchesOf50 reports what Redis spends per check in a call of
 // 50 on a thousand keys, µs.
 func BenchmarkScript_BatchesOf50(b *testing.B) {
-	for _, l := range benchLimits() {
+	for _, l := range limits(minute) {
 		b.Run(l.Algorithm.String(), func(b *testing.B) {
 			c := client(b, testenv.Redis(b).URL())
 			s := open(b, c, redisstore.Options{})
@@ -81,7 +87,7 @@ func BenchmarkScript_BatchesOf50(b *testing.B) {
 // bytes a key over a hundred thousand keys of one request each.
 func BenchmarkMemory(b *testing.B) {
 	const keys = 100_000
-	for _, l := range benchLimits() {
+	for _, l := range limits(minute) {
 		b.Run(l.Algorithm.String(), func(b *testing.B) {
 			c := client(b, testenv.Redis(b).URL())
 			s := open(b, c, redisstore.Options{})

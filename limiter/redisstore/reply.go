@@ -110,8 +110,10 @@ func unpack(reply string, ops []*op) {
 func (o *op) unpack(r *reader) {
 	kind := r.integer()
 	if kind == 2 {
-		o.err = scriptError(r.text())
-		return
+		if msg := r.text(); !r.bad {
+			o.err = scriptError(msg)
+			return
+		}
 	}
 	o.res.Replayed = kind == 1
 	o.res.At = r.integer()
