@@ -24,8 +24,8 @@ type Counters struct {
 // Listener says where and how requests are accepted.
 type Listener struct {
 	Listen         string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Off loopback it needs at least one API token (sluice token create)."`
-	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR,..." help:"Networks whose forwarding headers are believed, as in 10.0.0.0/8,fd00::/8. None by default."`
-	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" enum:"epoch,delta" placeholder:"FORM" help:"What X-RateLimit-Reset says: epoch (seconds since 1970) or delta (seconds from now)."`
+	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are believed, as in 10.0.0.0/8,fd00::/8. None by default."`
+	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"What X-RateLimit-Reset says: epoch (seconds since 1970) or delta (seconds from now)."`
 	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"How long after SIGTERM requests are still accepted while /readyz already answers 503, so that balancers notice; 0 to 5m."`
 	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long requests in flight may take to finish after that; 1s to 5m."`
@@ -40,8 +40,8 @@ type Matching struct {
 
 // Log says what is logged and how.
 type Log struct {
-	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least severe log line written: debug, info, warn or error."`
-	LogFormat string `name:"log-format" env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORM" help:"Form of log lines on standard error: text, or json (one object a line)."`
+	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"The least severe log line written: debug, info, warn or error."`
+	LogFormat string `name:"log-format" env:"SLUICE_LOG_FORMAT" default:"text" placeholder:"FORM" help:"Form of log lines on standard error: text, or json (one object a line)."`
 }
 
 // Serve is everything that sluice serve can be told. Call Validate before use.

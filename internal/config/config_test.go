@@ -93,6 +93,9 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},
 		{"--key-prefix={x}", "--key-prefix", "SLUICE_KEY_PREFIX"},
 		{"--database-url=mysql://u:hunter2@h/d", "--database-url", "DATABASE_URL"},
+		{"--log-level=loud", "--log-level", "SLUICE_LOG_LEVEL"},
+		{"--log-format=xml", "--log-format", "SLUICE_LOG_FORMAT"},
+		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,12 @@ func (c *checker) between(flag, env string, got, least, most int) {
 	}
 }
 
+func (c *checker) oneOf(flag, env, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		c.fail(flag, env, "must be %s, not %q", strings.Join(allowed, " or "), got)
+	}
+}
+
 // Validate reports every bad setting at once, each by its flag and environment
 // variable. No message repeats a value that may hold a password.
 func (s *Serve) Validate() error {
@@ -43,9 +50,7 @@ func (s *Serve) Validate() error {
 	if _, err := s.TrustedNetworks(); err != nil {
 		c.fail("trusted-proxies", "SLUICE_TRUSTED_PROXIES", "%s", err)
 	}
-	if s.ResetHeader != "epoch" && s.ResetHeader != "delta" {
-		c.fail("reset-header", "SLUICE_RESET_HEADER", "must be epoch or delta")
-	}
+	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
 	if err := s.Storage.Validate(); err != nil {
@@ -55,6 +60,8 @@ func (s *Serve) Validate() error {
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
+	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
+	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
 	return errors.Join(c.errs...)
 }
 

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// answer is what the command reads of the server's answer to a check.
+type answer struct {
+	Allowed      bool          `json:"allowed"`
+	Status       int           `json:"status"`
+	Limit        *int64        `json:"limit"`
+	Remaining    *int64        `json:"remaining"`
+	RetryAfterMS *int64        `json:"retry_after_ms"`
+	DelayMS      *int64        `json:"delay_ms"`
+	Degraded     *string       `json:"degraded"`
+	Limits       []limitAnswer `json:"limits"`
+}
+
+type limitAnswer struct {
+	Rule         *string `json:"rule"`
+	Key          string  `json:"key"`
+	Allowed      bool    `json:"allowed"`
+	Limit        *int64  `json:"limit"`
+	Remaining    *int64  `json:"remaining"`
+	RetryAfterMS *int64  `json:"retry_after_ms"`
+	ResetMS      *int64  `json:"reset_ms"`
+	Mode         string  `json:"mode"`
+}
+
+// print says the decision on one line and each limit on a line below.
+func (a *answer) print(w io.Writer) {
+	fmt.Fprint(w, word(a.Allowed))
+	if !a.Allowed {
+		fmt.Fprintf(w, " (%d)", a.Status)
+	}
+	switch {
+	case len(a.Limits) == 0:
+		fmt.Fprint(w, ": no rule applies")
+	case !a.Allowed && a.RetryAfterMS != nil && *a.RetryAfterMS < 0:
+		fmt.Fprint(w, ": waiting cannot help")
+	case !a.Allowed && a.RetryAfterMS != nil:
+		fmt.Fprintf(w, ": retry after %s", ms(a.RetryAfterMS))
+	case a.DelayMS != nil && *a.DelayMS > 0:
+		fmt.Fprintf(w, ": start after %s", ms(a.DelayMS))
+	}
+	if a.Degraded != nil && *a.Degraded != "" {
+		fmt.Fprintf(w, " (degraded: fail mode %s decided)", *a.Degraded)
+	}
+	fmt.Fprintln(w)
+	if len(a.Limits) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tRETRY AFTER\tRESET\tMODE")
+	for _, l := range a.Limits {
+		rule := "-"
+		if l.Rule != nil && *l.Rule != "" {
+			rule = *l.Rule
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s of %s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining), number(l.Limit),
+			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
+	}
+	_ = t.Flush() // a broken pipe is not worth an error here
+}
+
+func word(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return fmt.Sprint(*n)
+}
+
+// ms renders milliseconds as the API gives them: -1 means never.
+func ms(n *int64) string {
+	switch {
+	case n == nil:
+		return "?"
+	case *n < 0:
+		return "never"
+	}
+	return (time.Duration(*n) * time.Millisecond).String()
+}

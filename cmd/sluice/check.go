@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/internal/client"
+	"sluice/internal/config"
+)
+
+type checkCmd struct {
+	config.Client `embed:""`
+
+	Key       string        `name:"key" group:"A direct check (you bring the limit)" placeholder:"TEXT" help:"The bucket."`
+	Limit     *int64        `name:"limit" group:"A direct check (you bring the limit)" placeholder:"N" help:"Units per window."`
+	Window    time.Duration `name:"window" group:"A direct check (you bring the limit)" placeholder:"TIME" help:"The window, as in 1m."`
+	Algorithm string        `name:"algorithm" group:"A direct check (you bring the limit)" placeholder:"NAME" help:"How to count; sliding_window_counter if not given."`
+	Burst     *int64        `name:"burst" group:"A direct check (you bring the limit)" placeholder:"N" help:"Capacity of token_bucket, gcra, leaky_bucket and leaky_queue."`
+	FailMode  string        `name:"fail-mode" group:"A direct check (you bring the limit)" placeholder:"MODE" help:"open, closed or local."`
+
+	Method    string            `name:"method" group:"A check by rules (you describe the request)" help:"Method of the request."`
+	Route     string            `name:"route" group:"A check by rules (you describe the request)" help:"Path of the request."`
+	IP        string            `name:"ip" group:"A check by rules (you describe the request)" help:"Address of the client."`
+	User      string            `name:"user" group:"A check by rules (you describe the request)" help:"Who asks."`
+	APIKey    string            `name:"api-key" group:"A check by rules (you describe the request)" help:"The client's API key."`
+	Tier      string            `name:"tier" group:"A check by rules (you describe the request)" help:"The client's plan."`
+	Attribute map[string]string `name:"attribute" group:"A check by rules (you describe the request)" placeholder:"NAME=VALUE" help:"A free-form fact; may be repeated."`
+	Field     map[string]int64  `name:"field" group:"A check by rules (you describe the request)" placeholder:"NAME=N" help:"A number of the request, for weight_field; may be repeated."`
+	Explain   bool              `name:"explain" group:"A check by rules (you describe the request)" help:"Say of every rule why it applies or not, and spend nothing."`
+
+	Weight    *int64 `name:"weight" placeholder:"N" help:"Units to spend; 1 if not given, 0 looks without spending."`
+	RequestID string `name:"request-id" placeholder:"TEXT" help:"Makes a repeat within seconds safe."`
+	JSON      bool   `name:"json" help:"Print the server's answer as it is."`
+}
+
+// Run asks once and prints the answer.
+func (c *checkCmd) Run(p *process) error {
+	if err := c.Client.Validate(); err != nil {
+		return err
+	}
+	question, err := c.question()
+	if err != nil {
+		return err
+	}
+	path := "/ratelimit/check"
+	if c.Explain {
+		path = "/ratelimit/explain"
+	}
+	raw, err := client.New(c.Server, c.Token).Post(p.ctx, path, question)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		fmt.Fprintf(p.out, "%s\n", raw)
+	}
+	if c.Explain {
+		return c.explain(p, raw)
+	}
+	var a answer
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	if !c.JSON {
+		a.print(p.out)
+	}
+	if !a.Allowed {
+		return errNo
+	}
+	return nil
+}
+
+// question is the request document: only what was given.
+func (c *checkCmd) question() (map[string]any, error) {
+	q := map[string]any{}
+	put := func(name, value string) {
+		if value != "" {
+			q[name] = value
+		}
+	}
+	if c.Weight != nil {
+		q["weight"] = *c.Weight
+	}
+	put("request_id", c.RequestID)
+	described := c.Method + c.Route + c.IP + c.User + c.APIKey + c.Tier
+	if c.Key != "" {
+		switch {
+		case described != "" || len(c.Attribute)+len(c.Field) > 0:
+			return nil, errors.New("--key brings its own limit; leave out --method, --route, --ip, --user, --api-key, --tier, --attribute and --field")
+		case c.Explain:
+			return nil, errors.New("--explain says which rules apply; it needs no --key")
+		case c.Limit == nil || c.Window <= 0:
+			return nil, errors.New("--key needs --limit and --window")
+		case c.Window%time.Millisecond != 0:
+			return nil, errors.New("--window must be whole milliseconds")
+		}
+		q["key"], q["limit"], q["window_ms"] = c.Key, *c.Limit, c.Window.Milliseconds()
+		put("algorithm", c.Algorithm)
+		put("fail_mode", c.FailMode)
+		if c.Burst != nil {
+			q["burst"] = *c.Burst
+		}
+		return q, nil
+	}
+	if c.Limit != nil || c.Window != 0 || c.Algorithm != "" || c.Burst != nil || c.FailMode != "" {
+		return nil, errors.New("--limit, --window, --algorithm, --burst and --fail-mode need --key; without it the server's rules decide")
+	}
+	for name, value := range map[string]string{
+		"method": c.Method, "route": c.Route, "ip": c.IP, "user": c.User, "api_key": c.APIKey, "tier": c.Tier,
+	} {
+		put(name, value)
+	}
+	if len(c.Attribute) > 0 {
+		q["attributes"] = c.Attribute
+	}
+	if len(c.Field) > 0 {
+		q["fields"] = c.Field
+	}
+	return q, nil
+}

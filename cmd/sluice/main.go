@@ -1,0 +1,122 @@
+// Command sluice is a rate-limit service: sluice serve runs it, sluice demo
+// shows it, and the other commands look after its rules, tokens and database.
+//
+// Exit codes: 0 done (for check: allowed); 1 the answer is no (denied, not
+// ready, not valid); 2 it could not be done (bad usage, no server, a refusal).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"os/user"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes.
+const (
+	exitDone  = 0
+	exitNo    = 1
+	exitError = 2
+)
+
+// process is what the operating system gives to a command.
+type process struct {
+	ctx  context.Context
+	in   io.Reader
+	out  io.Writer
+	errs io.Writer
+	now  func() time.Time
+	// user is who runs the command, for the audit log.
+	user string
+}
+
+type cli struct {
+	Serve       serveCmd       `cmd:"" help:"Run the service. With no settings: rules in an embedded database, counters in memory, loopback only."`
+	Demo        demoCmd        `cmd:"" help:"Run the service in a temporary directory with sample rules and gentle synthetic traffic; everything is deleted at the end."`
+	Check       checkCmd       `cmd:"" help:"Ask a running server about one request. Exits 0 if allowed, 1 if denied."`
+	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules as a file."`
+	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rule database."`
+	Migrate     migrateCmd     `cmd:"" help:"Show or change the schema of the rule database. sluice serve does migrate up by itself."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running server whether it is ready. Exits 0 if so, else 1."`
+	Version     versionCmd     `cmd:"" help:"Say which build this is."`
+}
+
+// errNo is a command's answer no: nothing failed, and what was to be said has
+// been printed.
+var errNo = errors.New("no")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks to stop; from then on the next one ends the process.
+	context.AfterFunc(ctx, stop)
+	p := &process{ctx: ctx, in: os.Stdin, out: os.Stdout, errs: os.Stderr, now: time.Now}
+	if u, err := user.Current(); err == nil {
+		p.user = u.Username
+	}
+	os.Exit(run(p, os.Args[1:]))
+}
+
+// run carries out one command line and returns its exit code.
+func run(p *process, args []string) int {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	var c cli
+	exited := false
+	parser, err := kong.New(&c,
+		kong.Name("sluice"),
+		kong.Description("A rate-limit service. Start with: sluice serve"),
+		kong.Writers(p.out, p.errs),
+		kong.Exit(func(int) { exited = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ValueFormatter(explainValue),
+		kong.Bind(p),
+	)
+	if err != nil {
+		return report(p, err)
+	}
+	k, err := parser.Parse(args)
+	switch {
+	case exited: // help was asked for and printed
+		return exitDone
+	case err != nil:
+		return report(p, fmt.Errorf("%w\nrun sluice --help, or a command with --help, for what there is", err))
+	}
+	return report(p, k.Run())
+}
+
+// explainValue is the help of one flag with its default and environment twin.
+func explainValue(v *kong.Value) string {
+	help := strings.TrimSuffix(v.Help, ".")
+	var more []string
+	if v.HasDefault && v.Default != "" {
+		more = append(more, "default "+v.Default)
+	}
+	for _, env := range v.Tag.Envs {
+		more = append(more, "$"+env)
+	}
+	if len(more) > 0 {
+		help += " (" + strings.Join(more, ", ") + ")"
+	}
+	return help + "."
+}
+
+// report turns a command's error into its exit code and says what went wrong.
+func report(p *process, err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errNo):
+		return exitNo
+	}
+	fmt.Fprintf(p.errs, "sluice: %v\n", err)
+	return exitError
+}

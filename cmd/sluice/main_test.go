@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// asSluice makes the test binary behave as sluice itself.
+const asSluice = "SLUICE_TEST_AS_SLUICE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSluice) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// running is a sluice process of its own.
+type running struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	errs *bytes.Buffer
+	done chan error
+}
+
+// launch starts a process and waits until it says where it listens.
+func launch(t *testing.T, env []string, args ...string) *running {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(append(os.Environ(), asSluice+"=1"), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r := &running{t: t, cmd: cmd, errs: &bytes.Buffer{}, done: make(chan error, 1)}
+	cmd.Stderr = r.errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, rest, ok := strings.Cut(lines.Text(), "sluice is listening on "); ok {
+			r.url, _, _ = strings.Cut(rest, " ")
+			break
+		}
+	}
+	if r.url == "" {
+		t.Fatalf("the server said nothing: %v\n%s", cmd.Wait(), r.errs)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		r.done <- cmd.Wait()
+	}()
+	return r
+}
+
+// terminate sends SIGTERM and wants a clean end.
+func (r *running) terminate() {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	select {
+	case err := <-r.done:
+		if err != nil {
+			r.t.Errorf("ended with %v\n%s", err, r.errs)
+		}
+	case <-time.After(30 * time.Second):
+		r.t.Fatalf("did not end\n%s", r.errs)
+	}
+}
+
+// sluice runs one command in this process.
+func sluice(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	p := &process{ctx: context.WithoutCancel(t.Context()), in: strings.NewReader(stdin), out: &out, errs: &errs, now: time.Now, user: "tester"}
+	code = run(p, args)
+	return code, out.String(), errs.String()
+}
+
+func serveArgs(dir string) []string {
+	return []string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir}
+}
+
+func TestServe_EndsCleanlyOnSIGTERMAndKeepsItsCounters(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	for i, want := range []int{exitDone, exitNo} {
+		r := launch(t, nil, serveArgs(dir)...)
+		if code, _, errs := sluice(t, "", "healthcheck", "--server="+r.url); code != exitDone {
+			t.Errorf("healthcheck exits %d: %s", code, errs)
+		}
+		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--key=k", "--limit=1", "--window=24h")
+		if code != want {
+			t.Errorf("run %d: check exits %d, want %d: %s%s", i, code, want, out, errs)
+		}
+		r.terminate()
+	}
+}
+
+func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
+	r := launch(t, []string{"SLUICE_LOG_FORMAT=json"}, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	r.terminate()
+	for line := range strings.Lines(r.errs.String()) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Errorf("log line %q: %v", line, err)
+		}
+	}
+}
+
+func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
+	tmp := t.TempDir()
+	r := launch(t, []string{"TMPDIR=" + tmp}, "demo", "--listen=127.0.0.1:0")
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--user=demo-user-1", "--method=POST", "--route=/v1/charges", "--explain", "--json")
+		if code == exitError {
+			t.Fatalf("explain: %s", errs)
+		}
+		var e explanation
+		if err := json.Unmarshal([]byte(out), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.ActiveRules != 5 {
+			t.Fatalf("%d sample rules, want 5", e.ActiveRules)
+		}
+		if l := e.Decision.Limits; len(l) > 0 && l[0].Remaining != nil && *l[0].Remaining < *l[0].Limit {
+			break // somebody else has spent from the bucket
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no synthetic traffic")
+		}
+	}
+	r.terminate()
+	left, err := os.ReadDir(tmp)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestRules_ValidatePlanApplyExport(t *testing.T) {
+	dir := t.TempDir()
+	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
+	file := filepath.Join(dir, "rules.yaml")
+	text := "rules:\n  - name: charges-per-user\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps := []struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		{args: []string{"rules", "validate", "-f", file}, want: "is valid; rules: 1"},
+		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file}, want: "+ charges-per-user"},
+		{args: []string{"rules", "apply", "--server=" + r.url, "-f", file}, want: "1 to create"},
+		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file, "--json"}, want: `"unchanged":[{`},
+		{args: []string{"rules", "export", "--server=" + r.url}, want: text},
+		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "allowed"},
+		{args: []string{"check", "--server=" + r.url, "--user=u"}, code: exitNo, want: "denied (429)"},
+		{args: []string{"check", "--server=" + r.url, "--user=u", "--explain"}, code: exitNo, want: "* charges-per-user"},
+		{stdin: "rules: []", args: []string{"rules", "apply", "--server=" + r.url, "-f", "-", "--prune"}, want: "1 to delete"},
+		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "no rule applies"},
+	}
+	for _, s := range steps {
+		code, out, errs := sluice(t, s.stdin, s.args...)
+		if code != s.code || !strings.Contains(out, s.want) {
+			t.Errorf("%q exits %d, want %d\n%s%s", s.args, code, s.code, out, errs)
+		}
+	}
+	r.terminate()
+}
+
+func TestRulesValidate_NamesEveryBadField(t *testing.T) {
+	bad := "rules:\n  - name: Bad Name\n    scope: nobody\n    limit: -1\n    window_ms: 1000\n"
+	code, _, errs := sluice(t, bad, "rules", "validate", "-f", "-")
+	if code != exitNo {
+		t.Errorf("exits %d, want %d", code, exitNo)
+	}
+	for _, field := range []string{"rules[0].name", "rules[0].scope", "rules[0].limit"} {
+		if !strings.Contains(errs, field) {
+			t.Errorf("%s is not named in\n%s", field, errs)
+		}
+	}
+}
+
+func TestToken_CreateListRevokeWhileServing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	r := launch(t, nil, serveArgs(dir)...)
+	code, secret, errs := sluice(t, "", "token", "create", "gateway", "--data-dir="+dir, "--scopes=check")
+	if code != exitDone || !strings.HasPrefix(secret, "slk_") || strings.Count(secret, "\n") != 1 {
+		t.Fatalf("exits %d with %q\n%s", code, secret, errs)
+	}
+	if code, _, errs := sluice(t, "", "token", "create", "gateway", "--data-dir="+dir); code != exitError {
+		t.Errorf("a second live token of one name: exits %d %s", code, errs)
+	}
+	_, out, _ := sluice(t, "", "token", "list", "--data-dir="+dir, "--json")
+	if !strings.Contains(out, `"created_by": "tester"`) || strings.Contains(out, strings.TrimSpace(secret)) {
+		t.Errorf("list:\n%s", out)
+	}
+	if code, out, _ := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitDone || !strings.Contains(out, "revoked") {
+		t.Errorf("revoke exits %d: %s", code, out)
+	}
+	if code, _, errs := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitError || !strings.Contains(errs, "not found") {
+		t.Errorf("revoking twice exits %d: %s", code, errs)
+	}
+	r.terminate()
+}
+
+func TestMigrate_UpStatusDown(t *testing.T) {
+	dir := "--data-dir=" + filepath.Join(t.TempDir(), "data")
+	if _, out, _ := sluice(t, "", "migrate", "status", dir); !strings.Contains(out, "not yet") {
+		t.Errorf("status of an empty database:\n%s", out)
+	}
+	if code, out, errs := sluice(t, "", "migrate", "up", dir); code != exitDone || strings.Contains(out, "not yet") {
+		t.Errorf("up exits %d:\n%s%s", code, out, errs)
+	}
+	if code, _, errs := sluice(t, "", "migrate", "down", dir, "--to=0"); code != exitError || !strings.Contains(errs, "--yes") {
+		t.Errorf("down without --yes exits %d: %s", code, errs)
+	}
+	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone || !strings.Contains(out, "not yet") {
+		t.Errorf("down exits %d:\n%s%s", code, out, errs)
+	}
+}
+
+func TestBadUsage_SaysWhatIsWrong(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"fly"}, "fly"},
+		{[]string{"serve", "--store-timeout=soon"}, "--store-timeout"},
+		{[]string{"serve", "--reset-header=iso"}, "SLUICE_RESET_HEADER"},
+		{[]string{"serve", "--max-keys=1"}, "SLUICE_MAX_KEYS"},
+		{[]string{"check", "--key=k"}, "--limit"},
+		{[]string{"check", "--key=k", "--limit=1", "--window=1m", "--user=u"}, "--user"},
+		{[]string{"check", "--key=k", "--limit=1", "--window=1us"}, "--window"},
+		{[]string{"check", "--limit=1"}, "--key"},
+		{[]string{"check", "--key=k", "--limit=1", "--window=1m", "--explain"}, "--explain"},
+		{[]string{"check", "--server=localhost", "--user=u"}, "SLUICE_SERVER"},
+		{[]string{"check", "--server=http://127.0.0.1:1", "--user=u"}, "sluice serve"},
+		{[]string{"rules", "apply", "-f", "/nowhere/at/all"}, "--file"},
+		{[]string{"rules", "plan"}, "--file"},
+		{[]string{"token", "create", "t", "--scopes=fly", "--data-dir=" + t.TempDir()}, "--scopes"},
+		{[]string{"migrate", "up", "--database-url=mysql://x"}, "DATABASE_URL"},
+	}
+	for _, tt := range tests {
+		code, _, errs := sluice(t, "", tt.args...)
+		if code != exitError || !strings.Contains(errs, tt.want) {
+			t.Errorf("%q exits %d with %q; want 2, naming %s", tt.args, code, errs, tt.want)
+		}
+	}
+}
+
+func TestHelp_ShowsDefaultsAndEnvironment(t *testing.T) {
+	code, out, _ := sluice(t, "", "serve", "--help")
+	text := strings.Join(strings.Fields(out), " ")
+	if code != exitDone || !strings.Contains(text, "default 25ms, $SLUICE_STORE_TIMEOUT") {
+		t.Errorf("exits %d:\n%s", code, out)
+	}
+	if code, out, _ := sluice(t, ""); code != exitDone || !strings.Contains(out, "serve") {
+		t.Errorf("no arguments: exits %d:\n%s", code, out)
+	}
+}
+
+func TestVersion_SaysWhichBuild(t *testing.T) {
+	code, out, _ := sluice(t, "", "version", "--json")
+	var v map[string]any
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != exitDone || v["go"] == "" {
+		t.Errorf("exits %d: %s", code, out)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/app"
+	"sluice/internal/config"
+	"sluice/internal/database"
+)
+
+type migrateCmd struct {
+	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date."`
+	Down   migrateDownCmd   `cmd:"" help:"Undo every step above a version, and with it its data."`
+	Status migrateStatusCmd `cmd:"" help:"List the steps, done and to come."`
+}
+
+// schemaFlags are common to the three.
+type schemaFlags struct {
+	config.Storage `embed:""`
+	JSON           bool `name:"json" help:"Print JSON."`
+}
+
+type migrateUpCmd struct {
+	schemaFlags `embed:""`
+}
+
+// Run migrates up.
+func (c *migrateUpCmd) Run(p *process) error { return c.show(p, app.MigrateUp) }
+
+type migrateDownCmd struct {
+	schemaFlags `embed:""`
+	To          int64 `name:"to" required:"" placeholder:"VERSION" help:"The last step to keep; 0 undoes all, and deletes every rule, token and audit entry."`
+	Yes         bool  `name:"yes" help:"Really do it."`
+}
+
+// Run migrates down, if it is really meant.
+func (c *migrateDownCmd) Run(p *process) error {
+	if c.To < 0 {
+		return fmt.Errorf("--to must not be negative")
+	}
+	if !c.Yes {
+		return fmt.Errorf("this deletes what the undone steps hold; back up first, then add --yes")
+	}
+	return c.show(p, func(ctx context.Context, s config.Storage) ([]database.Migration, error) {
+		return app.MigrateDown(ctx, s, c.To)
+	})
+}
+
+type migrateStatusCmd struct {
+	schemaFlags `embed:""`
+}
+
+// Run lists the steps.
+func (c *migrateStatusCmd) Run(p *process) error { return c.show(p, app.Migrations) }
+
+func (f *schemaFlags) show(p *process, steps func(context.Context, config.Storage) ([]database.Migration, error)) error {
+	list, err := steps(p.ctx, f.Storage)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return printJSON(p, list)
+	}
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VERSION\tSTEP\tAPPLIED")
+	for _, m := range list {
+		applied := "not yet"
+		if m.AppliedAt != nil {
+			applied = m.AppliedAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\n", m.Version, m.Name, applied)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sluice/internal/client"
+	"sluice/internal/config"
+	"sluice/internal/telemetry"
+)
+
+// printJSON prints v, indented, for people and programs alike.
+func printJSON(p *process, v any) error {
+	e := json.NewEncoder(p.out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+type healthcheckCmd struct {
+	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The running server to ask."`
+}
+
+// Run asks /readyz, which needs no token.
+func (c *healthcheckCmd) Run(p *process) error {
+	cfg := config.Client{Server: c.Server}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	_, err := client.New(c.Server, "").Do(p.ctx, http.MethodGet, "/readyz", "", nil)
+	if err == nil {
+		fmt.Fprintln(p.out, "ready")
+		return nil
+	}
+	var problem *client.Problem
+	if !errors.As(err, &problem) {
+		fmt.Fprintf(p.errs, "not ready: %v\n", err)
+		return errNo
+	}
+	reason := problem.Detail
+	if reason == "" {
+		reason = problem.Title
+	}
+	fmt.Fprintf(p.errs, "not ready: %s\n", reason)
+	return errNo
+}
+
+type versionCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Run prints what the toolchain recorded of this build.
+func (c *versionCmd) Run(p *process) error {
+	b := telemetry.ReadBuild()
+	if c.JSON {
+		return printJSON(p, b)
+	}
+	modified := ""
+	if b.Modified {
+		modified = ", modified"
+	}
+	_, err := fmt.Fprintf(p.out, "sluice %s (revision %s%s, %s)\n", b.Version, b.Revision, modified, b.Go)
+	return err
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"sluice/internal/client"
+	"sluice/internal/config"
+	"sluice/rules"
+)
+
+type rulesCmd struct {
+	Validate rulesValidateCmd `cmd:"" help:"Check a rules file; needs no server. Exits 0 if valid, else 1."`
+	Plan     rulesPlanCmd     `cmd:"" help:"Say what applying a rules file would change on a server."`
+	Apply    rulesApplyCmd    `cmd:"" help:"Put a rules file into force on a server, all or nothing."`
+	Export   rulesExportCmd   `cmd:"" help:"Write a server's rules as a file."`
+}
+
+type rulesValidateCmd struct {
+	File string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - is standard input."`
+	JSON bool   `name:"json" help:"Print JSON."`
+}
+
+// Run validates as a server would.
+func (c *rulesValidateCmd) Run(p *process) error {
+	list, err := parseFile(p, c.File)
+	var bad *rules.ValidationError
+	switch {
+	case errors.As(err, &bad):
+	case err != nil:
+		return err
+	default:
+		bad = &rules.ValidationError{Fields: []rules.FieldError{}}
+	}
+	valid := len(bad.Fields) == 0
+	if c.JSON {
+		if err := printJSON(p, map[string]any{"valid": valid, "rules": len(list), "errors": bad.Fields}); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range bad.Fields {
+			fmt.Fprintf(p.errs, "%s: %s %s\n", c.File, f.Field, f.Message)
+		}
+		if valid {
+			fmt.Fprintf(p.out, "%s is valid; rules: %d\n", c.File, len(list))
+		}
+	}
+	if !valid {
+		return errNo
+	}
+	return nil
+}
+
+// parseFile reads a rules file and checks that it compiles.
+func parseFile(p *process, name string) ([]rules.Rule, error) {
+	data, err := readFile(p, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := rules.ParseFile(data)
+	if err != nil {
+		return nil, err
+	}
+	numbered := make([]rules.Rule, len(list))
+	for i := range list {
+		numbered[i] = list[i].Clone()
+		numbered[i].ID = int64(i + 1)
+	}
+	if _, err := rules.Compile(numbered, 1, rules.Options{}); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// readFile reads a file, or standard input for "-". It reads a byte more than
+// rules.MaxFile at most, so that the parser can say that it is too large.
+func readFile(p *process, name string) ([]byte, error) {
+	r := p.in
+	if name != "-" {
+		f, err := os.Open(name) //nolint:gosec // the operator names the file
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // only read
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, rules.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return data, nil
+}
+
+// importFlags are common to plan and apply.
+type importFlags struct {
+	config.Client `embed:""`
+	File          string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - is standard input."`
+	Prune         bool   `name:"prune" help:"Delete the server's rules that the file does not name."`
+	JSON          bool   `name:"json" help:"Print the server's plan as JSON."`
+}
+
+type rulesPlanCmd struct {
+	importFlags `embed:""`
+}
+
+// Run shows what would change, and changes nothing.
+func (c *rulesPlanCmd) Run(p *process) error { return c.send(p, true) }
+
+type rulesApplyCmd struct {
+	importFlags `embed:""`
+}
+
+// Run applies the file in one transaction.
+func (c *rulesApplyCmd) Run(p *process) error { return c.send(p, false) }
+
+func (c *importFlags) send(p *process, dryRun bool) error {
+	if err := c.Client.Validate(); err != nil {
+		return err
+	}
+	data, err := readFile(p, c.File)
+	if err != nil {
+		return err
+	}
+	if _, err := rules.ParseFile(data); err != nil { // better messages, no round trip
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	query := url.Values{}
+	if dryRun {
+		query.Set("dry_run", "true")
+	}
+	if c.Prune {
+		query.Set("prune", "true")
+	}
+	kind := "application/yaml"
+	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
+		kind = "application/json"
+	}
+	raw, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintf(p.out, "%s\n", raw)
+		return err
+	}
+	var plan rules.Plan
+	if err := json.Unmarshal(raw, &plan); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	_, err = fmt.Fprint(p.out, plan.String())
+	return err
+}
+
+type rulesExportCmd struct {
+	config.Client `embed:""`
+	File          string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Where to write; - is standard output."`
+	JSON          bool   `name:"json" help:"Write JSON instead of YAML."`
+}
+
+// Run writes the file only once the server's whole answer is here.
+func (c *rulesExportCmd) Run(p *process) error {
+	if err := c.Client.Validate(); err != nil {
+		return err
+	}
+	path := "/ratelimit/rules/export"
+	if c.JSON {
+		path += "?format=json"
+	}
+	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return err
+	}
+	if c.File == "-" {
+		_, err := p.out.Write(data)
+		return err
+	}
+	return os.WriteFile(c.File, data, 0o600)
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"sluice/internal/app"
+	"sluice/internal/config"
+	"sluice/internal/telemetry"
+)
+
+type serveCmd struct {
+	config.Serve `embed:""`
+}
+
+// Run serves until the process is asked to stop.
+func (c *serveCmd) Run(p *process) error {
+	return app.Run(p.ctx, c.Serve, host(p, c.Log))
+}
+
+type demoCmd struct {
+	config.Listener `embed:"" group:"Listening"`
+	config.Log      `embed:"" group:"Logging"`
+}
+
+// Run serves the demonstration until the process is asked to stop.
+func (c *demoCmd) Run(p *process) error {
+	return app.Demo(p.ctx, c.Listener, c.Log, host(p, c.Log))
+}
+
+func host(p *process, log config.Log) app.Host {
+	return app.Host{Out: p.out, Log: telemetry.Log(p.errs, log.LogLevel, log.LogFormat), Now: p.now}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/app"
+	"sluice/internal/config"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token and print its secret, once."`
+	List   tokenListCmd   `cmd:"" help:"List all tokens."`
+	Revoke tokenRevokeCmd `cmd:"" help:"End a token; servers follow within their poll interval."`
+}
+
+type tokenCreateCmd struct {
+	config.Storage `embed:""`
+	Name           string        `arg:"" help:"What the token is for, as in gateway-eu."`
+	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"What it may do: check, rules:read, rules:write (includes rules:read), admin (includes all)."`
+	Expires        time.Duration `name:"expires" placeholder:"TIME" help:"How long it lives, as in 720h; for ever if not given."`
+	JSON           bool          `name:"json" help:"Print JSON."`
+}
+
+// Run makes the token. The secret alone goes to standard output, so that
+// SLUICE_TOKEN=$(sluice token create …) works.
+func (c *tokenCreateCmd) Run(p *process) error {
+	scopes, err := access.ParseScopes(c.Scopes)
+	if err != nil {
+		return fmt.Errorf("--scopes %w", err)
+	}
+	if c.Expires < 0 {
+		return fmt.Errorf("--expires must not be negative")
+	}
+	t, secret, err := app.CreateToken(p.ctx, c.Storage, app.NewToken{Name: c.Name, Scopes: scopes, Lifetime: c.Expires, By: p.user}, p.now())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		v := viewOf(t, p.now())
+		v.Secret = secret
+		return printJSON(p, v)
+	}
+	fmt.Fprintln(p.out, secret)
+	fmt.Fprintf(p.errs, "token %q (%s) made; the line above is its secret, shown this once: present it as Authorization: Bearer …, or in SLUICE_TOKEN\n",
+		t.Name, access.FormatScopes(t.Scopes))
+	return nil
+}
+
+type tokenListCmd struct {
+	config.Storage `embed:""`
+	JSON           bool `name:"json" help:"Print JSON."`
+}
+
+// Run lists the tokens.
+func (c *tokenListCmd) Run(p *process) error {
+	list, err := app.Tokens(p.ctx, c.Storage)
+	if err != nil {
+		return err
+	}
+	views := make([]tokenView, len(list))
+	for i, t := range list {
+		views[i] = viewOf(t, p.now())
+	}
+	if c.JSON {
+		return printJSON(p, views)
+	}
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tSTATE\tCREATED\tBY\tEXPIRES")
+	for _, v := range views {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Name, v.Scopes, v.State, day(&v.CreatedAt), v.CreatedBy, day(v.ExpiresAt))
+	}
+	return w.Flush()
+}
+
+func day(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.UTC().Format("2006-01-02 15:04")
+}
+
+type tokenRevokeCmd struct {
+	config.Storage `embed:""`
+	Token          string `arg:"" help:"Name or id of the token."`
+}
+
+// Run revokes the token.
+func (c *tokenRevokeCmd) Run(p *process) error {
+	t, err := app.RevokeToken(p.ctx, c.Storage, c.Token, p.user)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "token %q (id %d) is revoked\n", t.Name, t.ID)
+	return nil
+}
+
+// tokenView is a token as the commands print it.
+type tokenView struct {
+	ID        int64      `json:"id"`
+	Name      string     `json:"name"`
+	Scopes    string     `json:"scopes"`
+	State     string     `json:"state"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+	// Secret is only there when the token has just been made.
+	Secret string `json:"secret,omitempty"`
+}
+
+func viewOf(t access.Token, now time.Time) tokenView {
+	v := tokenView{
+		ID: t.ID, Name: t.Name, Scopes: access.FormatScopes(t.Scopes), State: "in force",
+		CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
+	}
+	switch {
+	case t.RevokedAt != nil:
+		v.State = "revoked"
+	case t.InForce(now) != nil:
+		v.State = "expired"
+	}
+	return v
+}

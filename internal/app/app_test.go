@@ -1,0 +1,187 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/config"
+	"sluice/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
+
+// buffer collects output of several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// settings are the defaults, on a free port and a directory of the test's own.
+// The store's deadline is generous, because a test machine may be slow.
+func settings(t *testing.T) config.Serve {
+	t.Helper()
+	return config.Serve{
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: 10 * time.Second},
+		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000, SnapshotInterval: time.Hour},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
+		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
+	}
+}
+
+// node is one server in this process.
+type node struct {
+	t        *testing.T
+	url      string
+	token    string
+	out, log *buffer
+	client   *http.Client
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+// start runs a server and waits until it listens. The test's end stops it.
+func start(t *testing.T, cfg config.Serve) *node {
+	t.Helper()
+	n, err := tryStart(t, cfg)
+	if err != nil {
+		t.Fatalf("start: %v\n%s", err, n.log)
+	}
+	return n
+}
+
+// tryStart is start for servers that may refuse; its error is Run's.
+func tryStart(t *testing.T, cfg config.Serve) (*node, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &node{t: t, out: &buffer{}, log: &buffer{}, cancel: cancel, done: make(chan error, 1),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: 20 * time.Second}}
+	t.Cleanup(n.client.CloseIdleConnections)
+	listening := make(chan net.Addr, 1)
+	go func() {
+		n.done <- Run(ctx, cfg, Host{
+			Out: n.out, Log: slog.New(slog.NewTextHandler(n.log, nil)), Now: time.Now,
+			Listening: func(a net.Addr) { listening <- a },
+		})
+		close(n.done)
+	}()
+	select {
+	case addr := <-listening:
+		n.url = "http://" + addr.String()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-n.done; err != nil {
+				t.Errorf("the server ended with %v", err)
+			}
+		})
+		return n, nil
+	case err := <-n.done:
+		cancel()
+		return n, err
+	}
+}
+
+// stop ends the server as SIGTERM does and waits for it.
+func (n *node) stop() {
+	n.t.Helper()
+	n.cancel()
+	if err, ok := <-n.done; ok && err != nil {
+		n.t.Errorf("the server ended with %v", err)
+	}
+}
+
+// send makes one request and returns its status and JSON body.
+func (n *node) send(method, path, body string) (int, map[string]any) {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(n.t.Context(), method, n.url+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Error(err)
+		return 0, nil
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if n.token != "" {
+		req.Header.Set("Authorization", "Bearer "+n.token)
+	}
+	res, err := n.client.Do(req)
+	if err != nil {
+		n.t.Error(err)
+		return 0, nil
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		n.t.Error(err)
+		return 0, nil
+	}
+	var doc map[string]any
+	_ = json.Unmarshal(raw, &doc) // not every answer is JSON; those have a nil doc
+	return res.StatusCode, doc
+}
+
+// check asks for one decision, which must be made.
+func (n *node) check(body string) map[string]any {
+	n.t.Helper()
+	status, doc := n.send("POST", "/ratelimit/check", body)
+	if status != http.StatusOK {
+		n.t.Errorf("check %s answered %d %v", body, status, doc)
+	}
+	return doc
+}
+
+func (n *node) allowed(body string) bool {
+	n.t.Helper()
+	ok, _ := n.check(body)["allowed"].(bool)
+	return ok
+}
+
+// create makes a rule and returns it.
+func (n *node) create(rule string) map[string]any {
+	n.t.Helper()
+	status, doc := n.send("POST", "/ratelimit/rules", rule)
+	if status != http.StatusCreated {
+		n.t.Fatalf("create %s answered %d %v", rule, status, doc)
+	}
+	return doc
+}
+
+// eventually polls until ok, for at most 20 s.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-limit.C:
+			t.Fatalf("never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// errDataDirInUse: another server holds the data directory.
+var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it, or choose another with --data-dir (SLUICE_DATA_DIR)")
+
+// makeDataDir creates dir, readable by its owner alone, because it holds token
+// hashes and counters.
+func makeDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir (SLUICE_DATA_DIR): %w", err)
+	}
+	return nil
+}
+
+// lockDataDir keeps a second server out of dir until unlock is called or the
+// process ends. Commands that only touch the rule database do not take it.
+func lockDataDir(dir string) (unlock func() error, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir (SLUICE_DATA_DIR): %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		err = errors.Join(err, f.Close())
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", dir, errDataDirInUse)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	// Closing gives up the lock. The file stays: removing it would let two
+	// servers lock two files of one name.
+	return f.Close, nil
+}

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/api"
+	"sluice/internal/config"
+	"sluice/internal/database"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// demoPause is the mean time between two synthetic requests.
+const demoPause = 50 * time.Millisecond
+
+// Demo serves like Run with no settings, in a temporary directory that is
+// deleted at the end, with sample rules and gentle traffic of made-up users. The
+// traffic is put to the Checker directly; nothing leaves the process.
+func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) (err error) {
+	dir, err := os.MkdirTemp("", "sluice-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg := config.Serve{
+		Listener: door,
+		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: api.DefaultTimeout, MaxKeys: 100_000}, // snapshots would be deleted anyway
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
+		Log:      log,
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if err := seedDemo(ctx, &cfg); err != nil {
+		return fmt.Errorf("sample rules: %w", err)
+	}
+	host.Traffic = demoTraffic
+	fmt.Fprintf(host.Out, "This is a demonstration: sample rules, made-up users demo-user-1 to demo-user-%d, about %d requests a second.\nEverything is in %s and is deleted at the end.\n\n",
+		demoUsers, time.Second/demoPause, dir)
+	return Run(ctx, cfg, host)
+}
+
+func seedDemo(ctx context.Context, cfg *config.Serve) error {
+	return withDatabase(ctx, cfg.Storage, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		plan := rules.MakePlan(nil, demoRules(), false)
+		return db.ApplyPlan(ctx, rules.Actor{Kind: "system", Name: "demo"}, plan)
+	})
+}
+
+// demoRules show different scopes, algorithms and modes.
+func demoRules() []rules.Rule {
+	text := func(s string) *string { return &s }
+	list := []rules.Rule{
+		{Name: "demo-charges-per-user", Description: "Sample: 20 charges a minute for each user.", Scope: "user", Route: text("/v1/charges"), Method: text("POST"), Limit: 20, WindowMS: 60_000},
+		{Name: "demo-search-per-user", Description: "Sample: one search a second on average, bursts of 5.", Scope: "user", Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 1, WindowMS: 1000, Burst: new(int64(5))},
+		{Name: "demo-logins-per-address", Description: "Sample: exactly 5 logins in any 5 minutes from one address.", Scope: "ip", Route: text("/v1/login"), Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5, WindowMS: 300_000},
+		{Name: "demo-everything-per-tenant", Description: "Sample: a daily quota that follows the calendar.", Scope: "attr:tenant", Algorithm: "fixed_window", Limit: 100_000, WindowMS: 86_400_000},
+		{Name: "demo-tighter-charges", Description: "Sample: a limit on trial; it is counted and denies nothing.", Scope: "user", Route: text("/v1/charges"), Limit: 10, WindowMS: 60_000, Mode: rules.ModeShadow},
+	}
+	for i := range list {
+		list[i].IsActive = true
+		list[i].Normalize()
+	}
+	return list
+}
+
+// demoUsers is how many made-up users there are; the first ones are busier.
+const demoUsers = 12
+
+var demoRoutes = []struct{ method, route string }{
+	{"POST", "/v1/charges"}, {"POST", "/v1/charges"}, {"GET", "/v1/search"}, {"GET", "/v1/search"}, {"POST", "/v1/login"}, {"GET", "/v1/invoices"},
+}
+
+// demoTraffic asks the Checker about made-up requests until ctx ends.
+func demoTraffic(ctx context.Context, checker *api.Checker) {
+	tick := time.NewTicker(demoPause)
+	defer tick.Stop()
+	var answer api.Answer
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		q := demoQuestion(rand.IntN)
+		// An unanswered question is counted by the Checker; the next may do better.
+		_ = checker.Do(ctx, &q, &answer)
+	}
+}
+
+// demoQuestion makes up one request; pick gives a number in [0, n).
+func demoQuestion(pick func(n int) int) api.Question {
+	user := 1 + min(pick(demoUsers), pick(demoUsers))
+	on := demoRoutes[pick(len(demoRoutes))]
+	return api.Question{
+		Op: limiter.OpTake,
+		Descriptor: rules.Descriptor{
+			Method: on.method, Route: on.route, User: fmt.Sprintf("demo-user-%d", user),
+			// Addresses reserved for documentation.
+			IP:         netip.AddrFrom4([4]byte{203, 0, 113, byte(user)}),
+			Attributes: map[string]string{"tenant": fmt.Sprintf("demo-tenant-%d", user%3)},
+		},
+		Weight: 1,
+	}
+}

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+// door opens a frontDoor for h that is ready.
+func openDoor(t *testing.T, h http.Handler, delay, timeout time.Duration) (*frontDoor, string) {
+	t.Helper()
+	sets, keyring := &rules.Current{}, &access.Current{}
+	set, err := rules.Compile(nil, 1, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets.Store(set)
+	keyring.Store(access.NewKeyring(nil))
+	ready := &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
+	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, frontDoor{
+		readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler),
+	}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, "http://" + addr.String()
+}
+
+type reply struct {
+	status int
+	close  bool
+	body   string
+	err    error
+}
+
+func get(ctx context.Context, url string) reply {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return reply{err: err}
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return reply{err: err}
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return reply{status: res.StatusCode, close: res.Close, body: string(body), err: err}
+}
+
+func TestDrain_RequestInFlightFinishes(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-leave
+		_, _ = io.WriteString(w, "decided")
+	}), 0, time.Minute)
+	answer := make(chan reply, 1)
+	go func() { answer <- get(t.Context(), url) }()
+	<-entered
+	closed := make(chan error, 1)
+	go func() { closed <- d.close(t.Context()) }()
+	eventually(t, "not ready", func() bool { return d.readiness.ready() != nil })
+	eventually(t, "no new connections", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", url[len("http://"):])
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	close(leave)
+	if got := <-answer; got.err != nil || got.body != "decided" {
+		t.Errorf("the request in flight got %+v", got)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrain_DelayStillServesAndSendsClientsAway(t *testing.T) {
+	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok")
+	}), time.Hour, time.Minute)
+	d.readiness.drain()
+	if got := get(t.Context(), url); got.err != nil || got.status != http.StatusOK || !got.close {
+		t.Errorf("got %+v, want 200 and Connection: close", got)
+	}
+	d.delay = 0
+	if err := d.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrain_DeadlineCutsWhatHangs(t *testing.T) {
+	entered := make(chan struct{})
+	d, url := openDoor(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done() // hangs until the connection is cut
+	}), 0, time.Millisecond)
+	answer := make(chan reply, 1)
+	go func() { answer <- get(t.Context(), url) }()
+	<-entered
+	if err := d.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := <-answer; got.err == nil {
+		t.Errorf("a request that hangs got %+v", got)
+	}
+}
+
+func TestHandler_ServesAnIndex(t *testing.T) {
+	n := start(t, settings(t))
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if status, _ := n.send(method, "/", ""); status != http.StatusOK {
+			t.Errorf("%s / answered %d", method, status)
+		}
+	}
+	if status, _ := n.send(http.MethodGet, "/nowhere", ""); status != http.StatusNotFound {
+		t.Errorf("an unknown path answered %d", status)
+	}
+}
+
+func TestServe_HandlersCannotOutliveTheirLimits(t *testing.T) {
+	d, _ := openDoor(t, http.NotFoundHandler(), 0, time.Second)
+	defer func() {
+		if err := d.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := d.server
+	if s.ReadHeaderTimeout != 2*time.Second || s.ReadTimeout != 5*time.Second || s.WriteTimeout != 5*time.Second ||
+		s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
+		t.Errorf("server limits %+v", s)
+	}
+	rec := httptest.NewRecorder()
+	d.server.Handler.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if rec.Header().Get("Connection") != "" {
+		t.Error("connections are closed while not draining")
+	}
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net"
+
+	"sluice/internal/access"
+	"sluice/internal/config"
+)
+
+// greet prints where the server is and a request that works when pasted.
+func greet(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Current) {
+	places := "rules in " + cfg.Database()
+	if cfg.Postgres() {
+		places = "rules in Postgres"
+	}
+	if cfg.RedisURL == "" {
+		places += ", counters in this process"
+	} else {
+		places += ", counters in Redis"
+	}
+	authorize := ""
+	if !keyring.Load().Open() || !cfg.Loopback() {
+		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
+	}
+	url := "http://" + reachable(addr)
+	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
+
+Ask it whether one request may pass, six times within a minute:
+
+  curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
+    -d '{"key": "user:42", "limit": 5, "window_ms": 60000}'
+
+The whole API: %[1]s/openapi.yaml
+
+`, url, places, authorize)
+}
+
+// reachable is the address as a client on this machine would write it.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
+}

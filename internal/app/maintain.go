@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/config"
+	"sluice/internal/database"
+	"sluice/rules"
+)
+
+// commandTimeout bounds one command on the rule database, in which it may have
+// to wait for another process's migration.
+const commandTimeout = 2 * time.Minute
+
+// withDatabase opens the rule database for one command, whether or not a server
+// uses it at the same time, and closes it again.
+func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Context, *database.DB) error) (err error) {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if !cfg.Postgres() {
+		if err := makeDataDir(cfg.DataDir); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return use(ctx, db)
+}
+
+// MigrateUp brings the schema of the rule database up to date and lists its
+// steps. Running servers are not disturbed.
+func MigrateUp(ctx context.Context, cfg config.Storage) (steps []database.Migration, err error) {
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		steps, err = db.Migrations(ctx)
+		return err
+	})
+	return steps, err
+}
+
+// MigrateDown undoes every step above version, and with them their data; 0
+// leaves an empty database.
+func MigrateDown(ctx context.Context, cfg config.Storage, version int64) (steps []database.Migration, err error) {
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.MigrateDown(ctx, version); err != nil {
+			return err
+		}
+		steps, err = db.Migrations(ctx)
+		return err
+	})
+	return steps, err
+}
+
+// Migrations lists the steps of the schema, done and to come.
+func Migrations(ctx context.Context, cfg config.Storage) (steps []database.Migration, err error) {
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		steps, err = db.Migrations(ctx)
+		return err
+	})
+	return steps, err
+}
+
+// NewToken is what to make of a token. Lifetime 0 means that it never expires.
+type NewToken struct {
+	Name     string
+	Scopes   []access.Scope
+	Lifetime time.Duration
+	// By is who makes it, for the audit log.
+	By string
+}
+
+// CreateToken makes a token and returns it with its secret, which is stored
+// nowhere and can never be shown again.
+func CreateToken(ctx context.Context, cfg config.Storage, want NewToken, now time.Time) (token access.Token, secret string, err error) {
+	secret, hash := access.NewSecret()
+	token = access.Token{Name: want.Name, Scopes: want.Scopes, Hash: hash}
+	if want.Lifetime > 0 {
+		at := now.Add(want.Lifetime).UTC().Truncate(time.Millisecond)
+		token.ExpiresAt = &at
+	}
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		token, err = db.CreateToken(ctx, cliActor(want.By), token)
+		return err
+	})
+	if err != nil {
+		return access.Token{}, "", err
+	}
+	return token, secret, nil
+}
+
+// Tokens lists every token, revoked and expired ones too.
+func Tokens(ctx context.Context, cfg config.Storage) (list []access.Token, err error) {
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		list, err = db.ListTokens(ctx)
+		return err
+	})
+	return list, err
+}
+
+// RevokeToken ends the live token of that name, or of that id in decimal.
+// Running servers follow within their poll interval.
+func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (token access.Token, err error) {
+	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
+		if err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		list, err := db.ListTokens(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list, func(t access.Token) bool {
+			return t.RevokedAt == nil && (t.Name == nameOrID || fmt.Sprint(t.ID) == nameOrID)
+		})
+		if i < 0 {
+			return fmt.Errorf("token %q: %w, or revoked already", nameOrID, rules.ErrNotFound)
+		}
+		token = list[i]
+		return db.RevokeToken(ctx, cliActor(by), token.ID)
+	})
+	return token, err
+}
+
+func cliActor(name string) rules.Actor {
+	if name == "" {
+		name = "unknown"
+	}
+	return rules.Actor{Kind: "cli", Name: name}
+}

@@ -1,0 +1,234 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/database"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+// shelf is a catalog whose content and failures a test sets.
+type shelf struct {
+	mu       sync.Mutex
+	rules    []rules.Rule
+	versions database.Versions
+	tokens   []access.Token
+	err      error
+	migrate  error
+	loads    int
+}
+
+func (s *shelf) set(change func(*shelf)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *shelf) Migrate(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.migrate
+}
+
+func (s *shelf) Versions(context.Context) (database.Versions, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versions, s.err
+}
+
+func (s *shelf) LoadRules(context.Context) ([]rules.Rule, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loads++
+	return s.rules, s.versions.Rules, s.err
+}
+
+func (s *shelf) LoadTokens(context.Context) ([]access.Token, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens, s.err
+}
+
+func goodRule(id int64, name string) rules.Rule {
+	r := rules.Rule{ID: id, Name: name, Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true, Version: 1}
+	r.Normalize()
+	return r
+}
+
+func reloaderOf(s *shelf) (*reloader, *buffer) {
+	log := &buffer{}
+	metrics := telemetry.New(telemetry.Build{}, time.Now)
+	sets, keyring := &rules.Current{}, &access.Current{}
+	return newReloader(reloader{
+		from: s, sets: sets, access: keyring, metrics: metrics, now: time.Now,
+		log:       slog.New(slog.NewTextHandler(log, nil)),
+		readiness: &readiness{sets: sets, access: keyring, metrics: metrics},
+		admit:     func(*access.Keyring) error { return nil },
+		fatal:     func(error) {},
+	}), log
+}
+
+func pass(t *testing.T, r *reloader) {
+	t.Helper()
+	if err := r.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: 1}}
+	r, log := reloaderOf(s)
+	pass(t, r)
+	before := r.sets.Load()
+	s.set(func(s *shelf) {
+		s.versions.Rules = 2
+		bad := goodRule(2, "poisoned")
+		bad.Algorithm = "guesswork"
+		s.rules = append(s.rules, bad)
+	})
+	pass(t, r)
+	if r.sets.Load() != before {
+		t.Fatal("a set that does not compile changed what is in force")
+	}
+	if !strings.Contains(log.String(), "poisoned") {
+		t.Errorf("the log does not name the rule:\n%s", log)
+	}
+	if err := r.readiness.ready(); err != nil {
+		t.Errorf("not ready with a good set in force: %v", err)
+	}
+	loads := s.loads
+	pass(t, r)
+	if s.loads != loads {
+		t.Error("a refused version was loaded again")
+	}
+	s.set(func(s *shelf) { s.versions.Rules = 3; s.rules = s.rules[:1] })
+	pass(t, r)
+	if got := r.sets.Load().Version(); got != 3 {
+		t.Errorf("version %d in force, want 3: repaired rules did not follow", got)
+	}
+}
+
+func TestReload_EmptySetIsLegal(t *testing.T) {
+	r, _ := reloaderOf(&shelf{})
+	pass(t, r)
+	if set := r.sets.Load(); set == nil || set.Len() != 0 {
+		t.Errorf("set %v, want an empty one", set)
+	}
+}
+
+func TestReload_DatabaseAwayKeepsTheSetAndReturns(t *testing.T) {
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: 1}}
+	r, log := reloaderOf(s)
+	pass(t, r)
+	s.set(func(s *shelf) { s.err = rules.ErrUnavailable })
+	for range 5 {
+		pass(t, r)
+	}
+	if got := strings.Count(log.String(), "checks go on"); got != 1 {
+		t.Errorf("%d log lines about one outage, want 1", got)
+	}
+	if r.sets.Load().Version() != 1 || r.readiness.ready() != nil {
+		t.Error("an outage of the database disturbed checks")
+	}
+	s.set(func(s *shelf) { s.err = nil; s.versions.Rules = 2 })
+	pass(t, r)
+	if r.sets.Load().Version() != 2 {
+		t.Error("reload did not resume")
+	}
+}
+
+func TestReload_DatabaseAwayAtStartIsRetried(t *testing.T) {
+	s := &shelf{migrate: rules.ErrUnavailable}
+	r, log := reloaderOf(s)
+	pass(t, r)
+	if !errors.Is(r.readiness.ready(), errNoSet) || !strings.Contains(log.String(), "not ready") {
+		t.Errorf("ready without rules, or silent about it:\n%s", log)
+	}
+	s.set(func(s *shelf) { s.migrate = nil })
+	pass(t, r)
+	if err := r.readiness.ready(); err != nil {
+		t.Errorf("not ready after the database came: %v", err)
+	}
+}
+
+func TestReload_BrokenSchemaEndsTheServer(t *testing.T) {
+	broken := errors.New("schema is from a newer build")
+	r, _ := reloaderOf(&shelf{migrate: broken})
+	if err := r.pass(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+func TestReload_LostNotificationIsCaughtByThePoll(t *testing.T) {
+	s := &shelf{versions: database.Versions{Rules: 1}}
+	r, _ := reloaderOf(s)
+	stop := task(func(ctx context.Context) { r.run(ctx, 5*time.Millisecond) })
+	defer func() {
+		if err := stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.set(func(s *shelf) { s.versions.Rules = 9 })
+	eventually(t, "the poll finds version 9", func() bool {
+		set := r.sets.Load()
+		return set != nil && set.Version() == 9
+	})
+}
+
+func TestChanged_ReturnsOnceTheChangeIsInForce(t *testing.T) {
+	s := &shelf{versions: database.Versions{Rules: 1}}
+	r, _ := reloaderOf(s)
+	stop := task(func(ctx context.Context) { r.run(ctx, time.Hour) })
+	defer func() {
+		if err := stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for v := range int64(50) {
+		s.set(func(s *shelf) { s.versions.Rules = v + 2 })
+		r.changed()
+		if got := r.sets.Load().Version(); got != v+2 {
+			t.Fatalf("version %d in force after the change, want %d", got, v+2)
+		}
+	}
+}
+
+func TestChanged_ReturnsAfterTheLoopHasEnded(t *testing.T) {
+	r, _ := reloaderOf(&shelf{})
+	r.changed()
+	r.notify()
+	r.notify()
+}
+
+func TestStops_UnwindLastInFirstOutAndGoOnAfterErrors(t *testing.T) {
+	var order []string
+	s := &stops{log: slog.New(slog.DiscardHandler)}
+	bad := errors.New("stuck")
+	for _, name := range []string{"first", "second", "third"} {
+		s.add(name, func(context.Context) error {
+			order = append(order, name)
+			if name == "second" {
+				return bad
+			}
+			return nil
+		})
+	}
+	err := s.unwind(t.Context())
+	if got := strings.Join(order, " "); got != "third second first" {
+		t.Errorf("order %q", got)
+	}
+	if !errors.Is(err, bad) || !strings.Contains(err.Error(), "second") {
+		t.Errorf("got %v, want the error with the part's name", err)
+	}
+	if err := s.unwind(t.Context()); err != nil {
+		t.Errorf("unwinding twice: %v", err)
+	}
+}

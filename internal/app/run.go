@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"sluice/api"
+	"sluice/internal/access"
+	"sluice/internal/config"
+	"sluice/internal/database"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+// stopTimeout bounds everything that is stopped after the last request.
+const stopTimeout = 10 * time.Second
+
+// Host is what the process gives to Run.
+type Host struct {
+	// Out gets what is printed for people: the address and how to try it.
+	Out io.Writer
+	Log *slog.Logger
+	// Now is the wall clock.
+	Now func() time.Time
+	// Listening, if not nil, is called with the address once requests are
+	// accepted.
+	Listening func(net.Addr)
+	// Traffic, if not nil, runs beside the server until it stops; sluice demo
+	// makes its requests with it.
+	Traffic func(context.Context, *api.Checker)
+}
+
+// errNoCredentials refuses to serve a network without any credentials.
+var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no API token in force, so anyone could use and edit everything; make one first:
+
+  sluice token create first-admin --scopes admin
+
+with the same SLUICE_DATA_DIR or DATABASE_URL as this server, or listen on 127.0.0.1`)
+
+// Run serves until ctx ends, then drains and stops everything it started, last
+// in first out. A failure half way through the start unwinds the same way.
+func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	fatal := func(err error) {
+		select {
+		case failed <- err:
+		default: // the first failure is the one to report
+		}
+	}
+	stops := &stops{log: host.Log}
+	defer func() {
+		wait, cancel := context.WithTimeout(context.Background(), cfg.DrainDelay+cfg.DrainTimeout+stopTimeout)
+		defer cancel()
+		err = errors.Join(err, stops.unwind(wait))
+	}()
+	build := telemetry.ReadBuild()
+	metrics := telemetry.New(build, host.Now)
+
+	if cfg.NeedsDataDir() {
+		if err := makeDataDir(cfg.DataDir); err != nil {
+			return err
+		}
+		unlock, err := lockDataDir(cfg.DataDir)
+		if err != nil {
+			return err
+		}
+		stops.add("data directory lock", func(context.Context) error { return unlock() })
+	}
+
+	store, local, err := openCounters(&cfg, host.Log, metrics, stops)
+	if err != nil {
+		return err
+	}
+
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), Now: host.Now, Log: host.Log})
+	if err != nil {
+		return err
+	}
+	stops.add("rule database", func(context.Context) error { return db.Close() })
+
+	sets, keyring := &rules.Current{}, &access.Current{}
+	ready := &readiness{sets: sets, access: keyring, metrics: metrics}
+	reload := newReloader(reloader{
+		from: db, sets: sets, access: keyring, metrics: metrics, readiness: ready, log: host.Log, now: host.Now,
+		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix},
+		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
+		fatal:   fatal,
+	})
+	if err := reload.pass(ctx); err != nil {
+		return err
+	}
+	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
+	if err := db.Listen(ctx, reload.notify); err != nil {
+		return err
+	}
+
+	observer := &observer{Metrics: metrics, log: host.Log, now: host.Now}
+	checker, err := api.NewChecker(api.CheckerOptions{
+		Sets: sets, Store: store, Local: local, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
+	})
+	if err != nil {
+		return err
+	}
+	trusted, err := cfg.TrustedNetworks()
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(api.Deps{
+		Checker: checker, Rules: db, Writer: db, History: db, Access: keyring, OpenMode: cfg.Loopback(),
+		Changed: reload.changed, Ready: ready.ready, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
+		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
+	})
+	if err != nil {
+		return err
+	}
+	door, addr, err := listen(ctx, cfg.Listen, handler, frontDoor{
+		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log,
+	}, fatal)
+	if err != nil {
+		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)
+	}
+	if host.Traffic != nil {
+		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
+	}
+	stops.add("listener", door.close)
+
+	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
+	greet(host.Out, &cfg, addr, keyring)
+	if host.Listening != nil {
+		host.Listening(addr)
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// admit refuses a keyring without live tokens on an address that others reach.
+func admit(cfg *config.Serve, k *access.Keyring, now time.Time) error {
+	if cfg.Loopback() || k.Live(now) > 0 {
+		return nil
+	}
+	return errNoCredentials
+}

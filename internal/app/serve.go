@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Limits of the HTTP server, against slow and oversized clients.
+const (
+	readHeaderTimeout = 2 * time.Second
+	readTimeout       = 5 * time.Second
+	writeTimeout      = 5 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10
+)
+
+// frontDoor is the HTTP server with its listener.
+type frontDoor struct {
+	server    *http.Server
+	readiness *readiness
+	delay     time.Duration
+	timeout   time.Duration
+	log       *slog.Logger
+	done      chan struct{}
+}
+
+// listen opens the address and serves h until close. fatal hears an error of the
+// listener.
+func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal func(error)) (*frontDoor, net.Addr, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.server = &http.Server{
+		Handler:           d.closing(h),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+	}
+	d.done = make(chan struct{})
+	go func() {
+		defer close(d.done)
+		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			fatal(err)
+		}
+	}()
+	return &d, l.Addr(), nil
+}
+
+// closing asks clients to leave, once the node drains, after the request they
+// are making: the next one then finds another node.
+func (d *frontDoor) closing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.readiness.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// close drains: unready at once, still serving for the delay, then no new
+// connections while requests in flight finish, for at most the timeout.
+func (d *frontDoor) close(context.Context) error {
+	d.readiness.drain()
+	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())
+	if d.delay > 0 {
+		wait := time.NewTimer(d.delay)
+		defer wait.Stop()
+		<-wait.C
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
+	defer cancel()
+	err := d.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("drain deadline passed; cutting the requests still in flight")
+		err = d.server.Close()
+	}
+	<-d.done
+	return err
+}
