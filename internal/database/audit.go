@@ -40,7 +40,7 @@ func (d *DB) ListAudit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) 
 		limit = defaultPageSize
 	}
 	var rows []auditRow
-	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		if q.SubjectKind != "" {
 			tx = tx.Where("subject_kind = ?", q.SubjectKind)
 		}

@@ -3,7 +3,7 @@ package database
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -79,13 +79,16 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	}))
 }
 
+// errNoVersions: someone removed a row that the first migration made.
+var errNoVersions = errors.New("the table versions lacks a row")
+
 func bump(tx *gorm.DB, area string) error {
 	res := tx.Exec("UPDATE versions SET version = version + 1 WHERE name = ?", area)
 	if res.Error != nil {
 		return res.Error
 	}
 	if res.RowsAffected != 1 {
-		return unavailable(fmt.Errorf("the table versions has no row %q", area))
+		return unavailable(errNoVersions)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (g *gate) end() {
 
 func TestNetworkDies_IsUnavailableAndComesBackByItself(t *testing.T) {
 	g, dsn := newGate(t, backends[0].dsn(t))
-	d := open(t, dsn)
+	d := openFor(t, dsn, 0)
 	a := mustCreate(t, d, sample("a"))
 	fn, called := calls()
 	if err := d.Listen(t.Context(), fn); err != nil {

@@ -18,7 +18,7 @@ func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64)
 	}
 	limit = min(limit, maxPageSize)
 	var rows []revisionRow
-	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		q := tx.Where("rule_id = ?", id)
 		if before > 0 {
 			q = q.Where("version < ?", before)

@@ -108,7 +108,7 @@ func TestLoadRules_GivesActiveRulesAndTheirVersion(t *testing.T) {
 func TestLoadRules_NeverMixesTwoMoments(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
-		const edits = 60
+		const edits = 25
 		for _, name := range []string{"a", "b"} {
 			mustCreate(t, d, sample(name))
 		}

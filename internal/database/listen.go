@@ -29,7 +29,7 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 	if d.dialect != dialectPostgres {
 		return nil
 	}
-	cfg, err := postgresConfig(d.dsn)
+	cfg, err := d.postgresConfig()
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -52,7 +52,7 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
 	wait := listenFirstTry
 	for {
-		connected, err := listenOnce(ctx, cfg, fn)
+		connected, err := d.listenOnce(ctx, cfg, fn)
 		if ctx.Err() != nil {
 			return
 		}
@@ -74,7 +74,7 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 
 // listenOnce listens on one connection until it fails. connected says whether
 // it ever worked.
-func listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected bool, err error) {
+func (d *DB) listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
 	if err != nil {
 		return false, err
@@ -84,7 +84,7 @@ func listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected 
 		defer cancel()
 		err = errors.Join(err, conn.Close(bye))
 	}()
-	if err := within(ctx, callTimeout, func(ctx context.Context) error {
+	if err := within(ctx, d.callTimeout, func(ctx context.Context) error {
 		_, err := conn.Exec(ctx, "LISTEN "+channel)
 		return err
 	}); err != nil {
@@ -102,7 +102,7 @@ func listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected 
 		case ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded):
 			return true, err
 		default: // silence: is anyone still there?
-			if err := within(ctx, callTimeout, conn.Ping); err != nil {
+			if err := within(ctx, d.callTimeout, conn.Ping); err != nil {
 				return true, err
 			}
 		}

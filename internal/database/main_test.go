@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -60,10 +61,17 @@ func onEach(t *testing.T, test func(t *testing.T, d *DB)) {
 }
 
 // open opens a database whose clock starts at a fixed time and moves on by an
-// odd stretch with every reading.
+// odd stretch with every reading. A call may take long: the machine of the tests
+// may be busy, and what is not about deadlines shall not depend on them.
 func open(t testing.TB, dsn string) *DB {
 	t.Helper()
-	d, err := Open(t.Context(), Options{DSN: dsn, Now: stepClock()})
+	return openFor(t, dsn, patience)
+}
+
+// openFor is open with a deadline for calls, 0 for the usual one.
+func openFor(t testing.TB, dsn string, callTimeout time.Duration) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Options{DSN: dsn, Now: stepClock(), CallTimeout: callTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,10 @@ import (
 
 // Deadlines of one call, on top of what the caller's context allows.
 const (
-	// callTimeout bounds reads and single changes. It is under the two seconds in
-	// which a write must be answered when the database is away, with room for a
-	// busy machine.
-	callTimeout = 1500 * time.Millisecond
+	// defaultCallTimeout bounds reads and single changes. It is under the two
+	// seconds in which a write must be answered when the database is away, with
+	// room for a busy machine.
+	defaultCallTimeout = 1500 * time.Millisecond
 	// loadTimeout bounds reading every rule, or every token.
 	loadTimeout = 15 * time.Second
 	// migrateTimeout bounds waiting for the migration lock and migrating.
@@ -39,6 +39,10 @@ type Options struct {
 	DataDir string
 	// MaxConns bounds open connections to Postgres; 0 means 10.
 	MaxConns int
+	// CallTimeout is how long reads and single changes may take before they are
+	// rules.ErrUnavailable; 0 means 1.5 s. Loading everything and migrating have
+	// longer bounds of their own.
+	CallTimeout time.Duration
 	// Now is the wall clock for created_at and the like; nil means time.Now.
 	Now func() time.Time
 	// Log gets what happens out of sight, such as a lost LISTEN connection; nil
@@ -55,6 +59,7 @@ type DB struct {
 	now         func() time.Time
 	log         *slog.Logger
 	dsn         string
+	callTimeout time.Duration
 
 	// stop ends the listeners, which listeners counts; mu keeps a new one from
 	// starting while Close waits.
@@ -77,7 +82,10 @@ const (
 // server that is down shows as rules.ErrUnavailable from Migrate. An SQLite
 // file is made, readable only by its owner, and opened at once.
 func Open(ctx context.Context, opt Options) (*DB, error) {
-	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log}
+	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout}
+	if d.callTimeout <= 0 {
+		d.callTimeout = defaultCallTimeout
+	}
 	if d.now == nil {
 		d.now = time.Now //nolint:forbidigo // the default of the clock seam: callers are wiring
 	}

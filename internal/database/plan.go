@@ -35,7 +35,7 @@ func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) err
 		}
 	}
 	size := len(create) + len(update) + len(p.Delete)
-	timeout := callTimeout + time.Duration(size/planRate)*time.Second
+	timeout := d.callTimeout + time.Duration(size/planRate)*time.Second
 	return d.change(ctx, actor, areaRules, timeout, func(c *change) error {
 		for i := range p.Delete {
 			if err := c.removePlanned(&p.Delete[i]); err != nil {

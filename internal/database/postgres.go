@@ -15,7 +15,7 @@ const defaultMaxConns = 10
 
 // openPostgres makes the pool without connecting.
 func (d *DB) openPostgres(opt Options) error {
-	cfg, err := postgresConfig(opt.DSN)
+	cfg, err := d.postgresConfig()
 	if err != nil {
 		return err
 	}
@@ -33,15 +33,15 @@ func (d *DB) openPostgres(opt Options) error {
 	return err
 }
 
-// postgresConfig reads a DSN and bounds connecting, so that a host that drops
+// postgresConfig reads the DSN and bounds connecting, so that a host that drops
 // packets is noticed within a call's deadline.
-func postgresConfig(dsn string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(dsn)
+func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(d.dsn)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = callTimeout
+		cfg.ConnectTimeout = d.callTimeout
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "sluice"

@@ -32,7 +32,7 @@ func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 		}
 	}
 	var rows []ruleRow
-	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		return filtered(tx, q).Where("id > ?", q.AfterID).Order("id").Limit(size + 1).Find(&rows).Error
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *DB) GetRuleByName(ctx context.Context, name string) (rules.Rule, error)
 
 func (d *DB) oneRule(ctx context.Context, condition string, value any) (rules.Rule, error) {
 	var row ruleRow
-	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		return tx.Where(condition, value).Take(&row).Error
 	})
 	if err != nil {
@@ -146,7 +146,7 @@ type Versions struct {
 // Versions reads the counts.
 func (d *DB) Versions(ctx context.Context) (Versions, error) {
 	var v Versions
-	err := d.readIn(ctx, callTimeout, func(tx *gorm.DB) error {
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		var err error
 		v, err = versionsIn(tx)
 		return err
@@ -159,7 +159,7 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 	if err := tx.Find(&rows).Error; err != nil {
 		return Versions{}, err
 	}
-	var v Versions
+	v := Versions{Rules: -1, Tokens: -1}
 	for _, row := range rows {
 		switch row.Name {
 		case areaRules:
@@ -167,6 +167,9 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 		case areaTokens:
 			v.Tokens = row.Version
 		}
+	}
+	if v.Rules < 0 || v.Tokens < 0 {
+		return Versions{}, unavailable(errNoVersions)
 	}
 	return v, nil
 }

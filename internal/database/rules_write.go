@@ -17,7 +17,7 @@ func (d *DB) CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (r
 	if err != nil {
 		return rules.Rule{}, err
 	}
-	err = d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+	err = d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		created, err := c.insertRules(actionCreate, []rules.Rule{r})
 		if err == nil {
 			r = created[0]
@@ -39,7 +39,7 @@ func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, if
 	if err != nil {
 		return rules.Rule{}, err
 	}
-	err = d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+	err = d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		was, err := c.lockedRule(r.ID, ifVersion)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, if
 // DeleteRule removes a rule; its history stays. ifVersion as in UpdateRule.
 // Errors: ErrNotFound, ErrStale, ErrUnavailable.
 func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error {
-	return d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+	return d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		was, err := c.lockedRule(id, ifVersion)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion in
 // now), *ValidationError (the old content is no longer allowed), ErrUnavailable.
 func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
 	var rolled rules.Rule
-	err := d.change(ctx, actor, areaRules, callTimeout, func(c *change) error {
+	err := d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		was, err := c.lockedRule(id, ifVersion)
 		if err != nil {
 			return err

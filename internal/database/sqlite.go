@@ -14,10 +14,6 @@ import (
 	"gorm.io/gorm"
 )
 
-// busyTimeoutMS is how long SQLite waits for another process's write. It stays
-// under callTimeout, so that the answer is "busy" and not a cut-off call.
-const busyTimeoutMS = 1200
-
 // sqliteReaders is the number of reading connections: WAL lets them go on while
 // the one writer writes.
 const sqliteReaders = 4
@@ -32,8 +28,11 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	if err := makeOwnFile(abs); err != nil {
 		return err
 	}
+	// Waiting for another process's write stays under a call's deadline, so that
+	// the answer is "busy" and not a call that was cut off.
+	busy := d.callTimeout * 4 / 5
 	pragmas := url.Values{"_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busyTimeoutMS), // first: the others may have to wait
+		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), // first: the others may have to wait
 		"journal_mode(WAL)",
 		"synchronous(FULL)",
 		"foreign_keys(ON)",

@@ -36,7 +36,7 @@ func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token)
 		Name: t.Name, Hash: t.Hash[:], Scopes: access.FormatScopes(t.Scopes),
 		CreatedBy: actor.Name, ExpiresAt: optionalStamp(t.ExpiresAt),
 	}
-	err := d.change(ctx, actor, areaTokens, callTimeout, func(c *change) error {
+	err := d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) error {
 		row.CreatedAt = c.at
 		if err := c.tx.Create(&row).Error; err != nil {
 			return err
@@ -75,7 +75,7 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 // RevokeToken ends a token at once and for good. Errors: ErrNotFound (no such
 // token, or revoked before), ErrUnavailable.
 func (d *DB) RevokeToken(ctx context.Context, actor rules.Actor, id int64) error {
-	return d.change(ctx, actor, areaTokens, callTimeout, func(c *change) error {
+	return d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) error {
 		var row tokenRow
 		err := c.tx.Where("id = ? AND revoked_at IS NULL", id).Take(&row).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {

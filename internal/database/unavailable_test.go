@@ -65,7 +65,7 @@ func TestPostgresHangs_IsUnavailableByTheCallsOwnDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	d := open(t, "postgres://sluice@"+silent.Addr().String()+"/x?sslmode=disable")
+	d := openFor(t, "postgres://sluice@"+silent.Addr().String()+"/x?sslmode=disable", 0)
 	if _, err := d.CreateRule(context.Background(), ada, sample("a")); !errors.Is(err, rules.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -75,7 +75,7 @@ func TestWriterThatHolds_MakesOthersUnavailableNotStuck(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			dsn := b.dsn(t)
-			holder, d := open(t, dsn), open(t, dsn)
+			holder, d := open(t, dsn), openFor(t, dsn, 0)
 			tx := holder.write.Begin()
 			if err := bump(tx, areaRules); err != nil {
 				t.Fatal(err)
@@ -92,6 +92,20 @@ func TestWriterThatHolds_MakesOthersUnavailableNotStuck(t *testing.T) {
 			mustCreate(t, d, sample("a"))
 		})
 	}
+}
+
+func TestVersions_WithoutTheirRowsAreUnavailable(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		if err := d.write.Exec(`DELETE FROM versions`).Error; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Versions(t.Context()); !errors.Is(err, rules.ErrUnavailable) {
+			t.Errorf("read: got %v", err)
+		}
+		if _, err := d.CreateRule(t.Context(), ada, sample("a")); !errors.Is(err, rules.ErrUnavailable) {
+			t.Errorf("write: got %v", err)
+		}
+	})
 }
 
 func TestCaller_WhoGivesUpIsNotTheDatabasesFault(t *testing.T) {
