@@ -74,7 +74,7 @@ end
 -- whether that is a stored one.
 local function take(op, id, asks, n, now, record)
   if record and op ~= PEEK then
-    local r = load_record(record, now)
+    local r = load_record(record)
     if replays(r, asks, n, now) then
       answer_from(r, asks, n)
       return r[1], 1
@@ -90,7 +90,7 @@ local function take(op, id, asks, n, now, record)
 end
 
 local function refund(id, asks, n, now, record)
-  local r = record and load_record(record, now)
+  local r = record and load_record(record)
   load_all(asks, n)
   for i = 1, n do
     local a = asks[i]
@@ -98,17 +98,19 @@ local function refund(id, asks, n, now, record)
     a.changed = s.exists and k.rebase(a, s, now)
     if id == '' then
       if s.exists then a.refunded, did = k.refund_now(a, s, now, a.weight) end
-    elseif k == lease then
-      a.refunded, did = lease.release(a, s, now, id)
     else
       local at, w = claim(r, a.key)
-      if s.exists and w > 0 then a.refunded, did = k.refund(a, s, now, at, w) end
+      if k == lease then
+        a.refunded, did = lease.release(a, s, now, id)
+      elseif s.exists and w > 0 then
+        a.refunded, did = k.refund(a, s, now, at, w)
+      end
     end
     a.allowed, a.changed = 1, a.changed or did
   end
   figures(asks, n, now)
   store(asks, n, now)
-  if r and r[3] == 1 then call('SET', record, cmsgpack.pack(r), 'KEEPTTL') end
+  if r and r[2] == 1 then call('SET', record, cmsgpack.pack(r), 'KEEPTTL') end
 end
 
 local function reset(asks, n, now)

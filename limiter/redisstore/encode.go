@@ -68,7 +68,12 @@ func (o *op) pack(prefix string, req *limiter.Request) {
 // hasRecord reports whether the request reads or writes a record; see
 // limiter/record.go.
 func hasRecord(req *limiter.Request) bool {
-	if req.ID == "" || (req.Op != limiter.OpTake && req.Op != limiter.OpCharge && req.Op != limiter.OpRefund) {
+	switch {
+	case req.ID == "":
+		return false
+	case req.Op == limiter.OpRefund:
+		return true
+	case req.Op != limiter.OpTake && req.Op != limiter.OpCharge:
 		return false
 	}
 	for i := range req.Asks {

@@ -13,7 +13,7 @@ type model struct {
 }
 
 type modelRecord struct {
-	at, ends int64
+	at       int64
 	asks     []limiter.Ask
 	charged  []limiter.Charged
 	result   limiter.Result
@@ -36,7 +36,7 @@ func (m *model) load(k limiter.Key) *limiter.State {
 }
 
 func recorded(req *limiter.Request) bool {
-	return req.ID != "" && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
+	return req.Op == limiter.OpRefund || slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
 }
 
 func (m *model) do(req *limiter.Request, now int64) limiter.Result {
@@ -45,7 +45,7 @@ func (m *model) do(req *limiter.Request, now int64) limiter.Result {
 		return m.decide(req, now)
 	}
 	res := limiter.Result{Allowed: true, At: now}
-	rec := m.live(req, now)
+	rec := m.live(req)
 	for i := range req.Asks {
 		d := m.each(req, &req.Asks[i], rec, now)
 		res.Limits = append(res.Limits, d)
@@ -54,16 +54,16 @@ func (m *model) do(req *limiter.Request, now int64) limiter.Result {
 	return res
 }
 
-func (m *model) live(req *limiter.Request, now int64) *modelRecord {
+func (m *model) live(req *limiter.Request) *modelRecord {
 	rec := m.records[req.ID]
-	if rec == nil || !recorded(req) || now >= rec.ends {
+	if req.ID == "" || rec == nil || !recorded(req) {
 		return nil
 	}
 	return rec
 }
 
 func (m *model) replay(req *limiter.Request, now int64) *modelRecord {
-	rec := m.live(req, now)
+	rec := m.live(req)
 	if rec == nil || req.Op == limiter.OpPeek || rec.refunded || now < rec.at || now-rec.at > limiter.ReplayWindow {
 		return nil
 	}
@@ -87,19 +87,16 @@ func (m *model) decide(req *limiter.Request, now int64) limiter.Result {
 	}
 	changed, out, charged := make([]bool, n), make([]limiter.Decision, n), make([]limiter.Charged, n)
 	all := limiter.Decide(req.Op, req.Asks, req.ID, states, now, changed, out, charged)
-	var spent, needed int64
+	var spent int64
 	for i := range req.Asks {
 		if changed[i] {
 			m.states[req.Asks[i].Key] = states[i]
 		}
-		if states[i].Exists {
-			needed = max(needed, limiter.Expires(req.Asks[i].Limit, states[i])-now)
-		}
 		spent += min(charged[i].Weight, 1)
 	}
 	res := limiter.Result{Allowed: all, At: now, Limits: out}
-	if recorded(req) && spent > 0 {
-		m.records[req.ID] = &modelRecord{at: now, ends: now + limiter.RecordTTL(needed), asks: req.Asks, charged: charged, result: res}
+	if req.ID != "" && recorded(req) && spent > 0 {
+		m.records[req.ID] = &modelRecord{at: now, asks: req.Asks, charged: charged, result: res}
 	}
 	return res
 }
@@ -117,6 +114,9 @@ func (m *model) each(req *limiter.Request, a *limiter.Ask, rec *modelRecord, now
 	case req.Op == limiter.OpRenew:
 		d, did = limiter.Renew(a.Limit, s, now, req.ID)
 	case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm == limiter.Concurrency:
+		if req.Op == limiter.OpRefund {
+			rec.claim(a.Key)
+		}
 		d, did = limiter.Release(a.Limit, s, now, req.ID)
 	case req.ID == "":
 		d, did = limiter.RefundNow(a.Limit, s, now, a.Weight)

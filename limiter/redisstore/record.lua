@@ -1,27 +1,26 @@
 -- record.lua: what a named request did, so that it can be repeated or refunded.
 -- limiter/record.go states the rules.
 --
--- One string (cmsgpack of a flat array): time, the instant it ends (ms), whether
--- any part has been refunded, the number of asks, then RECORD_FIELDS an ask:
+-- One string (cmsgpack of a flat array): time (ms), 1 if any part has been
+-- refunded, the number of asks, then RECORD_FIELDS an ask:
 -- key, time and units booked, allowed, remaining, retry-after, reset, delay, and
 -- the capacity of the limit as it was then.
 
 local REPLAY_WINDOW, RECORD_TTL_MAX = 60000, 3600000
-local RECORD_HEAD, RECORD_FIELDS = 4, 9
+local RECORD_HEAD, RECORD_FIELDS = 3, 9
 
-local function load_record(key, now)
+local function load_record(key)
   local v = call('GET', key)
   if not v then return nil end
   local ok, r = pcall(cmsgpack.unpack, v)
-  if not ok or type(r) ~= 'table' or type(r[1]) ~= 'number' or type(r[4]) ~= 'number'
-    or #r ~= RECORD_HEAD + r[4] * RECORD_FIELDS then bad_state() end
-  if now >= r[2] then return nil end
+  if not ok or type(r) ~= 'table' or type(r[1]) ~= 'number' or type(r[3]) ~= 'number'
+    or #r ~= RECORD_HEAD + r[3] * RECORD_FIELDS then bad_state() end
   return r
 end
 
 -- replays reports whether a take or charge of these asks is answered by r.
 local function replays(r, asks, n, now)
-  if not r or r[3] ~= 0 or r[4] ~= n then return false end
+  if not r or r[2] ~= 0 or r[3] ~= n then return false end
   local age = now - r[1]
   if age < 0 or age > REPLAY_WINDOW then return false end
   for i = 1, n do
@@ -41,7 +40,7 @@ end
 -- save_record stores what was booked for asks at time now.
 local function save_record(key, asks, n, now, needed)
   local ttl = least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX)
-  local r = {now, now + ttl, 0, n}
+  local r = {now, 0, n}
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
@@ -54,11 +53,11 @@ end
 -- claim returns what r booked at key and marks it refunded.
 local function claim(r, key)
   if not r then return 0, 0 end
-  for i = 0, r[4] - 1 do
+  for i = 0, r[3] - 1 do
     local at = RECORD_HEAD + i * RECORD_FIELDS
     if r[at + 1] == key and r[at + 3] > 0 then
       local booked_at, w = r[at + 2], r[at + 3]
-      r[at + 3], r[3] = 0, 1
+      r[at + 3], r[2] = 0, 1
       return booked_at, w
     end
   end
