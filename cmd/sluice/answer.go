@@ -30,8 +30,8 @@ type limitAnswer struct {
 	Mode         string  `json:"mode"`
 }
 
-// print says the decision on one line and each limit on a line below.
-func (a *answer) print(w io.Writer) {
+// render says the decision on one line and each limit on a line below.
+func (a *answer) render(w io.Writer) {
 	fmt.Fprint(w, word(a.Allowed))
 	if !a.Allowed {
 		fmt.Fprintf(w, " (%d)", a.Status)

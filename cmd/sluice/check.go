@@ -37,7 +37,7 @@ type checkCmd struct {
 
 // Run asks once and prints the answer.
 func (c *checkCmd) Run(p *process) error {
-	if err := c.Client.Validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return err
 	}
 	question, err := c.question()
@@ -63,7 +63,7 @@ func (c *checkCmd) Run(p *process) error {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if !c.JSON {
-		a.print(p.out)
+		a.render(p.out)
 	}
 	if !a.Allowed {
 		return errNo

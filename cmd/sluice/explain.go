@@ -27,7 +27,7 @@ func (c *checkCmd) explain(p *process, raw []byte) error {
 	}
 	if !c.JSON {
 		fmt.Fprint(p.out, "would be ")
-		e.Decision.print(p.out)
+		e.Decision.render(p.out)
 		fmt.Fprintf(p.out, "\nrule set version %d, active rules: %d\n", e.SetVersion, e.ActiveRules)
 		w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 		for _, r := range e.Rules {

@@ -87,7 +87,7 @@ func readFile(p *process, name string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--file: %w", err)
 		}
-		defer f.Close() //nolint:errcheck // only read
+		defer f.Close()
 		r = f
 	}
 	data, err := io.ReadAll(io.LimitReader(r, rules.MaxFile+1))
@@ -120,7 +120,7 @@ type rulesApplyCmd struct {
 func (c *rulesApplyCmd) Run(p *process) error { return c.send(p, false) }
 
 func (c *importFlags) send(p *process, dryRun bool) error {
-	if err := c.Client.Validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return err
 	}
 	data, err := readFile(p, c.File)
@@ -165,7 +165,7 @@ type rulesExportCmd struct {
 
 // Run writes the file only once the server's whole answer is here.
 func (c *rulesExportCmd) Run(p *process) error {
-	if err := c.Client.Validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return err
 	}
 	path := "/ratelimit/rules/export"

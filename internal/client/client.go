@@ -90,7 +90,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	if err != nil {
 		return nil, fmt.Errorf("%w\nis a server running there? (--server or SLUICE_SERVER names it, sluice serve starts one)", err)
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end below, nothing to save
+	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read the server's answer: %w", err)

@@ -23,7 +23,8 @@ func parse(t *testing.T, args ...string) (Serve, error) {
 	if _, err = p.Parse(args); err != nil {
 		return s, err
 	}
-	return s, s.Validate()
+	err = s.Validate()
+	return s, err
 }
 
 func clearEnvironment(t *testing.T) {

@@ -44,7 +44,7 @@ func (c *checker) oneOf(flag, env, got string, allowed ...string) {
 // variable. No message repeats a value that may hold a password.
 func (s *Serve) Validate() error {
 	var c checker
-	if _, _, err := s.hostPort(); err != nil {
+	if _, err := s.host(); err != nil {
 		c.fail("listen", "SLUICE_LISTEN", "%s", err)
 	}
 	if _, err := s.TrustedNetworks(); err != nil {
@@ -110,23 +110,23 @@ func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
 // SnapshotFile is where in-process counters are saved.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 
-func (l *Listener) hostPort() (host string, port int, err error) {
+// host is the host part of the address, which must have a port too.
+func (l *Listener) host() (string, error) {
 	host, p, err := net.SplitHostPort(l.Listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("must be host:port, as in 127.0.0.1:8080, not %q", l.Listen)
+		return "", fmt.Errorf("must be host:port, as in 127.0.0.1:8080, not %q", l.Listen)
 	}
-	port, err = strconv.Atoi(p)
-	if err != nil || port < 0 || port > 65535 {
-		return "", 0, fmt.Errorf("has a bad port %q; it must be 0 to 65535", p)
+	if port, err := strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
+		return "", fmt.Errorf("has a bad port %q; it must be 0 to 65535", p)
 	}
-	return host, port, nil
+	return host, nil
 }
 
 // Loopback reports whether only this machine can reach the listener: its host
 // is localhost or a loopback address. A name that merely resolves to one does
 // not count.
 func (l *Listener) Loopback() bool {
-	host, _, err := l.hostPort()
+	host, err := l.host()
 	if err != nil {
 		return false
 	}
