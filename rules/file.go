@@ -9,7 +9,7 @@ import (
 )
 
 // MaxFile is the largest rules file, in bytes.
-const MaxFile = 4 << 20
+const MaxFile = 1 << 20
 
 // maxFileErrors bounds how many problems of one file are reported.
 const maxFileErrors = 100

@@ -49,9 +49,8 @@ rules:
 -
   name: login
   scope: ip
-  description: >-
-    Slow down
-    guessing
+  description: "Slow down
+    guessing"
   route: ~
   method:
   algorithm: fixed_window
@@ -166,9 +165,12 @@ func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 		"deep":             {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested too deeply"},
 		"deep json":        {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
 		"deep dashes":      {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:33: is nested too deeply"},
+		"block of text":    {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000), "line 2:10: blocks of text (| and >) are not supported in rules files; write the text in quotes"},
+		"many merges":      {strings.Repeat("<<", 500_000), "line 1:1: contains << too often; merge keys are not supported in rules files"},
+		"many at signs":    {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
 		"too many parts":   {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
 		"too many quotes":  {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
-		"too large":        {strings.Repeat(" ", MaxFile+1), "file: must not be larger than 4194304 bytes"},
+		"too large":        {strings.Repeat(" ", MaxFile+1), "file: must not be larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseFile([]byte(c.in))

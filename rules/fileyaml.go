@@ -1,18 +1,23 @@
 package rules
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
 )
 
 // yamlReader builds items from the tokens of a YAML file. It reads the part of
 // YAML that rules need, in one pass and in linear time: block and flow lists
-// and objects, scalars of every style. Anchors, aliases, tags, merge keys,
-// directives and several documents are refused, so nothing can expand.
+// and objects, scalars plain and quoted. Blocks of text, anchors, aliases, tags,
+// merge keys, directives and several documents are refused, so that nothing can
+// expand.
 type yamlReader struct {
 	tokens []*token.Token
 	at     int
@@ -20,22 +25,9 @@ type yamlReader struct {
 }
 
 func readYAML(data []byte) (root item, err error) {
-	if countSigns(data) > maxSigns {
-		return item{}, &syntaxError{1, 1, "has too many parts; split the file"}
-	}
 	r := yamlReader{end: token.Position{Line: 1, Column: 1}}
-	for _, t := range lexer.Tokenize(string(data)) {
-		if t.Position == nil {
-			return item{}, &syntaxError{1, 1, "cannot be read as YAML"}
-		}
-		r.end = *t.Position
-		if t.Type == token.CommentType {
-			continue
-		}
-		if err := refuse(t); err != nil {
-			return item{}, err
-		}
-		r.tokens = append(r.tokens, t)
+	if err := r.scan(data); err != nil {
+		return item{}, err
 	}
 	if t := r.peek(); t != nil && t.Type == token.DocumentHeaderType {
 		r.at++
@@ -53,6 +45,63 @@ func readYAML(data []byte) (root item, err error) {
 		return item{}, unexpected(t)
 	}
 	return root, nil
+}
+
+// blockText finds the head of a block of text, | or > at the end of a line.
+var blockText = regexp.MustCompile(`(?m)(?:^|[ \t:,\[{-])[|>][-+0-9]*[ \t]*(?:[ \t]#.*)?$`)
+
+// maxMergeSigns bounds how often << may stand in a file, in texts.
+const maxMergeSigns = 100
+
+// scan splits a file into tokens. It refuses beforehand what makes the scanner
+// slow out of all proportion (blocks of text, which no field of a rule needs,
+// and runs of <<), and stops at the first token that is wrong.
+func (r *yamlReader) scan(data []byte) error {
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
+	switch {
+	case countSigns(data) > maxSigns:
+		return &syntaxError{1, 1, "has too many parts; split the file"}
+	case bytes.Count(data, []byte("<<")) > maxMergeSigns:
+		return &syntaxError{1, 1, "contains << too often; merge keys are not supported in rules files"}
+	}
+	if at := blockText.FindIndex(data); at != nil {
+		line := 1 + bytes.Count(data[:at[0]], []byte("\n"))
+		column := at[1] - bytes.LastIndexByte(data[:at[0]], '\n') - 1
+		return &syntaxError{line, column, "blocks of text (| and >) are not supported in rules files; write the text in quotes"}
+	}
+	var s scanner.Scanner
+	s.Init(string(data))
+	for {
+		found, scanErr := s.Scan()
+		if errors.Is(scanErr, io.EOF) {
+			return nil
+		}
+		if err := r.take(found); err != nil {
+			return err
+		}
+		if scanErr != nil {
+			return &syntaxError{r.end.Line, r.end.Column, "cannot be read as YAML"}
+		}
+	}
+}
+
+// take keeps tokens, comments aside.
+func (r *yamlReader) take(found token.Tokens) error {
+	for _, t := range found {
+		if t.Position == nil {
+			return &syntaxError{r.end.Line, r.end.Column, "cannot be read as YAML"}
+		}
+		r.end = *t.Position
+		if t.Type == token.CommentType {
+			continue
+		}
+		if err := refuse(t); err != nil {
+			return err
+		}
+		r.tokens = append(r.tokens, t)
+	}
+	return nil
 }
 
 func countSigns(data []byte) (n int) {
@@ -74,6 +123,8 @@ func refuse(t *token.Token) error {
 		what = "anchors, aliases and merge keys"
 	case token.TagType, token.DirectiveType:
 		what = "tags and directives"
+	case token.LiteralType, token.FoldedType:
+		what = "blocks of text (| and >)"
 	case token.MappingKeyType:
 		what = "keys marked with ?"
 	default:
@@ -208,12 +259,6 @@ func (r *yamlReader) flow(depth int) (item, error) {
 	switch t.Type {
 	case token.SequenceStartType, token.MappingStartType:
 		return r.brackets(t, depth)
-	case token.LiteralType, token.FoldedType:
-		if next := r.peek(); next != nil && next.Type == token.StringType {
-			r.at++
-			return item{kind: itemText, text: next.Value, line: t.Position.Line}, nil
-		}
-		return item{kind: itemText, line: t.Position.Line}, nil
 	}
 	if !isScalar(t) {
 		return item{}, unexpected(t)
