@@ -42,7 +42,7 @@ do
   end
 
   local function load_entries(s, v, after)
-    local mode = string.byte(v, after)
+    local mode = byte(v, after)
     if not mode then return end
     local far = floor(mode / 8)
     local size = mode - 8 * far

@@ -150,7 +150,10 @@ func parseTarget(raw string) (*target, error) {
 	if err := t.path(path, sentinel); err != nil {
 		return nil, err
 	}
-	return t, t.query(query, sentinel)
+	if err := t.query(query, sentinel); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *target) credentials(userinfo string) error {

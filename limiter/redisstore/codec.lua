@@ -18,28 +18,40 @@ local function bytes(n)
   return 7
 end
 
-local function encode(at, a, b)
-  local na, nb = bytes(a), bytes(b)
-  local near = at - EPOCH
-  if near >= -NEAR and near < NEAR then
-    return pack('>Bi5I' .. na .. 'I' .. nb, 8 * nb + na, near, a, b)
+-- forms[head] is the struct format of a state with that header byte.
+local forms = {}
+local function form_of(head)
+  local f = forms[head]
+  if not f then
+    local wide = head >= 64
+    local sizes = wide and head - 64 or head
+    local nb = floor(sizes / 8)
+    local na = sizes - 8 * nb
+    if head > 127 or na == 0 or nb == 0 then bad_state() end
+    f = {(wide and '>Bi7I' or '>Bi5I') .. na .. 'I' .. nb, (wide and 8 or 6) + na + nb, wide}
+    forms[head] = f
   end
-  return pack('>Bi7I' .. na .. 'I' .. nb, 64 + 8 * nb + na, at, a, b)
+  return f
+end
+
+local function encode(at, a, b)
+  local head, near = 8 * bytes(b) + bytes(a), at - EPOCH
+  if near >= -NEAR and near < NEAR then
+    return pack(form_of(head)[1], head, near, a, b)
+  end
+  head = head + 64
+  return pack(form_of(head)[1], head, at, a, b)
 end
 
 -- decode returns time, a, b and the offset of what follows them in v.
 local function decode(v)
-  local head = string.byte(v, 1)
-  if not head or head > 127 then bad_state() end
-  local wide = head >= 64
-  if wide then head = head - 64 end
-  local nb = floor(head / 8)
-  local na = head - 8 * nb
-  local at_len = wide and 7 or 5
-  if na == 0 or nb == 0 or #v < 1 + at_len + na + nb then bad_state() end
-  local at, a, b, after = unpack_bytes('>i' .. at_len .. 'I' .. na .. 'I' .. nb, v, 2)
+  local head = byte(v, 1)
+  if not head then bad_state() end
+  local f = form_of(head)
+  if #v < f[2] then bad_state() end
+  local _, at, a, b, after = unpack_bytes(f[1], v)
   if a > MAX or b > MAX or at > MAX or at < -MAX then bad_state() end
-  if not wide then at = at + EPOCH end
+  if not f[3] then at = at + EPOCH end
   return at, a, b, after
 end
 

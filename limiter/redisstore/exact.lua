@@ -13,7 +13,7 @@
 
 local MAX = 9007199254740991 -- 2^53-1, limiter.MaxExact
 local NEVER = -1             -- limiter.Never
-local floor, ceil, fmt = math.floor, math.ceil, string.format
+local floor, ceil, fmt, byte = math.floor, math.ceil, string.format, string.byte
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;

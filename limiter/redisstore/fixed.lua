@@ -22,7 +22,7 @@ do
   function fixed.load(a)
     local s, v = load_string(a)
     if not v then return s end
-    if string.find(v, '^%d+$') and #v <= 19 then
+    if #v <= 19 and string.find(v, '^%d+$') then
       s.at, s.used = tonumber(string.sub(v, 1, -7)) or 0, tonumber(string.sub(v, -6))
       return s
     end

@@ -264,7 +264,7 @@ func TestStore_EndlessScriptElsewhereIsBusy(t *testing.T) {
 		_ = c.Eval(context.Background(), "while true do end", nil).Err()
 	}()
 	var err error
-	for deadline := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(deadline); { //nolint:forbidigo // a test's own patience
+	for deadline := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(deadline); {
 		err = s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, limits(month)[0])}}, &limiter.Result{})
 	}
 	wantCause(t, err, limiter.CauseBusy, false)

@@ -67,7 +67,9 @@ type slotCall struct {
 	keys []string
 	blob []byte
 	cmd  *redis.Cmd
-	err  error
+
+	reply string
+	err   error
 }
 
 func (n *manyNodes) exec(ctx context.Context, ops []*op) {
@@ -94,7 +96,7 @@ func (n *manyNodes) exec(ctx context.Context, ops []*op) {
 		if c.err != nil {
 			fail(c.ops, c.err)
 		} else {
-			unpack(c.cmd.Val().(string), c.ops)
+			unpack(c.reply, c.ops)
 		}
 	}
 }
@@ -144,12 +146,9 @@ func (n *manyNodes) flush(ctx context.Context, node *redis.Client, calls []*slot
 	}
 	_, err := p.Exec(ctx)
 	for _, c := range calls {
-		c.err = c.cmd.Err()
-		if c.err == nil && c.cmd.Val() == nil {
-			c.err = err
-		}
-		if c.err == nil {
-			_, c.err = c.cmd.Text()
+		c.reply, c.err = c.cmd.Text()
+		if err != nil && c.cmd.Err() == nil && c.err != nil {
+			c.err = err // the pipeline failed before it came to this call
 		}
 	}
 }

@@ -57,7 +57,7 @@ type Store struct {
 	script script
 	lanes  []*lane
 	nodes  nodes
-	groups sync.Pool // *group of one request
+	groups sync.Pool // *group of one request; see spare
 	wg     sync.WaitGroup
 }
 
@@ -85,7 +85,6 @@ func New(opt Options) (*Store, error) {
 		opt.MaxWait = time.Second
 	}
 	s := &Store{opt: opt, script: newScript()}
-	s.groups.New = func() any { return newGroup(1) }
 	lanes := 1
 	s.nodes = &oneNode{client: opt.Client, store: s}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
@@ -119,8 +118,7 @@ func (s *Store) laneOf(slot int) *lane { return s.lanes[slot*len(s.lanes)/slots]
 
 // Do decides one request within the deadline of ctx.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	g := s.groups.Get().(*group)
-	g.reset()
+	g := s.spare()
 	o := g.add()
 	if err := s.prepare(o, req); err != nil {
 		s.groups.Put(g)
@@ -135,6 +133,16 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	}
 	s.groups.Put(g)
 	return err
+}
+
+// spare returns an empty group for one request.
+func (s *Store) spare() *group {
+	g, ok := s.groups.Get().(*group)
+	if !ok {
+		return newGroup(1)
+	}
+	g.reset()
+	return g
 }
 
 // prepare checks and packs a request.
@@ -170,9 +178,8 @@ func (s *Store) send(ctx context.Context, g *group, l *lane) error {
 }
 
 func copyResult(dst, src *limiter.Result) {
-	limits := append(dst.Limits[:0], src.Limits...)
-	*dst = *src
-	dst.Limits = limits
+	dst.Allowed, dst.Replayed, dst.At = src.Allowed, src.Replayed, src.At
+	dst.Limits = append(dst.Limits[:0], src.Limits...)
 }
 
 // work is one of a lane's goroutines: it carries batch after batch.
