@@ -79,20 +79,26 @@ func TestMigrate_DialectsHaveTheSameColumns(t *testing.T) {
 	}
 }
 
-func TestMigrate_ManyNodesAtOnce(t *testing.T) {
+func TestMigrate_ManyNodesStartAtOnce(t *testing.T) {
 	for _, b := range emptyDatabases {
 		t.Run(b.name, func(t *testing.T) {
 			dsn := b.dsn(t)
 			nodes := make([]*DB, 4)
 			errs := make([]error, len(nodes))
-			for i := range nodes {
-				nodes[i] = open(t, dsn)
-			}
 			var wg sync.WaitGroup
-			for i, d := range nodes {
-				wg.Go(func() { errs[i] = d.Migrate(context.Background()) })
+			for i := range nodes {
+				wg.Go(func() {
+					if nodes[i], errs[i] = Open(context.Background(), Options{DSN: dsn, CallTimeout: patience}); errs[i] == nil {
+						errs[i] = nodes[i].Migrate(context.Background())
+					}
+				})
 			}
 			wg.Wait()
+			for _, d := range nodes {
+				if d != nil {
+					defer func() { _ = d.Close() }() //nolint:gocritic // a handful, closed with the test
+				}
+			}
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)
 			}
