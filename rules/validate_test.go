@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -157,5 +158,25 @@ func TestNormalize_FillsDefaultsOnceAndLeavesPointersAlone(t *testing.T) {
 	}
 	if method != "post" {
 		t.Error("the caller's string was changed")
+	}
+}
+
+func TestClone_SharesNothing(t *testing.T) {
+	var r Rule
+	v := reflect.ValueOf(&r).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer {
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+	}
+	c := r.Clone()
+	if d := cmp.Diff(r, c); d != "" {
+		t.Error(d)
+	}
+	w := reflect.ValueOf(&c).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Pointer && v.Field(i).Pointer() == w.Field(i).Pointer() {
+			t.Errorf("%s is shared", v.Type().Field(i).Name)
+		}
 	}
 }
