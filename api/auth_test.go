@@ -1,0 +1,153 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+)
+
+// token makes a token of the given scopes and puts it in force beside others.
+func newToken(f *fixture, expires *time.Time, scopes ...access.Scope) (string, access.Token) {
+	secret, hash := access.NewSecret()
+	return secret, access.Token{ID: 1, Name: "t", Hash: hash, Scopes: scopes, ExpiresAt: expires}
+}
+
+// concrete fills in the path's parameters.
+func concrete(path string) string { return strings.ReplaceAll(path, ":id", "1") }
+
+func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+	})
+	past := time.UnixMilli(epoch - 1)
+	var ring []access.Token
+	mint := func(expires *time.Time, scopes ...access.Scope) string {
+		secret, tok := newToken(f, expires, scopes...)
+		ring = append(ring, tok)
+		return "Bearer " + secret
+	}
+	expired := mint(&past, access.ScopeAdmin)
+	each := map[access.Scope]string{}
+	for _, s := range access.Scopes() {
+		each[s] = mint(nil, s)
+	}
+	unknown := func() string { s, _ := newToken(f, nil); return "Bearer " + s }()
+	revokedSecret, revoked := newToken(f, nil, access.ScopeAdmin)
+	revoked.RevokedAt = &past
+	f.access.Store(access.NewKeyring(append(ring, revoked)))
+
+	for _, r := range Table() {
+		t.Run(r.Method+" "+r.Path, func(t *testing.T) {
+			try := func(header string) int {
+				a := f.do(r.Method, concrete(r.Path), "", "Authorization", header)
+				if a.status == 401 && !strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer") {
+					t.Errorf("401 without WWW-Authenticate")
+				}
+				return a.status
+			}
+			for name, header := range map[string]string{
+				"no": "", "garbage": "Bearer", "basic": "Basic dTpw", "unknown": unknown, "expired": expired, "revoked": "Bearer " + revokedSecret,
+				"doubled": each[access.ScopeAdmin] + " x",
+			} {
+				if got := try(header); (got == 401) != (r.Scope != "") {
+					t.Errorf("%s credential: status %d", name, got)
+				}
+			}
+			for scope, header := range each {
+				allowed := r.Scope == "" || access.Token{Scopes: []access.Scope{scope}}.Permits(r.Scope)
+				if got := try(header); (got != 403) != allowed || got == 401 {
+					t.Errorf("scope %s: status %d, want allowed %v", scope, got, allowed)
+				}
+			}
+		})
+	}
+}
+
+func TestRoutes_EveryRowIsProtectedOrKnownToBePublic(t *testing.T) {
+	public := map[string]bool{"/livez": true, "/readyz": true, "/openapi.yaml": true}
+	for _, r := range Table() {
+		if (r.Scope == "") != public[r.Path] {
+			t.Errorf("%s %s has scope %q", r.Method, r.Path, r.Scope)
+		}
+	}
+}
+
+func TestOpenMode_ServesLoopbackNamesOnly(t *testing.T) {
+	f := newFixture(t, nil)
+	hosts := map[string]bool{
+		"localhost": true, "localhost:8080": true, "LOCALHOST:1": true, "localhost.": true, "127.0.0.1": true, "127.9.8.7:80": true, "[::1]": true, "[::1]:8080": true,
+		"": false, "evil.example": false, "localhost.evil.example": false, "evil.localhost": false, "192.0.2.1": false, "0.0.0.0:8080": false,
+		"127.0.0.1.evil.example": false, "localhost:8080@evil.example": false, "[::1%25lo]": false, "127.1": false,
+	}
+	for host, allowed := range hosts {
+		f.host = host
+		if got := f.do(http.MethodGet, "/ratelimit/rules", "").status; (got == 200) != allowed || !allowed && got != 403 {
+			t.Errorf("host %q: status %d", host, got)
+		}
+	}
+}
+
+func TestOpenMode_RefusesOtherWebSites(t *testing.T) {
+	f := newFixture(t, nil)
+	body := `{"key":"k","limit":1,"window_ms":1000}`
+	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "cross-site").want(403)
+	f.do(http.MethodPost, "/ratelimit/check", body, "Origin", "https://evil.example").want(403)
+	f.do(http.MethodPost, "/ratelimit/check", body, "Content-Type", "text/plain").want(415)
+	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "same-origin").want(200)
+}
+
+func TestOpenMode_EndsWithTheFirstToken(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do(http.MethodGet, "/ratelimit/rules", "").want(200)
+	f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "Bearer slk_wrong").want(401)
+	secret, tok := newToken(f, nil, access.ScopeAdmin)
+	f.access.Store(access.NewKeyring([]access.Token{tok}))
+	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+	f.do(http.MethodGet, "/ratelimit/rules", "", "Authorization", "bearer "+secret).want(200)
+	revoked := time.UnixMilli(epoch)
+	tok.RevokedAt = &revoked
+	f.access.Store(access.NewKeyring([]access.Token{tok}))
+	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+}
+
+func TestAccess_ClosedOffLoopbackAndBeforeTokensAreLoaded(t *testing.T) {
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.OpenMode = false })
+	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+	f = newFixture(t, nil)
+	f.access.Store(nil)
+	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
+}
+
+func TestMetrics_PublicOnlyWhenSet(t *testing.T) {
+	for _, public := range []bool{false, true} {
+		f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+			d.OpenMode, d.MetricsPublic = false, public
+			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			})
+		})
+		if got := f.do(http.MethodGet, "/metrics", "").status; (got == 200) != public {
+			t.Errorf("public %v: status %d", public, got)
+		}
+	}
+}
+
+func TestWrites_CarryTheTokenAsActor(t *testing.T) {
+	f := newFixture(t, nil)
+	const body = `{"name":"a","scope":"user","limit":1,"window_ms":1000}`
+	f.do(http.MethodPost, "/ratelimit/rules", body).want(201)
+	if a := f.book.revisions[0].Actor; a.Kind != "system" || a.Name == "" {
+		t.Errorf("actor in open mode: %+v", a)
+	}
+	secret, tok := newToken(f, nil, access.ScopeRulesWrite)
+	tok.Name = "ci"
+	f.access.Store(access.NewKeyring([]access.Token{tok}))
+	f.token = secret
+	f.do(http.MethodDelete, "/ratelimit/rules/1", "").want(204)
+	if a := f.book.revisions[0].Actor; a.Kind != "token" || a.Name != "ci" {
+		t.Errorf("actor: %+v", a)
+	}
+}
