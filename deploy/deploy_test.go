@@ -156,19 +156,21 @@ func TestCompose_RedisNeverEvicts(t *testing.T) {
 	}
 }
 
-func TestDockerfile_UsesOnlyDocumentedVariables(t *testing.T) {
-	b, err := os.ReadFile("Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestFiles_NameOnlyDocumentedVariables(t *testing.T) {
 	known := knownVariables()
-	used := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`).FindAllString(string(b), -1)
-	if len(used) == 0 {
-		t.Fatal("the Dockerfile sets no SLUICE_ variable")
-	}
-	for _, variable := range used {
-		if !slices.Contains(known, variable) {
-			t.Errorf("the Dockerfile sets %s, which is no setting", variable)
+	for _, file := range []string{"Dockerfile", "compose.yaml", "README.md"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`).FindAllString(string(b), -1)
+		if len(used) == 0 {
+			t.Errorf("%s names no SLUICE_ variable", file)
+		}
+		for _, variable := range used {
+			if !slices.Contains(known, variable) {
+				t.Errorf("%s names %s, which is no setting", file, variable)
+			}
 		}
 	}
 }

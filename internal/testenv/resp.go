@@ -18,7 +18,7 @@ import (
 // connection per command is slow and leaves nothing behind, which is what
 // starting a server needs.
 func command(ctx context.Context, addr string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
