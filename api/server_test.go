@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"sluice/rules"
+)
+
+func TestServer_UnknownPathsAndMethodsAreProblems(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, path := range []string{"/", "/ratelimit", "/ratelimit/", "/ratelimit/check/", "/ratelimit/nothing", "/ratelimit/rules/1/2/3"} {
+		a := f.do(http.MethodGet, path, "").want(404)
+		if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+	for path, allow := range map[string]string{"/ratelimit/check": "POST", "/ratelimit/rules/1": "DELETE", "/livez": "GET"} {
+		a := f.do("FOO", path, "").want(405)
+		if !strings.Contains(a.header.Get("Allow"), allow) {
+			t.Errorf("%s: Allow %q", path, a.header.Get("Allow"))
+		}
+		if a := f.do(http.MethodOptions, path, "").want(204); !strings.Contains(a.header.Get("Allow"), allow) {
+			t.Errorf("%s: OPTIONS Allow %q", path, a.header.Get("Allow"))
+		}
+	}
+	if a := f.do(http.MethodHead, "/livez", "").want(200); a.body != "" {
+		t.Errorf("HEAD has a body %q", a.body)
+	}
+	if a := f.do(http.MethodHead, "/nothing", "").want(404); a.body != "" {
+		t.Errorf("HEAD has a body %q", a.body)
+	}
+}
+
+func TestServer_ContentTypes(t *testing.T) {
+	f := newFixture(t, nil)
+	const body = `{"key":"k","limit":1,"window_ms":1000}`
+	for media, status := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200, "APPLICATION/JSON": 200,
+		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json; charset=latin1": 415, "application/json; x=y": 415,
+		"application/jsonx": 415, "application/merge-patch+json": 415, ";": 415,
+	} {
+		a := f.do(http.MethodPost, "/ratelimit/check", body, "Content-Type", media)
+		if a.status != status {
+			t.Errorf("%q: status %d, want %d", media, a.status, status)
+		}
+	}
+	f.do(http.MethodPost, "/ratelimit/check", body, "Content-Encoding", "gzip").want(415)
+}
+
+func TestServer_BodiesAreBounded(t *testing.T) {
+	f := newFixture(t, nil)
+	pad := func(n int) string { return `{"user":"42"` + strings.Repeat(" ", n-13) + `}` }
+	for path, most := range map[string]int{
+		"/ratelimit/check": 64 << 10, "/ratelimit/charge": 64 << 10, "/ratelimit/release": 64 << 10, "/ratelimit/explain": 64 << 10, "/ratelimit/rules": 64 << 10,
+		"/ratelimit/check/batch": 1 << 20, "/ratelimit/rules/import": 1 << 20,
+	} {
+		if a := f.do(http.MethodPost, path, pad(most)); a.status == 413 {
+			t.Errorf("%s: %d bytes are too many", path, most)
+		}
+		f.do(http.MethodPost, path, pad(most+1)).want(413)
+	}
+}
+
+// live serves a fixture over a real connection.
+func live(t *testing.T, f *fixture) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f.echo)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestServer_ChunkedBodiesAreReadAndBounded(t *testing.T) {
+	f := newFixture(t, nil)
+	s := live(t, f)
+	for n, status := range map[int]int{100: 200, 64 << 10: 200, 64<<10 + 1: 413} {
+		body := `{"user":"42"` + strings.Repeat(" ", n-13) + `}`
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ratelimit/check", io.MultiReader(strings.NewReader(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != status {
+			t.Errorf("%d chunked bytes: status %d, want %d", n, res.StatusCode, status)
+		}
+	}
+}
+
+func TestServer_ATruncatedBodyIs400(t *testing.T) {
+	f := newFixture(t, nil)
+	s := live(t, f)
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // a test's own connection
+	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
+	_ = conn.(*net.TCPConn).CloseWrite()
+	answer, _ := io.ReadAll(conn)
+	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400")) {
+		t.Errorf("got %.80s", answer)
+	}
+}
+
+func TestServer_PanicEndsOneRequestOnly(t *testing.T) {
+	var logged bytes.Buffer
+	f := newFixture(t, []rules.Rule{perUser("r", 5)}, func(_ *CheckerOptions, d *Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		d.Ready = func() error { panic("secret detail") }
+	})
+	a := f.do(http.MethodGet, "/readyz", "")
+	if a.status != 500 || strings.Contains(a.body, "secret") || strings.Contains(a.body, "goroutine") {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if f.seen.panics != 1 || !strings.Contains(logged.String(), "secret detail") || !strings.Contains(logged.String(), "server_test.go") {
+		t.Errorf("counted %d, logged %s", f.seen.panics, logged.String())
+	}
+	f.check(`{"user":"42"}`)
+}
+
+func TestServer_UnknownErrorsAreBlandAndLogged(t *testing.T) {
+	var logged bytes.Buffer
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	f.book.err = errors.New("column xyz is missing")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ratelimit/rules/1", nil)
+	r.Host = f.host
+	w := httptest.NewRecorder()
+	f.echo.ServeHTTP(w, r)
+	if w.Code != 500 || strings.Contains(w.Body.String(), "xyz") || !strings.Contains(logged.String(), "xyz") {
+		t.Errorf("got %d %s, logged %s", w.Code, w.Body, &logged)
+	}
+}
+
+func TestServer_ReadinessFollowsTheApp(t *testing.T) {
+	var why error
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Ready = func() error { return why } })
+	f.do(http.MethodGet, "/readyz", "").want(200)
+	why = errors.New("draining")
+	if a := f.do(http.MethodGet, "/readyz", "").want(503); !strings.Contains(a.body, "draining") {
+		t.Errorf("got %s", a.body)
+	}
+	f.do(http.MethodGet, "/livez", "").want(200)
+}
+
+func TestServer_CallerTextNeverReachesHeadersOrLogs(t *testing.T) {
+	var logged bytes.Buffer
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	const evil = `evil\r\nX-Evil: 1\"`
+	a := f.post("/ratelimit/check", `{"key":"`+evil+`","limit":0,"window_ms":1000,"request_id":"`+evil+`"}`)
+	for name, value := range a.reply().Headers {
+		if strings.ContainsAny(value, "\r\n") || strings.Contains(value, "evil") {
+			t.Errorf("%s: %q", name, value)
+		}
+	}
+	if len(a.header.Values("X-Evil")) > 0 || strings.Contains(logged.String(), "evil") {
+		t.Errorf("headers %v, log %s", a.header, &logged)
+	}
+}
+
+func TestServer_AddressesComeFromTrustedProxiesOnly(t *testing.T) {
+	request := func() *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = "192.0.2.1:1"
+		r.Header.Set("X-Forwarded-For", "198.51.100.9, 203.0.113.7")
+		return r
+	}
+	if got := ipExtractor(nil)(request()); got != "192.0.2.1" {
+		t.Errorf("without proxies: %s", got)
+	}
+	if got := ipExtractor([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")})(request()); got != "203.0.113.7" {
+		t.Errorf("behind a trusted proxy: %s", got)
+	}
+	if got := ipExtractor([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})(request()); got != "192.0.2.1" {
+		t.Errorf("behind an unknown proxy: %s", got)
+	}
+}
+
+func TestNew_DemandsWhatItNeeds(t *testing.T) {
+	if _, err := New(Deps{}); err == nil {
+		t.Error("a server without parts")
+	}
+	if _, err := NewChecker(CheckerOptions{}); err == nil {
+		t.Error("a checker without parts")
+	}
+}
