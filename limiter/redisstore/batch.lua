@@ -18,7 +18,7 @@ local function ask_of(m, pos, key)
   local algorithm = m[pos]
   local extra = m[pos + 3]
   return {
-    algorithm = algorithm, kernel = KERNELS[algorithm], count = m[pos + 1], window = m[pos + 2],
+    algorithm = algorithm, kernel = kernel_of(algorithm), count = m[pos + 1], window = m[pos + 2],
     burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], key = key,
     allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
     state = false, changed = false, booked = 0, booked_at = 0, -- so that the table need not grow

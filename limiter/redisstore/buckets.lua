@@ -10,8 +10,9 @@
 --                                                        bytes, count in c bytes
 -- whichever of the last two is shorter.
 
-local buckets = {keep = keep_one}
-do
+local function make_buckets()
+  local buckets = {keep = keep_one}
+
   local PART = 32 -- values moved by one struct call
 
   -- forms[size][n] is the struct format of n counts; it lives for one call.
@@ -272,4 +273,6 @@ do
     convert(a, s)
     return gone(a, index_of(a, s.at))
   end
+
+  return buckets
 end

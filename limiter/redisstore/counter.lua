@@ -3,8 +3,9 @@
 -- State: at = last change, used = units in at's window, prev = units in the one
 -- before; packed (see codec.lua) as at, used, prev.
 
-local counter = {keep = keep_one}
-do
+local function make_counter()
+  local counter = {keep = keep_one}
+
   -- window returns current, previous, start of the window and ms elapsed in it.
   local function window(a, s, now)
     local t, w = now, a.window
@@ -96,4 +97,6 @@ do
   end
 
   function counter.expires(a, s) return (fdiv(s.at, a.window) + 2) * a.window end
+
+  return counter
 end

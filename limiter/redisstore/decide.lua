@@ -5,7 +5,19 @@
 -- reset, delay, refunded. Every function here reads and decides; only the last
 -- step writes, after everything has been read and found to be ours.
 
-local KERNELS = {fixed, log, counter, buckets, level, gcra, level, level, lease, fixed}
+-- A call pays for making the functions of a kernel only if it needs them.
+local MAKERS = {make_fixed, make_log, make_counter, make_buckets, make_level, make_gcra,
+  make_level, make_level, make_lease, make_fixed}
+local kernels = {}
+local function kernel_of(algorithm)
+  local make = MAKERS[algorithm]
+  local k = kernels[make]
+  if not k then
+    k = make()
+    kernels[make] = k
+  end
+  return k
+end
 
 local function load_all(asks, n)
   for i = 1, n do
@@ -25,7 +37,7 @@ local function store(asks, n, now)
       local k = a.kernel
       local needed = k.expires(a, s) - now
       longest = most(longest, needed)
-      if a.changed or (k == log and log.tidy(a, s)) then
+      if a.changed or (k.tidy and k.tidy(a, s)) then
         k.save(a, s, ttl_of(needed))
       elseif needed > 0 and call('PTTL', a.key) < needed then
         k.keep(a, ttl_of(needed))
@@ -50,7 +62,7 @@ local function look(asks, n, now, id)
     a.changed = s.exists and k.rebase(a, s, now)
     local ok, retry = k.fits(a, s, now, a.weight, id)
     a.allowed, a.retry, a.booked, a.booked_at = ok and 1 or 0, retry, 0, 0
-    if a.algorithm == LEAKY_QUEUE then a.delay = level.delay(a, s, now, ok) end
+    if a.algorithm == LEAKY_QUEUE then a.delay = k.delay(a, s, now, ok) end
     all = all and ok
   end
   return all
@@ -100,8 +112,8 @@ local function refund(id, asks, n, now, record)
       if s.exists then a.refunded, did = k.refund_now(a, s, now, a.weight) end
     else
       local at, w = claim(r, a.key)
-      if k == lease then
-        a.refunded, did = lease.release(a, s, now, id)
+      if k.release then
+        a.refunded, did = k.release(a, s, now, id)
       elseif s.exists and w > 0 then
         a.refunded, did = k.refund(a, s, now, at, w)
       end
@@ -131,7 +143,7 @@ local function hold(op, id, asks, n, now)
   load_all(asks, n)
   for i = 1, n do
     local a = asks[i]
-    local s, did = a.state, false
+    local lease, s, did = a.kernel, a.state, false
     a.changed, a.allowed = s.exists and lease.rebase(a, s, now), 1
     if op == RELEASE then
       a.refunded, did = lease.release(a, s, now, id)

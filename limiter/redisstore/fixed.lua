@@ -4,8 +4,9 @@
 -- as the decimal integer at*10^6 + used, which Redis keeps without a string; as
 -- "at:used" where used has more than six digits. Never read through a double.
 
-local fixed = {keep = keep_one}
-do
+local function make_fixed()
+  local fixed = {keep = keep_one}
+
   local function window(a, s, now)
     local t, w = now, a.window
     if s.exists and s.at > now then t = s.at end
@@ -85,4 +86,6 @@ do
     if a.algorithm == FIRST_HIT then return s.at + a.window end
     return a.anchor + (fdiv(s.at - a.anchor, a.window) + 1) * a.window
   end
+
+  return fixed
 end

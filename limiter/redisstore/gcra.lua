@@ -3,8 +3,9 @@
 -- State: the theoretical arrival time at + used/scale ms, where scale is the
 -- count it was written under; packed as at, used, scale.
 
-local gcra = {keep = keep_one}
-do
+local function make_gcra()
+  local gcra = {keep = keep_one}
+
   -- distance is how far now is before the theoretical arrival time, as a level
   -- scaled by the window; it may exceed MAX (and then only that matters).
   local function distance(a, s, now)
@@ -71,4 +72,6 @@ do
     if s.scale == 0 then return s.at end
     return s.at + cdiv(s.used, s.scale)
   end
+
+  return gcra
 end

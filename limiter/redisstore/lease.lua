@@ -10,8 +10,9 @@
 -- pending change: dead_n expired leases to drop, gone (an id to remove), set
 -- (an id to write with start and weight).
 
-local lease = {}
-do
+local function make_lease()
+  local lease = {}
+
   local function load_newest(a, s, rank)
     local got = call('ZRANGE', a.key, rank, rank, 'WITHSCORES')
     if #got == 0 then return nil end
@@ -192,4 +193,6 @@ do
     end
     lease.keep(a, ttl)
   end
+
+  return lease
 end

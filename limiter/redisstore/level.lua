@@ -28,8 +28,9 @@ local function still_held(a, at, w, t, level)
   return least(held, level)
 end
 
-local level = {keep = keep_one}
-do
+local function make_level()
+  local level = {keep = keep_one}
+
   local ONE_OFF = 31622400000 -- 366 days: how long a quota that never drains is kept
 
   local function at_time(a, s, now)
@@ -100,4 +101,6 @@ do
     if a.count == 0 then return t + ONE_OFF end
     return t + cdiv(lv, a.count)
   end
+
+  return level
 end

@@ -14,8 +14,9 @@
 -- entries to drop on the left), cut (entries to drop on the right), push (an
 -- entry to append), edit (a change of one entry in the middle).
 
-local log = {keep = keep_one}
-do
+local function make_log()
+  local log = {keep = keep_one}
+
   local PRUNE = 512 -- expired entries that even a denial clears away
 
   local function parse(e, offset)
@@ -307,4 +308,6 @@ do
     end
     call('PEXPIRE', a.key, text(ttl))
   end
+
+  return log
 end
