@@ -95,6 +95,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		fatal:   fatal,
 	})
 	if err := reload.pass(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop while starting
+		}
 		return err
 	}
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))

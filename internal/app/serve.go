@@ -42,7 +42,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	d.done = make(chan struct{})
 	go func() {

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+
+// Every sluice command that the documentation shows is one that the command line
+// understands.
+func TestDocs_EveryCommandParses(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, page := range append(pages, "../../README.md", "../../deploy/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(block[1]) {
+				line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+				args, ok := strings.CutPrefix(strings.TrimPrefix(line, "go run ./cmd/"), "sluice ")
+				if !ok {
+					continue
+				}
+				tried++
+				var c cli
+				parser, err := kong.New(&c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := parser.Parse(strings.Fields(args)); err != nil {
+					t.Errorf("%s: %q: %v", page, line, err)
+				}
+			}
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d commands found: have the pages changed their form?", tried)
+	}
+}
