@@ -56,37 +56,37 @@ func tooLarge(most int) *Problem {
 }
 
 // contentType demands one of the accepted media types, in UTF-8 if a charset
-// is named, and says which it was.
-func contentType(c echo.Context, accepted ...string) (string, error) {
+// is named.
+func contentType(c echo.Context, accepted ...string) error {
 	values := c.Request().Header["Content-Type"]
 	if len(values) == 1 && values[0] == accepted[0] {
-		return values[0], nil
+		return nil
 	}
-	refuse := kindMedia.problem("Send the header Content-Type: " + strings.Join(accepted, " or ") + ", optionally with charset=utf-8.")
-	refuse.with("Accept-Post", strings.Join(accepted, ", "))
+	refuse := kindMedia.problem("Send the header Content-Type: "+strings.Join(accepted, " or ")+", optionally with charset=utf-8.").
+		with("Accept-Post", strings.Join(accepted, ", "))
 	if len(values) != 1 {
-		return "", refuse
+		return refuse
 	}
 	media, params, err := mime.ParseMediaType(values[0])
 	if err != nil {
-		return "", refuse
+		return refuse
 	}
 	for name, v := range params {
 		if name != "charset" || !strings.EqualFold(v, "utf-8") {
-			return "", refuse
+			return refuse
 		}
 	}
 	for _, a := range accepted {
 		if media == a {
-			return a, nil
+			return nil
 		}
 	}
-	return "", refuse
+	return refuse
 }
 
 // readJSON is the two together for a JSON body of ordinary size.
 func readJSON(c echo.Context) ([]byte, error) {
-	if _, err := contentType(c, mediaJSON); err != nil {
+	if err := contentType(c, mediaJSON); err != nil {
 		return nil, err
 	}
 	return readBody(c, maxBody, nil)

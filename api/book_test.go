@@ -172,7 +172,8 @@ func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	if b.err != nil {
 		return b.err
 	}
-	for _, e := range p.Update {
+	for i := range p.Update {
+		e := &p.Update[i]
 		if i := b.find(e.Old.ID); i < 0 || b.stored[i].Version != e.Old.Version {
 			return rules.ErrStale
 		}
@@ -182,7 +183,8 @@ func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 			return err
 		}
 	}
-	for _, e := range p.Update {
+	for i := range p.Update {
+		e := &p.Update[i]
 		if _, err := b.update("import", actor, e.New, 0); err != nil {
 			return err
 		}

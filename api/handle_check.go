@@ -21,6 +21,11 @@ type exchange struct {
 
 var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048)} }}
 
+func getExchange() *exchange {
+	x, _ := exchanges.Get().(*exchange) // the pool holds nothing else
+	return x
+}
+
 func putExchange(x *exchange) {
 	if cap(x.body) > maxBody || cap(x.out) > maxBody || cap(x.a.Limits) > limiter.MaxLimits {
 		return
@@ -37,9 +42,9 @@ func (s *Server) reset(c echo.Context) error  { return s.ask(c, limiter.OpReset)
 
 // ask is the path of every single check: decode, decide, encode.
 func (s *Server) ask(c echo.Context, op limiter.Op) error {
-	x := exchanges.Get().(*exchange)
+	x := getExchange()
 	defer putExchange(x)
-	if _, err := contentType(c, mediaJSON); err != nil {
+	if err := contentType(c, mediaJSON); err != nil {
 		return err
 	}
 	var err error
@@ -61,7 +66,7 @@ func (s *Server) answer(c echo.Context, x *exchange) error {
 }
 
 func (s *Server) checkBatch(c echo.Context) error {
-	if _, err := contentType(c, mediaJSON); err != nil {
+	if err := contentType(c, mediaJSON); err != nil {
 		return err
 	}
 	body, err := readBody(c, maxLargeBody, nil)
@@ -92,7 +97,7 @@ func (s *Server) renew(c echo.Context) error   { return s.lease(c, limiter.OpRen
 // lease serves both forms of release and renew: the token of an answer, or the
 // request that took the lease together with its request_id.
 func (s *Server) lease(c echo.Context, op limiter.Op) error {
-	x := exchanges.Get().(*exchange)
+	x := getExchange()
 	defer putExchange(x)
 	body, err := readJSON(c)
 	if err != nil {

@@ -67,7 +67,8 @@ func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.S
 	if q.IsDirect {
 		return set, nil, nil
 	}
-	return set, set.Explain(&q.Descriptor, q.Weight), nil
+	considered := set.Explain(&q.Descriptor, q.Weight)
+	return set, considered, nil
 }
 
 func (s *Server) explain(c echo.Context) error {

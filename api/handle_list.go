@@ -110,7 +110,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	if _, err := contentType(c, mediaJSON, "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"); err != nil {
+	if err := contentType(c, mediaJSON, "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"); err != nil {
 		return err
 	}
 	body, err := readBody(c, maxLargeBody, nil)

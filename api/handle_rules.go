@@ -102,7 +102,7 @@ func (s *Server) patchRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := contentType(c, mediaMergePatch, mediaJSON); err != nil {
+	if err := contentType(c, mediaMergePatch, mediaJSON); err != nil {
 		return err
 	}
 	body, err := readBody(c, maxBody, nil)

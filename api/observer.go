@@ -32,7 +32,14 @@ const DirectRule = "default"
 // silent is the Observer used when none is given.
 type silent struct{}
 
-func (silent) ObserveLimit(string, string, bool)              {}
+// ObserveLimit does nothing.
+func (silent) ObserveLimit(string, string, bool) {}
+
+// ObserveRequest does nothing.
 func (silent) ObserveRequest(limiter.Op, bool, time.Duration) {}
-func (silent) ObserveDegraded(string, limiter.Cause)          {}
-func (silent) ObservePanic()                                  {}
+
+// ObserveDegraded does nothing.
+func (silent) ObserveDegraded(string, limiter.Cause) {}
+
+// ObservePanic does nothing.
+func (silent) ObservePanic() {}

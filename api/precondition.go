@@ -32,10 +32,7 @@ func parseCondition(c echo.Context, header string) (condition, error) {
 		return cond, nil
 	}
 	for rest != "" {
-		tag := rest
-		if strings.HasPrefix(tag, "W/") {
-			tag = tag[2:]
-		}
+		tag := strings.TrimPrefix(rest, "W/")
 		weak := len(rest) - len(tag)
 		end := -1
 		if strings.HasPrefix(tag, `"`) {

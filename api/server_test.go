@@ -107,7 +107,7 @@ func TestServer_ATruncatedBodyIs400(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // a test's own connection
+	defer conn.Close()
 	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer, _ := io.ReadAll(conn)

@@ -54,7 +54,10 @@ func (p *planned) answer() LimitAnswer {
 
 var workPool = sync.Pool{New: func() any { return new(work) }}
 
-func getWork() *work { return workPool.Get().(*work) }
+func getWork() *work {
+	w, _ := workPool.Get().(*work) // the pool holds nothing else
+	return w
+}
 
 // maxPooled keeps the memory of the largest batches out of the pool.
 const maxPooled = 256
