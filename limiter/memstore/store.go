@@ -133,6 +133,9 @@ type instant struct {
 	mono int64
 }
 
+// mono is the time of forgetting alone.
+func (s *Store) mono() int64 { return wallTime().Sub(s.start).Milliseconds() }
+
 func (s *Store) instant() instant {
 	t := wallTime()
 	at := instant{mono: t.Sub(s.start).Milliseconds()}

@@ -47,14 +47,14 @@ func (s *Store) sweepBuckets(i int) (dropped int, done bool) {
 	sh := &s.shards[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.buckets.sweep(s.instant().mono, sweepStep)
+	return sh.buckets.sweep(s.mono(), sweepStep)
 }
 
 func (s *Store) sweepRecords(i int) (dropped int, done bool) {
 	sh := &s.records[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.records.sweep(s.instant().mono, sweepStep)
+	return sh.records.sweep(s.mono(), sweepStep)
 }
 
 // makeRoom brings the store back under its caps. It is called without locks
@@ -68,37 +68,61 @@ func (s *Store) makeRoom() {
 	}
 }
 
-// evictBucket evicts from a random shard, or the next that has anything.
+// evictShards is how many random shards compete for an eviction.
+const evictShards = 3
+
 func (s *Store) evictBucket() {
-	first := rand.IntN(shardCount)
-	for i := range shardCount {
-		sh := &s.shards[(first+i)%shardCount]
+	i := soonestShard(func(i int) (int64, bool) {
+		sh := &s.shards[i]
 		sh.mu.Lock()
-		evicted := sh.buckets.evict()
-		if evicted {
-			s.keys.Add(-1)
-		}
-		sh.mu.Unlock()
-		if evicted {
-			s.evicted.Add(1)
-			return
-		}
+		defer sh.mu.Unlock()
+		_, deadline, ok := sh.buckets.soonest()
+		return deadline, ok
+	})
+	sh := &s.shards[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.buckets.evict() {
+		s.keys.Add(-1)
+		s.evicted.Add(1)
 	}
 }
 
 func (s *Store) evictRecord() {
-	first := rand.IntN(shardCount)
-	for i := range shardCount {
-		sh := &s.records[(first+i)%shardCount]
+	i := soonestShard(func(i int) (int64, bool) {
+		sh := &s.records[i]
 		sh.mu.Lock()
-		evicted := sh.records.evict()
-		if evicted {
-			s.recordCount.Add(-1)
-		}
-		sh.mu.Unlock()
-		if evicted {
-			s.evictedRecords.Add(1)
-			return
-		}
+		defer sh.mu.Unlock()
+		_, deadline, ok := sh.records.soonest()
+		return deadline, ok
+	})
+	sh := &s.records[i]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.records.evict() {
+		s.recordCount.Add(-1)
+		s.evictedRecords.Add(1)
 	}
+}
+
+// soonestShard returns which of a few random shards has the element that
+// expires first. look gives the soonest deadline of a shard, or false if it is
+// empty; empty shards are passed over.
+func soonestShard(look func(i int) (int64, bool)) int {
+	best, soonest, found := 0, int64(0), 0
+	first := rand.IntN(shardCount)
+	// An odd stride visits every shard once before the first again.
+	stride := 2*rand.IntN(shardCount/2) + 1
+	for n := 0; n < shardCount && found < evictShards; n++ {
+		i := (first + n*stride) % shardCount
+		deadline, ok := look(i)
+		if !ok {
+			continue
+		}
+		if found == 0 || deadline < soonest {
+			best, soonest = i, deadline
+		}
+		found++
+	}
+	return best
 }

@@ -157,22 +157,31 @@ func (t *table[K, V]) sweep(now int64, n int) (dropped int, done bool) {
 	return dropped, t.cursor == 0
 }
 
-// evictSamples is how many elements compete to be evicted, as in Redis's
-// volatile-ttl, which takes five.
-const evictSamples = 8
+// evictSamples is how many elements of a table compete to be evicted; Redis's
+// volatile-ttl takes five.
+const evictSamples = 5
+
+// soonest returns the number and the deadline of the slot that expires first in
+// a random sample. It reports false if the table is empty.
+func (t *table[K, V]) soonest() (i int, deadline int64, ok bool) {
+	if len(t.slots) == 0 {
+		return 0, 0, false
+	}
+	i = rand.IntN(len(t.slots))
+	for range evictSamples - 1 {
+		if j := rand.IntN(len(t.slots)); t.slots[j].deadline < t.slots[i].deadline {
+			i = j
+		}
+	}
+	return i, t.slots[i].deadline, true
+}
 
 // evict drops the element of a random sample that would expire first. It
 // reports false if the table is empty.
 func (t *table[K, V]) evict() bool {
-	if len(t.slots) == 0 {
-		return false
+	i, _, ok := t.soonest()
+	if ok {
+		t.removeAt(i)
 	}
-	victim := rand.IntN(len(t.slots))
-	for range evictSamples - 1 {
-		if i := rand.IntN(len(t.slots)); t.slots[i].deadline < t.slots[victim].deadline {
-			victim = i
-		}
-	}
-	t.removeAt(victim)
-	return true
+	return ok
 }

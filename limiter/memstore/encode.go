@@ -1,0 +1,187 @@
+package memstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// The elements of a snapshot are unsigned and zigzag varints and strings with
+// their length before them. decoder reads what the append functions write.
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// appendBucket writes a bucket that is kept for another keep ms.
+func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byte {
+	b = binary.AppendUvarint(b, uint64(key.size()))
+	b = key.appendTo(b)
+	for _, v := range [...]int64{keep, st.At, st.Used, st.Prev, st.Scale} {
+		b = binary.AppendVarint(b, v)
+	}
+	b = binary.AppendUvarint(b, uint64(len(st.Entries)))
+	for i := range st.Entries {
+		e := &st.Entries[i]
+		b = binary.AppendVarint(b, e.At)
+		b = binary.AppendVarint(b, e.Weight)
+		b = appendString(b, e.ID)
+	}
+	return b
+}
+
+// appendRecord writes a record that is kept for another keep ms.
+func appendRecord(b []byte, name recordName, keep int64, r *record) []byte {
+	b = appendString(b, name.tag)
+	b = appendString(b, name.id)
+	b = binary.AppendVarint(b, keep)
+	b = binary.AppendVarint(b, r.at)
+	b = appendBool(b, r.allowed)
+	b = binary.AppendUvarint(b, r.refunded)
+	b = binary.AppendUvarint(b, uint64(len(r.keys)))
+	for i := range r.keys {
+		b = appendString(b, string(r.keys[i]))
+		b = binary.AppendVarint(b, r.charged[i].At)
+		b = binary.AppendVarint(b, r.charged[i].Weight)
+		d := &r.limits[i]
+		b = appendBool(b, d.Allowed)
+		for _, v := range [...]int64{d.Limit, d.Remaining, d.RetryAfter, d.Reset, d.Delay, d.Refunded} {
+			b = binary.AppendVarint(b, v)
+		}
+	}
+	return b
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+var errMalformed = errors.New("malformed element")
+
+// decoder reads elements from b. After a failure every read gives zeroes.
+type decoder struct {
+	b      []byte
+	failed bool
+}
+
+func (d *decoder) fail() { d.b, d.failed = nil, true }
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// count reads the number of items that follow, of which each takes at least
+// size bytes, so that no length is believed that the data cannot hold.
+func (d *decoder) count(size int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.b)/size) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) string() string {
+	n := d.count(1)
+	s := string(d.b[:n])
+	d.b = d.b[n:]
+	return s
+}
+
+func (d *decoder) bool() bool {
+	if len(d.b) == 0 || d.b[0] > 1 {
+		d.fail()
+		return false
+	}
+	v := d.b[0] == 1
+	d.b = d.b[1:]
+	return v
+}
+
+// exact reads a number whose size every store can hold.
+func (d *decoder) exact() int64 {
+	v := d.varint()
+	if v > limiter.MaxExact || v < -limiter.MaxExact {
+		d.fail()
+		return 0
+	}
+	return v
+}
+
+// units reads a number of units: exact and not negative.
+func (d *decoder) units() int64 {
+	v := d.exact()
+	if v < 0 {
+		d.fail()
+		return 0
+	}
+	return v
+}
+
+// bucket reads what appendBucket wrote. It refuses what no decision could have
+// left behind and the arithmetic could not bear.
+func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err error) {
+	key = limiter.Key(d.string())
+	keep = d.units()
+	st = limiter.State{Exists: true, At: d.exact(), Used: d.units(), Prev: d.units(), Scale: d.units()}
+	if n := d.count(3); n > 0 {
+		st.Entries = make([]limiter.Entry, n)
+		for i := range st.Entries {
+			st.Entries[i] = limiter.Entry{At: d.exact(), Weight: d.units(), ID: d.string()}
+		}
+	}
+	if strings.HasSuffix(string(key), "|sb") && (st.Scale < 1 || st.Prev < 1) {
+		d.fail()
+	}
+	if d.failed {
+		return "", 0, limiter.State{}, errMalformed
+	}
+	return key, keep, st, nil
+}
+
+// record reads what appendRecord wrote.
+func (d *decoder) record() (name recordName, keep int64, r *record, err error) {
+	name = recordName{tag: d.string(), id: d.string()}
+	keep = d.units()
+	r = &record{at: d.exact(), allowed: d.bool(), refunded: d.uvarint()}
+	n := d.count(10)
+	if n < 1 || n > limiter.MaxLimits {
+		d.fail()
+	} else {
+		r.keys, r.charged, r.limits = make([]limiter.Key, n), make([]limiter.Charged, n), make([]limiter.Decision, n)
+	}
+	for i := range r.keys {
+		r.keys[i] = limiter.Key(d.string())
+		r.charged[i] = limiter.Charged{At: d.exact(), Weight: d.units()}
+		r.limits[i] = limiter.Decision{
+			Allowed: d.bool(), Limit: d.varint(), Remaining: d.varint(),
+			RetryAfter: d.varint(), Reset: d.varint(), Delay: d.varint(), Refunded: d.varint(),
+		}
+	}
+	if d.failed {
+		return recordName{}, 0, nil, errMalformed
+	}
+	return name, keep, r, nil
+}

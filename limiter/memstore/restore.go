@@ -1,0 +1,219 @@
+package memstore
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/maphash"
+	"io"
+	"os"
+
+	"sluice/limiter"
+)
+
+var (
+	// ErrSnapshot wraps every refusal of a snapshot that is torn, damaged or not
+	// one of ours. The store is as it was before.
+	ErrSnapshot = errors.New("not a usable snapshot")
+	// ErrSnapshotVersion wraps the refusal of a snapshot from a newer release.
+	ErrSnapshotVersion = errors.New("snapshot written by a newer version")
+)
+
+// LoadFile restores the snapshot at path. A missing file is an error that
+// wraps fs.ErrNotExist.
+func (s *Store) LoadFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("load counters: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if err := s.Restore(f); err != nil {
+		return fmt.Errorf("load counters from %s: %w", path, err)
+	}
+	return nil
+}
+
+// Restore replaces what the store holds by a snapshot, leaving out what has
+// expired since. Nothing changes unless the whole snapshot is sound. Restore
+// before the first decision: requests decided meanwhile are lost.
+func (s *Store) Restore(r io.Reader) error {
+	in := &snapshotReader{r: bufio.NewReaderSize(r, 16<<10), sum: sha256.New()}
+	loaded, err := s.read(in)
+	if err != nil {
+		return err
+	}
+	s.install(loaded)
+	s.makeRoom()
+	return nil
+}
+
+// contents is a snapshot being read.
+type contents struct {
+	shards        [shardCount]table[bucketKey, limiter.State]
+	records       [shardCount]table[recordName, *record]
+	buckets, recs uint64 // elements in the snapshot
+	elapsed, mono int64
+}
+
+// snapshotReader reads exactly what it is asked for and sums it up.
+type snapshotReader struct {
+	r   *bufio.Reader
+	sum hash.Hash
+	buf bytes.Buffer
+}
+
+// next reads n bytes, valid until the next call. The buffer grows only as data
+// arrives.
+func (in *snapshotReader) next(n int) ([]byte, error) {
+	in.buf.Reset()
+	if _, err := io.CopyN(&in.buf, in.r, int64(n)); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%w: it ends early", ErrSnapshot)
+		}
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	in.sum.Write(in.buf.Bytes())
+	return in.buf.Bytes(), nil
+}
+
+func (s *Store) read(in *snapshotReader) (*contents, error) {
+	header, err := in.next(headerSize)
+	if err != nil {
+		return nil, err
+	}
+	if string(header[:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: it does not start as one", ErrSnapshot)
+	}
+	if v := binary.BigEndian.Uint32(header[len(magic):]); v != version {
+		if v > version {
+			return nil, fmt.Errorf("%w: format %d, this one reads %d", ErrSnapshotVersion, v, version)
+		}
+		return nil, fmt.Errorf("%w: unknown format %d", ErrSnapshot, v)
+	}
+	at := s.instant()
+	saved := int64(binary.BigEndian.Uint64(header[len(magic)+4:]))
+	c := &contents{mono: at.mono}
+	if at.now > saved {
+		c.elapsed = at.now - saved
+	}
+	for {
+		kind, data, err := in.chunk()
+		if err != nil {
+			return nil, err
+		}
+		if kind == chunkEnd {
+			return c, in.finish(c, data)
+		}
+		if err := s.readChunk(c, kind, data); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (in *snapshotReader) chunk() (kind byte, data []byte, err error) {
+	head, err := in.next(5)
+	if err != nil {
+		return 0, nil, err
+	}
+	kind = head[0]
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > chunkMax || kind > chunkRecords || (kind == chunkEnd && n != endSize) {
+		return 0, nil, fmt.Errorf("%w: kind %d with %d bytes", ErrSnapshot, kind, n)
+	}
+	data, err = in.next(int(n))
+	return kind, data, err
+}
+
+// finish checks the counts, the sum, and that nothing follows.
+func (in *snapshotReader) finish(c *contents, end []byte) error {
+	if binary.BigEndian.Uint64(end) != c.buckets || binary.BigEndian.Uint64(end[8:]) != c.recs {
+		return fmt.Errorf("%w: elements are missing", ErrSnapshot)
+	}
+	want := in.sum.Sum(nil)
+	got, err := in.next(len(want))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%w: its checksum does not fit", ErrSnapshot)
+	}
+	if _, err := in.r.ReadByte(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: something follows its end", ErrSnapshot)
+	}
+	return nil
+}
+
+func (s *Store) readChunk(c *contents, kind byte, data []byte) error {
+	d := &decoder{b: data}
+	for len(d.b) > 0 {
+		var err error
+		if kind == chunkBuckets {
+			err = s.readBucket(c, d)
+		} else {
+			err = s.readRecord(c, d)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrSnapshot, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) readBucket(c *contents, d *decoder) error {
+	key, keep, st, err := d.bucket()
+	if err != nil {
+		return err
+	}
+	c.buckets++
+	if keep = keepWithin(keep) - c.elapsed; keep <= 0 {
+		return nil
+	}
+	h := s.hash(key)
+	t := &c.shards[shardOf(h)]
+	k := newBucketKey(key)
+	if t.find(h, k) != nil {
+		return fmt.Errorf("%w: a key appears twice", errMalformed)
+	}
+	t.add(bucketSlot{hash: h, deadline: c.mono + keep, key: k, value: st})
+	return nil
+}
+
+func (s *Store) readRecord(c *contents, d *decoder) error {
+	name, keep, rec, err := d.record()
+	if err != nil {
+		return err
+	}
+	c.recs++
+	if keep = keepWithin(keep) - c.elapsed; keep <= 0 {
+		return nil
+	}
+	h := maphash.Comparable(s.seed, name)
+	t := &c.records[shardOf(h)]
+	if t.find(h, name) != nil {
+		return fmt.Errorf("%w: a record appears twice", errMalformed)
+	}
+	t.add(slot[recordName, *record]{hash: h, deadline: c.mono + keep, key: name, value: rec})
+	return nil
+}
+
+// install swaps the contents in, one shard at a time.
+func (s *Store) install(c *contents) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		s.keys.Add(int64(len(c.shards[i].slots) - len(sh.buckets.slots)))
+		sh.buckets = c.shards[i]
+		sh.mu.Unlock()
+	}
+	for i := range s.records {
+		sh := &s.records[i]
+		sh.mu.Lock()
+		s.recordCount.Add(int64(len(c.records[i].slots) - len(sh.records.slots)))
+		sh.records = c.records[i]
+		sh.mu.Unlock()
+	}
+}

@@ -1,0 +1,207 @@
+package memstore
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"sluice/limiter"
+)
+
+// A snapshot is
+//
+//	magic    8 bytes "SLUICEMS"
+//	version  uint32, big-endian as every fixed number here
+//	saved    int64, when on the store's clock, ms since the epoch
+//	chunks   kind (1 buckets, 2 records), uint32 length, that many bytes of elements
+//	end      kind 0, uint32 16, then how many buckets and records as two uint64
+//	check    SHA-256 of everything before it
+const (
+	magic   = "SLUICEMS"
+	version = 1
+
+	chunkEnd     byte = 0
+	chunkBuckets byte = 1
+	chunkRecords byte = 2
+
+	// chunkMax bounds a chunk, so that a damaged length is not believed. Chunks
+	// are cut at chunkSize; a single element may be longer.
+	chunkMax  = 64 << 20
+	chunkSize = 1 << 20
+
+	headerSize = len(magic) + 4 + 8
+	endSize    = 16
+)
+
+// Snapshot writes all that has not expired. It holds the lock of one shard at a
+// time, so decisions go on meanwhile: each bucket is consistent in itself, but
+// of a request that was decided during the snapshot some buckets may hold the
+// charge and others not. Records come after the buckets they belong to.
+func (s *Store) Snapshot(w io.Writer) error {
+	sum := sha256.New()
+	out := &chunkWriter{w: io.MultiWriter(w, sum)}
+	header := append(make([]byte, 0, headerSize), magic...)
+	header = binary.BigEndian.AppendUint32(header, version)
+	header = binary.BigEndian.AppendUint64(header, uint64(s.instant().now))
+	out.write(header)
+	var buckets, records uint64
+	for i := range s.shards {
+		buckets += s.snapshotBuckets(i, out)
+	}
+	out.flush(chunkBuckets)
+	for i := range s.records {
+		records += s.snapshotRecords(i, out)
+	}
+	out.flush(chunkRecords)
+	out.buf = binary.BigEndian.AppendUint64(out.buf, buckets)
+	out.buf = binary.BigEndian.AppendUint64(out.buf, records)
+	out.flush(chunkEnd)
+	if out.err == nil {
+		_, out.err = w.Write(sum.Sum(nil))
+	}
+	if out.err != nil {
+		return fmt.Errorf("write snapshot: %w", out.err)
+	}
+	return nil
+}
+
+// snapshotBuckets encodes one shard under its lock and writes without it.
+func (s *Store) snapshotBuckets(i int, out *chunkWriter) (n uint64) {
+	sh := &s.shards[i]
+	sh.mu.Lock()
+	mono := s.mono()
+	for j := range sh.buckets.slots {
+		b := &sh.buckets.slots[j]
+		if keep := b.deadline - mono; keep > 0 {
+			out.buf = appendBucket(out.buf, &b.key, keep, &b.value)
+			out.cut()
+			n++
+		}
+	}
+	sh.mu.Unlock()
+	out.flushFull(chunkBuckets)
+	return n
+}
+
+func (s *Store) snapshotRecords(i int, out *chunkWriter) (n uint64) {
+	sh := &s.records[i]
+	sh.mu.Lock()
+	mono := s.mono()
+	for j := range sh.records.slots {
+		r := &sh.records.slots[j]
+		if keep := r.deadline - mono; keep > 0 {
+			out.buf = appendRecord(out.buf, r.key, keep, r.value)
+			out.cut()
+			n++
+		}
+	}
+	sh.mu.Unlock()
+	out.flushFull(chunkRecords)
+	return n
+}
+
+// chunkWriter gathers elements and writes them in chunks. It remembers the
+// first error and does nothing after it.
+type chunkWriter struct {
+	w    io.Writer
+	buf  []byte
+	cuts []int // where in buf a chunk ends
+	err  error
+}
+
+func (c *chunkWriter) write(b []byte) {
+	if c.err == nil {
+		_, c.err = c.w.Write(b)
+	}
+}
+
+// cut notes the end of an element, and of a chunk where it has grown enough.
+func (c *chunkWriter) cut() {
+	start := 0
+	if n := len(c.cuts); n > 0 {
+		start = c.cuts[n-1]
+	}
+	if len(c.buf)-start >= chunkSize {
+		c.cuts = append(c.cuts, len(c.buf))
+	}
+}
+
+// flushFull writes the chunks that are full and keeps the rest.
+func (c *chunkWriter) flushFull(kind byte) {
+	start := 0
+	for _, end := range c.cuts {
+		c.chunk(kind, c.buf[start:end])
+		start = end
+	}
+	c.cuts = c.cuts[:0]
+	c.buf = c.buf[:copy(c.buf, c.buf[start:])]
+}
+
+// flush writes everything gathered.
+func (c *chunkWriter) flush(kind byte) {
+	c.flushFull(kind)
+	if len(c.buf) > 0 {
+		c.chunk(kind, c.buf)
+		c.buf = c.buf[:0]
+	}
+}
+
+func (c *chunkWriter) chunk(kind byte, b []byte) {
+	c.write(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(b))))
+	c.write(b)
+}
+
+// SaveFile writes a snapshot to path, readable by its owner only. The file
+// appears whole or not at all: it is written beside path, synced and renamed.
+func (s *Store) SaveFile(path string) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("save counters: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			// The first error is the one to tell; what is left is only tidied up.
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("save counters to %s: %w", path, err)
+		}
+	}()
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := s.Snapshot(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		_ = d.Close()
+		return err
+	}
+	return d.Close()
+}
+
+// keepWithin bounds how long a restored element is kept.
+func keepWithin(keep int64) int64 { return min(keep, limiter.MaxWindow+slackMax) }
