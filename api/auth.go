@@ -23,7 +23,7 @@ func (s *Server) authorize(c echo.Context, want access.Scope) error {
 	ring := s.deps.Access.Load()
 	header := r.Header["Authorization"]
 	if len(header) == 0 && s.deps.OpenMode && ring.Open() {
-		return s.authorizeOpen(c)
+		return s.authorizeOpen(c, want)
 	}
 	secret, err := bearer(header)
 	if err != nil {
@@ -71,7 +71,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 // browser of this machine must not use that: its requests are recognised by
 // their origin, and a name of the attacker's that resolves to this machine by
 // the Host header.
-func (s *Server) authorizeOpen(c echo.Context) error {
+func (s *Server) authorizeOpen(c echo.Context, want access.Scope) error {
 	r := c.Request()
 	if !isLoopbackHost(r.Host) {
 		return kindForbidden.problem("While no token exists, only requests to localhost or a loopback address are served. Make a token with sluice token create.")
@@ -79,7 +79,9 @@ func (s *Server) authorizeOpen(c echo.Context) error {
 	if crossOrigin.Check(r) != nil {
 		return kindForbidden.problem("While no token exists, requests from other web sites are refused.")
 	}
-	c.Set(actorKey, rules.Actor{Kind: "system", Name: "open mode"})
+	if want == access.ScopeRulesWrite {
+		c.Set(actorKey, rules.Actor{Kind: "system", Name: "open mode"})
+	}
 	return nil
 }
 

@@ -108,6 +108,8 @@ type Answer struct {
 	Strictest int
 	// Limits has one entry for every limit that applied, enforced ones first.
 	Limits []LimitAnswer
+
+	scratch []byte // for rendering headers; kept for reuse
 }
 
 // LimitAnswer is one limit's part of an Answer.
@@ -187,10 +189,15 @@ func (c *Checker) run(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
+// begin makes a an allowed answer without limits, keeping its memory.
+func (a *Answer) begin(op limiter.Op) {
+	*a = Answer{Op: op, Allowed: true, Status: http.StatusOK, Strictest: -1, Limits: a.Limits[:0], scratch: a.scratch}
+}
+
 // settle turns what the store said of one job into its answer.
 func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error {
 	q := j.q
-	*a = Answer{Op: q.Op, Allowed: true, Status: http.StatusOK, Strictest: -1, Limits: a.Limits[:0]}
+	a.begin(q.Op)
 	calls := w.calls[j.from:j.to]
 	if j.enforced > 0 {
 		main := &calls[0]
@@ -246,7 +253,12 @@ func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call
 	}
 }
 
+// observe reports the limits of what spends; looks and corrections decide
+// nothing.
 func (c *Checker) observe(a *Answer) {
+	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
+		return
+	}
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		name, mode := la.Rule, rules.ModeEnforce

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -129,8 +130,8 @@ func (in *ruleInput) text(field string, v *jsonValue, dst *string) {
 	switch v.kind {
 	case jsonString:
 		*dst = v.text
-		if v.text == "" && (field == "algorithm" || field == "throttle" || field == "mode" || field == "fail_mode") {
-			in.wrong(field, "must not be empty; leave it out for the default")
+		if field != "description" {
+			in.plain(field, v.text)
 		}
 	case jsonNull:
 		*dst = ""
@@ -139,10 +140,22 @@ func (in *ruleInput) text(field string, v *jsonValue, dst *string) {
 	}
 }
 
+// plain refuses what Normalize would silently turn into something else: an
+// empty route, say, would become every route.
+func (in *ruleInput) plain(field, text string) {
+	switch {
+	case text == "":
+		in.wrong(field, "must not be empty; leave it out for the default")
+	case strings.TrimSpace(text) != text:
+		in.wrong(field, "must not begin or end with blanks")
+	}
+}
+
 func (in *ruleInput) optionalText(field string, v *jsonValue, dst **string) {
 	switch v.kind {
 	case jsonString:
 		*dst = &v.text
+		in.plain(field, v.text)
 	case jsonNull:
 		*dst = nil
 	default:

@@ -144,14 +144,14 @@ func TestDecode_MalformedBodiesAre400Everywhere(t *testing.T) {
 
 func TestRules_EveryMemberRefusesBadValues(t *testing.T) {
 	const base = `{"name":"n","scope":"user","limit":5,"window_ms":1000}`
-	optionalText := []string{`1`, `true`, `[]`, `{}`}
+	optionalText := []string{`1`, `true`, `[]`, `{}`, `""`, `" "`}
 	integers := []string{`1.0`, `1e3`, `"1"`, `true`, `[]`, `{}`, `9007199254740992`, `-9007199254740992`}
 	tests := []struct {
 		member string
 		base   string
 		bad    []string
 	}{
-		{"name", `{"scope":"user","limit":5,"window_ms":1000}`, []string{`1`, `null`, `""`, `"A"`, `"-a"`, `"a b"`, `"` + strings.Repeat("a", 64) + `"`, `"é"`}},
+		{"name", `{"scope":"user","limit":5,"window_ms":1000}`, []string{`1`, `null`, `""`, `"A"`, `"-a"`, `"a b"`, `" a"`, `"` + strings.Repeat("a", 64) + `"`, `"é"`}},
 		{"description", base, []string{`1`, `"` + strings.Repeat("a", 1025) + `"`, `"a\u0000b"`}},
 		{"scope", `{"name":"n","limit":5,"window_ms":1000}`, []string{`1`, `null`, `""`, `"nobody"`, `"user+user"`, `"user+"`, `"global+ip"`, `"attr:"`}},
 		{"route", base, append([]string{`"x"`, `"/a?b"`, `"/a//b"`, `"/{"`}, optionalText...)},

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -192,5 +193,21 @@ func TestUnconditionalOperations_AreRefusedWhenTheStoreIsAway(t *testing.T) {
 		if !strings.Contains(a.body, "may have been applied") {
 			t.Errorf("%s: %s", op, a.body)
 		}
+	}
+}
+
+func TestDegraded_MoreLimitsThanAStoreTakesFallToTheFailModes(t *testing.T) {
+	var rs []rules.Rule
+	for i := range 33 {
+		for j, route := range []string{"/a/{y}", "/{x}/b"} {
+			r := failing(fmt.Sprintf("r%d-%d", i, j), "open", 1)
+			r.Route = ptr(route)
+			rs = append(rs, r)
+		}
+	}
+	f := newFixture(t, rs)
+	r := f.check(`{"user":"42","route":"/a/b"}`)
+	if !r.Allowed || r.Degraded == nil || len(r.Limits) != 66 || f.seen.degraded[0] != "open internal" {
+		t.Errorf("got %+v", r)
 	}
 }

@@ -35,28 +35,31 @@ const (
 // do not show. Names of rules are plain by their syntax, so nothing here needs
 // escaping. The value is valid only during the call.
 func (st HeaderStyle) Headers(a *Answer, emit func(name string, value []byte)) {
-	var buf [512]byte
+	send := func(name string, value []byte) {
+		a.scratch = value[:0]
+		emit(name, value)
+	}
 	if ms, ok := a.retryAfter(); ok && !a.Allowed && ms != limiter.Never {
-		emit(headerRetryAfter, strconv.AppendInt(buf[:0], ceilSeconds(ms), 10))
+		send(headerRetryAfter, strconv.AppendInt(a.scratch, ceilSeconds(ms), 10))
 	}
-	if v := appendPolicies(buf[:0], a); len(v) > 0 {
-		emit(headerPolicy, v)
+	if v := appendPolicies(a.scratch, a); len(v) > 0 {
+		send(headerPolicy, v)
 	}
-	if v := appendRemainders(buf[:0], a); len(v) > 0 {
-		emit(headerRateLimit, v)
+	if v := appendRemainders(a.scratch, a); len(v) > 0 {
+		send(headerRateLimit, v)
 	}
 	if a.Strictest < 0 {
 		return
 	}
 	d := &a.Limits[a.Strictest].Decision
-	emit(headerLimit, strconv.AppendInt(buf[:0], d.Limit, 10))
-	emit(headerRemaining, strconv.AppendInt(buf[:0], d.Remaining, 10))
+	send(headerLimit, strconv.AppendInt(a.scratch, d.Limit, 10))
+	send(headerRemaining, strconv.AppendInt(a.scratch, d.Remaining, 10))
 	switch {
 	case d.Reset == limiter.Never:
 	case st.ResetDelta:
-		emit(headerReset, strconv.AppendInt(buf[:0], ceilSeconds(d.Reset), 10))
+		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(d.Reset), 10))
 	default:
-		emit(headerReset, strconv.AppendInt(buf[:0], ceilSeconds(a.At+d.Reset), 10))
+		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(a.At+d.Reset), 10))
 	}
 }
 

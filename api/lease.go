@@ -91,7 +91,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 	}
 	start := c.opt.Now()
 	store.DoAll(ctx, calls)
-	*a = Answer{Op: op, Allowed: true, Status: http.StatusOK, Strictest: -1, Limits: a.Limits[:0]}
+	a.begin(op)
 	set := c.opt.Sets.Load()
 	for i := range calls {
 		if calls[i].Err != nil {

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+const benchBody = `{"method":"POST","route":"/v1/charges","ip":"203.0.113.7","user":"42","tier":"free","weight":1}`
+
+func BenchmarkDecodeCheck(b *testing.B) {
+	var q Question
+	body := []byte(benchBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := decodeCheck(body, limiter.OpTake, &q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchFixture(b *testing.B) *fixture {
+	wide := perUser("wide", 1_000_000_000)
+	narrow := perUser("narrow", 1_000_000_000)
+	return newFixture(b, []rules.Rule{wide, narrow}, func(o *CheckerOptions, _ *Deps) {
+		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+	})
+}
+
+func BenchmarkCheckerTwoRules(b *testing.B) {
+	f := benchFixture(b)
+	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	var a Answer
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.checker.Do(b.Context(), &q, &a); err != nil || !a.Allowed {
+			b.Fatal(err, a)
+		}
+	}
+}
+
+func BenchmarkEncodeAnswer(b *testing.B) {
+	f := benchFixture(b)
+	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	var a Answer
+	if err := f.checker.Do(b.Context(), &q, &a); err != nil {
+		b.Fatal(err)
+	}
+	var out []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		out = appendAnswer(out[:0], &a, HeaderStyle{})
+	}
+}
+
+// BenchmarkCheckHTTP is the whole handler, without a connection.
+func BenchmarkCheckHTTP(b *testing.B) {
+	f := benchFixture(b)
+	body := strings.NewReader(benchBody)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/ratelimit/check", nil)
+	r.Host, r.Header["Content-Type"], r.ContentLength = "localhost", []string{"application/json"}, int64(len(benchBody))
+	w := &discard{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		body.Reset(benchBody)
+		r.Body = nopCloser{body}
+		clear(w.header)
+		f.echo.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+type nopCloser struct{ *strings.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+// discard is a response that goes nowhere.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
