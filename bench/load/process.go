@@ -79,26 +79,30 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddr is a loopback address whose port is free right now.
+func freeAddr(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().String(), nil
 }
 
 func startRedis(ctx context.Context, dir string) (*process, string, error) {
-	port, err := freePort()
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", err
 	}
 	p, err := start(ctx, filepath.Join(dir, "redis.log"), nil, "redis-server",
-		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
 	if err != nil {
 		return nil, "", err
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
 	err = until(ctx, p, func() error {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
 		if err == nil {
@@ -110,11 +114,10 @@ func startRedis(ctx context.Context, dir string) (*process, string, error) {
 }
 
 func startSluice(ctx context.Context, binary, data string, env []string) (*process, string, error) {
-	port, err := freePort()
+	addr, err := freeAddr(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
 	env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+data)
 	log := data + ".log"
 	p, err := start(ctx, log, env, binary, "serve")
