@@ -12,6 +12,7 @@ import (
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
+	"sluice/limiter/storetest"
 )
 
 // minute is a window as people use it, month one that no test run sees the end
@@ -147,4 +148,37 @@ func BenchmarkStore_Do(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkMemory_Full reports what Redis says a full bucket of the kinds that
+// keep history takes, bytes.
+func BenchmarkMemory_Full(b *testing.B) {
+	tests := []struct {
+		name    string
+		limit   limiter.Limit
+		entries int
+		step    int64
+	}{
+		{"60 sub-windows", limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 100_000, Window: minute, Buckets: 60}, 60, 1000},
+		{"log of 100", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: minute}, 100, 97},
+		{"log of 500", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 500, Window: minute}, 500, 97},
+	}
+	for _, tt := range tests {
+		b.Run(tt.name, func(b *testing.B) {
+			clock := storetest.NewClock(1_760_000_000_000)
+			c := client(b, testenv.Redis(b).URL())
+			s := open(b, c, redisstore.Options{Clock: clock.Now})
+			a := ask("user:42", 17, tt.limit)
+			if tt.limit.Algorithm == limiter.SlidingWindowBuckets {
+				a.Weight = 150
+			}
+			for b.Loop() {
+				for range tt.entries {
+					take(b, s, "", a)
+					clock.Advance(tt.step)
+				}
+			}
+			b.ReportMetric(float64(c.MemoryUsage(context.Background(), "sl:"+string(a.Key)).Val()), "bytes")
+		})
+	}
 }

@@ -36,10 +36,10 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 		l := s.laneOf(o.slot)
 		g := groups[l]
 		if g == nil {
-			g = newGroup(s.opt.MaxBatch)
+			g = newGroup(min(len(calls), s.opt.MaxBatch))
 			groups[l] = g
 		}
-		slot := g.add() // never grows beyond MaxBatch, so the pointer stays good
+		slot := g.add() // never grows beyond its capacity, so the pointer stays good
 		*slot = o
 		where = append(where, placed{call: c, op: slot})
 	}
