@@ -30,7 +30,7 @@ func (s *Store) LoadFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("load counters: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	if err := s.Restore(f); err != nil {
 		return fmt.Errorf("load counters from %s: %w", path, err)
 	}

@@ -77,8 +77,8 @@ func TestSnapshot_RestoredStoreAnswersAsTheFirst(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock.Set(noon)
 		first, second := memstore.New(memstore.Options{Clock: clock.Now}), memstore.New(memstore.Options{Clock: clock.Now})
-		defer first.Close()  //nolint:errcheck // it never fails
-		defer second.Close() //nolint:errcheck // it never fails
+		defer first.Close()
+		defer second.Close()
 		draw := func() *limiter.Request {
 			clock.Advance(rapid.Int64Range(0, 9000).Draw(rt, "ms"))
 			op := rapid.SampledFrom([]limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpRefund}).Draw(rt, "op")
@@ -276,7 +276,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add(bytes.Replace(bytes.Clone(data), []byte("|sb"), []byte("|sl"), 1), true)
 	f.Fuzz(func(t *testing.T, data []byte, fit bool) {
 		s := memstore.New(memstore.Options{Clock: storetest.NewClock(noon).Now})
-		defer s.Close() //nolint:errcheck // it never fails
+		defer s.Close()
 		if fit {
 			data = reseal(data)
 		}

@@ -35,7 +35,7 @@ func take(t *testing.T, s limiter.Store, id, key string, l limiter.Limit) limite
 func TestStore_ForgetsWhatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})
-		defer s.Close() //nolint:errcheck // it never fails
+		defer s.Close()
 		for i := range 3000 {
 			take(t, s, fmt.Sprint(i), fmt.Sprint(i), fiveASecond)
 		}
@@ -64,7 +64,7 @@ func TestStore_SteppedClockForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := storetest.NewClock(noon)
 		s := memstore.New(memstore.Options{Clock: clock.Now})
-		defer s.Close() //nolint:errcheck // it never fails
+		defer s.Close()
 		take(t, s, "", "k", fiveASecond)
 		clock.Advance(86_400_000)
 		<-time.After(30 * time.Second)
@@ -78,7 +78,7 @@ func TestStore_SteppedClockForgetsNothing(t *testing.T) {
 func TestStore_LongerLimitKeepsBucketLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})
-		defer s.Close() //nolint:errcheck // it never fails
+		defer s.Close()
 		short := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1, Window: 1000, Align: limiter.AlignFirstHit}
 		long := short
 		long.Window = 3_600_000

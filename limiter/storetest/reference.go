@@ -85,9 +85,8 @@ func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.R
 	for _, d := range answer.Limits {
 		answer.Allowed = answer.Allowed && d.Allowed
 	}
-	limits := append(res.Limits[:0], answer.Limits...)
-	*res = answer
-	res.Limits = limits
+	res.Allowed, res.Replayed, res.At = answer.Allowed, answer.Replayed, answer.At
+	res.Limits = append(res.Limits[:0], answer.Limits...)
 	return nil
 }
 
