@@ -29,7 +29,7 @@ func (s *Server) ruleHistory(c echo.Context) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	revisions, err := s.deps.History.RuleHistory(c.Request().Context(), id, size+1, before)
+	revisions, err := s.deps.History.RuleHistory(c.Request().Context(), id, size, before)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,8 @@ func (s *Server) ruleHistory(c echo.Context) error {
 		return rules.ErrNotFound
 	}
 	page := historyPage{History: revisions}
-	if len(revisions) > size {
-		page.History = revisions[:size]
-		page.NextPageToken = pageToken(revisions[size-1].Version)
+	if n := len(revisions); n == size && revisions[n-1].Version > 1 { // versions count from 1 without gaps
+		page.NextPageToken = pageToken(revisions[n-1].Version)
 	}
 	for i := range page.History {
 		if page.History[i].Changes == nil {

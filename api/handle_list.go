@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -99,6 +100,24 @@ type importPlan struct {
 	rules.Plan
 }
 
+// decodeFile reads a rules file. What is not JSON or YAML at all is malformed,
+// as in every other body.
+func decodeFile(c echo.Context, body []byte) ([]rules.Rule, error) {
+	if strings.HasPrefix(strings.ToLower(c.Request().Header.Get("Content-Type")), mediaJSON) {
+		if _, err := parseJSON(body); err != nil {
+			return nil, err
+		}
+	}
+	wanted, err := rules.ParseFile(body)
+	var invalid *rules.ValidationError
+	if errors.As(err, &invalid) && len(invalid.Fields) == 1 {
+		if f := invalid.Fields[0]; f.Field == "file" || strings.HasPrefix(f.Field, "line ") {
+			return nil, &malformedError{message: f.Field + ": " + f.Message}
+		}
+	}
+	return wanted, err
+}
+
 // importRules makes the stored rules those of a file, all or nothing. With
 // prune, stored rules that the file does not name are deleted.
 func (s *Server) importRules(c echo.Context) error {
@@ -117,7 +136,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := rules.ParseFile(body)
+	wanted, err := decodeFile(c, body)
 	if err != nil {
 		return err
 	}

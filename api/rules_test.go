@@ -258,6 +258,11 @@ func TestRules_ImportPlansPrunesAndIsAllOrNothing(t *testing.T) {
 	if len(p.Delete) != 1 || len(f.book.all()) != 2 {
 		t.Errorf("got %+v", p)
 	}
+	for _, bad := range []string{"rules: [", "\t- x", "{", "7", "{\"rules\":[]} x"} {
+		f.do(http.MethodPost, "/ratelimit/rules/import", bad, yaml...).want(400)
+		f.do(http.MethodPost, "/ratelimit/rules/import", bad).want(400)
+	}
+	f.do(http.MethodPost, "/ratelimit/rules/import", `{"rules":[],"rules":[]}`).want(400)
 	f.do(http.MethodPost, "/ratelimit/rules/import?prune=maybe", file, yaml...).want(422)
 	f.do(http.MethodPost, "/ratelimit/rules/import", file, "Content-Type", "text/plain").want(415)
 }

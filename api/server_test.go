@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/rules"
 )
@@ -112,6 +113,25 @@ func TestServer_ATruncatedBodyIs400(t *testing.T) {
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400")) {
+		t.Errorf("got %.80s", answer)
+	}
+}
+
+func TestServer_ABodyThatDoesNotArriveIs408(t *testing.T) {
+	f := newFixture(t, nil)
+	s := httptest.NewUnstartedServer(f.echo)
+	s.Config.ReadTimeout = 50 * time.Millisecond
+	s.Start()
+	t.Cleanup(s.Close)
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
+	answer, _ := io.ReadAll(conn)
+	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
 		t.Errorf("got %.80s", answer)
 	}
 }
