@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -53,7 +54,11 @@ func (r *Reference) DoAll(ctx context.Context, calls []limiter.Call) {
 // Do decides one request.
 func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	if err := ctx.Err(); err != nil {
-		return &limiter.StoreError{Cause: limiter.CauseCanceled, Err: err}
+		cause := limiter.CauseCanceled
+		if errors.Is(err, context.DeadlineExceeded) {
+			cause = limiter.CauseTimeout
+		}
+		return &limiter.StoreError{Cause: cause, Err: err}
 	}
 	if err := req.Check(); err != nil {
 		return err

@@ -3,8 +3,6 @@ package storetest
 import (
 	"strings"
 	"testing"
-
-	"sluice/limiter"
 )
 
 func TestParseVectors_NamesFileAndCaseOfWhatItCannotRun(t *testing.T) {
@@ -61,7 +59,3 @@ func TestRunVector_WrongExpectationAndUntaggedRefusalFail(t *testing.T) {
 func TestVectors_Reference(t *testing.T) {
 	Vectors(t, referenceHarness)
 }
-
-var referenceHarness = Harness{New: func(_ *testing.T, clock func() int64) limiter.Store {
-	return NewReference(clock)
-}}
