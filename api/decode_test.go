@@ -116,6 +116,13 @@ func TestCheck_NamesEveryBadFieldAtOnce(t *testing.T) {
 	}
 }
 
+func TestCheck_ErrorsAreBounded(t *testing.T) {
+	a := newFixture(t, nil).do(http.MethodPost, "/ratelimit/check", `{"fields":`+manyMembers(3000, `"x"`)+`}`).want(422)
+	if n := len(a.fields()); n != maxFieldErrors {
+		t.Errorf("%d errors named, want %d", n, maxFieldErrors)
+	}
+}
+
 func TestDecode_MalformedBodiesAre400Everywhere(t *testing.T) {
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	bodies := []string{
