@@ -3,7 +3,8 @@
 -- a.key is a sorted set: member = lease id, score = start - offset. a.side is a
 -- hash that exists only if a lease weighs more than one unit or the clock has
 -- been rebased: "o" = offset, "t" = sum of (weight - 1), "w:<id>" = weight of a
--- lease of more than one. Both expire together. Nothing is ever scanned but
+-- lease of more than one. Both expire together; a server that evicts the hash
+-- alone makes its leases weigh one unit. Nothing is ever scanned but
 -- leases that have expired and, if weights differ, those a denial waits for.
 --
 -- State in memory: n leases, extra (the sum in "t"), newest (start), and the
@@ -41,7 +42,7 @@ local function make_lease()
     return now
   end
 
-  -- weight_over returns the sum of (weight - 1) of the ids in got, every second
+  -- weights_over returns the sum of (weight - 1) of the ids in got, every second
   -- element of a reply.
   local function weights_over(a, got)
     local out, fields = {}, {}
