@@ -27,7 +27,7 @@ func openDoor(t *testing.T, h http.Handler, delay, timeout time.Duration) (*fron
 	keyring.Store(access.NewKeyring(nil))
 	ready := &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
 	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, frontDoor{
-		readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler),
+		readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler), now: time.Now,
 	}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
@@ -146,5 +146,28 @@ func TestServe_HandlersCannotOutliveTheirLimits(t *testing.T) {
 	d.server.Handler.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if rec.Header().Get("Connection") != "" {
 		t.Error("connections are closed while not draining")
+	}
+}
+
+// deadlines records what a handler asks of its connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+
+func TestServe_FilesOfRulesGetMoreTime(t *testing.T) {
+	at := time.UnixMilli(1_000_000)
+	h := (&frontDoor{readiness: &readiness{}, now: func() time.Time { return at }}).around(http.NotFoundHandler())
+	for path, want := range map[string]time.Time{
+		"/ratelimit/rules/import": at.Add(fileTimeout), "/ratelimit/rules/export": at.Add(fileTimeout), "/ratelimit/check": {},
+	} {
+		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(d, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
+		if !d.read.Equal(want) || !d.write.Equal(want) {
+			t.Errorf("%s: read until %v, write until %v; want %v", path, d.read, d.write, want)
+		}
 	}
 }

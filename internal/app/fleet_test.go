@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,5 +155,21 @@ func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
 	}
 	if doc := nodes[0].check(`{"key":"k","limit":10,"window_ms":86400000,"weight":0}`); doc["remaining"] != float64(9) {
 		t.Errorf("remaining %v, want 9", doc["remaining"])
+	}
+}
+
+func TestFleet_RedisClusterAdmitsExactlyTheLimit(t *testing.T) {
+	cfg := settings(t)
+	cfg.RedisURL = "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
+	nodes := []*node{start(t, cfg)}
+	other := settings(t)
+	other.RedisURL = cfg.RedisURL
+	nodes = append(nodes, start(t, other))
+	// Several keys, so that several shards decide.
+	got := storm(nodes, 6, 10, func(worker, _ int) string {
+		return fmt.Sprintf(`{"key":"k%d","limit":7,"window_ms":31536000000,"fail_mode":"closed"}`, worker)
+	})
+	if got != 6*7 {
+		t.Errorf("%d admitted, want %d", got, 6*7)
 	}
 }

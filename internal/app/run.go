@@ -125,7 +125,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	door, addr, err := listen(ctx, cfg.Listen, handler, frontDoor{
-		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log,
+		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: host.Now,
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -16,7 +17,13 @@ const (
 	writeTimeout      = 5 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
+	// fileTimeout replaces the read and write timeouts where a body may hold
+	// every rule.
+	fileTimeout = 30 * time.Second
 )
+
+// files are the routes whose bodies may hold every rule.
+var files = []string{"/ratelimit/rules/import", "/ratelimit/rules/export"}
 
 // frontDoor is the HTTP server with its listener.
 type frontDoor struct {
@@ -25,6 +32,7 @@ type frontDoor struct {
 	delay     time.Duration
 	timeout   time.Duration
 	log       *slog.Logger
+	now       func() time.Time
 	done      chan struct{}
 }
 
@@ -36,7 +44,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 		return nil, nil, err
 	}
 	d.server = &http.Server{
-		Handler:           d.closing(h),
+		Handler:           d.around(h),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -54,10 +62,15 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 	return &d, l.Addr(), nil
 }
 
-// closing asks clients to leave, once the node drains, after the request they
-// are making: the next one then finds another node.
-func (d *frontDoor) closing(h http.Handler) http.Handler {
+// around asks clients to leave, once the node drains, after the request they are
+// making: the next one then finds another node. And it gives files their time.
+func (d *frontDoor) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(files, r.URL.Path) {
+			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
+			// Where a deadline cannot be set the usual ones hold.
+			_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
+		}
 		if d.readiness.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
