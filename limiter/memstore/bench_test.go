@@ -49,17 +49,27 @@ func BenchmarkCheck(b *testing.B) {
 			}
 			req := &limiter.Request{Asks: []limiter.Ask{{Limit: l, Weight: 1}}}
 			var res limiter.Result
+			before := heap()
 			for _, i := range rand.Perm(benchKeys) {
 				take(req, &res, keys[i])
 			}
 			b.ReportAllocs()
-			runtime.GC()
+			perKey := float64(heap()-before) / benchKeys
 			b.ResetTimer()
 			for i := range b.N {
 				take(req, &res, keys[i%benchKeys])
 			}
+			b.ReportMetric(perKey, "B/key")
 		})
 	}
+}
+
+// heap is the memory in use after a collection, in bytes.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // BenchmarkCheckThree takes from three limits of one entity together.
