@@ -21,9 +21,13 @@ type observer struct {
 	last atomic.Int64 // when the last line was written, ms; 0 for never
 }
 
-// ObserveDegraded counts, and logs unless it has just done so.
+// ObserveDegraded counts, and logs unless it has just done so, or the caller
+// went away, which is not the store's doing.
 func (o *observer) ObserveDegraded(failMode string, cause limiter.Cause) {
 	o.Metrics.ObserveDegraded(failMode, cause)
+	if cause == limiter.CauseCanceled {
+		return
+	}
 	now, last := o.now().UnixMilli(), o.last.Load()
 	if now-last < outagePause.Milliseconds() || !o.last.CompareAndSwap(last, now) {
 		return
