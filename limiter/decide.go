@@ -104,7 +104,7 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	k := kernelOf(l.Algorithm)
 	d := Decision{Allowed: true, Limit: l.Capacity()}
 	changed := s.Exists && k.rebase(l, s, now)
-	if s.Exists {
+	if s.Exists && w > 0 {
 		for _, at := range newestFirst(l, s, now) {
 			units, did := k.refund(l, s, now, Charged{At: at, Weight: w - d.Refunded})
 			d.Refunded += units

@@ -77,17 +77,32 @@ func TestBuckets_ReshapedWindowForgetsNothingEarly(t *testing.T) {
 			}
 		}
 		take(after, now, 0)
-		// What the new window surely covers, and the old one had not yet dropped.
+		// What is younger than the window less one sub-window does not even fade.
+		span := min(whole(before), whole(after))
 		var floor int64
 		for _, h := range hits {
-			if h.at > now-min(before.Window, after.Window) {
+			if h.at > now-span {
 				floor += h.w
 			}
 		}
 		if used := after.Count - out[0].Remaining; used < floor {
-			t.Fatalf("after the edit %d units count, want at least the %d of the last %d ms", used, floor, min(before.Window, after.Window))
+			t.Fatalf("after the edit %d units count, want at least the %d of the last %d ms", used, floor, span)
 		}
 	})
+}
+
+// whole is how long a hit surely counts in full under l, in ms.
+func whole(l Limit) int64 { return l.Window - ceilDiv(l.Window, l.Buckets) }
+
+func TestGCRA_EditToAHugeRateDrainsBeforeItCuts(t *testing.T) {
+	slow := Limit{Algorithm: GCRA, Count: 10, Window: 60_000, Burst: 10}
+	fast := Limit{Algorithm: GCRA, Count: 2_000_000_000_000, Window: 4000, Burst: 2_000_000_000_000}
+	s := &State{}
+	one(t, OpTake, slow, s, 0, 10, "")
+	// The bucket is empty at 60 s, whatever the rate: 1 s before, 1 s is left.
+	if d := one(t, OpPeek, fast, s, 59_000, 0, ""); d.Reset != 1000 {
+		t.Errorf("1 s before it is empty reset is %d ms, want 1000", d.Reset)
+	}
 }
 
 func TestGCRA_ChargeNeverOutlivesAFullBurst(t *testing.T) {

@@ -17,14 +17,12 @@ func (gcraKernel) level(l Limit, s *State, now int64) int64 {
 	if !s.Exists || l.Count == 0 {
 		return 0
 	}
-	level := s.Used
-	if s.Scale != l.Count {
-		level = rescale(level, s.Scale, l.Count)
-	}
+	// Drained at the old scale, so that a level too large for the new one is
+	// cut only after time has taken its part.
 	if now >= s.At {
-		return level - min(level, mulSat(now-s.At, l.Count))
+		return rescale(s.Used-min(s.Used, mulSat(now-s.At, s.Scale)), s.Scale, l.Count)
 	}
-	return addSat(level, mulSat(s.At-now, l.Count))
+	return addSat(rescale(s.Used, s.Scale, l.Count), mulSat(s.At-now, l.Count))
 }
 
 func (k gcraKernel) rebase(l Limit, s *State, now int64) bool {

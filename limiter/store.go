@@ -42,7 +42,7 @@ func (o Op) String() string {
 }
 
 // MaxLimits bounds how many limits one request may take together.
-const MaxLimits = 64
+const MaxLimits = 256
 
 // Ask is one limit of a request: which bucket, its limit, and the weight.
 type Ask struct {

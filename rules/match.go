@@ -12,7 +12,7 @@ import "sluice/limiter"
 // nor the set.
 func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
 	var (
-		positions [limiter.MaxLimits]int32
+		positions [64]int32 // grows beyond that on the heap
 		buf       [256]byte
 	)
 	k := s.keyer(d)

@@ -40,7 +40,7 @@ func appendRecord(b []byte, name recordName, keep int64, r *record) []byte {
 	b = binary.AppendVarint(b, keep)
 	b = binary.AppendVarint(b, r.at)
 	b = appendBool(b, r.allowed)
-	b = binary.AppendUvarint(b, r.refunded)
+	b = appendBool(b, r.refunded)
 	b = binary.AppendUvarint(b, uint64(len(r.keys)))
 	for i := range r.keys {
 		b = appendString(b, string(r.keys[i]))
@@ -165,7 +165,7 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 func (d *decoder) record() (name recordName, keep int64, r *record, err error) {
 	name = recordName{tag: d.string(), id: d.string()}
 	keep = d.units()
-	r = &record{at: d.exact(), allowed: d.bool(), refunded: d.uvarint()}
+	r = &record{at: d.exact(), allowed: d.bool(), refunded: d.bool()}
 	n := d.count(10)
 	if n < 1 || n > limiter.MaxLimits {
 		d.fail()

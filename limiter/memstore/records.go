@@ -20,9 +20,8 @@ type record struct {
 	keys    []limiter.Key
 	charged []limiter.Charged
 	limits  []limiter.Decision
-	// refunded has bit i set once the charge of keys[i] was given back.
-	// limiter.MaxLimits is 64.
-	refunded uint64
+	// refunded: some charge was given back. Its place in charged is then zero.
+	refunded bool
 }
 
 // recordShard is a part of the records. Its lock is taken before any bucket's.
@@ -52,16 +51,17 @@ func (r *record) giveBack(key limiter.Key) limiter.Charged {
 		return limiter.Charged{}
 	}
 	i := slices.Index(r.keys, key)
-	if i < 0 || r.charged[i].Weight == 0 || r.refunded&(1<<i) != 0 {
+	if i < 0 || r.charged[i].Weight == 0 {
 		return limiter.Charged{}
 	}
-	r.refunded |= 1 << i
-	return r.charged[i]
+	c := r.charged[i]
+	r.refunded, r.charged[i] = true, limiter.Charged{}
+	return c
 }
 
 // repeats reports whether req is a repeat that gets the stored answer.
 func (r *record) repeats(req *limiter.Request, now int64) bool {
-	return r.refunded == 0 && now >= r.at && now-r.at <= limiter.ReplayWindow &&
+	return !r.refunded && now >= r.at && now-r.at <= limiter.ReplayWindow &&
 		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
 }
 

@@ -109,7 +109,7 @@ local function refund(id, asks, n, now, record)
     local k, s, did = a.kernel, a.state, false
     a.changed = s.exists and k.rebase(a, s, now)
     if id == '' then
-      if s.exists then a.refunded, did = k.refund_now(a, s, now, a.weight) end
+      if s.exists and a.weight > 0 then a.refunded, did = k.refund_now(a, s, now, a.weight) end
     else
       local at, w = claim(r, a.key)
       if k.release then

@@ -10,10 +10,10 @@ local function make_gcra()
   -- scaled by the window; it may exceed MAX (and then only that matters).
   local function distance(a, s, now)
     if not s.exists or a.count == 0 then return 0 end
-    local lv = s.used
-    if s.scale ~= a.count then lv = rescale(lv, s.scale, a.count) end
-    if now >= s.at then return lv - least(lv, (now - s.at) * a.count) end
-    return lv + (s.at - now) * a.count
+    if now >= s.at then
+      return rescale(s.used - least(s.used, (now - s.at) * s.scale), s.scale, a.count)
+    end
+    return rescale(s.used, s.scale, a.count) + (s.at - now) * a.count
   end
 
   function gcra.load(a)
