@@ -14,11 +14,23 @@ const mediaMergePatch = "application/merge-patch+json"
 
 // ruleID reads the path's id. What cannot be one is simply not found.
 func ruleID(c echo.Context) (int64, error) {
+	switch c.Param("id") {
+	case "export":
+		return 0, notAllowed(c, "OPTIONS, GET, HEAD")
+	case "import":
+		return 0, notAllowed(c, "OPTIONS, POST")
+	}
 	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
 	if err != nil || id < 1 || strconv.FormatInt(id, 10) != c.Param("id") {
 		return 0, rules.ErrNotFound
 	}
 	return id, nil
+}
+
+// notAllowed refuses the methods of {id} on a path that only looks like one.
+func notAllowed(c echo.Context, allow string) error {
+	c.Response().Header().Set(echo.HeaderAllow, allow)
+	return echo.ErrMethodNotAllowed
 }
 
 func writeRule(c echo.Context, status int, r *rules.Rule) error {

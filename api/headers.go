@@ -17,6 +17,10 @@ type HeaderStyle struct {
 // 3.3.1: fifteen digits). Larger figures are shown as it.
 const maxStructured = 999_999_999_999_999
 
+// maxPolicies is how many limits the two lists name at most, the strictest
+// always among them: proxies refuse answers whose headers outgrow a few KiB.
+const maxPolicies = 16
+
 // The client headers, in the order in which Headers emits them.
 const (
 	headerRetryAfter     = "Retry-After"
@@ -76,9 +80,10 @@ func (a *Answer) retryAfter() (int64, bool) {
 // appendPolicies writes one item a limit: its name, units (q) per window of w
 // seconds. A rate's window below a second shows as one second.
 func appendPolicies(b []byte, a *Answer) []byte {
+	named := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow {
+		if la.Shadow || !a.names(i, &named) {
 			continue
 		}
 		b = appendItem(b, la)
@@ -98,9 +103,10 @@ func appendPolicies(b []byte, a *Answer) []byte {
 // allowed, until the bucket is empty. The draft asks that t agree with
 // Retry-After where both are sent.
 func appendRemainders(b []byte, a *Answer) []byte {
+	named := 0
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		if la.Shadow || !la.Known {
+		if la.Shadow || !a.names(i, &named) || !la.Known {
 			continue
 		}
 		b = appendItem(b, la)
@@ -116,6 +122,16 @@ func appendRemainders(b []byte, a *Answer) []byte {
 		}
 	}
 	return b
+}
+
+// names reports whether limit i is among the maxPolicies that the lists name:
+// the strictest, and the first others. named counts those others so far.
+func (a *Answer) names(i int, named *int) bool {
+	if i == a.Strictest {
+		return true
+	}
+	*named++
+	return *named < maxPolicies || a.Strictest < 0 && *named == maxPolicies
 }
 
 func appendItem(b []byte, la *LimitAnswer) []byte {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,5 +134,26 @@ func TestDenial_IsTheQuotaExceededProblem(t *testing.T) {
 	}
 	if allowed := f.check(`{"user":"43"}`); allowed.Body != nil {
 		t.Errorf("an allowed answer has a body: %v", allowed.Body)
+	}
+}
+
+func TestHeaders_NameAFewLimitsAndAlwaysTheStrictest(t *testing.T) {
+	var rs []rules.Rule
+	for i := range maxPolicies + 10 {
+		rs = append(rs, perUser(fmt.Sprintf("wide-%d", i), 100))
+	}
+	rs = append(rs, perUser("narrow", 1))
+	r := newFixture(t, rs).check(`{"user":"42"}`)
+	for _, name := range []string{headerPolicy, headerRateLimit} {
+		list, err := httpsfv.UnmarshalList([]string{r.Headers[name]})
+		if err != nil || len(list) != maxPolicies {
+			t.Errorf("%s has %d members, want %d (%v)", name, len(list), maxPolicies, err)
+		}
+		if !strings.Contains(r.Headers[name], `"narrow"`) {
+			t.Errorf("%s does not name the strictest limit: %s", name, r.Headers[name])
+		}
+	}
+	if len(r.Limits) != maxPolicies+11 {
+		t.Errorf("the answer lists %d limits, want all %d", len(r.Limits), maxPolicies+11)
 	}
 }

@@ -33,6 +33,11 @@ func TestServer_UnknownPathsAndMethodsAreProblems(t *testing.T) {
 			t.Errorf("%s: OPTIONS Allow %q", path, a.header.Get("Allow"))
 		}
 	}
+	for path, allow := range map[string]string{"/ratelimit/rules/export": "GET", "/ratelimit/rules/import": "POST"} {
+		if a := f.do(http.MethodPut, path, `{}`).want(405); !strings.Contains(a.header.Get("Allow"), allow) {
+			t.Errorf("PUT %s: Allow %q", path, a.header.Get("Allow"))
+		}
+	}
 	if a := f.do(http.MethodHead, "/livez", "").want(200); a.body != "" {
 		t.Errorf("HEAD has a body %q", a.body)
 	}
