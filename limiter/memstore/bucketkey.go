@@ -8,7 +8,7 @@ import (
 
 // inlineKey is the longest key that lies in its slot. Comparing a longer one
 // costs one more trip to memory.
-const inlineKey = 47
+const inlineKey = 31
 
 // bucketKey is a limiter.Key laid out so that a usual one is compared without
 // following a pointer. Equal keys are equal under ==.

@@ -4,13 +4,14 @@ import "math/rand/v2"
 
 // table is a hash map whose elements expire. They lie densely in one slice, so
 // that sweeping is a sequential read and sampling is one random number; an
-// open-addressed index of 8 bytes a cell finds them, so that a look-up touches
-// one cell and one slot. Callers bring the hash. Not safe for concurrent use.
+// open-addressed index of 4 bytes a cell finds them, so that a look-up touches
+// one cell and one slot, and a million cells are few enough pages for the
+// processor to remember. Callers bring the hash. Not safe for concurrent use.
 type table[K comparable, V any] struct {
-	// cells holds, from the hash's own place onwards, the upper half of the hash
-	// and the slot's number plus one; 0 is free. Its length is a power of two
-	// and at least 4/3 of the slots.
-	cells []uint64
+	// cells holds, from the hash's own place onwards, the highest byte of the
+	// hash and the slot's number plus one; 0 is free. Its length is a power of
+	// two and at least 4/3 of the slots.
+	cells []uint32
 	slots []slot[K, V]
 	// cursor is where the next sweep step starts, downwards, so that moving the
 	// last slot into a hole skips nothing.
@@ -28,7 +29,17 @@ type slot[K comparable, V any] struct {
 // minCells is the smallest index.
 const minCells = 16
 
-const upperHalf = uint64(0xffffffff) << 32
+// maxSlots is how many elements a cell can number.
+const maxSlots = 1<<24 - 1
+
+// cell is what the index holds for slot number i.
+func cell(hash uint64, i int) uint32 { return uint32(hash>>56)<<24 | uint32(i+1) }
+
+// sameTag reports whether c may belong to hash.
+func sameTag(c uint32, hash uint64) bool { return uint64(c>>24) == hash>>56 }
+
+// number is the slot that c points to.
+func number(c uint32) int { return int(c&maxSlots) - 1 }
 
 // home is the cell at which the search for hash starts. The lowest byte of the
 // hash chose the shard.
@@ -41,7 +52,7 @@ func (t *table[K, V]) search(hash uint64, key K) int {
 	}
 	mask := len(t.cells) - 1
 	for c := t.home(hash); t.cells[c] != 0; c = (c + 1) & mask {
-		if cell := t.cells[c]; cell&upperHalf == hash&upperHalf && t.slots[uint32(cell)-1].key == key {
+		if at := t.cells[c]; sameTag(at, hash) && t.slots[number(at)].key == key {
 			return c
 		}
 	}
@@ -55,7 +66,7 @@ func (t *table[K, V]) find(hash uint64, key K) *slot[K, V] {
 	if c < 0 {
 		return nil
 	}
-	return &t.slots[uint32(t.cells[c])-1]
+	return &t.slots[number(t.cells[c])]
 }
 
 // add appends an element whose key is not in the table.
@@ -75,12 +86,12 @@ func (t *table[K, V]) enter(hash uint64, i int) {
 	for t.cells[c] != 0 {
 		c = (c + 1) & mask
 	}
-	t.cells[c] = hash&upperHalf | uint64(i+1)
+	t.cells[c] = cell(hash, i)
 }
 
 // reindex rebuilds the index with n cells.
 func (t *table[K, V]) reindex(n int) {
-	t.cells = make([]uint64, n)
+	t.cells = make([]uint32, n)
 	for i := range t.slots {
 		t.enter(t.slots[i].hash, i)
 	}
@@ -89,7 +100,7 @@ func (t *table[K, V]) reindex(n int) {
 // cellOf returns the cell that holds slot number i.
 func (t *table[K, V]) cellOf(i int) int {
 	hash := t.slots[i].hash
-	want := hash&upperHalf | uint64(i+1)
+	want := cell(hash, i)
 	mask := len(t.cells) - 1
 	c := t.home(hash)
 	for t.cells[c] != want {
@@ -103,7 +114,7 @@ func (t *table[K, V]) leave(c int) {
 	mask := len(t.cells) - 1
 	gap := c
 	for next := (c + 1) & mask; t.cells[next] != 0; next = (next + 1) & mask {
-		home := t.home(t.slots[uint32(t.cells[next])-1].hash)
+		home := t.home(t.slots[number(t.cells[next])].hash)
 		// The element may move back to the gap unless its home lies after it.
 		if (next-home)&mask >= (next-gap)&mask {
 			t.cells[gap] = t.cells[next]
@@ -117,7 +128,7 @@ func (t *table[K, V]) leave(c int) {
 func (t *table[K, V]) remove(hash uint64, key K) bool {
 	c := t.search(hash, key)
 	if c >= 0 {
-		t.removeAt(int(uint32(t.cells[c])) - 1)
+		t.removeAt(number(t.cells[c]))
 	}
 	return c >= 0
 }
@@ -128,7 +139,7 @@ func (t *table[K, V]) removeAt(i int) {
 	last := len(t.slots) - 1
 	if i != last {
 		c := t.cellOf(last)
-		t.cells[c] = t.slots[last].hash&upperHalf | uint64(i+1)
+		t.cells[c] = cell(t.slots[last].hash, i)
 		t.slots[i] = t.slots[last]
 	}
 	t.slots[last] = slot[K, V]{}
