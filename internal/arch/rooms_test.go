@@ -31,6 +31,7 @@ var rooms = []room{
 	{path: "rules", may: []string{"limiter"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
 	{path: "internal/access"},
+	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
 	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
@@ -56,7 +57,7 @@ var rooms = []room{
 	{
 		path: "internal/app", may: []string{
 			"", "api", "web", "limiter", "limiter/memstore", "limiter/redisstore", "rules", "migrations",
-			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/telemetry",
+			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/rulecopy", "internal/telemetry",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
 	},

@@ -1,0 +1,101 @@
+package rulecopy
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// Copy is what a node needs to decide without the rule database.
+type Copy struct {
+	// At is when the database last confirmed the rules, in whole milliseconds.
+	At time.Time
+	// Version is that of the rules as a whole, 0 or greater.
+	Version int64
+	// Rules are the active rules. They are not validated here: compiling them
+	// does that, as it does for rules from the database.
+	Rules []rules.Rule
+	// Tokens are all tokens, revoked and expired ones too, because those keep
+	// the open mode off.
+	Tokens []access.Token
+}
+
+// content is the JSON inside a file.
+type content struct {
+	Version int64        `json:"version"`
+	Rules   []rules.Rule `json:"rules"`
+	Tokens  []token      `json:"tokens"`
+}
+
+// token is access.Token with its hash, which that type never prints by itself.
+type token struct {
+	ID        int64      `json:"id"`
+	Name      string     `json:"name"`
+	Hash      string     `json:"hash"` // 64 hexadecimal digits
+	Scopes    string     `json:"scopes"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+func (c *Copy) marshal() ([]byte, error) {
+	out := content{Version: c.Version, Rules: c.Rules, Tokens: make([]token, len(c.Tokens))}
+	for i := range c.Tokens {
+		t := &c.Tokens[i]
+		out.Tokens[i] = token{
+			ID: t.ID, Name: t.Name, Hash: hex.EncodeToString(t.Hash[:]), Scopes: access.FormatScopes(t.Scopes),
+			CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
+		}
+	}
+	return json.Marshal(out)
+}
+
+// unmarshal fills everything but At. It is strict, so that a rule with a member
+// that this build does not know is refused rather than decided without it.
+func (c *Copy) unmarshal(data []byte) error {
+	var in content
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	if in.Version < 0 {
+		return fmt.Errorf("version %d", in.Version)
+	}
+	c.Version, c.Rules = in.Version, in.Rules
+	c.Tokens = make([]access.Token, len(in.Tokens))
+	for i := range in.Tokens {
+		if err := in.Tokens[i].into(&c.Tokens[i]); err != nil {
+			return fmt.Errorf("token %d: %w", in.Tokens[i].ID, err)
+		}
+	}
+	return nil
+}
+
+// into converts. Scopes that this build does not know permit nothing, as when
+// they come from the database.
+func (t *token) into(out *access.Token) error {
+	*out = access.Token{
+		ID: t.ID, Name: t.Name, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
+	}
+	hash, err := hex.DecodeString(t.Hash)
+	if err != nil || len(hash) != len(out.Hash) {
+		return errors.New("its hash is not 64 hexadecimal digits") // and is not shown
+	}
+	copy(out.Hash[:], hash)
+	if scopes, err := access.ParseScopes(t.Scopes); err == nil {
+		out.Scopes = scopes
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package rulecopy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A file is
+//
+//	magic     8 bytes "SLUICERC"
+//	format    uint32, big-endian as every number here
+//	at        int64, when the database last confirmed the rules, ms since the epoch
+//	database  SHA-256 of the database's identity
+//	length    uint64, of the content in bytes
+//	content   JSON
+//	check     SHA-256 of everything before it
+const (
+	magic  = "SLUICERC"
+	format = 1
+
+	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
+
+	// MaxContent is the largest content, in bytes: room for several hundred
+	// thousand rules, and the most that a damaged length can make a node read.
+	MaxContent = 256 << 20
+
+	maxFile = int64(headerSize) + MaxContent + sha256.Size
+)
+
+// Why a file is refused. Every other error is one of reading it.
+var (
+	// ErrDamaged: torn, changed, or no copy at all.
+	ErrDamaged = errors.New("the copy is damaged")
+	// ErrNewer: a newer build wrote it in a form that this one cannot read.
+	ErrNewer = errors.New("the copy is from a newer build")
+	// ErrForeign: it was saved from another database.
+	ErrForeign = errors.New("the copy is of another rule database")
+	// ErrTooLarge: the content is above MaxContent.
+	ErrTooLarge = errors.New("too large for a copy")
+)
+
+// fingerprint is what a file holds of an identity, so that it names no host.
+func fingerprint(identity string) [sha256.Size]byte {
+	return sha256.Sum256([]byte("sluice rule copy\x00" + identity))
+}
+
+// Encode gives the bytes of a file. identity says which database the copy is
+// of; the same database must always have the same.
+func Encode(identity string, c *Copy) ([]byte, error) {
+	body, err := c.marshal()
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > MaxContent {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(body), MaxContent)
+	}
+	database := fingerprint(identity)
+	b := make([]byte, 0, headerSize+len(body)+sha256.Size)
+	b = append(b, magic...)
+	b = binary.BigEndian.AppendUint32(b, format)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMilli()))
+	b = append(b, database[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
+	b = append(b, body...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+// Decode reads what Encode wrote. It verifies everything before it believes
+// anything; errors wrap ErrDamaged, ErrNewer or ErrForeign and say what is wrong.
+func Decode(identity string, b []byte) (*Copy, error) {
+	head := b[:min(len(b), len(magic))]
+	switch {
+	case !strings.HasPrefix(magic, string(head)):
+		return nil, damaged("it does not begin as a copy does")
+	case len(b) < len(magic)+4:
+		return nil, torn(len(b))
+	}
+	if v := binary.BigEndian.Uint32(b[len(magic):]); v > format {
+		return nil, fmt.Errorf("%w: format %d, this build reads up to %d", ErrNewer, v, format)
+	} else if v == 0 {
+		return nil, damaged("format 0")
+	}
+	if len(b) < headerSize {
+		return nil, torn(len(b))
+	}
+	length := binary.BigEndian.Uint64(b[headerSize-8:])
+	if length > MaxContent {
+		return nil, damaged(fmt.Sprintf("its content claims %d bytes", length))
+	}
+	end := headerSize + int(length)
+	switch {
+	case len(b) < end+sha256.Size:
+		return nil, torn(len(b))
+	case len(b) > end+sha256.Size:
+		return nil, damaged("bytes after its end")
+	}
+	if sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]) {
+		return nil, damaged("the checksum is wrong")
+	}
+	at := b[len(magic)+4:]
+	if [sha256.Size]byte(at[8:]) != fingerprint(identity) {
+		return nil, ErrForeign
+	}
+	c := &Copy{At: time.UnixMilli(int64(binary.BigEndian.Uint64(at))).UTC()}
+	if err := c.unmarshal(b[headerSize:end]); err != nil {
+		return nil, damaged("its content: " + err.Error())
+	}
+	return c, nil
+}
+
+func damaged(how string) error { return fmt.Errorf("%w: %s", ErrDamaged, how) }
+
+func torn(size int) error {
+	return damaged(fmt.Sprintf("torn, it ends after %d bytes", size))
+}

@@ -1,0 +1,82 @@
+package rulecopy
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Save writes the file, readable by its owner only. It appears whole or not at
+// all: it is written beside path, synced and renamed, so several nodes may share
+// a path. identity is as for Encode.
+func Save(path, identity string, c *Copy) (err error) {
+	data, err := Encode(identity, c)
+	if err != nil {
+		return fmt.Errorf("save a copy of the rules: %w", err)
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp") // mode 0600
+	if err != nil {
+		return fmt.Errorf("save a copy of the rules: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			// The first error is the one to tell; what is left is only tidied up.
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("save a copy of the rules to %s: %w", path, err)
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		_ = d.Close()
+		return err
+	}
+	return d.Close()
+}
+
+// Load reads and verifies the file. The error wraps fs.ErrNotExist when there is
+// none; otherwise it is Decode's, or one of reading.
+func Load(path, identity string) (*Copy, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, damaged("not a regular file")
+	}
+	if info.Size() > maxFile {
+		return nil, damaged(fmt.Sprintf("%d bytes are more than a copy ever has", info.Size()))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // one more, so that what follows the end is seen
+	if err != nil {
+		return nil, err
+	}
+	return Decode(identity, data)
+}
