@@ -41,7 +41,8 @@ type CheckerOptions struct {
 // store cannot. It does not know which face a question came through. It is safe
 // for concurrent use and owns no goroutine.
 type Checker struct {
-	opt CheckerOptions
+	opt        CheckerOptions
+	accountant Accountant // nil if the observer is none
 }
 
 // NewChecker makes a Checker. It fails only if a required option is missing.
@@ -55,7 +56,8 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	if opt.Observe == nil {
 		opt.Observe = silent{}
 	}
-	return &Checker{opt: opt}, nil
+	accountant, _ := opt.Observe.(Accountant)
+	return &Checker{opt: opt, accountant: accountant}, nil
 }
 
 // Question is one request put to the Checker: a direct limit, or a descriptor
@@ -209,6 +211,9 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
+			if q.Op == limiter.OpCharge {
+				c.doubt(rules.ModeEnforce, w.limits[j.first:j.first+j.enforced], main.Err)
+			}
 			return main.Err
 		}
 	}
@@ -217,6 +222,7 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		a.Lease = leaseToken(w, j, a)
 	}
 	c.observe(a)
+	c.account(a, w.limits[j.first:j.end], j.enforced, w.calls[j.from:j.to])
 	return nil
 }
 

@@ -36,6 +36,9 @@ func used(t *testing.T) *Metrics {
 	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
 	m.ObserveDegraded("closed", limiter.CauseConnection)
 	m.ObserveDegraded("", limiter.CauseTimeout)
+	m.ObserveAccount("admitted", "open")
+	m.ObserveUnits("enforce", "admitted", "open", 3)
+	m.ObserveDoubt("enforce", 3)
 	m.Swapped(7, 2)
 	m.Confirmed(at)
 	m.Ready(true)
@@ -49,6 +52,10 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_degraded_total{cause="connection",mode="closed"} 1`,
 		`sluice_degraded_total{cause="timeout",mode="none"} 1`,
 		`sluice_check_duration_seconds_count{op="take",outcome="denied"} 1`,
+		`sluice_account_requests_total{by="open",outcome="admitted"} 1`,
+		`sluice_account_requests_total{by="closed",outcome="denied"} 0`,
+		`sluice_account_units_total{by="open",mode="enforce",outcome="admitted"} 3`,
+		`sluice_account_doubt_units_total{mode="enforce"} 3`,
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
 		`sluice_reload_failures_total{what="rules"} 0`,
