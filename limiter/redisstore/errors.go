@@ -49,10 +49,15 @@ func causeOfReply(msg string) limiter.Cause {
 
 // classify turns an error of a whole script call into a StoreError.
 func classify(err error) *limiter.StoreError {
+	var known *limiter.StoreError
+	if errors.As(err, &known) { // the breaker's
+		return known
+	}
 	var reply redis.Error
 	var netErr net.Error
 	var opErr *net.OpError
-	dialing := errors.As(err, &opErr) && opErr.Op == "dial"
+	var undone *notDialled
+	dialing := errors.As(err, &undone) || errors.As(err, &opErr) && opErr.Op == "dial"
 	switch {
 	case errors.As(err, &reply):
 		cause := causeOfReply(reply.Error())

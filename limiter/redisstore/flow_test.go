@@ -213,9 +213,9 @@ func TestStore_AbsentServerIsAConnectionErrorUntilItIsBack(t *testing.T) {
 	}
 	wantCause(t, last, limiter.CauseConnection, false) // refused: nothing was sent
 	srv.Restart()
-	if err := s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{a}}, &limiter.Result{}); err != nil {
-		t.Errorf("after the restart: %v", err)
-	}
+	eventually(t, "it decides again", func() bool {
+		return s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{a}}, &limiter.Result{}) == nil
+	})
 }
 
 func TestStore_RefusalsOfTheServerAreNamedAndNotApplied(t *testing.T) {

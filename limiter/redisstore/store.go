@@ -31,6 +31,12 @@ type Options struct {
 	// MaxWait bounds one round trip, whatever deadlines its requests have; 1 s
 	// if 0.
 	MaxWait time.Duration
+	// OnBreaker, if not nil, hears when a breaker changes its state. It is called
+	// by whoever caused the change and must not block.
+	OnBreaker func(BreakerChange)
+	// ProbeLimit is how quick a server must answer a probe to be let back in:
+	// the time that a check may take. 25 ms if 0.
+	ProbeLimit time.Duration
 }
 
 const (
@@ -57,6 +63,7 @@ type Store struct {
 	script script
 	lanes  []*lane
 	nodes  nodes
+	guards *guards
 	groups sync.Pool // *group of one request; see spare
 	wg     sync.WaitGroup
 }
@@ -84,7 +91,12 @@ func New(opt Options) (*Store, error) {
 	if opt.MaxWait <= 0 {
 		opt.MaxWait = time.Second
 	}
+	if opt.ProbeLimit <= 0 {
+		opt.ProbeLimit = 25 * time.Millisecond
+	}
 	s := &Store{opt: opt, script: newScript()}
+	s.guards = newGuards(s)
+	s.guards.attach(opt.Client)
 	lanes := 1
 	s.nodes = &oneNode{client: opt.Client, store: s}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
@@ -108,6 +120,7 @@ func (s *Store) Close() error {
 		l.close()
 	}
 	s.wg.Wait()
+	s.guards.close()
 	return nil
 }
 

@@ -1,0 +1,258 @@
+package redisstore
+
+import (
+	"context"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"sluice/limiter"
+)
+
+// BreakerState says what a breaker lets through. The zero value is closed.
+type BreakerState uint8
+
+const (
+	// BreakerClosed lets every script call through.
+	BreakerClosed BreakerState = iota
+	// BreakerHalfOpen lets a share through that grows from a tenth to all of
+	// them within rampTime.
+	BreakerHalfOpen
+	// BreakerOpen lets nothing through but one probe at a time.
+	BreakerOpen
+)
+
+// String gives the word used in metrics and logs.
+func (s BreakerState) String() string {
+	switch s {
+	case BreakerOpen:
+		return "open"
+	case BreakerHalfOpen:
+		return "half_open"
+	}
+	return "closed"
+}
+
+const (
+	// tripRun consecutive failures open a breaker, and so do tripShare of the
+	// last tripOf calls: one slow call does not.
+	tripRun   = 5
+	tripShare = 10
+	tripOf    = 20
+	// rampRun consecutive failures while half open open it again.
+	rampRun = 2
+	// rampTime is how long a breaker stays half open.
+	rampTime  = 400 * time.Millisecond
+	rampFirst = 0.1
+	// The pause before the first probe, and the longest.
+	probeFirst = 50 * time.Millisecond
+	probeMost  = 250 * time.Millisecond
+	// fairWait: a call whose caller gave it less says nothing about the server.
+	fairWait = 2 * time.Millisecond
+)
+
+// Breaker is one breaker at one moment.
+type Breaker struct {
+	// Node is the server's address, host:port; for a primary that Sentinel
+	// names, the client's word for it.
+	Node  string
+	State BreakerState
+	// Since is when it came into this state.
+	Since time.Time
+	// Opened counts how often it opened, Probes what was sent while it was open,
+	// Refused the script calls that it did not let through.
+	Opened, Probes, Refused int64
+	// Cause is why it opened last, "" if it never did.
+	Cause limiter.Cause
+}
+
+// BreakerChange tells that a breaker has come into another state.
+type BreakerChange struct {
+	Node     string
+	From, To BreakerState
+	// Cause and Err are why it opened; Err never contains a key or a password.
+	Cause limiter.Cause
+	Err   error
+	// Lasted is how long it was in the former state.
+	Lasted time.Duration
+}
+
+// verdict is what a finished call says about the server.
+type verdict uint8
+
+const (
+	healthy verdict = iota
+	failing
+	neither // the caller left, or never got as far as the server
+)
+
+// breaker guards one server. Its methods take the time of the event and are
+// safe for concurrent use.
+type breaker struct {
+	node    string
+	changed func(BreakerChange)
+	// watch starts, when the breaker opens, what ends in recovered.
+	watch func(*breaker)
+
+	mu      sync.Mutex
+	state   BreakerState
+	since   time.Time
+	run     int     // consecutive failures
+	last    uint32  // the last tripOf calls, newest in bit 0; 1 is a failure
+	credit  float64 // while half open: calls that may pass
+	pause   time.Duration
+	cause   limiter.Cause
+	err     error
+	opened  int64
+	probes  int64
+	refused int64
+}
+
+// admit reports whether a script call may be sent.
+func (b *breaker) admit(now time.Time) bool {
+	b.mu.Lock()
+	change := b.settle(now)
+	ok := true
+	switch b.state {
+	case BreakerOpen:
+		ok = false
+	case BreakerHalfOpen:
+		b.credit += rampFirst + (1-rampFirst)*float64(now.Sub(b.since))/float64(rampTime)
+		if ok = b.credit >= 1; ok {
+			b.credit--
+		}
+	}
+	if !ok {
+		b.refused++
+	}
+	b.mu.Unlock()
+	b.tell(change)
+	return ok
+}
+
+// settle closes a breaker that has been half open for long enough.
+func (b *breaker) settle(now time.Time) *BreakerChange {
+	if b.state != BreakerHalfOpen || b.run > 0 || now.Sub(b.since) < rampTime {
+		return nil
+	}
+	b.pause = 0
+	return b.enter(BreakerClosed, now)
+}
+
+// report takes the outcome of a call that was admitted.
+func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err error) {
+	if v == neither {
+		return
+	}
+	b.mu.Lock()
+	var change *BreakerChange
+	switch {
+	case b.state == BreakerOpen: // sent before it opened
+	case v == healthy:
+		b.run, b.last = 0, b.last<<1
+	default:
+		b.run++
+		b.last = b.last<<1 | 1
+		if b.tripped() {
+			b.cause, b.err = cause, err
+			b.opened++
+			change = b.enter(BreakerOpen, now)
+		}
+	}
+	b.mu.Unlock()
+	if change != nil {
+		b.tell(change)
+		b.watch(b)
+	}
+}
+
+func (b *breaker) tripped() bool {
+	if b.state == BreakerHalfOpen {
+		return b.run >= rampRun
+	}
+	return b.run >= tripRun || bits.OnesCount32(b.last&(1<<tripOf-1)) >= tripShare
+}
+
+// recovered lets a growing share of calls through after a probe went well.
+func (b *breaker) recovered(now time.Time) {
+	b.mu.Lock()
+	change := b.enter(BreakerHalfOpen, now)
+	b.mu.Unlock()
+	b.tell(change)
+}
+
+// enter changes the state; the caller holds mu and tells afterwards.
+func (b *breaker) enter(to BreakerState, now time.Time) *BreakerChange {
+	c := &BreakerChange{Node: b.node, From: b.state, To: to, Cause: b.cause, Err: b.err, Lasted: now.Sub(b.since)}
+	if b.since.IsZero() {
+		c.Lasted = 0
+	}
+	b.state, b.since, b.run, b.last, b.credit = to, now, 0, 0, 0
+	return c
+}
+
+func (b *breaker) tell(c *BreakerChange) {
+	if c != nil && b.changed != nil {
+		b.changed(*c)
+	}
+}
+
+// probing gives the pause before the next probe: each twice the one before, a
+// little irregular, so that a fleet does not knock in step.
+func (b *breaker) probing() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probes++
+	b.pause = min(max(2*b.pause, probeFirst), probeMost)
+	return b.pause - rand.N(b.pause/4) //nolint:gosec // not a secret
+}
+
+// why is the error of a call that was not let through.
+func (b *breaker) why() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &limiter.StoreError{Cause: limiter.CauseBreaker, Err: &refusal{node: b.node, cause: b.cause}}
+}
+
+// snapshot is the breaker at this moment.
+func (b *breaker) snapshot(now time.Time) Breaker {
+	b.mu.Lock()
+	change := b.settle(now)
+	s := Breaker{
+		Node: b.node, State: b.state, Since: b.since, Opened: b.opened, Probes: b.probes, Refused: b.refused, Cause: b.cause,
+	}
+	b.mu.Unlock()
+	b.tell(change)
+	return s
+}
+
+// refusal says why nothing was sent.
+type refusal struct {
+	node  string
+	cause limiter.Cause
+}
+
+func (r *refusal) Error() string {
+	return "the breaker of " + r.node + " is open after " + string(r.cause)
+}
+
+// watchUntil probes one after the other until one succeeds or ctx ends.
+func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) {
+	for {
+		pause := time.NewTimer(b.probing())
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		switch err := probe(ctx); {
+		case err == nil:
+			b.recovered(now())
+			return
+		case gone(err):
+			return
+		}
+	}
+}

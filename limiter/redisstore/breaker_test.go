@@ -1,0 +1,201 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+)
+
+var errDown = errors.New("down")
+
+// bench is a breaker with a clock of its own; watched counts how often probes
+// were started.
+type bench struct {
+	*breaker
+	at      time.Time
+	watched int
+	changes []BreakerChange
+}
+
+func newBench() *bench {
+	b := &bench{at: time.UnixMilli(1_000_000)}
+	b.breaker = &breaker{node: "n:1", watch: func(*breaker) { b.watched++ }, changed: func(c BreakerChange) { b.changes = append(b.changes, c) }}
+	return b
+}
+
+// fail lets n calls fail and reports how many were let through.
+func (b *bench) fail(n int) (passed int) {
+	for range n {
+		if b.admit(b.at) {
+			passed++
+			b.report(b.at, failing, limiter.CauseConnection, errDown)
+		}
+	}
+	return passed
+}
+
+func (b *bench) succeed(n int) (passed int) {
+	for range n {
+		if b.admit(b.at) {
+			passed++
+			b.report(b.at, healthy, "", nil)
+		}
+	}
+	return passed
+}
+
+func (b *bench) state() BreakerState { return b.snapshot(b.at).State }
+
+func TestBreaker_OpensAfterFailuresInARow(t *testing.T) {
+	b := newBench()
+	if got := b.fail(100); got != tripRun {
+		t.Errorf("%d calls passed, want %d", got, tripRun)
+	}
+	s := b.snapshot(b.at)
+	if s.State != BreakerOpen || s.Opened != 1 || s.Refused != 95 || s.Cause != limiter.CauseConnection || b.watched != 1 {
+		t.Errorf("got %+v, probed by %d", s, b.watched)
+	}
+	var se *limiter.StoreError
+	if err := b.why(); !errors.As(err, &se) || se.Cause != limiter.CauseBreaker || se.Unknown {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBreaker_StaysClosedOverASlowCallNowAndThen(t *testing.T) {
+	b := newBench()
+	for range 100 {
+		b.fail(1)
+		b.succeed(2)
+	}
+	if b.state() != BreakerClosed {
+		t.Error("a third of the calls opened it")
+	}
+}
+
+func TestBreaker_OpensWhenHalfOfTheCallsFail(t *testing.T) {
+	b := newBench()
+	for range 10 {
+		b.succeed(1)
+		b.fail(1)
+	}
+	if b.state() != BreakerOpen {
+		t.Error("still closed")
+	}
+}
+
+func TestBreaker_LetsAGrowingShareThroughAfterAProbe(t *testing.T) {
+	b := newBench()
+	b.fail(tripRun)
+	b.recovered(b.at)
+	shares := make([]int, 0, 4)
+	for _, step := range []time.Duration{0, rampTime / 4, rampTime / 4, rampTime / 4} {
+		b.at = b.at.Add(step)
+		shares = append(shares, b.succeed(100))
+	}
+	for i, want := range []int{10, 32, 55, 77} {
+		if shares[i] < want-2 || shares[i] > want+2 {
+			t.Errorf("shares %v of 100, want about 10, 32, 55, 77", shares)
+			break
+		}
+	}
+	if b.state() != BreakerHalfOpen {
+		t.Error("closed too early")
+	}
+	b.at = b.at.Add(rampTime / 4)
+	if got := b.succeed(100); got != 100 || b.state() != BreakerClosed {
+		t.Errorf("%d of 100 pass after the ramp, state %s", got, b.state())
+	}
+	var states []string
+	for _, c := range b.changes {
+		states = append(states, c.From.String()+">"+c.To.String())
+	}
+	if len(states) != 3 || states[0] != "closed>open" || states[1] != "open>half_open" || states[2] != "half_open>closed" {
+		t.Errorf("told %v", states)
+	}
+}
+
+func TestBreaker_OpensAgainWhenTheRampFails(t *testing.T) {
+	b := newBench()
+	b.fail(tripRun)
+	b.recovered(b.at)
+	b.at = b.at.Add(rampTime / 2)
+	if got := b.fail(100); got != rampRun || b.state() != BreakerOpen || b.watched != 2 {
+		t.Errorf("%d passed, state %s, probed by %d", got, b.state(), b.watched)
+	}
+}
+
+func TestBreaker_IgnoresLateAnswersAndWhatSaysNothing(t *testing.T) {
+	b := newBench()
+	for range 100 {
+		b.report(b.at, neither, limiter.CauseCanceled, errDown)
+	}
+	if b.state() != BreakerClosed {
+		t.Error("callers who left opened it")
+	}
+	b.fail(tripRun)
+	b.report(b.at, healthy, "", nil)
+	b.report(b.at, failing, limiter.CauseTimeout, errDown)
+	if s := b.snapshot(b.at); s.State != BreakerOpen || s.Opened != 1 || b.watched != 1 {
+		t.Errorf("answers to earlier calls changed it: %+v", s)
+	}
+}
+
+func TestBreaker_ProbesOneAtATimeUntilOneSucceeds(t *testing.T) {
+	b := newBench()
+	b.fail(tripRun)
+	running, calls := 0, 0
+	b.watchUntil(t.Context(), func() time.Time { return b.at }, func(context.Context) error {
+		if running++; running > 1 {
+			t.Error("two probes at once")
+		}
+		defer func() { running-- }()
+		if calls++; calls < 4 {
+			return errDown
+		}
+		return nil
+	})
+	if s := b.snapshot(b.at); calls != 4 || s.Probes != 4 || s.State != BreakerHalfOpen {
+		t.Errorf("%d probes, %+v", calls, s)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.watchUntil(ctx, func() time.Time { return b.at }, func(context.Context) error { t.Error("probed after its end"); return nil })
+}
+
+func TestBreaker_ProbesOftenEnoughToReturnWithinASecond(t *testing.T) {
+	b := newBench()
+	for range 50 {
+		if p := b.probing(); p < probeFirst/2 || p > probeMost {
+			t.Errorf("paused %s", p)
+		}
+	}
+	if probeMost+rampTime >= time.Second {
+		t.Error("a probe's pause and the ramp take a second")
+	}
+}
+
+func TestVerdict_OnlyTheServersOwnStateCounts(t *testing.T) {
+	const long, short = 10 * time.Millisecond, time.Millisecond
+	tests := []struct {
+		cause limiter.Cause
+		reply bool
+		took  time.Duration
+		want  verdict
+	}{
+		{limiter.CauseConnection, false, short, failing}, {limiter.CauseReadOnly, true, short, failing},
+		{limiter.CauseLoading, true, short, failing}, {limiter.CauseMemory, true, short, failing},
+		{limiter.CauseAuth, true, short, failing}, {limiter.CauseBusy, true, short, failing},
+		{limiter.CauseTimeout, false, long, failing}, {limiter.CauseTimeout, false, short, neither},
+		{limiter.CauseBusy, false, long, neither}, {limiter.CauseCanceled, false, long, neither},
+		{limiter.CauseCluster, true, short, neither}, {limiter.CauseClosed, false, short, neither},
+		{limiter.CauseWrongType, true, short, healthy}, {limiter.CauseInternal, true, short, healthy},
+	}
+	for _, tt := range tests {
+		if got := verdictOf(&limiter.StoreError{Cause: tt.cause}, tt.reply, tt.took); got != tt.want {
+			t.Errorf("%s (reply %v, %s): got %d, want %d", tt.cause, tt.reply, tt.took, got, tt.want)
+		}
+	}
+}
