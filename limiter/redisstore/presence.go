@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// PresenceOptions configure a Presence. Client is required.
+type PresenceOptions struct {
+	// Client talks to the servers; it may be the one of the Store.
+	Client redis.UniversalClient
+	// Prefix is that of the Store: nodes that share buckets count each other.
+	// "sl:" if empty.
+	Prefix string
+	// Every is the time between two announcements, 1 s if 0.
+	Every time.Duration
+	// Lifetime is how long a node counts after its last announcement, five times
+	// Every if 0.
+	Lifetime time.Duration
+}
+
+// Presence announces this node in Redis and counts the nodes that do so. The
+// count outlives Redis: while it is away the last one known stays, and nodes
+// that come back later than this one are waited for before it falls. It is safe
+// for concurrent use, owns one goroutine and never disturbs a check.
+type Presence struct {
+	opt  PresenceOptions
+	id   string
+	key  string
+	live atomic.Int64
+	ok   atomic.Bool
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+// announce adds a node to the sorted set of nodes by the server's clock, drops
+// those whose time has passed, and counts.
+// KEYS[1] the set; ARGV[1] the node, ARGV[2] its lifetime in ms, 0 to leave.
+const announce = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if tonumber(ARGV[2]) > 0 then
+  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+else
+  redis.call('ZREM', KEYS[1], ARGV[1])
+end
+return redis.call('ZCARD', KEYS[1])`
+
+// NewPresence starts announcing. Close it to leave at once instead of after
+// the lifetime.
+func NewPresence(opt PresenceOptions) (*Presence, error) {
+	if opt.Client == nil {
+		return nil, errors.New("presence: a client is required")
+	}
+	if opt.Prefix == "" {
+		opt.Prefix = "sl:"
+	}
+	if opt.Every <= 0 {
+		opt.Every = time.Second
+	}
+	if opt.Lifetime <= 0 {
+		opt.Lifetime = 5 * opt.Every
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
+	p := &Presence{
+		opt: opt, id: base64.RawURLEncoding.EncodeToString(id[:]),
+		key: opt.Prefix + "nodes", done: make(chan struct{}), // no bucket's key is without braces
+	}
+	p.live.Store(1)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go p.run(ctx)
+	return p, nil
+}
+
+// Live is the number of nodes, this one included: at least 1, also before the
+// first answer of Redis.
+func (p *Presence) Live() int { return int(p.live.Load()) }
+
+// Connected reports whether the last announcement succeeded.
+func (p *Presence) Connected() bool { return p.ok.Load() }
+
+// Close stops announcing and takes this node off the list if Redis answers
+// within a moment. It may be called twice.
+func (p *Presence) Close() error {
+	p.once.Do(func() {
+		p.cancel()
+		<-p.done
+		if p.ok.Load() {
+			_, _ = p.say(context.Background(), 0) // else the lifetime ends it
+		}
+	})
+	return nil
+}
+
+func (p *Presence) run(ctx context.Context) {
+	defer close(p.done)
+	tick := time.NewTicker(p.opt.Every)
+	defer tick.Stop()
+	hold := p.hold()
+	for {
+		n, err := p.say(ctx, p.opt.Lifetime)
+		if ctx.Err() != nil {
+			return
+		}
+		p.ok.Store(err == nil)
+		p.live.Store(int64(hold(n, err, wallTime())))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// hold returns what turns one announcement's answer into the count: the count
+// itself, but after a failure not less than before until every node has had its
+// lifetime to announce itself again.
+func (p *Presence) hold() func(n int, err error, now time.Time) int {
+	known, until := 1, time.Time{}
+	return func(n int, err error, now time.Time) int {
+		switch {
+		case err != nil:
+			until = now.Add(p.opt.Lifetime)
+		case n > known || !now.Before(until):
+			known = max(n, 1)
+		}
+		return known
+	}
+}
+
+func (p *Presence) say(ctx context.Context, lifetime time.Duration) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(p.opt.Every, time.Second))
+	defer cancel()
+	return p.opt.Client.Eval(ctx, announce, []string{p.key}, p.id, lifetime.Milliseconds()).Int()
+}

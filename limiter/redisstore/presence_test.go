@@ -1,0 +1,83 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/limiter/redisstore"
+)
+
+// announce starts a node that announces itself every 20 ms.
+func announce(t *testing.T, url, prefix string) *redisstore.Presence {
+	t.Helper()
+	p, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client(t, url), Prefix: prefix, Every: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func all(n int, ps ...*redisstore.Presence) func() bool {
+	return func() bool {
+		for _, p := range ps {
+			if p.Live() != n {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func TestPresence_NodesCountEachOther(t *testing.T) {
+	url := testenv.SharedRedis(t).URL()
+	a, b, c := announce(t, url, "three:"), announce(t, url, "three:"), announce(t, url, "three:")
+	announce(t, url, "others:")
+	eventually(t, "each counts three", all(3, a, b, c))
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one has left", all(2, a, b))
+}
+
+func TestPresence_CountOutlivesRedis(t *testing.T) {
+	srv := testenv.Redis(t)
+	a, b := announce(t, srv.URL(), ""), announce(t, srv.URL(), "")
+	eventually(t, "each counts two", all(2, a, b))
+	srv.Kill()
+	eventually(t, "the outage is noticed", func() bool { return !a.Connected() && !b.Connected() })
+	if !all(2, a, b)() {
+		t.Error("the count was forgotten in the outage")
+	}
+	srv.Restart() // empty
+	eventually(t, "Redis is back", func() bool {
+		if !all(2, a, b)() {
+			t.Error("the count fell while the other node had not yet announced itself")
+		}
+		return a.Connected() && b.Connected()
+	})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one has left", all(1, a))
+}
+
+func TestPresence_AloneWithoutRedis(t *testing.T) {
+	srv := testenv.Redis(t)
+	srv.Kill()
+	p := announce(t, srv.URL(), "")
+	if p.Live() != 1 || p.Connected() {
+		t.Errorf("live %d, connected %v", p.Live(), p.Connected())
+	}
+	if _, err := redisstore.NewPresence(redisstore.PresenceOptions{}); err == nil {
+		t.Error("started without a client")
+	}
+}
+
+func TestPresence_OnACluster(t *testing.T) {
+	url := "redis://" + strings.Join(testenv.Cluster(t).Addrs(), ",")
+	a, b := announce(t, url, ""), announce(t, url, "")
+	eventually(t, "each counts two", all(2, a, b))
+}
