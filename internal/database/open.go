@@ -58,7 +58,7 @@ type DB struct {
 	write, read *gorm.DB
 	now         func() time.Time
 	log         *slog.Logger
-	dsn         string
+	dsn         string // or the path of the SQLite file
 	callTimeout time.Duration
 
 	// stop ends the listeners, which listeners counts; mu keeps a new one from
@@ -104,7 +104,8 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	case opt.DSN != "":
 		err = d.openSQLite(ctx, opt.DSN)
 	case opt.DataDir != "":
-		err = d.openSQLite(ctx, filepath.Join(opt.DataDir, sqliteName))
+		d.dsn = filepath.Join(opt.DataDir, sqliteName)
+		err = d.openSQLite(ctx, d.dsn)
 	default:
 		err = errors.New("no database is named")
 	}

@@ -1,0 +1,41 @@
+package database
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Identity names the database without contacting it: the servers, the
+// database's name and the schema path on Postgres, the absolute path of an
+// SQLite file. Credentials and connection options are no part of it, so it
+// stays the same when they change, and it holds no secret.
+func (d *DB) Identity() (string, error) {
+	if d.dialect == dialectSQLite {
+		path, err := filepath.Abs(d.dsn)
+		if err != nil {
+			return "", fmt.Errorf("identify the rule database: %w", err)
+		}
+		return "sqlite " + path, nil
+	}
+	cfg, err := pgx.ParseConfig(d.dsn)
+	if err != nil {
+		return "", fmt.Errorf("identify the rule database: %w", err)
+	}
+	// Fallbacks repeat a server once with TLS and once without.
+	servers := []string{fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)}
+	for _, f := range cfg.Fallbacks {
+		servers = append(servers, fmt.Sprintf("%s:%d", f.Host, f.Port))
+	}
+	slices.Sort(servers)
+	id := fmt.Sprintf("postgres %s/%s", strings.Join(slices.Compact(servers), ","), cfg.Database)
+	for _, name := range []string{"search_path", "options"} {
+		if v := cfg.RuntimeParams[name]; v != "" {
+			id += fmt.Sprintf(" %s=%s", name, v)
+		}
+	}
+	return id, nil
+}
