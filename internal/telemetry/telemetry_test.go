@@ -40,6 +40,11 @@ func used(t *testing.T) *Metrics {
 	m.ObserveUnits("enforce", "admitted", "open", 3)
 	m.ObserveDoubt("enforce", 3)
 	m.Swapped(7, 2)
+	source := m.RuleSource()
+	source.Source(FromDatabase)
+	source.Source(FromCopy)
+	source.Refused(true)
+	source.Copy("restored")
 	m.Confirmed(at)
 	m.Ready(true)
 	return m
@@ -57,6 +62,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_account_units_total{by="open",mode="enforce",outcome="admitted"} 3`,
 		`sluice_account_doubt_units_total{mode="enforce"} 3`,
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
+		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
+		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
 		`sluice_reload_failures_total{what="rules"} 0`,
 	} {

@@ -1,0 +1,60 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// RuleSource publishes where the rules in force came from and what became of
+// copies on disk. It is safe for concurrent use.
+type RuleSource struct {
+	source  *prometheus.GaugeVec
+	refused prometheus.Gauge
+	copies  *prometheus.CounterVec
+}
+
+// Where rules can come from, as label values.
+const (
+	FromDatabase = "database"
+	FromCopy     = "copy"
+)
+
+// RuleSource registers its series, which begin with no source. Call it at most
+// once.
+func (m *Metrics) RuleSource() *RuleSource {
+	r := &RuleSource{
+		source: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_set_source",
+			Help: "1 for where the rule set in force came from (database, or the copy on disk), else 0."}, []string{"source"}),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_refused",
+			Help: "1 while the rules in the database do not compile and an earlier set stays in force, else 0."}),
+		copies: counters("sluice_rule_copies_total",
+			"Copies of the rules on disk, by outcome (saved, failed, restored, refused).", "outcome"),
+	}
+	m.registry.MustRegister(r.source, r.refused, r.copies)
+	r.Source("")
+	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
+		r.copies.WithLabelValues(outcome)
+	}
+	return r
+}
+
+// Source records where the set in force came from: FromDatabase, FromCopy, or ""
+// for none.
+func (r *RuleSource) Source(from string) {
+	for _, s := range []string{FromDatabase, FromCopy} {
+		v := 0.0
+		if s == from {
+			v = 1
+		}
+		r.source.WithLabelValues(s).Set(v)
+	}
+}
+
+// Refused records whether the rules in the database do not compile.
+func (r *RuleSource) Refused(yes bool) {
+	v := 0.0
+	if yes {
+		v = 1
+	}
+	r.refused.Set(v)
+}
+
+// Copy records what became of a copy: saved, failed, restored, refused.
+func (r *RuleSource) Copy(outcome string) { r.copies.WithLabelValues(outcome).Inc() }
