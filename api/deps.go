@@ -34,6 +34,9 @@ type Deps struct {
 	// Ready is nil when checks can be answered, else why not; its text is public.
 	// Nil means always ready.
 	Ready func() error
+	// RuleState says by which rules the node decides, for /readyz; it is called
+	// only while the node is ready. Nil leaves it out.
+	RuleState func() RuleState
 	// Metrics serves /metrics; nil leaves the route out.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.

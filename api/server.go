@@ -123,17 +123,6 @@ func write(c echo.Context, status int, mediaType []string, body []byte) error {
 	return nil
 }
 
-func (s *Server) livez(c echo.Context) error {
-	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`+"\n"))
-}
-
-func (s *Server) readyz(c echo.Context) error {
-	if err := s.deps.Ready(); err != nil {
-		return kindNotReady.problem(err.Error())
-	}
-	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`+"\n"))
-}
-
 func (s *Server) openapi(c echo.Context) error {
 	return write(c, http.StatusOK, []string{"application/yaml"}, sluice.OpenAPI)
 }

@@ -181,6 +181,20 @@ func TestServer_ReadinessFollowsTheApp(t *testing.T) {
 	f.do(http.MethodGet, "/livez", "").want(200)
 }
 
+func TestServer_ReadinessTellsByWhichRulesItDecides(t *testing.T) {
+	refused := int64(9)
+	state := RuleState{Version: 8, Source: "copy", AgeMS: 61_000, RefusedVersion: &refused}
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.RuleState = func() RuleState { return state } })
+	const want = `{"status":"ok","rules":{"version":8,"source":"copy","age_ms":61000,"refused_version":9}}`
+	if a := f.do(http.MethodGet, "/readyz", "").want(200); strings.TrimSpace(a.body) != want {
+		t.Errorf("got %s, want %s", a.body, want)
+	}
+	state.RefusedVersion = nil
+	if a := f.do(http.MethodGet, "/readyz", "").want(200); !strings.Contains(a.body, `"refused_version":null`) {
+		t.Errorf("got %s", a.body)
+	}
+}
+
 func TestServer_CallerTextNeverReachesHeadersOrLogs(t *testing.T) {
 	var logged bytes.Buffer
 	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
