@@ -73,6 +73,7 @@ var rooms = []room{
 	{path: "bench/load"},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
+	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
 

@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// entry is one applied request that moved units: what a store's books say of it.
+type entry struct {
+	// write is the number of the store's write that did it; an entry lives as
+	// long as its write.
+	write int
+	req   limiter.Request
+	res   limiter.Result
+	// moved is how many units each ask charged, or gave back.
+	moved []int64
+	// claims marks, in a named refund, the asks whose charge it gave back.
+	claims []bool
+	// of is the index of the entry that a named refund undoes, -1 if none.
+	of int
+	// epoch counts the backward steps of the store's clock so far.
+	epoch int
+	// heard: the answer reached the node that asked.
+	heard bool
+}
+
+// books is the exact history of one store, kept beside it. Entries that a
+// failover or a flush took are removed and their units counted.
+type books struct {
+	entries []entry
+	sums    sums
+	// mixed is how many entries there were when a gcra bucket was last asked
+	// about under another limit than before; asked is that latest limit. Even a
+	// look under a smaller limit cuts what such a bucket remembers.
+	mixed map[limiter.Key]int
+	asked map[limiter.Key]limiter.Limit
+}
+
+// ask notes under which limits gcra buckets are asked about.
+func (b *books) ask(req *limiter.Request) {
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		if a.Limit.Algorithm != limiter.GCRA {
+			continue
+		}
+		if last, ok := b.asked[a.Key]; ok && last != a.Limit {
+			b.mixed[a.Key] = len(b.entries)
+		}
+		b.asked[a.Key] = a.Limit
+	}
+}
+
+// sums are units of takes over all enforced limits but leases, since the start.
+// Each is split by whether the node that asked got the answer.
+type sums struct{ charged, lost, flushed split }
+
+// split is a number of units.
+type split struct{ heard, unheard int64 }
+
+func (s *split) add(heard bool, n int64) {
+	if heard {
+		s.heard += n
+	} else {
+		s.unheard += n
+	}
+}
+
+// lease reports whether ask i is of concurrency.
+func lease(req *limiter.Request, i int) bool {
+	return req.Asks[i].Limit.Algorithm == limiter.Concurrency
+}
+
+// shadowCall reports whether a request is a shadow rule's own, by its rule.
+func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
+	parts := strings.Split(string(req.Asks[0].Key), "|")
+	return len(parts) == 3 && shadows[parts[1]]
+}
+
+// taken is how many units an entry's take charged, leases left out.
+func (e *entry) taken() (n int64) {
+	if e.req.Op != limiter.OpTake {
+		return 0
+	}
+	for i, units := range e.moved {
+		if !lease(&e.req, i) {
+			n += units
+		}
+	}
+	return n
+}
+
+// matters reports whether an entry of this request and answer says anything. A
+// denied or weightless take may write as well: it stores a rebased clock.
+func (e *entry) matters(req *limiter.Request, res *limiter.Result) bool {
+	if req.Op != limiter.OpTake && req.Op != limiter.OpCharge {
+		return true
+	}
+	return (res.Allowed || req.Op == limiter.OpCharge) && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Weight > 0 })
+}
+
+// ask is the index of key among the entry's asks, -1 if it is not there.
+func (e *entry) ask(key limiter.Key) int {
+	return slices.IndexFunc(e.req.Asks, func(a limiter.Ask) bool { return a.Key == key })
+}
+
+func (b *books) add(e *entry, shadows map[string]bool) {
+	b.entries = append(b.entries, *e)
+	if !shadowCall(&e.req, shadows) {
+		b.sums.charged.add(e.heard, e.taken())
+	}
+}
+
+// lose removes the entries of writes after the given one.
+func (b *books) lose(write int, shadows map[string]bool) {
+	n := len(b.entries)
+	for n > 0 && b.entries[n-1].write > write {
+		n--
+	}
+	b.remove(n, shadows, &b.sums.lost)
+}
+
+// flush removes every entry.
+func (b *books) flush(shadows map[string]bool) { b.remove(0, shadows, &b.sums.flushed) }
+
+// remove drops the entries from n on and adds their units to a sum.
+func (b *books) remove(n int, shadows map[string]bool, to *split) {
+	for i := n; i < len(b.entries); i++ {
+		if e := &b.entries[i]; !shadowCall(&e.req, shadows) {
+			to.add(e.heard, e.taken())
+		}
+	}
+	b.entries = b.entries[:n]
+	for key, at := range b.mixed {
+		b.mixed[key] = min(at, n)
+	}
+}
+
+// standing is how many units of takes stand in the books.
+func (b *books) standing(shadows map[string]bool) (s split) {
+	for i := range b.entries {
+		if e := &b.entries[i]; !shadowCall(&e.req, shadows) {
+			s.add(e.heard, e.taken())
+		}
+	}
+	return s
+}
+
+// refunded reports whether the charge of ask i of entry n was given back.
+func (b *books) refunded(n, i int) bool {
+	key := b.entries[n].req.Asks[i].Key
+	for j := n + 1; j < len(b.entries); j++ {
+		r := &b.entries[j]
+		if r.of == n && r.claims != nil {
+			if k := r.ask(key); k >= 0 && r.claims[k] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// charge finds what a named request charged: the index of the latest entry of
+// its entity and id, -1 if there is none.
+func (b *books) charge(req *limiter.Request) int {
+	if req.ID == "" {
+		return -1
+	}
+	for n := len(b.entries) - 1; n >= 0; n-- {
+		e := &b.entries[n]
+		if recorded(&e.req) && e.req.ID == req.ID && e.req.Asks[0].Key.Tag() == req.Asks[0].Key.Tag() {
+			return n
+		}
+	}
+	return -1
+}
+
+// repeats gives the entry that a take or charge repeats, -1 if it is new.
+func (b *books) repeats(req *limiter.Request, now int64) int {
+	n := -1
+	if recorded(req) {
+		n = b.charge(req)
+	}
+	if n < 0 {
+		return -1
+	}
+	e := &b.entries[n]
+	if now < e.res.At || now-e.res.At > limiter.ReplayWindow || len(e.req.Asks) != len(req.Asks) {
+		return -1
+	}
+	for i := range req.Asks {
+		if e.req.Asks[i].Key != req.Asks[i].Key || b.refunded(n, i) {
+			return -1
+		}
+	}
+	return n
+}
+
+// net is the sum of everything put into a bucket and not given back: what a
+// bucket that never drains must hold.
+func (b *books) net(key limiter.Key) (n int64) {
+	for i := range b.entries {
+		e := &b.entries[i]
+		k := e.ask(key)
+		if k < 0 {
+			continue
+		}
+		switch e.req.Op {
+		case limiter.OpTake, limiter.OpCharge:
+			n += e.moved[k]
+		case limiter.OpRefund:
+			n -= e.moved[k]
+		case limiter.OpReset:
+			n = 0
+		}
+	}
+	return n
+}

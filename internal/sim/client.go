@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strconv"
+
+	"sluice/api"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// client puts questions to the nodes, repeats them when it did not hear an
+// answer, and gives back what it does not need.
+type client struct {
+	w    *world
+	ids  int
+	past []ticket // named takes
+}
+
+// ticket is a named take that was answered.
+type ticket struct {
+	q     api.Question
+	lease string
+}
+
+// act draws what the client does next.
+func (c *client) act() error {
+	r := c.w.rng
+	switch n := r.IntN(100); {
+	case n < 66:
+		return c.take(c.question(limiter.OpTake))
+	case n < 72:
+		return c.batch()
+	case n < 78:
+		return c.once(c.question(limiter.OpPeek))
+	case n < 80:
+		return c.charge(c.question(limiter.OpCharge))
+	case n < 81:
+		return c.once(c.question(limiter.OpReset))
+	case n < 83:
+		q := c.question(limiter.OpRefund)
+		q.RequestID = ""
+		return c.once(q)
+	}
+	if len(c.past) == 0 {
+		return nil
+	}
+	t := c.past[len(c.past)-1-r.IntN(min(len(c.past), 12))]
+	switch n := r.IntN(10); {
+	case n < 5:
+		t.q.Op = limiter.OpRefund
+		return c.once(t.q)
+	case n < 7 && t.lease != "":
+		return c.token(pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew}), t.lease)
+	case n < 9:
+		t.q.Op = pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew})
+		if t.q.IsDirect && t.q.Direct.Limit.Algorithm != limiter.Concurrency {
+			return nil
+		}
+		return c.once(t.q)
+	}
+	t.q.Op = pick(r, []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpCharge}) // an old question again
+	return c.take(t.q)
+}
+
+var addresses = []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::7")}
+
+// question draws a request from a small world of users, routes and addresses.
+func (c *client) question(op limiter.Op) api.Question {
+	r := c.w.rng
+	q := api.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: rules.Descriptor{
+		User: pick(r, []string{"ann", "bob", "ann", ""}), IP: pick(r, addresses),
+		Route: pick(r, []string{"/v1/charges", "/v1/cards"}), Method: "GET",
+	}}
+	if r.IntN(8) == 0 {
+		q.IsDirect = true
+		q.Direct = api.Direct{Key: "job:7", FailMode: pick(r, fails), Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 4, Window: 250}}
+	}
+	// Leases must be named, or the Checker would draw a name at random.
+	named := r.IntN(3) > 0
+	if (op == limiter.OpTake && (named || c.w.leases())) || (op == limiter.OpCharge && named) {
+		c.ids++
+		q.RequestID = "q" + strconv.Itoa(c.ids)
+	}
+	return q
+}
+
+// leases reports whether any rule is of concurrency.
+func (w *world) leases() bool {
+	for i := range w.book.rules {
+		if w.book.rules[i].Algorithm == limiter.Concurrency.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// node draws a node that is up, nil if none is.
+func (c *client) node() *node {
+	n := pick(c.w.rng, c.w.nodes)
+	for range c.w.nodes {
+		if !n.down {
+			return n
+		}
+		n = c.w.nodes[n.id%len(c.w.nodes)]
+	}
+	return nil
+}
+
+// once asks one question and does not repeat it.
+func (c *client) once(q api.Question) error {
+	_, err := c.ask(&q)
+	return err
+}
+
+// charge spends regardless, and may be refunded by its name.
+func (c *client) charge(q api.Question) error {
+	if q.RequestID != "" {
+		c.past = append(c.past, ticket{q: q})
+	}
+	return c.once(q)
+}
+
+// take asks for admission and may not hear the answer; then it repeats the
+// question if it gave it a name.
+func (c *client) take(q api.Question) error {
+	a, err := c.ask(&q)
+	if err != nil || a == nil || q.RequestID == "" || q.Op != limiter.OpTake {
+		return err
+	}
+	c.past = append(c.past, ticket{q, a.Lease})
+	deaf := 10
+	if a.Degraded != "" {
+		deaf = 50
+	}
+	if c.w.rng.IntN(100) < deaf {
+		c.w.later(c.w.rng.Int64N(300), func() error {
+			c.w.say("client: %s again", q.RequestID)
+			return c.take(q)
+		})
+	}
+	return nil
+}
+
+// ask puts a question to some node and checks the answer; nil if none is up.
+func (c *client) ask(q *api.Question) (*api.Answer, error) {
+	n := c.node()
+	if n == nil {
+		return nil, nil
+	}
+	n.begin()
+	c.w.say("node %d: %s %s user=%q ip=%s route=%s direct=%v weight %d", n.id, q.Op, q.RequestID, q.Descriptor.User, q.Descriptor.IP, q.Descriptor.Route, q.IsDirect, q.Weight)
+	set := n.sets.Load()
+	a := new(api.Answer)
+	err := n.checker.Do(context.Background(), q, a)
+	if c.w.failed != nil {
+		return nil, c.w.failed
+	}
+	return a, c.w.judge(n, set, q, a, err)
+}
+
+// batch asks several questions with one call.
+func (c *client) batch() error {
+	n := c.node()
+	if n == nil {
+		return nil
+	}
+	qs := make([]api.Question, 2+c.w.rng.IntN(3))
+	for i := range qs {
+		qs[i] = c.question(pick(c.w.rng, []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpPeek}))
+	}
+	n.begin()
+	c.w.say("node %d: a batch of %d", n.id, len(qs))
+	set, as := n.sets.Load(), make([]api.Answer, len(qs))
+	err := n.checker.DoAll(context.Background(), qs, as)
+	for i := range qs {
+		if c.w.failed != nil {
+			return c.w.failed
+		}
+		if err := c.w.judge(n, set, &qs[i], &as[i], err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token releases or renews by a lease token.
+func (c *client) token(op limiter.Op, token string) error {
+	n := c.node()
+	if n == nil {
+		return nil
+	}
+	n.begin()
+	c.w.say("node %d: %s by token", n.id, op)
+	var a api.Answer
+	err := n.checker.Lease(context.Background(), op, token, &a)
+	if c.w.failed != nil {
+		return c.w.failed
+	}
+	if errors.Is(err, api.ErrBadLease) {
+		return broken("a token made by an answer is refused")
+	}
+	return nil
+}
+
+// begin forgets what the node's latest question left behind.
+func (n *node) begin() {
+	n.link.sent, n.own.asks, n.heard.degraded = nil, nil, nil
+}

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"net/http"
+	"slices"
+
+	"sluice/api"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// byFailMode: the store could not decide, so each limit's fail mode did. Closed
+// never admits; otherwise the node's own store has the last word if any limit
+// is local; otherwise the request passes.
+func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delivery, p *plan) error {
+	var local []int
+	for i, mode := range p.modes {
+		la := &a.Limits[i]
+		if la.Degraded != mode || la.Shadow {
+			return broken("limit %s: degraded %q, its rule fails %s", la.Key, la.Degraded, mode)
+		}
+		if mode == rules.FailLocal {
+			local = append(local, i)
+		}
+		if mode == rules.FailClosed && la.Decision.Allowed {
+			return broken("limit %s: closed, yet it allows", la.Key)
+		}
+		if err := n.reported(mode, main.err); err != nil {
+			return err
+		}
+	}
+	closed := slices.Contains(p.modes, rules.FailClosed)
+	own, err := w.ownAnswer(n, q, a, local, closed)
+	if err != nil {
+		return err
+	}
+	allowed, status, degraded := true, http.StatusOK, rules.FailOpen
+	if own != nil {
+		degraded = rules.FailLocal
+		if !own.Allowed {
+			allowed, status = false, http.StatusTooManyRequests
+		}
+	}
+	if closed {
+		allowed, status, degraded = false, http.StatusServiceUnavailable, rules.FailClosed
+	}
+	if a.Allowed != allowed || a.Status != status || a.Degraded != degraded {
+		return broken("fail modes %v give allowed=%v status=%d degraded=%q, the answer says %v, %d, %q", p.modes, allowed, status, degraded, a.Allowed, a.Status, a.Degraded)
+	}
+	w.degraded(q, a, p, own)
+	return nil
+}
+
+// ownAnswer checks what was asked of the node's own store: exactly the local
+// limits, and only a look if the request is denied anyway.
+func (w *world) ownAnswer(n *node, q *api.Question, a *api.Answer, local []int, closed bool) (*limiter.Result, error) {
+	if len(local) == 0 {
+		return nil, nil
+	}
+	if len(n.own.asks) == 0 {
+		return nil, broken("node %d has local limits and did not ask its own store", n.id)
+	}
+	d := n.own.asks[0]
+	n.own.asks = n.own.asks[1:]
+	if d.err != nil {
+		return nil, broken("node %d's own store: %w", n.id, d.err)
+	}
+	want := q.Op
+	if closed {
+		want = limiter.OpPeek
+	}
+	if d.req.Op != want || len(d.req.Asks) != len(local) {
+		return nil, broken("node %d asks its own store to %s %d limits, expected %s %d", n.id, d.req.Op, len(d.req.Asks), want, len(local))
+	}
+	for k, i := range local {
+		la := &a.Limits[i]
+		if d.req.Asks[k].Key != la.Key || !la.Known || la.Decision != d.res.Limits[k] {
+			return nil, broken("local limit %s answers %+v, the node's own store said %+v", la.Key, *la, d.res.Limits[k])
+		}
+	}
+	return &d.res, nil
+}
+
+// degraded counts what a degraded answer admitted: locally charged units and
+// units that nobody counted.
+func (w *world) degraded(q *api.Question, a *api.Answer, p *plan, own *limiter.Result) {
+	if q.Op != limiter.OpTake || !a.Allowed {
+		return
+	}
+	for i := range p.enforced {
+		n := units(p.enforced[i : i+1])
+		switch {
+		case p.modes[i] != rules.FailLocal:
+			w.sums.open += n
+		case !own.Replayed:
+			w.sums.local += n
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"net/http"
+	"slices"
+
+	"sluice/api"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// plan is what a node has to ask the store about one question, by a reading of
+// the set that is independent of the Checker's.
+type plan struct {
+	enforced []limiter.Ask
+	modes    []string // fail mode of each enforced ask
+	shadow   []limiter.Ask
+}
+
+func planOf(set *rules.Set, q *api.Question) (p plan) {
+	if q.IsDirect {
+		p.enforced = []limiter.Ask{{Key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), Limit: q.Direct.Limit, Weight: q.Weight}}
+		p.modes = []string{q.Direct.FailMode}
+		return p
+	}
+	matches := set.Match(&q.Descriptor, q.Weight, nil)
+	// Leases last, and only where the operation concerns them.
+	slices.SortStableFunc(matches, func(a, b rules.Match) int { return rank(a) - rank(b) })
+	for _, m := range matches {
+		leases := rank(m) == 1
+		switch {
+		case leases && (q.Op == limiter.OpCharge || (q.Op == limiter.OpRefund && q.RequestID == "")):
+		case !leases && (q.Op == limiter.OpRelease || q.Op == limiter.OpRenew):
+		case m.Rule.Shadow:
+			p.shadow = append(p.shadow, limiter.Ask{Key: m.Key, Limit: m.Rule.Limit, Weight: m.Weight})
+		default:
+			p.enforced = append(p.enforced, limiter.Ask{Key: m.Key, Limit: m.Rule.Limit, Weight: m.Weight})
+			p.modes = append(p.modes, m.Rule.FailMode)
+		}
+	}
+	return p
+}
+
+func rank(m rules.Match) int {
+	if m.Rule.Limit.Algorithm == limiter.Concurrency {
+		return 1
+	}
+	return 0
+}
+
+// judge checks one answer against the truth about the store calls behind it.
+func (w *world) judge(n *node, set *rules.Set, q *api.Question, a *api.Answer, err error) error {
+	p := planOf(set, q)
+	sent, ok := n.link.next(&p)
+	if !ok {
+		return broken("node %d asks the store %+v, the rules say %+v", n.id, n.link.sent, p)
+	}
+	if w.opt.Tamper != nil && err == nil {
+		w.opt.Tamper(a)
+	}
+	spends := q.Op == limiter.OpTake || q.Op == limiter.OpPeek
+	var main *delivery
+	if len(p.enforced) > 0 {
+		main, sent = &sent[0], sent[1:]
+	}
+	if err != nil || (main != nil && main.err != nil && !spends) {
+		if spends || main == nil || main.err == nil || err == nil {
+			return broken("node %d: error %v for %s", n.id, err, q.Op)
+		}
+		n.heard.degraded = n.heard.degraded[1:]
+		w.say("  answer: %v", err)
+		return nil
+	}
+	w.say("  answer: allowed=%v status=%d degraded=%q replayed=%v", a.Allowed, a.Status, a.Degraded, a.Replayed)
+	if len(a.Limits) != len(p.enforced)+len(p.shadow) {
+		return broken("node %d: %d limits in the answer, %d apply", n.id, len(a.Limits), len(p.enforced)+len(p.shadow))
+	}
+	switch {
+	case main == nil:
+		err = freely(a)
+	case main.err == nil:
+		err = w.byStore(q, a, main, len(p.enforced))
+	default:
+		err = w.byFailMode(n, q, a, main, &p)
+	}
+	if err != nil {
+		return err
+	}
+	return n.judgeShadows(a.Limits[len(p.enforced):], sent)
+}
+
+// next takes the deliveries of one plan off the link's list.
+func (l *link) next(p *plan) ([]delivery, bool) {
+	count := len(p.shadow)
+	if len(p.enforced) > 0 {
+		count++
+	}
+	if len(l.sent) < count {
+		return nil, false
+	}
+	sent := l.sent[:count]
+	l.sent = l.sent[count:]
+	rest := sent
+	if len(p.enforced) > 0 {
+		if !slices.Equal(rest[0].req.Asks, p.enforced) {
+			return nil, false
+		}
+		rest = rest[1:]
+	}
+	for i := range rest {
+		if !slices.Equal(rest[i].req.Asks, p.shadow[i:i+1]) {
+			return nil, false
+		}
+	}
+	return sent, true
+}
+
+// freely: without an enforced limit everything passes.
+func freely(a *api.Answer) error {
+	if !a.Allowed || a.Status != http.StatusOK || a.Degraded != "" {
+		return broken("denied or degraded though no enforced limit applies: %+v", *a)
+	}
+	return nil
+}
+
+// byStore: the answer is the store's, word for word.
+func (w *world) byStore(q *api.Question, a *api.Answer, main *delivery, enforced int) error {
+	want := main.res.Allowed || q.Op == limiter.OpRefund || q.Op == limiter.OpReset
+	switch {
+	case a.Allowed != want || (a.Status == http.StatusOK) != want:
+		return broken("the store says allowed=%v, the answer %v with status %d", want, a.Allowed, a.Status)
+	case !want && a.Status != http.StatusTooManyRequests:
+		return broken("denied by the store with status %d", a.Status)
+	case a.Degraded != "":
+		return broken("marked degraded %q though the store decided", a.Degraded)
+	case a.Replayed != main.res.Replayed:
+		return broken("replayed=%v, the store says %v", a.Replayed, main.res.Replayed)
+	}
+	for i := range enforced {
+		la := &a.Limits[i]
+		if la.Shadow || !la.Known || la.Degraded != "" || la.Decision != main.res.Limits[i] {
+			return broken("limit %s answers %+v, the store said %+v", la.Key, *la, main.res.Limits[i])
+		}
+	}
+	if q.Op == limiter.OpTake && a.Allowed && !a.Replayed {
+		w.sums.store += units(main.req.Asks)
+	}
+	return nil
+}
+
+// judgeShadows: shadow limits say what the store said, or allow, and never had a
+// part in the answer.
+func (n *node) judgeShadows(las []api.LimitAnswer, sent []delivery) error {
+	for i := range las {
+		la := &las[i]
+		switch {
+		case !la.Shadow:
+			return broken("shadow limit %s is not marked", la.Key)
+		case sent[i].err == nil && (!la.Known || la.Degraded != "" || la.Decision != sent[i].res.Limits[0]):
+			return broken("shadow limit %s answers %+v, the store said %+v", la.Key, *la, sent[i].res.Limits[0])
+		case sent[i].err != nil && (la.Known || la.Degraded != rules.FailOpen || !la.Decision.Allowed):
+			return broken("shadow limit %s answers %+v though the store could not decide", la.Key, *la)
+		case sent[i].err != nil:
+			if err := n.reported("", sent[i].err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reported: the next thing that the Checker reported is this.
+func (n *node) reported(mode string, err error) error {
+	want := report{mode, limiter.CauseOf(err)}
+	if len(n.heard.degraded) == 0 || n.heard.degraded[0] != want {
+		return broken("node %d reports %v, expected %v", n.id, n.heard.degraded, want)
+	}
+	n.heard.degraded = n.heard.degraded[1:]
+	return nil
+}
+
+// units is the weight of all asks but leases.
+func units(asks []limiter.Ask) (n int64) {
+	for i := range asks {
+		if asks[i].Limit.Algorithm != limiter.Concurrency {
+			n += asks[i].Weight
+		}
+	}
+	return n
+}

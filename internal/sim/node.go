@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"time"
+
+	"sluice/api"
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+	"sluice/rules"
+)
+
+// node is one sluice: a real Checker with a set of its own, a link to the
+// shared store and a real memory store for the local fail mode.
+type node struct {
+	w       *world
+	id      int
+	sets    rules.Current
+	checker *api.Checker
+	link    link
+	own     ownStore
+	bank    *bank
+	skew    int64 // of its own clock, ms
+	down    bool
+	heard   observer
+}
+
+// observer remembers what the Checker reported of the latest question.
+type observer struct{ degraded []report }
+
+// report is one call of ObserveDegraded.
+type report struct {
+	mode  string
+	cause limiter.Cause
+}
+
+var _ api.Observer = (*observer)(nil)
+
+// ObserveLimit does nothing.
+func (*observer) ObserveLimit(string, string, bool) {}
+
+// ObserveRequest does nothing.
+func (*observer) ObserveRequest(limiter.Op, bool, time.Duration) {}
+
+// ObservePanic does nothing.
+func (*observer) ObservePanic() {}
+
+// ObserveAccount does nothing.
+func (*observer) ObserveAccount(string, string) {}
+
+// ObserveUnits does nothing.
+func (*observer) ObserveUnits(string, string, string, int64) {}
+
+// ObserveDoubt does nothing.
+func (*observer) ObserveDoubt(string, int64) {}
+
+// ObserveDegraded remembers.
+func (o *observer) ObserveDegraded(mode string, cause limiter.Cause) {
+	o.degraded = append(o.degraded, report{mode, cause})
+}
+
+// boot starts the node, with the latest set and nothing in its memory.
+func (n *node) boot() error {
+	n.skew = n.w.rng.Int64N(4000) - 2000
+	n.link = link{w: n.w, node: n}
+	n.own = ownStore{node: n}
+	n.bank = newBank("node "+string(rune('0'+n.id))+"'s own store", n.clock, Faithful, n.w.book.shadows, openMemory)
+	n.down = false
+	set, err := n.w.book.compile()
+	if err != nil {
+		return err
+	}
+	n.sets.Store(set)
+	n.checker, err = api.NewChecker(api.CheckerOptions{
+		Sets: &n.sets, Store: &n.link, Local: &n.own, Timeout: -1, Observe: &n.heard,
+		Now: func() time.Time { return time.UnixMilli(n.w.now) },
+	})
+	return err
+}
+
+// crash ends the node; its own store dies with it.
+func (n *node) crash() error {
+	n.down = true
+	n.w.sums.own(n.bank)
+	return n.bank.close()
+}
+
+func (n *node) clock() int64 { return n.w.now + n.skew }
+
+// openMemory makes the real memory store on a virtual clock. Its sweeper never
+// finds anything to do: with a clock of one's own all state stays a minute of
+// real time.
+func openMemory(clock func() int64) limiter.Store {
+	return memstore.New(memstore.Options{Clock: clock})
+}

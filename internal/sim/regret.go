@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"fmt"
+
+	"sluice/limiter"
+)
+
+// regret: a named refund never leaves less in a bucket than if its charge had
+// not happened. That other history is replayed from the books, without the
+// charge. It is judged only where the refund can still tell its charge's units
+// from others': not after an edit of the limit, a reset, a backward step of the
+// clock or a refund without a name in between.
+func (a *audit) regret(e *entry) error {
+	for i := range a.req.Asks {
+		if e.of < 0 || !e.claims[i] || e.moved[i] == 0 || lease(a.req, i) {
+			continue
+		}
+		key := a.req.Asks[i].Key
+		s, known := a.bank.without(key, e.of, a.req.Asks[i].Limit)
+		if !known {
+			continue
+		}
+		ask := limiter.Ask{Key: key, Limit: a.req.Asks[i].Limit}
+		if most := look(s, ask, "", a.now).Remaining; a.post[i].Remaining > most {
+			return fmt.Errorf("bucket %s (%s): %d units remain after the refund, %d if the charge of %d had never been",
+				key, ask.Limit.Algorithm, a.post[i].Remaining, most, e.moved[i])
+		}
+	}
+	return nil
+}
+
+// without replays a bucket's books as if entry n had not been.
+func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.State, bool) {
+	s := &limiter.State{}
+	if b.books.mixed[key] > n {
+		return nil, false
+	}
+	for j := range b.books.entries {
+		e := &b.books.entries[j]
+		k := e.ask(key)
+		if k < 0 {
+			continue
+		}
+		l, at := e.req.Asks[k].Limit, e.res.At
+		if j >= n && l != now {
+			return nil, false
+		}
+		if j == n || e.of == n {
+			continue
+		}
+		switch {
+		case e.epoch != b.epoch, e.req.Op == limiter.OpRefund && e.of < 0:
+			return nil, false
+		case e.req.Op == limiter.OpReset && j > n:
+			return nil, false
+		case e.req.Op == limiter.OpReset:
+			*s = limiter.State{}
+		case e.req.Op == limiter.OpRefund && e.claims[k]:
+			first := &b.books.entries[e.of]
+			limiter.Refund(l, s, at, limiter.Charged{At: first.res.At, Weight: first.req.Asks[first.ask(key)].Weight})
+		case e.moved[k] > 0 && e.req.Op != limiter.OpRefund:
+			ask := []limiter.Ask{{Key: key, Limit: l, Weight: e.moved[k]}}
+			limiter.Decide(limiter.OpCharge, ask, "", []*limiter.State{s}, at, make([]bool, 1), make([]limiter.Decision, 1), make([]limiter.Charged, 1))
+		}
+	}
+	return s, true
+}
