@@ -27,6 +27,10 @@ type CheckerOptions struct {
 	// Local decides limits with fail mode local while Store cannot. It must not
 	// be Store itself. Nil: such limits fail open.
 	Local limiter.Store
+	// Ledger, which must have Local as its local store, lets those limits start
+	// warm, divides them among the nodes and remembers what they admitted. Nil:
+	// each node enforces the whole limit, starting empty.
+	Ledger *Ledger
 	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
 	// than 0 no bound beyond the caller's own.
 	Timeout time.Duration
@@ -207,6 +211,7 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		switch {
 		case main.Err == nil:
 			a.decided(w.limits[j.first:j.first+j.enforced], main)
+			c.opt.Ledger.mirror(w.limits[j.first:j.first+j.enforced], main)
 		case q.Op == limiter.OpTake || q.Op == limiter.OpPeek:
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:

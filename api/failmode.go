@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"sluice/limiter"
@@ -10,8 +11,9 @@ import (
 
 // degrade decides the enforced limits of a take or peek that the store could
 // not decide, each by its fail mode: open allows, closed denies with status 503,
-// local asks this node's own store. Closed wins over everything; otherwise the
-// local limits decide among themselves, all or nothing.
+// local asks this node's own store, about its share of the limit if there is a
+// Ledger. Closed wins over everything; otherwise the local limits decide among
+// themselves, all or nothing.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed := false
@@ -49,8 +51,11 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.
 		req.Op = limiter.OpPeek
 	}
 	for i := range a.Limits {
-		if a.Limits[i].Degraded == rules.FailLocal {
-			req.Asks = append(req.Asks, failed.Request.Asks[i])
+		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
+			ask := failed.Request.Asks[i]
+			ask.Limit = c.opt.Ledger.share(ask.Limit)
+			la.Limit = ask.Limit
+			req.Asks = append(req.Asks, ask)
 		}
 	}
 	if len(req.Asks) == 0 {
@@ -81,6 +86,22 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.
 	a.At, a.Replayed, a.Strictest = res.At, res.Replayed, strictest
 	if !res.Allowed {
 		a.Allowed, a.Status = false, http.StatusTooManyRequests
+	}
+	if res.Allowed && !res.Replayed && req.Op == limiter.OpTake {
+		c.oweAll(a, failed, req.Asks, res.At)
+	}
+}
+
+// oweAll remembers what the local limits admitted without the counter store.
+func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, now int64) {
+	var se *limiter.StoreError
+	unknown := !errors.As(failed.Err, &se) || se.Unknown
+	n := 0
+	for i := range a.Limits {
+		if a.Limits[i].Degraded == rules.FailLocal {
+			c.opt.Ledger.owe(failed.Request.Asks[i], shares[n], now, unknown)
+			n++
+		}
 	}
 }
 

@@ -91,6 +91,9 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 	}
 	start := c.opt.Now()
 	store.DoAll(ctx, calls)
+	if !local {
+		c.opt.Ledger.mirrorLeases(calls)
+	}
 	a.begin(op)
 	set := c.opt.Sets.Load()
 	for i := range calls {
