@@ -3,7 +3,9 @@ package app
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
+	"sluice/api"
 	"sluice/internal/access"
 	"sluice/internal/telemetry"
 	"sluice/rules"
@@ -16,7 +18,18 @@ type readiness struct {
 	sets     *rules.Current
 	access   *access.Current
 	metrics  *telemetry.Metrics
+	now      func() time.Time
 	draining atomic.Bool
+	// rules is what the reloader last published; nil before it has any.
+	rules atomic.Pointer[ruleState]
+}
+
+// ruleState is by which rules the node decides.
+type ruleState struct {
+	version   int64
+	origin    string
+	confirmed time.Time
+	refused   int64 // the version that does not compile, -1 for none
 }
 
 var (
@@ -46,3 +59,16 @@ func (r *readiness) drain() {
 
 // publish shows the present answer as a metric.
 func (r *readiness) publish() { r.metrics.Ready(r.ready() == nil) }
+
+// ruleState is the present state for whoever asks about readiness.
+func (r *readiness) ruleState() api.RuleState {
+	s := r.rules.Load()
+	if s == nil {
+		return api.RuleState{}
+	}
+	out := api.RuleState{Version: s.version, Source: s.origin, AgeMS: max(0, r.now().Sub(s.confirmed).Milliseconds())}
+	if s.refused >= 0 {
+		out.RefusedVersion = &s.refused
+	}
+	return out
+}

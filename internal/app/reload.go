@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/database"
+	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 )
@@ -25,6 +26,9 @@ type catalog interface {
 const (
 	pollTimeout = 2 * time.Second
 	loadTimeout = 30 * time.Second
+	// firstTimeout is how long a node that has a copy waits for the database
+	// before it starts with that.
+	firstTimeout = 5 * time.Second
 	// changedTimeout is how long a writer waits for its own change to be in
 	// force here before it gets its answer all the same.
 	changedTimeout = time.Second
@@ -38,6 +42,7 @@ type reloader struct {
 	access    *access.Current
 	options   rules.Options
 	metrics   *telemetry.Metrics
+	source    *telemetry.RuleSource
 	readiness *readiness
 	log       *slog.Logger
 	now       func() time.Time
@@ -46,14 +51,26 @@ type reloader struct {
 	admit func(*access.Keyring) error
 	// fatal hears an error that no retry can mend.
 	fatal func(error)
+	// keep takes what is in force for the copy on disk, at once if it changed;
+	// recall gives the copy of an earlier run, else fs.ErrNotExist or why not.
+	keep   func(f inForce, changed bool)
+	recall func() (*rulecopy.Copy, error)
 
 	asked    chan chan struct{}
 	notified chan struct{}
 
-	// Owned by run. Versions are -1 before the first load. refused is the
-	// version of the rules that did not compile, so that it is not tried again.
+	// Owned by run. Versions are those loaded from the database, -1 before the
+	// first load. refused is the version of the rules that did not compile, so
+	// that it is not tried again; -1 for none.
 	rulesVersion, tokensVersion, refused int64
 	migrated, away                       bool
+	// origin and confirmed say where the set in force came from and when the
+	// database last confirmed it. tokens are those in force. changedHere: one of
+	// them is not handed to keep yet. recalled: the copy was tried.
+	origin                string
+	confirmed             time.Time
+	tokens                []access.Token
+	changedHere, recalled bool
 }
 
 func newReloader(r reloader) *reloader {
@@ -61,6 +78,18 @@ func newReloader(r reloader) *reloader {
 	r.notified = make(chan struct{}, 1)
 	r.rulesVersion, r.tokensVersion, r.refused = -1, -1, -1
 	return &r
+}
+
+// first makes the pass before the server listens. With a copy at hand it does
+// not wait long for a database that is slow, or in which another node migrates:
+// run goes on with that.
+func (r *reloader) first(ctx context.Context, copied bool) error {
+	if copied {
+		limited, cancel := context.WithTimeout(ctx, firstTimeout)
+		defer cancel()
+		ctx = limited
+	}
+	return r.pass(ctx)
 }
 
 // run makes a pass whenever it is asked, notified, or every interval. It returns
@@ -118,7 +147,7 @@ func (r *reloader) changed() {
 // and loads what differs. Nothing in force changes unless the new one is
 // complete. It returns only what no retry can mend.
 func (r *reloader) pass(ctx context.Context) error {
-	defer r.readiness.publish()
+	defer r.publish()
 	if !r.migrated {
 		if err := r.from.Migrate(ctx); err != nil {
 			if !errors.Is(err, rules.ErrUnavailable) {
@@ -150,9 +179,13 @@ func (r *reloader) pass(ctx context.Context) error {
 			r.failed("rules", err)
 		}
 	}
-	if v.Rules == r.rulesVersion {
-		r.metrics.Confirmed(r.now())
+	current := v.Rules == r.rulesVersion
+	if current {
+		r.refused, r.confirmed = -1, r.now()
+		r.metrics.Confirmed(r.confirmed)
 	}
+	r.fallBack()
+	r.save(current)
 	return nil
 }
 
@@ -170,10 +203,11 @@ func (r *reloader) loadRules(ctx context.Context) error {
 	set, err := rules.Compile(active, version, r.options)
 	if err != nil {
 		r.refused = version
-		return fmt.Errorf("set version %d is refused, version %d stays in force: %w", version, r.rulesVersion, err)
+		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version, err)
 	}
 	r.sets.Store(set)
 	r.rulesVersion, r.refused = version, -1
+	r.origin, r.confirmed, r.changedHere = telemetry.FromDatabase, r.now(), true
 	r.metrics.Swapped(version, set.Len())
 	r.log.Info("rule set in force", "version", version, "rules", set.Len())
 	return nil
@@ -187,13 +221,13 @@ func (r *reloader) loadTokens(ctx context.Context, version int64) error {
 		return nil
 	}
 	ring := access.NewKeyring(tokens)
-	if r.tokensVersion < 0 {
+	if r.access.Load() == nil {
 		if err := r.admit(ring); err != nil {
 			return err
 		}
 	}
 	r.access.Store(ring)
-	r.tokensVersion = version
+	r.tokensVersion, r.tokens, r.changedHere = version, tokens, true
 	r.log.Info("tokens in force", "version", version, "tokens", ring.Live(r.now()))
 	return nil
 }
@@ -209,6 +243,7 @@ func (r *reloader) unreachable(ctx context.Context, err error) {
 		return
 	}
 	r.metrics.ReloadFailed("database")
+	r.fallBack()
 	switch {
 	case r.away:
 	case r.sets.Load() == nil:

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/database"
+	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
 )
@@ -68,9 +70,11 @@ func reloaderOf(s *shelf) (*reloader, *buffer) {
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
 	sets, keyring := &rules.Current{}, &access.Current{}
 	return newReloader(reloader{
-		from: s, sets: sets, access: keyring, metrics: metrics, now: time.Now,
+		from: s, sets: sets, access: keyring, metrics: metrics, source: metrics.RuleSource(), now: time.Now,
 		log:       slog.New(slog.NewTextHandler(log, nil)),
-		readiness: &readiness{sets: sets, access: keyring, metrics: metrics},
+		readiness: &readiness{sets: sets, access: keyring, metrics: metrics, now: time.Now},
+		keep:      func(inForce, bool) {},
+		recall:    func() (*rulecopy.Copy, error) { return nil, fs.ErrNotExist },
 		admit:     func(*access.Keyring) error { return nil },
 		fatal:     func(error) {},
 	}), log

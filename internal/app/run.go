@@ -86,15 +86,24 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	stops.add("rule database", func(context.Context) error { return db.Close() })
 
+	identity, err := db.Identity()
+	if err != nil {
+		return err
+	}
+	source := metrics.RuleSource()
+	saved := newCopies(cfg.CopyFile(), identity, host.Log, source)
+	stops.add("copy of the rules", task(func(ctx context.Context) { saved.run(ctx, copyInterval) }))
+
 	sets, keyring := &rules.Current{}, &access.Current{}
-	ready := &readiness{sets: sets, access: keyring, metrics: metrics}
+	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(reloader{
-		from: db, sets: sets, access: keyring, metrics: metrics, readiness: ready, log: host.Log, now: host.Now,
+		from: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix},
 		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
 		fatal:   fatal,
+		keep:    saved.keep, recall: saved.load,
 	})
-	if err := reload.pass(ctx); err != nil {
+	if err := reload.first(ctx, saved.exists()); err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop while starting
 		}
@@ -118,7 +127,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Access: keyring, OpenMode: cfg.Loopback(),
-		Changed: reload.changed, Ready: ready.ready, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
+		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ import "time"
 // Storage says where rules and tokens live. The commands serve, migrate and
 // token share it.
 type Storage struct {
-	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Folder of the embedded rule database and of counter snapshots; created with mode 0700. Unused when both DATABASE_URL and REDIS_URL are set."`
+	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Folder of the embedded rule database, of counter snapshots, and of the copy of the rules with which a node starts while DATABASE_URL does not answer; created with mode 0700."`
 	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rule database, as in postgres://user:password@host:5432/sluice. Empty keeps the rules in an embedded SQLite file in the data directory."`
 }
 

@@ -104,8 +104,13 @@ func (s *Storage) Database() string {
 	return filepath.Join(s.DataDir, "sluice.db")
 }
 
-// NeedsDataDir reports whether anything is kept on this machine's disk.
+// NeedsDataDir reports whether this machine's disk holds what exists nowhere
+// else, so that the node cannot do without it.
 func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
+
+// CopyFile is where the last good rules and tokens are saved, in every shape of
+// deployment.
+func (s *Serve) CopyFile() string { return filepath.Join(s.DataDir, "rules.copy") }
 
 // SnapshotFile is where in-process counters are saved.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }

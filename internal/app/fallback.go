@@ -1,0 +1,87 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/rulecopy"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+// fallBack starts with the copy on disk where the database has given no rules or
+// no tokens yet: because it is away, or because its rules do not compile. It
+// reads the copy once; what is missing after that only the database can give.
+func (r *reloader) fallBack() {
+	if r.recalled || r.sets.Load() != nil && r.access.Load() != nil {
+		return
+	}
+	r.recalled = true
+	c, err := r.recall()
+	if errors.Is(err, fs.ErrNotExist) {
+		r.log.Info("no saved copy of the rules to start with")
+		return
+	}
+	if err == nil {
+		err = r.adopt(c)
+	}
+	if err != nil {
+		r.source.Copy("refused")
+		r.log.Error("saved copy of the rules refused; waiting for the rule database", "error", err)
+		return
+	}
+	r.source.Copy("restored")
+	age := max(0, r.now().Sub(c.At)).Round(time.Second)
+	r.log.Warn("started with the saved copy of the rules",
+		"version", c.Version, "rules", r.sets.Load().Len(), "tokens", r.access.Load().Live(r.now()), "age", age.String(), "confirmed", c.At)
+}
+
+// adopt puts in force what is missing, all of it or nothing. The versions of the
+// reloader stay as they are, so that the database's own rules and tokens follow
+// as soon as it answers, whatever their versions.
+func (r *reloader) adopt(c *rulecopy.Copy) error {
+	set, err := rules.Compile(c.Rules, c.Version, r.options)
+	if err != nil {
+		return fmt.Errorf("its rules do not compile: %w", err)
+	}
+	ring := access.NewKeyring(c.Tokens)
+	if r.access.Load() == nil {
+		if err := r.admit(ring); err != nil {
+			return err
+		}
+		r.access.Store(ring)
+		r.tokens = c.Tokens
+	}
+	if r.sets.Load() == nil {
+		r.sets.Store(set)
+		r.origin, r.confirmed = telemetry.FromCopy, c.At
+		r.metrics.Swapped(c.Version, set.Len())
+		r.metrics.Confirmed(c.At)
+	}
+	return nil
+}
+
+// save hands what is in force to the copies, once the database has given the
+// tokens; the rules may still be those of the copy while the database's do not
+// compile.
+func (r *reloader) save(confirmed bool) {
+	set := r.sets.Load()
+	if set == nil || r.tokensVersion < 0 || !confirmed && !r.changedHere {
+		return
+	}
+	r.keep(inForce{set: set, tokens: r.tokens, at: r.confirmed}, r.changedHere)
+	r.changedHere = false
+}
+
+// publish shows by which rules the node decides, and whether it is ready.
+func (r *reloader) publish() {
+	r.source.Source(r.origin)
+	r.source.Refused(r.refused >= 0)
+	if set := r.sets.Load(); set != nil {
+		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed, refused: r.refused})
+	}
+	r.readiness.publish()
+}
