@@ -55,11 +55,15 @@ var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./*{}+:-]*[A-Za-z0-9_/*
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off"}
 
 // yamlScalar writes a JSON value as YAML. Quoted text is written as JSON,
-// which is a subset of YAML's double-quoted style.
+// which is a subset of YAML's double-quoted style, with the signs that begin a
+// block of text or a merge key as escapes: ParseFile refuses those before it
+// looks for quotes.
 func yamlScalar(v any) string {
 	s, ok := v.(string)
 	if ok && plainText.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) {
 		return s
 	}
-	return jsonText(v)
+	return yamlSigns.Replace(jsonText(v))
 }
+
+var yamlSigns = strings.NewReplacer("|", `\u007c`, ">", `\u003e`, "<<", `\u003c\u003c`)

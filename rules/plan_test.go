@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -144,6 +145,28 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 		r.Normalize()
 		return r
 	})
+}
+
+func TestFormatFile_KeepsTextThatLooksLikeABlock(t *testing.T) {
+	var rs []Rule
+	for i, text := range []string{"a | #", "a > # b", "ends in |", "over << under", "# only", "-> x"} {
+		for j := range 60 {
+			rs = append(rs, rule(0, func(r *Rule) {
+				r.Name, r.Description = fmt.Sprintf("rule-%d-%d", i, j), text
+			}))
+		}
+	}
+	text, err := FormatFile(rs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := MakePlan(rs, back, true); !p.Empty() {
+		t.Errorf("came back changed:\n%s", p.String())
+	}
 }
 
 func TestFormatFile_ParseFileReadsItBack(t *testing.T) {
