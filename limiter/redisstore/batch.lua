@@ -5,13 +5,18 @@
 -- ARGV[1]  cmsgpack of a flat array:
 --            1 if the next number is the time, 0 to use the server's
 --            time, ms since 1970
---            for each request: operation, id, 1 if it has a record else 0,
---            number of asks, and for each ask: algorithm, count, window (ms),
---            extra (burst, sub-windows, or anchor in ms), weight
+--            for each request: operation, id, record, number of asks, and for
+--            each ask: algorithm, count, window (ms), extra (burst,
+--            sub-windows, or anchor in ms), weight; in an UNDO also the time
+--            (ms) and the base of what is given back
+--          record is 0 for none, 1 for one; for a part of a request that spans
+--          slots the name of the whole, or '' for none
 -- Returns  cmsgpack of a flat array; for each request either
---            0 or 1 (1: a stored answer), time of the decision (ms), and for
---            each ask: allowed (0 or 1), remaining, retry-after (ms), reset (ms),
---            delay (ms), refunded, and in a stored answer the capacity
+--            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
+--            the decision (ms), and for each ask: allowed (0 or 1), remaining,
+--            retry-after (ms), reset (ms), delay (ms), refunded; in a stored
+--            answer the capacity; in a part what it booked: time (ms), units,
+--            base (the level before it, in 1/window)
 --          or 2 and the text of the error: this request changed nothing.
 
 local function ask_of(m, pos, key)
@@ -21,13 +26,15 @@ local function ask_of(m, pos, key)
     algorithm = algorithm, kernel = kernel_of(algorithm), count = m[pos + 1], window = m[pos + 2],
     burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], key = key,
     allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-    state = false, changed = false, booked = 0, booked_at = 0, -- so that the table need not grow
+    state = false, changed = false, booked = 0, booked_at = 0, base = 0, -- so that the table need not grow
   }
 end
 
-local function run(op, id, asks, n, now, record)
-  if op <= CHARGE then return take(op, id, asks, n, now, record) end
-  if op == REFUND then
+local function run(op, id, asks, n, now, record, whole)
+  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole) end
+  if op == UNDO then
+    undo(id, asks, n, now, record, whole)
+  elseif op == REFUND then
     refund(id, asks, n, now, record)
   elseif op == RESET then
     reset(asks, n, now)
@@ -48,7 +55,8 @@ end
 
 local out, o, pos, k = {}, 0, 3, 0
 while pos <= #m do
-  local op, id, has_record, n = m[pos], m[pos + 1], m[pos + 2], m[pos + 3]
+  local op, id, whole, n = m[pos], m[pos + 1], m[pos + 2], m[pos + 3]
+  local part = type(whole) == 'string'
   local asks = {}
   pos = pos + 4
   for i = 1, n do
@@ -59,13 +67,17 @@ while pos <= #m do
       a.side = KEYS[k]
     end
     asks[i], pos = a, pos + 5
+    if op == UNDO then
+      a.booked_at, a.base = m[pos], m[pos + 1]
+      pos = pos + 2
+    end
   end
   local record
-  if has_record == 1 then
+  if whole ~= 0 and whole ~= '' then
     k = k + 1
     record = KEYS[k]
   end
-  local ok, at, replayed = pcall(run, op, id, asks, n, now, record)
+  local ok, at, replayed = pcall(run, op, id, asks, n, now, record, whole)
   if ok then
     out[o + 1], out[o + 2] = replayed, at
     o = o + 2
@@ -74,9 +86,13 @@ while pos <= #m do
       out[o + 1], out[o + 2], out[o + 3] = a.allowed, a.remaining, a.retry
       out[o + 4], out[o + 5], out[o + 6] = a.reset, a.delay, a.refunded
       o = o + 6
-      if replayed == 1 then
+      if replayed ~= 0 then
         o = o + 1
         out[o] = a.capacity
+      end
+      if part then
+        out[o + 1], out[o + 2], out[o + 3] = a.booked_at, a.held and 0 or a.booked, a.base
+        o = o + 3
       end
     end
   else

@@ -82,22 +82,29 @@ local function spend(asks, n, now, id)
   return total
 end
 
--- take serves take, peek and charge. It returns the time of the answer and
--- whether that is a stored one.
-local function take(op, id, asks, n, now, record)
-  if record and op ~= PEEK then
+-- take serves take, commit, peek and charge. It returns the time of the answer
+-- and 0, or 1 if that is a stored one, or 3 if that is committed. Only parts
+-- peek with a record.
+local function take(op, id, asks, n, now, record, whole)
+  if record then
     local r = load_record(record)
-    if replays(r, asks, n, now) then
+    if replays(r, asks, n, now, whole) then
+      if op == COMMIT and r[2] == 0 then
+        r[2] = COMMITTED
+        keep_record(record, r)
+      end
       answer_from(r, asks, n)
-      return r[1], 1
+      return r[1], r[2] == COMMITTED and 3 or 1
     end
   end
   load_all(asks, n)
   local all, spent = look(asks, n, now, id), 0
-  if op == CHARGE or (op == TAKE and all) then spent = spend(asks, n, now, id) end
+  if op == CHARGE or (op ~= PEEK and all) then spent = spend(asks, n, now, id) end
   figures(asks, n, now)
   local longest = store(asks, n, now)
-  if record and spent > 0 then save_record(record, asks, n, now, longest) end
+  if record and spent > 0 then
+    save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0)
+  end
   return now, 0
 end
 
@@ -122,7 +129,31 @@ local function refund(id, asks, n, now, record)
   end
   figures(asks, n, now)
   store(asks, n, now)
-  if r and r[2] == 1 then call('SET', record, cmsgpack.pack(r), 'KEEPTTL') end
+  if r and r[2] == REFUNDED then keep_record(record, r) end
+end
+
+-- undo gives back what a take or charge of these asks has booked, as far as it
+-- can be told from what others have done since. With a record it does so once,
+-- and not if the record is gone, replaced, refunded or committed.
+local function undo(id, asks, n, now, record, whole)
+  local mine = not record or made_by(load_record(record), asks, n, whole)
+  load_all(asks, n)
+  for i = 1, n do
+    local a = asks[i]
+    local k, s, did = a.kernel, a.state, false
+    a.changed, a.allowed = s.exists and k.rebase(a, s, now), 1
+    if mine and s.exists and a.weight > 0 then
+      if k.release then
+        a.refunded, did = k.release(a, s, now, id)
+      else
+        a.refunded, did = (k.undo or k.refund)(a, s, now, a.booked_at, a.weight, a.base)
+      end
+    end
+    a.changed = a.changed or did
+  end
+  figures(asks, n, now)
+  store(asks, n, now)
+  if record and mine then call('DEL', record) end
 end
 
 local function reset(asks, n, now)

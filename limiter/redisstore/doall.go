@@ -14,6 +14,8 @@ type placed struct {
 
 // DoAll decides each call by itself, in order, filling Result and Err. It sends
 // them in chunks of at most MaxBatch, each after the answer to the one before.
+// Takes that span slots of a cluster are decided together, after the others of
+// their chunk; what else spans slots is a chunk of its own.
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	for len(calls) > 0 {
 		calls = calls[s.chunk(ctx, calls):]
@@ -24,9 +26,24 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 	groups := make(map[*lane]*group, 1)
 	n, keys := 0, 0
+	var spanning []*limiter.Call
 	where := make([]placed, 0, min(len(calls), s.opt.MaxBatch))
 	for n < len(calls) && n < s.opt.MaxBatch && keys < maxKeys {
 		c := &calls[n]
+		if c.Err = c.Request.Check(); c.Err == nil && s.spans(&c.Request) {
+			if c.Request.Op != limiter.OpTake && n > 0 {
+				break
+			}
+			keys += len(c.Request.Asks)
+			spanning = append(spanning, c)
+			if n++; c.Request.Op != limiter.OpTake {
+				break
+			}
+			continue
+		}
+		if len(spanning) > 0 && c.Request.Op != limiter.OpTake {
+			break
+		}
 		n++
 		var o op
 		if c.Err = s.prepare(&o, &c.Request); c.Err != nil {
@@ -52,6 +69,9 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 		if p.call.Err = p.op.err; p.call.Err == nil {
 			copyResult(&p.call.Result, &p.op.res)
 		}
+	}
+	if len(spanning) > 0 {
+		s.drive(ctx, spanning)
 	}
 	return n
 }

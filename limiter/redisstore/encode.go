@@ -18,22 +18,46 @@ type op struct {
 	keys  []string // its part of KEYS
 	caps  []int64  // Decision.Limit of each ask
 	slot  int      // cluster slot of all its keys; 0 on a single node
+	part  bool     // of a request that spans slots: its answer says what it booked
 
-	res limiter.Result
-	err error
+	res       limiter.Result
+	booked    []booking // of each ask, if part
+	committed bool      // res is a stored answer that is committed
+	err       error
+}
+
+// booking is what one ask of a part has put into its bucket.
+type booking struct {
+	at     int64 // the time it was booked at, ms
+	weight int64 // units; 0 for nothing, or for a lease that was held before
+	base   int64 // the level before it in 1/window, of a bucket that drains
 }
 
 // pack fills o from req. req is valid (Request.Check).
 func (o *op) pack(prefix string, req *limiter.Request) {
+	o.part = false
+	recorded := hasRecord(req)
+	mark := []byte{0}
+	if recorded {
+		mark[0] = 1
+	}
+	o.write(prefix, req, mark, recorded, nil)
+}
+
+// packPart fills o from a part of a request that spans slots. whole names that
+// request in the part's record, "" if it has none; undo is what an opUndo gives
+// back of each ask.
+func (o *op) packPart(prefix string, req *limiter.Request, whole string, undo []booking) {
+	o.part = true
+	o.write(prefix, req, appendString(nil, whole), whole != "", undo)
+}
+
+func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
 	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
 	o.err = nil
-	recorded := hasRecord(req)
 	b := appendInt(o.frag, int64(req.Op))
 	b = appendString(b, req.ID)
-	b = append(b, byte(0))
-	if recorded {
-		b[len(b)-1] = 1
-	}
+	b = append(b, mark...)
 	b = appendInt(b, int64(len(req.Asks)))
 	for i := range req.Asks {
 		a := &req.Asks[i]
@@ -51,7 +75,13 @@ func (o *op) pack(prefix string, req *limiter.Request) {
 		b = appendInt(b, a.Limit.Count)
 		b = appendInt(b, a.Limit.Window)
 		b = appendInt(b, extra)
-		b = appendInt(b, a.Weight)
+		if undo == nil {
+			b = appendInt(b, a.Weight)
+		} else {
+			b = appendInt(b, undo[i].weight)
+			b = appendInt(b, undo[i].at)
+			b = appendInt(b, undo[i].base)
+		}
 		key := prefix + string(a.Key)
 		o.keys = append(o.keys, key)
 		if a.Limit.Algorithm == limiter.Concurrency {
@@ -62,7 +92,7 @@ func (o *op) pack(prefix string, req *limiter.Request) {
 	if recorded {
 		o.keys = append(o.keys, recordKey(prefix, req))
 	}
-	o.frag, o.elems = b, 4+5*len(req.Asks)
+	o.frag, o.elems = b, 4+5*len(req.Asks)+2*len(undo)
 }
 
 // hasRecord reports whether the request reads or writes a record; see

@@ -19,6 +19,9 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 -- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;
 -- FIRST_HIT is fixed_window aligned to its first hit).
 local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW = 0, 1, 2, 3, 4, 5, 6
+-- For parts of a request that spans slots: give back what a part has taken, and
+-- take while declaring that the whole request relies on it.
+local UNDO, COMMIT = 7, 8
 local LEAKY_QUEUE, CONCURRENCY, FIRST_HIT = 8, 9, 10
 
 local function text(n) return fmt('%.0f', n) end

@@ -34,6 +34,10 @@ local function make_fixed()
   end
 
   function fixed.save(a, s, ttl)
+    if s.void then
+      call('DEL', a.key)
+      return
+    end
     local v
     if s.used < 1000000 and s.at >= 0 and s.at < 9200000000000 then
       v = s.at == 0 and text(s.used) or fmt('%.0f%06.0f', s.at, s.used)
@@ -70,6 +74,13 @@ local function make_fixed()
     if give == 0 then return 0, false end
     s.used = used - give
     return give, true
+  end
+
+  -- undo also forgets a window that began with what it gives back.
+  function fixed.undo(a, s, now, at, w)
+    local give, did = fixed.refund(a, s, now, at, w)
+    s.void = did and s.used == 0 and a.algorithm == FIRST_HIT and s.at == at
+    return give, did
   end
 
   function fixed.refund_now(a, s, now, w)

@@ -42,15 +42,17 @@ local function make_gcra()
 
   function gcra.spend(a, s, now, w)
     if a.count == 0 then return now end
-    local lv = add(distance(a, s, now), least(w * a.window, MAX))
+    local before = distance(a, s, now)
+    a.base = least(before, MAX)
+    local lv = add(before, least(w * a.window, MAX))
     s.used, s.at, s.scale = least(lv, a.burst * a.window), now, a.count
     return now
   end
 
-  function gcra.refund(a, s, now, at, w)
+  function gcra.refund(a, s, now, at, w, base)
     if a.count == 0 then return 0, false end
     local lv = distance(a, s, now)
-    local give = still_held(a, at, w, now, lv)
+    local give = still_held(a, at, w, now, lv, base)
     if give == 0 then return 0, false end
     s.used, s.at, s.scale = lv - give, now, a.count
     return fdiv(give, a.window), true

@@ -127,7 +127,10 @@ local function make_lease()
     local t = at_time(s, now)
     settle(a, s, t)
     local held = find(a, s, t, id)
-    if held then return held end
+    if held then
+      a.held = true
+      return held
+    end
     s.drop_n, s.drop_fields = s.dead_n, s.dead_fields
     s.n, s.extra = s.n - s.dead_n + 1, s.extra - s.dead_extra + w - 1
     s.dead_n, s.dead_extra = 0, 0

@@ -21,10 +21,12 @@ local function bucket_figures(a, level, skew)
   return remaining, add(cdiv(level, a.count), skew)
 end
 
--- still_held is what a charge certainly still adds to the level.
-local function still_held(a, at, w, t, level)
+-- still_held is what a charge certainly still adds to the level. Without the
+-- charge the bucket would have run empty base/count ms after it at the earliest;
+-- until then it adds all of itself, after that it drains.
+local function still_held(a, at, w, t, level, base)
   local held = least(w * a.window, MAX)
-  held = held - least(held, most(0, t - at) * a.count)
+  held = held - least(held, most(0, most(0, t - at) * a.count - (base or 0)))
   return least(held, level)
 end
 
@@ -73,13 +75,14 @@ local function make_level()
 
   function level.spend(a, s, now, w)
     local lv, t = at_time(a, s, now)
+    a.base = lv
     s.used, s.at, s.scale = add(lv, least(w * a.window, MAX)), t, a.window
     return t
   end
 
-  function level.refund(a, s, now, at, w)
+  function level.refund(a, s, now, at, w, base)
     local lv, t = at_time(a, s, now)
-    local give = still_held(a, at, w, t, lv)
+    local give = still_held(a, at, w, t, lv, base)
     if give == 0 then return 0, false end
     s.used, s.at = lv - give, t
     return fdiv(give, a.window), true

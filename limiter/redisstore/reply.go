@@ -115,7 +115,7 @@ func (o *op) unpack(r *reader) {
 			return
 		}
 	}
-	o.res.Replayed = kind == 1
+	o.res.Replayed, o.committed, o.booked = kind != 0, kind == 3, o.booked[:0]
 	o.res.At = r.integer()
 	o.res.Allowed = true
 	o.res.Limits = o.res.Limits[:0]
@@ -129,6 +129,9 @@ func (o *op) unpack(r *reader) {
 		d.Refunded = r.integer()
 		if o.res.Replayed {
 			d.Limit = r.integer()
+		}
+		if o.part {
+			o.booked = append(o.booked, booking{at: r.integer(), weight: r.integer(), base: r.integer()})
 		}
 		o.res.Allowed = o.res.Allowed && d.Allowed
 		o.res.Limits = append(o.res.Limits, d)

@@ -65,6 +65,7 @@ type Store struct {
 	nodes  nodes
 	guards *guards
 	groups sync.Pool // *group of one request; see spare
+	across across
 	wg     sync.WaitGroup
 }
 
@@ -116,6 +117,7 @@ func New(opt Options) (*Store, error) {
 // Close refuses further requests with limiter.CauseClosed, answers those that
 // have been accepted and waits for its goroutines. It may be called twice.
 func (s *Store) Close() error {
+	s.across.close()
 	for _, l := range s.lanes {
 		l.close()
 	}
@@ -131,6 +133,14 @@ func (s *Store) laneOf(slot int) *lane { return s.lanes[slot*len(s.lanes)/slots]
 
 // Do decides one request within the deadline of ctx.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if s.clustered() && len(req.Asks) > 1 {
+		if err := req.Check(); err != nil {
+			return err
+		}
+		if s.spans(req) {
+			return s.doAcross(ctx, req, res)
+		}
+	}
 	g := s.spare()
 	o := g.add()
 	if err := s.prepare(o, req); err != nil {
@@ -169,11 +179,6 @@ func (s *Store) prepare(o *op, req *limiter.Request) error {
 		return nil
 	}
 	o.slot = slotOf(o.keys[0])
-	for _, k := range o.keys[1:] {
-		if slotOf(k) != o.slot {
-			return &limiter.StoreError{Cause: limiter.CauseCluster, Err: errors.New("the limits of one request must name one entity, so that their keys share a hash slot")}
-		}
-	}
 	return nil
 }
 

@@ -1,0 +1,327 @@
+package redisstore
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// Operations that only parts know; see exact.lua.
+const (
+	// opUndo gives back what a part has booked, exactly.
+	opUndo = limiter.OpRenew + 1
+	// opCommit takes, or confirms a stored answer so that nobody undoes it.
+	opCommit = limiter.OpRenew + 2
+)
+
+// part is what one slot decides of a request that spans slots.
+type part struct {
+	asks  []limiter.Ask
+	place []int // of each ask in the request
+	slot  int
+	units int64 // how many such requests its narrowest limit admits at once
+
+	what   limiter.Op // under way, or done last
+	op     *op        // belongs to a lane while a round is under way
+	res    limiter.Result
+	err    error     // of the last round
+	booked []booking // what this attempt has put into the buckets; nil for nothing
+	stored bool      // answered by the record of an earlier attempt
+	firm   bool      // and that record is committed
+}
+
+// spends reports whether a take of the part changes anything.
+func (p *part) spends() bool { return p.units < math.MaxInt64 }
+
+// settled reports whether the part needs no (further) take.
+func (p *part) settled() bool { return p.booked != nil || p.stored || !p.spends() }
+
+// joint is a request that spans slots on its way. advance is its whole course:
+// each call reads what the last round brought and puts the parts of the next
+// into sending, until that is empty.
+//
+// A take goes in two rounds. The first takes at the narrowest part and looks at
+// the others; if all fit, the second takes at those. See
+// docs/decisions/0010-across-slots.md.
+type joint struct {
+	op    limiter.Op
+	id    string
+	whole string  // names the request in the records of its parts, "" without
+	parts []*part // narrowest first
+	asks  int
+
+	sending  []*part
+	stage    stage
+	strict   bool // one part after the other: the second attempt after a lost race
+	retry    bool // make that attempt when everything has been given back
+	giveUp   bool // the caller is gone: give back whatever was taken
+	denied   bool
+	err      *limiter.StoreError
+	givesOut int // parts given back
+	lost     int // parts of which it is not known whether they are
+}
+
+// stage says what the round under way is for.
+type stage uint8
+
+const (
+	stageFirst  stage = iota // the narrowest takes, the others look; or all do as the request says
+	stageTake                // the others take
+	stageCommit              // parts that rely on an earlier attempt are confirmed
+	stageGive                // what was taken is given back
+	stageDone
+)
+
+// split makes the parts of a request, which is valid and is not kept.
+func split(prefix string, req *limiter.Request) *joint {
+	j := &joint{op: req.Op, id: req.ID, asks: len(req.Asks)}
+	bySlot := make(map[int]*part, 4)
+	for i := range req.Asks {
+		a := req.Asks[i]
+		slot := slotOf(prefix + string(a.Key))
+		p := bySlot[slot]
+		if p == nil {
+			p = &part{slot: slot, units: math.MaxInt64}
+			bySlot[slot] = p
+			j.parts = append(j.parts, p)
+		}
+		p.asks, p.place = append(p.asks, a), append(p.place, i)
+		if a.Weight > 0 {
+			p.units = min(p.units, a.Limit.Capacity()/a.Weight)
+		}
+	}
+	if req.Op != limiter.OpRefund && hasRecord(req) {
+		j.whole = nameOf(req)
+	}
+	slices.SortFunc(j.parts, func(a, b *part) int {
+		switch {
+		case a.units < b.units:
+			return -1
+		case a.units > b.units:
+			return 1
+		}
+		return strings.Compare(string(a.asks[0].Key), string(b.asks[0].Key))
+	})
+	j.begin()
+	return j
+}
+
+// nameOf tells requests with one ID but different keys apart.
+func nameOf(req *limiter.Request) string {
+	h := sha256.New()
+	var n [4]byte
+	for i := range req.Asks {
+		k := req.Asks[i].Key
+		binary.BigEndian.PutUint32(n[:], uint32(len(k))) //nolint:gosec // keys are short
+		h.Write(n[:])
+		h.Write([]byte(k))
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
+}
+
+// begin prepares the first round.
+func (j *joint) begin() {
+	j.stage, j.denied = stageFirst, false
+	first := j.op == limiter.OpTake
+	for _, p := range j.parts {
+		p.stored, p.firm = false, false
+		p.what = j.op
+		if j.op == limiter.OpTake {
+			p.what = limiter.OpPeek
+			if first && p.spends() {
+				p.what, first = limiter.OpTake, false
+			}
+		}
+	}
+	j.sending = j.parts
+}
+
+// done reports whether nothing is left to send.
+func (j *joint) done() bool { return j.stage == stageDone }
+
+// pack fills o with what p does in the coming round.
+func (j *joint) pack(prefix string, p *part, o *op) {
+	req := limiter.Request{Op: p.what, ID: j.id, Asks: p.asks}
+	o.slot, p.op = p.slot, o
+	switch {
+	case j.op == limiter.OpRefund:
+		// A refund looks for the record as an undivided one would, so that it
+		// finds those of parts and of whole requests.
+		o.pack(prefix, &req)
+	case p.what == opUndo:
+		o.packPart(prefix, &req, j.whole, p.booked)
+	default:
+		o.packPart(prefix, &req, j.whole, nil)
+	}
+}
+
+// advance reads the answers of a round and prepares the next.
+func (j *joint) advance() {
+	sent := j.sending
+	j.sending = nil
+	if j.stage == stageGive {
+		j.given(sent)
+		return
+	}
+	for _, p := range sent {
+		p.read()
+		j.denied = j.denied || p.err == nil && !p.res.Allowed
+		if p.err != nil {
+			j.fail(p)
+		}
+	}
+	switch {
+	case j.err != nil || j.giveUp:
+		j.give()
+	case j.op != limiter.OpTake:
+		j.stage = stageDone
+	case j.denied:
+		j.retry = j.stage == stageTake && !j.strict && len(j.parts) > 2
+		j.give()
+	default:
+		j.proceed()
+	}
+}
+
+// read takes over the answer of the last round.
+func (p *part) read() {
+	if p.err = p.op.err; p.err != nil {
+		return
+	}
+	copyResult(&p.res, &p.op.res)
+	switch p.what {
+	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, opCommit:
+		p.stored, p.firm = p.res.Replayed, p.op.committed
+		if p.stored || p.what == limiter.OpPeek {
+			return
+		}
+		for _, b := range p.op.booked {
+			if b.weight > 0 {
+				p.booked = slices.Clone(p.op.booked)
+				return
+			}
+		}
+	}
+}
+
+// fail notes the error of a part; the first one speaks for the request.
+func (j *joint) fail(p *part) {
+	se := asStoreError(p.err)
+	changes := p.what != limiter.OpPeek
+	if j.err == nil {
+		j.err = &limiter.StoreError{Cause: se.Cause, Err: se.Err}
+	}
+	if se.Unknown && changes {
+		j.err.Unknown = true
+		if p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == opCommit {
+			j.lost++
+		}
+	}
+}
+
+// proceed goes on after a round in which everything fitted.
+func (j *joint) proceed() {
+	for _, p := range j.parts {
+		if !p.settled() && (len(j.sending) == 0 || !j.strict) {
+			p.what = limiter.OpTake
+			j.sending = append(j.sending, p)
+		}
+	}
+	if len(j.sending) > 0 {
+		j.stage = stageTake
+		return
+	}
+	// The attempt whose records some parts rely on may still find itself denied
+	// and give back, unless it finds them committed.
+	for _, p := range j.parts {
+		if p.stored && !p.firm {
+			p.what = opCommit
+			j.sending = append(j.sending, p)
+		}
+	}
+	j.stage = stageCommit
+	if len(j.sending) == 0 {
+		j.stage = stageDone
+	}
+}
+
+// give prepares the round that gives everything back.
+func (j *joint) give() {
+	if j.op != limiter.OpTake && j.op != limiter.OpCharge {
+		// What else changes buckets cannot be taken back.
+		for _, p := range j.parts {
+			if j.err != nil && p.err == nil && j.op != limiter.OpPeek {
+				j.err.Unknown = true
+			}
+		}
+		j.stage = stageDone
+		return
+	}
+	for _, p := range j.parts {
+		if p.booked != nil {
+			p.what = opUndo
+			j.sending = append(j.sending, p)
+		}
+	}
+	j.stage = stageGive
+	if len(j.sending) == 0 {
+		j.given(nil)
+	}
+}
+
+// given reads the answers of the round that gave back.
+func (j *joint) given(sent []*part) {
+	for _, p := range sent {
+		j.givesOut++
+		p.booked = nil
+		if p.op.err != nil {
+			// Not sent again: it may have been applied. A second one could give
+			// back what others have spent.
+			se := asStoreError(p.op.err)
+			if j.err == nil {
+				j.err = &limiter.StoreError{Cause: se.Cause, Err: se.Err}
+			}
+			j.err.Unknown = true
+			j.lost++
+			continue
+		}
+		for i := range p.res.Limits {
+			d, now := &p.res.Limits[i], p.op.res.Limits[i]
+			d.Remaining, d.Reset = now.Remaining, now.Reset
+		}
+	}
+	if j.retry && j.err == nil && !j.giveUp {
+		j.retry, j.strict = false, true
+		j.begin()
+		return
+	}
+	j.stage = stageDone
+}
+
+// answer writes the decision, or returns why there is none.
+func (j *joint) answer(res *limiter.Result) error {
+	if j.err != nil {
+		return j.err
+	}
+	res.Allowed, res.Replayed = true, j.whole != ""
+	if cap(res.Limits) < j.asks {
+		res.Limits = make([]limiter.Decision, j.asks)
+	}
+	res.Limits = res.Limits[:j.asks]
+	for _, p := range j.parts {
+		res.Allowed = res.Allowed && p.res.Allowed
+		res.Replayed = res.Replayed && (p.stored || !p.spends())
+		for i, place := range p.place {
+			res.Limits[place] = p.res.Limits[i]
+		}
+		if p.place[0] == 0 {
+			res.At = p.res.At
+		}
+	}
+	return nil
+}
