@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/rulecopy"
+	"sluice/internal/telemetry"
+	"sluice/rules"
+)
+
+const elsewhere = "postgres db.example:5432/sluice"
+
+func copiesAt(t *testing.T, path string) (*copies, *buffer) {
+	t.Helper()
+	log := &buffer{}
+	metrics := telemetry.New(telemetry.Build{}, time.Now)
+	return newCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource()), log
+}
+
+// setOf compiles rules named after their number.
+func setOf(t *testing.T, version int64, n int) inForce {
+	t.Helper()
+	var rs []rules.Rule
+	for i := range n {
+		rs = append(rs, goodRule(int64(i+1), fmt.Sprintf("rule-%d", i)))
+	}
+	set, err := rules.Compile(rs, version, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inForce{set: set, tokens: []access.Token{{ID: 1, Name: "t", Hash: [32]byte{1}}}, at: time.UnixMilli(version * 1000)}
+}
+
+func TestCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
+	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "made", "rules.copy"))
+	stop := task(func(ctx context.Context) { c.run(ctx, time.Hour) })
+	for v := range int64(200) {
+		c.keep(setOf(t, v, 3), true)
+	}
+	eventually(t, "version 199 is on disk", func() bool {
+		got, err := c.load()
+		return err == nil && got.Version == 199 && len(got.Rules) == 3 && len(got.Tokens) == 1
+	})
+	c.keep(setOf(t, 200, 3), false) // no reason to write yet
+	if err := stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.load()
+	if err != nil || got.Version != 200 || !got.At.Equal(time.UnixMilli(200_000)) {
+		t.Errorf("got %+v, %v, want what was kept last: stopping must write it", got, err)
+	}
+}
+
+func TestCopies_NothingIsWrittenBeforeThereIsAnything(t *testing.T) {
+	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
+	stop := task(func(ctx context.Context) { c.run(ctx, time.Millisecond) })
+	if err := stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.exists() {
+		t.Error("an empty copy was written")
+	}
+}
+
+func TestCopies_ARefreshHealsARemovedFile(t *testing.T) {
+	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
+	c.keep(setOf(t, 1, 1), true)
+	c.save()
+	if err := os.Remove(c.path); err != nil {
+		t.Fatal(err)
+	}
+	c.keep(setOf(t, 1, 1), false)
+	c.save()
+	if !c.exists() {
+		t.Error("the file did not come back")
+	}
+}
+
+func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "blocked")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, log := copiesAt(t, filepath.Join(blocked, "rules.copy")) // a file where a folder must be
+	for v := range int64(5) {
+		c.keep(setOf(t, v, 1), true)
+		c.save()
+	}
+	if got := strings.Count(log.String(), "cannot be copied"); got != 1 {
+		t.Errorf("%d log lines about one failure, want 1:\n%s", got, log)
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	c.save()
+	if got, err := c.load(); err != nil || got.Version != 4 || !strings.Contains(log.String(), "again") {
+		t.Errorf("got %v, %v after the disk healed\n%s", got, err, log)
+	}
+}
+
+// A copy that is torn anywhere or changed anywhere is refused; rulecopy's tests
+// try every place, this one that the node waits and says so.
+func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
+	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
+	c.keep(setOf(t, 7, 2), true)
+	c.save()
+	good, err := os.ReadFile(c.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := map[string][]byte{"empty": {}, "foreign": foreignCopy(t), "newer": append([]byte("SLUICERC\x00\x00\x00\x02"), good[12:]...)}
+	for n := 1; n < len(good); n += len(good) / 20 {
+		damage[fmt.Sprintf("cut to %d", n)] = good[:n]
+		flipped := append([]byte(nil), good...)
+		flipped[n] ^= 0x10
+		damage[fmt.Sprintf("changed at %d", n)] = flipped
+	}
+	for name, data := range damage {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(c.path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, log := reloaderOf(&shelf{migrate: rules.ErrUnavailable})
+			r.recall = c.load
+			pass(t, r)
+			pass(t, r)
+			if r.readiness.ready() == nil || r.sets.Load() != nil || r.access.Load() != nil {
+				t.Error("a damaged copy is in force")
+			}
+			if got := strings.Count(log.String(), "copy of the rules refused"); got != 1 || !strings.Contains(log.String(), "not ready") {
+				t.Errorf("%d log lines say so, want 1:\n%s", got, log)
+			}
+		})
+	}
+}
+
+func foreignCopy(t *testing.T) []byte {
+	t.Helper()
+	b, err := rulecopy.Encode("postgres db.example:5432/staging", &rulecopy.Copy{Version: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
