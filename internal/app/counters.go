@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sluice/api"
 	"sluice/internal/config"
 	"sluice/internal/telemetry"
 	"sluice/limiter"
@@ -14,10 +15,20 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// openCounters opens the counter store and, beside Redis, the one that decides
-// for the local fail mode. Without Redis the first is in memory and kept on
-// disk, and there is no second. Redis need not answer yet.
-func openCounters(cfg *config.Serve, log *slog.Logger, metrics *telemetry.Metrics, stops *stops) (store, local limiter.Store, err error) {
+// counters is where buckets are counted.
+type counters struct {
+	// store decides.
+	store limiter.Store
+	// local decides for fail mode local while store, in Redis, cannot, and
+	// ledger keeps account of that. Both are nil without Redis.
+	local  limiter.Store
+	ledger *api.Ledger
+}
+
+// openCounters opens the counter store and what stands in for it. Without Redis
+// it is in memory and kept on disk, and nothing can stand in. Redis need not
+// answer yet.
+func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
 	memory := memstore.New(memstore.Options{MaxKeys: cfg.MaxKeys})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
 	metrics.MemoryStore(
@@ -26,23 +37,54 @@ func openCounters(cfg *config.Serve, log *slog.Logger, metrics *telemetry.Metric
 	)
 	if cfg.RedisURL == "" {
 		if cfg.Postgres() {
-			log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
+			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
 		}
-		keepOnDisk(cfg, memory, log, metrics, stops)
-		return memory, nil, nil
+		keepOnDisk(cfg, memory, host.Log, metrics, stops)
+		return &counters{store: memory}, nil
 	}
+	return openRedis(cfg, host, memory, metrics, stops)
+}
+
+// openRedis opens the shared counter store, with memory beside it.
+func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
 	quietRedis()
 	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{})
 	if err != nil {
-		return nil, nil, err // names REDIS_URL, never its password
+		return nil, err // names REDIS_URL, never its password
 	}
 	stops.add("redis client", func(context.Context) error { return client.Close() })
-	buckets, err := redisstore.New(redisstore.Options{Client: client, Prefix: cfg.KeyPrefix})
+	breakers := &breakerLog{log: host.Log, now: host.Now}
+	store, err := redisstore.New(redisstore.Options{
+		Client: client, Prefix: cfg.KeyPrefix, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
+	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stops.add("redis store", func(context.Context) error { return buckets.Close() })
-	return buckets, memory, nil
+	stops.add("redis store", func(context.Context) error { return store.Close() })
+	presence, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix})
+	if err != nil {
+		return nil, err
+	}
+	stops.add("presence", func(context.Context) error { return presence.Close() })
+	ledger, err := api.NewLedger(api.LedgerOptions{Local: memory, Nodes: presence.Live, Now: host.Now})
+	if err != nil {
+		return nil, err
+	}
+	stops.add("settling of local decisions", task(func(ctx context.Context) { ledger.Settle(ctx, store) }))
+	metrics.CounterStore(telemetry.CounterStore{
+		Breakers: func() []telemetry.Breaker { return publicBreakers(store.Breakers()) },
+		Nodes:    presence.Live,
+		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
+	})
+	return &counters{store: store, local: memory, ledger: ledger}, nil
+}
+
+func publicBreakers(bs []redisstore.Breaker) []telemetry.Breaker {
+	out := make([]telemetry.Breaker, len(bs))
+	for i, b := range bs {
+		out[i] = telemetry.Breaker{Node: b.Node, State: int(b.State), Opened: b.Opened, Refused: b.Refused}
+	}
+	return out
 }
 
 // quietRedis keeps go-redis from writing to standard error by itself. What fails

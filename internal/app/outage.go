@@ -2,11 +2,13 @@ package app
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/telemetry"
 	"sluice/limiter"
+	"sluice/limiter/redisstore"
 )
 
 // outagePause is the least time between two log lines about the counter store.
@@ -32,5 +34,65 @@ func (o *observer) ObserveDegraded(failMode string, cause limiter.Cause) {
 	if now-last < outagePause.Milliseconds() || !o.last.CompareAndSwap(last, now) {
 		return
 	}
-	o.log.Warn("the counter store cannot decide; fail modes do", "cause", string(cause), "more", "counted in sluice_degraded_total")
+	o.log.Warn("the counter store cannot decide; fail modes do", "cause", string(cause), "advice", advice[cause], "more", "counted in sluice_degraded_total")
+}
+
+// advice says what an operator can do about a cause.
+var advice = map[limiter.Cause]string{
+	limiter.CauseTimeout:    "look at Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is how long a check waits",
+	limiter.CauseConnection: "see whether Redis runs and REDIS_URL names it",
+	limiter.CauseBusy:       "a script elsewhere blocks Redis (SCRIPT KILL), or more checks arrive than it can take",
+	limiter.CauseReadOnly:   "this server is a replica, or refuses writes (a failed save, too few replicas): see INFO replication and persistence",
+	limiter.CauseLoading:    "Redis is loading its data and will be back by itself",
+	limiter.CauseMemory:     "raise Redis's maxmemory, or find out what fills it",
+	limiter.CauseAuth:       "check user and password in REDIS_URL and the user's rights (ACL LOG): it needs eval, evalsha, hello and ping on its keys",
+	limiter.CauseCluster:    "see CLUSTER INFO: a slot is not served",
+	limiter.CauseWrongType:  "something else writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBadState:   "something else writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBreaker:    "an earlier line says why the breaker opened",
+}
+
+// breakerLog tells when the breaker of a server opens and closes, at most one
+// outage a server within outagePause.
+type breakerLog struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu    sync.Mutex
+	nodes map[string]*toldOutage
+}
+
+type toldOutage struct {
+	opened time.Time // when the last line about it was written
+	open   bool      // and its end is still to be told
+	since  time.Time
+}
+
+// changed hears of every change of a breaker.
+func (b *breakerLog) changed(c redisstore.BreakerChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.nodes == nil {
+		b.nodes = map[string]*toldOutage{}
+	}
+	now, told := b.now(), b.nodes[c.Node]
+	if told == nil {
+		told = &toldOutage{}
+		b.nodes[c.Node] = told
+	}
+	switch c.To {
+	case redisstore.BreakerOpen:
+		if told.open || !told.opened.IsZero() && now.Sub(told.opened) < outagePause {
+			return
+		}
+		told.opened, told.open, told.since = now, true, now
+		b.log.Error("a server of the counter store fails; its breaker opened and fail modes decide",
+			"node", c.Node, "cause", string(c.Cause), "error", c.Err, "advice", advice[c.Cause])
+	case redisstore.BreakerClosed:
+		if told.open {
+			told.open = false
+			b.log.Info("a server of the counter store is back; its breaker closed",
+				"node", c.Node, "after", now.Sub(told.since).Round(time.Millisecond).String())
+		}
+	}
 }

@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		stops.add("data directory lock", func(context.Context) error { return unlock() })
 	}
 
-	store, local, err := openCounters(&cfg, host.Log, metrics, stops)
+	buckets, err := openCounters(&cfg, &host, metrics, stops)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	observer := &observer{Metrics: metrics, log: host.Log, now: host.Now}
 	checker, err := api.NewChecker(api.CheckerOptions{
-		Sets: sets, Store: store, Local: local, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
+		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
 	})
 	if err != nil {
 		return err

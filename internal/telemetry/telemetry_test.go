@@ -32,6 +32,13 @@ func used(t *testing.T) *Metrics {
 	at := time.UnixMilli(1_000_000)
 	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
 	m.MemoryStore(func() int64 { return 3 }, func() int64 { return 2 })
+	m.CounterStore(CounterStore{
+		Breakers: func() []Breaker { return []Breaker{{Node: "redis:6379", State: 2, Opened: 4, Refused: 5}} },
+		Nodes:    func() int { return 3 },
+		Units: func() LocalUnits {
+			return LocalUnits{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
+		},
+	})
 	m.ObserveLimit("charges-per-user", "enforce", false)
 	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
 	m.ObserveDegraded("closed", limiter.CauseConnection)
@@ -64,6 +71,10 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
 		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
 		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
+		`sluice_breaker_state{node="redis:6379"} 2`, `sluice_breaker_opened_total{node="redis:6379"} 4`,
+		`sluice_breaker_refused_total{node="redis:6379"} 5`, `sluice_live_nodes 3`,
+		`sluice_local_spent_units_total 15`, `sluice_local_pending_units 5`,
+		`sluice_local_settled_units_total{fate="reconciled"} 1`, `sluice_local_settled_units_total{fate="dropped"} 4`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
 		`sluice_reload_failures_total{what="rules"} 0`,
 	} {
