@@ -22,6 +22,9 @@ type entry struct {
 	of int
 	// epoch counts the backward steps of the store's clock so far.
 	epoch int
+	// spilled: a charge went over the rim of a gcra bucket, which keeps no more
+	// than a full burst; refunds give back whole weights all the same.
+	spilled bool
 	// heard: the answer reached the node that asked.
 	heard bool
 }

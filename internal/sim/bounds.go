@@ -13,14 +13,21 @@ type held struct {
 
 // run lists the takes that stand in a bucket since its limit was last edited,
 // its clock last stepped back, or units of no name were given back, and since
-// the last refund of a charge from before that, oldest first. What the bucket held before only makes it stricter, so the published
+// the last refund of a charge from before that or after one that spilled, oldest
+// first. What the bucket held before only makes it stricter, so the published
 // bound holds for the run by itself. whole reports whether it is all that the
 // bucket ever saw, without refunds.
 func (b *books) run(key limiter.Key, l limiter.Limit, epoch int) (takes []held, whole bool) {
 	first := b.cut(key, l, epoch)
 	whole = first == 0
-	for n := first; n < len(b.entries); n++ {
-		if e := &b.entries[n]; e.of >= 0 && e.of < first && e.ask(key) >= 0 {
+	spilled := false
+	for n := range b.entries {
+		e := &b.entries[n]
+		if e.ask(key) < 0 {
+			continue
+		}
+		spilled = spilled || e.spilled
+		if n >= first && e.of >= 0 && (e.of < first || spilled) {
 			first = n + 1
 		}
 	}
@@ -140,7 +147,7 @@ func (b *books) leases(key limiter.Key, l limiter.Limit, epoch int, now int64) (
 				live[e.req.ID] = holder{e.res.At, e.moved[k]}
 			}
 		case limiter.OpRenew:
-			if holds {
+			if holds && e.res.Limits[k].Allowed {
 				live[e.req.ID] = holder{e.res.At, h.units}
 			}
 		case limiter.OpRelease, limiter.OpRefund:

@@ -22,7 +22,8 @@
 //   - waiting retry_after admits if nobody else comes, a millisecond less does not;
 //   - a refund by name never leaves less than if its charge had not been, unless
 //     an edit, a reset, a refund without a name or a clock stepped back came
-//     between them: then the units in the bucket cannot be told apart any more;
+//     between them: then the units in the bucket cannot be told apart any more
+//     (nor can they after a charge went over the rim of a gcra bucket);
 //   - admitted = within limit + lost by failover + lost by flush + local + open.
 //
 // A worked example. A rule of 4 in 1000 ms fails open. At 100 ms the client asks

@@ -10,7 +10,8 @@ import (
 // not happened. That other history is replayed from the books, without the
 // charge. It is judged only where the refund can still tell its charge's units
 // from others': not after an edit of the limit, a reset, a backward step of the
-// clock or a refund without a name in between.
+// clock or a refund without a name in between, and not after a charge went over
+// the rim of a gcra bucket, which forgets what does not fit.
 func (a *audit) regret(e *entry) error {
 	for i := range a.req.Asks {
 		if e.of < 0 || !e.claims[i] || e.moved[i] == 0 || lease(a.req, i) {
@@ -36,6 +37,8 @@ func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.Stat
 	if b.books.mixed[key] > n {
 		return nil, false
 	}
+	last := now
+	cut := 0 // since when named refunds can tell their units
 	for j := range b.books.entries {
 		e := &b.books.entries[j]
 		k := e.ask(key)
@@ -43,14 +46,17 @@ func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.Stat
 			continue
 		}
 		l, at := e.req.Asks[k].Limit, e.res.At
-		if j >= n && l != now {
+		if e.epoch != b.epoch || (j >= n && (l != now || e.spilled)) || (e.of >= 0 && e.of < cut) {
 			return nil, false
+		}
+		if e.req.Op == limiter.OpReset || l != last {
+			cut, last = j, l
 		}
 		if j == n || e.of == n {
 			continue
 		}
 		switch {
-		case e.epoch != b.epoch, e.req.Op == limiter.OpRefund && e.of < 0:
+		case e.req.Op == limiter.OpRefund && e.of < 0:
 			return nil, false
 		case e.req.Op == limiter.OpReset && j > n:
 			return nil, false
