@@ -7,6 +7,8 @@ GO ?= go
 # How long one package's tests may take, and each fuzz test of `make fuzz`.
 TEST_TIMEOUT ?= 10m
 FUZZ_TIME ?= 10s
+# How long `make soak` keeps the load up.
+MINUTES ?= 5
 
 GOLANGCI_VERSION := v2.15.0
 TOOLS := $(CURDIR)/.cache/bin
@@ -58,6 +60,10 @@ fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 bench: ## Go benchmarks, then load over loopback
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/...
 	$(GO) run ./bench/load
+
+.PHONY: soak
+soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
+	$(GO) run ./bench/soak -minutes $(MINUTES)
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+func at(lat []time.Duration, q float64) string {
+	if len(lat) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", lat[int(q*float64(len(lat)-1))].Seconds()*1e3)
+}
+
+// report prints what happened and returns why the soak failed, if it did.
+func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, took time.Duration) error {
+	lines := book.lines()
+	fmt.Fprintf(w, "# Soak\n\nSeed %d, %v, %d requests/s from %d clients, %d classes of %d users, limit %d; %d cores shared by everything.\n\n",
+		s.seed, took.Round(time.Second), s.rate, s.clients, len(classes), s.users, s.limit, runtime.NumCPU())
+	errs := reportFaults(w, phases)
+	errs = append(errs, reportRequests(w, f, book)...)
+	errs = append(errs, reportAccount(w, lines)...)
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintf(w, "\nFAILED: %v\n", err)
+		return errors.New("failed; see the report")
+	}
+	fmt.Fprintln(w, "\nThe account closes and every request was answered.")
+	return nil
+}
+
+func reportFaults(w io.Writer, phases []*phase) (errs []error) {
+	fmt.Fprintln(w, "| at s | fault | what happened | answers | p50 ms | p99 ms | p99.9 ms | degraded | last degraded after it | lost in flight | failed |\n|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, p := range phases {
+		slices.Sort(p.lat)
+		var modes []string
+		for _, m := range slices.Sorted(maps.Keys(p.degraded)) {
+			modes = append(modes, fmt.Sprintf("%s %d", m, p.degraded[m]))
+		}
+		if len(modes) == 0 {
+			modes = []string{"0"}
+		}
+		fmt.Fprintf(w, "| %.0f | %s | %s | %d | %s | %s | %s | %s | %s | %d | %d |\n", p.began.Sub(phases[0].began).Seconds(), p.name, p.what, len(p.lat),
+			at(p.lat, 0.5), at(p.lat, 0.99), at(p.lat, 0.999), strings.Join(modes, ", "), p.back(), p.excused, p.failed)
+		if p.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, p.err))
+		}
+	}
+	return errs
+}
+
+func reportRequests(w io.Writer, f *fleet, book *ledger) (errs []error) {
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	fmt.Fprintf(w, "\nUnanswered: %d in flight on a killed node (allowed), %d others. Repeats with the same id: %d, of which %d got the stored answer.\n",
+		book.excused, len(book.failures), book.repeats, book.replayed)
+	for _, why := range slices.Sorted(maps.Keys(book.failures)) {
+		errs = append(errs, fmt.Errorf("%d × %s", book.failures[why], why))
+	}
+	fmt.Fprintln(w, "\nBy the nodes' own counters (a killed node takes its last moments with it):")
+	for _, family := range []string{"sluice_degraded_total", "sluice_account_units_total", "sluice_account_doubt_units_total", "sluice_reload_failures_total", "sluice_panics_total"} {
+		totals := f.totals(family)
+		for _, labels := range slices.Sorted(maps.Keys(totals)) {
+			fmt.Fprintf(w, "- `%s%s` %.0f\n", family, labels, totals[labels])
+		}
+	}
+	return errs
+}
+
+func reportAccount(w io.Writer, lines []line) (errs []error) {
+	fmt.Fprint(w, "\nIn units: admitted = held + lost − unheard − repaid + open + local + rest.\n\n",
+		"| class | ids | asked | admitted | held | lost | unheard | in doubt | repaid | open | local | denied: limit, closed, local | unanswered | rest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	var sum line
+	row := func(name, ids string, l *line) {
+		fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d, %d, %d | %d | %d |\n", name, ids, l.asked, l.admitted(),
+			l.held, l.lost, l.unheard, l.doubt, l.repaid, l.open, l.local, l.byLimit, l.byClosed, l.locally, l.unanswered, l.rest)
+	}
+	for i := range lines {
+		l := &lines[i]
+		if l.lease {
+			fmt.Fprintf(w, "| %s | yes | %d | %d | leases: taken and released, not part of the sum |||||||||| \n", l.name, l.asked, l.admitted())
+			continue
+		}
+		ids := "no"
+		if l.ids {
+			ids = "yes"
+		}
+		row(l.name, ids, l)
+		sum.add(&l.account)
+		sum.rest += l.rest
+		if l.rest != 0 {
+			errs = append(errs, fmt.Errorf("%s does not close: %d units are left over", l.name, l.rest))
+		}
+	}
+	row("all", "", &sum)
+	return errs
+}
