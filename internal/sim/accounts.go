@@ -55,7 +55,7 @@ func (w *world) accounts() Accounts {
 	s := &w.server.books.sums
 	return Accounts{
 		Admitted: w.sums.store + w.sums.local + w.sums.open,
-		Within:   w.server.books.standing(w.book.shadows).heard,
+		Within:   w.server.books.standing().heard,
 		Lost:     s.lost.heard, Emptied: s.flushed.heard,
 		Local: w.ownCharged(), Open: w.sums.open, Unheard: s.charged.unheard,
 	}
@@ -86,7 +86,7 @@ func (w *world) verify() error {
 		return err
 	}
 	s := &w.server.books.sums
-	standing := w.server.books.standing(w.book.shadows)
+	standing := w.server.books.standing()
 	if rest := s.charged.unheard - s.lost.unheard - s.flushed.unheard - standing.unheard; rest != 0 {
 		return broken("%d units charged unheard of are nowhere", rest)
 	}

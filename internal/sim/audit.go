@@ -17,7 +17,7 @@ type audit struct {
 	res           *limiter.Result
 	now           int64
 	before, after map[limiter.Key]*limiter.State
-	records       map[recordName]*record
+	record        *record            // of the request's name, before
 	pre, post     []limiter.Decision // a look at each ask's bucket, before and after
 }
 
@@ -82,8 +82,7 @@ func (a *audit) untouched(why string) error {
 	if a.req.Op == limiter.OpRefund {
 		return nil
 	}
-	name := recordName{a.req.Asks[0].Key.Tag(), a.req.ID}
-	if a.records[name] != a.bank.model.records[name] {
+	if a.record != a.bank.model.recordOf(a.req) {
 		return fmt.Errorf("%s but left a record", why)
 	}
 	return nil

@@ -69,7 +69,7 @@ func (b *bank) renewTwin() {
 func (b *bank) failover(k int) int {
 	k = min(k, len(b.model.log))
 	b.model.undo(k)
-	b.books.lose(b.model.writes, b.shadows)
+	b.books.lose(b.model.writes)
 	b.renewTwin()
 	return k
 }
@@ -77,7 +77,7 @@ func (b *bank) failover(k int) int {
 // flush empties the store.
 func (b *bank) flush() {
 	b.model.flush()
-	b.books.flush(b.shadows)
+	b.books.flush()
 	b.renewTwin()
 }
 
@@ -94,9 +94,9 @@ func broken(format string, args ...any) error {
 // apply carries out one request, audits what it did and enters it. The error is
 // the store's refusal of a malformed request, or a violation.
 func (b *bank) apply(req *limiter.Request, res *limiter.Result, heard bool) error {
-	before, records := maps.Clone(b.model.buckets), maps.Clone(b.model.records)
-	writes := b.model.writes
+	before, writes := maps.Clone(b.model.buckets), b.model.writes
 	b.books.ask(req)
+	old := b.model.recordOf(req)
 	err := b.model.Do(context.Background(), req, res)
 	now := b.model.clock()
 	if terr := b.compareTwin(req, res, err, now); terr != nil {
@@ -105,7 +105,7 @@ func (b *bank) apply(req *limiter.Request, res *limiter.Result, heard bool) erro
 	if err != nil {
 		return err
 	}
-	a := audit{bank: b, req: req, res: res, now: now, before: before, after: b.model.buckets, records: records}
+	a := audit{bank: b, req: req, res: res, now: now, before: before, after: b.model.buckets, record: old}
 	e, err := a.run()
 	if err != nil {
 		return broken("%s, %s %q: %w", b.name, req.Op, req.ID, err)
@@ -114,7 +114,8 @@ func (b *bank) apply(req *limiter.Request, res *limiter.Result, heard bool) erro
 		e.write, e.heard, e.epoch = b.model.writes, heard, b.epoch
 		e.req, e.res = copyRequest(req), *res
 		e.res.Limits = append([]limiter.Decision(nil), res.Limits...)
-		b.books.add(e, b.shadows)
+		e.shadow = shadowCall(req, b.shadows)
+		b.books.add(e)
 	}
 	return cmp.Or(a.bounds(), b.checkMeters(req, now))
 }

@@ -27,6 +27,8 @@ type entry struct {
 	spilled bool
 	// heard: the answer reached the node that asked.
 	heard bool
+	// shadow: it is a shadow limit's own.
+	shadow bool
 }
 
 // books is the exact history of one store, kept beside it. Entries that a
@@ -77,13 +79,15 @@ func lease(req *limiter.Request, i int) bool {
 
 // shadowCall reports whether a request is a shadow rule's own, by its rule.
 func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
-	parts := strings.Split(string(req.Asks[0].Key), "|")
-	return len(parts) == 3 && shadows[parts[1]]
+	_, rule, _ := strings.Cut(string(req.Asks[0].Key), "|")
+	id, _, _ := strings.Cut(rule, "|")
+	return shadows[id]
 }
 
-// taken is how many units an entry's take charged, leases left out.
+// taken is how many units an entry's take charged, leases and shadow limits
+// left out.
 func (e *entry) taken() (n int64) {
-	if e.req.Op != limiter.OpTake {
+	if e.req.Op != limiter.OpTake || e.shadow {
 		return 0
 	}
 	for i, units := range e.moved {
@@ -108,31 +112,27 @@ func (e *entry) ask(key limiter.Key) int {
 	return slices.IndexFunc(e.req.Asks, func(a limiter.Ask) bool { return a.Key == key })
 }
 
-func (b *books) add(e *entry, shadows map[string]bool) {
+func (b *books) add(e *entry) {
 	b.entries = append(b.entries, *e)
-	if !shadowCall(&e.req, shadows) {
-		b.sums.charged.add(e.heard, e.taken())
-	}
+	b.sums.charged.add(e.heard, e.taken())
 }
 
 // lose removes the entries of writes after the given one.
-func (b *books) lose(write int, shadows map[string]bool) {
+func (b *books) lose(write int) {
 	n := len(b.entries)
 	for n > 0 && b.entries[n-1].write > write {
 		n--
 	}
-	b.remove(n, shadows, &b.sums.lost)
+	b.remove(n, &b.sums.lost)
 }
 
 // flush removes every entry.
-func (b *books) flush(shadows map[string]bool) { b.remove(0, shadows, &b.sums.flushed) }
+func (b *books) flush() { b.remove(0, &b.sums.flushed) }
 
 // remove drops the entries from n on and adds their units to a sum.
-func (b *books) remove(n int, shadows map[string]bool, to *split) {
+func (b *books) remove(n int, to *split) {
 	for i := n; i < len(b.entries); i++ {
-		if e := &b.entries[i]; !shadowCall(&e.req, shadows) {
-			to.add(e.heard, e.taken())
-		}
+		to.add(b.entries[i].heard, b.entries[i].taken())
 	}
 	b.entries = b.entries[:n]
 	for key, at := range b.mixed {
@@ -141,11 +141,9 @@ func (b *books) remove(n int, shadows map[string]bool, to *split) {
 }
 
 // standing is how many units of takes stand in the books.
-func (b *books) standing(shadows map[string]bool) (s split) {
+func (b *books) standing() (s split) {
 	for i := range b.entries {
-		if e := &b.entries[i]; !shadowCall(&e.req, shadows) {
-			s.add(e.heard, e.taken())
-		}
+		s.add(b.entries[i].heard, b.entries[i].taken())
 	}
 	return s
 }

@@ -258,6 +258,14 @@ func recorded(req *limiter.Request) bool {
 		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
 }
 
+// recordOf is the record under the request's name, whether it uses it or not.
+func (m *model) recordOf(req *limiter.Request) *record {
+	if len(req.Asks) == 0 {
+		return nil
+	}
+	return m.records[recordName{req.Asks[0].Key.Tag(), req.ID}]
+}
+
 // recordFor is the record that a request may repeat or refund.
 func (m *model) recordFor(req *limiter.Request, name recordName) *record {
 	if recorded(req) || (req.ID != "" && req.Op == limiter.OpRefund) {
