@@ -14,6 +14,22 @@ func one(t *testing.T, op Op, l Limit, s *State, now, w int64, id string) Decisi
 	return out[0]
 }
 
+func TestDecide_ChargesKeepALogBounded(t *testing.T) {
+	asks := []Ask{{Key: "k", Limit: Limit{Algorithm: SlidingWindowLog, Count: 3, Window: 1000}, Weight: 1}}
+	var (
+		s       State
+		changed [1]bool
+		out     [1]Decision
+		charged [1]Charged
+	)
+	for now := range int64(50) {
+		Decide(OpCharge, asks, "", []*State{&s}, now, changed[:], out[:], charged[:])
+	}
+	if len(s.Entries) > 4 || sum(s.Entries) != 50 {
+		t.Errorf("got %d entries of %d units, want at most 4 of 50", len(s.Entries), sum(s.Entries))
+	}
+}
+
 func TestDecide_DeniedTakeChangesNoBucket(t *testing.T) {
 	asks := []Ask{
 		{Key: "wide", Limit: Limit{Algorithm: FixedWindow, Count: 100, Window: 60_000}, Weight: 1},

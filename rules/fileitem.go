@@ -37,8 +37,9 @@ type member struct {
 const (
 	maxDepth   = 16
 	maxMembers = 64
-	// maxSigns bounds the bytes that can begin or end a token, so the memory
-	// that tokens take. Forty thousand rules have about half as many.
+	// maxSigns bounds the bytes of YAML that can begin or end a token, so the
+	// memory that tokens take. In JSON a value and its comma are two bytes, so
+	// MaxFile is bound enough. Forty thousand rules have about half as many.
 	maxSigns = 600_000
 )
 

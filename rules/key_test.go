@@ -64,6 +64,7 @@ func TestKey_FoldsAddressesToTheirNetwork(t *testing.T) {
 		{"2001:db8::1", Options{}, "ip:2001:db8::/64"},
 		{"2001:db8:0:0:ffff::9%eth0", Options{}, "ip:2001:db8::/64"},
 		{"2001:db8::1", Options{IPv6Prefix: 128}, "ip:2001:db8::1"},
+		{"2001:db8::1%eth0", Options{IPv6Prefix: 128}, "ip:2001:db8::1"},
 		{"2001:db8:1:ff00::1", Options{IPv6Prefix: 56}, "ip:2001:db8:1:ff00::/56"},
 	} {
 		m := keyOf(t, "ip", c.opt, Descriptor{IP: netip.MustParseAddr(c.ip)})

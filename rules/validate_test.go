@@ -60,6 +60,8 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 		"long description":    {"description", func(r *Rule) { r.Description = strings.Repeat("a", MaxDescription+1) }},
 		"control character":   {"description", func(r *Rule) { r.Description = "a\x00b" }},
 		"reversed text":       {"description", func(r *Rule) { r.Description = "a\u202eb" }},
+		"line separator":      {"description", func(r *Rule) { r.Description = "a\u2028b" }},
+		"paragraph separator": {"description", func(r *Rule) { r.Description = "a\u2029b" }},
 		"invalid utf-8":       {"description", func(r *Rule) { r.Description = "a\xffb" }},
 		"no scope":            {"scope", func(r *Rule) { r.Scope = "" }},
 		"unknown fact":        {"scope", func(r *Rule) { r.Scope = "account" }},

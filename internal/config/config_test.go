@@ -83,6 +83,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 	tests := []struct{ arg, flag, env string }{
 		{"--listen=8080", "--listen", "SLUICE_LISTEN"},
 		{"--listen=127.0.0.1:99999", "--listen", "SLUICE_LISTEN"},
+		{"--listen=127.0.0.1:-1", "--listen", "SLUICE_LISTEN"},
 		{"--store-timeout=0s", "--store-timeout", "SLUICE_STORE_TIMEOUT"},
 		{"--max-keys=1", "--max-keys", "SLUICE_MAX_KEYS"},
 		{"--snapshot-interval=5ms", "--snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL"},
