@@ -19,8 +19,7 @@ type bank struct {
 	books   books
 	epoch   int
 	shadows map[string]bool         // ids of the shadow rules
-	meters  map[limiter.Key]bool    // buckets that never drain
-	limits  map[limiter.Key]meterOf // the meters' latest limits
+	meters  map[limiter.Key]meterOf // the buckets that never drain
 
 	// twin is a real store that must answer exactly as the model does; nil for
 	// none. open makes it anew after a failover.
@@ -36,7 +35,7 @@ type meterOf struct {
 }
 
 func newBank(name string, clock func() int64, d Defect, shadows map[string]bool, open func(clock func() int64) limiter.Store) *bank {
-	b := &bank{name: name, model: newModel(clock, d), shadows: shadows, limits: map[limiter.Key]meterOf{}, open: open}
+	b := &bank{name: name, model: newModel(clock, d), shadows: shadows, meters: map[limiter.Key]meterOf{}, open: open}
 	b.books = books{mixed: map[limiter.Key]int{}, asked: map[limiter.Key]limiter.Limit{}}
 	b.renewTwin()
 	return b
@@ -148,8 +147,8 @@ func (b *bank) compareTwin(req *limiter.Request, res *limiter.Result, err error,
 // books: the sum of what was admitted and not given back or lost.
 func (b *bank) checkMeters(req *limiter.Request, now int64) error {
 	for i := range req.Asks {
-		if a := &req.Asks[i]; b.meters[a.Key] {
-			b.limits[a.Key] = meterOf{a.Limit, now}
+		if a := &req.Asks[i]; isMeter(a.Key) {
+			b.meters[a.Key] = meterOf{a.Limit, now}
 		}
 	}
 	return b.balance()
@@ -157,7 +156,7 @@ func (b *bank) checkMeters(req *limiter.Request, now int64) error {
 
 // balance does the same for every meter ever asked about.
 func (b *bank) balance() error {
-	for key, m := range b.limits {
+	for key, m := range b.meters {
 		want := max(0, m.limit.Capacity()-b.books.net(key))
 		if got := look(b.model.buckets[key], limiter.Ask{Key: key, Limit: m.limit}, "", m.now).Remaining; got != want {
 			return broken("%s: bucket %s has %d units left, the sum of its books leaves %d", b.name, key, got, want)

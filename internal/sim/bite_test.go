@@ -30,6 +30,7 @@ func TestChecks_NoticeABrokenStore(t *testing.T) {
 		"keeps records of lost charges":      KeepsRecords,
 		"answers a repeat as if it were new": HidesReplay,
 		"loses a charge it confirmed":        DropsCharge,
+		"loses more than a failover may":     LosesMore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := caught(Options{Defect: d})

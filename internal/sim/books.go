@@ -79,9 +79,17 @@ func lease(req *limiter.Request, i int) bool {
 
 // shadowCall reports whether a request is a shadow rule's own, by its rule.
 func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
-	_, rule, _ := strings.Cut(string(req.Asks[0].Key), "|")
-	id, _, _ := strings.Cut(rule, "|")
-	return shadows[id]
+	return shadows[ruleOf(req.Asks[0].Key)]
+}
+
+// isMeter reports whether a bucket is of the rule whose buckets never drain.
+func isMeter(key limiter.Key) bool { return ruleOf(key) == meterRuleID }
+
+// ruleOf is the id of a bucket's rule, "" if it has none.
+func ruleOf(key limiter.Key) string {
+	_, rest, _ := strings.Cut(string(key), "|")
+	id, _, _ := strings.Cut(rest, "|")
+	return id
 }
 
 // taken is how many units an entry's take charged, leases and shadow limits

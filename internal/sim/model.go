@@ -29,6 +29,8 @@ const (
 	HidesReplay
 	// DropsCharge confirms every tenth write and forgets one of its buckets.
 	DropsCharge
+	// LosesMore loses one more write in a failover than it says.
+	LosesMore
 )
 
 // model is the counter store in its plainest form: the functions of package
@@ -228,19 +230,27 @@ func (m *model) undo(k int) {
 		ch := m.log[len(m.log)-1]
 		m.log = m.log[:len(m.log)-1]
 		m.writes--
-		for key, old := range ch.buckets {
-			if old == nil {
-				delete(m.buckets, key)
-			} else {
-				m.buckets[key] = old
-			}
-		}
+		m.restore(ch.buckets)
 		switch {
 		case !ch.named || m.defect == KeepsRecords:
 		case ch.record == nil:
 			delete(m.records, ch.name)
 		default:
 			m.records[ch.name] = ch.record
+		}
+	}
+	if m.defect == LosesMore && len(m.log) > 0 {
+		m.restore(m.log[len(m.log)-1].buckets)
+	}
+}
+
+// restore puts buckets back as they were.
+func (m *model) restore(buckets map[limiter.Key]*limiter.State) {
+	for key, old := range buckets {
+		if old == nil {
+			delete(m.buckets, key)
+		} else {
+			m.buckets[key] = old
 		}
 	}
 }

@@ -15,8 +15,11 @@ type rulebook struct {
 	shadows map[string]bool // by id
 }
 
-// meterID is the rule whose buckets never drain.
-const meterID = 1
+// meterID is the rule whose buckets never drain, and how its keys write it.
+const (
+	meterID     = 1
+	meterRuleID = "1"
+)
 
 var (
 	scopes  = []string{"user", "ip", "global", "user+route", "user+ip"}
