@@ -34,11 +34,17 @@ type Stats struct {
 	// not known whether anything is still taken: an upper bound of the units
 	// (times weight) that a client was charged for nothing.
 	GiveBacksLost int64
+	// Reloads is how often the view of a cluster was reloaded after an error.
+	Reloads int64
 }
 
 // Stats returns the counters. It may be called at any time.
 func (s *Store) Stats() Stats {
-	return Stats{Spanning: s.across.spanning.Load(), GiveBacks: s.across.gives.Load(), GiveBacksLost: s.across.lost.Load()}
+	st := Stats{Spanning: s.across.spanning.Load(), GiveBacks: s.across.gives.Load(), GiveBacksLost: s.across.lost.Load()}
+	if s.view != nil {
+		st.Reloads = s.view.reloads.Load()
+	}
+	return st
 }
 
 // spans reports whether the limits of a request live in different slots.

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -51,106 +50,6 @@ func (n *oneNode) exec(ctx context.Context, ops []*op) {
 		return
 	}
 	unpack(reply, ops)
-}
-
-// manyNodes is a cluster: one script call per hash slot, one pipeline per node.
-// It addresses the nodes itself, because the cluster client repeats a command
-// whose answer was lost, and a repeated script charges twice.
-type manyNodes struct {
-	client *redis.ClusterClient
-	store  *Store
-}
-
-// slotCall is the script call of one slot.
-type slotCall struct {
-	ops  []*op
-	keys []string
-	blob []byte
-	cmd  *redis.Cmd
-
-	reply string
-	err   error
-}
-
-func (n *manyNodes) exec(ctx context.Context, ops []*op) {
-	var calls []*slotCall
-	bySlot := make(map[int]*slotCall, len(ops))
-	for _, o := range ops {
-		c := bySlot[o.slot]
-		if c == nil {
-			c = &slotCall{}
-			bySlot[o.slot] = c
-			calls = append(calls, c)
-		}
-		c.ops = append(c.ops, o)
-	}
-	for _, c := range calls {
-		c.keys, c.blob = n.store.build(c.ops)
-	}
-	if moved := n.round(ctx, calls); len(moved) > 0 {
-		// A refused call has not run: it may be sent to the right node at once.
-		n.client.ReloadState(ctx)
-		n.round(ctx, moved)
-	}
-	for _, c := range calls {
-		if c.err != nil {
-			fail(c.ops, c.err)
-		} else {
-			unpack(c.reply, c.ops)
-		}
-	}
-}
-
-// round sends each call to the node of its slot and returns those that found
-// the slot elsewhere.
-func (n *manyNodes) round(ctx context.Context, calls []*slotCall) (moved []*slotCall) {
-	byNode := make(map[*redis.Client][]*slotCall)
-	for _, c := range calls {
-		node, err := n.client.MasterForKey(ctx, c.keys[0])
-		if c.err = err; err == nil {
-			byNode[node] = append(byNode[node], c)
-		}
-	}
-	var wg sync.WaitGroup
-	for node, cs := range byNode {
-		wg.Go(func() { n.pipeline(ctx, node, cs) })
-	}
-	wg.Wait()
-	for _, c := range calls {
-		if c.err != nil && redis.HasErrorPrefix(c.err, "MOVED") {
-			moved = append(moved, c)
-		}
-	}
-	return moved
-}
-
-// pipeline runs the calls of one node, unknown scripts a second time in full.
-func (n *manyNodes) pipeline(ctx context.Context, node *redis.Client, calls []*slotCall) {
-	sc := &n.store.script
-	n.flush(ctx, node, calls, func(p redis.Pipeliner, c *slotCall) { c.cmd = p.EvalSha(ctx, sc.sha, c.keys, c.blob) })
-	var unknown []*slotCall
-	for _, c := range calls {
-		if c.err != nil && strings.HasPrefix(c.err.Error(), "NOSCRIPT") {
-			unknown = append(unknown, c)
-		}
-	}
-	if len(unknown) > 0 {
-		n.flush(ctx, node, unknown, func(p redis.Pipeliner, c *slotCall) { c.cmd = p.Eval(ctx, sc.source, c.keys, c.blob) })
-	}
-}
-
-func (n *manyNodes) flush(ctx context.Context, node *redis.Client, calls []*slotCall, queue func(redis.Pipeliner, *slotCall)) {
-	p := node.Pipeline()
-	for _, c := range calls {
-		queue(p, c)
-	}
-	_, err := p.Exec(ctx)
-	for _, c := range calls {
-		c.reply, c.err = c.cmd.Text()
-		if err != nil && c.cmd.Err() == nil && c.err != nil {
-			c.err = err // the pipeline failed before it came to this call
-		}
-	}
 }
 
 // slots is the number of hash slots of a cluster.

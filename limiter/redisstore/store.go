@@ -66,6 +66,7 @@ type Store struct {
 	guards *guards
 	groups sync.Pool // *group of one request; see spare
 	across across
+	view   *topology // of a cluster, else nil
 	wg     sync.WaitGroup
 }
 
@@ -102,7 +103,8 @@ func New(opt Options) (*Store, error) {
 	s.nodes = &oneNode{client: opt.Client, store: s}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
 		lanes = clusterLanes
-		s.nodes = &manyNodes{client: c, store: s}
+		s.view = newTopology(c)
+		s.nodes = &manyNodes{view: s.view, store: s}
 	}
 	for range lanes {
 		l := newLane(opt.MaxBatch, opt.MaxQueue)
@@ -123,6 +125,9 @@ func (s *Store) Close() error {
 	}
 	s.wg.Wait()
 	s.guards.close()
+	if s.view != nil {
+		s.view.close()
+	}
 	return nil
 }
 

@@ -1,0 +1,283 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+)
+
+// patience is how long a test waits for a cluster to heal itself.
+const patience = 30 * time.Second
+
+// shop is a fixed window that neither ends nor fills up in a test.
+var shop = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: limiter.MaxWindow, Align: limiter.AlignFirstHit}
+
+// direct is a plain client of one node.
+func direct(t testing.TB, node *testenv.RedisServer) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: node.Addr, MaxRetries: -1, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// slotOf asks a node for the slot of an entity.
+func slotOf(t testing.TB, c *redis.Client, name string) int {
+	t.Helper()
+	slot, err := c.ClusterKeySlot(context.Background(), name).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(slot)
+}
+
+// entityOn returns a fresh entity whose buckets live on node.
+func entityOn(t testing.TB, cluster *testenv.RedisCluster, node *testenv.RedisServer) string {
+	t.Helper()
+	c := direct(t, cluster.Nodes[0])
+	for {
+		if name := entity(); cluster.PrimaryOf(slotOf(t, c, name)) == node {
+			return name
+		}
+	}
+}
+
+// until repeats try every few ms until it returns true, and fails after
+// patience.
+func until(t testing.TB, what string, try func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	give := time.NewTimer(patience)
+	defer give.Stop()
+	for !try() {
+		select {
+		case <-tick.C:
+		case <-give.C:
+			t.Fatalf("waited %s for %s", patience, what)
+		}
+	}
+}
+
+// takeWithin takes with the deadline of a check.
+func takeWithin(s limiter.Store, asks ...limiter.Ask) (limiter.Result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	var res limiter.Result
+	err := s.Do(ctx, &limiter.Request{Asks: asks}, &res)
+	return res, err
+}
+
+func used(t testing.TB, s limiter.Store, a limiter.Ask) int64 {
+	t.Helper()
+	return a.Limit.Capacity() - do(t, s, limiter.OpPeek, "", a).Limits[0].Remaining
+}
+
+func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	victim := cluster.Nodes[0]
+	dead := ask(entityOn(t, cluster, victim), 1, shop)
+	alive := ask(entityOn(t, cluster, cluster.Nodes[1]), 1, shop)
+	narrow := alive
+	narrow.Limit.Count = 1000
+	narrow.Key += "n"
+	take(t, s, "", dead)
+	take(t, s, "", alive)
+	if n := direct(t, victim).Wait(context.Background(), 1, 5*time.Second).Val(); n != 1 {
+		t.Fatal("the replica has not confirmed")
+	}
+	start := time.Now() //nolint:forbidigo // for the log line only
+	victim.Kill()
+	var failed, others int64
+	until(t, "the replica to take over", func() bool {
+		if _, err := takeWithin(s, alive); err != nil {
+			t.Fatalf("a limit on another node: %v", err)
+		}
+		others++
+		// Narrow first, so it is taken and given back.
+		if _, err := takeWithin(s, narrow, dead); err == nil {
+			t.Log("both limits were taken")
+		}
+		if _, err := takeWithin(s, dead); err != nil {
+			var se *limiter.StoreError
+			if !errors.As(err, &se) {
+				t.Fatalf("got %v", err)
+			}
+			failed++
+			return false
+		}
+		return true
+	})
+	t.Logf("served again after %v; meanwhile %d requests failed and %d on other nodes did not", time.Since(start), failed, others)
+	if failed == 0 {
+		t.Error("no request noticed that its server had died")
+	}
+	if got := used(t, s, alive); got != others+1 {
+		t.Errorf("the other node holds %d, admitted %d", got, others+1)
+	}
+	st := s.Stats()
+	if got := used(t, s, narrow); got > st.GiveBacksLost+1 {
+		t.Errorf("%d units are left of requests that were not admitted, at most %d give-backs were lost", got, st.GiveBacksLost)
+	}
+	t.Logf("%+v", st)
+}
+
+func TestCluster_StormOverTwoSlotsIsExactAndWideIsChargedForWhatPassed(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	stores := []*redisstore.Store{
+		open(t, client(t, cluster.URL()), redisstore.Options{}), open(t, client(t, cluster.URL()), redisstore.Options{}),
+	}
+	for _, algorithm := range []limiter.Limit{limits(month)[1], limits(month)[4], limits(month)[5], limits(month)[7]} {
+		narrow, wide := algorithm, algorithm
+		narrow.Count, wide.Count = 40, 250
+		narrow.Burst, wide.Burst = 40*min(1, algorithm.Burst), 250*min(1, algorithm.Burst)
+		wideAsk := ask(entityOn(t, cluster, cluster.Nodes[2]), 1, wide)
+		narrowAsks := make([]limiter.Ask, 8)
+		for i := range narrowAsks {
+			narrowAsks[i] = ask(entityOn(t, cluster, cluster.Nodes[i%2]), 1, narrow)
+		}
+		var passed [8]atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 16 {
+			wg.Go(func() {
+				for n := range 60 {
+					var res limiter.Result
+					req := limiter.Request{ID: fmt.Sprintf("%d/%d", g, n), Asks: []limiter.Ask{wideAsk, narrowAsks[g%8]}}
+					if err := stores[g%2].Do(context.Background(), &req, &res); err != nil {
+						t.Error(err)
+					}
+					if res.Allowed {
+						passed[g%8].Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		total := int64(0)
+		for i := range passed {
+			total += passed[i].Load()
+			if got := used(t, stores[0], narrowAsks[i]); got != passed[i].Load() {
+				t.Errorf("%s: narrow limit %d holds %d, admitted %d", algorithm.Algorithm, i, got, passed[i].Load())
+			}
+		}
+		if got := used(t, stores[0], wideAsk); got != total || total != 250 {
+			t.Errorf("%s: the wide limit of 250 holds %d, admitted %d", algorithm.Algorithm, got, total)
+		}
+	}
+}
+
+func TestCluster_HotSlotMovesUnderLoadAndCountsStayExact(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	stores := []*redisstore.Store{
+		open(t, client(t, cluster.URL()), redisstore.Options{}), open(t, client(t, cluster.URL()), redisstore.Options{}),
+	}
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	name := entityOn(t, cluster, from)
+	asks := make([]limiter.Ask, 24)
+	for i := range asks {
+		asks[i] = ask(name, i, shop)
+	}
+	var single, double [24]atomic.Int64
+	var refused, rounds atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := g; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				i := n % 24
+				if err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: asks[i : i+1]}, &limiter.Result{}); err != nil {
+					t.Errorf("one key: %v", err)
+				}
+				single[i].Add(1)
+				// Two keys of a slot on its way may be in two places: then the
+				// request is refused and spends nothing.
+				k := (i + 7) % 24
+				var se *limiter.StoreError
+				err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{asks[i], asks[k]}}, &limiter.Result{})
+				switch {
+				case err == nil:
+					double[i].Add(1)
+					double[k].Add(1)
+				case errors.As(err, &se) && se.Cause == limiter.CauseCluster && !se.Unknown:
+					refused.Add(1)
+				default:
+					t.Errorf("two keys: %v", err)
+				}
+				rounds.Add(1)
+			}
+		})
+	}
+	until(t, "load", func() bool { return rounds.Load() > 200 })
+	moveSlot(t, cluster, slotOf(t, direct(t, from), name), from, to, func() {
+		before := rounds.Load()
+		until(t, "load during the move", func() bool { return rounds.Load() > before+20 })
+	})
+	after := rounds.Load()
+	until(t, "load after the move", func() bool { return rounds.Load() > after+200 })
+	close(stop)
+	wg.Wait()
+	for i := range asks {
+		if got, want := used(t, stores[0], asks[i]), single[i].Load()+double[i].Load(); got != want {
+			t.Errorf("key %d holds %d, admitted %d", i, got, want)
+		}
+	}
+	t.Logf("%d rounds, %d requests of two keys were refused while their keys were in two places", rounds.Load(), refused.Load())
+}
+
+// moveSlot moves a slot key by key; between is called between the keys.
+func moveSlot(t testing.TB, cluster *testenv.RedisCluster, slot int, from, to *testenv.RedisServer, between func()) {
+	t.Helper()
+	ctx := context.Background()
+	source, target := direct(t, from), direct(t, to)
+	id := func(c *redis.Client) string { return c.Do(ctx, "CLUSTER", "MYID").Val().(string) }
+	sourceID, targetID := id(source), id(target)
+	must := func(c *redis.Client, args ...any) {
+		t.Helper()
+		if err := c.Do(ctx, args...).Err(); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+	must(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
+	must(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
+	host, port, err := net.SplitHostPort(to.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 4).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		for _, k := range keys {
+			must(source, "MIGRATE", host, p, k, 0, 5000)
+		}
+		between()
+	}
+	must(target, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
+	must(source, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
+	must(direct(t, cluster.Nodes[2]), "CLUSTER", "SETSLOT", slot, "NODE", targetID)
+}
