@@ -267,6 +267,19 @@ func TestRefund_OfAChargeFindsItBesideConcurrencyRules(t *testing.T) {
 	}
 }
 
+func TestLeases_AreNeitherChargedNorRefundedWithoutTheirID(t *testing.T) {
+	f := newFixture(t, nil)
+	const body = `{"key":"k","limit":2,"window_ms":1000,"algorithm":"concurrency"}`
+	for path, field := range map[string]string{"/ratelimit/charge": `"algorithm"`, "/ratelimit/refund": `"request_id"`} {
+		if a := f.do(http.MethodPost, path, body).want(422); !strings.Contains(a.body, field) {
+			t.Errorf("%s: %s does not name %s", path, a.body, field)
+		}
+	}
+	if len(f.store.asks) != 0 {
+		t.Error("the store was asked")
+	}
+}
+
 func TestRefund_WithoutIDGivesBackTheNewest(t *testing.T) {
 	f := newFixture(t, nil)
 	const body = `{"key":"k","limit":5,"window_ms":1000,"algorithm":"fixed_window","weight":2}`

@@ -129,6 +129,7 @@ func TestDecode_MalformedBodiesAre400Everywhere(t *testing.T) {
 		"", " ", "{", "}", "nul", "null", "7", `"x"`, "[]", "[{}]", `{"user":"a"} {}`, `{"user":"a"},`, `{"user":"a",}`, `{user:"a"}`, `{'user':'a'}`,
 		`{"user":"a","user":"a"}`, `{"nobody":1}`, `{"USER":"a"}`, "{\"user\":\"\xff\"}", `{"user":"\ud800"}`, "{\"user\":\"a\nb\"}", `{"user":"a" "b":1}`,
 		"\ufeff{}", `{"user":` + deep + `}`, `{"name":` + deep + `}`, `{"user":NaN}`, `{"name":01}`, `{"": 1}`, `/* x */{}`, "{\x00}",
+		"{\"user\":\"a\\n\x01\"}", `{"user":[{"a":1,"a":2}]}`, `{"name":{"a":1,"a":2}}`,
 	}
 	f := newFixture(t, []rules.Rule{perUser("r", 5)})
 	paths := [][2]string{

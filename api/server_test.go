@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/rules"
 )
 
@@ -60,6 +61,30 @@ func TestServer_ContentTypes(t *testing.T) {
 		}
 	}
 	f.do(http.MethodPost, "/ratelimit/check", body, "Content-Encoding", "gzip").want(415)
+}
+
+func TestServer_RepeatedHeadersAreRefused(t *testing.T) {
+	f := newFixture(t, nil)
+	secret, tok := newToken(f, nil, access.ScopeCheck)
+	f.access.Store(access.NewKeyring([]access.Token{tok}))
+	ask := func(edit func(http.Header)) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check", strings.NewReader(`{"key":"k","limit":9,"window_ms":1000}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+secret)
+		edit(r.Header)
+		w := httptest.NewRecorder()
+		f.echo.ServeHTTP(w, r)
+		return w.Code
+	}
+	if got := ask(func(http.Header) {}); got != 200 {
+		t.Fatalf("status %d, want 200", got)
+	}
+	if got := ask(func(h http.Header) { h.Add("Authorization", "Bearer x") }); got != 401 {
+		t.Errorf("two credentials: status %d, want 401", got)
+	}
+	if got := ask(func(h http.Header) { h.Add("Content-Type", "text/plain") }); got != 415 {
+		t.Errorf("two content types: status %d, want 415", got)
+	}
 }
 
 func TestServer_BodiesAreBounded(t *testing.T) {
@@ -222,6 +247,15 @@ func TestServer_AddressesComeFromTrustedProxiesOnly(t *testing.T) {
 	}
 	if got := ipExtractor([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")})(request()); got != "203.0.113.7" {
 		t.Errorf("behind a trusted proxy: %s", got)
+	}
+	// Nobody is trusted for being near.
+	near := request()
+	near.Header.Set("X-Forwarded-For", "203.0.113.7, 127.0.0.1, 169.254.0.1, 10.1.1.1")
+	for _, want := range []string{"10.1.1.1", "169.254.0.1", "127.0.0.1"} {
+		if got := ipExtractor([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")})(near); got != want {
+			t.Errorf("behind a trusted proxy that heard from %s: %s", want, got)
+		}
+		near.Header.Set("X-Forwarded-For", strings.TrimSuffix(near.Header.Get("X-Forwarded-For"), ", "+want))
 	}
 	if got := ipExtractor([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})(request()); got != "192.0.2.1" {
 		t.Errorf("behind an unknown proxy: %s", got)
