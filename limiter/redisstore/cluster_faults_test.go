@@ -98,7 +98,7 @@ func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *test
 	if n := direct(t, victim).Wait(context.Background(), 1, 5*time.Second).Val(); n != 1 {
 		t.Fatal("the replica has not confirmed")
 	}
-	start := time.Now() //nolint:forbidigo // for the log line only
+	start := time.Now()
 	victim.Kill()
 	var failed, others int64
 	until(t, "the replica to take over", func() bool {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -58,6 +59,8 @@ func classify(err error) *limiter.StoreError {
 	var opErr *net.OpError
 	var undone *notDialled
 	dialing := errors.As(err, &undone) || errors.As(err, &opErr) && opErr.Op == "dial"
+	var untrusted *tls.CertificateVerificationError
+	dialing = dialing || errors.As(err, &untrusted) // nothing is sent before the handshake
 	switch {
 	case errors.As(err, &reply):
 		cause := causeOfReply(reply.Error())
