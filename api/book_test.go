@@ -17,7 +17,7 @@ type book struct {
 	stored    []rules.Rule // in order of id
 	revisions []rules.Revision
 	err       error  // answered by everything while set
-	beforeUpd func() // called once, before the next update looks at versions
+	beforeUpd func() // called once, before the next change looks at versions
 }
 
 var (
@@ -30,6 +30,14 @@ func (b *book) all() []rules.Rule {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]rules.Rule(nil), b.stored...)
+}
+
+// interrupt lets a colleague's change come first.
+func (b *book) interrupt() {
+	if f := b.beforeUpd; f != nil {
+		b.beforeUpd = nil
+		f()
+	}
 }
 
 func (b *book) find(id int64) int {
@@ -108,10 +116,7 @@ func (b *book) create(action string, actor rules.Actor, r rules.Rule) (rules.Rul
 }
 
 func (b *book) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
-	if f := b.beforeUpd; f != nil {
-		b.beforeUpd = nil
-		f()
-	}
+	b.interrupt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -139,6 +144,7 @@ func (b *book) update(action string, actor rules.Actor, r rules.Rule, ifVersion 
 }
 
 func (b *book) DeleteRule(_ context.Context, actor rules.Actor, id, ifVersion int64) error {
+	b.interrupt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -163,10 +169,7 @@ func (b *book) remove(actor rules.Actor, id, ifVersion int64) error {
 }
 
 func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) error {
-	if f := b.beforeUpd; f != nil {
-		b.beforeUpd = nil
-		f()
-	}
+	b.interrupt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -210,6 +213,7 @@ func (b *book) RuleHistory(_ context.Context, id int64, limit int, before int64)
 }
 
 func (b *book) RollbackRule(_ context.Context, actor rules.Actor, id, to, ifVersion int64) (rules.Rule, error) {
+	b.interrupt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.revisions {

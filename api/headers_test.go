@@ -68,6 +68,17 @@ func TestHeaders_OfADenial(t *testing.T) {
 	}
 }
 
+func TestHeaders_OfADenialAgreeOnWhenToComeBack(t *testing.T) {
+	f := newFixture(t, nil)
+	const body = `{"key":"k","limit":2,"window_ms":60000,"algorithm":"token_bucket"}`
+	f.check(body)
+	f.check(body)
+	h := f.check(body).Headers
+	if got := structured(t, h["RateLimit"]); h["Retry-After"] != "30" || got[0].Params["t"] != 30 {
+		t.Errorf("Retry-After %s beside RateLimit %s, want 30 s in both", h["Retry-After"], h["RateLimit"])
+	}
+}
+
 func TestHeaders_ResetAsDelta(t *testing.T) {
 	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.ResetDelta = true })
 	h := f.check(`{"key":"k","limit":1,"window_ms":90001,"algorithm":"fixed_window","align":"first_hit"}`).Headers
@@ -117,7 +128,9 @@ func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
 }
 
 func TestDenial_IsTheQuotaExceededProblem(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("narrow", 1), perUser("wide", 5)})
+	trial := perUser("trial", 1)
+	trial.Mode = "shadow"
+	f := newFixture(t, []rules.Rule{perUser("narrow", 1), perUser("wide", 5), trial})
 	f.check(`{"user":"42"}`)
 	r := f.check(`{"user":"42"}`)
 	want := map[string]any{

@@ -58,6 +58,18 @@ func TestLease_RenewProlongsUntilItHasEnded(t *testing.T) {
 	}
 }
 
+func TestLease_AShadowRuleNeverSaysThatALeaseHasEnded(t *testing.T) {
+	trial := slots("trial", 1)
+	trial.Mode, trial.WindowMS = "shadow", 1000
+	f := newFixture(t, []rules.Rule{slots("slots", 1), trial})
+	body := `{"lease":"` + f.check(`{"user":"42"}`).Lease + `"}`
+	f.now.Add(1001)
+	r := f.post("/ratelimit/renew", body).reply()
+	if !r.Allowed || r.Status != 200 || len(r.Limits) != 2 || *r.Rule != "slots" {
+		t.Errorf("got %+v, want both leases named and only the enforced one heard", r)
+	}
+}
+
 func TestLease_ByRequestShapeAndID(t *testing.T) {
 	f := newFixture(t, []rules.Rule{slots("slots", 1), perUser("rate", 100)})
 	const body = `{"user":"42","request_id":"job-7"}`

@@ -104,6 +104,25 @@ func TestRules_PatchWithoutIfMatchSurvivesAColleague(t *testing.T) {
 	f.do(http.MethodPatch, "/ratelimit/rules/1", `{"limit":8}`, "If-Match", `"3"`).want(412)
 }
 
+// A colleague's change between the look at If-Match and the write is stale too.
+func TestRules_IfMatchHoldsUntilTheWrite(t *testing.T) {
+	for _, w := range [][3]string{
+		{http.MethodPut, "/ratelimit/rules/1", charges},
+		{http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":1}`},
+		{http.MethodDelete, "/ratelimit/rules/1", ""},
+	} {
+		f := newFixture(t, nil)
+		f.do(http.MethodPost, "/ratelimit/rules", charges).want(201)
+		f.book.beforeUpd = func() {
+			f.do(http.MethodPatch, "/ratelimit/rules/1", `{"description":"theirs"}`).want(200)
+		}
+		f.do(w[0], w[1], w[2], "If-Match", `"1"`).want(412)
+		if r := f.do(http.MethodGet, "/ratelimit/rules/1", "").rule(); r.Description != "theirs" || r.Version != 2 {
+			t.Errorf("%s %s: got %+v, want the colleague's change", w[0], w[1], r)
+		}
+	}
+}
+
 func TestRules_IfMatch(t *testing.T) {
 	tests := []struct {
 		header string
@@ -203,6 +222,10 @@ func TestRules_HistoryAndRollback(t *testing.T) {
 	f.do(http.MethodGet, "/ratelimit/rules/1/history?page_token="+h.NextPageToken, "").want(200).decode(&h)
 	if len(h.History) != 1 || h.History[0].Version != 1 || h.NextPageToken != "" {
 		t.Errorf("second page %+v", h)
+	}
+	f.do(http.MethodGet, "/ratelimit/rules/1/history?page_size=2", "").want(200).decode(&h)
+	if len(h.History) != 2 || h.NextPageToken != "" {
+		t.Errorf("a page that holds everything %+v", h)
 	}
 	if r := f.do(http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":1}`).want(200).rule(); r.Limit != 5 || r.Version != 3 {
 		t.Errorf("got %+v", r)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"sluice/rules"
 )
 
 // asSluice makes the test binary behave as sluice itself.
@@ -197,6 +199,15 @@ func TestRulesValidate_NamesEveryBadField(t *testing.T) {
 		if !strings.Contains(errs, field) {
 			t.Errorf("%s is not named in\n%s", field, errs)
 		}
+	}
+}
+
+// A file cut at the bound could be valid, and mean something else.
+func TestRulesValidate_RefusesAFileAboveTheBoundWhole(t *testing.T) {
+	long := "rules: []\n" + strings.Repeat(" ", rules.MaxFile)
+	code, _, errs := sluice(t, long, "rules", "validate", "-f", "-")
+	if code != exitNo || !strings.Contains(errs, "must not be larger") {
+		t.Errorf("exits %d\n%s", code, errs)
 	}
 }
 

@@ -192,6 +192,25 @@ func TestRestore_LeavesOutWhatExpired(t *testing.T) {
 	}
 }
 
+func TestRestore_StaysUnderASmallerCap(t *testing.T) {
+	clock := storetest.NewClock(noon)
+	first := newStore(t, memstore.Options{Clock: clock.Now})
+	for i := range 500 {
+		take(t, first, fmt.Sprint(i), fmt.Sprint(i), fiveAnHour)
+	}
+	var buf bytes.Buffer
+	if err := first.Snapshot(&buf); err != nil {
+		t.Fatal(err)
+	}
+	second := newStore(t, memstore.Options{Clock: clock.Now, MaxKeys: 100, MaxRecords: 50})
+	if err := second.Restore(&buf); err != nil {
+		t.Fatal(err)
+	}
+	if second.Keys() != 100 || second.Records() != 50 || second.Evicted() != 400 {
+		t.Errorf("%d keys, %d records, %d evicted; want 100, 50, 400", second.Keys(), second.Records(), second.Evicted())
+	}
+}
+
 func TestSnapshot_UnderTrafficIsSound(t *testing.T) {
 	s := newStore(t, memstore.Options{})
 	var wg sync.WaitGroup
