@@ -185,3 +185,24 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// text gets a page as it is.
+func (n *node) text(path string) string {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, n.url+path, http.NoBody)
+	if err != nil {
+		n.t.Error(err)
+		return ""
+	}
+	res, err := n.client.Do(req)
+	if err != nil {
+		n.t.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		n.t.Error(err)
+	}
+	return string(raw)
+}
