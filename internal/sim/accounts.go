@@ -85,6 +85,13 @@ func (w *world) verify() error {
 	if err := w.server.balance(); err != nil {
 		return err
 	}
+	for _, n := range w.nodes {
+		if !n.down {
+			if err := n.owes(); err != nil {
+				return err
+			}
+		}
+	}
 	s := &w.server.books.sums
 	standing := w.server.books.standing()
 	if rest := s.charged.unheard - s.lost.unheard - s.flushed.unheard - standing.unheard; rest != 0 {

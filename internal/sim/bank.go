@@ -66,7 +66,7 @@ func (b *bank) renewTwin() {
 
 // failover loses the last k writes and says how many there were to lose.
 func (b *bank) failover(k int) int {
-	k = min(k, len(b.model.log))
+	k = min(k, len(b.model.log)-b.model.firm)
 	b.model.undo(k)
 	b.books.lose(b.model.writes)
 	b.renewTwin()

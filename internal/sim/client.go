@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -158,7 +159,7 @@ func (c *client) ask(q *api.Question) (*api.Answer, error) {
 	if c.w.failed != nil {
 		return nil, c.w.failed
 	}
-	return a, c.w.judge(n, set, q, a, err)
+	return a, cmp.Or(c.w.judge(n, set, q, a, err), n.measured())
 }
 
 // batch asks several questions with one call.
@@ -183,7 +184,7 @@ func (c *client) batch() error {
 			return err
 		}
 	}
-	return nil
+	return n.measured()
 }
 
 // token releases or renews by a lease token.
@@ -207,5 +208,6 @@ func (c *client) token(op limiter.Op, token string) error {
 
 // begin forgets what the node's latest question left behind.
 func (n *node) begin() {
-	n.link.sent, n.own.asks, n.heard.degraded = nil, nil, nil
+	n.link.sent, n.own.asks = nil, nil
+	n.heard = observer{units: map[flow]int64{}, expected: map[flow]int64{}}
 }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"net/http"
-	"slices"
 
 	"sluice/api"
 	"sluice/limiter"
@@ -29,7 +28,7 @@ func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delive
 			return err
 		}
 	}
-	closed := slices.Contains(p.modes, rules.FailClosed)
+	closed := p.closed()
 	own, err := w.ownAnswer(n, q, a, local, closed)
 	if err != nil {
 		return err
@@ -47,6 +46,7 @@ func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delive
 	if a.Allowed != allowed || a.Status != status || a.Degraded != degraded {
 		return broken("fail modes %v give allowed=%v status=%d degraded=%q, the answer says %v, %d, %q", p.modes, allowed, status, degraded, a.Allowed, a.Status, a.Degraded)
 	}
+	n.heard.expect(q, p, main, own)
 	w.degraded(q, a, p, own)
 	return nil
 }

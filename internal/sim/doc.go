@@ -1,6 +1,6 @@
 // Package sim lives through the failures of the decision core, one seed at a
 // time: real Checkers on several nodes, each with its own set of rules and its
-// own memory store, one shared counter store, and between them a network that
+// own memory store and Ledger, one shared counter store, and between them a network that
 // loses requests, loses replies after the request was applied, and delivers
 // late. The store goes down, fails over and loses its last writes, is emptied,
 // and its clock steps; rules are edited and reach every node at another time;
@@ -24,6 +24,8 @@
 //     an edit, a reset, a refund without a name or a clock stepped back came
 //     between them: then the units in the bucket cannot be told apart any more
 //     (nor can they after a charge went over the rim of a gcra bucket);
+//   - what a node admitted alone is what its Ledger remembers, and what the Ledger
+//     says it settled has arrived; the accounting metrics say what happened;
 //   - admitted = within limit + lost by failover + lost by flush + local + open.
 //
 // A worked example. A rule of 4 in 1000 ms fails open. At 100 ms the client asks

@@ -9,8 +9,10 @@ import (
 // fault.
 func (w *world) happen() error {
 	switch n := w.rng.IntN(200); {
-	case n < 160:
+	case n < 154:
 		return w.client.act()
+	case n < 160:
+		return w.settleOne()
 	case n < 164:
 		w.dark = w.now + w.rng.Int64N(1500)
 		w.say("store down for %d ms", w.dark-w.now)

@@ -79,6 +79,7 @@ func (w *world) judge(n *node, set *rules.Set, q *api.Question, a *api.Answer, e
 	case main == nil:
 		err = freely(a)
 	case main.err == nil:
+		n.heard.expect(q, &p, main, nil)
 		err = w.byStore(q, a, main, len(p.enforced))
 	default:
 		err = w.byFailMode(n, q, a, main, &p)

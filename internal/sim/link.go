@@ -108,7 +108,9 @@ func (s *ownStore) Do(_ context.Context, req *limiter.Request, res *limiter.Resu
 	err := s.node.w.blame(s.node.bank.apply(req, res, true))
 	d := delivery{req: copyRequest(req), res: *res, err: err}
 	d.res.Limits = append([]limiter.Decision(nil), res.Limits...)
-	s.asks = append(s.asks, d)
+	if !mirrored(req) {
+		s.asks = append(s.asks, d)
+	}
 	return err
 }
 

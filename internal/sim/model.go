@@ -43,7 +43,8 @@ type model struct {
 	buckets map[limiter.Key]*limiter.State
 	records map[recordName]*record
 	log     []change
-	writes  int // how many writes stand, those no longer in the log included
+	firm    int // how many changes of the log no failover can lose
+	writes  int // how many writes were ever made and not lost
 	defect  Defect
 }
 
@@ -226,7 +227,7 @@ func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State
 
 // undo takes back the last k writes, as a promoted replica that never got them.
 func (m *model) undo(k int) {
-	for ; k > 0 && len(m.log) > 0; k-- {
+	for ; k > 0 && len(m.log) > m.firm; k-- {
 		ch := m.log[len(m.log)-1]
 		m.log = m.log[:len(m.log)-1]
 		m.writes--
@@ -239,7 +240,7 @@ func (m *model) undo(k int) {
 			m.records[ch.name] = ch.record
 		}
 	}
-	if m.defect == LosesMore && len(m.log) > 0 {
+	if m.defect == LosesMore && len(m.log) > m.firm {
 		m.restore(m.log[len(m.log)-1].buckets)
 	}
 }
@@ -259,7 +260,7 @@ func (m *model) restore(buckets map[limiter.Key]*limiter.State) {
 func (m *model) flush() {
 	clear(m.buckets)
 	clear(m.records)
-	m.log = nil
+	m.log, m.firm = nil, 0
 }
 
 // recorded reports whether requests of this form leave a record when they spend.

@@ -18,6 +18,7 @@ type node struct {
 	checker *api.Checker
 	link    link
 	own     ownStore
+	ledger  *api.Ledger
 	bank    *bank
 	skew    int64 // of its own clock, ms
 	down    bool
@@ -25,7 +26,11 @@ type node struct {
 }
 
 // observer remembers what the Checker reported of the latest question.
-type observer struct{ degraded []report }
+type observer struct {
+	degraded []report
+	units    map[flow]int64 // as observed
+	expected map[flow]int64 // as it should be
+}
 
 // report is one call of ObserveDegraded.
 type report struct {
@@ -44,15 +49,6 @@ func (*observer) ObserveRequest(limiter.Op, bool, time.Duration) {}
 // ObservePanic does nothing.
 func (*observer) ObservePanic() {}
 
-// ObserveAccount does nothing.
-func (*observer) ObserveAccount(string, string) {}
-
-// ObserveUnits does nothing.
-func (*observer) ObserveUnits(string, string, string, int64) {}
-
-// ObserveDoubt does nothing.
-func (*observer) ObserveDoubt(string, int64) {}
-
 // ObserveDegraded remembers.
 func (o *observer) ObserveDegraded(mode string, cause limiter.Cause) {
 	o.degraded = append(o.degraded, report{mode, cause})
@@ -70,9 +66,11 @@ func (n *node) boot() error {
 		return err
 	}
 	n.sets.Store(set)
+	if n.ledger, err = n.newLedger(); err != nil {
+		return err
+	}
 	n.checker, err = api.NewChecker(api.CheckerOptions{
-		Sets: &n.sets, Store: &n.link, Local: &n.own, Timeout: -1, Observe: &n.heard,
-		Now: func() time.Time { return time.UnixMilli(n.w.now) },
+		Sets: &n.sets, Store: &n.link, Local: &n.own, Ledger: n.ledger, Timeout: -1, Observe: &n.heard, Now: n.time,
 	})
 	return err
 }
@@ -84,7 +82,10 @@ func (n *node) crash() error {
 	return n.bank.close()
 }
 
+// clock is the node's own time, ms; time is the same.
 func (n *node) clock() int64 { return n.w.now + n.skew }
+
+func (n *node) time() time.Time { return time.UnixMilli(n.clock()) }
 
 // openMemory makes the real memory store on a virtual clock. Its sweeper never
 // finds anything to do: with a clock of one's own all state stays a minute of

@@ -96,7 +96,7 @@ func TestRegressions_StayFixed(t *testing.T) {
 }
 
 func TestRun_SameSeedSameTrace(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(100) {
 		var first, second bytes.Buffer
 		for _, b := range []*bytes.Buffer{&first, &second} {
 			opt := options(seed)

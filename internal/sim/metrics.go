@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"maps"
+
+	"sluice/api"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+var _ api.Accountant = (*observer)(nil)
+
+// flow names one sum of the accounting metrics.
+type flow struct{ outcome, by string }
+
+// ObserveAccount does nothing.
+func (*observer) ObserveAccount(string, string) {}
+
+// ObserveUnits remembers what happened to enforced units.
+func (o *observer) ObserveUnits(mode, outcome, by string, units int64) {
+	if mode == rules.ModeEnforce && outcome != api.OutcomeRefunded {
+		o.units[flow{outcome, by}] += units
+	}
+}
+
+// ObserveDoubt does nothing.
+func (*observer) ObserveDoubt(string, int64) {}
+
+// expect adds what the metrics should say of one answer, by the truth about the
+// store call behind it. own is what the node's own store said, nil if not asked.
+func (o *observer) expect(q *api.Question, p *plan, main *delivery, own *limiter.Result) {
+	if q.Op != limiter.OpTake && q.Op != limiter.OpCharge {
+		return
+	}
+	for i := range p.enforced {
+		f := flow{api.OutcomeAdmitted, api.ByStore}
+		switch mode := p.modes[i]; {
+		case main.err == nil && main.res.Replayed, own != nil && own.Replayed && own.Allowed && !p.closed():
+			f.outcome = api.OutcomeReplayed
+		case main.err == nil && !main.res.Allowed && q.Op == limiter.OpTake:
+			f = flow{api.OutcomeDenied, api.ByLimit}
+		case main.err == nil:
+		case p.closed():
+			f = flow{api.OutcomeDenied, rules.FailClosed}
+		case own != nil && !own.Allowed:
+			f = flow{api.OutcomeDenied, rules.FailLocal}
+		default:
+			f.by = mode
+		}
+		if w := p.enforced[i].Weight; w > 0 {
+			o.expected[f] += w
+		}
+	}
+}
+
+// closed reports whether any enforced limit fails closed.
+func (p *plan) closed() bool {
+	for _, m := range p.modes {
+		if m == rules.FailClosed {
+			return true
+		}
+	}
+	return false
+}
+
+// measured checks that the metrics of the latest questions say what happened.
+func (n *node) measured() error {
+	if !maps.Equal(n.heard.units, n.heard.expected) {
+		return broken("node %d's metrics say %v, it was %v", n.id, n.heard.units, n.heard.expected)
+	}
+	return nil
+}
