@@ -177,6 +177,8 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "allowed"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, code: exitNo, want: "denied (429)"},
 		{args: []string{"check", "--server=" + r.url, "--user=u", "--explain"}, code: exitNo, want: "* charges-per-user"},
+		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "waiting cannot help"},
+		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "never"},
 		{stdin: "rules: []", args: []string{"rules", "apply", "--server=" + r.url, "-f", "-", "--prune"}, want: "1 to delete"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "no rule applies"},
 	}
@@ -269,6 +271,7 @@ func TestBadUsage_SaysWhatIsWrong(t *testing.T) {
 		{[]string{"rules", "apply", "-f", "/nowhere/at/all"}, "--file"},
 		{[]string{"rules", "plan"}, "--file"},
 		{[]string{"token", "create", "t", "--scopes=fly", "--data-dir=" + t.TempDir()}, "--scopes"},
+		{[]string{"token", "create", "t", "--expires=-1h", "--data-dir=" + t.TempDir()}, "--expires"},
 		{[]string{"migrate", "up", "--database-url=mysql://x"}, "DATABASE_URL"},
 	}
 	for _, tt := range tests {
