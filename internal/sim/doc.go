@@ -1,11 +1,12 @@
 // Package sim lives through the failures of the decision core, one seed at a
-// time: real Checkers on several nodes, each with its own set of rules and its
-// own memory store and Ledger, one shared counter store, and between them a network that
+// time: real Checkers on several nodes, each with its own set of rules, memory
+// store and Ledger, one shared counter store, and between them a network that
 // loses requests, loses replies after the request was applied, and delivers
 // late. The store goes down, fails over and loses its last writes, is emptied,
 // and its clock steps; rules are edited and reach every node at another time;
 // nodes crash. A client asks, repeats by request_id what it did not hear, gives
-// back, charges, resets, releases and renews.
+// back, charges, resets, releases and renews; nodes settle what they admitted
+// alone.
 //
 // Everything happens on one goroutine, on a virtual clock, drawn from one seed:
 // the same seed gives the same life, line by line. After every step books kept
