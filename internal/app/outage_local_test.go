@@ -10,11 +10,15 @@ import (
 	"sluice/internal/testenv"
 )
 
-// left is what a user has left of the rule.
-func (n *node) left(user string) float64 {
+// left is what a user has left of the rule, as Redis says.
+func (n *node) left(user string) (units float64) {
 	n.t.Helper()
-	v, _ := n.check(fmt.Sprintf(`{"user":%q,"weight":0}`, user))["remaining"].(float64)
-	return v
+	eventually(n.t, "Redis decides", func() bool {
+		doc := n.check(fmt.Sprintf(`{"user":%q,"weight":0}`, user))
+		units, _ = doc["remaining"].(float64)
+		return doc["degraded"] == nil
+	})
+	return units
 }
 
 func TestOutage_LocalStartsWarmDividesAndSettles(t *testing.T) {
@@ -28,7 +32,7 @@ func TestOutage_LocalStartsWarmDividesAndSettles(t *testing.T) {
 	})
 	eventually(t, "10 are spent through a", func() bool {
 		a.check(`{"user":"u","request_id":"warm","weight":10}`)
-		return a.left("u") == 90 && a.check(`{"user":"u","weight":0}`)["degraded"] == nil
+		return a.left("u") == 90
 	})
 	srv.Kill()
 	eventually(t, "both know", func() bool {
@@ -56,7 +60,6 @@ func TestOutage_LocalStartsWarmDividesAndSettles(t *testing.T) {
 	for _, n := range []*node{a, b} {
 		eventually(t, "what was spent here is charged", func() bool { return n.metric("sluice_local_pending_units") == 0 })
 	}
-	eventually(t, "Redis decides", func() bool { return a.check(`{"user":"u","weight":0}`)["degraded"] == nil })
 	if got := a.left("u"); got != 10 {
 		t.Errorf("%v left in Redis, want 10: 90 were admitted in the outage", got)
 	}
