@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -17,14 +18,15 @@ var fileDefaults = map[string]any{
 // FormatFile writes rules as a YAML file that ParseFile reads back: in order of
 // name, without identity, version and times, and without fields at their
 // defaults. The same rules always give the same bytes. The error is a
-// *ValidationError when a rule is one that ParseFile would refuse.
+// *ValidationError when a rule is one that ParseFile would refuse; its fields
+// name the rule, as in rules[charges].limit.
 func FormatFile(rs []Rule) ([]byte, error) {
 	sorted := make([]Rule, len(rs))
 	for i := range rs {
 		sorted[i] = rs[i].Clone()
 		sorted[i].Normalize()
 		if err := Validate(&sorted[i]); err != nil {
-			return nil, fmt.Errorf("rule %q: %w", rs[i].Name, err)
+			return nil, namedErrors(sorted[i].Name, err)
 		}
 	}
 	slices.SortStableFunc(sorted, func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
@@ -46,6 +48,19 @@ func FormatFile(rs []Rule) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
+}
+
+// namedErrors puts the rule's name before the fields of a *ValidationError.
+func namedErrors(name string, err error) error {
+	var ve *ValidationError
+	if !errors.As(err, &ve) {
+		return err
+	}
+	fields := make([]FieldError, len(ve.Fields))
+	for i, f := range ve.Fields {
+		fields[i] = FieldError{Field: "rules[" + safeField(name) + "]." + f.Field, Message: f.Message}
+	}
+	return &ValidationError{Fields: fields}
 }
 
 // plainText is what YAML reads as text without quotes, among the values that

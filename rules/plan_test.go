@@ -147,6 +147,15 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 	})
 }
 
+func TestFormatFile_NamesTheRuleThatItCannotWrite(t *testing.T) {
+	bad := rule(2, func(r *Rule) { r.Name, r.WindowMS = "spoilt", 0 })
+	_, err := FormatFile([]Rule{rule(1, nil), bad})
+	got := fieldErrors(t, err)
+	if len(got) != 1 || !strings.HasPrefix(got[0], "rules[spoilt].window_ms: ") {
+		t.Errorf("got %q, want the field under the rule's name", got)
+	}
+}
+
 func TestFormatFile_KeepsTextThatLooksLikeABlock(t *testing.T) {
 	var rs []Rule
 	for i, text := range []string{"a | #", "a > # b", "ends in |", "over << under", "# only", "-> x"} {
