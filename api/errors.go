@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -132,6 +133,9 @@ func storeDetail(e *limiter.StoreError) string {
 	return "Nothing was changed (" + string(e.Cause) + "). It can be repeated."
 }
 
+// lateAnswer is how long a 408 may take to send.
+const lateAnswer = time.Second
+
 // writeProblem sends an error as problem+json, unless an answer is under way.
 func (s *Server) writeProblem(c echo.Context, err error) {
 	p, known := problemFor(err)
@@ -153,6 +157,11 @@ func (s *Server) writeProblem(c echo.Context, err error) {
 	secure(h)
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if p.Status == http.StatusRequestTimeout {
+		// The time to write, counted from the same moment as the time to read, is over
+		// as well. Where a deadline cannot be set the answer is lost, as it would be.
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(s.deps.Now().Add(lateAnswer))
+	}
 	c.Response().WriteHeader(p.Status)
 	if c.Request().Method != http.MethodHead {
 		_, _ = c.Response().Write(body) // the client may have gone; nobody is left to tell
