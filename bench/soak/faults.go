@@ -78,7 +78,7 @@ func breakThings(ctx context.Context, s *settings, f *fleet, book *ledger, fault
 	var bag []fault
 	for {
 		wait(ctx, s.every)
-		if time.Until(end) < s.every/2 {
+		if ctx.Err() != nil || time.Until(end) < s.every/2 {
 			wait(ctx, time.Until(end))
 			return phases
 		}

@@ -108,8 +108,8 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 	loadCtx, stopLoad := context.WithTimeout(ctx, length)
 	load := startLoad(loadCtx, &s, f, book)
 	phases := breakThings(loadCtx, &s, f, book, faults)
+	stopLoad() // at its end by now, unless something did not come back
 	load.Wait()
-	stopLoad()
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -57,11 +57,21 @@ func (f *fleet) totals(family string) map[string]float64 {
 	for _, n := range f.nodes {
 		n.metrics.mu.Lock()
 		for name, v := range n.metrics.past {
-			if strings.HasPrefix(name, family+"{") && v > 0 {
+			if (name == family || strings.HasPrefix(name, family+"{")) && v > 0 {
 				out[strings.TrimPrefix(name, family)] += v
 			}
 		}
 		n.metrics.mu.Unlock()
 	}
 	return out
+}
+
+// admitted is what the nodes say they admitted, by whom, in units.
+func (f *fleet) admitted(by string) int64 {
+	return int64(f.totals("sluice_account_units_total")[`{by="`+by+`",mode="enforce",outcome="admitted"}`])
+}
+
+// settled is what became of the units that fail mode local admitted.
+func (f *fleet) settled(fate string) int64 {
+	return int64(f.totals("sluice_local_settled_units_total")[`{fate="`+fate+`"}`])
 }

@@ -26,6 +26,7 @@ func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, t
 	errs := reportFaults(w, phases)
 	errs = append(errs, reportRequests(w, f, book)...)
 	errs = append(errs, reportAccount(w, lines)...)
+	errs = append(errs, compare(w, f, lines, killed(phases))...)
 	if err := errors.Join(errs...); err != nil {
 		fmt.Fprintf(w, "\nFAILED: %v\n", err)
 		return errors.New("failed; see the report")
@@ -63,7 +64,7 @@ func reportRequests(w io.Writer, f *fleet, book *ledger) (errs []error) {
 		errs = append(errs, fmt.Errorf("%d × %s", book.failures[why], why))
 	}
 	fmt.Fprintln(w, "\nBy the nodes' own counters (a killed node takes its last moments with it):")
-	for _, family := range []string{"sluice_degraded_total", "sluice_account_units_total", "sluice_account_doubt_units_total", "sluice_reload_failures_total", "sluice_panics_total"} {
+	for _, family := range []string{"sluice_degraded_total", "sluice_account_units_total", "sluice_account_doubt_units_total", "sluice_local_spent_units_total", "sluice_local_settled_units_total", "sluice_breaker_opened_total", "sluice_reload_failures_total", "sluice_panics_total"} {
 		totals := f.totals(family)
 		for _, labels := range slices.Sorted(maps.Keys(totals)) {
 			fmt.Fprintf(w, "- `%s%s` %.0f\n", family, labels, totals[labels])
@@ -98,5 +99,40 @@ func reportAccount(w io.Writer, lines []line) (errs []error) {
 		}
 	}
 	row("all", "", &sum)
+	return errs
+}
+
+// killed tells whether a node was, whose last figures nobody read.
+func killed(phases []*phase) bool {
+	return slices.ContainsFunc(phases, func(p *phase) bool { return p.name == "node-kill" })
+}
+
+// compare holds the nodes' own account to what the clients heard. It must be the
+// same, unless a node was killed.
+func compare(w io.Writer, f *fleet, lines []line, killed bool) (errs []error) {
+	var store, open, local, repaid int64
+	for i := range lines {
+		l, n := &lines[i], int64(1)
+		if l.wide {
+			n = 2 // its two rules spend both
+		}
+		store, open, local, repaid = store+n*l.store, open+n*l.open, local+n*l.local, repaid+l.repaid
+	}
+	fmt.Fprintln(w, "\nAdmitted, in units of every limit: as the clients heard it, and as the nodes counted it.\n\n| by | clients | nodes |\n|---|---|---|")
+	for _, row := range []struct {
+		by    string
+		heard int64
+	}{{"store", store}, {"open", open}, {"local", local}} {
+		counted := f.admitted(row.by)
+		fmt.Fprintf(w, "| %s | %d | %d |\n", row.by, row.heard, counted)
+		if counted != row.heard && !killed {
+			errs = append(errs, fmt.Errorf("the nodes count %d units admitted by %s, the clients heard %d", counted, row.by, row.heard))
+		}
+	}
+	fmt.Fprintf(w, "\nOf what was admitted locally the audits found %d units charged afterwards; the nodes say %d charged, %d perhaps, %d no longer counted, %d given up.\n",
+		repaid, f.settled("reconciled"), f.settled("doubtful"), f.settled("expired"), f.settled("dropped"))
+	if charged := f.settled("reconciled"); !killed && (repaid < charged || repaid > charged+f.settled("doubtful")) {
+		errs = append(errs, fmt.Errorf("the nodes charged %d units afterwards, the audits found %d", charged, repaid))
+	}
 	return errs
 }
