@@ -104,6 +104,15 @@ func TestRules_PatchWithoutIfMatchSurvivesAColleague(t *testing.T) {
 	f.do(http.MethodPatch, "/ratelimit/rules/1", `{"limit":8}`, "If-Match", `"3"`).want(412)
 }
 
+func TestRules_NullMakesARuleActiveAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do(http.MethodPost, "/ratelimit/rules", charges).want(201)
+	f.do(http.MethodPatch, "/ratelimit/rules/1", `{"is_active":false}`).want(200)
+	if r := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"is_active":null}`).want(200).rule(); !r.IsActive {
+		t.Errorf("got %+v, want the default: active", r)
+	}
+}
+
 // A colleague's change between the look at If-Match and the write is stale too.
 func TestRules_IfMatchHoldsUntilTheWrite(t *testing.T) {
 	for _, w := range [][3]string{
