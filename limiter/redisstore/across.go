@@ -142,16 +142,21 @@ func (s *Store) gather(js []*joint) map[*lane]*group {
 				groups[l] = g
 			}
 			j.pack(s.opt.Prefix, p, g.add())
+			g.giving = g.giving || j.stage == stageGive
 		}
 	}
 	return groups
 }
 
 // await sends the groups and waits. It returns those still under way when ctx
-// ended; all others have been answered, if only with an error.
+// ended; all others have been answered, if only with an error. What gives back
+// is bound by MaxWait alone: the caller's deadline, which may be the very reason
+// for it, must not cut it off.
 func (s *Store) await(ctx context.Context, groups map[*lane]*group) (pending []*group) {
 	for l, g := range groups {
-		g.deadline, g.bounded = ctx.Deadline()
+		if !g.giving {
+			g.deadline, g.bounded = ctx.Deadline()
+		}
 		if err := l.submit(g); err != nil {
 			g.refuse(err)
 			delete(groups, l)
@@ -163,7 +168,7 @@ func (s *Store) await(ctx context.Context, groups map[*lane]*group) (pending []*
 			continue
 		case <-ctx.Done():
 		}
-		if l.withdraw(g) {
+		if !g.giving && l.withdraw(g) {
 			g.refuse(given(ctx, false))
 			continue
 		}

@@ -281,3 +281,36 @@ func moveSlot(t testing.TB, cluster *testenv.RedisCluster, slot int, from, to *t
 	must(source, "CLUSTER", "SETSLOT", slot, "NODE", targetID)
 	must(direct(t, cluster.Nodes[2]), "CLUSTER", "SETSLOT", slot, "NODE", targetID)
 }
+
+func TestCluster_CallerWhoLeavesFindsNothingSpent(t *testing.T) {
+	cluster := testenv.Cluster(t)
+	s := open(t, client(t, cluster.URL()), redisstore.Options{})
+	frozen := cluster.Nodes[1]
+	narrow := ask(entityOn(t, cluster, cluster.Nodes[0]), 1, limits(month)[5])
+	wide := ask(entityOn(t, cluster, frozen), 1, shop)
+	take(t, s, "", narrow, wide)
+	frozen.Pause()
+	for range 5 {
+		_, err := takeWithin(s, narrow, wide)
+		var se *limiter.StoreError
+		if !errors.As(err, &se) {
+			t.Errorf("got %v", err)
+		}
+	}
+	until(t, "everything to be given back", func() bool { return used(t, s, narrow) == 1 })
+	frozen.Resume()
+	until(t, "the breaker to close", func() bool {
+		_, err := takeWithin(s, wide)
+		return err == nil
+	})
+	var res limiter.Result
+	until(t, "an answer", func() bool {
+		return s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{wide}}, &res) == nil
+	})
+	if got := shop.Count - res.Limits[0].Remaining; got != 2 {
+		t.Errorf("the wide limit holds %d, admitted 2", got)
+	}
+	if st := s.Stats(); st.GiveBacks != 5 || st.GiveBacksLost != 0 {
+		t.Errorf("got %+v, want 5 parts given back and none lost", st)
+	}
+}

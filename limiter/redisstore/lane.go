@@ -17,6 +17,7 @@ type group struct {
 
 	deadline time.Time // of the caller, if bounded
 	bounded  bool
+	giving   bool // gives back what a request across slots has taken: no deadline cuts it off
 	sent     bool // guarded by the lane
 }
 

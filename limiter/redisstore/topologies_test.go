@@ -79,8 +79,7 @@ func TestStore_SpeaksTLSAsAUserWithFewRights(t *testing.T) {
 	cert, key, trusted := certificate(t)
 	port := freePort(t)
 	srv := testenv.Redis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
-	// What docs/operations.md tells operators to grant, and nothing else.
-	grant := append([]any{"ACL", "SETUSER", "sluice", "on", ">pa:ss/w@rd", "resetkeys", "~sl:*", "-@all"}, rights...)
+	grant := append([]any{"ACL", "SETUSER", "sluice", "on", ">pa:ss/w@rd", "resetkeys", "~sl:*", "-@all"}, needed...)
 	if err := direct(t, srv).Do(context.Background(), grant...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +112,8 @@ func TestStore_SpeaksTLSAsAUserWithFewRights(t *testing.T) {
 	wantCause(t, err, limiter.CauseConnection, false)
 }
 
-// rights are the commands that a store needs.
-var rights = []any{
+// needed are the commands of the script and of connecting.
+var needed = []any{
 	"+@connection", "+@scripting", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+lrange", "+lset", "+lrem", "+ltrim", "+rpush",
 	"+zadd", "+zcard", "+zcount", "+zrange", "+zrem", "+zremrangebyrank", "+zscore", "+hset", "+hget", "+hmget", "+hdel",
 }
