@@ -237,22 +237,24 @@ func (r *refusal) Error() string {
 	return "the breaker of " + r.node + " is open after " + string(r.cause)
 }
 
-// watchUntil probes one after the other until one succeeds or ctx ends.
-func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) {
+// watchUntil probes one after the other until one succeeds or ctx ends. It
+// reports whether the server may still be of use: false once its client was
+// closed for good.
+func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) bool {
 	for {
 		pause := time.NewTimer(b.probing())
 		select {
 		case <-ctx.Done():
 			pause.Stop()
-			return
+			return true
 		case <-pause.C:
 		}
 		switch err := probe(ctx); {
 		case err == nil:
 			b.recovered(now())
-			return
+			return true
 		case gone(err):
-			return
+			return false
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"sluice/limiter"
 )
 
@@ -197,5 +199,18 @@ func TestVerdict_OnlyTheServersOwnStateCounts(t *testing.T) {
 		if got := verdictOf(&limiter.StoreError{Cause: tt.cause}, tt.reply, tt.took); got != tt.want {
 			t.Errorf("%s (reply %v, %s): got %d, want %d", tt.cause, tt.reply, tt.took, got, tt.want)
 		}
+	}
+}
+
+func TestBreaker_ForgetsAServerThatHasLeft(t *testing.T) {
+	b := newBench()
+	b.fail(tripRun)
+	if b.watchUntil(t.Context(), func() time.Time { return b.at }, func(context.Context) error { return redis.ErrClosed }) {
+		t.Error("a closed client is still probed")
+	}
+	gs := &guards{nodes: []*guard{{breaker: b.breaker}}, now: func() time.Time { return b.at }}
+	gs.drop(gs.nodes[0])
+	if got := gs.snapshot(); len(got) != 0 {
+		t.Errorf("still shown: %+v", got)
 	}
 }

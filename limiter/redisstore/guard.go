@@ -67,7 +67,11 @@ func (gs *guards) attach(client redis.UniversalClient) {
 func (gs *guards) guard(c *redis.Client) {
 	g := &guard{client: c, all: gs, breaker: &breaker{node: c.Options().Addr, changed: gs.changed}}
 	g.watch = func(b *breaker) {
-		gs.spawn(func() { b.watchUntil(gs.ctx, gs.now, g.probe) })
+		gs.spawn(func() {
+			if !b.watchUntil(gs.ctx, gs.now, g.probe) {
+				gs.drop(g)
+			}
+		})
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -77,6 +81,13 @@ func (gs *guards) guard(c *redis.Client) {
 	gs.nodes = slices.DeleteFunc(gs.nodes, func(old *guard) bool { return old.node == g.node })
 	gs.nodes = append(gs.nodes, g)
 	c.AddHook(g)
+}
+
+// drop forgets a server that has left the cluster.
+func (gs *guards) drop(g *guard) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	gs.nodes = slices.DeleteFunc(gs.nodes, func(old *guard) bool { return old == g })
 }
 
 // spawn runs f in a goroutine that close waits for.
