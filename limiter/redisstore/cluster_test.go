@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +75,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })
 	t.Run("NamedRequests", func(t *testing.T) { namedRequests(t, own) })
+	t.Run("ManyAttemptsUnderOneName", func(t *testing.T) { manyAttempts(t, own) })
 	t.Run("EveryEntityOnItsNode", func(t *testing.T) { everyEntity(t, cluster) })
 }
 
@@ -197,4 +200,58 @@ func namedRequests(t *testing.T, h storetest.Harness) {
 		t.Errorf("after the refund: %+v", res)
 	}
 	left(98, 1, 0)
+}
+
+// manyAttempts: attempts under one ID race each other and those of other IDs
+// for limits that have no room for all, while units come and go. Each ID that
+// was admitted by any attempt is charged once, every other not at all.
+func manyAttempts(t *testing.T, h storetest.Harness) {
+	a, b := h.Pair(t)
+	nodes := [2]limiter.Store{a, b}
+	name := entity()
+	tight := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 60, Window: month, Align: limiter.AlignFirstHit}
+	wide := limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 70, Window: month}
+	asks := []limiter.Ask{ask(name, 1, wide), ask(name, 2, tight), ask(name, 3, limits(month)[5])}
+	const callers, names = 16, 100
+	var admitted [names]atomic.Bool
+	var wg sync.WaitGroup
+	for g := range callers {
+		wg.Go(func() {
+			for n := range names {
+				n = (n + g/4) % names // four callers at a time ask under one name
+				req := limiter.Request{ID: fmt.Sprint(n), Asks: asks}
+				if n%5 == 0 { // room comes and goes
+					other := limiter.Request{ID: fmt.Sprintf("%d by %d", n, g), Asks: asks[1:2]}
+					var res limiter.Result
+					err := nodes[g%2].Do(context.Background(), &other, &res)
+					other.Op = limiter.OpRefund
+					if err = errors.Join(err, nodes[g%2].Do(context.Background(), &other, &res)); err != nil {
+						t.Error(err)
+					}
+				}
+				var res limiter.Result
+				if err := nodes[g%2].Do(context.Background(), &req, &res); err != nil {
+					t.Error(err)
+				}
+				if res.Allowed {
+					admitted[n].Store(true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := int64(0)
+	for i := range admitted {
+		if admitted[i].Load() {
+			want++
+		}
+	}
+	for i, d := range do(t, nodes[0], limiter.OpPeek, "", asks...).Limits {
+		if got := asks[i].Limit.Capacity() - d.Remaining; got != want {
+			t.Errorf("limit %d holds %d, %d requests were admitted", i, got, want)
+		}
+	}
+	if want < 50 || want > 60 {
+		t.Errorf("%d requests were admitted of a limit of 60", want)
+	}
 }
