@@ -41,8 +41,10 @@ func (o Op) String() string {
 	return fmt.Sprintf("op(%d)", o)
 }
 
-// MaxLimits bounds how many limits one request may take together.
-const MaxLimits = 256
+// MaxLimits bounds how many limits one request may take together. Nobody means
+// to have a thousand rules apply to one request; the bound is there so that a
+// request's cost has one.
+const MaxLimits = 1024
 
 // Ask is one limit of a request: which bucket, its limit, and the weight.
 type Ask struct {
@@ -172,8 +174,35 @@ func (r *Request) Check() error {
 			return err
 		}
 	}
+	return r.checkKeys()
+}
+
+// fewAsks is how many keys are compared with each other one by one.
+const fewAsks = 32
+
+// checkKeys refuses a key that appears twice.
+func (r *Request) checkKeys() error {
+	if len(r.Asks) <= fewAsks {
+		for i := range r.Asks {
+			for j := range i {
+				if r.Asks[j].Key == r.Asks[i].Key {
+					return repeatedKey(r.Asks[i].Key)
+				}
+			}
+		}
+		return nil
+	}
+	seen := make(map[Key]struct{}, len(r.Asks))
+	for i := range r.Asks {
+		if _, dup := seen[r.Asks[i].Key]; dup {
+			return repeatedKey(r.Asks[i].Key)
+		}
+		seen[r.Asks[i].Key] = struct{}{}
+	}
 	return nil
 }
+
+func repeatedKey(k Key) error { return fmt.Errorf("%w: key %q appears twice", ErrInvalid, k) }
 
 func (r *Request) checkAsk(i int) error {
 	a := &r.Asks[i]
@@ -189,11 +218,6 @@ func (r *Request) checkAsk(i int) error {
 		}
 	} else if r.Op == OpRelease || r.Op == OpRenew {
 		return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
-	}
-	for j := range i {
-		if r.Asks[j].Key == a.Key {
-			return fmt.Errorf("%w: key %q appears twice", ErrInvalid, a.Key)
-		}
 	}
 	return nil
 }

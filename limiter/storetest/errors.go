@@ -18,6 +18,7 @@ func Errors(t *testing.T, h Harness) {
 	t.Run("BadCallOfABatchLeavesOthersAlone", func(t *testing.T) { badCall(t, h) })
 	t.Run("ResultIsOverwrittenEntirely", func(t *testing.T) { overwritten(t, h) })
 	t.Run("HugeChargesSaturateAndDeny", func(t *testing.T) { hugeCharges(t, h) })
+	t.Run("AsManyLimitsAsMayBeAreTakenTogether", func(t *testing.T) { mostLimits(t, h) })
 }
 
 func malformed(t *testing.T, h Harness) {
@@ -59,6 +60,29 @@ func malformed(t *testing.T, h Harness) {
 	}
 	if got := do(t, s, limiter.OpPeek, "", good).Limits[0].Remaining; got != threeADay.Count {
 		t.Errorf("remaining %d after malformed requests, want %d", got, threeADay.Count)
+	}
+}
+
+// mostLimits takes from as many buckets as one request may, the last of which
+// is the narrowest.
+func mostLimits(t *testing.T, h Harness) {
+	clock := NewClock(1_795_000_000_000)
+	s := h.New(t, clock.Now)
+	who := newEntity()
+	asks := make([]limiter.Ask, limiter.MaxLimits)
+	for i := range asks {
+		asks[i] = limiter.Ask{Key: who.key(i, threeADay.Algorithm), Limit: threeADay, Weight: 1}
+	}
+	asks[len(asks)-1].Weight = 2
+	for i, want := range []bool{true, false} {
+		if res := do(t, s, limiter.OpTake, "", asks...); res.Allowed != want {
+			t.Fatalf("take %d: allowed %v, want %v", i+1, res.Allowed, want)
+		}
+	}
+	for i, d := range do(t, s, limiter.OpPeek, "", asks...).Limits {
+		if want := threeADay.Count - asks[i].Weight; d.Remaining != want {
+			t.Fatalf("limit %d has %d remaining, want %d: only the first take passed", i, d.Remaining, want)
+		}
 	}
 }
 
