@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"errors"
+	"testing"
+
+	"sluice/limiter"
+)
+
+var errCut = errors.New("cut off")
+
+// threeSlots is a take of three limits in slots of their own, widest first.
+func threeSlots() *joint {
+	ask := func(key limiter.Key, count int64) limiter.Ask {
+		return limiter.Ask{Key: key, Weight: 1, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: 1000}}
+	}
+	return split("sl:", &limiter.Request{Asks: []limiter.Ask{ask("{a}", 900), ask("{b}", 50), ask("{c}", 3)}})
+}
+
+// answers plays the slots: it answers every part that is sent with what fn says
+// (nil for yes) and advances. fn sees the count of the part's limit.
+func (j *joint) answers(fn func(count int64, what limiter.Op) error) {
+	for _, p := range j.sending {
+		count := p.asks[0].Limit.Count
+		p.op = &op{part: true}
+		d := limiter.Decision{Allowed: true, Limit: count, Remaining: count - 1}
+		switch err := fn(count, p.what); {
+		case errors.Is(err, errDenied):
+			d = limiter.Decision{Limit: count, RetryAfter: count}
+		case err != nil:
+			p.op.err = err
+			continue
+		case p.what == limiter.OpTake:
+			p.op.booked = []booking{{at: 7, weight: 1}}
+		case p.what == opUndo:
+			d.Remaining = count
+		}
+		p.op.res = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
+	}
+	j.advance()
+}
+
+var errDenied = errors.New("denied")
+
+func yes(int64, limiter.Op) error { return nil }
+
+func TestJoint_NarrowestTakesFirstAndOthersLook(t *testing.T) {
+	j := threeSlots()
+	for _, p := range j.sending {
+		if got, want := p.what == limiter.OpTake, p.asks[0].Limit.Count == 3; got != want {
+			t.Errorf("the limit of %d takes: %v", p.asks[0].Limit.Count, got)
+		}
+	}
+	j.answers(yes)
+	if len(j.sending) != 2 {
+		t.Fatalf("%d parts go in the second round, want the other 2", len(j.sending))
+	}
+	j.answers(yes)
+	var res limiter.Result
+	if err := j.answer(&res); err != nil || !j.done() || !res.Allowed || res.Limits[2].Remaining != 2 {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+func TestJoint_DenialListsEveryLimitThatDeniesAndGivesBack(t *testing.T) {
+	j := threeSlots()
+	j.answers(func(count int64, _ limiter.Op) error {
+		if count > 3 {
+			return errDenied
+		}
+		return nil
+	})
+	if len(j.sending) != 1 || j.sending[0].what != opUndo || j.sending[0].booked[0].at != 7 {
+		t.Fatalf("%+v is sent after a denial", j.sending)
+	}
+	j.answers(yes)
+	var res limiter.Result
+	if err := j.answer(&res); err != nil || !j.done() {
+		t.Fatal(err)
+	}
+	if res.Allowed || res.Limits[0].RetryAfter != 900 || res.Limits[1].RetryAfter != 50 || !res.Limits[2].Allowed || res.Limits[2].Remaining != 3 {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestJoint_LostRaceIsTriedOnceMoreInOrder(t *testing.T) {
+	j := threeSlots()
+	j.answers(yes)
+	j.answers(func(count int64, _ limiter.Op) error {
+		if count == 900 {
+			return errDenied
+		}
+		return nil
+	})
+	j.answers(yes) // give back 3 and 50
+	var order []int64
+	for rounds := 0; !j.done() && rounds < 9; rounds++ {
+		j.answers(func(count int64, what limiter.Op) error {
+			if what == limiter.OpTake {
+				order = append(order, count)
+			}
+			return nil
+		})
+	}
+	if len(order) != 3 || order[0] != 3 || order[1] != 50 || order[2] != 900 {
+		t.Errorf("taken in the order %v", order)
+	}
+	var res limiter.Result
+	if err := j.answer(&res); err != nil || !res.Allowed {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+func TestJoint_LostGiveBackIsUnknownAndSentOnce(t *testing.T) {
+	j := threeSlots()
+	j.answers(func(count int64, _ limiter.Op) error {
+		if count == 50 {
+			return errDenied
+		}
+		return nil
+	})
+	j.answers(func(int64, limiter.Op) error {
+		return &limiter.StoreError{Cause: limiter.CauseConnection, Unknown: true, Err: errCut}
+	})
+	var se *limiter.StoreError
+	if err := j.answer(&limiter.Result{}); !j.done() || !errors.As(err, &se) || !se.Unknown || se.Cause != limiter.CauseConnection {
+		t.Errorf("got %v", err)
+	}
+	if j.givesOut != 1 || j.lost != 1 {
+		t.Errorf("gave back %d, lost %d", j.givesOut, j.lost)
+	}
+}
+
+func TestJoint_SlotThatCannotDecideLeavesNothingTaken(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		j := threeSlots()
+		j.answers(yes)
+		j.answers(func(count int64, _ limiter.Op) error {
+			if count == 900 {
+				return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: unknown, Err: errCut}
+			}
+			return nil
+		})
+		if len(j.sending) != 2 {
+			t.Fatalf("%d parts are given back, want the 2 that were taken", len(j.sending))
+		}
+		j.answers(yes)
+		var se *limiter.StoreError
+		if err := j.answer(&limiter.Result{}); !errors.As(err, &se) || se.Unknown != unknown {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestJoint_CallerWhoLeftIsGivenEverythingBack(t *testing.T) {
+	j := threeSlots()
+	j.giveUp = true
+	j.answers(yes)
+	if len(j.sending) != 1 || j.sending[0].what != opUndo {
+		t.Fatalf("%+v is sent", j.sending)
+	}
+	j.answers(yes)
+	if !j.done() {
+		t.Error("something is left to do")
+	}
+}
