@@ -97,8 +97,12 @@ func (c *client) one(ctx context.Context) {
 		}
 	}
 	h.took = time.Since(h.at)
-	if !h.answered && h.lost == 0 {
+	switch {
+	case h.answered:
+	case h.lost == 0:
 		c.book.fail("no node took the connection")
+	case h.id != "":
+		c.book.fail("a named request was repeated and still not answered")
 	}
 	c.book.note(h)
 	if lease != "" {

@@ -28,13 +28,26 @@ func (p *phase) note(h heard) {
 			p.degraded = map[string]int{}
 		}
 		p.degraded[h.degraded]++
-		if h.at.After(p.lastUnwell) {
-			p.lastUnwell = h.at
-		}
+		p.unwell(h.at)
 	}
 }
 
-// back is how long after the fault the last degraded answer came.
+// calm is how long no answer may be degraded for a fault to count as over; what
+// comes later is the machine's noise, and counted all the same.
+const calm = time.Second
+
+// unwell books the time of a degraded answer.
+func (p *phase) unwell(at time.Time) {
+	since := p.healed
+	if p.lastUnwell.After(since) {
+		since = p.lastUnwell
+	}
+	if at.After(p.lastUnwell) && (p.healed.IsZero() || at.Sub(since) < calm) {
+		p.lastUnwell = at
+	}
+}
+
+// back is how long after the fault's end the last of its degraded answers came.
 func (p *phase) back() string {
 	if p.lastUnwell.IsZero() {
 		return "–"

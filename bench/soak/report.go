@@ -36,7 +36,7 @@ func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, t
 }
 
 func reportFaults(w io.Writer, phases []*phase) (errs []error) {
-	fmt.Fprintln(w, "| at s | fault | what happened | answers | p50 ms | p99 ms | p99.9 ms | degraded | last degraded after it | lost in flight | failed |\n|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| at s | fault | what happened | answers | p50 ms | p99 ms | p99.9 ms | degraded | normal after | lost in flight | failed |\n|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, p := range phases {
 		slices.Sort(p.lat)
 		var modes []string
@@ -59,7 +59,7 @@ func reportRequests(w io.Writer, f *fleet, book *ledger) (errs []error) {
 	book.mu.Lock()
 	defer book.mu.Unlock()
 	fmt.Fprintf(w, "\nUnanswered: %d in flight on a killed node (allowed), %d others. Repeats with the same id: %d, of which %d got the stored answer.\n",
-		book.excused, len(book.failures), book.repeats, book.replayed)
+		book.excused, sum(book.failures), book.repeats, book.replayed)
 	for _, why := range slices.Sorted(maps.Keys(book.failures)) {
 		errs = append(errs, fmt.Errorf("%d × %s", book.failures[why], why))
 	}
@@ -73,10 +73,17 @@ func reportRequests(w io.Writer, f *fleet, book *ledger) (errs []error) {
 	return errs
 }
 
+func sum(counts map[string]int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
 func reportAccount(w io.Writer, lines []line) (errs []error) {
 	fmt.Fprint(w, "\nIn units: admitted = held + lost − unheard − repaid + open + local + rest.\n\n",
 		"| class | ids | asked | admitted | held | lost | unheard | in doubt | repaid | open | local | denied: limit, closed, local | unanswered | rest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	var sum line
+	var all line
 	row := func(name, ids string, l *line) {
 		fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d, %d, %d | %d | %d |\n", name, ids, l.asked, l.admitted(),
 			l.held, l.lost, l.unheard, l.doubt, l.repaid, l.open, l.local, l.byLimit, l.byClosed, l.locally, l.unanswered, l.rest)
@@ -92,13 +99,13 @@ func reportAccount(w io.Writer, lines []line) (errs []error) {
 			ids = "yes"
 		}
 		row(l.name, ids, l)
-		sum.add(&l.account)
-		sum.rest += l.rest
+		all.add(&l.account)
+		all.rest += l.rest
 		if l.rest != 0 {
 			errs = append(errs, fmt.Errorf("%s does not close: %d units are left over", l.name, l.rest))
 		}
 	}
-	row("all", "", &sum)
+	row("all", "", &all)
 	return errs
 }
 
