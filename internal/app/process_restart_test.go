@@ -51,6 +51,7 @@ func rollingRestart(t *testing.T, bin string) {
 	if spent := b.spent(); spent != load.admitted.Load() {
 		t.Errorf("Redis holds %d, %d were admitted", spent, load.admitted.Load())
 	}
+	t.Logf("%d requests over both restarts", load.admitted.Load())
 }
 
 func killedNode(t *testing.T, bin string) {
@@ -73,6 +74,7 @@ func killedNode(t *testing.T, bin string) {
 	if spent := b.spent(); spent < load.admitted.Load() || spent > load.admitted.Load()+excused {
 		t.Errorf("Redis holds %d, %d were admitted and %d went unanswered", spent, load.admitted.Load(), excused)
 	}
+	t.Logf("%d requests answered, %d lost in flight", load.admitted.Load(), excused)
 }
 
 // balancer sends each request to one of its nodes in turn, not to one that says
