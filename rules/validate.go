@@ -101,11 +101,7 @@ func (p *parts) validateMatchers(r *Rule, ps *problems) {
 		}
 		p.route = &route
 	}
-	switch {
-	case r.Method == nil:
-	case *r.Method == "*": // a valid token, but nobody means a method of that name
-		ps.add("method", "must name one method; leave it out for every method")
-	case !isMethod(*r.Method):
+	if r.Method != nil && !isMethod(*r.Method) {
 		ps.add("method", "must be an HTTP method in upper case, such as POST, of at most %d characters", MaxMethod)
 	}
 	if r.WeightField != nil && !isMemberName(*r.WeightField) {
