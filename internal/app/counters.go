@@ -75,6 +75,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		Breakers: func() []telemetry.Breaker { return publicBreakers(store.Breakers()) },
 		Nodes:    presence.Live,
 		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
+		Slots:    func() telemetry.Slots { return telemetry.Slots(store.Stats()) },
 	})
 	return &counters{store: store, local: memory, ledger: ledger}, nil
 }

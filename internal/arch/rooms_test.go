@@ -71,6 +71,7 @@ var rooms = []room{
 	},
 
 	{path: "bench/load"},
+	{path: "bench/soak", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},

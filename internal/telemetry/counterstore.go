@@ -26,6 +26,18 @@ type CounterStore struct {
 	// Nodes is the number of live nodes.
 	Nodes func() int
 	Units func() LocalUnits
+	// Slots is about a Redis Cluster; its zero value is true of a single server.
+	Slots func() Slots
+}
+
+// Slots counts what requests cost whose limits live in different slots of a
+// Redis Cluster.
+type Slots struct {
+	// Spanning is such requests; GiveBacks the parts of them that were taken and
+	// given back; GiveBacksLost those of which that is not known, an upper bound
+	// of what was charged for nothing; Reloads how often the view of the cluster
+	// was loaded again after an error.
+	Spanning, GiveBacks, GiveBacksLost, Reloads int64
 }
 
 var (
@@ -36,6 +48,10 @@ var (
 	localSpent     = prometheus.NewDesc("sluice_local_spent_units_total", "Units that fail mode local admitted.", nil, nil)
 	localSettled   = prometheus.NewDesc("sluice_local_settled_units_total", "What became of them: reconciled (charged to the counter store), expired (no longer counted by then), doubtful (perhaps counted before the answer was lost), dropped.", []string{"fate"}, nil)
 	localPending   = prometheus.NewDesc("sluice_local_pending_units", "Units that fail mode local admitted and the counter store does not know yet.", nil, nil)
+	slotsSpanning  = prometheus.NewDesc("sluice_cluster_spanning_requests_total", "Requests whose limits live in different slots of a Redis Cluster.", nil, nil)
+	slotsGiveBacks = prometheus.NewDesc("sluice_cluster_give_backs_total", "Parts of such requests that were given back because another limit denied or could not decide.", nil, nil)
+	slotsLost      = prometheus.NewDesc("sluice_cluster_give_backs_lost_total", "Parts of requests that were not admitted of which it is not known whether anything is still taken.", nil, nil)
+	slotsReloads   = prometheus.NewDesc("sluice_cluster_reloads_total", "Times the view of the cluster was loaded again after an error.", nil, nil)
 )
 
 // CounterStore publishes the figures of a shared counter store. Call it at most
@@ -44,7 +60,7 @@ func (m *Metrics) CounterStore(c CounterStore) { m.registry.MustRegister(c) }
 
 // Describe implements prometheus.Collector.
 func (CounterStore) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{breakerState, breakerOpened, breakerRefused, liveNodes, localSpent, localSettled, localPending} {
+	for _, d := range []*prometheus.Desc{breakerState, breakerOpened, breakerRefused, liveNodes, localSpent, localSettled, localPending, slotsSpanning, slotsGiveBacks, slotsLost, slotsReloads} {
 		ch <- d
 	}
 }
@@ -69,4 +85,9 @@ func (c CounterStore) Collect(ch chan<- prometheus.Metric) {
 	}{{"reconciled", u.Reconciled}, {"expired", u.Expired}, {"doubtful", u.Doubtful}, {"dropped", u.Dropped}} {
 		send(localSettled, prometheus.CounterValue, f.units, f.fate)
 	}
+	slots := c.Slots()
+	send(slotsSpanning, prometheus.CounterValue, slots.Spanning)
+	send(slotsGiveBacks, prometheus.CounterValue, slots.GiveBacks)
+	send(slotsLost, prometheus.CounterValue, slots.GiveBacksLost)
+	send(slotsReloads, prometheus.CounterValue, slots.Reloads)
 }

@@ -38,6 +38,7 @@ func used(t *testing.T) *Metrics {
 		Units: func() LocalUnits {
 			return LocalUnits{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
 		},
+		Slots: func() Slots { return Slots{Spanning: 9, GiveBacks: 3, GiveBacksLost: 1, Reloads: 2} },
 	})
 	m.ObserveLimit("charges-per-user", "enforce", false)
 	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
@@ -74,6 +75,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_breaker_state{node="redis:6379"} 2`, `sluice_breaker_opened_total{node="redis:6379"} 4`,
 		`sluice_breaker_refused_total{node="redis:6379"} 5`, `sluice_live_nodes 3`,
 		`sluice_local_spent_units_total 15`, `sluice_local_pending_units 5`,
+		`sluice_cluster_spanning_requests_total 9`, `sluice_cluster_give_backs_total 3`,
+		`sluice_cluster_give_backs_lost_total 1`, `sluice_cluster_reloads_total 2`,
 		`sluice_local_settled_units_total{fate="reconciled"} 1`, `sluice_local_settled_units_total{fate="dropped"} 4`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
 		`sluice_reload_failures_total{what="rules"} 0`,
