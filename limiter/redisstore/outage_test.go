@@ -184,6 +184,9 @@ func TestStore_ExhaustedPoolIsBusyAtOnceAndNotApplied(t *testing.T) {
 	eventually(t, "it decides again", func() bool { return try(s, time.Second, a) == nil })
 }
 
+// flushes, 50 ms apart, are ten seconds of them.
+const flushes = 200
+
 func TestStore_ScriptFlushesUnderLoadFailNothing(t *testing.T) {
 	srv := testenv.Redis(t)
 	s, c := open(t, client(t, srv.URL()), redisstore.Options{}), client(t, srv.URL())
@@ -203,7 +206,7 @@ func TestStore_ScriptFlushesUnderLoadFailNothing(t *testing.T) {
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for range 40 {
+	for range flushes {
 		<-tick.C
 		if err := c.ScriptFlush(context.Background()).Err(); err != nil {
 			t.Error(err)
@@ -214,7 +217,7 @@ func TestStore_ScriptFlushesUnderLoadFailNothing(t *testing.T) {
 	if used := limiter.MaxExact - do(t, s, limiter.OpPeek, "", a).Limits[0].Remaining; used != done.Load() {
 		t.Errorf("%d checks, %d charged", done.Load(), used)
 	}
-	t.Logf("%d checks over 40 flushes, none failed", done.Load())
+	t.Logf("%d checks over %d flushes, none failed", done.Load(), flushes)
 }
 
 func TestStore_RecoveryKeepsConnectionsBounded(t *testing.T) {
