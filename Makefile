@@ -58,7 +58,7 @@ fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 
 .PHONY: bench
 bench: ## Go benchmarks, then load over loopback
-	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/...
+	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
 	$(GO) run ./bench/load
 
 .PHONY: soak

@@ -144,6 +144,8 @@ func (in *ruleInput) text(field string, v *jsonValue, dst *string) {
 // empty route, say, would become every route.
 func (in *ruleInput) plain(field, text string) {
 	switch {
+	case text == "" && (field == "name" || field == "scope"):
+		in.wrong(field, "must not be empty")
 	case text == "":
 		in.wrong(field, "must not be empty; leave it out for the default")
 	case strings.TrimSpace(text) != text:
@@ -202,7 +204,11 @@ func (in *ruleInput) integer(field string, v *jsonValue, dst *int64) {
 	case notInteger:
 		in.wrong(field, "must be an integer, written without a decimal point or exponent")
 	case outOfRange:
-		in.wrong(field, "must be between %d and %d", -limiter.MaxExact, limiter.MaxExact)
+		least := int64(0)
+		if field == "anchor_ms" {
+			least = -limiter.MaxExact
+		}
+		in.wrong(field, "must be between %d and %d", least, limiter.MaxExact)
 	default:
 		*dst = n
 	}

@@ -4,8 +4,8 @@ import "strings"
 
 // Normalize brings a rule as people write it into the form that is stored and
 // compared: defaults filled in (algorithm, throttle, mode, fail mode), method in
-// upper case, blanks around names removed, and "" in an optional field turned
-// into nil. It never makes an invalid rule valid by changing its meaning.
+// upper case (* is every method, like none), blanks around names removed, and ""
+// in an optional field turned into nil. It never makes an invalid rule valid by changing its meaning.
 func (r *Rule) Normalize() {
 	r.Name = strings.TrimSpace(r.Name)
 	r.Description = strings.TrimSpace(r.Description)
@@ -19,7 +19,9 @@ func (r *Rule) Normalize() {
 	r.WeightField = trimOptional(r.WeightField)
 	r.Method = trimOptional(r.Method)
 	if r.Method != nil {
-		if m := strings.ToUpper(*r.Method); m != *r.Method {
+		if m := strings.ToUpper(*r.Method); m == "*" {
+			r.Method = nil
+		} else if m != *r.Method {
 			r.Method = &m
 		}
 	}

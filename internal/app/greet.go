@@ -27,7 +27,7 @@ func greet(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Curren
 	url := "http://" + reachable(addr)
 	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
 
-Ask it whether one request may pass, six times within a minute:
+Ask it whether one request may pass, six times in a row:
 
   curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
     -d '{"key": "user:42", "limit": 5, "window_ms": 60000}'
