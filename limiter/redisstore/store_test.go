@@ -37,14 +37,17 @@ func open(t testing.TB, c redis.UniversalClient, opt redisstore.Options) *rediss
 	return s
 }
 
-func TestStore_PassesTheConformanceSuite(t *testing.T) {
-	storetest.Run(t, storetest.Harness{
-		New: func(t *testing.T, clock func() int64) limiter.Store {
-			return open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock})
-		},
-		Pair: func(t *testing.T) (a, b limiter.Store) {
-			url := testenv.SharedRedis(t).URL()
-			return open(t, client(t, url), redisstore.Options{}), open(t, client(t, url), redisstore.Options{})
-		},
-	})
+// harness runs the shared suite on a redis-server.
+var harness = storetest.Harness{
+	New: func(t *testing.T, clock func() int64) limiter.Store {
+		return open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock})
+	},
+	Pair: func(t *testing.T) (a, b limiter.Store) {
+		url := testenv.SharedRedis(t).URL()
+		return open(t, client(t, url), redisstore.Options{}), open(t, client(t, url), redisstore.Options{})
+	},
 }
+
+func TestStore_Conforms(t *testing.T) { storetest.Run(t, harness) }
+
+func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
