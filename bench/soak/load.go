@@ -18,7 +18,9 @@ import (
 // until ctx ends. What is under way then is finished.
 func startLoad(ctx context.Context, s *settings, f *fleet, book *ledger) *sync.WaitGroup {
 	var wg sync.WaitGroup
-	transport := &http.Transport{MaxIdleConnsPerHost: s.clients, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}
+	// The server closes a connection that has sent nothing for two seconds; one
+	// given up before that cannot fail a request.
+	transport := &http.Transport{MaxIdleConnsPerHost: s.clients, IdleConnTimeout: time.Second, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}
 	gap := time.Second * time.Duration(s.clients) / time.Duration(s.rate)
 	begin := time.Now()
 	for i := range s.clients {

@@ -64,6 +64,11 @@ type node struct {
 	done     chan error
 }
 
+// idleClient is shorter than readHeaderTimeout: a connection that a client opened
+// and did not use yet is closed by the server after that, and a POST that meets
+// the closing fails with EOF.
+const idleClient = readHeaderTimeout / 2
+
 // start runs a server and waits until it listens. The test's end stops it.
 func start(t *testing.T, cfg config.Serve) *node {
 	t.Helper()
@@ -79,7 +84,7 @@ func tryStart(t *testing.T, cfg config.Serve) (*node, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{t: t, out: &buffer{}, log: &buffer{}, cancel: cancel, done: make(chan error, 1),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: 20 * time.Second}}
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient}, Timeout: 20 * time.Second}}
 	t.Cleanup(n.client.CloseIdleConnections)
 	listening := make(chan net.Addr, 1)
 	go func() {
