@@ -184,6 +184,7 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	for _, i := range w.order {
 		s.shards[i].mu.Lock()
 	}
+	defer s.unlock(w.order)
 	at = s.instant()
 	res.Limits = res.Limits[:0]
 	for i := range req.Asks {
@@ -202,8 +203,11 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)
 		}
 	}
-	for _, i := range slices.Backward(w.order) {
+	return at, needed
+}
+
+func (s *Store) unlock(shards []int) {
+	for _, i := range slices.Backward(shards) {
 		s.shards[i].mu.Unlock()
 	}
-	return at, needed
 }
