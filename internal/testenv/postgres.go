@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -20,16 +19,8 @@ import (
 // because Postgres refuses root. Methods are safe for concurrent use; a failing
 // one marks the owning test as failed.
 type PostgresServer struct {
-	// Addr is host:port. It stays the same across Restart.
-	Addr string
-
-	tb   testing.TB // nil for the shared server
-	port int
-	dir  string // holds data/ and server.log
+	server
 	cred *syscall.Credential
-
-	mu   sync.Mutex
-	proc *process
 }
 
 // superuser is the one role of a test server.
@@ -61,7 +52,7 @@ func newPostgres() (*PostgresServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{dir: dir, cred: cred}
+	s := &PostgresServer{server: server{name: "postgres", dir: dir}, cred: cred}
 	if err := s.initialise(ctx); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -86,48 +77,9 @@ func (s *PostgresServer) DSN(database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, s.Addr, database)
 }
 
-// Stop ends the server as an operator's restart would: clients are cut off,
-// nothing committed is lost. Stopping a stopped server does nothing.
-func (s *PostgresServer) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.report(s.end((*process).terminate))
-}
-
-// Pause freezes the server with all its workers: connections stay open, new
-// ones may even open, and nothing answers.
-func (s *PostgresServer) Pause() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		s.report(errors.New("pause: the server is not running"))
-		return
-	}
-	s.report(s.proc.pause())
-}
-
-// Resume lets a frozen server run on.
-func (s *PostgresServer) Resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc != nil {
-		s.report(s.proc.resume())
-	}
-}
-
 // Restart stops the server if it still runs and starts it again on the same
 // port with the same data. It returns once the server answers.
-func (s *PostgresServer) Restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	err := s.end((*process).terminate)
-	if err == nil {
-		err = poll(ctx, nil, s.start)
-	}
-	s.report(err)
-}
+func (s *PostgresServer) Restart() { s.restart(s.start) }
 
 // initialise runs initdb.
 func (s *PostgresServer) initialise(ctx context.Context) error {
@@ -203,16 +155,6 @@ func (s *PostgresServer) query(ctx context.Context, database string, use func(*p
 	return errors.Join(use(conn), conn.Close(ctx))
 }
 
-// end stops the process with the given method. The caller holds mu.
-func (s *PostgresServer) end(how func(*process) error) error {
-	if s.proc == nil {
-		return nil
-	}
-	p := s.proc
-	s.proc = nil
-	return how(p)
-}
-
 // close stops the server and removes its files. It never kills outright: the
 // postmaster has children and shared memory to take with it.
 func (s *PostgresServer) close() error {
@@ -221,20 +163,7 @@ func (s *PostgresServer) close() error {
 	return errors.Join(s.end((*process).terminate), os.RemoveAll(s.dir))
 }
 
-func (s *PostgresServer) data() string    { return filepath.Join(s.dir, "data") }
-func (s *PostgresServer) logPath() string { return filepath.Join(s.dir, "server.log") }
-
-// report fails the owning test, without ending the goroutine that called.
-func (s *PostgresServer) report(err error) {
-	if err == nil {
-		return
-	}
-	if s.tb == nil {
-		panic(fmt.Sprintf("shared postgres on %s: %v", s.Addr, err))
-	}
-	s.tb.Helper()
-	s.tb.Errorf("postgres on %s: %v", s.Addr, err)
-}
+func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
 
 // findPostgres finds one of Postgres's programs, which Debian keeps out of PATH.
 func findPostgres(name string) (string, error) {

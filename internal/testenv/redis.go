@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,17 +16,9 @@ import (
 // in memory only unless the arguments say otherwise. Methods are safe for
 // concurrent use; a failing one marks the owning test as failed.
 type RedisServer struct {
-	// Addr is host:port. It stays the same across Restart.
-	Addr string
-
-	tb      testing.TB // nil for the shared server
-	port    int
+	server
 	busPort int // where cluster nodes talk to each other
-	dir     string
 	args    []string
-
-	mu   sync.Mutex
-	proc *process
 }
 
 // Redis starts a redis-server for this test alone and stops it at the test's
@@ -83,7 +74,10 @@ func newRedis(args []string) (*RedisServer, error) {
 		if err := errors.Join(err, busErr); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
-		s := &RedisServer{Addr: loopback(port), port: port, busPort: busPort, dir: dir, args: args}
+		s := &RedisServer{
+			server:  server{name: "redis-server", Addr: loopback(port), port: port, dir: dir},
+			busPort: busPort, args: args,
+		}
 		err = s.start(ctx)
 		if err == nil {
 			return s, nil
@@ -97,14 +91,6 @@ func newRedis(args []string) (*RedisServer, error) {
 // URL returns the server's address as redis://host:port/0.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr + "/0" }
 
-// Stop ends the server gracefully, as an operator would. Stopping a stopped
-// server does nothing.
-func (s *RedisServer) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.report(s.end((*process).terminate))
-}
-
 // Kill ends the server at once with SIGKILL.
 func (s *RedisServer) Kill() {
 	s.mu.Lock()
@@ -112,40 +98,10 @@ func (s *RedisServer) Kill() {
 	s.report(s.end((*process).kill))
 }
 
-// Pause freezes the server: connections stay open and nothing answers.
-func (s *RedisServer) Pause() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		s.report(errors.New("pause: the server is not running"))
-		return
-	}
-	s.report(s.proc.pause())
-}
-
-// Resume lets a frozen server run on.
-func (s *RedisServer) Resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc != nil {
-		s.report(s.proc.resume())
-	}
-}
-
 // Restart stops the server if it still runs and starts it again on the same
 // port; without persistence it comes back empty. It returns once the server
 // answers.
-func (s *RedisServer) Restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	err := s.end((*process).terminate)
-	if err == nil {
-		err = poll(ctx, nil, s.start) // the port may linger for a moment
-	}
-	s.report(err)
-}
+func (s *RedisServer) Restart() { s.restart(s.start) }
 
 // start launches the process and waits until it answers. The process id in its
 // answer proves that it is ours and not a stranger on the same port. The caller
@@ -194,16 +150,6 @@ func (s *RedisServer) start(ctx context.Context) error {
 	return nil
 }
 
-// end stops the process with the given method. The caller holds mu.
-func (s *RedisServer) end(how func(*process) error) error {
-	if s.proc == nil {
-		return nil
-	}
-	p := s.proc
-	s.proc = nil
-	return how(p)
-}
-
 // close stops the process and removes its files.
 func (s *RedisServer) close() error {
 	s.mu.Lock()
@@ -216,20 +162,6 @@ func (s *RedisServer) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc != nil
-}
-
-func (s *RedisServer) logPath() string { return filepath.Join(s.dir, "server.log") }
-
-// report fails the owning test, without ending the goroutine that called.
-func (s *RedisServer) report(err error) {
-	if err == nil {
-		return
-	}
-	if s.tb == nil {
-		panic(fmt.Sprintf("shared redis-server on %s: %v", s.Addr, err))
-	}
-	s.tb.Helper()
-	s.tb.Errorf("redis-server on %s: %v", s.Addr, err)
 }
 
 // isAuthError recognises a server that runs and wants a password.
