@@ -29,9 +29,14 @@ const (
 	// OpRenew restarts the concurrency lease named by ID; Allowed is false if
 	// it has ended.
 	OpRenew
+	// OpSettle makes the take or charge recorded under ID weigh what each ask's
+	// Weight says: the difference is charged regardless, or given back as a
+	// refund would. Once: a repeat gets the stored answer. Allowed is false, and
+	// nothing happens, if there is no such record.
+	OpSettle
 )
 
-var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew"}
+var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle"}
 
 // String gives the lower-case word of the glossary.
 func (o Op) String() string {
@@ -52,7 +57,27 @@ type Ask struct {
 	Limit Limit
 	// Weight is in units, 0 to MaxExact; 0 looks without spending.
 	Weight int64
+	// Look: in a take, this limit has its say about Weight and spends nothing.
+	Look bool
+	// Hot says what may be done for this bucket when it is hot. Stores that
+	// keep buckets ignore it; see package nearstore.
+	Hot HotMode
 }
+
+// HotMode says how a bucket that very many requests share may be served. The
+// zero value is HotExact.
+type HotMode uint8
+
+const (
+	// HotExact asks the store about every request.
+	HotExact HotMode = iota
+	// HotLeased lets a node take slices of the limit and spend them by itself:
+	// never over the limit, possibly a little under it.
+	HotLeased
+	// HotSharded splits the bucket among several keys, each with its share of
+	// the limit, with a stated overshoot.
+	HotSharded
+)
 
 // Request is decided as one: all limits together or not at all.
 type Request struct {
