@@ -49,7 +49,7 @@ func kernelOf(a Algorithm) kernel {
 // Decide runs a take, peek or charge of all asks together at time now (ms).
 // states[i] is the bucket of asks[i] and is changed in place; changed[i]
 // reports whether it must be stored; out[i] receives the decision and
-// charged[i] what was booked (weight 0 for nothing). All slices have the length
+// charged[i] what was booked (weight 0 for nothing, as for Ask.Look in a take). All slices have the length
 // of asks. It returns whether every limit allowed.
 //
 // A state is stored without anything being spent in one case: its clock was
@@ -68,7 +68,7 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 	}
 	if op == OpCharge || (op == OpTake && all) {
 		for i := range asks {
-			if w := asks[i].Weight; w > 0 {
+			if w := asks[i].Weight; w > 0 && !(asks[i].Look && op == OpTake) {
 				s := states[i]
 				charged[i] = Charged{At: kernelOf(asks[i].Limit.Algorithm).spend(asks[i].Limit, s, now, w, id), Weight: w}
 				s.Exists = true

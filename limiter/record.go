@@ -6,15 +6,18 @@ package limiter
 //
 //   - Recorded is every OpCharge, and every OpTake that all limits allowed, if
 //     it spent anything and at least one of its limits is not concurrency
-//     (whose leases are idempotent by themselves). Denied takes, peeks and
-//     weight-0 takes leave no record and do not touch an older one.
+//     (whose leases are idempotent by themselves). Denied takes, peeks and takes
+//     that spend nothing (weight 0, Ask.Look) leave no record and do not touch
+//     an older one.
 //   - A record belongs to the entity of the request's first key (Key.Tag) and
 //     the ID. A later recorded request of the same entity and ID replaces it.
 //   - A take or charge whose record exists, names the same keys in the same
 //     order, has not been refunded in any part, and is between 0 and
 //     ReplayWindow old on the store's clock, is answered from the record:
 //     Result.Replayed is true, Result.At and every Decision are those of the
-//     first time, nothing is spent, nothing is written.
+//     first time, nothing is spent, nothing is written. Where limits of a
+//     request live in different slots of a cluster, those that only looked
+//     agree and show the figures of now.
 //   - OpRefund with an ID gives back, for each of its keys that the record
 //     names, what was charged there, once; other keys give back 0. A
 //     concurrency ask releases the lease of that ID instead.

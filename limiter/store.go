@@ -57,7 +57,9 @@ type Ask struct {
 	Limit Limit
 	// Weight is in units, 0 to MaxExact; 0 looks without spending.
 	Weight int64
-	// Look: in a take, this limit has its say about Weight and spends nothing.
+	// Look: in a take, this limit has its say about Weight and spends nothing,
+	// while the others are taken all or nothing. A denial of it denies them all.
+	// Other operations do not mind it.
 	Look bool
 	// Hot says what may be done for this bucket when it is hot. Stores that
 	// keep buckets ignore it; see package nearstore.
@@ -238,7 +240,7 @@ func (r *Request) checkAsk(i int) error {
 		switch {
 		case r.Op == OpCharge:
 			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)
-		case r.Op == OpTake && r.ID == "" && a.Weight > 0:
+		case r.Op == OpTake && r.ID == "" && a.Weight > 0 && !a.Look:
 			return fmt.Errorf("%w: a concurrency lease needs an id", ErrInvalid)
 		}
 	} else if r.Op == OpRelease || r.Op == OpRenew {

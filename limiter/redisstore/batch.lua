@@ -6,7 +6,8 @@
 --            1 if the next number is the time, 0 to use the server's
 --            time, ms since 1970
 --            for each request: operation, id, record, number of asks, and for
---            each ask: algorithm, count, window (ms), extra (burst,
+--            each ask: algorithm (plus LOOKS if it has its say about the weight
+--            and spends nothing), count, window (ms), extra (burst,
 --            sub-windows, or anchor in ms), weight; in an UNDO also the time
 --            (ms) and the base of what is given back
 --          record is 0 for none, 1 for one; for a part of a request that spans
@@ -20,11 +21,12 @@
 --          or 2 and the text of the error: this request changed nothing.
 
 local function ask_of(m, pos, key)
-  local algorithm = m[pos]
+  local algorithm, looks = m[pos], false
+  if algorithm >= LOOKS then algorithm, looks = algorithm - LOOKS, true end
   local extra = m[pos + 3]
   return {
     algorithm = algorithm, kernel = kernel_of(algorithm), count = m[pos + 1], window = m[pos + 2],
-    burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], key = key,
+    burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], looks = looks, key = key,
     allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
     state = false, changed = false, booked = 0, booked_at = 0, base = 0, -- so that the table need not grow
   }

@@ -64,6 +64,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	// The algorithms are the same as on a single node, where everything runs.
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
 		storetest.Records(t, one)
+		storetest.Looks(t, one)
 		storetest.Errors(t, one)
 	})
 	// Records are not compared: across slots they belong to the parts of a
@@ -71,6 +72,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	t.Run("LimitsInSlotsOfTheirOwn", func(t *testing.T) {
 		storetest.Vectors(t, own)
 		storetest.Storm(t, own)
+		storetest.Looks(t, own)
 		storetest.Errors(t, own)
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })
@@ -104,7 +106,7 @@ func figuresOfManySlots(t *testing.T, h storetest.Harness) {
 		for n := range all {
 			if random.IntN(2) == 0 {
 				a := ask("many", n, all[n])
-				a.Weight = int64(random.IntN(4))
+				a.Weight, a.Look = int64(random.IntN(4)), random.IntN(5) == 0
 				req.Asks = append(req.Asks, a)
 			}
 		}

@@ -73,7 +73,7 @@ local function spend(asks, n, now, id)
   for i = 1, n do
     local a = asks[i]
     local w = a.weight
-    if w > 0 then
+    if w > 0 and not a.looks then
       local s = a.state
       a.booked_at, a.booked = a.kernel.spend(a, s, now, w, id), w
       s.exists, a.changed, total = true, true, total + w

@@ -134,7 +134,7 @@ func (tr *traffic) request(t *rapid.T) limiter.Request {
 		}
 		l := tr.limits[i]
 		k := limiter.Key(fmt.Sprintf("{%s}|%d|%s", tr.entity, i, l.Algorithm.Kind()))
-		req.Asks = append(req.Asks, limiter.Ask{Key: k, Limit: l, Weight: tr.weight(t, l)})
+		req.Asks = append(req.Asks, limiter.Ask{Key: k, Limit: l, Weight: tr.weight(t, l), Look: rapid.IntRange(0, 4).Draw(t, "look") == 0})
 	}
 	return req
 }

@@ -10,6 +10,9 @@ import (
 // algorithms go by their limiter.Algorithm number. See exact.lua.
 const firstHit = 10
 
+// looks is added to the code of an ask that looks in a take. See batch.lua.
+const looks = 16
+
 // op is one request on its way: packed when it is accepted, so that the
 // caller's memory is not read again, and with room for its answer.
 type op struct {
@@ -70,6 +73,9 @@ func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bo
 			}
 		case limiter.SlidingWindowBuckets:
 			extra = a.Limit.Buckets
+		}
+		if a.Look && (req.Op == limiter.OpTake || req.Op == opCommit) {
+			code += looks
 		}
 		b = appendInt(b, code)
 		b = appendInt(b, a.Limit.Count)

@@ -18,11 +18,12 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;
 -- FIRST_HIT is fixed_window aligned to its first hit).
-local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW = 0, 1, 2, 3, 4, 5, 6
+local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW, SETTLE = 0, 1, 2, 3, 4, 5, 6, 7
 -- For parts of a request that spans slots: give back what a part has taken, and
 -- take while declaring that the whole request relies on it.
-local UNDO, COMMIT = 7, 8
+local UNDO, COMMIT = 8, 9
 local LEAKY_QUEUE, CONCURRENCY, FIRST_HIT = 8, 9, 10
+local LOOKS = 16 -- is added to the algorithm of an ask that looks in a take
 
 local function text(n) return fmt('%.0f', n) end
 

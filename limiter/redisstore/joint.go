@@ -14,9 +14,9 @@ import (
 // Operations that only parts know; see exact.lua.
 const (
 	// opUndo gives back what a part has booked, exactly.
-	opUndo = limiter.OpRenew + 1
+	opUndo = limiter.OpSettle + 1
 	// opCommit takes, or confirms a stored answer so that nobody undoes it.
-	opCommit = limiter.OpRenew + 2
+	opCommit = limiter.OpSettle + 2
 )
 
 // part is what one slot decides of a request that spans slots.
@@ -91,7 +91,7 @@ func split(prefix string, req *limiter.Request) *joint {
 			j.parts = append(j.parts, p)
 		}
 		p.asks, p.place = append(p.asks, a), append(p.place, i)
-		if a.Weight > 0 {
+		if a.Weight > 0 && !(a.Look && req.Op == limiter.OpTake) {
 			p.units = min(p.units, a.Limit.Capacity()/a.Weight)
 		}
 	}
@@ -169,11 +169,15 @@ func (j *joint) advance() {
 		return
 	}
 	for _, p := range sent {
-		p.read()
-		j.denied = j.denied || p.err == nil && !p.res.Allowed
-		if p.err != nil {
+		if p.read(); p.err != nil {
 			j.fail(p)
 		}
+	}
+	if j.stage == stageFirst && j.repeated() {
+		j.excuse()
+	}
+	for _, p := range sent {
+		j.denied = j.denied || p.err == nil && !p.res.Allowed
 	}
 	switch {
 	case j.err != nil || j.giveUp:
@@ -185,6 +189,33 @@ func (j *joint) advance() {
 		j.give()
 	default:
 		j.proceed()
+	}
+}
+
+// repeated reports whether every part that spends was answered by its record.
+func (j *joint) repeated() bool {
+	stored := false
+	for _, p := range j.parts {
+		if p.spends() && !p.stored {
+			return false
+		}
+		stored = stored || p.stored
+	}
+	return stored
+}
+
+// excuse makes parts that only look agree to a repeat: they leave no record, and
+// what they say today does not undo what was admitted.
+func (j *joint) excuse() {
+	for _, p := range j.parts {
+		if p.spends() || p.err != nil {
+			continue
+		}
+		p.res.Allowed = true
+		for i := range p.res.Limits {
+			d := &p.res.Limits[i]
+			d.Allowed, d.RetryAfter, d.Delay = true, 0, max(d.Delay, 0)
+		}
 	}
 }
 

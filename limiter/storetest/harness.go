@@ -30,6 +30,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Vectors", func(t *testing.T) { Vectors(t, h) })
 	t.Run("Properties", func(t *testing.T) { Properties(t, h) })
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
+	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
 	t.Run("Storm", func(t *testing.T) { Storm(t, h) })
 	t.Run("Errors", func(t *testing.T) { Errors(t, h) })

@@ -131,7 +131,8 @@ func (tr *traffic) request() *limiter.Request {
 		if req.Op == limiter.OpRefund {
 			w = max(1, w)
 		}
-		req.Asks = append(req.Asks, limiter.Ask{Key: tr.who.key(i, l.Algorithm), Limit: l, Weight: w})
+		look := rapid.IntRange(0, 4).Draw(tr.T, "look") == 0
+		req.Asks = append(req.Asks, limiter.Ask{Key: tr.who.key(i, l.Algorithm), Limit: l, Weight: w, Look: look})
 	}
 	if req.ID == "" && leases {
 		req.ID = "lease"

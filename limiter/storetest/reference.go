@@ -147,7 +147,7 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 	var order []limiter.Key
 	for i, a := range req.Asks {
 		order = append(order, a.Key)
-		if a.Weight > 0 && (req.Op == limiter.OpCharge || (req.Op == limiter.OpTake && answer.Allowed)) {
+		if a.Weight > 0 && (req.Op == limiter.OpCharge || (req.Op == limiter.OpTake && answer.Allowed && !a.Look)) {
 			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight}
 			r.buckets[a.Key] = models[i]
 		}
