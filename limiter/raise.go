@@ -1,0 +1,40 @@
+package limiter
+
+// Raise is the limit with a capacity that is larger by a percentage, rounded
+// down to whole units: the count of a window, the burst of a bucket, whose rate
+// stays. It stops at the largest capacity that every store decides exactly, and
+// never lowers anything. A percentage of 0 or less changes nothing.
+func (l Limit) Raise(percent int64) Limit {
+	if percent <= 0 {
+		return l
+	}
+	c := l.Capacity()
+	// In two steps, so that no product leaves the range of int64.
+	more := addSat(mulSat(c/100, percent), mulSat(c%100, percent)/100)
+	return l.Widen(max(0, min(more, l.largest()-c)))
+}
+
+// Widen is the limit with a capacity larger by so many units. It does not check
+// that the result is valid.
+func (l Limit) Widen(units int64) Limit {
+	if l.Algorithm.Bucketed() {
+		l.Burst += units
+	} else {
+		l.Count += units
+	}
+	return l
+}
+
+// largest is the largest capacity that Problems accepts for the algorithm and
+// the window.
+func (l Limit) largest() int64 {
+	switch l.Algorithm {
+	case SlidingWindowCounter, SlidingWindowBuckets, TokenBucket, GCRA, LeakyBucket, LeakyQueue:
+		return MaxExact / l.Window
+	case SlidingWindowLog:
+		return MaxLogUnits
+	case Concurrency:
+		return MaxLeases
+	}
+	return MaxExact
+}
