@@ -47,6 +47,7 @@ type CheckerOptions struct {
 type Checker struct {
 	opt        CheckerOptions
 	accountant Accountant // nil if the observer is none
+	watcher    Watcher    // nil if the observer is none
 }
 
 // NewChecker makes a Checker. It fails only if a required option is missing.
@@ -61,7 +62,8 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 		opt.Observe = silent{}
 	}
 	accountant, _ := opt.Observe.(Accountant)
-	return &Checker{opt: opt, accountant: accountant}, nil
+	watcher, _ := opt.Observe.(Watcher)
+	return &Checker{opt: opt, accountant: accountant, watcher: watcher}, nil
 }
 
 // Question is one request put to the Checker: a direct limit, or a descriptor
@@ -228,6 +230,9 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 	}
 	c.observe(a)
 	c.account(a, w.limits[j.first:j.end], j.enforced, w.calls[j.from:j.to])
+	if c.watcher != nil && q.Op == limiter.OpTake {
+		c.watcher.ObserveDecision(q, a)
+	}
 	return nil
 }
 

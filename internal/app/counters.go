@@ -9,6 +9,7 @@ import (
 
 	"sluice/api"
 	"sluice/internal/config"
+	"sluice/internal/fleet"
 	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
@@ -23,6 +24,11 @@ type counters struct {
 	// ledger keeps account of that. Both are nil without Redis.
 	local  limiter.Store
 	ledger *api.Ledger
+	// board is where the nodes that share these counters post their figures,
+	// kind is redis or memory, and breakers tells what guards the servers.
+	board    fleet.Board
+	kind     string
+	breakers func() []fleet.Breaker
 }
 
 // openCounters opens the counter store and what stands in for it. Without Redis
@@ -40,7 +46,7 @@ func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, sto
 			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
 		}
 		keepOnDisk(cfg, memory, host.Log, metrics, stops)
-		return &counters{store: memory}, nil
+		return &counters{store: memory, board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
 	}
 	return openRedis(cfg, host, memory, metrics, stops)
 }
@@ -77,7 +83,20 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
 		Slots:    func() telemetry.Slots { return telemetry.Slots(store.Stats()) },
 	})
-	return &counters{store: store, local: memory, ledger: ledger}, nil
+	return &counters{
+		store: store, local: memory, ledger: ledger, board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
+	}, nil
+}
+
+func noBreakers() []fleet.Breaker { return nil }
+
+func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
+	out := make([]fleet.Breaker, len(bs))
+	for i, b := range bs {
+		out[i] = fleet.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened, Cause: string(b.Cause)}
+	}
+	return out
 }
 
 func publicBreakers(bs []redisstore.Breaker) []telemetry.Breaker {

@@ -214,7 +214,7 @@ func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
 }
 
 func TestDataDirectoryUnwritable_ServesAllTheSame(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	blocked := filepath.Join(t.TempDir(), "blocked")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -286,7 +286,7 @@ func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 }
 
 func TestEditsRaceFromSeveralNodes_ExactlyOneWinsEachVersion(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg), start(t, cfg)}
 	nodes[0].create(perUser)
 	patch := func(n *node, version, limit int) int {

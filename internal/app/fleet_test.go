@@ -16,8 +16,8 @@ import (
 	"sluice/rules"
 )
 
-// fleet are the settings of nodes that share a Postgres and a Redis.
-func fleet(t *testing.T) config.Serve {
+// sharedSettings are the settings of nodes that share a Postgres and a Redis.
+func sharedSettings(t *testing.T) config.Serve {
 	t.Helper()
 	cfg := settings(t)
 	cfg.DatabaseURL = testenv.Postgres(t)
@@ -27,7 +27,7 @@ func fleet(t *testing.T) config.Serve {
 }
 
 func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	nodes := make([]*node, 4)
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
 }
 
 func TestFleet_EditIsInForceOnTheOtherNodeByNotification(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	cfg.PollInterval = time.Minute // so that only the notification can be quick
 	a, b := start(t, cfg), start(t, cfg)
 	rule := a.create(`{"name":"r","scope":"user","limit":3,"window_ms":86400000}`)
@@ -111,7 +111,7 @@ func storm(nodes []*node, workers, each int, body func(worker, i int) string) in
 }
 
 func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "sliding_window_buckets", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
 		t.Run(algorithm, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 }
 
 func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,"window_ms":86400000}`)
 	nodes[0].create(`{"name":"wide","scope":"global","limit":1000,"window_ms":86400000}`)
@@ -147,7 +147,7 @@ func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
 }
 
 func TestFleet_RepeatedRequestIDIsChargedOnce(t *testing.T) {
-	cfg := fleet(t)
+	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	body := `{"key":"k","limit":10,"window_ms":86400000,"request_id":"r-1"}`
 	if got := storm(nodes, 4, 5, func(int, int) string { return body }); got != 40 {

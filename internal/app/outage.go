@@ -18,6 +18,7 @@ const outagePause = 10 * time.Second
 // counter store could not.
 type observer struct {
 	*telemetry.Metrics
+	*figures
 	log  *slog.Logger
 	now  func() time.Time
 	last atomic.Int64 // when the last line was written, ms; 0 for never

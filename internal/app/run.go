@@ -114,7 +114,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 
-	observer := &observer{Metrics: metrics, log: host.Log, now: host.Now}
+	figures := newFigures(host.Now, build.Version, ready, buckets)
+	figures.publish(buckets.board, host.Log, stops)
+	observer := &observer{Metrics: metrics, figures: figures, log: host.Log, now: host.Now}
 	checker, err := api.NewChecker(api.CheckerOptions{
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
 	})
@@ -139,6 +141,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)
 	}
+	figures.address.Store(addr.String())
 	if host.Traffic != nil {
 		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
 	}

@@ -33,6 +33,7 @@ var rooms = []room{
 	{path: "internal/access"},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
 	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
+	{path: "internal/fleet", foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
@@ -48,16 +49,16 @@ var rooms = []room{
 		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
 	},
 	{
-		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/telemetry", "web/view", "web/static"},
+		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
-	{path: "web/view", may: []string{"limiter", "rules"}, foreign: []string{"github.com/a-h/templ"}},
+	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
 
 	{
 		path: "internal/app", may: []string{
 			"", "api", "web", "limiter", "limiter/memstore", "limiter/redisstore", "rules", "migrations",
-			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/rulecopy", "internal/telemetry",
+			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/telemetry",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
 	},

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"sluice/api"
+	"sluice/internal/fleet"
+	"sluice/rules"
+)
+
+// figures hears every decision for the figures of the fleet, and tells about
+// this node.
+type figures struct {
+	recorder *fleet.Recorder
+	now      func() time.Time
+
+	node, version string
+	started       time.Time
+	address       atomic.Value // string, once there is a listener
+	ready         *readiness
+	counters      *counters
+}
+
+func newFigures(now func() time.Time, version string, ready *readiness, c *counters) *figures {
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
+	return &figures{
+		recorder: fleet.NewRecorder(), now: now, node: hex.EncodeToString(id[:]), version: version,
+		started: now(), ready: ready, counters: c,
+	}
+}
+
+// ObserveDecision implements api.Watcher.
+func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
+	f.recorder.Request(a.Allowed, a.Degraded != "")
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		name, kind, mode := la.Rule, fleet.Enforced, rules.ModeEnforce
+		if name == "" {
+			name = api.DirectRule
+		}
+		if la.Shadow {
+			kind, mode = fleet.Shadow, rules.ModeShadow
+		}
+		f.recorder.Limit(name, kind, la.Decision.Allowed, la.Degraded != "")
+		if la.Decision.Allowed {
+			continue
+		}
+		key := la.Display()
+		f.recorder.Denied(name, key, func() fleet.Denial { return f.sample(q, a, la, name, key, mode) })
+	}
+}
+
+// sample is one denial as people may see it: no API key, and nothing that looks
+// like a credential.
+func (f *figures) sample(q *api.Question, a *api.Answer, la *api.LimitAnswer, rule, key, mode string) fleet.Denial {
+	d := fleet.Denial{
+		At: f.now().UnixMilli(), Rule: rule, Key: key, Mode: mode, Status: a.Status,
+		Limit: la.Decision.Limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
+	}
+	if q.IsDirect {
+		return d
+	}
+	from := &q.Descriptor
+	d.Method, d.Route = from.Method, rules.ShownRoute(from.Route)
+	d.User, d.Tier = rules.Shown(from.User), rules.Shown(from.Tier)
+	if from.IP.IsValid() {
+		d.IP = from.IP.String()
+	}
+	d.Attributes = maps.Clone(from.Attributes)
+	for name, v := range d.Attributes {
+		d.Attributes[name] = rules.Shown(v)
+	}
+	return d
+}
+
+// status is what this node says of itself.
+func (f *figures) status() fleet.Status {
+	st := fleet.Status{
+		ID: f.node, Version: f.version, Started: f.started.UnixMilli(), Ready: f.ready.ready() == nil,
+		Store: f.counters.kind, Breakers: f.counters.breakers(),
+	}
+	st.Address, _ = f.address.Load().(string)
+	if set := f.ready.sets.Load(); set != nil {
+		st.SetVersion, st.Rules = set.Version(), set.Len()
+	}
+	if s := f.ready.rules.Load(); s != nil {
+		st.Source, st.Confirmed = s.origin, s.confirmed.UnixMilli()
+	}
+	return st
+}
+
+// publish posts this node's figures on board until stopped.
+func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Status: f.status, Now: f.now, Log: log})
+	stops.add("figures of the fleet", task(p.Run))
+}
+
+var _ api.Watcher = (*figures)(nil)

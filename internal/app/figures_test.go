@@ -1,0 +1,80 @@
+package app
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/api"
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
+	cfg := sharedSettings(t)
+	a, b := start(t, cfg), start(t, cfg)
+	a.create(`{"name":"r","scope":"user","route":"/v1/x","limit":2,"window_ms":86400000}`)
+	eventually(t, "the rule is in force on b", func() bool {
+		return len(b.check(`{"user":"probe","route":"/v1/x","weight":0}`)["limits"].([]any)) == 1
+	})
+	for range 2 {
+		a.check(`{"user":"u","route":"/v1/x"}`)
+		b.check(`{"user":"u","route":"/v1/x"}`)
+	}
+	opt, err := redis.ParseURL(cfg.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opt)
+	t.Cleanup(func() { client.Close() })
+	r := fleet.NewReader(fleet.NewRedis(client, cfg.KeyPrefix), time.Now)
+	eventually(t, "both nodes' figures are there", func() bool {
+		points, err := r.Rule(t.Context(), "r", time.Hour)
+		var sum fleet.Counts
+		for _, p := range points {
+			sum.Add(p.Counts)
+		}
+		live := r.Live(t.Context())
+		return err == nil && sum.Denied == 2 && sum.Allowed >= 2 && len(live.Nodes) == 2 &&
+			live.Nodes[0].SetVersion == live.Nodes[1].SetVersion && live.Nodes[0].Ready && live.Nodes[0].Address != ""
+	})
+	eventually(t, "both denials are there", func() bool {
+		denials, err := r.Denials(t.Context(), fleet.Filter{Rule: "r"}, 10)
+		return err == nil && len(denials) == 2 && denials[0].Key == "user:u" && denials[0].Status == 429 && denials[0].Route == "/v1/x"
+	})
+}
+
+// TestFigures_SamplesHideCredentials: what a caller sent is shown to everyone
+// who may read rules.
+func TestFigures_SamplesHideCredentials(t *testing.T) {
+	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
+	f := &figures{recorder: fleet.NewRecorder(), now: time.Now}
+	q := &api.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
+		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
+		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},
+	}}
+	a := &api.Answer{Status: 429, Limits: []api.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
+	f.ObserveDecision(q, a)
+	board := fleet.NewMemory(time.Now)
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now, Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
+	p.Post(t.Context())
+	lines, err := board.Recent(t.Context(), 10)
+	if err != nil || len(lines) != 1 {
+		t.Fatalf("samples = %q, %v; want one", lines, err)
+	}
+	if strings.Contains(lines[0], secret) {
+		t.Errorf("the sample shows the credential: %s", lines[0])
+	}
+	for _, want := range []string{`"user:42"`, `"acme"`, "203.0.113.7", "/v1/" + rules.Hidden} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("the sample lacks %s: %s", want, lines[0])
+		}
+	}
+	if q.Descriptor.Attributes["a"] != secret {
+		t.Error("the question was changed")
+	}
+}

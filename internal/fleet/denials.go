@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Denial is one request that a limit denied, or would have denied. Everything in
+// it may be shown to whoever may read rules: values that look like credentials
+// are left out by whoever makes it.
+type Denial struct {
+	// ID is unique.
+	ID string `json:"id"`
+	// At is when, ms since the epoch.
+	At int64 `json:"at"`
+	// Node made the decision.
+	Node string `json:"node"`
+	// Rule is the rule's name, Key the bucket's display name, Mode enforce,
+	// shadow or candidate.
+	Rule string `json:"rule"`
+	Key  string `json:"key"`
+	Mode string `json:"mode"`
+	// Status is what the gateway was told to answer: 200 for a limit on trial.
+	Status int `json:"status"`
+	// The limit's figures; times in ms, RetryAfter -1 for never.
+	Limit      int64  `json:"limit"`
+	Weight     int64  `json:"weight"`
+	RetryAfter int64  `json:"retry_after"`
+	Degraded   string `json:"degraded,omitempty"`
+	// The request, as far as it may be shown.
+	Method     string            `json:"method,omitempty"`
+	Route      string            `json:"route,omitempty"`
+	IP         string            `json:"ip,omitempty"`
+	User       string            `json:"user,omitempty"`
+	Tier       string            `json:"tier,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+// Time is when it was decided.
+func (d *Denial) Time() time.Time { return time.UnixMilli(d.At) }
+
+// KeyCount is how often a key was denied; a key that was denied seldom among
+// many others may show up to the count of the least one too many.
+type KeyCount struct {
+	Key   string
+	Count int64
+}
+
+// TopDenied gives up to n keys that a rule denied most in the current hour and
+// the one before.
+func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount, error) {
+	hour := r.now().Unix() / 3600
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	read, err := r.board.Read(ctx, []string{keysTable(hour-1, rule), keysTable(hour, rule)})
+	if err != nil {
+		return nil, fmt.Errorf("read the most denied keys of %s: %w", rule, err)
+	}
+	sum := map[string]int64{}
+	for _, fields := range read {
+		for _, text := range fields {
+			var keys map[string]int64
+			if json.Unmarshal([]byte(text), &keys) != nil {
+				continue
+			}
+			for k, c := range keys {
+				sum[k] += c
+			}
+		}
+	}
+	out := make([]KeyCount, 0, len(sum))
+	for k, c := range sum {
+		out = append(out, KeyCount{k, c})
+	}
+	slices.SortFunc(out, func(a, b KeyCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
+	return out[:min(n, len(out))], nil
+}
+
+// Filter chooses denials. Zero fields choose everything.
+type Filter struct {
+	// Rule and Mode are exact; Key and Route are parts of the text.
+	Rule, Mode, Key, Route string
+	// From and To bound the time, To excluded.
+	From, To time.Time
+}
+
+func (f *Filter) match(d *Denial) bool {
+	at := d.Time()
+	return (f.Rule == "" || d.Rule == f.Rule) && (f.Mode == "" || d.Mode == f.Mode) &&
+		strings.Contains(d.Key, f.Key) && strings.Contains(d.Route, f.Route) &&
+		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To))
+}
+
+// Denials gives up to n sampled denials that match, the newest first.
+func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	lines, err := r.board.Recent(ctx, keptDenials)
+	if err != nil {
+		return nil, fmt.Errorf("read recent denials: %w", err)
+	}
+	var out []Denial
+	seen := make(map[string]bool, len(lines))
+	for _, line := range lines {
+		var d Denial
+		if json.Unmarshal([]byte(line), &d) != nil || seen[d.ID] {
+			continue
+		}
+		seen[d.ID] = true // a posting whose answer was lost is there twice
+		if f.match(&d) {
+			out = append(out, d)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Denial) int { return cmp.Compare(b.At, a.At) })
+	return out[:min(n, len(out))], nil
+}
+
+// Denial finds a sampled denial that is still kept.
+func (r *Reader) Denial(ctx context.Context, id string) (Denial, bool, error) {
+	all, err := r.Denials(ctx, Filter{}, keptDenials)
+	if err != nil {
+		return Denial{}, false, err
+	}
+	i := slices.IndexFunc(all, func(d Denial) bool { return d.ID == id })
+	if i < 0 {
+		return Denial{}, false, nil
+	}
+	return all[i], true, nil
+}

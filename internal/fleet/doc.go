@@ -1,0 +1,20 @@
+// Package fleet knows what all nodes together decide: how many requests pass
+// and how many are denied, by which rules, for which keys, and which nodes
+// there are. It is what the console shows, and it is never asked on the check
+// path.
+//
+// Every node counts for itself in a Recorder and posts its own absolute figures
+// on a Board that all of them read: tables in Redis, or in this process when
+// nothing is shared. A table belongs to a stretch of time and has a field a
+// node, so posting again after a lost answer changes nothing:
+//
+//	s:29400123   one minute  node-1:07 -> "812 14 0 0 0"   requests in second 7
+//	t:176400741  ten seconds node-1    -> {"charges-per-user":[812,14,0,0,0]}
+//	m:490002:charges-per-user    an hour,     node-1:41 -> "…" minute 41
+//	q:20416:charges-per-user     a day,       node-1:95 -> "…" quarter 95
+//	k:490002:charges-per-user    an hour,     node-1    -> {"user:42":119}
+//	nodes                                      node-1    -> {"set_version":7,…}
+//
+// A reader adds up the nodes. Figures of a second are therefore complete about
+// two seconds later.
+package fleet

@@ -1,0 +1,292 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/fleet"
+	"sluice/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// clock is a time that only tests move.
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func newClock() *clock { return &clock{t: time.Date(2026, 11, 21, 10, 59, 50, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.t
+}
+
+func (c *clock) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = newClock().t
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t = c.t.Add(d)
+}
+
+// boards are the two kinds, by name.
+func boards(t *testing.T, c *clock) map[string]fleet.Board {
+	t.Helper()
+	opt, err := redis.ParseURL(testenv.Redis(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opt)
+	t.Cleanup(func() { client.Close() })
+	return map[string]fleet.Board{"memory": fleet.NewMemory(c.now), "redis": fleet.NewRedis(client, "t:")}
+}
+
+type node struct {
+	*fleet.Recorder
+	*fleet.Publisher
+}
+
+func newNode(id string, b fleet.Board, c *clock) node {
+	r := fleet.NewRecorder()
+	return node{r, fleet.NewPublisher(fleet.PublisherOptions{
+		Recorder: r, Board: b, Now: c.now,
+		Status: func() fleet.Status { return fleet.Status{ID: id, Address: id + ":8080", SetVersion: 7} },
+	})}
+}
+
+// decide lets a node allow and deny by one rule.
+func (n node) decide(rule string, allowed, denied int) {
+	for range allowed {
+		n.Request(true, false)
+		n.Limit(rule, fleet.Enforced, true, false)
+	}
+	for i := range denied {
+		n.Request(false, false)
+		n.Limit(rule, fleet.Enforced, false, false)
+		key := fmt.Sprintf("user:%d", i%3)
+		n.Denied(rule, key, func() fleet.Denial { return fleet.Denial{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"} })
+	}
+}
+
+func TestFigures_OfAllNodesAddUp(t *testing.T) {
+	c := newClock()
+	for name, board := range boards(t, c) {
+		t.Run(name, func(t *testing.T) {
+			c.reset()
+			ctx := t.Context()
+			a, b := newNode("a", board, c), newNode("b", board, c)
+			a.decide("charges", 5, 2)
+			b.decide("charges", 10, 1)
+			b.Limit("trial", fleet.Shadow, false, false)
+			b.Limit("charges", fleet.Candidate, false, true)
+			at := c.now()
+			a.Post(ctx)
+			b.Post(ctx)
+			b.Post(ctx) // again, as after a lost answer
+			c.add(20 * time.Second)
+
+			live := fleet.NewReader(board, c.now).Live(ctx)
+			if live.Err != nil {
+				t.Fatal(live.Err)
+			}
+			var sum fleet.Counts
+			for _, p := range live.Seconds {
+				if p.Counts != (fleet.Counts{}) && !p.At.Equal(at.Truncate(time.Second)) {
+					t.Errorf("figures at %s, want them at %s", p.At, at)
+				}
+				sum.Add(p.Counts)
+			}
+			if want := (fleet.Counts{Allowed: 15, Denied: 3}); sum != want {
+				t.Errorf("seconds add up to %+v, want %+v", sum, want)
+			}
+			want := fleet.Counts{Allowed: 15, Denied: 3, Candidate: 1, Degraded: 1}
+			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
+				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
+			}
+			if len(live.Nodes) != 2 || live.Nodes[0].ID != "a" || live.Nodes[1].SetVersion != 7 || !live.Nodes[0].Silent {
+				t.Errorf("nodes = %+v, want a and b, silent for 20 s", live.Nodes)
+			}
+			if got := live.Rules[1].Minute.Shadow; got != 1 {
+				t.Errorf("trial would have denied %d, want 1", got)
+			}
+		})
+	}
+}
+
+func TestRule_HasMinutesAndQuartersAcrossTables(t *testing.T) {
+	c := newClock() // ten seconds before a full hour
+	for name, board := range boards(t, c) {
+		t.Run(name, func(t *testing.T) {
+			c.reset()
+			ctx := t.Context()
+			n := newNode("a", board, c)
+			n.decide("charges", 3, 1)
+			n.Post(ctx)
+			c.add(30 * time.Second)
+			n.decide("charges", 4, 0)
+			n.Post(ctx)
+			r := fleet.NewReader(board, c.now)
+			for _, span := range []time.Duration{time.Hour, 3 * time.Hour, fleet.Day, fleet.Week} {
+				points, err := r.Rule(ctx, "charges", span)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last := points[len(points)-2:]
+				if last[0].Allowed != 3 || last[0].Denied != 1 || last[1].Allowed != 4 {
+					t.Errorf("last points over %s = %+v, want 3 and 4 allowed", span, last)
+				}
+				if len(points) > 800 || points[1].At.Sub(points[0].At) > 15*time.Minute {
+					t.Errorf("%d points of %s over %s", len(points), points[1].At.Sub(points[0].At), span)
+				}
+			}
+		})
+	}
+}
+
+func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
+	c := newClock()
+	for name, board := range boards(t, c) {
+		t.Run(name, func(t *testing.T) {
+			c.reset()
+			ctx := t.Context()
+			n := newNode("a", board, c)
+			n.decide("charges", 0, 100)
+			n.decide("search", 0, 2)
+			n.Post(ctx)
+			r := fleet.NewReader(board, c.now)
+			all, err := r.Denials(ctx, fleet.Filter{}, 100)
+			if err != nil || len(all) != 7 { // five of one rule in a second, and both of the other
+				t.Fatalf("denials = %d, %v; want 7", len(all), err)
+			}
+			some, err := r.Denials(ctx, fleet.Filter{Rule: "search", Key: "user:1", Route: "/v1"}, 100)
+			if err != nil || len(some) != 1 || some[0].Key != "user:1" {
+				t.Errorf("filtered = %+v, %v; want the one of user:1", some, err)
+			}
+			one, ok, err := r.Denial(ctx, all[3].ID)
+			if err != nil || !ok || one.ID != all[3].ID {
+				t.Errorf("Denial(%s) = %+v, %t, %v", all[3].ID, one, ok, err)
+			}
+			top, err := r.TopDenied(ctx, "charges", 2)
+			if err != nil || len(top) != 2 || top[0] != (fleet.KeyCount{Key: "user:0", Count: 34}) {
+				t.Errorf("TopDenied = %+v, %v; want user:0 with 34 first", top, err)
+			}
+		})
+	}
+}
+
+// flaky is a board that can be away.
+type flaky struct {
+	fleet.Board
+	away bool
+}
+
+var errAway = errors.New("away")
+
+func (f *flaky) Post(ctx context.Context, e []fleet.Entry) error {
+	if f.away {
+		return errAway
+	}
+	return f.Board.Post(ctx, e)
+}
+
+func (f *flaky) Read(ctx context.Context, tables []string) ([]map[string]string, error) {
+	if f.away {
+		return nil, errAway
+	}
+	return f.Board.Read(ctx, tables)
+}
+
+func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
+	c := newClock()
+	board := &flaky{Board: fleet.NewMemory(c.now)}
+	n := newNode("a", board, c)
+	r := fleet.NewReader(board, c.now)
+	n.Post(t.Context())
+	if live := r.Live(t.Context()); live.Err != nil {
+		t.Fatal(live.Err)
+	}
+	board.away = true
+	for range 10 {
+		n.decide("charges", 2, 1)
+		n.Post(t.Context())
+		c.add(time.Second)
+	}
+	if live := r.Live(t.Context()); !errors.Is(live.Err, errAway) || len(live.Nodes) != 1 {
+		t.Errorf("while away Live = %+v, want what was last known and the error", live)
+	}
+	board.away = false
+	n.Post(t.Context())
+	c.add(10 * time.Second)
+	var sum fleet.Counts
+	live := r.Live(t.Context())
+	for _, p := range live.Seconds {
+		sum.Add(p.Counts)
+	}
+	if live.Err != nil || sum.Allowed != 20 || sum.Denied != 10 {
+		t.Errorf("afterwards %+v, %v; want 20 allowed and 10 denied", sum, live.Err)
+	}
+	denials, err := r.Denials(t.Context(), fleet.Filter{}, 100)
+	if err != nil || len(denials) != 10 {
+		t.Errorf("denials afterwards = %d, %v; want 10", len(denials), err)
+	}
+}
+
+func TestRecorder_IsBounded(t *testing.T) {
+	c := newClock()
+	board := fleet.NewMemory(c.now)
+	n := newNode("a", board, c)
+	for i := range 30_000 {
+		n.Limit(fmt.Sprintf("rule-%d", i), fleet.Enforced, true, false)
+		n.Denied("flood", fmt.Sprintf("user:%d", i), func() fleet.Denial { return fleet.Denial{Rule: "flood"} })
+	}
+	n.Post(t.Context())
+	c.add(10 * time.Second)
+	r := fleet.NewReader(board, c.now)
+	if live := r.Live(t.Context()); len(live.Rules) != 200 {
+		t.Errorf("%d rules are told apart, want the 200 heaviest", len(live.Rules))
+	} else if live.Rules[0].Name != fleet.Other {
+		t.Errorf("the heaviest is %s, want what was not counted apart", live.Rules[0].Name)
+	}
+	top, err := r.TopDenied(t.Context(), "flood", 1000)
+	if err != nil || len(top) > 64 {
+		t.Errorf("%d keys are counted apart, %v; want 64 at most", len(top), err)
+	}
+}
+
+func TestRun_LeavesTheListAtTheEnd(t *testing.T) {
+	c := newClock()
+	board := fleet.NewMemory(c.now)
+	n := newNode("a", board, c)
+	n.decide("charges", 1, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n.Run(ctx)
+	c.add(5 * time.Second)
+	live := fleet.NewReader(board, c.now).Live(t.Context())
+	if len(live.Nodes) != 0 || len(live.Rules) != 1 {
+		t.Errorf("after the end %d nodes and %d rules, want none and the figures", len(live.Nodes), len(live.Rules))
+	}
+}
+
+func BenchmarkRecorder(b *testing.B) {
+	r := fleet.NewRecorder()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r.Request(true, false)
+			r.Limit("charges", fleet.Enforced, true, false)
+		}
+	})
+}

@@ -1,0 +1,287 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// How long each kind of table is kept, and how much goes into it.
+const (
+	secondsTTL  = 15 * time.Minute
+	tensTTL     = 15 * time.Minute
+	minutesTTL  = 5 * time.Hour
+	quartersTTL = 8 * 24 * time.Hour
+	keysTTL     = 3 * time.Hour
+	nodesTTL    = 24 * time.Hour
+	// maxPosted bounds the rules with figures of their own in a posting: those
+	// with the most to tell.
+	maxPosted = 200
+	// postTimeout bounds one posting.
+	postTimeout = 800 * time.Millisecond
+	// slowEvery is how often minutes, quarters and most denied keys are posted.
+	slowEvery = 5 * time.Second
+	// backlog is how long figures wait for a board that is away.
+	backlog = 5 * time.Minute
+	// keptDenials is how many recent denials the board keeps.
+	keptDenials = 2000
+	// maxWaiting bounds the denials that wait for a board that is away.
+	maxWaiting = 500
+)
+
+// PublisherOptions configure a Publisher. All are required but Log.
+type PublisherOptions struct {
+	Recorder *Recorder
+	Board    Board
+	// Status tells about this node; its ID must be unique among the nodes and
+	// contain neither blank nor colon. At is filled in.
+	Status func() Status
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Publisher posts what a Recorder heard. Run it in one goroutine.
+type Publisher struct {
+	opt  PublisherOptions
+	node string
+	away bool
+
+	seconds  map[int64]Counts
+	tens     map[int64]map[string]Counts
+	minutes  map[int64]map[string]Counts
+	quarters map[int64]map[string]Counts
+	dirty    map[slot]struct{}
+	denials  []string
+	hour     int64
+	slowAt   time.Time
+	serial   int64
+}
+
+// slot is a stretch of time whose figures are to be posted.
+type slot struct {
+	kind byte // s, t, m or q
+	at   int64
+}
+
+// NewPublisher prepares one.
+func NewPublisher(opt PublisherOptions) *Publisher {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Publisher{
+		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
+		seconds: map[int64]Counts{}, tens: map[int64]map[string]Counts{},
+		minutes: map[int64]map[string]Counts{}, quarters: map[int64]map[string]Counts{},
+		dirty: map[slot]struct{}{},
+	}
+}
+
+// Run posts every second until ctx ends, then once more, and takes the node off
+// the list.
+func (p *Publisher) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.leave(context.WithoutCancel(ctx))
+			return
+		case <-tick.C:
+			p.Post(ctx)
+		}
+	}
+}
+
+func (p *Publisher) leave(ctx context.Context) {
+	p.slowAt = time.Time{} // everything goes out now
+	p.Post(ctx)
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	_ = p.opt.Board.Drop(ctx, "nodes", []string{p.node}) // else its age tells
+}
+
+// Post gathers and posts once. What a board that is away did not take goes with
+// the next posting.
+func (p *Publisher) Post(ctx context.Context) {
+	now := p.opt.Now()
+	p.take(now)
+	posted, entries := p.entries(now)
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	err := p.opt.Board.Post(ctx, entries)
+	if err == nil {
+		for _, s := range posted {
+			delete(p.dirty, s)
+		}
+		err = p.opt.Board.Append(ctx, p.denials, keptDenials)
+	}
+	if err == nil {
+		p.denials = p.denials[:0]
+	}
+	if (err != nil) != p.away {
+		p.away = err != nil
+		if p.away {
+			p.opt.Log.Warn("figures for the console cannot be shared; retrying", "error", err)
+		} else {
+			p.opt.Log.Info("figures for the console are shared again")
+		}
+	}
+	p.trim(now)
+}
+
+// take moves what the recorder heard into its stretches of time.
+func (p *Publisher) take(now time.Time) {
+	g := p.opt.Recorder.gather()
+	sec := now.Unix()
+	add(p.seconds, sec, g.total)
+	p.dirty[slot{'s', sec}] = struct{}{}
+	if len(g.rules) > 0 {
+		for _, t := range []struct {
+			kind  byte
+			table map[int64]map[string]Counts
+			width int64
+		}{{'t', p.tens, 10}, {'m', p.minutes, 60}, {'q', p.quarters, 900}} {
+			at := sec / t.width
+			if t.table[at] == nil {
+				t.table[at] = map[string]Counts{}
+			}
+			for rule, c := range g.rules {
+				add(t.table[at], rule, c)
+			}
+			p.dirty[slot{t.kind, at}] = struct{}{}
+		}
+	}
+	for i := range g.samples {
+		d := &g.samples[i]
+		p.serial++
+		d.Node, d.ID = p.node, p.node+"-"+strconv.FormatInt(p.serial, 36)
+		if text, err := json.Marshal(d); err == nil && len(p.denials) < maxWaiting {
+			p.denials = append(p.denials, string(text))
+		}
+	}
+}
+
+func add[K comparable](m map[K]Counts, k K, c Counts) {
+	sum := m[k]
+	sum.Add(c)
+	m[k] = sum
+}
+
+// entries writes what is to be posted, and says of which stretches it is.
+func (p *Publisher) entries(now time.Time) (posted []slot, out []Entry) {
+	st := p.opt.Status()
+	st.At = now.UnixMilli()
+	out = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
+	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/3600 != p.hour
+	for s := range p.dirty {
+		if (s.kind == 'm' || s.kind == 'q') && !slow {
+			continue
+		}
+		posted = append(posted, s)
+		out = p.appendSlot(out, s)
+	}
+	if slow {
+		p.slowAt = now
+		out = p.appendKeys(out, now)
+	}
+	return posted, out
+}
+
+func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {
+	switch s.kind {
+	case 's':
+		return append(out, Entry{Table: secondsTable(s.at / 60), Field: p.field(s.at % 60), Value: p.seconds[s.at].pack(), TTL: secondsTTL})
+	case 't':
+		packed := map[string][5]int64{}
+		for _, rule := range heaviest(p.tens[s.at]) {
+			packed[rule] = p.tens[s.at][rule].figures()
+		}
+		return append(out, Entry{Table: tensTable(s.at), Field: p.node, Value: jsonOf(packed), TTL: tensTTL})
+	case 'm':
+		for _, rule := range heaviest(p.minutes[s.at]) {
+			out = append(out, Entry{Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: p.minutes[s.at][rule].pack(), TTL: minutesTTL})
+		}
+	default:
+		for _, rule := range heaviest(p.quarters[s.at]) {
+			out = append(out, Entry{Table: quartersTable(s.at/96, rule), Field: p.field(s.at % 96), Value: p.quarters[s.at][rule].pack(), TTL: quartersTTL})
+		}
+	}
+	return out
+}
+
+func (p *Publisher) field(n int64) string { return p.node + ":" + strconv.FormatInt(n, 10) }
+
+// appendKeys writes the most denied keys, for the last time when their hour is
+// over.
+func (p *Publisher) appendKeys(out []Entry, now time.Time) []Entry {
+	hour := now.Unix() / 3600
+	for rule, keys := range p.opt.Recorder.topKeys(hour != p.hour) {
+		out = append(out, Entry{Table: keysTable(p.hour, rule), Field: p.node, Value: jsonOf(keys), TTL: keysTTL})
+	}
+	p.hour = hour
+	return out
+}
+
+// heaviest gives the names of the rules that have the most to tell.
+func heaviest(m map[string]Counts) []string {
+	names := slices.Collect(maps.Keys(m))
+	if len(names) <= maxPosted {
+		return names
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(m[b].weight(), m[a].weight()), cmp.Compare(a, b))
+	})
+	return names[:maxPosted]
+}
+
+// trim forgets stretches of time that are over and posted, or too old.
+func (p *Publisher) trim(now time.Time) {
+	for _, t := range []struct {
+		kind  byte
+		table map[int64]map[string]Counts
+		width int64
+	}{{'t', p.tens, 10}, {'m', p.minutes, 60}, {'q', p.quarters, 900}} {
+		for at := range t.table {
+			_, waits := p.dirty[slot{t.kind, at}]
+			if p.done(now, at, t.width, waits) {
+				delete(t.table, at)
+				delete(p.dirty, slot{t.kind, at})
+			}
+		}
+	}
+	for at := range p.seconds {
+		_, waits := p.dirty[slot{'s', at}]
+		if p.done(now, at, 1, waits) {
+			delete(p.seconds, at)
+			delete(p.dirty, slot{'s', at})
+		}
+	}
+}
+
+func (p *Publisher) done(now time.Time, at, width int64, waits bool) bool {
+	over := now.Sub(time.Unix((at+1)*width, 0))
+	return over > backlog || over >= time.Second && !waits
+}
+
+func jsonOf(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// The names of tables. Rule names have no colon.
+func secondsTable(minute int64) string { return fmt.Sprintf("s:%d", minute) }
+func tensTable(ten int64) string       { return fmt.Sprintf("t:%d", ten) }
+func minutesTable(hour int64, rule string) string {
+	return fmt.Sprintf("m:%d:%s", hour, rule)
+}
+func quartersTable(day int64, rule string) string { return fmt.Sprintf("q:%d:%s", day, rule) }
+func keysTable(hour int64, rule string) string    { return fmt.Sprintf("k:%d:%s", hour, rule) }

@@ -1,0 +1,272 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Point is the figures of one stretch of time that begins at At.
+type Point struct {
+	At time.Time
+	Counts
+}
+
+// Live is the fleet at this moment.
+type Live struct {
+	// At is when it was read. Err is why it could not be read again since, nil if
+	// it could: then everything else is what was last known.
+	At  time.Time
+	Err error
+	// Seconds are the requests of the last minutes, a point a second without
+	// gaps, oldest first. The last point is two seconds old, because nodes post
+	// once a second.
+	Seconds []Point
+	// Rules are those with something to tell in the last ten minutes, the most
+	// denied first.
+	Rules []RuleLive
+	// Nodes are in order of address. One that fell silent stays for a minute.
+	Nodes []NodeLive
+}
+
+// RuleLive is one rule in the last ten minutes.
+type RuleLive struct {
+	Name string
+	// Minute is the last whole minute, in steps of ten seconds.
+	Minute Counts
+	// Tens are 60 points of ten seconds, oldest first.
+	Tens []Point
+}
+
+// NodeLive is one node.
+type NodeLive struct {
+	Status
+	// Silent: it has not posted for more than five seconds.
+	Silent bool
+}
+
+const (
+	liveSeconds = 180
+	liveTens    = 60
+	// lag is how old figures are before they are taken for complete.
+	lag = 2 * time.Second
+	// silentAfter and goneAfter are how long a node may not post.
+	silentAfter = 5 * time.Second
+	goneAfter   = time.Minute
+	readTimeout = 800 * time.Millisecond
+)
+
+// Reader reads a Board. It is safe for concurrent use; what many want to see at
+// once is read once a second.
+type Reader struct {
+	board Board
+	now   func() time.Time
+
+	mu   sync.Mutex
+	live Live
+	tens map[int64]map[string]Counts // stretches that change no more
+}
+
+// NewReader makes a reader of board.
+func NewReader(board Board, now func() time.Time) *Reader {
+	return &Reader{board: board, now: now, tens: map[int64]map[string]Counts{}}
+}
+
+// Live gives the fleet at this moment, at most a second old. It never fails:
+// when the board is away, Err says so and the rest is what was last known.
+func (r *Reader) Live(ctx context.Context) Live {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if r.live.Err == nil && !r.live.At.IsZero() && now.Sub(r.live.At) < time.Second {
+		return r.live
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	live, err := r.read(ctx, now)
+	if err != nil {
+		r.live.Err = fmt.Errorf("read the fleet's figures: %w", err)
+		return r.live
+	}
+	r.live = live
+	return live
+}
+
+func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
+	live := Live{At: now}
+	last := now.Add(-lag).Unix()
+	first := last - liveSeconds + 1
+	tables := []string{"nodes"}
+	for minute := first / 60; minute <= last/60; minute++ {
+		tables = append(tables, secondsTable(minute))
+	}
+	plain := len(tables)
+	lastTen := now.Unix() / 10
+	var tens []int64
+	for ten := lastTen - liveTens + 1; ten <= lastTen; ten++ {
+		if _, known := r.tens[ten]; !known {
+			tens = append(tens, ten)
+			tables = append(tables, tensTable(ten))
+		}
+	}
+	read, err := r.board.Read(ctx, tables)
+	if err != nil {
+		return Live{}, err
+	}
+	live.Nodes = nodesOf(read[0], now)
+	live.Seconds = secondsOf(read[1:plain], first, last)
+	fresh := map[int64]map[string]Counts{}
+	for i, ten := range tens {
+		fresh[ten] = tensOf(read[plain+i])
+		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
+			r.tens[ten] = fresh[ten] // nobody posts to it any more
+		}
+	}
+	for ten := range r.tens {
+		if ten <= lastTen-liveTens {
+			delete(r.tens, ten)
+			continue
+		}
+		fresh[ten] = r.tens[ten]
+	}
+	live.Rules = rulesOf(fresh, lastTen)
+	return live, nil
+}
+
+func nodesOf(fields map[string]string, now time.Time) []NodeLive {
+	var out []NodeLive
+	for _, text := range fields {
+		var n NodeLive
+		if json.Unmarshal([]byte(text), &n.Status) != nil {
+			continue
+		}
+		age := now.Sub(time.UnixMilli(n.At))
+		if age > goneAfter {
+			continue
+		}
+		n.Silent = age > silentAfter
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b NodeLive) int {
+		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// secondsOf adds up the nodes' seconds; tables begin with the minute of first.
+func secondsOf(tables []map[string]string, first, last int64) []Point {
+	out := make([]Point, last-first+1)
+	for i := range out {
+		out[i].At = time.Unix(first+int64(i), 0)
+	}
+	for i, fields := range tables {
+		start := (first/60 + int64(i)) * 60
+		for field, text := range fields {
+			sec, ok := afterColon(field)
+			if at := start + sec; ok && at >= first && at <= last {
+				out[at-first].Add(unpack(text))
+			}
+		}
+	}
+	return out
+}
+
+func tensOf(fields map[string]string) map[string]Counts {
+	sum := map[string]Counts{}
+	for _, text := range fields {
+		var packed map[string][5]int64
+		if json.Unmarshal([]byte(text), &packed) != nil {
+			continue
+		}
+		for rule, f := range packed {
+			add(sum, rule, countsOf(f))
+		}
+	}
+	return sum
+}
+
+func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
+	byName := map[string]*RuleLive{}
+	for ten, ruleCounts := range tens {
+		i := int(ten - last + liveTens - 1)
+		for name, c := range ruleCounts {
+			rl := byName[name]
+			if rl == nil {
+				rl = &RuleLive{Name: name, Tens: make([]Point, liveTens)}
+				for j := range rl.Tens {
+					rl.Tens[j].At = time.Unix((last-liveTens+1+int64(j))*10, 0)
+				}
+				byName[name] = rl
+			}
+			rl.Tens[i].Add(c)
+			if i >= liveTens-7 && i < liveTens-1 { // the stretch that is under way is not whole
+				rl.Minute.Add(c)
+			}
+		}
+	}
+	out := make([]RuleLive, 0, len(byName))
+	for _, rl := range byName {
+		out = append(out, *rl)
+	}
+	slices.SortFunc(out, func(a, b RuleLive) int {
+		return cmp.Or(cmp.Compare(b.Minute.Denied, a.Minute.Denied), cmp.Compare(b.Minute.weight(), a.Minute.weight()), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// Spans of a rule's chart.
+const (
+	// minutesSpan is the longest that is drawn in minutes; beyond it, a point is a
+	// quarter of an hour.
+	minutesSpan = 3 * time.Hour
+	// Day and Week are drawn in quarters of an hour. Week is the longest span.
+	Day  = 24 * time.Hour
+	Week = 7 * 24 * time.Hour
+)
+
+// Rule gives one rule's figures over the last span, from one minute to Week,
+// without gaps, oldest first. The last point is under way.
+func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]Point, error) {
+	width, perTable, name := int64(60), int64(60), minutesTable
+	if span > minutesSpan {
+		width, perTable, name = 900, 96, quartersTable
+	}
+	last := r.now().Unix() / width
+	first := last - int64(min(span, Week)/time.Second)/width + 1
+	var tables []string
+	for t := first / perTable; t <= last/perTable; t++ {
+		tables = append(tables, name(t, rule))
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	read, err := r.board.Read(ctx, tables)
+	if err != nil {
+		return nil, fmt.Errorf("read the figures of %s: %w", rule, err)
+	}
+	out := make([]Point, last-first+1)
+	for i := range out {
+		out[i].At = time.Unix((first+int64(i))*width, 0)
+	}
+	for i, fields := range read {
+		start := (first/perTable + int64(i)) * perTable
+		for field, text := range fields {
+			n, ok := afterColon(field)
+			if at := start + n; ok && at >= first && at <= last {
+				out[at-first].Add(unpack(text))
+			}
+		}
+	}
+	return out, nil
+}
+
+func afterColon(field string) (int64, bool) {
+	i := strings.LastIndexByte(field, ':')
+	n, err := strconv.ParseInt(field[i+1:], 10, 64)
+	return n, err == nil && n >= 0
+}

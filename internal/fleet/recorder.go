@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// Kind says what part a limit had in a decision.
+type Kind uint8
+
+const (
+	// Enforced has a say.
+	Enforced Kind = iota
+	// Shadow is counted only.
+	Shadow
+	// Candidate is a second limit on trial beside an enforced one.
+	Candidate
+)
+
+const (
+	// maxRules bounds the rules that a node counts apart; the rest share one
+	// line called Other.
+	maxRules = 20_000
+	// Other collects the rules beyond what is counted apart.
+	Other = "(other)"
+	// maxTopRules and maxTopKeys bound the keys that are counted apart, in an
+	// hour.
+	maxTopRules = 200
+	maxTopKeys  = 64
+	// maxSamples is how many denials a node keeps in a second, and
+	// maxSamplesRule how many of them may be of one rule.
+	maxSamples     = 20
+	maxSamplesRule = 5
+)
+
+// Recorder counts what this node decides. Its methods are quick, never block
+// for long and are safe for any number of goroutines. It owns none; a
+// Publisher empties it.
+type Recorder struct {
+	allowed, denied, degraded atomic.Int64
+
+	rules sync.Map // of name, *ruleCounts
+	known atomic.Int64
+
+	sampleMu sync.Mutex
+	samples  []Denial
+	ofRule   map[string]int
+	top      map[string]map[string]int64
+}
+
+type ruleCounts struct{ figures [5]atomic.Int64 }
+
+// NewRecorder makes an empty recorder.
+func NewRecorder() *Recorder {
+	return &Recorder{ofRule: map[string]int{}, top: map[string]map[string]int64{}}
+}
+
+// Request counts one request as a whole.
+func (r *Recorder) Request(allowed, degraded bool) {
+	if allowed {
+		r.allowed.Add(1)
+	} else {
+		r.denied.Add(1)
+	}
+	if degraded {
+		r.degraded.Add(1)
+	}
+}
+
+// Limit counts one limit of a request under its rule's name.
+func (r *Recorder) Limit(rule string, kind Kind, allowed, degraded bool) {
+	c := r.counts(rule)
+	switch {
+	case allowed && kind == Candidate: // the enforced limit counts the request
+	case allowed:
+		c.figures[0].Add(1)
+	default:
+		c.figures[1+int(kind)].Add(1)
+	}
+	if degraded {
+		c.figures[4].Add(1)
+	}
+}
+
+func (r *Recorder) counts(rule string) *ruleCounts {
+	c, ok := r.rules.Load(rule)
+	if !ok {
+		if r.known.Load() >= maxRules {
+			rule = Other
+		}
+		if c, ok = r.rules.LoadOrStore(rule, &ruleCounts{}); !ok {
+			r.known.Add(1)
+		}
+	}
+	counts, _ := c.(*ruleCounts) // the map holds nothing else
+	return counts
+}
+
+// Denied keeps a denial as a sample if there is room in this second, and counts
+// its key among those most denied by its rule. make builds the sample only then.
+func (r *Recorder) Denied(rule, key string, sample func() Denial) {
+	r.sampleMu.Lock()
+	defer r.sampleMu.Unlock()
+	r.countKey(rule, key)
+	if len(r.samples) >= maxSamples || r.ofRule[rule] >= maxSamplesRule {
+		return
+	}
+	r.ofRule[rule]++
+	r.samples = append(r.samples, sample())
+}
+
+// countKey is Space-Saving (Metwally, Agrawal, El Abbadi 2005): a key that finds
+// no room takes the place of the least one and its count.
+func (r *Recorder) countKey(rule, key string) {
+	keys := r.top[rule]
+	if keys == nil {
+		if len(r.top) >= maxTopRules {
+			return
+		}
+		keys = map[string]int64{}
+		r.top[rule] = keys
+	}
+	if _, ok := keys[key]; ok || len(keys) < maxTopKeys {
+		keys[key]++
+		return
+	}
+	least, count := "", int64(0)
+	for k, n := range keys {
+		if least == "" || n < count {
+			least, count = k, n
+		}
+	}
+	delete(keys, least)
+	keys[key] = count + 1
+}
+
+// gathered is what a recorder heard since it was last emptied.
+type gathered struct {
+	total   Counts
+	rules   map[string]Counts
+	samples []Denial
+}
+
+// gather empties the recorder, but for the keys.
+func (r *Recorder) gather() gathered {
+	g := gathered{
+		total: Counts{Allowed: r.allowed.Swap(0), Denied: r.denied.Swap(0), Degraded: r.degraded.Swap(0)},
+		rules: map[string]Counts{},
+	}
+	r.rules.Range(func(k, v any) bool {
+		name, _ := k.(string)
+		c, _ := v.(*ruleCounts)
+		var f [5]int64
+		for i := range f {
+			f[i] = c.figures[i].Swap(0)
+		}
+		if f != [5]int64{} {
+			g.rules[name] = countsOf(f)
+		}
+		return true
+	})
+	if r.known.Load() >= maxRules {
+		// Rules were renamed or deleted often enough. A count that someone is
+		// adding at this moment may be lost with it.
+		r.rules.Clear()
+		r.known.Store(0)
+	}
+	r.sampleMu.Lock()
+	defer r.sampleMu.Unlock()
+	g.samples, r.samples = r.samples, nil
+	clear(r.ofRule)
+	return g
+}
+
+// topKeys gives the most denied keys of each rule since they were last
+// forgotten, which forget does afterwards.
+func (r *Recorder) topKeys(forget bool) map[string]map[string]int64 {
+	r.sampleMu.Lock()
+	defer r.sampleMu.Unlock()
+	if forget {
+		top := r.top
+		r.top = map[string]map[string]int64{}
+		return top
+	}
+	top := make(map[string]map[string]int64, len(r.top))
+	for rule, keys := range r.top {
+		top[rule] = maps.Clone(keys)
+	}
+	return top
+}

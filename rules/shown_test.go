@@ -1,0 +1,32 @@
+package rules
+
+import "testing"
+
+func TestShown_HidesCredentialsOnly(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"42", "42"},
+		{"", ""},
+		{"alice@example.com", "alice@example.com"},
+		{"sk_live_abcdef", Hidden},
+		{"Bearer abcdef", Hidden},
+	}
+	for _, tt := range tests {
+		if got := Shown(tt.in); got != tt.want {
+			t.Errorf("Shown(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestShownRoute_HidesTheSegmentAlone(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"/v1/charges", "/v1/charges"},
+		{"/v1/keys/sk_live_abcdef/rotate", "/v1/keys/" + Hidden + "/rotate"},
+		{"/v1/charges?token=sk_live_abcdef", "/v1/charges"},
+		{"/v1/a#sk_live_abcdef", "/v1/a"},
+	}
+	for _, tt := range tests {
+		if got := ShownRoute(tt.in); got != tt.want {
+			t.Errorf("ShownRoute(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
