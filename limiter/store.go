@@ -64,6 +64,10 @@ type Ask struct {
 	// Hot says what may be done for this bucket when it is hot. Stores that
 	// keep buckets ignore it; see package nearstore.
 	Hot HotMode
+	// HotRaise is by how many percent (Limit.Raise) the limit is raised while the
+	// bucket is hot and Hot is not HotExact; 0 for not at all. Stores that keep
+	// buckets ignore it too.
+	HotRaise int64
 }
 
 // HotMode says how a bucket that very many requests share may be served. The
