@@ -109,6 +109,7 @@ func (b *book) create(action string, actor rules.Actor, r rules.Rule) (rules.Rul
 		return r, rules.ErrNameTaken
 	}
 	b.last++
+	r.Normalize()
 	r.ID, r.Version, r.CreatedAt, r.UpdatedAt = b.last, 1, b.now(), b.now()
 	b.stored = append(b.stored, r)
 	b.record(action, actor, nil, r)

@@ -34,7 +34,8 @@ type CheckerOptions struct {
 	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
 	// than 0 no bound beyond the caller's own.
 	Timeout time.Duration
-	// Now is the wall clock, used for durations only. Required.
+	// Now is the wall clock, used for durations and for what rules say about
+	// time; buckets go by the store's. Required.
 	Now func() time.Time
 	// Observe hears every decision; nil hears nothing.
 	Observe Observer
@@ -145,7 +146,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	w := getWork()
 	defer putWork(w)
 	start := c.opt.Now()
-	if err := w.add(q, c.opt.Sets.Load()); err != nil {
+	if err := w.add(q, c.opt.Sets.Load(), start); err != nil {
 		return err
 	}
 	c.run(ctx, w.calls)
@@ -164,7 +165,7 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	start := c.opt.Now()
 	set := c.opt.Sets.Load()
 	for i := range qs {
-		if err := w.add(&qs[i], set); err != nil {
+		if err := w.add(&qs[i], set, start); err != nil {
 			return err
 		}
 	}

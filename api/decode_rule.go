@@ -18,24 +18,40 @@ type ruleInput struct {
 
 // ruleMembers sets one member of a rule each. Null means "not given".
 var ruleMembers = map[string]func(in *ruleInput, field string, v *jsonValue){
-	"name":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Name) },
-	"description":  func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Description) },
-	"scope":        func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Scope) },
-	"route":        func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Route) },
-	"method":       func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Method) },
-	"algorithm":    func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Algorithm) },
-	"limit":        func(in *ruleInput, f string, v *jsonValue) { in.requiredInteger(f, v, &in.rule.Limit) },
-	"window_ms":    func(in *ruleInput, f string, v *jsonValue) { in.requiredInteger(f, v, &in.rule.WindowMS) },
-	"burst":        func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Burst) },
-	"align":        func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Align) },
-	"anchor_ms":    func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.AnchorMS) },
-	"buckets":      func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Buckets) },
-	"weight_field": func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.WeightField) },
-	"throttle":     func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Throttle) },
-	"soft_percent": func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.SoftPercent) },
-	"mode":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Mode) },
-	"fail_mode":    func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.FailMode) },
-	"is_active":    func(in *ruleInput, f string, v *jsonValue) { in.truth(f, v, &in.rule.IsActive) },
+	"name":              func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Name) },
+	"description":       func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Description) },
+	"scope":             func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Scope) },
+	"route":             func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Route) },
+	"method":            func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Method) },
+	"algorithm":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Algorithm) },
+	"limit":             func(in *ruleInput, f string, v *jsonValue) { in.requiredInteger(f, v, &in.rule.Limit) },
+	"window_ms":         (*ruleInput).window,
+	"burst":             func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Burst) },
+	"align":             func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Align) },
+	"anchor_ms":         func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.AnchorMS) },
+	"buckets":           func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Buckets) },
+	"weight_field":      func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.WeightField) },
+	"throttle":          func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Throttle) },
+	"soft_percent":      func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.SoftPercent) },
+	"elastic_percent":   func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.ElasticPercent) },
+	"pool":              func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Pool) },
+	"priority":          func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Priority) },
+	"tiers":             (*ruleInput).composite,
+	"schedule":          (*ruleInput).composite,
+	"calendar":          (*ruleInput).composite,
+	"active_from":       func(in *ruleInput, f string, v *jsonValue) { in.optionalInstant(f, v, &in.rule.ActiveFrom) },
+	"active_until":      func(in *ruleInput, f string, v *jsonValue) { in.optionalInstant(f, v, &in.rule.ActiveUntil) },
+	"when":              func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.When) },
+	"charge_on":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.ChargeOn) },
+	"over_limit":        func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.OverLimit) },
+	"defer":             (*ruleInput).composite,
+	"candidate":         (*ruleInput).composite,
+	"retry_jitter_ms":   func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.RetryJitterMS) },
+	"hot_keys":          func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.HotKeys) },
+	"hot_raise_percent": func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.HotRaisePercent) },
+	"mode":              func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Mode) },
+	"fail_mode":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.FailMode) },
+	"is_active":         func(in *ruleInput, f string, v *jsonValue) { in.truth(f, v, &in.rule.IsActive) },
 }
 
 // readOnlyMembers are given by the service. A whole rule may bring them back as
@@ -52,7 +68,7 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	r := rules.Rule{IsActive: true}
 	in := ruleInput{rule: &r}
 	for _, name := range []string{"name", "scope", "limit", "window_ms"} {
-		if v.member(name) == nil {
+		if v.member(name) == nil && (name != "window_ms" || !hasCalendar(v)) {
 			in.wrong(name, "is required")
 		}
 	}
@@ -107,10 +123,10 @@ func (in *ruleInput) finish() error {
 	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // Validate promises exactly this type
 		seen := map[string]bool{}
 		for _, f := range in.errs {
-			seen[f.Field] = true
+			seen[topField(f.Field)] = true
 		}
 		for _, f := range ve.Fields {
-			if !seen[f.Field] {
+			if !seen[topField(f.Field)] {
 				in.errs = append(in.errs, f)
 			}
 		}

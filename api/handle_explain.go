@@ -57,7 +57,8 @@ func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.S
 		return nil, nil, ErrNoSet
 	}
 	q.Op = limiter.OpPeek
-	if err := w.add(q, set); err != nil {
+	now := c.opt.Now()
+	if err := w.add(q, set, now); err != nil {
 		return nil, nil, err
 	}
 	c.run(ctx, w.calls)
@@ -67,7 +68,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.S
 	if q.IsDirect {
 		return set, nil, nil
 	}
-	considered := set.Explain(&q.Descriptor, q.Weight)
+	considered := set.Explain(&q.Descriptor, q.Weight, now)
 	return set, considered, nil
 }
 

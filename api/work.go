@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"sync"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -77,8 +78,8 @@ func putWork(w *work) {
 	workPool.Put(w)
 }
 
-// add plans one question under one set.
-func (w *work) add(q *Question, set *rules.Set) error {
+// add plans one question under one set, at an instant of the wall clock.
+func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 	j := job{q: q, first: len(w.limits), from: len(w.calls)}
 	shadows := 0
 	if q.IsDirect {
@@ -90,7 +91,7 @@ func (w *work) add(q *Question, set *rules.Set) error {
 		if set == nil {
 			return ErrNoSet
 		}
-		w.matches = set.Match(&q.Descriptor, q.Weight, w.matches[:0])
+		w.matches = set.Match(&q.Descriptor, q.Weight, now, w.matches[:0])
 		w.pick(q, false, false)
 		w.pick(q, false, true)
 		shadows = len(w.limits)
@@ -119,7 +120,7 @@ func (w *work) pick(q *Question, shadow, concurrency bool) {
 			continue
 		}
 		w.limits = append(w.limits, planned{
-			rule: m.Rule, key: m.Key, limit: m.Rule.Limit, failMode: m.Rule.FailMode, weight: m.Weight,
+			rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight,
 		})
 	}
 }

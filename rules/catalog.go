@@ -32,7 +32,7 @@ type Page struct {
 // Revision is one version of a rule in its history, newest first in listings.
 type Revision struct {
 	Version int64     `json:"version"`
-	Action  string    `json:"action"` // create, update, delete, rollback, import
+	Action  string    `json:"action"` // create, update, delete, rollback, promote, import
 	Actor   Actor     `json:"actor"`
 	At      time.Time `json:"at"`
 	// Rule is the rule as it was after the change (before it, for delete).

@@ -37,22 +37,31 @@ func (o Options) withDefaults() (Options, error) {
 // maxCompileErrors bounds how many bad rules one error of Compile names.
 const maxCompileErrors = 10
 
-// Compile builds the set of the active rules among rs; inactive ones are left
+// Compile is CompileSource for rules without pools.
+func Compile(rs []Rule, version int64, opt Options) (*Set, error) {
+	return CompileSource(Source{Rules: rs, Version: version}, opt)
+}
+
+// CompileSource builds the set of the active rules of src; inactive ones are left
 // out, and no rules at all is legal. It keeps copies. Every rule must have an id
 // and name of its own and be valid; the error names up to ten that are not, each
-// wrapping its *ValidationError.
-func Compile(rs []Rule, version int64, opt Options) (*Set, error) {
+// wrapping its *ValidationError. A rule whose pool is not there is not valid either.
+func CompileSource(src Source, opt Options) (*Set, error) {
+	rs := src.Rules
 	opt, err := opt.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{version: version, opt: opt, rules: make([]Compiled, 0, len(rs))}
+	s := &Set{version: src.Version, opt: opt, rules: make([]Compiled, 0, len(rs))}
+	if err := s.compilePools(src.Pools); err != nil {
+		return nil, err
+	}
 	var errs []error
 	for i := range rs {
 		if !rs[i].IsActive {
 			continue
 		}
-		c, err := compileRule(&rs[i])
+		c, err := s.compileRule(&rs[i])
 		if err != nil {
 			errs = append(errs, err)
 			if len(errs) == maxCompileErrors {
@@ -73,7 +82,7 @@ func Compile(rs []Rule, version int64, opt Options) (*Set, error) {
 	return s, nil
 }
 
-func compileRule(r *Rule) (Compiled, error) {
+func (s *Set) compileRule(r *Rule) (Compiled, error) {
 	c := Compiled{Rule: r.Clone()}
 	c.Rule.Normalize()
 	fail := func(err error) (Compiled, error) {
@@ -90,6 +99,9 @@ func compileRule(r *Rule) (Compiled, error) {
 	c.Shadow = c.Rule.Mode == ModeShadow
 	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)
+	if err := c.compilePolicy(&p, s.pools); err != nil {
+		return fail(err)
+	}
 	if len(c.facts) == 0 {
 		c.globalKey = limiter.Key("{" + ScopeGlobal + "}" + c.suffix)
 	}

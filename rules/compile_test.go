@@ -11,7 +11,7 @@ import (
 
 func TestCompile_NoRulesIsLegal(t *testing.T) {
 	s := compile(t)
-	if s.Len() != 0 || s.Version() != 1 || len(s.Match(&Descriptor{User: "42", Route: "/x"}, 1, nil)) != 0 {
+	if s.Len() != 0 || s.Version() != 1 || len(s.Match(&Descriptor{User: "42", Route: "/x"}, 1, noon, nil)) != 0 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -88,7 +88,7 @@ func TestMatch_AppliesExactParamAndTailTogetherInOrderOfID(t *testing.T) {
 		"/v2":                  "[/* everywhere]",
 	} {
 		var got []string
-		for _, m := range s.Match(&Descriptor{Route: path}, 1, nil) {
+		for _, m := range s.Match(&Descriptor{Route: path}, 1, noon, nil) {
 			if m.Rule.Rule.Route == nil {
 				got = append(got, "everywhere")
 			} else {
@@ -104,15 +104,15 @@ func TestMatch_AppliesExactParamAndTailTogetherInOrderOfID(t *testing.T) {
 func TestMatch_WeighsByTheFieldTheRuleNames(t *testing.T) {
 	s := compile(t, rule(1, func(r *Rule) { r.WeightField = ptr("bytes") }), rule(2, nil))
 	d := Descriptor{User: "42", Fields: map[string]int64{"bytes": 1234}}
-	if ms := s.Match(&d, 3, nil); len(ms) != 2 || ms[0].Weight != 1234 || ms[1].Weight != 3 {
+	if ms := s.Match(&d, 3, noon, nil); len(ms) != 2 || ms[0].Weight != 1234 || ms[1].Weight != 3 {
 		t.Errorf("got %+v", ms)
 	}
 	d.Fields = nil
-	if ms := s.Match(&d, 3, nil); len(ms) != 1 || ms[0].Rule.Rule.ID != 2 {
+	if ms := s.Match(&d, 3, noon, nil); len(ms) != 1 || ms[0].Rule.Rule.ID != 2 {
 		t.Errorf("without the field: got %+v", ms)
 	}
 	d.Fields = map[string]int64{"bytes": -5}
-	if ms := s.Match(&d, 3, nil); ms[0].Weight != 0 {
+	if ms := s.Match(&d, 3, noon, nil); ms[0].Weight != 0 {
 		t.Errorf("a negative field weighs %d", ms[0].Weight)
 	}
 }
@@ -120,8 +120,8 @@ func TestMatch_WeighsByTheFieldTheRuleNames(t *testing.T) {
 func TestMatch_AllocatesOnlyTheKeys(t *testing.T) {
 	s := benchSet(t, 1000, 100)
 	d := Descriptor{Method: "POST", Route: "/v1/resource-7/items", User: "42", IP: netip.MustParseAddr("2001:db8::7")}
-	dst := s.Match(&d, 1, nil)
-	if n := testing.AllocsPerRun(100, func() { dst = s.Match(&d, 1, dst[:0]) }); int(n) > len(dst) {
+	dst := s.Match(&d, 1, noon, nil)
+	if n := testing.AllocsPerRun(100, func() { dst = s.Match(&d, 1, noon, dst[:0]) }); int(n) > len(dst) {
 		t.Errorf("got %v allocations for %d matches", n, len(dst))
 	}
 }

@@ -1,9 +1,11 @@
 package rules
 
+import "reflect"
+
 // field is one field of a rule that people edit.
 type field struct {
 	name string
-	get  func(*Rule) any // a JSON value: string, int64, bool or nil
+	get  func(*Rule) any // what encoding/json makes the JSON value of; nil for null
 }
 
 // fields are in the order of the JSON form. Identity, version and times are not
@@ -24,6 +26,27 @@ var fields = []field{
 	{"weight_field", func(r *Rule) any { return jsonValue(r.WeightField) }},
 	{"throttle", func(r *Rule) any { return r.Throttle }},
 	{"soft_percent", func(r *Rule) any { return jsonValue(r.SoftPercent) }},
+	{"elastic_percent", func(r *Rule) any { return jsonValue(r.ElasticPercent) }},
+	{"pool", func(r *Rule) any { return jsonValue(r.Pool) }},
+	{"priority", func(r *Rule) any { return jsonValue(r.Priority) }},
+	{"tiers", func(r *Rule) any {
+		if len(r.Tiers) == 0 {
+			return nil
+		}
+		return r.Tiers
+	}},
+	{"schedule", func(r *Rule) any { return jsonValue(r.Schedule) }},
+	{"calendar", func(r *Rule) any { return jsonValue(r.Calendar) }},
+	{"active_from", func(r *Rule) any { return formatInstant(r.ActiveFrom) }},
+	{"active_until", func(r *Rule) any { return formatInstant(r.ActiveUntil) }},
+	{"when", func(r *Rule) any { return jsonValue(r.When) }},
+	{"charge_on", func(r *Rule) any { return r.ChargeOn }},
+	{"over_limit", func(r *Rule) any { return r.OverLimit }},
+	{"defer", func(r *Rule) any { return jsonValue(r.Defer) }},
+	{"candidate", func(r *Rule) any { return jsonValue(r.Candidate) }},
+	{"retry_jitter_ms", func(r *Rule) any { return jsonValue(r.RetryJitterMS) }},
+	{"hot_keys", func(r *Rule) any { return r.HotKeys }},
+	{"hot_raise_percent", func(r *Rule) any { return jsonValue(r.HotRaisePercent) }},
 	{"mode", func(r *Rule) any { return r.Mode }},
 	{"fail_mode", func(r *Rule) any { return r.FailMode }},
 	{"is_active", func(r *Rule) any { return r.IsActive }},
@@ -49,7 +72,7 @@ func Diff(oldRule, newRule *Rule) []Change {
 		if newRule != nil {
 			is = f.get(newRule)
 		}
-		if was != is {
+		if !reflect.DeepEqual(was, is) {
 			changes = append(changes, Change{Field: f.name, Old: was, New: is})
 		}
 	}

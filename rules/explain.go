@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"sluice/limiter"
 )
@@ -17,6 +18,14 @@ type Reason string
 const (
 	// ReasonMatched: the rule applies.
 	ReasonMatched Reason = "matched"
+	// ReasonUnlimited: everything fits, and the rule leaves the request's tier
+	// unlimited.
+	ReasonUnlimited Reason = "unlimited"
+	// ReasonCondition: everything else fits, and the condition is false.
+	ReasonCondition Reason = "condition"
+	// ReasonLifeSpan: everything else fits, but the rule is not in force yet, or
+	// no longer.
+	ReasonLifeSpan Reason = "life_span"
 	// ReasonMissingField: everything fits, but the descriptor lacks the field
 	// that weighs the request.
 	ReasonMissingField Reason = "missing_field"
@@ -28,7 +37,7 @@ const (
 	ReasonRoute Reason = "route"
 )
 
-var reasonOrder = []Reason{ReasonMatched, ReasonMissingField, ReasonMissingFact, ReasonMethod, ReasonRoute}
+var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField, ReasonMissingFact, ReasonMethod, ReasonRoute}
 
 // Considered is what Explain says about one rule.
 type Considered struct {
@@ -37,9 +46,10 @@ type Considered struct {
 	Reason  Reason
 	// Sentence says the same to people.
 	Sentence string
-	// Key, Display and Weight are as in Match; zero unless Matched.
+	// Key, Display, Limit and Weight are as in Match; zero unless Matched.
 	Key     limiter.Key
 	Display string
+	Limit   limiter.Limit
 	Weight  int64
 }
 
@@ -47,19 +57,19 @@ type Considered struct {
 // gives them, then up to ExplainOthers of the rest, the nearest misses first
 // and by id among equals. It reads all rules, so it is for people and not for
 // the path of a check.
-func (s *Set) Explain(d *Descriptor, weight int64) []Considered {
-	return s.ExplainSome(d, weight, ExplainOthers)
+func (s *Set) Explain(d *Descriptor, weight int64, now time.Time) []Considered {
+	return s.ExplainSome(d, weight, now, ExplainOthers)
 }
 
 // ExplainSome is Explain with a bound of the caller's on the rules that do not
 // apply; negative means none.
-func (s *Set) ExplainSome(d *Descriptor, weight int64, others int) []Considered {
-	out := s.explainMatched(d, weight)
+func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int) []Considered {
+	out := s.explainMatched(d, weight, now)
 	k := s.keyer(d)
 	misses := make([][]Considered, len(reasonOrder))
 	for i := range s.rules {
 		c := &s.rules[i]
-		reason, sentence := k.consider(c)
+		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
 			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence()})
 		}
@@ -72,13 +82,13 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, others int) []Considered 
 	return out
 }
 
-func (s *Set) explainMatched(d *Descriptor, weight int64) []Considered {
+func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Considered {
 	var out []Considered
-	for _, m := range s.Match(d, weight, nil) {
+	for _, m := range s.Match(d, weight, now, nil) {
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
 			Sentence: "The rule applies.",
-			Key:      m.Key, Display: m.Display(), Weight: m.Weight,
+			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight,
 		})
 	}
 	return out
@@ -86,7 +96,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64) []Considered {
 
 // consider judges one rule by itself, without the index. The sentence is made
 // only when wanted.
-func (k *keyer) consider(c *Compiled) (Reason, func() string) {
+func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func() string) {
 	if c.route != nil && !c.route.matches(k.route) {
 		return ReasonRoute, func() string {
 			if k.route == "" {
@@ -110,9 +120,34 @@ func (k *keyer) consider(c *Compiled) (Reason, func() string) {
 			}
 		}
 	}
-	if _, ok := c.weight(k.d, 0); !ok {
+	w, ok := c.weight(k.d, weight)
+	if !ok {
 		return ReasonMissingField, func() string {
 			return fmt.Sprintf("The rule weighs requests by the field %s; the request does not have it.", *c.Rule.WeightField)
+		}
+	}
+	return k.considerPolicy(c, w, now.UnixMilli())
+}
+
+// considerPolicy judges what the rule says about time, condition and tier.
+func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() string) {
+	switch {
+	case now < c.from:
+		return ReasonLifeSpan, func() string {
+			return fmt.Sprintf("The rule is not in force before %s.", formatInstant(c.Rule.ActiveFrom))
+		}
+	case now >= c.until:
+		return ReasonLifeSpan, func() string {
+			return fmt.Sprintf("The rule is out of force since %s.", formatInstant(c.Rule.ActiveUntil))
+		}
+	case c.when != nil && !k.holds(c, weight):
+		return ReasonCondition, func() string {
+			return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
+		}
+	}
+	if _, limited := c.effective(k.d, now); !limited {
+		return ReasonUnlimited, func() string {
+			return fmt.Sprintf("The rule does not limit the tier %q.", k.d.Tier)
 		}
 	}
 	return ReasonMatched, nil

@@ -18,7 +18,7 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 	)
 	d := Descriptor{Method: "post", Route: "/v1/charges/", User: "42"}
 	var got []string
-	for _, c := range s.Explain(&d, 2) {
+	for _, c := range s.Explain(&d, 2, noon) {
 		got = append(got, fmt.Sprintf("%d %s %s key=%s display=%s weight=%d", c.Rule.Rule.ID, c.Reason, c.Sentence, c.Key, c.Display, c.Weight))
 	}
 	want := []string{
@@ -35,7 +35,7 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 
 func TestExplain_TellsAbsentFromDifferent(t *testing.T) {
 	s := compile(t, rule(1, func(r *Rule) { r.Route = ptr("/x") }), rule(2, func(r *Rule) { r.Method = ptr("PUT") }))
-	all := s.Explain(&Descriptor{}, 1)
+	all := s.Explain(&Descriptor{}, 1, noon)
 	if all[0].Sentence != "The rule is for method PUT; the request names no method." ||
 		all[1].Sentence != "The rule is for route /x; the request names no route." {
 		t.Errorf("got %+v", all)
@@ -56,14 +56,14 @@ func TestExplain_GivesAllMatchesAndBoundsTheRest(t *testing.T) {
 	}
 	s := compile(t, rs...)
 	d := Descriptor{User: "42"}
-	all := s.Explain(&d, 1)
+	all := s.Explain(&d, 1, noon)
 	if len(all) != 20+ExplainOthers || !all[19].Matched || all[20].Reason != ReasonMethod || all[21].Rule.Rule.ID != 21 {
 		t.Errorf("got %d, then %+v", len(all), all[20])
 	}
-	if n := len(s.ExplainSome(&d, 1, 0)); n != 20 {
+	if n := len(s.ExplainSome(&d, 1, noon, 0)); n != 20 {
 		t.Errorf("got %d, want the 20 matches alone", n)
 	}
-	if n := len(s.ExplainSome(&d, 1, -1)); n != 20 {
+	if n := len(s.ExplainSome(&d, 1, noon, -1)); n != 20 {
 		t.Errorf("got %d, want the 20 matches alone", n)
 	}
 }

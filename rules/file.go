@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -115,6 +116,14 @@ func (d *fileDecoder) rule(i int, it item) Rule {
 	for j := range it.members {
 		m := &it.members[j]
 		lines[m.name] = m.line
+		if IsComposite(m.name) {
+			n := setComposite(&r, m.name, &m.value)
+			for _, f := range n.ps {
+				bad[m.name] = true
+				d.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, n.lines[f.Field])
+			}
+			continue
+		}
 		if err := setMember(&r, m); err != nil {
 			bad[m.name] = true
 			d.ps.add(prefix+"."+safeField(m.name), "%s (line %d)", err, m.line)
@@ -124,11 +133,12 @@ func (d *fileDecoder) rule(i int, it item) Rule {
 	var ve *ValidationError
 	if errors.As(Validate(&r), &ve) {
 		for _, f := range ve.Fields {
-			line, ok := lines[f.Field]
+			top := topField(f.Field)
+			line, ok := lines[top]
 			if !ok {
 				line = it.line
 			}
-			if !bad[f.Field] {
+			if !bad[top] {
 				d.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
 			}
 		}
@@ -139,6 +149,15 @@ func (d *fileDecoder) rule(i int, it item) Rule {
 		d.names[r.Name] = i
 	}
 	return r
+}
+
+// topField is the field of the rule that a path such as tiers.free.limit leads
+// into.
+func topField(path string) string {
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return path
 }
 
 // safeField keeps a caller's member name short and printable.
@@ -183,6 +202,28 @@ func setMember(r *Rule, m *member) error {
 		return v.intoText(&r.Throttle)
 	case "soft_percent":
 		return optional(v, &r.SoftPercent, v.intoWhole)
+	case "elastic_percent":
+		return optional(v, &r.ElasticPercent, v.intoWhole)
+	case "pool":
+		return optional(v, &r.Pool, v.intoText)
+	case "priority":
+		return optional(v, &r.Priority, v.intoText)
+	case "active_from":
+		return optional(v, &r.ActiveFrom, v.intoInstant)
+	case "active_until":
+		return optional(v, &r.ActiveUntil, v.intoInstant)
+	case "when":
+		return optional(v, &r.When, v.intoText)
+	case "charge_on":
+		return v.intoText(&r.ChargeOn)
+	case "over_limit":
+		return v.intoText(&r.OverLimit)
+	case "retry_jitter_ms":
+		return optional(v, &r.RetryJitterMS, v.intoWhole)
+	case "hot_keys":
+		return v.intoText(&r.HotKeys)
+	case "hot_raise_percent":
+		return optional(v, &r.HotRaisePercent, v.intoWhole)
 	case "mode":
 		return v.intoText(&r.Mode)
 	case "fail_mode":

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 var fileDefaults = map[string]any{
 	"description": "", "algorithm": defaultAlgorithm, "throttle": ThrottleHard,
 	"mode": ModeEnforce, "fail_mode": FailOpen, "is_active": true,
+	"charge_on": ChargeOnRequest, "over_limit": OverLimitDeny, "hot_keys": HotKeysExact,
 }
 
 // FormatFile writes rules as a YAML file that ParseFile reads back: in order of
@@ -43,7 +45,7 @@ func FormatFile(rs []Rule) ([]byte, error) {
 			if def, ok := fileDefaults[f.name]; v == nil || ok && v == def {
 				continue
 			}
-			fmt.Fprintf(&b, "%s%s: %s\n", lead, f.name, yamlScalar(v))
+			fmt.Fprintf(&b, "%s%s: %s\n", lead, f.name, yamlValue(v))
 			lead = "    "
 		}
 	}
@@ -68,6 +70,69 @@ func namedErrors(name string, err error) error {
 var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./*{}+:-]*[A-Za-z0-9_/*}]$`)
 
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off"}
+
+// yamlValue writes a JSON value on one line: scalars as yamlScalar does, objects
+// and lists in brackets.
+func yamlValue(v any) string {
+	switch v.(type) {
+	case string, int64, bool:
+		return yamlScalar(v)
+	}
+	d := json.NewDecoder(strings.NewReader(jsonText(v)))
+	d.UseNumber()
+	var b strings.Builder
+	if err := yamlFlow(&b, d); err != nil { // impossible: the text is JSON
+		return yamlScalar(v)
+	}
+	return b.String()
+}
+
+// yamlFlow copies one JSON value in the flow style of YAML.
+func yamlFlow(b *strings.Builder, d *json.Decoder) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	open, nested := t.(json.Delim)
+	if !nested {
+		b.WriteString(flowScalar(t))
+		return nil
+	}
+	b.WriteRune(rune(open))
+	for n := 0; d.More(); n++ {
+		if n > 0 {
+			b.WriteString(", ")
+		}
+		if open == '{' {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			b.WriteString(flowScalar(name) + ": ")
+		}
+		if err := yamlFlow(b, d); err != nil {
+			return err
+		}
+	}
+	end, err := d.Token()
+	if err == nil {
+		b.WriteString(fmt.Sprint(end))
+	}
+	return err
+}
+
+// flowWord is text that needs no quotes inside brackets.
+var flowWord = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_/]*$`)
+
+func flowScalar(t json.Token) string {
+	if s, ok := t.(string); ok && (!flowWord.MatchString(s) || slices.Contains(yamlWords, strings.ToLower(s))) {
+		return yamlSigns.Replace(jsonText(s))
+	}
+	if t == nil {
+		return "null"
+	}
+	return fmt.Sprint(t)
+}
 
 // yamlScalar writes a JSON value as YAML. Quoted text is written as JSON,
 // which is a subset of YAML's double-quoted style, with the signs that begin a

@@ -109,12 +109,12 @@ func FuzzMatchHostile(f *testing.F) {
 	)
 	f.Fuzz(func(t *testing.T, method, route, user, key, tier, attr string) {
 		d := Descriptor{Method: method, Route: route, User: user, APIKey: key, Tier: tier, Attributes: map[string]string{"t": attr}}
-		for _, m := range s.Match(&d, 1, nil) {
+		for _, m := range s.Match(&d, 1, noon, nil) {
 			if len(m.Key) > 800 || strings.Count(string(m.Key), "{") != 1 || strings.Count(string(m.Key), "}") != 1 {
 				t.Fatalf("key %q", m.Key)
 			}
 		}
-		if got := len(s.Explain(&d, 1)); got != 3 {
+		if got := len(s.Explain(&d, 1, noon)); got != 3 {
 			t.Fatalf("explained %d rules", got)
 		}
 	})

@@ -131,6 +131,12 @@ func keySuffix(id int64, a limiter.Algorithm) string {
 	return "|" + strconv.FormatInt(id, 10) + "|" + a.Kind()
 }
 
+// candidateSuffix is keySuffix for a rule's candidate. No rule's own keys have
+// it: an id contains no dot.
+func candidateSuffix(id int64, a limiter.Algorithm) string {
+	return "|" + strconv.FormatInt(id, 10) + ".c|" + a.Kind()
+}
+
 // DirectKey is limiter.DirectKey for a key that a caller made up, hashed whole
 // if any part of it looks like a credential.
 func DirectKey(key string, a limiter.Algorithm) limiter.Key {

@@ -17,7 +17,7 @@ func keyOf(t testing.TB, scope string, opt Options, d Descriptor) Match {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ms := s.Match(&d, 1, nil)
+	ms := s.Match(&d, 1, noon, nil)
 	if len(ms) != 1 {
 		t.Fatalf("scope %s, descriptor %+v: got %d matches, want 1", scope, d, len(ms))
 	}
@@ -160,8 +160,8 @@ func FuzzKeyInjective(f *testing.F) {
 		if u1 == "" || t1 == "" || a1 == "" || u2 == "" || t2 == "" || a2 == "" {
 			return
 		}
-		one := s.Match(&Descriptor{User: u1, Tier: t1, Attributes: map[string]string{"t": a1}}, 1, nil)[0].Key
-		two := s.Match(&Descriptor{User: u2, Tier: t2, Attributes: map[string]string{"t": a2}}, 1, nil)[0].Key
+		one := s.Match(&Descriptor{User: u1, Tier: t1, Attributes: map[string]string{"t": a1}}, 1, noon, nil)[0].Key
+		two := s.Match(&Descriptor{User: u2, Tier: t2, Attributes: map[string]string{"t": a2}}, 1, noon, nil)[0].Key
 		if same := u1 == u2 && t1 == t2 && a1 == a2; same != (one == two) {
 			t.Fatalf("same values: %v, but keys %s and %s", same, one, two)
 		}

@@ -1,21 +1,28 @@
 package rules
 
-import "sluice/limiter"
+import (
+	"time"
+
+	"sluice/limiter"
+)
 
 // Match appends to dst the rules that apply to a descriptor, in order of id,
-// each with its bucket and weight. A rule applies if its route and method fit
-// and the descriptor has every fact that its scope names and the field that its
-// weight_field names. All rules that apply count; none takes precedence.
+// each with its bucket, limit and weight. A rule applies if its route and method
+// fit, the descriptor has every fact that its scope names and the field that its
+// weight_field names, now lies in its life span, its condition holds, and it
+// does not leave the request's tier unlimited. All rules that apply count; none
+// takes precedence.
 //
-// weight is the request's own weight in units. Pass dst[:0] to reuse memory:
+// weight is the request's own weight in units, now the wall clock. Pass dst[:0] to reuse memory:
 // then only the keys are allocated, one string each. Match changes neither d
 // nor the set.
-func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
+func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []Match {
 	var (
 		positions [64]int32 // grows beyond that on the heap
 		buf       [256]byte
 	)
 	k := s.keyer(d)
+	at := now.UnixMilli()
 	key := buf[:0]
 	have := k.have()
 	for _, i := range s.index.collect(k.route, k.method, positions[:0]) {
@@ -24,10 +31,14 @@ func (s *Set) Match(d *Descriptor, weight int64, dst []Match) []Match {
 			continue
 		}
 		w, ok := c.weight(d, weight)
-		if !ok {
+		if !ok || !c.alive(at) || c.when != nil && !k.holds(c, w) {
 			continue
 		}
-		m := Match{Rule: c, Key: c.globalKey, Weight: w}
+		limit, limited := c.effective(d, at)
+		if !limited {
+			continue
+		}
+		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
 			m.Key = limiter.Key(key)

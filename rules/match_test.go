@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // rule makes a valid rule to vary.
+// noon is when tests that are not about time happen.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
 func rule(id int64, edit func(*Rule)) Rule {
 	r := Rule{ID: id, Name: fmt.Sprintf("rule-%d", id), Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true}
 	if edit != nil {
@@ -32,7 +36,7 @@ func TestMatch_WorkedExample(t *testing.T) {
 		r.Name, r.Route, r.Method = "charges-per-user", ptr("/v1/charges"), ptr("POST")
 	}))
 	d := Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}
-	ms := s.Match(&d, 1, nil)
+	ms := s.Match(&d, 1, noon, nil)
 	if len(ms) != 1 || ms[0].Key != "{user:42}|7|sc" || ms[0].Display() != "user:42" || ms[0].Weight != 1 || ms[0].Rule.Rule.Name != "charges-per-user" {
 		t.Fatalf("got %+v", ms)
 	}
@@ -41,7 +45,7 @@ func TestMatch_WorkedExample(t *testing.T) {
 		{Method: "POST", Route: "/v1/charges/9", User: "42"},
 		{Method: "POST", Route: "/v1/charges", IP: netip.MustParseAddr("203.0.113.7")},
 	} {
-		if ms := s.Match(&d, 1, nil); len(ms) != 0 {
+		if ms := s.Match(&d, 1, noon, nil); len(ms) != 0 {
 			t.Errorf("%+v: got %+v, want none", d, ms)
 		}
 	}
@@ -75,7 +79,7 @@ func BenchmarkMatch(b *testing.B) {
 			var dst []Match
 			b.ReportAllocs()
 			for b.Loop() {
-				dst = s.Match(&d, 1, dst[:0])
+				dst = s.Match(&d, 1, noon, dst[:0])
 			}
 			b.ReportMetric(float64(len(dst)), "matches")
 		})

@@ -213,7 +213,7 @@ func genDescriptor() *rapid.Generator[Descriptor] {
 }
 
 func matchKeys(s *Set, d *Descriptor, weight int64) (keys []string) {
-	for _, m := range s.Match(d, weight, nil) {
+	for _, m := range s.Match(d, weight, noon, nil) {
 		keys = append(keys, fmt.Sprintf("%s w=%d", m.Key, m.Weight))
 	}
 	return keys
@@ -238,7 +238,7 @@ func checkAgainstNaive(t *rapid.T) {
 
 // checkExplain: Explain agrees with Match and accounts for every rule.
 func checkExplain(t *rapid.T, s *Set, d *Descriptor, matched int) {
-	all := s.Explain(d, 3)
+	all := s.Explain(d, 3, noon)
 	if len(all) != s.Len() {
 		t.Fatalf("explain considered %d of %d rules", len(all), s.Len())
 	}

@@ -3,7 +3,7 @@ package rules
 import "strings"
 
 // Normalize brings a rule as people write it into the form that is stored and
-// compared: defaults filled in (algorithm, throttle, mode, fail mode), method in
+// compared: defaults filled in (algorithm, throttle, mode, fail mode and the like), method in
 // upper case (* is every method, like none), blanks around names removed, and ""
 // in an optional field turned into nil. It never makes an invalid rule valid by changing its meaning.
 func (r *Rule) Normalize() {
@@ -14,6 +14,7 @@ func (r *Rule) Normalize() {
 	r.Throttle = orDefault(r.Throttle, ThrottleHard)
 	r.Mode = orDefault(r.Mode, ModeEnforce)
 	r.FailMode = orDefault(r.FailMode, FailOpen)
+	r.normalizePolicy()
 	r.Route = trimOptional(r.Route)
 	r.Align = trimOptional(r.Align)
 	r.WeightField = trimOptional(r.WeightField)
@@ -34,6 +35,7 @@ func (r *Rule) Clone() Rule {
 	c.Burst, c.Align = clonePtr(r.Burst), clonePtr(r.Align)
 	c.AnchorMS, c.Buckets = clonePtr(r.AnchorMS), clonePtr(r.Buckets)
 	c.WeightField, c.SoftPercent = clonePtr(r.WeightField), clonePtr(r.SoftPercent)
+	c.clonePolicy()
 	return c
 }
 

@@ -10,7 +10,7 @@ func TestNormalize_StarIsEveryMethod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, method := range []string{"GET", "POST", ""} {
-		if got := set.Match(&Descriptor{Method: method}, 1, nil); len(got) != 1 {
+		if got := set.Match(&Descriptor{Method: method}, 1, noon, nil); len(got) != 1 {
 			t.Errorf("method %q: %d rules apply, want 1", method, len(got))
 		}
 	}

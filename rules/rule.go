@@ -37,11 +37,46 @@ type Rule struct {
 	// for this rule; nil means the request's own weight.
 	WeightField *string `json:"weight_field" yaml:"weight_field,omitempty"`
 
-	Throttle    string `json:"throttle" yaml:"throttle,omitempty"`
-	SoftPercent *int64 `json:"soft_percent" yaml:"soft_percent,omitempty"`
-	Mode        string `json:"mode" yaml:"mode,omitempty"`
-	FailMode    string `json:"fail_mode" yaml:"fail_mode,omitempty"`
-	IsActive    bool   `json:"is_active" yaml:"is_active"`
+	// Throttle is hard, soft (SoftPercent over the limit passes, marked) or
+	// elastic (up to ElasticPercent over it passes while Pool has room).
+	Throttle       string `json:"throttle" yaml:"throttle,omitempty"`
+	SoftPercent    *int64 `json:"soft_percent" yaml:"soft_percent,omitempty"`
+	ElasticPercent *int64 `json:"elastic_percent" yaml:"elastic_percent,omitempty"`
+	// Pool names the pool that the rule's traffic counts into, nil for none.
+	// Priority, only with a pool, is critical, normal or low; nil is normal.
+	Pool     *string `json:"pool" yaml:"pool,omitempty"`
+	Priority *string `json:"priority" yaml:"priority,omitempty"`
+
+	// Tiers are limits by the descriptor's tier; any other tier has the rule's
+	// own. The bucket is the same whatever the tier.
+	Tiers    map[string]TierLimit `json:"tiers" yaml:"tiers,omitempty"`
+	Schedule *Schedule            `json:"schedule" yaml:"schedule,omitempty"`
+	// Calendar is for fixed_window only; WindowMS is then nominal.
+	Calendar *Calendar `json:"calendar" yaml:"calendar,omitempty"`
+	// ActiveFrom (inclusive) and ActiveUntil (exclusive) bound the time in which
+	// the rule applies, in whole milliseconds; nil is no bound.
+	ActiveFrom  *time.Time `json:"active_from" yaml:"active_from,omitempty"`
+	ActiveUntil *time.Time `json:"active_until" yaml:"active_until,omitempty"`
+	// When is a condition on the descriptor, nil for none; see conditionEnv.
+	When *string `json:"when" yaml:"when,omitempty"`
+
+	// ChargeOn is request, or report: a check looks and spends nothing, a charge
+	// spends.
+	ChargeOn string `json:"charge_on" yaml:"charge_on,omitempty"`
+	// OverLimit is deny or defer; Defer bounds the queue and is nil for deny.
+	OverLimit string     `json:"over_limit" yaml:"over_limit,omitempty"`
+	Defer     *Defer     `json:"defer" yaml:"defer,omitempty"`
+	Candidate *Candidate `json:"candidate" yaml:"candidate,omitempty"`
+	// RetryJitterMS is the most by which a denial's retry-after grows at random.
+	RetryJitterMS *int64 `json:"retry_jitter_ms" yaml:"retry_jitter_ms,omitempty"`
+	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
+	// two, raises the limit of a hot key.
+	HotKeys         string `json:"hot_keys" yaml:"hot_keys,omitempty"`
+	HotRaisePercent *int64 `json:"hot_raise_percent" yaml:"hot_raise_percent,omitempty"`
+
+	Mode     string `json:"mode" yaml:"mode,omitempty"`
+	FailMode string `json:"fail_mode" yaml:"fail_mode,omitempty"`
+	IsActive bool   `json:"is_active" yaml:"is_active"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version" yaml:"-"`
@@ -65,8 +100,5 @@ const (
 // applied: burst is the limit, buckets is 60 or fewer for a tiny window. The
 // error is a *ValidationError.
 func (r *Rule) LimiterLimit() (limiter.Limit, error) {
-	return LimitSpec{
-		Algorithm: r.Algorithm, Limit: r.Limit, WindowMS: r.WindowMS,
-		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets,
-	}.Resolve()
+	return r.spec().Resolve()
 }

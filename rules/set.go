@@ -23,6 +23,7 @@ type Set struct {
 	version int64
 	opt     Options
 	rules   []Compiled // in order of id
+	pools   map[string]*CompiledPool
 	index   index
 }
 
@@ -30,8 +31,31 @@ type Set struct {
 type Compiled struct {
 	// Rule is the rule as Compile got it, normalised.
 	Rule Rule
-	// Limit is Rule's limit with defaults applied.
+	// Limit is Rule's own limit with defaults applied. What a request is held to
+	// is Match.Limit, which tier, schedule and calendar have a say in.
 	Limit limiter.Limit
+	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic, SoftPercent and
+	// ElasticPercent how far above the limit the latter two go, 0 otherwise.
+	Throttle       string
+	SoftPercent    int64
+	ElasticPercent int64
+	// Pool is the pool that the rule's traffic counts into, nil for none, and
+	// Priority the rule's standing in it, never "".
+	Pool     *CompiledPool
+	Priority string
+	// ChargeReport: a check looks and spends nothing; a charge spends.
+	ChargeReport bool
+	// Defer bounds the queue of denied requests; nil if they are denied.
+	Defer *Defer
+	// Candidate is the candidate's limit, nil for none; Match.Candidate gives it
+	// as it is for one request.
+	Candidate *limiter.Limit
+	// RetryJitter is the most by which retry-after grows, in ms.
+	RetryJitter int64
+	// Hot says how a hot bucket may be served, HotRaise by how many percent its
+	// limit is raised meanwhile.
+	Hot      limiter.HotMode
+	HotRaise int64
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
 	// FailMode is FailOpen, FailClosed or FailLocal.
@@ -42,6 +66,13 @@ type Compiled struct {
 	need      uint8       // bits of factKind, without attributes
 	suffix    string      // "|17|sc"
 	globalKey limiter.Key // the key when there are no facts
+
+	candidateSuffix  string // "|17.c|sc"
+	candidateFollows bool   // its windows are those of the calendar
+	from, until      int64  // life span, ms since the epoch
+	tiers            map[string]variant
+	timed            *timed // nil without schedule and calendar
+	when             *condition
 }
 
 // Match is one rule that applies to a descriptor.
@@ -49,6 +80,9 @@ type Match struct {
 	Rule *Compiled
 	// Key names the bucket.
 	Key limiter.Key
+	// Limit is what the request is held to: the rule's limit as its tier, the
+	// schedule and the calendar make it.
+	Limit limiter.Limit
 	// Weight is in units: the request's, or the value of the rule's weight_field.
 	Weight int64
 }
@@ -74,6 +108,18 @@ func (s *Set) Get(id int64) *Compiled {
 		return nil
 	}
 	return &s.rules[i]
+}
+
+// Pool finds a pool by name, nil if there is none.
+func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
+
+// Pools lists the pools in order of name.
+func (s *Set) Pools() []*CompiledPool {
+	list := make([]*CompiledPool, 0, len(s.pools))
+	for _, name := range sortedKeys(s.pools) {
+		list = append(list, s.pools[name])
+	}
+	return list
 }
 
 func compareID(a, b int64) int {

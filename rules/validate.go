@@ -39,6 +39,7 @@ type parts struct {
 	limit limiter.Limit
 	facts []fact
 	route *pattern
+	policy
 }
 
 // problems collects field errors.
@@ -59,7 +60,7 @@ func validate(r *Rule) (parts, error) {
 	var ps problems
 	var p parts
 	if !namePattern.MatchString(r.Name) {
-		ps.add("name", "must be 1 to %d of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit", MaxName)
+		ps.add("name", "must be %s", nameHelp)
 	}
 	validateDescription(r.Description, &ps)
 	p.validateMatchers(r, &ps)
@@ -69,7 +70,9 @@ func validate(r *Rule) (parts, error) {
 		ps = append(ps, ve.Fields...)
 	}
 	p.limit = l
-	validateModes(r, &ps)
+	p.policy = validatePolicy(r, l, &ps)
+	ps.oneOf("mode", r.Mode, ModeEnforce, ModeShadow)
+	ps.oneOf("fail_mode", r.FailMode, FailOpen, FailClosed, FailLocal)
 	if len(ps) > 0 {
 		return parts{}, &ValidationError{Fields: ps}
 	}
@@ -107,21 +110,6 @@ func (p *parts) validateMatchers(r *Rule, ps *problems) {
 	if r.WeightField != nil && !isMemberName(*r.WeightField) {
 		ps.add("weight_field", "must be 1 to %d letters, digits, _, . or -", maxMemberName)
 	}
-}
-
-func validateModes(r *Rule, ps *problems) {
-	switch r.Throttle {
-	case ThrottleHard:
-		if r.SoftPercent != nil {
-			ps.add("soft_percent", "does not apply to throttle hard; leave it out")
-		}
-	case "soft", "elastic":
-		ps.add("throttle", "must be hard; %s is not available in this version", r.Throttle)
-	default:
-		ps.add("throttle", "must be hard")
-	}
-	ps.oneOf("mode", r.Mode, ModeEnforce, ModeShadow)
-	ps.oneOf("fail_mode", r.FailMode, FailOpen, FailClosed, FailLocal)
 }
 
 // isMethod: a token of RFC 9110 section 5.6.2 without lower-case letters.

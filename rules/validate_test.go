@@ -111,7 +111,7 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 			r.Algorithm, r.WindowMS, r.Buckets = "sliding_window_buckets", 100_000, ptr(int64(1441))
 		}},
 		"weight field":      {"weight_field", func(r *Rule) { r.WeightField = ptr("a b") }},
-		"soft throttle":     {"throttle", func(r *Rule) { r.Throttle = "soft" }},
+		"soft throttle":     {"soft_percent", func(r *Rule) { r.Throttle = "soft" }},
 		"unknown throttle":  {"throttle", func(r *Rule) { r.Throttle = "gentle" }},
 		"soft percent":      {"soft_percent", func(r *Rule) { r.SoftPercent = ptr(int64(10)) }},
 		"unknown mode":      {"mode", func(r *Rule) { r.Mode = "dry" }},
@@ -148,7 +148,7 @@ func TestNormalize_FillsDefaultsOnceAndLeavesPointersAlone(t *testing.T) {
 	r.Normalize()
 	want := Rule{
 		Name: "a", Scope: "user", Method: ptr("POST"), Algorithm: "sliding_window_counter",
-		Throttle: "hard", Mode: "enforce", FailMode: "open",
+		Throttle: "hard", Mode: "enforce", FailMode: "open", ChargeOn: "request", OverLimit: "deny", HotKeys: "exact",
 	}
 	if d := cmp.Diff(want, r); d != "" {
 		t.Error(d)

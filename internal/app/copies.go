@@ -116,6 +116,9 @@ func (c *copies) write(f inForce) error {
 	for i := range out.Rules {
 		out.Rules[i] = f.set.At(i).Rule
 	}
+	for _, p := range f.set.Pools() {
+		out.Pools = append(out.Pools, p.Pool)
+	}
 	return rulecopy.Save(c.path, c.identity, &out)
 }
 

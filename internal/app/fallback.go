@@ -43,7 +43,7 @@ func (r *reloader) fallBack() {
 // reloader stay as they are, so that the database's own rules and tokens follow
 // as soon as it answers, whatever their versions.
 func (r *reloader) adopt(c *rulecopy.Copy) error {
-	set, err := rules.Compile(c.Rules, c.Version, r.options)
+	set, err := rules.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Version: c.Version}, r.options)
 	if err != nil {
 		return fmt.Errorf("its rules do not compile: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 type catalog interface {
 	Migrate(ctx context.Context) error
 	Versions(ctx context.Context) (database.Versions, error)
-	LoadRules(ctx context.Context) ([]rules.Rule, int64, error)
+	LoadRules(ctx context.Context) (rules.Source, error)
 	LoadTokens(ctx context.Context) ([]access.Token, error)
 }
 
@@ -196,11 +196,12 @@ func (r *reloader) versions(ctx context.Context) (database.Versions, error) {
 }
 
 func (r *reloader) loadRules(ctx context.Context) error {
-	active, version, err := r.from.LoadRules(ctx)
+	source, err := r.from.LoadRules(ctx)
 	if err != nil {
 		return err
 	}
-	set, err := rules.Compile(active, version, r.options)
+	version := source.Version
+	set, err := rules.CompileSource(source, r.options)
 	if err != nil {
 		r.refused = version
 		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version, err)

@@ -46,11 +46,11 @@ func (s *shelf) Versions(context.Context) (database.Versions, error) {
 	return s.versions, s.err
 }
 
-func (s *shelf) LoadRules(context.Context) ([]rules.Rule, int64, error) {
+func (s *shelf) LoadRules(context.Context) (rules.Source, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
-	return s.rules, s.versions.Rules, s.err
+	return rules.Source{Rules: s.rules, Version: s.versions.Rules}, s.err
 }
 
 func (s *shelf) LoadTokens(context.Context) ([]access.Token, error) {

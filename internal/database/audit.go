@@ -15,19 +15,19 @@ type AuditEntry struct {
 	ID     int64       `json:"id"`
 	At     time.Time   `json:"at"`
 	Actor  rules.Actor `json:"actor"`
-	Action string      `json:"action"` // create, update, delete, rollback, import, revoke
-	// SubjectKind is rule or token; SubjectName is its name at the time.
+	Action string      `json:"action"` // create, update, delete, rollback, promote, import, revoke
+	// SubjectKind is rule, pool or token; SubjectName is its name at the time.
 	SubjectKind string `json:"subject_kind"`
 	SubjectID   int64  `json:"subject_id"`
 	SubjectName string `json:"subject_name"`
-	// Details is a JSON object: version and changes for a rule, scopes and
+	// Details is a JSON object: version and changes for a rule or pool, scopes and
 	// expires_at for a token.
 	Details json.RawMessage `json:"details"`
 }
 
 // AuditQuery selects entries. The zero value selects the newest of all.
 type AuditQuery struct {
-	SubjectKind string // rule or token; empty for both
+	SubjectKind string // rule, pool or token; empty for all
 	SubjectID   int64  // 0 for all
 	Limit       int    // 1 to 500; 0 means 50
 	BeforeID    int64  // entries with a smaller id; 0 for the newest

@@ -47,7 +47,7 @@ func BenchmarkManyRules(b *testing.B) {
 			})
 			b.Run("load", func(b *testing.B) {
 				for b.Loop() {
-					if _, _, err := d.LoadRules(b.Context()); err != nil {
+					if _, _, err := loadRules(b.Context(), d); err != nil {
 						b.Fatal(err)
 					}
 				}

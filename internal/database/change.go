@@ -22,6 +22,7 @@ const (
 const (
 	subjectRule  = "rule"
 	subjectToken = "token"
+	subjectPool  = "pool"
 )
 
 // Actions of revisions and audit entries.
@@ -32,6 +33,7 @@ const (
 	actionRollback = "rollback"
 	actionImport   = "import"
 	actionRevoke   = "revoke"
+	actionPromote  = "promote"
 )
 
 // channel is where Postgres tells the other nodes of a change.

@@ -57,7 +57,7 @@ func unavailable(err error) error {
 func isDomain(err error) bool {
 	var invalid *rules.ValidationError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
-		errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) || errors.As(err, &invalid)
+		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) || errors.As(err, &invalid)
 }
 
 // isConnection reports failures to reach the server, or to hear from it in time.
@@ -75,7 +75,7 @@ func isConnection(err error) bool {
 func classifyPostgres(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "23505": // unique_violation
-		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "tokens_live_name" {
+		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" || pg.ConstraintName == "tokens_live_name" {
 			return rules.ErrNameTaken
 		}
 		return err
@@ -116,7 +116,7 @@ const (
 func classifySQLite(lite *gosqlite.Error, err error) error {
 	switch code := lite.Code(); code {
 	case sqliteConstraintUnique:
-		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "tokens.name") {
+		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") || strings.Contains(lite.Error(), "tokens.name") {
 			return rules.ErrNameTaken
 		}
 		return err

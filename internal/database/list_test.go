@@ -86,17 +86,17 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 func TestLoadRules_GivesActiveRulesAndTheirVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
-		if rs, v, err := d.LoadRules(ctx); len(rs) != 0 || v != 0 || err != nil {
+		if rs, v, err := loadRules(ctx, d); len(rs) != 0 || v != 0 || err != nil {
 			t.Errorf("empty: got %v, %d, %v", rs, v, err)
 		}
 		off := sample("off")
 		off.IsActive = false
 		a, off, b := mustCreate(t, d, sample("a")), mustCreate(t, d, off), mustCreate(t, d, sample("b"))
-		rs, v, err := d.LoadRules(ctx)
+		rs, v, err := loadRules(ctx, d)
 		if diff := cmp.Diff([]rules.Rule{a, b}, rs); diff != "" || v != 3 || err != nil {
 			t.Errorf("version %d, %v:\n%s", v, err, diff)
 		}
-		all, v, err := d.LoadAllRules(ctx)
+		all, v, err := loadAllRules(ctx, d)
 		if diff := cmp.Diff([]rules.Rule{a, off, b}, all); diff != "" || v != 3 || err != nil {
 			t.Errorf("all: version %d, %v:\n%s", v, err, diff)
 		}
@@ -112,7 +112,7 @@ func TestLoadRules_NeverMixesTwoMoments(t *testing.T) {
 		for _, name := range []string{"a", "b"} {
 			mustCreate(t, d, sample(name))
 		}
-		stored, v, err := d.LoadRules(ctx)
+		stored, v, err := loadRules(ctx, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestLoadRules_NeverMixesTwoMoments(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range edits {
-				if stored, v, err = d.LoadRules(ctx); err != nil {
+				if stored, v, err = loadRules(ctx, d); err != nil {
 					t.Errorf("writer: %v", err)
 					return
 				}
@@ -143,7 +143,7 @@ func TestLoadRules_NeverMixesTwoMoments(t *testing.T) {
 			}
 		}()
 		for loads := 0; ; loads++ {
-			rs, version, err := d.LoadRules(ctx)
+			rs, version, err := loadRules(ctx, d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestPoisonedRow_IsListedAndLoadedAsItIs(t *testing.T) {
 		if err != nil || len(page.Rules) != 2 || page.Rules[1].Scope != "moon phase" {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
-		rs, _, err := d.LoadRules(ctx)
+		rs, _, err := loadRules(ctx, d)
 		if err != nil || len(rs) != 2 {
 			t.Fatalf("loaded: %+v, %v", rs, err)
 		}
@@ -184,7 +184,7 @@ func TestPoisonedRow_IsListedAndLoadedAsItIs(t *testing.T) {
 		if _, err := d.UpdateRule(ctx, ada, bad, 0); err != nil {
 			t.Fatal(err)
 		}
-		rs, _, err = d.LoadRules(ctx)
+		rs, _, err = loadRules(ctx, d)
 		if err != nil {
 			t.Fatal(err)
 		}

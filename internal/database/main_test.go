@@ -90,7 +90,20 @@ func sample(name string) rules.Rule {
 		Name: name, Description: "what it is for", Scope: "user", Route: ptr("/v1/charges"), Method: ptr("POST"),
 		Algorithm: "token_bucket", Limit: 5, WindowMS: 1000, Burst: ptr[int64](9), WeightField: ptr("bytes"),
 		Throttle: "hard", Mode: "enforce", FailMode: "closed", IsActive: true,
+		ChargeOn: "request", OverLimit: "deny", HotKeys: "exact",
 	}
+}
+
+// loadRules is LoadRules in parts.
+func loadRules(ctx context.Context, d *DB) ([]rules.Rule, int64, error) {
+	src, err := d.LoadRules(ctx)
+	return src.Rules, src.Version, err
+}
+
+// loadAllRules is LoadAllRules in parts.
+func loadAllRules(ctx context.Context, d *DB) ([]rules.Rule, int64, error) {
+	src, err := d.LoadAllRules(ctx)
+	return src.Rules, src.Version, err
 }
 
 // mustCreate stores a rule.

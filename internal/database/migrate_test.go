@@ -26,7 +26,7 @@ func TestMigrate_UpDownUp(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			d := open(t, b.dsn(t))
 			ctx := t.Context()
-			if _, _, err := d.LoadRules(ctx); !errors.Is(err, rules.ErrUnavailable) {
+			if _, _, err := loadRules(ctx, d); !errors.Is(err, rules.ErrUnavailable) {
 				t.Errorf("before the first migration: got %v, want unavailable", err)
 			}
 			if got := applied(t, d); len(got) == 0 || slices.Contains(got, true) {

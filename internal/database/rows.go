@@ -24,7 +24,8 @@ type ruleRow struct {
 	Buckets     *int64
 	WeightField *string `gorm:"column:weight_field"`
 	Throttle    string
-	SoftPercent *int64 `gorm:"column:soft_percent"`
+	SoftPercent *int64        `gorm:"column:soft_percent"`
+	Policy      policyColumns `gorm:"embedded"`
 	Mode        string
 	FailMode    string `gorm:"column:fail_mode"`
 	IsActive    bool   `gorm:"column:is_active"`
@@ -41,19 +42,21 @@ func rowOf(r *rules.Rule) ruleRow {
 		ID: r.ID, Name: r.Name, Description: r.Description, Scope: r.Scope, Route: r.Route, Method: r.Method,
 		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
-		SoftPercent: r.SoftPercent, Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
+		SoftPercent: r.SoftPercent, Policy: policyOf(r), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
 		Version: r.Version, CreatedAt: newStamp(r.CreatedAt), UpdatedAt: newStamp(r.UpdatedAt),
 	}
 }
 
 func (row *ruleRow) rule() rules.Rule {
-	return rules.Rule{
+	r := rules.Rule{
 		ID: row.ID, Name: row.Name, Description: row.Description, Scope: row.Scope, Route: row.Route, Method: row.Method,
 		Algorithm: row.Algorithm, Limit: row.LimitCount, WindowMS: row.WindowMS, Burst: row.Burst, Align: row.Align,
 		AnchorMS: row.AnchorMS, Buckets: row.Buckets, WeightField: row.WeightField, Throttle: row.Throttle,
 		SoftPercent: row.SoftPercent, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 	}
+	row.Policy.into(&r)
+	return r
 }
 
 func rulesOf(rows []ruleRow) []rules.Rule {
@@ -79,8 +82,9 @@ type revisionRow struct {
 // TableName implements gorm's Tabler.
 func (revisionRow) TableName() string { return "rule_revisions" }
 
-// revision maps the row, without Changes. A snapshot that was damaged by hand
-// comes out as a rule with only its id and version.
+// revision maps the row, without Changes. A snapshot of an older build gets the
+// defaults of what that did not know. One that was damaged by hand comes out as
+// a rule with only its id and version.
 func (row *revisionRow) revision() rules.Revision {
 	rev := rules.Revision{
 		Version: row.Version, Action: row.Action, At: row.At.Time,
@@ -88,7 +92,9 @@ func (row *revisionRow) revision() rules.Revision {
 	}
 	if err := json.Unmarshal([]byte(row.Rule), &rev.Rule); err != nil {
 		rev.Rule = rules.Rule{ID: row.RuleID, Version: row.Version}
+		return rev
 	}
+	rev.Rule.Normalize()
 	return rev
 }
 

@@ -105,25 +105,30 @@ func isNotFound(err error) bool {
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, gorm.ErrRecordNotFound)
 }
 
-// LoadRules gives the active rules in order of id and the version of the whole,
-// as they were at one moment. Rows are not validated here: compiling them is
-// what finds a bad one, and then the last good set stays in force.
-func (d *DB) LoadRules(ctx context.Context) ([]rules.Rule, int64, error) {
+// LoadRules gives the active rules in order of id, the pools in order of name and
+// the version of the whole, as they were at one moment. Rows are not validated
+// here: compiling them is what finds a bad one, and then the last good set stays
+// in force.
+func (d *DB) LoadRules(ctx context.Context) (rules.Source, error) {
 	return d.load(ctx, true)
 }
 
 // LoadAllRules is LoadRules with the inactive rules too, for an export or a
 // plan.
-func (d *DB) LoadAllRules(ctx context.Context) ([]rules.Rule, int64, error) {
+func (d *DB) LoadAllRules(ctx context.Context) (rules.Source, error) {
 	return d.load(ctx, false)
 }
 
-func (d *DB) load(ctx context.Context, onlyActive bool) ([]rules.Rule, int64, error) {
+func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 	var rows []ruleRow
+	var pools []poolRow
 	var v Versions
 	err := d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) error {
 		var err error
 		if v, err = versionsIn(tx); err != nil {
+			return err
+		}
+		if err := tx.Order("name").Find(&pools).Error; err != nil {
 			return err
 		}
 		if onlyActive {
@@ -132,9 +137,9 @@ func (d *DB) load(ctx context.Context, onlyActive bool) ([]rules.Rule, int64, er
 		return tx.Order("id").Find(&rows).Error
 	})
 	if err != nil {
-		return nil, 0, err
+		return rules.Source{}, err
 	}
-	return rulesOf(rows), v.Rules, nil
+	return rules.Source{Rules: rulesOf(rows), Pools: poolsOf(pools), Version: v.Rules}, nil
 }
 
 // Versions counts the changes made so far, so that a node can see with one

@@ -125,6 +125,9 @@ func (c *change) lockedRule(id, ifVersion int64) (rules.Rule, error) {
 func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, error) {
 	rows := make([]ruleRow, len(rs))
 	for i := range rs {
+		if err := c.checkPool(&rs[i]); err != nil {
+			return nil, err
+		}
 		rows[i] = rowOf(&rs[i])
 		rows[i].ID, rows[i].Version = 0, 1
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
@@ -144,6 +147,9 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 // replaceRule writes new content over was. The version in the WHERE is the
 // guard that holds even against a writer that does not go through change.
 func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rules.Rule, error) {
+	if err := c.checkPool(&r); err != nil {
+		return rules.Rule{}, err
+	}
 	row := rowOf(&r)
 	row.ID, row.Version = was.ID, was.Version+1
 	row.CreatedAt, row.UpdatedAt = newStamp(was.CreatedAt), c.at

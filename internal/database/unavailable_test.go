@@ -29,7 +29,7 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, errs["get"] = d.GetRule(ctx, 1)
 	_, errs["get by name"] = d.GetRuleByName(ctx, "x")
 	_, errs["history"] = d.RuleHistory(ctx, 1, 0, 0)
-	_, _, errs["load"] = d.LoadRules(ctx)
+	_, _, errs["load"] = loadRules(ctx, d)
 	_, errs["versions"] = d.Versions(ctx)
 	_, errs["audit"] = d.ListAudit(ctx, AuditQuery{})
 	_, errs["create token"] = d.CreateToken(ctx, ada, tok)
@@ -83,7 +83,7 @@ func TestWriterThatHolds_MakesOthersUnavailableNotStuck(t *testing.T) {
 			if _, err := d.CreateRule(context.Background(), ada, sample("a")); !errors.Is(err, rules.ErrUnavailable) {
 				t.Errorf("write: got %v", err)
 			}
-			if _, _, err := d.LoadRules(t.Context()); err != nil {
+			if _, _, err := loadRules(t.Context(), d); err != nil {
 				t.Errorf("reading beside a writer: %v", err)
 			}
 			if err := tx.Rollback().Error; err != nil {
@@ -178,7 +178,7 @@ func TestOpen_MakesAFileThatOnlyItsOwnerReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path)
-	if rs, v, err := again.LoadRules(t.Context()); len(rs) != 1 || v != 1 || err != nil {
+	if rs, v, err := loadRules(t.Context(), again); len(rs) != 1 || v != 1 || err != nil {
 		t.Errorf("after reopening: %v, %d, %v", rs, v, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != fs.FileMode(0o600) {

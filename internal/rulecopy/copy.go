@@ -22,6 +22,8 @@ type Copy struct {
 	// Rules are the active rules. They are not validated here: compiling them
 	// does that, as it does for rules from the database.
 	Rules []rules.Rule
+	// Pools are those that the rules may name.
+	Pools []rules.Pool
 	// Tokens are all tokens, revoked and expired ones too, because those keep
 	// the open mode off.
 	Tokens []access.Token
@@ -31,6 +33,7 @@ type Copy struct {
 type content struct {
 	Version int64        `json:"version"`
 	Rules   []rules.Rule `json:"rules"`
+	Pools   []rules.Pool `json:"pools"`
 	Tokens  []token      `json:"tokens"`
 }
 
@@ -47,7 +50,7 @@ type token struct {
 }
 
 func (c *Copy) marshal() ([]byte, error) {
-	out := content{Version: c.Version, Rules: c.Rules, Tokens: make([]token, len(c.Tokens))}
+	out := content{Version: c.Version, Rules: c.Rules, Pools: c.Pools, Tokens: make([]token, len(c.Tokens))}
 	for i := range c.Tokens {
 		t := &c.Tokens[i]
 		out.Tokens[i] = token{
@@ -73,7 +76,7 @@ func (c *Copy) unmarshal(data []byte) error {
 	if in.Version < 0 {
 		return fmt.Errorf("version %d", in.Version)
 	}
-	c.Version, c.Rules = in.Version, in.Rules
+	c.Version, c.Rules, c.Pools = in.Version, in.Rules, in.Pools
 	c.Tokens = make([]access.Token, len(in.Tokens))
 	for i := range in.Tokens {
 		if err := in.Tokens[i].into(&c.Tokens[i]); err != nil {

@@ -3,6 +3,7 @@ package sim
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"sluice/api"
 	"sluice/limiter"
@@ -23,7 +24,8 @@ func planOf(set *rules.Set, q *api.Question) (p plan) {
 		p.modes = []string{q.Direct.FailMode}
 		return p
 	}
-	matches := set.Match(&q.Descriptor, q.Weight, nil)
+	// No rule of the simulation has anything to do with the wall clock.
+	matches := set.Match(&q.Descriptor, q.Weight, time.Time{}, nil)
 	// Leases last, and only where the operation concerns them.
 	slices.SortStableFunc(matches, func(a, b rules.Match) int { return rank(a) - rank(b) })
 	for _, m := range matches {
@@ -32,9 +34,9 @@ func planOf(set *rules.Set, q *api.Question) (p plan) {
 		case leases && (q.Op == limiter.OpCharge || (q.Op == limiter.OpRefund && q.RequestID == "")):
 		case !leases && (q.Op == limiter.OpRelease || q.Op == limiter.OpRenew):
 		case m.Rule.Shadow:
-			p.shadow = append(p.shadow, limiter.Ask{Key: m.Key, Limit: m.Rule.Limit, Weight: m.Weight})
+			p.shadow = append(p.shadow, limiter.Ask{Key: m.Key, Limit: m.Limit, Weight: m.Weight})
 		default:
-			p.enforced = append(p.enforced, limiter.Ask{Key: m.Key, Limit: m.Rule.Limit, Weight: m.Weight})
+			p.enforced = append(p.enforced, limiter.Ask{Key: m.Key, Limit: m.Limit, Weight: m.Weight})
 			p.modes = append(p.modes, m.Rule.FailMode)
 		}
 	}

@@ -1,0 +1,70 @@
+package rules
+
+import (
+	"fmt"
+
+	"sluice/limiter"
+)
+
+// compilePools makes the set's pools.
+func (s *Set) compilePools(pools []Pool) error {
+	s.pools = make(map[string]*CompiledPool, len(pools))
+	for i := range pools {
+		p := pools[i]
+		p.Normalize()
+		if err := ValidatePool(&p); err != nil {
+			return fmt.Errorf("pool %q: %w", p.Name, err)
+		}
+		if s.pools[p.Name] != nil {
+			return fmt.Errorf("two pools have the name %q", p.Name)
+		}
+		s.pools[p.Name] = compilePool(p)
+	}
+	return nil
+}
+
+// compilePolicy fills in what the policy fields say.
+func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error {
+	r := &c.Rule
+	c.Throttle = r.Throttle
+	c.SoftPercent, c.ElasticPercent = valueOf(r.SoftPercent), valueOf(r.ElasticPercent)
+	c.Priority = PriorityNormal
+	if r.Priority != nil {
+		c.Priority = *r.Priority
+	}
+	if r.Pool != nil {
+		if c.Pool = pools[*r.Pool]; c.Pool == nil {
+			return unknownPool()
+		}
+	}
+	c.ChargeReport = r.ChargeOn == ChargeOnReport
+	c.Defer = r.Defer
+	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
+	switch r.HotKeys {
+	case HotKeysLeased:
+		c.Hot = limiter.HotLeased
+	case HotKeysSharded:
+		c.Hot = limiter.HotSharded
+	}
+	c.from, c.until = lifeSpan(r)
+	c.tiers, c.when = p.tiers, p.when
+	if p.schedule != nil || p.calendar != nil {
+		c.timed = &timed{schedule: p.schedule, calendar: p.calendar, own: c.Limit, tiers: c.tiers}
+	}
+	if c.Candidate = p.candidate; c.Candidate != nil {
+		c.candidateSuffix = candidateSuffix(r.ID, c.Candidate.Algorithm)
+		c.candidateFollows = r.candidateFollows()
+	}
+	return nil
+}
+
+func valueOf(p *int64) int64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+func unknownPool() *ValidationError {
+	return &ValidationError{Fields: []FieldError{{Field: "pool", Message: "does not exist"}}}
+}

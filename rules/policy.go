@@ -1,0 +1,149 @@
+package rules
+
+import "time"
+
+// Words of the policy fields, as written in JSON and SQL.
+const (
+	ThrottleSoft    = "soft"
+	ThrottleElastic = "elastic"
+
+	PriorityCritical = "critical"
+	PriorityNormal   = "normal"
+	PriorityLow      = "low"
+
+	ChargeOnRequest = "request"
+	ChargeOnReport  = "report"
+
+	OverLimitDeny  = "deny"
+	OverLimitDefer = "defer"
+
+	HotKeysExact   = "exact"
+	HotKeysLeased  = "leased"
+	HotKeysSharded = "sharded"
+
+	EveryDay   = "day"
+	EveryWeek  = "week"
+	EveryMonth = "month"
+
+	// ZoneUTC is the zone of schedules and calendars that name none.
+	ZoneUTC = "UTC"
+)
+
+// Bounds of the policy fields.
+const (
+	// MaxSoftPercent and MaxElasticPercent bound how far above the limit a soft
+	// or elastic rule may go, in percent of the limit.
+	MaxSoftPercent    int64 = 1000
+	MaxElasticPercent int64 = 10_000
+	// MaxTiers is the most tiers of a rule, MaxTierName the longest name in bytes.
+	MaxTiers    = 64
+	MaxTierName = 64
+	// MaxScheduleWindows is the most windows of a schedule.
+	MaxScheduleWindows = 32
+	// MaxSchedulePercent is the largest factor of a schedule's window.
+	MaxSchedulePercent int64 = 1000
+	// MaxWhen is the longest condition, in bytes.
+	MaxWhen = 1024
+	// MaxRetryJitter is the longest jitter, in milliseconds.
+	MaxRetryJitter int64 = 3_600_000
+	// MaxHotRaisePercent bounds by how much a hot key's limit may be raised.
+	MaxHotRaisePercent int64 = 400
+	// Bounds and defaults of a queue of deferred requests.
+	MaxDeferItems        int64 = 1_000_000
+	DefaultDeferItems    int64 = 10_000
+	MinDeferAge          int64 = 1000
+	MaxDeferAge          int64 = 604_800_000
+	DefaultDeferAge      int64 = 3_600_000
+	nominalDay           int64 = 86_400_000
+	nominalWeek                = 7 * nominalDay
+	nominalMonth               = 31 * nominalDay
+	defaultNormalPercent int64 = 80
+	defaultLowPercent    int64 = 50
+	maxPoolPercent       int64 = 100
+	firstAnchorDay       int64 = 1
+	lastAnchorDayOfWeek  int64 = 7
+	lastAnchorDayOfMonth int64 = 31
+)
+
+// TierLimit is the limit of one tier: either a limit with an optional burst
+// (for the bucket algorithms; the tier's limit if nil), or no limit at all.
+type TierLimit struct {
+	Limit     *int64 `json:"limit,omitempty"`
+	Burst     *int64 `json:"burst,omitempty"`
+	Unlimited bool   `json:"unlimited,omitempty"`
+}
+
+// Schedule changes a rule's limit in weekly windows by the wall clock of a zone.
+// The first window that contains the instant counts; outside all of them the
+// rule's own limit stands.
+type Schedule struct {
+	// Zone is an IANA name such as Europe/Berlin; "" is UTC.
+	Zone    string           `json:"zone"`
+	Windows []ScheduleWindow `json:"windows"`
+}
+
+// ScheduleWindow is one window of a Schedule. A time of day that a clock change
+// skips never matches; one that it repeats matches twice.
+type ScheduleWindow struct {
+	// Days are mon to sun, on which the window begins; nil is every day.
+	Days []string `json:"days,omitempty"`
+	// From (inclusive) and To (exclusive) are HH:MM; To at or before From is a
+	// time of the next day, and 24:00 is the end of the day.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Percent of the limit and of the burst that is in force, rounded down but
+	// not below 1 unless it is 0. It applies to the tiers' limits as well.
+	Percent *int64 `json:"percent,omitempty"`
+	// Limit and Burst are in force instead of the rule's own; tiers keep theirs.
+	Limit *int64 `json:"limit,omitempty"`
+	Burst *int64 `json:"burst,omitempty"`
+}
+
+// Calendar makes the windows of fixed_window days, weeks or months by the wall
+// clock of a zone.
+type Calendar struct {
+	Every string `json:"every"`
+	// Zone is an IANA name; "" is UTC.
+	Zone string `json:"zone"`
+	// AnchorDay is the day on which a period begins: 1 (Monday) to 7 for weeks, 1
+	// to 31 for months, where a shorter month's last day stands in. 0 is 1. Days
+	// have none.
+	AnchorDay int64 `json:"anchor_day,omitempty"`
+}
+
+// Defer bounds the queue of requests that a rule defers.
+type Defer struct {
+	// MaxItems is 1 to MaxDeferItems; 0 is DefaultDeferItems.
+	MaxItems int64 `json:"max_items,omitempty"`
+	// MaxAgeMS is how long an item waits at most, MinDeferAge to MaxDeferAge; 0
+	// is DefaultDeferAge.
+	MaxAgeMS int64 `json:"max_age_ms,omitempty"`
+}
+
+// Candidate is a second limit that is evaluated beside the rule's own on
+// buckets of its own and never denies. What is nil or empty is the rule's own.
+type Candidate struct {
+	Algorithm string  `json:"algorithm,omitempty"`
+	Limit     *int64  `json:"limit"`
+	WindowMS  *int64  `json:"window_ms,omitempty"`
+	Burst     *int64  `json:"burst,omitempty"`
+	Align     *string `json:"align,omitempty"`
+	AnchorMS  *int64  `json:"anchor_ms,omitempty"`
+	Buckets   *int64  `json:"buckets,omitempty"`
+}
+
+// Source is everything that a set is compiled from, as it stood at one moment.
+type Source struct {
+	Rules []Rule
+	Pools []Pool
+	// Version counts the changes of both.
+	Version int64
+}
+
+// formatInstant is a time as JSON has it.
+func formatInstant(t *time.Time) any {
+	if t == nil {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

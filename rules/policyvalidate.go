@@ -1,0 +1,327 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/limiter"
+)
+
+// policy is what validation makes of the policy fields and Compile keeps.
+type policy struct {
+	tiers     map[string]variant
+	schedule  *schedule
+	calendar  *calendar
+	candidate *limiter.Limit
+	when      *condition
+}
+
+// variant is a limit that stands in for the rule's own.
+type variant struct {
+	limit     limiter.Limit
+	unlimited bool
+}
+
+// validatePolicy checks the policy fields. base is the rule's own limit, or the
+// zero Limit when that is not valid; then what builds on it is not checked.
+func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
+	validateThrottle(r, ps)
+	validateOutcome(r, ps)
+	validateHot(r, ps)
+	validateLife(r, ps)
+	var p policy
+	p.tiers = validateTiers(r, base, ps)
+	p.schedule = validateSchedule(r, base, p.tiers, ps)
+	p.calendar = validateCalendar(r, ps)
+	p.candidate = validateCandidate(r, base, ps)
+	if r.When != nil {
+		var err error
+		if p.when, err = compileCondition(*r.When); err != nil {
+			ps.add("when", "%s", err)
+		}
+	}
+	return p
+}
+
+// between demands a whole number in a range.
+func (ps *problems) between(field string, v *int64, least, most int64) {
+	if v != nil && (*v < least || *v > most) {
+		ps.add(field, "must be between %d and %d", least, most)
+	}
+}
+
+// belongs refuses a field that is given without what it belongs to, and demands
+// it where it must stand.
+func (ps *problems) belongs(field string, given, wanted, required bool, owner string) {
+	switch {
+	case given && !wanted:
+		ps.add(field, "belongs to %s; leave it out", owner)
+	case !given && wanted && required:
+		ps.add(field, "is required with %s", owner)
+	}
+}
+
+func validateThrottle(r *Rule, ps *problems) {
+	ps.oneOf("throttle", r.Throttle, ThrottleHard, ThrottleSoft, ThrottleElastic)
+	if r.Throttle == ThrottleSoft || r.Throttle == ThrottleElastic {
+		if r.Algorithm == limiter.LeakyQueue.String() || r.Algorithm == limiter.Concurrency.String() {
+			ps.add("throttle", "must be hard for %s", r.Algorithm)
+		}
+	}
+	soft, elastic := r.Throttle == ThrottleSoft, r.Throttle == ThrottleElastic
+	ps.belongs("soft_percent", r.SoftPercent != nil, soft, true, "throttle soft")
+	ps.between("soft_percent", r.SoftPercent, 1, MaxSoftPercent)
+	ps.belongs("elastic_percent", r.ElasticPercent != nil, elastic, true, "throttle elastic")
+	ps.between("elastic_percent", r.ElasticPercent, 1, MaxElasticPercent)
+	switch {
+	case r.Pool == nil && elastic:
+		ps.add("pool", "is required with throttle elastic")
+	case r.Pool != nil && r.Algorithm == limiter.Concurrency.String():
+		ps.add("pool", "does not apply to concurrency")
+	case r.Pool != nil && !namePattern.MatchString(*r.Pool):
+		ps.add("pool", "must be the name of a pool: %s", nameHelp)
+	}
+	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
+	if r.Priority != nil {
+		ps.oneOf("priority", *r.Priority, PriorityCritical, PriorityNormal, PriorityLow)
+	}
+}
+
+// validateOutcome checks what a denial or a report means.
+func validateOutcome(r *Rule, ps *problems) {
+	concurrency := r.Algorithm == limiter.Concurrency.String()
+	ps.oneOf("charge_on", r.ChargeOn, ChargeOnRequest, ChargeOnReport)
+	if r.ChargeOn == ChargeOnReport && concurrency {
+		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")
+	}
+	ps.oneOf("over_limit", r.OverLimit, OverLimitDeny, OverLimitDefer)
+	deferred := r.OverLimit == OverLimitDefer
+	if deferred {
+		switch {
+		case r.ChargeOn == ChargeOnReport:
+			ps.add("over_limit", "must be deny with charge_on report")
+		case concurrency:
+			ps.add("over_limit", "must be deny for concurrency")
+		case r.Mode == ModeShadow:
+			ps.add("over_limit", "must be deny with mode shadow, which never denies")
+		}
+	}
+	ps.belongs("defer", r.Defer != nil, deferred, false, "over_limit defer")
+	if r.Defer != nil {
+		ps.between("defer.max_items", &r.Defer.MaxItems, 1, MaxDeferItems)
+		ps.between("defer.max_age_ms", &r.Defer.MaxAgeMS, MinDeferAge, MaxDeferAge)
+	}
+	ps.between("retry_jitter_ms", r.RetryJitterMS, 0, MaxRetryJitter)
+}
+
+func validateHot(r *Rule, ps *problems) {
+	ps.oneOf("hot_keys", r.HotKeys, HotKeysExact, HotKeysLeased, HotKeysSharded)
+	exact := r.HotKeys == HotKeysExact
+	if !exact {
+		switch r.Algorithm {
+		case limiter.SlidingWindowLog.String(), limiter.LeakyQueue.String(), limiter.Concurrency.String():
+			ps.add("hot_keys", "must be exact for %s", r.Algorithm)
+		}
+	}
+	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
+	ps.between("hot_raise_percent", r.HotRaisePercent, 1, MaxHotRaisePercent)
+}
+
+func validateLife(r *Rule, ps *problems) {
+	for _, b := range []struct {
+		field string
+		year  int
+		given bool
+	}{{"active_from", yearOf(r.ActiveFrom), r.ActiveFrom != nil}, {"active_until", yearOf(r.ActiveUntil), r.ActiveUntil != nil}} {
+		if b.given && (b.year < 1 || b.year > 9999) {
+			ps.add(b.field, "must be in a year from 0001 to 9999")
+		}
+	}
+	if r.ActiveFrom != nil && r.ActiveUntil != nil && !r.ActiveFrom.Before(*r.ActiveUntil) {
+		ps.add("active_until", "must be after active_from")
+	}
+}
+
+// replaced is the rule's limit with another count and burst; a nil burst is the
+// count. Problems come back under the fields limit and burst.
+func (r *Rule) replaced(limit int64, burst *int64) (limiter.Limit, []FieldError) {
+	spec := r.spec()
+	spec.Limit, spec.Burst = limit, burst
+	l, err := spec.Resolve()
+	var ve *ValidationError
+	if errors.As(err, &ve) {
+		return l, ve.Fields
+	}
+	return l, nil
+}
+
+// under adds problems below a path.
+func (ps *problems) under(path string, fields []FieldError) {
+	for _, f := range fields {
+		ps.add(path+"."+f.Field, "%s", f.Message)
+	}
+}
+
+func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant {
+	if len(r.Tiers) == 0 {
+		return nil
+	}
+	if len(r.Tiers) > MaxTiers {
+		ps.add("tiers", "must not have more than %d members", MaxTiers)
+		return nil
+	}
+	out := make(map[string]variant, len(r.Tiers))
+	for _, name := range sortedKeys(r.Tiers) {
+		t := r.Tiers[name]
+		path := "tiers." + safeField(name)
+		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||
+			strings.ContainsFunc(name, isUnsafeRune) || strings.TrimSpace(name) != name {
+			ps.add(path, "must be named with 1 to %d bytes of printable text without blanks around it", MaxTierName)
+			continue
+		}
+		switch {
+		case t.Unlimited && (t.Limit != nil || t.Burst != nil):
+			ps.add(path, "must be either unlimited or have a limit")
+		case t.Unlimited:
+			out[name] = variant{unlimited: true}
+		case t.Limit == nil:
+			ps.add(path+".limit", "is required, unless the tier is unlimited")
+		case base.Algorithm != 0:
+			l, bad := r.replaced(*t.Limit, t.Burst)
+			ps.under(path, bad)
+			out[name] = variant{limit: l}
+		}
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func validateCalendar(r *Rule, ps *problems) *calendar {
+	c := r.Calendar
+	if c == nil {
+		return nil
+	}
+	before := len(*ps)
+	ps.oneOf("calendar.every", c.Every, EveryDay, EveryWeek, EveryMonth)
+	zone, err := loadZone(c.Zone)
+	if err != nil {
+		ps.add("calendar.zone", "%s", err)
+	}
+	switch c.Every {
+	case EveryDay:
+		if c.AnchorDay != 0 {
+			ps.add("calendar.anchor_day", "does not apply to every day; leave it out")
+		}
+	case EveryWeek:
+		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfWeek)
+	case EveryMonth:
+		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfMonth)
+	}
+	if r.Algorithm != limiter.FixedWindow.String() {
+		ps.add("calendar", "does not apply to %s; it belongs to fixed_window", r.Algorithm)
+	}
+	if r.Align != nil && *r.Align != limiter.AlignCalendar.String() {
+		ps.add("align", "must be calendar, or left out, with a calendar")
+	}
+	if r.AnchorMS != nil {
+		ps.add("anchor_ms", "does not apply to a rule with a calendar; leave it out")
+	}
+	if n := c.nominalWindow(); n != 0 && r.WindowMS != n {
+		ps.add("window_ms", "must be left out, or %d, with a calendar of every %s", n, c.Every)
+	}
+	if len(*ps) > before {
+		return nil
+	}
+	return &calendar{every: c.Every, zone: zone, anchor: int(c.AnchorDay)}
+}
+
+func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit {
+	c := r.Candidate
+	if c == nil {
+		return nil
+	}
+	if r.Mode == ModeShadow {
+		ps.add("candidate", "does not apply to a rule with mode shadow, which is a trial itself")
+	}
+	if c.Limit == nil {
+		ps.add("candidate.limit", "is required")
+		return nil
+	}
+	if base.Algorithm == 0 {
+		return nil
+	}
+	l, err := r.candidateSpec().Resolve()
+	var ve *ValidationError
+	if errors.As(err, &ve) {
+		ps.under("candidate", ve.Fields)
+		return nil
+	}
+	if base.Algorithm == limiter.Concurrency || l.Algorithm == limiter.Concurrency {
+		ps.add("candidate", "does not apply to concurrency")
+		return nil
+	}
+	return &l
+}
+
+// spec is the rule's own limit as it is written.
+func (r *Rule) spec() LimitSpec {
+	return LimitSpec{
+		Algorithm: r.Algorithm, Limit: r.Limit, WindowMS: r.WindowMS,
+		Burst: r.Burst, Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets,
+	}
+}
+
+// candidateSpec is the candidate as a whole: what it leaves out is the rule's
+// own, as far as it applies to the candidate's algorithm.
+func (r *Rule) candidateSpec() LimitSpec {
+	c := r.Candidate
+	s := LimitSpec{
+		Algorithm: orDefault(c.Algorithm, r.Algorithm), Limit: *c.Limit, WindowMS: r.WindowMS,
+		Burst: c.Burst, Align: c.Align, AnchorMS: c.AnchorMS, Buckets: c.Buckets,
+	}
+	if c.WindowMS != nil {
+		s.WindowMS = *c.WindowMS
+	}
+	a, err := limiter.ParseAlgorithm(s.Algorithm)
+	if err != nil {
+		return s // Resolve says so
+	}
+	if s.Burst == nil && a.Bucketed() {
+		s.Burst = r.Burst
+	}
+	if s.Buckets == nil && a == limiter.SlidingWindowBuckets {
+		s.Buckets = r.Buckets
+	}
+	if a == limiter.FixedWindow {
+		if s.Align == nil {
+			s.Align = r.Align
+		}
+		if s.AnchorMS == nil && (s.Align == nil || *s.Align != limiter.AlignFirstHit.String()) {
+			s.AnchorMS = r.AnchorMS
+		}
+	}
+	return s
+}
+
+// candidateFollows: the candidate's windows are those of the rule's calendar.
+func (r *Rule) candidateFollows() bool {
+	c := r.Candidate
+	return r.Calendar != nil && c != nil && (c.Algorithm == "" || c.Algorithm == r.Algorithm) &&
+		c.WindowMS == nil && c.Align == nil && c.AnchorMS == nil
+}
+
+const nameHelp = "1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+
+// path names an element of a list in a field error.
+func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
