@@ -31,6 +31,10 @@ var rooms = []room{
 	{path: "rules", may: []string{"limiter"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
 	{path: "internal/access"},
+	{path: "internal/deferred"},
+	{path: "internal/deferred/filequeue", may: []string{"internal/deferred"}},
+	{path: "internal/deferred/redisqueue", may: []string{"internal/deferred"}, foreign: []string{redis}},
+	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
 	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", foreign: []string{redis}},
@@ -45,7 +49,7 @@ var rooms = []room{
 	},
 
 	{
-		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/telemetry"},
+		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/deferred", "internal/telemetry"},
 		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
 	},
 	{
@@ -59,6 +63,7 @@ var rooms = []room{
 		path: "internal/app", may: []string{
 			"", "api", "web", "limiter", "limiter/memstore", "limiter/redisstore", "rules", "migrations",
 			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/telemetry",
+			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
 	},
@@ -82,7 +87,7 @@ var rooms = []room{
 // forTests is what the test files of every room may import on top of the room's
 // own arrows: real servers, both stores, the conformance suite. Foreign modules
 // are free in tests, except those of notInTests.
-var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv"}
+var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest"}
 
 // upward lists what the lower rooms must not reach even in their tests, because
 // it would turn an arrow round.

@@ -1,0 +1,91 @@
+package filequeue
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// compactOver is the size below which a file is left alone, in bytes.
+const compactOver = 1 << 20
+
+// tidy writes the file anew when most of it is dead. A failure, such as a full
+// disk, leaves the old one in use; it is tried again when as much has been
+// written once more.
+func (l *log) tidy() {
+	if l.size < compactOver || l.live > l.size/2 || l.size < l.retry {
+		return
+	}
+	l.retry = 0
+	if l.compact() != nil {
+		l.retry = 2 * l.size
+	}
+}
+
+// compact replaces the file at once and whole, after the new one has reached the
+// disk.
+func (l *log) compact() error {
+	tmp, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	places, size, err := l.copyTo(tmp)
+	if err == nil {
+		err = errors.Join(tmp.Sync(), os.Rename(tmp.Name(), l.path))
+	}
+	if err != nil {
+		return errors.Join(err, tmp.Close(), os.Remove(l.path+".new"))
+	}
+	syncDir(filepath.Dir(l.path))
+	old := l.file
+	l.file, l.size, l.live = tmp, size, 0
+	for e, p := range places {
+		e.body, e.whole = p.body, p.whole
+		l.live += p.whole
+	}
+	old.Close() // nothing in it is needed any more
+	return nil
+}
+
+// place is where an entry stands in the new file.
+type place struct{ body, whole int64 }
+
+// copyTo writes what waits, in order, with the number of the next item first.
+func (l *log) copyTo(f *os.File) (places map[*entry]place, size int64, err error) {
+	out := bufio.NewWriterSize(f, 1<<16)
+	write := func(b []byte) {
+		if err == nil {
+			_, err = out.Write(b)
+		}
+		size += int64(len(b))
+	}
+	write([]byte(magic))
+	write(markRecord(recNext, l.next))
+	places = make(map[*entry]place, len(l.byTicket))
+	for _, e := range l.entries {
+		if e.gone {
+			continue
+		}
+		it := e.item()
+		it.Body = make([]byte, e.size)
+		if _, readErr := l.file.ReadAt(it.Body, e.body); readErr != nil {
+			return nil, 0, readErr
+		}
+		record, bodyAt := putRecord(e.seq, &it)
+		places[e] = place{body: size + bodyAt, whole: int64(len(record))}
+		write(record)
+	}
+	return places, size, errors.Join(err, out.Flush())
+}
+
+// syncDir makes a rename last. Where folders cannot be flushed, the old or the
+// new file is there after a power cut, and both are good.
+func syncDir(dir string) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	_ = d.Sync()
+	_ = d.Close()
+}

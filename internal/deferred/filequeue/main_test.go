@@ -1,0 +1,50 @@
+package filequeue
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/internal/deferred"
+)
+
+// childDir makes the test binary a process that only puts items, to be killed.
+const childDir = "SLUICE_TEST_QUEUE_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		putForever(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// putForever tells each ticket once it has it. Every third item it also ends.
+func putForever(dir string) {
+	q, err := Open(Options{Dir: dir, Now: time.Now, SyncEvery: time.Hour})
+	for i := 0; err == nil; i++ {
+		var ticket string
+		if ticket, err = q.Put(context.Background(), 1, deferred.Item{Body: make([]byte, 700)}, deferred.Bounds{Items: 1 << 20, Age: time.Hour}); err != nil {
+			break
+		}
+		fmt.Fprintln(os.Stdout, "put", ticket)
+		if i%3 != 0 {
+			continue
+		}
+		var items []deferred.Item
+		if items, err = q.Lease(context.Background(), 1, deferred.Want{Max: 1, Hold: time.Hour}); err != nil {
+			break
+		}
+		for _, it := range items {
+			fmt.Fprintln(os.Stdout, "ending", it.Ticket)
+			if _, err = q.Finish(context.Background(), 1, []string{it.Ticket}, nil); err == nil {
+				fmt.Fprintln(os.Stdout, "ended", it.Ticket)
+			}
+		}
+	}
+	fmt.Fprintln(os.Stdout, "failed", err)
+	os.Exit(1)
+}

@@ -1,0 +1,325 @@
+// Package filequeue keeps deferred requests in files of this node, one a rule:
+// the queue of a service that runs by itself.
+//
+// A file is a log: what was put, leased, returned and ended, each record with a
+// checksum. Reading it from the start gives the state; when most of it is dead it
+// is written anew. Every record is handed to the operating system before the
+// call returns, so nothing is lost when the process is killed; the disk is told
+// to keep it once a second, so a power cut can lose about a second. A torn or
+// damaged record ends the log: what stands behind it is dropped. Leases do not
+// outlive the process: after a restart whatever was not ended waits again.
+//
+// A queue that is full refuses the newest item, so that a ticket once given
+// stays good until it is too old.
+package filequeue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/deferred"
+)
+
+// Options configure a Queue. Dir and Now are required.
+type Options struct {
+	// Dir holds the files; it is created with mode 0700. One Queue at a time may
+	// use it.
+	Dir string
+	// Now is the wall clock.
+	Now func() time.Time
+	// Dropped hears what became too old; nil hears nothing.
+	Dropped deferred.Dropped
+	// Torn hears of a log that ended in a torn or damaged record when it was
+	// opened, and how many bytes were dropped; nil hears nothing.
+	Torn func(rule, bytes int64)
+	// SyncEvery is how often written records are flushed to the disk, 1 s if 0.
+	SyncEvery time.Duration
+}
+
+// Queue is a deferred.Queue in files. It owns one goroutine, which flushes; Close
+// ends it.
+type Queue struct {
+	opt Options
+
+	mu   sync.Mutex
+	logs map[int64]*log // nil after Close
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+var _ deferred.Queue = (*Queue)(nil)
+
+var errClosed = fmt.Errorf("%w: it was closed", deferred.ErrUnavailable)
+
+const suffix = ".queue"
+
+// Open reads the files that an earlier run left, removes those in which nothing
+// waits, and starts flushing.
+func Open(opt Options) (*Queue, error) {
+	if opt.Dir == "" || opt.Now == nil {
+		return nil, errors.New("filequeue: Dir and Now are required")
+	}
+	if opt.Dropped == nil {
+		opt.Dropped = func(int64, int) {}
+	}
+	if opt.Torn == nil {
+		opt.Torn = func(int64, int64) {}
+	}
+	if opt.SyncEvery <= 0 {
+		opt.SyncEvery = time.Second
+	}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	q := &Queue{opt: opt, logs: map[int64]*log{}, done: make(chan struct{})}
+	if err := q.recall(); err != nil {
+		return nil, errors.Join(err, q.closeAll())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	q.cancel = cancel
+	go q.flush(ctx)
+	return q, nil
+}
+
+// recall opens the files there are.
+func (q *Queue) recall() error {
+	entries, err := os.ReadDir(q.opt.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		rule, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), suffix), 10, 64)
+		if err != nil || !strings.HasSuffix(e.Name(), suffix) {
+			continue // not ours
+		}
+		l, err := q.log(rule)
+		if err != nil {
+			return err
+		}
+		q.sweep(rule, l)
+		if len(l.byTicket) == 0 {
+			delete(q.logs, rule)
+			if err := errors.Join(l.file.Close(), os.Remove(q.path(rule))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (q *Queue) path(rule int64) string {
+	return filepath.Join(q.opt.Dir, strconv.FormatInt(rule, 10)+suffix)
+}
+
+// log opens the log of a rule once. The caller holds mu, or is alone.
+func (q *Queue) log(rule int64) (*log, error) {
+	if q.logs == nil {
+		return nil, errClosed
+	}
+	if l := q.logs[rule]; l != nil {
+		return l, nil
+	}
+	l, torn, err := openLog(q.path(rule))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+	}
+	if torn > 0 {
+		q.opt.Torn(rule, torn)
+	}
+	q.logs[rule] = l
+	return l, nil
+}
+
+// existing is log, but gives nil for a rule that never had an item.
+func (q *Queue) existing(rule int64) (*log, error) {
+	if q.logs == nil {
+		return nil, errClosed
+	}
+	return q.logs[rule], nil
+}
+
+// sweep drops what became too old. The caller holds mu, or is alone. A record
+// that cannot be written is made good by the expiry that the item carries.
+func (q *Queue) sweep(rule int64, l *log) {
+	if n := l.sweep(q.opt.Now().UnixMilli()); n > 0 {
+		q.opt.Dropped(rule, n)
+	}
+}
+
+// Put implements deferred.Queue.
+func (q *Queue) Put(_ context.Context, rule int64, it deferred.Item, b deferred.Bounds) (string, error) {
+	if err := it.Check(b); err != nil {
+		return "", err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.log(rule)
+	if err != nil {
+		return "", err
+	}
+	q.sweep(rule, l)
+	if known := l.byID[it.ID]; it.ID != "" && known != nil {
+		return known.ticket(), nil
+	}
+	if int64(len(l.byTicket)) >= b.Items {
+		return "", deferred.ErrFull
+	}
+	it.At = q.opt.Now().UnixMilli()
+	it.Expires = it.At + b.Age.Milliseconds()
+	e, err := l.put(&it)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+	}
+	l.tidy()
+	return e.ticket(), nil
+}
+
+// Lease implements deferred.Queue. It looks at every item that waits.
+func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferred.Item, error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	except := make(map[string]bool, len(w.Except))
+	for _, bucket := range w.Except {
+		except[bucket] = true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.existing(rule)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	q.sweep(rule, l)
+	now := q.opt.Now().UnixMilli()
+	var items []deferred.Item
+	for _, e := range l.entries {
+		if len(items) == w.Max {
+			break
+		}
+		if e.gone || e.until > now || e.expires <= now || except[e.bucket] {
+			continue
+		}
+		it, err := l.lease(e, now+w.Hold.Milliseconds())
+		if err != nil {
+			return items, orNothing(items, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err))
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+// orNothing keeps an error only if nothing was leased before it.
+func orNothing(items []deferred.Item, err error) error {
+	if len(items) > 0 {
+		return nil
+	}
+	return err
+}
+
+// Finish implements deferred.Queue.
+func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int, error) {
+	if len(done) > deferred.MaxLease || len(back) > deferred.MaxLease {
+		return 0, deferred.ErrInvalid
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.existing(rule)
+	if l == nil || err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, ticket := range done {
+		if e := l.byTicket[ticket]; e != nil && e.deliveries > 0 {
+			if err := l.remove(e); err != nil {
+				return n, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+			}
+			n++
+		}
+	}
+	for _, ticket := range back {
+		if e := l.byTicket[ticket]; e != nil && e.deliveries > 0 {
+			if err := l.back(e); err != nil {
+				return n, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+			}
+		}
+	}
+	l.tidy()
+	return n, nil
+}
+
+// Status implements deferred.Queue.
+func (q *Queue) Status(_ context.Context, rule int64) (deferred.Status, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l, err := q.existing(rule)
+	if l == nil || err != nil {
+		return deferred.Status{}, err
+	}
+	q.sweep(rule, l)
+	s := deferred.Status{Depth: int64(len(l.byTicket))}
+	for _, e := range l.entries {
+		if !e.gone {
+			s.Age = max(0, time.Duration(q.opt.Now().UnixMilli()-e.at)*time.Millisecond)
+			break
+		}
+	}
+	return s, nil
+}
+
+// flush tells the disk to keep what was written, at intervals.
+func (q *Queue) flush(ctx context.Context) {
+	defer close(q.done)
+	tick := time.NewTicker(q.opt.SyncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, f := range q.written() {
+			_ = f.Sync() // a failing disk shows in the next write
+		}
+	}
+}
+
+// written gives the files to flush. Flushing happens outside the lock; a file
+// that is replaced or closed meanwhile was flushed then.
+func (q *Queue) written() []*os.File {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var files []*os.File
+	for _, l := range q.logs {
+		if l.dirty {
+			l.dirty = false
+			files = append(files, l.file)
+		}
+	}
+	return files
+}
+
+// Close flushes and closes the files. Every later call fails.
+func (q *Queue) Close() error {
+	q.cancel()
+	<-q.done
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closeAll()
+}
+
+func (q *Queue) closeAll() error {
+	var errs []error
+	for _, l := range q.logs {
+		errs = append(errs, l.file.Sync(), l.file.Close())
+	}
+	q.logs = nil
+	return errors.Join(errs...)
+}

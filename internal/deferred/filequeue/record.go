@@ -1,0 +1,134 @@
+package filequeue
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"sluice/internal/deferred"
+)
+
+// A record is
+//
+//	length of the rest (4 bytes), CRC-32C of the rest (4 bytes), kind (1), number of the item
+//
+// and for an item put also: at, expires, deliveries, length of id, id, length of
+// bucket, bucket, body to the end. The two fixed numbers are little-endian, the
+// others uvarints.
+const (
+	recPut   = 'P'
+	recLease = 'L'
+	recBack  = 'B'
+	recEnd   = 'E'
+	// recNext says the least number that the next item may have.
+	recNext = 'N'
+
+	headSize  = 8
+	maxRecord = deferred.MaxBody + 4*deferred.MaxName
+)
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// record is one record, read. bodyAt counts from the record's first byte.
+type record struct {
+	kind                    byte
+	seq                     int64
+	at, expires, deliveries int64
+	id, bucket              string
+	bodyAt                  int64
+	bodySize                int
+}
+
+func seal(b []byte) []byte {
+	binary.LittleEndian.PutUint32(b, uint32(len(b)-headSize))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[headSize:], table))
+	return b
+}
+
+func markRecord(kind byte, seq int64) []byte {
+	b := append(make([]byte, headSize, headSize+1+binary.MaxVarintLen64), kind)
+	return seal(binary.AppendUvarint(b, uint64(seq)))
+}
+
+func putRecord(seq int64, it *deferred.Item) (b []byte, bodyAt int64) {
+	b = append(make([]byte, headSize, headSize+64+len(it.ID)+len(it.Bucket)+len(it.Body)), recPut)
+	for _, v := range []int64{seq, it.At, it.Expires, it.Deliveries} {
+		b = binary.AppendUvarint(b, uint64(max(v, 0)))
+	}
+	for _, s := range []string{it.ID, it.Bucket} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	bodyAt = int64(len(b))
+	return seal(append(b, it.Body...)), bodyAt
+}
+
+// scan reads records until the end or the first that is torn or damaged. The
+// error is the reader's.
+func scan(r io.Reader, found func(*record, int64)) error {
+	in := bufio.NewReaderSize(r, 1<<16)
+	var head [headSize]byte
+	var body []byte
+	for {
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return unlessEnd(err)
+		}
+		n := binary.LittleEndian.Uint32(head[:])
+		if n == 0 || n > maxRecord {
+			return nil
+		}
+		if uint32(cap(body)) < n {
+			body = make([]byte, n)
+		}
+		body = body[:n]
+		if _, err := io.ReadFull(in, body); err != nil {
+			return unlessEnd(err)
+		}
+		rec, ok := parse(body)
+		if !ok || crc32.Checksum(body, table) != binary.LittleEndian.Uint32(head[4:]) {
+			return nil
+		}
+		found(&rec, headSize+int64(n))
+	}
+}
+
+func unlessEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// parse reads what follows a record's head.
+func parse(b []byte) (r record, ok bool) {
+	r.kind = b[0]
+	rest, ok := b[1:], true
+	number := func() int64 {
+		v, n := binary.Uvarint(rest)
+		if n <= 0 || v > 1<<62 {
+			ok = false
+			return 0
+		}
+		rest = rest[n:]
+		return int64(v)
+	}
+	text := func() string {
+		n := number()
+		if n > int64(len(rest)) {
+			ok = false
+			return ""
+		}
+		s := string(rest[:n])
+		rest = rest[n:]
+		return s
+	}
+	r.seq = number()
+	if r.kind != recPut {
+		return r, ok
+	}
+	r.at, r.expires, r.deliveries = number(), number(), number()
+	r.id, r.bucket = text(), text()
+	r.bodyAt, r.bodySize = int64(headSize+len(b)-len(rest)), len(rest)
+	return r, ok
+}

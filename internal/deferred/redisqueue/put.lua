@@ -1,0 +1,32 @@
+-- Adds an item, unless it is there already or there are too many.
+-- ARGV[1]  the most items
+-- ARGV[2]  how long it may wait, ms
+-- ARGV[3]  its own id, or ''
+-- ARGV[4]  its bucket
+-- ARGV[5]  its body
+-- Returns {ticket, dropped}: '' for a full queue, and how many were too old.
+
+local now = clock()
+local dropped = sweep(now)
+local id = ARGV[3]
+if id ~= '' then
+  local known = redis.call('HGET', ids, id)
+  if known then
+    if redis.call('HEXISTS', bodies, known) == 1 then return {known, dropped} end
+    redis.call('HDEL', ids, id)
+  end
+end
+if redis.call('EXISTS', stream) == 0 then
+  redis.call('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM')
+elseif redis.call('XLEN', stream) >= tonumber(ARGV[1]) then
+  return {'', dropped}
+end
+local age = tonumber(ARGV[2])
+local ticket = redis.call('XADD', stream, '*', 'a', ARGV[2], 'k', ARGV[4], 'i', id)
+redis.call('HSET', bodies, ticket, ARGV[5])
+if id ~= '' then redis.call('HSET', ids, id, ticket) end
+-- Nothing outlives the youngest item: the keys of a rule that is gone end by themselves.
+for _, key in ipairs(KEYS) do
+  if redis.call('PTTL', key) < age then redis.call('PEXPIRE', key, string.format('%.0f', age)) end
+end
+return {ticket, dropped}

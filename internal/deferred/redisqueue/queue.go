@@ -1,0 +1,226 @@
+// Package redisqueue keeps deferred requests in Redis Streams, shared by every
+// node: a stream for each rule gives the order, its consumer group's pending
+// list says what is leased, and beside them stand the bodies and the items' own
+// ids, all in one slot of a cluster. What is in it is as durable as the server:
+// with appendfsync everysec a crash of the server can lose about a second.
+//
+// A queue that is full refuses the newest item, so that a ticket once given
+// stays good until it is too old. Times are the server's.
+package redisqueue
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/deferred"
+)
+
+var (
+	//go:embed common.lua
+	commonLua string
+	//go:embed put.lua
+	putLua string
+	//go:embed lease.lua
+	leaseLua string
+	//go:embed finish.lua
+	finishLua string
+	//go:embed status.lua
+	statusLua string
+)
+
+// Options configure a Queue. Client is required.
+type Options struct {
+	// Client talks to the servers; it may be that of the counters.
+	Client redis.UniversalClient
+	// Prefix is what every key begins with, "sl:" if empty.
+	Prefix string
+	// Dropped hears what became too old; nil hears nothing.
+	Dropped deferred.Dropped
+}
+
+// Queue is a deferred.Queue in Redis. It owns no goroutine and nothing to close.
+type Queue struct {
+	opt                       Options
+	put, lease, finish, state *redis.Script
+}
+
+var _ deferred.Queue = (*Queue)(nil)
+
+// New makes a Queue. It does not connect.
+func New(opt Options) (*Queue, error) {
+	if opt.Client == nil {
+		return nil, errors.New("redisqueue: a client is required")
+	}
+	if opt.Prefix == "" {
+		opt.Prefix = "sl:"
+	}
+	if opt.Dropped == nil {
+		opt.Dropped = func(int64, int) {}
+	}
+	script := func(lua string) *redis.Script { return redis.NewScript("#!lua\n" + commonLua + "\n" + lua) }
+	return &Queue{opt: opt, put: script(putLua), lease: script(leaseLua), finish: script(finishLua), state: script(statusLua)}, nil
+}
+
+// keys are those of one rule. No bucket's key begins like them, because behind
+// the prefix a bucket's has a brace.
+func (q *Queue) keys(rule int64) []string {
+	base := q.opt.Prefix + "deferred:{" + strconv.FormatInt(rule, 10) + "}:"
+	return []string{base + "order", base + "bodies", base + "ids"}
+}
+
+// run calls a script and gives the list it returns.
+func (q *Queue) run(ctx context.Context, s *redis.Script, rule int64, args ...any) ([]any, error) {
+	v, err := s.Run(ctx, q.opt.Client, q.keys(rule), args...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return nil, unexpected(v)
+	}
+	return list, nil
+}
+
+// dropped reports the count that a script gave.
+func (q *Queue) dropped(rule int64, v any) {
+	if n, ok := v.(int64); ok && n > 0 {
+		q.opt.Dropped(rule, int(n))
+	}
+}
+
+func unexpected(v any) error {
+	return fmt.Errorf("%w: an answer of type %T", deferred.ErrUnavailable, v)
+}
+
+// Put implements deferred.Queue.
+func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferred.Bounds) (string, error) {
+	if err := it.Check(b); err != nil {
+		return "", err
+	}
+	list, err := q.run(ctx, q.put, rule, b.Items, b.Age.Milliseconds(), it.ID, it.Bucket, it.Body)
+	if err != nil {
+		return "", err
+	}
+	if len(list) != 2 {
+		return "", unexpected(list)
+	}
+	q.dropped(rule, list[1])
+	ticket, ok := list[0].(string)
+	switch {
+	case !ok:
+		return "", unexpected(list[0])
+	case ticket == "":
+		return "", deferred.ErrFull
+	}
+	return ticket, nil
+}
+
+// leased is how many values of the answer describe an item.
+const leased = 6
+
+// Lease implements deferred.Queue. It looks at up to a thousand items.
+func (q *Queue) Lease(ctx context.Context, rule int64, w deferred.Want) ([]deferred.Item, error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	args := []any{w.Max, w.Hold.Milliseconds()}
+	for _, bucket := range w.Except {
+		args = append(args, bucket)
+	}
+	list, err := q.run(ctx, q.lease, rule, args...)
+	if err != nil {
+		return nil, err
+	}
+	q.dropped(rule, list[0])
+	list = list[1:]
+	if len(list)%leased != 0 {
+		return nil, unexpected(list)
+	}
+	items := make([]deferred.Item, 0, len(list)/leased)
+	for ; len(list) > 0; list = list[leased:] {
+		it, err := item(list[:leased])
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	return items, nil
+}
+
+func item(list []any) (it deferred.Item, err error) {
+	var text [leased]string
+	for i := range text {
+		s, ok := list[i].(string)
+		if !ok {
+			return it, unexpected(list[i])
+		}
+		text[i] = s
+	}
+	it = deferred.Item{Ticket: text[0], ID: text[1], Bucket: text[2], Body: []byte(text[5])}
+	at, _, _ := strings.Cut(it.Ticket, "-")
+	for dst, s := range map[*int64]string{&it.At: at, &it.Expires: text[3], &it.Deliveries: text[4]} {
+		if *dst, err = strconv.ParseInt(s, 10, 64); err != nil {
+			return it, unexpected(s)
+		}
+	}
+	return it, nil
+}
+
+var ticketForm = regexp.MustCompile(`^[0-9]{1,19}-[0-9]{1,19}$`)
+
+// Finish implements deferred.Queue.
+func (q *Queue) Finish(ctx context.Context, rule int64, done, back []string) (int, error) {
+	if len(done) > deferred.MaxLease || len(back) > deferred.MaxLease {
+		return 0, deferred.ErrInvalid
+	}
+	args, ended := []any{0}, 0
+	for i, list := range [][]string{done, back} {
+		for _, ticket := range list {
+			if !ticketForm.MatchString(ticket) {
+				continue
+			}
+			args = append(args, ticket)
+			if i == 0 {
+				ended++
+			}
+		}
+	}
+	if len(args) == 1 {
+		return 0, nil
+	}
+	args[0] = ended
+	n, err := q.finish.Run(ctx, q.opt.Client, q.keys(rule), args...).Int()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+	}
+	return n, nil
+}
+
+// Status implements deferred.Queue.
+func (q *Queue) Status(ctx context.Context, rule int64) (deferred.Status, error) {
+	list, err := q.run(ctx, q.state, rule)
+	if err != nil {
+		return deferred.Status{}, err
+	}
+	var n [3]int64
+	if len(list) != len(n) {
+		return deferred.Status{}, unexpected(list)
+	}
+	for i := range n {
+		v, ok := list[i].(int64)
+		if !ok {
+			return deferred.Status{}, unexpected(list[i])
+		}
+		n[i] = v
+	}
+	q.dropped(rule, n[0])
+	return deferred.Status{Depth: n[1], Age: time.Duration(n[2]) * time.Millisecond}, nil
+}

@@ -1,0 +1,141 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"sluice/internal/deferred"
+	"sluice/internal/deferred/queuetest"
+	"sluice/internal/testenv"
+	"sluice/limiter/redisstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
+
+var prefixes atomic.Int64
+
+// prefix is one that no other test uses.
+func prefix() string { return fmt.Sprintf("t%d:", prefixes.Add(1)) }
+
+func client(t *testing.T, url string) redis.UniversalClient {
+	t.Helper()
+	c, err := redisstore.NewClient(url, redisstore.ClientOptions{PoolSize: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func open(t *testing.T, c redis.UniversalClient, dropped deferred.Dropped) *Queue {
+	t.Helper()
+	q, err := New(Options{Client: c, Prefix: prefix(), Dropped: dropped})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func TestQueue_Conforms(t *testing.T) {
+	c := client(t, testenv.SharedRedis(t).URL())
+	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped deferred.Dropped) deferred.Queue {
+		return open(t, c, dropped)
+	}})
+}
+
+func TestQueue_ConformsOnACluster(t *testing.T) {
+	c := client(t, testenv.Cluster(t).URL())
+	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped deferred.Dropped) deferred.Queue {
+		return open(t, c, dropped)
+	}})
+}
+
+func TestQueue_LeavesNoKeyBehindForever(t *testing.T) {
+	c := client(t, testenv.SharedRedis(t).URL())
+	q := open(t, c, nil)
+	b := deferred.Bounds{Items: 10, Age: time.Minute}
+	if _, err := q.Put(t.Context(), 1, deferred.Item{ID: "i"}, b); err != nil {
+		t.Fatal(err)
+	}
+	b.Age = time.Second // a later item that may wait less long shortens nothing
+	if _, err := q.Put(t.Context(), 1, deferred.Item{ID: "j"}, b); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range q.keys(1) {
+		ttl, err := c.PTTL(t.Context(), key).Result()
+		if err != nil || ttl <= time.Second || ttl > time.Minute {
+			t.Errorf("%s: lives for %s, %v", key, ttl, err)
+		}
+	}
+	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 5, Hold: time.Second})
+	if err != nil || len(items) != 2 {
+		t.Fatalf("%v, %v", items, err)
+	}
+	if _, err := q.Finish(t.Context(), 1, []string{items[0].Ticket, items[1].Ticket}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range q.keys(1)[1:] { // the stream stays, empty
+		if n, err := c.HLen(t.Context(), key).Result(); err != nil || n != 0 {
+			t.Errorf("%s: %d left, %v", key, n, err)
+		}
+	}
+}
+
+func TestQueue_AServerThatIsAwayIsAnErrorInTime(t *testing.T) {
+	s := testenv.Redis(t)
+	q := open(t, client(t, s.URL()), nil)
+	s.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, put := q.Put(ctx, 1, deferred.Item{}, deferred.Bounds{Items: 1, Age: time.Hour})
+	_, lease := q.Lease(ctx, 1, deferred.Want{Max: 1, Hold: time.Second})
+	_, finish := q.Finish(ctx, 1, []string{"1-1"}, nil)
+	_, status := q.Status(ctx, 1)
+	for name, err := range map[string]error{"put": put, "lease": lease, "finish": finish, "status": status} {
+		if !errors.Is(err, deferred.ErrUnavailable) {
+			t.Errorf("%s: got %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
+func TestQueue_LooksPastAThousandReturnedItemsAtMost(t *testing.T) {
+	q := open(t, client(t, testenv.SharedRedis(t).URL()), nil)
+	for i := range 300 {
+		if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "busy", Body: fmt.Append(nil, i)}, deferred.Bounds{Items: 1e6, Age: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "free", Body: []byte("mine")}, deferred.Bounds{Items: 1e6, Age: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // first unseen, then returned
+		items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 3, Hold: time.Hour, Except: []string{"busy"}})
+		if err != nil || len(items) != 1 || string(items[0].Body) != "mine" {
+			t.Fatalf("got %d items, %v", len(items), err)
+		}
+		if _, err := q.Finish(t.Context(), 1, nil, []string{items[0].Ticket}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 2, Hold: time.Hour})
+	if err != nil || len(items) != 2 || string(items[0].Body) != "0" || string(items[1].Body) != "1" || items[0].Deliveries != 1 {
+		t.Errorf("got %v, %v: items that were left out must keep their places", items, err)
+	}
+}
+
+func TestQueue_KeysShareOneSlotAndMeetNoBucket(t *testing.T) {
+	q := &Queue{opt: Options{Prefix: "sl:"}}
+	for _, key := range q.keys(17) {
+		if !strings.Contains(key, "{17}") || strings.HasPrefix(key, "sl:{") {
+			t.Errorf("key %s", key)
+		}
+	}
+}
