@@ -6,6 +6,12 @@ type Charged struct {
 	At int64
 	// Weight is in units.
 	Weight int64
+	// Base is how many units certainly lay below it; 0 if that is not known. A
+	// bucket that drains, drains those first.
+	Base int64
+	// Limit is what it was charged under. The zero Limit is one that is not
+	// known and taken for unchanged.
+	Limit Limit
 }
 
 // kernel is the arithmetic of one kind of state. Times are ms; now is the
@@ -68,9 +74,9 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 	}
 	if op == OpCharge || (op == OpTake && all) {
 		for i := range asks {
-			if w := asks[i].Weight; w > 0 && !(asks[i].Look && op == OpTake) {
+			if w := asks[i].Weight; asks[i].Spends(op) {
 				s := states[i]
-				charged[i] = Charged{At: kernelOf(asks[i].Limit.Algorithm).spend(asks[i].Limit, s, now, w, id), Weight: w}
+				charged[i] = Charged{At: kernelOf(asks[i].Limit.Algorithm).spend(asks[i].Limit, s, now, w, id), Weight: w, Limit: asks[i].Limit}
 				s.Exists = true
 				changed[i] = true
 			}
@@ -83,12 +89,13 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 }
 
 // Refund gives back c to one bucket at time now and returns the decision
-// (Allowed, Remaining, Reset and Refunded) and whether the state changed.
+// (Allowed, Remaining, Reset and Refunded) and whether the state changed. It
+// gives nothing where an edit since then has mixed c with what others spent.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	k := kernelOf(l.Algorithm)
 	d := Decision{Allowed: true, Limit: l.Capacity()}
 	changed := s.Exists && k.rebase(l, s, now)
-	if s.Exists && c.Weight > 0 {
+	if s.Exists && c.Weight > 0 && c.tells(l) {
 		units, did := k.refund(l, s, now, c)
 		d.Refunded = units
 		changed = changed || did

@@ -68,11 +68,14 @@ func (k levelKernel) refund(l Limit, s *State, now int64, c Charged) (int64, boo
 }
 
 // stillHeld is what a charge certainly still adds to the scaled level:
-// max(0, weight - elapsed*rate). The true difference is never smaller, because
-// a bucket that runs empty only narrows it more slowly.
+// max(0, weight - max(0, elapsed*rate - base)). Without the charge the bucket
+// would have run empty base/rate after it at the earliest; until then it adds
+// all of itself, and after that the difference narrows by the rate at most.
 func stillHeld(l Limit, c Charged, t, level int64) int64 {
 	held := min(mulSat(c.Weight, l.Window), MaxExact)
-	held -= min(held, mulSat(max(0, t-c.At), l.Count))
+	gone := mulSat(max(0, t-c.At), l.Count)
+	gone -= min(gone, mulSat(c.Base, l.Window))
+	held -= min(held, gone)
 	return min(held, level)
 }
 

@@ -31,8 +31,10 @@ const (
 	OpRenew
 	// OpSettle makes the take or charge recorded under ID weigh what each ask's
 	// Weight says: the difference is charged regardless, or given back as a
-	// refund would. Once: a repeat gets the stored answer. Allowed is false, and
-	// nothing happens, if there is no such record.
+	// refund would (Decision.Refunded says how much). Once: a repeat gets the
+	// stored answer. Allowed is false, and nothing happens, if there is no such
+	// record. Leases, asks that look and limits that the record does not name are
+	// left alone.
 	OpSettle
 )
 
@@ -70,6 +72,9 @@ type Ask struct {
 	HotRaise int64
 }
 
+// Spends reports whether a take or charge that goes through books the weight.
+func (a *Ask) Spends(op Op) bool { return a.Weight > 0 && (!a.Look || op != OpTake) }
+
 // HotMode says how a bucket that very many requests share may be served. The
 // zero value is HotExact.
 type HotMode uint8
@@ -91,6 +96,10 @@ type Request struct {
 	// ID names the request (to repeat it safely, or to refund it) and, for
 	// concurrency, the lease. Optional otherwise. At most 64 bytes.
 	ID string
+	// Keep is how long the record of a take or charge is kept at least, in ms, 0
+	// to RecordKeepMax, so that it can be settled or refunded until then. Zero
+	// leaves it to RecordTTL.
+	Keep int64
 	// Asks are 1 to MaxLimits limits with distinct keys.
 	Asks []Ask
 }
@@ -191,7 +200,7 @@ func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
 		return fmt.Errorf("%w: a request has 1 to %d limits, this one %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
-	if r.Op > OpRenew {
+	if r.Op > OpSettle {
 		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
 	}
 	if len(r.ID) > 64 {
@@ -199,6 +208,12 @@ func (r *Request) Check() error {
 	}
 	if (r.Op == OpRelease || r.Op == OpRenew) && r.ID == "" {
 		return fmt.Errorf("%w: %s needs the id of a lease", ErrInvalid, r.Op)
+	}
+	if r.Op == OpSettle && r.ID == "" {
+		return fmt.Errorf("%w: %s needs the id of what is settled", ErrInvalid, r.Op)
+	}
+	if r.Keep < 0 || r.Keep > RecordKeepMax {
+		return fmt.Errorf("%w: a record is kept 0 to %d ms", ErrInvalid, RecordKeepMax)
 	}
 	for i := range r.Asks {
 		if err := r.checkAsk(i); err != nil {

@@ -38,7 +38,7 @@ const (
 const auditScript = `
 local out = {}
 for _, key in ipairs(redis.call('KEYS', 'sl:*')) do
-  local record = string.find(key, '}:q:', 1, true)
+  local record = string.find(key, '}:r:', 1, true)
   table.insert(out, key)
   table.insert(out, record and '' or redis.call('DUMP', key))
 end
@@ -88,7 +88,7 @@ func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err erro
 	var errs []error
 	for i := 0; i+1 < len(copied); i += 2 {
 		name, value := copied[i], copied[i+1]
-		if _, id, ok := strings.Cut(name, "}:q:"); ok {
+		if _, id, ok := strings.Cut(name, "}:r:"); ok {
 			d.records = append(d.records, id)
 			continue
 		}

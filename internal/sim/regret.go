@@ -9,7 +9,7 @@ import (
 // regret: a named refund never leaves less in a bucket than if its charge had
 // not happened. That other history is replayed from the books, without the
 // charge. It is judged only where the refund can still tell its charge's units
-// from others': not after an edit of the limit, a reset, a backward step of the
+// from others': not after an edit that moves or drains them otherwise, a reset, a backward step of the
 // clock or a refund without a name in between, and not after a charge went over
 // the rim of a gcra bucket, which forgets what does not fit.
 func (a *audit) regret(e *entry) error {
@@ -31,6 +31,18 @@ func (a *audit) regret(e *entry) error {
 	return nil
 }
 
+// shape is what of a limit places and drains units: an edit of anything else
+// does not keep a refund from telling them.
+func shape(l limiter.Limit) limiter.Limit {
+	switch l.Algorithm {
+	case limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+		l.Count = 0
+	case limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue:
+		l.Algorithm, l.Burst = limiter.TokenBucket, 0
+	}
+	return l
+}
+
 // without replays a bucket's books as if entry n had not been.
 func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.State, bool) {
 	s := &limiter.State{}
@@ -46,10 +58,10 @@ func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.Stat
 			continue
 		}
 		l, at := e.req.Asks[k].Limit, e.res.At
-		if e.epoch != b.epoch || (j >= n && (l != now || e.spilled)) || (e.of >= 0 && e.of < cut) {
+		if e.epoch != b.epoch || (j >= n && (shape(l) != shape(now) || e.spilled)) || (e.of >= 0 && e.of < cut) {
 			return nil, false
 		}
-		if e.req.Op == limiter.OpReset || l != last {
+		if e.req.Op == limiter.OpReset || shape(l) != shape(last) {
 			cut, last = j, l
 		}
 		if j == n || e.of == n {

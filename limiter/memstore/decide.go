@@ -97,8 +97,8 @@ func (s *Store) deadline(needed int64, at instant) int64 {
 }
 
 // decideAll runs the operation on the loaded states and fills res.Allowed and
-// res.Limits, which already has its length. rec is the record of a refund, nil
-// if there is none.
+// res.Limits, which already has its length. rec is the record of a refund
+// or settlement, nil if there is none.
 func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now int64, changed []bool, charged []limiter.Charged, res *limiter.Result) {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
@@ -113,6 +113,8 @@ func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now i
 		case req.Op == limiter.OpReset:
 			*states[i] = limiter.State{}
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, 0)
+		case req.Op == limiter.OpSettle:
+			*d, changed[i] = rec.settle(a, states[i], now)
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
 		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm == limiter.Concurrency:
@@ -169,7 +171,7 @@ func (w *work) free() {
 	workPool.Put(w)
 }
 
-// doMany decides a request of any form. rec is the record that a refund uses.
+// doMany decides a request of any form. rec is the record that a refund or settlement uses.
 // The shards are locked in ascending order, so requests never wait for each
 // other in a circle. w.charged says afterwards what was booked.
 func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *record) (at instant, needed int64) {

@@ -46,11 +46,30 @@ func appendRecord(b []byte, name recordName, keep int64, r *record) []byte {
 		b = appendString(b, string(r.keys[i]))
 		b = binary.AppendVarint(b, r.charged[i].At)
 		b = binary.AppendVarint(b, r.charged[i].Weight)
-		d := &r.limits[i]
-		b = appendBool(b, d.Allowed)
-		for _, v := range [...]int64{d.Limit, d.Remaining, d.RetryAfter, d.Reset, d.Delay, d.Refunded} {
-			b = binary.AppendVarint(b, v)
+		b = appendLimit(b, &r.charged[i].Limit)
+		b = appendDecision(b, &r.limits[i])
+	}
+	b = appendBool(b, r.settled != nil)
+	if r.settled != nil {
+		b = binary.AppendVarint(b, r.settledAt)
+		for i := range r.settled {
+			b = appendDecision(b, &r.settled[i])
 		}
+	}
+	return b
+}
+
+func appendLimit(b []byte, l *limiter.Limit) []byte {
+	for _, v := range [...]int64{int64(l.Algorithm), l.Count, l.Window, l.Burst, int64(l.Align), l.Anchor, l.Buckets} {
+		b = binary.AppendVarint(b, v)
+	}
+	return b
+}
+
+func appendDecision(b []byte, d *limiter.Decision) []byte {
+	b = appendBool(b, d.Allowed)
+	for _, v := range [...]int64{d.Limit, d.Remaining, d.RetryAfter, d.Reset, d.Delay, d.Refunded} {
+		b = binary.AppendVarint(b, v)
 	}
 	return b
 }
@@ -161,8 +180,31 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 	return key, keep, st, nil
 }
 
-// record reads what appendRecord wrote.
-func (d *decoder) record() (name recordName, keep int64, r *record, err error) {
+// limit reads what appendLimit wrote.
+func (d *decoder) limit() limiter.Limit {
+	a := d.varint()
+	l := limiter.Limit{Count: d.units(), Window: d.units(), Burst: d.units()}
+	align := d.varint()
+	l.Anchor, l.Buckets = d.exact(), d.units()
+	if a < 0 || a > int64(limiter.Concurrency) || align < 0 || align > int64(limiter.AlignFirstHit) {
+		d.fail()
+		return limiter.Limit{}
+	}
+	l.Algorithm, l.Align = limiter.Algorithm(a), limiter.Align(align)
+	return l
+}
+
+// decision reads what appendDecision wrote.
+func (d *decoder) decision() limiter.Decision {
+	return limiter.Decision{
+		Allowed: d.bool(), Limit: d.varint(), Remaining: d.varint(),
+		RetryAfter: d.varint(), Reset: d.varint(), Delay: d.varint(), Refunded: d.varint(),
+	}
+}
+
+// record reads what appendRecord wrote in this version of the format or an
+// earlier one.
+func (d *decoder) record(version uint32) (name recordName, keep int64, r *record, err error) {
 	name = recordName{tag: d.string(), id: d.string()}
 	keep = d.units()
 	r = &record{at: d.exact(), allowed: d.bool(), refunded: d.bool()}
@@ -175,9 +217,15 @@ func (d *decoder) record() (name recordName, keep int64, r *record, err error) {
 	for i := range r.keys {
 		r.keys[i] = limiter.Key(d.string())
 		r.charged[i] = limiter.Charged{At: d.exact(), Weight: d.units()}
-		r.limits[i] = limiter.Decision{
-			Allowed: d.bool(), Limit: d.varint(), Remaining: d.varint(),
-			RetryAfter: d.varint(), Reset: d.varint(), Delay: d.varint(), Refunded: d.varint(),
+		if version > 1 {
+			r.charged[i].Limit = d.limit()
+		}
+		r.limits[i] = d.decision()
+	}
+	if version > 1 && d.bool() {
+		r.settledAt, r.settled = d.exact(), make([]limiter.Decision, len(r.keys))
+		for i := range r.settled {
+			r.settled[i] = d.decision()
 		}
 	}
 	if d.failed {

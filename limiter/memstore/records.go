@@ -22,6 +22,10 @@ type record struct {
 	limits  []limiter.Decision
 	// refunded: some charge was given back. Its place in charged is then zero.
 	refunded bool
+	// settled has the answer of the settlement for each of keys, nil before it.
+	// A decision that does not allow stands for a key that was not settled.
+	settled   []limiter.Decision
+	settledAt int64
 }
 
 // recordShard is a part of the records. Its lock is taken before any bucket's.
@@ -36,7 +40,7 @@ func usesRecord(req *limiter.Request) bool {
 		return false
 	}
 	switch req.Op {
-	case limiter.OpRefund:
+	case limiter.OpRefund, limiter.OpSettle:
 		return true
 	case limiter.OpTake, limiter.OpCharge:
 		return slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
@@ -59,9 +63,41 @@ func (r *record) giveBack(key limiter.Key) limiter.Charged {
 	return c
 }
 
+// settle makes the charge at a.Key weigh a.Weight, or gives the answer of the
+// first time. The receiver may be nil: there is nothing to settle.
+func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.Decision, changed bool) {
+	i := -1
+	if r != nil {
+		i = slices.Index(r.keys, a.Key)
+	}
+	switch {
+	case i >= 0 && r.settled != nil && r.settled[i].Allowed:
+		return r.settled[i], false
+	case r == nil || r.settled != nil:
+		d, changed = limiter.RefundNow(a.Limit, s, now, 0)
+		d.Allowed = r != nil
+		return d, changed
+	case i < 0 || a.Look || a.Limit.Algorithm == limiter.Concurrency:
+		return limiter.RefundNow(a.Limit, s, now, 0)
+	}
+	d, changed = limiter.Settle(a.Limit, s, now, r.charged[i], a.Weight)
+	r.charged[i].Weight = min(r.charged[i].Weight, a.Weight)
+	return d, changed
+}
+
+// settledWith keeps the answer of a settlement.
+func (r *record) settledWith(req *limiter.Request, res *limiter.Result) {
+	r.settled, r.settledAt = make([]limiter.Decision, len(r.keys)), res.At
+	for i := range req.Asks {
+		if k := slices.Index(r.keys, req.Asks[i].Key); k >= 0 {
+			r.settled[k] = res.Limits[i]
+		}
+	}
+}
+
 // repeats reports whether req is a repeat that gets the stored answer.
 func (r *record) repeats(req *limiter.Request, now int64) bool {
-	return !r.refunded && now >= r.at && now-r.at <= limiter.ReplayWindow &&
+	return (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && !r.refunded && now >= r.at && now-r.at <= limiter.ReplayWindow &&
 		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
 }
 
@@ -74,10 +110,11 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	var rec *record
-	if found := sh.records.find(hash, name); found != nil {
+	found := sh.records.find(hash, name)
+	if found != nil {
 		rec = found.value
 	}
-	if rec != nil && req.Op != limiter.OpRefund && rec.repeats(req, s.instant().now) {
+	if rec != nil && rec.repeats(req, s.instant().now) {
 		res.Allowed, res.Replayed, res.At = rec.allowed, true, rec.at
 		res.Limits = append(res.Limits[:0], rec.limits...)
 		return
@@ -85,9 +122,18 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	w := takeWork(len(req.Asks))
 	defer w.free()
 	at, needed := s.doMany(req, res, w, rec)
+	if req.Op == limiter.OpSettle && rec != nil {
+		if rec.settled != nil {
+			res.Replayed, res.At = true, rec.settledAt
+			return
+		}
+		rec.settledWith(req, res)
+		found.deadline = max(found.deadline, s.deadline(limiter.ReplayWindow, at))
+		return
+	}
 	charged := w.charged[:len(req.Asks)]
 	if slices.ContainsFunc(charged, func(c limiter.Charged) bool { return c.Weight > 0 }) {
-		s.remember(sh, hash, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed), at))
+		s.remember(sh, hash, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed, req.Keep), at))
 	}
 }
 

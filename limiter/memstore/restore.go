@@ -57,6 +57,7 @@ type contents struct {
 	records       [shardCount]table[recordName, *record]
 	buckets, recs uint64 // elements in the snapshot
 	elapsed, mono int64
+	version       uint32 // of the snapshot's format
 }
 
 // snapshotReader reads exactly what it is asked for and sums it up.
@@ -88,7 +89,8 @@ func (s *Store) read(in *snapshotReader) (*contents, error) {
 	if string(header[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: it does not start as one", ErrSnapshot)
 	}
-	if v := binary.BigEndian.Uint32(header[len(magic):]); v != version {
+	v := binary.BigEndian.Uint32(header[len(magic):])
+	if v < 1 || v > version {
 		if v > version {
 			return nil, fmt.Errorf("%w: format %d, this one reads %d", ErrSnapshotVersion, v, version)
 		}
@@ -96,7 +98,7 @@ func (s *Store) read(in *snapshotReader) (*contents, error) {
 	}
 	at := s.instant()
 	saved := int64(binary.BigEndian.Uint64(header[len(magic)+4:]))
-	c := &contents{mono: at.mono}
+	c := &contents{mono: at.mono, version: v}
 	if at.now > saved {
 		c.elapsed = at.now - saved
 	}
@@ -183,7 +185,7 @@ func (s *Store) readBucket(c *contents, d *decoder) error {
 }
 
 func (s *Store) readRecord(c *contents, d *decoder) error {
-	name, keep, rec, err := d.record()
+	name, keep, rec, err := d.record(c.version)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 //	check    SHA-256 of everything before it
 const (
 	magic   = "SLUICEMS"
-	version = 1
+	version = 2 // 1 had records without limits and settlements
 
 	chunkEnd     byte = 0
 	chunkBuckets byte = 1

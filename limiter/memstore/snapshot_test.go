@@ -156,7 +156,7 @@ func TestRestore_FlippedBitAnywhereIsRefused(t *testing.T) {
 
 func TestRestore_NewerVersionIsNamed(t *testing.T) {
 	data := sample(t)
-	binary.BigEndian.PutUint32(data[8:], 2)
+	binary.BigEndian.PutUint32(data[8:], 3)
 	refuses(t, occupied(t), reseal(data), memstore.ErrSnapshotVersion)
 }
 

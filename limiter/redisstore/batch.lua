@@ -5,8 +5,9 @@
 -- ARGV[1]  cmsgpack of a flat array:
 --            1 if the next number is the time, 0 to use the server's
 --            time, ms since 1970
---            for each request: operation, id, record, number of asks, and for
---            each ask: algorithm (plus LOOKS if it has its say about the weight
+--            for each request: operation (plus KEEPS if the time to keep its
+--            record, ms, follows the number of asks), id, record, number of
+--            asks, and for each ask: algorithm (plus LOOKS if it has its say about the weight
 --            and spends nothing), count, window (ms), extra (burst,
 --            sub-windows, or anchor in ms), weight; in an UNDO also the time
 --            (ms) and the base of what is given back
@@ -32,8 +33,9 @@ local function ask_of(m, pos, key)
   }
 end
 
-local function run(op, id, asks, n, now, record, whole)
-  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole) end
+local function run(op, id, asks, n, now, record, whole, keep)
+  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep) end
+  if op == SETTLE then return settle(asks, n, now, record) end
   if op == UNDO then
     undo(id, asks, n, now, record, whole)
   elseif op == REFUND then
@@ -59,8 +61,11 @@ local out, o, pos, k = {}, 0, 3, 0
 while pos <= #m do
   local op, id, whole, n = m[pos], m[pos + 1], m[pos + 2], m[pos + 3]
   local part = type(whole) == 'string'
-  local asks = {}
+  local asks, keep = {}, 0
   pos = pos + 4
+  if op >= KEEPS then
+    op, keep, pos = op - KEEPS, m[pos], pos + 1
+  end
   for i = 1, n do
     k = k + 1
     local a = ask_of(m, pos, KEYS[k])
@@ -79,7 +84,7 @@ while pos <= #m do
     k = k + 1
     record = KEYS[k]
   end
-  local ok, at, replayed = pcall(run, op, id, asks, n, now, record, whole)
+  local ok, at, replayed = pcall(run, op, id, asks, n, now, record, whole, keep)
   if ok then
     out[o + 1], out[o + 2] = replayed, at
     o = o + 2

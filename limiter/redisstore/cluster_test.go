@@ -65,6 +65,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
 		storetest.Records(t, one)
 		storetest.Looks(t, one)
+		storetest.Settlements(t, one)
 		storetest.Errors(t, one)
 	})
 	// Records are not compared: across slots they belong to the parts of a
@@ -73,6 +74,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 		storetest.Vectors(t, own)
 		storetest.Storm(t, own)
 		storetest.Looks(t, own)
+		storetest.Settlements(t, own)
 		storetest.Errors(t, own)
 	})
 	t.Run("FiguresOfManySlots", func(t *testing.T) { figuresOfManySlots(t, own) })

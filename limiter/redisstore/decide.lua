@@ -85,7 +85,7 @@ end
 -- take serves take, commit, peek and charge. It returns the time of the answer
 -- and 0, or 1 if that is a stored one, or 3 if that is committed. Only parts
 -- peek with a record.
-local function take(op, id, asks, n, now, record, whole)
+local function take(op, id, asks, n, now, record, whole, keep)
   if record then
     local r = load_record(record)
     if replays(r, asks, n, now, whole) then
@@ -94,7 +94,7 @@ local function take(op, id, asks, n, now, record, whole)
         keep_record(record, r)
       end
       answer_from(r, asks, n)
-      return r[1], r[2] == COMMITTED and 3 or 1
+      return r[1], (r[2] == COMMITTED or r[5]) and 3 or 1
     end
   end
   load_all(asks, n)
@@ -103,7 +103,7 @@ local function take(op, id, asks, n, now, record, whole)
   figures(asks, n, now)
   local longest = store(asks, n, now)
   if record and spent > 0 then
-    save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0)
+    save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
   end
   return now, 0
 end
@@ -118,7 +118,7 @@ local function refund(id, asks, n, now, record)
     if id == '' then
       if s.exists and a.weight > 0 then a.refunded, did = k.refund_now(a, s, now, a.weight) end
     else
-      local at, w = claim(r, a.key)
+      local at, w = claim(r, a)
       if k.release then
         a.refunded, did = k.release(a, s, now, id)
       elseif s.exists and w > 0 then
@@ -130,6 +130,43 @@ local function refund(id, asks, n, now, record)
   figures(asks, n, now)
   store(asks, n, now)
   if r and r[2] == REFUNDED then keep_record(record, r) end
+end
+
+-- settle makes what a record says weigh what the asks say. It returns the time of
+-- the answer and 0, or 1 if that is a stored one.
+local function settle(asks, n, now, record)
+  local r = load_record(record)
+  local again = r and r[5]
+  load_all(asks, n)
+  for i = 1, n do
+    local a = asks[i]
+    local k, s, w = a.kernel, a.state, a.weight
+    a.capacity, a.allowed = capacity_of(a.algorithm, a.count, a.burst), r and 1 or 0
+    a.changed = s.exists and not (again and answer_settled(r, a)) and k.rebase(a, s, now)
+    local at = r and not again and not a.looks and not k.release and place(r, a.key)
+    if at then
+      local did = false
+      if w > r[at + 3] then
+        k.spend(a, s, now, w - r[at + 3], '')
+        s.exists, did = true, true
+      elseif w < r[at + 3] then
+        if s.exists and tells(r, at, a) then
+          a.refunded, did = k.refund(a, s, now, r[at + 2], r[at + 3] - w, least(w * a.window, MAX))
+        end
+        r[at + 3] = w
+      end
+      a.changed = a.changed or did
+    end
+  end
+  figures(asks, n, now)
+  store(asks, n, now)
+  if not r then return now, 0 end
+  if again then
+    for i = 1, n do answer_settled(r, asks[i]) end
+    return again, 1
+  end
+  save_settled(record, r, asks, n, now)
+  return now, 0
 end
 
 -- undo gives back what a take or charge of these asks has booked, as far as it

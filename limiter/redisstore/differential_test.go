@@ -119,7 +119,7 @@ func (tr *traffic) step(t *rapid.T) {
 func (tr *traffic) request(t *rapid.T) limiter.Request {
 	req := limiter.Request{Op: rapid.SampledFrom([]limiter.Op{
 		limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpCharge,
-		limiter.OpRefund, limiter.OpRefund, limiter.OpRelease, limiter.OpRenew, limiter.OpReset,
+		limiter.OpRefund, limiter.OpRefund, limiter.OpRelease, limiter.OpRenew, limiter.OpReset, limiter.OpSettle, limiter.OpSettle,
 	}).Draw(t, "op")}
 	if req.Op == limiter.OpReset && rapid.IntRange(0, 3).Draw(t, "spared") > 0 {
 		req.Op = limiter.OpTake

@@ -10,8 +10,9 @@ import (
 // algorithms go by their limiter.Algorithm number. See exact.lua.
 const firstHit = 10
 
-// looks is added to the code of an ask that looks in a take. See batch.lua.
-const looks = 16
+// looks is added to the code of an ask that looks in a take, keeps to that of an
+// operation whose record is kept for a time of its own. See batch.lua.
+const looks, keeps = 16, 16
 
 // op is one request on its way: packed when it is accepted, so that the
 // caller's memory is not read again, and with room for its answer.
@@ -58,10 +59,18 @@ func (o *op) packPart(prefix string, req *limiter.Request, whole string, undo []
 func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
 	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
 	o.err = nil
-	b := appendInt(o.frag, int64(req.Op))
+	keep := recorded && req.Keep > 0
+	verb := int64(req.Op)
+	if keep {
+		verb += keeps
+	}
+	b := appendInt(o.frag, verb)
 	b = appendString(b, req.ID)
 	b = append(b, mark...)
 	b = appendInt(b, int64(len(req.Asks)))
+	if keep {
+		b = appendInt(b, req.Keep)
+	}
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		code, extra := int64(a.Limit.Algorithm), a.Limit.Burst
@@ -74,7 +83,7 @@ func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bo
 		case limiter.SlidingWindowBuckets:
 			extra = a.Limit.Buckets
 		}
-		if a.Look && (req.Op == limiter.OpTake || req.Op == opCommit) {
+		if a.Look && (req.Op == limiter.OpTake || req.Op == limiter.OpSettle || req.Op == opCommit) {
 			code += looks
 		}
 		b = appendInt(b, code)
@@ -99,6 +108,9 @@ func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bo
 		o.keys = append(o.keys, recordKey(prefix, req))
 	}
 	o.frag, o.elems = b, 4+5*len(req.Asks)+2*len(undo)
+	if keep {
+		o.elems++
+	}
 }
 
 // hasRecord reports whether the request reads or writes a record; see
@@ -107,7 +119,7 @@ func hasRecord(req *limiter.Request) bool {
 	switch {
 	case req.ID == "":
 		return false
-	case req.Op == limiter.OpRefund:
+	case req.Op == limiter.OpRefund || req.Op == limiter.OpSettle:
 		return true
 	case req.Op != limiter.OpTake && req.Op != limiter.OpCharge:
 		return false
@@ -126,7 +138,7 @@ func recordKey(prefix string, req *limiter.Request) string {
 	b = append(b, prefix...)
 	b = append(b, '{')
 	b = append(b, req.Asks[0].Key.Tag()...)
-	b = append(b, "}:q:"...)
+	b = append(b, "}:r:"...)
 	return string(limiter.AppendValue(b, req.ID))
 }
 

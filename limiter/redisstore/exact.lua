@@ -22,8 +22,10 @@ local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW, SETTLE = 0, 1, 2, 3, 4,
 -- For parts of a request that spans slots: give back what a part has taken, and
 -- take while declaring that the whole request relies on it.
 local UNDO, COMMIT = 8, 9
-local LEAKY_QUEUE, CONCURRENCY, FIRST_HIT = 8, 9, 10
-local LOOKS = 16 -- is added to the algorithm of an ask that looks in a take
+local LOG, COUNTER, BUCKETS, TOKEN_BUCKET, GCRA, LEAKY_QUEUE, CONCURRENCY, FIRST_HIT = 2, 3, 4, 5, 6, 8, 9, 10
+-- LOOKS is added to the algorithm of an ask that looks in a take, KEEPS to an
+-- operation that says for how long its record is kept.
+local LOOKS, KEEPS = 16, 16
 
 local function text(n) return fmt('%.0f', n) end
 

@@ -51,6 +51,7 @@ func (p *part) settled() bool { return p.booked != nil || p.stored || !p.spends(
 type joint struct {
 	op    limiter.Op
 	id    string
+	keep  int64   // Request.Keep
 	whole string  // names the request in the records of its parts, "" without
 	parts []*part // narrowest first
 	asks  int
@@ -79,7 +80,7 @@ const (
 
 // split makes the parts of a request, which is valid and is not kept.
 func split(prefix string, req *limiter.Request) *joint {
-	j := &joint{op: req.Op, id: req.ID, asks: len(req.Asks)}
+	j := &joint{op: req.Op, id: req.ID, keep: req.Keep, asks: len(req.Asks)}
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
@@ -91,11 +92,11 @@ func split(prefix string, req *limiter.Request) *joint {
 			j.parts = append(j.parts, p)
 		}
 		p.asks, p.place = append(p.asks, a), append(p.place, i)
-		if a.Weight > 0 && !(a.Look && req.Op == limiter.OpTake) {
+		if a.Spends(req.Op) {
 			p.units = min(p.units, a.Limit.Capacity()/a.Weight)
 		}
 	}
-	if req.Op != limiter.OpRefund && hasRecord(req) {
+	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && hasRecord(req) {
 		j.whole = nameOf(req)
 	}
 	slices.SortFunc(j.parts, func(a, b *part) int {
@@ -146,11 +147,11 @@ func (j *joint) done() bool { return j.stage == stageDone }
 
 // pack fills o with what p does in the coming round.
 func (j *joint) pack(prefix string, p *part, o *op) {
-	req := limiter.Request{Op: p.what, ID: j.id, Asks: p.asks}
+	req := limiter.Request{Op: p.what, ID: j.id, Keep: j.keep, Asks: p.asks}
 	o.slot, p.op = p.slot, o
 	switch {
-	case j.op == limiter.OpRefund:
-		// A refund looks for the record as an undivided one would, so that it
+	case j.op == limiter.OpRefund, j.op == limiter.OpSettle:
+		// These look for the record as an undivided one would, so that it
 		// finds those of parts and of whole requests.
 		o.pack(prefix, &req)
 	case p.what == opUndo:
@@ -334,12 +335,30 @@ func (j *joint) given(sent []*part) {
 	j.stage = stageDone
 }
 
+// settled makes parts without a record agree with those that had one: they had
+// nothing to settle.
+func (j *joint) settled() {
+	if !slices.ContainsFunc(j.parts, func(p *part) bool { return p.res.Allowed }) {
+		return
+	}
+	for _, p := range j.parts {
+		p.stored = p.res.Replayed || !p.res.Allowed
+		for i := range p.res.Limits {
+			p.res.Limits[i].Allowed = true
+		}
+		p.res.Allowed = true
+	}
+}
+
 // answer writes the decision, or returns why there is none.
 func (j *joint) answer(res *limiter.Result) error {
 	if j.err != nil {
 		return j.err
 	}
-	res.Allowed, res.Replayed = true, j.whole != ""
+	if j.op == limiter.OpSettle {
+		j.settled()
+	}
+	res.Allowed, res.Replayed = true, j.whole != "" || j.op == limiter.OpSettle
 	if cap(res.Limits) < j.asks {
 		res.Limits = make([]limiter.Decision, j.asks)
 	}

@@ -13,11 +13,13 @@ type model struct {
 }
 
 type modelRecord struct {
-	at       int64
-	asks     []limiter.Ask
-	charged  []limiter.Charged
-	result   limiter.Result
-	refunded bool
+	at        int64
+	asks      []limiter.Ask
+	charged   []limiter.Charged
+	result    limiter.Result
+	refunded  bool
+	settled   map[limiter.Key]limiter.Decision // nil before it was
+	settledAt int64                            // when it was settled
 }
 
 func newModel() *model {
@@ -36,13 +38,15 @@ func (m *model) load(k limiter.Key) *limiter.State {
 }
 
 func recorded(req *limiter.Request) bool {
-	return req.Op == limiter.OpRefund || slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
+	return req.Op == limiter.OpRefund || req.Op == limiter.OpSettle || slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
 }
 
 func (m *model) do(req *limiter.Request, now int64) limiter.Result {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
 		return m.decide(req, now)
+	case limiter.OpSettle:
+		return m.settle(req, now)
 	}
 	res := limiter.Result{Allowed: true, At: now}
 	rec := m.live(req)
@@ -127,6 +131,55 @@ func (m *model) each(req *limiter.Request, a *limiter.Ask, rec *modelRecord, now
 		m.states[a.Key] = s
 	}
 	return d
+}
+
+// settle makes a record weigh what the asks say, once.
+func (m *model) settle(req *limiter.Request, now int64) limiter.Result {
+	rec := m.records[req.ID]
+	if rec != nil && rec.settled != nil {
+		res := limiter.Result{Allowed: true, Replayed: true, At: rec.settledAt}
+		for i := range req.Asks {
+			d, ok := rec.settled[req.Asks[i].Key]
+			if s := m.load(req.Asks[i].Key); !ok {
+				var did bool
+				if d, did = limiter.RefundNow(req.Asks[i].Limit, s, now, 0); did {
+					m.states[req.Asks[i].Key] = s
+				}
+			}
+			res.Limits = append(res.Limits, d)
+		}
+		return res
+	}
+	res := limiter.Result{Allowed: rec != nil, At: now}
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		s, k := m.load(a.Key), -1
+		if rec != nil {
+			k = slices.IndexFunc(rec.asks, func(b limiter.Ask) bool { return a.Key == b.Key })
+		}
+		var d limiter.Decision
+		var did bool
+		if k < 0 || a.Look || a.Limit.Algorithm == limiter.Concurrency {
+			d, did = limiter.RefundNow(a.Limit, s, now, 0)
+		} else {
+			d, did = limiter.Settle(a.Limit, s, now, rec.charged[k], a.Weight)
+			rec.charged[k].Weight = min(rec.charged[k].Weight, a.Weight)
+		}
+		d.Allowed = rec != nil
+		if did {
+			m.states[a.Key] = s
+		}
+		res.Limits = append(res.Limits, d)
+	}
+	if rec != nil {
+		rec.settled, rec.settledAt = map[limiter.Key]limiter.Decision{}, now
+		for i := range req.Asks {
+			if slices.ContainsFunc(rec.asks, func(b limiter.Ask) bool { return req.Asks[i].Key == b.Key }) {
+				rec.settled[req.Asks[i].Key] = res.Limits[i]
+			}
+		}
+	}
+	return res
 }
 
 // claim returns what was charged at k and forgets it.

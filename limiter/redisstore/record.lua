@@ -4,12 +4,14 @@
 -- One string (cmsgpack of a flat array): time (ms), its mark (0, REFUNDED if any
 -- part has been, COMMITTED if a request that spans slots relies on it), the
 -- number of asks, 1 or the name of the whole request of which these asks are a
--- part, then RECORD_FIELDS an ask:
+-- part, when it was settled or false, then RECORD_FIELDS an ask:
 -- key, time and units booked, allowed, remaining, retry-after, reset, delay, and
--- the capacity of the limit as it was then.
+-- algorithm, count, window and extra of the limit as it was then. In a settled
+-- one SETTLED_FIELDS an ask follow, the answer of the settlement: remaining,
+-- reset, refunded (NEVER for an ask that was not settled) and capacity.
 
 local REPLAY_WINDOW, RECORD_TTL_MAX = 60000, 3600000
-local RECORD_HEAD, RECORD_FIELDS = 4, 9
+local RECORD_HEAD, RECORD_FIELDS, SETTLED_FIELDS = 5, 12, 4
 local REFUNDED, COMMITTED = 1, 2
 
 local function load_record(key)
@@ -17,7 +19,7 @@ local function load_record(key)
   if not v then return nil end
   local ok, r = pcall(cmsgpack.unpack, v)
   if not ok or type(r) ~= 'table' or type(r[1]) ~= 'number' or type(r[3]) ~= 'number'
-    or #r ~= RECORD_HEAD + r[3] * RECORD_FIELDS then bad_state() end
+    or #r ~= RECORD_HEAD + r[3] * (RECORD_FIELDS + (r[5] and SETTLED_FIELDS or 0)) then bad_state() end
   return r
 end
 
@@ -34,12 +36,42 @@ end
 
 -- made_by reports whether r is the untouched record of just these bookings.
 local function made_by(r, asks, n, whole)
-  if not r or r[2] ~= 0 or r[3] ~= n or r[4] ~= whole then return false end
+  if not r or r[2] ~= 0 or r[3] ~= n or r[4] ~= whole or r[5] then return false end
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     if r[at + 1] ~= a.key or (a.weight > 0 and r[at + 2] ~= a.booked_at) then return false end
   end
   return true
+end
+
+-- capacity_of is the most that a limit ever admits at once.
+local function capacity_of(algorithm, count, extra)
+  if algorithm < TOKEN_BUCKET or algorithm > LEAKY_QUEUE then return count end
+  if algorithm == GCRA and count == 0 then return 0 end
+  return extra
+end
+
+-- tells reports whether the bucket of a can still tell the units that r booked
+-- for it (its fields begin behind at) from those of others, or whether an edit
+-- has moved them or changed how fast they drain.
+local function tells(r, at, a)
+  local algorithm = a.algorithm
+  if algorithm == LOG or algorithm == CONCURRENCY then return true end
+  if r[at + 11] ~= a.window then return false end
+  if algorithm == COUNTER then return true end
+  if algorithm == BUCKETS then return r[at + 12] == a.buckets end
+  if algorithm < TOKEN_BUCKET or algorithm > LEAKY_QUEUE then
+    return r[at + 9] == algorithm and r[at + 12] == a.anchor
+  end
+  return r[at + 10] == a.count and (algorithm ~= GCRA or r[at + 12] == a.burst)
+end
+
+-- place returns behind which position the fields of a key begin, or nil.
+local function place(r, key)
+  for i = 0, r[3] - 1 do
+    local at = RECORD_HEAD + i * RECORD_FIELDS
+    if r[at + 1] == key then return at, i end
+  end
 end
 
 local function keep_record(key, r) call('SET', key, cmsgpack.pack(r), 'KEEPTTL') end
@@ -48,33 +80,57 @@ local function answer_from(r, asks, n)
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     a.allowed, a.remaining, a.retry, a.reset, a.delay = r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8]
-    a.capacity = r[at + 9]
+    a.capacity = capacity_of(r[at + 9], r[at + 10], r[at + 12])
   end
 end
 
--- save_record stores what was booked for asks at time now.
-local function save_record(key, asks, n, now, needed, whole, mark)
-  local ttl = least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX)
-  local r = {now, mark, n, whole}
+-- save_record stores what was booked for asks at time now, for keep ms at least.
+local function save_record(key, asks, n, now, needed, whole, mark, keep)
+  local ttl = most(least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX), keep)
+  local r = {now, mark, n, whole, false}
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
-    r[at + 9] = a.kernel.capacity and a.kernel.capacity(a) or a.count
+    r[at + 9], r[at + 10], r[at + 11], r[at + 12] = a.algorithm, a.count, a.window, a.burst
   end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(ttl, test_ttl)))
 end
 
--- claim returns what r booked at key and marks it refunded.
-local function claim(r, key)
-  if not r then return 0, 0 end
-  for i = 0, r[3] - 1 do
-    local at = RECORD_HEAD + i * RECORD_FIELDS
-    if r[at + 1] == key and r[at + 3] > 0 then
-      local booked_at, w = r[at + 2], r[at + 3]
-      r[at + 3], r[2] = 0, REFUNDED
-      return booked_at, w
+-- claim returns what r booked at a's key, 0 if units of others are mixed into
+-- it by now, and marks it refunded.
+local function claim(r, a)
+  local at = r and place(r, a.key)
+  if not at or r[at + 3] == 0 then return 0, 0 end
+  local w = r[at + 3]
+  r[at + 3], r[2] = 0, REFUNDED
+  return r[at + 2], tells(r, at, a) and w or 0
+end
+
+-- answer_settled gives a the answer of the settlement and returns true, or false
+-- if its key was not settled.
+local function answer_settled(r, a)
+  local at, i = place(r, a.key)
+  if not at then return false end
+  at = RECORD_HEAD + r[3] * RECORD_FIELDS + i * SETTLED_FIELDS
+  if r[at + 3] == NEVER then return false end
+  a.remaining, a.reset, a.refunded, a.capacity = r[at + 1], r[at + 2], r[at + 3], r[at + 4]
+  return true
+end
+
+-- save_settled adds the answer of a settlement at time now. A repeat finds it for
+-- REPLAY_WINDOW at least.
+local function save_settled(key, r, asks, n, now)
+  local behind = RECORD_HEAD + r[3] * RECORD_FIELDS
+  for i = 1, r[3] * SETTLED_FIELDS do r[behind + i] = NEVER end
+  for i = 1, n do
+    local a = asks[i]
+    local at, place_of = place(r, a.key)
+    if at then
+      at = behind + place_of * SETTLED_FIELDS
+      r[at + 1], r[at + 2], r[at + 3], r[at + 4] = a.remaining, a.reset, a.refunded, a.capacity
     end
   end
-  return 0, 0
+  r[5] = now
+  call('SET', key, cmsgpack.pack(r), 'PX', text(most(most(call('PTTL', key), REPLAY_WINDOW), test_ttl)))
 end

@@ -95,7 +95,7 @@ func TestStore_ResetLeavesNothingBehind(t *testing.T) {
 	}
 	keys := c.Keys(context.Background(), "*").Val()
 	for _, k := range keys {
-		if !strings.Contains(k, "}:q:") {
+		if !strings.Contains(k, "}:r:") {
 			t.Errorf("%s is still there", k)
 		}
 	}
@@ -199,7 +199,7 @@ func TestStore_MalformedRecordIsRefused(t *testing.T) {
 	s := open(t, c, redisstore.Options{})
 	for _, v := range []string{"", "x", "\xc1", "\x93\x01\x02\x03", "\x93\x01\x00\x05"} {
 		name := entity()
-		c.Set(context.Background(), "sl:{"+name+"}:q:id", v, 0)
+		c.Set(context.Background(), "sl:{"+name+"}:r:id", v, 0)
 		a := ask(name, 1, limits(month)[0])
 		err := s.Do(context.Background(), &limiter.Request{ID: "id", Asks: []limiter.Ask{a}}, &limiter.Result{})
 		wantCause(t, err, limiter.CauseBadState, false)

@@ -48,7 +48,10 @@ func malformed(t *testing.T, h Harness) {
 		"renew without id":     {Op: limiter.OpRenew, Asks: lease},
 		"charge of a lease":    {Op: limiter.OpCharge, ID: "a", Asks: lease},
 		"release of a counter": {Op: limiter.OpRelease, ID: "a", Asks: who.asks(1, threeADay)},
-		"unknown operation":    {Op: limiter.OpRenew + 1, ID: "a", Asks: who.asks(1, threeADay)},
+		"settle without id":    {Op: limiter.OpSettle, Asks: who.asks(1, threeADay)},
+		"kept too long":        {ID: "a", Keep: limiter.RecordKeepMax + 1, Asks: who.asks(1, threeADay)},
+		"kept negatively":      {ID: "a", Keep: -1, Asks: who.asks(1, threeADay)},
+		"unknown operation":    {Op: limiter.OpSettle + 1, ID: "a", Asks: who.asks(1, threeADay)},
 	}
 	for name, req := range tests {
 		t.Run(name, func(t *testing.T) {

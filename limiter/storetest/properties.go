@@ -109,7 +109,7 @@ func (tr *traffic) request() *limiter.Request {
 	ops := []limiter.Op{
 		limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake,
 		limiter.OpPeek, limiter.OpCharge, limiter.OpRefund, limiter.OpRefund,
-		limiter.OpReset, limiter.OpRelease, limiter.OpRenew,
+		limiter.OpSettle, limiter.OpSettle, limiter.OpReset, limiter.OpRelease, limiter.OpRenew,
 	}
 	req := &limiter.Request{
 		Op: rapid.SampledFrom(ops).Draw(tr.T, "op"),
@@ -152,7 +152,7 @@ func (tr *traffic) remember(req *limiter.Request) *limiter.Request {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpCharge:
 		tr.ids[req.ID] = tr.clock.Now()
-	case limiter.OpRefund:
+	case limiter.OpRefund, limiter.OpSettle:
 		if at, ok := tr.ids[req.ID]; ok && tr.clock.Now()-at > limiter.ReplayWindow {
 			return nil
 		}

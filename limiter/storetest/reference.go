@@ -34,10 +34,17 @@ type record struct {
 	order  []limiter.Key
 	given  map[limiter.Key]bool
 	answer limiter.Result
+	// settled has the answer for each key that was settled, nil before that.
+	settled   map[limiter.Key]limiter.Decision
+	settledAt int64
 }
 
-// charge is a weight and the time it was booked at.
-type charge struct{ at, weight int64 }
+// charge is a weight, the time it was booked at, what certainly lay below it,
+// and the limit that it was booked under.
+type charge struct {
+	at, weight, base int64
+	under            limiter.Limit
+}
 
 // NewReference returns an empty store whose time is clock, in ms.
 func NewReference(clock func() int64) *Reference {
@@ -75,6 +82,8 @@ func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.R
 		for _, a := range req.Asks {
 			answer.Limits = append(answer.Limits, r.refund(rec, req.ID, a, now))
 		}
+	case limiter.OpSettle:
+		answer = r.settle(req, now)
 	case limiter.OpReset:
 		for _, a := range req.Asks {
 			delete(r.buckets, a.Key)
@@ -148,7 +157,7 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 	for i, a := range req.Asks {
 		order = append(order, a.Key)
 		if a.Weight > 0 && (req.Op == limiter.OpCharge || (req.Op == limiter.OpTake && answer.Allowed && !a.Look)) {
-			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight}
+			spent[a.Key] = charge{at: models[i].spend(a.Limit, now, a.Weight, req.ID), weight: a.Weight, under: a.Limit}
 			r.buckets[a.Key] = models[i]
 		}
 	}
@@ -169,9 +178,9 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	var units int64
 	m.settle(a.Limit, now)
 	if rec != nil && id != "" {
-		if c, ok := rec.spent[a.Key]; ok && !rec.given[a.Key] {
+		if c, ok := rec.spent[a.Key]; ok && c.weight > 0 && !rec.given[a.Key] {
 			rec.given[a.Key] = true
-			if stored && a.Limit.Algorithm != limiter.Concurrency {
+			if stored && a.Limit.Algorithm != limiter.Concurrency && unmixed(c.under, a.Limit) {
 				units = m.refund(a.Limit, now, c)
 			}
 		}
@@ -189,6 +198,77 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	}
 	d := figures(a.Limit, m, now)
 	d.Refunded = units
+	return d
+}
+
+// unmixed reports whether units charged under one limit can still be told from
+// others under another: what places and drains them must be the same.
+func unmixed(was, is limiter.Limit) bool {
+	switch is.Algorithm {
+	case limiter.SlidingWindowLog:
+		return true
+	case limiter.GCRA:
+		return was == is
+	case limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue:
+		return was.Count == is.Count && was.Window == is.Window
+	}
+	was.Count = is.Count
+	return was == is
+}
+
+func (r *Reference) settle(req *limiter.Request, now int64) limiter.Result {
+	rec := r.records[nameOf(req)]
+	answer := limiter.Result{Allowed: true, At: now}
+	again := rec != nil && rec.settled != nil
+	if again {
+		answer.At, answer.Replayed = rec.settledAt, true
+	} else if rec != nil {
+		rec.settled, rec.settledAt = map[limiter.Key]limiter.Decision{}, now
+	}
+	for _, a := range req.Asks {
+		answer.Limits = append(answer.Limits, r.settleOne(rec, again, a, now))
+	}
+	return answer
+}
+
+func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64) limiter.Decision {
+	m, stored := r.bucket(a)
+	if rec == nil || again {
+		if rec != nil {
+			if d, ok := rec.settled[a.Key]; ok {
+				return d
+			}
+		}
+		m.settle(a.Limit, now)
+		d := figures(a.Limit, m, now)
+		d.Allowed = rec != nil
+		return d
+	}
+	m.settle(a.Limit, now)
+	named := slices.Contains(rec.order, a.Key)
+	var units int64
+	if named && !a.Look && a.Limit.Algorithm != limiter.Concurrency {
+		c := rec.spent[a.Key]
+		if rec.given[a.Key] {
+			c.weight = 0
+		}
+		switch {
+		case a.Weight > c.weight:
+			m.spend(a.Limit, now, a.Weight-c.weight, "")
+			r.buckets[a.Key] = m
+		case a.Weight < c.weight:
+			if stored && unmixed(c.under, a.Limit) {
+				units = m.refund(a.Limit, now, charge{at: c.at, weight: c.weight - a.Weight, base: a.Weight})
+			}
+			c.weight = a.Weight
+			rec.spent[a.Key] = c
+		}
+	}
+	d := figures(a.Limit, m, now)
+	d.Refunded = units
+	if named {
+		rec.settled[a.Key] = d
+	}
 	return d
 }
 

@@ -60,6 +60,7 @@ func (m *levelModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
 // stillHeld is what of c has not drained by t, and at most level.
 func stillHeld(l limiter.Limit, c charge, t int64, level *big.Rat) *big.Rat {
 	drained := over(times(whole(max(0, t-c.at)), l.Count), l.Window)
+	drained = atLeastZero(minus(drained, whole(c.base)))
 	return lesser(atLeastZero(minus(lesser(whole(c.weight), most(l)), drained)), level)
 }
 
