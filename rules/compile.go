@@ -16,6 +16,9 @@ type Options struct {
 	// IPv6Prefix is the same for IPv6, 1 to 128; 0 means 64, because one
 	// subscriber usually holds a whole /64.
 	IPv6Prefix int
+	// ConditionFailed hears, during a match, of a rule whose condition could not
+	// be evaluated and therefore counted as true. Nil hears nothing.
+	ConditionFailed func(*Rule)
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -14,6 +14,8 @@ var (
 	ErrNameTaken = errors.New("name is taken")
 	// ErrStale: the rule changed since the version the caller knew.
 	ErrStale = errors.New("changed by someone else")
+	// ErrPoolUsed: rules still name the pool.
+	ErrPoolUsed = errors.New("rules use the pool")
 	// ErrUnavailable: the rule database cannot be reached.
 	ErrUnavailable = errors.New("rule database unavailable")
 )

@@ -116,7 +116,7 @@ func yamlFlow(b *strings.Builder, d *json.Decoder) error {
 	}
 	end, err := d.Token()
 	if err == nil {
-		b.WriteString(fmt.Sprint(end))
+		fmt.Fprint(b, end)
 	}
 	return err
 }

@@ -74,7 +74,6 @@ func into[T any](n *nested, dst *T, read func(*item, *T) error) func(string, *it
 }
 
 func (n *nested) text(dst *string) func(string, *item) { return into(n, dst, (*item).intoText) }
-func (n *nested) whole(dst *int64) func(string, *item) { return into(n, dst, (*item).intoWhole) }
 func (n *nested) truth(dst *bool) func(string, *item)  { return into(n, dst, (*item).intoTruth) }
 
 // orNull leaves *dst nil for null.

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -65,9 +64,6 @@ func ValidatePool(p *Pool) error {
 	}
 	return nil
 }
-
-// ErrPoolUsed: rules still name the pool.
-var ErrPoolUsed = errors.New("rules use the pool")
 
 // CompiledPool is one pool of a Set. It must not be changed.
 type CompiledPool struct {

@@ -1,16 +1,168 @@
 package rules
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
 
-// condition is a rule's when, compiled.
-type condition struct{ source string }
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+)
 
-func compileCondition(source string) (*condition, error) {
-	if len(source) > MaxWhen {
-		return nil, fmt.Errorf("must not be longer than %d bytes", MaxWhen)
-	}
-	return &condition{source: source}, nil
+// conditionEnv is what a condition may speak of. It has no methods: expr would
+// offer them as functions.
+type conditionEnv struct {
+	// Method is in upper case, Route in its normal form; "" is absent, as for
+	// every text.
+	Method string `expr:"method"`
+	Route  string `expr:"route"`
+	IP     string `expr:"ip"`
+	User   string `expr:"user"`
+	APIKey string `expr:"api_key"`
+	Tier   string `expr:"tier"`
+	// A member that the request lacks is "" or 0.
+	Attributes map[string]string `expr:"attributes"`
+	Fields     map[string]int64  `expr:"fields"`
+	// Weight is what the request weighs for this rule.
+	Weight int64 `expr:"weight"`
 }
 
-// holds says whether the rule's condition is true of the request.
-func (k *keyer) holds(c *Compiled, weight int64) bool { return true }
+// Bounds of a condition. There are no loops in it, so the nodes bound its time;
+// the budget bounds what lists and texts it may build.
+const (
+	maxWhenNodes  = 256
+	maxWhenMemory = 10_000
+)
+
+// whenFunctions are the functions of expr that a condition may call: those that
+// take time in proportion to what a request carries, and depend on nothing else.
+var whenFunctions = []string{
+	"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "abs", "min", "max",
+}
+
+// condition is a rule's when, compiled. It is safe for concurrent use.
+type condition struct {
+	program *vm.Program
+	ip      bool // it speaks of the address
+}
+
+// compileCondition compiles a condition. The error says what is wrong and where.
+func compileCondition(source string) (*condition, error) {
+	switch {
+	case len(source) > MaxWhen:
+		return nil, fmt.Errorf("must not be longer than %d bytes", MaxWhen)
+	case !utf8.ValidString(source):
+		return nil, errors.New("must be valid UTF-8")
+	case strings.ContainsFunc(source, func(r rune) bool { return r != '\n' && r != '\t' && isUnsafeRune(r) }):
+		return nil, errors.New("must not contain control characters")
+	}
+	v := whenVisitor{source: source}
+	options := []expr.Option{
+		expr.Env(conditionEnv{}), expr.AsBool(), expr.MaxNodes(maxWhenNodes), expr.Patch(&v), expr.DisableAllBuiltins(),
+	}
+	for _, name := range whenFunctions {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	program, err := expr.Compile(source, options...)
+	if v.err != nil { // more to the point than what the compiler makes of it
+		return nil, v.err
+	}
+	var at *file.Error
+	switch {
+	case errors.As(err, &at) && at.Line > 0:
+		return nil, fmt.Errorf("line %d, column %d: %s", at.Line, at.Column+1, clipText(at.Message))
+	case err != nil:
+		return nil, errors.New(clipText(err.Error()))
+	}
+	return &condition{program: program, ip: v.ip}, nil
+}
+
+// clipText keeps a message about a caller's text short and on one line.
+func clipText(s string) string {
+	const most = 300
+	s, _, _ = strings.Cut(s, "\n")
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// whenVisitor refuses what could take long, and sees what the condition speaks
+// of. A predicate in a predicate goes through its lists over and over; a range builds a list as long as it pleases; a pattern that comes from the
+// request would be compiled at every check.
+type whenVisitor struct {
+	source string
+	ip     bool
+	err    error
+}
+
+// Visit implements ast.Visitor.
+func (v *whenVisitor) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.BuiltinNode:
+		if !slices.Contains(whenFunctions, n.Name) {
+			v.refuse(n, "the function "+n.Name+" is not available")
+		}
+	case *ast.PredicateNode:
+		v.refuse(n, "predicates are not available")
+	case *ast.IdentifierNode:
+		v.ip = v.ip || n.Value == "ip"
+	case *ast.BinaryNode:
+		if _, constant := n.Right.(*ast.StringNode); n.Operator == "matches" && !constant {
+			v.refuse(n, "the pattern of matches must be a text in quotes")
+		}
+		if n.Operator == ".." {
+			v.refuse(n, "ranges are not supported; compare with >= and <=")
+		}
+	}
+}
+
+func (v *whenVisitor) refuse(n ast.Node, why string) {
+	if v.err != nil {
+		return
+	}
+	e := (&file.Error{Location: n.Location()}).Bind(file.NewSource(v.source))
+	v.err = fmt.Errorf("line %d, column %d: %s", e.Line, e.Column+1, why)
+}
+
+// evaluation is the memory of one evaluation.
+type evaluation struct {
+	env conditionEnv
+	vm  vm.VM
+}
+
+var evaluations = sync.Pool{New: func() any { return &evaluation{vm: vm.VM{MemoryBudget: maxWhenMemory}} }}
+
+// holds says whether the rule's condition is true of the request, which weighs
+// as much for the rule. A condition that cannot be evaluated (the compiler lets
+// through a remainder by zero, say) counts as true and is reported: a rule is
+// there to limit.
+func (k *keyer) holds(c *Compiled, weight int64) bool {
+	e, ok := evaluations.Get().(*evaluation)
+	if !ok {
+		return true // impossible: the pool holds nothing else
+	}
+	e.env = conditionEnv{
+		Method: k.method, Route: k.route, User: k.d.User, APIKey: k.d.APIKey, Tier: k.d.Tier,
+		Attributes: k.d.Attributes, Fields: k.d.Fields, Weight: weight,
+	}
+	if c.when.ip && k.d.IP.IsValid() {
+		e.env.IP = k.d.IP.Unmap().WithZone("").String()
+	}
+	v, err := e.vm.Run(c.when.program, &e.env)
+	e.env = conditionEnv{}
+	evaluations.Put(e)
+	holds, isBool := v.(bool)
+	if err != nil || !isBool {
+		if f := k.set.opt.ConditionFailed; f != nil {
+			f(&c.Rule)
+		}
+		return true
+	}
+	return holds
+}

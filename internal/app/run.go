@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(reloader{
 		from: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
-		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix},
+		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, ConditionFailed: metrics.ConditionFailed},
 		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
 		fatal:   fatal,
 		keep:    saved.keep, recall: saved.load,

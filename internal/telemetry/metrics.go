@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice/rules"
 )
 
 // Metrics is the process's registry and everything counted in it. It is safe
@@ -26,6 +28,7 @@ type Metrics struct {
 	setVersion prometheus.Gauge
 	setRules   prometheus.Gauge
 	setSwaps   prometheus.Counter
+	conditions prometheus.Counter
 	reloads    *prometheus.CounterVec
 	ready      prometheus.Gauge
 	snapshots  *prometheus.CounterVec
@@ -57,6 +60,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			Help: "Times a new set was put in force."}),
 		reloads: counters("sluice_reload_failures_total",
 			"Reloads that changed nothing, by what failed: rules (a rule does not compile), tokens, database.", "what"),
+		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
+			Help: "Times a rule's condition could not be evaluated and therefore counted as true."}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
 			Help: "1 while /readyz answers 200, else 0."}),
 		snapshots: counters("sluice_snapshots_total",
@@ -76,7 +81,7 @@ func New(build Build, now func() time.Time) *Metrics {
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
 	m.registry.MustRegister(m.account.requests, m.account.units, m.account.doubt)
-	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.setVersion, m.setRules, m.setSwaps,
+	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.setVersion, m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.reloads.WithLabelValues(what)
@@ -122,6 +127,10 @@ func (m *Metrics) Confirmed(at time.Time) { m.confirmed.Store(at.UnixMilli()) }
 // ReloadFailed records a reload that changed nothing; what is rules, tokens or
 // database.
 func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).Inc() }
+
+// ConditionFailed records that a rule's condition could not be evaluated. Which
+// rule it was is not among the labels: one failing rule fails at every check.
+func (m *Metrics) ConditionFailed(*rules.Rule) { m.conditions.Inc() }
 
 // Ready records what /readyz answers.
 func (m *Metrics) Ready(ready bool) {

@@ -48,6 +48,7 @@ func used(t *testing.T) *Metrics {
 	m.ObserveUnits("enforce", "admitted", "open", 3)
 	m.ObserveDoubt("enforce", 3)
 	m.Swapped(7, 2)
+	m.ConditionFailed(nil)
 	source := m.RuleSource()
 	source.Source(FromDatabase)
 	source.Source(FromCopy)
@@ -79,7 +80,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_cluster_give_backs_lost_total 1`, `sluice_cluster_reloads_total 2`,
 		`sluice_local_settled_units_total{fate="reconciled"} 1`, `sluice_local_settled_units_total{fate="dropped"} 4`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
-		`sluice_reload_failures_total{what="rules"} 0`,
+		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("metrics lack %q", want)
