@@ -185,9 +185,9 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 // run makes the one call of the store.
 func (c *Checker) run(ctx context.Context, calls []limiter.Call) {
 	if c.opt.Timeout > 0 && len(calls) > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.opt.Timeout)
-		defer cancel()
+		b := within(ctx, c.opt.Timeout)
+		defer b.release()
+		ctx = b
 	}
 	switch len(calls) {
 	case 0:

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,6 +24,7 @@ type settings struct {
 	seconds int
 	rate    int
 	keys    int
+	only    string
 }
 
 func main() {
@@ -32,7 +35,15 @@ func main() {
 	flag.IntVar(&s.seconds, "seconds", 4, "length of one measurement, 1 to 60")
 	flag.IntVar(&s.rate, "rate", 5000, "requests a second of the open loop")
 	flag.IntVar(&s.keys, "keys", 10_000, "different users in the traffic")
+	flag.StringVar(&s.only, "only", "", "measure only the scenarios whose name has one of these words in it, separated by semicolons")
+	kind := flag.String("peer", "", "be a yardstick instead, constant or naive; this command starts those it needs")
+	addr := flag.String("addr", "", "where the yardstick listens")
+	redisURL := flag.String("redis", "", "the yardstick's Redis")
 	flag.Parse()
+	if *kind != "" {
+		fmt.Fprintln(os.Stderr, "load:", peer(*kind, *addr, *redisURL))
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
 	stop()
@@ -46,8 +57,12 @@ func run(ctx context.Context, s settings) error {
 	if s.conns < 1 || s.conns > 1024 || s.seconds < 1 || s.seconds > 60 || s.rounds < 1 {
 		return fmt.Errorf("conns must be 1 to 1024, seconds 1 to 60, rounds at least 1")
 	}
+	chosen := s.choose()
+	if len(chosen) == 0 {
+		return fmt.Errorf("no scenario has %q in its name", s.only)
+	}
 	// A stuck server must not hold the machine: everything ends well within this.
-	limit := time.Duration(len(scenarios)*s.rounds*(2*s.seconds+10)+300) * time.Second
+	limit := time.Duration(len(chosen)*s.rounds*(2*s.seconds+10)+300) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -61,9 +76,9 @@ func run(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	results := make([]result, len(scenarios))
+	results := make([]result, len(chosen))
 	for round := range s.rounds {
-		for i, sc := range scenarios {
+		for i, sc := range chosen {
 			m, err := measure(ctx, s, sc, dir)
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", sc.name, round+1, err)
@@ -71,6 +86,14 @@ func run(ctx context.Context, s settings) error {
 			results[i].rounds = append(results[i].rounds, m)
 		}
 	}
-	report(os.Stdout, s, results)
+	report(os.Stdout, s, chosen, results)
 	return nil
+}
+
+// choose gives the scenarios that were asked for.
+func (s *settings) choose() []scenario {
+	words := strings.Split(s.only, ";")
+	return slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(sc.name, w) })
+	})
 }

@@ -33,7 +33,7 @@ func median[T int64 | float64 | time.Duration](r result, figure func(measurement
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
 func us(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6) }
 
-func report(w io.Writer, s settings, results []result) {
+func report(w io.Writer, s settings, scenarios []scenario, results []result) {
 	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, median of %d rounds of %d s; client, server and Redis share the cores.\n\n",
 		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, s.rounds, s.seconds)
 	fmt.Fprintf(w, "| scenario | requests/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)

@@ -10,6 +10,7 @@ import (
 // scenario is one server setup and the requests sent to it.
 type scenario struct {
 	name  string
+	peer  string // a yardstick instead of sluice
 	redis bool
 	rules []string
 	// path and body make request number n.
@@ -37,6 +38,8 @@ var (
 
 var scenarios = []scenario{
 	{name: "no check: GET /livez", path: "/livez"},
+	{name: "yardstick: constant answer", peer: "constant", path: "/ratelimit/check", body: described},
+	{name: "yardstick: naive, Redis", peer: "naive", redis: true, path: "/ratelimit/check", body: described},
 	{name: "embedded, direct", path: "/ratelimit/check", body: direct},
 	{name: "embedded, one rule", path: "/ratelimit/check", body: described, rules: oneRule},
 	{name: "embedded, three rules", path: "/ratelimit/check", body: described, rules: threeRule},
@@ -61,16 +64,18 @@ func measure(ctx context.Context, s settings, sc scenario, dir string) (measurem
 	var m measurement
 	var env []string
 	var redis *process
+	var url string
 	if sc.redis {
-		r, url, err := startRedis(ctx, dir)
+		r, u, err := startRedis(ctx, dir)
 		if err != nil {
 			return m, err
 		}
 		defer r.stop()
+		url = u
 		redis, env = r, []string{"REDIS_URL=" + url}
 	}
 	data := filepath.Join(dir, fmt.Sprintf("data-%d", time.Now().UnixNano()))
-	server, addr, err := startSluice(ctx, s.binary, data, env)
+	server, addr, err := startServer(ctx, s.binary, data, url, sc, env)
 	if err != nil {
 		return m, err
 	}
@@ -101,4 +106,11 @@ func measure(ctx context.Context, s settings, sc scenario, dir string) (measurem
 	}
 	m.open = summarize(lat)
 	return m, nil
+}
+
+func startServer(ctx context.Context, binary, data, redisURL string, sc scenario, env []string) (*process, string, error) {
+	if sc.peer != "" {
+		return startPeer(ctx, sc.peer, filepath.Dir(data), redisURL)
+	}
+	return startSluice(ctx, binary, data, env)
 }

@@ -96,7 +96,7 @@ func (s *Store) sendAll(ctx context.Context, groups map[*lane]*group) map[*lane]
 		if failed[l] != nil {
 			continue
 		}
-		if err := l.wait(ctx, g); err != nil {
+		if err := l.wait(ctx, ctx.Done(), g); err != nil {
 			failed[l] = err
 		}
 	}

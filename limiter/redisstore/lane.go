@@ -13,12 +13,16 @@ import (
 // submits it and waits for done; in between it belongs to the lane.
 type group struct {
 	ops  []op
-	done chan struct{} // one element when the answers are there
+	done chan struct{} // one element when the answers are there, or it expired
+	// alone is where the caller who carries g by itself lists its one request.
+	alone [1]*op
 
 	deadline time.Time // of the caller, if bounded
 	bounded  bool
+	watched  bool // the lane keeps the deadline; else whoever waits does
 	giving   bool // gives back what a request across slots has taken: no deadline cuts it off
 	sent     bool // guarded by the lane
+	expired  bool // guarded by the lane until done: no answer came before the deadline
 }
 
 func newGroup(n int) *group {
@@ -26,7 +30,7 @@ func newGroup(n int) *group {
 }
 
 // reset empties g for reuse; its requests keep their buffers.
-func (g *group) reset() { g.ops, g.sent = g.ops[:0], false }
+func (g *group) reset() { g.ops, g.sent, g.watched = g.ops[:0], false, false }
 
 // add returns the next free op.
 func (g *group) add() *op {
@@ -46,15 +50,25 @@ func (g *group) keys() int {
 	return n
 }
 
-// lane is a bounded queue of groups.
+// flight is a script call under way.
+type flight struct {
+	groups []*group // none: no call
+	ops    int
+}
+
+// lane is a bounded queue of groups and the script calls under way.
 type lane struct {
 	maxBatch, maxQueue int
 
-	mu     sync.Mutex
-	wake   sync.Cond
-	queue  []*group
-	queued int // requests in queue
-	closed bool
+	mu      sync.Mutex
+	wake    sync.Cond
+	queue   []*group
+	queued  int // requests in queue
+	closed  bool
+	flights [inFlight]flight
+	flying  int       // script calls under way
+	load    int       // requests in them
+	watch   deadlines // of queue and flights
 }
 
 func newLane(maxBatch, maxQueue int) *lane {
@@ -72,6 +86,10 @@ var (
 func (l *lane) submit(g *group) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.enqueue(g)
+}
+
+func (l *lane) enqueue(g *group) error {
 	switch {
 	case l.closed:
 		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
@@ -80,27 +98,80 @@ func (l *lane) submit(g *group) error {
 	}
 	l.queue = append(l.queue, g)
 	l.queued += len(g.ops)
-	l.wake.Signal()
+	if g.watched {
+		l.expect(g.deadline)
+	}
+	if l.ripe() {
+		l.wake.Signal()
+	}
 	return nil
 }
 
-// wait returns nil when the answers of g are there, or gives up with ctx. What
-// has not been sent by then never will be.
-func (l *lane) wait(ctx context.Context, g *group) error {
+// claim gives an idle lane's next script call to the caller itself, which then
+// carries g and calls finish: with nobody to share a call with, handing it to
+// another goroutine would only cost time. Where the lane is not idle it submits g.
+func (l *lane) claim(g *group) (slot int, ok bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flying > 0 || len(l.queue) > 0 || l.closed {
+		return 0, false, l.enqueue(g)
+	}
+	g.sent = true
+	slot = l.depart()
+	l.flights[slot].groups = append(l.flights[slot].groups, g)
+	l.flights[slot].ops = len(g.ops)
+	l.load += len(g.ops)
+	return slot, true, nil
+}
+
+// depart claims a free slot for a call; there must be one.
+func (l *lane) depart() int {
+	l.flying++
+	for i := range l.flights {
+		if len(l.flights[i].groups) == 0 {
+			return i
+		}
+	}
+	panic("more script calls under way than a lane has room for")
+}
+
+// ripe reports whether the next call should start: at once when none is under
+// way; beside one, when at least half as many requests wait as that one
+// carries. Fewer travel better in the call after it, since Redis runs one script
+// at a time in any case.
+func (l *lane) ripe() bool {
+	return len(l.queue) > 0 && l.flying < inFlight && (l.flying == 0 || 2*l.queued >= l.load)
+}
+
+// wait returns nil when the answers of g are there, or gives up when its caller
+// leaves, which canceled tells, or with its deadline. What has not been sent by
+// then never will be.
+func (l *lane) wait(ctx context.Context, canceled <-chan struct{}, g *group) error {
 	select {
 	case <-g.done:
+		if g.expired {
+			return late(g.sent)
+		}
 		return nil
-	case <-ctx.Done():
+	case <-canceled:
 	}
 	if l.withdraw(g) {
 		return given(ctx, false)
 	}
 	select {
 	case <-g.done:
+		if g.expired {
+			return late(true)
+		}
 		return nil
 	default:
 		return given(ctx, true)
 	}
+}
+
+// late is the error of a group whose deadline the lane kept.
+func late(sent bool) error {
+	return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: sent, Err: context.DeadlineExceeded}
 }
 
 // withdraw takes g out of the queue and reports whether it was still there.
@@ -123,14 +194,15 @@ func (l *lane) withdraw(g *group) bool {
 	return false
 }
 
-// take waits for requests and appends the next batch to into, whole groups in
-// order of arrival. It returns none when the lane is closed and empty.
-func (l *lane) take(into []*group) []*group {
+// take waits until the next call should start and claims it: whole groups in
+// order of arrival, appended to into. It returns none when the lane is closed
+// and empty. The caller calls finish with the slot.
+func (l *lane) take(into []*group) (batch []*group, slot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) == 0 {
-		if l.closed {
-			return into
+	for !l.ripe() {
+		if l.closed && len(l.queue) == 0 {
+			return into, 0
 		}
 		l.wake.Wait()
 	}
@@ -150,12 +222,49 @@ func (l *lane) take(into []*group) []*group {
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	l.queued -= ops
-	return into
+	slot = l.depart()
+	l.flights[slot] = flight{groups: append(l.flights[slot].groups[:0], into...), ops: ops}
+	l.load += ops
+	return into, slot
 }
 
+// finish ends a call and answers its groups. An expired one has been answered
+// already and is nobody's any more.
+func (l *lane) finish(slot int, batch []*group) {
+	l.mu.Lock()
+	f := &l.flights[slot]
+	l.load -= f.ops
+	l.flying--
+	clear(f.groups)
+	f.groups, f.ops = f.groups[:0], 0
+	if l.ripe() || l.closed {
+		l.wake.Broadcast()
+	}
+	l.mu.Unlock()
+	for _, g := range batch {
+		if !g.expired {
+			g.done <- struct{}{}
+		}
+	}
+}
+
+// close refuses what comes from now on.
 func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	l.wake.Broadcast()
+}
+
+// drain waits for the calls under way of a closed lane whose workers have
+// returned: those that callers carry themselves.
+func (l *lane) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.flying > 0 {
+		l.wake.Wait()
+	}
+	if l.watch.timer != nil {
+		l.watch.timer.Stop()
+	}
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 )
@@ -28,10 +29,11 @@ func TestLane_TakesWholeGroupsInOrderUpToABatch(t *testing.T) {
 	l := newLane(10, 100)
 	gs := queue(t, l, 4, 5, 3, 20, 1)
 	for i, want := range [][]*group{gs[:2], gs[2:3], gs[3:4], gs[4:]} {
-		got := l.take(nil)
+		got, slot := l.take(nil)
 		if len(got) != len(want) || got[0] != want[0] {
 			t.Fatalf("batch %d has %d groups, want %d", i, len(got), len(want))
 		}
+		l.finish(slot, got)
 	}
 	if l.queued != 0 || len(l.queue) != 0 {
 		t.Errorf("%d requests and %d groups are left", l.queued, len(l.queue))
@@ -48,13 +50,13 @@ func TestLane_RefusesWhatExceedsItsQueue(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if cause := limiter.CauseOf(l.wait(ctx, gs[0])); cause != limiter.CauseCanceled {
+	if cause := limiter.CauseOf(l.wait(ctx, ctx.Done(), gs[0])); cause != limiter.CauseCanceled {
 		t.Errorf("got %s", cause)
 	}
 	if err := l.submit(g); err != nil {
 		t.Errorf("after a caller left: %v", err)
 	}
-	if got := l.take(nil); len(got) != 2 || got[0] != gs[1] || got[1] != g {
+	if got, _ := l.take(nil); len(got) != 2 || got[0] != gs[1] || got[1] != g {
 		t.Error("the group of the caller who left is sent all the same")
 	}
 }
@@ -65,7 +67,7 @@ func TestLane_CallerWhoLeavesAfterSendingLearnsThatItMayHaveCounted(t *testing.T
 	l.take(nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	se, ok := l.wait(ctx, g).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+	se, ok := l.wait(ctx, ctx.Done(), g).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
 	if !ok || !se.Unknown || se.Cause != limiter.CauseCanceled {
 		t.Errorf("got %+v", se)
 	}
@@ -75,10 +77,101 @@ func TestLane_ClosedLaneEmptiesItselfFirst(t *testing.T) {
 	l := newLane(10, 8)
 	gs := queue(t, l, 1)
 	l.close()
-	if got := l.take(nil); len(got) != 1 || got[0] != gs[0] {
+	if got, _ := l.take(nil); len(got) != 1 || got[0] != gs[0] {
 		t.Error("what was accepted is lost")
 	}
-	if got := l.take(nil); len(got) != 0 {
+	if got, _ := l.take(nil); len(got) != 0 {
 		t.Error("a closed lane gives out more than it has")
+	}
+}
+
+func TestLane_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
+	l := newLane(10, 100)
+	gs := queue(t, l, 6)
+	first, slot := l.take(nil)
+	queue(t, l, 2)
+	if l.ripe() {
+		t.Error("2 requests set off beside a call with 6")
+	}
+	queue(t, l, 1)
+	if !l.ripe() {
+		t.Error("3 requests wait for a call with 6 to return")
+	}
+	if got, _ := l.take(nil); len(got) != 2 {
+		t.Fatalf("the second call has %d groups", len(got))
+	}
+	queue(t, l, 9)
+	if l.ripe() {
+		t.Error("a third call sets off")
+	}
+	l.finish(slot, first)
+	if !l.ripe() {
+		t.Error("nothing sets off when a call has returned")
+	}
+	if len(gs[0].done) != 1 {
+		t.Error("the first call's group is not answered")
+	}
+}
+
+func TestLane_IdleLaneIsItsCallersOwn(t *testing.T) {
+	l := newLane(10, 100)
+	lone := newGroup(1)
+	lone.add()
+	slot, ok, err := l.claim(lone)
+	if err != nil || !ok {
+		t.Fatal("an idle lane does not let its caller carry", err)
+	}
+	other := newGroup(1)
+	other.add()
+	if _, ok, err := l.claim(other); err != nil || ok {
+		t.Fatal("a second caller carries beside the first", err)
+	}
+	if got, _ := l.take(nil); len(got) != 1 || got[0] != other {
+		t.Error("the second caller's group is not queued")
+	}
+	l.finish(slot, nil)
+	if len(lone.done) != 0 {
+		t.Error("who carries by itself is also signalled")
+	}
+}
+
+// watched submits a group of one request with a deadline that the lane keeps.
+func watched(t *testing.T, l *lane, until time.Time) *group {
+	t.Helper()
+	g := newGroup(1)
+	g.add()
+	g.deadline, g.bounded, g.watched = until, true, true
+	if err := l.submit(g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestLane_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {
+	l := newLane(10, 100)
+	now := wallTime()
+	sent := watched(t, l, now.Add(20*time.Millisecond))
+	batch, slot := l.take(nil)
+	sooner := watched(t, l, now.Add(10*time.Millisecond))
+	later := watched(t, l, now.Add(time.Hour))
+	for _, tt := range []struct {
+		g       *group
+		unknown bool
+	}{{sooner, false}, {sent, true}} {
+		err := l.wait(context.Background(), nil, tt.g)
+		se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+		if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != tt.unknown {
+			t.Errorf("got %+v, want a timeout with unknown %v", err, tt.unknown)
+		}
+	}
+	if wallTime().Before(sent.deadline) {
+		t.Error("the deadline was cut short")
+	}
+	l.finish(slot, batch) // must not answer the expired group a second time
+	if len(sent.done) != 0 {
+		t.Error("an expired group was answered again")
+	}
+	if got, _ := l.take(nil); len(got) != 1 || got[0] != later {
+		t.Error("the queue lost the group whose deadline is far, or kept the expired one")
 	}
 }

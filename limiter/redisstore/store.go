@@ -124,6 +124,9 @@ func (s *Store) Close() error {
 		l.close()
 	}
 	s.wg.Wait()
+	for _, l := range s.lanes {
+		l.drain()
+	}
 	s.guards.close()
 	if s.view != nil {
 		s.view.close()
@@ -187,17 +190,58 @@ func (s *Store) prepare(o *op, req *limiter.Request) error {
 	return nil
 }
 
-// send queues g and waits for its answers. After an error g belongs to whoever
-// still works on it.
+// longestLead is the longest that a caller carries its own script call: in that
+// time it does not notice if it is canceled.
+const longestLead = 100 * time.Millisecond
+
+// send gets the answers of g, a group of one request. After an error g belongs
+// to whoever still works on it.
 func (s *Store) send(ctx context.Context, g *group, l *lane) error {
-	if ctx.Err() != nil {
+	b, ok := ctx.(limiter.Bounded)
+	if !ok {
+		if ctx.Err() != nil {
+			return given(ctx, false)
+		}
+		g.deadline, g.bounded = ctx.Deadline()
+		if err := l.submit(g); err != nil {
+			return err
+		}
+		return l.wait(ctx, ctx.Done(), g)
+	}
+	canceled := b.Canceled()
+	select {
+	case <-canceled:
 		return given(ctx, false)
+	default:
 	}
-	g.deadline, g.bounded = ctx.Deadline()
-	if err := l.submit(g); err != nil {
+	g.deadline, g.bounded = b.Deadline()
+	g.watched = true
+	left := g.deadline.Sub(wallTime())
+	switch {
+	case left <= 0:
+		return late(false)
+	case left > longestLead:
+		if err := l.submit(g); err != nil {
+			return err
+		}
+		return l.wait(ctx, canceled, g)
+	}
+	slot, lead, err := l.claim(g)
+	switch {
+	case err != nil:
 		return err
+	case !lead:
+		return l.wait(ctx, canceled, g)
 	}
-	return l.wait(ctx, g)
+	s.lead(l, g, slot)
+	return nil
+}
+
+// lead carries the caller's own request in a script call of its own.
+func (s *Store) lead(l *lane, g *group, slot int) {
+	g.alone[0] = &g.ops[0]
+	defer l.finish(slot, nil) // even if it panics: the lane goes on
+	s.carry(g.deadline, g.alone[:])
 }
 
 func copyResult(dst, src *limiter.Result) {
@@ -210,7 +254,8 @@ func (s *Store) work(l *lane) {
 	var batch []*group
 	var ops []*op
 	for {
-		batch = l.take(batch[:0])
+		var slot int
+		batch, slot = l.take(batch[:0])
 		if len(batch) == 0 {
 			return
 		}
@@ -220,29 +265,33 @@ func (s *Store) work(l *lane) {
 				ops = append(ops, &g.ops[i])
 			}
 		}
-		s.carry(batch, ops)
-		for _, g := range batch {
-			g.done <- struct{}{}
-		}
+		s.carry(latest(batch), ops)
+		l.finish(slot, batch)
 		clear(batch)
 		clear(ops)
 	}
 }
 
-// carry runs one batch until the latest deadline in it.
-func (s *Store) carry(batch []*group, ops []*op) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.opt.MaxWait)
-	defer cancel()
-	latest, bounded := time.Time{}, true
+// latest is the last of the deadlines of a batch, zero if one of its groups has
+// none.
+func latest(batch []*group) (t time.Time) {
 	for _, g := range batch {
-		bounded = bounded && g.bounded
-		if g.deadline.After(latest) {
-			latest = g.deadline
+		if !g.bounded {
+			return time.Time{}
+		}
+		if g.deadline.After(t) {
+			t = g.deadline
 		}
 	}
-	if bounded {
-		ctx, cancel = context.WithDeadline(ctx, latest)
-		defer cancel()
+	return t
+}
+
+// carry runs one script call until the given time, if there is one, or MaxWait.
+func (s *Store) carry(until time.Time, ops []*op) {
+	if most := wallTime().Add(s.opt.MaxWait); until.IsZero() || most.Before(until) {
+		until = most
 	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
 	s.nodes.exec(ctx, ops)
 }

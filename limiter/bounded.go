@@ -1,0 +1,13 @@
+package limiter
+
+import "context"
+
+// Bounded is a context whose Done channel costs a timer once it is asked for.
+// A store that keeps the deadline by itself asks for Canceled instead; every
+// other store may treat it as any context.
+type Bounded interface {
+	context.Context
+	// Canceled is closed when the caller leaves, and not at the deadline, which
+	// Deadline tells. It may be nil, for never.
+	Canceled() <-chan struct{}
+}
