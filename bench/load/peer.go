@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9" //nolint:depguard // the naive yardstick is what one writes without a store
 )
 
 // peer serves one of the yardsticks by itself, in a process that this command

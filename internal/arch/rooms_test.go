@@ -76,7 +76,7 @@ var rooms = []room{
 		foreign: []string{kong},
 	},
 
-	{path: "bench/load"},
+	{path: "bench/load", foreign: []string{echo, redis}},
 	{path: "bench/soak", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},

@@ -38,12 +38,16 @@ func newAccount() account {
 
 // ObserveAccount counts one take or charge by what became of it.
 func (m *Metrics) ObserveAccount(outcome, by string) {
-	m.account.requests.WithLabelValues(outcome, by).Inc()
+	m.series.requests.get(requestKey{outcome, by}, func(k requestKey) prometheus.Counter {
+		return m.account.requests.WithLabelValues(k.first, k.second)
+	}).Inc()
 }
 
 // ObserveUnits counts the units of one limit by what became of them.
 func (m *Metrics) ObserveUnits(mode, outcome, by string, units int64) {
-	m.account.units.WithLabelValues(mode, outcome, by).Add(float64(units))
+	m.series.units.get(unitsKey{mode, outcome, by}, func(k unitsKey) prometheus.Counter {
+		return m.account.units.WithLabelValues(k.mode, k.outcome, k.by)
+	}).Add(float64(units))
 }
 
 // ObserveDoubt counts units of one limit whose answer was lost.

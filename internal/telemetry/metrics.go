@@ -18,6 +18,7 @@ import (
 type Metrics struct {
 	registry  *prometheus.Registry
 	ruleNames names
+	series    series
 
 	decisions *prometheus.CounterVec
 	degraded  *prometheus.CounterVec

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/limiter"
 )
 
@@ -11,12 +13,16 @@ import (
 
 // ObserveLimit counts one limit of one request.
 func (m *Metrics) ObserveLimit(rule, mode string, allowed bool) {
-	m.decisions.WithLabelValues(m.ruleNames.label(rule), mode, outcome(allowed)).Inc()
+	m.series.decisions.get(limitKey{m.ruleNames.label(rule), mode, outcome(allowed)}, func(k limitKey) prometheus.Counter {
+		return m.decisions.WithLabelValues(k.rule, k.mode, k.outcome)
+	}).Inc()
 }
 
 // ObserveRequest counts one request and how long deciding it took.
 func (m *Metrics) ObserveRequest(op limiter.Op, allowed bool, took time.Duration) {
-	m.duration.WithLabelValues(op.String(), outcome(allowed)).Observe(took.Seconds())
+	m.series.durations.get(requestKey{op.String(), outcome(allowed)}, func(k requestKey) prometheus.Observer {
+		return m.duration.WithLabelValues(k.first, k.second)
+	}).Observe(took.Seconds())
 }
 
 // ObserveDegraded counts one limit that the counter store could not decide.

@@ -1,0 +1,60 @@
+package telemetry
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// handles remembers the series of a vector by the words that choose them, in a
+// key K that is compared as it stands: looking a series up by its label values
+// costs a hash of them all, a lock and a comparison, four times a check. Reading
+// is lock-free. Only keys from bounded lists may be used: a handle is never
+// forgotten.
+type handles[K comparable, S any] struct {
+	mu   sync.Mutex
+	seen atomic.Pointer[map[K]S]
+}
+
+// get gives the series of a key, which find looks up the first time.
+func (h *handles[K, S]) get(key K, find func(K) S) S {
+	if seen := h.seen.Load(); seen != nil {
+		if s, ok := (*seen)[key]; ok {
+			return s
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := map[K]S{}
+	if seen := h.seen.Load(); seen != nil {
+		if s, ok := (*seen)[key]; ok {
+			return s
+		}
+		next = maps.Clone(*seen)
+	}
+	s := find(key)
+	next[key] = s
+	h.seen.Store(&next)
+	return s
+}
+
+// limitKey is the labels of sluice_decisions_total; rule is the label, not the
+// name.
+type limitKey struct{ rule, mode, outcome string }
+
+// unitsKey is the labels of sluice_account_units_total.
+type unitsKey struct{ mode, outcome, by string }
+
+// requestKey is the labels of sluice_account_requests_total, or of
+// sluice_check_duration_seconds.
+type requestKey struct{ first, second string }
+
+// series are the handles of what every check counts.
+type series struct {
+	decisions handles[limitKey, prometheus.Counter]
+	durations handles[requestKey, prometheus.Observer]
+	requests  handles[requestKey, prometheus.Counter]
+	units     handles[unitsKey, prometheus.Counter]
+}
