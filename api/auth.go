@@ -87,6 +87,9 @@ func (s *Server) authorizeOpen(c echo.Context, want access.Scope) error {
 
 // isLoopbackHost: the Host header names this machine itself, with any port.
 func isLoopbackHost(host string) bool {
+	if port, ok := strings.CutPrefix(host, "127.0.0.1:"); ok {
+		return strings.Trim(port, "0123456789") == ""
+	}
 	name := host
 	if h, port, err := net.SplitHostPort(host); err == nil {
 		if strings.Trim(port, "0123456789") != "" {

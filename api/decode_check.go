@@ -124,8 +124,20 @@ func (in *checkInput) read(s *scanner, depth int) error {
 	}
 }
 
+// membersBy groups the members by the length of their names, of which few have
+// the same.
+var membersBy = func() (t [16][]int) {
+	for i, name := range checkMembers {
+		t[len(name)] = append(t[len(name)], i)
+	}
+	return t
+}()
+
 func memberIndex(name []byte) int {
-	for i := range checkMembers {
+	if len(name) >= len(membersBy) {
+		return -1
+	}
+	for _, i := range membersBy[len(name)] {
 		if checkMembers[i] == string(name) {
 			return i
 		}

@@ -165,7 +165,7 @@ func appendHeaders(b []byte, a *Answer, st HeaderStyle) []byte {
 			n++
 			b = appendJSONString(b, name)
 			b = append(b, ':')
-			b = appendJSONBytes(b, value)
+			b = appendJSONString(b, value)
 		})
 	}
 	return append(b, '}')
@@ -187,39 +187,44 @@ func appendNullable(b []byte, s string) []byte {
 
 const lowerHex = "0123456789abcdef"
 
+// bare marks the bytes that stand for themselves in a JSON string.
+var bare = func() (t [256]bool) {
+	for c := ' '; c < 0x7f; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // appendJSONString writes s as a JSON string; bytes that are not UTF-8 become
 // U+FFFD.
-func appendJSONString(b []byte, s string) []byte {
+func appendJSONString[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
+	from := 0 // what has not been written yet
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c < utf8.RuneSelf {
-			b = appendJSONByte(b, c)
+		if bare[c] {
 			i++
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		b = utf8.AppendRune(b, r)
+		b = append(b, s[from:i]...)
+		n := 1
+		if c < utf8.RuneSelf {
+			b = appendEscape(b, c)
+		} else {
+			var r rune
+			r, n = utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
+			b = utf8.AppendRune(b, r)
+		}
 		i += n
+		from = i
 	}
-	return append(b, '"')
+	return append(append(b, s[from:]...), '"')
 }
 
-// appendJSONBytes is appendJSONString for ASCII.
-func appendJSONBytes(b, s []byte) []byte {
-	b = append(b, '"')
-	for _, c := range s {
-		b = appendJSONByte(b, c)
-	}
-	return append(b, '"')
-}
-
-func appendJSONByte(b []byte, c byte) []byte {
-	switch {
-	case c == '"' || c == '\\':
+// appendEscape writes an ASCII byte that does not stand for itself.
+func appendEscape(b []byte, c byte) []byte {
+	if c == '"' || c == '\\' {
 		return append(b, '\\', c)
-	case c < 0x20 || c == 0x7f:
-		return append(b, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
 	}
-	return append(b, c)
+	return append(b, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
 }

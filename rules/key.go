@@ -160,6 +160,10 @@ func DisplayKey(key limiter.Key) string {
 	if !strings.ContainsAny(facts, "{}%") {
 		return facts
 	}
+	// Most keys have one fact that needs no escape: it is shown as it stands.
+	if n := len(facts) - 1; facts[0] == '{' && strings.IndexAny(facts[1:], "{}%") == n-1 && facts[n] == '}' {
+		return facts[1:n]
+	}
 	var b strings.Builder
 	for len(facts) > 0 {
 		i := strings.IndexAny(facts, "{}%")
