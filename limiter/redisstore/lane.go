@@ -116,7 +116,7 @@ func (l *lane) claim(g *group) (slot int, ok bool, err error) {
 	if l.flying > 0 || len(l.queue) > 0 || l.closed {
 		return 0, false, l.enqueue(g)
 	}
-	g.sent = true
+	g.sent, g.watched = true, false // the call ends with the caller's deadline
 	slot = l.depart()
 	l.flights[slot].groups = append(l.flights[slot].groups, g)
 	l.flights[slot].ops = len(g.ops)

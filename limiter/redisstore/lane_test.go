@@ -117,6 +117,7 @@ func TestLane_IdleLaneIsItsCallersOwn(t *testing.T) {
 	l := newLane(10, 100)
 	lone := newGroup(1)
 	lone.add()
+	lone.deadline, lone.bounded, lone.watched = wallTime(), true, true
 	slot, ok, err := l.claim(lone)
 	if err != nil || !ok {
 		t.Fatal("an idle lane does not let its caller carry", err)
@@ -129,6 +130,7 @@ func TestLane_IdleLaneIsItsCallersOwn(t *testing.T) {
 	if got, _ := l.take(nil); len(got) != 1 || got[0] != other {
 		t.Error("the second caller's group is not queued")
 	}
+	l.expire()
 	l.finish(slot, nil)
 	if len(lone.done) != 0 {
 		t.Error("who carries by itself is also signalled")
