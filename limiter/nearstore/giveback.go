@@ -1,0 +1,183 @@
+package nearstore
+
+import (
+	"context"
+	"time"
+
+	"sluice/limiter"
+)
+
+const (
+	// maxBacks bounds the slices that wait to be given back, maxAlerts the hot
+	// keys that wait to be announced.
+	maxBacks, maxAlerts = 1024, 64
+	// tidyEvery is how often slices are looked after.
+	tidyEvery = 50 * time.Millisecond
+	// backWait bounds one give-back.
+	backWait = 250 * time.Millisecond
+	// sweepEvery is how many tidyings there are to a sweep of the deny cache.
+	sweepEvery = 20
+)
+
+// back is a slice that has ended with units left.
+type back struct {
+	id   string
+	ask  limiter.Ask // its weight is what was spent
+	left int64
+	// drains: the units drain in the store by themselves, and giving them back
+	// would take the ground from under other nodes' slices.
+	drains bool
+}
+
+// giveBack queues what a slice has left. It never blocks: beyond the queue units
+// are lost, which only makes the limit stricter.
+func (s *Store) giveBack(b back) {
+	switch {
+	case b.left <= 0:
+		return
+	case b.drains:
+		s.count.lost.Add(b.left)
+		return
+	}
+	select {
+	case s.backs <- b:
+	default:
+		s.count.lost.Add(b.left)
+	}
+}
+
+// returnNow makes the charge of a slice weigh what was spent of it. It goes by
+// the slice's own record, so it never gives back what others spent.
+func (s *Store) returnNow(ctx context.Context, b *back) {
+	if b.left <= 0 {
+		return
+	}
+	if b.drains {
+		s.count.lost.Add(b.left)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, backWait)
+	defer cancel()
+	var res limiter.Result
+	err := s.inner.Do(ctx, &limiter.Request{Op: limiter.OpSettle, ID: b.id, Asks: []limiter.Ask{b.ask}}, &res)
+	if err != nil || !res.Allowed {
+		s.count.lost.Add(b.left)
+		return
+	}
+	s.count.returned.Add(b.left)
+	s.changed(b.ask.Key, true)
+}
+
+// recall ends the slice of a bucket, also one that is under way.
+func (s *Store) recall(k limiter.Key) (back, bool) {
+	for _, h := range s.of(k) {
+		h.mu.Lock()
+		h.gen++
+		h.known = false
+		b, ok := h.take(s.tick())
+		h.mu.Unlock()
+		if ok {
+			return b, true
+		}
+	}
+	return back{}, false
+}
+
+// touch counts a take and gives the bucket's hotKey, nil if it is not hot.
+func (s *Store) touch(a *limiter.Ask, now int64) *hotKey {
+	h, fresh := s.heat.touch(a.Key, now, func() *hotKey { return &hotKey{since: s.opt.Now().UnixMilli()} })
+	if h == nil {
+		return nil
+	}
+	if mode := uint32(a.Hot); h.mode.Load() != mode {
+		h.mode.Store(mode)
+	}
+	if fresh {
+		s.mu.Lock()
+		s.leased[h] = struct{}{}
+		s.mu.Unlock()
+		s.count.turned.Add(1)
+		select {
+		case s.alerts <- limiter.HotKey{Key: h.key, Rate: int64(s.opt.HotRate), Hot: true, State: a.Hot, Since: h.since}:
+		default: // counted all the same
+		}
+	}
+	return h
+}
+
+func (s *Store) all() []*hotKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*hotKey, 0, len(s.leased))
+	for h := range s.leased {
+		out = append(out, h)
+	}
+	return out
+}
+
+// of is the hot keys of a bucket: one, and any from an earlier time that are not
+// tidied up yet.
+func (s *Store) of(k limiter.Key) []*hotKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*hotKey
+	for h := range s.leased {
+		if h.key == k {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// run is the Store's goroutine: it tidies up, gives back and tells of hot keys.
+func (s *Store) run() {
+	defer close(s.done)
+	tick := time.NewTicker(tidyEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+			s.tidy(n%sweepEvery == 0)
+		case b := <-s.backs:
+			s.returnNow(context.Background(), &b)
+		case k := <-s.alerts:
+			if s.opt.TurnedHot != nil {
+				s.opt.TurnedHot(k)
+			}
+		}
+	}
+}
+
+// tidy ends the slices of buckets that have turned cold, and those that are over
+// or have been held for long, and gives back what they have left.
+func (s *Store) tidy(sweep bool) {
+	now := s.tick()
+	if s.deny != nil && sweep {
+		s.deny.sweep(now)
+	}
+	if s.heat == nil {
+		return
+	}
+	s.heat.roll(now)
+	for _, h := range s.all() {
+		cold := h.cold.Load()
+		h.mu.Lock()
+		busy := h.filling != nil
+		var b back
+		var ended bool
+		if sl := &h.slice; sl.id != "" && (cold || now >= sl.until || !sl.leak && now-sl.sent > leaseHold) {
+			b, ended = h.take(now)
+		}
+		h.mu.Unlock()
+		if ended {
+			s.giveBack(b)
+		}
+		if cold && !busy {
+			s.mu.Lock()
+			delete(s.leased, h)
+			s.mu.Unlock()
+		}
+	}
+}

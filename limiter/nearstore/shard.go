@@ -1,0 +1,286 @@
+package nearstore
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+)
+
+const defaultShards = 8
+
+// sharding is one limit of a take whose bucket is split. The shards are asked
+// one after another, from first on round to the one before it, until one admits.
+type sharding struct {
+	at     int // position among the asks
+	whole  limiter.Ask
+	n      int // shards
+	first  int
+	next   int // how many were asked before the one whose turn it is
+	single bool
+	best   limiter.Decision // the least strict denial so far
+}
+
+// shard puts a shard in place of a sharded bucket, and reports whether it did.
+// Cold buckets begin with the bucket's own key, so that they need no more than
+// one; hot ones anywhere. A named request always has the same shard and no
+// other, so that its record is found again.
+func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bool) {
+	n := s.shards(a)
+	if n < 2 {
+		return sharding{}, false
+	}
+	sh := sharding{at: at, whole: *a, n: n}
+	switch {
+	case id != "":
+		sh.first, sh.single = shardOf(id, n), true
+	case hot:
+		sh.first = rand.IntN(n) //nolint:gosec // spreads load, guards nothing
+	}
+	sh.place(a)
+	return sh, true
+}
+
+// shards is into how many keys an ask's bucket is split; below 2 it is not.
+func (s *Store) shards(a *limiter.Ask) int {
+	if a.Hot != limiter.HotSharded || s.heat == nil || !divisible(a.Limit.Algorithm) {
+		return 0
+	}
+	n := min(int64(s.opt.Shards), a.Limit.Count)
+	if a.Limit.Algorithm.Bucketed() {
+		n = min(n, a.Limit.Burst)
+	}
+	return int(n)
+}
+
+// divisible reports whether parts of a limit add up to it.
+func divisible(a limiter.Algorithm) bool {
+	return a != limiter.SlidingWindowLog && a != limiter.LeakyQueue && a != limiter.Concurrency
+}
+
+// shardOf is the shard of a named request, the same on every node.
+func shardOf(id string, n int) int {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))        // never fails
+	return int(h.Sum64() % uint64(n)) //nolint:gosec // below n
+}
+
+// place makes a the shard whose turn it is.
+func (sh *sharding) place(a *limiter.Ask) {
+	i := (sh.first + sh.next) % sh.n
+	*a = sh.whole
+	a.Key, a.Limit = shardKey(a.Key, i), shardLimit(a.Limit, i, sh.n)
+}
+
+// shardLimit is the part of a limit that shard i of n enforces. The parts add up
+// to the limit.
+func shardLimit(l limiter.Limit, i, n int) limiter.Limit {
+	part := func(v int64) int64 {
+		p := v / int64(n)
+		if int64(i) < v%int64(n) {
+			p++
+		}
+		return p
+	}
+	l.Count, l.Burst = part(l.Count), part(l.Burst)
+	return l
+}
+
+// shardKey is the key of shard i: the bucket's own for 0, else with a mark at the
+// end of the entity, which gives it another hash slot. No value makes the mark:
+// in a key % is followed by two hexadecimal digits or by h.
+func shardKey(k limiter.Key, i int) limiter.Key {
+	if i == 0 {
+		return k
+	}
+	end := strings.IndexByte(string(k), '}')
+	if end < 0 {
+		end = len(k)
+	}
+	return k[:end] + "%s" + limiter.Key(strconv.Itoa(i)) + k[end:]
+}
+
+// again makes a denied take ask the next shard, if every limit that denied it
+// has one. Otherwise it makes res the answer for the whole buckets.
+func (t *trip) again(res *limiter.Result) bool {
+	if len(t.shards) == 0 {
+		return false
+	}
+	more := !res.Allowed
+	for i := range res.Limits {
+		if !res.Limits[i].Allowed {
+			sh := t.sharding(i)
+			more = more && sh != nil && !sh.single && sh.next+1 < sh.n
+		}
+	}
+	if !more {
+		for i := range t.shards {
+			sh := &t.shards[i]
+			res.Limits[sh.at] = sh.summary(res.Limits[sh.at])
+		}
+		return false
+	}
+	for i := range res.Limits {
+		if !res.Limits[i].Allowed {
+			sh := t.sharding(i)
+			sh.note(res.Limits[i])
+			sh.next++
+			sh.place(&t.asks[i])
+		}
+	}
+	return true
+}
+
+func (t *trip) sharding(at int) *sharding {
+	for i := range t.shards {
+		if t.shards[i].at == at {
+			return &t.shards[i]
+		}
+	}
+	return nil
+}
+
+// note keeps the least strict denial: whoever admits first ends the wait.
+func (sh *sharding) note(d limiter.Decision) {
+	if sh.next == 0 {
+		sh.best = d
+		return
+	}
+	least := d
+	if d.StricterThan(sh.best) {
+		least = sh.best
+	}
+	least.Remaining = max(d.Remaining, sh.best.Remaining)
+	least.Reset = longer(d.Reset, sh.best.Reset)
+	sh.best = least
+}
+
+// longer of two waits, of which Never is the longest.
+func longer(a, b int64) int64 {
+	if a == limiter.Never || b == limiter.Never {
+		return limiter.Never
+	}
+	return max(a, b)
+}
+
+// summary is what the whole bucket says, given what the last shard asked said.
+// What remains is an estimate: the other shards are taken to be as full as this
+// one if requests are spread over them, or untouched if they are not.
+func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
+	capacity := sh.whole.Limit.Capacity()
+	if !d.Allowed {
+		sh.note(d)
+		d = sh.best
+		d.Limit = capacity
+		return d
+	}
+	if sh.first == 0 && !sh.single {
+		for i := sh.next + 1; i < sh.n; i++ {
+			d.Remaining += shardLimit(sh.whole.Limit, i, sh.n).Capacity()
+		}
+	} else {
+		d.Remaining = min(capacity, d.Remaining*int64(sh.n-sh.next))
+	}
+	d.Limit = capacity
+	return d
+}
+
+// rewrites reports whether a request that is not a take names a sharded bucket.
+func (s *Store) rewrites(req *limiter.Request) bool {
+	for i := range req.Asks {
+		if s.shards(&req.Asks[i]) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// spread carries out on every shard what is not a take, in one request. A charge
+// and an unnamed refund are divided evenly; what is named by an id that a take
+// used is found on that take's shard.
+func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if err := req.Check(); err != nil {
+		return err
+	}
+	wide := limiter.Request{Op: req.Op, ID: req.ID}
+	from := make([]int, 0, len(req.Asks)+1)
+	for i := range req.Asks {
+		from = append(from, len(wide.Asks))
+		wide.Asks = s.spreadAsk(wide.Asks, req, &req.Asks[i])
+	}
+	from = append(from, len(wide.Asks))
+	var all limiter.Result
+	if err := s.inner.Do(ctx, &wide, &all); err != nil {
+		return err
+	}
+	res.Allowed, res.Replayed, res.At, res.Limits = true, all.Replayed, all.At, res.Limits[:0]
+	for i := range req.Asks {
+		d := gather(req.Op, &req.Asks[i], all.Limits[from[i]:from[i+1]])
+		res.Allowed = res.Allowed && d.Allowed
+		res.Limits = append(res.Limits, d)
+	}
+	if req.Op == limiter.OpSettle {
+		res.Allowed = all.Allowed
+	}
+	for i := range wide.Asks {
+		if s.deny != nil && req.Op != limiter.OpPeek {
+			s.changed(wide.Asks[i].Key, lowers(req.Op))
+		}
+	}
+	return nil
+}
+
+// spreadAsk appends the shards of one ask, the one of a named request first: its
+// record belongs to the first key.
+func (s *Store) spreadAsk(dst []limiter.Ask, req *limiter.Request, a *limiter.Ask) []limiter.Ask {
+	n := s.shards(a)
+	if n < 2 {
+		return append(dst, *a)
+	}
+	sh := sharding{whole: *a, n: n}
+	if req.ID != "" {
+		sh.first = shardOf(req.ID, n)
+	}
+	many := n
+	if req.Op == limiter.OpSettle {
+		many = 1 // what a take recorded
+	}
+	for ; sh.next < many; sh.next++ {
+		var part limiter.Ask
+		sh.place(&part)
+		if req.Op == limiter.OpCharge || req.Op == limiter.OpRefund && req.ID == "" {
+			part.Weight = shardLimit(limiter.Limit{Count: a.Weight}, sh.next, n).Count
+		}
+		dst = append(dst, part)
+	}
+	return dst
+}
+
+// gather makes one decision of those of the shards.
+func gather(op limiter.Op, a *limiter.Ask, ds []limiter.Decision) limiter.Decision {
+	if len(ds) == 1 && op != limiter.OpSettle {
+		return ds[0]
+	}
+	out := limiter.Decision{Limit: a.Limit.Capacity(), Allowed: op == limiter.OpCharge, RetryAfter: limiter.Never}
+	for i := range ds {
+		d := &ds[i]
+		out.Remaining += d.Remaining
+		out.Reset = longer(out.Reset, d.Reset)
+		out.Refunded += d.Refunded
+		if op == limiter.OpCharge {
+			out.Allowed = out.Allowed && d.Allowed
+		} else {
+			out.Allowed = out.Allowed || d.Allowed
+		}
+		if d.RetryAfter != limiter.Never && (out.RetryAfter == limiter.Never || d.RetryAfter < out.RetryAfter) {
+			out.RetryAfter = d.RetryAfter
+		}
+	}
+	if out.Allowed {
+		out.RetryAfter = 0
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+package nearstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/limiter"
+)
+
+// Options configure a Store. Store and Now are required.
+type Options struct {
+	// Store keeps the buckets. It is not closed with this one.
+	Store limiter.Store
+	// Now is this node's clock. Its steps do not matter if it carries a monotonic
+	// reading, as time.Now does.
+	Now func() time.Time
+	// DenyCache is of how many buckets denials are remembered, 0 for none.
+	DenyCache int
+	// DenyExact remembers only requests all of whose limits deny for sure.
+	// Otherwise one is enough, and what the others are said to be is up to a
+	// second old: they allow, or deny too, but it is the sure one that decides.
+	DenyExact bool
+	// HotRate is how many takes a second this node must be asked about a bucket
+	// for it to be hot. 0 knows no hot keys; then HotLeased and HotSharded are as
+	// HotExact.
+	HotRate int
+	// Shards is in how many keys HotSharded splits a bucket, 8 if 0. All nodes
+	// must agree.
+	Shards int
+	// Nodes is the number of live nodes, which only decides how large a slice may
+	// be; nil means 1.
+	Nodes func() int
+	// Tell, if not nil, makes other nodes call Forget with these buckets. It must
+	// not block, and may fail silently.
+	Tell func(limiter.Key)
+	// TurnedHot, if not nil, hears of each bucket that has just turned hot. It is
+	// called by a goroutine of the Store, at most a few dozen times a second.
+	TurnedHot func(limiter.HotKey)
+}
+
+// maxAsks is how many limits a request may have to be answered near; more are
+// left to the store.
+const maxAsks = 8
+
+// Store decides near the caller what it can and asks another store about the
+// rest. It is safe for concurrent use and owns one goroutine, which Close stops.
+type Store struct {
+	opt   Options
+	inner limiter.Store
+	start time.Time
+	deny  *denyCache // nil: off
+	heat  *sketch    // nil: off
+
+	mu     sync.Mutex
+	leased map[*hotKey]struct{} // every hot key, and cold ones until tidied up
+
+	backs  chan back
+	alerts chan limiter.HotKey
+	stop   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+	closed atomic.Bool
+	count  counts
+	trips  sync.Pool
+}
+
+var _ limiter.Store = (*Store)(nil)
+
+// New starts a Store. It fails only if a required option is missing.
+func New(opt Options) (*Store, error) {
+	s, err := newStore(opt)
+	if err != nil {
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// newStore makes a Store whose goroutine does not run.
+func newStore(opt Options) (*Store, error) {
+	if opt.Store == nil || opt.Now == nil {
+		return nil, errors.New("nearstore: Store and Now are required")
+	}
+	if opt.Nodes == nil {
+		opt.Nodes = func() int { return 1 }
+	}
+	if opt.Shards <= 0 {
+		opt.Shards = defaultShards
+	}
+	s := &Store{
+		opt: opt, inner: opt.Store, start: opt.Now(), leased: map[*hotKey]struct{}{},
+		backs: make(chan back, maxBacks), alerts: make(chan limiter.HotKey, maxAlerts),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	s.trips.New = func() any { return new(trip) }
+	if opt.DenyCache > 0 {
+		var err error
+		if s.deny, err = newDenyCache(opt.DenyCache, opt.DenyExact); err != nil {
+			return nil, err
+		}
+	}
+	if opt.HotRate > 0 {
+		s.heat = newSketch(int64(opt.HotRate))
+	}
+	return s, nil
+}
+
+// tick is the local time, ns since the start.
+func (s *Store) tick() int64 { return int64(s.opt.Now().Sub(s.start)) }
+
+// Do decides one request within the deadline of ctx.
+func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if s.closed.Load() {
+		return s.inner.Do(ctx, req, res)
+	}
+	if req.Op != limiter.OpTake {
+		return s.other(ctx, req, res)
+	}
+	t := s.trip(req)
+	err := s.travel(ctx, t, res)
+	s.home(t)
+	return err
+}
+
+// travel decides a take, near or at the store.
+func (s *Store) travel(ctx context.Context, t *trip, res *limiter.Result) error {
+	for !s.near(ctx, t, res) {
+		t.depart(s)
+		err := s.inner.Do(ctx, t.out, t.into(res))
+		s.arrive(t, res, err)
+		if err != nil {
+			return err
+		}
+		if !t.again(res) {
+			break
+		}
+	}
+	return nil
+}
+
+// DoAll decides each call by itself, in order.
+func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		if s.closed.Load() || calls[i].Request.Op != limiter.OpTake {
+			s.each(ctx, calls)
+			return
+		}
+	}
+	trips := make([]*trip, 0, len(calls))
+	away := make([]limiter.Call, 0, len(calls))
+	for i := range calls {
+		t := s.trip(&calls[i].Request)
+		calls[i].Err = nil
+		if s.near(ctx, t, &calls[i].Result) {
+			s.home(t)
+			continue
+		}
+		t.call = i
+		t.depart(s)
+		trips = append(trips, t)
+		away = append(away, limiter.Call{Request: *t.out, Result: limiter.Result{Limits: t.into(&calls[i].Result).Limits}})
+	}
+	if len(away) > 0 {
+		s.inner.DoAll(ctx, away)
+	}
+	for n, t := range trips {
+		c := &calls[t.call]
+		*t.into(&c.Result) = away[n].Result
+		c.Err = away[n].Err
+		s.arrive(t, &c.Result, c.Err)
+		if c.Err == nil && t.again(&c.Result) {
+			c.Err = s.travel(ctx, t, &c.Result)
+		}
+		s.home(t)
+	}
+}
+
+// each decides calls that are not all takes: near nothing is answered, so that
+// their order holds.
+func (s *Store) each(ctx context.Context, calls []limiter.Call) {
+	plain := true
+	for i := range calls {
+		plain = plain && !s.rewrites(&calls[i].Request)
+	}
+	if !plain || s.closed.Load() {
+		for i := range calls {
+			calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
+		}
+		return
+	}
+	for i := range calls {
+		s.before(ctx, &calls[i].Request)
+	}
+	s.inner.DoAll(ctx, calls)
+	for i := range calls {
+		s.after(&calls[i].Request)
+	}
+}
+
+// other carries out what is not a take.
+func (s *Store) other(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	s.before(ctx, req)
+	var err error
+	if s.rewrites(req) {
+		err = s.spread(ctx, req, res)
+	} else {
+		err = s.inner.Do(ctx, req, res)
+	}
+	s.after(req)
+	return err
+}
+
+// before gives back the slices of buckets that are about to change otherwise, so
+// that they are none of what is given back or forgotten.
+func (s *Store) before(ctx context.Context, req *limiter.Request) {
+	if s.heat == nil || !lowers(req.Op) {
+		return
+	}
+	for i := range req.Asks {
+		if b, ok := s.recall(req.Asks[i].Key); ok {
+			s.returnNow(ctx, &b)
+		}
+	}
+}
+
+// after drops what is remembered of buckets that have changed, here and, if
+// there is more room than before, on other nodes.
+func (s *Store) after(req *limiter.Request) {
+	if req.Op == limiter.OpPeek || req.Op == limiter.OpRenew {
+		if s.deny != nil {
+			s.deny.looked(req.Asks, s.tick())
+		}
+		return
+	}
+	for i := range req.Asks {
+		s.changed(req.Asks[i].Key, lowers(req.Op))
+	}
+}
+
+// changed drops what is remembered of a bucket; lowered tells other nodes too.
+func (s *Store) changed(k limiter.Key, lowered bool) {
+	if s.deny != nil {
+		s.deny.drop(k)
+	}
+	if lowered && s.opt.Tell != nil {
+		s.opt.Tell(k)
+	}
+}
+
+// lowers reports whether an operation may leave more room than before.
+func lowers(op limiter.Op) bool {
+	return op == limiter.OpRefund || op == limiter.OpReset || op == limiter.OpRelease || op == limiter.OpSettle
+}
+
+// Forget drops what this node remembers and holds of a bucket, because another
+// node has given back some of it or reset it. What is left of a slice is lost.
+func (s *Store) Forget(k limiter.Key) {
+	if s.deny != nil {
+		s.deny.drop(k)
+	}
+	if s.heat != nil {
+		if b, ok := s.recall(k); ok {
+			s.count.lost.Add(b.left)
+		}
+	}
+}
+
+// Close stops the goroutine and gives back what slices have left, within the
+// deadline of ctx. The store goes on to answer, exactly. It may be called twice.
+func (s *Store) Close(ctx context.Context) error {
+	s.once.Do(func() {
+		s.closed.Store(true)
+		close(s.stop)
+		<-s.done
+		for _, h := range s.all() {
+			if b, ok := h.retire(s.tick()); ok {
+				s.giveBack(b)
+			}
+		}
+		for {
+			select {
+			case b := <-s.backs:
+				s.returnNow(ctx, &b)
+				continue
+			default:
+			}
+			break
+		}
+	})
+	return nil
+}
