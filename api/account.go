@@ -57,18 +57,19 @@ func (c *Checker) account(a *Answer, limits []planned, enforced int, calls []lim
 	}
 	for i := range calls {
 		p := &limits[enforced+i]
+		mode, units := p.mode(), p.spends(a.Op)
 		switch res := &calls[i].Result; {
 		case calls[i].Err != nil:
-			c.doubt(rules.ModeShadow, limits[enforced+i:enforced+i+1], calls[i].Err)
+			c.doubt(mode, a.Op, limits[enforced+i:enforced+i+1], calls[i].Err)
 		case a.Op == limiter.OpRefund || a.Op == limiter.OpRelease:
-			c.units(rules.ModeShadow, OutcomeRefunded, ByStore, res.Limits[0].Refunded)
+			c.units(mode, OutcomeRefunded, ByStore, res.Limits[0].Refunded)
 		case !spends(a.Op):
 		case res.Replayed:
-			c.units(rules.ModeShadow, OutcomeReplayed, ByStore, p.weight)
+			c.units(mode, OutcomeReplayed, ByStore, units)
 		case res.Allowed || a.Op == limiter.OpCharge:
-			c.units(rules.ModeShadow, OutcomeAdmitted, ByStore, p.weight)
+			c.units(mode, OutcomeAdmitted, ByStore, units)
 		default:
-			c.units(rules.ModeShadow, OutcomeDenied, ByLimit, p.weight)
+			c.units(mode, OutcomeDenied, ByLimit, units)
 		}
 	}
 }
@@ -84,7 +85,7 @@ func (c *Checker) accountEnforced(a *Answer, limits []planned, main *limiter.Cal
 		return
 	}
 	if main.Err != nil {
-		c.doubt(rules.ModeEnforce, limits, main.Err)
+		c.doubt(rules.ModeEnforce, a.Op, limits, main.Err)
 	}
 	outcome, by := a.verdict()
 	c.accountant.ObserveAccount(outcome, by)
@@ -92,7 +93,7 @@ func (c *Checker) accountEnforced(a *Answer, limits []planned, main *limiter.Cal
 		if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
 			by = a.Limits[i].Degraded
 		}
-		c.units(rules.ModeEnforce, outcome, by, limits[i].weight)
+		c.units(rules.ModeEnforce, outcome, by, limits[i].spends(a.Op))
 	}
 }
 
@@ -125,14 +126,14 @@ func (c *Checker) units(mode, outcome, by string, units int64) {
 }
 
 // doubt reports the units of limits whose answer was lost.
-func (c *Checker) doubt(mode string, limits []planned, err error) {
+func (c *Checker) doubt(mode string, op limiter.Op, limits []planned, err error) {
 	var se *limiter.StoreError
 	if c.accountant == nil || !errors.As(err, &se) || !se.Unknown {
 		return
 	}
 	for i := range limits {
-		if limits[i].weight > 0 {
-			c.accountant.ObserveDoubt(mode, limits[i].weight)
+		if units := limits[i].spends(op); units > 0 {
+			c.accountant.ObserveDoubt(mode, units)
 		}
 	}
 }

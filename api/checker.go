@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -39,6 +40,12 @@ type CheckerOptions struct {
 	Now func() time.Time
 	// Observe hears every decision; nil hears nothing.
 	Observe Observer
+	// Loads holds what the fleet reports about pools. Nil: the traffic that was
+	// counted decides whether a pool has room.
+	Loads *Loads
+	// Rand draws uniformly from 0 to n-1, for the jitter of retry-after; it is
+	// safe for concurrent use. Nil: the random source of the runtime.
+	Rand func(n int64) int64
 }
 
 // Checker decides questions: it finds the limits that apply, asks the store
@@ -61,6 +68,9 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	}
 	if opt.Observe == nil {
 		opt.Observe = silent{}
+	}
+	if opt.Rand == nil {
+		opt.Rand = rand.Int64N
 	}
 	accountant, _ := opt.Observe.(Accountant)
 	watcher, _ := opt.Observe.(Watcher)
@@ -107,6 +117,8 @@ type Answer struct {
 	Degraded string
 	// Replayed: the stored answer to an earlier request with the same id.
 	Replayed bool
+	// Soft and Elastic: allowed, but above an enforced limit of that throttle.
+	Soft, Elastic bool
 	// Lease is an opaque token for release and renew when concurrency leases
 	// were taken, else "".
 	Lease string
@@ -132,8 +144,13 @@ type LimitAnswer struct {
 	Decision limiter.Decision
 	// Known: a store decided. False when a fail mode did so without figures.
 	Known bool
-	// Shadow: computed and counted, but without a say.
+	// Shadow: computed and counted, but without a say. So is every candidate.
 	Shadow bool
+	// Candidate: the rule's candidate, beside its limit.
+	Candidate bool
+	// Soft and Elastic: allowed, but above the limit. A soft limit warns, an
+	// elastic one had room in its pool.
+	Soft, Elastic bool
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string
 }
@@ -149,7 +166,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	if err := w.add(q, c.opt.Sets.Load(), start); err != nil {
 		return err
 	}
-	c.run(ctx, w.calls)
+	c.run(ctx, w)
 	err := c.settle(ctx, w, &w.jobs[0], a)
 	if err == nil {
 		c.opt.Observe.ObserveRequest(q.Op, a.Allowed, c.opt.Now().Sub(start))
@@ -169,7 +186,7 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 			return err
 		}
 	}
-	c.run(ctx, w.calls)
+	c.run(ctx, w)
 	for i := range qs {
 		if err := c.settle(ctx, w, &w.jobs[i], &as[i]); err != nil {
 			return err
@@ -182,8 +199,10 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	return nil
 }
 
-// run makes the one call of the store.
-func (c *Checker) run(ctx context.Context, calls []limiter.Call) {
+// run makes the one call of the store, and a second one for what elastic limits
+// may let through after all.
+func (c *Checker) run(ctx context.Context, w *work) {
+	calls := w.calls
 	if c.opt.Timeout > 0 && len(calls) > 0 {
 		b := within(ctx, c.opt.Timeout)
 		defer b.release()
@@ -195,6 +214,9 @@ func (c *Checker) run(ctx context.Context, calls []limiter.Call) {
 		calls[0].Err = c.opt.Store.Do(ctx, &calls[0].Request, &calls[0].Result)
 	default:
 		c.opt.Store.DoAll(ctx, calls)
+	}
+	if w.above {
+		c.goAbove(ctx, w)
 	}
 }
 
@@ -213,17 +235,20 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		calls = calls[1:]
 		switch {
 		case main.Err == nil:
-			a.decided(w.limits[j.first:j.first+j.enforced], main)
+			a.decided(w, j, main)
 			c.opt.Ledger.mirror(w.limits[j.first:j.first+j.enforced], main)
 		case q.Op == limiter.OpTake || q.Op == limiter.OpPeek:
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
 			if q.Op == limiter.OpCharge {
-				c.doubt(rules.ModeEnforce, w.limits[j.first:j.first+j.enforced], main.Err)
+				c.doubt(rules.ModeEnforce, q.Op, w.limits[j.first:j.first+j.enforced], main.Err)
 			}
 			return main.Err
 		}
+	}
+	if !a.Allowed && jittery(q.Op) {
+		c.jitter(a, w.limits[j.first:j.first+j.enforced])
 	}
 	c.settleShadow(a, w.limits[j.first+j.enforced:j.end], calls)
 	if q.Op == limiter.OpTake && a.Allowed && j.leases {
@@ -238,22 +263,30 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 }
 
 // decided takes over the store's decisions on the enforced limits.
-func (a *Answer) decided(limits []planned, call *limiter.Call) {
-	res := &call.Result
+func (a *Answer) decided(w *work, j *job, call *limiter.Call) {
+	res, limits := &call.Result, w.limits[j.first:j.first+j.enforced]
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
 		la := limits[i].answer()
 		la.Decision, la.Known = res.Limits[i], true
+		if p := &limits[i]; p.spare > 0 {
+			var pool *limiter.Decision
+			if p.raised > 0 {
+				pool = &res.Limits[len(limits)+int(p.pool)-1-j.pools]
+			}
+			p.present(&la, a.Op, res.Allowed, pool)
+			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
+		}
 		a.Limits = append(a.Limits, la)
 	}
 	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
 		a.Allowed, a.Status = false, http.StatusTooManyRequests
 	}
-	a.Strictest = limiter.Strictest(res.Limits)
+	a.Strictest = a.strictest()
 }
 
-// settleShadow lists the shadow limits. They never change the answer's own
-// figures, and one that the store could not decide counts as allowed.
+// settleShadow lists the shadow limits and the candidates. They never change the
+// answer's own figures, and one that the store could not decide counts as allowed.
 func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call) {
 	for i := range limits {
 		la := limits[i].answer()
@@ -265,6 +298,13 @@ func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
 		default:
 			la.Decision, la.Known = call.Result.Limits[0], true
+			if p := &limits[i]; p.spare > 0 {
+				var pool *limiter.Decision
+				if p.raised > 0 {
+					pool = &call.Result.Limits[1]
+				}
+				p.present(&la, a.Op, call.Result.Allowed, pool)
+			}
 		}
 		a.Limits = append(a.Limits, la)
 	}
@@ -284,6 +324,9 @@ func (c *Checker) observe(a *Answer) {
 		}
 		if la.Shadow {
 			mode = rules.ModeShadow
+		}
+		if la.Candidate {
+			mode = ModeCandidate
 		}
 		c.opt.Observe.ObserveLimit(name, mode, la.Decision.Allowed)
 	}

@@ -21,6 +21,7 @@ func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
 	b = appendNullable(b, a.Degraded)
 	b = append(b, `,"rule":`...)
 	b = appendNullable(b, a.rule())
+	b = appendAbove(b, a.Soft, a.Elastic)
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
@@ -132,16 +133,31 @@ func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
 	} else {
 		b = appendMember(b, "limit", la.Decision.Limit)
 	}
-	if la.Shadow {
+	switch {
+	case la.Candidate:
+		b = append(b, `,"mode":"candidate"`...)
+	case la.Shadow:
 		b = append(b, `,"mode":"shadow"`...)
-	} else {
+	default:
 		b = append(b, `,"mode":"enforce"`...)
 	}
+	b = appendAbove(b, la.Soft, la.Elastic)
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)
 		b = append(append(b, la.Degraded...), '"')
 	}
 	return append(b, '}')
+}
+
+// appendAbove says that the part of a request above a limit was let through.
+func appendAbove(b []byte, soft, elastic bool) []byte {
+	if soft {
+		b = append(b, `,"soft":true`...)
+	}
+	if elastic {
+		b = append(b, `,"elastic":true`...)
+	}
+	return b
 }
 
 // Display is the bucket's name for people, such as user:42, or the caller's own

@@ -33,7 +33,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity()}
 		a.Limits = append(a.Limits, la)
 	}
-	c.decideLocally(ctx, a, failed, closed)
+	c.decideLocally(ctx, a, limits, failed, closed)
 	if closed {
 		a.Allowed, a.Status, a.Strictest = false, http.StatusServiceUnavailable, -1
 	}
@@ -44,8 +44,9 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 }
 
 // decideLocally puts the limits with fail mode local to the local store, or only
-// looks when the request is denied anyway. If even that fails they are open.
-func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.Call, closed bool) {
+// looks when the request is denied anyway. If even that fails they are open. No
+// pool is asked or counted: elastic limits are decided without it, as hard ones.
+func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call, closed bool) {
 	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
 	if closed {
 		req.Op = limiter.OpPeek
@@ -53,8 +54,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.
 	for i := range a.Limits {
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
 			ask := failed.Request.Asks[i]
-			ask.Limit = c.opt.Ledger.share(ask.Limit)
-			la.Limit = ask.Limit
+			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
 			req.Asks = append(req.Asks, ask)
 		}
 	}
@@ -75,6 +75,8 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, failed *limiter.
 			continue
 		}
 		la.Decision, la.Known = res.Limits[n], true
+		limits[i].present(la, req.Op, res.Allowed && !closed, nil)
+		a.Soft = a.Soft || la.Soft
 		if strictest < 0 || la.Decision.StricterThan(a.Limits[strictest].Decision) {
 			strictest = i
 		}
@@ -99,7 +101,9 @@ func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, 
 	n := 0
 	for i := range a.Limits {
 		if a.Limits[i].Degraded == rules.FailLocal {
-			c.opt.Ledger.owe(failed.Request.Asks[i], shares[n], now, unknown)
+			if !shares[n].Look {
+				c.opt.Ledger.owe(failed.Request.Asks[i], shares[n], now, unknown)
+			}
 			n++
 		}
 	}

@@ -61,7 +61,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.S
 	if err := w.add(q, set, now); err != nil {
 		return nil, nil, err
 	}
-	c.run(ctx, w.calls)
+	c.run(ctx, w)
 	if err := c.settle(ctx, w, &w.jobs[0], a); err != nil {
 		return nil, nil, err
 	}

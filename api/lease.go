@@ -40,10 +40,14 @@ func leaseToken(w *work, j *job, a *Answer) string {
 	var body []byte
 	for i := j.from; i < j.to; i++ {
 		call := &w.calls[i]
+		limits := 1
+		if i == j.from && j.enforced > 0 {
+			limits = j.enforced
+		}
 		asks, n := []byte(nil), 0
-		for k := range call.Request.Asks {
+		for k := range limits { // pools come after them
 			ask, la := &call.Request.Asks[k], &a.Limits[first+k]
-			if ask.Limit.Algorithm != limiter.Concurrency || ask.Weight == 0 || !la.Known || !la.Decision.Allowed {
+			if ask.Limit.Algorithm != limiter.Concurrency || ask.Weight == 0 || ask.Look || !la.Known || !la.Decision.Allowed {
 				continue
 			}
 			if la.Degraded == rules.FailLocal {
@@ -59,7 +63,7 @@ func leaseToken(w *work, j *job, a *Answer) string {
 			body = append(binary.AppendUvarint(body, uint64(n)), asks...)
 			count++
 		}
-		first += len(call.Request.Asks)
+		first += limits
 	}
 	if count == 0 {
 		return ""

@@ -126,11 +126,11 @@ func (l *Ledger) mirror(limits []planned, call *limiter.Call) {
 }
 
 func (l *Ledger) mirrorOne(p *planned, call *limiter.Call, d *limiter.Decision) {
-	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.limit), Weight: p.weight}}}
+	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.asked()), Weight: p.weight}}}
 	leases := p.limit.Algorithm == limiter.Concurrency
 	switch req.Op {
 	case limiter.OpTake:
-		if !call.Result.Allowed || p.weight == 0 {
+		if !call.Result.Allowed || p.spends(req.Op) == 0 {
 			return
 		}
 		req.Op = limiter.OpCharge

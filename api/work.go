@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,27 +20,75 @@ type work struct {
 	jobs    []job
 	calls   []limiter.Call
 	limits  []planned
+	pools   []plannedPool
 	matches []rules.Match
+	again   []limiter.Call // second attempts, see goAbove
+	retried []retry
+	above   bool // some job may need a second attempt
 }
 
 // job is one question. Its enforced limits, if there are any, are decided by
-// its first call, all together; each shadow limit by one call of its own.
+// its first call, all together and with the pools that they count into; each
+// shadow limit and each candidate by one call of its own.
 type job struct {
 	q        *Question
 	first    int // in work.limits
 	enforced int // how many from first on
 	end      int
+	pools    int // in work.pools, those of the enforced limits
+	poolsEnd int
 	from, to int  // in work.calls
 	leases   bool // concurrency is among the limits
+	above    bool // elastic limits or pools are
 }
 
 // planned is one limit of a question.
 type planned struct {
-	rule     *rules.Compiled // nil for a direct limit
-	key      limiter.Key
+	rule *rules.Compiled // nil for a direct limit
+	key  limiter.Key
+	// limit is what the answer shows; asked is what the store is held to.
 	limit    limiter.Limit
 	failMode string
 	weight   int64
+	// spare is how many units are admitted above the limit: by a soft one always,
+	// by an elastic one while its pool has room.
+	spare int64
+	// pool is the place of the pool in work.pools plus 1, 0 for none.
+	pool int32
+	// raised is the attempt from which on an elastic limit has been asked with its
+	// spare units, 0 for never, and wait what its retry-after was without them.
+	raised    int32
+	wait      int64
+	elastic   bool
+	look      bool // a take spends nothing here
+	candidate bool
+}
+
+// asked is the limit that the store is asked about at first.
+func (p *planned) asked() limiter.Limit {
+	if p.spare == 0 || p.elastic {
+		return p.limit
+	}
+	return p.limit.Widen(p.spare)
+}
+
+// spends is how many units an operation that is carried out books here.
+func (p *planned) spends(op limiter.Op) int64 {
+	if p.look && op == limiter.OpTake {
+		return 0
+	}
+	return p.weight
+}
+
+// mode is the limit's mode as metrics have it.
+func (p *planned) mode() string {
+	switch {
+	case p.candidate:
+		return ModeCandidate
+	case p.rule != nil && p.rule.Shadow:
+		return rules.ModeShadow
+	}
+	return rules.ModeEnforce
 }
 
 func (p *planned) name() string {
@@ -50,7 +99,7 @@ func (p *planned) name() string {
 }
 
 func (p *planned) answer() LimitAnswer {
-	return LimitAnswer{Rule: p.name(), Key: p.key, Limit: p.limit}
+	return LimitAnswer{Rule: p.name(), Key: p.key, Limit: p.limit, Candidate: p.candidate}
 }
 
 var workPool = sync.Pool{New: func() any { return new(work) }}
@@ -69,19 +118,24 @@ func putWork(w *work) {
 	}
 	clear(w.jobs)
 	clear(w.limits)
+	clear(w.pools)
 	clear(w.matches)
+	if w.above {
+		clear(w.again[:cap(w.again)])
+		w.again, w.retried, w.above = w.again[:0], w.retried[:0], false
+	}
 	for i := range w.calls {
 		w.calls[i].Request.ID, w.calls[i].Err = "", nil
 		clear(w.calls[i].Request.Asks)
 	}
-	w.jobs, w.calls, w.limits, w.matches = w.jobs[:0], w.calls[:0], w.limits[:0], w.matches[:0]
+	w.jobs, w.calls, w.limits, w.pools, w.matches = w.jobs[:0], w.calls[:0], w.limits[:0], w.pools[:0], w.matches[:0]
 	workPool.Put(w)
 }
 
 // add plans one question under one set, at an instant of the wall clock.
 func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
-	j := job{q: q, first: len(w.limits), from: len(w.calls)}
-	shadows := 0
+	j := job{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
+	apart := 0
 	if q.IsDirect {
 		w.limits = append(w.limits, planned{
 			key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), limit: q.Direct.Limit,
@@ -92,36 +146,75 @@ func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 			return ErrNoSet
 		}
 		w.matches = set.Match(&q.Descriptor, q.Weight, now, w.matches[:0])
-		w.pick(q, false, false)
-		w.pick(q, false, true)
-		shadows = len(w.limits)
-		w.pick(q, true, false)
-		w.pick(q, true, true)
-		shadows = len(w.limits) - shadows
+		candidates := w.concerned(q)
+		w.pick(&j, false, false)
+		w.pick(&j, false, true)
+		apart = len(w.limits)
+		j.poolsEnd = len(w.pools)
+		w.pick(&j, true, false)
+		w.pick(&j, true, true)
+		if candidates {
+			w.pickCandidates(&j)
+		}
+		apart = len(w.limits) - apart
 	}
 	j.end = len(w.limits)
-	j.enforced = j.end - j.first - shadows
+	j.enforced = j.end - j.first - apart
 	for i := j.first; i < j.end; i++ {
 		j.leases = j.leases || w.limits[i].limit.Algorithm == limiter.Concurrency
 	}
+	j.above = len(w.pools) > j.pools
+	w.above = w.above || j.above
 	w.addCalls(&j)
 	j.to = len(w.calls)
 	w.jobs = append(w.jobs, j)
 	return nil
 }
 
+// concerned drops the matches that the operation leaves alone: where an enforced
+// rule is charged by report, charge and refund are about such rules only. It
+// reports whether any of the rest has a candidate.
+func (w *work) concerned(q *Question) (candidates bool) {
+	reports := false
+	for i := range w.matches {
+		r := w.matches[i].Rule
+		reports = reports || r.ChargeReport && !r.Shadow
+		candidates = candidates || r.Candidate != nil
+	}
+	if reports && (q.Op == limiter.OpCharge || q.Op == limiter.OpRefund) {
+		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return !m.Rule.ChargeReport })
+	}
+	return candidates
+}
+
 // pick plans the matches of one mode and kind that the operation applies to.
 // Concurrency comes after the rest, so that a charge (which leaves it out) and
 // the take or refund of the same id begin with the same key.
-func (w *work) pick(q *Question, shadow, concurrency bool) {
+func (w *work) pick(j *job, shadow, concurrency bool) {
 	for i := range w.matches {
 		m := &w.matches[i]
-		if m.Rule.Shadow != shadow || (m.Rule.Limit.Algorithm == limiter.Concurrency) != concurrency || !applies(q, concurrency) {
+		if m.Rule.Shadow != shadow || (m.Rule.Limit.Algorithm == limiter.Concurrency) != concurrency || !applies(j.q, concurrency) {
 			continue
 		}
 		w.limits = append(w.limits, planned{
-			rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight,
+			rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
 		})
+		w.throttle(j, m.Rule)
+	}
+}
+
+// pickCandidates plans the candidates of the rules that the operation applies to.
+func (w *work) pickCandidates(j *job) {
+	for i := range w.matches {
+		m := &w.matches[i]
+		key, limit, ok := m.Candidate()
+		if !ok || !applies(j.q, false) {
+			continue
+		}
+		w.limits = append(w.limits, planned{
+			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport, candidate: true,
+		})
+		w.throttle(j, m.Rule)
 	}
 }
 
@@ -144,15 +237,15 @@ func (w *work) addCalls(j *job) {
 		id = randomID()
 	}
 	if j.enforced > 0 {
-		w.call(j.q.Op, id, w.limits[j.first:j.first+j.enforced])
+		w.call(j.q.Op, id, w.limits[j.first:j.first+j.enforced], w.pools[j.pools:j.poolsEnd])
 	}
 	for i := j.first + j.enforced; i < j.end; i++ {
-		w.call(j.q.Op, shadowID(id, w.limits[i].rule), w.limits[i:i+1])
+		w.call(j.q.Op, apartID(id, &w.limits[i]), w.limits[i:i+1], w.poolOf(i))
 	}
 }
 
 // call appends one store call, reusing the memory of an earlier one.
-func (w *work) call(op limiter.Op, id string, limits []planned) {
+func (w *work) call(op limiter.Op, id string, limits []planned, pools []plannedPool) {
 	if n := len(w.calls); n < cap(w.calls) {
 		w.calls = w.calls[:n+1]
 	} else {
@@ -163,7 +256,15 @@ func (w *work) call(op limiter.Op, id string, limits []planned) {
 	c.Request.Op, c.Request.ID = op, id
 	c.Request.Asks = c.Request.Asks[:0]
 	for i := range limits {
-		c.Request.Asks = append(c.Request.Asks, limiter.Ask{Key: limits[i].key, Limit: limits[i].limit, Weight: limits[i].weight})
+		p := &limits[i]
+		ask := limiter.Ask{Key: p.key, Limit: p.asked(), Weight: p.weight, Look: p.look}
+		if p.rule != nil {
+			ask.Hot = p.rule.Hot
+		}
+		c.Request.Asks = append(c.Request.Asks, ask)
+	}
+	for i := range pools {
+		c.Request.Asks = append(c.Request.Asks, pools[i].ask())
 	}
 }
 
@@ -174,13 +275,17 @@ func randomID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// shadowID is the id of a shadow rule's own call. It differs from the enforced
-// limits' id, so that the two leave records of their own, and it is a function
-// of both, so that a repeat, a refund or a release finds them again.
-func shadowID(id string, r *rules.Compiled) string {
+// apartID is the id of the own call of a shadow rule or a candidate. It differs
+// from the enforced limits' id, so that each leaves a record of its own, and it
+// is a function of both, so that a repeat, a refund or a release finds them again.
+func apartID(id string, p *planned) string {
 	if id == "" {
 		return ""
 	}
+	mark := "~"
+	if p.candidate {
+		mark = "~c"
+	}
 	sum := sha256.Sum256([]byte(id))
-	return "~" + strconv.FormatInt(r.Rule.ID, 10) + "~" + base64.RawURLEncoding.EncodeToString(sum[:16])
+	return mark + strconv.FormatInt(p.rule.Rule.ID, 10) + "~" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
