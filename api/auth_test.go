@@ -16,7 +16,9 @@ func newToken(f *fixture, expires *time.Time, scopes ...access.Scope) (string, a
 }
 
 // concrete fills in the path's parameters.
-func concrete(path string) string { return strings.ReplaceAll(path, ":id", "1") }
+func concrete(path string) string {
+	return strings.NewReplacer(":id", "1", ":name", "shop").Replace(path)
+}
 
 func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {

@@ -40,8 +40,8 @@ type CheckerOptions struct {
 	Now func() time.Time
 	// Observe hears every decision; nil hears nothing.
 	Observe Observer
-	// Loads holds what the fleet reports about pools. Nil: the traffic that was
-	// counted decides whether a pool has room.
+	// Loads holds what the fleet reports about pools. Nil: reports are kept in
+	// this Checker only.
 	Loads *Loads
 	// Rand draws uniformly from 0 to n-1, for the jitter of retry-after; it is
 	// safe for concurrent use. Nil: the random source of the runtime.
@@ -68,6 +68,9 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	}
 	if opt.Observe == nil {
 		opt.Observe = silent{}
+	}
+	if opt.Loads == nil {
+		opt.Loads = NewLoads(nil, opt.Now)
 	}
 	if opt.Rand == nil {
 		opt.Rand = rand.Int64N
@@ -260,54 +263,6 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		c.watcher.ObserveDecision(q, a)
 	}
 	return nil
-}
-
-// decided takes over the store's decisions on the enforced limits.
-func (a *Answer) decided(w *work, j *job, call *limiter.Call) {
-	res, limits := &call.Result, w.limits[j.first:j.first+j.enforced]
-	a.At, a.Replayed = res.At, res.Replayed
-	for i := range limits {
-		la := limits[i].answer()
-		la.Decision, la.Known = res.Limits[i], true
-		if p := &limits[i]; p.spare > 0 {
-			var pool *limiter.Decision
-			if p.raised > 0 {
-				pool = &res.Limits[len(limits)+int(p.pool)-1-j.pools]
-			}
-			p.present(&la, a.Op, res.Allowed, pool)
-			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
-		}
-		a.Limits = append(a.Limits, la)
-	}
-	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
-		a.Allowed, a.Status = false, http.StatusTooManyRequests
-	}
-	a.Strictest = a.strictest()
-}
-
-// settleShadow lists the shadow limits and the candidates. They never change the
-// answer's own figures, and one that the store could not decide counts as allowed.
-func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call) {
-	for i := range limits {
-		la := limits[i].answer()
-		la.Shadow = true
-		switch call := &calls[i]; {
-		case call.Err != nil:
-			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity()}
-			la.Degraded = rules.FailOpen
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
-		default:
-			la.Decision, la.Known = call.Result.Limits[0], true
-			if p := &limits[i]; p.spare > 0 {
-				var pool *limiter.Decision
-				if p.raised > 0 {
-					pool = &call.Result.Limits[1]
-				}
-				p.present(&la, a.Op, call.Result.Allowed, pool)
-			}
-		}
-		a.Limits = append(a.Limits, la)
-	}
 }
 
 // observe reports the limits of what spends; looks and corrections decide

@@ -30,6 +30,42 @@ func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
 	}
 }
 
+// explained is an explanation, as a client reads it.
+type explained struct {
+	Decision reply
+	Rules    []consideredRule
+}
+
+func (f *fixture) explain(body string) (e explained) {
+	f.t.Helper()
+	f.post("/ratelimit/explain", body).decode(&e)
+	return e
+}
+
+func TestExplain_ShowsCandidateAndPool(t *testing.T) {
+	r := elastic(aMinute("elastic", 2), 100, "shop", "low")
+	r.Candidate = &rules.Candidate{Limit: ptr(int64(1))}
+	f := pooled(t, "memory", shop(100), []rules.Rule{r, inPool(aMinute("other", 9), "shop", "normal")})
+	f.check(`{"user":"42"}`)
+	got := f.explain(`{"user":"42"}`).Rules
+	if len(got) != 2 || got[0].Bucket.Limit != 2 || got[0].Bucket.Remaining != 1 || got[0].Candidate.Limit != 1 || got[0].Candidate.Remaining != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	if p := got[0].Pool; p.Name != "shop" || p.Priority != "low" || p.SharePercent != 50 || *p.Used != 1 || p.Capacity != 100 || p.Load != nil {
+		t.Errorf("got %+v", p)
+	}
+	f.report("shop", `{"utilization":0.9,"ttl_ms":5000}`)
+	f.now.Add(1000)
+	p := f.explain(`{"user":"42"}`).Rules[1].Pool
+	if p.Priority != "normal" || p.SharePercent != 80 || p.Load == nil || p.Load.Utilization != 0.9 || p.Load.ExpiresInMS != 4000 {
+		t.Errorf("got %+v with load %+v", p, p.Load)
+	}
+	f.store.fail(errAway)
+	if p := f.explain(`{"user":"42"}`).Rules[0].Pool; p.Used != nil || p.Load == nil {
+		t.Errorf("with the store away: %+v", p)
+	}
+}
+
 func TestExplain_DirectGivesTheDecisionOnly(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("all", 3)})
 	var e struct {

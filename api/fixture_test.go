@@ -29,6 +29,7 @@ type fixture struct {
 	t       testing.TB
 	now     atomic.Int64 // ms
 	book    *book
+	pools   []rules.Pool // in force beside the book's rules
 	sets    rules.Current
 	access  access.Current
 	store   *faultStore
@@ -88,7 +89,7 @@ func (f *fixture) newStore() limiter.Store {
 // reload compiles what the book holds, as the app does after a change.
 func (f *fixture) reload() {
 	f.t.Helper()
-	set, err := rules.Compile(f.book.all(), int64(len(f.book.revisions)), rules.Options{})
+	set, err := rules.CompileSource(rules.Source{Rules: f.book.all(), Pools: f.pools, Version: int64(len(f.book.revisions))}, rules.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -194,6 +195,8 @@ type reply struct {
 	DelayMS      *int64            `json:"delay_ms"`
 	Degraded     *string           `json:"degraded"`
 	Rule         *string           `json:"rule"`
+	Soft         bool              `json:"soft"`
+	Elastic      bool              `json:"elastic"`
 	Replayed     bool              `json:"replayed"`
 	Lease        string            `json:"lease"`
 	Refunded     *int64            `json:"refunded"`
@@ -211,6 +214,8 @@ type replyLimit struct {
 	ResetMS      *int64  `json:"reset_ms"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`
 	Mode         string  `json:"mode"`
+	Soft         bool    `json:"soft"`
+	Elastic      bool    `json:"elastic"`
 	Degraded     string  `json:"degraded"`
 }
 

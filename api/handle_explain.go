@@ -36,6 +36,10 @@ type consideredRule struct {
 	Key    string        `json:"key,omitempty"`
 	Weight *int64        `json:"weight,omitempty"`
 	Bucket *bucketFigure `json:"bucket,omitempty"`
+	// Candidate is the bucket of the rule's candidate.
+	Candidate *bucketFigure `json:"candidate,omitempty"`
+	// Pool is what the rule's pool holds.
+	Pool *poolFigure `json:"pool,omitempty"`
 }
 
 // bucketFigure is a bucket as a peek shows it.
@@ -93,6 +97,7 @@ func (s *Server) explain(c echo.Context) error {
 	for i := range considered {
 		e.Rules = append(e.Rules, considerRule(&considered[i], &a))
 	}
+	s.explainPools(c.Request().Context(), considered, e.Rules)
 	return writeJSON(c, http.StatusOK, e)
 }
 
@@ -110,7 +115,12 @@ func considerRule(con *rules.Considered, a *Answer) consideredRule {
 		la := &a.Limits[i]
 		if la.Rule == r.Name && la.Known {
 			d := &la.Decision
-			out.Bucket = &bucketFigure{d.Allowed, d.Limit, d.Remaining, d.Reset, d.RetryAfter}
+			figure := &bucketFigure{d.Allowed, d.Limit, d.Remaining, d.Reset, d.RetryAfter}
+			if la.Candidate {
+				out.Candidate = figure
+			} else {
+				out.Bucket = figure
+			}
 		}
 	}
 	return out

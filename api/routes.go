@@ -36,6 +36,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 
+	{http.MethodPut, "/ratelimit/pools/:name/load", access.ScopeCheck, (*Server).reportLoad},
+
 	{http.MethodGet, "/ratelimit/rules", access.ScopeRulesRead, (*Server).listRules},
 	{http.MethodPost, "/ratelimit/rules", access.ScopeRulesWrite, (*Server).createRule},
 	{http.MethodGet, "/ratelimit/rules/export", access.ScopeRulesRead, (*Server).exportRules},

@@ -259,7 +259,7 @@ func (w *work) call(op limiter.Op, id string, limits []planned, pools []plannedP
 		p := &limits[i]
 		ask := limiter.Ask{Key: p.key, Limit: p.asked(), Weight: p.weight, Look: p.look}
 		if p.rule != nil {
-			ask.Hot = p.rule.Hot
+			ask.Hot, ask.HotRaise = p.rule.Hot, p.rule.HotRaise
 		}
 		c.Request.Asks = append(c.Request.Asks, ask)
 	}

@@ -64,12 +64,23 @@ func (ps *problems) belongs(field string, given, wanted, required bool, owner st
 	}
 }
 
+// throttles says whether a throttle suits an algorithm. A queue and leases have
+// nothing above their limit to let through; gcra cannot remember what is above a
+// limit that is asked about again without it (limiter.Limit.Raise).
+func throttles(throttle, algorithm string) bool {
+	switch algorithm {
+	case limiter.LeakyQueue.String(), limiter.Concurrency.String():
+		return throttle != ThrottleSoft && throttle != ThrottleElastic
+	case limiter.GCRA.String():
+		return throttle != ThrottleElastic
+	}
+	return true
+}
+
 func validateThrottle(r *Rule, ps *problems) {
 	ps.oneOf("throttle", r.Throttle, ThrottleHard, ThrottleSoft, ThrottleElastic)
-	if r.Throttle == ThrottleSoft || r.Throttle == ThrottleElastic {
-		if r.Algorithm == limiter.LeakyQueue.String() || r.Algorithm == limiter.Concurrency.String() {
-			ps.add("throttle", "must be hard for %s", r.Algorithm)
-		}
+	if !throttles(r.Throttle, r.Algorithm) {
+		ps.add("throttle", "must not be %s for %s", r.Throttle, r.Algorithm)
 	}
 	soft, elastic := r.Throttle == ThrottleSoft, r.Throttle == ThrottleElastic
 	ps.belongs("soft_percent", r.SoftPercent != nil, soft, true, "throttle soft")
@@ -269,6 +280,10 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 	}
 	if base.Algorithm == limiter.Concurrency || l.Algorithm == limiter.Concurrency {
 		ps.add("candidate", "does not apply to concurrency")
+		return nil
+	}
+	if a := l.Algorithm.String(); !throttles(r.Throttle, a) {
+		ps.add("candidate.algorithm", "must not be %s with throttle %s", a, r.Throttle)
 		return nil
 	}
 	return &l

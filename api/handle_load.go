@@ -1,0 +1,102 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+// Bounds of a report on a pool's load.
+const (
+	maxUtilization = 100 // of a pool: a hundred times what it holds
+	wholePool      = 1_000_000
+	minLoadTTL     = 100
+	maxLoadTTL     = 600_000
+)
+
+// loadInput is the body of PUT /ratelimit/pools/{name}/load, read.
+type loadInput struct {
+	millionths int64
+	ttl        time.Duration
+	errs       []rules.FieldError
+}
+
+func (in *loadInput) wrong(field, message string) {
+	in.errs = append(in.errs, rules.FieldError{Field: field, Message: message})
+}
+
+// decodeLoad reads {"utilization": 0.42, "ttl_ms": 5000}.
+func decodeLoad(body []byte) (loadInput, error) {
+	var in loadInput
+	v, err := parseJSON(body)
+	if err != nil {
+		return in, err
+	}
+	for _, name := range v.names {
+		if name != "utilization" && name != "ttl_ms" {
+			return in, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+		}
+	}
+	in.utilization(v.member("utilization"))
+	in.lifetime(v.member("ttl_ms"))
+	if len(in.errs) > 0 {
+		return in, &rules.ValidationError{Fields: in.errs}
+	}
+	return in, nil
+}
+
+func (in *loadInput) utilization(v *jsonValue) {
+	const rangeText = "must be a number from 0 to 100, where 1 is the whole pool"
+	if v == nil {
+		in.wrong("utilization", "is required")
+		return
+	}
+	u, err := strconv.ParseFloat(v.text, 64)
+	if v.kind != jsonNumber || err != nil || u < 0 || u > maxUtilization {
+		in.wrong("utilization", rangeText)
+		return
+	}
+	in.millionths = int64(math.Round(u * wholePool))
+}
+
+func (in *loadInput) lifetime(v *jsonValue) {
+	const rangeText = "must be a whole number of milliseconds from 100 to 600000"
+	if v == nil {
+		in.wrong("ttl_ms", "is required")
+		return
+	}
+	ms, err := strconv.ParseInt(v.text, 10, 64)
+	if v.kind != jsonNumber || err != nil || ms < minLoadTTL || ms > maxLoadTTL {
+		in.wrong("ttl_ms", rangeText)
+		return
+	}
+	in.ttl = time.Duration(ms) * time.Millisecond
+}
+
+// reportLoad takes the fleet's report on a pool.
+func (s *Server) reportLoad(c echo.Context) error {
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	in, err := decodeLoad(body)
+	if err != nil {
+		return err
+	}
+	set := s.deps.Checker.opt.Sets.Load()
+	if set == nil {
+		return ErrNoSet
+	}
+	if set.Pool(c.Param("name")) == nil {
+		return kindNotFound.problem("There is no pool of this name.")
+	}
+	if err := s.deps.Checker.opt.Loads.Report(c.Request().Context(), c.Param("name"), in.millionths, in.ttl); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// report is a PUT of a pool's load that must be taken.
+func (f *fixture) report(pool, body string) {
+	f.t.Helper()
+	f.do(http.MethodPut, "/ratelimit/pools/"+pool+"/load", body).want(http.StatusNoContent)
+}
+
+func TestLoad_AFreshReportWinsOverCountedTraffic(t *testing.T) {
+	onBothStores(t, shop(10), []rules.Rule{elastic(aMinute("elastic", 1), 10_000, "shop", "normal")}, func(t *testing.T, f *fixture) {
+		passes := func(want bool, when string) {
+			t.Helper()
+			if got := f.check(`{"user":"42"}`); got.Allowed != want || got.Elastic != want {
+				t.Errorf("%s: %+v", when, got)
+			}
+		}
+		f.check(`{"user":"42"}`)
+		f.report("shop", `{"utilization":0.8,"ttl_ms":5000}`)
+		passes(false, "as much in use as normal traffic may find")
+		f.report("shop", `{"utilization":0.799999,"ttl_ms":5000}`)
+		for range 20 { // twice the capacity as counted
+			passes(true, "just below")
+		}
+		f.report("shop", `{"utilization":3,"ttl_ms":5000}`)
+		passes(false, "overloaded")
+		f.report("shop", `{"utilization":0,"ttl_ms":100}`)
+		passes(true, "idle")
+		f.now.Add(100)
+		passes(false, "after the report's end the counted traffic decides")
+	})
+}
+
+func TestLoad_APoolWithoutRoomIsNotAskedForIt(t *testing.T) {
+	f := pooled(t, "memory", shop(10), []rules.Rule{elastic(aMinute("elastic", 1), 100, "shop", "critical")})
+	f.report("shop", `{"utilization":1,"ttl_ms":5000}`)
+	f.check(`{"user":"42"}`)
+	f.check(`{"user":"42"}`)
+	if n := len(f.store.asks); n != 2 {
+		t.Errorf("%d calls of the store, want one a check", n)
+	}
+	if got := f.check(`{"user":"42"}`); *got.RetryAfterMS != 60_000 {
+		t.Errorf("got %+v, want the wait for the limit itself", got)
+	}
+}
+
+func TestLoad_RefusesWhatIsNotAReport(t *testing.T) {
+	f := pooled(t, "memory", shop(10), nil)
+	for _, c := range []struct {
+		body   string
+		status int
+		fields []string
+	}{
+		{`{}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":-0.1,"ttl_ms":99}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":100.1,"ttl_ms":600001}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":"1","ttl_ms":"500"}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":1e400,"ttl_ms":500.5}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":null,"ttl_ms":true}`, 422, []string{"ttl_ms", "utilization"}},
+		{`{"utilization":1,"ttl_ms":500,"pool":"x"}`, 400, nil},
+		{`[]`, 400, nil},
+	} {
+		a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", c.body).want(c.status)
+		if c.fields != nil && !slices.Equal(a.fields(), c.fields) {
+			t.Errorf("%s: %s", c.body, a.body)
+		}
+	}
+	f.do(http.MethodPut, "/ratelimit/pools/other/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusNotFound)
+	f.report("shop", `{"utilization":100,"ttl_ms":100}`)
+	f.report("shop", `{"utilization":0,"ttl_ms":600000}`)
+}
+
+func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
+	board := newPaper()
+	f := pooled(t, "memory", shop(10), nil, func(o *CheckerOptions, _ *Deps) { o.Loads = NewLoads(board, o.Now) })
+	board.err = &limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("refused")}
+	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
+	if a.header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After: %s", a.body)
+	}
+}
