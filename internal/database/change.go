@@ -14,9 +14,14 @@ import (
 // What a change is about: the rows of versions, and the payload of a
 // notification.
 const (
-	areaRules  = "rules"
-	areaTokens = "tokens"
+	areaRules     = "rules"
+	areaTokens    = "tokens"
+	areaOverrides = "overrides"
 )
+
+// floorOverrides is the row of versions with the last change of overrides whose
+// tombstones are gone.
+const floorOverrides = "overrides_floor"
 
 // What an audit entry is about.
 const (

@@ -57,7 +57,7 @@ func unavailable(err error) error {
 func isDomain(err error) bool {
 	var invalid *rules.ValidationError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
-		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) || errors.As(err, &invalid)
+		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) || errors.As(err, &invalid)
 }
 
 // isConnection reports failures to reach the server, or to hear from it in time.
@@ -77,6 +77,9 @@ func classifyPostgres(pg *pgconn.PgError, err error) error {
 	case "23505": // unique_violation
 		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" || pg.ConstraintName == "tokens_live_name" {
 			return rules.ErrNameTaken
+		}
+		if pg.ConstraintName == "rule_overrides_key" {
+			return rules.ErrOverrideExists
 		}
 		return err
 	case "23514": // check_violation
@@ -118,6 +121,9 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 	case sqliteConstraintUnique:
 		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") || strings.Contains(lite.Error(), "tokens.name") {
 			return rules.ErrNameTaken
+		}
+		if strings.Contains(lite.Error(), "rule_overrides.match_key") {
+			return rules.ErrOverrideExists
 		}
 		return err
 	case sqliteConstraintCheck, sqliteConstraintType:

@@ -145,7 +145,9 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 // Versions counts the changes made so far, so that a node can see with one
 // small query whether it is up to date.
 type Versions struct {
-	Rules, Tokens int64
+	Rules, Tokens, Overrides int64
+
+	overridesFloor int64
 }
 
 // Versions reads the counts.
@@ -164,16 +166,20 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 	if err := tx.Find(&rows).Error; err != nil {
 		return Versions{}, err
 	}
-	v := Versions{Rules: -1, Tokens: -1}
+	v := Versions{Rules: -1, Tokens: -1, Overrides: -1}
 	for _, row := range rows {
 		switch row.Name {
 		case areaRules:
 			v.Rules = row.Version
 		case areaTokens:
 			v.Tokens = row.Version
+		case areaOverrides:
+			v.Overrides = row.Version
+		case floorOverrides:
+			v.overridesFloor = row.Version
 		}
 	}
-	if v.Rules < 0 || v.Tokens < 0 {
+	if v.Rules < 0 || v.Tokens < 0 || v.Overrides < 0 {
 		return Versions{}, unavailable(errNoVersions)
 	}
 	return v, nil

@@ -168,8 +168,11 @@ func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rule
 	return is, nil
 }
 
-// removeRule deletes a rule and records it.
+// removeRule deletes a rule with its overrides and records it.
 func (c *change) removeRule(was *rules.Rule) error {
+	if err := c.removeOverrides(was.ID); err != nil {
+		return err
+	}
 	res := c.tx.Where("id = ? AND version = ?", was.ID, was.Version).Delete(&ruleRow{})
 	if res.Error != nil {
 		return res.Error

@@ -1,0 +1,195 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm/clause"
+
+	"sluice/rules"
+)
+
+const (
+	// importRate is how many overrides of an import get a second more.
+	importRate = 10_000
+	// maxImportErrors bounds how many bad lines one refusal names.
+	maxImportErrors = 50
+	// lookupBatch keys are looked up with one statement.
+	lookupBatch = 500
+)
+
+// errDryRun undoes the change of a dry run.
+var errDryRun = errors.New("dry run")
+
+// ImportOverrides stores many overrides of one rule in one transaction: all of
+// them or nothing. One whose key has an override already replaces it. It leaves
+// one audit entry with the counts. Errors: *ValidationError with fields such as
+// line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
+func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
+	im := overrideImport{in: in, opt: opt}
+	timeout := d.callTimeout + time.Duration(1+len(in.Items)/importRate)*time.Second
+	err := d.change(ctx, actor, areaOverrides, timeout, func(c *change) error {
+		im.change = c
+		if err := im.run(); err != nil {
+			return err
+		}
+		if in.DryRun || im.done.Created+im.done.Updated+im.done.Deleted == 0 {
+			return errDryRun
+		}
+		return c.record(actionOverrideImport, subjectRule, im.rule.ID, im.rule.Name, im.done)
+	})
+	if err != nil && !errors.Is(err, errDryRun) {
+		return rules.OverrideImported{}, err
+	}
+	im.done.DryRun = in.DryRun
+	return im.done, nil
+}
+
+// overrideImport is one import under way.
+type overrideImport struct {
+	*change
+	in   rules.OverrideImport
+	opt  rules.Options
+	rule rules.Rule
+	seq  int64
+	done rules.OverrideImported
+}
+
+func (im *overrideImport) run() (err error) {
+	if im.rule, err = im.lockedRule(im.in.RuleID, 0); err != nil {
+		return err
+	}
+	if im.seq, err = im.overrideSeq(); err != nil {
+		return err
+	}
+	if err := im.resolve(); err != nil {
+		return err
+	}
+	if im.in.Prune {
+		if err := im.prune(); err != nil {
+			return err
+		}
+	}
+	for from := 0; from < len(im.in.Items); from += lookupBatch {
+		if err := im.store(im.in.Items[from:min(from+lookupBatch, len(im.in.Items))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overrideName is what tells overrides of one rule apart.
+type overrideName struct {
+	match  string
+	prefix bool
+}
+
+// resolve validates every line, and refuses two lines for one key.
+func (im *overrideImport) resolve() error {
+	var bad []rules.FieldError
+	lines := make(map[overrideName]int, len(im.in.Items))
+	for i := range im.in.Items {
+		item := &im.in.Items[i]
+		item.RuleID = im.in.RuleID
+		err := item.Resolve(&im.rule, im.opt, im.at.Time)
+		var invalid *rules.ValidationError
+		switch {
+		case errors.As(err, &invalid):
+			for _, f := range invalid.Fields {
+				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].%s", item.Line, f.Field), Message: f.Message})
+			}
+		case err != nil:
+			return err
+		default:
+			name := overrideName{item.Match, item.Prefix}
+			if first, twice := lines[name]; twice {
+				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line), Message: fmt.Sprintf("is that of line %d as well", first)})
+			}
+			lines[name] = item.Line
+		}
+		if len(bad) >= maxImportErrors {
+			break
+		}
+	}
+	if len(bad) > 0 {
+		return &rules.ValidationError{Fields: bad}
+	}
+	return nil
+}
+
+// store writes one batch.
+func (im *overrideImport) store(items []rules.ImportedOverride) error {
+	keys := make([]string, len(items))
+	for i := range items {
+		keys[i] = items[i].Match
+	}
+	var present []overrideRow
+	if err := im.tx.Where("rule_id = ? AND match_key IN ?", im.in.RuleID, keys).Find(&present).Error; err != nil {
+		return err
+	}
+	was := make(map[overrideName]*overrideRow, len(present))
+	for i := range present {
+		was[overrideName{present[i].MatchKey, present[i].IsPrefix}] = &present[i]
+	}
+	rows := make([]overrideRow, 0, len(items))
+	for i := range items {
+		row := overrideRowOf(&items[i].Override)
+		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.seq, 1, im.at, im.at
+		if old := was[overrideName{row.MatchKey, row.IsPrefix}]; old != nil {
+			before := old.override()
+			if before.Same(&items[i].Override) {
+				im.done.Unchanged++
+				continue
+			}
+			row.Version = old.Version + 1
+			im.done.Updated++
+		} else {
+			im.done.Created++
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return im.tx.Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "rule_id"}, {Name: "match_key"}, {Name: "is_prefix"}},
+		DoUpdates: clause.AssignmentColumns([]string{"limit_count", "burst", "unlimited", "blocked", "reason", "expires_at", "version", "seq", "updated_at"}),
+	}).Create(&rows).Error
+}
+
+// prune deletes what the file does not name, page by page.
+func (im *overrideImport) prune() error {
+	named := make(map[overrideName]bool, len(im.in.Items))
+	for i := range im.in.Items {
+		named[overrideName{im.in.Items[i].Match, im.in.Items[i].Prefix}] = true
+	}
+	for after := int64(0); ; {
+		var rows []overrideRow
+		err := im.tx.Select("id", "match_key", "is_prefix").Where("rule_id = ? AND id > ?", im.in.RuleID, after).
+			Order("id").Limit(maxOverridePage).Find(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		after = rows[len(rows)-1].ID
+		var ids []int64
+		var stones []tombstoneRow
+		for i := range rows {
+			if !named[overrideName{rows[i].MatchKey, rows[i].IsPrefix}] {
+				ids = append(ids, rows[i].ID)
+				stones = append(stones, tombstoneRow{Seq: im.seq, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey, IsPrefix: rows[i].IsPrefix, At: im.at})
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := im.tx.Where("id IN ?", ids).Delete(&overrideRow{}).Error; err != nil {
+			return err
+		}
+		if err := im.tx.CreateInBatches(stones, insertBatch).Error; err != nil {
+			return err
+		}
+		im.done.Deleted += int64(len(ids))
+	}
+}

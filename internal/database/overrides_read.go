@@ -1,0 +1,141 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+const (
+	// maxOverridePage bounds a page of overrides; exports read large ones.
+	maxOverridePage = 5000
+	// searchTimeout bounds looking for a text among all overrides of a rule, which
+	// reads them.
+	searchTimeout = 4 * time.Second
+	// loadOverridesTimeout bounds loading every override.
+	loadOverridesTimeout = 2 * time.Minute
+)
+
+// ListOverrides gives one page of the overrides of a rule, in order of id; none
+// for a rule that is not there. A page size below 1 means 50.
+func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
+	size := q.PageSize
+	if size < 1 {
+		size = defaultPageSize
+	}
+	size = min(size, maxOverridePage)
+	if !storable(q.Text) || !storable(q.Match) {
+		return rules.OverridePage{Overrides: []rules.Override{}}, nil // no row can hold it
+	}
+	timeout := d.callTimeout
+	if q.Text != "" || size > maxPageSize {
+		timeout = max(timeout, searchTimeout)
+	}
+	var rows []overrideRow
+	err := d.readIn(ctx, timeout, func(tx *gorm.DB) error {
+		tx = tx.Where("rule_id = ? AND id > ?", q.RuleID, q.AfterID)
+		if q.Match != "" {
+			tx = tx.Where("match_key = ? AND is_prefix = ?", q.Match, q.Prefix)
+		}
+		if q.Text != "" {
+			like := "%" + likeEscaper.Replace(q.Text) + "%"
+			const has = ` LIKE lower(?) ESCAPE '\'`
+			tx = tx.Where("(lower(key)"+has+" OR lower(reason)"+has+")", like, like)
+		}
+		if !q.IncludeExpired {
+			tx = tx.Where("(expires_at IS NULL OR expires_at > ?)", d.stampNow())
+		}
+		return tx.Order("id").Limit(size + 1).Find(&rows).Error
+	})
+	if err != nil {
+		return rules.OverridePage{}, err
+	}
+	p := rules.OverridePage{Overrides: make([]rules.Override, min(len(rows), size)), More: len(rows) > size}
+	for i := range p.Overrides {
+		p.Overrides[i] = rows[i].override()
+	}
+	return p, nil
+}
+
+// GetOverride gives an override of a rule, else ErrNotFound.
+func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error) {
+	var row overrideRow
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		return tx.Where("rule_id = ? AND id = ?", ruleID, id).Take(&row).Error
+	})
+	if err != nil {
+		return rules.Override{}, err
+	}
+	return row.override(), nil
+}
+
+// LoadOverrides gives to each what a node that has everything up to change since
+// lacks, and the number of the last change. full says that it gave everything,
+// because since is -1, too long ago, or from another history: then what the node
+// has is to be dropped. Otherwise deletions come as such, each before what was
+// stored under its key since. It reads one moment; an error of each ends it.
+func (d *DB) LoadOverrides(ctx context.Context, since int64, begin func(full bool), each func(rules.StoredOverride)) (seq int64, err error) {
+	err = d.snapshot(ctx, loadOverridesTimeout, func(tx *gorm.DB) error {
+		v, err := versionsIn(tx)
+		if err != nil {
+			return err
+		}
+		seq = v.Overrides
+		full := since < 0 || since < v.overridesFloor || since > seq
+		begin(full)
+		if full {
+			return eachOverride(tx.Where("rule_id IN (SELECT id FROM rules)"), each)
+		}
+		if err := eachTombstone(tx.Where("seq > ?", since), each); err != nil {
+			return err
+		}
+		return eachOverride(tx.Where("seq > ?", since), each)
+	})
+	return seq, err
+}
+
+func eachTombstone(tx *gorm.DB, each func(rules.StoredOverride)) error {
+	var rows []tombstoneRow
+	if err := tx.Order("seq").Find(&rows).Error; err != nil {
+		return err
+	}
+	for i := range rows {
+		each(rules.StoredOverride{RuleID: rows[i].RuleID, Match: rows[i].MatchKey, Prefix: rows[i].IsPrefix, Deleted: true})
+	}
+	return nil
+}
+
+// eachOverride streams, because there may be millions.
+func eachOverride(tx *gorm.DB, each func(rules.StoredOverride)) error {
+	rows, err := tx.Model(&overrideRow{}).
+		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "expires_at").Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s rules.StoredOverride
+		var limit, burst sql.NullInt64
+		var expires stamp
+		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked, &expires); err != nil {
+			return err
+		}
+		s.Limit, s.Burst = orNone(limit), orNone(burst)
+		if !expires.IsZero() {
+			s.ExpiresMS = expires.UnixMilli()
+		}
+		each(s)
+	}
+	return rows.Err()
+}
+
+func orNone(n sql.NullInt64) int64 {
+	if !n.Valid {
+		return -1
+	}
+	return n.Int64
+}

@@ -1,0 +1,53 @@
+package database
+
+import "sluice/rules"
+
+// overrideRow is a row of rule_overrides.
+type overrideRow struct {
+	ID         int64  `gorm:"column:id;primaryKey;autoIncrement"`
+	RuleID     int64  `gorm:"column:rule_id"`
+	Key        string `gorm:"column:key"`
+	MatchKey   string `gorm:"column:match_key"`
+	IsPrefix   bool   `gorm:"column:is_prefix"`
+	LimitCount *int64 `gorm:"column:limit_count"`
+	Burst      *int64 `gorm:"column:burst"`
+	Unlimited  bool   `gorm:"column:unlimited"`
+	Blocked    bool   `gorm:"column:blocked"`
+	Reason     string `gorm:"column:reason"`
+	ExpiresAt  *stamp `gorm:"column:expires_at"`
+	Version    int64  `gorm:"column:version"`
+	Seq        int64  `gorm:"column:seq"`
+	CreatedAt  stamp  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt  stamp  `gorm:"column:updated_at;autoUpdateTime:false"`
+}
+
+// TableName implements gorm's Tabler.
+func (overrideRow) TableName() string { return "rule_overrides" }
+
+func overrideRowOf(o *rules.Override) overrideRow {
+	return overrideRow{
+		ID: o.ID, RuleID: o.RuleID, Key: o.Key, MatchKey: o.Match, IsPrefix: o.Prefix, LimitCount: o.Limit, Burst: o.Burst,
+		Unlimited: o.Unlimited, Blocked: o.Blocked, Reason: o.Reason, ExpiresAt: optionalStamp(o.ExpiresAt),
+		Version: o.Version, CreatedAt: newStamp(o.CreatedAt), UpdatedAt: newStamp(o.UpdatedAt),
+	}
+}
+
+func (row *overrideRow) override() rules.Override {
+	return rules.Override{
+		ID: row.ID, RuleID: row.RuleID, Key: row.Key, Match: row.MatchKey, Prefix: row.IsPrefix, Limit: row.LimitCount, Burst: row.Burst,
+		Unlimited: row.Unlimited, Blocked: row.Blocked, Reason: row.Reason, ExpiresAt: row.ExpiresAt.optional(),
+		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
+	}
+}
+
+// tombstoneRow is a row of override_tombstones.
+type tombstoneRow struct {
+	Seq      int64  `gorm:"column:seq"`
+	RuleID   int64  `gorm:"column:rule_id"`
+	MatchKey string `gorm:"column:match_key"`
+	IsPrefix bool   `gorm:"column:is_prefix"`
+	At       stamp  `gorm:"column:at"`
+}
+
+// TableName implements gorm's Tabler.
+func (tombstoneRow) TableName() string { return "override_tombstones" }

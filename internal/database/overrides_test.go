@@ -1,0 +1,438 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules"
+)
+
+// mustOverride stores an override of a rule.
+func mustOverride(t testing.TB, d *DB, o rules.Override) rules.Override {
+	t.Helper()
+	created, err := d.CreateOverride(t.Context(), ada, o, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+// loaded is what a node that has everything up to since gets.
+func loaded(t testing.TB, d *DB, since int64) (rows []rules.StoredOverride, full bool, seq int64) {
+	t.Helper()
+	seq, err := d.LoadOverrides(t.Context(), since, func(f bool) { full = f }, func(s rules.StoredOverride) { rows = append(rows, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, full, seq
+}
+
+// words gives the keys of rows, those that are gone with a minus.
+func words(rows []rules.StoredOverride) string {
+	var out []string
+	for _, r := range rows {
+		word := r.Match
+		if r.Prefix {
+			word += "*"
+		}
+		if r.Deleted {
+			word = "-" + word
+		}
+		out = append(out, word)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestOverrides_ComeBackAsStored(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		r := mustCreate(t, d, sample("a"))
+		end := time.Date(2999, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
+		got := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "42", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: " big customer ", ExpiresAt: &end})
+		want := rules.Override{
+			ID: got.ID, RuleID: r.ID, Key: "user:42", Match: "{user:42}", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: "big customer",
+			ExpiresAt: ptr(end.UTC().Truncate(time.Millisecond)), Version: 1, CreatedAt: got.CreatedAt, UpdatedAt: got.CreatedAt,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		read, err := d.GetOverride(t.Context(), r.ID, got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, read); diff != "" {
+			t.Error(diff)
+		}
+		if got.CreatedAt.IsZero() {
+			t.Error("no time of creation")
+		}
+	})
+}
+
+func TestOverrides_OneForEachKey(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		a, b := mustCreate(t, d, sample("a")), mustCreate(t, d, sample("b"))
+		mustOverride(t, d, rules.Override{RuleID: a.ID, Key: "user:42", Blocked: true})
+		mustOverride(t, d, rules.Override{RuleID: a.ID, Key: "user:42*", Blocked: true})
+		mustOverride(t, d, rules.Override{RuleID: b.ID, Key: "user:42", Blocked: true})
+		for _, key := range []string{"user:42", "42", "user:4%32", "user:42*"} {
+			if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: key, Unlimited: true}, rules.Options{}); !errors.Is(err, rules.ErrOverrideExists) {
+				t.Errorf("%s again: got %v, want ErrOverrideExists", key, err)
+			}
+		}
+		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: 99, Key: "user:1", Blocked: true}, rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("no such rule: got %v", err)
+		}
+		var invalid *rules.ValidationError
+		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: "user:1"}, rules.Options{}); !errors.As(err, &invalid) {
+			t.Errorf("says nothing: got %v", err)
+		}
+	})
+}
+
+// One that has ended makes room for a new one, cleaned up or not.
+func TestOverrides_AnEndedOneMakesRoom(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+			d, err := Open(t.Context(), Options{DSN: b.dsn(t), Now: func() time.Time { return now }, CallTimeout: patience})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			r := mustCreate(t, d, sample("a"))
+			o := rules.Override{RuleID: r.ID, Key: "user:42", Blocked: true, ExpiresAt: ptr(now.Add(time.Minute))}
+			first := mustOverride(t, d, o)
+			now = now.Add(time.Minute)
+			if p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID}); err != nil || len(p.Overrides) != 0 {
+				t.Errorf("listed after its end: %+v, %v", p, err)
+			}
+			if p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID, IncludeExpired: true}); err != nil || len(p.Overrides) != 1 {
+				t.Errorf("asked for ended ones: %+v, %v", p, err)
+			}
+			o.ExpiresAt = nil
+			if second := mustOverride(t, d, o); second.ID == first.ID || second.Version != 1 {
+				t.Errorf("got %+v, want a new one", second)
+			}
+		})
+	}
+}
+
+func TestOverrides_EditsAndDeletionsReachNodesOneByOne(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		a := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true})
+		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:b*", Unlimited: true})
+		rows, full, seq := loaded(t, d, -1)
+		if !full || words(rows) != "{user:a} {user:b*" {
+			t.Fatalf("first load: full %v, %s", full, words(rows))
+		}
+		if rows, full, again := loaded(t, d, seq); full || len(rows) != 0 || again != seq {
+			t.Errorf("nothing changed: full %v, %s, %d", full, words(rows), again)
+		}
+		if err := d.DeleteOverride(ctx, ada, r.ID, a.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		back := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Limit: ptr[int64](7)})
+		rows, full, next := loaded(t, d, seq)
+		if full || words(rows) != "-{user:a} {user:a}" || next != seq+2 || rows[1].Limit != 7 || rows[1].Burst != -1 {
+			t.Errorf("changes: full %v, %+v, %d after %d", full, rows, next, seq)
+		}
+		back.Limit, back.Key = ptr[int64](8), ""
+		if _, err := d.UpdateOverride(ctx, ada, back, 1, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if rows, _, _ := loaded(t, d, next); len(rows) != 1 || rows[0].Limit != 8 {
+			t.Errorf("an edit: %+v", rows)
+		}
+		if _, full, _ := loaded(t, d, next+100); !full {
+			t.Error("a node ahead of the database must load everything")
+		}
+		if err := d.DeleteRule(ctx, ada, r.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		rows, full, last := loaded(t, d, next+1)
+		if full || words(rows) != "-" || rows[0].RuleID != r.ID {
+			t.Errorf("after the rule: full %v, %+v", full, rows)
+		}
+		if rows, _, _ := loaded(t, d, -1); len(rows) != 0 {
+			t.Errorf("a deleted rule leaves %s", words(rows))
+		}
+		if got := mustVersions(t, d).Overrides; got != last {
+			t.Errorf("version %d, want %d", got, last)
+		}
+	})
+}
+
+func TestOverrides_VersionsGuardAgainstColleagues(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true})
+		edit := o
+		edit.Blocked, edit.Unlimited = false, true
+		got, err := d.UpdateOverride(ctx, ada, edit, 1, rules.Options{})
+		if err != nil || got.Version != 2 || !got.Unlimited || got.Blocked {
+			t.Errorf("got %+v, %v", got, err)
+		}
+		if _, err := d.UpdateOverride(ctx, ada, edit, 1, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("stale edit: %v", err)
+		}
+		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 1); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("stale deletion: %v", err)
+		}
+		edit.Key = "user:b"
+		var invalid *rules.ValidationError
+		if _, err := d.UpdateOverride(ctx, ada, edit, 0, rules.Options{}); !errors.As(err, &invalid) || invalid.Fields[0].Field != "key" {
+			t.Errorf("another key: %v", err)
+		}
+		other := mustCreate(t, d, sample("b"))
+		if err := d.DeleteOverride(ctx, ada, other.ID, o.ID, 0); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("by another rule: %v", err)
+		}
+		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 2); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true, Reason: "abuse"})
+		if _, err := d.UpdateOverride(ctx, ada, o, 0, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:x", "user:y")}, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := d.ListAudit(ctx, AuditQuery{SubjectKind: subjectRule, SubjectID: r.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Action+" "+e.Actor.Name+" "+e.SubjectName)
+		}
+		want := []string{"override_import ada a", "override_delete ada a", "override_update ada a", "override_create ada a", "create ada a"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if details := string(entries[3].Details); !strings.Contains(details, "abuse") || !strings.Contains(details, "user:a") {
+			t.Errorf("details %s", details)
+		}
+	})
+}
+
+func TestOverrides_WithoutTheirAuditEntryDoNotHappen(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true})
+		breakAudit(t, d)
+		_, _, before := loaded(t, d, -1)
+		failures := map[string]error{"delete": d.DeleteOverride(ctx, ada, r.ID, o.ID, 0), "rule": d.DeleteRule(ctx, ada, r.ID, 0)}
+		_, failures["create"] = d.CreateOverride(ctx, ada, rules.Override{RuleID: r.ID, Key: "user:b", Blocked: true}, rules.Options{})
+		_, failures["update"] = d.UpdateOverride(ctx, ada, o, 0, rules.Options{})
+		_, failures["import"] = d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:c"), Prune: true}, rules.Options{})
+		for name, err := range failures {
+			if err == nil {
+				t.Errorf("%s succeeded without its audit entry", name)
+			}
+		}
+		rows, _, after := loaded(t, d, -1)
+		if words(rows) != "{user:a}" || after != before {
+			t.Errorf("a failed change left a trace: %s, %d after %d", words(rows), after, before)
+		}
+		if _, err := d.CreateOverride(ctx, rules.Actor{}, o, rules.Options{}); !errors.Is(err, ErrNoActor) {
+			t.Errorf("nobody's change: %v", err)
+		}
+	})
+}
+
+// lines makes a file that blocks keys.
+func lines(keys ...string) []rules.ImportedOverride {
+	items := make([]rules.ImportedOverride, len(keys))
+	for i, key := range keys {
+		items[i] = rules.ImportedOverride{Line: i + 2, Override: rules.Override{Key: key, Blocked: true}}
+	}
+	return items
+}
+
+func TestImportOverrides_CountsWhatItDid(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		keep := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:keep", Blocked: true})
+		change := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
+		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:drop*", Blocked: true})
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:keep", "user:change", "user:new", "user:new*"), Prune: true, DryRun: true}
+		want := rules.OverrideImported{DryRun: true, Created: 2, Updated: 1, Unchanged: 1, Deleted: 1}
+		_, _, seq := loaded(t, d, -1)
+		for _, dry := range []bool{true, false} {
+			in.DryRun, want.DryRun = dry, dry
+			got, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("dry run %v:\n%s", dry, diff)
+			}
+			rows, _, now := loaded(t, d, seq)
+			if dry != (now == seq) || dry != (len(rows) == 0) {
+				t.Errorf("dry run %v: %s, %d after %d", dry, words(rows), now, seq)
+			}
+			if !dry && words(rows) != "-{user:drop* {user:change} {user:new} {user:new*" {
+				t.Errorf("nodes get %s", words(rows))
+			}
+		}
+		for id, version := range map[int64]int64{keep.ID: 1, change.ID: 2} {
+			if o, err := d.GetOverride(ctx, r.ID, id); err != nil || o.Version != version || !o.Blocked {
+				t.Errorf("got %+v, %v, want version %d", o, err, version)
+			}
+		}
+		_, _, seq = loaded(t, d, -1)
+		in.DryRun = false
+		if got, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || got.Unchanged != 4 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+		if _, _, now := loaded(t, d, -1); now != seq {
+			t.Error("an import without a change counts as one")
+		}
+	})
+}
+
+func TestImportOverrides_AllOrNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		r := mustCreate(t, d, sample("a"))
+		items := lines("user:a", "user:b", "b", "", "user:c")
+		items[4].Blocked = false
+		_, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, rules.Options{})
+		var invalid *rules.ValidationError
+		if !errors.As(err, &invalid) {
+			t.Fatalf("got %v", err)
+		}
+		var fields []string
+		for _, f := range invalid.Fields {
+			fields = append(fields, f.Field)
+		}
+		if diff := cmp.Diff([]string{"line[4].key", "line[5].key", "line[6].limit"}, fields); diff != "" {
+			t.Error(diff)
+		}
+		if rows, _, seq := loaded(t, d, -1); len(rows) != 0 || seq != 0 {
+			t.Errorf("a refused import left %s", words(rows))
+		}
+		if _, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: 99, Items: lines("user:a")}, rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("no such rule: %v", err)
+		}
+	})
+}
+
+func TestListOverrides_PagesAndSearches(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		var keys []string
+		for i := range 1200 {
+			keys = append(keys, fmt.Sprintf("user:u%04d", i))
+		}
+		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines(keys...)}, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		q := rules.OverrideQuery{RuleID: r.ID, PageSize: 500}
+		for {
+			p, err := d.ListOverrides(ctx, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range p.Overrides {
+				got = append(got, p.Overrides[i].Key)
+			}
+			if !p.More {
+				break
+			}
+			q.AfterID = p.Overrides[len(p.Overrides)-1].ID
+		}
+		if diff := cmp.Diff(keys, got); diff != "" {
+			t.Error(diff)
+		}
+		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:odd", Blocked: true, Reason: "100% Abuse"})
+		for text, want := range map[string]int{"U000": 10, "abuse": 1, "100%": 1, "%": 1, "_": 0, "\x00": 0, "user:odd": 1} {
+			if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100}); err != nil || len(p.Overrides) != want {
+				t.Errorf("%q: got %d, %v, want %d", text, len(p.Overrides), err, want)
+			}
+		}
+		if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Match: "{user:u0007}"}); err != nil || len(p.Overrides) != 1 {
+			t.Errorf("one key: %+v, %v", p, err)
+		}
+	})
+}
+
+func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := context.Background()
+			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+			d, err := Open(ctx, Options{DSN: b.dsn(t), Now: func() time.Time { return now }, CallTimeout: patience})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			r, doomed := mustCreate(t, d, sample("a")), mustCreate(t, d, sample("b"))
+			ends := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:ends", Blocked: true, ExpiresAt: ptr(now.Add(time.Hour))})
+			mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:stays", Blocked: true})
+			gone := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:gone", Blocked: true})
+			if err := d.DeleteOverride(ctx, ada, r.ID, gone.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			_, _, seq := loaded(t, d, -1)
+			// Rows that a deletion of their rule left behind.
+			mustOverride(t, d, rules.Override{RuleID: doomed.ID, Key: "user:orphan", Blocked: true})
+			if err := d.DeleteRule(ctx, ada, doomed.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			row := overrideRow{RuleID: doomed.ID, Key: "user:x", MatchKey: "{user:x}", Blocked: true, Version: 1, CreatedAt: newStamp(now), UpdatedAt: newStamp(now)}
+			if err := d.write.Create(&row).Error; err != nil {
+				t.Fatal(err)
+			}
+			count := func() (n int64) {
+				if err := d.read.Model(&overrideRow{}).Count(&n).Error; err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			clean := func() {
+				if more, err := d.CleanOverrides(ctx); err != nil || more {
+					t.Fatalf("more %v, %v", more, err)
+				}
+			}
+			clean()
+			if got := count(); got != 2 {
+				t.Errorf("%d rows, want the orphan gone and the others kept", got)
+			}
+			if _, full, _ := loaded(t, d, seq); full {
+				t.Error("tombstones went too early")
+			}
+			now = now.Add(25*time.Hour + time.Minute)
+			clean()
+			if _, err := d.GetOverride(ctx, r.ID, ends.ID); !errors.Is(err, rules.ErrNotFound) || count() != 1 {
+				t.Errorf("an override that ended long ago is still there: %v", err)
+			}
+			if _, full, _ := loaded(t, d, seq); !full {
+				t.Error("a node that is behind the tombstones must load everything")
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package database
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// Actions of audit entries about overrides; their subject is the rule.
+const (
+	actionOverrideCreate = "override_create"
+	actionOverrideUpdate = "override_update"
+	actionOverrideDelete = "override_delete"
+	actionOverrideImport = "override_import"
+)
+
+// overrideDetails are the details of an audit entry about one override: nil for
+// what was not, or is not any more.
+type overrideDetails struct {
+	Was *rules.Override `json:"was"`
+	Is  *rules.Override `json:"is"`
+}
+
+// CreateOverride stores a new override of the rule o.RuleID and returns it with
+// its id, version 1 and times. opt are the settings by which addresses are
+// counted. Errors: *ValidationError, ErrNotFound (no such rule),
+// ErrOverrideExists, ErrUnavailable.
+func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
+	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
+		r, err := c.resolveOverride(&o, opt)
+		if err != nil {
+			return err
+		}
+		if err := c.dropEnded(&o); err != nil {
+			return err
+		}
+		row := overrideRowOf(&o)
+		row.ID, row.Version, row.CreatedAt, row.UpdatedAt = 0, 1, c.at, c.at
+		if row.Seq, err = c.overrideSeq(); err != nil {
+			return err
+		}
+		if err := c.tx.Create(&row).Error; err != nil {
+			return err
+		}
+		o = row.override()
+		return c.record(actionOverrideCreate, subjectRule, r.ID, r.Name, overrideDetails{Is: &o})
+	})
+	if err != nil {
+		return rules.Override{}, err
+	}
+	return o, nil
+}
+
+// UpdateOverride replaces what the override o.ID of the rule o.RuleID says and
+// returns it with its next version. Its key cannot change; an empty one is left
+// as it is. ifVersion is the version the caller knows, else the error is
+// ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
+// ErrNotFound, ErrUnavailable.
+func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
+	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
+		was, err := c.lockedOverride(o.RuleID, o.ID, ifVersion)
+		if err != nil {
+			return err
+		}
+		given := o.Key
+		if given == "" {
+			o.Key = was.Key
+		}
+		r, err := c.resolveOverride(&o, opt)
+		if err = keepKey(&o, &was, given, err); err != nil {
+			return err
+		}
+		row := overrideRowOf(&o)
+		row.Version, row.CreatedAt, row.UpdatedAt = was.Version+1, newStamp(was.CreatedAt), c.at
+		if row.Seq, err = c.overrideSeq(); err != nil {
+			return err
+		}
+		res := c.tx.Model(&overrideRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
+			Select("*").Omit("id", "created_at").UpdateColumns(&row)
+		if res.Error != nil {
+			return res.Error
+		}
+		if res.RowsAffected != 1 {
+			return rules.ErrStale
+		}
+		o = row.override()
+		return c.record(actionOverrideUpdate, subjectRule, r.ID, r.Name, overrideDetails{Was: &was, Is: &o})
+	})
+	if err != nil {
+		return rules.Override{}, err
+	}
+	return o, nil
+}
+
+// keepKey puts the stored key back: it names the same bucket, or the change is
+// refused. A key that the rule's scope no longer allows may stay.
+func keepKey(o, was *rules.Override, given string, err error) error {
+	var invalid *rules.ValidationError
+	if err != nil && !errors.As(err, &invalid) {
+		return err
+	}
+	var left []rules.FieldError
+	if invalid != nil {
+		for _, f := range invalid.Fields {
+			if f.Field != "key" || given != "" && given != was.Key {
+				left = append(left, f)
+			}
+		}
+	}
+	if len(left) == 0 && given != "" && given != was.Key && (o.Match != was.Match || o.Prefix != was.Prefix) {
+		left = append(left, rules.FieldError{Field: "key", Message: "cannot be changed; make another override"})
+	}
+	if len(left) > 0 {
+		return &rules.ValidationError{Fields: left}
+	}
+	o.Key, o.Match, o.Prefix = was.Key, was.Match, was.Prefix
+	return nil
+}
+
+// DeleteOverride removes an override. ifVersion as in UpdateOverride. Errors:
+// ErrNotFound, ErrStale, ErrUnavailable.
+func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error {
+	return d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
+		was, err := c.lockedOverride(ruleID, id, ifVersion)
+		if err != nil {
+			return err
+		}
+		if err := c.tx.Where("id = ?", id).Delete(&overrideRow{}).Error; err != nil {
+			return err
+		}
+		seq, err := c.overrideSeq()
+		if err != nil {
+			return err
+		}
+		stone := tombstoneRow{Seq: seq, RuleID: ruleID, MatchKey: was.Match, IsPrefix: was.Prefix, At: c.at}
+		if err := c.tx.Create(&stone).Error; err != nil {
+			return err
+		}
+		r, err := c.lockedRule(ruleID, 0)
+		if err != nil {
+			return err
+		}
+		return c.record(actionOverrideDelete, subjectRule, r.ID, r.Name, overrideDetails{Was: &was})
+	})
+}
+
+// resolveOverride validates an override against its rule, which cannot go away
+// before the change ends: deleting a rule takes the row of this area as well.
+func (c *change) resolveOverride(o *rules.Override, opt rules.Options) (rules.Rule, error) {
+	r, err := c.lockedRule(o.RuleID, 0)
+	if err != nil {
+		return r, err
+	}
+	return r, o.Resolve(&r, opt, c.at.Time)
+}
+
+// overrideSeq is the number of this change among those of overrides.
+func (c *change) overrideSeq() (seq int64, err error) {
+	err = c.tx.Model(&versionRow{}).Where("name = ?", areaOverrides).Pluck("version", &seq).Error
+	return seq, err
+}
+
+func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, error) {
+	var row overrideRow
+	err := c.tx.Where("rule_id = ? AND id = ?", ruleID, id).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return rules.Override{}, rules.ErrNotFound
+	}
+	if err != nil {
+		return rules.Override{}, err
+	}
+	if ifVersion != 0 && ifVersion != row.Version {
+		return rules.Override{}, rules.ErrStale
+	}
+	return row.override(), nil
+}
+
+// dropEnded makes room for a new override where one that has ended stands.
+func (c *change) dropEnded(o *rules.Override) error {
+	return c.tx.Where("rule_id = ? AND match_key = ? AND is_prefix = ? AND expires_at <= ?", o.RuleID, o.Match, o.Prefix, c.at).
+		Delete(&overrideRow{}).Error
+}

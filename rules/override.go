@@ -1,0 +1,238 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice/limiter"
+)
+
+// Bounds of an override's text.
+const (
+	// MaxOverrideKey is the longest key as people write it, in bytes.
+	MaxOverrideKey = 1024
+	// MaxReason is the longest reason, in bytes.
+	MaxReason = 512
+)
+
+// ErrOverrideExists: the rule has an override for that key already.
+var ErrOverrideExists = errors.New("the rule has an override for this key")
+
+// Override makes an exception from one rule for certain values of its scope:
+// another limit, no limit, or nothing at all. Exactly one of Limit, Unlimited
+// and Blocked is set. An exact key beats a wildcard, and of wildcards the longest
+// one counts.
+type Override struct {
+	ID     int64 `json:"id"`
+	RuleID int64 `json:"rule_id"`
+	// Key says whom it is for: user:42, user:acme-*, user:42+ip:203.0.113.7. See
+	// ParseOverrideKey. It cannot be changed.
+	Key string `json:"key"`
+	// Limit replaces the rule's limit, in units per window; nil if there is
+	// none. It also replaces a tier's and a schedule's.
+	Limit *int64 `json:"limit"`
+	// Burst goes with Limit and the bucket algorithms; nil means Limit.
+	Burst     *int64 `json:"burst"`
+	Unlimited bool   `json:"unlimited"`
+	Blocked   bool   `json:"blocked"`
+	// Reason is for colleagues; callers never see it.
+	Reason string `json:"reason"`
+	// ExpiresAt is when the override ends by itself, in whole milliseconds; nil is
+	// never.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
+	Version   int64     `json:"version"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Match is the key as it is compared, Prefix whether it is a wildcard; Resolve
+	// sets both.
+	Match  string `json:"-"`
+	Prefix bool   `json:"-"`
+}
+
+// OverrideQuery selects overrides of one rule, in order of id.
+type OverrideQuery struct {
+	RuleID int64
+	Text   string // part of key or reason, any case
+	// Match and Prefix, if Match is not empty, select one key.
+	Match  string
+	Prefix bool
+	// IncludeExpired adds those that have ended and are not cleaned up yet.
+	IncludeExpired bool
+	PageSize       int // 1 to 5000; 0 means 50
+	AfterID        int64
+}
+
+// OverridePage is one page of overrides in order of id.
+type OverridePage struct {
+	Overrides []Override
+	// More: there are overrides after the last one.
+	More bool
+}
+
+// OverrideImport is what an import is to do with the overrides of one rule.
+type OverrideImport struct {
+	RuleID int64
+	Items  []ImportedOverride
+	// Prune deletes the overrides that Items does not name.
+	Prune bool
+	// DryRun counts what would happen and changes nothing.
+	DryRun bool
+}
+
+// ImportedOverride is one line of a file.
+type ImportedOverride struct {
+	Line int // counts from 1
+	Override
+}
+
+// OverrideImported counts what an import did, or with dry_run would do.
+type OverrideImported struct {
+	DryRun    bool  `json:"dry_run"`
+	Created   int64 `json:"created"`
+	Updated   int64 `json:"updated"`
+	Unchanged int64 `json:"unchanged"`
+	Deleted   int64 `json:"deleted"`
+}
+
+// Same reports whether two overrides of one key say the same.
+func (o *Override) Same(b *Override) bool {
+	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited && o.Blocked == b.Blocked && o.Reason == b.Reason &&
+		(o.ExpiresAt == nil) == (b.ExpiresAt == nil) && (o.ExpiresAt == nil || o.ExpiresAt.Equal(*b.ExpiresAt))
+}
+
+func equalPtr[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// Expired reports whether the override has ended.
+func (o *Override) Expired(now time.Time) bool { return o.ExpiresAt != nil && !o.ExpiresAt.After(now) }
+
+// Resolve normalises an override of rule r and validates it; now is the time of
+// the edit, before which it must not end. The error is a *ValidationError.
+func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
+	var ps problems
+	key, err := ParseOverrideKey(r.Scope, opt, o.Key)
+	if err != nil {
+		ps.add("key", "%s", err)
+	} else {
+		o.Key, o.Match, o.Prefix = key.Text, key.Match, key.Prefix
+	}
+	o.validateSaying(r, &ps)
+	o.Reason = strings.TrimSpace(o.Reason)
+	switch {
+	case len(o.Reason) > MaxReason:
+		ps.add("reason", "must not be longer than %d bytes", MaxReason)
+	case !utf8.ValidString(o.Reason):
+		ps.add("reason", "must be valid UTF-8")
+	case strings.ContainsFunc(o.Reason, isUnsafeRune):
+		ps.add("reason", "must not contain control characters or line breaks")
+	}
+	o.validateExpiry(now, &ps)
+	if len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+// validateSaying checks what the override says about the limit.
+func (o *Override) validateSaying(r *Rule, ps *problems) {
+	said := 0
+	for _, given := range []bool{o.Limit != nil, o.Unlimited, o.Blocked} {
+		if given {
+			said++
+		}
+	}
+	if said != 1 {
+		ps.add("limit", "exactly one of limit, unlimited and blocked must be given")
+	}
+	if o.Burst != nil && o.Limit == nil {
+		ps.add("burst", "goes with limit only")
+		return
+	}
+	if o.Limit == nil {
+		return
+	}
+	l, err := r.LimiterLimit()
+	if err != nil {
+		ps.add("limit", "cannot be judged: the rule itself is not valid")
+		return
+	}
+	l.Count = *o.Limit
+	if l.Algorithm.Bucketed() {
+		l.Burst = l.Count
+	}
+	if o.Burst != nil {
+		l.Burst = *o.Burst
+		if !l.Algorithm.Bucketed() {
+			ps.add("burst", "does not apply to %s", l.Algorithm)
+			l.Burst = 0
+		}
+	}
+	for _, p := range l.Problems() {
+		ps.add(p.Field, "%s", p.Message)
+	}
+}
+
+// maxExpiry is the last instant that every database and format can hold.
+var maxExpiry = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+func (o *Override) validateExpiry(now time.Time, ps *problems) {
+	if o.ExpiresAt == nil {
+		return
+	}
+	at := o.ExpiresAt.UTC().Truncate(time.Millisecond)
+	o.ExpiresAt = &at
+	switch {
+	case !at.After(now):
+		ps.add("expires_at", "must be in the future")
+	case at.After(maxExpiry):
+		ps.add("expires_at", "must not be after the year 9998")
+	}
+}
+
+// effect is what an override makes of a limit, as the compiled form keeps it.
+type effect struct {
+	limit, burst int64 // -1: not given
+	expires      int64 // ms since the epoch, 0: never
+	kind         effectKind
+}
+
+type effectKind uint8
+
+const (
+	effectLimit effectKind = iota
+	effectUnlimited
+	effectBlocked
+)
+
+// apply gives the limit that takes the place of l. A number that l's algorithm
+// cannot count exactly, because the rule was edited since, is brought down to
+// what it can.
+func (e *effect) apply(l limiter.Limit) limiter.Limit {
+	count, burst := e.limit, e.burst
+	if e.kind == effectBlocked {
+		count, burst = 0, 0
+	}
+	if burst < 0 {
+		burst = count
+	}
+	most := limiter.MaxExact
+	switch l.Algorithm {
+	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+		most = limiter.MaxExact / l.Window
+	case limiter.SlidingWindowLog:
+		most = limiter.MaxLogUnits
+	case limiter.Concurrency:
+		most = limiter.MaxLeases
+	}
+	l.Count = min(count, most)
+	if l.Algorithm.Bucketed() {
+		l.Burst = min(burst, limiter.MaxExact/l.Window)
+	}
+	return l
+}

@@ -1,0 +1,203 @@
+package rules
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// overridesFormat is the number of the form that WriteTo writes.
+const overridesFormat = 1
+
+// maxStoredKey bounds a wildcard's text when it is read back; a key has at most
+// MaxOverrideKey bytes, each written as up to three.
+const maxStoredKey = 4 * MaxOverrideKey
+
+// Write writes the collection for ReadOverrides. It holds hashes of exact keys
+// and the key of those hashes, no key in clear but wildcards. All numbers are
+// big-endian:
+//
+//	format uint32, seed 2 × uint64, seq int64, rules uint64, and of each rule
+//	id int64, effects uint64 × (limit, burst, expires int64, kind uint8),
+//	exact uint64 × (hash 2 × uint64, id int64, effect uint32),
+//	wildcards uint64 × (id int64, effect, length uint32, text)
+//
+// Edits kept apart are merged on the way; now (ms since the epoch) leaves out
+// what has ended.
+func (o *Overrides) Write(w io.Writer, now int64) error {
+	out := overrideWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	out.put32(overridesFormat)
+	out.put64(o.seed[0], o.seed[1], uint64(o.seq), uint64(len(o.byRule)))
+	for _, id := range slices.Sorted(maps.Keys(o.byRule)) {
+		r := o.byRule[id]
+		t := r.base
+		if r.recent != nil || t == nil {
+			t = merge(r.base, r.recent, now)
+		}
+		out.put64(uint64(id))
+		out.effects(t.effects)
+		out.put64(uint64(len(t.entries)))
+		for i := range t.entries {
+			e := &t.entries[i]
+			out.put64(e.a, e.b, uint64(e.id))
+			out.put32(e.effect)
+		}
+		out.put64(uint64(len(r.prefixes)))
+		for i := range r.prefixes {
+			p := &r.prefixes[i]
+			out.put64(uint64(p.id))
+			out.effect(&p.effect)
+			out.put32(uint32(len(p.match)))
+			out.text(p.match)
+		}
+	}
+	return out.flush()
+}
+
+// overrideWriter keeps the first error.
+type overrideWriter struct {
+	w   *bufio.Writer
+	err error
+}
+
+func (w *overrideWriter) write(b []byte) {
+	if w.err == nil {
+		_, w.err = w.w.Write(b)
+	}
+}
+
+func (w *overrideWriter) put64(vs ...uint64) {
+	var b [8]byte
+	for _, v := range vs {
+		binary.BigEndian.PutUint64(b[:], v)
+		w.write(b[:])
+	}
+}
+
+func (w *overrideWriter) put32(v uint32) { w.write(binary.BigEndian.AppendUint32(nil, v)) }
+
+func (w *overrideWriter) text(s string) {
+	if w.err == nil {
+		_, w.err = w.w.WriteString(s)
+	}
+}
+
+func (w *overrideWriter) effect(e *effect) {
+	w.put64(uint64(e.limit), uint64(e.burst), uint64(e.expires))
+	w.write([]byte{byte(e.kind)})
+}
+
+func (w *overrideWriter) effects(es []effect) {
+	w.put64(uint64(len(es)))
+	for i := range es {
+		w.effect(&es[i])
+	}
+}
+
+func (w *overrideWriter) flush() error {
+	if w.err != nil {
+		return w.err
+	}
+	return w.w.Flush()
+}
+
+// errOverrides is content that Write does not write.
+var errOverrides = errors.New("no overrides as they are written")
+
+// ReadOverrides reads what Write wrote and believes nothing: counts are bounded
+// by the bytes that are there. data is not kept.
+func ReadOverrides(data []byte) (*Overrides, error) {
+	in := overrideReader{data: data}
+	if f := in.get32(); f != overridesFormat {
+		return nil, fmt.Errorf("%w: format %d", errOverrides, f)
+	}
+	o := &Overrides{byRule: map[int64]*ruleOverrides{}}
+	o.seed[0], o.seed[1] = in.get64(), in.get64()
+	o.seq = int64(in.get64())
+	for range in.count(8 * 4) {
+		id := int64(in.get64())
+		r := in.rule()
+		if in.failed {
+			break
+		}
+		o.byRule[id] = r
+	}
+	if in.failed || len(in.data) > 0 {
+		return nil, errOverrides
+	}
+	return o, nil
+}
+
+type overrideReader struct {
+	data   []byte
+	failed bool
+}
+
+func (r *overrideReader) take(n int) []byte {
+	if n > len(r.data) {
+		r.failed = true
+		return make([]byte, min(n, maxStoredKey))
+	}
+	b := r.data[:n]
+	r.data = r.data[n:]
+	return b
+}
+
+func (r *overrideReader) get64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *overrideReader) get32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+
+// count reads how many items of at least size bytes follow.
+func (r *overrideReader) count(size int) int {
+	n := r.get64()
+	if n > uint64(len(r.data)/size) {
+		r.failed = true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *overrideReader) effect() effect {
+	e := effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()), kind: effectKind(r.take(1)[0])}
+	if e.kind > effectBlocked || e.kind == effectLimit && e.limit < 0 || e.limit < -1 || e.burst < -1 {
+		r.failed = true
+	}
+	return e
+}
+
+func (r *overrideReader) rule() *ruleOverrides {
+	out := &ruleOverrides{}
+	effects := make([]effect, r.count(25))
+	for i := range effects {
+		effects[i] = r.effect()
+	}
+	entries := make([]overrideEntry, r.count(28))
+	for i := range entries {
+		e := overrideEntry{a: r.get64(), b: r.get64(), id: int64(r.get64()), effect: r.get32()}
+		if int64(e.effect) >= int64(len(effects)) {
+			r.failed = true
+		}
+		entries[i] = e
+	}
+	if len(entries) > 0 && !r.failed {
+		out.base = makeTable(entries, effects)
+	}
+	edits := map[string]*prefixEntry{}
+	for range r.count(8 + 25 + 4) {
+		e := &prefixEntry{id: int64(r.get64()), effect: r.effect()}
+		n := r.get32()
+		if n == 0 || n > maxStoredKey {
+			r.failed = true
+			break
+		}
+		e.match = string(r.take(int(n)))
+		edits[e.match] = e
+	}
+	if len(edits) > 0 {
+		out.prefixes = prefixTable(nil).with(edits, 0)
+	}
+	return out
+}

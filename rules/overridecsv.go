@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of one file of overrides.
+const (
+	// MaxOverrideFile is the largest file, in bytes.
+	MaxOverrideFile = 16 << 20
+	// MaxOverrideLines is the most overrides in one file.
+	MaxOverrideLines = 200_000
+)
+
+// overrideColumns is the header of a file of overrides.
+var overrideColumns = []string{"key", "limit", "burst", "unlimited", "blocked", "reason", "expires_at"}
+
+// ParseOverrides reads a file of overrides: CSV (RFC 4180) in UTF-8 whose first
+// line names columns among key, limit, burst, unlimited, blocked, reason and
+// expires_at, in any order; only key must be there. Empty cells are settings not
+// given, truths are true or false, expires_at is RFC 3339. Keys and limits are
+// judged later, by Override.Resolve. The error is a *ValidationError whose fields
+// are file or such as line[17].limit.
+func ParseOverrides(file []byte) ([]ImportedOverride, error) {
+	refuse := func(format string, args ...any) ([]ImportedOverride, error) {
+		return nil, &ValidationError{Fields: []FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
+	}
+	if len(file) > MaxOverrideFile {
+		return refuse("must not be larger than %d bytes", MaxOverrideFile)
+	}
+	if !utf8.Valid(file) {
+		return refuse("must be valid UTF-8")
+	}
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(file, []byte("\ufeff")))) // spreadsheets begin with that mark
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err != nil {
+		return refuse("must begin with the line %s", strings.Join(overrideColumns, ","))
+	}
+	columns := slices.Clone(header)
+	for i, name := range columns {
+		if !slices.Contains(overrideColumns, name) || slices.Contains(columns[:i], name) {
+			return refuse("must begin with the line %s; column %d is another, or is there twice", strings.Join(overrideColumns, ","), i+1)
+		}
+	}
+	if !slices.Contains(columns, "key") {
+		return refuse("must have a column key")
+	}
+	var items []ImportedOverride
+	var bad []FieldError
+	for len(bad) < maxFileErrors {
+		cells, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var broken *csv.ParseError
+		if errors.As(err, &broken) {
+			return refuse("line %d cannot be read: %s", broken.Line, broken.Err)
+		}
+		if err != nil {
+			return refuse("cannot be read")
+		}
+		if len(items) == MaxOverrideLines {
+			return refuse("must not have more than %d overrides; import several files", MaxOverrideLines)
+		}
+		line, _ := r.FieldPos(0)
+		item := ImportedOverride{Line: line}
+		for i, cell := range cells {
+			if msg := item.setCell(columns[i], cell); msg != "" {
+				bad = append(bad, FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg})
+			}
+		}
+		items = append(items, item)
+	}
+	if len(bad) > 0 {
+		return nil, &ValidationError{Fields: bad}
+	}
+	return items, nil
+}
+
+// setCell reads one cell and says what is wrong with it, "" for nothing.
+func (o *Override) setCell(column, cell string) string {
+	if column == "key" || column == "reason" {
+		cell = uncover(cell)
+	}
+	switch column {
+	case "key":
+		o.Key = strings.Clone(cell)
+		return ""
+	case "reason":
+		o.Reason = strings.Clone(cell)
+		return ""
+	}
+	if cell == "" {
+		return ""
+	}
+	switch column {
+	case "limit", "burst":
+		n, err := strconv.ParseInt(cell, 10, 64)
+		if err != nil {
+			return "must be an integer"
+		}
+		if column == "limit" {
+			o.Limit = &n
+		} else {
+			o.Burst = &n
+		}
+	case "unlimited", "blocked":
+		v := strings.EqualFold(cell, "true") // spreadsheets write TRUE
+		if !v && !strings.EqualFold(cell, "false") {
+			return "must be true or false"
+		}
+		if column == "unlimited" {
+			o.Unlimited = v
+		} else {
+			o.Blocked = v
+		}
+	case "expires_at":
+		at, err := time.Parse(time.RFC3339, cell)
+		if err != nil {
+			return "must be a time such as 2026-12-31T00:00:00Z"
+		}
+		o.ExpiresAt = &at
+	}
+	return ""
+}
+
+// OverrideHeader is the first line of a file of overrides.
+func OverrideHeader() []string { return slices.Clone(overrideColumns) }
+
+// OverrideRecord is one override as a line of a file that ParseOverrides reads.
+// A key or a reason that a spreadsheet would take for a formula gets an
+// apostrophe before it.
+func OverrideRecord(o *Override) []string {
+	number := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatInt(*n, 10)
+	}
+	expires := ""
+	if o.ExpiresAt != nil {
+		expires = o.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	}
+	return []string{
+		cover(o.Key), number(o.Limit), number(o.Burst), strconv.FormatBool(o.Unlimited), strconv.FormatBool(o.Blocked), cover(o.Reason), expires,
+	}
+}
+
+// isFormula reports whether a spreadsheet may run a text, apostrophes before it
+// aside.
+func isFormula(s string) bool {
+	s = strings.TrimLeft(s, "'")
+	return s != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(s[0]))
+}
+
+func cover(s string) string {
+	if isFormula(s) {
+		return "'" + s
+	}
+	return s
+}
+
+// uncover undoes cover.
+func uncover(s string) string {
+	if strings.HasPrefix(s, "'") && isFormula(s) {
+		return s[1:]
+	}
+	return s
+}

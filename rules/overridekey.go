@@ -1,0 +1,330 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sluice/limiter"
+)
+
+// OverrideKey says whom an override is for.
+type OverrideKey struct {
+	// Text is the key for people; ParseOverrideKey reads it back.
+	Text string
+	// Match is what is compared: the facts of a bucket's key with hashes cut to
+	// shownHash characters, and of a wildcard the last of them as far as it goes.
+	Match string
+	// Prefix: the key is a wildcard.
+	Prefix bool
+}
+
+// shownHash is how many characters of a hash are shown and compared: 72 bits,
+// so that the displayed name of a bucket is enough to make an override.
+const shownHash = 12
+
+// hashWord stands before a displayed hash.
+const hashWord = "sha256:"
+
+// ParseOverrideKey reads the key of an override of a rule with the given scope.
+// Its form is that of displayed bucket keys, in the order of those:
+//
+//	user:42    user:acme-*    user:42+ip:203.0.113.7    user:42+ip:*
+//
+// For a scope of one fact the value alone will do. A * at the end is a wildcard.
+// Inside values % and * are written %25 and %2A, other bytes may be written %XX,
+// and + must be written %2B where it could be taken for the next fact. An
+// address stands for the network it is counted under; a network must be one of
+// those. API keys, and values that look like credentials, may be given raw or as
+// the sha256:… that is displayed; they are hashed before anything stores them,
+// and have no wildcards. Errors say what is wrong, without repeating values.
+func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, error) {
+	facts, err := parseScope(scope)
+	if err != nil {
+		return OverrideKey{}, err
+	}
+	opt, err = opt.withDefaults()
+	switch {
+	case err != nil:
+		return OverrideKey{}, err
+	case len(facts) == 0:
+		return OverrideKey{}, errors.New("is not possible: the rule has one bucket for everybody; change its limit instead")
+	case text == "":
+		return OverrideKey{}, errors.New("is required")
+	case len(text) > MaxOverrideKey:
+		return OverrideKey{}, fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafeRune):
+		return OverrideKey{}, errors.New("must be printable text; write other bytes as %XX")
+	case strings.TrimSpace(text) != text:
+		return OverrideKey{}, errors.New("must not begin or end with blanks; write them as %20")
+	}
+	p := overrideParser{facts: facts, set: Set{opt: opt}}
+	text, p.prefix = strings.CutSuffix(text, "*")
+	if strings.Contains(text, "*") {
+		return OverrideKey{}, errors.New("can have a * at its end only; write a * that stands for itself as %2A")
+	}
+	values, err := p.split(text)
+	if err != nil {
+		return OverrideKey{}, err
+	}
+	match := []byte("{")
+	for i, v := range values {
+		if i > 0 {
+			match = append(match, '+')
+		}
+		if match, err = p.appendValue(match, &facts[i], v, p.prefix && i == len(values)-1); err != nil {
+			return OverrideKey{}, err
+		}
+		if i == 0 && (!p.prefix || len(values) > 1) {
+			match = append(match, '}')
+		}
+	}
+	k := OverrideKey{Match: string(match), Prefix: p.prefix}
+	k.Text = displayOverrideKey(k.Match, k.Prefix, len(facts) > 1)
+	return k, nil
+}
+
+type overrideParser struct {
+	facts  []fact
+	set    Set // for its options
+	prefix bool
+}
+
+// form is what keys of the rule look like, for messages.
+func (p *overrideParser) form() string {
+	var b strings.Builder
+	for i := range p.facts {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		b.WriteString(p.facts[i].label + "<value>")
+	}
+	return b.String()
+}
+
+// split cuts the text into the values of the scope's facts, still escaped. Of a
+// wildcard the last facts may be missing.
+func (p *overrideParser) split(text string) ([]string, error) {
+	rest, labelled := strings.CutPrefix(text, p.facts[0].label)
+	if !labelled {
+		if len(p.facts) > 1 || p.foreign(text) {
+			return nil, fmt.Errorf("must have the form %s", p.form())
+		}
+		rest = text
+	}
+	values := make([]string, 0, len(p.facts))
+	for _, next := range p.facts[1:] {
+		sep := "+" + next.label
+		if strings.Count(rest, sep) > 1 {
+			return nil, errors.New("can be read in two ways; write a + that belongs to a value as %2B")
+		}
+		v, after, found := strings.Cut(rest, sep)
+		if !found {
+			if !p.prefix {
+				return nil, fmt.Errorf("must have the form %s", p.form())
+			}
+			if strings.HasSuffix(rest, "+") {
+				return nil, fmt.Errorf("must name the next fact before the *, as in %s*", sep)
+			}
+			break
+		}
+		values, rest = append(values, v), after
+	}
+	return append(values, rest), nil
+}
+
+// foreign reports a text that begins with the label of some other fact.
+func (p *overrideParser) foreign(text string) bool {
+	for _, name := range factNames {
+		if strings.HasPrefix(text, name+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// appendValue appends label and value of one fact as a bucket's key has them;
+// open is the last value of a wildcard.
+func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool) ([]byte, error) {
+	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && isShownHash(hash) {
+		return append(append(append(dst, f.label...), "%h"...), hash...), nil
+	}
+	v, err := unescape(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case open:
+		return p.appendOpen(dst, f, v)
+	case v == "":
+		return nil, fmt.Errorf("lacks the value of %s", f.name())
+	}
+	d := Descriptor{}
+	switch f.kind {
+	case factUser:
+		d.User = v
+	case factAPIKey:
+		d.APIKey = v
+	case factAttr:
+		d.Attributes = map[string]string{f.attr: v}
+	case factTier:
+		d.Tier = v
+	case factRoute:
+		if v[0] != '/' {
+			return nil, errors.New("must have a route that begins with /")
+		}
+		d.Route = v
+	case factMethod:
+		d.Method = v
+	case factIP:
+		if d.IP, err = p.address(v); err != nil {
+			return nil, err
+		}
+	}
+	k := p.set.keyer(&d)
+	return appendShort(dst, k.encode(nil, f)), nil
+}
+
+// address reads an address, or a network of the size that is counted.
+func (p *overrideParser) address(v string) (netip.Addr, error) {
+	network, isNetwork := netip.Prefix{}, strings.Contains(v, "/")
+	ip, err := netip.ParseAddr(v)
+	if isNetwork {
+		network, err = netip.ParsePrefix(v)
+		ip = network.Addr()
+	}
+	if err != nil || ip.Zone() != "" {
+		return ip, errors.New("must have an IP address such as 203.0.113.7 or 2001:db8::1")
+	}
+	bits := p.set.opt.IPv6Prefix
+	if ip.Unmap().Is4() {
+		bits = p.set.opt.IPv4Prefix
+	}
+	if isNetwork && (ip.Is4In6() || network.Bits() != bits || network.Masked() != network) {
+		return ip, fmt.Errorf("must have an address, or a whole network of /%d as addresses are counted here", bits)
+	}
+	return ip, nil
+}
+
+// appendOpen appends the beginning of a value.
+func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, error) {
+	switch {
+	case v == "":
+	case f.kind == factAPIKey:
+		return nil, errors.New("cannot have a wildcard inside an API key: those are kept as hashes")
+	case f.kind == factIP:
+		return nil, errors.New("cannot have a wildcard inside an IP address; name the addresses")
+	case f.kind == factRoute && v[0] != '/':
+		return nil, errors.New("must have a route that begins with /")
+	case LooksSecret(v) || f.kind == factRoute && looksSecretRoute(v):
+		return nil, errors.New("cannot have a wildcard inside what looks like a credential: those are kept as hashes")
+	case f.kind == factMethod:
+		v = normalizeMethod(v)
+	}
+	return appendClear(append(dst, f.label...), v), nil
+}
+
+// appendClear is limiter.AppendValue without its bound: what wildcards are
+// compared with.
+func appendClear(dst []byte, v string) []byte {
+	for len(v) > limiter.MaxKeyValue/3 {
+		dst = limiter.AppendValue(dst, v[:limiter.MaxKeyValue/3])
+		v = v[limiter.MaxKeyValue/3:]
+	}
+	return limiter.AppendValue(dst, v)
+}
+
+// appendShort appends the facts of a key with every hash cut to shownHash
+// characters. No value can forge a hash: a % in a value is escaped.
+func appendShort(dst, facts []byte) []byte {
+	for i := 0; i < len(facts); {
+		if facts[i] == '%' && i+1 < len(facts) && facts[i+1] == 'h' && i+2+hashLen <= len(facts) {
+			dst = append(dst, facts[i:i+2+shownHash]...)
+			i += 2 + hashLen
+			continue
+		}
+		dst = append(dst, facts[i])
+		i++
+	}
+	return dst
+}
+
+func isShownHash(s string) bool {
+	if len(s) != shownHash {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if !isAlnum(s[i]) && s[i] != '-' && s[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// unescape reads %XX.
+func unescape(s string) (string, error) {
+	if !strings.Contains(s, "%") {
+		return s, nil
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b = append(b, s[i])
+			continue
+		}
+		if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
+			return "", errors.New("has a % that is no %XX; write a % that stands for itself as %25")
+		}
+		b = append(b, unhex(s[i+1])<<4|unhex(s[i+2]))
+		i += 2
+	}
+	return string(b), nil
+}
+
+// displayOverrideKey is the text of a key, which ParseOverrideKey reads back.
+func displayOverrideKey(match string, prefix, several bool) string {
+	var b strings.Builder
+	for i, part := range strings.Split(strings.NewReplacer("{", "", "}", "").Replace(match), "+") {
+		if i > 0 {
+			b.WriteByte('+')
+		}
+		displayOverridePart(&b, part, several)
+	}
+	if prefix {
+		b.WriteByte('*')
+	}
+	return b.String()
+}
+
+// displayOverridePart writes one fact with the escapes undone that need not be.
+func displayOverridePart(b *strings.Builder, part string, several bool) {
+	head, hash, hashed := strings.Cut(part, "%h")
+	if hashed {
+		b.WriteString(head + hashWord + hash)
+		return
+	}
+	text, err := unescape(part)
+	if err != nil { // not a key of ours
+		text = part
+	}
+	var out []byte
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n <= 1 || !unicode.IsPrint(r) || isUnsafeRune(r) || strings.ContainsRune("%* ", r) || r == '+' && several {
+			for i := range n {
+				out = appendEscaped(out, text[i])
+			}
+		} else {
+			out = append(out, text[:n]...)
+		}
+		text = text[n:]
+	}
+	// A value that reads like a hash must not be taken for one.
+	if at := len(out) - shownHash - len(hashWord); at > 0 && string(out[at:at+len(hashWord)]) == hashWord && isShownHash(string(out[len(out)-shownHash:])) {
+		colon := at + len(hashWord) - 1
+		out = append(out[:colon:colon], append([]byte("%3A"), out[colon+1:]...)...)
+	}
+	b.Write(out)
+}

@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+)
+
+// prefixTable is the wildcards of one rule in order of their text, immutable.
+type prefixTable []prefixEntry
+
+// prefixEntry is one wildcard.
+type prefixEntry struct {
+	match  string
+	id     int64
+	effect effect
+	// parent is the longest other wildcard that this one begins with, -1 for none.
+	parent int
+}
+
+// with gives the table with some entries put in, over those with the same text,
+// or taken out. What has ended by now is left out.
+func (t prefixTable) with(edits map[string]*prefixEntry, now int64) prefixTable {
+	out := make(prefixTable, 0, len(t)+len(edits))
+	for i := range t {
+		if _, edited := edits[t[i].match]; !edited {
+			out = append(out, t[i])
+		}
+	}
+	for _, e := range edits {
+		if e != nil {
+			out = append(out, *e)
+		}
+	}
+	out = slices.DeleteFunc(out, func(e prefixEntry) bool { return e.effect.ended(now) })
+	slices.SortFunc(out, func(a, b prefixEntry) int { return strings.Compare(a.match, b.match) })
+	for i := range out {
+		p := i - 1
+		for p >= 0 && !strings.HasPrefix(out[i].match, out[p].match) {
+			p = out[p].parent
+		}
+		out[i].parent = p
+	}
+	return out
+}
+
+// longest gives the longest wildcard that text begins with, that has at least
+// the given length and has not ended; nil if there is none.
+//
+// Every wildcard that text begins with is the last one not above text in the
+// order, or a parent of it: what lies between the two begins with it as well.
+func (t prefixTable) longest(text []byte, least int, now int64) *prefixEntry {
+	lo, hi := 0, len(t)
+	for lo < hi {
+		if mid := (lo + hi) / 2; t[mid].match <= string(text) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	for i := lo - 1; i >= 0; i = t[i].parent {
+		e := &t[i]
+		if len(text) < len(e.match) || string(text[:len(e.match)]) != e.match {
+			continue
+		}
+		if len(e.match) < least {
+			return nil // and its parents are shorter still
+		}
+		if !e.effect.ended(now) {
+			return e
+		}
+	}
+	return nil
+}
