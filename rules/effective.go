@@ -71,6 +71,15 @@ func (c *Compiled) effective(d *Descriptor, now int64) (limiter.Limit, bool) {
 	return *own, true
 }
 
+// base is the rule's own limit in the period of its calendar: what an override
+// changes the numbers of.
+func (c *Compiled) base(now int64) limiter.Limit {
+	if c.timed != nil {
+		return c.timed.at(now).own
+	}
+	return c.Limit
+}
+
 // alive says whether an instant lies in the rule's life span.
 func (c *Compiled) alive(now int64) bool { return c.from <= now && now < c.until }
 
@@ -87,10 +96,10 @@ func lifeSpan(r *Rule) (from, until int64) {
 }
 
 // Candidate gives the bucket and limit of the rule's candidate for this request,
-// false if the rule has none. It takes the weight of the match.
+// false if the rule has none or an override stands above both. It takes the weight of the match.
 func (m *Match) Candidate() (limiter.Key, limiter.Limit, bool) {
 	c := m.Rule
-	if c.Candidate == nil {
+	if c.Candidate == nil || m.Override.ID != 0 {
 		return "", limiter.Limit{}, false
 	}
 	l := *c.Candidate

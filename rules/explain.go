@@ -18,8 +18,8 @@ type Reason string
 const (
 	// ReasonMatched: the rule applies.
 	ReasonMatched Reason = "matched"
-	// ReasonUnlimited: everything fits, and the rule leaves the request's tier
-	// unlimited.
+	// ReasonUnlimited: everything fits, and an override leaves the key, or the rule
+	// the request's tier, unlimited.
 	ReasonUnlimited Reason = "unlimited"
 	// ReasonCondition: everything else fits, and the condition is false.
 	ReasonCondition Reason = "condition"
@@ -51,6 +51,8 @@ type Considered struct {
 	Display string
 	Limit   limiter.Limit
 	Weight  int64
+	// Override is what an override had to say, zero without one.
+	Override AppliedOverride
 }
 
 // Explain considers every active rule: first those that apply, exactly as Match
@@ -71,7 +73,7 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 		c := &s.rules[i]
 		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
-			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence()})
+			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(), Override: k.explainOverride(c, reason, now)})
 		}
 	}
 	for _, m := range misses {
@@ -87,8 +89,8 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 	for _, m := range s.Match(d, weight, now, nil) {
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies.",
-			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight,
+			Sentence: "The rule applies." + m.Override.sentence(m.Limit),
+			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override,
 		})
 	}
 	return out
@@ -145,10 +147,47 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 			return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
 		}
 	}
-	if _, limited := c.effective(k.d, now); !limited {
+	a, found := k.overrideOf(c, now)
+	if a.Unlimited {
+		return ReasonUnlimited, func() string {
+			return fmt.Sprintf("Override %d leaves the key unlimited.", a.ID)
+		}
+	}
+	if _, limited := c.effective(k.d, now); !limited && !found {
 		return ReasonUnlimited, func() string {
 			return fmt.Sprintf("The rule does not limit the tier %q.", k.d.Tier)
 		}
 	}
 	return ReasonMatched, nil
+}
+
+// explainOverride is the override of a rule that an override keeps from applying.
+func (k *keyer) explainOverride(c *Compiled, reason Reason, now time.Time) AppliedOverride {
+	if reason != ReasonUnlimited {
+		return AppliedOverride{}
+	}
+	a, _ := k.overrideOf(c, now.UnixMilli())
+	return a
+}
+
+// overrideOf finds the override of a rule whose facts are all present.
+func (k *keyer) overrideOf(c *Compiled, now int64) (AppliedOverride, bool) {
+	o := k.set.overrides.of(c.Rule.ID)
+	if o == nil || len(c.facts) == 0 {
+		return AppliedOverride{}, false
+	}
+	key := k.appendKey(nil, c)
+	a, f := o.find(k, c, key[:len(key)-len(c.suffix)], now)
+	return a, f != nil
+}
+
+// sentence says to people what an override did to a limit, "" for none.
+func (a AppliedOverride) sentence(l limiter.Limit) string {
+	switch {
+	case a.ID == 0:
+		return ""
+	case a.Blocked:
+		return fmt.Sprintf(" Override %d blocks the key.", a.ID)
+	}
+	return fmt.Sprintf(" Override %d sets its limit to %d.", a.ID, l.Count)
 }

@@ -9,9 +9,9 @@ import (
 // Match appends to dst the rules that apply to a descriptor, in order of id,
 // each with its bucket, limit and weight. A rule applies if its route and method
 // fit, the descriptor has every fact that its scope names and the field that its
-// weight_field names, now lies in its life span, its condition holds, and it
-// does not leave the request's tier unlimited. All rules that apply count; none
-// takes precedence.
+// weight_field names, now lies in its life span, its condition holds, and
+// neither its override nor its tiers leave the request unlimited. All rules that
+// apply count; none takes precedence.
 //
 // weight is the request's own weight in units, now the wall clock. Pass dst[:0] to reuse memory:
 // then only the keys are allocated, one string each. Match changes neither d
@@ -35,13 +35,21 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 			continue
 		}
 		limit, limited := c.effective(d, at)
-		if !limited {
-			continue
-		}
 		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
+			if s.overridden != nil {
+				if o := s.overridden[i]; o != nil {
+					m.Limit, m.Override, limited = k.override(o, c, key, m.Limit, limited, at)
+				}
+			}
+			if !limited {
+				continue
+			}
 			m.Key = limiter.Key(key)
+		}
+		if !limited {
+			continue
 		}
 		dst = append(dst, m)
 	}

@@ -40,9 +40,8 @@ func (o *Overrides) Write(w io.Writer, now int64) error {
 		}
 		out.put64(uint64(id))
 		out.effects(t.effects)
-		out.put64(uint64(len(t.entries)))
-		for i := range t.entries {
-			e := &t.entries[i]
+		out.put64(uint64(t.count))
+		for e := range t.all() {
 			out.put64(e.a, e.b, uint64(e.id))
 			out.put32(e.effect)
 		}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"maps"
@@ -13,7 +14,7 @@ import (
 // so one edit does not cost the others. The zero value is not usable;
 // NewOverrides makes an empty one.
 //
-// A million exact overrides of one rule take some 35 MB.
+// A million exact overrides of one rule take some 40 MB.
 type Overrides struct {
 	seed   hashSeed
 	seq    int64
@@ -76,7 +77,7 @@ func (o *Overrides) Len() int {
 		n += len(r.prefixes)
 		for _, t := range []*overrideTable{r.base, r.recent} {
 			if t != nil {
-				n += len(t.entries)
+				n += t.count
 			}
 		}
 	}
@@ -189,11 +190,11 @@ func (r *ruleEdit) over(was *ruleOverrides, now int64) *ruleOverrides {
 	is.recent = changed
 	size := 0
 	if was.base != nil {
-		size = len(was.base.entries)
+		size = was.base.count
 	}
-	if size == 0 || len(changed.entries) > max(fewRecent, size/64) {
+	if size == 0 || changed.count > max(fewRecent, size/64) {
 		is.base, is.recent = merge(was.base, changed, now), nil
-		if len(is.base.entries) == 0 {
+		if is.base.count == 0 {
 			is.base = nil
 		}
 	}
@@ -203,9 +204,9 @@ func (r *ruleEdit) over(was *ruleOverrides, now int64) *ruleOverrides {
 // overlay puts the newer of two small tables over the older, keeping tombstones.
 func overlay(older, newer *overrideTable) *overrideTable {
 	var in interner
-	all := make([]overrideEntry, 0, len(older.entries)+len(newer.entries))
+	all := make([]overrideEntry, 0, older.count+newer.count)
 	for _, t := range []*overrideTable{older, newer} {
-		for _, e := range t.entries {
+		for e := range t.all() {
 			if e.effect != gone {
 				e.effect = in.add(t.effects[e.effect])
 			}
@@ -218,12 +219,47 @@ func overlay(older, newer *overrideTable) *overrideTable {
 // ended reports whether an override is over.
 func (e *effect) ended(now int64) bool { return e.expires != 0 && e.expires <= now }
 
+// WithOverrides gives a set with the same rules and other overrides; s stays as
+// it is. o may be nil.
+func (s *Set) WithOverrides(o *Overrides) *Set {
+	out := *s
+	out.overrides, out.overridden = o, nil
+	for i := range s.rules {
+		r := o.of(s.rules[i].Rule.ID)
+		if r == nil || len(s.rules[i].facts) == 0 {
+			continue
+		}
+		if out.overridden == nil {
+			out.overridden = make([]*ruleOverrides, len(s.rules))
+		}
+		out.overridden[i] = r
+	}
+	return &out
+}
+
+// Overrides are those in force with the set, nil if none were ever given.
+func (s *Set) Overrides() *Overrides { return s.overrides }
+
+// override gives what the overrides o of rule c make of a limit, and whether the
+// rule limits the request at all. key is the bucket's, limit and limited what
+// holds without an override, now is in ms since the epoch.
+func (k *keyer) override(o *ruleOverrides, c *Compiled, key []byte, limit limiter.Limit, limited bool, now int64) (limiter.Limit, AppliedOverride, bool) {
+	a, f := o.find(k, c, key[:len(key)-len(c.suffix)], now)
+	switch {
+	case f == nil:
+		return limit, a, limited
+	case a.Unlimited:
+		return limit, a, false
+	}
+	return f.apply(c.base(now)), a, true
+}
+
 // find looks for the override of a bucket of rule c: first its exact key, then
 // the longest wildcard. facts is what the bucket's key says before the rule, now
 // is in ms since the epoch. It costs one hash where there is no wildcard.
-func (r *ruleOverrides) find(seed hashSeed, k *keyer, c *Compiled, facts []byte, now int64) (AppliedOverride, *effect) {
+func (r *ruleOverrides) find(k *keyer, c *Compiled, facts []byte, now int64) (AppliedOverride, *effect) {
 	if r.base != nil || r.recent != nil {
-		if id, f := r.exact(seed, facts, now); f != nil {
+		if id, f := r.exact(k.set.overrides.seed, facts, now); f != nil {
 			return applied(id, false, f), f
 		}
 	}
@@ -242,7 +278,10 @@ func applied(id int64, prefix bool, f *effect) AppliedOverride {
 
 func (r *ruleOverrides) exact(seed hashSeed, facts []byte, now int64) (int64, *effect) {
 	var buf [256]byte
-	a, b := seed.sum(appendShort(buf[:0], facts))
+	if bytes.IndexByte(facts, '%') >= 0 {
+		facts = appendShort(buf[:0], facts)
+	}
+	a, b := seed.sum(facts)
 	for _, t := range [2]*overrideTable{r.recent, r.base} {
 		if t == nil {
 			continue
@@ -269,8 +308,8 @@ func (r *ruleOverrides) exact(seed hashSeed, facts []byte, now int64) (int64, *e
 // looks like a credential, does not slip past.
 func (r *ruleOverrides) wildcard(k *keyer, c *Compiled, now int64) *prefixEntry {
 	var (
-		whole, open [256]byte
-		found       *prefixEntry
+		whole, open, one [256]byte
+		found            *prefixEntry
 	)
 	before := append(whole[:0], '{')
 	for i := range c.facts {
@@ -291,7 +330,10 @@ func (r *ruleOverrides) wildcard(k *keyer, c *Compiled, now int64) *prefixEntry 
 		if e := r.prefixes.longest(text, least, now); e != nil {
 			found = e
 		}
-		before = appendShort(before, k.encode(nil, f))
+		if i == len(c.facts)-1 {
+			break
+		}
+		before = appendShort(before, k.encode(one[:0], f))
 		if i == 0 {
 			before = append(before, '}')
 		}

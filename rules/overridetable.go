@@ -2,31 +2,37 @@ package rules
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 )
 
-// overrideTable is the exact overrides of one rule, immutable and compact: 32
-// bytes an override and one or two more to find it. Keys are kept as 128-bit
-// hashes, in order, with the number of the first entry for each beginning.
+// overrideTable is the exact overrides of one rule, immutable and compact: some
+// 40 bytes an override. Keys are kept as 128-bit hashes in order, each at the
+// place where its hash belongs in an evenly filled table or soon after, so that
+// finding one usually reads one line of memory.
 type overrideTable struct {
-	entries []overrideEntry
-	starts  []uint32 // by the first bits of a; one more at the end
-	shift   uint8    // which leaves those bits
+	slots   []overrideEntry
+	homes   uint64 // how many places hashes are spread over
+	count   int
 	effects []effect
 }
 
-// overrideEntry is one exact key.
+// overrideEntry is one exact key, or a vacant place.
 type overrideEntry struct {
 	a, b   uint64 // the hash of the key
 	id     int64
-	effect uint32 // in effects, or gone
+	effect uint32 // in effects, or one of the two below
 	// order tells edits of one key apart while a table is made.
 	order uint32
 }
 
-// gone marks the entry of a key that has no override any more.
-const gone = ^uint32(0)
+const (
+	// gone marks the entry of a key that has no override any more.
+	gone = ^uint32(0)
+	// vacant marks a place without an entry.
+	vacant = gone - 1
+)
 
 func compareEntries(x, y overrideEntry) int {
 	return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.order, y.order))
@@ -46,36 +52,52 @@ func makeTable(entries []overrideEntry, effects []effect) *overrideTable {
 		}
 		kept = append(kept, entries[i])
 	}
-	t := &overrideTable{entries: kept, effects: effects}
-	t.index()
+	return spread(kept, effects)
+}
+
+// spread makes a table of distinct entries in order, four of five places filled.
+func spread(entries []overrideEntry, effects []effect) *overrideTable {
+	t := &overrideTable{homes: uint64(len(entries)*5/4 + 1), count: len(entries), effects: effects}
+	t.slots = make([]overrideEntry, 0, int(t.homes)+16)
+	for i := range entries {
+		for home := t.home(entries[i].a); len(t.slots) < home; {
+			t.slots = append(t.slots, overrideEntry{effect: vacant})
+		}
+		t.slots = append(t.slots, entries[i])
+	}
+	t.slots = slices.Clip(t.slots)
 	return t
 }
 
-// index makes starts: about four entries a beginning.
-func (t *overrideTable) index() {
-	width := max(1, bits.Len(uint(len(t.entries)))-2)
-	t.shift = uint8(64 - width)
-	t.starts = make([]uint32, 1<<width+1)
-	next := 0
-	for i := range t.entries {
-		for at := int(t.entries[i].a >> t.shift); next <= at; next++ {
-			t.starts[next] = uint32(i)
-		}
-	}
-	for ; next < len(t.starts); next++ {
-		t.starts[next] = uint32(len(t.entries))
-	}
+// home is where a hash belongs.
+func (t *overrideTable) home(a uint64) int {
+	hi, _ := bits.Mul64(a, t.homes)
+	return int(hi)
 }
 
 // find gives the entry of a hash, nil if there is none.
 func (t *overrideTable) find(a, b uint64) *overrideEntry {
-	at := a >> t.shift
-	for i := t.starts[at]; i < t.starts[at+1]; i++ {
-		if e := &t.entries[i]; e.a == a && e.b == b {
+	for i := t.home(a); i < len(t.slots); i++ {
+		e := &t.slots[i]
+		if e.a == a && e.b == b && e.effect != vacant {
 			return e
+		}
+		if e.effect == vacant || e.a > a {
+			return nil
 		}
 	}
 	return nil
+}
+
+// all gives the entries in order.
+func (t *overrideTable) all() iter.Seq[overrideEntry] {
+	return func(yield func(overrideEntry) bool) {
+		for i := range t.slots {
+			if t.slots[i].effect != vacant && !yield(t.slots[i]) {
+				return
+			}
+		}
+	}
 }
 
 // interner gives each distinct effect one place.
@@ -114,14 +136,18 @@ func merge(older, newer *overrideTable, now int64) *overrideTable {
 		out = append(out, e)
 	}
 	var xs, ys []overrideEntry
+	size := 0
 	if older != nil {
-		xs = older.entries
+		xs, size = older.slots, older.count
 	}
 	if newer != nil {
-		ys = newer.entries
+		ys, size = newer.slots, size+newer.count
 	}
-	out = make([]overrideEntry, 0, len(xs)+len(ys))
-	for len(xs) > 0 || len(ys) > 0 {
+	out = make([]overrideEntry, 0, size)
+	for {
+		if xs, ys = skipVacant(xs), skipVacant(ys); len(xs) == 0 && len(ys) == 0 {
+			return spread(out, in.list)
+		}
 		c := -1
 		switch {
 		case len(xs) == 0:
@@ -140,7 +166,11 @@ func merge(older, newer *overrideTable, now int64) *overrideTable {
 			xs = xs[1:]
 		}
 	}
-	t := &overrideTable{entries: out, effects: in.list}
-	t.index()
-	return t
+}
+
+func skipVacant(es []overrideEntry) []overrideEntry {
+	for len(es) > 0 && es[0].effect == vacant {
+		es = es[1:]
+	}
+	return es
 }

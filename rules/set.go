@@ -25,6 +25,9 @@ type Set struct {
 	rules   []Compiled // in order of id
 	pools   map[string]*CompiledPool
 	index   index
+
+	overrides  *Overrides
+	overridden []*ruleOverrides // beside rules; nil while no active rule has any
 }
 
 // Compiled is one rule of a Set. It and what it points to must not be changed.
@@ -81,8 +84,10 @@ type Match struct {
 	// Key names the bucket.
 	Key limiter.Key
 	// Limit is what the request is held to: the rule's limit as its tier, the
-	// schedule and the calendar make it.
+	// schedule and the calendar make it, or as Override says.
 	Limit limiter.Limit
+	// Override is what an override had to say, zero without one.
+	Override AppliedOverride
 	// Weight is in units: the request's, or the value of the rule's weight_field.
 	Weight int64
 }
@@ -92,6 +97,9 @@ func (m *Match) Display() string { return DisplayKey(m.Key) }
 
 // Version is the version of the rules that the set was compiled from.
 func (s *Set) Version() int64 { return s.version }
+
+// Options are the settings that the set was compiled with, defaults filled in.
+func (s *Set) Options() Options { return s.opt }
 
 // Len is the number of active rules.
 func (s *Set) Len() int { return len(s.rules) }

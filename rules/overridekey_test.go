@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sluice/limiter"
+)
+
+func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	hash := string(limiter.AppendHashed(nil, "k1"))[:2+shownHash]
+	shown := "sha256:" + hash[2:]
+	for _, c := range []struct{ scope, in, text, match string }{
+		{"user", "42", "user:42", "{user:42}"},
+		{"user", "user:42", "user:42", "{user:42}"},
+		{"user", "user:acme-*", "user:acme-*", "{user:acme-"},
+		{"user", "*", "user:*", "{user:"},
+		{"user", "joe+news@example.com", "user:joe+news@example.com", "{user:joe%2Bnews@example.com}"},
+		{"user", "50%25", "user:50%25", "{user:50%25}"},
+		{"user", "a%2A", "user:a%2A", "{user:a*}"},
+		{"user", "a%2A*", "user:a%2A*", "{user:a*"},
+		{"user", "jörg x", "user:jörg%20x", "{user:j%C3%B6rg%20x}"},
+		{"user", "a%0Ab", "user:a%0Ab", "{user:a%0Ab}"},
+		{"user", "sha256%3Aabcdefghijkl", "user:sha256%3Aabcdefghijkl", "{user:sha256:abcdefghijkl}"},
+		{"user", long, "user:sha256:" + string(limiter.AppendHashed(nil, long))[2:14], "{user:" + string(limiter.AppendHashed(nil, long))[:14] + "}"},
+		{"apikey", "k1", "apikey:" + shown, "{apikey:" + hash + "}"},
+		{"apikey", "apikey:" + shown, "apikey:" + shown, "{apikey:" + hash + "}"},
+		{"apikey", shown, "apikey:" + shown, "{apikey:" + hash + "}"},
+		{"attr:tenant", "attr:tenant:acme", "attr:tenant:acme", "{attr:tenant:acme}"},
+		{"ip", "203.0.113.7", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "ip:::ffff:203.0.113.7", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "203.0.113.7/32", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "2001:db8::1", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},
+		{"ip", "ip:2001:db8::/64", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},
+		{"method", "get", "method:GET", "{method:GET}"},
+		{"route", "/v1//a/", "route:/v1/a", "{route:/v1/a}"},
+		{"route", "/v1/*", "route:/v1/*", "{route:/v1/"},
+		{"ip+user", "user:42+ip:203.0.113.7", "user:42+ip:203.0.113.7", "{user:42}+ip:203.0.113.7"},
+		{"user+ip", "user:a%2Bip:1+ip:2001:db8::1", "user:a%2Bip:1+ip:2001:db8::/64", "{user:a%2Bip:1}+ip:2001:db8::/64"},
+		{"user+ip", "user:a+b+ip:1.2.3.4", "user:a%2Bb+ip:1.2.3.4", "{user:a%2Bb}+ip:1.2.3.4"},
+		{"user+ip", "user:42+ip:*", "user:42+ip:*", "{user:42}+ip:"},
+		{"user+ip", "user:4*", "user:4*", "{user:4"},
+		{"user+apikey", "user:42+apikey:k1", "user:42+apikey:" + shown, "{user:42}+apikey:" + hash},
+	} {
+		got, err := ParseOverrideKey(c.scope, Options{}, c.in)
+		if err != nil {
+			t.Errorf("%s %q: %v", c.scope, c.in, err)
+			continue
+		}
+		if got.Text != c.text || got.Match != c.match || got.Prefix != strings.HasSuffix(c.text, "*") {
+			t.Errorf("%s %q: got %+v, want %s and %s", c.scope, c.in, got, c.text, c.match)
+		}
+		if again, err := ParseOverrideKey(c.scope, Options{}, got.Text); err != nil || again != got {
+			t.Errorf("%s %q read back: %+v, %v", c.scope, got.Text, again, err)
+		}
+	}
+}
+
+func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
+	for _, c := range []struct{ scope, in, why string }{
+		{"global", "x", "one bucket for everybody"},
+		{"user", "", "required"},
+		{"user", "user:", "lacks the value"},
+		{"user", "ip:203.0.113.7", "form user:<value>"},
+		{"user", "a*b", "end only"},
+		{"user", "a**", "end only"},
+		{"user", "50%", "%25"},
+		{"user", "50%zz", "%25"},
+		{"user", " 42", "blanks"},
+		{"user", "a\nb", "printable"},
+		{"user", "a\xff", "printable"},
+		{"user", "a\u202eb", "printable"},
+		{"user", strings.Repeat("x", MaxOverrideKey+1), "longer"},
+		{"user", "sk_live_*", "credential"},
+		{"apikey", "sk_*", "API key"},
+		{"ip", "203.0.113.*", "wildcard inside an IP"},
+		{"ip", "203.0.113.0/24", "/32"},
+		{"ip", "2001:db8::1/64", "/64"},
+		{"ip", "2001:db8::/48", "/64"},
+		{"ip", "fe80::1%25eth0", "IP address"},
+		{"ip", "nobody", "IP address"},
+		{"route", "v1", "begins with /"},
+		{"route", "v1*", "begins with /"},
+		{"user+ip", "42", "form user:<value>+ip:<value>"},
+		{"user+ip", "user:42", "form"},
+		{"user+ip", "ip:1.2.3.4+user:42", "form"},
+		{"user+ip", "user:42+*", "+ip:*"},
+		{"user+ip", "user:a+ip:1+ip:1.2.3.4", "two ways"},
+		{"nonsense", "42", "global"},
+	} {
+		got, err := ParseOverrideKey(c.scope, Options{}, c.in)
+		if err == nil || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s %q: got %+v, %v, want a refusal with %q", c.scope, c.in, got, err, c.why)
+		}
+	}
+}
+
+func TestOverrideKey_FollowsTheSizeOfNetworks(t *testing.T) {
+	opt := Options{IPv4Prefix: 24, IPv6Prefix: 48}
+	for in, want := range map[string]string{"203.0.113.7": "ip:203.0.113.0/24", "203.0.113.0/24": "ip:203.0.113.0/24", "2001:db8:1:2::3": "ip:2001:db8:1::/48"} {
+		if got, err := ParseOverrideKey("ip", opt, in); err != nil || got.Text != want {
+			t.Errorf("%s: got %+v, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+var overrideScopes = []string{"user", "user+ip", "apikey", "attr:tenant+user", "user+route+method", "apikey+ip", "tier+ip"}
+
+// nasty draws values that try to look like something else.
+func nasty() *rapid.Generator[string] {
+	return rapid.OneOf(
+		rapid.StringMatching(`[a-c+:%*{}|]{1,8}`),
+		rapid.SampledFrom([]string{"a+ip:1", "42+ip:203.0.113.7", "sha256:abcdefghijkl", "%h", "{user:42}", "sk_live_1234567890", strings.Repeat("y", 120), "ü", "a b", "user:42", "1+route:/v1"}),
+		rapid.StringN(1, 6, 40),
+	)
+}
+
+func drawDescriptor(t *rapid.T, label string) Descriptor {
+	ips := []string{"203.0.113.7", "203.0.113.8", "2001:db8::1", "2001:db8:0:1::1"}
+	return Descriptor{
+		User: nasty().Draw(t, label+" user"), APIKey: nasty().Draw(t, label+" key"), Tier: nasty().Draw(t, label+" tier"),
+		Attributes: map[string]string{"tenant": nasty().Draw(t, label+" tenant")},
+		Route:      "/" + rapid.SampledFrom([]string{"v1", "v1/a", "a+method:GET", "%2F"}).Draw(t, label+" route"),
+		Method:     rapid.SampledFrom([]string{"GET", "post"}).Draw(t, label+" method"),
+		IP:         netip.MustParseAddr(rapid.SampledFrom(ips).Draw(t, label+" ip")),
+	}
+}
+
+// textOf writes a descriptor's key as a careful person would.
+func textOf(k *keyer, c *Compiled) string {
+	var parts []string
+	for i := range c.facts {
+		f := &c.facts[i]
+		v := k.value(f)
+		if f.kind == factIP {
+			v = k.d.IP.String()
+		}
+		var b strings.Builder
+		for j := 0; j < len(v); j++ {
+			if isAlnum(v[j]) || v[j] == '/' && f.kind != factIP {
+				b.WriteByte(v[j])
+			} else if f.kind == factIP {
+				b.WriteByte(v[j])
+			} else {
+				b.Write(appendEscaped(nil, v[j]))
+			}
+		}
+		parts = append(parts, f.label+b.String())
+	}
+	return strings.Join(parts, "+")
+}
+
+// Whatever values hold, the key that is written for a descriptor is that
+// descriptor's, is read back from its own display, and is another bucket's only
+// if the two share that bucket.
+func TestOverrideKey_IsInjective(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		scope := rapid.SampledFrom(overrideScopes).Draw(t, "scope")
+		s, err := Compile([]Rule{rule(7, func(r *Rule) { r.Scope = scope })}, 1, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.At(0)
+		a, b := drawDescriptor(t, "a"), drawDescriptor(t, "b")
+		ka, kb := s.keyer(&a), s.keyer(&b)
+		keyA, err := ParseOverrideKey(scope, Options{}, textOf(&ka, c))
+		if err != nil {
+			t.Fatalf("%q: %v", textOf(&ka, c), err)
+		}
+		facts := ka.appendKey(nil, c)
+		if want := string(appendShort(nil, facts[:len(facts)-len(c.suffix)])); keyA.Match != want {
+			t.Fatalf("%q: got %s, want %s", textOf(&ka, c), keyA.Match, want)
+		}
+		again, err := ParseOverrideKey(scope, Options{}, keyA.Text)
+		if err != nil || again != keyA {
+			t.Fatalf("%q read back: %+v, %v, want %+v", keyA.Text, again, err, keyA)
+		}
+		keyB, err := ParseOverrideKey(scope, Options{}, textOf(&kb, c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := string(ka.appendKey(nil, c)) == string(kb.appendKey(nil, c))
+		if (keyA == keyB) != same {
+			t.Fatalf("%+v and %+v: one bucket %v", keyA, keyB, same)
+		}
+	})
+}
+
+func FuzzParseOverrideKey(f *testing.F) {
+	for _, s := range []string{"42", "user:42+ip:203.0.113.7", "user:a%2Bip:1+ip:::1", "user:*", "%", "user:sha256:abcdefghijkl+ip:*"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, scope := range []string{"user", "user+ip", "apikey+route", "attr:a"} {
+			k, err := ParseOverrideKey(scope, Options{}, text)
+			if err != nil {
+				continue
+			}
+			again, err := ParseOverrideKey(scope, Options{}, k.Text)
+			if err != nil || again != k {
+				t.Fatalf("%s %q: %+v is read back as %+v, %v", scope, text, k, again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,418 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sluice/limiter"
+)
+
+var (
+	overrideNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	nowMS       = overrideNow.UnixMilli()
+)
+
+// stored makes the row of an override as the database would.
+func stored(t testing.TB, r *Rule, id int64, o Override) StoredOverride {
+	t.Helper()
+	if err := o.Resolve(r, Options{}, overrideNow); err != nil {
+		t.Fatal(err)
+	}
+	s := StoredOverride{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+	if o.Limit != nil {
+		s.Limit = *o.Limit
+	}
+	if o.Burst != nil {
+		s.Burst = *o.Burst
+	}
+	if o.ExpiresAt != nil {
+		s.ExpiresMS = o.ExpiresAt.UnixMilli()
+	}
+	return s
+}
+
+// withOverrides compiles one rule with overrides whose ids count from 1.
+func withOverrides(t testing.TB, r Rule, os ...Override) *Set {
+	t.Helper()
+	e := NewOverrides().Edit()
+	for i, o := range os {
+		e.Add(stored(t, &r, int64(i+1), o))
+	}
+	return compile(t, r).WithOverrides(e.Done(1, nowMS))
+}
+
+// matchOne is what the one rule of a set says to a descriptor, nil for nothing.
+func matchOne(s *Set, d Descriptor, now time.Time) *Match {
+	ms := s.Match(&d, 1, now, nil)
+	if len(ms) == 0 {
+		return nil
+	}
+	return &ms[0]
+}
+
+func TestOverrides_ExactThenLongestWildcard(t *testing.T) {
+	s := withOverrides(t, rule(7, nil),
+		Override{Key: "user:42", Limit: ptr[int64](1)},
+		Override{Key: "user:4*", Limit: ptr[int64](2)},
+		Override{Key: "user:42*", Limit: ptr[int64](3)},
+		Override{Key: "user:acme-*", Limit: ptr[int64](4)},
+		Override{Key: "user:acme-vip", Unlimited: true},
+		Override{Key: "user:acme-bad*", Blocked: true},
+	)
+	for user, want := range map[string]struct {
+		id, limit int64
+	}{
+		"42": {1, 1}, "4": {2, 2}, "41": {2, 2}, "421": {3, 3}, "5": {0, 5}, "acme-1": {4, 4}, "acme-vip": {5, -1}, "acme-vip2": {4, 4},
+		"acme-bad": {6, 0}, "acme-bad9": {6, 0}, "acme": {0, 5},
+		// Too long for a key, and credentials: in keys they are hashes.
+		"acme-" + strings.Repeat("z", 300): {4, 4}, "acme-8f14E45fceea167a5a36dedD4bea2543XyZ": {4, 4}, "42" + strings.Repeat("+", 80): {3, 3},
+	} {
+		m := matchOne(s, Descriptor{User: user}, overrideNow)
+		switch {
+		case want.limit < 0 && m == nil:
+		case want.limit < 0 || m == nil:
+			t.Errorf("%s: got %+v, want override %+v", user, m, want)
+		case m.Override.ID != want.id || m.Limit.Count != want.limit:
+			t.Errorf("%s: got override %d with %d, want %+v", user, m.Override.ID, m.Limit.Count, want)
+		}
+	}
+}
+
+func TestOverrides_OfSums(t *testing.T) {
+	s := withOverrides(t, rule(7, func(r *Rule) { r.Scope = "user+ip" }),
+		Override{Key: "user:42+ip:203.0.113.7", Limit: ptr[int64](1)},
+		Override{Key: "user:42+ip:*", Limit: ptr[int64](2)},
+		Override{Key: "user:*", Limit: ptr[int64](3)},
+		Override{Key: "user:a%2Bip:1+ip:2001:db8::1", Blocked: true},
+	)
+	for _, c := range []struct {
+		user, ip string
+		id       int64
+	}{
+		{"42", "203.0.113.7", 1}, {"42", "203.0.113.8", 2}, {"421", "203.0.113.7", 3}, {"a+ip:1", "2001:db8::99", 4}, {"a", "2001:db8::99", 3},
+		{"42+ip:203.0.113.7", "203.0.113.9", 3},
+	} {
+		if m := matchOne(s, Descriptor{User: c.user, IP: netip.MustParseAddr(c.ip)}, overrideNow); m == nil || m.Override.ID != c.id {
+			t.Errorf("%s from %s: got %+v, want override %d", c.user, c.ip, m, c.id)
+		}
+	}
+}
+
+func TestOverrides_EndAtTheirInstant(t *testing.T) {
+	end := overrideNow.Add(time.Minute)
+	s := withOverrides(t, rule(7, nil),
+		Override{Key: "user:42", Blocked: true, ExpiresAt: &end},
+		Override{Key: "user:42*", Limit: ptr[int64](9), ExpiresAt: ptr(end.Add(time.Minute))},
+		Override{Key: "user:4*", Limit: ptr[int64](8)},
+	)
+	for after, want := range map[time.Duration]int64{0: 0, time.Minute - time.Millisecond: 0, time.Minute: 9, 2*time.Minute - time.Millisecond: 9, 2 * time.Minute: 8} {
+		if m := matchOne(s, Descriptor{User: "42"}, overrideNow.Add(after)); m == nil || m.Limit.Count != want {
+			t.Errorf("after %s: got %+v, want limit %d", after, m, want)
+		}
+	}
+}
+
+func TestOverrides_StandAboveTierScheduleAndRule(t *testing.T) {
+	s := withOverrides(t, rule(7, func(r *Rule) {
+		r.Tiers = map[string]TierLimit{"pro": {Limit: ptr[int64](50)}, "staff": {Unlimited: true}}
+		r.Schedule = &Schedule{Windows: []ScheduleWindow{{From: "00:00", To: "24:00", Percent: ptr[int64](50)}}}
+	}), Override{Key: "user:42", Limit: ptr[int64](10)}, Override{Key: "user:0", Unlimited: true})
+	for _, tier := range []string{"", "pro", "staff"} {
+		if m := matchOne(s, Descriptor{User: "42", Tier: tier}, overrideNow); m == nil || m.Limit.Count != 10 || m.Override.ID != 1 {
+			t.Errorf("tier %q: got %+v, want 10", tier, m)
+		}
+		if m := matchOne(s, Descriptor{User: "0", Tier: tier}, overrideNow); m != nil {
+			t.Errorf("tier %q: got %+v, want no limit", tier, m)
+		}
+	}
+	if m := matchOne(s, Descriptor{User: "1", Tier: "pro"}, overrideNow); m == nil || m.Limit.Count != 25 || m.Override != (AppliedOverride{}) {
+		t.Errorf("without an override: got %+v", m)
+	}
+}
+
+func TestOverrides_KeepTheBucketAndTheCalendar(t *testing.T) {
+	r := rule(7, func(r *Rule) {
+		r.Algorithm, r.Calendar, r.WindowMS = "fixed_window", &Calendar{Every: EveryMonth, Zone: "Europe/Berlin"}, 0
+	})
+	plain := matchOne(compile(t, r), Descriptor{User: "42"}, overrideNow)
+	over := matchOne(withOverrides(t, r, Override{Key: "42", Limit: ptr[int64](99)}), Descriptor{User: "42"}, overrideNow)
+	if plain == nil || over == nil || over.Key != plain.Key || over.Limit.Count != 99 {
+		t.Fatalf("got %+v, want the bucket of %+v", over, plain)
+	}
+	over.Limit.Count = plain.Limit.Count
+	if over.Limit != plain.Limit {
+		t.Errorf("got %+v, want the period of %+v", over.Limit, plain.Limit)
+	}
+}
+
+func TestOverrides_BurstIsTheLimitUnlessGiven(t *testing.T) {
+	s := withOverrides(t, rule(7, func(r *Rule) { r.Algorithm, r.Burst = "gcra", ptr[int64](2) }),
+		Override{Key: "a", Limit: ptr[int64](50)}, Override{Key: "b", Limit: ptr[int64](50), Burst: ptr[int64](7)}, Override{Key: "c", Blocked: true})
+	for user, want := range map[string][2]int64{"a": {50, 50}, "b": {50, 7}, "c": {0, 0}, "d": {5, 2}} {
+		if m := matchOne(s, Descriptor{User: user}, overrideNow); m == nil || m.Limit.Count != want[0] || m.Limit.Burst != want[1] {
+			t.Errorf("%s: got %+v, want %v", user, m, want)
+		}
+	}
+}
+
+// A rule that is edited later may not be able to count what its overrides say.
+func TestOverrides_NeverMakeALimitThatCannotBeCounted(t *testing.T) {
+	generous := rule(7, func(r *Rule) { r.Algorithm = "fixed_window" })
+	row := stored(t, &generous, 1, Override{Key: "42", Limit: ptr(limiter.MaxExact)})
+	e := NewOverrides().Edit()
+	e.Add(row)
+	o := e.Done(1, nowMS)
+	for _, a := range limiter.Algorithms() {
+		m := matchOne(compile(t, rule(7, func(r *Rule) { r.Algorithm = a.String() })).WithOverrides(o), Descriptor{User: "42"}, overrideNow)
+		if m == nil || m.Override.ID != 1 || len(m.Limit.Problems()) > 0 {
+			t.Errorf("%s: got %+v with %v", a, m, m.Limit.Problems())
+		}
+	}
+}
+
+func TestResolve_RefusesWhatContradictsItself(t *testing.T) {
+	soon := overrideNow.Add(time.Hour)
+	for _, c := range []struct {
+		field string
+		o     Override
+	}{
+		{"limit", Override{}}, {"limit", Override{Unlimited: true, Blocked: true}}, {"limit", Override{Limit: ptr[int64](1), Blocked: true}},
+		{"burst", Override{Burst: ptr[int64](1), Blocked: true}}, {"burst", Override{Limit: ptr[int64](1), Burst: ptr[int64](1)}},
+		{"limit", Override{Limit: ptr[int64](-1)}}, {"limit", Override{Limit: ptr[int64](limiter.MaxExact)}},
+		{"expires_at", Override{Blocked: true, ExpiresAt: &overrideNow}}, {"expires_at", Override{Blocked: true, ExpiresAt: ptr(soon.AddDate(9000, 0, 0))}},
+		{"reason", Override{Blocked: true, Reason: strings.Repeat("x", MaxReason+1)}}, {"reason", Override{Blocked: true, Reason: "a\nb"}},
+		{"reason", Override{Blocked: true, Reason: "\xff"}}, {"key", Override{Blocked: true, Key: "ip:1"}},
+	} {
+		if c.o.Key == "" {
+			c.o.Key = "42"
+		}
+		r := rule(7, nil)
+		err := c.o.Resolve(&r, Options{}, overrideNow)
+		ve, ok := err.(*ValidationError) //nolint:errorlint // Resolve promises exactly this type
+		if !ok || ve.Fields[0].Field != c.field {
+			t.Errorf("%+v: got %v, want a complaint about %s", c.o, err, c.field)
+		}
+	}
+}
+
+func TestExplain_SaysWhichOverrideApplied(t *testing.T) {
+	s := withOverrides(t, rule(7, nil), Override{Key: "42", Limit: ptr[int64](9), Reason: "secret"}, Override{Key: "vip*", Unlimited: true}, Override{Key: "bad", Blocked: true})
+	for user, want := range map[string]string{
+		"42": "The rule applies. Override 1 sets its limit to 9.", "vip1": "Override 2 leaves the key unlimited.", "bad": "The rule applies. Override 3 blocks the key.", "1": "The rule applies.",
+	} {
+		got := s.Explain(&Descriptor{User: user}, 1, overrideNow)[0]
+		if got.Sentence != want || got.Matched != (user != "vip1") || (got.Override.ID != 0) != (user != "1") {
+			t.Errorf("%s: got %+v, want %s", user, got, want)
+		}
+	}
+}
+
+// The compiled form and a map with the same history agree, through edits,
+// deletions, expiry, merges and a copy on disk.
+func TestOverrides_AgreeWithAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rule(7, nil)
+		bare, err := Compile([]Rule{r}, 1, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := NewOverrides()
+		model := map[string]StoredOverride{} // by match and star
+		at := nowMS
+		users := []string{"", "a", "ab", "abc", "b", "ba"}
+		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
+			at += rapid.Int64Range(0, 50).Draw(t, "passed")
+			e := o.Edit()
+			for range rapid.IntRange(1, 6).Draw(t, "edits") {
+				s := StoredOverride{
+					RuleID: 7, ID: rapid.Int64Range(1, 1000).Draw(t, "id"), Match: "{user:" + rapid.SampledFrom(users).Draw(t, "key"), Limit: rapid.Int64Range(0, 3).Draw(t, "limit"), Burst: -1,
+					Prefix: rapid.Bool().Draw(t, "wildcard"), Deleted: rapid.IntRange(0, 3).Draw(t, "delete") == 0,
+				}
+				if rapid.Bool().Draw(t, "ends") {
+					s.ExpiresMS = at + rapid.Int64Range(-20, 100).Draw(t, "end")
+				}
+				name := s.Match + "*"
+				if !s.Prefix {
+					s.Match += "}"
+					name = s.Match
+				}
+				e.Add(s)
+				if delete(model, name); !s.Deleted {
+					model[name] = s
+				}
+			}
+			o = e.Done(int64(step), at)
+			switch rapid.IntRange(0, 3).Draw(t, "then") {
+			case 0: // everything merged
+				for id, rs := range o.byRule {
+					o.byRule[id] = &ruleOverrides{base: merge(rs.base, rs.recent, at), prefixes: rs.prefixes}
+				}
+			case 1:
+				var file bytes.Buffer
+				if err := o.Write(&file, at); err != nil {
+					t.Fatal(err)
+				}
+				if o, err = ReadOverrides(file.Bytes()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			set := bare.WithOverrides(o)
+			for _, user := range append(users[1:], "abcd", "c") {
+				var want StoredOverride
+				for n := 0; n <= len(user); n++ {
+					if s, ok := model["{user:"+user[:n]+"*"]; ok && (s.ExpiresMS == 0 || s.ExpiresMS > at) {
+						want = s
+					}
+				}
+				if s, ok := model["{user:"+user+"}"]; ok && (s.ExpiresMS == 0 || s.ExpiresMS > at) {
+					want = s
+				}
+				m := matchOne(set, Descriptor{User: user}, time.UnixMilli(at))
+				if m == nil || m.Override.ID != want.ID || want.ID != 0 && m.Limit.Count != want.Limit {
+					t.Fatalf("user %s: got %+v, want %+v", user, m, want)
+				}
+			}
+		}
+	})
+}
+
+func TestOverrides_ADeletedRuleLeavesNothing(t *testing.T) {
+	r := rule(7, nil)
+	e := NewOverrides().Edit()
+	e.Add(stored(t, &r, 1, Override{Key: "a", Blocked: true}))
+	e.Add(stored(t, &r, 2, Override{Key: "b*", Blocked: true}))
+	o := e.Done(1, nowMS)
+	e = o.Edit()
+	e.Add(StoredOverride{RuleID: 7, Deleted: true})
+	if after := e.Done(2, nowMS); after.Len() != 0 || len(after.byRule) != 0 || o.Len() != 2 {
+		t.Errorf("got %d left, want 0; before %d", after.Len(), o.Len())
+	}
+}
+
+func TestReadOverrides_RefusesWhatWasNotWritten(t *testing.T) {
+	r := rule(7, nil)
+	e := NewOverrides().Edit()
+	for i := range 20 {
+		e.Add(stored(t, &r, int64(i+1), Override{Key: fmt.Sprint("u", i), Limit: ptr(int64(i))}))
+		e.Add(stored(t, &r, int64(i+100), Override{Key: fmt.Sprint("w", i, "*"), Blocked: true}))
+	}
+	var file bytes.Buffer
+	if err := e.Done(1, nowMS).Write(&file, nowMS); err != nil {
+		t.Fatal(err)
+	}
+	good := file.Bytes()
+	for n := range good {
+		if _, err := ReadOverrides(good[:n]); err == nil {
+			t.Fatalf("%d of %d bytes are taken for a whole", n, len(good))
+		}
+	}
+	if _, err := ReadOverrides(append(bytes.Clone(good), 0)); err == nil {
+		t.Error("a byte too many is not seen")
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed sequence is wanted
+	for range 2000 {
+		bad := bytes.Clone(good)
+		bad[random.IntN(len(bad))] ^= byte(1 + random.IntN(255))
+		if o, err := ReadOverrides(bad); err == nil { // the file around it has a checksum; here it must only not panic
+			compile(t, rule(7, nil)).WithOverrides(o).Match(&Descriptor{User: "u1"}, 1, overrideNow, nil)
+		}
+	}
+}
+
+// million makes a set with n exact overrides of one rule, and says what it holds
+// in memory.
+func million(tb testing.TB, n int) (*Set, uint64) {
+	tb.Helper()
+	r := rule(7, nil)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	e := NewOverrides().Edit()
+	for i := range n {
+		e.Add(StoredOverride{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprintf("{user:customer-%07d}", i), Limit: int64(i % 1000), Burst: -1})
+	}
+	o := e.Done(1, nowMS)
+	e = nil
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	return compile(tb, r).WithOverrides(o), after.HeapAlloc - before.HeapAlloc
+}
+
+func TestOverrides_AMillionAreFoundAndFitInMemory(t *testing.T) {
+	const n = 1_000_000
+	s, size := million(t, n)
+	if size > 100<<20 {
+		t.Errorf("%d overrides take %d bytes, want less than 100 MB", n, size)
+	}
+	for _, i := range []int{0, 1, 17, 4711, n / 2, n - 1} {
+		if m := matchOne(s, Descriptor{User: fmt.Sprintf("customer-%07d", i)}, overrideNow); m == nil || m.Override.ID != int64(i+1) {
+			t.Errorf("customer %d: got %+v", i, m)
+		}
+	}
+	if m := matchOne(s, Descriptor{User: "customer-1000000"}, overrideNow); m == nil || m.Override.ID != 0 {
+		t.Errorf("a stranger: got %+v", m)
+	}
+	// One edit leaves the million where they are.
+	e := s.overrides.Edit()
+	e.Add(StoredOverride{RuleID: 7, ID: 5_000_000, Match: "{user:customer-0000017}", Limit: 3, Burst: -1})
+	o := e.Done(2, nowMS)
+	if o.byRule[7].base != s.overrides.byRule[7].base {
+		t.Error("one edit copies all overrides of the rule")
+	}
+	if m := matchOne(s.WithOverrides(o), Descriptor{User: "customer-0000017"}, overrideNow); m == nil || m.Override.ID != 5_000_000 {
+		t.Errorf("after the edit: got %+v", m)
+	}
+}
+
+func TestMatch_OverridesAllocateNothing(t *testing.T) {
+	s := withOverrides(t, rule(7, nil), Override{Key: "42", Blocked: true}, Override{Key: "acme-*", Blocked: true})
+	d := Descriptor{User: "acme-1"}
+	dst := make([]Match, 0, 4)
+	if n := testing.AllocsPerRun(100, func() { dst = s.Match(&d, 1, overrideNow, dst[:0]) }); n > 1 {
+		t.Errorf("%v allocations, want the key only", n)
+	}
+}
+
+func BenchmarkOverrides(b *testing.B) {
+	s, size := million(b, 1_000_000)
+	bare := s.WithOverrides(nil)
+	users := make([]string, 1<<16)
+	for i := range users {
+		users[i] = fmt.Sprintf("customer-%07d", rand.IntN(1_000_000)) //nolint:gosec // any will do
+	}
+	for name, set := range map[string]*Set{"without": bare, "million": s} {
+		b.Run("match/"+name, func(b *testing.B) {
+			dst := make([]Match, 0, 4)
+			i := 0
+			for b.Loop() {
+				d := Descriptor{User: users[i&(1<<16-1)]}
+				dst = set.Match(&d, 1, overrideNow, dst[:0])
+				i++
+			}
+			b.ReportMetric(float64(size)/1e6, "B/override")
+		})
+	}
+	b.Run("load", func(b *testing.B) {
+		for b.Loop() {
+			million(b, 1_000_000)
+		}
+	})
+	b.Run("edit", func(b *testing.B) {
+		o := s.overrides
+		i := 0
+		for b.Loop() {
+			e := o.Edit()
+			e.Add(StoredOverride{RuleID: 7, ID: 1, Match: "{user:" + users[i&(1<<16-1)] + "}", Limit: 1, Burst: -1})
+			o = e.Done(2, nowMS)
+			i++
+		}
+	})
+}
