@@ -31,7 +31,7 @@ var rooms = []room{
 	{path: "limiter/storetest", may: []string{"limiter"}, foreign: []string{"pgregory.net/rapid", "github.com/google/go-cmp"}},
 	{path: "rules", may: []string{"limiter"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
-	{path: "internal/access"},
+	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/deferred"},
 	{path: "internal/deferred/filequeue", may: []string{"internal/deferred"}},
 	{path: "internal/deferred/redisqueue", may: []string{"internal/deferred"}, foreign: []string{redis}},
@@ -57,7 +57,7 @@ var rooms = []room{
 		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
-	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet"}, foreign: []string{"github.com/a-h/templ"}},
+	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
 
 	{

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
+	"sluice/internal/access"
 	"sluice/rules"
 )
 
@@ -57,7 +58,8 @@ func unavailable(err error) error {
 func isDomain(err error) bool {
 	var invalid *rules.ValidationError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
-		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) || errors.As(err, &invalid)
+		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
+		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.As(err, &invalid)
 }
 
 // isConnection reports failures to reach the server, or to hear from it in time.
@@ -75,7 +77,8 @@ func isConnection(err error) bool {
 func classifyPostgres(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "23505": // unique_violation
-		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" || pg.ConstraintName == "tokens_live_name" {
+		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" || pg.ConstraintName == "tokens_live_name" ||
+			pg.ConstraintName == "users_name_key" {
 			return rules.ErrNameTaken
 		}
 		if pg.ConstraintName == "rule_overrides_key" {
@@ -119,7 +122,8 @@ const (
 func classifySQLite(lite *gosqlite.Error, err error) error {
 	switch code := lite.Code(); code {
 	case sqliteConstraintUnique:
-		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") || strings.Contains(lite.Error(), "tokens.name") {
+		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") || strings.Contains(lite.Error(), "tokens.name") ||
+			strings.Contains(lite.Error(), "users.name") {
 			return rules.ErrNameTaken
 		}
 		if strings.Contains(lite.Error(), "rule_overrides.match_key") {

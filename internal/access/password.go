@@ -1,0 +1,124 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Bounds of a password.
+const (
+	// MinPassword is in characters.
+	MinPassword = 12
+	// MaxPassword is in bytes; there only so that hashing has a bound.
+	MaxPassword = 256
+)
+
+// Cost of a hash: the second of the equivalent settings that the OWASP password
+// storage cheat sheet names for Argon2id, 19 MiB and two passes.
+const (
+	argonMemory  = 19 * 1024 // KiB
+	argonPasses  = 2
+	argonThreads = 1
+	saltLen      = 16
+	hashLen      = 32
+)
+
+// hashing bounds how many passwords are hashed at a time, and so the memory that
+// strangers at the door can make this process use.
+var hashing = make(chan struct{}, 2)
+
+// Errors of CheckNewPassword; their text completes "password …".
+var (
+	ErrPasswordShort   = fmt.Errorf("must have at least %d characters", MinPassword)
+	ErrPasswordLong    = fmt.Errorf("must have at most %d bytes", MaxPassword)
+	ErrPasswordText    = errors.New("must be valid text")
+	ErrPasswordObvious = errors.New("must not be the account's name or one character repeated")
+)
+
+// CheckNewPassword is nil for a password that the account of that name may get.
+// Length is what counts; there are no rules about kinds of characters.
+func CheckNewPassword(name, password string) error {
+	switch {
+	case !utf8.ValidString(password):
+		return ErrPasswordText
+	case len(password) > MaxPassword:
+		return ErrPasswordLong
+	case utf8.RuneCountInString(password) < MinPassword:
+		return ErrPasswordShort
+	case strings.EqualFold(password, name), strings.Count(password, password[:1]) == len(password):
+		return ErrPasswordObvious
+	}
+	return nil
+}
+
+// HashPassword gives what is stored of a password: Argon2id with a fresh salt,
+// in PHC string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash).
+func HashPassword(password string) string {
+	salt := make([]byte, saltLen)
+	_, _ = rand.Read(salt) // crypto/rand.Read never returns an error
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads,
+		b64.EncodeToString(salt), b64.EncodeToString(argon(password, salt, argonPasses, argonMemory, argonThreads, hashLen)))
+}
+
+// decoy is hashed against when there is no account, so that a name that does not
+// exist takes as long to refuse as a wrong password.
+const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2x1aWNlLWRlY295LXNhbA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// CheckPassword reports whether a password has this hash. It takes the same time
+// for an empty or broken hash, which no password has.
+func CheckPassword(hash, password string) bool {
+	if len(password) > MaxPassword {
+		password = password[:MaxPassword] // no stored password is that long; hash as much as of others
+		hash = ""
+	}
+	p, err := parseHash(hash)
+	if err != nil {
+		p, _ = parseHash(decoy)
+	}
+	got := argon(password, p.salt, p.passes, p.memory, p.threads, uint32(len(p.hash)))
+	return subtle.ConstantTimeCompare(got, p.hash) == 1 && err == nil
+}
+
+func argon(password string, salt []byte, passes, memory uint32, threads uint8, n uint32) []byte {
+	hashing <- struct{}{}
+	defer func() { <-hashing }()
+	return argon2.IDKey([]byte(password), salt, passes, memory, threads, n)
+}
+
+type parsedHash struct {
+	memory, passes uint32
+	threads        uint8
+	salt, hash     []byte
+}
+
+var errHash = errors.New("not an argon2id hash")
+
+// parseHash reads the PHC form. Costs beyond four times today's are refused, so
+// that a row changed by hand cannot exhaust the process.
+func parseHash(text string) (p parsedHash, err error) {
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return p, errHash
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.threads); err != nil {
+		return p, errHash
+	}
+	if p.memory < 8 || p.memory > 4*argonMemory || p.passes < 1 || p.passes > 4*argonPasses || p.threads < 1 || p.threads > 4 {
+		return p, errHash
+	}
+	if p.salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil || len(p.salt) < 8 {
+		return p, errHash
+	}
+	if p.hash, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil || len(p.hash) < 16 || len(p.hash) > 64 {
+		return p, errHash
+	}
+	return p, nil
+}

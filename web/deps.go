@@ -1,0 +1,126 @@
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Deps is what a Server needs. Fields without a remark must be given.
+type Deps struct {
+	// Rules finds rules to show.
+	Rules RuleBrowser
+	// Sets holds the rules in force on this node.
+	Sets *rules.Current
+	// Users are the accounts, Sessions who is signed in.
+	Users    Users
+	Sessions Sessions
+	// Guard takes the limits on signing in; GuardLocal stands in while Guard
+	// cannot decide. GuardLocal may be nil: then signing in fails meanwhile.
+	Guard      limiter.Store
+	GuardLocal limiter.Store
+	// Status tells how this node is. It is asked for every page, so it must
+	// answer from memory.
+	Status func() Status
+	// Welcome is the one-time link of the first start; nil if there is none.
+	Welcome *Welcome
+	// PublicURL is where people reach the console, as in
+	// https://sluice.example.com; "" if nobody said. With https, cookies are only
+	// sent over TLS.
+	PublicURL string
+	// SessionIdle and SessionLife end sessions after so long without a page, and
+	// after so long in all. 0 means 12 hours and 7 days.
+	SessionIdle, SessionLife time.Duration
+	// Logger gets what an operator must know; nil discards.
+	Logger *slog.Logger
+	// Now is the wall clock.
+	Now func() time.Time
+}
+
+// RuleBrowser finds rules. Errors wrap rules.ErrUnavailable.
+type RuleBrowser interface {
+	BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error)
+}
+
+// Users are the accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or
+// ErrUnavailable, access.ErrNotFirst, or are a *rules.ValidationError.
+type Users interface {
+	GetUser(ctx context.Context, id int64) (access.User, error)
+	GetUserByName(ctx context.Context, name string) (access.User, error)
+	CountUsers(ctx context.Context) (int64, error)
+	// CreateUser stores an account; with first only if there is none yet.
+	CreateUser(ctx context.Context, actor rules.Actor, u access.User, first bool) (access.User, error)
+	NoteLogin(ctx context.Context, id int64, at time.Time) error
+}
+
+// Sessions keep what belongs to a session under the hash of its secret, so that
+// it survives a restart. Errors wrap rules.ErrUnavailable.
+type Sessions interface {
+	FindSession(ctx context.Context, token string) (data []byte, found bool, err error)
+	SaveSession(ctx context.Context, token string, data []byte, expires time.Time) error
+	DeleteSession(ctx context.Context, token string) error
+}
+
+// Status is how one node is.
+type Status struct {
+	// Version is of the program.
+	Version string
+	// Source says where the rules in force came from: database, or copy while it
+	// does not answer. Confirmed is when the database last confirmed them, zero
+	// if never.
+	Source    string
+	Confirmed time.Time
+	// Refused is the version of the stored rules that does not compile, 0 for none.
+	Refused int64
+	// Shared: the counters are in Redis; otherwise in this process.
+	Shared bool
+	// Embedded: the rules are in a file of this node.
+	Embedded bool
+	// Breakers are one a Redis node, empty without Redis.
+	Breakers []Breaker
+	// Nodes is how many nodes count together, this one included.
+	Nodes int
+	// Keys is how many buckets this process holds.
+	Keys int64
+}
+
+// Breaker is what stands between this node and one Redis node.
+type Breaker struct {
+	Node string
+	// State is closed (all is well), open or half-open.
+	State string
+	// Opened counts how often it opened.
+	Opened int64
+}
+
+// Degraded reports whether some decisions are made without the counter store.
+func (s *Status) Degraded() bool {
+	for i := range s.Breakers {
+		if s.Breakers[i].State != "closed" {
+			return true
+		}
+	}
+	return false
+}
+
+// addressOf is who is counted as one address when signing in: an IPv4 address,
+// or an IPv6 network of 64 bits.
+func addressOf(text string) string {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return "unknown"
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	p, err := a.Prefix(64)
+	if err != nil {
+		return "unknown"
+	}
+	return p.String()
+}

@@ -1,0 +1,79 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// problem is an error with a page of its own. Its texts are for people.
+type problem struct {
+	status        int
+	title, detail string
+}
+
+func (p *problem) Error() string { return p.title + ": " + p.detail }
+
+var (
+	errMissing     = &problem{http.StatusNotFound, "Nothing here", "There is no such page, or what it was about has been deleted."}
+	errCrossOrigin = &problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
+	errPanic       = &problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
+	errAway        = &problem{http.StatusServiceUnavailable, "The rule database does not answer", "Checks go on with the rules in force. Accounts, rules and the audit log can be seen and changed when it is back."}
+	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
+	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
+)
+
+func isNotFound(err error) bool { return errors.Is(err, rules.ErrNotFound) }
+
+// problemOf maps the few kinds of errors to pages; anything else is nil.
+func problemOf(err error) *problem {
+	var p *problem
+	var invalid *rules.ValidationError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case isNotFound(err):
+		return errMissing
+	case errors.Is(err, rules.ErrUnavailable):
+		return errAway
+	case errors.Is(err, rules.ErrNameTaken):
+		return errTaken
+	case errors.Is(err, rules.ErrStale):
+		return errStale
+	case errors.As(err, &invalid):
+		return &problem{http.StatusUnprocessableEntity, "Not valid", invalid.Error()}
+	}
+	return nil
+}
+
+// fail answers with the page of an error. It must work when nothing else does,
+// so it leaves the session alone.
+func (v *visit) fail(err error) {
+	if v.Response().Committed {
+		return
+	}
+	p := problemOf(err)
+	if p == nil {
+		p = errPanic
+		if !errors.Is(err, context.Canceled) {
+			v.server.log.Error("a page of the console failed", "route", v.Path(), "error", err)
+		}
+	}
+	h := v.Response().Header()
+	h.Del("Content-Encoding")
+	h.Del("Content-Length")
+	f := view.Frame{Title: p.title, Here: pathHome, Theme: v.themeNow()}
+	if v.user.ID != 0 {
+		f.Nav, f.User, f.Role = v.server.navigation(""), v.user.Name, string(v.user.Role)
+	}
+	ctx := v.ctx
+	v.ctx = nil // nothing of the session is saved
+	if err := v.page(p.status, view.ErrorPage(f, p.status, p.title, p.detail)); err != nil {
+		v.server.log.Error("the page of an error failed", "error", err)
+		_ = v.String(http.StatusInternalServerError, "Something broke. It has been logged.")
+	}
+	v.ctx = ctx
+}

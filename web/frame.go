@@ -1,0 +1,66 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"sluice/web/view"
+)
+
+// entries of the navigation, in its order; what has no page yet is left out.
+var entries = []view.NavItem{
+	{Path: pathHome, Label: "Overview", Icon: "layout-dashboard"},
+	{Path: pathRules, Label: "Rules", Icon: "list-filter"},
+	{Path: "/console/fail-modes", Label: "Fail modes", Icon: "shield-alert"},
+	{Path: "/console/explain", Label: "Explain", Icon: "search-code"},
+	{Path: "/console/denials", Label: "Denials", Icon: "ban"},
+	{Path: "/console/hot-keys", Label: "Hot keys", Icon: "flame"},
+	{Path: "/console/pools", Label: "Pools", Icon: "droplets"},
+	{Path: "/console/people", Label: "People & tokens", Icon: "users"},
+	{Path: "/console/audit", Label: "Audit log", Icon: "scroll-text"},
+	{Path: "/console/import", Label: "Import & export", Icon: "arrow-up-down"},
+}
+
+// reachable are the entries that have a page.
+func reachable() []view.NavItem {
+	var out []view.NavItem
+	for _, e := range entries {
+		if slices.ContainsFunc(Table(), func(r Route) bool { return r.Method == http.MethodGet && r.Path == e.Path }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// navigation marks the entry of the present page.
+func (s *Server) navigation(here string) []view.NavItem {
+	out := slices.Clone(s.entries)
+	for i := range out {
+		out[i].Current = out[i].Path == here
+	}
+	return out
+}
+
+// staleAfter is how long ago the database may have confirmed the rules before
+// every page says so.
+const staleAfter = 15 * time.Second
+
+// banners are what everyone should know before reading on.
+func banners(s *Status, now time.Time) []view.Banner {
+	var out []view.Banner
+	if s.Degraded() {
+		out = append(out, view.Banner{Kind: "bad", Text: "Redis cannot be asked. Each rule's fail mode decides until it answers again."})
+	}
+	if s.Refused > 0 {
+		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile, so the version before it stays in force.", s.Refused)})
+	}
+	switch {
+	case s.Source == "copy":
+		out = append(out, view.Banner{Kind: "warn", Text: "This node runs on its saved copy of the rules, because the rule database has not answered since it started."})
+	case !s.Confirmed.IsZero() && now.Sub(s.Confirmed) > staleAfter:
+		out = append(out, view.Banner{Kind: "warn", Text: "The rule database does not answer. Checks go on with the rules in force; changes have to wait.", Since: s.Confirmed})
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/limiter"
+)
+
+// What signing in is limited to. An attempt that succeeds is given back.
+var (
+	// guardPair slows whoever guesses at one account.
+	guardPair = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
+	// guardAccount slows many addresses that guess at one account. It is wide,
+	// because it also keeps the account's owner out.
+	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 50, Window: 15 * 60_000}
+	// guardAddress slows one address that guesses at many accounts.
+	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 30, Window: 15 * 60_000}
+)
+
+// guardTimeout bounds one take of the limits.
+const guardTimeout = 250 * time.Millisecond
+
+// guardKey names a bucket of the console's own. "console" is no fact of a
+// descriptor and no direct key, so no caller of the API can reach it.
+func guardKey(what string, values ...string) limiter.Key {
+	b := []byte("{console:" + what)
+	for _, v := range values {
+		b = append(b, ':')
+		b = limiter.AppendHashed(b, v)
+	}
+	return limiter.Key(append(b, "}||sc"...))
+}
+
+// attempt takes the limits on giving a password. The error is a 429 page if
+// there were too many. done gives the attempt back; call it on success.
+func (s *Server) attempt(ctx context.Context, name, address string) (done func(), err error) {
+	asks := []limiter.Ask{
+		{Key: guardKey("pair", name, address), Limit: guardPair, Weight: 1},
+		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
+		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
+	}
+	store, res, err := s.deps.Guard, limiter.Result{}, error(nil)
+	if err = s.take(ctx, store, limiter.OpTake, asks, &res); err != nil && s.deps.GuardLocal != nil {
+		store = s.deps.GuardLocal
+		err = s.take(ctx, store, limiter.OpTake, asks, &res)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limit on signing in: %w", err)
+	}
+	if !res.Allowed {
+		wait := time.Duration(max(1000, res.Limits[limiter.Strictest(res.Limits)].RetryAfter)) * time.Millisecond
+		s.log.Warn("too many attempts to sign in", "user", printable(name), "address", address)
+		return nil, &tooMany{wait: wait}
+	}
+	return func() {
+		if err := s.take(ctx, store, limiter.OpRefund, asks, &res); err != nil {
+			s.log.Warn("could not give back an attempt to sign in", "error", err)
+		}
+	}, nil
+}
+
+func (s *Server) take(ctx context.Context, store limiter.Store, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
+	defer cancel()
+	return store.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
+}
+
+// tooMany refuses an attempt.
+type tooMany struct{ wait time.Duration }
+
+func (e *tooMany) Error() string {
+	return fmt.Sprintf("Too many attempts. Try again in %s.", e.wait.Round(time.Second))
+}
+
+// errWrong refuses a name and password without saying which was wrong.
+var errWrong = errors.New("The name or the password is wrong.") //nolint:staticcheck,revive // shown to people as it stands
+
+// authenticate finds the account of a name and password. The error is errWrong,
+// a *tooMany, or of the database. It takes as long for unknown names.
+func (s *Server) authenticate(ctx context.Context, name, password, address string) (access.User, error) {
+	done, err := s.attempt(ctx, name, address)
+	if err != nil {
+		return access.User{}, err
+	}
+	u, err := s.deps.Users.GetUserByName(ctx, name)
+	if err != nil && !isNotFound(err) {
+		return access.User{}, err
+	}
+	ok := access.CheckPassword(u.PasswordHash, password)
+	if err != nil || !ok || u.Disabled {
+		s.log.Warn("refused to sign in", "user", printable(name), "address", address)
+		return access.User{}, errWrong
+	}
+	done()
+	return u, nil
+}
+
+// printable is a name that someone typed, made fit for a log. People type their
+// password there now and then, so only what could be a name is kept.
+func printable(name string) string {
+	if len(name) > 63 {
+		return "(not a name)"
+	}
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-' && r != '@' {
+			return "(not a name)"
+		}
+	}
+	return name
+}
+
+// refusal is the status and text with which a form is shown again, or 0 if the
+// error is another page's.
+func refusal(err error) (int, string) {
+	var many *tooMany
+	switch {
+	case errors.Is(err, errWrong):
+		return http.StatusUnprocessableEntity, err.Error()
+	case errors.As(err, &many):
+		return http.StatusTooManyRequests, many.Error()
+	}
+	return 0, ""
+}

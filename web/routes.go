@@ -1,0 +1,72 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+)
+
+// Route is one row of the table of everything the console serves. Tests try
+// every row as everyone.
+type Route struct {
+	Method string
+	// Path is in Echo's notation.
+	Path string
+	// Role is who may; "" means everyone, signed in or not.
+	Role access.Role
+	// Reauth asks for the password once more when it was not given lately. It is
+	// for what cannot be undone: deleting, resetting, tokens and people.
+	Reauth bool
+
+	handle func(*Server, *visit) error
+}
+
+// Paths that other pages lead to.
+const (
+	pathHome    = "/console"
+	pathSignIn  = "/console/sign-in"
+	pathSignOut = "/console/sign-out"
+	pathWelcome = "/console/welcome"
+	pathTheme   = "/console/theme"
+	pathRules   = "/console/rules"
+)
+
+// table lists every route, an area a paragraph.
+var table = []Route{
+	{Method: http.MethodGet, Path: pathSignIn, handle: (*Server).signInForm},
+	{Method: http.MethodPost, Path: pathSignIn, handle: (*Server).signIn},
+	{Method: http.MethodPost, Path: pathSignOut, handle: (*Server).signOut},
+	{Method: http.MethodGet, Path: pathWelcome, handle: (*Server).welcomeForm},
+	{Method: http.MethodPost, Path: pathWelcome, handle: (*Server).welcome},
+	{Method: http.MethodPost, Path: pathTheme, handle: (*Server).theme},
+
+	{Method: http.MethodGet, Path: pathHome, Role: access.RoleViewer, handle: (*Server).overview},
+
+	{Method: http.MethodGet, Path: pathRules, Role: access.RoleViewer, handle: (*Server).listRules},
+}
+
+// Table is a copy of the table of routes.
+func Table() []Route { return slices.Clone(table) }
+
+// Routes registers every route on e, HEAD beside every GET, with the assets, and
+// answers every other path under /console with the console's own 404 page. It
+// leaves e's error handler alone.
+func (s *Server) Routes(e *echo.Echo) {
+	add := func(method, path string, h echo.HandlerFunc) {
+		e.Add(method, path, h)
+		if method == http.MethodGet {
+			e.HEAD(path, h)
+		}
+	}
+	for i := range table {
+		add(table[i].Method, table[i].Path, s.wrap(&table[i]))
+	}
+	add(http.MethodGet, "/", func(c echo.Context) error { return c.Redirect(http.StatusFound, pathHome) })
+	add(http.MethodGet, "/console/static/*", s.asset)
+	missing := s.wrap(&Route{Path: "/console/*", Role: access.RoleViewer, handle: (*Server).missing})
+	e.Any("/console/*", missing)
+	e.GET("/console/", func(c echo.Context) error { return c.Redirect(http.StatusFound, pathHome) })
+}

@@ -1,0 +1,64 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// rulesPerPage is how many rows a page of rules has.
+const rulesPerPage = 50
+
+// lastPage bounds page numbers; beyond it there is nothing anyway.
+const lastPage = 1_000_000
+
+// listRules shows the rules, searched, filtered, sorted and paged by what the
+// URL says, so that a view can be sent to a colleague. What the URL says wrongly
+// is ignored.
+func (s *Server) listRules(v *visit) error {
+	q := v.QueryParams()
+	b := rules.Browse{
+		Query: rules.Query{Text: q.Get("q"), Mode: oneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow), PageSize: rulesPerPage},
+		Sort:  oneOf(q.Get("sort"), rules.SortColumns()...), Desc: q.Get("desc") == "1",
+		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
+	}
+	switch q.Get("state") {
+	case "on":
+		b.Active = new(true)
+	case "off":
+		b.Active = new(false)
+	}
+	page := pageNumber(q)
+	b.Offset = (page - 1) * rulesPerPage
+	list, err := s.deps.Rules.BrowseRules(v.ctx, b)
+	if err != nil {
+		return err
+	}
+	m := view.RuleTable{
+		Lines: ruleLines(&list), Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
+		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
+	}
+	return v.page(http.StatusOK, view.RulesPage(v.frame("Rules", pathRules), m))
+}
+
+// pageNumber reads page, from 1.
+func pageNumber(q url.Values) int {
+	n, err := strconv.Atoi(q.Get("page"))
+	if err != nil {
+		return 1
+	}
+	return min(max(n, 1), lastPage)
+}
+
+// oneOf is value if it is among the allowed ones, else "".
+func oneOf(value string, allowed ...string) string {
+	for _, a := range allowed {
+		if value == a {
+			return value
+		}
+	}
+	return ""
+}

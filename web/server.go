@@ -1,0 +1,133 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
+
+	"sluice/web/view"
+)
+
+// maxForm bounds a posted form, in bytes.
+const maxForm = 1 << 20
+
+// Server is the console. It is safe for concurrent use and owns no goroutine;
+// time limits on connections are the http.Server's.
+type Server struct {
+	deps     Deps
+	log      *slog.Logger
+	sessions *scs.SessionManager
+	// origins refuses what a browser sends on behalf of another site.
+	origins *http.CrossOriginProtection
+	entries []view.NavItem
+}
+
+// New makes a Server. It fails only if something required is missing or the
+// public URL cannot be an origin.
+func New(d Deps) (*Server, error) {
+	if d.Rules == nil || d.Sets == nil || d.Users == nil || d.Sessions == nil || d.Guard == nil || d.Status == nil || d.Now == nil {
+		return nil, errors.New("web: Rules, Sets, Users, Sessions, Guard, Status and Now are required")
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.SessionIdle <= 0 {
+		d.SessionIdle = 12 * time.Hour
+	}
+	if d.SessionLife <= 0 {
+		d.SessionLife = 7 * 24 * time.Hour
+	}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable()}
+	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
+	if d.PublicURL != "" {
+		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {
+			return nil, fmt.Errorf("web: public URL: %w", err)
+		}
+	}
+	s.sessions = newSessions(&d)
+	return s, nil
+}
+
+// wrap puts around an action what every route needs: containment of panics,
+// the security headers, the session, authorisation, and error pages.
+func (s *Server) wrap(r *Route) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		v := &visit{Context: c, server: s, route: r}
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http documents
+					panic(p)
+				}
+				s.log.Error("panic in the console", "route", c.Path(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				v.fail(errPanic)
+			}
+		}()
+		secure(c.Response().Header(), s.encrypted(c.Request()))
+		if err := s.serve(v); err != nil {
+			v.fail(err)
+		}
+		return nil
+	}
+}
+
+// serve authorises and acts.
+func (s *Server) serve(v *visit) error {
+	r := v.Request()
+	if s.origins.Check(r) != nil {
+		return errCrossOrigin
+	}
+	r.Body = http.MaxBytesReader(v.Response(), r.Body, maxForm)
+	if err := v.loadSession(); err != nil {
+		return err
+	}
+	if v.route.Role != "" {
+		if v.user.ID == 0 {
+			return v.toSignIn()
+		}
+		if !v.user.Role.Includes(v.route.Role) {
+			return &problem{status: http.StatusForbidden, title: "Not with your role",
+				detail: fmt.Sprintf("This needs the role %s; you are signed in as %s with the role %s. An admin can change that under People & tokens.", v.route.Role, v.user.Name, v.user.Role)}
+		}
+	}
+	if v.route.Reauth {
+		if done, err := s.reauthenticate(v); done || err != nil {
+			return err
+		}
+	}
+	return v.route.handle(s, v)
+}
+
+// missing is the page for what is not there.
+func (s *Server) missing(*visit) error { return errMissing }
+
+// encrypted reports whether the browser's connection is: by what the
+// configuration says of the public URL, or by the connection itself.
+func (s *Server) encrypted(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(s.deps.PublicURL, "https://")
+}
+
+// policy lets a page use only what this server serves: no inline script or
+// style, no other site's anything, and no frame around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func secure(h http.Header, encrypted bool) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store")
+	if encrypted {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}

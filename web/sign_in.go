@@ -1,0 +1,42 @@
+package web
+
+import (
+	"net/http"
+
+	"sluice/web/view"
+)
+
+// signInForm shows the form; who is signed in goes on.
+func (s *Server) signInForm(v *visit) error {
+	next := local(v.QueryParam("next"))
+	if v.user.ID != 0 {
+		return v.redirect(next)
+	}
+	n, err := s.deps.Users.CountUsers(v.ctx)
+	if err != nil {
+		return err
+	}
+	return v.page(http.StatusOK, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Next: next, Nobody: n == 0}))
+}
+
+// signIn checks a name and a password.
+func (s *Server) signIn(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	name, next := form.Get("name"), local(form.Get("next"))
+	u, err := s.authenticate(v.ctx, name, form.Get("password"), addressOf(v.RealIP()))
+	if err != nil {
+		status, message := refusal(err)
+		if status == 0 {
+			return err
+		}
+		v.retryAfter(err)
+		return v.page(status, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Name: name, Next: next, Error: message}))
+	}
+	if err := v.begin(u); err != nil {
+		return err
+	}
+	return v.redirect(next)
+}

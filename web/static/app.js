@@ -1,0 +1,81 @@
+// What the console does in the browser beyond plain HTML. Every page works
+// without it. Behaviour hangs on data attributes:
+//   <time datetime [data-ago]>   written in the viewer's zone, or as an age
+//   data-search                  the field that "/" goes to
+//   data-submit                  a filter that applies itself
+//   data-copy="id"               a button that copies the text of an element
+(() => {
+  "use strict";
+
+  const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const ages = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+  const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [7 * 86400, "day", 86400]];
+
+  function age(then) {
+    const s = (then - Date.now()) / 1000;
+    if (Math.abs(s) < 10) return "just now";
+    for (const [below, unit, size] of steps) {
+      if (Math.abs(s) < below) return ages.format(Math.round(s / size), unit);
+    }
+    return brief.format(then);
+  }
+
+  function write(root) {
+    for (const t of root.querySelectorAll("time[datetime]")) {
+      const at = new Date(t.dateTime);
+      if (isNaN(at)) continue;
+      const text = t.hasAttribute("data-ago") ? age(at) : brief.format(at);
+      if (t.textContent !== text) t.textContent = text;
+      if (!t.title) t.title = full.format(at);
+    }
+  }
+
+  function typing(e) {
+    return e.target.closest("input, select, textarea, [contenteditable]") || e.ctrlKey || e.metaKey || e.altKey;
+  }
+
+  let last = "";
+  document.addEventListener("keydown", (e) => {
+    const search = document.querySelector("[data-search]");
+    if (e.key === "Escape" && e.target === search) search.blur();
+    if (typing(e)) return;
+    const before = last;
+    last = e.key;
+    if (e.key === "/" && search) {
+      e.preventDefault();
+      search.focus();
+      search.select();
+    } else if (e.key === "?") {
+      document.getElementById("help")?.togglePopover();
+    } else if (before === "g") {
+      const to = { o: "/console", r: "/console/rules" }[e.key];
+      if (to && document.getElementById("side")) location.assign(to);
+    }
+  });
+
+  document.addEventListener("change", (e) => {
+    if (e.target.matches("[data-submit]")) e.target.form.requestSubmit();
+  });
+
+  document.addEventListener("click", async (e) => {
+    const b = e.target.closest("[data-copy]");
+    if (!b) return;
+    const from = document.getElementById(b.dataset.copy);
+    await navigator.clipboard.writeText(from.value ?? from.textContent);
+    b.dataset.done = "";
+  });
+
+  // A filter that is not set does not stand in the address.
+  document.addEventListener("submit", (e) => {
+    if (e.target.method !== "get") return;
+    for (const f of e.target.elements) if (f.name && !f.value) f.disabled = true;
+    setTimeout(() => { for (const f of e.target.elements) f.disabled = false; });
+  });
+
+  write(document);
+  setInterval(() => write(document), 15000);
+  new MutationObserver((changes) => {
+    for (const c of changes) for (const n of c.addedNodes) if (n.nodeType === 1) write(n.parentNode ?? n);
+  }).observe(document.body, { childList: true, subtree: true });
+})();

@@ -1,0 +1,13 @@
+// Package view holds the console's pages and the components they are made of.
+// A page is a templ component that takes a Frame and a model of its own; models
+// hold what to show, already decided, so that templates only lay out.
+//
+// frame.templ is around every page, parts.templ has the small components (badge,
+// card, tile, empty state, pager), form.templ the fields, chart.templ the drawings.
+//
+// No component may write a style or script attribute: the Content-Security-Policy
+// forbids them. Drawings use attributes of SVG, behaviour hangs on data attributes
+// that static/app.js knows.
+package view
+
+//go:generate go tool templ generate -include-version=false
