@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -24,9 +25,11 @@ type Deps struct {
 	// cannot decide. GuardLocal may be nil: then signing in fails meanwhile.
 	Guard      limiter.Store
 	GuardLocal limiter.Store
-	// Status tells how this node is. It is asked for every page, so it must
-	// answer from memory.
-	Status func() Status
+	// Node tells how this node is. It is asked for every page, so it must answer
+	// from memory.
+	Node func() Node
+	// Fleet has the figures of all nodes.
+	Fleet Fleet
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// PublicURL is where people reach the console, as in
@@ -66,42 +69,25 @@ type Sessions interface {
 	DeleteSession(ctx context.Context, token string) error
 }
 
-// Status is how one node is.
-type Status struct {
-	// Version is of the program.
-	Version string
-	// Source says where the rules in force came from: database, or copy while it
-	// does not answer. Confirmed is when the database last confirmed them, zero
-	// if never.
-	Source    string
-	Confirmed time.Time
-	// Refused is the version of the stored rules that does not compile, 0 for none.
-	Refused int64
-	// Shared: the counters are in Redis; otherwise in this process.
-	Shared bool
-	// Embedded: the rules are in a file of this node.
-	Embedded bool
-	// Breakers are one a Redis node, empty without Redis.
-	Breakers []Breaker
-	// Nodes is how many nodes count together, this one included.
-	Nodes int
-	// Keys is how many buckets this process holds.
-	Keys int64
+// Fleet tells about all nodes. It answers from what was read within the last
+// second, and says in Live.Err when that is older.
+type Fleet interface {
+	Live(ctx context.Context) fleet.Live
 }
 
-// Breaker is what stands between this node and one Redis node.
-type Breaker struct {
-	Node string
-	// State is closed (all is well), open or half-open.
-	State string
-	// Opened counts how often it opened.
-	Opened int64
+// Node is how this node is.
+type Node struct {
+	fleet.Status
+	// Refused is the version of the stored rules that does not compile, 0 for none.
+	Refused int64
+	// Embedded: the rules are in a file of this node, not in Postgres.
+	Embedded bool
 }
 
 // Degraded reports whether some decisions are made without the counter store.
-func (s *Status) Degraded() bool {
-	for i := range s.Breakers {
-		if s.Breakers[i].State != "closed" {
+func (n *Node) Degraded() bool {
+	for i := range n.Breakers {
+		if n.Breakers[i].State != "closed" {
 			return true
 		}
 	}

@@ -48,19 +48,20 @@ func (s *Server) navigation(here string) []view.NavItem {
 const staleAfter = 15 * time.Second
 
 // banners are what everyone should know before reading on.
-func banners(s *Status, now time.Time) []view.Banner {
+func banners(n *Node, now time.Time) []view.Banner {
 	var out []view.Banner
-	if s.Degraded() {
+	if n.Degraded() {
 		out = append(out, view.Banner{Kind: "bad", Text: "Redis cannot be asked. Each rule's fail mode decides until it answers again."})
 	}
-	if s.Refused > 0 {
-		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile, so the version before it stays in force.", s.Refused)})
+	if n.Refused > 0 {
+		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile, so the version before it stays in force.", n.Refused)})
 	}
+	confirmed := time.UnixMilli(n.Confirmed)
 	switch {
-	case s.Source == "copy":
+	case n.Source == "copy":
 		out = append(out, view.Banner{Kind: "warn", Text: "This node runs on its saved copy of the rules, because the rule database has not answered since it started."})
-	case !s.Confirmed.IsZero() && now.Sub(s.Confirmed) > staleAfter:
-		out = append(out, view.Banner{Kind: "warn", Text: "The rule database does not answer. Checks go on with the rules in force; changes have to wait.", Since: s.Confirmed})
+	case n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
+		out = append(out, view.Banner{Kind: "warn", Text: "The rule database does not answer. Checks go on with the rules in force; changes have to wait.", Since: confirmed})
 	}
 	return out
 }

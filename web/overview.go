@@ -2,23 +2,26 @@ package web
 
 import (
 	"net/http"
+	"time"
 
+	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/web/view"
 )
 
-// overview is the home page: what is in force and how this node is.
+// overview is the home page: what the fleet decides, what is in force, and how
+// the nodes are.
 func (s *Server) overview(v *visit) error {
-	status := s.deps.Status()
+	node := s.deps.Node()
 	m := view.Overview{
-		Source: status.Source, Confirmed: status.Confirmed, Shared: status.Shared, Embedded: status.Embedded,
-		Nodes: status.Nodes, Keys: status.Keys, Degraded: status.Degraded(), Version: status.Version,
+		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
+		Live: s.deps.Fleet.Live(v.ctx), Rates: map[string]view.Rate{},
 	}
-	for _, b := range status.Breakers {
-		m.Breakers = append(m.Breakers, view.Breaker{Node: b.Node, State: b.State, Opened: b.Opened})
+	for _, of := range rates {
+		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
 	}
 	if set := s.deps.Sets.Load(); set != nil {
-		m.SetVersion, m.Active = set.Version(), set.Len()
+		m.Active = set.Len()
 		for i := range set.Len() {
 			c := set.At(i)
 			if c.Shadow {
@@ -40,6 +43,34 @@ func (s *Server) overview(v *visit) error {
 	}
 	m.Stored, m.Recent = recent.Total, ruleLines(&recent)
 	return v.page(http.StatusOK, view.OverviewPage(v.frame("Overview", pathHome), m))
+}
+
+// rates are what the overview shows a second.
+var rates = []struct {
+	name  string
+	count func(fleet.Counts) int64
+}{
+	{"allowed", func(c fleet.Counts) int64 { return c.Allowed }},
+	{"denied", func(c fleet.Counts) int64 { return c.Denied }},
+	{"degraded", func(c fleet.Counts) int64 { return c.Degraded }},
+}
+
+// rateSeconds is over how long a rate is taken.
+const rateSeconds = 10
+
+// rateOf is the mean of the last seconds, and a line of the last three minutes.
+func rateOf(seconds []fleet.Point, count func(fleet.Counts) int64) view.Rate {
+	r := view.Rate{Line: make([]float64, len(seconds))}
+	var sum int64
+	for i := range seconds {
+		n := count(seconds[i].Counts)
+		r.Line[i] = float64(n)
+		if i >= len(seconds)-rateSeconds {
+			sum += n
+		}
+	}
+	r.PerSecond = float64(sum) / (rateSeconds * time.Second).Seconds()
+	return r
 }
 
 // ruleLines are the rows of a table of rules.

@@ -32,8 +32,8 @@ type Server struct {
 // New makes a Server. It fails only if something required is missing or the
 // public URL cannot be an origin.
 func New(d Deps) (*Server, error) {
-	if d.Rules == nil || d.Sets == nil || d.Users == nil || d.Sessions == nil || d.Guard == nil || d.Status == nil || d.Now == nil {
-		return nil, errors.New("web: Rules, Sets, Users, Sessions, Guard, Status and Now are required")
+	if d.Rules == nil || d.Sets == nil || d.Users == nil || d.Sessions == nil || d.Guard == nil || d.Node == nil || d.Fleet == nil || d.Now == nil {
+		return nil, errors.New("web: Rules, Sets, Users, Sessions, Guard, Node, Fleet and Now are required")
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -122,7 +122,7 @@ func secure(h http.Header, encrypted bool) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")

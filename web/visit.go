@@ -148,10 +148,10 @@ func (v *visit) frame(title, nav string) view.Frame {
 		f.Here = pathSignIn
 		return f
 	}
-	status := v.server.deps.Status()
-	f.User, f.Role, f.Version = v.user.Name, string(v.user.Role), status.Version
+	node := v.server.deps.Node()
+	f.User, f.Role, f.Version = v.user.Name, string(v.user.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.user.Role.Includes(access.RoleEditor), v.user.Role.Includes(access.RoleAdmin)
 	f.Flash = v.server.sessions.PopString(v.ctx, sessionFlash)
-	f.Banners = banners(&status, v.server.deps.Now())
+	f.Banners = banners(&node, v.server.deps.Now())
 	return f
 }

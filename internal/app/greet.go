@@ -37,6 +37,20 @@ The whole API: %[1]s/openapi.yaml
 `, url, places, authorize)
 }
 
+// greetConsole prints where the console is, and while there is no account the
+// link that makes the first.
+func greetConsole(w io.Writer, base, welcome string) {
+	if welcome == "" {
+		fmt.Fprintf(w, "The console: %s/console\n\n", base)
+		return
+	}
+	fmt.Fprintf(w, `The console, this once without a password (the link works for an hour):
+
+  %s%s
+
+`, base, welcome)
+}
+
 // reachable is the address as a client on this machine would write it.
 func reachable(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)

@@ -8,7 +8,7 @@ import (
 	"sluice/api"
 )
 
-// index is what / answers until there is a console to send people to.
+// index is what / answers where there is no console to send people to.
 const index = `sluice, a rate-limit service
 
 POST /ratelimit/check          may this request pass?
@@ -20,19 +20,14 @@ GET  /metrics                  Prometheus
 GET  /livez, /readyz           health
 `
 
-// newHandler puts the decision surface and the index on one router.
-func newHandler(d api.Deps) (http.Handler, error) {
+// newHandler puts the decision surface and the console on one router.
+func newHandler(d api.Deps, c *console) (http.Handler, error) {
 	server, err := api.New(d)
 	if err != nil {
 		return nil, err
 	}
 	e := echo.New()
 	server.Routes(e)
-	root := func(c echo.Context) error {
-		c.Response().Header().Set("X-Content-Type-Options", "nosniff")
-		return c.String(http.StatusOK, index)
-	}
-	e.GET("/", root)
-	e.HEAD("/", root)
+	c.mount(e)
 	return e, nil
 }

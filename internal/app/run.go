@@ -15,6 +15,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/web"
 )
 
 // stopTimeout bounds everything that is stopped after the last request.
@@ -127,11 +128,15 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets}, db, figures, stops)
+	if err != nil {
+		return err
+	}
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Access: keyring, OpenMode: cfg.Loopback(),
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
-	})
+	}, pages)
 	if err != nil {
 		return err
 	}
@@ -149,6 +154,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
 	greet(host.Out, &cfg, addr, keyring)
+	pages.greet(host.Out, &cfg, addr)
 	if host.Listening != nil {
 		host.Listening(addr)
 	}

@@ -31,6 +31,14 @@ type Listener struct {
 	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long requests in flight may take to finish after that; 1s to 5m."`
 }
 
+// Console says how people reach and use the console.
+type Console struct {
+	Console     bool          `name:"console" env:"SLUICE_CONSOLE" default:"true" negatable:"" help:"Serve the console under /console; --no-console leaves it out."`
+	ConsoleURL  string        `name:"console-url" env:"SLUICE_CONSOLE_URL" placeholder:"URL" help:"Where people reach the console, as in https://sluice.example.com; needed behind a proxy. With https its cookies are sent over TLS only."`
+	SessionIdle time.Duration `name:"session-idle" env:"SLUICE_SESSION_IDLE" default:"12h" placeholder:"TIME" help:"How long someone stays signed in to the console without opening a page; 1m to 720h."`
+	SessionLife time.Duration `name:"session-life" env:"SLUICE_SESSION_LIFE" default:"168h" placeholder:"TIME" help:"How long someone stays signed in at all; 5m to 2160h."`
+}
+
 // Matching says how descriptors become keys.
 type Matching struct {
 	IPv4Prefix   int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"IPv4 addresses that share this many leading bits share a bucket; 1 to 32."`
@@ -50,6 +58,7 @@ type Serve struct {
 	Storage  `group:"Rules and tokens"`
 	Counters `group:"Counters"`
 	Matching `group:"Matching"`
+	Console  `group:"Console"`
 	Log      `group:"Logging"`
 }
 

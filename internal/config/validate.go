@@ -56,10 +56,11 @@ func (s *Serve) Validate() error {
 	if err := s.Storage.Validate(); err != nil {
 		c.errs = append(c.errs, err)
 	}
-	s.check(&c)
+	s.Counters.check(&c)
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
+	s.Console.check(&c)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
 	return errors.Join(c.errs...)
@@ -76,6 +77,20 @@ func (k *Counters) check(c *checker) {
 	if k.SnapshotInterval != 0 {
 		c.within("snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL", k.SnapshotInterval, time.Second, time.Hour)
 	}
+}
+
+func (k *Console) check(c *checker) {
+	if k.ConsoleURL != "" {
+		u, err := url.Parse(k.ConsoleURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			c.fail("console-url", "SLUICE_CONSOLE_URL", "must be a scheme and a host, as in https://sluice.example.com")
+		}
+	}
+	if !k.Console {
+		return
+	}
+	c.within("session-idle", "SLUICE_SESSION_IDLE", k.SessionIdle, time.Minute, 720*time.Hour)
+	c.within("session-life", "SLUICE_SESSION_LIFE", k.SessionLife, 5*time.Minute, 2160*time.Hour)
 }
 
 // Validate checks what can be checked without a connection.

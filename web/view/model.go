@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/rules"
 )
 
@@ -211,21 +212,21 @@ type RuleTable struct {
 
 // Overview is the home page.
 type Overview struct {
-	SetVersion                      int64
+	// Node is this node, Live the whole fleet.
+	Node fleet.Status
+	Live fleet.Live
+	// Rates are allowed, denied and degraded.
+	Rates                           map[string]Rate
 	Active, Shadow                  int
 	FailOpen, FailClosed, FailLocal int
-	Stored                          int64
-	Source, Version                 string
-	Confirmed                       time.Time
-	Shared, Embedded, Degraded      bool
-	Nodes                           int
-	Keys                            int64
-	Breakers                        []Breaker
-	Recent                          []RuleLine
+	// Stored counts the rules that are off too.
+	Stored             int64
+	Embedded, Degraded bool
+	Recent             []RuleLine
 }
 
-// Breaker is what stands between this node and one Redis node.
-type Breaker struct {
-	Node, State string
-	Opened      int64
+// Rate is how often something happens, and a line of how that went.
+type Rate struct {
+	PerSecond float64
+	Line      []float64
 }

@@ -158,3 +158,19 @@ func diffText(v any) string {
 	}
 	return fmt.Sprint(v)
 }
+
+// PerSecond writes a rate: "1 240/s", "0.3/s".
+func PerSecond(r float64) string {
+	if r > 0 && r < 10 {
+		return strconv.FormatFloat(r, 'f', 1, 64) + "/s"
+	}
+	return Count(int64(r+0.5)) + "/s"
+}
+
+// Millis is a time given in milliseconds since the epoch; 0 is the zero time.
+func Millis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
