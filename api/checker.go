@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"sluice/internal/deferred"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -35,6 +36,8 @@ type CheckerOptions struct {
 	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
 	// than 0 no bound beyond the caller's own.
 	Timeout time.Duration
+	// Deferred keeps requests that may pass later; nil: none are deferred.
+	Deferred deferred.Queue
 	// Now is the wall clock, used for durations and for what rules say about
 	// time; buckets go by the store's. Required.
 	Now func() time.Time
@@ -93,6 +96,12 @@ type Question struct {
 	// RequestID makes a repeat safe, names a charge for its refund, and names a
 	// concurrency lease. Up to 64 bytes, optional but for release and renew.
 	RequestID string
+	// Deferrable: the caller can bear with 202. Payload, up to 16 KiB and opaque,
+	// is then kept with a request that is deferred, and given back at its release.
+	Deferrable bool
+	Payload    string
+
+	strict bool // no fail mode decides
 }
 
 // Direct is a limit that the caller brings.
@@ -112,9 +121,13 @@ type Answer struct {
 	// Allowed: no enforced limit denied. A renew is allowed if every lease was
 	// still held, a charge if its weight still fitted.
 	Allowed bool
-	// Status is what a gateway should answer its client: 200, 429, or 503 when a
-	// closed fail mode denied.
+	// Status is what a gateway should answer its client: 200, 429, 202 when the
+	// request was deferred, or 503 when a closed fail mode denied.
 	Status int
+	// Ticket names the deferred request, "" if it was not deferred. NotDeferred
+	// says why a request that the rules would defer was denied: full or
+	// unavailable.
+	Ticket, NotDeferred string
 	// Degraded is the fail mode that had a say (closed before local before
 	// open), "" when the store decided everything.
 	Degraded string
@@ -240,7 +253,7 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		case main.Err == nil:
 			a.decided(w, j, main)
 			c.opt.Ledger.mirror(w.limits[j.first:j.first+j.enforced], main)
-		case q.Op == limiter.OpTake || q.Op == limiter.OpPeek:
+		case (q.Op == limiter.OpTake || q.Op == limiter.OpPeek) && !q.strict:
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
@@ -256,6 +269,9 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 	c.settleShadow(a, w.limits[j.first+j.enforced:j.end], calls)
 	if q.Op == limiter.OpTake && a.Allowed && j.leases {
 		a.Lease = leaseToken(w, j, a)
+	}
+	if q.Deferrable && !a.Allowed {
+		c.postpone(ctx, q, w.limits[j.first:j.first+j.enforced], a)
 	}
 	c.observe(a)
 	c.account(a, w.limits[j.first:j.end], j.enforced, w.calls[j.from:j.to])

@@ -21,7 +21,7 @@ const (
 var checkMembers = [...]string{
 	"key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"method", "route", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id",
+	"weight", "request_id", "payload",
 }
 
 const (
@@ -44,6 +44,7 @@ const (
 	inFields
 	inWeight
 	inRequestID
+	inPayload
 )
 
 // checkInput is a check as it was sent: which members, their values, and what
@@ -157,6 +158,8 @@ func (in *checkInput) value(s *scanner, i, depth int) error {
 		return in.readFields(s, depth)
 	case inRequestID:
 		return in.string(s, checkMembers[i], maxRequestID, &in.text[i], depth)
+	case inPayload:
+		return in.string(s, checkMembers[i], maxPayload, &in.text[i], depth)
 	}
 	return in.string(s, checkMembers[i], maxText, &in.text[i], depth)
 }

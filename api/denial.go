@@ -14,8 +14,12 @@ const (
 )
 
 // appendDenial writes the problem document that a gateway sends to the client
-// it denies. It must only be called for a denied answer.
+// it denies, or the notice to one whose request is deferred. It must only be called for a denied answer.
 func appendDenial(b []byte, a *Answer) []byte {
+	if a.Ticket != "" {
+		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request will be carried out when its limits allow it.","ticket":`...)
+		return append(appendJSONString(b, a.Ticket), '}')
+	}
 	b = append(b, `{"type":"`...)
 	closed := a.Status == http.StatusServiceUnavailable
 	if closed {

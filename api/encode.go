@@ -29,6 +29,14 @@ func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
 		b = append(b, `,"lease":"`...)
 		b = append(append(b, a.Lease...), '"')
 	}
+	if a.Ticket != "" {
+		b = append(b, `,"ticket":`...)
+		b = appendJSONString(b, a.Ticket)
+	}
+	if a.NotDeferred != "" {
+		b = append(b, `,"not_deferred":"`...)
+		b = append(append(b, a.NotDeferred...), '"')
+	}
 	b = append(b, `,"limits":[`...)
 	for i := range a.Limits {
 		if i > 0 {

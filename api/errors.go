@@ -52,6 +52,7 @@ var (
 	kindInvalid     = kind{"invalid", http.StatusUnprocessableEntity, "Some fields are not valid"}
 	kindInternal    = kind{"internal", http.StatusInternalServerError, "Something went wrong in this service"}
 	kindStore       = kind{"store-unavailable", http.StatusServiceUnavailable, "The counter store cannot do this now"}
+	kindQueue       = kind{"queue-unavailable", http.StatusServiceUnavailable, "The queue of deferred requests is away"}
 	kindDatabase    = kind{"database-unavailable", http.StatusServiceUnavailable, "The rule database is away"}
 	kindNotReady    = kind{"not-ready", http.StatusServiceUnavailable, "This node is not ready"}
 )

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -199,6 +200,8 @@ type reply struct {
 	Elastic      bool              `json:"elastic"`
 	Replayed     bool              `json:"replayed"`
 	Lease        string            `json:"lease"`
+	Ticket       string            `json:"ticket"`
+	NotDeferred  string            `json:"not_deferred"`
 	Refunded     *int64            `json:"refunded"`
 	Limits       []replyLimit      `json:"limits"`
 	Headers      map[string]string `json:"headers"`
@@ -247,6 +250,7 @@ type faultStore struct {
 	limiter.Store
 	mu   sync.Mutex
 	err  error
+	lost bool              // answers are, after the store has carried out what they answer
 	asks []limiter.Request // every request seen
 }
 
@@ -254,6 +258,22 @@ func (s *faultStore) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
+}
+
+func (s *faultStore) loseAnswers(lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = lost
+}
+
+// after is the error of what was carried out.
+func (s *faultStore) after(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.lost {
+		return errLost
+	}
+	return err
 }
 
 func (s *faultStore) note(req *limiter.Request) error {
@@ -269,14 +289,14 @@ func (s *faultStore) Do(ctx context.Context, req *limiter.Request, res *limiter.
 	if err := s.note(req); err != nil {
 		return err
 	}
-	return s.Store.Do(ctx, req, res)
+	return s.after(s.Store.Do(ctx, req, res))
 }
 
 func (s *faultStore) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		calls[i].Err = s.note(&calls[i].Request)
 		if calls[i].Err == nil {
-			calls[i].Err = s.Store.Do(ctx, &calls[i].Request, &calls[i].Result)
+			calls[i].Err = s.after(s.Store.Do(ctx, &calls[i].Request, &calls[i].Result))
 		}
 	}
 }
@@ -290,6 +310,15 @@ type observed struct {
 	degraded []string
 	requests int
 	panics   int
+	// deferrals are what became of deferred requests.
+	deferrals []string
+}
+
+// ObserveDeferral implements DeferWatcher.
+func (o *observed) ObserveDeferral(rule, what, reason string, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deferrals = append(o.deferrals, strings.Join([]string{rule, what, reason, strconv.Itoa(n)}, " "))
 }
 
 func (o *observed) ObserveLimit(rule, mode string, allowed bool) {

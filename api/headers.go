@@ -35,7 +35,8 @@ const (
 
 // Headers calls emit with each client header of an answer, following
 // draft-ietf-httpapi-ratelimit-headers-11 for RateLimit-Policy and RateLimit,
-// RFC 9110 for Retry-After, and custom for the X-RateLimit ones. Shadow limits
+// RFC 9110 for Retry-After (none for a deferred request, which is not to be sent
+// again), and custom for the X-RateLimit ones. Shadow limits
 // do not show. Names of rules are plain by their syntax, so nothing here needs
 // escaping. The value is valid only during the call.
 func (st HeaderStyle) Headers(a *Answer, emit func(name string, value []byte)) {
@@ -43,7 +44,7 @@ func (st HeaderStyle) Headers(a *Answer, emit func(name string, value []byte)) {
 		a.scratch = value[:0]
 		emit(name, value)
 	}
-	if ms, ok := a.retryAfter(); ok && !a.Allowed && ms != limiter.Never {
+	if ms, ok := a.retryAfter(); ok && !a.Allowed && ms != limiter.Never && a.Ticket == "" {
 		send(headerRetryAfter, strconv.AppendInt(a.scratch, ceilSeconds(ms), 10))
 	}
 	if v := appendPolicies(a.scratch, a); len(v) > 0 {

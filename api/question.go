@@ -19,6 +19,23 @@ func (in *checkInput) question(op limiter.Op, q *Question) {
 		in.described(q)
 	}
 	in.operation(q)
+	if in.given(inPayload) {
+		in.payload(q)
+	}
+}
+
+// payload says that a request may be deferred, and with what. A look never is.
+func (in *checkInput) payload(q *Question) {
+	switch {
+	case in.prefix != "":
+		in.wrong("payload", "does not belong in a batch; a request that may be deferred is checked by itself")
+	case q.Op != limiter.OpTake:
+		in.wrong("payload", "belongs to a check only")
+	case q.IsDirect:
+		in.wrong("payload", "does not belong beside key; only rules defer")
+	default:
+		q.Deferrable, q.Payload = q.Weight > 0, in.text[inPayload]
+	}
 }
 
 // direct makes the Question of a caller who brings the limit.

@@ -34,6 +34,9 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/reset", access.ScopeCheck, (*Server).reset},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
+	{http.MethodGet, "/ratelimit/deferred", access.ScopeRulesRead, (*Server).listDeferred},
+	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeCheck, (*Server).releaseDeferred},
+	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeCheck, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 
 	{http.MethodPut, "/ratelimit/pools/:name/load", access.ScopeCheck, (*Server).reportLoad},

@@ -16,4 +16,6 @@ type Descriptor struct {
 	Attributes map[string]string
 	// Fields are numbers of the request, used by weight_field.
 	Fields map[string]int64
+
+	stored bool // values may be hashes, see MarshalStored
 }

@@ -93,7 +93,7 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 	case factIP:
 		return k.set.appendIP(dst, k.d.IP)
 	case factAPIKey:
-		return limiter.AppendHashed(dst, k.d.APIKey)
+		return k.d.appendHashed(dst, k.d.APIKey)
 	case factRoute:
 		if looksSecretRoute(k.route) {
 			return limiter.AppendHashed(dst, k.route)
@@ -101,8 +101,8 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 		return limiter.AppendValue(dst, k.route)
 	}
 	v := k.value(f)
-	if LooksSecret(v) {
-		return limiter.AppendHashed(dst, v)
+	if k.d.secret(v) {
+		return k.d.appendHashed(dst, v)
 	}
 	return limiter.AppendValue(dst, v)
 }

@@ -118,7 +118,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	figures := newFigures(host.Now, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
 	observer := &observer{Metrics: metrics, figures: figures, log: host.Log, now: host.Now}
+	waiting, err := openQueue(&cfg, &host, sets, metrics, stops)
+	if err != nil {
+		return err
+	}
 	checker, err := api.NewChecker(api.CheckerOptions{
+		Deferred: waiting,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
 	})
 	if err != nil {

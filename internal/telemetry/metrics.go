@@ -23,6 +23,7 @@ type Metrics struct {
 	decisions *prometheus.CounterVec
 	degraded  *prometheus.CounterVec
 	account   account
+	deferral  deferral
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
 
@@ -46,7 +47,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			"Limits decided, by rule (the first 1000 names, then other; default where the caller brought the limit), mode and outcome (allowed, denied).", "rule", "mode", "outcome"),
 		degraded: counters("sluice_degraded_total",
 			"Limits that the counter store could not decide, by the fail mode that did (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
-		account: newAccount(),
+		account:  newAccount(),
+		deferral: newDeferral(),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_check_duration_seconds",
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
@@ -81,6 +83,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision,
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
+	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.setVersion, m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -41,6 +41,9 @@ func used(t *testing.T) *Metrics {
 		Slots: func() Slots { return Slots{Spanning: 9, GiveBacks: 3, GiveBacksLost: 1, Reloads: 2} },
 	})
 	m.ObserveLimit("charges-per-user", "enforce", false)
+	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
+		m.ObserveDeferral("charges-per-user", what, "full", 1)
+	}
 	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
 	m.ObserveDegraded("closed", limiter.CauseConnection)
 	m.ObserveDegraded("", limiter.CauseTimeout)

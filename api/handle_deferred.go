@@ -1,0 +1,193 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/deferred"
+	"sluice/rules"
+)
+
+// maxQueues bounds how many queues one listing shows.
+const maxQueues = 1000
+
+// queueStatus is one queue in the listing of all.
+type queueStatus struct {
+	Rule        string `json:"rule"`
+	RuleID      int64  `json:"rule_id"`
+	Depth       int64  `json:"depth"`
+	OldestAgeMS *int64 `json:"oldest_age_ms"`
+	MaxItems    int64  `json:"max_items"`
+	MaxAgeMS    int64  `json:"max_age_ms"`
+}
+
+// releasedItem is one deferred request whose turn has come.
+type releasedItem struct {
+	Ticket     string `json:"ticket"`
+	Payload    string `json:"payload"`
+	Key        string `json:"key"`
+	AgeMS      int64  `json:"age_ms"`
+	Deliveries int64  `json:"deliveries"`
+}
+
+// releaseAnswer is the answer to a release.
+type releaseAnswer struct {
+	RuleID       int64          `json:"rule_id"`
+	Items        []releasedItem `json:"items"`
+	Depth        int64          `json:"depth"`
+	OldestAgeMS  *int64         `json:"oldest_age_ms"`
+	RetryAfterMS int64          `json:"retry_after_ms"`
+}
+
+// queueError maps what a queue could not do.
+func queueError(err error) error {
+	if errors.Is(err, deferred.ErrUnavailable) {
+		return kindQueue.problem("What waits there is not lost; try again in a moment.").with("Retry-After", "1")
+	}
+	return err
+}
+
+func oldest(s deferred.Status) *int64 {
+	if s.Depth == 0 {
+		return nil
+	}
+	ms := s.Age.Milliseconds()
+	return &ms
+}
+
+func (s *Server) listDeferred(c echo.Context) error {
+	q, err := parseQuery(c)
+	if err != nil {
+		return err
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	queues := []queueStatus{}
+	for _, r := range s.deps.Checker.deferringRules(maxQueues) {
+		st, err := s.deps.Checker.Waiting(c.Request().Context(), r.Rule.ID)
+		if err != nil {
+			return queueError(err)
+		}
+		queues = append(queues, queueStatus{
+			Rule: r.Rule.Name, RuleID: r.Rule.ID, Depth: st.Depth, OldestAgeMS: oldest(st),
+			MaxItems: r.Defer.MaxItems, MaxAgeMS: r.Defer.MaxAgeMS,
+		})
+	}
+	return writeJSON(c, http.StatusOK, map[string]any{"queues": queues})
+}
+
+// between reads a parameter that is an integer, def when absent.
+func (q *query) between(name string, least, most, def int64) int64 {
+	if !q.values.Has(name) {
+		return def
+	}
+	n, err := strconv.ParseInt(q.values.Get(name), 10, 64)
+	if err != nil || n < least || n > most {
+		q.wrong(name, "must be between "+strconv.FormatInt(least, 10)+" and "+strconv.FormatInt(most, 10))
+		return def
+	}
+	return n
+}
+
+// releaseDeferred gives what may pass now. HEAD, which must change nothing, only
+// looks, and so does max=0.
+func (s *Server) releaseDeferred(c echo.Context) error {
+	q, err := parseQuery(c, "max", "hold_ms")
+	if err != nil {
+		return err
+	}
+	most := q.between("max", 0, maxRelease, 1)
+	hold := q.between("hold_ms", 1, deferred.MaxHold.Milliseconds(), defaultHold.Milliseconds())
+	if err := q.err(); err != nil {
+		return err
+	}
+	id, name, err := s.deps.Checker.queueNamed(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	answer := releaseAnswer{RuleID: id, Items: []releasedItem{}, RetryAfterMS: 0}
+	if most > 0 && c.Request().Method == http.MethodGet {
+		out, err := s.deps.Checker.Release(ctx, id, name, int(most), time.Duration(hold)*time.Millisecond)
+		if err != nil {
+			return queueError(err)
+		}
+		answer.RetryAfterMS = out.RetryAfter
+		for _, it := range out.Items {
+			answer.Items = append(answer.Items, releasedItem{
+				Ticket: it.Ticket, Payload: it.Payload, Key: it.Key, AgeMS: it.Waited.Milliseconds(), Deliveries: it.Deliveries,
+			})
+		}
+	}
+	// What was released must reach the caller even if this look fails.
+	st, err := s.deps.Checker.Waiting(ctx, id)
+	if err != nil && len(answer.Items) == 0 {
+		return queueError(err)
+	}
+	answer.Depth, answer.OldestAgeMS = st.Depth, oldest(st)
+	return writeJSON(c, http.StatusOK, &answer)
+}
+
+func (s *Server) ackDeferred(c echo.Context) error {
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	tickets, err := decodeTickets(body)
+	if err != nil {
+		return err
+	}
+	id, name, err := s.deps.Checker.queueNamed(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	n, err := s.deps.Checker.Acknowledge(c.Request().Context(), id, name, tickets)
+	if err != nil {
+		return queueError(err)
+	}
+	return writeJSON(c, http.StatusOK, map[string]int{"acked": n})
+}
+
+// Bounds of an acknowledgement.
+const (
+	maxTickets = 1000
+	maxTicket  = 64
+)
+
+// decodeTickets reads {"tickets": ["…"]}.
+func decodeTickets(body []byte) ([]string, error) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range v.names {
+		if name != "tickets" {
+			return nil, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+		}
+	}
+	invalid := func(field, message string) ([]string, error) {
+		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: field, Message: message}}}
+	}
+	m := v.member("tickets")
+	switch {
+	case m == nil:
+		return invalid("tickets", "is required")
+	case m.kind != jsonArray:
+		return invalid("tickets", "must be an array of strings")
+	case len(m.items) == 0 || len(m.items) > maxTickets:
+		return invalid("tickets", "must have 1 to "+strconv.Itoa(maxTickets)+" elements")
+	}
+	tickets := make([]string, len(m.items))
+	for i := range m.items {
+		if t := &m.items[i]; t.kind != jsonString || t.text == "" || len(t.text) > maxTicket {
+			return invalid("tickets["+strconv.Itoa(i)+"]", "must be a ticket that a check gave")
+		}
+		tickets[i] = m.items[i].text
+	}
+	return tickets, nil
+}

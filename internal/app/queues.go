@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+
+	"sluice/api"
+	"sluice/internal/config"
+	"sluice/internal/deferred"
+	"sluice/internal/deferred/filequeue"
+	"sluice/internal/deferred/redisqueue"
+	"sluice/internal/telemetry"
+	"sluice/limiter/redisstore"
+	"sluice/rules"
+)
+
+// queueConnections bounds the connections for deferred requests, which have a
+// pool of their own so that no check waits behind a payload.
+const queueConnections = 16
+
+// openQueue opens what keeps deferred requests: Redis where that counts, else
+// files in the data directory.
+func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (deferred.Queue, error) {
+	dropped := func(rule int64, n int) {
+		metrics.ObserveDeferral(ruleName(sets, rule), api.DeferralDropped, api.DroppedExpired, n)
+	}
+	if cfg.RedisURL != "" {
+		client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: queueConnections})
+		if err != nil {
+			return nil, err // names REDIS_URL, never its password
+		}
+		stops.add("redis client of deferred requests", func(context.Context) error { return client.Close() })
+		return redisqueue.New(redisqueue.Options{Client: client, Prefix: cfg.KeyPrefix, Dropped: dropped})
+	}
+	q, err := filequeue.Open(filequeue.Options{
+		Dir: filepath.Join(cfg.DataDir, "deferred"), Now: host.Now, Dropped: dropped,
+		Torn: func(rule, bytes int64) {
+			host.Log.Warn("the end of a queue of deferred requests is torn or damaged and was cut off", "rule_id", rule, "bytes", bytes)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	stops.add("deferred requests", func(context.Context) error { return q.Close() })
+	return q, nil
+}
+
+// ruleName is the name of a rule in force, "" for another.
+func ruleName(sets *rules.Current, id int64) string {
+	if set := sets.Load(); set != nil {
+		if r := set.Get(id); r != nil {
+			return r.Rule.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,44 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// deferral counts what becomes of deferred requests, by rule.
+type deferral struct {
+	done    map[string]*prometheus.CounterVec // by what: deferred, released, acked
+	dropped *prometheus.CounterVec
+	refused *prometheus.CounterVec
+}
+
+func newDeferral() deferral {
+	d := deferral{
+		done: map[string]*prometheus.CounterVec{
+			"deferred": counters("sluice_deferred_total", "Denied requests that were put into a queue, by rule.", "rule"),
+			"released": counters("sluice_deferred_released_total", "Deferred requests that were released, by rule; one that comes back unacknowledged counts again.", "rule"),
+			"acked":    counters("sluice_deferred_acked_total", "Deferred requests that were acknowledged, by rule.", "rule"),
+		},
+		dropped: counters("sluice_deferred_dropped_total", "Deferred requests that were dropped, by rule and reason (expired: they became too old; unreadable).", "rule", "reason"),
+		refused: counters("sluice_deferred_refused_total", "Requests that would have been deferred and were denied, by rule and reason (full, unavailable).", "rule", "reason"),
+	}
+	return d
+}
+
+func (d *deferral) collectors() []prometheus.Collector {
+	return []prometheus.Collector{d.done["deferred"], d.done["released"], d.done["acked"], d.dropped, d.refused}
+}
+
+// ObserveDeferral counts n requests of a rule: what is deferred, released or
+// acked, or dropped or refused for a reason. A rule that is no longer in force
+// has the name "".
+func (m *Metrics) ObserveDeferral(rule, what, reason string, n int) {
+	rule = m.ruleNames.label(rule)
+	switch what {
+	case "dropped":
+		m.deferral.dropped.WithLabelValues(rule, reason).Add(float64(n))
+	case "refused":
+		m.deferral.refused.WithLabelValues(rule, reason).Add(float64(n))
+	default:
+		if c := m.deferral.done[what]; c != nil {
+			c.WithLabelValues(rule).Add(float64(n))
+		}
+	}
+}
