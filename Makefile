@@ -34,6 +34,7 @@ build: ## build bin/sluice, one static binary
 test: deps ## run everything that CI tests, on real servers, with the race detector
 	$(GO) vet ./...
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
+	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: lint
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
@@ -41,11 +42,13 @@ lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GOLANGCI) run ./...
+	cd bench && $(GOLANGCI) run ./...
 	bash .ci/words
 
 .PHONY: tidy-check
 tidy-check: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
 
 .PHONY: generate
 generate: ## run the go:generate lines and format
@@ -57,13 +60,13 @@ fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 	bash .ci/fuzz $(FUZZ_TIME)
 
 .PHONY: bench
-bench: ## Go benchmarks, then load over loopback
+bench: deps ## measure it beside its peers and write docs/benchmarks.md (about ten minutes)
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
-	$(GO) run ./bench/load
+	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
 
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
-	$(GO) run ./bench/soak -minutes $(MINUTES)
+	cd bench && $(GO) run ./soak -minutes $(MINUTES)
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)

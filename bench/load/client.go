@@ -9,20 +9,20 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // requests renders a ring of ready-made HTTP/1.1 requests, so that the client
 // spends as little as possible of the CPU it shares with the server.
 func requests(addr string, sc scenario, keys int) [][]byte {
-	n := min(keys, 10_000)
-	if sc.body == nil {
-		return [][]byte{[]byte("GET " + sc.path + " HTTP/1.1\r\nHost: " + addr + "\r\n\r\n")}
-	}
+	n := max(1, min(keys, 10_000)/max(sc.checks, 1))
 	out := make([][]byte, n)
 	for i := range out {
 		body := sc.body(i, keys)
@@ -54,7 +54,7 @@ func (c *conn) do(req []byte) error {
 	if _, err := c.c.Write(req); err != nil {
 		return err
 	}
-	length := 0
+	length, chunked := 0, false
 	for first := true; ; first = false {
 		line, err := c.r.ReadSlice('\n')
 		if err != nil {
@@ -65,6 +65,8 @@ func (c *conn) do(req []byte) error {
 			if !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
 				return fmt.Errorf("answer %q", strings.TrimSpace(string(line)))
 			}
+		case len(line) <= 2 && chunked:
+			return c.discardChunks()
 		case len(line) <= 2:
 			_, err := c.r.Discard(length)
 			return err
@@ -72,6 +74,25 @@ func (c *conn) do(req []byte) error {
 			if length, err = strconv.Atoi(strings.TrimSpace(string(line[16:]))); err != nil {
 				return err
 			}
+		case bytes.HasPrefix(line, []byte("Transfer-Encoding: chunked")):
+			chunked = true
+		}
+	}
+}
+
+// discardChunks reads a chunked body to its end.
+func (c *conn) discardChunks() error {
+	for {
+		line, err := c.r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(line)), 16, 32)
+		if err != nil {
+			return err
+		}
+		if _, err := c.r.Discard(int(n) + 2); err != nil || n == 0 {
+			return err
 		}
 	}
 }
@@ -98,21 +119,48 @@ func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int, leng
 // openLoop sends rate requests a second whatever the answers take, and counts
 // latency from the instant a request was due.
 func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int, length time.Duration) ([]time.Duration, error) {
-	gap := time.Second * time.Duration(conns) / time.Duration(rate)
-	begin := time.Now().Add(50 * time.Millisecond)
-	return loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
+	due := make(chan time.Time, conns) // a full one makes the pacer late, which latency counts
+	paced, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go pace(paced, due, rate, length)
+	lat, err := loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
 		var lat []time.Duration
-		due := begin.Add(gap * time.Duration(i) / time.Duration(conns))
-		for n := i; due.Before(begin.Add(length)); n += conns {
-			time.Sleep(time.Until(due))
+		n := i
+		for at := range due {
 			if err := c.do(reqs[n%len(reqs)]); err != nil {
+				cancel()
 				return nil, err
 			}
-			lat = append(lat, time.Since(due))
-			due = due.Add(gap)
+			lat = append(lat, time.Since(at))
+			n += conns
 		}
 		return lat, nil
 	})
+	slices.Sort(lat)
+	return lat, err
+}
+
+// pace hands out the instants at which requests are due, and closes due at the
+// end. It sleeps in the kernel on a thread of its own, because the runtime's
+// timers are up to a millisecond late on an idle process.
+func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Duration) {
+	defer close(due)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // without it, 50 µs later
+	begin := time.Now().Add(10 * time.Millisecond)
+	for n := range int(length.Seconds() * float64(rate)) {
+		at := begin.Add(time.Duration(n) * time.Second / time.Duration(rate))
+		if wait := time.Until(at); wait > 0 {
+			ts := unix.NsecToTimespec(wait.Nanoseconds())
+			_ = unix.Nanosleep(&ts, nil) // cut short by a signal: the request is early by less than a gap
+		}
+		select {
+		case due <- at:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration, error)) ([]time.Duration, error) {

@@ -1,9 +1,10 @@
-// Command load measures sluice over loopback: throughput and CPU in a closed
-// loop, latency in an open loop, embedded and with a Redis of its own. It starts
-// every server it needs on free ports, stops them again, and prints a Markdown
-// table. Run it from the top of the repository:
+// Command load measures sluice over loopback beside others in the same field:
+// throughput and CPU in a closed loop, latency in an open loop. It builds and
+// starts every server it needs on free ports, round after round, and stops them
+// again. It prints a Markdown table, and with -out writes it into a page and
+// draws pictures beside that. Run it from the folder bench:
 //
-//	go run ./bench/load -seconds 5 -rounds 3
+//	go run ./load -seconds 3 -rounds 3
 package main
 
 import (
@@ -18,32 +19,27 @@ import (
 )
 
 type settings struct {
-	binary  string
 	conns   int
 	rounds  int
 	seconds int
 	rate    int
 	keys    int
+	gogc    string
 	only    string
+	out     string
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.binary, "binary", "", "the sluice binary to measure; empty builds ./cmd/sluice")
 	flag.IntVar(&s.conns, "conns", 64, "keep-alive connections, 1 to 1024")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds of every scenario; medians are reported")
-	flag.IntVar(&s.seconds, "seconds", 4, "length of one measurement, 1 to 60")
+	flag.IntVar(&s.seconds, "seconds", 3, "length of one measurement, 1 to 60")
 	flag.IntVar(&s.rate, "rate", 5000, "requests a second of the open loop")
 	flag.IntVar(&s.keys, "keys", 10_000, "different users in the traffic")
+	flag.StringVar(&s.gogc, "gogc", "400", "collector setting (GOGC) of every server; empty leaves each its own")
 	flag.StringVar(&s.only, "only", "", "measure only the scenarios whose name has one of these words in it, separated by semicolons")
-	kind := flag.String("peer", "", "be a yardstick instead, constant or naive; this command starts those it needs")
-	addr := flag.String("addr", "", "where the yardstick listens")
-	redisURL := flag.String("redis", "", "the yardstick's Redis")
+	flag.StringVar(&s.out, "out", "", "page to write the tables into, between its marks; pictures go into the folder of the same name")
 	flag.Parse()
-	if *kind != "" {
-		fmt.Fprintln(os.Stderr, "load:", peer(*kind, *addr, *redisURL))
-		os.Exit(1)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
 	stop()
@@ -54,15 +50,12 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	if s.conns < 1 || s.conns > 1024 || s.seconds < 1 || s.seconds > 60 || s.rounds < 1 {
-		return fmt.Errorf("conns must be 1 to 1024, seconds 1 to 60, rounds at least 1")
+	if s.conns < 1 || s.conns > 1024 || s.seconds < 1 || s.seconds > 60 || s.rounds < 1 || s.rate < 1 || s.keys < 1 {
+		return fmt.Errorf("conns must be 1 to 1024, seconds 1 to 60; rounds, rate and keys at least 1")
 	}
-	chosen := s.choose()
-	if len(chosen) == 0 {
-		return fmt.Errorf("no scenario has %q in its name", s.only)
-	}
+	chosen := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool { return !s.wants(sc.name) })
 	// A stuck server must not hold the machine: everything ends well within this.
-	limit := time.Duration(len(chosen)*s.rounds*(2*s.seconds+10)+300) * time.Second
+	limit := time.Duration(len(chosen)*s.rounds*(2*s.seconds+15)+900) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -71,29 +64,39 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
-			return err
-		}
+	built, err := buildAll(ctx, dir, kinds(chosen))
+	if err != nil {
+		return err
 	}
+	chosen = slices.DeleteFunc(chosen, func(sc scenario) bool { return built.path[sc.kind] == "" })
 	results := make([]result, len(chosen))
 	for round := range s.rounds {
 		for i, sc := range chosen {
-			m, err := measure(ctx, s, sc, dir)
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, sc.name)
+			m, err := measure(ctx, s, sc, built.path[sc.kind], dir)
 			if err != nil {
+				// A peer that fails would be left out by hand: its absence must not
+				// go unnoticed.
 				return fmt.Errorf("%s, round %d: %w", sc.name, round+1, err)
 			}
+			results[i].scenario = sc
 			results[i].rounds = append(results[i].rounds, m)
 		}
 	}
-	report(os.Stdout, s, chosen, results)
-	return nil
+	return report(s, results, built.missing)
 }
 
-// choose gives the scenarios that were asked for.
-func (s *settings) choose() []scenario {
-	words := strings.Split(s.only, ";")
-	return slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
-		return !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(sc.name, w) })
-	})
+// wants reports whether a scenario is among those asked for.
+func (s *settings) wants(name string) bool {
+	return slices.ContainsFunc(strings.Split(s.only, ";"), func(word string) bool { return strings.Contains(name, word) })
+}
+
+func kinds(scs []scenario) []kind {
+	var out []kind
+	for _, sc := range scs {
+		if !slices.Contains(out, sc.kind) {
+			out = append(out, sc.kind)
+		}
+	}
+	return out
 }

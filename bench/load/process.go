@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,16 +16,6 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-}
-
-func build(ctx context.Context, dir string) (string, error) {
-	out := filepath.Join(dir, "sluice")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/sluice")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build ./cmd/sluice: %w\n%s", err, b)
-	}
-	return out, nil
 }
 
 func start(ctx context.Context, logFile string, env []string, name string, args ...string) (*process, error) {
@@ -79,76 +66,9 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-// freeAddr is a loopback address whose port is free right now.
-func freeAddr(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-func startRedis(ctx context.Context, dir string) (*process, string, error) {
-	addr, err := freeAddr(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := start(ctx, filepath.Join(dir, "redis.log"), nil, "redis-server",
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-	if err != nil {
-		return nil, "", err
-	}
-	err = until(ctx, p, func() error {
-		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	})
-	return p, "redis://" + addr, err
-}
-
-func startSluice(ctx context.Context, binary, data string, env []string) (*process, string, error) {
-	addr, err := freeAddr(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+data)
-	log := data + ".log"
-	p, err := start(ctx, log, env, binary, "serve")
-	if err != nil {
-		return nil, "", err
-	}
-	err = until(ctx, p, func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz answered %d", res.StatusCode)
-		}
-		return nil
-	})
-	if err != nil {
-		b, _ := os.ReadFile(log)
-		err = fmt.Errorf("sluice did not become ready: %w\n%s", err, b)
-	}
-	return p, addr, err
-}
-
-// until tries ready every 20 ms, for at most 10 s or until the process ends.
+// until tries ready every 20 ms, for at most 20 s or until the process ends.
 func until(ctx context.Context, p *process, ready func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -1,23 +1,32 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
 // latencies are percentiles of one run.
 type latencies struct{ p50, p99, p999 time.Duration }
 
+// summarize sorts lat.
 func summarize(lat []time.Duration) latencies {
 	if len(lat) == 0 {
 		return latencies{}
 	}
 	slices.Sort(lat)
-	at := func(q float64) time.Duration { return lat[int(q*float64(len(lat)-1))] }
-	return latencies{p50: at(0.5), p99: at(0.99), p999: at(0.999)}
+	return latencies{p50: quantile(lat, 0.5), p99: quantile(lat, 0.99), p999: quantile(lat, 0.999)}
+}
+
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[int(q*float64(len(sorted)-1))]
 }
 
 // median picks the middle value of one figure over all rounds.
@@ -30,24 +39,132 @@ func median[T int64 | float64 | time.Duration](r result, figure func(measurement
 	return vs[len(vs)/2]
 }
 
+func perSecond(m measurement) float64          { return m.perSecond }
+func serverCPU(m measurement) time.Duration    { return m.serverCPU }
+func redisCPU(m measurement) time.Duration     { return m.redisCPU }
+func openMedian(m measurement) time.Duration   { return m.open.p50 }
+func openTail(m measurement) time.Duration     { return m.open.p99 }
+func closedMedian(m measurement) time.Duration { return m.closed.p50 }
+func closedTail(m measurement) time.Duration   { return m.closed.p99 }
+
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
 func us(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6) }
 
-func report(w io.Writer, s settings, scenarios []scenario, results []result) {
-	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, median of %d rounds of %d s; client, server and Redis share the cores.\n\n",
-		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, s.rounds, s.seconds)
-	fmt.Fprintf(w, "| scenario | requests/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
-	for i, r := range results {
-		redis := "–"
-		if scenarios[i].redis {
-			redis = us(median(r, func(m measurement) time.Duration { return m.redisCPU }))
-		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", scenarios[i].name,
-			median(r, func(m measurement) float64 { return m.perSecond }),
-			us(median(r, func(m measurement) time.Duration { return m.serverCPU })), redis,
-			ms(median(r, func(m measurement) time.Duration { return m.closed.p50 })),
-			ms(median(r, func(m measurement) time.Duration { return m.closed.p99 })),
-			ms(median(r, func(m measurement) time.Duration { return m.open.p50 })),
-			ms(median(r, func(m measurement) time.Duration { return m.open.p99 })))
+// report prints the tables, and writes page and pictures if asked to.
+func report(s settings, results []result, missing map[kind]error) error {
+	var b bytes.Buffer
+	table(&b, s, results)
+	ratios(&b, results)
+	for _, k := range slices.Sorted(maps.Keys(missing)) {
+		fmt.Fprintf(&b, "\n%s could not be built on this machine and is left out.\n", k)
 	}
+	if s.out == "" {
+		_, err := os.Stdout.Write(b.Bytes())
+		return err
+	}
+	pictures, err := draw(s, results)
+	if err != nil {
+		return err
+	}
+	b.WriteString(pictures)
+	return splice(s.out, b.String())
+}
+
+func table(w io.Writer, s settings, results []result) {
+	gc := "each with its own collector settings"
+	if s.gogc != "" {
+		gc = "every server with GOGC=" + s.gogc
+	}
+	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, %s, median of %d rounds of %d s. Client, server and Redis share the cores.\n\n",
+		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds)
+	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
+	for _, r := range results {
+		redis, p50, p99 := "–", "–", "–"
+		if r.scenario.needsRedis() {
+			redis = us(median(r, redisCPU))
+		}
+		if r.scenario.checks <= 1 {
+			p50, p99 = ms(median(r, openMedian)), ms(median(r, openTail))
+		}
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", r.scenario.name, median(r, perSecond), us(median(r, serverCPU)), redis,
+			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99)
+	}
+}
+
+// ratios compares within a round and takes the median of that, so that a slow
+// stretch of the machine weighs on both sides.
+func ratios(w io.Writer, results []result) {
+	find := func(name string) *result {
+		for i := range results {
+			if results[i].scenario.name == name {
+				return &results[i]
+			}
+		}
+		return nil
+	}
+	fmt.Fprint(w, "\n| ratio, round by round | median | goal |\n|---|---|---|\n")
+	for _, c := range []struct {
+		text, a, b, goal string
+		figure           func(measurement) float64
+	}{
+		{"throughput, one rule to envoyproxy/ratelimit", "sluice on Redis, one rule", envoy, "at least 2.7", perSecond},
+		{"throughput, one rule to naive", "sluice on Redis, one rule", naivePath, "at least 1.7", perSecond},
+		{"server CPU, one rule to constant answer", "sluice on Redis, one rule", constant, "at most 1.5", cpuFigure},
+		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},
+		{"p50 at a fixed rate, one rule to naive", "sluice on Redis, one rule", naivePath, "at most 1.1", func(m measurement) float64 { return m.open.p50.Seconds() }},
+	} {
+		a, b := find(c.a), find(c.b)
+		if a == nil || b == nil {
+			continue
+		}
+		vs := make([]float64, len(a.rounds))
+		for i := range vs {
+			vs[i] = c.figure(a.rounds[i]) / c.figure(b.rounds[i])
+		}
+		slices.Sort(vs)
+		fmt.Fprintf(w, "| %s | %.2f (%.2f to %.2f) | %s |\n", c.text, vs[len(vs)/2], vs[0], vs[len(vs)-1], c.goal)
+	}
+}
+
+func cpuFigure(m measurement) float64 { return m.serverCPU.Seconds() }
+
+// The marks between which a page's tables stand.
+const (
+	markBegin = "<!-- written by make bench: begin -->"
+	markEnd   = "<!-- written by make bench: end -->"
+)
+
+// splice replaces what stands between the marks of a page.
+func splice(page, text string) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(old), markBegin)
+	_, tail, ok2 := strings.Cut(rest, markEnd)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s lacks the marks %q and %q", page, markBegin, markEnd)
+	}
+	return os.WriteFile(page, []byte(head+markBegin+"\n\n"+text+"\n"+markEnd+tail), 0o644) //nolint:gosec // documentation
+}
+
+// draw writes the pictures into the folder named like the page and gives the
+// text that shows them.
+func draw(s settings, results []result) (string, error) {
+	folder := strings.TrimSuffix(s.out, filepath.Ext(s.out))
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // documentation
+		return "", err
+	}
+	var b strings.Builder
+	for _, p := range []struct{ file, title, svg string }{
+		{"throughput.svg", "Checks a second", bars("Checks a second, closed loop", results, func(r result) float64 { return median(r, perSecond) }, "%.0f", true)},
+		{"cpu.svg", "CPU a check", bars("Server CPU a check, µs", results, func(r result) float64 { return median(r, serverCPU).Seconds() * 1e6 }, "%.1f", false)},
+		{"latency.svg", "Latency", distribution(fmt.Sprintf("Latency at %d checks a second, by percentile", s.rate), results)},
+	} {
+		if err := os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg), 0o644); err != nil { //nolint:gosec // documentation
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.title, filepath.Base(folder), p.file)
+	}
+	return b.String(), nil
 }

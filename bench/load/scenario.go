@@ -3,19 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"strings"
 	"time"
 )
 
 // scenario is one server setup and the requests sent to it.
 type scenario struct {
 	name  string
-	peer  string // a yardstick instead of sluice
-	redis bool
-	rules []string
-	// path and body make request number n.
-	path string
-	body func(n, keys int) string
+	kind  kind
+	rival string   // of kind rival: which
+	redis bool     // of kind sluice: with a Redis
+	rules []string // of kind sluice: created first
+	env   []string // of kind sluice: settings
+	// path and body make request number n; checks is how many each carries, 0
+	// for one.
+	path   string
+	body   func(n, keys int) string
+	checks int
 }
 
 func direct(n, keys int) string {
@@ -24,6 +28,25 @@ func direct(n, keys int) string {
 
 func described(n, keys int) string {
 	return fmt.Sprintf(`{"method":"POST","route":"/v1/charges","ip":"203.0.113.%d","user":"u%d","api_key":"k%d"}`, n%250, n%keys, n%keys)
+}
+
+// hundred is a batch of a hundred described requests.
+func hundred(n, keys int) string {
+	all := make([]string, batchSize)
+	for i := range all {
+		all[i] = described(n*batchSize+i, keys)
+	}
+	return `{"checks":[` + strings.Join(all, ",") + `]}`
+}
+
+const batchSize = 100
+
+func envoyBody(n, keys int) string {
+	return fmt.Sprintf(`{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"u%d"}]}]}`, n%keys)
+}
+
+func gubernatorBody(n, keys int) string {
+	return fmt.Sprintf(`{"requests":[{"name":"bench","uniqueKey":"u%d","hits":1,"limit":1000000,"duration":60000}]}`, n%keys)
 }
 
 func rule(name, scope, algorithm string) string {
@@ -36,81 +59,93 @@ var (
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
 )
 
+const check = "/ratelimit/check"
+
+// scenarios are measured in this order, round after round, so that what slows
+// the machine down for a while slows down neighbours.
 var scenarios = []scenario{
-	{name: "no check: GET /livez", path: "/livez"},
-	{name: "yardstick: constant answer", peer: "constant", path: "/ratelimit/check", body: described},
-	{name: "yardstick: naive, Redis", peer: "naive", redis: true, path: "/ratelimit/check", body: described},
-	{name: "embedded, direct", path: "/ratelimit/check", body: direct},
-	{name: "embedded, one rule", path: "/ratelimit/check", body: described, rules: oneRule},
-	{name: "embedded, three rules", path: "/ratelimit/check", body: described, rules: threeRule},
-	{name: "Redis, direct", redis: true, path: "/ratelimit/check", body: direct},
-	{name: "Redis, one rule", redis: true, path: "/ratelimit/check", body: described, rules: oneRule},
-	{name: "Redis, two rules", redis: true, path: "/ratelimit/check", body: described, rules: twoRules},
-	{name: "Redis, three rules", redis: true, path: "/ratelimit/check", body: described, rules: threeRule},
+	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
+	{name: "sluice on Redis, one rule", kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: naivePath, kind: rival, rival: "naive", path: "/check", body: direct},
+	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
+	{name: "sluice on Redis, three rules", kind: sluice, redis: true, path: check, body: described, rules: threeRule},
+	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
+	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred, checks: batchSize, rules: oneRule},
+	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
+	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
+	{name: envoy, kind: ratelimit, path: "/json", body: envoyBody},
+	{name: "gubernator, HTTP (memory)", kind: gubernator, path: "/v1/GetRateLimits", body: gubernatorBody},
+	{name: "redis_rate behind Echo", kind: rival, rival: "redis_rate", path: "/check", body: direct},
+	{name: "throttled behind Echo, on Redis", kind: rival, rival: "throttled", path: "/check", body: direct},
+	{name: "go-limiter behind Echo (memory)", kind: rival, rival: "go-limiter", path: "/check", body: direct},
 }
 
-// measurement is what one round of one scenario gave.
+// Scenarios that others are compared with.
+const (
+	constant  = "constant answer, Echo"
+	naivePath = "naive: a script call a request"
+	envoy     = "envoyproxy/ratelimit, JSON"
+)
+
+// measurement is what one round of one scenario gave; figures are a check.
 type measurement struct {
 	perSecond float64
-	serverCPU time.Duration // per request
-	redisCPU  time.Duration // per request, 0 without Redis
-	closed    latencies
+	serverCPU time.Duration
+	redisCPU  time.Duration // 0 without Redis
+	closed    latencies     // of a request
 	open      latencies
+	openLat   []time.Duration // for the distribution; sorted
 }
 
-type result struct{ rounds []measurement }
+type result struct {
+	scenario scenario
+	rounds   []measurement
+}
 
-func measure(ctx context.Context, s settings, sc scenario, dir string) (measurement, error) {
+// measure starts the scenario's servers, warms them up and measures a closed
+// and an open loop.
+func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (measurement, error) {
 	var m measurement
-	var env []string
 	var redis *process
-	var url string
-	if sc.redis {
-		r, u, err := startRedis(ctx, dir)
-		if err != nil {
+	var redisAddr string
+	if sc.needsRedis() {
+		var err error
+		if redis, redisAddr, err = startRedis(ctx, dir); err != nil {
 			return m, err
 		}
-		defer r.stop()
-		url = u
-		redis, env = r, []string{"REDIS_URL=" + url}
+		defer redis.stop()
 	}
-	data := filepath.Join(dir, fmt.Sprintf("data-%d", time.Now().UnixNano()))
-	server, addr, err := startServer(ctx, s.binary, data, url, sc, env)
+	srv, err := startServer(ctx, bin, sc, dir, redisAddr, s.gogc)
 	if err != nil {
 		return m, err
 	}
-	defer server.stop()
+	defer srv.stop()
 	for _, r := range sc.rules {
-		if err := post(ctx, addr, "/ratelimit/rules", r, 201); err != nil {
+		if err := post(ctx, srv.addr, "/ratelimit/rules", r, 201); err != nil {
 			return m, err
 		}
 	}
-	reqs := requests(addr, sc, s.keys)
-	if _, err := closedLoop(ctx, addr, reqs, s.conns, time.Second); err != nil {
+	reqs := requests(srv.addr, sc, s.keys)
+	if _, err := closedLoop(ctx, srv.addr, reqs, s.conns, time.Second); err != nil {
 		return m, err
 	}
-	cpu0, redis0 := server.cpu(), redis.cpu()
+	cpu0, redis0 := srv.cpu(), redis.cpu()
 	length := time.Duration(s.seconds) * time.Second
-	lat, err := closedLoop(ctx, addr, reqs, s.conns, length)
+	lat, err := closedLoop(ctx, srv.addr, reqs, s.conns, length)
 	if err != nil {
 		return m, err
 	}
-	n := len(lat)
+	n := len(lat) * max(sc.checks, 1)
 	m.closed = summarize(lat)
 	m.perSecond = float64(n) / length.Seconds()
-	m.serverCPU = (server.cpu() - cpu0) / time.Duration(n)
+	m.serverCPU = (srv.cpu() - cpu0) / time.Duration(n)
 	m.redisCPU = (redis.cpu() - redis0) / time.Duration(n)
-	lat, err = openLoop(ctx, addr, reqs, s.conns, s.rate, length)
-	if err != nil {
+	if sc.checks > 1 {
+		return m, nil // a rate in requests would mean something else here
+	}
+	if lat, err = openLoop(ctx, srv.addr, reqs, s.conns, s.rate, length); err != nil {
 		return m, err
 	}
-	m.open = summarize(lat)
+	m.open, m.openLat = summarize(lat), lat
 	return m, nil
-}
-
-func startServer(ctx context.Context, binary, data, redisURL string, sc scenario, env []string) (*process, string, error) {
-	if sc.peer != "" {
-		return startPeer(ctx, sc.peer, filepath.Dir(data), redisURL)
-	}
-	return startSluice(ctx, binary, data, env)
 }

@@ -5,7 +5,7 @@
 // them all again and prints a Markdown report. Run it from the top of the
 // repository:
 //
-//	go run ./bench/soak -minutes 5 -seed 7
+//	go run ./soak -minutes 5 -seed 7
 //
 // It exits with 1 if the sum does not close, if a request failed that had no
 // reason to, or if a part did not come back. account.go says what the sum is.

@@ -27,6 +27,7 @@ type process struct {
 func build(ctx context.Context, dir string) (string, error) {
 	out := filepath.Join(dir, "sluice")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, "./cmd/sluice")
+	cmd.Dir = ".." // the product's own module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/sluice: %w\n%s", err, b)

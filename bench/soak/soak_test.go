@@ -10,7 +10,7 @@ import (
 // A short soak: every request is answered and the account closes, whatever
 // breaks. make soak does the same for longer.
 func TestSoak_ShortOneCloses(t *testing.T) {
-	t.Chdir("../..") // where the program is built
+	t.Chdir("..") // where the program is built
 	var out bytes.Buffer
 	s := settings{minutes: 0.2, every: 2 * time.Second, rate: 150, clients: 8, users: 3, seed: 3,
 		only: "redis-kill,redis-flush,redis-freeze,redis-client-kill,node-kill,node-restart,rule-edit"}

@@ -77,8 +77,6 @@ var rooms = []room{
 		foreign: []string{kong},
 	},
 
-	{path: "bench/load", foreign: []string{echo, redis}},
-	{path: "bench/soak", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},

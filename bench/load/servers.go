@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// kind is a program that can be measured.
+type kind string
+
+const (
+	sluice     kind = "sluice"
+	rival      kind = "rival"
+	ratelimit  kind = "ratelimit"
+	gubernator kind = "gubernator"
+)
+
+// builds says where each program comes from: the folder whose module it is built
+// in, and its package. All run with the collector's settings of the flag -gogc.
+var builds = map[kind]struct{ dir, pkg string }{
+	sluice:     {"..", "./cmd/sluice"},
+	rival:      {".", "./rival"},
+	ratelimit:  {".", "github.com/envoyproxy/ratelimit/src/service_cmd"},
+	gubernator: {"gubernator", "."},
+}
+
+// programs are the built ones. A peer that cannot be built here is left out, and
+// the report says so.
+type programs struct {
+	path    map[kind]string
+	missing map[kind]error
+}
+
+func buildAll(ctx context.Context, dir string, want []kind) (programs, error) {
+	p := programs{path: map[kind]string{}, missing: map[kind]error{}}
+	for _, k := range want {
+		out := filepath.Join(dir, string(k)+".bin")
+		fmt.Fprintf(os.Stderr, "building %s\n", k)
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", out, builds[k].pkg)
+		cmd.Dir, cmd.Env = builds[k].dir, append(os.Environ(), "CGO_ENABLED=0")
+		if b, err := cmd.CombinedOutput(); err != nil {
+			err = fmt.Errorf("go build %s: %w\n%s", builds[k].pkg, err, b)
+			if k == sluice || k == rival {
+				return p, err
+			}
+			fmt.Fprintln(os.Stderr, "left out:", err)
+			p.missing[k] = err
+			continue
+		}
+		p.path[k] = out
+	}
+	return p, nil
+}
+
+// server is a started program.
+type server struct {
+	*process
+	addr string
+}
+
+// startServer starts the program of a scenario on free ports. redis is the
+// address of its Redis, "" for none.
+func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc string) (server, error) {
+	addrs, err := freeAddrs(ctx, 4)
+	if err != nil {
+		return server{}, err
+	}
+	addr := addrs[0]
+	log := filepath.Join(dir, fmt.Sprintf("%s-%d.log", sc.kind, time.Now().UnixNano()))
+	var env []string
+	if gogc != "" {
+		env = append(env, "GOGC="+gogc)
+	}
+	var args []string
+	ready := "/readyz"
+	switch sc.kind {
+	case sluice:
+		args = []string{"serve"}
+		env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+log+".data")
+		if redis != "" {
+			env = append(env, "REDIS_URL=redis://"+redis)
+		}
+		env = append(env, sc.env...)
+	case rival:
+		args = []string{"-listen", addr, "-redis", redis, "-kind", sc.rival}
+	case ratelimit:
+		env, ready = append(env, ratelimitEnv(addrs, dir, redis)...), "/healthcheck"
+		if err := ratelimitConfig(dir); err != nil {
+			return server{}, err
+		}
+	case gubernator:
+		args, ready = []string{addr, addrs[1]}, "/v1/HealthCheck"
+	}
+	p, err := start(ctx, log, env, bin, args...)
+	if err != nil {
+		return server{}, err
+	}
+	if err := until(ctx, p, func() error { return answers(ctx, addr, ready) }); err != nil {
+		b, _ := os.ReadFile(log)
+		return server{}, fmt.Errorf("%s did not become ready: %w\n%s", sc.kind, err, b)
+	}
+	return server{p, addr}, nil
+}
+
+// answers is nil when a GET of path answers 200.
+func answers(ctx context.Context, addr, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %d", path, res.StatusCode)
+	}
+	return nil
+}
+
+const ratelimitRules = `domain: bench
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 1000000}
+`
+
+func ratelimitConfig(dir string) error {
+	folder := filepath.Join(dir, "runtime", "bench", "config")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "bench.yaml"), []byte(ratelimitRules), 0o600)
+}
+
+func ratelimitEnv(addrs []string, dir, redis string) []string {
+	env := []string{
+		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
+		"RUNTIME_ROOT=" + filepath.Join(dir, "runtime"), "RUNTIME_SUBDIRECTORY=bench", "RUNTIME_WATCH_ROOT=false",
+	}
+	for i, name := range []string{"", "GRPC_", "DEBUG_"} {
+		host, port, _ := net.SplitHostPort(addrs[i]) // made by freeAddrs
+		env = append(env, name+"HOST="+host, name+"PORT="+port)
+	}
+	return env
+}
+
+// startRedis starts a Redis without persistence.
+func startRedis(ctx context.Context, dir string) (*process, string, error) {
+	addrs, err := freeAddrs(ctx, 1)
+	if err != nil {
+		return nil, "", err
+	}
+	addr := addrs[0]
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := start(ctx, filepath.Join(dir, "redis.log"), nil, "redis-server",
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	if err != nil {
+		return nil, "", err
+	}
+	err = until(ctx, p, func() error {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+	return p, addr, err
+}
+
+// freeAddrs are n loopback addresses whose ports are free right now.
+func freeAddrs(ctx context.Context, n int) (addrs []string, err error) {
+	for range n {
+		l, lerr := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if lerr != nil {
+			return nil, errors.Join(err, lerr)
+		}
+		defer l.Close() //nolint:gocritic // deferInLoop: held together, so that the ports differ
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// needsRedis tells whether a scenario's program needs a Redis.
+func (sc *scenario) needsRedis() bool {
+	switch sc.kind {
+	case ratelimit:
+		return true
+	case rival:
+		return sc.rival != "constant" && sc.rival != "go-limiter"
+	}
+	return sc.redis
+}

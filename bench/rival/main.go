@@ -1,0 +1,89 @@
+// Command rival serves POST /check the ways sluice is compared with: a constant
+// answer, one script call a request (naive), and three libraries behind the same
+// few lines of Echo. It is started by bench/load.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// question is what every rival is asked.
+type question struct {
+	Key    string `json:"key"`
+	Limit  int64  `json:"limit"`
+	Window int64  `json:"window_ms"`
+}
+
+// answer is what every rival says.
+type answer struct {
+	Allowed   bool  `json:"allowed"`
+	Limit     int64 `json:"limit"`
+	Remaining int64 `json:"remaining"`
+	RetryMS   int64 `json:"retry_after_ms"`
+	ResetMS   int64 `json:"reset_ms"`
+}
+
+// decider is one way of deciding.
+type decider func(ctx context.Context, q question) (answer, error)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "address")
+	redisAddr := flag.String("redis", "", "address of Redis")
+	kind := flag.String("kind", "constant", "constant, naive, redis_rate, throttled or go-limiter")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := serve(ctx, *listen, *redisAddr, *kind)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rival:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, listen, redisAddr, kind string) error {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.GET("/readyz", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	if kind == "constant" {
+		e.POST("/check", func(c echo.Context) error {
+			return c.JSONBlob(http.StatusOK, []byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
+		})
+	} else {
+		decide, err := newDecider(kind, redisAddr)
+		if err != nil {
+			return err
+		}
+		e.POST("/check", func(c echo.Context) error {
+			var q question
+			if err := json.NewDecoder(c.Request().Body).Decode(&q); err != nil {
+				return echo.NewHTTPError(http.StatusBadRequest, err.Error())
+			}
+			a, err := decide(c.Request().Context(), q)
+			if err != nil {
+				return err
+			}
+			return c.JSON(http.StatusOK, a)
+		})
+	}
+	go func() {
+		<-ctx.Done()
+		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = e.Shutdown(limit) // the process ends in any case
+	}()
+	if err := e.Start(listen); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
