@@ -27,7 +27,8 @@ package limiter
 //   - OpSettle makes each charge of the record weigh what its ask says. What was
 //     refunded before weighs nothing, so settling charges it anew: in the end
 //     the bucket never holds less than if the actual weight had been charged at
-//     first. It happens once for a record; a repeat gets the first answer for
+//     first. (A first_hit window that the charge opened stays where it is, even if
+//     the actual weight is 0.) It happens once for a record; a repeat gets the first answer for
 //     the keys it settled, for as long as the record lives, and at least
 //     ReplayWindow after it was settled. A refund by ID that comes after it gives
 //     back what was charged at first, as far as it is still charged, and not

@@ -92,7 +92,11 @@ func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err erro
 			d.records = append(d.records, id)
 			continue
 		}
-		b, algorithm, ok := belongs(f.rules, strings.TrimPrefix(name, "sl:"))
+		key, ok := redisstore.KeyOf("sl:", name)
+		if !ok {
+			continue
+		}
+		b, algorithm, ok := belongs(f.rules, string(key))
 		if !ok {
 			continue
 		}
@@ -100,7 +104,7 @@ func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err erro
 			errs = append(errs, err)
 			continue
 		}
-		units, err := spent(ctx, store, limiter.Key(strings.TrimPrefix(name, "sl:")), algorithm, f.limit)
+		units, err := spent(ctx, store, key, algorithm, f.limit)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}

@@ -141,7 +141,7 @@ func (s *Store) gather(js []*joint) map[*lane]*group {
 				g = newGroup(n[l]) // grows no further: parts point into it
 				groups[l] = g
 			}
-			j.pack(s.opt.Prefix, p, g.add())
+			j.pack(s.names, p, g.add())
 			g.giving = g.giving || j.stage == stageGive
 		}
 	}

@@ -3,9 +3,11 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -84,27 +86,54 @@ func BenchmarkScript_BatchesOf50(b *testing.B) {
 	}
 }
 
+// benchKeys is how many keys BenchmarkMemory makes: SLUICE_BENCH_KEYS, or a
+// hundred thousand.
+func benchKeys(b *testing.B) int {
+	v := os.Getenv("SLUICE_BENCH_KEYS")
+	if v == "" {
+		return 100_000
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 {
+		b.Fatalf("SLUICE_BENCH_KEYS is %q, want a number", v)
+	}
+	return n
+}
+
 // BenchmarkMemory reports the whole cost of a bucket, with its table entries, in
-// bytes a key over a hundred thousand keys of one request each.
+// bytes a key over many keys of one request each, under packed and plain names.
+// Users are called as by eight digits of a hash, the rule has four digits.
 func BenchmarkMemory(b *testing.B) {
-	const keys = 100_000
+	keys := benchKeys(b)
 	for _, l := range limits(minute) {
-		b.Run(l.Algorithm.String(), func(b *testing.B) {
-			c := client(b, testenv.Redis(b).URL())
-			s := open(b, c, redisstore.Options{})
-			before := usedMemory(b, c)
-			calls := make([]limiter.Call, keys)
-			for b.Loop() {
-				for i := range calls {
-					calls[i].Request = limiter.Request{ID: "x", Op: limiter.OpTake, Asks: []limiter.Ask{{Key: limiter.Key(fmt.Sprintf("{user:%d}|17|%s", i, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
-					if l.Algorithm != limiter.Concurrency {
-						calls[i].Request.ID = ""
+		for _, plain := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/plain=%v", l.Algorithm, plain), func(b *testing.B) {
+				c := client(b, testenv.Redis(b).URL())
+				s := open(b, c, redisstore.Options{PlainKeys: plain, MaxWait: 10 * time.Second})
+				l.Window = 60 * minute // so that the first key is there when the last comes
+				if l.Algorithm == limiter.FixedWindow {
+					l.Align = limiter.AlignFirstHit // an hour from now, not to the full hour
+				}
+				before := usedMemory(b, c)
+				calls := make([]limiter.Call, 1000)
+				for b.Loop() {
+					for n := 0; n < keys; n += len(calls) {
+						for i := range calls {
+							user := uint32(n+i) * 2_654_435_761 // distinct, and looks random
+							calls[i].Request = limiter.Request{Asks: []limiter.Ask{{Key: limiter.Key(fmt.Sprintf("{user:%08x}|1234|%s", user, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
+							if l.Algorithm == limiter.Concurrency {
+								calls[i].Request.ID = "x"
+							}
+						}
+						s.DoAll(context.Background(), calls)
+						if calls[0].Err != nil {
+							b.Fatal(calls[0].Err)
+						}
 					}
 				}
-				s.DoAll(context.Background(), calls)
-			}
-			b.ReportMetric((usedMemory(b, c)-before)/keys, "bytes/key")
-		})
+				b.ReportMetric((usedMemory(b, c)-before)/float64(keys), "bytes/key")
+			})
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 -- codec.lua: the stored form of states that are one small string.
 --
 -- A packed state is a header byte, a time and two amounts, big-endian:
---   header  64*wide + 8*bytes(b) + bytes(a), each of the two 1..7
+--   header  128*minutes + 64*wide + 8*bytes(b) + bytes(a), each of the two 1..7;
+--           minutes: b, usually a window, is in units of 60,000
 --   time    5 bytes, signed ms from EPOCH; 7 bytes, signed ms from 1970 if wide
 --   a, b    unsigned, as many bytes as the header says
 -- A common state is 8 to 12 bytes long, which Redis keeps inside the object.
@@ -23,19 +24,23 @@ local forms = {}
 local function form_of(head)
   local f = forms[head]
   if not f then
-    local wide = head >= 64
-    local sizes = wide and head - 64 or head
+    local minutes = head >= 128
+    local sizes = minutes and head - 128 or head
+    local wide = sizes >= 64
+    if wide then sizes = sizes - 64 end
     local nb = floor(sizes / 8)
     local na = sizes - 8 * nb
-    if head > 127 or na == 0 or nb == 0 then bad_state() end
-    f = {(wide and '>Bi7I' or '>Bi5I') .. na .. 'I' .. nb, (wide and 8 or 6) + na + nb, wide}
+    if na == 0 or nb == 0 then bad_state() end
+    f = {(wide and '>Bi7I' or '>Bi5I') .. na .. 'I' .. nb, (wide and 8 or 6) + na + nb, wide, minutes}
     forms[head] = f
   end
   return f
 end
 
 local function encode(at, a, b)
-  local head, near = 8 * bytes(b) + bytes(a), at - EPOCH
+  local minutes = 0
+  if b >= 60000 and b % 60000 == 0 then minutes, b = 128, b / 60000 end
+  local head, near = minutes + 8 * bytes(b) + bytes(a), at - EPOCH
   if near >= -NEAR and near < NEAR then
     return pack(form_of(head)[1], head, near, a, b)
   end
@@ -52,6 +57,10 @@ local function decode(v)
   local _, at, a, b, after = unpack_bytes(f[1], v)
   if a > MAX or b > MAX or at > MAX or at < -MAX then bad_state() end
   if not f[3] then at = at + EPOCH end
+  if f[4] then
+    b = b * 60000
+    if b > MAX then bad_state() end
+  end
   return at, a, b, after
 end
 

@@ -37,7 +37,7 @@ type traffic struct {
 }
 
 func newTraffic(t *rapid.T) *traffic {
-	tr := &traffic{entity: fmt.Sprintf("diff:%d", entities.Add(1))}
+	tr := &traffic{entity: fmt.Sprintf("user:d%d", entities.Add(1))}
 	tr.large = rapid.IntRange(0, 3).Draw(t, "large") == 0
 	tr.now = rapid.SampledFrom([]int64{1_760_000_000_000, 1_760_000_000_000, 5_000_000}).Draw(t, "start") + rapid.Int64Range(0, 100_000).Draw(t, "offset")
 	for range rapid.IntRange(1, 3).Draw(t, "buckets") {

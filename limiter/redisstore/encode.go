@@ -38,25 +38,25 @@ type booking struct {
 }
 
 // pack fills o from req. req is valid (Request.Check).
-func (o *op) pack(prefix string, req *limiter.Request) {
+func (o *op) pack(names naming, req *limiter.Request) {
 	o.part = false
 	recorded := hasRecord(req)
 	mark := []byte{0}
 	if recorded {
 		mark[0] = 1
 	}
-	o.write(prefix, req, mark, recorded, nil)
+	o.write(names, req, mark, recorded, nil)
 }
 
 // packPart fills o from a part of a request that spans slots. whole names that
 // request in the part's record, "" if it has none; undo is what an opUndo gives
 // back of each ask.
-func (o *op) packPart(prefix string, req *limiter.Request, whole string, undo []booking) {
+func (o *op) packPart(names naming, req *limiter.Request, whole string, undo []booking) {
 	o.part = true
-	o.write(prefix, req, appendString(nil, whole), whole != "", undo)
+	o.write(names, req, appendString(nil, whole), whole != "", undo)
 }
 
-func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
+func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
 	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
 	o.err = nil
 	keep := recorded && req.Keep > 0
@@ -97,7 +97,7 @@ func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bo
 			b = appendInt(b, undo[i].at)
 			b = appendInt(b, undo[i].base)
 		}
-		key := prefix + string(a.Key)
+		key := names.bucket(a.Key)
 		o.keys = append(o.keys, key)
 		if a.Limit.Algorithm == limiter.Concurrency {
 			o.keys = append(o.keys, key+":w")
@@ -105,7 +105,7 @@ func (o *op) write(prefix string, req *limiter.Request, mark []byte, recorded bo
 		o.caps = append(o.caps, a.Limit.Capacity())
 	}
 	if recorded {
-		o.keys = append(o.keys, recordKey(prefix, req))
+		o.keys = append(o.keys, recordKey(names.prefix, req))
 	}
 	o.frag, o.elems = b, 4+5*len(req.Asks)+2*len(undo)
 	if keep {

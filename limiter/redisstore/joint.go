@@ -146,18 +146,18 @@ func (j *joint) begin() {
 func (j *joint) done() bool { return j.stage == stageDone }
 
 // pack fills o with what p does in the coming round.
-func (j *joint) pack(prefix string, p *part, o *op) {
+func (j *joint) pack(names naming, p *part, o *op) {
 	req := limiter.Request{Op: p.what, ID: j.id, Keep: j.keep, Asks: p.asks}
 	o.slot, p.op = p.slot, o
 	switch {
 	case j.op == limiter.OpRefund, j.op == limiter.OpSettle:
 		// These look for the record as an undivided one would, so that it
 		// finds those of parts and of whole requests.
-		o.pack(prefix, &req)
+		o.pack(names, &req)
 	case p.what == opUndo:
-		o.packPart(prefix, &req, j.whole, p.booked)
+		o.packPart(names, &req, j.whole, p.booked)
 	default:
-		o.packPart(prefix, &req, j.whole, nil)
+		o.packPart(names, &req, j.whole, nil)
 	}
 }
 

@@ -20,6 +20,10 @@ type Options struct {
 	Client redis.UniversalClient
 	// Prefix starts every key, "sl:" if empty. It must not contain braces.
 	Prefix string
+	// PlainKeys keeps every name in Redis readable. Otherwise short keys have a
+	// packed name, which saves 16 bytes a bucket; KeyOf reads it. Names of a
+	// cluster are always plain. All nodes that share buckets must agree.
+	PlainKeys bool
 	// Clock replaces the server's clock, ms since the epoch; for tests. nil
 	// means Redis TIME, read once in each script call.
 	Clock func() int64
@@ -60,6 +64,7 @@ const (
 // together in the next.
 type Store struct {
 	opt    Options
+	names  naming
 	script script
 	lanes  []*lane
 	nodes  nodes
@@ -101,6 +106,8 @@ func New(opt Options) (*Store, error) {
 	s.guards.attach(opt.Client)
 	lanes := 1
 	s.nodes = &oneNode{client: opt.Client, store: s}
+	_, clustered := opt.Client.(*redis.ClusterClient)
+	s.names = naming{prefix: opt.Prefix, plain: opt.PlainKeys || clustered}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
 		lanes = clusterLanes
 		s.view = newTopology(c)
@@ -181,7 +188,7 @@ func (s *Store) prepare(o *op, req *limiter.Request) error {
 	if err := req.Check(); err != nil {
 		return err
 	}
-	o.pack(s.opt.Prefix, req)
+	o.pack(s.names, req)
 	o.slot = 0
 	if !s.clustered() {
 		return nil

@@ -1,0 +1,223 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// A short name costs Redis 16 bytes less: up to shortName bytes and the byte
+// before and the one after them share one allocation of that size.
+const shortName = 14
+
+// naming says how buckets are called in Redis. A name is the prefix and the key
+// as it is, or, where the result is at most shortName bytes long, the prefix and
+// the key's packed form:
+//
+//	header  2 or 3 bytes, by their bits: 1, three of kind, two of label, one
+//	        that says there are 3, and 9 or 17 of the rule's id (0 for none)
+//	value   four bytes for label "ip:"; else six bits a letter, the last byte
+//	        filled up with zeroes
+//
+// The first byte is above 127, the one of a plain name is a brace. Two keys never
+// share a name. Cluster slots are hashed from names, so there they stay plain.
+type naming struct {
+	prefix string
+	plain  bool
+}
+
+// The kinds and labels that have a packed form, at the place of their code.
+// Leases are not among them: their buckets have a companion whose name is made
+// from theirs.
+var (
+	packedKinds  = [...]string{"fw", "sc", "lv", "ga", "sb", "sl"}
+	packedLabels = [...]string{"user:", "ip:", "key:", ""}
+)
+
+const (
+	labelIP   = 1
+	letters   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+	ruleNear  = 1 << 9  // rules below this take two bytes
+	ruleBelow = 1 << 17 // rules from this on are not packed
+)
+
+// letterCode is the place of a letter, from 1; 0 for all other bytes.
+var letterCode = func() (t [256]byte) {
+	for i := range letters {
+		t[letters[i]] = byte(i + 1)
+	}
+	return t
+}()
+
+// bucket is the name of a key's bucket.
+func (n naming) bucket(key limiter.Key) string {
+	if !n.plain && len(n.prefix) < shortName {
+		var b [shortName]byte
+		at := copy(b[:], n.prefix)
+		if size := packKey(b[at:], string(key)); size > 0 {
+			return string(b[:at+size])
+		}
+	}
+	return n.prefix + string(key)
+}
+
+// packKey writes the packed form of a key to b and returns its length, 0 if there
+// is none or it does not fit.
+func packKey(b []byte, key string) int {
+	stop := strings.IndexByte(key, '}')
+	if stop < 1 || key[0] != '{' || len(key) < stop+4 || key[stop+1] != '|' || len(b) < 3 {
+		return 0
+	}
+	rule, rest := 0, key[stop+2:]
+	for rest[0] != '|' {
+		c := rest[0] - '0'
+		if c > 9 || (c == 0 && rule == 0) || len(rest) == 1 {
+			return 0
+		}
+		if rule = 10*rule + int(c); rule >= ruleBelow {
+			return 0
+		}
+		rest = rest[1:]
+	}
+	kind := 0
+	for kind < len(packedKinds) && packedKinds[kind] != rest[1:] {
+		kind++
+	}
+	if kind == len(packedKinds) {
+		return 0
+	}
+	value, label := key[1:stop], 0
+	for !strings.HasPrefix(value, packedLabels[label]) {
+		label++
+	}
+	value = value[len(packedLabels[label]):]
+	head := byte(0x80 | kind<<4 | label<<2) //nolint:gosec // six kinds, four labels
+	n := 2
+	if rule < ruleNear {
+		b[0], b[1] = head|byte(rule>>8), byte(rule) //nolint:gosec // below 2^9
+	} else {
+		b[0], b[1], b[2] = head|2|byte(rule>>16), byte(rule>>8), byte(rule) //nolint:gosec // below 2^17
+		n = 3
+	}
+	var size int
+	if label == labelIP {
+		size = packIPv4(b[n:], value)
+	} else {
+		size = packLetters(b[n:], value)
+	}
+	if size == 0 {
+		return 0
+	}
+	return n + size
+}
+
+// packLetters writes six bits a letter, 0 if it cannot.
+func packLetters(b []byte, v string) int {
+	if (6*len(v)+7)/8 > len(b) {
+		return 0
+	}
+	var bits uint32
+	held, n := 0, 0
+	for i := range len(v) {
+		c := letterCode[v[i]]
+		if c == 0 {
+			return 0
+		}
+		bits, held = bits<<6|uint32(c), held+6
+		if held >= 8 {
+			held -= 8
+			b[n] = byte(bits >> held) //nolint:gosec // the eight bits in question
+			n++
+		}
+	}
+	if held > 0 {
+		b[n] = byte(bits << (8 - held)) //nolint:gosec // the bits that are left
+		n++
+	}
+	return n
+}
+
+// packIPv4 writes the four bytes of an address in its usual form, 0 if v is not
+// one.
+func packIPv4(b []byte, v string) int {
+	if len(b) < 4 {
+		return 0
+	}
+	for i := range 4 {
+		part, digits := 0, 0
+		for digits < len(v) && v[digits]-'0' <= 9 && digits < 3 {
+			part = 10*part + int(v[digits]-'0')
+			digits++
+		}
+		if digits == 0 || part > 255 || (digits > 1 && v[0] == '0') {
+			return 0
+		}
+		b[i], v = byte(part), v[digits:]
+		if i < 3 {
+			if v == "" || v[0] != '.' {
+				return 0
+			}
+			v = v[1:]
+		}
+	}
+	if v != "" {
+		return 0
+	}
+	return 4
+}
+
+// KeyOf gives the key of the bucket that is called name in Redis under a prefix,
+// false if that is not a bucket's name. It undoes what Store makes of a key.
+func KeyOf(prefix, name string) (limiter.Key, bool) {
+	packed, ok := strings.CutPrefix(name, prefix)
+	if !ok || packed == "" {
+		return "", false
+	}
+	if packed[0] == '{' {
+		return limiter.Key(packed), true
+	}
+	head := packed[0]
+	kind, label, wide := int(head>>4&7), int(head>>2&3), int(head>>1&1)
+	if head < 0x80 || kind >= len(packedKinds) || len(packed) < 2+wide {
+		return "", false
+	}
+	rule := int(head & 1)
+	for _, c := range []byte(packed[1 : 2+wide]) {
+		rule = rule<<8 | int(c)
+	}
+	value, ok := unpackValue(packed[2+wide:], label)
+	if !ok {
+		return "", false
+	}
+	id := ""
+	if rule > 0 {
+		id = strconv.Itoa(rule)
+	}
+	return limiter.Key("{" + packedLabels[label] + value + "}|" + id + "|" + packedKinds[kind]), true
+}
+
+func unpackValue(b string, label int) (string, bool) {
+	var out []byte
+	if label == labelIP {
+		if len(b) != 4 {
+			return "", false
+		}
+		for i := range 4 {
+			out = strconv.AppendInt(append(out, '.'), int64(b[i]), 10)
+		}
+		return string(out[1:]), true
+	}
+	var bits uint32
+	held := 0
+	for i := range len(b) {
+		bits, held = bits<<8|uint32(b[i]), held+8
+		for held >= 6 {
+			held -= 6
+			if c := bits >> held & 63; c > 0 {
+				out = append(out, letters[c-1])
+			}
+		}
+	}
+	return string(out), true
+}
