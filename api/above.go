@@ -145,8 +145,8 @@ func (c *Checker) accept(w *work, i int, attempt int32) {
 		c.doubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
 	}
 	for k := range limits {
-		if limits[k].raised == attempt {
-			limits[k].raised = 0
+		if limits[k].raised == attempt { // and not again
+			limits[k].raised, limits[k].elastic = 0, false
 		}
 	}
 }

@@ -24,6 +24,8 @@ type counters struct {
 	// ledger keeps account of that. Both are nil without Redis.
 	local  limiter.Store
 	ledger *api.Ledger
+	// loads is what the fleet reports about pools.
+	loads *api.Loads
 	// board is where the nodes that share these counters post their figures,
 	// kind is redis or memory, and breakers tells what guards the servers.
 	board    fleet.Board
@@ -46,7 +48,7 @@ func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, sto
 			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
 		}
 		keepOnDisk(cfg, memory, host.Log, metrics, stops)
-		return &counters{store: memory, board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
+		return &counters{store: memory, loads: api.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
 	}
 	return openRedis(cfg, host, memory, metrics, stops)
 }
@@ -83,8 +85,12 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
 		Slots:    func() telemetry.Slots { return telemetry.Slots(store.Stats()) },
 	})
+	posted, err := redisstore.NewLoads(client, cfg.KeyPrefix)
+	if err != nil {
+		return nil, err
+	}
 	return &counters{
-		store: store, local: memory, ledger: ledger, board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		store: store, local: memory, ledger: ledger, loads: api.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }
