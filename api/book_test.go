@@ -16,6 +16,8 @@ type book struct {
 	last      int64
 	stored    []rules.Rule // in order of id
 	revisions []rules.Revision
+	pools     map[string]rules.Pool
+	poolEdits int64
 	err       error  // answered by everything while set
 	beforeUpd func() // called once, before the next change looks at versions
 }
@@ -24,7 +26,17 @@ var (
 	_ RuleReader  = (*book)(nil)
 	_ RuleWriter  = (*book)(nil)
 	_ RuleHistory = (*book)(nil)
+	_ PoolBook    = (*book)(nil)
 )
+
+// source is what a set is compiled from.
+func (b *book) source() rules.Source {
+	src := rules.Source{Rules: b.all()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	src.Pools, src.Version = b.allPools(), int64(len(b.revisions))+b.poolEdits
+	return src
+}
 
 func (b *book) all() []rules.Rule {
 	b.mu.Lock()
@@ -175,6 +187,9 @@ func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	defer b.mu.Unlock()
 	if b.err != nil {
 		return b.err
+	}
+	if err := b.applyPools(&p.Pools); err != nil {
+		return err
 	}
 	for i := range p.Update {
 		e := &p.Update[i]

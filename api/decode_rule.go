@@ -119,8 +119,12 @@ func (in *ruleInput) members(v *jsonValue) error {
 // one complaint a field.
 func (in *ruleInput) finish() error {
 	in.rule.Normalize()
-	err := rules.Validate(in.rule)
-	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // Validate promises exactly this type
+	return in.complete(rules.Validate(in.rule))
+}
+
+// complete adds what validation says to what was wrong already.
+func (in *ruleInput) complete(err error) error {
+	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
 		seen := map[string]bool{}
 		for _, f := range in.errs {
 			seen[topField(f.Field)] = true

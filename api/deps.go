@@ -11,7 +11,7 @@ import (
 	"sluice/rules"
 )
 
-// Deps is what a Server needs. Checker, Rules, History, Writer and Access must
+// Deps is what a Server needs. Checker, Rules, History, Writer, Pools and Access must
 // be given; every other field has a working zero value.
 type Deps struct {
 	// Checker decides.
@@ -21,6 +21,8 @@ type Deps struct {
 	Rules   RuleReader
 	Writer  RuleWriter
 	History RuleHistory
+	// Pools is the rule database too.
+	Pools PoolBook
 	// Access holds the API tokens in force.
 	Access *access.Current
 	// OpenMode says that the listener is on a loopback address. Then, until the
@@ -80,4 +82,28 @@ type RuleHistory interface {
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
 	// RollbackRule makes a new version with the content of version toVersion.
 	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
+	// PromoteRule makes a new version in which what was on trial is in force; see
+	// Rule.Promote.
+	PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error)
+}
+
+// PoolReader finds pools. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
+type PoolReader interface {
+	// ListPools gives all, in order of name.
+	ListPools(ctx context.Context) ([]rules.Pool, error)
+	GetPool(ctx context.Context, name string) (rules.Pool, error)
+}
+
+// PoolWriter changes pools, as RuleWriter does rules. Deleting one that rules
+// name is rules.ErrPoolUsed.
+type PoolWriter interface {
+	CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error)
+	UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error)
+	DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
+}
+
+// PoolBook is both.
+type PoolBook interface {
+	PoolReader
+	PoolWriter
 }

@@ -45,8 +45,9 @@ var (
 	kindNotFound    = kind{"not-found", http.StatusNotFound, "There is nothing here"}
 	kindMethod      = kind{"method-not-allowed", http.StatusMethodNotAllowed, "This method is not available here"}
 	kindTimeout     = kind{"request-timeout", http.StatusRequestTimeout, "The request took too long to arrive"}
-	kindNameTaken   = kind{"name-taken", http.StatusConflict, "Another rule has this name"}
-	kindStale       = kind{"stale", http.StatusPreconditionFailed, "The rule has changed since"}
+	kindNameTaken   = kind{"name-taken", http.StatusConflict, "The name is taken"}
+	kindPoolUsed    = kind{"pool-used", http.StatusConflict, "Rules use this pool"}
+	kindStale       = kind{"stale", http.StatusPreconditionFailed, "It has changed since"}
 	kindTooLarge    = kind{"too-large", http.StatusRequestEntityTooLarge, "The request body is too large"}
 	kindMedia       = kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "This content type is not accepted here"}
 	kindInvalid     = kind{"invalid", http.StatusUnprocessableEntity, "Some fields are not valid"}
@@ -89,13 +90,15 @@ func problemFor(err error) (*Problem, bool) {
 		p.Errors = invalid.Fields
 		return p, true
 	case errors.Is(err, rules.ErrNotFound):
-		return kindNotFound.problem("There is no such rule or version."), true
+		return kindNotFound.problem("There is no such rule, version or pool."), true
 	case errors.Is(err, rules.ErrNameTaken):
-		p = kindNameTaken.problem("Names of rules are unique; choose another.")
-		p.Errors = []rules.FieldError{{Field: "name", Message: "is taken by another rule"}}
+		p = kindNameTaken.problem("Names are unique; choose another.")
+		p.Errors = []rules.FieldError{{Field: "name", Message: "is taken already"}}
 		return p, true
+	case errors.Is(err, rules.ErrPoolUsed):
+		return kindPoolUsed.problem("Take it out of every rule first."), true
 	case errors.Is(err, rules.ErrStale):
-		return kindStale.problem("Read the rule again and repeat the change on its present version."), true
+		return kindStale.problem("Read it again and repeat the change on its present version."), true
 	case errors.Is(err, rules.ErrUnavailable):
 		return kindDatabase.problem("Checks go on with the rules last loaded; changes have to wait.").with("Retry-After", "2"), true
 	case errors.As(err, &store):

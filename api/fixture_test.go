@@ -60,7 +60,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *De
 		Now: f.book.now, Observe: &f.seen,
 	}
 	deps := Deps{
-		Rules: f.book, Writer: f.book, History: f.book, Access: &f.access, OpenMode: true,
+		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Access: &f.access, OpenMode: true,
 		Changed: f.reload, Now: f.book.now, Observer: &f.seen,
 	}
 	for _, e := range edit {
@@ -90,7 +90,9 @@ func (f *fixture) newStore() limiter.Store {
 // reload compiles what the book holds, as the app does after a change.
 func (f *fixture) reload() {
 	f.t.Helper()
-	set, err := rules.CompileSource(rules.Source{Rules: f.book.all(), Pools: f.pools, Version: int64(len(f.book.revisions))}, rules.Options{})
+	src := f.book.source()
+	src.Pools = append(src.Pools, f.pools...)
+	set, err := rules.CompileSource(src, rules.Options{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

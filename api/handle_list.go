@@ -76,6 +76,10 @@ func (s *Server) exportRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	pools, err := s.deps.Pools.ListPools(c.Request().Context())
+	if err != nil {
+		return err
+	}
 	h := c.Response().Header()
 	if format == "json" {
 		h.Set("Content-Disposition", `attachment; filename="rules.json"`)
@@ -83,10 +87,11 @@ func (s *Server) exportRules(c echo.Context) error {
 			all = []rules.Rule{}
 		}
 		return writeJSON(c, http.StatusOK, struct {
+			Pools []rules.Pool `json:"pools,omitempty"`
 			Rules []rules.Rule `json:"rules"`
-		}{all})
+		}{pools, all})
 	}
-	file, err := rules.FormatFile(all)
+	file, err := rules.FormatFile(rules.File{Pools: pools, Rules: all})
 	if err != nil {
 		return fmt.Errorf("format rules: %w", err)
 	}
@@ -102,24 +107,25 @@ type importPlan struct {
 
 // decodeFile reads a rules file. What is not JSON or YAML at all is malformed,
 // as in every other body.
-func decodeFile(c echo.Context, body []byte) ([]rules.Rule, error) {
+func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	if strings.HasPrefix(strings.ToLower(c.Request().Header.Get("Content-Type")), mediaJSON) {
 		if _, err := parseJSON(body); err != nil {
-			return nil, err
+			return rules.File{}, err
 		}
 	}
 	wanted, err := rules.ParseFile(body)
 	var invalid *rules.ValidationError
 	if errors.As(err, &invalid) && len(invalid.Fields) == 1 {
 		if f := invalid.Fields[0]; f.Field == "file" || strings.HasPrefix(f.Field, "line ") {
-			return nil, &malformedError{message: f.Field + ": " + f.Message}
+			return rules.File{}, &malformedError{message: f.Field + ": " + f.Message}
 		}
 	}
 	return wanted, err
 }
 
-// importRules makes the stored rules those of a file, all or nothing. With
-// prune, stored rules that the file does not name are deleted.
+// importRules makes the stored rules and pools those of a file, all or nothing.
+// With prune, stored rules that the file does not name are deleted, and pools
+// too if the file has any to say about them.
 func (s *Server) importRules(c echo.Context) error {
 	q, err := parseQuery(c, "dry_run", "prune")
 	if err != nil {
@@ -145,7 +151,14 @@ func (s *Server) importRules(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		plan := rules.MakePlan(current, wanted, prune != nil && *prune)
+		pools, err := s.deps.Pools.ListPools(c.Request().Context())
+		if err != nil {
+			return err
+		}
+		if err := wanted.CheckPools(pools); err != nil {
+			return err
+		}
+		plan := rules.MakeFilePlan(rules.File{Pools: pools, Rules: current}, wanted, prune != nil && *prune)
 		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
 		if answer.DryRun || plan.Empty() {
 			return writeJSON(c, http.StatusOK, answer)

@@ -83,19 +83,27 @@ func (cond condition) includes(version int64) bool {
 // If-Match, or the error that refuses it. It reads the rule only when the header
 // leaves a choice.
 func (s *Server) guard(c echo.Context, id int64) (int64, error) {
+	return s.guardVersion(c, func() (int64, error) {
+		r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
+		return r.Version, err
+	})
+}
+
+// guardVersion is guard for whatever has a version.
+func (s *Server) guardVersion(c echo.Context, present func() (int64, error)) (int64, error) {
 	cond, err := parseCondition(c, "If-Match")
 	if err != nil || !cond.given {
 		return 0, err
 	}
-	r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
+	version, err := present()
 	if err != nil {
 		return 0, err
 	}
-	if !cond.permits(r.Version) {
+	if !cond.permits(version) {
 		return 0, rules.ErrStale
 	}
 	if cond.any {
 		return 0, nil
 	}
-	return r.Version, nil
+	return version, nil
 }

@@ -51,6 +51,13 @@ var table = []Route{
 	{http.MethodDelete, "/ratelimit/rules/:id", access.ScopeRulesWrite, (*Server).deleteRule},
 	{http.MethodGet, "/ratelimit/rules/:id/history", access.ScopeRulesRead, (*Server).ruleHistory},
 	{http.MethodPost, "/ratelimit/rules/:id/rollback", access.ScopeRulesWrite, (*Server).rollbackRule},
+	{http.MethodPost, "/ratelimit/rules/:id/promote", access.ScopeRulesWrite, (*Server).promoteRule},
+
+	{http.MethodGet, "/ratelimit/pools", access.ScopeRulesRead, (*Server).listPools},
+	{http.MethodPost, "/ratelimit/pools", access.ScopeRulesWrite, (*Server).createPool},
+	{http.MethodGet, "/ratelimit/pools/:name", access.ScopeRulesRead, (*Server).getPool},
+	{http.MethodPut, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).putPool},
+	{http.MethodDelete, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).deletePool},
 }
 
 // Table is a copy of the table of routes.

@@ -23,6 +23,10 @@ const maxFileErrors = 100
 //	    route: /v1/charges
 //	    limit: 5
 //	    window_ms: 1000
+//	pools:
+//	  - name: shop
+//	    limit: 10000
+//	    window_ms: 60000
 //
 // It is strict: unknown and repeated members, wrong types and anything that
 // Validate refuses are errors, all reported at once in a *ValidationError under
@@ -30,22 +34,23 @@ const maxFileErrors = 100
 // form of a file is reported under its place, such as "line 3:7". Rules come
 // back normalised, in the order of the file, without identity: id, version,
 // created_at and updated_at, as an export through the API has them, are ignored.
-// A rule without is_active is active. An empty list is legal.
-func ParseFile(data []byte) ([]Rule, error) {
+// A rule without is_active is active. An empty list is legal, and pools may be
+// left out. Whether the pools that rules name exist is for CheckPools.
+func ParseFile(data []byte) (File, error) {
 	root, err := readFile(data)
 	if err != nil {
 		var se *syntaxError
 		if errors.As(err, &se) {
-			return nil, &ValidationError{Fields: []FieldError{{fmt.Sprintf("line %d:%d", se.line, se.column), se.message}}}
+			return File{}, &ValidationError{Fields: []FieldError{{fmt.Sprintf("line %d:%d", se.line, se.column), se.message}}}
 		}
-		return nil, &ValidationError{Fields: []FieldError{{"file", err.Error()}}}
+		return File{}, &ValidationError{Fields: []FieldError{{"file", err.Error()}}}
 	}
 	d := fileDecoder{}
-	rs := d.root(root)
+	f := d.root(root)
 	if len(d.ps) > 0 {
-		return nil, &ValidationError{Fields: d.ps}
+		return File{}, &ValidationError{Fields: d.ps}
 	}
-	return rs, nil
+	return f, nil
 }
 
 func readFile(data []byte) (item, error) {
@@ -70,37 +75,50 @@ type fileDecoder struct {
 
 func (d *fileDecoder) full() bool { return len(d.ps) >= maxFileErrors }
 
-func (d *fileDecoder) root(root item) []Rule {
+func (d *fileDecoder) root(root item) File {
+	var f File
 	if root.kind != itemObject {
 		d.ps.add("file", "must be an object with the member rules, not %s", itemNames[root.kind])
-		return nil
+		return f
 	}
-	var list *item
+	var list, pools *item
 	for i := range root.members {
-		if m := &root.members[i]; m.name == "rules" {
+		switch m := &root.members[i]; m.name {
+		case "rules":
 			list = &m.value
-		} else {
-			d.ps.add(safeField(m.name), "is not known here; only rules is (line %d)", m.line)
+		case "pools":
+			pools = &m.value
+		default:
+			d.ps.add(safeField(m.name), "is not known here; only rules and pools are (line %d)", m.line)
 		}
 	}
-	switch {
-	case list == nil:
+	if pools != nil {
+		f.Pools = readList(d, "pools", pools, d.pool)
+	}
+	if list == nil {
 		d.ps.add("rules", "is missing")
-		return nil
-	case list.kind != itemList:
-		d.ps.add("rules", "must be a list of rules, [] for none, not %s (line %d)", itemNames[list.kind], list.line)
+		return f
+	}
+	f.Rules = readList(d, "rules", list, d.rule)
+	return f
+}
+
+// readList reads the elements of one section until there are too many errors.
+func readList[T any](d *fileDecoder, section string, it *item, read func(int, item) T) []T {
+	if it.kind != itemList {
+		d.ps.add(section, "must be a list of %s, [] for none, not %s (line %d)", section, itemNames[it.kind], it.line)
 		return nil
 	}
-	d.names = make(map[string]int, len(list.list))
-	rs := make([]Rule, 0, len(list.list))
-	for i := range list.list {
-		rs = append(rs, d.rule(i, list.list[i]))
+	d.names = make(map[string]int, len(it.list))
+	out := make([]T, 0, len(it.list))
+	for i := range it.list {
+		out = append(out, read(i, it.list[i]))
 		if d.full() {
-			d.ps = append(d.ps[:maxFileErrors], FieldError{"rules", "has more errors than are listed here"})
+			d.ps = append(d.ps[:maxFileErrors], FieldError{section, "has more errors than are listed here"})
 			break
 		}
 	}
-	return rs
+	return out
 }
 
 // rule reads one rule, then validates it unless it could not be read whole.
@@ -130,25 +148,59 @@ func (d *fileDecoder) rule(i int, it item) Rule {
 		}
 	}
 	r.Normalize()
+	d.refused(prefix, Validate(&r), bad, lines, it.line)
+	d.distinct("rules", i, r.Name, lines["name"])
+	return r
+}
+
+// pool reads one pool as rule reads a rule.
+func (d *fileDecoder) pool(i int, it item) Pool {
+	p := NewPool()
+	prefix := path("pools", i)
+	if it.kind != itemObject {
+		d.ps.add(prefix, "must be an object, not %s (line %d)", itemNames[it.kind], it.line)
+		return p
+	}
+	lines := make(map[string]int, len(it.members))
+	bad := make(map[string]bool)
+	for j := range it.members {
+		m := &it.members[j]
+		lines[m.name] = m.line
+		if err := setPoolMember(&p, m); err != nil {
+			bad[m.name] = true
+			d.ps.add(prefix+"."+safeField(m.name), "%s (line %d)", err, m.line)
+		}
+	}
+	p.Normalize()
+	d.refused(prefix, ValidatePool(&p), bad, lines, it.line)
+	d.distinct("pools", i, p.Name, lines["name"])
+	return p
+}
+
+// refused adds what validation says, but for fields that could not be read.
+func (d *fileDecoder) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
 	var ve *ValidationError
-	if errors.As(Validate(&r), &ve) {
+	if errors.As(err, &ve) {
 		for _, f := range ve.Fields {
 			top := topField(f.Field)
 			line, ok := lines[top]
 			if !ok {
-				line = it.line
+				line = first
 			}
 			if !bad[top] {
 				d.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
 			}
 		}
 	}
-	if first, taken := d.names[r.Name]; taken && r.Name != "" {
-		d.ps.add(prefix+".name", "is the name of rules[%d] too (line %d)", first, lines["name"])
+}
+
+// distinct refuses a name that appears twice in a section.
+func (d *fileDecoder) distinct(section string, i int, name string, line int) {
+	if first, taken := d.names[name]; taken && name != "" {
+		d.ps.add(path(section, i)+".name", "is the name of %s too (line %d)", path(section, first), line)
 	} else {
-		d.names[r.Name] = i
+		d.names[name] = i
 	}
-	return r
 }
 
 // topField is the field of the rule that a path such as tiers.free.limit leads
@@ -234,6 +286,28 @@ func setMember(r *Rule, m *member) error {
 		return nil
 	}
 	return errors.New("is not a field of a rule")
+}
+
+// setPoolMember puts one member of the file into the pool.
+func setPoolMember(p *Pool, m *member) error {
+	v := &m.value
+	switch m.name {
+	case "name":
+		return v.intoText(&p.Name)
+	case "description":
+		return v.intoText(&p.Description)
+	case "limit":
+		return v.intoWhole(&p.Limit)
+	case "window_ms":
+		return v.intoWhole(&p.WindowMS)
+	case "normal_percent":
+		return v.intoWhole(&p.NormalPercent)
+	case "low_percent":
+		return v.intoWhole(&p.LowPercent)
+	case "version", "created_at", "updated_at":
+		return nil
+	}
+	return errors.New("is not a field of a pool")
 }
 
 func (it *item) intoText(dst *string) error {

@@ -73,8 +73,14 @@ func sampleRules() []Rule {
 	return rs
 }
 
+// parseRules is ParseFile for files that are about rules only.
+func parseRules(data []byte) ([]Rule, error) {
+	f, err := ParseFile(data)
+	return f.Rules, err
+}
+
 func TestParseFile_ReadsEveryYAMLStyle(t *testing.T) {
-	got, err := ParseFile([]byte(sampleYAML))
+	got, err := parseRules([]byte(sampleYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +90,7 @@ func TestParseFile_ReadsEveryYAMLStyle(t *testing.T) {
 }
 
 func TestParseFile_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
-	got, err := ParseFile([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": \"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, \"window_ms\": 1000, \"burst\": null}]}"))
+	got, err := parseRules([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": \"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, \"window_ms\": 1000, \"burst\": null}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +103,7 @@ func TestParseFile_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
 
 func TestParseFile_EmptyListIsLegal(t *testing.T) {
 	for _, in := range []string{"rules: []", `{"rules": []}`} {
-		if got, err := ParseFile([]byte(in)); err != nil || len(got) != 0 {
+		if got, err := parseRules([]byte(in)); err != nil || len(got) != 0 {
 			t.Errorf("%s: got %v, %v", in, got, err)
 		}
 	}
@@ -124,7 +130,7 @@ extra: 1
 `))
 	got := fieldErrors(t, err)
 	want := []string{
-		"extra: is not known here; only rules is (line 17)",
+		"extra: is not known here; only rules and pools are (line 17)",
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
@@ -190,7 +196,7 @@ func TestParseFile_BoundsTheErrorsItLists(t *testing.T) {
 }
 
 func TestFormatFile_OmitsDefaultsAndSortsByName(t *testing.T) {
-	got, err := FormatFile(sampleRules())
+	got, err := FormatFile(File{Rules: sampleRules()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +231,7 @@ func TestFormatFile_OmitsDefaultsAndSortsByName(t *testing.T) {
 }
 
 func TestFormatFile_RefusesWhatParseFileWould(t *testing.T) {
-	if _, err := FormatFile([]Rule{{Name: "No"}}); err == nil {
+	if _, err := FormatFile(File{Rules: []Rule{{Name: "No"}}}); err == nil {
 		t.Error("got no error")
 	}
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,25 +16,29 @@ var fileDefaults = map[string]any{
 	"charge_on": ChargeOnRequest, "over_limit": OverLimitDeny, "hot_keys": HotKeysExact,
 }
 
-// FormatFile writes rules as a YAML file that ParseFile reads back: in order of
-// name, without identity, version and times, and without fields at their
-// defaults. The same rules always give the same bytes. The error is a
-// *ValidationError when a rule is one that ParseFile would refuse; its fields
-// name the rule, as in rules[charges].limit.
-func FormatFile(rs []Rule) ([]byte, error) {
+// FormatFile writes a YAML file that ParseFile reads back: rules and pools in
+// order of name, without identity, version and times, and without fields at
+// their defaults; no section pools if there are none. The same content always
+// gives the same bytes. The error is a *ValidationError when it holds something
+// that ParseFile would refuse; its fields name it, as in rules[charges].limit.
+func FormatFile(f File) ([]byte, error) {
+	rs := f.Rules
 	sorted := make([]Rule, len(rs))
 	for i := range rs {
 		sorted[i] = rs[i].Clone()
 		sorted[i].Normalize()
 		if err := Validate(&sorted[i]); err != nil {
-			return nil, namedErrors(sorted[i].Name, err)
+			return nil, namedErrors("rules", sorted[i].Name, err)
 		}
 	}
 	slices.SortStableFunc(sorted, func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
-	var b bytes.Buffer
+	var b strings.Builder
+	if err := formatPools(f.Pools, &b); err != nil {
+		return nil, err
+	}
 	if len(sorted) == 0 {
 		b.WriteString("rules: []\n")
-		return b.Bytes(), nil
+		return []byte(b.String()), nil
 	}
 	b.WriteString("rules:\n")
 	for i := range sorted {
@@ -49,18 +52,19 @@ func FormatFile(rs []Rule) ([]byte, error) {
 			lead = "    "
 		}
 	}
-	return b.Bytes(), nil
+	return []byte(b.String()), nil
 }
 
-// namedErrors puts the rule's name before the fields of a *ValidationError.
-func namedErrors(name string, err error) error {
+// namedErrors puts the section and the name before the fields of a
+// *ValidationError.
+func namedErrors(section, name string, err error) error {
 	var ve *ValidationError
 	if !errors.As(err, &ve) {
 		return err
 	}
 	fields := make([]FieldError, len(ve.Fields))
 	for i, f := range ve.Fields {
-		fields[i] = FieldError{Field: "rules[" + safeField(name) + "]." + f.Field, Message: f.Message}
+		fields[i] = FieldError{Field: section + "[" + safeField(name) + "]." + f.Field, Message: f.Message}
 	}
 	return &ValidationError{Fields: fields}
 }

@@ -42,11 +42,11 @@ func FuzzValidateRule(f *testing.F) {
 			checkFieldErrors(t, err)
 			return
 		}
-		text, err := FormatFile([]Rule{r})
+		text, err := FormatFile(File{Rules: []Rule{r}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := ParseFile(text)
+		back, err := parseRules(text)
 		if err != nil || len(back) != 1 || len(Diff(&r, &back[0])) != 0 {
 			t.Fatalf("came back as %+v, %v\n%s", back, err, text)
 		}
@@ -70,7 +70,7 @@ func checkFieldErrors(t *testing.T, err error) {
 // can be written and read back.
 func FuzzParseFile(f *testing.F) {
 	for _, s := range []string{
-		sampleYAML, `{"rules": [{"name": "a", "scope": "user", "limit": 1, "window_ms": 1}]}`, "rules: []", "rules: [", "rules:\n- - a",
+		sampleYAML, policiesYAML, `{"rules": [{"name": "a", "scope": "user", "limit": 1, "window_ms": 1}]}`, "rules: []", "rules: [", "rules:\n- - a",
 		"rules:\n- name: |\n    a\n  scope: >-\n    user\n  limit: 1\n  window_ms: 1\n", "a: &x [*x]\n<<: *x", "? a\n: b", "---\n...\n---",
 		"rules: {a: [b, {c: d}]}", "\ufeffrules: []", "rules:\n\t- a", `rules: "\ud800"`, "'", `{"rules":`, "rules: []\n...\n", "%YAML 1.2\n---\n",
 		"rules:\n- {name: a, scope: user, limit: 010, window_ms: 0x10, burst: 1_0, is_active: TRUE}",
@@ -91,7 +91,7 @@ func FuzzParseFile(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if p := MakePlan(rs, back, true); !p.Empty() {
+		if p := MakeFilePlan(rs, back, true); !p.Empty() {
 			t.Fatalf("came back changed:\n%s", p.String())
 		}
 	})

@@ -19,6 +19,8 @@ type Plan struct {
 	Delete []Rule `json:"delete"`
 	// Unchanged are stored rules that are already as wanted.
 	Unchanged []Rule `json:"unchanged"`
+	// Pools are carried out so that every rule finds its pool on the way.
+	Pools PoolPlan `json:"pools"`
 }
 
 // Edit is one rule before and after. New has the identity and version of Old,
@@ -30,7 +32,7 @@ type Edit struct {
 }
 
 // Empty reports whether the plan changes nothing.
-func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 && p.Pools.empty() }
 
 // MakePlan compares stored rules with wanted ones by name. With prune, stored
 // rules whose name is not wanted are deleted; without, they stay. A rename is
@@ -42,6 +44,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		stored[current[i].Name] = &current[i]
 	}
 	p := Plan{Create: []Rule{}, Update: []Edit{}, Delete: []Rule{}, Unchanged: []Rule{}}
+	p.Pools = PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}}
 	for i := range wanted {
 		w := wanted[i].Clone()
 		c := stored[w.Name]
@@ -79,6 +82,7 @@ func (p *Plan) sort() {
 // - delete) with a line a changed field below, and a summary.
 func (p *Plan) String() string {
 	var b strings.Builder
+	p.Pools.write(&b)
 	for i := range p.Create {
 		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
 	}

@@ -88,6 +88,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 			Changes: []Change{{"limit", int64(5), int64(6)}}}},
 		Delete:    []Rule{current[2]},
 		Unchanged: []Rule{current[0]},
+		Pools:     PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}},
 	}
 	if d := cmp.Diff(want, p); d != "" {
 		t.Error(d)
@@ -149,7 +150,7 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 
 func TestFormatFile_NamesTheRuleThatItCannotWrite(t *testing.T) {
 	bad := rule(2, func(r *Rule) { r.Name, r.WindowMS = "spoilt", 0 })
-	_, err := FormatFile([]Rule{rule(1, nil), bad})
+	_, err := FormatFile(File{Rules: []Rule{rule(1, nil), bad}})
 	got := fieldErrors(t, err)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "rules[spoilt].window_ms: ") {
 		t.Errorf("got %q, want the field under the rule's name", got)
@@ -165,11 +166,11 @@ func TestFormatFile_KeepsTextThatLooksLikeABlock(t *testing.T) {
 			}))
 		}
 	}
-	text, err := FormatFile(rs)
+	text, err := FormatFile(File{Rules: rs})
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := ParseFile(text)
+	back, err := parseRules(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,11 +190,11 @@ func TestFormatFile_ParseFileReadsItBack(t *testing.T) {
 				rs = append(rs, r)
 			}
 		}
-		text, err := FormatFile(rs)
+		text, err := FormatFile(File{Rules: rs})
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := ParseFile(text)
+		back, err := parseRules(text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -204,7 +205,7 @@ func TestFormatFile_ParseFileReadsItBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err = ParseFile(asJSON); err != nil {
+		if back, err = parseRules(asJSON); err != nil {
 			t.Fatalf("%v\n%s", err, asJSON)
 		}
 		if p := MakePlan(rs, back, true); !p.Empty() {

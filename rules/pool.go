@@ -38,6 +38,9 @@ func (p *Pool) Normalize() {
 	p.Name, p.Description = strings.TrimSpace(p.Name), strings.TrimSpace(p.Description)
 }
 
+// ValidPoolName reports whether a pool may have the name.
+func ValidPoolName(name string) bool { return namePattern.MatchString(name) }
+
 // limiterLimit is the pool's capacity in the limiter's terms.
 func (p *Pool) limiterLimit() limiter.Limit {
 	return limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: p.Limit, Window: p.WindowMS}

@@ -63,19 +63,39 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := rules.ParseFile(data)
+	file, err := rules.ParseFile(data)
 	if err != nil {
 		return nil, err
 	}
+	list := file.Rules
 	numbered := make([]rules.Rule, len(list))
 	for i := range list {
 		numbered[i] = list[i].Clone()
 		numbered[i].ID = int64(i + 1)
 	}
-	if _, err := rules.Compile(numbered, 1, rules.Options{}); err != nil {
+	if _, err := rules.CompileSource(rules.Source{Rules: numbered, Pools: poolsFor(&file), Version: 1}, rules.Options{}); err != nil {
 		return nil, err
 	}
 	return list, nil
+}
+
+// poolsFor are the pools of a file, and one for every name that its rules expect
+// the server to have.
+func poolsFor(file *rules.File) []rules.Pool {
+	known := map[string]bool{}
+	pools := append([]rules.Pool(nil), file.Pools...)
+	for i := range pools {
+		known[pools[i].Name] = true
+	}
+	for i := range file.Rules {
+		if name := file.Rules[i].Pool; name != nil && !known[*name] {
+			known[*name] = true
+			p := rules.NewPool()
+			p.Name, p.WindowMS = *name, 1
+			pools = append(pools, p)
+		}
+	}
+	return pools
 }
 
 // readFile reads a file, or standard input for "-". It reads a byte more than

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/rules"
@@ -12,7 +13,7 @@ const planRate = 1000
 
 // ApplyPlan carries out a plan in one transaction: all of it or nothing. A rule
 // that has changed or gone since the plan was made is ErrStale, a name that was
-// taken meanwhile ErrNameTaken, a rule that is not allowed a *ValidationError.
+// taken meanwhile ErrNameTaken, a pool that is still used ErrPoolUsed, a rule that is not allowed a *ValidationError.
 // An empty plan does nothing and leaves no trace.
 func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error {
 	if actor.Kind == "" || actor.Name == "" {
@@ -34,9 +35,15 @@ func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) err
 			return err
 		}
 	}
+	if err := checkedPools(&p.Pools); err != nil {
+		return err
+	}
 	size := len(create) + len(update) + len(p.Delete)
 	timeout := d.callTimeout + time.Duration(size/planRate)*time.Second
 	return d.change(ctx, actor, areaRules, timeout, func(c *change) error {
+		if err := c.writePlannedPools(&p.Pools); err != nil {
+			return err
+		}
 		for i := range p.Delete {
 			if err := c.removePlanned(&p.Delete[i]); err != nil {
 				return err
@@ -51,12 +58,61 @@ func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) err
 				return err
 			}
 		}
-		if len(create) == 0 {
-			return nil
+		if len(create) > 0 {
+			if _, err := c.insertRules(actionImport, create); err != nil {
+				return err
+			}
 		}
-		_, err := c.insertRules(actionImport, create)
-		return err
+		return c.removePlannedPools(&p.Pools)
 	})
+}
+
+func checkedPools(p *rules.PoolPlan) error {
+	for i := range p.Create {
+		if err := rules.ValidatePool(&p.Create[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Update {
+		if err := rules.ValidatePool(&p.Update[i].New); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writePlannedPools makes the pools that rules of the plan may name.
+func (c *change) writePlannedPools(p *rules.PoolPlan) error {
+	for i := range p.Create {
+		if _, err := c.insertPool(actionImport, &p.Create[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Update {
+		e := &p.Update[i]
+		_, err := c.replacePool(actionImport, &e.New, e.Old.Version)
+		if errors.Is(err, rules.ErrNotFound) {
+			return rules.ErrStale
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removePlannedPools comes last, when no rule of the plan names them any more.
+func (c *change) removePlannedPools(p *rules.PoolPlan) error {
+	for i := range p.Delete {
+		err := c.removePool(actionDelete, p.Delete[i].Name, p.Delete[i].Version)
+		if errors.Is(err, rules.ErrNotFound) {
+			return rules.ErrStale
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plannedRule reads a rule that the plan saw. Gone is as stale as changed.

@@ -93,6 +93,33 @@ func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion,
 	return rolled, nil
 }
 
+// PromoteRule puts what is on trial in a rule in force, as a new version; see
+// rules.Rule.Promote. ifVersion as in UpdateRule. Errors: ErrNotFound, ErrStale,
+// *ValidationError (nothing to promote, or what comes of it is not allowed),
+// ErrUnavailable.
+func (d *DB) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error) {
+	var promoted rules.Rule
+	err := d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
+		was, err := c.lockedRule(id, ifVersion)
+		if err != nil {
+			return err
+		}
+		next := was.Clone()
+		if err := next.Promote(); err != nil {
+			return err
+		}
+		if next, err = checked(next); err != nil {
+			return err
+		}
+		promoted, err = c.replaceRule(actionPromote, &was, next)
+		return err
+	})
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return promoted, nil
+}
+
 // checked is the last line of defence before a write: whoever calls has
 // validated already, with the input's own field names.
 func checked(r rules.Rule) (rules.Rule, error) {

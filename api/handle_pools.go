@@ -1,0 +1,159 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+// poolAnswer is a pool as the API shows it.
+type poolAnswer struct {
+	rules.Pool
+}
+
+func (s *Server) writePool(c echo.Context, status int, p *rules.Pool) error {
+	c.Response().Header().Set("ETag", etag(p.Version))
+	return writeJSON(c, status, poolAnswer{Pool: *p})
+}
+
+func (s *Server) listPools(c echo.Context) error {
+	pools, err := s.deps.Pools.ListPools(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Pools []poolAnswer `json:"pools"`
+	}{make([]poolAnswer, len(pools))}
+	for i := range pools {
+		page.Pools[i] = poolAnswer{Pool: pools[i]}
+	}
+	return writeJSON(c, http.StatusOK, page)
+}
+
+func (s *Server) getPool(c echo.Context) error {
+	cond, err := parseCondition(c, "If-None-Match")
+	if err != nil {
+		return err
+	}
+	p, err := s.deps.Pools.GetPool(c.Request().Context(), c.Param("name"))
+	if err != nil {
+		return err
+	}
+	if cond.includes(p.Version) {
+		c.Response().Header().Set("ETag", etag(p.Version))
+		return c.NoContent(http.StatusNotModified)
+	}
+	return s.writePool(c, http.StatusOK, &p)
+}
+
+func (s *Server) createPool(c echo.Context) error {
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	p, err := decodePool(body, "")
+	if err != nil {
+		return err
+	}
+	p, err = s.deps.Pools.CreatePool(c.Request().Context(), actor(c), p)
+	if err != nil {
+		return err
+	}
+	s.deps.Changed()
+	c.Response().Header().Set("Location", "/ratelimit/pools/"+p.Name)
+	return s.writePool(c, http.StatusCreated, &p)
+}
+
+func (s *Server) putPool(c echo.Context) error {
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	p, err := decodePool(body, c.Param("name"))
+	if err != nil {
+		return err
+	}
+	version, err := s.guardPool(c)
+	if err != nil {
+		return err
+	}
+	p, err = s.deps.Pools.UpdatePool(c.Request().Context(), actor(c), p, version)
+	if err != nil {
+		return err
+	}
+	s.deps.Changed()
+	return s.writePool(c, http.StatusOK, &p)
+}
+
+func (s *Server) deletePool(c echo.Context) error {
+	version, err := s.guardPool(c)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Pools.DeletePool(c.Request().Context(), actor(c), c.Param("name"), version); err != nil {
+		return err
+	}
+	s.deps.Changed()
+	return c.NoContent(http.StatusNoContent)
+}
+
+// guardPool is guard for pools.
+func (s *Server) guardPool(c echo.Context) (int64, error) {
+	return s.guardVersion(c, func() (int64, error) {
+		p, err := s.deps.Pools.GetPool(c.Request().Context(), c.Param("name"))
+		return p.Version, err
+	})
+}
+
+// decodePool reads a whole pool. name is that of the path, "" for a new pool.
+func decodePool(body []byte, name string) (rules.Pool, error) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return rules.Pool{}, err
+	}
+	p := rules.NewPool()
+	in := ruleInput{rule: &rules.Rule{}}
+	for _, field := range []string{"name", "limit", "window_ms"} {
+		if v.member(field) == nil && (field != "name" || name == "") {
+			in.wrong(field, "is required")
+		}
+	}
+	for i, field := range v.names {
+		m := &v.members[i]
+		switch field {
+		case "name":
+			in.text(field, m, &p.Name)
+		case "description":
+			in.text(field, m, &p.Description)
+		case "limit":
+			in.requiredInteger(field, m, &p.Limit)
+		case "window_ms":
+			in.requiredInteger(field, m, &p.WindowMS)
+		case "normal_percent":
+			in.integerOr(field, m, &p.NormalPercent)
+		case "low_percent":
+			in.integerOr(field, m, &p.LowPercent)
+		case "version", "created_at", "updated_at":
+		default:
+			return p, &malformedError{message: "unknown member " + strconv.Quote(clip(field))}
+		}
+	}
+	if v.member("name") == nil {
+		p.Name = name
+	}
+	if name != "" && p.Name != name && rules.ValidPoolName(p.Name) {
+		in.wrong("name", "must be that of the path, or left out; rules name the pool by it")
+	}
+	p.Normalize()
+	return p, in.complete(rules.ValidatePool(&p))
+}
+
+// integerOr reads an integer; null leaves the default.
+func (in *ruleInput) integerOr(field string, v *jsonValue, dst *int64) {
+	if v.kind != jsonNull {
+		in.integer(field, v, dst)
+	}
+}

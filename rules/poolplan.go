@@ -1,0 +1,139 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// File is what a rules file holds.
+type File struct {
+	// Pools is nil if the file says nothing about pools, which is other than
+	// having none.
+	Pools []Pool
+	Rules []Rule
+}
+
+// PoolPlan is the part of a Plan that is about pools. Each list is in order of
+// name.
+type PoolPlan struct {
+	Create []Pool     `json:"create"`
+	Update []PoolEdit `json:"update"`
+	Delete []Pool     `json:"delete"`
+}
+
+// PoolEdit is one pool before and after. New has the version of Old.
+type PoolEdit struct {
+	Old     Pool     `json:"old"`
+	New     Pool     `json:"new"`
+	Changes []Change `json:"changes"`
+}
+
+func (p *PoolPlan) empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// MakeFilePlan is MakePlan for rules and pools. Wanted without a word about
+// pools leaves them alone, with prune too.
+func MakeFilePlan(current, wanted File, prune bool) Plan {
+	p := MakePlan(current.Rules, wanted.Rules, prune)
+	if wanted.Pools == nil {
+		return p
+	}
+	stored := make(map[string]*Pool, len(current.Pools))
+	for i := range current.Pools {
+		stored[current.Pools[i].Name] = &current.Pools[i]
+	}
+	for _, w := range wanted.Pools {
+		c := stored[w.Name]
+		delete(stored, w.Name)
+		if c == nil {
+			w.Version = 0
+			p.Pools.Create = append(p.Pools.Create, w)
+			continue
+		}
+		w.Version, w.CreatedAt, w.UpdatedAt = c.Version, c.CreatedAt, c.UpdatedAt
+		if changes := DiffPool(c, &w); len(changes) > 0 {
+			p.Pools.Update = append(p.Pools.Update, PoolEdit{Old: *c, New: w, Changes: changes})
+		}
+	}
+	for _, name := range sortedKeys(stored) {
+		if prune {
+			p.Pools.Delete = append(p.Pools.Delete, *stored[name])
+		}
+	}
+	slices.SortFunc(p.Pools.Create, func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Pools.Update, func(a, b PoolEdit) int { return strings.Compare(a.New.Name, b.New.Name) })
+	return p
+}
+
+// CheckPools refuses rules of a file that name a pool which neither the file nor
+// the stored pools have. The error is a *ValidationError.
+func (f *File) CheckPools(stored []Pool) error {
+	known := make(map[string]bool, len(f.Pools)+len(stored))
+	for _, list := range [][]Pool{f.Pools, stored} {
+		for i := range list {
+			known[list[i].Name] = true
+		}
+	}
+	var ps problems
+	for i := range f.Rules {
+		if p := f.Rules[i].Pool; p != nil && !known[*p] {
+			ps.add(path("rules", i)+".pool", "does not exist")
+		}
+	}
+	if len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+// Summary says in one line what a pool holds.
+func (p *Pool) Summary() string {
+	return fmt.Sprintf("%d per %d ms, normal %d %%, low %d %%", p.Limit, p.WindowMS, p.NormalPercent, p.LowPercent)
+}
+
+// write renders the pools of a plan for a terminal.
+func (p *PoolPlan) write(b *strings.Builder) {
+	for i := range p.Create {
+		fmt.Fprintf(b, "+ pool %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
+	}
+	for i := range p.Update {
+		fmt.Fprintf(b, "~ pool %s\n", p.Update[i].New.Name)
+		for _, c := range p.Update[i].Changes {
+			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, jsonText(c.Old), jsonText(c.New))
+		}
+	}
+	for i := range p.Delete {
+		fmt.Fprintf(b, "- pool %s\n", p.Delete[i].Name)
+	}
+}
+
+// poolDefaults are the values that FormatFile leaves out.
+var poolDefaults = map[string]any{
+	"description": "", "normal_percent": defaultNormalPercent, "low_percent": defaultLowPercent,
+}
+
+// formatPools writes the section pools of a rules file.
+func formatPools(pools []Pool, b *strings.Builder) error {
+	sorted := slices.Clone(pools)
+	slices.SortFunc(sorted, func(x, y Pool) int { return strings.Compare(x.Name, y.Name) })
+	for i := range sorted {
+		p := &sorted[i]
+		p.Normalize()
+		if err := ValidatePool(p); err != nil {
+			return namedErrors("pools", p.Name, err)
+		}
+		if i == 0 {
+			b.WriteString("pools:\n")
+		}
+		lead := "  - "
+		for _, f := range poolFields {
+			v := f.get(p)
+			if def, ok := poolDefaults[f.name]; ok && v == def {
+				continue
+			}
+			fmt.Fprintf(b, "%s%s: %s\n", lead, f.name, yamlScalar(v))
+			lead = "    "
+		}
+	}
+	return nil
+}
