@@ -16,7 +16,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## run the service with nothing else installed (http://127.0.0.1:8080)
@@ -33,6 +33,7 @@ build: ## build bin/sluice, one static binary
 .PHONY: test
 test: deps ## run everything that CI tests, on real servers, with the race detector
 	$(GO) vet ./...
+	$(MAKE) --no-print-directory generate-check
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
@@ -55,6 +56,13 @@ generate: ## run the go:generate lines and format
 	$(GO) generate ./...
 	find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -w
 
+.PHONY: generate-check
+generate-check: ## fail if the generated templates are not those of their sources
+	@before=$$(cat web/view/*_templ.go | sha256sum); \
+	$(GO) generate ./web/view >/dev/null 2>&1; find web/view -name '*_templ.go' -print0 | xargs -0 gofmt -w; \
+	if [ "$$before" != "$$(cat web/view/*_templ.go | sha256sum)" ]; then \
+	echo "web/view/*_templ.go were not generated from their .templ files: run make generate and commit" >&2; exit 1; fi
+
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 	bash .ci/fuzz $(FUZZ_TIME)
@@ -67,6 +75,14 @@ bench: deps ## measure it beside its peers and write docs/benchmarks.md (about t
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
 	cd bench && $(GO) run ./soak -minutes $(MINUTES)
+
+.PHONY: gallery
+gallery: ## render every page of the console with canned data to bin/gallery
+	$(GO) run ./web/gallery -out bin/gallery
+
+.PHONY: screenshots
+screenshots: ## pictures of those pages, light, dark and on a phone, in bin/gallery/pictures
+	$(GO) run ./web/gallery -out bin/gallery -pictures bin/gallery/pictures
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)

@@ -59,6 +59,9 @@ var rooms = []room{
 	},
 	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
+	{path: "web/webtest", may: []string{"limiter/memstore", "rules", "internal/access", "internal/fleet", "web"}, foreign: []string{echo}},
+	{path: "web/browsertest", foreign: []string{"github.com/chromedp"}},
+	{path: "web/gallery", may: []string{"web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 
 	{
 		path: "internal/app", may: []string{
@@ -86,7 +89,7 @@ var rooms = []room{
 // forTests is what the test files of every room may import on top of the room's
 // own arrows: real servers, both stores, the conformance suite. Foreign modules
 // are free in tests, except those of notInTests.
-var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest"}
+var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "web/browsertest", "web/webtest"}
 
 // upward lists what the lower rooms must not reach even in their tests, because
 // it would turn an arrow round.

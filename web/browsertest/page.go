@@ -1,0 +1,70 @@
+package browsertest
+
+import (
+	_ "embed" // the accessibility checker
+	"fmt"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// axe is axe-core by Deque, under MPL 2.0 (see testdata/LICENSE).
+//
+//go:embed testdata/axe.min.js
+var axe string
+
+// SetCookies gives the tab the cookies of a site, such as those of a
+// webtest.Browser.
+func (t *Tab) SetCookies(site string, cookies map[string]string) error {
+	for name, value := range cookies {
+		p := network.SetCookieParams{Name: name, Value: value, URL: site}
+		if _, err := chromedp.Call(t.Ctx, network.SetCookie, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Show sets the size of the window in CSS pixels and whether the system is dark.
+func (t *Tab) Show(width, height int64, dark bool) error {
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}
+	if _, err := chromedp.Call(t.Ctx, emulation.SetEmulatedMedia, media); err != nil {
+		return err
+	}
+	var options []chromedp.EmulateViewportOption
+	if width < 600 {
+		options = append(options, chromedp.EmulateMobile, chromedp.EmulatePortrait, chromedp.EmulateTouch)
+	}
+	return chromedp.Do(t.Ctx, chromedp.EmulateViewport(width, height, options...))
+}
+
+// Wide reports by how many pixels the page is wider than the window, which it
+// should never be.
+func (t *Tab) Wide() (int, error) {
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
+}
+
+// Picture is the whole page as PNG.
+func (t *Tab) Picture() ([]byte, error) {
+	return chromedp.Run(t.Ctx, chromedp.FullScreenshot(100))
+}
+
+// Violations runs axe-core on the page as it stands and lists what is serious or
+// critical, by WCAG 2.2 A and AA and axe's best practices.
+func (t *Tab) Violations() ([]string, error) {
+	// What the protocol evaluates is not subject to the page's policy.
+	if _, err := chromedp.Run(t.Ctx, chromedp.Evaluate[bool](axe+";true")); err != nil {
+		return nil, fmt.Errorf("load axe: %w", err)
+	}
+	const check = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations
+		.filter(v => v.impact === "serious" || v.impact === "critical")
+		.map(v => v.id + ": " + v.help + " at " + v.nodes.map(n => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; ")))`
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[[]string](check, chromedp.EvalAwaitPromise))
+}

@@ -1,0 +1,75 @@
+package webtest
+
+import (
+	"net/http"
+	"net/url"
+
+	"sluice/internal/access"
+)
+
+// Shown is one page of the gallery: what to ask for, as whom, in which world.
+type Shown struct {
+	// Name is the file's, About what there is to see.
+	Name, About string
+	Kind        Kind
+	Role        access.Role
+	Path        string
+	// Form, if not nil, is posted.
+	Form url.Values
+	// Prepare changes the world before.
+	Prepare func(*World)
+}
+
+// Gallery lists every page in every state worth looking at. A new page belongs
+// here: the gallery, the screenshots and the checks for accessibility and size
+// follow this list.
+func Gallery() []Shown {
+	return []Shown{
+		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
+		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in", Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
+		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
+		{Name: "welcome", About: "The first account", Kind: Fresh, Path: "/console/welcome?token=$WELCOME"},
+		{Name: "welcome-errors", About: "The first account, not valid", Kind: Fresh, Path: "/console/welcome", Form: url.Values{"token": {"$WELCOME"}, "name": {"ada"}, "password": {"short"}}},
+		{Name: "welcome-used", About: "A link that no longer works", Path: "/console/welcome?token=no"},
+		{Name: "overview", About: "Overview", Role: access.RoleAdmin, Path: "/console"},
+		{Name: "overview-empty", About: "Overview without rules", Kind: Empty, Role: access.RoleViewer, Path: "/console"},
+		{Name: "overview-failing", About: "Overview while parts are away", Kind: Failing, Role: access.RoleAdmin, Path: "/console"},
+		{Name: "rules", About: "Rules", Role: access.RoleEditor, Path: "/console/rules"},
+		{Name: "rules-many", About: "Rules, page 3 of 10,000", Role: access.RoleEditor, Path: "/console/rules?page=3", Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
+		{Name: "rules-search", About: "Rules, searched in vain", Role: access.RoleViewer, Path: "/console/rules?q=nothing-like-it"},
+		{Name: "rules-empty", About: "No rules yet", Kind: Empty, Role: access.RoleEditor, Path: "/console/rules"},
+		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
+	}
+}
+
+// Visit makes the world of a page and asks for it.
+func (s *Shown) Visit() (Page, error) {
+	w, err := New(s.Kind)
+	if err != nil {
+		return Page{}, err
+	}
+	defer w.Guard.Close()
+	if s.Prepare != nil {
+		s.Prepare(w)
+	}
+	b := w.As(s.Role)
+	if s.Form == nil {
+		return b.Get(w.fill(s.Path)), nil
+	}
+	form := url.Values{}
+	for k, vs := range s.Form {
+		form.Set(k, w.fill(vs[0]))
+	}
+	return b.Do(http.MethodPost, w.fill(s.Path), form), nil
+}
+
+func (w *World) fill(text string) string {
+	if text == "$WELCOME" {
+		return w.WelcomeSecret
+	}
+	const link = "?token=$WELCOME"
+	if n := len(text) - len(link); n >= 0 && text[n:] == link {
+		return text[:n] + "?token=" + w.WelcomeSecret
+	}
+	return text
+}

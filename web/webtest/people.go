@@ -1,0 +1,144 @@
+package webtest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web"
+)
+
+// Names are who has which role.
+var Names = map[access.Role]string{access.RoleViewer: "vera", access.RoleEditor: "edda", access.RoleAdmin: "ada"}
+
+func people() []access.User {
+	var list []access.User
+	for i, r := range access.Roles() {
+		list = append(list, access.User{
+			ID: int64(i + 1), Name: Names[r], Role: r, PasswordHash: passwordHash(), Generation: 1,
+			CreatedBy: "first start", CreatedAt: Now.Add(-720 * time.Hour), UpdatedAt: Now.Add(-24 * time.Hour),
+		})
+	}
+	return list
+}
+
+// Users are accounts in memory, safe for concurrent use. Err, if not nil, is
+// what every call fails with.
+type Users struct {
+	mu   sync.Mutex
+	list []access.User
+	Err  error
+}
+
+var _ web.Users = (*Users)(nil)
+
+func (f *Users) find(fits func(*access.User) bool) (access.User, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Err != nil {
+		return access.User{}, f.Err
+	}
+	for i := range f.list {
+		if fits(&f.list[i]) {
+			return f.list[i], nil
+		}
+	}
+	return access.User{}, rules.ErrNotFound
+}
+
+// GetUser implements web.Users.
+func (f *Users) GetUser(_ context.Context, id int64) (access.User, error) {
+	return f.find(func(u *access.User) bool { return u.ID == id })
+}
+
+// GetUserByName implements web.Users.
+func (f *Users) GetUserByName(_ context.Context, name string) (access.User, error) {
+	return f.find(func(u *access.User) bool { return u.Name == name })
+}
+
+// CountUsers implements web.Users.
+func (f *Users) CountUsers(context.Context) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return int64(len(f.list)), f.Err
+}
+
+// CreateUser implements web.Users.
+func (f *Users) CreateUser(_ context.Context, actor rules.Actor, u access.User, first bool) (access.User, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.Err != nil:
+		return access.User{}, f.Err
+	case first && len(f.list) > 0:
+		return access.User{}, access.ErrNotFirst
+	case u.Name == "":
+		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "name", Message: "must not be empty"}}}
+	}
+	u.ID, u.Generation, u.CreatedBy, u.CreatedAt = int64(len(f.list)+1), 1, actor.Name, Now
+	f.list = append(f.list, u)
+	return u, nil
+}
+
+// Change edits the account of a name, as another admin would meanwhile.
+func (f *Users) Change(name string, edit func(*access.User)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.list {
+		if f.list[i].Name == name {
+			edit(&f.list[i])
+			f.list[i].Generation++
+		}
+	}
+}
+
+// NoteLogin implements web.Users.
+func (f *Users) NoteLogin(context.Context, int64, time.Time) error { return f.Err }
+
+type session struct {
+	data    []byte
+	expires time.Time
+}
+
+// Sessions are sessions in memory, safe for concurrent use.
+type Sessions struct {
+	mu      sync.Mutex
+	clock   *Clock
+	byToken map[string]session
+	Err     error
+}
+
+var _ web.Sessions = (*Sessions)(nil)
+
+// FindSession implements web.Sessions.
+func (f *Sessions) FindSession(_ context.Context, token string) ([]byte, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.byToken[token]
+	return s.data, ok && f.Err == nil, f.Err
+}
+
+// SaveSession implements web.Sessions.
+func (f *Sessions) SaveSession(_ context.Context, token string, data []byte, expires time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.byToken[token] = session{data, expires}
+	return f.Err
+}
+
+// DeleteSession implements web.Sessions.
+func (f *Sessions) DeleteSession(_ context.Context, token string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byToken, token)
+	return f.Err
+}
+
+// Len is how many sessions there are.
+func (f *Sessions) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.byToken)
+}

@@ -1,0 +1,202 @@
+// Package webtest is a console with canned data and no servers: rules, people
+// and figures in memory, and a clock that stands still. The tests of package web
+// and the gallery of its pages use it.
+//
+// One worked example: w, _ := webtest.New(webtest.Full) has a dozen rules and the
+// accounts vera, edda and ada; w.As(access.RoleEditor) is a browser in which edda
+// has signed in; its Get("/console/rules") answers 200 with a page of rules.
+package webtest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/limiter/memstore"
+	"sluice/rules"
+	"sluice/web"
+)
+
+// Now is where the clock of a World stands at first.
+var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// Password is everyone's.
+const Password = "correct horse battery"
+
+var passwordHash = sync.OnceValue(func() string { return access.HashPassword(Password) })
+
+// Kind says how much there is in a World.
+type Kind int
+
+// The kinds.
+const (
+	// Full has rules, people and traffic.
+	Full Kind = iota
+	// Empty has people and nothing else.
+	Empty
+	// Fresh has not even people: a first start.
+	Fresh
+	// Failing is Full while Redis is away and the rule database does not answer
+	// the nodes.
+	Failing
+)
+
+// World is one console. Its fields may be changed between requests.
+type World struct {
+	Rules    *Rules
+	Users    *Users
+	Sessions *Sessions
+	Fleet    *Fleet
+	Sets     *rules.Current
+	Node     web.Node
+	Clock    *Clock
+	// WelcomeSecret opens the link of the first start.
+	WelcomeSecret string
+	// Guard counts attempts to sign in.
+	Guard  *memstore.Store
+	Server *web.Server
+
+	handler http.Handler
+}
+
+// New makes a world. Close its Guard in the end.
+func New(kind Kind) (*World, error) {
+	w := &World{
+		Rules: &Rules{}, Users: &Users{}, Sessions: &Sessions{byToken: map[string]session{}}, Fleet: &Fleet{},
+		Sets: &rules.Current{}, Clock: &Clock{now: Now},
+	}
+	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
+	w.Sessions.clock = w.Clock
+	if kind != Fresh {
+		w.Users.list = people()
+	}
+	if kind == Full || kind == Failing {
+		w.Rules.List = SampleRules()
+		w.Fleet.Figures = traffic(w.Rules.List)
+	}
+	if err := w.compile(); err != nil {
+		return nil, err
+	}
+	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true}
+	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}}
+	if kind == Failing {
+		fail(w)
+	}
+	welcome, secret := web.NewWelcome(Now)
+	w.WelcomeSecret = secret
+	var err error
+	w.Server, err = web.New(w.Deps(welcome))
+	if err != nil {
+		return nil, err
+	}
+	e := echo.New()
+	e.IPExtractor = echo.ExtractIPDirect()
+	w.Server.Routes(e)
+	w.handler = e
+	return w, nil
+}
+
+// Deps are what the console of this world gets.
+func (w *World) Deps(welcome *web.Welcome) web.Deps {
+	return web.Deps{
+		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
+		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
+	}
+}
+
+// ServeHTTP answers as the console does.
+func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.handler.ServeHTTP(out, r) }
+
+func (w *World) compile() error {
+	var active []rules.Rule
+	for _, r := range w.Rules.List {
+		if r.IsActive {
+			active = append(active, r)
+		}
+	}
+	set, err := rules.Compile(active, 42, rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+	if err != nil {
+		return err
+	}
+	w.Sets.Store(set)
+	return nil
+}
+
+// Clock stands still until it is moved. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now reads the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Add moves the clock on.
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Rules are the stored rules. Err, if not nil, is what every call fails with.
+type Rules struct {
+	List []rules.Rule
+	Err  error
+}
+
+var _ web.RuleBrowser = (*Rules)(nil)
+
+// BrowseRules implements web.RuleBrowser; of the orders it knows name and
+// updated_at.
+func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, error) {
+	if f.Err != nil {
+		return rules.Listing{}, f.Err
+	}
+	var found []rules.Rule
+	for _, r := range f.List {
+		text := strings.ToLower(r.Name + "\n" + r.Description)
+		if r.Route != nil {
+			text += "\n" + strings.ToLower(*r.Route)
+		}
+		if strings.Contains(text, strings.ToLower(b.Text)) && (b.Mode == "" || r.Mode == b.Mode) &&
+			(b.FailMode == "" || r.FailMode == b.FailMode) && (b.Active == nil || r.IsActive == *b.Active) {
+			found = append(found, r)
+		}
+	}
+	slices.SortStableFunc(found, func(x, y rules.Rule) int {
+		c := strings.Compare(x.Name, y.Name)
+		if b.Sort == "updated_at" {
+			c = x.UpdatedAt.Compare(y.UpdatedAt)
+		}
+		if b.Desc {
+			return -c
+		}
+		return c
+	})
+	list := rules.Listing{Total: int64(len(found)), Editors: map[int64]rules.Actor{}}
+	from := min(max(0, b.Offset), len(found))
+	list.Rules = found[from:min(len(found), from+b.PageSize)]
+	for _, r := range list.Rules {
+		list.Editors[r.ID] = rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[r.ID%2]}
+	}
+	return list, nil
+}
+
+// Fleet has canned figures.
+type Fleet struct{ Figures fleet.Live }
+
+var _ web.Fleet = (*Fleet)(nil)
+
+// Live implements web.Fleet.
+func (f *Fleet) Live(context.Context) fleet.Live { return f.Figures }
