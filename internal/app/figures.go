@@ -44,7 +44,10 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 		if name == "" {
 			name = api.DirectRule
 		}
-		if la.Shadow {
+		switch {
+		case la.Candidate:
+			kind, mode = fleet.Candidate, api.ModeCandidate
+		case la.Shadow:
 			kind, mode = fleet.Shadow, rules.ModeShadow
 		}
 		f.recorder.Limit(name, kind, la.Decision.Allowed, la.Degraded != "")
