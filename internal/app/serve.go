@@ -12,7 +12,7 @@ import (
 
 // Limits of the HTTP server, against slow and oversized clients.
 const (
-	readHeaderTimeout = 2 * time.Second
+	readHeaderTimeout = 2 * time.Second // from the first byte; see patient
 	readTimeout       = 5 * time.Second
 	writeTimeout      = 5 * time.Second
 	idleTimeout       = 60 * time.Second
@@ -55,7 +55,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 	d.done = make(chan struct{})
 	go func() {
 		defer close(d.done)
-		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.server.Serve(newPatient(l, idleTimeout)); !errors.Is(err, http.ErrServerClosed) {
 			fatal(err)
 		}
 	}()

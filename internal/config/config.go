@@ -47,6 +47,11 @@ type Matching struct {
 	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"How often the rule database is asked whether rules or tokens changed, beside its notifications; 100ms to 1m."`
 }
 
+// Memory says how much of it garbage may fill.
+type Memory struct {
+	MemoryBudget int `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" default:"64" placeholder:"MIB" help:"MiB that the heap may fill before garbage is collected, where less than half of it is in use; more in use is collected when the heap has doubled. More spends memory to save processor time. 0 leaves that to Go, and so does GOGC where it is set; GOMEMLIMIT holds in any case. 0 to 1048576."`
+}
+
 // Log says what is logged and how.
 type Log struct {
 	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"The least severe log line written: debug, info, warn or error."`
@@ -60,6 +65,7 @@ type Serve struct {
 	Counters `group:"Counters"`
 	Matching `group:"Matching"`
 	Console  `group:"Console"`
+	Memory   `group:"Memory"`
 	Log      `group:"Logging"`
 }
 

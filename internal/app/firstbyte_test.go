@@ -1,0 +1,119 @@
+package app
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// servePatiently serves with the given limits until the test ends.
+func servePatiently(t *testing.T, wait, header time.Duration) (addr string, server *http.Server) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
+		ReadHeaderTimeout: header, ReadTimeout: 5 * time.Second,
+	}
+	done := make(chan error)
+	go func() { done <- server.Serve(newPatient(l, wait)) }()
+	t.Cleanup(func() {
+		server.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String(), server
+}
+
+func connect(t *testing.T, addr, first string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, first); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ended waits until the server ends the connection without a word.
+func ended(t *testing.T, c net.Conn) {
+	t.Helper()
+	b, err := io.ReadAll(c)
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		t.Errorf("the connection is left open; the server said %q", b)
+	}
+}
+
+const echoRequest = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
+
+func TestPatient_UnusedConnectionOutlivesTheLimitOnHeaders(t *testing.T) {
+	addr, _ := servePatiently(t, time.Minute, 50*time.Millisecond)
+	unused := connect(t, addr, "")
+	// A slow one is cut off although it keeps sending; by then, headers that had
+	// to arrive in time from the opening of the connection would be late.
+	slow := connect(t, addr, "P")
+	ended(t, slow)
+	for range 2 {
+		if _, err := io.WriteString(unused, echoRequest); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(unused), nil)
+		if err != nil {
+			t.Fatalf("the unused connection is of no use: %v", err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || string(body) != "hi" || res.StatusCode != http.StatusOK {
+			t.Fatalf("answer %d %q, %v", res.StatusCode, body, err)
+		}
+	}
+}
+
+func TestPatient_TricklingHeadersAreCutOff(t *testing.T) {
+	addr, _ := servePatiently(t, time.Minute, 50*time.Millisecond)
+	c := connect(t, addr, "POST / HTTP/1.1\r\nHost: x\r\n")
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for { // until the server has ended it
+			if _, err := io.WriteString(c, "X-A: b\r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	ended(t, c)
+	c.Close()
+	<-stop
+}
+
+func TestPatient_SilenceIsBounded(t *testing.T) {
+	addr, _ := servePatiently(t, 20*time.Millisecond, time.Minute)
+	ended(t, connect(t, addr, ""))
+}
+
+func TestPatient_ClosingEndsUnusedConnections(t *testing.T) {
+	addr, server := servePatiently(t, time.Minute, time.Minute)
+	c := connect(t, addr, "")
+	other := connect(t, addr, echoRequest) // was accepted after c
+	if _, err := http.ReadResponse(bufio.NewReader(other), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, c)
+}

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// liveInterval is how often the collector's target follows what is in use.
+const liveInterval = time.Second
+
+// collectLess lets garbage fill a memory budget of so many MiB before it is
+// collected. By itself Go collects each time the heap has doubled, which for the
+// few MiB that a node without counters of its own has in use is many times a
+// second. It returns a function that undoes it. A budget of 0 changes nothing,
+// and neither does any budget where GOGC was set by whoever started the process.
+// GOMEMLIMIT holds in any case.
+func collectLess(budget int) func(context.Context) error {
+	if budget <= 0 || os.Getenv("GOGC") != "" {
+		return func(context.Context) error { return nil }
+	}
+	before := debug.SetGCPercent(gcPercent(liveHeap(), budget))
+	stop := task(func(ctx context.Context) { followLive(ctx, budget) })
+	return func(wait context.Context) error {
+		err := stop(wait)
+		debug.SetGCPercent(before)
+		return err
+	}
+}
+
+// followLive sets the collector's target anew when what is in use has changed by
+// more than an eighth.
+func followLive(ctx context.Context, budget int) {
+	tick := time.NewTicker(liveInterval)
+	defer tick.Stop()
+	set := liveHeap()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if live := liveHeap(); math.Abs(float64(live)-float64(set)) > float64(set)/8 {
+			set = live
+			debug.SetGCPercent(gcPercent(live, budget))
+		}
+	}
+}
+
+const mebibyte = 1 << 20
+
+// gcPercent is the collector's percentage with which the heap grows to the
+// budget, in MiB, when so many bytes are in use, or, where that would be less
+// than Go's own 100, to twice what is in use: a budget below the need costs
+// nothing.
+func gcPercent(live uint64, budget int) int {
+	most := float64(budget) * mebibyte
+	use := math.Max(float64(live), mebibyte)
+	return int(math.Max(100, 100*(most-use)/use))
+}
+
+// liveHeap is what the last collection found in use, in bytes.
+func liveHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
+}
