@@ -15,6 +15,7 @@ import (
 type bounded struct {
 	context.Context           // the caller's
 	until           time.Time // never later than the caller's own deadline
+	within          time.Duration
 
 	mu     sync.Mutex
 	real   context.Context //nolint:containedctx // the timer of this very context
@@ -30,7 +31,7 @@ func within(ctx context.Context, d time.Duration) *bounded {
 	if t, ok := ctx.Deadline(); ok && t.Before(until) {
 		until = t
 	}
-	return &bounded{Context: ctx, until: until}
+	return &bounded{Context: ctx, until: until, within: d}
 }
 
 // Deadline is never absent.
@@ -38,6 +39,9 @@ func (b *bounded) Deadline() (time.Time, bool) { return b.until, true }
 
 // Canceled is the caller's own Done.
 func (b *bounded) Canceled() <-chan struct{} { return b.Context.Done() }
+
+// Within is the bound that was asked for.
+func (b *bounded) Within() time.Duration { return b.within }
 
 // Done is closed at the deadline, on release, or when the caller leaves.
 func (b *bounded) Done() <-chan struct{} { return b.timed().Done() }

@@ -1,6 +1,9 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Bounded is a context whose Done channel costs a timer once it is asked for.
 // A store that keeps the deadline by itself asks for Canceled instead; every
@@ -10,4 +13,7 @@ type Bounded interface {
 	// Canceled is closed when the caller leaves, and not at the deadline, which
 	// Deadline tells. It may be nil, for never.
 	Canceled() <-chan struct{}
+	// Within is at most how long it was from the context's making to its
+	// deadline, so that a store need not look at the clock to tell a short one.
+	Within() time.Duration
 }

@@ -223,11 +223,7 @@ func (s *Store) send(ctx context.Context, g *group, l *lane) error {
 	}
 	g.deadline, g.bounded = b.Deadline()
 	g.watched = true
-	left := g.deadline.Sub(wallTime())
-	switch {
-	case left <= 0:
-		return late(false)
-	case left > longestLead:
+	if b.Within() > longestLead {
 		if err := l.submit(g); err != nil {
 			return err
 		}

@@ -1,0 +1,67 @@
+//go:build !race
+
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// The bounds are what a check costs today; docs/benchmarks.md says what the
+// allocations are. Under the race detector pools give memory back at random.
+
+func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+	})
+	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	var a Answer
+	got := testing.AllocsPerRun(1000, func() {
+		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed {
+			t.Fatal(err, a)
+		}
+	})
+	if got > 3 {
+		t.Errorf("%v allocations a check by two rules, want at most 3", got)
+	}
+}
+
+func TestAnswerEncode_AllocatesNothing(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("r", 1_000_000_000)})
+	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	var a Answer
+	if err := f.checker.Do(t.Context(), &q, &a); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, 0, 4096)
+	if got := testing.AllocsPerRun(1000, func() { out = appendAnswer(out[:0], &a, HeaderStyle{}) }); got > 0 {
+		t.Errorf("%v allocations an answer", got)
+	}
+}
+
+func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+	})
+	body := strings.NewReader(benchBody)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check", nil)
+	r.Host, r.Header["Content-Type"], r.ContentLength = "localhost", []string{"application/json"}, int64(len(benchBody))
+	w := &discard{header: http.Header{}}
+	got := testing.AllocsPerRun(1000, func() {
+		body.Reset(benchBody)
+		r.Body = nopCloser{body}
+		clear(w.header)
+		f.echo.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			t.Fatal(w.status)
+		}
+	})
+	if got > 9 {
+		t.Errorf("%v allocations a check over HTTP, beside net/http's own; want at most 9", got)
+	}
+}
