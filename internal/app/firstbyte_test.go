@@ -109,9 +109,11 @@ func TestPatient_ClosingEndsUnusedConnections(t *testing.T) {
 	addr, server := servePatiently(t, time.Minute, time.Minute)
 	c := connect(t, addr, "")
 	other := connect(t, addr, echoRequest) // was accepted after c
-	if _, err := http.ReadResponse(bufio.NewReader(other), nil); err != nil {
+	res, err := http.ReadResponse(bufio.NewReader(other), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	res.Body.Close()
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
