@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -39,6 +40,9 @@ type Deps struct {
 	// RuleState says by which rules the node decides, for /readyz; it is called
 	// only while the node is ready. Nil leaves it out.
 	RuleState func() RuleState
+	// Hot lists this node's busiest buckets, at most so many. Nil where nobody looks
+	// for them.
+	Hot func(most int) []limiter.HotKey
 	// Metrics serves /metrics; nil leaves the route out.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.

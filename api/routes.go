@@ -38,6 +38,7 @@ var table = []Route{
 	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeCheck, (*Server).releaseDeferred},
 	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeCheck, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
+	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
 
 	{http.MethodPut, "/ratelimit/pools/:name/load", access.ScopeCheck, (*Server).reportLoad},
 

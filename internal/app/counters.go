@@ -31,6 +31,8 @@ type counters struct {
 	board    fleet.Board
 	kind     string
 	breakers func() []fleet.Breaker
+	// hot lists this node's hot keys, nil where nobody looks for them.
+	hot func(most int) []limiter.HotKey
 }
 
 // openCounters opens the counter store and what stands in for it. Without Redis
@@ -89,8 +91,12 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	if err != nil {
 		return nil, err
 	}
+	near, hot, err := answerNear(cfg, host, metrics, client, store, presence.Live, stops)
+	if err != nil {
+		return nil, err
+	}
 	return &counters{
-		store: store, local: memory, ledger: ledger, loads: api.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		store: near, hot: hot, local: memory, ledger: ledger, loads: api.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }

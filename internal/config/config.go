@@ -22,6 +22,16 @@ type Counters struct {
 	SnapshotInterval time.Duration `name:"snapshot-interval" env:"SLUICE_SNAPSHOT_INTERVAL" default:"10s" placeholder:"TIME" help:"How often in-process counters are saved to the data directory, and so the most that a crash forgets; 0 saves at shutdown only. Otherwise 1s to 1h."`
 }
 
+// Near says what a node answers without asking Redis. Without REDIS_URL there is
+// nothing to save, and it does not apply.
+type Near struct {
+	DenyCache     string `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Answer what is denied until a known instant from memory until then, at most a second: on; exact, only where every limit of the request denies, so that no figure is ever a second old; or off."`
+	DenyCacheSize int    `name:"deny-cache-size" env:"SLUICE_DENY_CACHE_SIZE" default:"100000" placeholder:"N" help:"The most buckets of which denials are remembered, about 500 bytes each; 100 to 10000000."`
+	HotKeys       string `name:"hot-keys" env:"SLUICE_HOT_KEYS" default:"on" placeholder:"MODE" help:"Find hot keys, and serve those of rules with hot_keys leased or sharded as they say: on, or off. Off on one node means off on all, or sharded limits are enforced twice."`
+	HotKeyRate    int    `name:"hot-key-rate" env:"SLUICE_HOT_KEY_RATE" default:"1000" placeholder:"N" help:"Checks a second on this node from which a key is hot, until they fall below half; 10 to 1000000."`
+	HotKeyShards  int    `name:"hot-key-shards" env:"SLUICE_HOT_KEY_SHARDS" default:"8" placeholder:"N" help:"In how many parts the buckets of rules with hot_keys sharded are split; 2 to 64, the same on every node."`
+}
+
 // Listener says where and how requests are accepted.
 type Listener struct {
 	Listen         string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. Off loopback it needs at least one API token (sluice token create)."`
@@ -63,6 +73,7 @@ type Serve struct {
 	Listener `group:"Listening"`
 	Storage  `group:"Rules and tokens"`
 	Counters `group:"Counters"`
+	Near     `group:"Near answers"`
 	Matching `group:"Matching"`
 	Console  `group:"Console"`
 	Memory   `group:"Memory"`

@@ -98,6 +98,11 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--log-level=loud", "--log-level", "SLUICE_LOG_LEVEL"},
 		{"--log-format=xml", "--log-format", "SLUICE_LOG_FORMAT"},
 		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
+		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
+		{"--deny-cache-size=1", "--deny-cache-size", "SLUICE_DENY_CACHE_SIZE"},
+		{"--hot-keys=perhaps", "--hot-keys", "SLUICE_HOT_KEYS"},
+		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
+		{"--hot-key-shards=1", "--hot-key-shards", "SLUICE_HOT_KEY_SHARDS"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
 	}
 	for _, tt := range tests {

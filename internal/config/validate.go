@@ -57,6 +57,7 @@ func (s *Serve) Validate() error {
 		c.errs = append(c.errs, err)
 	}
 	s.Counters.check(&c)
+	s.Near.check(&c)
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
@@ -92,6 +93,14 @@ func (k *Console) check(c *checker) {
 	}
 	c.within("session-idle", "SLUICE_SESSION_IDLE", k.SessionIdle, time.Minute, 720*time.Hour)
 	c.within("session-life", "SLUICE_SESSION_LIFE", k.SessionLife, 5*time.Minute, 2160*time.Hour)
+}
+
+func (n *Near) check(c *checker) {
+	c.oneOf("deny-cache", "SLUICE_DENY_CACHE", n.DenyCache, "on", "exact", "off")
+	c.between("deny-cache-size", "SLUICE_DENY_CACHE_SIZE", n.DenyCacheSize, 100, 10_000_000)
+	c.oneOf("hot-keys", "SLUICE_HOT_KEYS", n.HotKeys, "on", "off")
+	c.between("hot-key-rate", "SLUICE_HOT_KEY_RATE", n.HotKeyRate, 10, 1_000_000)
+	c.between("hot-key-shards", "SLUICE_HOT_KEY_SHARDS", n.HotKeyShards, 2, 64)
 }
 
 // Validate checks what can be checked without a connection.

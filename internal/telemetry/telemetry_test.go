@@ -40,6 +40,12 @@ func used(t *testing.T) *Metrics {
 		},
 		Slots: func() Slots { return Slots{Spanning: 9, GiveBacks: 3, GiveBacksLost: 1, Reloads: 2} },
 	})
+	m.Near(func() Near {
+		return Near{
+			Remembered: 1, Answered: 2, Dropped: 3, Held: 4, Hot: 5, TurnedHot: 6, Slices: 7, Leased: 8, Spent: 9,
+			Returned: 10, Lost: 11, Probes: 12, Told: 13, Heard: 14, Untold: 15,
+		}
+	})
 	m.ObserveLimit("charges-per-user", "enforce", false)
 	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
 		m.ObserveDeferral("charges-per-user", what, "full", 1)
@@ -82,6 +88,12 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_cluster_spanning_requests_total 9`, `sluice_cluster_give_backs_total 3`,
 		`sluice_cluster_give_backs_lost_total 1`, `sluice_cluster_reloads_total 2`,
 		`sluice_local_settled_units_total{fate="reconciled"} 1`, `sluice_local_settled_units_total{fate="dropped"} 4`,
+		`sluice_deny_cache_remembered_total 1`, `sluice_deny_cache_answers_total 2`, `sluice_deny_cache_drops_total 3`,
+		`sluice_deny_cache_buckets 4`, `sluice_hot_keys 5`, `sluice_hot_keys_turned_total 6`, `sluice_hot_slices_total 7`,
+		`sluice_hot_units_total{fate="leased"} 8`, `sluice_hot_units_total{fate="spent"} 9`,
+		`sluice_hot_units_total{fate="returned"} 10`, `sluice_hot_units_total{fate="lost"} 11`,
+		`sluice_hot_shard_probes_total 12`, `sluice_forget_total{way="told"} 13`,
+		`sluice_forget_total{way="heard"} 14`, `sluice_forget_total{way="lost"} 15`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
 		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
 	} {

@@ -53,6 +53,9 @@ func TestRights_ThoseDocumentedAreEnoughForEverything(t *testing.T) {
 		}
 		do(t, s, limiter.OpReset, "", a)
 	}
+	speaker, _ := bus(t, url, "sl:")
+	_, listener := bus(t, url, "sl:")
+	meet(t, listener, speaker)
 	p := announce(t, url, "sl:")
 	eventually(t, "the node has announced itself", p.Connected)
 	if err := p.Close(); err != nil {

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/config"
+	"sluice/internal/telemetry"
+	"sluice/limiter"
+	"sluice/limiter/nearstore"
+	"sluice/limiter/redisstore"
+	"sluice/rules"
+)
+
+// answerNear puts in front of the shared store what need not ask it, as far as
+// the settings say. hot lists this node's hot keys; it is nil where they are
+// switched off.
+func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient, shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey, err error) {
+	opt := nearstore.Options{
+		Store: shared, Now: host.Now, Nodes: nodes, Shards: cfg.HotKeyShards, DenyExact: cfg.DenyCache == "exact",
+		TurnedHot: (&hotLog{log: host.Log, now: host.Now}).turned,
+	}
+	if cfg.DenyCache != "off" {
+		opt.DenyCache = cfg.DenyCacheSize
+	}
+	if cfg.HotKeys != "off" {
+		opt.HotRate = cfg.HotKeyRate
+	}
+	if opt.DenyCache == 0 && opt.HotRate == 0 {
+		return shared, nil, nil
+	}
+	var bus atomic.Pointer[redisstore.Bus] // the two need each other
+	opt.Tell = func(k limiter.Key) {
+		if b := bus.Load(); b != nil {
+			b.Tell(k)
+		}
+	}
+	near, err := nearstore.New(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := redisstore.NewBus(redisstore.BusOptions{Client: client, Prefix: cfg.KeyPrefix, Heard: near.Forget})
+	if err != nil {
+		return nil, nil, err
+	}
+	bus.Store(b)
+	stops.add("messages between nodes", func(context.Context) error { return b.Close() })
+	stops.add("near answers", near.Close)
+	metrics.Near(func() telemetry.Near { return nearFigures(near.Stats(), b.Stats()) })
+	if opt.HotRate > 0 {
+		hot = near.HotKeys
+	}
+	return near, hot, nil
+}
+
+func nearFigures(s nearstore.Stats, b redisstore.BusStats) telemetry.Near {
+	return telemetry.Near{
+		Remembered: s.Remembered, Answered: s.Answered, Dropped: s.Dropped, Held: s.Held,
+		Hot: s.Hot, TurnedHot: s.TurnedHot, Slices: s.Slices, Leased: s.Leased, Spent: s.Spent,
+		Returned: s.Returned, Lost: s.Lost, Probes: s.Probes,
+		Told: b.Told, Heard: b.Heard, Untold: b.Lost,
+	}
+}
+
+// hotPause is the least time between two log lines about hot keys.
+const hotPause = 10 * time.Second
+
+// hotLog tells of keys that turn hot, without the keys.
+type hotLog struct {
+	log   *slog.Logger
+	now   func() time.Time
+	last  time.Time
+	quiet int64 // since the last line
+}
+
+// turned hears of each key; by one goroutine.
+func (h *hotLog) turned(k limiter.HotKey) {
+	now := h.now()
+	if !h.last.IsZero() && now.Sub(h.last) < hotPause {
+		h.quiet++
+		return
+	}
+	id, _ := rules.RuleID(k.Key)
+	h.log.Warn("a key turned hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.quiet,
+		"more", "GET /ratelimit/hot lists them")
+	h.last, h.quiet = now, 0
+}

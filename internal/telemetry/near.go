@@ -1,0 +1,79 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Near is what a node has answered without asking the counter store, since its
+// start.
+type Near struct {
+	// Denials remembered, takes answered from them, buckets dropped early, and
+	// buckets remembered right now.
+	Remembered, Answered, Dropped, Held int64
+	// Hot is how many keys are hot right now, TurnedHot how often one turned.
+	Hot, TurnedHot int64
+	// Slices taken, and the units that they held (Leased), that takes got from or
+	// with them (Spent), that were given back, and that were lost.
+	Slices, Leased, Spent, Returned, Lost int64
+	// Probes is how often a further shard was asked.
+	Probes int64
+	// Told, Heard and Untold are buckets that nodes told each other to forget.
+	Told, Heard, Untold int64
+}
+
+// nearSeries reads one figure of Near.
+type nearSeries struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(*Near) int64
+	with []string // label values
+}
+
+// nearCollector publishes Near.
+type nearCollector struct {
+	read   func() Near
+	series []nearSeries
+}
+
+// Near publishes what nodes answer near the caller; read is called at each
+// scrape. Call it at most once.
+func (m *Metrics) Near(read func() Near) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	fate := desc("sluice_hot_units_total", "Units of slices: leased (taken for later), spent (by takes), returned (given back), lost (neither).", "fate")
+	forget := desc("sluice_forget_total", "Buckets that nodes told each other to forget: told, heard, lost (nobody was told).", "way")
+	c, g := prometheus.CounterValue, prometheus.GaugeValue
+	m.registry.MustRegister(&nearCollector{read: read, series: []nearSeries{
+		{desc("sluice_deny_cache_remembered_total", "Denials remembered."), c, func(n *Near) int64 { return n.Remembered }, nil},
+		{desc("sluice_deny_cache_answers_total", "Requests denied from memory, without asking the counter store."), c, func(n *Near) int64 { return n.Answered }, nil},
+		{desc("sluice_deny_cache_drops_total", "Buckets whose denials were forgotten because something was given back, charged or reset."), c, func(n *Near) int64 { return n.Dropped }, nil},
+		{desc("sluice_deny_cache_buckets", "Buckets whose denials are remembered."), g, func(n *Near) int64 { return n.Held }, nil},
+		{desc("sluice_hot_keys", "Keys that are hot on this node."), g, func(n *Near) int64 { return n.Hot }, nil},
+		{desc("sluice_hot_keys_turned_total", "Times a key turned hot on this node."), c, func(n *Near) int64 { return n.TurnedHot }, nil},
+		{desc("sluice_hot_slices_total", "Slices of hot keys asked for, each in one operation of the counter store."), c, func(n *Near) int64 { return n.Slices }, nil},
+		{fate, c, func(n *Near) int64 { return n.Leased }, []string{"leased"}},
+		{fate, c, func(n *Near) int64 { return n.Spent }, []string{"spent"}},
+		{fate, c, func(n *Near) int64 { return n.Returned }, []string{"returned"}},
+		{fate, c, func(n *Near) int64 { return n.Lost }, []string{"lost"}},
+		{desc("sluice_hot_shard_probes_total", "Times a further shard of a sharded key was asked because one had denied."), c, func(n *Near) int64 { return n.Probes }, nil},
+		{forget, c, func(n *Near) int64 { return n.Told }, []string{"told"}},
+		{forget, c, func(n *Near) int64 { return n.Heard }, []string{"heard"}},
+		{forget, c, func(n *Near) int64 { return n.Untold }, []string{"lost"}},
+	}})
+}
+
+// Describe implements prometheus.Collector.
+func (c *nearCollector) Describe(ch chan<- *prometheus.Desc) {
+	for i := range c.series {
+		if i == 0 || c.series[i].desc != c.series[i-1].desc {
+			ch <- c.series[i].desc
+		}
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *nearCollector) Collect(ch chan<- prometheus.Metric) {
+	n := c.read()
+	for _, s := range c.series {
+		ch <- prometheus.MustNewConstMetric(s.desc, s.kind, float64(s.of(&n)), s.with...)
+	}
+}

@@ -1,0 +1,25 @@
+package rules
+
+import (
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+)
+
+// RuleID gives the id of the rule that a bucket belongs to, also of a rule's
+// candidate; false for the bucket of a caller who brought the limit, and for
+// what is no key of ours.
+func RuleID(key limiter.Key) (int64, bool) {
+	_, rest, ok := strings.Cut(string(key), "|")
+	if !ok {
+		return 0, false
+	}
+	rule, kind, ok := strings.Cut(rest, "|")
+	if !ok || strings.Contains(kind, "|") {
+		return 0, false
+	}
+	rule, _, _ = strings.Cut(rule, ".")
+	id, err := strconv.ParseInt(rule, 10, 64)
+	return id, err == nil && id > 0
+}
