@@ -56,7 +56,8 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 		r.tokens = c.Tokens
 	}
 	if r.sets.Load() == nil {
-		r.sets.Store(set)
+		r.recallOverrides()
+		r.sets.Store(set.WithOverrides(r.overrides))
 		r.origin, r.confirmed = telemetry.FromCopy, c.At
 		r.metrics.Swapped(c.Version, set.Len())
 		r.metrics.Confirmed(c.At)

@@ -51,6 +51,10 @@ type reloader struct {
 	admit func(*access.Keyring) error
 	// fatal hears an error that no retry can mend.
 	fatal func(error)
+	// overridesFrom gives overrides, copiedOverrides keeps and recalls the copy of
+	// them; both nil without overrides.
+	overridesFrom   overrideCatalog
+	copiedOverrides *overrideCopies
 	// keep takes what is in force for the copy on disk, at once if it changed;
 	// recall gives the copy of an earlier run, else fs.ErrNotExist or why not.
 	keep   func(f inForce, changed bool)
@@ -71,12 +75,16 @@ type reloader struct {
 	confirmed             time.Time
 	tokens                []access.Token
 	changedHere, recalled bool
+	// overrides are those in force, nil before there are any; overridesVersion is
+	// as rulesVersion.
+	overrides        *rules.Overrides
+	overridesVersion int64
 }
 
 func newReloader(r reloader) *reloader {
 	r.asked = make(chan chan struct{})
 	r.notified = make(chan struct{}, 1)
-	r.rulesVersion, r.tokensVersion, r.refused = -1, -1, -1
+	r.rulesVersion, r.tokensVersion, r.overridesVersion, r.refused = -1, -1, -1, -1
 	return &r
 }
 
@@ -158,6 +166,7 @@ func (r *reloader) pass(ctx context.Context) error {
 		}
 		r.migrated = true
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	v, err := r.versions(ctx)
@@ -174,7 +183,8 @@ func (r *reloader) pass(ctx context.Context) error {
 			return err
 		}
 	}
-	if v.Rules != r.rulesVersion && v.Rules != r.refused {
+	known := r.followOverrides(whole, v.Overrides)
+	if known && v.Rules != r.rulesVersion && v.Rules != r.refused {
 		if err := r.loadRules(ctx); err != nil {
 			r.failed("rules", err)
 		}
@@ -206,7 +216,7 @@ func (r *reloader) loadRules(ctx context.Context) error {
 		r.refused = version
 		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version, err)
 	}
-	r.sets.Store(set)
+	r.sets.Store(set.WithOverrides(r.overrides))
 	r.rulesVersion, r.refused = version, -1
 	r.origin, r.confirmed, r.changedHere = telemetry.FromDatabase, r.now(), true
 	r.metrics.Swapped(version, set.Len())

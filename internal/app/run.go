@@ -96,6 +96,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	saved := newCopies(cfg.CopyFile(), identity, host.Log, source)
 	stops.add("copy of the rules", task(func(ctx context.Context) { saved.run(ctx, copyInterval) }))
 
+	savedOverrides := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
+	stops.add("copy of the overrides", task(savedOverrides.run))
+
 	sets, keyring := &rules.Current{}, &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(reloader{
@@ -103,7 +106,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, ConditionFailed: metrics.ConditionFailed},
 		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
 		fatal:   fatal,
-		keep:    saved.keep, recall: saved.load,
+		keep:    saved.keep, recall: saved.load, overridesFrom: db, copiedOverrides: savedOverrides,
 	})
 	if err := reload.first(ctx, saved.exists()); err != nil {
 		if ctx.Err() != nil {
@@ -112,6 +115,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
+	stops.add("cleaning of overrides", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err
 	}

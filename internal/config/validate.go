@@ -137,6 +137,9 @@ func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
 // deployment.
 func (s *Serve) CopyFile() string { return filepath.Join(s.DataDir, "rules.copy") }
 
+// OverridesFile is where overrides are saved beside it.
+func (s *Serve) OverridesFile() string { return filepath.Join(s.DataDir, "overrides.copy") }
+
 // SnapshotFile is where in-process counters are saved.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 

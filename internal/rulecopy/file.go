@@ -1,6 +1,7 @@
 package rulecopy
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,11 +11,19 @@ import (
 // Save writes the file, readable by its owner only. It appears whole or not at
 // all: it is written beside path, synced and renamed, so several nodes may share
 // a path. identity is as for Encode.
-func Save(path, identity string, c *Copy) (err error) {
+func Save(path, identity string, c *Copy) error {
 	data, err := Encode(identity, c)
 	if err != nil {
 		return fmt.Errorf("save a copy of the rules: %w", err)
 	}
+	return replaceFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// replaceFile makes the file what write writes, whole or not at all.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp") // mode 0600
 	if err != nil {
@@ -28,7 +37,7 @@ func Save(path, identity string, c *Copy) (err error) {
 			err = fmt.Errorf("save a copy of the rules to %s: %w", path, err)
 		}
 	}()
-	if _, err := f.Write(data); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -59,6 +68,15 @@ func syncDir(dir string) error {
 // Load reads and verifies the file. The error wraps fs.ErrNotExist when there is
 // none; otherwise it is Decode's, or one of reading.
 func Load(path, identity string) (*Copy, error) {
+	data, err := readFile(path, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(identity, data)
+}
+
+// readFile reads a regular file of at most most bytes.
+func readFile(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -66,7 +84,7 @@ func Load(path, identity string) (*Copy, error) {
 	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return nil, damaged("not a regular file")
 	}
-	if info.Size() > maxFile {
+	if info.Size() > most {
 		return nil, damaged(fmt.Sprintf("%d bytes are more than a copy ever has", info.Size()))
 	}
 	f, err := os.Open(path)
@@ -74,9 +92,8 @@ func Load(path, identity string) (*Copy, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // one more, so that what follows the end is seen
-	if err != nil {
-		return nil, err
-	}
-	return Decode(identity, data)
+	var b bytes.Buffer
+	b.Grow(int(info.Size()) + bytes.MinRead)
+	_, err = b.ReadFrom(io.LimitReader(f, most+1)) // one more, so that what follows the end is seen
+	return b.Bytes(), err
 }

@@ -62,7 +62,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		setSwaps: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_set_swaps_total",
 			Help: "Times a new set was put in force."}),
 		reloads: counters("sluice_reload_failures_total",
-			"Reloads that changed nothing, by what failed: rules (a rule does not compile), tokens, database.", "what"),
+			"Reloads that changed nothing, by what failed: rules (a rule does not compile), overrides, tokens, database.", "what"),
 		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
 			Help: "Times a rule's condition could not be evaluated and therefore counted as true."}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
@@ -128,7 +128,7 @@ func (m *Metrics) Swapped(version int64, rules int) {
 // time.
 func (m *Metrics) Confirmed(at time.Time) { m.confirmed.Store(at.UnixMilli()) }
 
-// ReloadFailed records a reload that changed nothing; what is rules, tokens or
+// ReloadFailed records a reload that changed nothing; what is rules, overrides, tokens or
 // database.
 func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).Inc() }
 

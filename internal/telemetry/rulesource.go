@@ -8,6 +8,8 @@ type RuleSource struct {
 	source  *prometheus.GaugeVec
 	refused prometheus.Gauge
 	copies  *prometheus.CounterVec
+
+	overrides prometheus.Gauge
 }
 
 // Where rules can come from, as label values.
@@ -25,9 +27,11 @@ func (m *Metrics) RuleSource() *RuleSource {
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_refused",
 			Help: "1 while the rules in the database do not compile and an earlier set stays in force, else 0."}),
 		copies: counters("sluice_rule_copies_total",
-			"Copies of the rules on disk, by outcome (saved, failed, restored, refused).", "outcome"),
+			"Copies of the rules or of the overrides on disk, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
-	m.registry.MustRegister(r.source, r.refused, r.copies)
+	r.overrides = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_overrides",
+		Help: "Overrides in force on this node, those that ended lately included."})
+	m.registry.MustRegister(r.source, r.refused, r.copies, r.overrides)
 	r.Source("")
 	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {
 		r.copies.WithLabelValues(outcome)
@@ -58,3 +62,6 @@ func (r *RuleSource) Refused(yes bool) {
 
 // Copy records what became of a copy: saved, failed, restored, refused.
 func (r *RuleSource) Copy(outcome string) { r.copies.WithLabelValues(outcome).Inc() }
+
+// Overrides records how many overrides are in force.
+func (r *RuleSource) Overrides(n int) { r.overrides.Set(float64(n)) }

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"sluice/rules"
+)
+
+// overrideCatalog is what the reloader needs of the rule database for overrides.
+type overrideCatalog interface {
+	LoadOverrides(ctx context.Context, since int64, begin func(full bool), each func(rules.StoredOverride)) (int64, error)
+}
+
+// followOverrides loads what changed since the last time, or everything, and puts
+// it in force with the present rules. Where that fails what was in force stays.
+// It reports whether there is anything in force, were it nothing at all: until
+// then no rules may be, or those who are blocked would pass.
+func (r *reloader) followOverrides(ctx context.Context, version int64) bool {
+	if r.overridesFrom == nil || version == r.overridesVersion {
+		return true
+	}
+	if err := r.loadOverrides(ctx); err != nil {
+		r.failed("overrides", err)
+		return r.overrides != nil
+	}
+	return true
+}
+
+func (r *reloader) loadOverrides(ctx context.Context) error {
+	from := r.overrides
+	if from == nil {
+		from = rules.NewOverrides()
+	}
+	var edit *rules.OverrideEdit
+	var all bool
+	begin := func(full bool) {
+		if all = full; full {
+			edit = from.Replace()
+		} else {
+			edit = from.Edit()
+		}
+	}
+	version, err := r.overridesFrom.LoadOverrides(ctx, r.overridesVersion, begin, func(s rules.StoredOverride) { edit.Add(s) })
+	if err != nil {
+		return err
+	}
+	r.overrides, r.overridesVersion = edit.Done(version, r.now().UnixMilli()), version
+	if set := r.sets.Load(); set != nil {
+		r.sets.Store(set.WithOverrides(r.overrides))
+	}
+	r.source.Overrides(r.overrides.Len())
+	r.copiedOverrides.keep(r.overrides)
+	if all {
+		r.log.Info("overrides in force", "version", version, "overrides", r.overrides.Len())
+	}
+	return nil
+}
+
+// recallOverrides takes the overrides of an earlier run where the database has
+// given none yet. Without a copy there were none; one that is damaged is loud,
+// and the rules go on without it.
+func (r *reloader) recallOverrides() {
+	if r.overrides != nil || r.copiedOverrides == nil {
+		return
+	}
+	o, err := r.copiedOverrides.load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		o = rules.NewOverrides()
+	case err != nil:
+		r.source.Copy("refused")
+		r.log.Error("saved copy of the overrides refused; blocked keys and raised limits are those of the rules until the database answers", "error", err)
+		o = rules.NewOverrides()
+	default:
+		r.source.Copy("restored")
+		r.log.Warn("started with the saved copy of the overrides", "overrides", o.Len(), "version", o.Seq())
+	}
+	r.overrides = o
+	r.source.Overrides(o.Len())
+}
+
+// cleaner deletes overrides that ended long ago.
+type cleaner interface {
+	CleanOverrides(ctx context.Context) (more bool, err error)
+}
+
+// cleanEvery is how often that happens.
+const cleanEvery = time.Minute
+
+// cleanOverrides cleans every interval until ctx ends. A database that is away
+// is told about elsewhere.
+func cleanOverrides(ctx context.Context, from cleaner, every time.Duration, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = from.CleanOverrides(ctx); err != nil && ctx.Err() == nil {
+				log.Debug("cleaning overrides failed", "error", err)
+				break
+			}
+		}
+	}
+}

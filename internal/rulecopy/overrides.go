@@ -1,0 +1,68 @@
+package rulecopy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"time"
+
+	"sluice/rules"
+)
+
+// A file of overrides is
+//
+//	magic     8 bytes "SLUICEOC"
+//	database  SHA-256 of the database's identity
+//	at        int64, when it was saved, ms since the epoch
+//	content   as rules.Overrides writes itself
+//	check     SHA-256 of everything before it
+//
+// It holds hashes of exact keys and the texts of wildcards.
+const (
+	overridesMagic = "SLUICEOC"
+	overridesHead  = len(overridesMagic) + sha256.Size + 8
+	// maxOverridesFile is room for tens of millions of overrides.
+	maxOverridesFile = int64(2 << 30)
+)
+
+// SaveOverrides writes the file as Save does, leaving out what has ended by now.
+func SaveOverrides(path, identity string, o *rules.Overrides, now time.Time) error {
+	return replaceFile(path, func(w io.Writer) error {
+		check := sha256.New()
+		both := io.MultiWriter(w, check)
+		database := fingerprint(identity)
+		head := append([]byte(overridesMagic), database[:]...)
+		if _, err := both.Write(binary.BigEndian.AppendUint64(head, uint64(now.UnixMilli()))); err != nil {
+			return err
+		}
+		if err := o.Write(both, now.UnixMilli()); err != nil {
+			return err
+		}
+		_, err := w.Write(check.Sum(nil))
+		return err
+	})
+}
+
+// LoadOverrides reads and verifies the file; errors as of Load.
+func LoadOverrides(path, identity string) (*rules.Overrides, error) {
+	b, err := readFile(path, maxOverridesFile)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < overridesHead+sha256.Size || !bytes.HasPrefix(b, []byte(overridesMagic)) {
+		return nil, damaged("no whole file of overrides")
+	}
+	end := len(b) - sha256.Size
+	if sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]) {
+		return nil, damaged("the checksum is wrong")
+	}
+	if [sha256.Size]byte(b[len(overridesMagic):]) != fingerprint(identity) {
+		return nil, ErrForeign
+	}
+	o, err := rules.ReadOverrides(b[overridesHead:end])
+	if err != nil {
+		return nil, damaged(err.Error())
+	}
+	return o, nil
+}
