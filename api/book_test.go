@@ -16,10 +16,13 @@ type book struct {
 	last      int64
 	stored    []rules.Rule // in order of id
 	revisions []rules.Revision
-	pools     map[string]rules.Pool
-	poolEdits int64
-	err       error  // answered by everything while set
-	beforeUpd func() // called once, before the next change looks at versions
+	// overrides in order of id
+	overrides    []rules.Override
+	lastOverride int64
+	pools        map[string]rules.Pool
+	poolEdits    int64
+	err          error  // answered by everything while set
+	beforeUpd    func() // called once, before the next change looks at versions
 }
 
 var (

@@ -24,6 +24,10 @@ type Deps struct {
 	History RuleHistory
 	// Pools is the rule database too.
 	Pools PoolBook
+	// Overrides and OverrideWriter keep overrides; without them their routes are
+	// left out.
+	Overrides      OverrideReader
+	OverrideWriter OverrideWriter
 	// Access holds the API tokens in force.
 	Access *access.Current
 	// OpenMode says that the listener is on a loopback address. Then, until the
@@ -76,6 +80,22 @@ type RuleWriter interface {
 	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
 	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
 	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
+}
+
+// OverrideReader finds overrides. Errors are those of RuleReader.
+type OverrideReader interface {
+	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
+	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)
+}
+
+// OverrideWriter changes overrides, as RuleWriter does rules. opt are the
+// settings by which addresses are counted. Errors may also wrap
+// rules.ErrOverrideExists.
+type OverrideWriter interface {
+	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
+	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error)
+	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
+	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error)
 }
 
 // RuleHistory reads and restores earlier versions. A deleted rule keeps its

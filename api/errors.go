@@ -47,6 +47,7 @@ var (
 	kindTimeout     = kind{"request-timeout", http.StatusRequestTimeout, "The request took too long to arrive"}
 	kindNameTaken   = kind{"name-taken", http.StatusConflict, "The name is taken"}
 	kindPoolUsed    = kind{"pool-used", http.StatusConflict, "Rules use this pool"}
+	kindOverride    = kind{"override-exists", http.StatusConflict, "The rule has an override for this key"}
 	kindStale       = kind{"stale", http.StatusPreconditionFailed, "It has changed since"}
 	kindTooLarge    = kind{"too-large", http.StatusRequestEntityTooLarge, "The request body is too large"}
 	kindMedia       = kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "This content type is not accepted here"}
@@ -97,6 +98,10 @@ func problemFor(err error) (*Problem, bool) {
 		return p, true
 	case errors.Is(err, rules.ErrPoolUsed):
 		return kindPoolUsed.problem("Take it out of every rule first."), true
+	case errors.Is(err, rules.ErrOverrideExists):
+		p = kindOverride.problem("Change that one, or delete it first.")
+		p.Errors = []rules.FieldError{{Field: "key", Message: "has an override already"}}
+		return p, true
 	case errors.Is(err, rules.ErrStale):
 		return kindStale.problem("Read it again and repeat the change on its present version."), true
 	case errors.Is(err, rules.ErrUnavailable):

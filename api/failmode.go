@@ -13,12 +13,20 @@ import (
 // not decide, each by its fail mode: open allows, closed denies with status 503,
 // local asks this node's own store, about its share of the limit if there is a
 // Ledger. Closed wins over everything; otherwise the local limits decide among
-// themselves, all or nothing.
+// themselves, all or nothing. What an override blocks is denied in any case: that
+// needs no store.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
-	closed := false
+	closed, blocked := false, -1
 	for i := range limits {
 		la := limits[i].answer()
+		if limits[i].blocked && limits[i].weight > 0 {
+			la.Decision = limiter.Decision{RetryAfter: -1}
+			la.Known = true
+			blocked = i
+			a.Limits = append(a.Limits, la)
+			continue
+		}
 		la.Degraded = limits[i].failMode
 		switch la.Degraded {
 		case rules.FailClosed:
@@ -33,11 +41,17 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity()}
 		a.Limits = append(a.Limits, la)
 	}
-	c.decideLocally(ctx, a, limits, failed, closed)
+	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0)
+	if blocked >= 0 {
+		a.Allowed, a.Status, a.Strictest = false, http.StatusTooManyRequests, blocked
+	}
 	if closed {
 		a.Allowed, a.Status, a.Strictest = false, http.StatusServiceUnavailable, -1
 	}
 	for i := range a.Limits {
+		if limits[i].blocked && limits[i].weight > 0 {
+			continue
+		}
 		c.opt.Observe.ObserveDegraded(a.Limits[i].Degraded, cause)
 		a.Degraded = stronger(a.Degraded, a.Limits[i].Degraded)
 	}

@@ -60,7 +60,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *De
 		Now: f.book.now, Observe: &f.seen,
 	}
 	deps := Deps{
-		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Access: &f.access, OpenMode: true,
+		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Overrides: f.book, OverrideWriter: f.book, Access: &f.access, OpenMode: true,
 		Changed: f.reload, Now: f.book.now, Observer: &f.seen,
 	}
 	for _, e := range edit {
@@ -96,7 +96,7 @@ func (f *fixture) reload() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.sets.Store(set)
+	f.sets.Store(set.WithOverrides(f.book.loadOverrides()))
 }
 
 // answered is an HTTP answer, read whole.

@@ -36,10 +36,20 @@ type consideredRule struct {
 	Key    string        `json:"key,omitempty"`
 	Weight *int64        `json:"weight,omitempty"`
 	Bucket *bucketFigure `json:"bucket,omitempty"`
+	// Override is the override that had a say.
+	Override *overrideFigure `json:"override,omitempty"`
 	// Candidate is the bucket of the rule's candidate.
 	Candidate *bucketFigure `json:"candidate,omitempty"`
 	// Pool is what the rule's pool holds.
 	Pool *poolFigure `json:"pool,omitempty"`
+}
+
+// overrideFigure is an override as explain shows it.
+type overrideFigure struct {
+	ID        int64 `json:"id"`
+	Wildcard  bool  `json:"wildcard"`
+	Unlimited bool  `json:"unlimited"`
+	Blocked   bool  `json:"blocked"`
 }
 
 // bucketFigure is a bucket as a peek shows it.
@@ -106,6 +116,9 @@ func considerRule(con *rules.Considered, a *Answer) consideredRule {
 	out := consideredRule{
 		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
 		Message: con.Sentence, Mode: r.Mode, Summary: r.Summary(),
+	}
+	if o := con.Override; o.ID != 0 {
+		out.Override = &overrideFigure{o.ID, o.Prefix, o.Unlimited, o.Blocked}
 	}
 	if !con.Matched {
 		return out

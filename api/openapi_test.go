@@ -134,10 +134,11 @@ func holdToDocument(t testing.TB, method, path string, a *answered) {
 
 func findOperation(doc *openapi3.T, method, path string) *openapi3.Operation {
 	path, _, _ = strings.Cut(path, "?")
-	item := doc.Paths.Value(path)
+	item, open := doc.Paths.Value(path), len(path)
 	for template, candidate := range doc.Paths.Map() {
-		if item == nil && fitsTemplate(template, path) && candidate.GetOperation(method) != nil {
-			item = candidate
+		// A path that is written out stands before one that fits as well.
+		if n := strings.Count(template, "{"); n > 0 && n < open && fitsTemplate(template, path) && doc.Paths.Value(path) == nil {
+			item, open = candidate, n
 		}
 	}
 	if item == nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +20,9 @@ type Route struct {
 
 	handle func(*Server, echo.Context) error
 }
+
+// overridesPath is where the overrides of a rule are.
+const overridesPath = "/ratelimit/rules/:id/overrides"
 
 // table lists every route. A row without a scope is public on purpose.
 var table = []Route{
@@ -59,6 +63,14 @@ var table = []Route{
 	{http.MethodGet, "/ratelimit/pools/:name", access.ScopeRulesRead, (*Server).getPool},
 	{http.MethodPut, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).putPool},
 	{http.MethodDelete, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).deletePool},
+
+	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
+	{http.MethodPost, overridesPath, access.ScopeRulesWrite, (*Server).createOverride},
+	{http.MethodGet, overridesPath + "/export", access.ScopeRulesRead, (*Server).exportOverrides},
+	{http.MethodPost, overridesPath + "/import", access.ScopeRulesWrite, (*Server).importOverrides},
+	{http.MethodGet, overridesPath + "/:oid", access.ScopeRulesRead, (*Server).getOverride},
+	{http.MethodPut, overridesPath + "/:oid", access.ScopeRulesWrite, (*Server).putOverride},
+	{http.MethodDelete, overridesPath + "/:oid", access.ScopeRulesWrite, (*Server).deleteOverride},
 }
 
 // Table is a copy of the table of routes.
@@ -72,6 +84,9 @@ func (s *Server) Routes(e *echo.Echo) {
 	e.IPExtractor = ipExtractor(s.deps.TrustedProxies)
 	for _, r := range table {
 		if r.Path == "/metrics" && s.deps.Metrics == nil {
+			continue
+		}
+		if strings.HasPrefix(r.Path, overridesPath) && (s.deps.Overrides == nil || s.deps.OverrideWriter == nil) {
 			continue
 		}
 		h := s.wrap(r)

@@ -62,6 +62,7 @@ type planned struct {
 	elastic   bool
 	look      bool // a take spends nothing here
 	candidate bool
+	blocked   bool // an override says so, whatever the store
 }
 
 // asked is the limit that the store is asked about at first.
@@ -198,6 +199,7 @@ func (w *work) pick(j *job, shadow, concurrency bool) {
 		}
 		w.limits = append(w.limits, planned{
 			rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+			blocked: m.Override.Blocked,
 		})
 		w.throttle(j, m.Rule)
 	}

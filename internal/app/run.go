@@ -144,7 +144,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	handler, err := newHandler(api.Deps{
-		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Access: keyring, OpenMode: cfg.Loopback(),
+		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring, OpenMode: cfg.Loopback(),
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
 	}, pages)

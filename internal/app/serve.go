@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,8 +22,12 @@ const (
 	fileTimeout = 30 * time.Second
 )
 
-// files are the routes whose bodies may hold every rule.
-var files = []string{"/ratelimit/rules/import", "/ratelimit/rules/export"}
+// isFile reports whether a path is one whose bodies may hold every rule, or
+// every override of one.
+func isFile(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/ratelimit/rules/")
+	return ok && (strings.HasSuffix(rest, "import") || strings.HasSuffix(rest, "export"))
+}
 
 // frontDoor is the HTTP server with its listener.
 type frontDoor struct {
@@ -66,7 +70,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 // making: the next one then finds another node. And it gives files their time.
 func (d *frontDoor) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(files, r.URL.Path) {
+		if isFile(r.URL.Path) {
 			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
 			// Where a deadline cannot be set the usual ones hold.
 			_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"encoding/csv"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+)
+
+const mediaCSV = "text/csv"
+
+// exportPage is how many overrides are read at once for an export.
+const exportPage = 2000
+
+// exportOverrides writes the overrides of a rule as a file that import reads
+// back, without those that have ended. It streams: an error half way cuts the
+// answer off.
+func (s *Server) exportOverrides(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	if q, err := parseQuery(c); err != nil {
+		return err
+	} else if err := q.err(); err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	if _, err := s.deps.Rules.GetRule(ctx, id); err != nil {
+		return err
+	}
+	q := rules.OverrideQuery{RuleID: id, PageSize: exportPage}
+	p, err := s.deps.Overrides.ListOverrides(ctx, q)
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	h["Content-Type"] = []string{mediaCSV + "; charset=utf-8; header=present"}
+	h.Set("Content-Disposition", `attachment; filename="overrides.csv"`)
+	c.Response().WriteHeader(http.StatusOK)
+	if c.Request().Method == http.MethodHead {
+		return nil
+	}
+	w := csv.NewWriter(c.Response())
+	_ = w.Write(rules.OverrideHeader()) // Flush tells
+	for {
+		for i := range p.Overrides {
+			_ = w.Write(rules.OverrideRecord(&p.Overrides[i]))
+		}
+		w.Flush()
+		if w.Error() != nil || !p.More {
+			return nil // the client may have gone; nobody is left to tell
+		}
+		q.AfterID = p.Overrides[len(p.Overrides)-1].ID
+		if p, err = s.deps.Overrides.ListOverrides(ctx, q); err != nil {
+			s.log.Error("export of overrides cut off", "rule", id, "error", err)
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// importOverrides stores the overrides of a file, all or nothing. With prune,
+// those that the file does not name are deleted.
+func (s *Server) importOverrides(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(c, "dry_run", "prune")
+	if err != nil {
+		return err
+	}
+	dry, prune := q.truth("dry_run"), q.truth("prune")
+	if err := q.err(); err != nil {
+		return err
+	}
+	if err := contentType(c, mediaCSV); err != nil {
+		return err
+	}
+	body, err := readBody(c, rules.MaxOverrideFile, nil)
+	if err != nil {
+		return err
+	}
+	items, err := rules.ParseOverrides(body)
+	if err != nil {
+		return err
+	}
+	in := rules.OverrideImport{RuleID: id, Items: items, DryRun: dry != nil && *dry, Prune: prune != nil && *prune}
+	done, err := s.deps.OverrideWriter.ImportOverrides(c.Request().Context(), actor(c), in, s.setOptions())
+	if err != nil {
+		return err
+	}
+	if !in.DryRun {
+		s.deps.Changed()
+	}
+	return writeJSON(c, http.StatusOK, done)
+}
