@@ -1,11 +1,7 @@
 package api
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -40,6 +36,7 @@ type job struct {
 	from, to int  // in work.calls
 	leases   bool // concurrency is among the limits
 	above    bool // elastic limits or pools are
+	reports  bool // it is about limits charged by report only
 }
 
 // planned is one limit of a question.
@@ -147,7 +144,7 @@ func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 			return ErrNoSet
 		}
 		w.matches = set.Match(&q.Descriptor, q.Weight, now, w.matches[:0])
-		candidates := w.concerned(q)
+		candidates := w.concerned(&j)
 		w.pick(&j, false, false)
 		w.pick(&j, false, true)
 		apart = len(w.limits)
@@ -173,16 +170,17 @@ func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 }
 
 // concerned drops the matches that the operation leaves alone: where an enforced
-// rule is charged by report, charge and refund are about such rules only. It
-// reports whether any of the rest has a candidate.
-func (w *work) concerned(q *Question) (candidates bool) {
+// rule is charged by report, charge and refund are about such rules only (and
+// j.reports says so). It reports whether any of the rest has a candidate.
+func (w *work) concerned(j *job) (candidates bool) {
 	reports := false
 	for i := range w.matches {
 		r := w.matches[i].Rule
 		reports = reports || r.ChargeReport && !r.Shadow
 		candidates = candidates || r.Candidate != nil
 	}
-	if reports && (q.Op == limiter.OpCharge || q.Op == limiter.OpRefund) {
+	if reports && (j.q.Op == limiter.OpCharge || j.q.Op == limiter.OpRefund) {
+		j.reports = true
 		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return !m.Rule.ChargeReport })
 	}
 	return candidates
@@ -238,6 +236,9 @@ func (w *work) addCalls(j *job) {
 	if id == "" && j.leases && j.q.Op == limiter.OpTake {
 		id = randomID()
 	}
+	if j.reports && id != "" {
+		id = reportID(id)
+	}
 	if j.enforced > 0 {
 		w.call(j.q.Op, id, w.limits[j.first:j.first+j.enforced], w.pools[j.pools:j.poolsEnd])
 	}
@@ -268,26 +269,4 @@ func (w *work) call(op limiter.Op, id string, limits []planned, pools []plannedP
 	for i := range pools {
 		c.Request.Asks = append(c.Request.Asks, pools[i].ask())
 	}
-}
-
-// randomID names a lease that its caller did not name: 128 random bits.
-func randomID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-// apartID is the id of the own call of a shadow rule or a candidate. It differs
-// from the enforced limits' id, so that each leaves a record of its own, and it
-// is a function of both, so that a repeat, a refund or a release finds them again.
-func apartID(id string, p *planned) string {
-	if id == "" {
-		return ""
-	}
-	mark := "~"
-	if p.candidate {
-		mark = "~c"
-	}
-	sum := sha256.Sum256([]byte(id))
-	return mark + strconv.FormatInt(p.rule.Rule.ID, 10) + "~" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
