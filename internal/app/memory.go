@@ -52,14 +52,19 @@ func followLive(ctx context.Context, budget int) {
 
 const mebibyte = 1 << 20
 
+// mostPercent bounds the collector's percentage. Beyond it little is saved, and
+// the heap would outgrow the budget by as much as what is in use grows before
+// followLive looks again.
+const mostPercent = 400
+
 // gcPercent is the collector's percentage with which the heap grows to the
-// budget, in MiB, when so many bytes are in use, or, where that would be less
-// than Go's own 100, to twice what is in use: a budget below the need costs
+// budget, in MiB, when so many bytes are in use, at most mostPercent. Where it
+// would be less than Go's own 100, it is 100: a budget below the need costs
 // nothing.
 func gcPercent(live uint64, budget int) int {
 	most := float64(budget) * mebibyte
 	use := math.Max(float64(live), mebibyte)
-	return int(math.Max(100, 100*(most-use)/use))
+	return int(min(max(100, 100*(most-use)/use), mostPercent))
 }
 
 // liveHeap is what the last collection found in use, in bytes.

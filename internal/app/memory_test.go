@@ -8,13 +8,12 @@ import (
 
 func TestGCPercent_FillsTheBudgetAndNeverCollectsMoreThanGoWould(t *testing.T) {
 	for _, tt := range []struct{ live, budget, want int }{
-		{8 << 20, 64, 700},    // 8 MiB in use may grow by 56
-		{16 << 20, 64, 300},   //
-		{32 << 20, 64, 100},   // half the budget
-		{1 << 30, 64, 100},    // far above it: as Go does by itself
-		{1 << 30, 4096, 300},  //
-		{0, 64, 6300},         // before the first collection
-		{100 << 10, 64, 6300}, // less than a MiB counts as one
+		{16 << 20, 64, 300},  // 16 MiB in use may grow by 48
+		{32 << 20, 64, 100},  // half the budget
+		{1 << 30, 64, 100},   // far above it: as Go does by itself
+		{1 << 30, 4096, 300}, //
+		{8 << 20, 64, 400},   // far below it
+		{0, 64, 400},         // before the first collection
 	} {
 		if got := gcPercent(uint64(tt.live), tt.budget); got != tt.want { //nolint:gosec // small and positive
 			t.Errorf("%d bytes in use of %d MiB: %d %%, want %d %%", tt.live, tt.budget, got, tt.want)
