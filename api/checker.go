@@ -36,6 +36,8 @@ type CheckerOptions struct {
 	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
 	// than 0 no bound beyond the caller's own.
 	Timeout time.Duration
+	// Secrets seal reservations; nil: none are given.
+	Secrets Secrets
 	// Deferred keeps requests that may pass later; nil: none are deferred.
 	Deferred deferred.Queue
 	// Now is the wall clock, used for durations and for what rules say about
@@ -101,7 +103,9 @@ type Question struct {
 	Deferrable bool
 	Payload    string
 
-	strict bool // no fail mode decides
+	strict  bool   // no fail mode decides
+	reserve int64  // the life of the reservation to give, ms; 0 for none
+	secret  []byte // what it is sealed with; nil if that cannot be had
 }
 
 // Direct is a limit that the caller brings.
@@ -138,6 +142,10 @@ type Answer struct {
 	// Lease is an opaque token for release and renew when concurrency leases
 	// were taken, else "".
 	Lease string
+	// Reservation is an opaque token for settle, which ExpiresIn ms are left for,
+	// when a reserve was allowed, else "".
+	Reservation string
+	ExpiresIn   int64
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
 	// Strictest is the index in Limits of the limit whose figures are the
@@ -257,7 +265,7 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
-			if q.Op == limiter.OpCharge {
+			if q.Op == limiter.OpCharge || q.Op == limiter.OpTake {
 				c.doubt(rules.ModeEnforce, q.Op, w.limits[j.first:j.first+j.enforced], main.Err)
 			}
 			return main.Err
@@ -269,6 +277,9 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 	c.settleShadow(a, w.limits[j.first+j.enforced:j.end], calls)
 	if q.Op == limiter.OpTake && a.Allowed && j.leases {
 		a.Lease = leaseToken(w, j, a)
+	}
+	if q.secret != nil && a.Allowed && a.Degraded == "" {
+		a.Reservation = c.reserved(w, j, a)
 	}
 	if q.Deferrable && !a.Allowed {
 		c.postpone(ctx, q, w.limits[j.first:j.first+j.enforced], a)

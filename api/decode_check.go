@@ -21,7 +21,7 @@ const (
 var checkMembers = [...]string{
 	"key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
 	"method", "route", "ip", "user", "api_key", "tier", "attributes", "fields",
-	"weight", "request_id", "payload",
+	"weight", "request_id", "payload", "ttl_ms",
 }
 
 const (
@@ -45,6 +45,7 @@ const (
 	inWeight
 	inRequestID
 	inPayload
+	inTTL
 )
 
 // checkInput is a check as it was sent: which members, their values, and what
@@ -55,6 +56,7 @@ type checkInput struct {
 	number     [len(checkMembers)]int64
 	attributes map[string]string
 	fields     map[string]int64
+	reserve    bool   // it is for a reservation
 	prefix     string // of field names in errors, such as checks[3].
 	errs       []rules.FieldError
 }
@@ -148,7 +150,7 @@ func memberIndex(name []byte) int {
 
 func (in *checkInput) value(s *scanner, i, depth int) error {
 	switch i {
-	case inLimit, inWindow, inBurst, inBuckets, inWeight:
+	case inLimit, inWindow, inBurst, inBuckets, inWeight, inTTL:
 		return in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth)
 	case inAnchor:
 		return in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth)

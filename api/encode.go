@@ -29,6 +29,11 @@ func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
 		b = append(b, `,"lease":"`...)
 		b = append(append(b, a.Lease...), '"')
 	}
+	if a.Reservation != "" {
+		b = append(b, `,"reservation":"`...)
+		b = append(append(b, a.Reservation...), '"')
+		b = appendMember(b, "expires_in_ms", a.ExpiresIn)
+	}
 	if a.Ticket != "" {
 		b = append(b, `,"ticket":`...)
 		b = appendJSONString(b, a.Ticket)
@@ -87,7 +92,7 @@ func appendTopFigures(b []byte, a *Answer) []byte {
 	}
 	b = appendMember(b, "retry_after_s", s)
 	b = appendMember(b, "delay_ms", a.delay())
-	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease {
+	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
 		b = appendMember(b, "refunded", a.refunded())
 	}
 	return b
@@ -135,7 +140,7 @@ func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
 		if la.Decision.Delay > 0 {
 			b = appendMember(b, "delay_ms", la.Decision.Delay)
 		}
-		if op == limiter.OpRefund || op == limiter.OpRelease {
+		if op == limiter.OpRefund || op == limiter.OpRelease || op == limiter.OpSettle {
 			b = appendMember(b, "refunded", la.Decision.Refunded)
 		}
 	} else {

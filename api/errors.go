@@ -49,6 +49,7 @@ var (
 	kindPoolUsed    = kind{"pool-used", http.StatusConflict, "Rules use this pool"}
 	kindOverride    = kind{"override-exists", http.StatusConflict, "The rule has an override for this key"}
 	kindStale       = kind{"stale", http.StatusPreconditionFailed, "It has changed since"}
+	kindEnded       = kind{"reservation-ended", http.StatusGone, "The reservation has ended"}
 	kindTooLarge    = kind{"too-large", http.StatusRequestEntityTooLarge, "The request body is too large"}
 	kindMedia       = kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "This content type is not accepted here"}
 	kindInvalid     = kind{"invalid", http.StatusUnprocessableEntity, "Some fields are not valid"}
@@ -110,6 +111,8 @@ func problemFor(err error) (*Problem, bool) {
 		return kindStore.problem(storeDetail(store)).with("Retry-After", "1"), true
 	case errors.Is(err, ErrNoSet):
 		return kindNotReady.problem("No rules have been loaded yet.").with("Retry-After", "1"), true
+	case errors.Is(err, ErrTooManyLimits):
+		return kindInvalid.problem("So many limits apply that a reservation cannot name them; check and charge instead."), true
 	case errors.Is(err, limiter.ErrInvalid):
 		return kindInvalid.problem("These limits cannot be taken together in one request."), true
 	case errors.Is(err, context.Canceled):

@@ -22,6 +22,9 @@ func (in *checkInput) question(op limiter.Op, q *Question) {
 	if in.given(inPayload) {
 		in.payload(q)
 	}
+	if in.given(inTTL) && !in.reserve {
+		in.wrong("ttl_ms", "belongs to a reserve only")
+	}
 }
 
 // payload says that a request may be deferred, and with what. A look never is.
@@ -29,7 +32,7 @@ func (in *checkInput) payload(q *Question) {
 	switch {
 	case in.prefix != "":
 		in.wrong("payload", "does not belong in a batch; a request that may be deferred is checked by itself")
-	case q.Op != limiter.OpTake:
+	case q.Op != limiter.OpTake || in.reserve:
 		in.wrong("payload", "belongs to a check only")
 	case q.IsDirect:
 		in.wrong("payload", "does not belong beside key; only rules defer")

@@ -36,6 +36,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, (*Server).charge},
 	{http.MethodPost, "/ratelimit/refund", access.ScopeCheck, (*Server).refund},
 	{http.MethodPost, "/ratelimit/reset", access.ScopeCheck, (*Server).reset},
+	{http.MethodPost, "/ratelimit/reserve", access.ScopeCheck, (*Server).reserve},
+	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
 	{http.MethodGet, "/ratelimit/deferred", access.ScopeRulesRead, (*Server).listDeferred},

@@ -164,6 +164,11 @@ func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 	j.above = len(w.pools) > j.pools
 	w.above = w.above || j.above
 	w.addCalls(&j)
+	if q.reserve > 0 {
+		if err := w.keep(&j); err != nil {
+			return err
+		}
+	}
 	j.to = len(w.calls)
 	w.jobs = append(w.jobs, j)
 	return nil
@@ -233,7 +238,7 @@ func applies(q *Question, concurrency bool) bool {
 
 func (w *work) addCalls(j *job) {
 	id := j.q.RequestID
-	if id == "" && j.leases && j.q.Op == limiter.OpTake {
+	if id == "" && (j.leases && j.q.Op == limiter.OpTake || j.q.reserve > 0) {
 		id = randomID()
 	}
 	if j.reports && id != "" {
@@ -256,7 +261,7 @@ func (w *work) call(op limiter.Op, id string, limits []planned, pools []plannedP
 	}
 	c := &w.calls[len(w.calls)-1]
 	c.Err = nil
-	c.Request.Op, c.Request.ID = op, id
+	c.Request.Op, c.Request.ID, c.Request.Keep = op, id, 0
 	c.Request.Asks = c.Request.Asks[:0]
 	for i := range limits {
 		p := &limits[i]

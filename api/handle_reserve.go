@@ -1,0 +1,149 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// reserve is a check whose weight is an estimate, to be settled.
+func (s *Server) reserve(c echo.Context) error {
+	x := getExchange()
+	defer putExchange(x)
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	ttl, err := decodeReserve(body, &x.q)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Checker.Reserve(c.Request().Context(), &x.q, ttl, &x.a); err != nil {
+		return err
+	}
+	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	return write(c, http.StatusOK, jsonType, x.out)
+}
+
+// decodeReserve reads a check with ttl_ms beside it.
+func decodeReserve(body []byte, q *Question) (ttl int64, err error) {
+	var sc scanner
+	if err := sc.start(body); err != nil {
+		return 0, err
+	}
+	in := checkInput{reserve: true}
+	if err := in.read(&sc, 0); err != nil {
+		return 0, err
+	}
+	if err := sc.end(); err != nil {
+		return 0, err
+	}
+	in.question(limiter.OpTake, q)
+	ttl = defaultReservation
+	if in.given(inTTL) {
+		ttl = in.number[inTTL]
+		if (ttl < minReservation || ttl > maxReservationLife) && !in.complained("ttl_ms") {
+			in.wrong("ttl_ms", "must be between %d and %d", minReservation, maxReservationLife)
+		}
+	}
+	return ttl, in.err()
+}
+
+func (s *Server) settle(c echo.Context) error {
+	x := getExchange()
+	defer putExchange(x)
+	body, err := readJSON(c)
+	if err != nil {
+		return err
+	}
+	want, err := decodeSettlement(body)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Checker.SettleReservation(c.Request().Context(), want, &x.a); err != nil {
+		return settleError(err)
+	}
+	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	return write(c, http.StatusOK, jsonType, x.out)
+}
+
+// settleError maps what only a settlement can fail of.
+func settleError(err error) error {
+	var away *limiter.StoreError
+	switch {
+	case errors.Is(err, ErrBadReservation):
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "reservation", Message: "is not a reservation that an answer of this service gave"}}}
+	case errors.Is(err, ErrReservationEnded):
+		return kindEnded.problem("It stays charged as it is: at the estimate, unless it was settled before.")
+	case errors.As(err, &away):
+		return kindStore.problem("Settle it again ("+string(away.Cause)+"): that is safe, and counts once.").with("Retry-After", "1")
+	}
+	return err
+}
+
+// decodeSettlement reads {"reservation": "…", "weight": n, "fields": {…}}.
+func decodeSettlement(body []byte) (*Settlement, error) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	var errs []rules.FieldError
+	wrong := func(field, message string) {
+		if len(errs) < maxFieldErrors {
+			errs = append(errs, rules.FieldError{Field: field, Message: message})
+		}
+	}
+	amount := func(field string, v *jsonValue) int64 {
+		if v.kind != jsonNumber {
+			wrong(field, "must be an integer")
+			return 0
+		}
+		n, kind := parseInteger([]byte(v.text))
+		switch {
+		case kind == notInteger:
+			wrong(field, "must be an integer, written without a decimal point or exponent")
+		case kind == outOfRange || n < 0:
+			wrong(field, "must be between 0 and "+strconv.FormatInt(limiter.MaxExact, 10))
+		}
+		return n
+	}
+	s := &Settlement{Weight: -1}
+	for i, name := range v.names {
+		m := &v.members[i]
+		switch name {
+		case "reservation":
+			if m.kind != jsonString || m.text == "" {
+				wrong("reservation", "must be a reservation that an answer gave")
+			}
+			s.Reservation = m.text
+		case "weight":
+			s.Weight = amount("weight", m)
+		case "fields":
+			if m.kind != jsonObject || len(m.names) > maxPairs {
+				wrong("fields", "must be an object of at most "+strconv.Itoa(maxPairs)+" members")
+				continue
+			}
+			s.Fields = make(map[string]int64, len(m.names))
+			for k, field := range m.names {
+				s.Fields[field] = amount("fields."+clip(field), &m.members[k])
+			}
+		default:
+			return nil, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+		}
+	}
+	if v.member("reservation") == nil {
+		wrong("reservation", "is required")
+	}
+	if v.member("weight") == nil && v.member("fields") == nil {
+		wrong("weight", "is required, unless fields say what the request weighed")
+	}
+	if len(errs) > 0 {
+		return nil, &rules.ValidationError{Fields: errs}
+	}
+	return s, nil
+}
