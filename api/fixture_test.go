@@ -203,6 +203,8 @@ type reply struct {
 	Replayed     bool              `json:"replayed"`
 	Lease        string            `json:"lease"`
 	Ticket       string            `json:"ticket"`
+	Reservation  string            `json:"reservation"`
+	ExpiresInMS  int64             `json:"expires_in_ms"`
 	NotDeferred  string            `json:"not_deferred"`
 	Refunded     *int64            `json:"refunded"`
 	Limits       []replyLimit      `json:"limits"`

@@ -15,8 +15,8 @@ import (
 //
 //	version (1), expiry in ms since the epoch, calls, leases, seal (16)
 //	calls: number; each: kind, id, asks
-//	asks: number; each: source, pool, key, weight, limit
-//	limit: algorithm, count, window_ms, burst, align, anchor_ms, buckets
+//	asks: number; each: flags, source, pool, key, weight, limit
+//	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
 //	leases: number; each: id, number of asks; each: key, count, window_ms
 //
 // with numbers as uvarints (the anchor as a varint) and texts by length. The seal
@@ -63,6 +63,9 @@ type reservedAsk struct {
 	limiter.Ask
 	// source is the member of fields that is the weight, "" for the request's own.
 	source string
+	// spare is how far the limit was raised above the one that answers show, by a
+	// soft or elastic rule.
+	spare int64
 	// pool is the place (from 1) among the call's asks of the pool that the limit
 	// counts into, 0 for none. A pool's own ask has isPool.
 	pool   int64
@@ -121,7 +124,7 @@ func (a *reservedAsk) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(a.Weight))
 	l := &a.Limit
 	b = append(b, byte(l.Algorithm), byte(l.Align))
-	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets} {
+	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets, a.spare} {
 		b = binary.AppendUvarint(b, uint64(v))
 	}
 	return binary.AppendVarint(b, l.Anchor)
@@ -193,7 +196,7 @@ func (r *leaseReader) ask() (a reservedAsk) {
 	a.Key = limiter.Key(r.text(maxLeaseKey))
 	a.Weight = r.number(limiter.MaxExact)
 	a.Limit.Algorithm, a.Limit.Align = limiter.Algorithm(r.byte()), limiter.Align(r.byte())
-	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets} {
+	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.spare} {
 		*dst = r.number(limiter.MaxExact)
 	}
 	a.Limit.Anchor = r.signed()

@@ -83,8 +83,12 @@ func (c *Checker) reserved(w *work, j *job, a *Answer) string {
 		}
 		limit += n
 	}
+	token := out.seal(j.q.secret)
+	if len(token) > maxReservation { // names of fields as long as they may be
+		return ""
+	}
 	a.ExpiresIn = j.q.reserve
-	return out.seal(j.q.secret)
+	return token
 }
 
 // add names what one call charged, and the leases it took.
@@ -109,6 +113,7 @@ func (r *reservation) add(call *limiter.Call, limits []planned, enforced bool) {
 				ask.source = *p.rule.Rule.WeightField
 			}
 			ask.pool = places[limits[k].pool]
+			ask.spare = max(0, ask.Limit.Capacity()-limits[k].limit.Capacity())
 		}
 		recorded = recorded || ask.Weight > 0 && !ask.Look
 		out.asks = append(out.asks, ask)
@@ -294,6 +299,8 @@ func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Ca
 			continue
 		}
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
+		la.Decision.Limit -= r.asks[i].spare
+		la.Decision.Remaining = max(0, la.Decision.Remaining-r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule = rule.Rule.Name
 		}

@@ -127,9 +127,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	secrets, err := openSecrets(&cfg, &host, stops)
+	if err != nil {
+		return err
+	}
 	followLoads(buckets.loads, sets, stops)
 	checker, err := api.NewChecker(api.CheckerOptions{
-		Deferred: waiting, Loads: buckets.loads,
+		Deferred: waiting, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
 	})
 	if err != nil {

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"sluice/api"
+	"sluice/internal/config"
+	"sluice/limiter/redisstore"
+)
+
+// secretSize is the length of the secret of reservations, in bytes.
+const secretSize = 32
+
+// openSecrets finds what seals reservations: shared through Redis by the nodes
+// that share its counters, else a file beside this node's own.
+func openSecrets(cfg *config.Serve, host *Host, stops *stops) (api.Secrets, error) {
+	if cfg.RedisURL == "" {
+		return fileSecret(filepath.Join(cfg.DataDir, "reservations.key"))
+	}
+	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: 1})
+	if err != nil {
+		return nil, err // names REDIS_URL, never its password
+	}
+	stops.add("redis client of the secret", func(context.Context) error { return client.Close() })
+	s, err := redisstore.NewSecret(redisstore.SecretOptions{Client: client, Prefix: cfg.KeyPrefix, Now: host.Now})
+	if err != nil {
+		return nil, err
+	}
+	// So that the first reserve need not wait for it. Redis may be away.
+	stops.add("first look at the secret", task(func(ctx context.Context) { _, _ = s.Secrets(ctx, false) }))
+	return s, nil
+}
+
+// fixedSecret is a secret that never changes.
+type fixedSecret [secretSize]byte
+
+// Secrets implements api.Secrets.
+func (s *fixedSecret) Secrets(context.Context, bool) ([][]byte, error) { return [][]byte{s[:]}, nil }
+
+// fileSecret reads the secret at path, or makes one there that only its owner
+// can read. The data directory is this process's alone.
+func fileSecret(path string) (*fixedSecret, error) {
+	text, err := os.ReadFile(path)
+	s := &fixedSecret{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, _ = rand.Read(s[:]) // never fails: it ends the process instead
+		if err := os.WriteFile(path+".new", hex.AppendEncode(nil, s[:]), 0o600); err != nil {
+			return nil, err
+		}
+		return s, os.Rename(path+".new", path)
+	case err != nil:
+		return nil, err
+	}
+	b, err := hex.DecodeString(string(text))
+	if err != nil || len(b) != secretSize {
+		return nil, fmt.Errorf("%s does not hold a secret; remove it, and reservations made before cannot be settled", path)
+	}
+	copy(s[:], b)
+	return s, nil
+}

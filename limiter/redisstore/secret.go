@@ -1,0 +1,126 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// SecretOptions configure a Secret. Client and Now are required.
+type SecretOptions struct {
+	// Client talks to the servers; it may be the one of the Store.
+	Client redis.UniversalClient
+	// Prefix is that of the Store, "sl:" if empty.
+	Prefix string
+	// Now is the wall clock.
+	Now func() time.Time
+}
+
+// Secret is a random secret that all nodes of one counter store share. It lives
+// beside the counters and is lost with them: what it seals is about them. The
+// first node that asks makes it. Safe for concurrent use; it owns no goroutine.
+type Secret struct {
+	opt SecretOptions
+	key string
+	// turn lets one caller at a time ask the server.
+	turn chan struct{}
+
+	mu    sync.Mutex
+	known [][]byte // the one in use first, then the one before it
+	asked time.Time
+}
+
+// How often the server is asked: regularly, in case the counters were lost and
+// another node has made a new secret, and after a failure or a doubt.
+const (
+	secretEvery = 10 * time.Second
+	secretRetry = time.Second
+	secretSize  = 32
+)
+
+// NewSecret makes a Secret. It does not connect.
+func NewSecret(opt SecretOptions) (*Secret, error) {
+	if opt.Client == nil || opt.Now == nil {
+		return nil, errors.New("secret: Client and Now are required")
+	}
+	if opt.Prefix == "" {
+		opt.Prefix = "sl:"
+	}
+	// No bucket's key is without braces.
+	return &Secret{opt: opt, key: opt.Prefix + "secret", turn: make(chan struct{}, 1)}, nil
+}
+
+// Secrets gives the secret in use and the one before it. again asks the server
+// anew unless that was done within the last second. A server that is away does
+// not matter once the secret is known.
+func (s *Secret) Secrets(ctx context.Context, again bool) ([][]byte, error) {
+	known, due := s.look(again)
+	if len(known) > 0 && !due {
+		return known, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		if len(known) > 0 {
+			return known, nil
+		}
+		return nil, ctx.Err()
+	}
+	if known, due = s.look(again); due {
+		err := s.ask(ctx)
+		if known, _ = s.look(false); len(known) == 0 {
+			return nil, err
+		}
+	}
+	if len(known) == 0 {
+		return nil, errors.New("the secret could not be had a moment ago")
+	}
+	return known, nil
+}
+
+// look gives what is known and whether to ask the server.
+func (s *Secret) look(again bool) (known [][]byte, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := secretEvery
+	if again || len(s.known) == 0 {
+		wait = secretRetry
+	}
+	passed := s.opt.Now().Sub(s.asked)
+	return s.known, passed >= wait || passed < 0
+}
+
+// ask reads the secret, or makes it.
+func (s *Secret) ask(ctx context.Context) error {
+	s.mu.Lock()
+	s.asked = s.opt.Now()
+	s.mu.Unlock()
+	text, err := s.opt.Client.Get(ctx, s.key).Result()
+	if errors.Is(err, redis.Nil) {
+		var fresh [secretSize]byte
+		_, _ = rand.Read(fresh[:]) // never fails: it ends the process instead
+		if err = s.opt.Client.SetNX(ctx, s.key, hex.EncodeToString(fresh[:]), 0).Err(); err == nil {
+			text, err = s.opt.Client.Get(ctx, s.key).Result()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read the shared secret: %w", err)
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != secretSize {
+		return fmt.Errorf("the value at %s is not a secret", s.key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) == 0 || string(s.known[0]) != string(b) {
+		s.known = append([][]byte{b}, s.known[:min(1, len(s.known))]...)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/testenv"
+	"sluice/limiter/redisstore"
+)
+
+// handClock is a wall clock that a test sets.
+type handClock struct{ ms atomic.Int64 }
+
+func (c *handClock) now() time.Time { return time.UnixMilli(c.ms.Load()) }
+
+func newSecret(t *testing.T, url string, clock *handClock) *redisstore.Secret {
+	t.Helper()
+	s, err := redisstore.NewSecret(redisstore.SecretOptions{Client: client(t, url), Now: clock.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func secrets(t *testing.T, s *redisstore.Secret, again bool) [][]byte {
+	t.Helper()
+	list, err := s.Secrets(t.Context(), again)
+	if err != nil || len(list) == 0 || len(list[0]) != 32 {
+		t.Fatalf("%d secrets, %v", len(list), err)
+	}
+	return list
+}
+
+func TestSecret_IsOneForAllNodesThatStartAtOnce(t *testing.T) {
+	srv, clock := testenv.Redis(t), &handClock{}
+	clock.ms.Store(1_795_260_000_000)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var wg sync.WaitGroup
+	for range 4 {
+		s := newSecret(t, srv.URL(), clock)
+		for range 4 {
+			wg.Go(func() {
+				list, err := s.Secrets(context.Background(), false)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				seen[string(list[0])] = true
+			})
+		}
+	}
+	wg.Wait()
+	if len(seen) != 1 {
+		t.Errorf("%d secrets, want 1", len(seen))
+	}
+}
+
+func TestSecret_ThatWasLostIsReplacedAndTheOldOneStillKnown(t *testing.T) {
+	srv, clock := testenv.Redis(t), &handClock{}
+	clock.ms.Store(1_795_260_000_000)
+	a, b := newSecret(t, srv.URL(), clock), newSecret(t, srv.URL(), clock)
+	old := secrets(t, a, false)[0]
+	c := client(t, srv.URL())
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := secrets(t, b, false)[0]
+	if bytes.Equal(old, fresh) {
+		t.Fatal("the secret outlived its store")
+	}
+	if got := secrets(t, a, true); len(got) != 1 {
+		t.Error("asked twice within a second")
+	}
+	clock.ms.Add(1000)
+	if got := secrets(t, a, true); len(got) != 2 || !bytes.Equal(got[0], fresh) || !bytes.Equal(got[1], old) {
+		t.Errorf("%d secrets after a doubt, want the new and the old", len(got))
+	}
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	clock.ms.Add(10_000)
+	if got := secrets(t, a, false); len(got) != 2 || bytes.Equal(got[0], fresh) {
+		t.Error("a lost secret went unnoticed for ten seconds")
+	}
+}
+
+func TestSecret_OnceKnownNeedsNoServer(t *testing.T) {
+	srv, clock := testenv.Redis(t), &handClock{}
+	clock.ms.Store(1_795_260_000_000)
+	s, late := newSecret(t, srv.URL(), clock), newSecret(t, srv.URL(), clock)
+	first := secrets(t, s, false)[0]
+	srv.Kill()
+	clock.ms.Add(time.Hour.Milliseconds())
+	if got := secrets(t, s, true); !bytes.Equal(got[0], first) {
+		t.Error("it changed")
+	}
+	for range 2 {
+		if _, err := late.Secrets(t.Context(), false); err == nil {
+			t.Error("a secret out of nowhere")
+		}
+	}
+}
