@@ -27,11 +27,11 @@ type Secrets interface {
 	Secrets(ctx context.Context, again bool) ([][]byte, error)
 }
 
-// ErrReservationEnded: a reservation's time is over, or the counters do not know
+// ErrReservationEnded says that a reservation's time is over, or the counters do not know
 // it any more. What it charged stays charged at the estimate.
 var ErrReservationEnded = errors.New("the reservation has ended")
 
-// ErrTooManyLimits: so many limits apply that no reservation can name them all.
+// ErrTooManyLimits says that no reservation can name all limits that apply.
 var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
 
 // Reserve is Do for a take whose weight is an estimate: an allowed answer carries
