@@ -54,16 +54,17 @@ func (s *Shown) Visit() (Page, error) {
 	}
 	b := w.As(s.Role)
 	if s.Form == nil {
-		return b.Get(w.fill(s.Path)), nil
+		return b.Get(w.Fill(s.Path)), nil
 	}
 	form := url.Values{}
 	for k, vs := range s.Form {
-		form.Set(k, w.fill(vs[0]))
+		form.Set(k, w.Fill(vs[0]))
 	}
-	return b.Do(http.MethodPost, w.fill(s.Path), form), nil
+	return b.Do(http.MethodPost, w.Fill(s.Path), form), nil
 }
 
-func (w *World) fill(text string) string {
+// Fill puts the secret of the first start where $WELCOME stands in a path or value.
+func (w *World) Fill(text string) string {
 	if text == "$WELCOME" {
 		return w.WelcomeSecret
 	}

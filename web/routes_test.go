@@ -1,0 +1,124 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/web"
+	"sluice/web/webtest"
+)
+
+// concrete fills the parameters of a path in Echo's notation.
+func concrete(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if strings.HasPrefix(p, ":") {
+			parts[i] = "1"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func do(b *webtest.Browser, r web.Route) webtest.Page {
+	var form url.Values
+	if r.Method != http.MethodGet {
+		form = url.Values{}
+	}
+	return b.Do(r.Method, concrete(r.Path), form)
+}
+
+func TestRoutes_LetInOnlyTheirRole(t *testing.T) {
+	roles := append([]access.Role{""}, access.Roles()...)
+	for _, role := range roles {
+		w := world(t, webtest.Full)
+		for _, r := range web.Table() {
+			page := do(w.As(role), r)
+			name := r.Method + " " + r.Path + " as " + string(role)
+			toSignIn := page.Code == http.StatusSeeOther && strings.HasPrefix(page.Header.Get("Location"), "/console/sign-in")
+			switch {
+			case r.Role == "":
+				if page.Code == http.StatusForbidden && r.Path != "/console/welcome" {
+					t.Errorf("%s: everyone may, got %d", name, page.Code)
+				}
+			case role == "":
+				if !toSignIn {
+					t.Errorf("%s: got %d to %q, want the way to sign in", name, page.Code, page.Header.Get("Location"))
+				}
+			case !role.Includes(r.Role):
+				if page.Code != http.StatusForbidden || !page.Has("Not with your role") {
+					t.Errorf("%s: got %d, want 403", name, page.Code)
+				}
+			default:
+				if page.Code == http.StatusForbidden || toSignIn || page.Code >= http.StatusInternalServerError {
+					t.Errorf("%s: got %d, want it let in", name, page.Code)
+				}
+			}
+		}
+	}
+}
+
+func TestRoutes_RefuseOtherSites(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleAdmin)
+	for _, head := range []http.Header{
+		{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://evil.example"}}, {"Origin": {"null"}},
+	} {
+		b.Header = head
+		for _, r := range web.Table() {
+			page := do(b, r)
+			if r.Method == http.MethodGet {
+				if page.Code == http.StatusForbidden && r.Path != "/console/welcome" {
+					t.Errorf("%s %s with %v: a link from elsewhere is refused", r.Method, r.Path, head)
+				}
+				continue
+			}
+			if page.Code != http.StatusForbidden || !page.Has("from another web site") {
+				t.Errorf("%s %s with %v: got %d, want 403", r.Method, r.Path, head, page.Code)
+			}
+		}
+	}
+}
+
+func TestRoutes_EveryPageHasTheHeaders(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleAdmin)
+	for _, r := range append(web.Table(), web.Route{Method: http.MethodGet, Path: "/console/nothing"}) {
+		h := do(b, r).Header
+		csp := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s %s: policy %q lacks %s", r.Method, r.Path, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s %s: headers %v", r.Method, r.Path, h)
+		}
+	}
+}
+
+func TestRoutes_WhatChangesAnythingIsNotGet(t *testing.T) {
+	for _, r := range web.Table() {
+		if r.Reauth && r.Role == "" {
+			t.Errorf("%s %s asks nobody for a password", r.Method, r.Path)
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodPost {
+			t.Errorf("%s %s: a form can only GET and POST", r.Method, r.Path)
+		}
+	}
+}
+
+func TestMissing_IsAPageOfItsOwn(t *testing.T) {
+	w := world(t, webtest.Full)
+	if page := w.As(access.RoleViewer).Get("/console/nothing"); page.Code != http.StatusNotFound || !page.Has("Nothing here", "vera") {
+		t.Errorf("got %d", page.Code)
+	}
+	if page := w.Browser().Get("/console/nothing"); page.Code != http.StatusSeeOther {
+		t.Errorf("a stranger got %d", page.Code)
+	}
+	if page := w.Browser().Get("/"); page.Code != http.StatusFound || page.Header.Get("Location") != "/console" {
+		t.Errorf("/ gave %d to %q", page.Code, page.Header.Get("Location"))
+	}
+}

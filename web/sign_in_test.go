@@ -1,0 +1,196 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+func credentials(name, password string) url.Values {
+	return url.Values{"name": {name}, "password": {password}}
+}
+
+func TestSignIn_OpensASessionUnderANewSecret(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.Browser()
+	page := b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console" {
+		t.Fatalf("got %d to %q", page.Code, page.Header.Get("Location"))
+	}
+	cookie := page.Header.Get("Set-Cookie")
+	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") {
+		t.Errorf("cookie %q", cookie)
+	}
+	first := b.Cookies()["sluice_session"]
+	b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	if b.Cookies()["sluice_session"] == first {
+		t.Error("signing in again kept the session's secret")
+	}
+	if page := b.Get("/console"); page.Code != http.StatusOK || !page.Has("Overview", "ada", "admin") {
+		t.Errorf("home: %d", page.Code)
+	}
+}
+
+func TestSignIn_WrongNameAndWrongPasswordLookAlike(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Users.Change("vera", func(u *access.User) { u.Disabled = true })
+	var bodies []string
+	for _, c := range []url.Values{credentials("ada", "wrong"), credentials("nobody", "wrong"), credentials("vera", webtest.Password), credentials("", "")} {
+		page := w.Browser().Post("/console/sign-in", c)
+		if page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") || page.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%v: got %d, cookie %q", c, page.Code, page.Header.Get("Set-Cookie"))
+		}
+		bodies = append(bodies, strings.ReplaceAll(page.Body, c.Get("name"), ""))
+	}
+	if page := w.Browser().Post("/console/sign-in", credentials("ada", "wrong")); !page.Has(`value="ada"`) || page.Has("wrong\"") {
+		t.Error("the form does not keep the name, or keeps the password")
+	}
+	if len(bodies[0]) == 0 {
+		t.Error("no page")
+	}
+}
+
+func TestSignIn_GuessingIsLimited(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.Browser()
+	for i := range 5 {
+		if page := b.Post("/console/sign-in", credentials("ada", "guess")); page.Code != http.StatusUnprocessableEntity {
+			t.Fatalf("attempt %d: %d", i+1, page.Code)
+		}
+	}
+	page := b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") == "" || !page.Has("Too many attempts") {
+		t.Fatalf("the sixth, with the right password: %d", page.Code)
+	}
+	if page := b.Post("/console/sign-in", credentials("edda", webtest.Password)); page.Code != http.StatusSeeOther {
+		t.Errorf("another account from the same address: %d", page.Code)
+	}
+	w.Clock.Add(11 * time.Minute)
+	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+		t.Errorf("later: %d", page.Code)
+	}
+}
+
+func TestSignIn_SuccessDoesNotCountAsAnAttempt(t *testing.T) {
+	w := world(t, webtest.Full)
+	for i := range 8 {
+		if page := w.Browser().Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+			t.Fatalf("sign-in %d: %d", i+1, page.Code)
+		}
+	}
+}
+
+func TestSignIn_LeadsBackIntoTheConsoleOnly(t *testing.T) {
+	w := world(t, webtest.Full)
+	for next, want := range map[string]string{
+		"/console/rules?q=a": "/console/rules?q=a", "https://evil.example/console": "/console", "//evil.example": "/console",
+		"/console//evil.example": "/console", "/\\evil.example": "/console", "/consolex": "/console", "javascript:alert(1)": "/console",
+		"/console/../x": "/console", "/console\r\nX: y": "/console", "": "/console",
+	} {
+		form := credentials("ada", webtest.Password)
+		form.Set("next", next)
+		if page := w.Browser().Post("/console/sign-in", form); page.Header.Get("Location") != want {
+			t.Errorf("next %q led to %q, want %q", next, page.Header.Get("Location"), want)
+		}
+	}
+	if page := w.Browser().Get("/console/rules?q=a"); page.Header.Get("Location") != "/console/sign-in?next=%2Fconsole%2Frules%3Fq%3Da" {
+		t.Errorf("the way to sign in is %q", page.Header.Get("Location"))
+	}
+}
+
+func TestSession_EndsWithTheAccountAndTheTime(t *testing.T) {
+	tests := map[string]func(*webtest.World, *webtest.Browser){
+		"new password": func(w *webtest.World, _ *webtest.Browser) { w.Users.Change("ada", func(u *access.User) {}) },
+		"disabled": func(w *webtest.World, _ *webtest.Browser) {
+			w.Users.Change("ada", func(u *access.User) { u.Disabled = true })
+		},
+		"signed out": func(_ *webtest.World, b *webtest.Browser) { b.Post("/console/sign-out", url.Values{}) },
+	}
+	for name, end := range tests {
+		w := world(t, webtest.Full)
+		b := w.As(access.RoleAdmin)
+		stolen := w.Browser()
+		stolen.Cookies()["sluice_session"] = b.Cookies()["sluice_session"]
+		if page := stolen.Get("/console"); page.Code != http.StatusOK {
+			t.Fatalf("%s: before: %d", name, page.Code)
+		}
+		end(w, b)
+		if page := stolen.Get("/console"); page.Code != http.StatusSeeOther {
+			t.Errorf("%s: the session still lets in (%d)", name, page.Code)
+		}
+	}
+}
+
+func TestSession_StoreAwayIsAPageThatSaysSo(t *testing.T) {
+	for name, break_ := range map[string]func(*webtest.World){
+		"sessions": func(w *webtest.World) { w.Sessions.Err = rules.ErrUnavailable },
+		"users":    func(w *webtest.World) { w.Users.Err = rules.ErrUnavailable },
+		"rules":    func(w *webtest.World) { w.Rules.Err = rules.ErrUnavailable },
+	} {
+		w := world(t, webtest.Full)
+		b := w.As(access.RoleAdmin)
+		break_(w)
+		if page := b.Get("/console"); page.Code != http.StatusServiceUnavailable || !page.Has("The rule database does not answer") {
+			t.Errorf("%s: got %d", name, page.Code)
+		}
+	}
+}
+
+func TestWelcome_MakesTheFirstAdminOnce(t *testing.T) {
+	w := world(t, webtest.Fresh)
+	link := "/console/welcome?token=" + w.WelcomeSecret
+	if page := w.Browser().Get("/console/sign-in"); !page.Has("There is no account yet") {
+		t.Error("the form to sign in does not say what to do")
+	}
+	for range 2 { // looking does not use it up
+		if page := w.Browser().Get(link); page.Code != http.StatusOK {
+			t.Fatalf("the link: %d", page.Code)
+		}
+	}
+	form := url.Values{"token": {w.WelcomeSecret}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}}
+	for field, bad := range map[string]string{"password": "short", "repeat": "something else", "name": ""} {
+		spoilt := url.Values{}
+		for k := range form {
+			spoilt.Set(k, form.Get(k))
+		}
+		spoilt.Set(field, bad)
+		if page := w.Browser().Post("/console/welcome", spoilt); page.Code != http.StatusUnprocessableEntity || !page.Has(`aria-invalid="true"`) {
+			t.Errorf("bad %s: %d", field, page.Code)
+		}
+	}
+	b := w.Browser()
+	if page := b.Post("/console/welcome", form); page.Code != http.StatusSeeOther {
+		t.Fatalf("got %d", page.Code)
+	}
+	if page := b.Get("/console"); page.Code != http.StatusOK || !page.Has("Welcome, grace") {
+		t.Errorf("home: %d", page.Code)
+	}
+	if page := b.Get("/console"); page.Has("Welcome, grace") {
+		t.Error("the message is shown twice")
+	}
+	if page := w.Browser().Get(link); page.Code != http.StatusForbidden {
+		t.Errorf("the link works again: %d", page.Code)
+	}
+	if page := w.Browser().Post("/console/welcome", form); page.Code != http.StatusForbidden {
+		t.Errorf("the form works again: %d", page.Code)
+	}
+}
+
+func TestWelcome_EndsAfterAnHourAndNeedsTheSecret(t *testing.T) {
+	w := world(t, webtest.Fresh)
+	for _, wrong := range []string{"", "x", w.WelcomeSecret + "x", w.WelcomeSecret[1:]} {
+		if page := w.Browser().Get("/console/welcome?token=" + wrong); page.Code != http.StatusForbidden {
+			t.Errorf("secret %q: %d", wrong, page.Code)
+		}
+	}
+	w.Clock.Add(time.Hour)
+	if page := w.Browser().Get("/console/welcome?token=" + w.WelcomeSecret); page.Code != http.StatusForbidden {
+		t.Errorf("an hour later: %d", page.Code)
+	}
+}
