@@ -27,6 +27,9 @@ func tab(t *testing.T) *browsertest.Tab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := tab.Show(1280, 800, false); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		for _, c := range tab.Complaints() {
 			t.Errorf("the page complains: %s", c)

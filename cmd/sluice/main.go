@@ -44,6 +44,7 @@ type cli struct {
 	Check       checkCmd       `cmd:"" help:"Ask a running server about one request. Exits 0 if allowed, 1 if denied."`
 	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules as a file."`
 	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rule database."`
+	User        userCmd        `cmd:"" help:"Create, list and disable accounts for the console, directly in the rule database."`
 	Migrate     migrateCmd     `cmd:"" help:"Show or change the schema of the rule database. sluice serve does migrate up by itself."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running server whether it is ready. Exits 0 if so, else 1."`
 	Version     versionCmd     `cmd:"" help:"Say which build this is."`
