@@ -1,0 +1,147 @@
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"sluice/limiter"
+)
+
+func calendarOf(t testing.TB, every, zone string, anchor int) *calendar {
+	t.Helper()
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &calendar{every: every, zone: loc, anchor: anchor}
+}
+
+// Every day from 1970 to 2100 lies in the month that begins on the anchor day,
+// or on the last day of a month too short for it.
+func TestCalendar_MonthsFromEveryAnchorDay(t *testing.T) {
+	for _, anchor := range []int{1, 15, 28, 29, 30, 31} {
+		c := calendarOf(t, EveryMonth, "UTC", anchor)
+		var from, until time.Time // walked by the calendar on the wall
+		for day := time.Date(1970, 3, 1, 0, 0, 0, 0, time.UTC); day.Year() <= 2100; day = day.AddDate(0, 0, 1) {
+			last := time.Date(day.Year(), day.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+			if day.Day() == min(anchor, last) {
+				from = day
+				next := time.Date(day.Year(), day.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+				nextLast := time.Date(next.Year(), next.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+				until = next.AddDate(0, 0, min(anchor, nextLast)-1)
+			}
+			if from.IsZero() {
+				continue
+			}
+			for _, at := range []int64{day.UnixMilli(), day.UnixMilli() + nominalDay - 1} {
+				if f, u := c.period(at); f != from.UnixMilli() || u != until.UnixMilli() {
+					t.Fatalf("anchor %d, %s: got %s to %s, want %s to %s", anchor, day,
+						time.UnixMilli(f).UTC(), time.UnixMilli(u).UTC(), from, until)
+				}
+			}
+		}
+	}
+}
+
+// In any zone, every few hours through years with clock changes: the instant is in
+// its period, periods follow each other without a gap, and each begins with the
+// first instant of a date.
+func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
+	for _, zone := range []string{
+		"Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
+		"America/Sao_Paulo", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia", "America/Scoresbysund", "Asia/Gaza",
+	} {
+		for _, c := range []*calendar{
+			calendarOf(t, EveryDay, zone, 0), calendarOf(t, EveryWeek, zone, 1), calendarOf(t, EveryWeek, zone, 7),
+			calendarOf(t, EveryMonth, zone, 31), calendarOf(t, EveryMonth, zone, 1),
+		} {
+			var until int64
+			for _, year := range []int{2011, 2018, 2024, 2026} {
+				until = 0
+				for h := range 366 * 24 / 5 {
+					at := time.Date(year, 1, 1, 5*h, 0, 0, 0, time.UTC).UnixMilli()
+					f, u := c.period(at)
+					if at < f || at >= u {
+						t.Fatalf("%s %s: %d is not in %d to %d", zone, c.every, at, f, u)
+					}
+					if until != 0 && f != until && u != until {
+						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.every, time.UnixMilli(at).UTC(), until, f)
+					}
+					if f2, u2 := c.period(f); f2 != f || u2 != u {
+						t.Fatalf("%s %s: the first instant of %d to %d is in %d to %d", zone, c.every, f, u, f2, u2)
+					}
+					if f2, u2 := c.period(u - 1); f2 != f || u2 != u {
+						t.Fatalf("%s %s: the last instant of %d to %d is in %d to %d", zone, c.every, f, u, f2, u2)
+					}
+					before, first := time.UnixMilli(f-1).In(c.zone), time.UnixMilli(f).In(c.zone)
+					if before.Day() == first.Day() {
+						t.Fatalf("%s %s: a period begins at %s, inside a day", zone, c.every, first)
+					}
+					until = u
+				}
+			}
+		}
+	}
+}
+
+func TestCalendar_DaysOfClockChangesHaveTheirTrueLength(t *testing.T) {
+	s := compile(t, rule(1, func(r *Rule) {
+		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0, &Calendar{Every: EveryDay, Zone: "Europe/Berlin"}
+		r.Normalize()
+	}))
+	for day, hours := range map[string]int64{"2026-03-29": 23, "2026-10-25": 25, "2026-06-01": 24} {
+		at, err := time.Parse(time.RFC3339, day+"T12:00:00Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := s.Match(&Descriptor{}, 1, at, nil)[0]
+		if m.Limit.Window != hours*3_600_000 || m.Limit.Validate() != nil {
+			t.Errorf("%s: window %d ms", day, m.Limit.Window)
+		}
+	}
+}
+
+// A month's consumption stands until its end and not a millisecond longer, and a
+// store whose clock is a little off counts in the period that its clock is in.
+func TestCalendar_ConsumptionEndsWithThePeriod(t *testing.T) {
+	s := compile(t, rule(1, func(r *Rule) {
+		r.Scope, r.Algorithm, r.WindowMS, r.Limit = "global", "fixed_window", 0, 5
+		r.Calendar = &Calendar{Every: EveryMonth, Zone: "Europe/Berlin", AnchorDay: 31}
+		r.Normalize()
+	}))
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	january, february, march := time.Date(2026, 1, 31, 0, 0, 0, 0, zone), time.Date(2026, 2, 28, 0, 0, 0, 0, zone), time.Date(2026, 3, 31, 0, 0, 0, 0, zone)
+	limit := func(node time.Time) limiter.Limit { return s.Match(&Descriptor{}, 1, node, nil)[0].Limit }
+	var state limiter.State
+	take := func(node, store time.Time, weight int64) limiter.Decision {
+		asks, out := []limiter.Ask{{Key: "k", Limit: limit(node), Weight: weight}}, make([]limiter.Decision, 1)
+		limiter.Decide(limiter.OpTake, asks, "", []*limiter.State{&state}, store.UnixMilli(), make([]bool, 1), out, make([]limiter.Charged, 1))
+		return out[0]
+	}
+	if d := take(january, january, 5); !d.Allowed || d.Reset != february.Sub(january).Milliseconds() {
+		t.Fatalf("first: %+v", d)
+	}
+	end := february.Add(-time.Millisecond)
+	if d := take(end, end, 1); d.Allowed || d.RetryAfter != 1 {
+		t.Errorf("last millisecond: %+v", d)
+	}
+	// The node is in the next period already, the store not yet, and the other way round.
+	if d := take(february, end.Add(-20*time.Millisecond), 1); d.Allowed || d.RetryAfter != 21 {
+		t.Errorf("store behind: %+v", d)
+	}
+	if d := take(end.Add(-20*time.Millisecond), february, 2); !d.Allowed {
+		t.Errorf("store ahead: %+v", d)
+	}
+	if d := take(february, february, 3); !d.Allowed || d.Remaining != 0 || d.Reset != march.Sub(february).Milliseconds() {
+		t.Errorf("new period: %+v", d)
+	}
+	if d := take(march.Add(-time.Millisecond), march.Add(-time.Millisecond), 1); d.Allowed {
+		t.Errorf("end of the second period: %+v", d)
+	}
+	if d := take(march, march, 5); !d.Allowed {
+		t.Errorf("third period: %+v", d)
+	}
+}
