@@ -39,7 +39,7 @@ type counters struct {
 // it is in memory and kept on disk, and nothing can stand in. Redis need not
 // answer yet.
 func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
-	memory := memstore.New(memstore.Options{MaxKeys: cfg.MaxKeys})
+	memory := memstore.New(memstore.Options{MaxKeys: cfg.MaxKeys, Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
 	metrics.MemoryStore(
 		func() int64 { return int64(memory.Keys()) },

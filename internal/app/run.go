@@ -28,6 +28,9 @@ type Host struct {
 	Log *slog.Logger
 	// Now is the wall clock.
 	Now func() time.Time
+	// Clock is the time of the counters in memory, in ms since the epoch; nil is
+	// the wall clock's. Tests set it together with Now.
+	Clock func() int64
 	// Listening, if not nil, is called with the address once requests are
 	// accepted.
 	Listening func(net.Addr)
@@ -156,7 +159,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	door, addr, err := listen(ctx, cfg.Listen, handler, frontDoor{
-		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: host.Now,
+		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now, // sockets go by the machine's clock
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)

@@ -83,6 +83,7 @@ var rooms = []room{
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},
+	{path: "internal/playbook", may: []string{"internal/app", "internal/config"}},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
 

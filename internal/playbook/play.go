@@ -1,0 +1,182 @@
+package playbook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/internal/app"
+	"sluice/internal/config"
+)
+
+// noon is when every section begins.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// patience is how long a test waits for what happens at once on an idle machine.
+const patience = 20 * time.Second
+
+// Page plays a page, each section as a subtest with a server of its own.
+func Page(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file) //nolint:gosec // a test names its page
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections, err := parsePage(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if len(sections) == 0 {
+		t.Fatalf("%s has nothing to play", file)
+	}
+	for _, s := range sections {
+		t.Run(s.title, func(t *testing.T) {
+			w := Serve(t)
+			for _, b := range s.blocks {
+				if err := w.block(b); err != nil {
+					t.Fatalf("%s: %v", filepath.Base(file), err)
+				}
+			}
+		})
+	}
+}
+
+// World is a server with an empty rule book and its time.
+type World struct {
+	t        *testing.T
+	url      string
+	clock    atomic.Int64 // ms since the epoch
+	client   *http.Client
+	captured memory
+}
+
+// Serve starts a server at noon, with everything in a directory of the test's
+// own, and stops it with the test.
+func Serve(t *testing.T) *World {
+	t.Helper()
+	w := &World{t: t, captured: memory{}, client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
+	w.clock.Store(noon.UnixMilli())
+	cfg := config.Serve{
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
+		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000, SnapshotInterval: time.Hour},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
+		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, done := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		done <- app.Run(ctx, cfg, app.Host{
+			Out: io.Discard, Log: slog.New(slog.DiscardHandler),
+			Now:       func() time.Time { return time.UnixMilli(w.clock.Load()) },
+			Clock:     w.clock.Load,
+			Listening: func(a net.Addr) { listening <- a },
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		w.client.CloseIdleConnections()
+		if err := <-done; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	select {
+	case addr := <-listening:
+		w.url = "http://" + addr.String()
+	case err := <-done:
+		done <- nil
+		t.Fatalf("the server did not start: %v", err)
+	}
+	return w
+}
+
+// Now is the world's time.
+func (w *World) Now() time.Time { return time.UnixMilli(w.clock.Load()).UTC() }
+
+// SetTime moves the world's time, which does not pass by itself.
+func (w *World) SetTime(at time.Time) { w.clock.Store(at.UnixMilli()) }
+
+// PutInForce makes the rules and pools of a file the only ones.
+func (w *World) PutInForce(file []byte) error {
+	status, body, err := w.send(&request{
+		times: 1, method: http.MethodPost, path: "/ratelimit/rules/import?prune=true", body: string(file),
+		headerNames: []string{"Content-Type"}, headerLines: []string{"application/yaml"},
+	})
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the rules are refused: %d %s", status, body)
+	}
+	return err
+}
+
+// Play carries out a play; the error names the line.
+func (w *World) Play(play string) error { return w.block(block{language: "play", text: play, line: 1}) }
+
+func (w *World) block(b block) error {
+	if b.language == "yaml" {
+		if err := w.PutInForce([]byte(b.text)); err != nil {
+			return fmt.Errorf("line %d: %w", b.line, err)
+		}
+		return nil
+	}
+	steps, err := parsePlay(b)
+	if err != nil {
+		return err
+	}
+	for i := range steps {
+		if err := w.step(&steps[i]); err != nil {
+			return fmt.Errorf("line %d: %w", steps[i].line, err)
+		}
+	}
+	return nil
+}
+
+func (w *World) step(s *step) error {
+	switch {
+	case s.request == nil && s.after > 0:
+		w.clock.Add(s.after.Milliseconds())
+		return nil
+	case s.request == nil:
+		w.SetTime(s.at)
+		return nil
+	}
+	for n := range s.request.times {
+		status, body, err := w.send(s.request)
+		if err != nil {
+			return err
+		}
+		if err := w.answered(s.expected, status, body); err != nil {
+			if s.request.times > 1 {
+				return fmt.Errorf("request %d of %d: %w", n+1, s.request.times, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) answered(e *expected, status int, body string) error {
+	if status != e.status {
+		return fmt.Errorf("status %d, the page says %d: %s", status, e.status, body)
+	}
+	if strings.TrimSpace(e.body) == "" {
+		return nil
+	}
+	want, err := decode(e.body)
+	if err != nil {
+		return fmt.Errorf("the printed answer: %w", err)
+	}
+	got, err := decode(body)
+	if err != nil {
+		return fmt.Errorf("the answer %q: %w", body, err)
+	}
+	return w.captured.compare("answer", want, got)
+}
