@@ -75,7 +75,7 @@ var rooms = []room{
 		// The commands beside serve work on one edge each: token and migrate on
 		// the database, rules on a file, check and the rest through the client.
 		path: "cmd/sluice", may: []string{
-			"internal/app", "internal/config", "internal/access", "internal/client", "internal/database", "internal/telemetry", "rules",
+			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/telemetry", "rules",
 		},
 		foreign: []string{kong},
 	},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"sluice/internal/capacity"
+)
+
+type planCmd struct {
+	RPS       float64 `name:"rps" placeholder:"N" help:"Checks a second at the peak."`
+	Daily     float64 `name:"daily" placeholder:"N" help:"Checks a day, instead of --rps: the peak is --peak times the mean."`
+	Peak      float64 `name:"peak" default:"3" placeholder:"X" help:"How many times the mean of a day its peak is; 1 to 1000."`
+	Keys      float64 `name:"keys" placeholder:"N" help:"Buckets alive at once, of all rules together."`
+	Rules     int     `name:"rules" default:"1" placeholder:"N" help:"Rules that apply to a check; 1 to 100."`
+	Algorithm string  `name:"algorithm" default:"sliding_window_counter" placeholder:"NAME" help:"Algorithm of those rules."`
+	Batch     bool    `name:"batch" help:"Checks come in batches of about a hundred."`
+	Busy      float64 `name:"busy" default:"0.6" placeholder:"SHARE" help:"How busy processors may be at the peak; 0.05 to 1."`
+	NodeCores int     `name:"node-cores" default:"4" placeholder:"N" help:"Cores of a node."`
+	ShardGiB  float64 `name:"shard-gib" default:"12" placeholder:"N" help:"Memory that a Redis shard may use, GiB."`
+	NodeHour  float64 `name:"node-hour" placeholder:"PRICE" help:"What a node costs an hour, in any currency."`
+	RedisHour float64 `name:"redis-hour" placeholder:"PRICE" help:"What a Redis server costs an hour."`
+	JSON      bool    `name:"json" help:"Print JSON."`
+}
+
+const secondsADay = 86400
+
+// Run prints what a load needs.
+func (c *planCmd) Run(p *process) error {
+	perSecond := c.RPS
+	switch {
+	case (c.RPS != 0) == (c.Daily != 0):
+		return errors.New("give either --rps or --daily")
+	case c.Daily != 0:
+		if !(c.Peak >= 1 && c.Peak <= 1000) {
+			return fmt.Errorf("--peak must be between 1 and 1000, not %g", c.Peak)
+		}
+		perSecond = c.Daily / secondsADay * c.Peak
+	}
+	plan, err := capacity.Measured.Make(
+		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Batch: c.Batch},
+		capacity.Sizing{Busy: c.Busy, NodeCores: c.NodeCores, ShardBytes: c.ShardGiB * (1 << 30), NodePrice: c.NodeHour, ShardPrice: c.RedisHour},
+	)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		e := json.NewEncoder(p.out)
+		e.SetIndent("", "  ")
+		return e.Encode(plan)
+	}
+	_, err = fmt.Fprint(p.out, plan)
+	return err
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestPlan_PrintsTableAndJSON(t *testing.T) {
+	code, out, errs := sluice(t, "", "plan", "--rps", "50000", "--keys", "10000000")
+	if code != exitDone || !strings.Contains(out, "Redis servers") {
+		t.Errorf("plan = %d, %q, %q", code, out, errs)
+	}
+	code, out, errs = sluice(t, "", "plan", "--daily", "86400000", "--peak", "2", "--json")
+	var p struct {
+		Load struct{ PerSecond float64 }
+	}
+	if err := json.Unmarshal([]byte(out), &p); err != nil || code != exitDone || p.Load.PerSecond != 2000 {
+		t.Errorf("plan --json = %d, %q, %q (%v), want a peak of 2000 a second", code, out, errs, err)
+	}
+}
+
+func TestPlan_RefusesNonsense(t *testing.T) {
+	for _, args := range [][]string{
+		{"plan"}, {"plan", "--rps", "1", "--daily", "1"}, {"plan", "--daily", "5", "--peak", "0.5"},
+		{"plan", "--rps", "-1"}, {"plan", "--rps", "1", "--algorithm", "magic"}, {"plan", "--rps", "NaN"},
+	} {
+		if code, out, errs := sluice(t, "", args...); code != exitError || errs == "" || out != "" {
+			t.Errorf("%v = %d, %q, %q; want an error", args, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+// Package capacity works out what a load needs: nodes, Redis shards, memory and
+// money, from what one check costs. It is arithmetic on measured figures and
+// knows nothing of the machine it runs on.
+//
+// A worked example: 50,000 checks a second with one rule each. A node spends
+// 23 µs on a check, so the fleet is busy 50,000 × 23 µs = 1.15 cores; at 60 %
+// that is 1.92 cores, so two cores, one node of 4 cores and one to spare. Redis
+// spends 6 µs a limit: 50,000 × 6 µs = 0.3 of its one thread; at 60 % that is
+// half a shard, so one, with its replica.
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Load is what is to be served.
+type Load struct {
+	// PerSecond is the peak, checks a second; 1 to 1e9.
+	PerSecond float64
+	// Keys is how many buckets are alive at once, of all rules together; 0 to 1e12.
+	Keys float64
+	// Rules is how many limits apply to a check, 1 to 100. Algorithm is theirs.
+	Rules     int
+	Algorithm string
+	// Batch: checks come in batches of about a hundred.
+	Batch bool
+}
+
+// Sizing is how generously, on what. Zero fields take the defaults.
+type Sizing struct {
+	// Busy is how busy processors may be at the peak, 0.05 to 1; 0 means 0.6.
+	Busy float64
+	// NodeCores is how many cores a node has; 0 means 4.
+	NodeCores int
+	// ShardBytes is how much memory a Redis shard may use; 0 means 12 GiB, three
+	// quarters of a server of 16. Overhead is what fragmentation, copy-on-write
+	// and connections add, as a factor; 0 means 1.3.
+	ShardBytes, Overhead float64
+	// NodePrice and ShardPrice are what a node and a Redis server cost an hour.
+	NodePrice, ShardPrice float64
+}
+
+// Defaults of a Sizing.
+const (
+	DefaultBusy       = 0.6
+	DefaultNodeCores  = 4
+	DefaultShardBytes = 12 << 30
+	DefaultOverhead   = 1.3
+	// HoursAMonth is a year of hours over twelve.
+	HoursAMonth = 730
+)
+
+// Plan is what a load needs.
+type Plan struct {
+	Load   Load   `json:"load"`
+	Sizing Sizing `json:"sizing"`
+	// Micros and RedisMicros are the processor time of a check on a node and in
+	// Redis, µs.
+	Micros      float64 `json:"node_us_per_check"`
+	RedisMicros float64 `json:"redis_us_per_check"`
+	// BusyCores is what the nodes use at the peak, Cores what they should have.
+	BusyCores float64 `json:"busy_cores"`
+	Cores     float64 `json:"cores"`
+	// Nodes is with one to spare, so that one may fail or restart at the peak.
+	Nodes int `json:"nodes"`
+	// BusyShards is what Redis uses at the peak, in threads. ShardsForLoad and
+	// ShardsForMemory are what each asks for; Shards is the larger, and each has
+	// a replica, so there are twice as many RedisServers.
+	BusyShards      float64 `json:"busy_shards"`
+	ShardsForLoad   int     `json:"shards_for_load"`
+	ShardsForMemory int     `json:"shards_for_memory"`
+	Shards          int     `json:"shards"`
+	RedisServers    int     `json:"redis_servers"`
+	// KeyBytes is one bucket, Memory all of them with the overhead, bytes, without
+	// replicas.
+	KeyBytes float64 `json:"key_bytes"`
+	Memory   float64 `json:"memory_bytes"`
+	// NodeHours and ShardHours are a month's; Cost is theirs together.
+	NodeHours  float64 `json:"node_hours"`
+	ShardHours float64 `json:"redis_hours"`
+	Cost       float64 `json:"cost_per_month"`
+}
+
+// Algorithms are the names that figures exist for, in order.
+func (f *Figures) Algorithms() []string {
+	names := make([]string, 0, len(f.KeyBytes))
+	for name := range f.KeyBytes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Make works a plan out. The error names what is out of range.
+func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
+	s = s.withDefaults()
+	if err := f.check(&l, &s); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Load: l, Sizing: s}
+	p.Micros = f.NodeMicros + float64(l.Rules-1)*f.RuleMicros
+	if l.Batch {
+		p.Micros = f.BatchMicros + float64(l.Rules-1)*f.RuleMicros
+	}
+	p.BusyCores = l.PerSecond * p.Micros / 1e6
+	p.Cores = p.BusyCores / s.Busy
+	p.Nodes = int(math.Ceil(p.Cores/float64(s.NodeCores))) + 1
+
+	p.RedisMicros = float64(l.Rules) * f.RedisMicros[l.Algorithm]
+	p.BusyShards = l.PerSecond * p.RedisMicros / 1e6
+	p.ShardsForLoad = int(math.Ceil(p.BusyShards / s.Busy))
+	p.KeyBytes = f.KeyBytes[l.Algorithm]
+	p.Memory = l.Keys * p.KeyBytes * s.Overhead
+	p.ShardsForMemory = int(math.Ceil(p.Memory / s.ShardBytes))
+	p.Shards = max(p.ShardsForLoad, p.ShardsForMemory, 1)
+	p.RedisServers = 2 * p.Shards
+
+	p.NodeHours = float64(p.Nodes) * HoursAMonth
+	p.ShardHours = float64(p.RedisServers) * HoursAMonth
+	p.Cost = p.NodeHours*s.NodePrice + p.ShardHours*s.ShardPrice
+	return p, nil
+}
+
+func (s Sizing) withDefaults() Sizing {
+	if s.Busy == 0 {
+		s.Busy = DefaultBusy
+	}
+	if s.NodeCores == 0 {
+		s.NodeCores = DefaultNodeCores
+	}
+	if s.ShardBytes == 0 {
+		s.ShardBytes = DefaultShardBytes
+	}
+	if s.Overhead == 0 {
+		s.Overhead = DefaultOverhead
+	}
+	return s
+}
+
+func (f *Figures) check(l *Load, s *Sizing) error {
+	between := func(what string, v, least, most float64) error {
+		if v >= least && v <= most { // false for NaN
+			return nil
+		}
+		return fmt.Errorf("%s must be between %g and %g, not %g", what, least, most, v)
+	}
+	for _, err := range []error{
+		between("checks a second", l.PerSecond, 1, 1e9),
+		between("keys", l.Keys, 0, 1e12),
+		between("rules a check", float64(l.Rules), 1, 100),
+		between("busy", s.Busy, 0.05, 1),
+		between("cores of a node", float64(s.NodeCores), 1, 1024),
+		between("bytes of a shard", s.ShardBytes, 1<<20, 1<<50),
+		between("overhead", s.Overhead, 1, 10),
+		between("price of a node", s.NodePrice, 0, 1e6),
+		between("price of a Redis server", s.ShardPrice, 0, 1e6),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if _, ok := f.KeyBytes[l.Algorithm]; !ok {
+		return fmt.Errorf("algorithm %q is not one of %v", l.Algorithm, f.Algorithms())
+	}
+	return nil
+}
