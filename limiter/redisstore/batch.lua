@@ -21,16 +21,29 @@
 --            base (the level before it, in 1/window)
 --          or 2 and the text of the error: this request changed nothing.
 
-local function ask_of(m, pos, key)
-  local algorithm, looks = m[pos], false
+-- The tables of asks serve one request after the other; pool[i] is the i-th of
+-- each.
+local pool = {}
+
+local function ask_of(i, m, pos, key)
+  local a = pool[i]
+  if not a then
+    a = {
+      algorithm = 0, kernel = false, count = 0, window = 0, burst = 0, buckets = 0, anchor = 0, weight = 0,
+      looks = false, key = '', side = false, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0,
+      refunded = 0, capacity = 0, state = false, spare = false, changed = false, booked = 0, booked_at = 0,
+      base = 0, held = false, -- so that the table need not grow
+    }
+    pool[i] = a
+  end
+  local algorithm, looks, extra = m[pos], false, m[pos + 3]
   if algorithm >= LOOKS then algorithm, looks = algorithm - LOOKS, true end
-  local extra = m[pos + 3]
-  return {
-    algorithm = algorithm, kernel = kernel_of(algorithm), count = m[pos + 1], window = m[pos + 2],
-    burst = extra, buckets = extra, anchor = extra, weight = m[pos + 4], looks = looks, key = key,
-    allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-    state = false, changed = false, booked = 0, booked_at = 0, base = 0, -- so that the table need not grow
-  }
+  if a.algorithm ~= algorithm then a.algorithm, a.kernel = algorithm, kernel_of(algorithm) end
+  a.count, a.window, a.weight, a.looks, a.key = m[pos + 1], m[pos + 2], m[pos + 4], looks, key
+  a.burst, a.buckets, a.anchor = extra, extra, extra
+  a.retry, a.delay, a.refunded, a.held = 0, 0, 0, false
+  a.changed, a.booked, a.booked_at, a.base = false, 0, 0, 0
+  return a
 end
 
 local function run(op, id, asks, n, now, record, whole, keep)
@@ -68,7 +81,7 @@ while pos <= #m do
   end
   for i = 1, n do
     k = k + 1
-    local a = ask_of(m, pos, KEYS[k])
+    local a = ask_of(i, m, pos, KEYS[k])
     if a.algorithm == CONCURRENCY then
       k = k + 1
       a.side = KEYS[k]

@@ -84,13 +84,23 @@ local function ttl_of(needed)
   return ttl
 end
 
+-- load_string returns the state table of a, which serves one request after the
+-- other, and the stored string. Numbers that are not in it are as they were.
 local function load_string(a)
-  local v = call('GET', a.key)
-  local s = {exists = false, at = 0, used = 0, prev = 0, scale = 0}
-  if v then s.exists = true end
+  local v, s = call('GET', a.key), a.spare
+  if not s then
+    s = {exists = false, at = 0, used = 0, prev = 0, scale = 0}
+    a.spare = s
+  end
+  if v then
+    s.exists = true
+  else
+    s.exists, s.at, s.used, s.prev, s.scale = false, 0, 0, 0, 0
+  end
   return s, v
 end
 
-local function save_string(a, v, ttl) call('SET', a.key, v, 'PX', text(ttl)) end
+-- A number is passed as it is: Redis writes its integers exactly.
+local function save_string(a, v, ttl) call('SET', a.key, v, 'PX', ttl) end
 
-local function keep_one(a, ttl) call('PEXPIRE', a.key, text(ttl)) end
+local function keep_one(a, ttl) call('PEXPIRE', a.key, ttl) end

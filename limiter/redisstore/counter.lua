@@ -8,20 +8,14 @@ local function make_counter()
 
   -- window returns current, previous, start of the window and ms elapsed in it.
   local function window(a, s, now)
-    local t, w = now, a.window
-    if s.exists and s.at > now then t = s.at end
-    local k = fdiv(t, w)
-    local start = k * w
-    local cur, prev = 0, 0
-    if s.exists then
-      local ago = k - fdiv(s.at, w)
-      if ago == 0 then
-        cur, prev = s.used, s.prev
-      elseif ago == 1 then
-        prev = s.used
-      end
-    end
-    return cur, prev, start, t - start
+    local t, w, at = now, a.window, s.at
+    if not s.exists then return 0, 0, t - t % w, t % w end
+    if at > now then t = at end
+    local e = t % w
+    local start = t - e
+    local ago = start - (at - at % w)
+    if ago == 0 then return s.used, s.prev, start, e end
+    return 0, ago == w and s.used or 0, start, e
   end
 
   function counter.load(a)
@@ -60,12 +54,12 @@ local function make_counter()
 
   function counter.refund(a, s, now, at, w)
     local cur, prev, start, e = window(a, s, now)
-    local ago = start / a.window - fdiv(at, a.window)
+    local ago = start - (at - at % a.window)
     local give = 0
     if ago == 0 then
       give = least(w, cur)
       cur = cur - give
-    elseif ago == 1 then
+    elseif ago == a.window then
       give = least(w, prev)
       prev = prev - give
     end
@@ -96,7 +90,7 @@ local function make_counter()
     return remaining, reset
   end
 
-  function counter.expires(a, s) return (fdiv(s.at, a.window) + 2) * a.window end
+  function counter.expires(a, s) return s.at - s.at % a.window + 2 * a.window end
 
   return counter
 end

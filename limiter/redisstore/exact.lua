@@ -13,7 +13,7 @@
 
 local MAX = 9007199254740991 -- 2^53-1, limiter.MaxExact
 local NEVER = -1             -- limiter.Never
-local floor, ceil, fmt, byte = math.floor, math.ceil, string.format, string.byte
+local floor, ceil, fmt, byte, sub = math.floor, math.ceil, string.format, string.byte, string.sub
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;
@@ -33,7 +33,8 @@ local function bad_state()
   error({err = "BADSTATE the value at a key is not one of ours"}, 0)
 end
 
-local function fdiv(a, b) return floor(a / b) end
+-- The rest is exact, so the division is as well; no function is called.
+local function fdiv(a, b) return (a - a % b) / b end
 -- The sum turns a negative zero into zero.
 local function cdiv(a, b) return ceil(a / b) + 0 end
 local function least(a, b) if a < b then return a end return b end

@@ -14,17 +14,24 @@ local function make_fixed()
       if s.exists and t < s.at + w then return s.used, s.at + w, t end
       return 0, t + w, t
     end
-    local k = fdiv(t - a.anchor, w)
-    local stop = a.anchor + (k + 1) * w
-    if s.exists and fdiv(s.at - a.anchor, w) == k then return s.used, stop, t end
-    return 0, stop, t
+    local start = t - (t - a.anchor) % w
+    if s.exists and s.at >= start then return s.used, start + w, t end
+    return 0, start + w, t
   end
 
   function fixed.load(a)
     local s, v = load_string(a)
+    s.void = nil
     if not v then return s end
-    if #v <= 19 and string.find(v, '^%d+$') then
-      s.at, s.used = tonumber(string.sub(v, 1, -7)) or 0, tonumber(string.sub(v, -6))
+    local n, first = #v, byte(v, 1)
+    if n > 6 and n <= 19 and first >= 48 and first <= 57 then
+      local at, used = tonumber(sub(v, 1, n - 6)), tonumber(sub(v, n - 5))
+      if at and used then
+        s.at, s.used = at, used
+        return s
+      end
+    elseif n > 0 and n <= 6 and string.find(v, '^%d+$') then
+      s.at, s.used = 0, tonumber(v)
       return s
     end
     local at, used = string.match(v, '^(%-?%d+):(%d+)$')
@@ -95,7 +102,7 @@ local function make_fixed()
 
   function fixed.expires(a, s)
     if a.algorithm == FIRST_HIT then return s.at + a.window end
-    return a.anchor + (fdiv(s.at - a.anchor, a.window) + 1) * a.window
+    return s.at - (s.at - a.anchor) % a.window + a.window
   end
 
   return fixed

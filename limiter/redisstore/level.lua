@@ -40,8 +40,11 @@ local function make_level()
     if s.scale ~= a.window then
       s.used, s.scale = rescale(s.used, s.scale, a.window), a.window
     end
-    if now <= s.at then return s.used, s.at end
-    return s.used - least(s.used, (now - s.at) * a.count), now
+    local used, at = s.used, s.at
+    if now <= at then return used, at end
+    local drained = (now - at) * a.count
+    if drained >= used then return 0, now end
+    return used - drained, now
   end
 
   function level.load(a)
