@@ -14,6 +14,7 @@ local function make_buckets()
   local buckets = {keep = keep_one}
 
   local PART = 32 -- values moved by one struct call
+  local values = {} -- counts on their way, with those of empty sub-windows
 
   -- forms[size][n] is the struct format of n counts; it lives for one call.
   local forms = {}
@@ -33,6 +34,10 @@ local function make_buckets()
 
   -- read_values appends the count values of v from offset at to into.
   local function read_values(v, at, item, size, count, into)
+    if count <= 2 then
+      into[1], into[2] = unpack_bytes(form(item, count), v, at)
+      return
+    end
     local done = 0
     while done < count do
       local n = least(PART, count - done)
@@ -64,7 +69,6 @@ local function make_buckets()
     else
       local count = body / size
       if count ~= floor(count) then bad_state() end
-      local values = {}
       read_values(v, after + 8, 'I' .. size, size, count, values)
       for i = 1, count do
         local u = values[i]
@@ -82,7 +86,8 @@ local function make_buckets()
 
   function buckets.load(a)
     local s, v = load_string(a)
-    s.n, s.index, s.units = 0, {}, {}
+    s.n = 0
+    if not s.index then s.index, s.units = {}, {} end
     if not v then return s end
     local after
     s.at, s.scale, s.prev, after = decode(v)
@@ -91,23 +96,17 @@ local function make_buckets()
     return s
   end
 
-  local function dense(s, size)
-    local first, item, out = s.index[1], 'I' .. size, {}
-    local values, filled = {}, 0
-    local function flush()
-      out[#out + 1] = pack(form(item, filled), unpack(values, 1, filled))
-      filled = 0
+  -- dense packs the counts of all sub-windows from the first to the last.
+  local function dense(s, size, span)
+    local item, first = 'I' .. size, s.index[1]
+    for i = 1, span do values[i] = 0 end
+    for i = 1, s.n do values[s.index[i] - first + 1] = s.units[i] end
+    if span <= PART then return pack(form(item, span), unpack(values, 1, span)) end
+    local out = {}
+    for from = 1, span, PART do
+      local n = least(PART, span - from + 1)
+      out[#out + 1] = pack(form(item, n), unpack(values, from, from + n - 1))
     end
-    local nextindex = first
-    for i = 1, s.n do
-      while nextindex <= s.index[i] do
-        filled = filled + 1
-        values[filled] = nextindex == s.index[i] and s.units[i] or 0
-        nextindex = nextindex + 1
-        if filled == PART then flush() end
-      end
-    end
-    if filled > 0 then flush() end
     return table.concat(out)
   end
 
@@ -120,7 +119,7 @@ local function make_buckets()
       local span = s.index[s.n] - first + 1
       local far = bytes(span)
       if span * size <= s.n * (size + far) then
-        v = v .. pack('>Bi7', size, first) .. dense(s, size)
+        v = v .. pack('>Bi7', size, first) .. dense(s, size, span)
       else
         local item, out = '>I' .. far .. 'I' .. size, {}
         for i = 1, s.n do out[i] = pack(item, s.index[i] - first, s.units[i]) end

@@ -36,7 +36,7 @@ local function store(asks, n, now)
     if a.changed or s.exists then
       local k = a.kernel
       local needed = k.expires(a, s) - now
-      longest = most(longest, needed)
+      if needed > longest then longest = needed end
       if a.changed or (k.tidy and k.tidy(a, s)) then
         k.save(a, s, ttl_of(needed))
       elseif needed > 0 and call('PTTL', a.key) < needed then

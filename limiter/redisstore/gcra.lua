@@ -9,11 +9,16 @@ local function make_gcra()
   -- distance is how far now is before the theoretical arrival time, as a level
   -- scaled by the window; it may exceed MAX (and then only that matters).
   local function distance(a, s, now)
-    if not s.exists or a.count == 0 then return 0 end
-    if now >= s.at then
-      return rescale(s.used - least(s.used, (now - s.at) * s.scale), s.scale, a.count)
+    local count = a.count
+    if not s.exists or count == 0 then return 0 end
+    local used, at, scale = s.used, s.at, s.scale
+    if now >= at then
+      local drained = (now - at) * scale
+      if drained >= used then return 0 end
+      if scale == count then return used - drained end
+      return rescale(used - drained, scale, count)
     end
-    return rescale(s.used, s.scale, a.count) + (s.at - now) * a.count
+    return rescale(used, scale, count) + (at - now) * count
   end
 
   function gcra.load(a)

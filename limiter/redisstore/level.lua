@@ -6,16 +6,19 @@
 
 -- bucket_fits tests a level scaled by the window; skew is added to the wait.
 local function bucket_fits(a, level, w, skew)
-  if w > a.burst then return false, NEVER end
+  local burst, window = a.burst, a.window
+  if w > burst then return false, NEVER end
   -- (w - burst)*window lies in [-MAX, 0] and level in [0, MAX]: no bit is lost.
-  local over = level + (w * a.window - a.burst * a.window)
+  local over = level + (w * window - burst * window)
   if over <= 0 then return true, 0 end
   if a.count == 0 then return false, NEVER end
   return false, add(cdiv(over, a.count), skew)
 end
 
 local function bucket_figures(a, level, skew)
-  local remaining = fdiv(most(0, a.burst * a.window - level), a.window)
+  local window = a.window
+  local room = a.burst * window - level
+  local remaining = room > 0 and (room - room % window) / window or 0
   if level == 0 then return remaining, 0 end
   if a.count == 0 then return remaining, NEVER end
   return remaining, add(cdiv(level, a.count), skew)
@@ -78,8 +81,10 @@ local function make_level()
 
   function level.spend(a, s, now, w)
     local lv, t = at_time(a, s, now)
+    local window = a.window
+    local more = w * window
     a.base = lv
-    s.used, s.at, s.scale = add(lv, least(w * a.window, MAX)), t, a.window
+    s.used, s.at, s.scale = more <= MAX - lv and lv + more or MAX, t, window
     return t
   end
 
@@ -103,7 +108,8 @@ local function make_level()
   function level.capacity(a) return a.burst end
 
   function level.expires(a, s)
-    local lv, t = at_time(a, s, s.at)
+    local lv, t = s.used, s.at
+    if s.scale ~= a.window then lv = at_time(a, s, t) end
     if a.count == 0 then return t + ONE_OFF end
     return t + cdiv(lv, a.count)
   end
