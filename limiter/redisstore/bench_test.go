@@ -221,7 +221,7 @@ func BenchmarkMemory_Full(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			clock := storetest.NewClock(1_760_000_000_000)
 			c := client(b, testenv.Redis(b).URL())
-			s := open(b, c, redisstore.Options{Clock: clock.Now})
+			s := open(b, c, redisstore.Options{Clock: clock.Now, PlainKeys: true})
 			a := ask("user:42", 17, tt.limit)
 			if tt.limit.Algorithm == limiter.SlidingWindowBuckets {
 				a.Weight = 150

@@ -74,14 +74,27 @@ end
 -- Time to live, ms. The slack lets an edit that lengthens a window find what
 -- was consumed. A test clock does not run with Redis's, so states of tests are
 -- kept at least test_ttl.
-local SLACK, TTL_MAX = 60000, 315576000000
+-- Times are whole tenths of a second, so that many buckets of a call share one
+-- and its text.
+local SLACK, TTL_MAX, TTL_STEP = 60000, 315576000000, 100
 local test_ttl = 0
+local ttl_texts = {}
 
 local function ttl_of(needed)
-  if needed < 1 then needed = 1 end
-  local ttl = least(needed + least(needed, SLACK), TTL_MAX)
+  local ttl = needed < SLACK and 2 * needed or needed + SLACK
+  if ttl < 1 then ttl = 1 end
+  if ttl > TTL_MAX then return TTL_MAX end
   if ttl < test_ttl then return test_ttl end
-  return ttl
+  return ttl + (-ttl) % TTL_STEP
+end
+
+local function ttl_text(ttl)
+  local t = ttl_texts[ttl]
+  if not t then
+    t = text(ttl)
+    ttl_texts[ttl] = t
+  end
+  return t
 end
 
 -- load_string returns the state table of a, which serves one request after the
@@ -100,7 +113,6 @@ local function load_string(a)
   return s, v
 end
 
--- A number is passed as it is: Redis writes its integers exactly.
-local function save_string(a, v, ttl) call('SET', a.key, v, 'PX', ttl) end
+local function save_string(a, v, ttl) call('SET', a.key, v, 'PX', ttl_text(ttl)) end
 
-local function keep_one(a, ttl) call('PEXPIRE', a.key, ttl) end
+local function keep_one(a, ttl) call('PEXPIRE', a.key, ttl_text(ttl)) end

@@ -27,7 +27,8 @@ local LOG, COUNTER, BUCKETS, TOKEN_BUCKET, GCRA, LEAKY_QUEUE, CONCURRENCY, FIRST
 -- operation that says for how long its record is kept.
 local LOOKS, KEEPS = 16, 16
 
-local function text(n) return fmt('%.0f', n) end
+-- An integer of at most 2^53 passes through a C long unharmed.
+local function text(n) return fmt('%d', n) end
 
 local function bad_state()
   error({err = "BADSTATE the value at a key is not one of ours"}, 0)

@@ -47,9 +47,9 @@ local function make_fixed()
     end
     local v
     if s.used < 1000000 and s.at >= 0 and s.at < 9200000000000 then
-      v = s.at == 0 and text(s.used) or fmt('%.0f%06.0f', s.at, s.used)
+      v = s.at == 0 and text(s.used) or fmt('%d%06d', s.at, s.used)
     else
-      v = fmt('%.0f:%.0f', s.at, s.used)
+      v = fmt('%d:%d', s.at, s.used)
     end
     save_string(a, v, ttl)
   end

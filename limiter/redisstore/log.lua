@@ -32,11 +32,11 @@ local function make_log()
 
   local function entry(at, w, offset)
     if w == 1 then return text(at - offset) end
-    return fmt('%.0f:%.0f', at - offset, w)
+    return fmt('%d:%d', at - offset, w)
   end
 
   local function header(s)
-    return fmt('#%s:%.0f:%.0f', s.over and 'x' or text(s.total), s.n, s.offset)
+    return fmt('#%s:%d:%d', s.over and 'x' or text(s.total), s.n, s.offset)
   end
 
   function log.load(a)
