@@ -2,6 +2,7 @@ package nearstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sluice/limiter"
@@ -39,11 +40,38 @@ func (s *Store) giveBack(b back) {
 		s.count.lost.Add(b.left)
 		return
 	}
-	select {
-	case s.backs <- b:
-	default:
+	s.backMu.Lock()
+	defer s.backMu.Unlock()
+	if len(s.backs) >= maxBacks {
 		s.count.lost.Add(b.left)
+		return
 	}
+	s.backs = append(s.backs, b)
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// returnAll gives back what has queued.
+func (s *Store) returnAll(ctx context.Context) {
+	for s.returnOne(ctx) {
+	}
+}
+
+// returnOne gives back the oldest in the queue. Until the store has answered,
+// nobody recalls a bucket: a give-back that overtook a reset would be of units
+// that others have taken since.
+func (s *Store) returnOne(ctx context.Context) bool {
+	s.backMu.Lock()
+	defer s.backMu.Unlock()
+	if len(s.backs) == 0 {
+		return false
+	}
+	b := s.backs[0]
+	s.backs = append(s.backs[:0], s.backs[1:]...)
+	s.returnNow(ctx, &b)
+	return true
 }
 
 // returnNow makes the charge of a slice weigh what was spent of it. It goes by
@@ -68,8 +96,9 @@ func (s *Store) returnNow(ctx context.Context, b *back) {
 	s.changed(b.ask.Key, true)
 }
 
-// recall ends the slice of a bucket, also one that is under way.
-func (s *Store) recall(k limiter.Key) (back, bool) {
+// recall ends the slices of a bucket, also one that is under way and those that
+// wait to be given back, and gives what they have left.
+func (s *Store) recall(k limiter.Key) (out []back) {
 	for _, h := range s.of(k) {
 		h.mu.Lock()
 		h.gen++
@@ -77,10 +106,18 @@ func (s *Store) recall(k limiter.Key) (back, bool) {
 		b, ok := h.take(s.tick())
 		h.mu.Unlock()
 		if ok {
-			return b, true
+			out = append(out, b)
 		}
 	}
-	return back{}, false
+	s.backMu.Lock()
+	defer s.backMu.Unlock()
+	s.backs = slices.DeleteFunc(s.backs, func(b back) bool {
+		if b.ask.Key == k {
+			out = append(out, b)
+		}
+		return b.ask.Key == k
+	})
+	return out
 }
 
 // touch counts a take and gives the bucket's hotKey, nil if it is not hot.
@@ -140,8 +177,8 @@ func (s *Store) run() {
 			return
 		case <-tick.C:
 			s.tidy(n%sweepEvery == 0)
-		case b := <-s.backs:
-			s.returnNow(context.Background(), &b)
+		case <-s.wake:
+			s.returnAll(context.Background())
 		case k := <-s.alerts:
 			if s.opt.TurnedHot != nil {
 				s.opt.TurnedHot(k)

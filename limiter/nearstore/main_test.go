@@ -79,14 +79,11 @@ func newVirtual(t testing.TB, n int, opt Options) *virtual {
 	return v
 }
 
-// settle lets every node tidy up and give back what is due.
+// tidy lets every node tidy up and give back what is due.
 func (v *virtual) tidy() {
 	for _, s := range v.nodes {
 		s.tidy(true)
-		for len(s.backs) > 0 {
-			b := <-s.backs
-			s.returnNow(context.Background(), &b)
-		}
+		s.returnAll(context.Background())
 	}
 }
 

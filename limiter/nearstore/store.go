@@ -57,7 +57,10 @@ type Store struct {
 	mu     sync.Mutex
 	leased map[*hotKey]struct{} // every hot key, and cold ones until tidied up
 
-	backs  chan back
+	backMu sync.Mutex // held while one is given back
+	backs  []back
+	wake   chan struct{}
+
 	alerts chan limiter.HotKey
 	stop   chan struct{}
 	done   chan struct{}
@@ -92,7 +95,7 @@ func newStore(opt Options) (*Store, error) {
 	}
 	s := &Store{
 		opt: opt, inner: opt.Store, start: opt.Now(), leased: map[*hotKey]struct{}{},
-		backs: make(chan back, maxBacks), alerts: make(chan limiter.HotKey, maxAlerts),
+		wake: make(chan struct{}, 1), alerts: make(chan limiter.HotKey, maxAlerts),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.trips.New = func() any { return new(trip) }
@@ -220,8 +223,9 @@ func (s *Store) before(ctx context.Context, req *limiter.Request) {
 		return
 	}
 	for i := range req.Asks {
-		if b, ok := s.recall(req.Asks[i].Key); ok {
-			s.returnNow(ctx, &b)
+		backs := s.recall(req.Asks[i].Key)
+		for j := range backs {
+			s.returnNow(ctx, &backs[j])
 		}
 	}
 }
@@ -262,7 +266,7 @@ func (s *Store) Forget(k limiter.Key) {
 		s.deny.drop(k)
 	}
 	if s.heat != nil {
-		if b, ok := s.recall(k); ok {
+		for _, b := range s.recall(k) {
 			s.count.lost.Add(b.left)
 		}
 	}
@@ -280,15 +284,7 @@ func (s *Store) Close(ctx context.Context) error {
 				s.giveBack(b)
 			}
 		}
-		for {
-			select {
-			case b := <-s.backs:
-				s.returnNow(ctx, &b)
-				continue
-			default:
-			}
-			break
-		}
+		s.returnAll(ctx)
 	})
 	return nil
 }
