@@ -28,3 +28,23 @@ func TestStoreDo_AllocationsOfALoneRequestAreBounded(t *testing.T) {
 }
 
 const lone = 25
+
+func TestStoreDoAll_AllocationsOfABatchAreBounded(t *testing.T) {
+	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{})
+	calls := make([]limiter.Call, 100)
+	for i := range calls {
+		calls[i].Request.Asks = []limiter.Ask{ask(entity(), i, limits(month)[1])}
+	}
+	got := testing.AllocsPerRun(100, func() {
+		s.DoAll(context.Background(), calls)
+		for i := range calls {
+			if calls[i].Err != nil {
+				t.Fatal(calls[i].Err)
+			}
+		}
+	})
+	// Two a request: its key, and that key as an argument of the script call.
+	if most := 2.0*float64(len(calls)) + 2*lone; got > most {
+		t.Errorf("%v allocations, want at most %v", got, most)
+	}
+}

@@ -45,20 +45,12 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			break
 		}
 		n++
-		var o op
-		if c.Err = s.prepare(&o, &c.Request); c.Err != nil {
+		if c.Err != nil {
 			continue
 		}
+		o := s.place(groups, &c.Request)
 		keys += len(o.keys)
-		l := s.laneOf(o.slot)
-		g := groups[l]
-		if g == nil {
-			g = newGroup(min(len(calls), s.opt.MaxBatch))
-			groups[l] = g
-		}
-		slot := g.add() // never grows beyond its capacity, so the pointer stays good
-		*slot = o
-		where = append(where, placed{call: c, op: slot})
+		where = append(where, placed{call: c, op: o})
 	}
 	failed := s.sendAll(ctx, groups)
 	for _, p := range where {
@@ -70,10 +62,38 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			copyResult(&p.call.Result, &p.op.res)
 		}
 	}
+	for l, g := range groups {
+		if failed[l] == nil { // else it may still be in use
+			s.batches.Put(g)
+		}
+	}
 	if len(spanning) > 0 {
 		s.drive(ctx, spanning)
 	}
 	return n
+}
+
+// place packs a request, which is valid, into the group of its lane.
+func (s *Store) place(groups map[*lane]*group, req *limiter.Request) *op {
+	slot := 0
+	if s.clustered() {
+		slot = slotOf(s.opt.Prefix + string(req.Asks[0].Key))
+	}
+	l := s.laneOf(slot)
+	g := groups[l]
+	if g == nil {
+		var ok bool
+		if g, ok = s.batches.Get().(*group); ok {
+			g.reset()
+		} else {
+			g = newGroup(s.opt.MaxBatch)
+		}
+		groups[l] = g
+	}
+	o := g.add() // never grows beyond its capacity, so the pointer stays good
+	o.pack(s.names, req)
+	o.slot = slot
+	return o
 }
 
 // sendAll sends the groups of different lanes at once and waits for them all.

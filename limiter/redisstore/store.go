@@ -70,9 +70,11 @@ type Store struct {
 	nodes  nodes
 	guards *guards
 	groups sync.Pool // *group of one request; see spare
-	across across
-	view   *topology // of a cluster, else nil
-	wg     sync.WaitGroup
+	// batches has *group of up to MaxBatch requests; see place.
+	batches sync.Pool
+	across  across
+	view    *topology // of a cluster, else nil
+	wg      sync.WaitGroup
 }
 
 var _ limiter.Store = (*Store)(nil)
