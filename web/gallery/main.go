@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,13 +27,13 @@ func main() {
 	pictures := flag.String("pictures", "", "folder to write pictures to as well")
 	only := flag.String("only", "", "write only pages whose name contains this")
 	flag.Parse()
-	if err := run(*out, *pictures, *only); err != nil {
+	if err := run(os.Stdout, *out, *pictures, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "gallery:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out, pictures, only string) error {
+func run(said io.Writer, out, pictures, only string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -56,11 +57,11 @@ func run(out, pictures, only string) error {
 	if err := os.WriteFile(filepath.Join(out, "index.html"), []byte(index.String()+"</ul>\n"), 0o644); err != nil {
 		return err
 	}
-	fmt.Printf("%d pages in %s\n", len(shown), out)
+	fmt.Fprintf(said, "%d pages in %s\n", len(shown), out)
 	if pictures == "" {
 		return nil
 	}
-	return picture(out, pictures, shown)
+	return picture(said, out, pictures, shown)
 }
 
 var assetPath = regexp.MustCompile(regexp.QuoteMeta(static.Root) + `[^"]+`)
@@ -93,7 +94,7 @@ var looks = []struct {
 	{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 390, 780, false},
 }
 
-func picture(out, pictures string, shown []webtest.Shown) error {
+func picture(said io.Writer, out, pictures string, shown []webtest.Shown) error {
 	if err := os.MkdirAll(pictures, 0o755); err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func picture(out, pictures string, shown []webtest.Shown) error {
 			}
 		}
 	}
-	fmt.Printf("pictures in %s\n", pictures)
+	fmt.Fprintf(said, "pictures in %s\n", pictures)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package webtest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -62,7 +63,7 @@ func (b *Browser) Post(path string, form url.Values) Page { return b.Do(http.Met
 
 // Do makes one request; a redirect is not followed.
 func (b *Browser) Do(method, path string, form url.Values) Page {
-	r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(form.Encode()))
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

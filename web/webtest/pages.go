@@ -48,7 +48,7 @@ func (s *Shown) Visit() (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	defer w.Guard.Close()
+	defer func() { _ = w.Guard.Close() }()
 	if s.Prepare != nil {
 		s.Prepare(w)
 	}

@@ -62,8 +62,8 @@ type World struct {
 	// Guard counts attempts to sign in.
 	Guard  *memstore.Store
 	Server *web.Server
-
-	handler http.Handler
+	// Handler serves the requests of browsers; at first all routes of Server.
+	Handler http.Handler
 }
 
 // New makes a world. Close its Guard in the end.
@@ -99,7 +99,7 @@ func New(kind Kind) (*World, error) {
 	e := echo.New()
 	e.IPExtractor = echo.ExtractIPDirect()
 	w.Server.Routes(e)
-	w.handler = e
+	w.Handler = e
 	return w, nil
 }
 
@@ -112,7 +112,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 }
 
 // ServeHTTP answers as the console does.
-func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.handler.ServeHTTP(out, r) }
+func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.Handler.ServeHTTP(out, r) }
 
 func (w *World) compile() error {
 	var active []rules.Rule

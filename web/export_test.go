@@ -1,0 +1,30 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+)
+
+// WithErase serves the console and one act more that cannot be undone, by POST
+// /console/erase with the field what.
+func (s *Server) WithErase() http.Handler {
+	e := echo.New()
+	e.IPExtractor = echo.ExtractIPDirect()
+	s.Routes(e)
+	e.POST("/console/erase", s.wrap(&Route{
+		Method: http.MethodPost, Path: "/console/erase", Role: access.RoleAdmin, Reauth: true,
+		handle: func(_ *Server, v *visit) error {
+			form, err := v.form()
+			if err != nil {
+				return err
+			}
+			v.flash("erased %s, %d fields", form.Get("what"), len(form))
+			return v.redirect(pathHome)
+		},
+	}))
+	e.GET("/console/panic", s.wrap(&Route{Method: http.MethodGet, Path: "/console/panic", handle: func(*Server, *visit) error { panic("on purpose") }}))
+	return e
+}
