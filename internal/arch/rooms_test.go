@@ -35,6 +35,7 @@ var rooms = []room{
 	{path: "internal/deferred"},
 	{path: "internal/deferred/filequeue", may: []string{"internal/deferred"}},
 	{path: "internal/deferred/redisqueue", may: []string{"internal/deferred"}, foreign: []string{redis}},
+	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
 	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
@@ -75,7 +76,7 @@ var rooms = []room{
 		// The commands beside serve work on one edge each: token and migrate on
 		// the database, rules on a file, check and the rest through the client.
 		path: "cmd/sluice", may: []string{
-			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/telemetry", "rules",
+			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/deferred/runner", "internal/telemetry", "rules",
 		},
 		foreign: []string{kong},
 	},

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"sluice/internal/client"
+	"sluice/internal/config"
+	"sluice/internal/deferred/runner"
+	"sluice/internal/telemetry"
+)
+
+type deferredCmd struct {
+	Run deferredRunCmd `cmd:"" help:"Post deferred requests to where they belong, at the pace of their rule, until stopped."`
+}
+
+type deferredRunCmd struct {
+	config.Client `embed:""`
+	config.Log    `embed:"" group:"Logging"`
+
+	Rule        string        `name:"rule" required:"" placeholder:"NAME" help:"The rule whose queue to work on, by name or id."`
+	To          string        `name:"to" required:"" placeholder:"URL" help:"Where each payload is posted. A 2xx answer means that it was taken."`
+	ContentType string        `name:"content-type" default:"application/octet-stream" placeholder:"TYPE" help:"Content type of the payloads."`
+	Max         int           `name:"max" default:"10" placeholder:"N" help:"The most requests asked for at once; 1 to 100."`
+	Timeout     time.Duration `name:"timeout" default:"10s" placeholder:"TIME" help:"How long the receiver may take for one request; at most half of --hold."`
+	Hold        time.Duration `name:"hold" default:"30s" placeholder:"TIME" help:"After this long a request that was not acknowledged comes back; at most 1h."`
+	Once        bool          `name:"once" help:"Stop when the queue is empty."`
+}
+
+func (c *deferredRunCmd) validate() error {
+	to, err := url.Parse(c.To)
+	switch {
+	case err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "":
+		return errors.New("--to must be a URL such as http://127.0.0.1:9000/jobs")
+	case c.Max < 1 || c.Max > 100:
+		return errors.New("--max must be between 1 and 100")
+	case c.Hold < time.Second || c.Hold > time.Hour:
+		return errors.New("--hold must be between 1s and 1h")
+	case c.Timeout < time.Millisecond || c.Timeout > c.Hold/2:
+		return errors.New("--timeout must be between 1ms and half of --hold")
+	}
+	return c.Validate()
+}
+
+// Run delivers until the process is asked to stop.
+func (c *deferredRunCmd) Run(p *process) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	done, err := runner.Run(p.ctx, runner.Options{
+		Server: client.New(c.Server, c.Token), Rule: c.Rule, To: c.To, ContentType: c.ContentType,
+		Max: c.Max, Timeout: c.Timeout, Hold: c.Hold, Once: c.Once,
+		Now: p.now, Log: telemetry.Log(p.errs, c.LogLevel, c.LogFormat),
+	})
+	fmt.Fprintf(p.out, "delivered %d, failed attempts %d, unacknowledged %d\n", done.Delivered, done.Failed, done.Unacknowledged)
+	return err
+}

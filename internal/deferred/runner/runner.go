@@ -1,0 +1,230 @@
+// Package runner carries deferred requests from a running server to where they
+// belong: it asks for those whose turn has come, posts each payload, and
+// acknowledges what was taken. A payload is delivered at least once; the header
+// Sluice-Ticket lets the receiver notice a second time. Several runners may work
+// on one queue.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/client"
+)
+
+// The headers that a payload travels with: its ticket, and which delivery this is.
+const (
+	HeaderTicket   = "Sluice-Ticket"
+	HeaderDelivery = "Sluice-Delivery"
+)
+
+// Options configure a run. Server, Rule, To, Now and Log are required.
+type Options struct {
+	// Server is where the requests are deferred, Rule the name or id of the rule.
+	Server *client.Client
+	Rule   string
+	// To is the URL that payloads are posted to.
+	To string
+	// ContentType is sent with each payload.
+	ContentType string
+	// Max is the most requests asked for at once, Timeout how long the receiver
+	// may take for one, Hold for how long requests are kept from other runners.
+	Max           int
+	Timeout, Hold time.Duration
+	// Once ends the run when nothing waits, instead of waiting for more.
+	Once bool
+	// Idle is the pause when nothing waits, 1 s if 0; LongestPause bounds every
+	// pause, 30 s if 0.
+	Idle, LongestPause time.Duration
+	Now                func() time.Time
+	Log                *slog.Logger
+}
+
+// Tally is what a run did.
+type Tally struct {
+	// Delivered were taken by the receiver and acknowledged, Failed were not, and
+	// come back. Unacknowledged were taken, but the server could not be told.
+	Delivered, Failed, Unacknowledged int
+}
+
+// firstPause is the pause after a first failure; each further one doubles it.
+const firstPause = 100 * time.Millisecond
+
+type runner struct {
+	Options
+	http     *http.Client
+	tally    Tally
+	failures int // in a row
+}
+
+// item is one request as the server releases it.
+type item struct {
+	Ticket     string `json:"ticket"`
+	Payload    string `json:"payload"`
+	Deliveries int64  `json:"deliveries"`
+}
+
+type release struct {
+	Items        []item `json:"items"`
+	Depth        int64  `json:"depth"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+}
+
+// Run works until ctx ends, which lets the delivery under way finish, or until
+// the server refuses: no such rule, no credentials. What it was given and has
+// not sent by then comes back after Hold. A server or a receiver that is away is
+// waited for.
+func Run(ctx context.Context, opt Options) (Tally, error) {
+	if opt.Idle <= 0 {
+		opt.Idle = time.Second
+	}
+	if opt.LongestPause <= 0 {
+		opt.LongestPause = 30 * time.Second
+	}
+	r := &runner{Options: opt, http: &http.Client{
+		Timeout: opt.Timeout,
+		// A redirect would carry the payload elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	defer r.http.CloseIdleConnections()
+	for ctx.Err() == nil {
+		got, err := r.ask(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !passing(err):
+			return r.tally, err
+		case err != nil:
+			r.failed("the server does not release anything now", err)
+			r.pause(ctx, r.backoff())
+		case len(got.Items) > 0:
+			r.deliver(ctx, got.Items)
+		case r.Once && got.Depth == 0:
+			return r.tally, nil
+		default:
+			r.pause(ctx, r.wait(got.RetryAfterMS))
+		}
+	}
+	return r.tally, nil
+}
+
+// ask gets what may pass now.
+func (r *runner) ask(ctx context.Context) (*release, error) {
+	query := url.Values{"max": {strconv.Itoa(r.Max)}, "hold_ms": {strconv.FormatInt(r.Hold.Milliseconds(), 10)}}
+	raw, err := r.Server.Do(ctx, http.MethodGet, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"?"+query.Encode(), "", nil)
+	if err != nil {
+		return nil, err
+	}
+	var got release
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return &got, nil
+}
+
+// passing tells a failure that ends by itself from a refusal.
+func passing(err error) bool {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		return true // no answer
+	}
+	return p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests
+}
+
+// deliver sends requests one after another, as long as they are certainly held.
+func (r *runner) deliver(ctx context.Context, items []item) {
+	until := r.Now().Add(r.Hold - r.Timeout)
+	for i := range items {
+		if ctx.Err() != nil || r.Now().After(until) {
+			return
+		}
+		// The end of ctx must not cut off what is under way.
+		if err := r.send(context.WithoutCancel(ctx), &items[i]); err != nil {
+			r.tally.Failed++
+			r.failed("a deferred request was not taken; it comes back", err, "ticket", items[i].Ticket, "delivery", items[i].Deliveries)
+			r.pause(ctx, r.backoff())
+			continue
+		}
+		r.failures = 0
+		r.acknowledge(context.WithoutCancel(ctx), items[i].Ticket)
+	}
+}
+
+// send posts one payload. Errors never contain it.
+func (r *runner) send(ctx context.Context, it *item) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.To, strings.NewReader(it.Payload))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", r.ContentType)
+	req.Header.Set(HeaderTicket, it.Ticket)
+	req.Header.Set(HeaderDelivery, strconv.FormatInt(it.Deliveries, 10))
+	res, err := r.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("the receiver answered %d", res.StatusCode)
+	}
+	return nil
+}
+
+// acknowledge tells the server once; if that fails the request comes back.
+func (r *runner) acknowledge(ctx context.Context, ticket string) {
+	raw, err := r.Server.Post(ctx, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"/ack", map[string][]string{"tickets": {ticket}})
+	var answer struct {
+		Acked int `json:"acked"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &answer)
+	}
+	if err != nil || answer.Acked == 0 {
+		r.tally.Unacknowledged++
+		r.Log.Warn("a deferred request was taken, but could not be acknowledged; it may come back", "ticket", ticket, "error", err)
+		return
+	}
+	r.tally.Delivered++
+}
+
+func (r *runner) failed(message string, err error, more ...any) {
+	r.failures++
+	r.Log.Warn(message, append(more, "error", err, "failures", r.failures)...)
+}
+
+// backoff is the pause after failures: doubling, with a random part, so that
+// runners do not come back together.
+func (r *runner) backoff() time.Duration {
+	d := min(firstPause<<min(r.failures-1, 20), r.LongestPause)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // not a secret
+}
+
+// wait is the pause when nothing may pass.
+func (r *runner) wait(retryAfterMS int64) time.Duration {
+	switch {
+	case retryAfterMS < 0:
+		return r.Idle
+	case retryAfterMS == 0:
+		return 0
+	}
+	return min(time.Duration(retryAfterMS)*time.Millisecond, r.LongestPause)
+}
+
+func (r *runner) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
