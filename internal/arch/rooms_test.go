@@ -85,6 +85,7 @@ var rooms = []room{
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config"}},
+	{path: "internal/capacity"},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
 
