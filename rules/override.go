@@ -17,7 +17,7 @@ const (
 	MaxReason = 512
 )
 
-// ErrOverrideExists: the rule has an override for that key already.
+// ErrOverrideExists says that the rule has an override for that key already.
 var ErrOverrideExists = errors.New("the rule has an override for this key")
 
 // Override makes an exception from one rule for certain values of its scope:

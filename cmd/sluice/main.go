@@ -43,6 +43,7 @@ type cli struct {
 	Demo        demoCmd        `cmd:"" help:"Run the service in a temporary directory with sample rules and gentle synthetic traffic; everything is deleted at the end."`
 	Check       checkCmd       `cmd:"" help:"Ask a running server about one request. Exits 0 if allowed, 1 if denied."`
 	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules as a file."`
+	Overrides   overridesCmd   `cmd:"" help:"Except certain keys from a rule: list, set, delete, import and export overrides on a server."`
 	Deferred    deferredCmd    `cmd:"" help:"Deliver requests that were deferred (rules with over_limit defer)."`
 	Plan        planCmd        `cmd:"" help:"Work out what a load needs: nodes, Redis shards, memory, money."`
 	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rule database."`

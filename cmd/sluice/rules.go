@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -98,24 +97,8 @@ func poolsFor(file *rules.File) []rules.Pool {
 	return pools
 }
 
-// readFile reads a file, or standard input for "-". It reads a byte more than
-// rules.MaxFile at most, so that the parser can say that it is too large.
-func readFile(p *process, name string) ([]byte, error) {
-	r := p.in
-	if name != "-" {
-		f, err := os.Open(name) //nolint:gosec // the operator names the file
-		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
-		}
-		defer f.Close()
-		r = f
-	}
-	data, err := io.ReadAll(io.LimitReader(r, rules.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
-	}
-	return data, nil
-}
+// readFile reads a rules file, or standard input for "-".
+func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name, rules.MaxFile) }
 
 // importFlags are common to plan and apply.
 type importFlags struct {

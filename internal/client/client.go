@@ -74,14 +74,17 @@ func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, e
 }
 
 // Do sends one request and returns the body of a 2xx answer. Any other answer
-// is a *Problem.
-func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
+// is a *Problem. headers are more headers, name and value in turn.
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

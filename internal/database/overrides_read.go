@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -110,13 +111,13 @@ func eachTombstone(tx *gorm.DB, each func(rules.StoredOverride)) error {
 }
 
 // eachOverride streams, because there may be millions.
-func eachOverride(tx *gorm.DB, each func(rules.StoredOverride)) error {
+func eachOverride(tx *gorm.DB, each func(rules.StoredOverride)) (err error) {
 	rows, err := tx.Model(&overrideRow{}).
 		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "expires_at").Rows()
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var s rules.StoredOverride
 		var limit, burst sql.NullInt64

@@ -70,7 +70,7 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			o.Key = was.Key
 		}
 		r, err := c.resolveOverride(&o, opt)
-		if err = keepKey(&o, &was, given, err); err != nil {
+		if err := keepKey(&o, &was, given, err); err != nil {
 			return err
 		}
 		row := overrideRowOf(&o)

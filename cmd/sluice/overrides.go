@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"sluice/internal/client"
+	"sluice/internal/config"
+	"sluice/rules"
+)
+
+type overridesCmd struct {
+	List   overridesListCmd   `cmd:"" help:"List the overrides of a rule."`
+	Set    overridesSetCmd    `cmd:"" help:"Make an override for a key, or replace what the one there says."`
+	Delete overridesDeleteCmd `cmd:"" help:"End the override for a key."`
+	Import overridesImportCmd `cmd:"" help:"Store the overrides of a CSV file, all or nothing."`
+	Export overridesExportCmd `cmd:"" help:"Write the overrides of a rule as a CSV file."`
+}
+
+// ruleFlags name a rule on a server.
+type ruleFlags struct {
+	config.Client `embed:""`
+	Rule          string `arg:"" help:"Name of the rule, or its id."`
+}
+
+// overridesOf is the overrides of one rule on a server.
+type overridesOf struct {
+	*client.Client
+	path string // /ratelimit/rules/7/overrides
+}
+
+// open finds the rule.
+func (c *ruleFlags) open(p *process) (*overridesOf, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	o := &overridesOf{Client: client.New(c.Server, c.Token)}
+	query := url.Values{"q": {c.Rule}, "page_size": {"500"}}
+	for {
+		var page struct {
+			Rules []rules.Rule `json:"rules"`
+			Next  string       `json:"next_page_token"`
+		}
+		if err := o.get(p, "/ratelimit/rules?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Rules {
+			if page.Rules[i].Name == c.Rule {
+				o.path = fmt.Sprintf("/ratelimit/rules/%d/overrides", page.Rules[i].ID)
+				return o, nil
+			}
+		}
+		if page.Next == "" {
+			break
+		}
+		query.Set("page_token", page.Next)
+	}
+	id, err := strconv.ParseInt(c.Rule, 10, 64)
+	if err != nil || id < 1 {
+		return nil, fmt.Errorf("there is no rule %q", c.Rule)
+	}
+	o.path = fmt.Sprintf("/ratelimit/rules/%d/overrides", id)
+	return o, nil
+}
+
+func (o *overridesOf) get(p *process, path string, into any) error {
+	raw, err := o.Do(p.ctx, http.MethodGet, path, "", nil)
+	if err != nil {
+		return err
+	}
+	return readAnswer(raw, into)
+}
+
+func readAnswer(raw []byte, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return nil
+}
+
+// page is one page of overrides.
+func (o *overridesOf) page(p *process, query url.Values) ([]rules.Override, string, error) {
+	var page struct {
+		Overrides []rules.Override `json:"overrides"`
+		Next      string           `json:"next_page_token"`
+	}
+	err := o.get(p, o.path+"?"+query.Encode(), &page)
+	return page.Overrides, page.Next, err
+}
+
+// find gives the override of a key, ended or not, nil if there is none.
+func (o *overridesOf) find(p *process, key string) (*rules.Override, error) {
+	list, _, err := o.page(p, url.Values{"key": {key}, "include_expired": {"true"}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+type overridesListCmd struct {
+	ruleFlags `embed:""`
+	Search    string `name:"search" short:"q" placeholder:"TEXT" help:"Only those with this text in key or reason."`
+	Expired   bool   `name:"expired" help:"Also those that have ended."`
+	JSON      bool   `name:"json" help:"Print JSON, one object a line."`
+}
+
+// Run prints page by page, so that a million overrides need no memory.
+func (c *overridesListCmd) Run(p *process) error {
+	o, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	if !c.JSON {
+		fmt.Fprintln(t, "KEY\tSAYS\tENDS\tREASON")
+	}
+	query := url.Values{"page_size": {"500"}, "include_expired": {strconv.FormatBool(c.Expired)}}
+	if c.Search != "" {
+		query.Set("q", c.Search)
+	}
+	for {
+		list, next, err := o.page(p, query)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if c.JSON {
+				if err := json.NewEncoder(p.out).Encode(&list[i]); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", list[i].Key, saying(&list[i]), ending(&list[i]), list[i].Reason)
+		}
+		if err := t.Flush(); err != nil || next == "" {
+			return err
+		}
+		query.Set("page_token", next)
+	}
+}
+
+func saying(o *rules.Override) string {
+	switch {
+	case o.Blocked:
+		return "blocked"
+	case o.Unlimited:
+		return "unlimited"
+	case o.Burst != nil:
+		return fmt.Sprintf("limit %d, burst %d", *o.Limit, *o.Burst)
+	case o.Limit != nil:
+		return fmt.Sprintf("limit %d", *o.Limit)
+	}
+	return "?"
+}
+
+func ending(o *rules.Override) string {
+	if o.ExpiresAt == nil {
+		return "never"
+	}
+	return o.ExpiresAt.UTC().Format(time.RFC3339)
+}
+
+type overridesSetCmd struct {
+	ruleFlags `embed:""`
+	Key       string        `arg:"" help:"Whom it is for, as in user:42 or user:acme-*."`
+	Limit     *int64        `name:"limit" placeholder:"N" help:"Another limit, in units per window."`
+	Burst     *int64        `name:"burst" placeholder:"N" help:"Burst of that limit, for the bucket algorithms; the limit if not given."`
+	Unlimited bool          `name:"unlimited" help:"The rule does not limit the key."`
+	Blocked   bool          `name:"blocked" help:"The key is denied."`
+	Reason    string        `name:"reason" placeholder:"TEXT" help:"Why, for colleagues."`
+	Expires   time.Duration `name:"expires" placeholder:"TIME" help:"How long it holds, as in 720h; for ever if not given."`
+	JSON      bool          `name:"json" help:"Print JSON."`
+}
+
+// Run replaces the override that is there at the version it has just seen, so
+// that a colleague's edit in between is not lost silently.
+func (c *overridesSetCmd) Run(p *process) error {
+	if c.Expires < 0 {
+		return errors.New("--expires must not be negative")
+	}
+	o, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"key": c.Key, "limit": c.Limit, "burst": c.Burst, "unlimited": c.Unlimited, "blocked": c.Blocked, "reason": c.Reason}
+	if c.Expires > 0 {
+		body["expires_at"] = p.now().Add(c.Expires).UTC().Format(time.RFC3339Nano)
+	}
+	was, err := o.find(p, c.Key)
+	if err != nil {
+		return err
+	}
+	method, path := http.MethodPost, o.path
+	var headers []string
+	if was != nil {
+		method, path = http.MethodPut, fmt.Sprintf("%s/%d", o.path, was.ID)
+		headers = []string{"If-Match", fmt.Sprintf(`"%d"`, was.Version)}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	raw, err := o.Do(p.ctx, method, path, "application/json", data, headers...)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := p.out.Write(raw)
+		return err
+	}
+	var is rules.Override
+	if err := readAnswer(raw, &is); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "%s: %s, ends %s\n", is.Key, saying(&is), ending(&is))
+	return err
+}
+
+type overridesDeleteCmd struct {
+	ruleFlags `embed:""`
+	Key       string `arg:"" help:"Whom it is for, as in user:42 or user:acme-*."`
+}
+
+// Run deletes what is there, whatever its version.
+func (c *overridesDeleteCmd) Run(p *process) error {
+	o, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	was, err := o.find(p, c.Key)
+	if err != nil {
+		return err
+	}
+	if was == nil {
+		return fmt.Errorf("the rule has no override for %s", c.Key)
+	}
+	if _, err := o.Do(p.ctx, http.MethodDelete, fmt.Sprintf("%s/%d", o.path, was.ID), "", nil); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.out, "%s: override deleted\n", was.Key)
+	return err
+}
+
+type overridesImportCmd struct {
+	ruleFlags `embed:""`
+	File      string `name:"file" short:"f" required:"" placeholder:"FILE" help:"CSV file with the columns key, limit, burst, unlimited, blocked, reason and expires_at; - is standard input."`
+	DryRun    bool   `name:"dry-run" help:"Count what would happen and change nothing."`
+	Prune     bool   `name:"prune" help:"Delete the overrides of the rule that the file does not name."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+}
+
+// Run sends the file in one piece.
+func (c *overridesImportCmd) Run(p *process) error {
+	data, err := readUpTo(p, c.File, rules.MaxOverrideFile)
+	if err != nil {
+		return err
+	}
+	if _, err := rules.ParseOverrides(data); err != nil { // better messages, no round trip
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	o, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"dry_run": {strconv.FormatBool(c.DryRun)}, "prune": {strconv.FormatBool(c.Prune)}}
+	raw, err := o.Do(p.ctx, http.MethodPost, o.path+"/import?"+query.Encode(), "text/csv", data)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := p.out.Write(raw)
+		return err
+	}
+	var done rules.OverrideImported
+	if err := readAnswer(raw, &done); err != nil {
+		return err
+	}
+	word := "done"
+	if done.DryRun {
+		word = "nothing changed yet"
+	}
+	_, err = fmt.Fprintf(p.out, "%d created, %d updated, %d unchanged, %d deleted; %s\n", done.Created, done.Updated, done.Unchanged, done.Deleted, word)
+	return err
+}
+
+type overridesExportCmd struct {
+	ruleFlags `embed:""`
+	File      string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Where to write; - is standard output."`
+}
+
+// Run writes the file only once the server's whole answer is here and can be
+// read.
+func (c *overridesExportCmd) Run(p *process) error {
+	o, err := c.open(p)
+	if err != nil {
+		return err
+	}
+	data, err := o.Do(p.ctx, http.MethodGet, o.path+"/export", "", nil)
+	if err != nil {
+		return err
+	}
+	if _, err := csv.NewReader(bytes.NewReader(data)).ReadAll(); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	if c.File == "-" {
+		_, err := p.out.Write(data)
+		return err
+	}
+	return os.WriteFile(c.File, data, 0o600)
+}
+
+// readUpTo reads a file, or standard input for "-", and a byte more than most, so
+// that a parser can say that it is too large.
+func readUpTo(p *process, name string, most int64) ([]byte, error) {
+	r := p.in
+	if name != "-" {
+		f, err := os.Open(name) //nolint:gosec // the operator names the file
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		defer f.Close()
+		r = f
+	}
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return data, nil
+}

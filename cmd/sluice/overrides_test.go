@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOverrides_SetListDeleteImportExport(t *testing.T) {
+	dir := t.TempDir()
+	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
+	const rule = "rules:\n  - name: per-user\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
+	if code, _, errs := sluice(t, rule, "rules", "apply", "--server="+r.url, "-f", "-"); code != exitDone {
+		t.Fatal(errs)
+	}
+	file := filepath.Join(dir, "overrides.csv")
+	if err := os.WriteFile(file, []byte("key,blocked,limit\nuser:bad,true,\nuser:vip-*,,7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exported := filepath.Join(dir, "exported.csv")
+	steps := []struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		{args: []string{"overrides", "set", "per-user", "user:42", "--limit=3", "--reason=big", "--expires=24h"}, want: "user:42: limit 3, ends 2"},
+		{args: []string{"overrides", "set", "1", "42", "--unlimited"}, want: "user:42: unlimited, ends never"},
+		{args: []string{"overrides", "list", "per-user"}, want: "user:42  unlimited  never"},
+		{args: []string{"overrides", "list", "per-user", "--json"}, want: `"version":2`},
+		{args: []string{"overrides", "import", "per-user", "-f", file, "--dry-run"}, want: "2 created, 0 updated, 0 unchanged, 0 deleted; nothing changed yet"},
+		{args: []string{"overrides", "import", "per-user", "-f", file, "--prune"}, want: "2 created, 0 updated, 0 unchanged, 1 deleted; done"},
+		{args: []string{"check", "--server=" + r.url, "--user=bad"}, code: exitNo, want: "denied (429)"},
+		{args: []string{"overrides", "export", "per-user"}, want: "user:bad,,,false,true,,\nuser:vip-*,7,,false,false,,\n"},
+		{args: []string{"overrides", "export", "per-user", "-f", exported}},
+		{args: []string{"overrides", "import", "per-user", "-f", exported}, want: "2 unchanged"},
+		{args: []string{"overrides", "delete", "per-user", "bad"}, want: "user:bad: override deleted"},
+		{args: []string{"overrides", "delete", "per-user", "bad"}, code: exitError, want: "no override for bad"},
+		{args: []string{"check", "--server=" + r.url, "--user=bad"}, want: "allowed"},
+		{args: []string{"overrides", "set", "per-user", "bad"}, code: exitError, want: "exactly one of"},
+		{args: []string{"overrides", "list", "no-such-rule"}, code: exitError, want: "no rule"},
+		{stdin: "key,limit\na,x\n", args: []string{"overrides", "import", "per-user", "-f", "-"}, code: exitError, want: "line[2].limit"},
+	}
+	for _, s := range steps {
+		args := s.args
+		if args[0] == "overrides" {
+			args = append(append([]string{}, args...), "--server="+r.url)
+		}
+		code, out, errs := sluice(t, s.stdin, args...)
+		if code != s.code || !strings.Contains(out+errs, s.want) {
+			t.Errorf("%q exits %d, want %d with %q\n%s%s", s.args, code, s.code, s.want, out, errs)
+		}
+	}
+	r.terminate()
+}
