@@ -1,0 +1,48 @@
+package database
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/rules"
+)
+
+// manyOverrides imports n overrides of one rule, files at the bound.
+func manyOverrides(b *testing.B, d *DB, n int) {
+	b.Helper()
+	r := mustCreate(b, d, sample("a"))
+	for from := 0; from < n; from += rules.MaxOverrideLines {
+		items := make([]rules.ImportedOverride, min(rules.MaxOverrideLines, n-from))
+		for i := range items {
+			items[i] = rules.ImportedOverride{Line: i + 2, Override: rules.Override{Key: fmt.Sprintf("user:customer-%07d", from+i), Limit: ptr(int64(i % 1000))}}
+		}
+		if _, err := d.ImportOverrides(b.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, rules.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoadOverrides is what a node does at start, and after one edit.
+func BenchmarkLoadOverrides(b *testing.B) {
+	const n = 20_000
+	for _, backend := range backends {
+		d := openFor(b, backend.dsn(b), patience)
+		b.Run(backend.name+"/import", func(b *testing.B) {
+			b.N = 1
+			manyOverrides(b, d, n)
+		})
+		for _, since := range []int64{-1, 1} {
+			b.Run(fmt.Sprintf("%s/since=%d", backend.name, since), func(b *testing.B) {
+				for b.Loop() {
+					e := rules.NewOverrides().Edit()
+					if _, err := d.LoadOverrides(b.Context(), since, func(bool) {}, e.Add); err != nil {
+						b.Fatal(err)
+					}
+					if o := e.Done(1, 0); since < 0 && o.Len() != n {
+						b.Fatalf("%d loaded", o.Len())
+					}
+				}
+			})
+		}
+	}
+}
