@@ -88,3 +88,27 @@ func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
 		t.Errorf("no Retry-After: %s", a.body)
 	}
 }
+
+func TestPools_OneShowsWhatItHolds(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do(http.MethodPost, "/ratelimit/pools", `{"name":"shop","limit":100,"window_ms":60000}`).want(http.StatusCreated)
+	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"r","scope":"user","limit":5,"window_ms":60000,"pool":"shop"}`).want(http.StatusCreated)
+	f.check(`{"user":"42","weight":3}`)
+	read := func() (p poolAnswer) {
+		t.Helper()
+		f.do(http.MethodGet, "/ratelimit/pools/shop", "").want(http.StatusOK).decode(&p)
+		return p
+	}
+	if p := read(); *p.Used != 3 || p.Capacity != 100 || p.Load != nil || p.Limit != 100 {
+		t.Errorf("got %+v, %+v", p.Pool, p.PoolState)
+	}
+	f.report("shop", `{"utilization":1.25,"ttl_ms":5000}`)
+	f.now.Add(500)
+	if p := read(); p.Load == nil || p.Load.Utilization != 1.25 || p.Load.ExpiresInMS != 4500 {
+		t.Errorf("got %+v", p.Load)
+	}
+	f.store.fail(errAway)
+	if p := read(); p.Used != nil || p.Load == nil {
+		t.Errorf("with the store away: %+v", p.PoolState)
+	}
+}

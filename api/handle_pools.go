@@ -9,9 +9,10 @@ import (
 	"sluice/rules"
 )
 
-// poolAnswer is a pool as the API shows it.
+// poolAnswer is a pool as the API shows it, by itself with what it holds now.
 type poolAnswer struct {
 	rules.Pool
+	*PoolState
 }
 
 func (s *Server) writePool(c echo.Context, status int, p *rules.Pool) error {
@@ -33,20 +34,19 @@ func (s *Server) listPools(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
+// getPool has no use for If-None-Match: what a pool holds changes with every
+// request, its version only with edits.
 func (s *Server) getPool(c echo.Context) error {
-	cond, err := parseCondition(c, "If-None-Match")
-	if err != nil {
-		return err
-	}
 	p, err := s.deps.Pools.GetPool(c.Request().Context(), c.Param("name"))
 	if err != nil {
 		return err
 	}
-	if cond.includes(p.Version) {
-		c.Response().Header().Set("ETag", etag(p.Version))
-		return c.NoContent(http.StatusNotModified)
+	state := PoolState{Capacity: p.Limit}
+	if set := s.deps.Checker.opt.Sets.Load(); set != nil && set.Pool(p.Name) != nil {
+		state = s.deps.Checker.PoolState(c.Request().Context(), set.Pool(p.Name))
 	}
-	return s.writePool(c, http.StatusOK, &p)
+	c.Response().Header().Set("ETag", etag(p.Version))
+	return writeJSON(c, http.StatusOK, poolAnswer{p, &state})
 }
 
 func (s *Server) createPool(c echo.Context) error {
