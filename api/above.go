@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // attempts bounds how often a request is put to the store: once with the limits
@@ -174,6 +175,14 @@ func (p *planned) present(la *LimitAnswer, op limiter.Op, said bool, pool *limit
 	}
 	// It passes within its limit, or above it once both have room.
 	d.Allowed, d.RetryAfter = false, sooner(p.wait, later(d.RetryAfter, pool.RetryAfter))
+}
+
+// throttle names what let the request pass above the limit.
+func (la *LimitAnswer) throttle() string {
+	if la.Elastic {
+		return rules.ThrottleElastic
+	}
+	return rules.ThrottleSoft
 }
 
 // sooner and later compare waits, of which limiter.Never is the longest.

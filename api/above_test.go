@@ -20,6 +20,9 @@ func TestSoft_AHundredAMinuteWithTenPercentLetsExactly110Pass(t *testing.T) {
 						t.Fatalf("request %d: %+v", n, got)
 					}
 				}
+				if n := countOf(f.seen.above, "soft soft"); n != 10 || len(f.seen.above) != 10 {
+					t.Errorf("observed %v, want the ten above the limit", f.seen.above)
+				}
 				got := f.check(`{"user":"42"}`)
 				if got.Allowed || got.Soft || got.Limits[0].Soft || got.Status != 429 || *got.Limit != 100 || *got.Remaining != 0 || got.Headers["X-RateLimit-Limit"] != "100" {
 					t.Fatalf("the 111th: %+v", got)

@@ -61,6 +61,7 @@ type Checker struct {
 	opt        CheckerOptions
 	accountant Accountant // nil if the observer is none
 	watcher    Watcher    // nil if the observer is none
+	above      AboveObserver
 }
 
 // NewChecker makes a Checker. It fails only if a required option is missing.
@@ -82,7 +83,8 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	}
 	accountant, _ := opt.Observe.(Accountant)
 	watcher, _ := opt.Observe.(Watcher)
-	return &Checker{opt: opt, accountant: accountant, watcher: watcher}, nil
+	above, _ := opt.Observe.(AboveObserver)
+	return &Checker{opt: opt, accountant: accountant, watcher: watcher, above: above}, nil
 }
 
 // Question is one request put to the Checker: a direct limit, or a descriptor
@@ -311,5 +313,8 @@ func (c *Checker) observe(a *Answer) {
 			mode = ModeCandidate
 		}
 		c.opt.Observe.ObserveLimit(name, mode, la.Decision.Allowed)
+		if (la.Soft || la.Elastic) && !la.Shadow && c.above != nil {
+			c.above.ObserveAbove(name, la.throttle())
+		}
 	}
 }

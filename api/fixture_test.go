@@ -312,6 +312,7 @@ type observed struct {
 	mu       sync.Mutex
 	limits   []string
 	degraded []string
+	above    []string
 	requests int
 	panics   int
 	// deferrals are what became of deferred requests.
@@ -333,6 +334,12 @@ func (o *observed) ObserveLimit(rule, mode string, allowed bool) {
 		word = "allowed"
 	}
 	o.limits = append(o.limits, rule+" "+mode+" "+word)
+}
+
+func (o *observed) ObserveAbove(rule, throttle string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.above = append(o.above, rule+" "+throttle)
 }
 
 func (o *observed) ObserveRequest(limiter.Op, bool, time.Duration) {

@@ -11,8 +11,8 @@ import (
 // and must not fail. No argument ever carries a key or anything a caller sent.
 type Observer interface {
 	// ObserveLimit reports one limit of one request: the rule's name (DirectRule
-	// when the caller brought the limit), its mode (enforce or shadow) and
-	// whether it allowed.
+	// when the caller brought the limit), its mode (enforce, shadow or candidate)
+	// and whether it allowed.
 	ObserveLimit(rule, mode string, allowed bool)
 	// ObserveRequest reports one whole request: its operation, whether it was
 	// allowed, and how long deciding took.
@@ -23,6 +23,13 @@ type Observer interface {
 	ObserveDegraded(failMode string, cause limiter.Cause)
 	// ObservePanic reports a panic that was contained in one request.
 	ObservePanic()
+}
+
+// AboveObserver is an Observer that also hears, under the same terms, of every
+// enforced limit that let a request pass above itself; throttle is soft or
+// elastic.
+type AboveObserver interface {
+	ObserveAbove(rule, throttle string)
 }
 
 // DirectRule stands for the rule's name in metrics and client headers when the

@@ -24,6 +24,7 @@ type Metrics struct {
 	degraded  *prometheus.CounterVec
 	account   account
 	deferral  deferral
+	above     *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
 
@@ -49,6 +50,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			"Limits that the counter store could not decide, by the fail mode that did (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
 		account:  newAccount(),
 		deferral: newDeferral(),
+		above: counters("sluice_above_limit_total",
+			"Limits that let a request pass above themselves, by rule and throttle (soft, elastic).", "rule", "throttle"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_check_duration_seconds",
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
@@ -84,7 +87,7 @@ func New(build Build, now func() time.Time) *Metrics {
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
-	m.registry.MustRegister(m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.setVersion, m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {

@@ -33,6 +33,11 @@ func (m *Metrics) ObserveDegraded(failMode string, cause limiter.Cause) {
 	m.degraded.WithLabelValues(failMode, string(cause)).Inc()
 }
 
+// ObserveAbove counts one limit that let a request pass above itself.
+func (m *Metrics) ObserveAbove(rule, throttle string) {
+	m.above.WithLabelValues(m.ruleNames.label(rule), throttle).Inc()
+}
+
 // ObservePanic counts one request that ended in a panic.
 func (m *Metrics) ObservePanic() { m.panics.Inc() }
 

@@ -47,6 +47,7 @@ func used(t *testing.T) *Metrics {
 		}
 	})
 	m.ObserveLimit("charges-per-user", "enforce", false)
+	m.ObserveAbove("charges-per-user", "soft")
 	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
 		m.ObserveDeferral("charges-per-user", what, "full", 1)
 	}
