@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/internal/testenv"
 	"sluice/limiter"
@@ -13,16 +14,20 @@ import (
 
 var prefixes atomic.Int64
 
+// patience is how long a test waits for its own Redis on a busy machine, where
+// production would let a fail mode decide.
+const patience = 20 * time.Second
+
 // onRedis makes a store on a real Redis whose clock is the one given.
 func onRedis(t testing.TB, clock func() int64) limiter.Store {
 	t.Helper()
-	client, err := redisstore.NewClient(testenv.SharedRedis(t).URL(), redisstore.ClientOptions{})
+	client, err := redisstore.NewClient(testenv.SharedRedis(t).URL(), redisstore.ClientOptions{DialTimeout: patience, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	prefix := "api" + strings.Repeat("x", int(prefixes.Add(1))) + ":"
-	s, err := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Clock: clock})
+	s, err := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Clock: clock, MaxWait: patience, ProbeLimit: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +49,7 @@ func onBothStores(t *testing.T, pools []rules.Pool, rs []rules.Rule, test func(t
 // pooled is a fixture on a kind of store with pools in force.
 func pooled(t testing.TB, kind string, pools []rules.Pool, rs []rules.Rule, edit ...func(*CheckerOptions, *Deps)) *fixture {
 	t.Helper()
-	f := newFixture(t, nil, edit...)
+	f := newFixture(t, nil, append(edit, func(o *CheckerOptions, _ *Deps) { o.Timeout = patience })...)
 	if kind == "redis" {
 		f.store.Store = onRedis(t, f.now.Load)
 	}
