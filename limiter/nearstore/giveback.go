@@ -102,7 +102,7 @@ func (s *Store) recall(k limiter.Key) (out []back) {
 	for _, h := range s.of(k) {
 		h.mu.Lock()
 		h.gen++
-		h.known = false
+		h.known, h.drought = false, drought{}
 		b, ok := h.take(s.tick())
 		h.mu.Unlock()
 		if ok {

@@ -23,6 +23,10 @@ const (
 	leaseEdge = 5 * ms
 	// leasePause is for how long the store is asked exactly after it failed, ns.
 	leasePause = 100 * ms
+	// droughtFor is for how long takes are denied after a denial, and droughtEnds
+	// how long after the last one small change is taken again, ns.
+	droughtFor  = 25 * ms
+	droughtEnds = 100 * ms
 	// leaseShort is the shortest life of a slice of a bucket that is worth it, ns.
 	leaseShort = 20 * ms
 	// leaseLeast is the smallest slice worth an operation, in units.
@@ -49,6 +53,19 @@ type hotKey struct {
 	want    int64         // units that the next slice should have
 	known   bool          // the store has said what remains
 	room    int64         // what that was
+	drought drought
+}
+
+// drought is a time in which a take of one unit is denied without asking: the
+// store has just denied one, and it comes back in small change that is not worth
+// an operation each. What is not taken meanwhile stays in the bucket.
+type drought struct {
+	limit limiter.Limit
+	d     limiter.Decision // of the store
+	at    int64            // its time, ms
+	got   int64            // when it was heard, local
+	until int64            // local
+	asked bool             // the store has answered since it ended
 }
 
 // slice is units of one bucket that are charged in the store and not yet spent.
@@ -74,6 +91,8 @@ type grant struct {
 	w  int64
 	d  limiter.Decision
 	at int64
+	// dry: nothing was given; the take is denied.
+	dry bool
 }
 
 // undo returns the units to the slice, if it is still there.
@@ -129,6 +148,10 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 			s.count.spent.Add(a.Weight)
 			return true
 		}
+		if alone && h.dry(a, now, g) {
+			h.mu.Unlock()
+			return true
+		}
 		if wait := h.filling; wait != nil {
 			h.mu.Unlock()
 			select {
@@ -141,8 +164,9 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 		extra := h.size(a, now, int64(max(1, s.opt.Nodes())))
 		if extra < leaseLeast || !alone && a.Limit.Align == limiter.AlignFirstHit {
 			// A window that starts at its first hit must be started by one.
+			dry := alone && h.known && h.smallChange(a, now) && h.dry(a, now, g)
 			h.mu.Unlock()
-			return false
+			return dry
 		}
 		old, had := h.take(now)
 		done := make(chan struct{})
@@ -155,6 +179,47 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 		return s.refill(ctx, h, a, extra, gen, done, g)
 	}
 	return false
+}
+
+// dry denies a take in a drought. h.mu is held.
+func (h *hotKey) dry(a *limiter.Ask, now int64, g *grant) bool {
+	dr := &h.drought
+	if now >= dr.until || now < dr.got || a.Weight != 1 || a.Limit != dr.limit {
+		return false
+	}
+	d := dr.d
+	over := (now - dr.got) / ms
+	d.RetryAfter = max(d.RetryAfter-over, (dr.until-now+ms-1)/ms)
+	if d.Reset > 0 {
+		d.Reset = max(1, d.Reset-over)
+	}
+	*g = grant{h: h, d: d, at: dr.at + over, dry: true}
+	return true
+}
+
+// smallChange begins another drought when the one before has hardly ended and
+// the store, asked since, has less than is worth a slice. h.mu is held.
+func (h *hotKey) smallChange(a *limiter.Ask, now int64) bool {
+	dr := &h.drought
+	if a.Limit != dr.limit || !dr.asked || now < dr.until || now-dr.until > droughtEnds {
+		return false
+	}
+	dr.until, dr.asked = now+droughtFor, false
+	return true
+}
+
+// denied begins a drought.
+func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64) {
+	if a.Hot != limiter.HotLeased || a.Weight != 1 || d.Remaining != 0 || d.RetryAfter < 1 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wait := droughtFor
+	if a.Limit.Algorithm == limiter.FixedWindow {
+		wait = min(wait, d.RetryAfter*ms) // then there is plenty at once
+	}
+	h.drought = drought{limit: a.Limit, d: *d, at: at, got: got, until: sent + wait}
 }
 
 // spend takes from the slice as it is. h.mu is held.
@@ -320,7 +385,7 @@ func (h *hotKey) saw(a *limiter.Ask, d *limiter.Decision) {
 		return
 	}
 	h.mu.Lock()
-	h.known, h.room = true, d.Remaining
+	h.known, h.room, h.drought.asked = true, d.Remaining, true
 	h.mu.Unlock()
 }
 

@@ -170,3 +170,209 @@ func TestLease_NeverPassesTheLimit(t *testing.T) {
 		})
 	}
 }
+
+// busy is what a hot key's traffic looks like in these tests: takes of one unit,
+// so many a millisecond on each node, for some seconds.
+func (v *virtual) busy(t *testing.T, a limiter.Ask, perMS int, seconds int64) (passed int64) {
+	t.Helper()
+	for end := v.clock.Now() + seconds*1000; v.clock.Now() < end; v.clock.Advance(1) {
+		for _, s := range v.nodes {
+			for range perMS {
+				if take(t, s, a).Allowed {
+					passed++
+				}
+			}
+		}
+		if v.clock.Now()%50 == 0 {
+			v.tidy()
+		}
+	}
+	return passed
+}
+
+func TestLease_HotKeyCostsTheStoreAFiftiethOfItsTakes(t *testing.T) {
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 100_000, Window: 1000},
+		{Algorithm: limiter.FixedWindow, Count: 6_000_000, Window: 60_000, Align: limiter.AlignFirstHit},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 100_000, Window: 1000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 6_000_000, Window: 60_000, Buckets: 60},
+		{Algorithm: limiter.TokenBucket, Count: 100_000, Burst: 100_000, Window: 1000},
+		{Algorithm: limiter.LeakyBucket, Count: 6_000_000, Burst: 600_000, Window: 60_000},
+		{Algorithm: limiter.GCRA, Count: 100_000, Burst: 100_000, Window: 1000},
+	} {
+		t.Run(fmt.Sprint(l.Algorithm, l.Window, l.Align), func(t *testing.T) {
+			v := newVirtual(t, 2, Options{DenyCache: 1000, HotRate: 1000})
+			a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+			v.busy(t, a, 5, 1) // turns hot
+			v.inner.n.Store(0)
+			const seconds = 5
+			asked := int64(2 * 5 * 1000 * seconds)
+			if passed := v.busy(t, a, 5, seconds); passed != asked {
+				t.Errorf("%d of %d passed, all are under the limit", passed, asked)
+			}
+			n := v.inner.n.Load()
+			t.Logf("%d takes, %d requests of the store, %d times fewer", asked, n, asked/max(1, n))
+			if n*50 > asked {
+				t.Errorf("%d takes made %d requests of the store, want at most a fiftieth", asked, n)
+			}
+		})
+	}
+}
+
+// At a limit that is asked far too much, what passes stays under it by no more
+// than the slices that the nodes hold at the end of a window.
+func TestLease_UnderUseIsBounded(t *testing.T) {
+	const limit, nodes = 20_000, 3
+	for _, a := range []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingWindowCounter} {
+		t.Run(a.String(), func(t *testing.T) {
+			v := newVirtual(t, nodes, Options{DenyCache: 1000, HotRate: 1000})
+			l := limiter.Limit{Algorithm: a, Count: limit, Window: 1000}
+			ask := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+			v.busy(t, ask, 20, 1)
+			v.inner.n.Store(0)
+			const seconds = 4
+			passed := v.busy(t, ask, 20, seconds) // 60,000 a second
+			if passed > limit*seconds {
+				t.Errorf("%d passed in %d windows of %d", passed, seconds, limit)
+			}
+			under := float64(limit*seconds-passed) / (limit * seconds)
+			asked := int64(20 * nodes * 1000 * seconds)
+			t.Logf("%.2f %% under the limit; %d takes, %d requests of the store", under*100, asked, v.inner.n.Load())
+			if under > 0.02 {
+				t.Errorf("%.2f %% under the limit, want at most 2", under*100)
+			}
+			if v.inner.n.Load()*50 > asked {
+				t.Errorf("%d takes made %d requests of the store", asked, v.inner.n.Load())
+			}
+		})
+	}
+}
+
+func TestLease_ColdKeyIsAskedExactlyAndGivesBack(t *testing.T) {
+	for name, end := range map[string]func(*virtual){
+		"turned cold": func(v *virtual) {
+			for range 3 {
+				v.clock.Advance(1000)
+				v.tidy()
+			}
+		},
+		"closed": func(v *virtual) { _ = v.nodes[0].Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVirtual(t, 1, Options{HotRate: 1000})
+			l := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 1_000_000, Window: 60_000}
+			a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+			s := v.nodes[0]
+			for range 999 {
+				take(t, s, a)
+			}
+			if st := s.Stats(); st.Hot != 0 || st.Slices != 0 {
+				t.Fatalf("not hot yet, and %+v", st)
+			}
+			for range 51 {
+				take(t, s, a)
+			}
+			if st := s.Stats(); st.Hot != 1 || st.Slices == 0 || st.TurnedHot != 1 {
+				t.Fatalf("hot, and %+v", st)
+			}
+			if top := s.HotKeys(5); len(top) != 1 || !top[0].Hot || top[0].State != limiter.HotLeased || top[0].Rate != 1050 || top[0].Key != a.Key {
+				t.Fatalf("listed %+v", top)
+			}
+			end(v)
+			a.Weight = 0
+			if used := l.Count - send(t, v.inner, limiter.OpPeek, "", a).Limits[0].Remaining; used != 1050 {
+				t.Errorf("the store holds %d, want the 1050 that passed", used)
+			}
+			if st := s.Stats(); st.Returned == 0 || st.Lost != 0 {
+				t.Errorf("gave back %+v", st)
+			}
+			if name == "turned cold" {
+				n := v.inner.n.Load()
+				a.Weight = 1
+				take(t, s, a)
+				take(t, s, a)
+				if v.inner.n.Load() != n+2 {
+					t.Error("a cold key was not asked exactly")
+				}
+			}
+		})
+	}
+}
+
+func TestLease_OtherLimitDeniesAndTheUnitsReturn(t *testing.T) {
+	v := newVirtual(t, 1, Options{HotRate: 1})
+	s := v.nodes[0]
+	wide := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
+	a := limiter.Ask{Key: bucket(wide), Limit: wide, Weight: 1, Hot: limiter.HotLeased}
+	b := limiter.Ask{Key: bucket(oneAMinute), Limit: oneAMinute, Weight: 1}
+	take(t, s, a) // takes a slice
+	first := take(t, s, a, b)
+	before := v.inner.n.Load()
+	for range 10 {
+		res := take(t, s, a, b)
+		if res.Allowed || !res.Limits[0].Allowed || res.Limits[1].Allowed {
+			t.Fatalf("got %+v", res)
+		}
+		if res.Limits[0].Remaining != first.Limits[0].Remaining {
+			t.Fatalf("%d remain of the leased limit, want %d as before", res.Limits[0].Remaining, first.Limits[0].Remaining)
+		}
+	}
+	if n := v.inner.n.Load() - before; n != 10 {
+		t.Errorf("asked the store %d times, want 10: the other limit each time", n)
+	}
+	_ = s.Close(context.Background())
+	a.Weight = 0
+	if used := wide.Count - send(t, v.inner, limiter.OpPeek, "", a).Limits[0].Remaining; used != 2 {
+		t.Errorf("the store holds %d, want the 2 that passed", used)
+	}
+}
+
+func TestLease_OutageIsTheStoresError(t *testing.T) {
+	v := newVirtual(t, 1, Options{DenyCache: 100, HotRate: 1})
+	s := v.nodes[0]
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+	take(t, s, a)
+	down := &limiter.StoreError{Cause: limiter.CauseConnection, Err: context.DeadlineExceeded}
+	v.inner.fail = func(*limiter.Request) error { return down }
+	failed := 0
+	for range 10_000 {
+		var res limiter.Result
+		if err := s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{a}}, &res); err != nil {
+			if limiter.CauseOf(err) != limiter.CauseConnection {
+				t.Fatal(err)
+			}
+			failed++
+		}
+	}
+	if spent := 10_000 - failed; spent == 0 || int64(spent) > s.Stats().Leased {
+		t.Errorf("%d passed without the store, the slices held %d", spent, s.Stats().Leased)
+	}
+	v.inner.fail = nil
+	v.clock.Advance(1000)
+	if !take(t, s, a).Allowed {
+		t.Error("denied after the outage")
+	}
+}
+
+func TestLease_ResetForgetsSlicesToo(t *testing.T) {
+	v := newVirtual(t, 2, Options{HotRate: 1})
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: 60_000}
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+	for range 20 {
+		take(t, v.nodes[0], a)
+		take(t, v.nodes[1], a)
+	}
+	send(t, v.nodes[0], limiter.OpReset, "", a)
+	passed := 0
+	for range 3000 {
+		for _, s := range v.nodes {
+			if take(t, s, a).Allowed {
+				passed++
+			}
+		}
+	}
+	if passed > 1000 {
+		t.Errorf("%d passed after a reset, the limit is 1000", passed)
+	}
+}

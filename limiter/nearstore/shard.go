@@ -105,7 +105,7 @@ func shardKey(k limiter.Key, i int) limiter.Key {
 
 // again makes a denied take ask the next shard, if every limit that denied it
 // has one. Otherwise it makes res the answer for the whole buckets.
-func (t *trip) again(res *limiter.Result) bool {
+func (s *Store) again(t *trip, res *limiter.Result) bool {
 	if len(t.shards) == 0 {
 		return false
 	}
@@ -129,6 +129,7 @@ func (t *trip) again(res *limiter.Result) bool {
 			sh.note(res.Limits[i])
 			sh.next++
 			sh.place(&t.asks[i])
+			s.count.probes.Add(1)
 		}
 	}
 	return true

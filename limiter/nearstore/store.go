@@ -137,7 +137,7 @@ func (s *Store) travel(ctx context.Context, t *trip, res *limiter.Result) error 
 		if err != nil {
 			return err
 		}
-		if !t.again(res) {
+		if !s.again(t, res) {
 			break
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 		*t.into(&c.Result) = away[n].Result
 		c.Err = away[n].Err
 		s.arrive(t, &c.Result, c.Err)
-		if c.Err == nil && t.again(&c.Result) {
+		if c.Err == nil && s.again(t, &c.Result) {
 			c.Err = s.travel(ctx, t, &c.Result)
 		}
 		s.home(t)

@@ -80,7 +80,7 @@ func (s *Store) near(ctx context.Context, t *trip, res *limiter.Result) bool {
 		if !cached && !s.fromSlices(ctx, t, res) {
 			return false
 		}
-		if res.Allowed || !t.again(res) {
+		if res.Allowed || !s.again(t, res) {
 			return true
 		}
 	}
@@ -145,8 +145,9 @@ func (s *Store) fromSlices(ctx context.Context, t *trip, res *limiter.Result) bo
 	case len(m.Asks):
 		res.Allowed, res.Replayed, res.Limits = true, false, res.Limits[:0]
 		for i := range m.Asks {
-			res.At = max(t.grants[i].at, 0)
-			res.Limits = append(res.Limits, t.grants[i].d)
+			g := &t.grants[i]
+			res.Allowed, res.At = res.Allowed && !g.dry, max(g.at, 0)
+			res.Limits = append(res.Limits, g.d)
 		}
 		return true
 	}
@@ -211,6 +212,9 @@ func (s *Store) learn(t *trip, answer *limiter.Result) {
 	for i := range t.out.Asks {
 		if h := t.hots[i]; h != nil && i < len(answer.Limits) {
 			h.saw(&t.out.Asks[i], &answer.Limits[i])
+			if !answer.Allowed && len(t.out.Asks) == 1 {
+				h.denied(&t.out.Asks[i], &answer.Limits[i], answer.At, t.sent, s.tick())
+			}
 		}
 	}
 }
