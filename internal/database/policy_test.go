@@ -1,0 +1,196 @@
+package database
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules"
+)
+
+// policies are rules that together use every policy field.
+func policies() []rules.Rule {
+	from := time.Date(2026, 11, 27, 0, 0, 0, 1_000_000, time.UTC)
+	until := from.Add(time.Hour)
+	elastic := sample("elastic")
+	elastic.Throttle, elastic.ElasticPercent, elastic.Pool, elastic.Priority = "elastic", ptr(int64(50)), ptr("shop"), ptr("critical")
+	elastic.Tiers = map[string]rules.TierLimit{"free": {Limit: ptr(int64(2)), Burst: ptr(int64(3))}, "staff": {Unlimited: true}}
+	elastic.Schedule = &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
+		{Days: []string{"mon", "sun"}, From: "22:00", To: "06:00", Percent: ptr(int64(0))},
+		{From: "09:00", To: "24:00", Limit: ptr(int64(4)), Burst: ptr(int64(5))},
+	}}
+	elastic.ActiveFrom, elastic.ActiveUntil, elastic.When = &from, &until, ptr(`attributes.plan == "é" && weight > 10`)
+	elastic.Candidate = &rules.Candidate{Limit: ptr(int64(0)), WindowMS: ptr(int64(500)), Burst: ptr(int64(1))}
+	elastic.RetryJitterMS, elastic.HotKeys, elastic.HotRaisePercent = ptr(int64(0)), "leased", ptr(int64(10))
+
+	monthly := sample("monthly")
+	monthly.Algorithm, monthly.Burst, monthly.WindowMS = "fixed_window", nil, 31*86_400_000
+	monthly.Throttle, monthly.SoftPercent = "soft", ptr(int64(10))
+	monthly.Calendar = &rules.Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31}
+	monthly.OverLimit, monthly.Defer = "defer", &rules.Defer{MaxItems: 5, MaxAgeMS: 1000}
+
+	reported := sample("reported")
+	reported.ChargeOn = "report"
+	return []rules.Rule{elastic, monthly, reported}
+}
+
+func TestPolicies_ComeBackFromTheDatabaseAsTheyWere(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		mustPool(t, d, "shop")
+		for _, want := range policies() {
+			created := mustCreate(t, d, want)
+			got, err := d.GetRule(ctx, created.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(created, got); diff != "" {
+				t.Errorf("%s: created (-), read (+):\n%s", want.Name, diff)
+			}
+			if changes := rules.Diff(&want, &got); len(changes) != 0 {
+				t.Errorf("%s: changed %+v", want.Name, changes)
+			}
+			plain := sample(want.Name)
+			plain.ID = created.ID
+			if _, err := d.UpdateRule(ctx, ada, plain, 1); err != nil {
+				t.Fatal(err)
+			}
+			back, err := d.RollbackRule(ctx, ada, created.ID, 1, 2)
+			if err != nil || len(rules.Diff(&want, &back)) != 0 {
+				t.Errorf("%s: rolled back to %+v, %v", want.Name, rules.Diff(&want, &back), err)
+			}
+		}
+		src, err := d.LoadRules(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rules.CompileSource(src, rules.Options{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A row whose JSON was damaged by hand is listed, and refuses to compile instead
+// of being in force without what it said.
+func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		mustPool(t, d, "shop")
+		for i, column := range []string{"tiers", "schedule", "candidate", "calendar", "defer_bounds"} {
+			r := policies()[0]
+			if i > 2 {
+				r = policies()[1]
+			}
+			r.Name = "r-" + []string{"a", "b", "c", "d", "e"}[i]
+			r = mustCreate(t, d, r)
+			if err := d.write.Exec("UPDATE rules SET "+column+" = '{\"half' WHERE id = ?", r.ID).Error; err != nil {
+				t.Fatal(err)
+			}
+			src, err := d.LoadRules(t.Context())
+			if err != nil || len(src.Rules) != 1 {
+				t.Fatalf("%s: %+v, %v", column, src, err)
+			}
+			if _, err := rules.CompileSource(src, rules.Options{}); err == nil {
+				t.Errorf("%s: a damaged rule compiles", column)
+			}
+			if err := d.DeleteRule(t.Context(), ada, r.ID, 0); err != nil {
+				t.Errorf("%s: cannot be deleted: %v", column, err)
+			}
+		}
+	})
+}
+
+// What the first release wrote loads, compiles and shows no changes in history
+// that nobody made; and the step can be undone with data in the tables.
+func TestMigrate_RowsOfTheFirstReleaseLoad(t *testing.T) {
+	for _, b := range emptyDatabases {
+		t.Run(b.name, func(t *testing.T) {
+			d := open(t, b.dsn(t))
+			ctx := t.Context()
+			if err := d.Migrate(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.MigrateDown(ctx, 1); err != nil {
+				t.Fatal(err)
+			}
+			const at = "2026-11-01T00:00:00.000Z"
+			for _, s := range []string{
+				`INSERT INTO rules (name, scope, algorithm, limit_count, window_ms, created_at, updated_at)
+					VALUES ('old', 'user', 'gcra', 5, 1000, '` + at + `', '` + at + `')`,
+				`INSERT INTO rule_revisions (rule_id, version, action, actor_kind, actor_name, at, rule) VALUES (1, 1, 'create', 'user', 'ada', '` + at + `',
+					'{"id":1,"name":"old","description":"","scope":"user","algorithm":"gcra","limit":5,"window_ms":1000,"throttle":"hard","mode":"enforce","fail_mode":"open","is_active":true,"version":1}')`,
+				`INSERT INTO audit_log (at, actor_kind, actor_name, action, subject_kind, subject_id, subject_name, details)
+					VALUES ('` + at + `', 'user', 'ada', 'create', 'rule', 1, 'old', '{}')`,
+				`UPDATE versions SET version = 1 WHERE name = 'rules'`,
+			} {
+				if err := d.write.Exec(s).Error; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Migrate(ctx); err != nil {
+				t.Fatal(err)
+			}
+			src, err := d.LoadRules(ctx)
+			if err != nil || len(src.Rules) != 1 {
+				t.Fatalf("got %+v, %v", src, err)
+			}
+			if _, err := rules.CompileSource(src, rules.Options{}); err != nil {
+				t.Error(err)
+			}
+			next := src.Rules[0].Clone()
+			next.Limit = 6
+			if next, err = d.UpdateRule(ctx, ada, next, 1); err != nil {
+				t.Fatal(err)
+			}
+			revs, err := d.RuleHistory(ctx, next.ID, 0, 0)
+			if err != nil || len(revs) != 2 || len(revs[0].Changes) != 1 || revs[0].Changes[0].Field != "limit" {
+				t.Errorf("history %+v, %v", revs, err)
+			}
+			mustPool(t, d, "shop")
+			mustCreate(t, d, policies()[0])
+			trial := sample("trial")
+			trial.Mode = rules.ModeShadow
+			if _, err := d.PromoteRule(ctx, ada, mustCreate(t, d, trial).ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.MigrateDown(ctx, 1); err != nil {
+				t.Fatal(err)
+			}
+			var n int64
+			if err := d.write.Raw("SELECT count(*) FROM rules").Scan(&n).Error; err != nil || n != 3 {
+				t.Errorf("%d rules after going back, %v", n, err)
+			}
+			if err := d.Migrate(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPromoteRule_IsOneVersionWithItsOwnAction(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := sample("a")
+		r.Candidate = &rules.Candidate{Limit: ptr(int64(7))}
+		r = mustCreate(t, d, r)
+		if _, err := d.PromoteRule(ctx, ada, r.ID, 9); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("stale: %v", err)
+		}
+		got, err := d.PromoteRule(ctx, ada, r.ID, 1)
+		if err != nil || got.Version != 2 || got.Limit != 7 || got.Candidate != nil || *got.Burst != *r.Burst {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		var invalid *rules.ValidationError
+		if _, err := d.PromoteRule(ctx, ada, r.ID, 0); !errors.As(err, &invalid) || invalid.Fields[0].Field != "candidate" {
+			t.Errorf("with nothing to promote: %v", err)
+		}
+		if _, err := d.PromoteRule(ctx, ada, 1<<40, 0); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("no such rule: %v", err)
+		}
+		revs, err := d.RuleHistory(ctx, r.ID, 0, 0)
+		if err != nil || len(revs) != 2 || revs[0].Action != "promote" || len(revs[0].Changes) != 2 {
+			t.Errorf("history %+v, %v", revs, err)
+		}
+	})
+}
