@@ -54,6 +54,22 @@ local function make_gcra()
     return now
   end
 
+  function gcra.quick(a, s, now, w)
+    local lv = distance(a, s, now)
+    if a.count == 0 or lv > a.burst * a.window then return nil end
+    local ok, retry = bucket_fits(a, lv, w, 0)
+    local did = ok and w > 0
+    if did then
+      a.booked_at, a.booked, a.base = now, w, lv
+      lv = lv + w * a.window
+      s.used, s.at, s.scale, s.exists = lv, now, a.count, true
+    end
+    a.allowed, a.retry = ok and 1 or 0, retry
+    a.remaining, a.reset = bucket_figures(a, lv, 0)
+    if did then return true, a.reset end
+    return false, gcra.expires(a, s) - now
+  end
+
   function gcra.refund(a, s, now, at, w, base)
     if a.count == 0 then return 0, false end
     local lv = distance(a, s, now)

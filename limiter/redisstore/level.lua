@@ -88,6 +88,23 @@ local function make_level()
     return t
   end
 
+  function level.quick(a, s, now, w)
+    local count, window = a.count, a.window
+    local lv = at_time(a, s, now)
+    local ok, retry = bucket_fits(a, lv, w, 0)
+    if a.algorithm == LEAKY_QUEUE then a.delay = level.delay(a, s, now, ok) end
+    local did = ok and w > 0
+    if did then
+      a.booked_at, a.booked, a.base = now, w, lv
+      lv = lv + w * window
+      s.used, s.at, s.scale, s.exists = lv, now, window, true
+    end
+    a.allowed, a.retry = ok and 1 or 0, retry
+    a.remaining, a.reset = bucket_figures(a, lv, 0)
+    if did and count > 0 then return true, a.reset end
+    return did, level.expires(a, s) - now
+  end
+
   function level.refund(a, s, now, at, w, base)
     local lv, t = at_time(a, s, now)
     local give = still_held(a, at, w, t, lv, base)
