@@ -1,0 +1,154 @@
+package nearstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+)
+
+// A slice is spent up to the end of the window that it was charged in, and not
+// from then on, whether or not anybody has tidied up.
+func TestLease_EndsWithItsWindow(t *testing.T) {
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 10_000, Window: 1000},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 10_000, Window: 1000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 10_000, Window: 10_000, Buckets: 10},
+	} {
+		t.Run(l.Algorithm.String(), func(t *testing.T) {
+			v := newVirtual(t, 1, Options{HotRate: 1})
+			a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+			v.clock.Advance(500)
+			take(t, v.nodes[0], a)
+			asks := func(at, want int64) {
+				t.Helper()
+				v.clock.Set(noon + at)
+				before := v.inner.n.Load()
+				take(t, v.nodes[0], a)
+				if got := v.inner.n.Load() - before; got != want {
+					t.Errorf("at %d ms the store was asked %d times, want %d", at, got, want)
+				}
+			}
+			asks(501, 0)
+			asks(998, 0)
+			asks(1000, 1)
+		})
+	}
+}
+
+// The level in the store drains under a slice that nobody spends, so the slice
+// shrinks with it, twice as fast.
+func TestLease_BucketSliceShrinksWithTheLevel(t *testing.T) {
+	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1000, Burst: 10_000, Window: 1000}
+	v := newVirtual(t, 1, Options{HotRate: 1})
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+	s := v.nodes[0]
+	take(t, s, a)
+	take(t, s, a)
+	sl := &s.all()[0].slice
+	level := l.Burst - sl.d.Remaining
+	half := sl.until / ms / 2
+	s.all()[0].mu.Lock()
+	defer s.all()[0].mu.Unlock()
+	for _, at := range []int64{0, half, 2*half - 1} {
+		left := sl.available(at * ms)
+		if most := sl.units * (level - 2*at*l.Count/l.Window) / level; left > most {
+			t.Errorf("after %d ms %d of %d units are left, want at most %d", at, left, sl.units, most)
+		}
+	}
+	if left := sl.available(level * ms / 2); left != 0 {
+		t.Errorf("%d units are left when half the level has drained, want none", left)
+	}
+	sl.left = sl.units
+	if left := sl.available(half * ms); left < sl.units/3 {
+		t.Errorf("%d of %d units are left at half time", left, sl.units)
+	}
+}
+
+func TestSketch_FindsTheBusiestAmongManyStrangers(t *testing.T) {
+	v := newVirtual(t, 1, Options{HotRate: 1000})
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
+	busy := []limiter.Ask{{Key: bucket(l), Limit: l, Weight: 1}, {Key: bucket(l), Limit: l, Weight: 1}}
+	for i := range 60_000 { // 2 s of 30,000 takes, of which 4 in 30 are for two keys
+		if i%30 == 0 {
+			v.clock.Advance(1)
+		}
+		switch {
+		case i%10 == 0:
+			take(t, v.nodes[0], busy[0])
+		case i%30 == 1:
+			take(t, v.nodes[0], busy[1])
+		default:
+			take(t, v.nodes[0], limiter.Ask{Key: bucket(l), Limit: l, Weight: 1})
+		}
+	}
+	top := v.nodes[0].HotKeys(2)
+	if len(top) != 2 || top[0].Key != busy[0].Key || top[1].Key != busy[1].Key || !top[0].Hot || top[1].Rate < 900 || top[0].Rate < 2900 {
+		t.Errorf("found %+v", top)
+	}
+	named := 0
+	for i := range v.nodes[0].heat.parts {
+		named += len(v.nodes[0].heat.parts[i].list)
+	}
+	if named > sketchParts*partCounters {
+		t.Errorf("%d counters", named)
+	}
+}
+
+func TestStore_TellsOfKeysThatTurnHot(t *testing.T) {
+	heard := make(chan limiter.HotKey, 10)
+	m := memstore.New(memstore.Options{})
+	t.Cleanup(func() { _ = m.Close() })
+	s := open(t, m, Options{HotRate: 5, TurnedHot: func(k limiter.HotKey) { heard <- k }})
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1000, Window: 60_000}
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotSharded}
+	for range 50 {
+		take(t, s, a)
+	}
+	if k := <-heard; k.Key != a.Key || !k.Hot || k.State != limiter.HotSharded {
+		t.Errorf("heard of %+v", k)
+	}
+}
+
+func TestNew_NeedsWhatItIsMadeOf(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("started without a store")
+	}
+}
+
+// BenchmarkNear is what a take costs that does not travel, and what looking for
+// that costs one that does.
+func BenchmarkNear(b *testing.B) {
+	m := memstore.New(memstore.Options{})
+	b.Cleanup(func() { _ = m.Close() })
+	wide := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1 << 40, Window: limiter.MaxWindow}
+	for name, run := range map[string]struct {
+		opt  Options
+		ask  limiter.Ask
+		bare bool
+	}{
+		"store alone":     {ask: limiter.Ask{Limit: wide, Weight: 1}, bare: true},
+		"allowed, exact":  {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: wide, Weight: 1}},
+		"allowed, leased": {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: wide, Weight: 1, Hot: limiter.HotLeased}},
+		"denied":          {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: oneAMinute, Weight: 1}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var s limiter.Store = m
+			if !run.bare {
+				run.opt.Now = time.Now
+				s = open(b, m, run.opt)
+			}
+			run.ask.Key = bucket(run.ask.Limit)
+			req := limiter.Request{Asks: []limiter.Ask{run.ask}}
+			var res limiter.Result
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.Do(context.Background(), &req, &res); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
