@@ -24,7 +24,7 @@ func manyOverrides(b *testing.B, d *DB, n int) {
 
 // BenchmarkLoadOverrides is what a node does at start, and after one edit.
 func BenchmarkLoadOverrides(b *testing.B) {
-	const n = 20_000
+	const n = 50_000
 	for _, backend := range backends {
 		d := openFor(b, backend.dsn(b), patience)
 		b.Run(backend.name+"/import", func(b *testing.B) {

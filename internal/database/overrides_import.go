@@ -2,11 +2,10 @@ package database
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"gorm.io/gorm/clause"
 
 	"sluice/rules"
 )
@@ -17,7 +16,7 @@ const (
 	// maxImportErrors bounds how many bad lines one refusal names.
 	maxImportErrors = 50
 	// lookupBatch keys are looked up with one statement.
-	lookupBatch = 500
+	lookupBatch = 1000
 )
 
 // errDryRun undoes the change of a dry run.
@@ -28,8 +27,8 @@ var errDryRun = errors.New("dry run")
 // one audit entry with the counts. Errors: *ValidationError with fields such as
 // line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
 func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
-	im := overrideImport{in: in, opt: opt}
-	timeout := d.callTimeout + time.Duration(1+len(in.Items)/importRate)*time.Second
+	im := overrideImport{dialect: d.dialect, in: in, opt: opt}
+	timeout := d.callTimeout + time.Duration(5+len(in.Items)/importRate)*time.Second
 	err := d.change(ctx, actor, areaOverrides, timeout, func(c *change) error {
 		im.change = c
 		if err := im.run(); err != nil {
@@ -50,11 +49,12 @@ func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.Ov
 // overrideImport is one import under way.
 type overrideImport struct {
 	*change
-	in   rules.OverrideImport
-	opt  rules.Options
-	rule rules.Rule
-	seq  int64
-	done rules.OverrideImported
+	dialect dialect
+	in      rules.OverrideImport
+	opt     rules.Options
+	rule    rules.Rule
+	seq     int64
+	done    rules.OverrideImported
 }
 
 func (im *overrideImport) run() (err error) {
@@ -78,6 +78,13 @@ func (im *overrideImport) run() (err error) {
 		}
 	}
 	return nil
+}
+
+// amongKeys selects rows by a JSON array of keys, through the index even while the
+// planner knows nothing yet about a table that grows by thousands of rows.
+var amongKeys = map[dialect]string{
+	dialectPostgres: "rule_id = ? AND match_key = ANY (ARRAY(SELECT json_array_elements_text(?::json)))",
+	dialectSQLite:   "rule_id = ? AND match_key IN (SELECT value FROM json_each(?))",
 }
 
 // overrideName is what tells overrides of one rule apart.
@@ -125,8 +132,12 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 	for i := range items {
 		keys[i] = items[i].Match
 	}
+	names, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
 	var present []overrideRow
-	if err := im.tx.Where("rule_id = ? AND match_key IN ?", im.in.RuleID, keys).Find(&present).Error; err != nil {
+	if err := im.tx.Where(amongKeys[im.dialect], im.in.RuleID, string(names)).Find(&present).Error; err != nil {
 		return err
 	}
 	was := make(map[overrideName]*overrideRow, len(present))
@@ -153,10 +164,59 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return im.tx.Clauses(clause.OnConflict{
-		Columns:   []clause.Column{{Name: "rule_id"}, {Name: "match_key"}, {Name: "is_prefix"}},
-		DoUpdates: clause.AssignmentColumns([]string{"limit_count", "burst", "unlimited", "blocked", "reason", "expires_at", "version", "seq", "updated_at"}),
-	}).Create(&rows).Error
+	return im.put(rows)
+}
+
+// putColumns are what a stored override gets from a file; the rest is the same for
+// all rows of an import.
+const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, reason, expires_at, version, seq, created_at, updated_at"
+
+// The rows travel as one JSON array, because thousands of parameters cost more
+// than the rows.
+var putFrom = map[dialect]string{
+	dialectPostgres: `SELECT ?, j.key, j.match_key, j.is_prefix, j.limit_count, j.burst, j.unlimited, j.blocked, j.reason, j.expires_at, j.version, ?, ?, ?
+		FROM json_to_recordset(?::json) AS j(key TEXT, match_key TEXT, is_prefix BOOLEAN, limit_count BIGINT, burst BIGINT, unlimited BOOLEAN, blocked BOOLEAN,
+			reason TEXT, expires_at TIMESTAMPTZ, version BIGINT) WHERE TRUE`,
+	dialectSQLite: `SELECT ?, j.value->>'key', j.value->>'match_key', j.value->>'is_prefix', j.value->>'limit_count', j.value->>'burst', j.value->>'unlimited',
+		j.value->>'blocked', j.value->>'reason', j.value->>'expires_at', j.value->>'version', ?, ?, ? FROM json_each(?) AS j WHERE TRUE`,
+}
+
+// putRow is one element of that array.
+type putRow struct {
+	Key        string  `json:"key"`
+	MatchKey   string  `json:"match_key"`
+	IsPrefix   bool    `json:"is_prefix"`
+	LimitCount *int64  `json:"limit_count"`
+	Burst      *int64  `json:"burst"`
+	Unlimited  bool    `json:"unlimited"`
+	Blocked    bool    `json:"blocked"`
+	Reason     string  `json:"reason"`
+	ExpiresAt  *string `json:"expires_at"`
+	Version    int64   `json:"version"`
+}
+
+// put stores rows over those with the same keys.
+func (im *overrideImport) put(rows []overrideRow) error {
+	list := make([]putRow, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		list[i] = putRow{
+			Key: r.Key, MatchKey: r.MatchKey, IsPrefix: r.IsPrefix, LimitCount: r.LimitCount, Burst: r.Burst,
+			Unlimited: r.Unlimited, Blocked: r.Blocked, Reason: r.Reason, Version: r.Version,
+		}
+		if r.ExpiresAt != nil {
+			text := r.ExpiresAt.UTC().Format(stampLayout)
+			list[i].ExpiresAt = &text
+		}
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return im.tx.Exec("INSERT INTO rule_overrides ("+putColumns+") "+putFrom[im.dialect]+` ON CONFLICT (rule_id, match_key, is_prefix) DO UPDATE SET
+		limit_count = excluded.limit_count, burst = excluded.burst, unlimited = excluded.unlimited, blocked = excluded.blocked, reason = excluded.reason,
+		expires_at = excluded.expires_at, version = excluded.version, seq = excluded.seq, updated_at = excluded.updated_at`,
+		im.in.RuleID, im.seq, im.at, im.at, string(data)).Error
 }
 
 // prune deletes what the file does not name, page by page.
