@@ -25,8 +25,10 @@ local age = tonumber(ARGV[2])
 local ticket = redis.call('XADD', stream, '*', 'a', ARGV[2], 'k', ARGV[4], 'i', id)
 redis.call('HSET', bodies, ticket, ARGV[5])
 if id ~= '' then redis.call('HSET', ids, id, ticket) end
--- Nothing outlives the youngest item: the keys of a rule that is gone end by themselves.
+-- The keys of a rule that is gone end by themselves, a day after its youngest
+-- item, so that whoever looks until then counts what was dropped.
+local life = age + 86400000
 for _, key in ipairs(KEYS) do
-  if redis.call('PTTL', key) < age then redis.call('PEXPIRE', key, string.format('%.0f', age)) end
+  if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
 end
 return {ticket, dropped}
