@@ -7,10 +7,10 @@ import (
 	"sluice/rules"
 )
 
-// manyOverrides imports n overrides of one rule, files at the bound.
-func manyOverrides(b *testing.B, d *DB, n int) {
+// manyOverrides imports n overrides of a new rule, files at the bound.
+func manyOverrides(b *testing.B, d *DB, rule string, n int) {
 	b.Helper()
-	r := mustCreate(b, d, sample("a"))
+	r := mustCreate(b, d, sample(rule))
 	for from := 0; from < n; from += rules.MaxOverrideLines {
 		items := make([]rules.ImportedOverride, min(rules.MaxOverrideLines, n-from))
 		for i := range items {
@@ -28,8 +28,11 @@ func BenchmarkLoadOverrides(b *testing.B) {
 	for _, backend := range backends {
 		d := openFor(b, backend.dsn(b), patience)
 		b.Run(backend.name+"/import", func(b *testing.B) {
-			b.N = 1
-			manyOverrides(b, d, n)
+			i := 0
+			for b.Loop() {
+				manyOverrides(b, d, fmt.Sprintf("rule-%d", i), n)
+				i++
+			}
 		})
 		for _, since := range []int64{-1, 1} {
 			b.Run(fmt.Sprintf("%s/since=%d", backend.name, since), func(b *testing.B) {
@@ -38,7 +41,7 @@ func BenchmarkLoadOverrides(b *testing.B) {
 					if _, err := d.LoadOverrides(b.Context(), since, func(bool) {}, e.Add); err != nil {
 						b.Fatal(err)
 					}
-					if o := e.Done(1, 0); since < 0 && o.Len() != n {
+					if o := e.Done(1, 0); since < 0 && o.Len() < n {
 						b.Fatalf("%d loaded", o.Len())
 					}
 				}
