@@ -206,7 +206,8 @@ func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.R
 	if err := req.Check(); err != nil {
 		return err
 	}
-	wide := limiter.Request{Op: req.Op, ID: req.ID}
+	wide := *req
+	wide.Asks = nil
 	from := make([]int, 0, len(req.Asks)+1)
 	for i := range req.Asks {
 		from = append(from, len(wide.Asks))

@@ -153,6 +153,43 @@ func TestShard_OtherOperationsSeeTheWhole(t *testing.T) {
 	}
 }
 
+// Everything else that a request says travels on when its limits are rewritten.
+func TestStore_RewritesLimitsAndNothingElse(t *testing.T) {
+	v := newVirtual(t, 1, Options{HotRate: 1})
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 800, Window: 60_000}
+	ask := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotSharded, HotRaise: 10}
+	seen := 0
+	v.inner.fail = func(r *limiter.Request) error {
+		seen++
+		if r.ID != "mine" || r.Keep != 120_000 || r.Asks[0].Weight != 1 && r.Op == limiter.OpTake {
+			t.Errorf("the store got %+v", r)
+		}
+		return nil
+	}
+	for _, op := range []limiter.Op{limiter.OpTake, limiter.OpCharge, limiter.OpSettle} {
+		req := limiter.Request{Op: op, ID: "mine", Keep: 120_000, Asks: []limiter.Ask{ask}}
+		if err := v.nodes[0].Do(context.Background(), &req, &limiter.Result{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen != 3 {
+		t.Errorf("the store was asked %d times", seen)
+	}
+}
+
+func TestStore_ReleasesAreNotToldOf(t *testing.T) {
+	v := newVirtual(t, 2, Options{DenyCache: 100, HotRate: 10})
+	told := 0
+	v.nodes[0].opt.Tell = func(limiter.Key) { told++ }
+	l := limiter.Limit{Algorithm: limiter.Concurrency, Count: 2, Window: 60_000}
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1}
+	send(t, v.nodes[0], limiter.OpTake, "a", a)
+	send(t, v.nodes[0], limiter.OpRelease, "a", a)
+	if told != 0 {
+		t.Errorf("told of %d releases", told)
+	}
+}
+
 func TestRaise_HoldsWhileHotAndNoLonger(t *testing.T) {
 	v := newVirtual(t, 1, Options{HotRate: 100})
 	l := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 200, Window: 600_000}

@@ -240,7 +240,9 @@ func (s *Store) after(req *limiter.Request) {
 		return
 	}
 	for i := range req.Asks {
-		s.changed(req.Asks[i].Key, lowers(req.Op))
+		if req.Asks[i].Limit.Algorithm != limiter.Concurrency { // of which nothing is remembered
+			s.changed(req.Asks[i].Key, lowers(req.Op))
+		}
 	}
 }
 

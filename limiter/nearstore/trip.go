@@ -59,7 +59,9 @@ func (t *trip) meant() *limiter.Request {
 	if len(t.asks) == 0 {
 		return t.req
 	}
-	t.sub.Op, t.sub.ID, t.sub.Asks = t.req.Op, t.req.ID, append(t.sub.Asks[:0], t.asks...)
+	asks := append(t.sub.Asks[:0], t.asks...)
+	t.sub = *t.req
+	t.sub.Asks = asks
 	return &t.sub
 }
 
@@ -160,7 +162,9 @@ func (s *Store) rest(t *trip, m *limiter.Request) {
 	if len(t.asks) == 0 {
 		t.asks = append(t.asks, m.Asks...)
 	}
-	t.sub = limiter.Request{Op: m.Op, Asks: t.sub.Asks[:0]}
+	asks := t.sub.Asks[:0]
+	t.sub = *m
+	t.sub.Asks = asks
 	t.index = t.index[:0]
 	for i := range t.asks {
 		if t.grants[i].h == nil {
