@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -199,4 +201,34 @@ func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {
 	if within+above > 100 {
 		t.Logf("%d came within their limits after the share was used up", within+above-100)
 	}
+}
+
+func TestElastic_AcrossTheSlotsOfACluster(t *testing.T) {
+	rs := []rules.Rule{elastic(aMinute("elastic", 2), 400, "shop", "normal"), aMinute("hard", 7)}
+	f := pooled(t, "memory", shop(15), rs)
+	f.store.Store = at(t, "redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","), f.now.Load)
+	passed := map[string]int{}
+	for _, user := range []string{"a", "b", "c"} {
+		for n := 1; n <= 9; n++ {
+			got := f.check(fmt.Sprintf(`{"user":%q,"request_id":"%s%d"}`, user, user, n))
+			if got.Degraded != nil || got.Elastic != (got.Allowed && n > 2) {
+				t.Fatalf("%s %d: %+v", user, n, got)
+			}
+			if got.Allowed {
+				passed[user]++
+			}
+		}
+	}
+	// a goes up to its hard 7; b up to what is left of 80 % of 15; c has its own.
+	if want := (map[string]int{"a": 7, "b": 5, "c": 2}); fmt.Sprint(passed) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", passed, want)
+	}
+	if got := f.check(`{"user":"b","request_id":"b5"}`); !got.Replayed || !got.Elastic {
+		t.Errorf("repeated: %+v", got)
+	}
+	f.wantPool(14)
+	if got := f.post("/ratelimit/refund", `{"user":"b","request_id":"b5"}`).reply(); *got.Refunded != 1 {
+		t.Errorf("refund: %+v", got)
+	}
+	f.wantPool(13)
 }

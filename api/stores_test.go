@@ -21,7 +21,13 @@ const patience = 20 * time.Second
 // onRedis makes a store on a real Redis whose clock is the one given.
 func onRedis(t testing.TB, clock func() int64) limiter.Store {
 	t.Helper()
-	client, err := redisstore.NewClient(testenv.SharedRedis(t).URL(), redisstore.ClientOptions{DialTimeout: patience, Timeout: patience})
+	return at(t, testenv.SharedRedis(t).URL(), clock)
+}
+
+// at makes a store on the Redis or cluster at an address.
+func at(t testing.TB, url string, clock func() int64) limiter.Store {
+	t.Helper()
+	client, err := redisstore.NewClient(url, redisstore.ClientOptions{DialTimeout: patience, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
