@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,34 +55,6 @@ type hotKey struct {
 	drought drought
 }
 
-// drought is a time in which a take of one unit is denied without asking: the
-// store has just denied one, and it comes back in small change that is not worth
-// an operation each. What is not taken meanwhile stays in the bucket.
-type drought struct {
-	limit limiter.Limit
-	d     limiter.Decision // of the store
-	at    int64            // its time, ms
-	got   int64            // when it was heard, local
-	until int64            // local
-	asked bool             // the store has answered since it ended
-}
-
-// slice is units of one bucket that are charged in the store and not yet spent.
-type slice struct {
-	id    string // of its record in the store; "" for no slice
-	limit limiter.Limit
-	d     limiter.Decision // of the store, when it was taken
-	at    int64            // the store's time then, ms
-	total int64            // charged
-	units int64            // of these, kept for later
-	left  int64
-	// sent and until are local times: it is never spent from until on, which
-	// counts from before the request was sent and so is never late.
-	sent, got, until int64
-	// leak: it loses units steadily, down to none at until.
-	leak bool
-}
-
 // grant is what a slice gave to one limit of a take.
 type grant struct {
 	h  *hotKey
@@ -103,38 +74,6 @@ func (g *grant) undo() {
 		g.h.slice.left += g.w
 	}
 	g.d.Remaining += g.w
-}
-
-// leasable reports whether slices of a limit can be spent without ever passing
-// it. docs/hotkeys.md has the argument for each algorithm.
-func leasable(l *limiter.Limit) bool {
-	switch l.Algorithm {
-	case limiter.FixedWindow, limiter.SlidingWindowCounter:
-		return l.Window*ms > 4*leaseEdge
-	case limiter.SlidingWindowBuckets:
-		return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
-	case limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA:
-		return l.Count > 0
-	}
-	return false
-}
-
-// lasts is for how many ms after its charge a slice may be spent, and whether it
-// leaks meanwhile. d is the decision that charged it, so something counts now.
-//
-// Windows: until the window (or sub-window) that it was charged in ends, because
-// there its units count the same whenever they are spent. Buckets: the level in
-// the store drains whether or not the units are spent, so they must not outlast
-// it. A slice that leaks in proportion to the level, and twice as fast as that,
-// never holds more than its part of it.
-func lasts(l *limiter.Limit, d *limiter.Decision) (wait int64, leak bool) {
-	switch l.Algorithm {
-	case limiter.FixedWindow:
-		return d.Reset, false
-	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
-		return d.Reset - l.Window, false
-	}
-	return d.Reset / 2, true
 }
 
 // lease takes the weight of a from the bucket's slice, taking a new slice if
@@ -181,47 +120,6 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 	return false
 }
 
-// dry denies a take in a drought. h.mu is held.
-func (h *hotKey) dry(a *limiter.Ask, now int64, g *grant) bool {
-	dr := &h.drought
-	if now >= dr.until || now < dr.got || a.Weight != 1 || a.Limit != dr.limit {
-		return false
-	}
-	d := dr.d
-	over := (now - dr.got) / ms
-	d.RetryAfter = max(d.RetryAfter-over, (dr.until-now+ms-1)/ms)
-	if d.Reset > 0 {
-		d.Reset = max(1, d.Reset-over)
-	}
-	*g = grant{h: h, d: d, at: dr.at + over, dry: true}
-	return true
-}
-
-// smallChange begins another drought when the one before has hardly ended and
-// the store, asked since, has less than is worth a slice. h.mu is held.
-func (h *hotKey) smallChange(a *limiter.Ask, now int64) bool {
-	dr := &h.drought
-	if a.Limit != dr.limit || !dr.asked || now < dr.until || now-dr.until > droughtEnds {
-		return false
-	}
-	dr.until, dr.asked = now+droughtFor, false
-	return true
-}
-
-// denied begins a drought.
-func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64) {
-	if a.Hot != limiter.HotLeased || a.Weight != 1 || d.Remaining != 0 || d.RetryAfter < 1 {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	wait := droughtFor
-	if a.Limit.Algorithm == limiter.FixedWindow {
-		wait = min(wait, d.RetryAfter*ms) // then there is plenty at once
-	}
-	h.drought = drought{limit: a.Limit, d: *d, at: at, got: got, until: sent + wait}
-}
-
 // spend takes from the slice as it is. h.mu is held.
 func (h *hotKey) spend(a *limiter.Ask, now int64, g *grant) bool {
 	sl := &h.slice
@@ -231,39 +129,6 @@ func (h *hotKey) spend(a *limiter.Ask, now int64, g *grant) bool {
 	sl.left -= a.Weight
 	*g = grant{h: h, id: sl.id, w: a.Weight, d: sl.decision(now), at: sl.at + (now-sl.got)/ms}
 	return true
-}
-
-// available is what may be spent at local time now.
-func (sl *slice) available(now int64) int64 {
-	if now >= sl.until || now < sl.sent {
-		return 0
-	}
-	if sl.leak {
-		// Of wait ms so many are over, rounded up, and one more because the
-		// store's clock shows whole ones.
-		wait := (sl.until-sl.sent)/ms + 1
-		over := (now-sl.sent+ms-1)/ms + 1
-		sl.left = min(sl.left, proportion(sl.units, max(0, wait-over), wait))
-	}
-	return sl.left
-}
-
-// proportion is units*part/whole, rounded down; 0 <= part <= whole.
-func proportion(units, part, whole int64) int64 {
-	hi, lo := bits.Mul64(uint64(units), uint64(part)) //nolint:gosec // not negative
-	q, _ := bits.Div64(hi, lo, uint64(whole))         //nolint:gosec // not negative
-	return int64(q)                                   //nolint:gosec // at most units
-}
-
-// decision is what a take from the slice is told: what remained in the store
-// when the slice was taken, and what is left of it.
-func (sl *slice) decision(now int64) limiter.Decision {
-	d := sl.d
-	d.Remaining += sl.left
-	if d.Reset > 0 {
-		d.Reset = max(1, d.Reset-(now-sl.got)/ms)
-	}
-	return d
 }
 
 // size is how many units beyond a's weight the next slice should have. h.mu is

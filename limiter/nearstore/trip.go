@@ -59,9 +59,10 @@ func (t *trip) meant() *limiter.Request {
 	if len(t.asks) == 0 {
 		return t.req
 	}
-	asks := append(t.sub.Asks[:0], t.asks...)
+	room := t.sub.Asks[:0]
 	t.sub = *t.req
-	t.sub.Asks = asks
+	t.sub.Asks = room
+	t.sub.Asks = append(t.sub.Asks, t.asks...)
 	return &t.sub
 }
 
