@@ -159,7 +159,7 @@ func (c *Checker) accept(w *work, i int, attempt int32) {
 func (p *planned) present(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
 	d := &la.Decision
 	spare := d.Limit - la.Limit.Capacity() // 0 for an elastic limit that was not raised
-	if spare <= 0 || p.spare == 0 { // a repeat is answered under the limit of its first time
+	if spare <= 0 || p.spare == 0 {        // a repeat is answered under the limit of its first time
 		return
 	}
 	left := d.Remaining

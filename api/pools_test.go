@@ -50,10 +50,10 @@ func TestPools_BadInputNamesTheField(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{}`:                                    {"limit", "name", "window_ms"},
 		`{"name":"A","limit":-1,"window_ms":0}`: {"limit", "name", "window_ms"},
-		`{"name":"a","limit":1,"window_ms":1,"normal_percent":101}`:                         {"normal_percent"},
-		`{"name":"a","limit":1,"window_ms":1,"normal_percent":10,"low_percent":11}`:         {"low_percent"},
+		`{"name":"a","limit":1,"window_ms":1,"normal_percent":101}`:                           {"normal_percent"},
+		`{"name":"a","limit":1,"window_ms":1,"normal_percent":10,"low_percent":11}`:           {"low_percent"},
 		`{"name":"a","limit":1.5,"window_ms":"1","normal_percent":true,"description":"a\nb"}`: {"description", "limit", "normal_percent", "window_ms"},
-		`{"name":null,"limit":null,"window_ms":1}`:                                          {"limit", "name"},
+		`{"name":null,"limit":null,"window_ms":1}`:                                            {"limit", "name"},
 	} {
 		if got := f.do(http.MethodPost, "/ratelimit/pools", body).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, want) {
 			t.Errorf("%s: fields %v, want %v", body, got, want)
