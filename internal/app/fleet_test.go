@@ -115,8 +115,9 @@ func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "sliding_window_buckets", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
 		t.Run(algorithm, func(t *testing.T) {
-			// A year: long enough that nothing drains during the test.
-			body := fmt.Sprintf(`{"key":"storm %[1]s","limit":100,"window_ms":31536000000,"algorithm":%[1]q}`, algorithm)
+			// A year: long enough that nothing drains during the test. Closed, because
+			// a machine so busy that a dial takes too long must not admit more.
+			body := fmt.Sprintf(`{"key":"storm %[1]s","limit":100,"window_ms":31536000000,"algorithm":%[1]q,"fail_mode":"closed"}`, algorithm)
 			if got := storm(nodes, 8, 20, func(int, int) string { return body }); got != 100 {
 				t.Errorf("%d of 320 admitted, want exactly 100", got)
 			}
@@ -127,8 +128,8 @@ func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 func TestFleet_WideLimitIsChargedOnlyWhatPassed(t *testing.T) {
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
-	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,"window_ms":86400000}`)
-	nodes[0].create(`{"name":"wide","scope":"global","limit":1000,"window_ms":86400000}`)
+	nodes[0].create(`{"name":"narrow","scope":"user","limit":7,"window_ms":86400000,"fail_mode":"closed"}`)
+	nodes[0].create(`{"name":"wide","scope":"global","limit":1000,"window_ms":86400000,"fail_mode":"closed"}`)
 	eventually(t, "both rules are in force on both nodes", func() bool {
 		return len(nodes[1].check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 2
 	})
