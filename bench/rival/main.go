@@ -1,6 +1,6 @@
 // Command rival serves POST /check the ways sluice is compared with: a constant
-// answer, one script call a request (naive), and three libraries behind the same
-// few lines of Echo. It is started by bench/load.
+// answer to the same request, one script call a request (naive), and three
+// libraries behind the same few lines of Echo. It is started by bench/load.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -54,9 +55,15 @@ func main() {
 func serve(ctx context.Context, listen, redisAddr, kind string) error {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
+	// What no server on a network can do without, and sluice has.
+	e.Server.ReadHeaderTimeout, e.Server.ReadTimeout = 2*time.Second, 5*time.Second
+	e.Server.WriteTimeout, e.Server.IdleTimeout = 5*time.Second, time.Minute
 	e.GET("/readyz", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
 	if kind == "constant" {
 		e.POST("/check", func(c echo.Context) error {
+			if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
+				return err
+			}
 			return c.JSONBlob(http.StatusOK, []byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
 		})
 	} else {
