@@ -42,17 +42,34 @@ func FormatFile(f File) ([]byte, error) {
 	}
 	b.WriteString("rules:\n")
 	for i := range sorted {
-		lead := "  - "
-		for _, f := range fields {
-			v := f.get(&sorted[i])
-			if def, ok := fileDefaults[f.name]; v == nil || ok && v == def {
-				continue
-			}
-			fmt.Fprintf(&b, "%s%s: %s\n", lead, f.name, yamlValue(v))
-			lead = "    "
-		}
+		formatRule(&sorted[i], &b)
 	}
 	return []byte(b.String()), nil
+}
+
+// FormatDraft writes a rules file with one rule as FormatFile does, but takes a
+// rule that is not valid as well, which ParseFile then refuses: it is for a rule
+// that someone is still writing.
+func FormatDraft(r *Rule) []byte {
+	draft := r.Clone()
+	draft.Normalize()
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	formatRule(&draft, &b)
+	return []byte(b.String())
+}
+
+// formatRule writes one normalised rule as an element of the list.
+func formatRule(r *Rule, b *strings.Builder) {
+	lead := "  - "
+	for _, f := range fields {
+		v := f.get(r)
+		if def, ok := fileDefaults[f.name]; v == nil || ok && v == def {
+			continue
+		}
+		fmt.Fprintf(b, "%s%s: %s\n", lead, f.name, yamlValue(v))
+		lead = "    "
+	}
 }
 
 // namedErrors puts the section and the name before the fields of a

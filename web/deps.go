@@ -30,6 +30,15 @@ type Deps struct {
 	Node func() Node
 	// Fleet has the figures of all nodes.
 	Fleet Fleet
+	// Writer and History change rules and tell how they were; Changed is called
+	// after every change of the rules, and returns when this node has loaded it.
+	Writer  RuleWriter
+	History RuleHistory
+	Changed func()
+	// Denials are what the editor tries a rule on, Headers what it shows of an
+	// answer.
+	Denials RecentDenials
+	Headers HeadersOf
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// PublicURL is where people reach the console, as in

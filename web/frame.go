@@ -27,11 +27,16 @@ var entries = []view.NavItem{
 func reachable() []view.NavItem {
 	var out []view.NavItem
 	for _, e := range entries {
-		if slices.ContainsFunc(Table(), func(r Route) bool { return r.Method == http.MethodGet && r.Path == e.Path }) {
+		if served(e.Path) {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// served reports whether there is a page at a path.
+func served(path string) bool {
+	return slices.ContainsFunc(Table(), func(r Route) bool { return r.Method == http.MethodGet && r.Path == path })
 }
 
 // navigation marks the entry of the present page.

@@ -32,6 +32,8 @@ const (
 	pathWelcome = "/console/welcome"
 	pathTheme   = "/console/theme"
 	pathRules   = "/console/rules"
+	pathRule    = "/console/rules/:id"
+	pathNewRule = "/console/rules/new"
 )
 
 // table lists every route, an area a paragraph.
@@ -46,6 +48,13 @@ var table = []Route{
 	{Method: http.MethodGet, Path: pathHome, Role: access.RoleViewer, handle: (*Server).overview},
 
 	{Method: http.MethodGet, Path: pathRules, Role: access.RoleViewer, handle: (*Server).listRules},
+	{Method: http.MethodGet, Path: pathNewRule, Role: access.RoleEditor, handle: (*Server).newRule},
+	{Method: http.MethodPost, Path: pathRules, Role: access.RoleEditor, handle: (*Server).createRule},
+	{Method: http.MethodPost, Path: "/console/rules/preview", Role: access.RoleEditor, handle: (*Server).previewRule},
+	{Method: http.MethodPost, Path: "/console/rules/bulk", Role: access.RoleEditor, handle: (*Server).bulkRules},
+	{Method: http.MethodGet, Path: "/console/rules/:id/edit", Role: access.RoleEditor, handle: (*Server).editRule},
+	{Method: http.MethodPost, Path: "/console/rules/:id", Role: access.RoleEditor, handle: (*Server).updateRule},
+	{Method: http.MethodPost, Path: "/console/rules/:id/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deleteRule},
 }
 
 // Table is a copy of the table of routes.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/web/view"
 )
@@ -38,7 +39,7 @@ func (s *Server) listRules(v *visit) error {
 		return err
 	}
 	m := view.RuleTable{
-		Lines: ruleLines(&list), Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
+		Lines: s.withDenied(v, ruleLines(&list)), CanEdit: v.user.Role.Includes(access.RoleEditor), Here: v.Request().URL.RequestURI(), RulePages: s.rulePages, Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 	}
 	return v.page(http.StatusOK, view.RulesPage(v.frame("Rules", pathRules), m))
@@ -61,4 +62,21 @@ func oneOf(value string, allowed ...string) string {
 		}
 	}
 	return ""
+}
+
+// withDenied adds how much each rule denied in the last minute, where that is
+// known.
+func (s *Server) withDenied(v *visit, lines []view.RuleLine) []view.RuleLine {
+	live := s.deps.Fleet.Live(v.ctx)
+	if live.Err != nil {
+		return lines
+	}
+	denied := make(map[string]int64, len(live.Rules))
+	for i := range live.Rules {
+		denied[live.Rules[i].Name] = live.Rules[i].Minute.Denied
+	}
+	for i := range lines {
+		lines[i].Denied, lines[i].Known = denied[lines[i].Rule.Name], true
+	}
+	return lines
 }

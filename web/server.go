@@ -27,6 +27,8 @@ type Server struct {
 	// origins refuses what a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
 	entries []view.NavItem
+	// rulePages: there is a page for each rule.
+	rulePages bool
 }
 
 // New makes a Server. It fails only if something required is missing or the
@@ -34,6 +36,9 @@ type Server struct {
 func New(d Deps) (*Server, error) {
 	if d.Rules == nil || d.Sets == nil || d.Users == nil || d.Sessions == nil || d.Guard == nil || d.Node == nil || d.Fleet == nil || d.Now == nil {
 		return nil, errors.New("web: Rules, Sets, Users, Sessions, Guard, Node, Fleet and Now are required")
+	}
+	if d.Writer == nil || d.History == nil || d.Changed == nil || d.Denials == nil || d.Headers == nil {
+		return nil, errors.New("web: Writer, History, Changed, Denials and Headers are required")
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -44,7 +49,7 @@ func New(d Deps) (*Server, error) {
 	if d.SessionLife <= 0 {
 		d.SessionLife = 7 * 24 * time.Hour
 	}
-	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable()}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), rulePages: served(pathRule)}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	if d.PublicURL != "" {
 		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {

@@ -34,7 +34,9 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	c := &console{}
 	d.Rules, d.Users, d.Sessions = db, db, db
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
-	d.Fleet = fleet.NewReader(f.counters.board, host.Now)
+	reader := fleet.NewReader(f.counters.board, host.Now)
+	d.Fleet = reader
+	editing(&d, cfg, db, reader)
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	d.Logger, d.Now = host.Log, host.Now

@@ -201,6 +201,9 @@ type RuleLine struct {
 	Rule *rules.Rule
 	// By is who changed it last, "" if unknown.
 	By string
+	// Denied is how many requests it denied in the last minute, if Known.
+	Denied int64
+	Known  bool
 }
 
 // RuleTable is the page of rules.
@@ -208,6 +211,11 @@ type RuleTable struct {
 	Lines []RuleLine
 	Query Query
 	Pager Pager
+	// CanEdit: rules may be ticked and changed. Here is where to come back to.
+	CanEdit bool
+	Here    string
+	// RulePages: each rule has a page to look at.
+	RulePages bool
 }
 
 // Overview is the home page.

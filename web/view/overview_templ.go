@@ -395,7 +395,7 @@ func OverviewPage(f Frame, m Overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(m.Recent) > 0 {
-				templ_7745c5c3_Err = ruleTable(m.Recent, Query{}, false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ruleTable(m.Recent).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -10,17 +10,7 @@ import (
 )
 
 // Count writes a number with spaces between thousands, narrow and unbreakable.
-func Count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "−", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return sign + s
-}
+func Count(n int64) string { return rules.CountWords(n) }
 
 // Plural is Count with its noun: "1 rule", "2 rules".
 func Plural(n int64, noun string) string {
@@ -30,79 +20,17 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
-var units = []struct {
-	ms        int64
-	one, many string
-}{
-	{604_800_000, "week", "weeks"}, {86_400_000, "day", "days"}, {3_600_000, "hour", "hours"},
-	{60_000, "minute", "minutes"}, {1000, "second", "seconds"}, {1, "ms", "ms"},
-}
+// Window is rules.WindowWords.
+func Window(ms int64) string { return rules.WindowWords(ms) }
 
-// Window writes milliseconds the way people say them: "minute", "15 minutes",
-// "1.5 seconds" for what is no whole number of any unit above it.
-func Window(ms int64) string {
-	for _, u := range units {
-		if ms >= u.ms && ms%u.ms == 0 {
-			if ms == u.ms && u.ms > 1 {
-				return u.one
-			}
-			return Count(ms/u.ms) + " " + u.many
-		}
-	}
-	return Count(ms) + " ms"
-}
+// ScopeWords is rules.ScopeWords.
+func ScopeWords(scope string) string { return rules.ScopeWords(scope) }
 
-// ScopeWords says what has a bucket of its own: "user and address".
-func ScopeWords(scope string) string {
-	parts := strings.Split(scope, "+")
-	for i, p := range parts {
-		p = strings.TrimSpace(p)
-		switch p {
-		case "ip":
-			p = "address"
-		case "apikey":
-			p = "API key"
-		default:
-			p = strings.TrimPrefix(p, "attr:")
-		}
-		parts[i] = p
-	}
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
-}
+// LimitWords is rules.LimitWords.
+func LimitWords(r *rules.Rule) string { return rules.LimitWords(r) }
 
-// LimitWords says a rule's limit in a few words: "100 per minute per user".
-func LimitWords(r *rules.Rule) string {
-	each := " per " + ScopeWords(r.Scope)
-	if r.Scope == "global" {
-		each = " in all"
-	}
-	if r.Algorithm == "concurrency" {
-		return Count(r.Limit) + " at a time" + each
-	}
-	s := Count(r.Limit) + " per " + Window(r.WindowMS) + each
-	if r.Burst != nil && *r.Burst != r.Limit {
-		s += ", bursts of " + Count(*r.Burst)
-	}
-	return s
-}
-
-// MatchWords says which requests a rule is for: "POST /v1/charges".
-func MatchWords(r *rules.Rule) string {
-	route, method := "every route", ""
-	if r.Route != nil {
-		route = *r.Route
-	}
-	if r.Method != nil {
-		method = *r.Method + " "
-		if r.Route == nil {
-			method += "on "
-		}
-	}
-	return method + route
-}
+// MatchWords is rules.MatchWords.
+func MatchWords(r *rules.Rule) string { return rules.MatchWords(r) }
 
 // AlgorithmWords is an algorithm's name as people write it.
 func AlgorithmWords(name string) string {

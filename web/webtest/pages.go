@@ -1,10 +1,12 @@
 package webtest
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 
 	"sluice/internal/access"
+	"sluice/rules"
 )
 
 // Shown is one page of the gallery: what to ask for, as whom, in which world.
@@ -38,6 +40,11 @@ func Gallery() []Shown {
 		{Name: "rules-many", About: "Rules, page 3 of 10,000", Role: access.RoleEditor, Path: "/console/rules?page=3", Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
 		{Name: "rules-search", About: "Rules, searched in vain", Role: access.RoleViewer, Path: "/console/rules?q=nothing-like-it"},
 		{Name: "rules-empty", About: "No rules yet", Kind: Empty, Role: access.RoleEditor, Path: "/console/rules"},
+		{Name: "rule-new", About: "A new rule", Role: access.RoleEditor, Path: "/console/rules/new?sample=1"},
+		{Name: "rule-edit", About: "A rule is edited", Role: access.RoleEditor, Path: "/console/rules/2/edit"},
+		{Name: "rule-errors", About: "A rule that is not valid", Role: access.RoleEditor, Path: "/console/rules", Form: url.Values{"name": {"No Good"}, "scope": {"user+"}, "limit": {"many"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "tiers[0].name": {"free"}, "schedule.windows[0].from": {"25:00"}}},
+		{Name: "rule-yaml", About: "A rule as YAML", Role: access.RoleEditor, Path: "/console/rules/preview", Form: url.Values{"do": {"yaml"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}},
+		{Name: "rule-conflict", About: "Two people edited a rule", Role: access.RoleEditor, Path: "/console/rules/1", Form: url.Values{"version": {"1"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"90"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}, Prepare: editMeanwhile},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}
 }
@@ -73,4 +80,11 @@ func (w *World) Fill(text string) string {
 		return text[:n] + "?token=" + w.WelcomeSecret
 	}
 	return text
+}
+
+// editMeanwhile lets ada edit the first rule.
+func editMeanwhile(w *World) {
+	r := w.Rules.List[0].Clone()
+	r.Limit, r.Description = 120, "Raised for the sale."
+	_, _ = w.Rules.UpdateRule(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, r, r.Version)
 }

@@ -79,7 +79,7 @@ func New(kind Kind) (*World, error) {
 	}
 	if kind == Full || kind == Failing {
 		w.Rules.List = SampleRules()
-		w.Fleet.Figures = traffic(w.Rules.List)
+		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), denials()
 	}
 	if err := w.compile(); err != nil {
 		return nil, err
@@ -108,11 +108,20 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	return web.Deps{
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
+		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed,
 	}
 }
 
 // ServeHTTP answers as the console does.
 func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.Handler.ServeHTTP(out, r) }
+
+// changed loads the rules as they are now. Rules that do not compile change
+// nothing, as on a real node.
+func (w *World) changed() {
+	w.Rules.mu.Lock()
+	defer w.Rules.mu.Unlock()
+	_ = w.compile()
+}
 
 func (w *World) compile() error {
 	var active []rules.Rule
@@ -150,9 +159,13 @@ func (c *Clock) Add(d time.Duration) {
 }
 
 // Rules are the stored rules. Err, if not nil, is what every call fails with.
+// Calls are safe for concurrent use; the fields are for when there are none.
 type Rules struct {
+	mu   sync.Mutex
 	List []rules.Rule
-	Err  error
+	// Revisions are the versions since the world began, newest first, by id.
+	Revisions map[int64][]rules.Revision
+	Err       error
 }
 
 var _ web.RuleBrowser = (*Rules)(nil)
@@ -160,6 +173,8 @@ var _ web.RuleBrowser = (*Rules)(nil)
 // BrowseRules implements web.RuleBrowser; of the orders it knows name and
 // updated_at.
 func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.Err != nil {
 		return rules.Listing{}, f.Err
 	}
@@ -193,8 +208,12 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 	return list, nil
 }
 
-// Fleet has canned figures.
-type Fleet struct{ Figures fleet.Live }
+// Fleet has canned figures. Err, if not nil, is what reading denials fails with.
+type Fleet struct {
+	Figures fleet.Live
+	Denied  []fleet.Denial
+	Err     error
+}
 
 var _ web.Fleet = (*Fleet)(nil)
 

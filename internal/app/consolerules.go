@@ -1,0 +1,35 @@
+package app
+
+import (
+	"sluice/api"
+	"sluice/internal/config"
+	"sluice/internal/database"
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/web"
+)
+
+// editing gives the console what it needs to edit rules.
+func editing(d *web.Deps, cfg *config.Serve, db *database.DB, reader *fleet.Reader) {
+	d.Writer, d.History, d.Denials = db, db, reader
+	style := api.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
+	d.Headers = func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+		return headersOf(style, rule, l, decided, at)
+	}
+}
+
+// headersOf are the headers of an answer that one limit of one rule gave.
+func headersOf(style api.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+	a := api.Answer{Allowed: decided.Allowed, At: at, Limits: []api.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+	var out []web.Header
+	style.Headers(&a, func(name string, value []byte) {
+		out = append(out, web.Header{Name: name, Value: string(value)})
+	})
+	return out
+}
+
+var (
+	_ web.RuleWriter    = (*database.DB)(nil)
+	_ web.RuleHistory   = (*database.DB)(nil)
+	_ web.RecentDenials = (*fleet.Reader)(nil)
+)

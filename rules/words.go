@@ -1,0 +1,293 @@
+package rules
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CountWords writes a number with spaces between thousands, narrow and
+// unbreakable.
+func CountWords(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "−", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+var wordUnits = []struct {
+	ms        int64
+	one, many string
+}{
+	{604_800_000, "week", "weeks"}, {86_400_000, "day", "days"}, {3_600_000, "hour", "hours"},
+	{60_000, "minute", "minutes"}, {1000, "second", "seconds"},
+}
+
+// WindowWords writes milliseconds the way people say them after per: "minute",
+// "15 minutes", "1 500 ms" for what is no whole number of any unit above it.
+func WindowWords(ms int64) string {
+	for _, u := range wordUnits {
+		if ms >= u.ms && ms%u.ms == 0 {
+			if ms == u.ms {
+				return u.one
+			}
+			return CountWords(ms/u.ms) + " " + u.many
+		}
+	}
+	return CountWords(ms) + " ms"
+}
+
+// spanWords is WindowWords with a number in any case: "1 minute".
+func spanWords(ms int64) string {
+	w := WindowWords(ms)
+	if !strings.Contains(w, " ") {
+		return "1 " + w
+	}
+	return w
+}
+
+// ScopeWords says what has a bucket of its own: "user and address".
+func ScopeWords(scope string) string {
+	parts := strings.Split(scope, "+")
+	for i, p := range parts {
+		p = strings.TrimSpace(p)
+		switch p {
+		case "ip":
+			p = "address"
+		case "apikey":
+			p = "API key"
+		default:
+			p = strings.TrimPrefix(p, "attr:")
+		}
+		parts[i] = p
+	}
+	return listWords(parts)
+}
+
+// listWords joins "a, b and c".
+func listWords(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+// LimitWords says a rule's limit in a few words: "100 per minute per user".
+func LimitWords(r *Rule) string {
+	each := " per " + ScopeWords(r.Scope)
+	if r.Scope == ScopeGlobal {
+		each = " in all"
+	}
+	if r.Algorithm == "concurrency" {
+		return CountWords(r.Limit) + " at a time" + each
+	}
+	s := CountWords(r.Limit) + " per " + r.periodWords() + each
+	if r.Burst != nil && *r.Burst != r.Limit {
+		s += ", bursts of " + CountWords(*r.Burst)
+	}
+	return s
+}
+
+func (r *Rule) periodWords() string {
+	if r.Calendar != nil {
+		return "calendar " + r.Calendar.Every
+	}
+	return WindowWords(r.WindowMS)
+}
+
+// MatchWords says which requests a rule is for: "POST /v1/charges".
+func MatchWords(r *Rule) string {
+	route, method := "every route", ""
+	if r.Route != nil {
+		route = *r.Route
+	}
+	if r.Method != nil {
+		method = *r.Method + " "
+		if r.Route == nil {
+			method += "on "
+		}
+	}
+	return method + route
+}
+
+// Summary says in sentences what a normalised rule does, for who has never seen
+// its fields. It takes rules that are not valid yet too, and then says what they
+// seem to mean. It is text, not markup: names and conditions stand in it as they
+// were written.
+func Summary(r *Rule) string {
+	s := []string{r.allowanceWords() + ".", r.overWords()}
+	s = append(s, r.variantWords()...)
+	s = append(s, r.timeWords()...)
+	s = append(s, r.trialWords()...)
+	switch r.FailMode {
+	case FailClosed:
+		s = append(s, "While the counters cannot be reached, everything it applies to is denied.")
+	case FailLocal:
+		s = append(s, "While the counters cannot be reached, each node counts its share by itself.")
+	default:
+		s = append(s, "While the counters cannot be reached, everything passes.")
+	}
+	if !r.IsActive {
+		s = append(s, "The rule is off.")
+	}
+	return strings.Join(s, " ")
+}
+
+// allowanceWords is who may do how much.
+func (r *Rule) allowanceWords() string {
+	s := "Requests"
+	if r.Method != nil {
+		s = *r.Method + " requests"
+	}
+	if r.Route != nil {
+		s += " to " + *r.Route
+	} else {
+		s += " on every route"
+	}
+	if r.When != nil {
+		s += " for which " + *r.When + " holds"
+	}
+	if r.Scope == ScopeGlobal {
+		s += ", all together,"
+	} else {
+		s += " of the same " + ScopeWords(r.Scope)
+	}
+	amount := "number " + CountWords(r.Limit)
+	if r.WeightField != nil {
+		amount = "spend " + CountWords(r.Limit) + " units, weighed by the field " + *r.WeightField + ","
+	}
+	if r.Algorithm == "concurrency" {
+		return s + " may " + amount + " at a time; one that is not released ends after " + spanWords(r.WindowMS)
+	}
+	s += " may " + amount + " per " + r.periodWords()
+	if r.Calendar != nil {
+		s += " of " + r.Calendar.Zone
+	}
+	if r.Burst != nil {
+		s += ", at most " + CountWords(*r.Burst) + " at once"
+	}
+	if r.Algorithm == "leaky_queue" {
+		s += ", evenly spaced by a delay"
+	}
+	return s
+}
+
+// overWords is what becomes of the rest.
+func (r *Rule) overWords() string {
+	var s string
+	switch {
+	case r.Throttle == ThrottleSoft && r.SoftPercent != nil:
+		s = "Up to " + CountWords(*r.SoftPercent) + "% over that passes too, marked as over; what goes beyond "
+	case r.Throttle == ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
+		s = "Up to " + CountWords(*r.ElasticPercent) + "% over that passes while the pool " + *r.Pool + " has room; what goes beyond "
+	default:
+		s = "What goes over "
+	}
+	if r.Mode == ModeShadow {
+		return s + "is only counted: the rule is on trial (shadow) and denies nothing."
+	}
+	if r.OverLimit == OverLimitDefer {
+		s += "waits in a queue"
+		if r.Defer != nil {
+			s += " of up to " + CountWords(r.Defer.MaxItems) + ", for up to " + spanWords(r.Defer.MaxAgeMS)
+		}
+		return s + "."
+	}
+	s += "is denied"
+	if r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
+		s += ", and told to wait up to " + spanWords(*r.RetryJitterMS) + " longer at random"
+	}
+	return s + "."
+}
+
+// variantWords is where the limit is another one.
+func (r *Rule) variantWords() []string {
+	var s []string
+	if len(r.Tiers) > 0 {
+		parts := make([]string, 0, len(r.Tiers))
+		for _, name := range sortedKeys(r.Tiers) {
+			t := r.Tiers[name]
+			switch {
+			case t.Unlimited:
+				parts = append(parts, name+" is not limited")
+			case t.Limit != nil:
+				parts = append(parts, name+" has "+CountWords(*t.Limit))
+			}
+		}
+		s = append(s, "By tier: "+listWords(parts)+".")
+	}
+	if r.Pool != nil && r.Throttle != ThrottleElastic {
+		s = append(s, "Its traffic counts into the pool "+*r.Pool+".")
+	}
+	if r.ChargeOn == ChargeOnReport {
+		s = append(s, "A check spends nothing; only a reported charge does.")
+	}
+	switch r.HotKeys {
+	case HotKeysLeased:
+		s = append(s, "For very busy keys, nodes take slices of the limit ahead of need.")
+	case HotKeysSharded:
+		s = append(s, "Very busy keys are split over several counters.")
+	}
+	return s
+}
+
+// timeWords is when the limit is another one, or none.
+func (r *Rule) timeWords() []string {
+	var s []string
+	if r.Schedule != nil {
+		parts := make([]string, len(r.Schedule.Windows))
+		for i := range r.Schedule.Windows {
+			parts[i] = r.Schedule.Windows[i].words()
+		}
+		s = append(s, "By the clock of "+r.Schedule.Zone+": "+strings.Join(parts, "; ")+".")
+	}
+	const form = "2006-01-02 15:04 UTC"
+	instant := func(t *time.Time) string { return t.UTC().Format(form) }
+	switch {
+	case r.ActiveFrom != nil && r.ActiveUntil != nil:
+		s = append(s, "It is in force from "+instant(r.ActiveFrom)+" until "+instant(r.ActiveUntil)+".")
+	case r.ActiveFrom != nil:
+		s = append(s, "It is in force from "+instant(r.ActiveFrom)+".")
+	case r.ActiveUntil != nil:
+		s = append(s, "It is in force until "+instant(r.ActiveUntil)+".")
+	}
+	return s
+}
+
+func (w *ScheduleWindow) words() string {
+	days := "every day"
+	if len(w.Days) > 0 {
+		days = strings.Join(w.Days, ", ")
+	}
+	s := days + " from " + w.From + " to " + w.To
+	switch {
+	case w.Percent != nil:
+		return s + " " + CountWords(*w.Percent) + "% of the limit"
+	case w.Limit != nil:
+		return s + " " + CountWords(*w.Limit)
+	}
+	return s
+}
+
+// trialWords is what is tried beside the limit.
+func (r *Rule) trialWords() []string {
+	c := r.Candidate
+	if c == nil || c.Limit == nil {
+		return nil
+	}
+	per := r.periodWords()
+	if c.WindowMS != nil {
+		per = WindowWords(*c.WindowMS)
+	}
+	s := "A candidate of " + CountWords(*c.Limit) + " per " + per
+	if c.Algorithm != "" && c.Algorithm != r.Algorithm {
+		s += " (" + strings.ReplaceAll(c.Algorithm, "_", " ") + ")"
+	}
+	return []string{s + " is tried beside it and denies nothing."}
+}
+

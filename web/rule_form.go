@@ -1,0 +1,292 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Fields of the form of a rule have the JSON names of the rule's fields, with
+// the path of composite ones, such as schedule.windows[0].from. Lengths of time
+// have a unit beside them, under the name with unitSuffix.
+const unitSuffix = ".unit"
+
+// timeUnits are the units of lengths of time, in ms.
+var timeUnits = []struct {
+	name string
+	ms   int64
+}{{"week", 604_800_000}, {"day", 86_400_000}, {"hour", 3_600_000}, {"minute", 60_000}, {"second", 1000}, {"ms", 1}}
+
+// ruleReader reads the form of a rule and notes what cannot be read. What the
+// values mean is for rules.Validate.
+type ruleReader struct {
+	form url.Values
+	errs []rules.FieldError
+}
+
+// ruleOf reads the form of a rule, normalised; the errors are about what could
+// not be read.
+func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
+	rd := &ruleReader{form: form}
+	r := rules.Rule{
+		Name: rd.text("name"), Description: rd.text("description"), Scope: rd.text("scope"),
+		Route: rd.optional("route"), Method: rd.optional("method"),
+		Algorithm: rd.text("algorithm"), Limit: rd.required("limit"), Burst: rd.whole("burst"),
+		Align: rd.optional("align"), AnchorMS: rd.whole("anchor_ms"), Buckets: rd.whole("buckets"), WeightField: rd.optional("weight_field"),
+		Throttle: rd.text("throttle"), SoftPercent: rd.whole("soft_percent"), ElasticPercent: rd.whole("elastic_percent"),
+		Pool: rd.optional("pool"), Priority: rd.optional("priority"),
+		Tiers: rd.tiers(), Schedule: rd.schedule(), Calendar: rd.calendar(),
+		ActiveFrom: rd.instant("active_from"), ActiveUntil: rd.instant("active_until"), When: rd.optional("when"),
+		ChargeOn: rd.text("charge_on"), OverLimit: rd.text("over_limit"), Candidate: rd.candidate(),
+		RetryJitterMS: rd.millis("retry_jitter_ms"), HotKeys: rd.text("hot_keys"), HotRaisePercent: rd.whole("hot_raise_percent"),
+		Mode: rd.text("mode"), FailMode: rd.text("fail_mode"), IsActive: rd.ticked("is_active"),
+	}
+	r.Defer = rd.deferral(r.OverLimit)
+	if w := rd.millis("window_ms"); w != nil {
+		r.WindowMS = *w
+	} else if r.Calendar == nil {
+		rd.wrong("window_ms", "is required")
+	}
+	r.Normalize()
+	return r, rd.errs
+}
+
+func (rd *ruleReader) wrong(field, message string) {
+	if !slices.ContainsFunc(rd.errs, func(e rules.FieldError) bool { return e.Field == field }) {
+		rd.errs = append(rd.errs, rules.FieldError{Field: field, Message: message})
+	}
+}
+
+func (rd *ruleReader) text(name string) string { return strings.TrimSpace(rd.form.Get(name)) }
+
+func (rd *ruleReader) ticked(name string) bool { return rd.form.Get(name) != "" }
+
+func (rd *ruleReader) optional(name string) *string {
+	if s := rd.text(name); s != "" {
+		return &s
+	}
+	return nil
+}
+
+// whole reads a whole number; blanks between thousands are fine.
+func (rd *ruleReader) whole(name string) *int64 {
+	s := strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(rd.text(name))
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		rd.wrong(name, "must be a whole number")
+		return nil
+	}
+	return &n
+}
+
+func (rd *ruleReader) required(name string) int64 {
+	n := rd.whole(name)
+	if n == nil {
+		rd.wrong(name, "is required")
+		return 0
+	}
+	return *n
+}
+
+// millis reads a length of time with its unit; without one it is in ms.
+func (rd *ruleReader) millis(name string) *int64 {
+	n := rd.whole(name)
+	if n == nil {
+		return nil
+	}
+	for _, u := range timeUnits {
+		if rd.form.Get(name+unitSuffix) == u.name {
+			if *n > limiter.MaxExact/u.ms || *n < -limiter.MaxExact/u.ms {
+				rd.wrong(name, "is too long")
+				return nil
+			}
+			*n *= u.ms
+		}
+	}
+	return n
+}
+
+// instant reads a moment: what a browser's field gives, in UTC, or RFC 3339.
+func (rd *ruleReader) instant(name string) *time.Time {
+	s := rd.text(name)
+	if s == "" {
+		return nil
+	}
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", time.RFC3339Nano} {
+		if t, err := time.Parse(form, s); err == nil {
+			t = t.UTC()
+			return &t
+		}
+	}
+	rd.wrong(name, "must be a date and a time, such as 2026-11-27T08:00")
+	return nil
+}
+
+func (rd *ruleReader) tiers() map[string]rules.TierLimit {
+	out := map[string]rules.TierLimit{}
+	for i := range rowCount(rd.form, "tiers", rules.MaxTiers) {
+		at := element("tiers", i)
+		name := rd.text(at + ".name")
+		if _, twice := out[name]; twice {
+			rd.wrong(at+".name", "is there twice")
+		}
+		out[name] = rules.TierLimit{Limit: rd.whole(at + ".limit"), Burst: rd.whole(at + ".burst"), Unlimited: rd.ticked(at + ".unlimited")}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (rd *ruleReader) schedule() *rules.Schedule {
+	const list = "schedule.windows"
+	n := rowCount(rd.form, list, rules.MaxScheduleWindows)
+	if n == 0 {
+		return nil
+	}
+	s := &rules.Schedule{Zone: rd.text("schedule.zone"), Windows: make([]rules.ScheduleWindow, n)}
+	for i := range s.Windows {
+		at := element(list, i)
+		s.Windows[i] = rules.ScheduleWindow{
+			Days: slices.Clone(rd.form[at+".days"]), From: rd.text(at + ".from"), To: rd.text(at + ".to"),
+			Percent: rd.whole(at + ".percent"), Limit: rd.whole(at + ".limit"), Burst: rd.whole(at + ".burst"),
+		}
+	}
+	return s
+}
+
+func (rd *ruleReader) calendar() *rules.Calendar {
+	every := rd.text("calendar.every")
+	if every == "" {
+		return nil
+	}
+	c := &rules.Calendar{Every: every, Zone: rd.text("calendar.zone")}
+	if day := rd.whole("calendar.anchor_day"); day != nil {
+		c.AnchorDay = *day
+		if *day == 0 {
+			rd.wrong("calendar.anchor_day", "must be 1 or greater")
+		}
+	}
+	return c
+}
+
+// deferral reads the bounds of the queue, which show whether there is one or not.
+func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
+	items, age := rd.whole("defer.max_items"), rd.millis("defer.max_age_ms")
+	if overLimit != rules.OverLimitDefer || items == nil && age == nil {
+		return nil
+	}
+	d := &rules.Defer{}
+	for _, f := range []struct {
+		name string
+		from *int64
+		into *int64
+	}{{"defer.max_items", items, &d.MaxItems}, {"defer.max_age_ms", age, &d.MaxAgeMS}} {
+		if f.from == nil {
+			continue
+		}
+		if *f.into = *f.from; *f.from == 0 {
+			rd.wrong(f.name, "must be greater than 0")
+		}
+	}
+	return d
+}
+
+func (rd *ruleReader) candidate() *rules.Candidate {
+	c := rules.Candidate{
+		Algorithm: rd.text("candidate.algorithm"), Limit: rd.whole("candidate.limit"), WindowMS: rd.millis("candidate.window_ms"),
+		Burst: rd.whole("candidate.burst"), Align: rd.optional("candidate.align"), AnchorMS: rd.whole("candidate.anchor_ms"), Buckets: rd.whole("candidate.buckets"),
+	}
+	if c == (rules.Candidate{}) {
+		return nil
+	}
+	return &c
+}
+
+// element names an element of a list in the form.
+func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// rowFields are the fields of the rows of each list in the form.
+var rowFields = map[string][]string{
+	"tiers":            {"name", "limit", "burst", "unlimited"},
+	"schedule.windows": {"days", "from", "to", "percent", "limit", "burst"},
+}
+
+// rowCount is how many rows of a list come before the first empty one.
+func rowCount(form url.Values, list string, most int) int {
+	for i := range most {
+		if emptyRow(form, list, i) {
+			return i
+		}
+	}
+	return most
+}
+
+func emptyRow(form url.Values, list string, i int) bool {
+	return !slices.ContainsFunc(rowFields[list], func(f string) bool {
+		return strings.TrimSpace(strings.Join(form[element(list, i)+"."+f], "")) != ""
+	})
+}
+
+// compact is a copy of the form without the empty rows of its lists, so that
+// rows have the numbers of what they become.
+func compact(form url.Values) url.Values {
+	out := url.Values{}
+	for name, values := range form {
+		out[name] = values
+	}
+	for list, most := range map[string]int{"tiers": rules.MaxTiers, "schedule.windows": rules.MaxScheduleWindows} {
+		to := 0
+		for from := range most + 1 {
+			if emptyRow(form, list, from) {
+				continue
+			}
+			for _, f := range rowFields[list] {
+				out[element(list, to)+"."+f] = form[element(list, from)+"."+f]
+			}
+			to++
+		}
+		for ; to <= most; to++ {
+			for _, f := range rowFields[list] {
+				delete(out, element(list, to)+"."+f)
+			}
+		}
+	}
+	return out
+}
+
+// placed brings errors of validation to the names of the form: tiers are rows
+// there. Of several errors about one field the first is kept.
+func placed(form url.Values, errs []rules.FieldError) []rules.FieldError {
+	var out []rules.FieldError
+	for _, e := range errs {
+		for i := range rowCount(form, "tiers", rules.MaxTiers) {
+			name, at := strings.TrimSpace(form.Get(element("tiers", i)+".name")), element("tiers", i)
+			for _, path := range []string{"tiers." + name, fmt.Sprintf("tiers.%.40q", name)} {
+				if e.Field == path {
+					e.Field = at + ".name"
+				} else if rest, ok := strings.CutPrefix(e.Field, path+"."); ok && slices.Contains(rowFields["tiers"], rest) {
+					e.Field = at + "." + rest
+				}
+			}
+		}
+		if strings.HasPrefix(e.Field, "schedule.windows[") && strings.HasSuffix(e.Field, "]") {
+			e.Field += ".percent"
+		}
+		if !slices.ContainsFunc(out, func(o rules.FieldError) bool { return o.Field == e.Field }) {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b rules.FieldError) int { return cmp.Compare(orderOf(a.Field), orderOf(b.Field)) })
+	return out
+}

@@ -1,0 +1,165 @@
+package web
+
+import (
+	"strconv"
+
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// The shapes of traffic that the preview of a limit is tried on.
+const (
+	shapeSteady   = "steady"
+	shapeBurst    = "burst"
+	shapeBoundary = "boundary"
+)
+
+// Bounds of a preview.
+const (
+	previewWindows  = 3
+	previewSlots    = 120
+	previewRequests = 1500
+	defaultLoad     = 150
+)
+
+// arrival is a number of requests that come one after the other within a span.
+type arrival struct{ from, until, count int64 }
+
+// arrivals is the traffic of a shape over previewWindows windows: load is in
+// percent of the limit.
+func arrivals(shape string, window, limit, load int64) []arrival {
+	per := max(1, limit*load/100)
+	switch shape {
+	case shapeBurst:
+		// All at once, then a quiet window, then all at once again.
+		return []arrival{{window / 10, window/10 + window/20, per}, {2*window + window/10, 2*window + window/10 + window/20, per}}
+	case shapeBoundary:
+		// The last tenth of a window and the first of the next.
+		return []arrival{{window - window/10, window, per}, {window, window + window/10, per}}
+	}
+	return []arrival{{0, previewWindows * window, per * previewWindows}}
+}
+
+// simulate tries a limit on traffic of one client, with the arithmetic that
+// decides real requests and a clock of its own. A limit with very many requests
+// is drawn with several units a request. The name is the rule's, for headers.
+func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf, name string) view.Preview {
+	p := view.Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Slots: make([]view.Slot, previewSlots), Span: previewWindows * l.Window}
+	all := arrivals(shape, l.Window, l.Count, load)
+	var total int64
+	for _, a := range all {
+		total += a.count
+	}
+	p.Unit = (total + previewRequests - 1) / previewRequests
+	s := simulation{limit: l, preview: &p, start: startOf(l, now), weight: p.Unit, capacity: l.Capacity()}
+	for _, a := range all {
+		n := max(1, a.count/p.Unit)
+		for i := range n {
+			s.request(a.from + (a.until-a.from)*i/n)
+		}
+	}
+	if headers != nil {
+		example, at := s.lastAllowed, s.allowedAt
+		if s.denials > 0 {
+			example, at = s.firstDenied, s.deniedAt
+		}
+		p.Denied = s.denials > 0
+		for _, h := range headers(name, l, example, at) {
+			p.Headers = append(p.Headers, view.HeaderLine{Name: h.Name, Value: h.Value})
+		}
+	}
+	return p
+}
+
+// startOf is the beginning of a window at or before now, so that the boundary of
+// a fixed window is where the picture has it.
+func startOf(l limiter.Limit, now int64) int64 {
+	d := (now - l.Anchor) % l.Window
+	if d < 0 {
+		d += l.Window
+	}
+	return now - d
+}
+
+// simulation is one bucket under way.
+type simulation struct {
+	limit    limiter.Limit
+	state    limiter.State
+	preview  *view.Preview
+	start    int64
+	weight   int64
+	capacity int64
+	held     []held
+
+	requests, denials   int64
+	firstDenied         limiter.Decision
+	lastAllowed         limiter.Decision
+	deniedAt, allowedAt int64
+}
+
+// held is a lease and when its holder gives it back.
+type held struct {
+	id    string
+	until int64
+}
+
+// request puts one request to the bucket, at ms from the start.
+func (s *simulation) request(at int64) {
+	now := s.start + at
+	id := ""
+	if s.limit.Algorithm == limiter.Concurrency {
+		id = strconv.FormatInt(s.requests, 10)
+		s.release(at)
+	}
+	s.requests++
+	var (
+		changed [1]bool
+		out     [1]limiter.Decision
+		charged [1]limiter.Charged
+	)
+	asks := [1]limiter.Ask{{Limit: s.limit, Weight: min(s.weight, max(1, s.capacity))}}
+	ok := limiter.Decide(limiter.OpTake, asks[:], id, []*limiter.State{&s.state}, now, changed[:], out[:], charged[:])
+	slot := &s.preview.Slots[min(at*previewSlots/max(1, s.preview.Span), previewSlots-1)]
+	if !ok {
+		slot.Denied += s.weight
+		s.preview.DeniedUnits += s.weight
+		if s.denials == 0 {
+			s.firstDenied, s.deniedAt = out[0], now
+		}
+		s.denials++
+		return
+	}
+	slot.Allowed += s.weight
+	s.preview.AllowedUnits += s.weight
+	s.preview.Delay = max(s.preview.Delay, out[0].Delay)
+	s.lastAllowed, s.allowedAt = out[0], now
+	if id != "" {
+		s.held = append(s.held, held{id, at + s.limit.Window/4})
+	}
+}
+
+// release gives back the leases whose requests have ended: each takes a quarter
+// of the time after which a lease ends by itself.
+func (s *simulation) release(at int64) {
+	for len(s.held) > 0 && s.held[0].until <= at {
+		limiter.Release(s.limit, &s.state, s.start+s.held[0].until, s.held[0].id)
+		s.held = s.held[1:]
+	}
+}
+
+// previewLimit is the limit that the preview tries: the rule's own, with what a
+// soft or elastic throttle lets through above it.
+func previewLimit(r *rules.Rule) (limiter.Limit, error) {
+	l, err := r.LimiterLimit()
+	if err != nil {
+		return l, err
+	}
+	switch {
+	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
+		l = l.Raise(*r.SoftPercent)
+	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil:
+		l = l.Raise(*r.ElasticPercent)
+	}
+	return l, nil
+}

@@ -1,0 +1,177 @@
+package webtest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web"
+)
+
+var (
+	_ web.RuleWriter    = (*Rules)(nil)
+	_ web.RuleHistory   = (*Rules)(nil)
+	_ web.RecentDenials = (*Fleet)(nil)
+)
+
+// GetRule implements web.RuleWriter.
+func (f *Rules) GetRule(_ context.Context, id int64) (rules.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.find(id)
+	switch {
+	case f.Err != nil:
+		return rules.Rule{}, f.Err
+	case i < 0:
+		return rules.Rule{}, rules.ErrNotFound
+	}
+	return f.List[i].Clone(), nil
+}
+
+func (f *Rules) find(id int64) int {
+	return slices.IndexFunc(f.List, func(r rules.Rule) bool { return r.ID == id })
+}
+
+// checked is what the rule database refuses.
+func (f *Rules) checked(r rules.Rule) (rules.Rule, error) {
+	if f.Err != nil {
+		return r, f.Err
+	}
+	r = r.Clone()
+	r.Normalize()
+	if err := rules.Validate(&r); err != nil {
+		return r, err
+	}
+	if r.Pool != nil && *r.Pool == "no-such-pool" {
+		return r, &rules.ValidationError{Fields: []rules.FieldError{{Field: "pool", Message: "does not exist"}}}
+	}
+	if slices.ContainsFunc(f.List, func(o rules.Rule) bool { return o.Name == r.Name && o.ID != r.ID }) {
+		return r, rules.ErrNameTaken
+	}
+	return r, nil
+}
+
+// CreateRule implements web.RuleWriter.
+func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.ID = 0
+	r, err := f.checked(r)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	for i := range f.List {
+		r.ID = max(r.ID, f.List[i].ID)
+	}
+	r.ID, r.Version, r.CreatedAt, r.UpdatedAt = r.ID+1, 1, Now, Now
+	f.List = append(f.List, r)
+	f.note("create", actor, &r)
+	return r.Clone(), nil
+}
+
+// UpdateRule implements web.RuleWriter.
+func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r, err := f.checked(r)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	i := f.find(r.ID)
+	switch {
+	case i < 0:
+		return rules.Rule{}, rules.ErrNotFound
+	case ifVersion != 0 && f.List[i].Version != ifVersion:
+		return rules.Rule{}, rules.ErrStale
+	}
+	r.Version, r.CreatedAt, r.UpdatedAt = f.List[i].Version+1, f.List[i].CreatedAt, Now
+	if f.Revisions == nil {
+		f.Revisions = map[int64][]rules.Revision{}
+	}
+	if len(f.Revisions[r.ID]) == 0 { // what the sample begins with
+		f.Revisions[r.ID] = []rules.Revision{{Version: f.List[i].Version, Action: "create", Actor: rules.Actor{Kind: "user", Name: "ada"}, At: Now, Rule: f.List[i].Clone()}}
+	}
+	f.List = slices.Clone(f.List)
+	f.List[i] = r
+	f.note("update", actor, &r)
+	return r.Clone(), nil
+}
+
+// DeleteRule implements web.RuleWriter.
+func (f *Rules) DeleteRule(_ context.Context, actor rules.Actor, id, ifVersion int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.find(id)
+	switch {
+	case f.Err != nil:
+		return f.Err
+	case i < 0:
+		return rules.ErrNotFound
+	case ifVersion != 0 && f.List[i].Version != ifVersion:
+		return rules.ErrStale
+	}
+	r := f.List[i]
+	f.List = slices.Delete(slices.Clone(f.List), i, i+1)
+	f.note("delete", actor, &r)
+	return nil
+}
+
+func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
+	if f.Revisions == nil {
+		f.Revisions = map[int64][]rules.Revision{}
+	}
+	f.Revisions[r.ID] = append([]rules.Revision{{Version: r.Version, Action: action, Actor: actor, At: Now, Rule: r.Clone()}}, f.Revisions[r.ID]...)
+}
+
+// RuleHistory implements web.RuleHistory.
+func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Err != nil {
+		return nil, f.Err
+	}
+	var out []rules.Revision
+	for _, r := range f.Revisions[id] {
+		if before == 0 || r.Version < before {
+			out = append(out, r)
+		}
+	}
+	return out[:min(len(out), cmp.Or(limit, len(out)))], nil
+}
+
+// Denials implements web.RecentDenials.
+func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Denial, error) {
+	var out []fleet.Denial
+	for _, d := range f.Denied {
+		if (by.Rule == "" || d.Rule == by.Rule) && strings.Contains(d.Key, by.Key) && strings.Contains(d.Route, by.Route) {
+			out = append(out, d)
+		}
+	}
+	return out[:min(n, len(out))], f.Err
+}
+
+// denials are a few that the sample rules made.
+func denials() []fleet.Denial {
+	var out []fleet.Denial
+	for i := range int64(12) {
+		out = append(out, fleet.Denial{
+			ID: strconv.FormatInt(i, 10), At: Now.UnixMilli() - i*4000, Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
+			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges", User: strconv.FormatInt(40+i%5, 10), IP: "203.0.113.7", Tier: "free",
+		})
+	}
+	return out
+}
+
+// headers are those that a client would get, in short.
+func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.Header {
+	policy := web.Header{Name: "RateLimit-Policy", Value: strconv.Quote(rule) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" + strconv.FormatInt((l.Window+999)/1000, 10)}
+	if d.Allowed {
+		return []web.Header{policy}
+	}
+	return []web.Header{{Name: "Retry-After", Value: strconv.FormatInt((d.RetryAfter+999)/1000, 10)}, policy}
+}
