@@ -65,7 +65,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	stops.add("redis client", func(context.Context) error { return client.Close() })
 	breakers := &breakerLog{log: host.Log, now: host.Now}
 	store, err := redisstore.New(redisstore.Options{
-		Client: client, Prefix: cfg.KeyPrefix, PlainKeys: cfg.PlainKeys, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
+		Client: client, Prefix: cfg.KeyPrefix, PlainKeys: cfg.PlainKeys, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ type Host struct {
 	Log *slog.Logger
 	// Now is the wall clock.
 	Now func() time.Time
-	// Clock is the time of the counters in memory, in ms since the epoch; nil is
-	// the wall clock's. Tests set it together with Now.
+	// Clock is the time of the counters, in ms since the epoch; nil is the wall
+	// clock's in memory, and Redis's own there. Tests set it together with Now.
 	Clock func() int64
 	// Listening, if not nil, is called with the address once requests are
 	// accepted.

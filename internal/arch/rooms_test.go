@@ -84,7 +84,7 @@ var rooms = []room{
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},
-	{path: "internal/playbook", may: []string{"internal/app", "internal/config"}},
+	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/testenv"}},
 	{path: "internal/capacity"},
 	{path: "internal/testenv", foreign: []string{pgx}},
 }

@@ -8,6 +8,8 @@
 //
 //   - yaml: a rules file, put in force as the only one.
 //   - play: requests, what they answer, and the time, which passes only here.
+//   - play redis: the same, where the counters are in Redis; elsewhere it is
+//     passed over. It may have the line "redis stops".
 //
 // Blocks in other languages are for the reader. A play:
 //

@@ -16,10 +16,13 @@ type section struct {
 
 // block is one fenced block that is carried out.
 type block struct {
-	language string // yaml or play
+	language string // yaml, play, or play redis
 	text     string
 	line     int // of its first line
 }
+
+// playRedis is the language of what happens only with Redis.
+const playRedis = "play redis"
 
 // parsePage reads the sections that have something to carry out.
 func parsePage(text string) ([]section, error) {
@@ -32,7 +35,8 @@ func parsePage(text string) ([]section, error) {
 		case isFence && open == nil:
 			open = &block{language: strings.TrimSpace(fence), line: i + 2}
 		case isFence:
-			if open.language == "yaml" || open.language == "play" {
+			switch open.language {
+			case "yaml", "play", playRedis:
 				current.blocks = append(current.blocks, *open)
 			}
 			open = nil
@@ -57,11 +61,13 @@ func parsePage(text string) ([]section, error) {
 // step is one line of a play with those that go on with it.
 type step struct {
 	line int
-	// One of these: the time to set, the time to pass, or a request.
+	// One of these: the time to set, the time to pass, a request, or the end of
+	// Redis.
 	at       time.Time
 	after    time.Duration
 	request  *request
 	expected *expected
+	stops    bool // Redis
 }
 
 type request struct {
@@ -114,6 +120,8 @@ func parsePlay(b block) ([]step, error) {
 				return fail("%q is no time to pass", trimmed[6:])
 			}
 			steps = append(steps, step{line: at, after: d})
+		case trimmed == "redis stops":
+			steps = append(steps, step{line: at, stops: true})
 		case answerLine.MatchString(line):
 			if last == nil || last.request == nil || last.expected != nil {
 				return fail("answers no request")

@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"sluice/internal/app"
 	"sluice/internal/config"
+	"sluice/internal/testenv"
 )
 
 // noon is when every section begins.
@@ -24,8 +27,22 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // patience is how long a test waits for what happens at once on an idle machine.
 const patience = 20 * time.Second
 
-// Page plays a page, each section as a subtest with a server of its own.
+// Page plays a page with the counters in memory, each section as a subtest with
+// a server of its own.
 func Page(t *testing.T, file string) {
+	t.Helper()
+	page(t, file, Serve, nil)
+}
+
+// PageOnRedis plays a page with the counters in a Redis of each section's own,
+// but for the sections that need more than the counters to go by the world's
+// time.
+func PageOnRedis(t *testing.T, file string, but ...string) {
+	t.Helper()
+	page(t, file, ServeOnRedis, but)
+}
+
+func page(t *testing.T, file string, serve func(*testing.T) *World, but []string) {
 	t.Helper()
 	text, err := os.ReadFile(file) //nolint:gosec // a test names its page
 	if err != nil {
@@ -39,8 +56,11 @@ func Page(t *testing.T, file string) {
 		t.Fatalf("%s has nothing to play", file)
 	}
 	for _, s := range sections {
+		if slices.Contains(but, s.title) {
+			continue
+		}
 		t.Run(s.title, func(t *testing.T) {
-			w := Serve(t)
+			w := serve(t)
 			for _, b := range s.blocks {
 				if err := w.block(b); err != nil {
 					t.Fatalf("%s: %v", filepath.Base(file), err)
@@ -57,13 +77,26 @@ type World struct {
 	clock    atomic.Int64 // ms since the epoch
 	client   *http.Client
 	captured memory
+	redis    *testenv.RedisServer // nil: the counters are in memory
 }
 
 // Serve starts a server at noon, with everything in a directory of the test's
 // own, and stops it with the test.
 func Serve(t *testing.T) *World {
 	t.Helper()
-	w := &World{t: t, captured: memory{}, client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
+	return serve(t, nil)
+}
+
+// ServeOnRedis is Serve with the counters in a Redis of the test's own, which
+// goes by the world's time too.
+func ServeOnRedis(t *testing.T) *World {
+	t.Helper()
+	return serve(t, testenv.Redis(t))
+}
+
+func serve(t *testing.T, redis *testenv.RedisServer) *World {
+	t.Helper()
+	w := &World{t: t, redis: redis, captured: memory{}, client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
@@ -72,6 +105,9 @@ func Serve(t *testing.T) *World {
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Near:     config.Near{DenyCache: "off", DenyCacheSize: 10_000, HotKeys: "off", HotKeyRate: 1000, HotKeyShards: 8},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
+	}
+	if redis != nil {
+		cfg.Counters.RedisURL = redis.URL()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan net.Addr, 1), make(chan error, 1)
@@ -128,6 +164,9 @@ func (w *World) block(b block) error {
 		}
 		return nil
 	}
+	if b.language == playRedis && w.redis == nil {
+		return nil
+	}
 	steps, err := parsePlay(b)
 	if err != nil {
 		return err
@@ -142,6 +181,11 @@ func (w *World) block(b block) error {
 
 func (w *World) step(s *step) error {
 	switch {
+	case s.stops && w.redis == nil:
+		return errors.New("there is no Redis here to stop")
+	case s.stops:
+		w.redis.Kill()
+		return nil
 	case s.request == nil && s.after > 0:
 		w.clock.Add(s.after.Milliseconds())
 		return nil
