@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -27,34 +28,46 @@ func svg(height int, title string) *strings.Builder {
 	return &b
 }
 
-// bars draws a bar a scenario, ours in the first colour.
-func bars(title string, results []result, figure func(result) float64, form string, descending bool) string {
-	rs := slices.Clone(results)
-	slices.SortStableFunc(rs, func(a, b result) int {
-		d := figure(a) - figure(b)
-		if descending {
-			d = -d
-		}
-		return int(math.Copysign(1, d))
-	})
-	most := 0.0
-	for _, r := range rs {
-		most = max(most, figure(r))
-	}
-	b := svg(40+rowHeight*len(rs), title)
-	for i, r := range rs {
-		y := 34 + i*rowHeight
-		colour := palette[1]
+// bar is one line of a bar chart.
+type bar struct {
+	name, colour string
+	value        float64
+}
+
+// barsOf makes a bar of every scenario, ours in the first colour, the best first.
+func barsOf(results []result, figure func(result) float64, descending bool) []bar {
+	out := make([]bar, len(results))
+	for i, r := range results {
+		out[i] = bar{name: r.scenario.name, colour: palette[1], value: figure(r)}
 		switch {
 		case r.scenario.kind == sluice:
-			colour = palette[0]
+			out[i].colour = palette[0]
 		case r.scenario.name == constant:
-			colour = "#9ca3af"
+			out[i].colour = "#9ca3af"
 		}
-		width := figure(r) / most * (chartWidth - labelWidth - 90)
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, labelWidth-8, y+15, html.EscapeString(r.scenario.name))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="18" rx="3" fill="%s"/>`, labelWidth, y+2, max(1, width), colour)
-		fmt.Fprintf(b, `<text x="%.1f" y="%d" class="m">`+form+`</text>`, labelWidth+width+8, y+15, figure(r))
+	}
+	slices.SortStableFunc(out, func(a, b bar) int {
+		if descending {
+			a, b = b, a
+		}
+		return cmp.Compare(a.value, b.value)
+	})
+	return out
+}
+
+// bars draws them below each other, each with its figure.
+func bars(title string, bs []bar, form string) string {
+	most := 0.0
+	for _, one := range bs {
+		most = max(most, one.value)
+	}
+	b := svg(40+rowHeight*len(bs), title)
+	for i, one := range bs {
+		y := 34 + i*rowHeight
+		width := one.value / most * (chartWidth - labelWidth - 90)
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, labelWidth-8, y+15, html.EscapeString(one.name))
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="18" rx="3" fill="%s"/>`, labelWidth, y+2, max(1, width), one.colour)
+		fmt.Fprintf(b, `<text x="%.1f" y="%d" class="m">`+form+`</text>`, labelWidth+width+8, y+15, one.value)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()

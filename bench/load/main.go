@@ -83,7 +83,13 @@ func run(ctx context.Context, s settings) error {
 			results[i].rounds = append(results[i].rounds, m)
 		}
 	}
-	return report(s, results, built.missing)
+	var memory []bar
+	if s.out != "" {
+		if memory, err = bytesAKey(ctx); err != nil {
+			return err
+		}
+	}
+	return report(s, results, built.missing, memory)
 }
 
 // wants reports whether a scenario is among those asked for.

@@ -51,7 +51,7 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
 func us(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6) }
 
 // report prints the tables, and writes page and pictures if asked to.
-func report(s settings, results []result, missing map[kind]error) error {
+func report(s settings, results []result, missing map[kind]error, memory []bar) error {
 	var b bytes.Buffer
 	table(&b, s, results)
 	ratios(&b, results)
@@ -62,7 +62,7 @@ func report(s settings, results []result, missing map[kind]error) error {
 		_, err := os.Stdout.Write(b.Bytes())
 		return err
 	}
-	pictures, err := draw(s, results)
+	pictures, err := draw(s, results, memory)
 	if err != nil {
 		return err
 	}
@@ -150,16 +150,17 @@ func splice(page, text string) error {
 
 // draw writes the pictures into the folder named like the page and gives the
 // text that shows them.
-func draw(s settings, results []result) (string, error) {
+func draw(s settings, results []result, memory []bar) (string, error) {
 	folder := strings.TrimSuffix(s.out, filepath.Ext(s.out))
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // documentation
 		return "", err
 	}
 	var b strings.Builder
 	for _, p := range []struct{ file, title, svg string }{
-		{"throughput.svg", "Checks a second", bars("Checks a second, closed loop", results, func(r result) float64 { return median(r, perSecond) }, "%.0f", true)},
-		{"cpu.svg", "CPU a check", bars("Server CPU a check, µs", results, func(r result) float64 { return median(r, serverCPU).Seconds() * 1e6 }, "%.1f", false)},
+		{"throughput.svg", "Checks a second", bars("Checks a second, closed loop", barsOf(results, func(r result) float64 { return median(r, perSecond) }, true), "%.0f")},
+		{"cpu.svg", "CPU a check", bars("Server CPU a check, µs", barsOf(results, func(r result) float64 { return median(r, serverCPU).Seconds() * 1e6 }, false), "%.1f")},
 		{"latency.svg", "Latency", distribution(fmt.Sprintf("Latency at %d checks a second, by percentile", s.rate), results)},
+		{"bytes.svg", "Bytes a key", bars("Redis memory a bucket with one request, bytes", memory, "%.0f")},
 	} {
 		if err := os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg), 0o644); err != nil { //nolint:gosec // documentation
 			return "", err
