@@ -52,14 +52,9 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 		return OverrideKey{}, err
 	case len(facts) == 0:
 		return OverrideKey{}, errors.New("is not possible: the rule has one bucket for everybody; change its limit instead")
-	case text == "":
-		return OverrideKey{}, errors.New("is required")
-	case len(text) > MaxOverrideKey:
-		return OverrideKey{}, fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafeRune):
-		return OverrideKey{}, errors.New("must be printable text; write other bytes as %XX")
-	case strings.TrimSpace(text) != text:
-		return OverrideKey{}, errors.New("must not begin or end with blanks; write them as %20")
+	}
+	if err := checkOverrideText(text); err != nil {
+		return OverrideKey{}, err
 	}
 	p := overrideParser{facts: facts, set: Set{opt: opt}}
 	text, p.prefix = strings.CutSuffix(text, "*")
@@ -85,6 +80,21 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 	k := OverrideKey{Match: string(match), Prefix: p.prefix}
 	k.Text = displayOverrideKey(k.Match, k.Prefix, len(facts) > 1)
 	return k, nil
+}
+
+// checkOverrideText checks what holds of every key as people write it.
+func checkOverrideText(text string) error {
+	switch {
+	case text == "":
+		return errors.New("is required")
+	case len(text) > MaxOverrideKey:
+		return fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafeRune):
+		return errors.New("must be printable text; write other bytes as %XX")
+	case strings.TrimSpace(text) != text:
+		return errors.New("must not begin or end with blanks; write them as %20")
+	}
+	return nil
 }
 
 type overrideParser struct {
@@ -251,8 +261,11 @@ func appendShort(dst, facts []byte) []byte {
 	return dst
 }
 
-func isShownHash(s string) bool {
-	if len(s) != shownHash {
+func isShownHash(s string) bool { return isHashText(s, shownHash) }
+
+// isHashText: the text is as long as asked for and has only what hashes have.
+func isHashText(s string, length int) bool {
+	if len(s) != length {
 		return false
 	}
 	for i := 0; i < len(s); i++ {
@@ -322,9 +335,12 @@ func displayOverridePart(b *strings.Builder, part string, several bool) {
 		text = text[n:]
 	}
 	// A value that reads like a hash must not be taken for one.
-	if at := len(out) - shownHash - len(hashWord); at > 0 && string(out[at:at+len(hashWord)]) == hashWord && isShownHash(string(out[len(out)-shownHash:])) {
-		colon := at + len(hashWord) - 1
-		out = append(out[:colon:colon], append([]byte("%3A"), out[colon+1:]...)...)
+	for _, length := range [...]int{shownHash, hashLen} {
+		at := len(out) - length - len(hashWord)
+		if at > 0 && string(out[at:at+len(hashWord)]) == hashWord && isHashText(string(out[len(out)-length:]), length) {
+			colon := at + len(hashWord) - 1
+			out = append(out[:colon:colon], append([]byte("%3A"), out[colon+1:]...)...)
+		}
 	}
 	b.Write(out)
 }

@@ -70,6 +70,7 @@ func (f *figures) sample(q *api.Question, a *api.Answer, la *api.LimitAnswer, ru
 		return d
 	}
 	from := &q.Descriptor
+	d.Bucket = rules.BucketName(la.Key)
 	d.Method, d.Route = from.Method, rules.ShownRoute(from.Route)
 	d.User, d.Tier = rules.Shown(from.User), rules.Shown(from.Tier)
 	if from.IP.IsValid() {

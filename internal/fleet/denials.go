@@ -25,6 +25,9 @@ type Denial struct {
 	Rule string `json:"rule"`
 	Key  string `json:"key"`
 	Mode string `json:"mode"`
+	// Bucket is the bucket's name by which it can be found again
+	// (rules.BucketName), "" where the caller brought the limit.
+	Bucket string `json:"bucket,omitempty"`
 	// Status is what the gateway was told to answer: 200 for a limit on trial.
 	Status int `json:"status"`
 	// The limit's figures; times in ms, RetryAfter -1 for never.

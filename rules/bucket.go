@@ -1,0 +1,182 @@
+package rules
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"sluice/limiter"
+)
+
+// Bucket is one bucket of a rule that was found by its name.
+type Bucket struct {
+	Rule *Compiled
+	// Name leads back to the bucket; see BucketName.
+	Name string
+	// Exception is the key of an override for this bucket alone, "" where the rule
+	// has only the one bucket.
+	Exception string
+	// Key is the bucket's, "" if the name has a hash that is cut short: that is
+	// enough for an override and too little to find the bucket.
+	Key limiter.Key
+	// Limit is what requests without a tier are held to now, Override what an
+	// override had to say about it.
+	Limit    limiter.Limit
+	Override AppliedOverride
+	// Candidate is the bucket of the rule's candidate, "" if there is none now.
+	Candidate      limiter.Key
+	CandidateLimit limiter.Limit
+}
+
+// BucketName is the name of a bucket by which FindBucket finds it again. It is
+// that of DisplayKey, with every hash in full and with escapes where the name
+// could be read in two ways.
+func BucketName(key limiter.Key) string {
+	facts, _, _ := strings.Cut(string(key), "|")
+	return displayOverrideKey(facts, false, strings.Contains(facts, "+"))
+}
+
+// FindBucket finds the bucket of a rule of this set by its name: what BucketName
+// gives, what is displayed, or what an override may be for. Credentials may be
+// given raw. Errors say what is wrong, without repeating values.
+func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error) {
+	at := now.UnixMilli()
+	b := Bucket{Rule: c, Limit: c.base(at)}
+	if len(c.facts) == 0 {
+		if text != "" && text != ScopeGlobal {
+			return Bucket{}, errors.New("must be global: the rule has one bucket for everybody")
+		}
+		b.Name, b.Key = ScopeGlobal, c.globalKey
+		return b.withCandidate(), nil
+	}
+	if err := checkOverrideText(text); err != nil {
+		return Bucket{}, err
+	}
+	if strings.Contains(text, "*") {
+		return Bucket{}, errors.New("must name one bucket; write a * that stands for itself as %2A")
+	}
+	p := bucketParser{overrideParser: overrideParser{facts: c.facts, set: Set{opt: s.opt}}}
+	p.d.stored = true
+	full, short, err := p.parse(text)
+	if err != nil {
+		return Bucket{}, err
+	}
+	several := len(c.facts) > 1
+	b.Name = displayOverrideKey(string(full), false, several)
+	b.Exception = displayOverrideKey(string(short), false, several)
+	if !p.cut {
+		b.Key = limiter.Key(string(full) + c.suffix)
+	}
+	if o := s.overrides.of(c.Rule.ID); o != nil {
+		if p.cut { // wildcards are not for hashes
+			k := s.keyer(&Descriptor{})
+			b.applied(o, &k, short, at)
+		} else {
+			k := s.keyer(&p.d)
+			b.applied(o, &k, full, at)
+		}
+	}
+	return b.withCandidate(), nil
+}
+
+func (b *Bucket) applied(o *ruleOverrides, k *keyer, facts []byte, now int64) {
+	a, f := o.find(k, b.Rule, facts, now)
+	if f == nil {
+		return
+	}
+	b.Override = a
+	if !a.Unlimited {
+		b.Limit = f.apply(b.Rule.base(now))
+	}
+}
+
+func (b Bucket) withCandidate() Bucket {
+	if b.Key == "" {
+		return b
+	}
+	m := Match{Rule: b.Rule, Key: b.Key, Limit: b.Limit, Override: b.Override}
+	if key, l, ok := m.Candidate(); ok {
+		b.Candidate, b.CandidateLimit = key, l
+	}
+	return b
+}
+
+// bucketParser reads the facts of one bucket into its key and a descriptor.
+type bucketParser struct {
+	overrideParser
+	d Descriptor
+	// cut: some hash is not whole.
+	cut bool
+}
+
+// parse gives the facts of the bucket's key, and the same with hashes cut.
+func (p *bucketParser) parse(text string) (full, short []byte, err error) {
+	values, err := p.split(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	full = []byte("{")
+	for i, v := range values {
+		if i > 0 {
+			full = append(full, '+')
+		}
+		if full, err = p.appendWhole(full, &p.facts[i], v); err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			full = append(full, '}')
+		}
+	}
+	return full, appendShort(nil, full), nil
+}
+
+// appendWhole appends label and value of one fact as the bucket's key has them.
+func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, error) {
+	hash, hashed := strings.CutPrefix(text, hashWord)
+	switch {
+	case hashed && isHashText(hash, hashLen):
+		p.note(f, hashMark+hash)
+		return append(append(append(dst, f.label...), "%h"...), hash...), nil
+	case hashed && isHashText(hash, shownHash):
+		p.cut = true
+		return p.appendValue(dst, f, text, false)
+	}
+	if _, err := p.appendValue(nil, f, text, false); err != nil {
+		return nil, err
+	}
+	v, err := unescape(text)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(v, hashMark) {
+		return nil, errors.New("has a byte that no request can have")
+	}
+	p.note(f, v)
+	k := p.set.keyer(&p.d)
+	return k.encode(dst, f), nil
+}
+
+// note puts a value into the descriptor.
+func (p *bucketParser) note(f *fact, v string) {
+	switch f.kind {
+	case factUser:
+		p.d.User = v
+	case factAPIKey:
+		p.d.APIKey = v
+	case factTier:
+		p.d.Tier = v
+	case factRoute:
+		if !strings.HasPrefix(v, hashMark) { // a route is hashed by its looks only
+			p.d.Route = v
+		}
+	case factMethod:
+		p.d.Method = v
+	case factIP:
+		p.d.IP, _ = p.address(v) // appendValue has read it already
+	case factAttr:
+		if p.d.Attributes == nil {
+			p.d.Attributes = map[string]string{}
+		}
+		p.d.Attributes[f.attr] = v
+	}
+}
