@@ -30,6 +30,12 @@ type back struct {
 	drains bool
 }
 
+// returning is a give-back that is under way.
+type returning struct {
+	key  limiter.Key
+	done chan struct{} // closed when the store has answered
+}
+
 // giveBack queues what a slice has left. It never blocks: beyond the queue units
 // are lost, which only makes the limit stricter.
 func (s *Store) giveBack(b back) {
@@ -59,19 +65,39 @@ func (s *Store) returnAll(ctx context.Context) {
 	}
 }
 
-// returnOne gives back the oldest in the queue. Until the store has answered,
-// nobody recalls a bucket: a give-back that overtook a reset would be of units
-// that others have taken since.
+// returnOne gives back the oldest in the queue. One goroutine at a time calls it.
 func (s *Store) returnOne(ctx context.Context) bool {
 	s.backMu.Lock()
-	defer s.backMu.Unlock()
 	if len(s.backs) == 0 {
+		s.backMu.Unlock()
 		return false
 	}
 	b := s.backs[0]
 	s.backs = append(s.backs[:0], s.backs[1:]...)
+	r := &returning{key: b.ask.Key, done: make(chan struct{})}
+	s.returning = r
+	s.backMu.Unlock()
 	s.returnNow(ctx, &b)
+	s.backMu.Lock()
+	s.returning = nil
+	s.backMu.Unlock()
+	close(r.done)
 	return true
+}
+
+// awaitReturn waits until no give-back of a bucket is under way, or ctx ends. One
+// that overtook a reset would be of units that others have taken since.
+func (s *Store) awaitReturn(ctx context.Context, k limiter.Key) {
+	s.backMu.Lock()
+	r := s.returning
+	s.backMu.Unlock()
+	if r == nil || r.key != k {
+		return
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
 }
 
 // returnNow makes the charge of a slice weigh what was spent of it. It goes by

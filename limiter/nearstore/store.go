@@ -57,9 +57,10 @@ type Store struct {
 	mu     sync.Mutex
 	leased map[*hotKey]struct{} // every hot key, and cold ones until tidied up
 
-	backMu sync.Mutex // held while one is given back
-	backs  []back
-	wake   chan struct{}
+	backMu    sync.Mutex // never held while the store is asked
+	backs     []back
+	returning *returning // the one that is under way
+	wake      chan struct{}
 
 	alerts chan limiter.HotKey
 	stop   chan struct{}
@@ -224,6 +225,7 @@ func (s *Store) before(ctx context.Context, req *limiter.Request) {
 	}
 	for i := range req.Asks {
 		backs := s.recall(req.Asks[i].Key)
+		s.awaitReturn(ctx, req.Asks[i].Key)
 		for j := range backs {
 			s.returnNow(ctx, &backs[j])
 		}
