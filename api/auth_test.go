@@ -97,6 +97,10 @@ func TestOpenMode_RefusesOtherWebSites(t *testing.T) {
 	body := `{"key":"k","limit":1,"window_ms":1000}`
 	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "cross-site").want(403)
 	f.do(http.MethodPost, "/ratelimit/check", body, "Origin", "https://evil.example").want(403)
+	for _, site := range []string{"cross-site", "same-site"} {
+		f.do(http.MethodGet, "/ratelimit/deferred/1?max=1", "", "Sec-Fetch-Site", site).want(403)
+	}
+	f.do(http.MethodGet, "/ratelimit/deferred/1?max=1", "", "Sec-Fetch-Site", "none").want(200)
 	f.do(http.MethodPost, "/ratelimit/check", body, "Content-Type", "text/plain").want(415)
 	f.do(http.MethodPost, "/ratelimit/check", body, "Sec-Fetch-Site", "same-origin").want(200)
 }

@@ -41,8 +41,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
 	{http.MethodGet, "/ratelimit/deferred", access.ScopeRulesRead, (*Server).listDeferred},
-	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeCheck, (*Server).releaseDeferred},
-	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeCheck, (*Server).ackDeferred},
+	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeDeferred, (*Server).releaseDeferred},
+	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeDeferred, (*Server).ackDeferred},
 	{http.MethodPost, "/ratelimit/explain", access.ScopeRulesRead, (*Server).explain},
 	{http.MethodGet, "/ratelimit/hot", access.ScopeRulesRead, (*Server).hot},
 

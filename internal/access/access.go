@@ -20,8 +20,11 @@ import (
 type Scope string
 
 // The scopes. Admin includes every other; rules:write includes rules:read.
+// Deferred is apart from check, because what it releases carries the payloads of
+// other callers.
 const (
 	ScopeCheck      Scope = "check"
+	ScopeDeferred   Scope = "deferred"
 	ScopeRulesRead  Scope = "rules:read"
 	ScopeRulesWrite Scope = "rules:write"
 	ScopeAdmin      Scope = "admin"
@@ -29,7 +32,7 @@ const (
 
 // Scopes lists every scope, from the narrowest to the widest.
 func Scopes() []Scope {
-	return []Scope{ScopeCheck, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
+	return []Scope{ScopeCheck, ScopeDeferred, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
 }
 
 // Token is an API token as stored: the secret itself is shown once, at creation.
