@@ -156,48 +156,6 @@ func TestJourney_KeyboardOnly(t *testing.T) {
 	steps(t, tab, chromedp.WaitVisible(".filters a"))
 }
 
-func TestGallery_EveryPageIsAccessibleAndFits(t *testing.T) {
-	for _, s := range webtest.Gallery() {
-		t.Run(s.Name, func(t *testing.T) {
-			w := world(t, s.Kind)
-			if s.Prepare != nil {
-				s.Prepare(w)
-			}
-			if s.Form != nil { // shown by posting; its markup is that of the page without errors
-				return
-			}
-			url, tab := serve(t, w), tab(t)
-			if s.Role != "" {
-				if err := tab.SetCookies(url, w.As(s.Role).Cookies()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, look := range []struct {
-				width int64
-				dark  bool
-			}{{1280, false}, {1280, true}, {390, false}} {
-				if err := tab.Show(look.width, 800, look.dark); err != nil {
-					t.Fatal(err)
-				}
-				steps(t, tab, chromedp.Navigate(url+w.Fill(s.Path)), chromedp.WaitReady("main"))
-				if strings.HasPrefix(s.Name, "missing") || strings.HasPrefix(s.Name, "welcome-used") {
-					tab.Forgive() // the browser notes the status
-				}
-				if wide, err := tab.Wide(); err != nil || wide > 0 {
-					t.Errorf("at %d pixels the page is %d too wide (%v)", look.width, wide, err)
-				}
-				found, err := tab.Violations()
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, v := range found {
-					t.Errorf("at %d pixels, dark %v: %s", look.width, look.dark, v)
-				}
-			}
-		})
-	}
-}
-
 func TestRoles_AreAllInTheWorld(t *testing.T) {
 	for _, r := range access.Roles() {
 		if webtest.Names[r] == "" {

@@ -61,7 +61,7 @@ var rooms = []room{
 	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
 	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "internal/access", "internal/fleet", "web"}, foreign: []string{echo}},
-	{path: "web/browsertest", foreign: []string{"github.com/chromedp"}},
+	{path: "web/browsertest", may: []string{"internal/access"}, foreign: []string{"github.com/chromedp"}},
 	{path: "web/gallery", may: []string{"web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 
 	{

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -67,7 +68,7 @@ func (b *Browser) Close() {
 
 // Tab is one window. It is for one goroutine.
 type Tab struct {
-	// Ctx is what actions of chromedp run with; it ends after a minute.
+	// Ctx is what actions of chromedp run with; it ends after three minutes.
 	Ctx   context.Context
 	close []func()
 
@@ -76,7 +77,7 @@ type Tab struct {
 }
 
 // tabLife bounds everything done in one tab.
-const tabLife = time.Minute
+const tabLife = 3 * time.Minute
 
 // Open opens a tab without cookies. Close it.
 func (b *Browser) Open() (*Tab, error) {
@@ -141,6 +142,9 @@ func (t *Tab) hear(ev any) {
 		if ev.ExceptionDetails.Exception != nil {
 			text += " " + ev.ExceptionDetails.Exception.Description
 		}
+	case *page.EventJavascriptDialogOpening:
+		text = "dialog: " + ev.Message
+		go t.closeDialog() // not here, where the browser's messages are read
 	}
 	if text == "" {
 		return

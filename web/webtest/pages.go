@@ -23,8 +23,8 @@ type Shown struct {
 }
 
 // Gallery lists every page in every state worth looking at. A new page belongs
-// here: the gallery, the screenshots and the checks for accessibility and size
-// follow this list.
+// here: the gallery, the screenshots and every check of web/browsertest follow this
+// list, and TestGallery_HasEveryPage fails without it.
 func Gallery() []Shown {
 	return []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},

@@ -1,0 +1,106 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// Zone puts the viewer in a time zone, as in "Asia/Tokyo", from the next page on.
+func (t *Tab) Zone(name string) error {
+	_, err := chromedp.Call(t.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+	return err
+}
+
+// WithoutScripts lets no page run a script from now on.
+func (t *Tab) WithoutScripts() error {
+	_, err := chromedp.Call(t.Ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	return err
+}
+
+// Canary makes the function canary known to every page from now on; calling it is
+// a complaint, and so is opening a dialog. With unguarded the pages are shown as
+// if they had no Content-Security-Policy, so that only escaping protects them.
+func (t *Tab) Canary(unguarded bool) error {
+	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.canary = (n) => console.error("the canary was called by payload", n);`}
+	if _, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument, script); err != nil {
+		return err
+	}
+	_, err := chromedp.Call(t.Ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: unguarded})
+	return err
+}
+
+// Go shows a page and waits until it has loaded.
+func (t *Tab) Go(url string) error {
+	return chromedp.Do(t.Ctx, chromedp.Navigate(url), chromedp.WaitReady("body"))
+}
+
+// Send posts a form to a path of the site on show and waits for the answer. Pages
+// allow it, because the form goes to their own site.
+func (t *Tab) Send(path string, form map[string][]string) error {
+	fields, err := json.Marshal(form)
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf(`{
+		const f = document.createElement("form");
+		f.method = "post"; f.action = %q; f.hidden = true;
+		for (const [name, values] of Object.entries(%s)) for (const value of values) {
+			const e = document.createElement("textarea");
+			e.name = name; e.value = value; f.append(e);
+		}
+		document.body.append(f);
+		HTMLFormElement.prototype.submit.call(f);
+		true;
+	}`, path, fields)
+	return t.Leave(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Evaluate[bool](script)(ctx, target)
+		return chromedp.Void{}, err
+	})
+}
+
+// Leave does what leads to another page and waits until that has loaded.
+func (t *Tab) Leave(step chromedp.Action[chromedp.Void]) error {
+	_, err := chromedp.RunResponse(t.Ctx, step)
+	return err
+}
+
+// Status is the status of the page on show.
+func (t *Tab) Status() (int, error) {
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`performance.getEntriesByType("navigation")[0].responseStatus`))
+}
+
+// Weight is how many bytes the page on show and everything it has loaded so far
+// are on the wire. 300 bytes of headers count for each answer, as browsers count
+// them; an asset counts whether or not an earlier page brought it.
+func (t *Tab) Weight() (int, error) {
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+		.reduce((sum, e) => sum + e.encodedBodySize + 300, 0)`))
+}
+
+// Stray are the complaints except those about the status of the page on show,
+// which a page that says what was wrong has on purpose.
+func (t *Tab) Stray() []string {
+	status, err := t.Status()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	expected := fmt.Sprintf("responded with a status of %d", status)
+	var out []string
+	for _, c := range t.Complaints() {
+		if status < 400 || !strings.HasPrefix(c, "network: ") || !strings.Contains(c, expected) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// closeDialog answers a dialog, without which the page would stand still.
+func (t *Tab) closeDialog() {
+	_, _ = chromedp.Call(t.Ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+}

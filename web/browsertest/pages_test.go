@@ -1,0 +1,83 @@
+package browsertest_test
+
+import (
+	"testing"
+
+	"sluice/web/browsertest"
+	"sluice/web/webtest"
+)
+
+// maxWeight is the most bytes of a page on the wire with every asset it loads.
+const maxWeight = 100_000
+
+// looks are how each page is seen. What a page is made of is the same whatever
+// its colours, so in the dark only the colours are looked at.
+var looks = []struct {
+	name  string
+	width int64
+	dark  bool
+	rules []string
+}{
+	{"wide and light", 1280, false, nil},
+	{"wide and dark", 1280, true, []string{"color-contrast", "link-in-text-block"}},
+	{"on a dark phone", 390, true, []string{"color-contrast", "link-in-text-block"}},
+	{"on a phone", 390, false, nil},
+}
+
+// TestPages_AreAccessibleLightAndSpeakTheViewersTime holds every page of the
+// gallery to what every page promises. The gallery has every page, see
+// TestGallery_HasEveryPage in package web.
+func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
+	for _, shown := range webtest.Gallery() {
+		t.Run(shown.Name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, shown.Kind, shown.Prepare)
+			tab := s.tab(t, shown.Role)
+			try(t, tab.Zone("Asia/Kathmandu"))
+			s.show(t, tab, &shown)
+			if weight, err := tab.Weight(); err != nil || weight > maxWeight {
+				t.Errorf("the page weighs %d bytes (%v)", weight, err)
+			}
+			for _, late := range value[[]string](t, tab, foreignTimes) {
+				t.Errorf("not in the viewer's zone: %s", late)
+			}
+			for _, look := range looks {
+				try(t, tab.Show(look.width, 800, look.dark))
+				check(t, tab, look.name, look.rules)
+			}
+			stray := tab.Stray()
+			tab.Forgive()
+			for _, c := range stray {
+				t.Errorf("the page complains: %s", c)
+			}
+		})
+	}
+}
+
+func check(t *testing.T, tab *browsertest.Tab, look string, rules []string) {
+	t.Helper()
+	if wide, err := tab.Wide(); err != nil || wide > 0 {
+		t.Errorf("%s: the page is %d pixels too wide (%v): %v", look, wide, err, value[[]string](t, tab, sticksOut))
+	}
+	found, err := tab.Violations(rules...)
+	try(t, err)
+	for _, v := range found {
+		t.Errorf("%s: %s", look, v)
+	}
+}
+
+// foreignTimes lists the times of a page that are not written in the zone of the
+// viewer, or do not say when they are at all.
+const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
+	const at = new Date(e.dateTime);
+	if (isNaN(at)) return true;
+	const brief = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "short", timeZone: "Asia/Kathmandu"});
+	return !e.hasAttribute("data-ago") && e.textContent !== brief.format(at) || !e.title;
+}).map(e => e.outerHTML)`
+
+// sticksOut names the innermost elements that reach beyond the window.
+const sticksOut = `[...document.querySelectorAll("main *")].filter(e => {
+	const right = e.getBoundingClientRect().right;
+	return right > document.documentElement.clientWidth + 1 && ![...e.children].some(c => c.getBoundingClientRect().right >= right)
+		&& !e.closest(".table, .scroll, [popover]");
+}).slice(0, 5).map(e => e.tagName + "." + e.className + " " + (e.textContent || "").trim().slice(0, 40))`
