@@ -39,6 +39,8 @@ type Deps struct {
 	// answer.
 	Denials RecentDenials
 	Headers HeadersOf
+	// Live is for the pages of rules, overrides, pools and hot keys.
+	Live Live
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// PublicURL is where people reach the console, as in

@@ -55,6 +55,12 @@ var table = []Route{
 	{Method: http.MethodGet, Path: "/console/rules/:id/edit", Role: access.RoleEditor, handle: (*Server).editRule},
 	{Method: http.MethodPost, Path: "/console/rules/:id", Role: access.RoleEditor, handle: (*Server).updateRule},
 	{Method: http.MethodPost, Path: "/console/rules/:id/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deleteRule},
+
+	{Method: http.MethodGet, Path: pathRule, Role: access.RoleViewer, handle: (*Server).rulePage},
+	{Method: http.MethodPost, Path: pathRule + "/state", Role: access.RoleEditor, handle: (*Server).switchRule},
+	{Method: http.MethodPost, Path: pathRule + "/promote", Role: access.RoleEditor, handle: (*Server).promoteRule},
+	{Method: http.MethodGet, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackForm},
+	{Method: http.MethodPost, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackRule},
 }
 
 // Table is a copy of the table of routes.

@@ -29,6 +29,8 @@ type Server struct {
 	entries []view.NavItem
 	// rulePages: there is a page for each rule.
 	rulePages bool
+	// links says which pages there are to lead to.
+	links view.Links
 }
 
 // New makes a Server. It fails only if something required is missing or the
@@ -40,6 +42,9 @@ func New(d Deps) (*Server, error) {
 	if d.Writer == nil || d.History == nil || d.Changed == nil || d.Denials == nil || d.Headers == nil {
 		return nil, errors.New("web: Writer, History, Changed, Denials and Headers are required")
 	}
+	if !d.Live.whole() {
+		return nil, errors.New("web: every field of Live but Hot is required")
+	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -49,7 +54,7 @@ func New(d Deps) (*Server, error) {
 	if d.SessionLife <= 0 {
 		d.SessionLife = 7 * 24 * time.Hour
 	}
-	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), rulePages: served(pathRule)}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), rulePages: served(pathRule), links: linksOf()}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	if d.PublicURL != "" {
 		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {

@@ -84,7 +84,7 @@ func diffText(v any) string {
 			return Count(int64(v))
 		}
 	}
-	return fmt.Sprint(v)
+	return jsonText(v)
 }
 
 // PerSecond writes a rate: "1 240/s", "0.3/s".

@@ -45,6 +45,12 @@ func Gallery() []Shown {
 		{Name: "rule-errors", About: "A rule that is not valid", Role: access.RoleEditor, Path: "/console/rules", Form: url.Values{"name": {"No Good"}, "scope": {"user+"}, "limit": {"many"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "tiers[0].name": {"free"}, "schedule.windows[0].from": {"25:00"}}},
 		{Name: "rule-yaml", About: "A rule as YAML", Role: access.RoleEditor, Path: "/console/rules/preview", Form: url.Values{"do": {"yaml"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}},
 		{Name: "rule-conflict", About: "Two people edited a rule", Role: access.RoleEditor, Path: "/console/rules/1", Form: url.Values{"version": {"1"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"90"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}, Prepare: editMeanwhile},
+		{Name: "rule", About: "One rule", Role: access.RoleEditor, Path: "/console/rules/1"},
+		{Name: "rule-shadow", About: "A rule on trial, over a week", Role: access.RoleEditor, Path: "/console/rules/7?span=week"},
+		{Name: "rule-quiet", About: "A rule that has nothing to tell", Role: access.RoleViewer, Path: "/console/rules/11", Prepare: func(w *World) { w.Figures.Quiet = true }},
+		{Name: "rule-failing", About: "A rule without its figures", Kind: Failing, Role: access.RoleEditor, Path: "/console/rules/4", Prepare: func(w *World) { w.Figures.Err = errAway }},
+		{Name: "rule-rollback", About: "Going back to an earlier version", Role: access.RoleEditor, Path: "/console/rules/4/rollback?to=2"},
+		{Name: "rule-stale", About: "Turning off what a colleague has changed", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}
 }

@@ -125,7 +125,11 @@ func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
 	if f.Revisions == nil {
 		f.Revisions = map[int64][]rules.Revision{}
 	}
-	f.Revisions[r.ID] = append([]rules.Revision{{Version: r.Version, Action: action, Actor: actor, At: Now, Rule: r.Clone()}}, f.Revisions[r.ID]...)
+	rev := rules.Revision{Version: r.Version, Action: action, Actor: actor, At: Now, Rule: r.Clone()}
+	if past := f.Revisions[r.ID]; len(past) > 0 {
+		rev.Changes = rules.Diff(&past[0].Rule, r)
+	}
+	f.Revisions[r.ID] = append([]rules.Revision{rev}, f.Revisions[r.ID]...)
 }
 
 // RuleHistory implements web.RuleHistory.

@@ -56,6 +56,8 @@ func node(set *rules.Set) fleet.Status {
 	}
 }
 
+var errAway = errors.New("the board is away")
+
 // fail takes Redis and the rule database away from a world of three nodes.
 func fail(w *World) {
 	w.Node.Embedded, w.Node.Store = false, "redis"
@@ -65,7 +67,7 @@ func fail(w *World) {
 	other.ID, other.Address = "d4e5f6", "10.0.0.12:8080"
 	silent.ID, silent.Address, silent.SetVersion = "0718af", "10.0.0.13:8080", silent.SetVersion-1
 	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}, {Status: other}, {Status: silent, Silent: true}}
-	w.Fleet.Figures.At, w.Fleet.Figures.Err = Now.Add(-40*time.Second), errors.New("the board is away")
+	w.Fleet.Figures.At, w.Fleet.Figures.Err = Now.Add(-40*time.Second), errAway
 	for i := range w.Fleet.Figures.Seconds[140:] {
 		w.Fleet.Figures.Seconds[140+i].Degraded = w.Fleet.Figures.Seconds[140+i].Allowed
 	}

@@ -54,9 +54,15 @@ type World struct {
 	Users    *Users
 	Sessions *Sessions
 	Fleet    *Fleet
-	Sets     *rules.Current
-	Node     web.Node
-	Clock    *Clock
+	// Figures, Overrides and Pools are what the pages of rules show.
+	Figures   *Figures
+	Overrides *Overrides
+	Pools     *Pools
+	Sets      *rules.Current
+	Node      web.Node
+	Clock     *Clock
+	// Changes counts the changes that the console told of.
+	Changes int
 	// WelcomeSecret opens the link of the first start.
 	WelcomeSecret string
 	// Guard counts attempts to sign in.
@@ -80,6 +86,11 @@ func New(kind Kind) (*World, error) {
 	if kind == Full || kind == Failing {
 		w.Rules.List = SampleRules()
 		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), denials()
+	}
+	w.Rules.remember()
+	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
+	if kind == Full || kind == Failing {
+		w.Pools = samplePools()
 	}
 	if err := w.compile(); err != nil {
 		return nil, err
@@ -108,7 +119,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	return web.Deps{
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
-		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed,
+		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
 	}
 }
 
@@ -120,6 +131,7 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.Handler.
 func (w *World) changed() {
 	w.Rules.mu.Lock()
 	defer w.Rules.mu.Unlock()
+	w.Changes++
 	_ = w.compile()
 }
 
@@ -130,7 +142,7 @@ func (w *World) compile() error {
 			active = append(active, r)
 		}
 	}
-	set, err := rules.Compile(active, 42, rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Version: 42}, rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// How much of each list the page of a rule shows.
+const (
+	topDenied     = 10
+	topHot        = 200 // of all rules, of which this one's are kept
+	shownRevision = 10
+	fewOverrides  = 5
+)
+
+// spans of a rule's chart, the first one unless the URL names another.
+var spans = []struct {
+	name string
+	span time.Duration
+}{{"1h", time.Hour}, {"3h", 3 * time.Hour}, {"day", fleet.Day}, {"week", fleet.Week}}
+
+// rulePage shows one rule: what it says, what it decides, whom it denies, its
+// exceptions and its past. Figures that cannot be read are left out and said to
+// be; the rest of the page stands without them.
+func (s *Server) rulePage(v *visit) error {
+	id, err := v.ruleID()
+	if err != nil {
+		return err
+	}
+	r, err := s.deps.Writer.GetRule(v.ctx, id)
+	if err != nil {
+		return err
+	}
+	m := view.RulePage{Rule: r, Set: s.setNow(), Links: s.links, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span")}
+	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
+	if m.History, err = s.deps.History.RuleHistory(v.ctx, id, shownRevision, max(0, before)); err != nil {
+		return err
+	}
+	m.Older = before > 0
+	list, err := s.deps.Live.Overrides.ListOverrides(v.ctx, rules.OverrideQuery{RuleID: id, PageSize: fewOverrides})
+	if err != nil {
+		return err
+	}
+	m.Overrides, m.MoreOverrides = list.Overrides, list.More
+	s.ruleFigures(v, &m)
+	return v.page(http.StatusOK, view.RulePageOf(v.frame(r.Name, pathRules), m))
+}
+
+// ruleFigures fills in what the fleet and this node tell about a rule.
+func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
+	span := spans[0]
+	for _, sp := range spans {
+		if sp.name == v.QueryParam("span") {
+			span = sp
+		}
+	}
+	m.Traffic = view.Traffic{Span: span.name, Trial: m.OnTrial()}
+	for _, sp := range spans {
+		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
+	}
+	var err error
+	if m.Traffic.Points, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, span.span); err == nil {
+		m.Denied, err = s.deps.Live.Figures.TopDenied(v.ctx, m.Rule.Name, topDenied)
+	}
+	if err == nil && m.OnTrial() {
+		var day []fleet.Point
+		day, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, fleet.Day)
+		for i := range day {
+			m.Day.Add(day[i].Counts)
+		}
+	}
+	if err != nil {
+		s.log.Warn("could not read the figures of a rule", "rule", m.Rule.Name, "error", err)
+		m.NoFigures = true
+	}
+	live := s.deps.Fleet.Live(v.ctx)
+	for i := range live.Rules {
+		if live.Rules[i].Name == m.Rule.Name {
+			m.Minute = live.Rules[i].Minute
+		}
+	}
+	if s.deps.Live.Hot != nil {
+		m.Looking = true
+		m.Hot = hotLines(s.setNow(), slices.DeleteFunc(s.deps.Live.Hot(topHot), func(k limiter.HotKey) bool {
+			id, ok := rules.RuleID(k.Key)
+			return !ok || id != m.Rule.ID
+		}))
+	}
+}
+
+// hotLines are the rows of a table of hot keys.
+func hotLines(set *rules.Set, keys []limiter.HotKey) []view.HotLine {
+	out := make([]view.HotLine, len(keys))
+	for i, k := range keys {
+		out[i] = view.HotLine{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
+		if k.Hot {
+			out[i].Since = time.UnixMilli(k.Since)
+		}
+		if id, ok := rules.RuleID(k.Key); ok && set != nil {
+			if c := set.Get(id); c != nil {
+				out[i].Rule, out[i].RuleID = c.Rule.Name, id
+			}
+		}
+	}
+	return out
+}
+
+// setNow is the set in force, nil before the first.
+func (s *Server) setNow() *rules.Set { return s.deps.Sets.Load() }
+
+// ruleID reads the rule's id from the path. What cannot be one is not found.
+func (v *visit) ruleID() (int64, error) { return v.idOf("id") }
+
+func (v *visit) idOf(param string) (int64, error) {
+	id, err := strconv.ParseInt(v.Param(param), 10, 64)
+	if err != nil || id < 1 {
+		return 0, rules.ErrNotFound
+	}
+	return id, nil
+}
+
+// rulePath is where a rule's page is.
+func rulePath(id int64) string { return pathRules + "/" + strconv.FormatInt(id, 10) }
+
+// version reads the version that the page showed, -1 if it names none, which no row has.
+func version(form url.Values) int64 {
+	n, err := strconv.ParseInt(form.Get("version"), 10, 64)
+	if err != nil || n < 1 {
+		return -1
+	}
+	return n
+}
+
+// linksOf says which pages of other areas there are to lead to.
+func linksOf() view.Links {
+	return view.Links{
+		Edit: served(pathRule + "/edit"), Delete: served(pathRule + "/delete"),
+		Keys: served("/console/keys"), Denials: served("/console/denials"),
+	}
+}

@@ -1,0 +1,154 @@
+package web_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+func TestRulePage_TellsWhatAndWhom(t *testing.T) {
+	w := world(t, webtest.Full)
+	page := w.As(access.RoleViewer).Get("/console/rules/1")
+	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges", "user:acme-batch", "1\u202f183", "user:acme-*", "Version 1", "figures as a table") {
+		t.Fatalf("got %d:\n%s", page.Code, page.Body)
+	}
+	if page.Has("Turn off") || page.Has("/state") {
+		t.Error("a viewer is offered what only editors may")
+	}
+	if page := w.As(access.RoleEditor).Get("/console/rules/1"); !page.Has("Turn off", "Shadow") {
+		t.Error("an editor is not offered to turn it off")
+	}
+	for _, path := range []string{"/console/rules/99", "/console/rules/x", "/console/rules/-1"} {
+		if page := w.As(access.RoleViewer).Get(path); page.Code != http.StatusNotFound {
+			t.Errorf("%s: %d, want 404", path, page.Code)
+		}
+	}
+}
+
+func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Figures.Err = errors.New("the board is away")
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("figures could not be read", "tighter-charges", "Version 3") {
+		t.Errorf("got %d", page.Code)
+	}
+	w.Rules.Err = rules.ErrUnavailable
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusServiceUnavailable || !page.Has("rule database does not answer") {
+		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+func TestRulePage_CallersTextIsShownNotRun(t *testing.T) {
+	w := world(t, webtest.Full)
+	const evil = `user:<img src=x onerror=alert(1)>"'&`
+	w.Figures.Keys = []fleet.KeyCount{{Key: evil, Count: 3}}
+	w.Rules.List[0].Description = "<script>alert(1)</script>"
+	w.Overrides.List[0].Key = evil
+	page := w.As(access.RoleEditor).Get("/console/rules/1")
+	if page.Has("<img") || page.Has("<script>alert") {
+		t.Error("text of a caller is markup")
+	}
+	if strings.Count(page.Body, "&lt;img src=x onerror=alert(1)&gt;") < 2 {
+		t.Error("text of a caller is lost")
+	}
+}
+
+func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	for i, to := range []string{"off", "on", "shadow", "enforce"} {
+		form := url.Values{"to": {to}, "version": {[]string{"1", "2", "3", "4"}[i]}}
+		if page := b.Post("/console/rules/1/state", form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules/1" {
+			t.Fatalf("%s: %d\n%s", to, page.Code, page.Body)
+		}
+		r := w.Rules.List[0]
+		got := map[string]bool{"off": !r.IsActive, "on": r.IsActive, "shadow": r.Mode == "shadow", "enforce": r.Mode == "enforce"}[to]
+		if !got || r.Version != int64(i+2) {
+			t.Errorf("%s: active %v, mode %s, version %d", to, r.IsActive, r.Mode, r.Version)
+		}
+	}
+	if w.Changes != 4 {
+		t.Errorf("%d reloads of 4 changes", w.Changes)
+	}
+	if page := b.Get("/console/rules/1"); !page.Has("charges-per-user is enforced.", "edited by edda") {
+		t.Error("neither the flash nor the history tells")
+	}
+	if page := b.Post("/console/rules/1/state", url.Values{"to": {"up"}, "version": {"5"}}); page.Code != http.StatusUnprocessableEntity {
+		t.Errorf("nonsense: %d", page.Code)
+	}
+}
+
+func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
+	for path, form := range map[string]url.Values{
+		"/state": {"to": {"off"}}, "/promote": {}, "/rollback": {"to": {"1"}},
+	} {
+		w := world(t, webtest.Full)
+		form.Set("version", "2")
+		page := w.As(access.RoleEditor).Post("/console/rules/7"+path, form)
+		if page.Code != http.StatusConflict || !page.Has("Changed meanwhile", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
+			t.Errorf("%s: %d\n%s", path, page.Code, page.Body)
+		}
+		if r := w.Rules.List[6]; r.Version != 3 || w.Changes != 0 {
+			t.Errorf("%s: changed all the same: version %d", path, r.Version)
+		}
+		form.Del("version")
+		if page := w.As(access.RoleEditor).Post("/console/rules/7"+path, form); page.Code != http.StatusConflict {
+			t.Errorf("%s without a version: %d", path, page.Code)
+		}
+	}
+}
+
+func TestPromote_MakesTheTrialTheRule(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/rules/7"); !page.Has("Promote", "Would have denied", "in the last day") {
+		t.Error("the trial is not told")
+	}
+	page := b.Post("/console/rules/7/promote", url.Values{"version": {"3"}})
+	if page.Code != http.StatusSeeOther || w.Rules.List[6].Mode != rules.ModeEnforce || w.Changes != 1 {
+		t.Fatalf("got %d, mode %s", page.Code, w.Rules.List[6].Mode)
+	}
+	if page := b.Post("/console/rules/7/promote", url.Values{"version": {"4"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("nothing to promote") {
+		t.Errorf("twice: %d", page.Code)
+	}
+}
+
+func TestRollback_ShowsTheDiffAndGoesBack(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/rules/7/rollback?to=1"); page.Code != http.StatusOK || !page.Has("<del>60</del>", "<ins>90</ins>", "Roll back") {
+		t.Fatalf("got %d", page.Code)
+	}
+	for _, to := range []string{"3", "9", "x", ""} {
+		if page := b.Get("/console/rules/7/rollback?to=" + to); page.Code != http.StatusSeeOther {
+			t.Errorf("to %q: %d", to, page.Code)
+		}
+	}
+	page := b.Post("/console/rules/7/rollback", url.Values{"to": {"1"}, "version": {"3"}})
+	if page.Code != http.StatusSeeOther || w.Rules.List[6].Limit != 90 || w.Rules.List[6].Version != 4 {
+		t.Fatalf("got %d, limit %d", page.Code, w.Rules.List[6].Limit)
+	}
+	if page := b.Get("/console/rules/7"); !page.Has("again as it was in version 1", "rolled back by edda") {
+		t.Error("the history does not tell")
+	}
+}
+
+func TestRuleActs_KeepNothingWhenTheDatabaseIsAway(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	w.Rules.Err = rules.ErrUnavailable
+	for _, path := range []string{"/state", "/promote", "/rollback"} {
+		if page := b.Post("/console/rules/7"+path, url.Values{"version": {"3"}, "to": {"1"}}); page.Code != http.StatusServiceUnavailable && page.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", path, page.Code)
+		}
+	}
+	if w.Changes != 0 {
+		t.Error("a change was told that never was")
+	}
+}

@@ -1,0 +1,142 @@
+package view
+
+import (
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+)
+
+// Links says which pages of other areas there are.
+type Links struct{ Edit, Delete, Keys, Denials bool }
+
+// RulePage is the page of one rule.
+type RulePage struct {
+	Rule rules.Rule
+	// Set is in force on this node.
+	Set   *rules.Set
+	Links Links
+	Query Query
+	// Minute is the last whole minute, Day the last day, the latter only OnTrial.
+	Minute, Day fleet.Counts
+	Traffic     Traffic
+	Denied      []fleet.KeyCount
+	// NoFigures: some could not be read.
+	NoFigures bool
+	// Looking: this node looks for hot keys.
+	Looking       bool
+	Hot           []HotLine
+	Overrides     []rules.Override
+	MoreOverrides bool
+	History       []rules.Revision
+	// Older: History does not begin with the newest.
+	Older bool
+}
+
+// OnTrial reports whether something of the rule is counted without denying.
+func (m *RulePage) OnTrial() bool { return m.Rule.Mode == rules.ModeShadow || m.Rule.Candidate != nil }
+
+// trial is what would have been denied, of what, in the last day.
+func (m *RulePage) trial() (denied, of int64) {
+	if m.Rule.Candidate != nil {
+		return m.Day.Candidate, m.Day.Total()
+	}
+	return m.Day.Shadow, m.Day.Total() + m.Day.Shadow // a shadow limit that would deny is neither allowed nor denied
+}
+
+// settings are the fields of the rule that are set, beyond those the page shows
+// anyway.
+func (m *RulePage) settings() []rules.Change {
+	var out []rules.Change
+	for _, c := range rules.Diff(nil, &m.Rule) {
+		switch c.Field {
+		case "name", "description", "is_active":
+			continue
+		}
+		if c.New != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// next is the version to go on below in the history, 0 for none.
+func (m *RulePage) next() int64 {
+	if n := len(m.History); n > 0 && m.History[n-1].Version > 1 {
+		return m.History[n-1].Version
+	}
+	return 0
+}
+
+// HotLine is a row of a table of hot keys.
+type HotLine struct {
+	Key string
+	// Rule is empty if its rule is not in force.
+	Rule   string
+	RuleID int64
+	// Rate is in checks a second on this node.
+	Rate  int64
+	Hot   bool
+	State string
+	Since time.Time
+}
+
+// RuleConflict is an act on a rule that somebody has changed meanwhile.
+type RuleConflict struct {
+	Rule rules.Rule
+	By   string
+	At   time.Time
+	// Changes are what happened since.
+	Changes []rules.Change
+	// Action and Form are what was asked for.
+	Action string
+	Form   url.Values
+}
+
+// Rollback is an earlier version to go back to.
+type Rollback struct {
+	Rule    rules.Rule
+	To      rules.Revision
+	Changes []rules.Change
+}
+
+// PoolState is what a pool holds at a moment.
+type PoolState struct {
+	// Used is in units, nil if the counters do not say.
+	Used     *int64
+	Capacity int64
+	// Load is the last report, nil for none that is fresh; LoadFor is how much
+	// longer it stands.
+	Load    *float64
+	LoadFor time.Duration
+}
+
+// actionWords says what was done to a rule.
+func actionWords(action string) string {
+	switch action {
+	case "create":
+		return "created"
+	case "update":
+		return "edited"
+	case "delete":
+		return "deleted"
+	case "rollback":
+		return "rolled back"
+	case "promote":
+		return "promoted"
+	case "import":
+		return "imported"
+	}
+	return action
+}
+
+// jsonText is a value of a field that has parts.
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

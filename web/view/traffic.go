@@ -1,0 +1,111 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+)
+
+// Traffic is a chart of what was decided, with the table behind it.
+type Traffic struct {
+	Points []fleet.Point
+	// Span is one of Spans.
+	Span  string
+	Spans []string
+	// Trial: a third line shows what would have been denied.
+	Trial bool
+}
+
+// spanWords names a span for people.
+func spanWords(span string) string {
+	switch span {
+	case "1h":
+		return "1 hour"
+	case "3h":
+		return "3 hours"
+	}
+	return "1 " + span
+}
+
+// step is how long a point lasts, as in "per minute".
+func (t *Traffic) step() string {
+	if len(t.Points) < 2 {
+		return "minute"
+	}
+	switch t.Points[1].At.Sub(t.Points[0].At) {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	}
+	return "15 minutes"
+}
+
+// top is the largest figure of the chart, at least 1.
+func (t *Traffic) top() int64 {
+	top := int64(1)
+	for i := range t.Points {
+		p := &t.Points[i]
+		top = max(top, p.Allowed, p.Denied, trialOf(p.Counts))
+	}
+	return top
+}
+
+// line is one figure of every point.
+func (t *Traffic) line(of func(fleet.Counts) int64) []float64 {
+	out := make([]float64, len(t.Points))
+	for i := range t.Points {
+		out[i] = float64(of(t.Points[i].Counts))
+	}
+	return out
+}
+
+func (t *Traffic) sum() fleet.Counts {
+	var c fleet.Counts
+	for i := range t.Points {
+		c.Add(t.Points[i].Counts)
+	}
+	return c
+}
+
+// empty reports whether nothing happened in the span.
+func (t *Traffic) empty() bool { return t.sum() == fleet.Counts{} }
+
+func allowedOf(c fleet.Counts) int64 { return c.Allowed }
+func deniedOf(c fleet.Counts) int64  { return c.Denied }
+func trialOf(c fleet.Counts) int64   { return c.Shadow + c.Candidate }
+
+// Sizes of the drawn chart, in its own units.
+const (
+	chartWidth  = 600
+	chartHeight = 160
+)
+
+// chartPath draws values up to top.
+func chartPath(values []float64, top int64, closed bool) string {
+	if len(values) < 2 {
+		return ""
+	}
+	var b strings.Builder
+	for i, v := range values {
+		x := float64(i) * chartWidth / float64(len(values)-1)
+		y := 4 + (chartHeight-5)*(1-v/float64(top))
+		b.WriteString([]string{"L", "M"}[btoi(i == 0)])
+		b.WriteString(short(x) + " " + short(y))
+	}
+	if closed {
+		b.WriteString("L600 160L0 160Z")
+	}
+	return b.String()
+}
+
+// totals say in words what a chart shows.
+func (t *Traffic) totals() string {
+	c := t.sum()
+	s := Count(c.Allowed) + " allowed, " + Count(c.Denied) + " denied"
+	if t.Trial {
+		s += ", " + Count(trialOf(c)) + " would have been denied"
+	}
+	return s + " in " + spanWords(t.Span)
+}

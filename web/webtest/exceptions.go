@@ -1,0 +1,267 @@
+package webtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/rules"
+	"sluice/web"
+)
+
+// Overrides are exceptions from rules in memory. Err, if not nil, is what every
+// call fails with.
+type Overrides struct {
+	rules *Rules
+	List  []rules.Override
+	Err   error
+}
+
+var (
+	_ web.OverrideReader = (*Overrides)(nil)
+	_ web.OverrideWriter = (*Overrides)(nil)
+)
+
+func sampleOverrides(from *Rules) *Overrides {
+	f := &Overrides{rules: from}
+	if len(from.List) == 0 {
+		return f
+	}
+	soon := Now.Add(40 * time.Hour)
+	for _, o := range []rules.Override{
+		{Key: "user:acme-*", Limit: new(int64(2000)), Reason: "The contract of Acme, until they move to their own keys."},
+		{Key: "user:42", Blocked: true, Reason: "Ticket 8123: card testing.", ExpiresAt: &soon},
+		{Key: "user:monitoring", Unlimited: true, Reason: "Our own probes."},
+	} {
+		o.RuleID = 1
+		if _, err := f.CreateOverride(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, o, rules.Options{}); err != nil {
+			panic(err) // canned data is valid
+		}
+	}
+	return f
+}
+
+func (f *Overrides) rule(id int64) (*rules.Rule, error) {
+	if f.Err != nil {
+		return nil, f.Err
+	}
+	for i := range f.rules.List {
+		if f.rules.List[i].ID == id {
+			return &f.rules.List[i], nil
+		}
+	}
+	return nil, rules.ErrNotFound
+}
+
+// ListOverrides implements web.OverrideReader.
+func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
+	var p rules.OverridePage
+	for i := range f.List {
+		o := &f.List[i]
+		text := strings.ToLower(o.Key + "\n" + o.Reason)
+		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !strings.Contains(text, strings.ToLower(q.Text)) || !q.IncludeExpired && o.Expired(Now) {
+			continue
+		}
+		if p.More = len(p.Overrides) == q.PageSize; p.More {
+			break
+		}
+		p.Overrides = append(p.Overrides, *o)
+	}
+	return p, f.Err
+}
+
+// GetOverride implements web.OverrideReader.
+func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Override, error) {
+	if f.Err != nil {
+		return rules.Override{}, f.Err
+	}
+	for i := range f.List {
+		if f.List[i].RuleID == ruleID && f.List[i].ID == id {
+			return f.List[i], nil
+		}
+	}
+	return rules.Override{}, rules.ErrNotFound
+}
+
+// CreateOverride implements web.OverrideWriter.
+func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
+	r, err := f.rule(o.RuleID)
+	if err != nil {
+		return o, err
+	}
+	if err := o.Resolve(r, opt, Now); err != nil {
+		return o, err
+	}
+	for i := range f.List {
+		if f.List[i].RuleID == o.RuleID && f.List[i].Key == o.Key {
+			return o, rules.ErrOverrideExists
+		}
+	}
+	o.ID, o.Version, o.CreatedAt, o.UpdatedAt = int64(len(f.List)+1), 1, Now.Add(-70*time.Hour), Now.Add(-70*time.Hour)
+	f.List = append(f.List, o)
+	return o, nil
+}
+
+// UpdateOverride implements web.OverrideWriter.
+func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
+	was, err := f.GetOverride(ctx, o.RuleID, o.ID)
+	if err != nil {
+		return o, err
+	}
+	if was.Version != ifVersion {
+		return o, rules.ErrStale
+	}
+	r, err := f.rule(o.RuleID)
+	if err != nil {
+		return o, err
+	}
+	if o.Key == "" {
+		o.Key = was.Key
+	}
+	if err := o.Resolve(r, opt, Now); err != nil {
+		return o, err
+	}
+	o.Version, o.CreatedAt, o.UpdatedAt = was.Version+1, was.CreatedAt, Now
+	for i := range f.List {
+		if f.List[i].ID == o.ID {
+			f.List[i] = o
+		}
+	}
+	return o, nil
+}
+
+// DeleteOverride implements web.OverrideWriter.
+func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, id, ifVersion int64) error {
+	was, err := f.GetOverride(ctx, ruleID, id)
+	if err != nil {
+		return err
+	}
+	if was.Version != ifVersion {
+		return rules.ErrStale
+	}
+	f.List = slices.DeleteFunc(f.List, func(o rules.Override) bool { return o.ID == id })
+	return nil
+}
+
+// ImportOverrides implements web.OverrideWriter; it knows creation only.
+func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
+	out := rules.OverrideImported{DryRun: in.DryRun}
+	if f.Err != nil {
+		return out, f.Err
+	}
+	for _, item := range in.Items {
+		o := item.Override
+		o.RuleID = in.RuleID
+		if !in.DryRun {
+			if _, err := f.CreateOverride(ctx, actor, o, opt); err != nil {
+				return out, err
+			}
+		}
+		out.Created++
+	}
+	return out, nil
+}
+
+// Pools are pools in memory. Err, if not nil, is what every call fails with.
+type Pools struct {
+	List []rules.Pool
+	// Used are pools that rules name.
+	Used map[string]bool
+	Err  error
+}
+
+var (
+	_ web.PoolReader = (*Pools)(nil)
+	_ web.PoolWriter = (*Pools)(nil)
+)
+
+func samplePools() *Pools {
+	f := &Pools{Used: map[string]bool{"shop": true}}
+	for _, p := range []rules.Pool{
+		{Name: "shop", Description: "What the shop's database takes.", Limit: 120_000, WindowMS: 60_000, NormalPercent: 80, LowPercent: 50},
+		{Name: "search", Limit: 9000, WindowMS: 1000, NormalPercent: 90, LowPercent: 30},
+	} {
+		p.Version, p.CreatedAt, p.UpdatedAt = 1, Now.Add(-300*time.Hour), Now.Add(-30*time.Hour)
+		f.List = append(f.List, p)
+	}
+	return f
+}
+
+func (f *Pools) at(name string) int {
+	return slices.IndexFunc(f.List, func(p rules.Pool) bool { return p.Name == name })
+}
+
+// ListPools implements web.PoolReader.
+func (f *Pools) ListPools(context.Context) ([]rules.Pool, error) { return slices.Clone(f.List), f.Err }
+
+// GetPool implements web.PoolReader.
+func (f *Pools) GetPool(_ context.Context, name string) (rules.Pool, error) {
+	if i := f.at(name); i >= 0 && f.Err == nil {
+		return f.List[i], nil
+	} else if f.Err != nil {
+		return rules.Pool{}, f.Err
+	}
+	return rules.Pool{}, rules.ErrNotFound
+}
+
+// CreatePool implements web.PoolWriter.
+func (f *Pools) CreatePool(_ context.Context, _ rules.Actor, p rules.Pool) (rules.Pool, error) {
+	p.Normalize()
+	switch err := rules.ValidatePool(&p); {
+	case f.Err != nil:
+		return p, f.Err
+	case err != nil:
+		return p, err
+	case f.at(p.Name) >= 0:
+		return p, rules.ErrNameTaken
+	}
+	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
+	f.List = append(f.List, p)
+	return p, nil
+}
+
+// UpdatePool implements web.PoolWriter.
+func (f *Pools) UpdatePool(ctx context.Context, _ rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
+	was, err := f.GetPool(ctx, p.Name)
+	if err != nil {
+		return p, err
+	}
+	if was.Version != ifVersion {
+		return p, rules.ErrStale
+	}
+	if err := rules.ValidatePool(&p); err != nil {
+		return p, err
+	}
+	p.Version, p.CreatedAt, p.UpdatedAt = was.Version+1, was.CreatedAt, Now
+	f.List[f.at(p.Name)] = p
+	return p, nil
+}
+
+// DeletePool implements web.PoolWriter.
+func (f *Pools) DeletePool(ctx context.Context, _ rules.Actor, name string, ifVersion int64) error {
+	was, err := f.GetPool(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case was.Version != ifVersion:
+		return rules.ErrStale
+	case f.Used[name]:
+		return rules.ErrPoolUsed
+	}
+	f.List = slices.Delete(f.List, f.at(name), f.at(name)+1)
+	return nil
+}
+
+// state is what a pool holds.
+func (f *Pools) state(_ context.Context, p *rules.CompiledPool) web.PoolState {
+	s := web.PoolState{Capacity: p.Pool.Limit}
+	if f.Err != nil {
+		return s
+	}
+	s.Used = new(p.Pool.Limit * 64 / 100)
+	if p.Pool.Name == "search" {
+		s.Load, s.LoadFor = new(.87), 42*time.Second
+	}
+	return s
+}

@@ -1,0 +1,158 @@
+package webtest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web"
+)
+
+var _ web.RuleTurns = (*Rules)(nil)
+
+// remember gives every rule a past.
+func (f *Rules) remember() {
+	f.Revisions = map[int64][]rules.Revision{}
+	for i := range f.List {
+		f.Revisions[f.List[i].ID] = invent(&f.List[i])
+	}
+}
+
+// invent makes up how a rule came to be.
+func invent(r *rules.Rule) []rules.Revision {
+	var out []rules.Revision
+	for v := int64(1); v <= r.Version; v++ {
+		then := r.Clone()
+		then.Version, then.Limit = v, r.Limit*(4+r.Version-v)/4
+		rev := rules.Revision{
+			Version: v, Action: "update", Actor: rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[v%2]},
+			At: r.UpdatedAt.Add(-time.Duration(r.Version-v) * 90 * time.Hour), Rule: then,
+		}
+		if v == 1 {
+			rev.Action, rev.Actor, rev.Changes = "create", rules.Actor{Kind: "cli", Name: "import"}, rules.Diff(nil, &then)
+		} else {
+			rev.Changes = rules.Diff(&out[0].Rule, &then)
+		}
+		out = slices.Insert(out, 0, rev)
+	}
+	return out
+}
+
+// RollbackRule implements web.RuleTurns.
+func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
+	past, err := f.RuleHistory(ctx, id, 1, toVersion+1)
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	if len(past) == 0 || past[0].Version != toVersion {
+		return rules.Rule{}, rules.ErrNotFound
+	}
+	return f.turn(ctx, actor, "rollback", past[0].Rule, ifVersion)
+}
+
+// PromoteRule implements web.RuleTurns.
+func (f *Rules) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error) {
+	r, err := f.GetRule(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	if r.Version != ifVersion {
+		return r, rules.ErrStale
+	}
+	if err := r.Promote(); err != nil {
+		return r, err
+	}
+	return f.turn(ctx, actor, "promote", r, ifVersion)
+}
+
+// turn is an update by another name.
+func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+	r, err := f.UpdateRule(ctx, actor, r, ifVersion)
+	if err != nil {
+		return r, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Revisions[r.ID][0].Action = action
+	return r, nil
+}
+
+// Figures have canned figures of single rules. Err, if not nil, is what every
+// call fails with.
+type Figures struct {
+	// Keys are the most denied of every rule, Quiet leaves everything empty.
+	Keys  []fleet.KeyCount
+	Quiet bool
+	Err   error
+}
+
+var _ web.RuleFigures = (*Figures)(nil)
+
+func newFigures() *Figures {
+	return &Figures{Keys: []fleet.KeyCount{
+		{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221}, {Key: "user:sha256:1f4a90c2b7de", Count: 87},
+		{Key: "user:7", Count: 12},
+	}}
+}
+
+// Rule implements web.RuleFigures.
+func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fleet.Point, error) {
+	width := time.Minute
+	if span > 3*time.Hour {
+		width = 15 * time.Minute
+	}
+	n := int(span / width)
+	out := make([]fleet.Point, n)
+	for i := range out {
+		out[i].At = Now.Truncate(width).Add(time.Duration(i-n+1) * width)
+		if f.Quiet {
+			continue
+		}
+		wave := 1 + .5*math.Sin(float64(i)/9+float64(len(rule))) + .12*math.Sin(float64(i)*1.9)
+		out[i].Counts = fleet.Counts{
+			Allowed: int64(900 * width.Minutes() * wave), Denied: int64(60 * width.Minutes() * wave * wave), Shadow: int64(110 * width.Minutes() * wave),
+		}
+	}
+	return out, f.Err
+}
+
+// TopDenied implements web.RuleFigures.
+func (f *Figures) TopDenied(_ context.Context, _ string, n int) ([]fleet.KeyCount, error) {
+	if f.Quiet {
+		return nil, f.Err
+	}
+	return f.Keys[:min(n, len(f.Keys))], f.Err
+}
+
+// hotKeys are this node's busiest buckets.
+func hotKeys(set *rules.Set) []limiter.HotKey {
+	if set == nil || set.Len() == 0 {
+		return nil
+	}
+	var out []limiter.HotKey
+	for i := range 9 {
+		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
+		for _, m := range set.Match(&d, 1, Now, nil) {
+			k := limiter.HotKey{Key: m.Key, Rate: int64(4200 / (i + 1))}
+			if i < 2 {
+				k.Hot, k.State, k.Since = true, limiter.HotLeased, Now.Add(-7*time.Minute).UnixMilli()
+			}
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// live is what the pages of rules, overrides, pools and hot keys get.
+func (w *World) live() web.Live {
+	return web.Live{
+		Turns: w.Rules, Figures: w.Figures, Overrides: w.Overrides, OverrideWriter: w.Overrides,
+		Pools: w.Pools, PoolWriter: w.Pools, PoolState: w.Pools.state,
+		Hot: func(most int) []limiter.HotKey { k := hotKeys(w.Sets.Load()); return k[:min(most, len(k))] },
+	}
+}
