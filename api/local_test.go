@@ -24,7 +24,7 @@ func withLedger(t *testing.T, nodes *nodes, rs ...rules.Rule) (*fixture, *Ledger
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Ledger = ledger
+		o.Ledger, o.Secrets = ledger, &oneSecret{}
 	})
 	return f, ledger
 }
@@ -125,6 +125,18 @@ func TestLedger_LeasesHeldThereCountHere(t *testing.T) {
 	}
 	if s := closes(t, l); s.Spent != 0 {
 		t.Errorf("leases are owed: %+v", s)
+	}
+}
+
+func TestLedger_LeasesThatASettlementEndedCountNoMore(t *testing.T) {
+	r := failing("l", "local", 3)
+	r.Algorithm, r.WindowMS = "concurrency", 600_000
+	f, _ := withLedger(t, &nodes{n: 1}, r)
+	f.reserve(anyone)
+	f.settle(f.reserve(anyone).Reservation, `"weight":1`)
+	f.store.fail(errAway)
+	if got := f.admitted(5, anyone); got != 2 {
+		t.Errorf("%d admitted beside the one that is held, want 2", got)
 	}
 }
 

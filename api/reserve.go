@@ -269,6 +269,7 @@ func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.C
 			return err
 		}
 	}
+	c.opt.Ledger.mirrorLeases(r.leases)
 	c.opt.Observe.ObserveRequest(limiter.OpSettle, true, c.opt.Now().Sub(start))
 	return nil
 }

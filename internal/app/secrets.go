@@ -52,7 +52,7 @@ func fileSecret(path string) (*fixedSecret, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_, _ = rand.Read(s[:]) // never fails: it ends the process instead
-		if err := os.WriteFile(path+".new", hex.AppendEncode(nil, s[:]), 0o600); err != nil {
+		if err := writeSecret(path+".new", s[:]); err != nil {
 			return nil, err
 		}
 		return s, os.Rename(path+".new", path)
@@ -65,4 +65,15 @@ func fileSecret(path string) (*fixedSecret, error) {
 	}
 	copy(s[:], b)
 	return s, nil
+}
+
+// writeSecret puts a secret on the disk, so that no power cut leaves an empty
+// file under the name it is given afterwards.
+func writeSecret(path string, secret []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(hex.AppendEncode(nil, secret))
+	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -213,6 +213,7 @@ func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferre
 		}
 		items = append(items, it)
 	}
+	l.tidy() // leases that nobody ends leave records too
 	return items, nil
 }
 

@@ -256,6 +256,23 @@ func TestQueue_WritesItsFileAnewAndLosesNothing(t *testing.T) {
 	}
 }
 
+func TestQueue_LeasesThatNobodyEndsDoNotGrowTheFile(t *testing.T) {
+	now := time.Now()
+	q := open(t, t.TempDir(), func(o *Options) { o.Now = func() time.Time { return now } })
+	for i := range 100 {
+		put(t, q, 1, fmt.Sprint(i))
+	}
+	for range 2500 {
+		if items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 100, Hold: time.Millisecond}); err != nil || len(items) != 100 {
+			t.Fatalf("leased %d, %v", len(items), err)
+		}
+		now = now.Add(time.Millisecond)
+	}
+	if size := q.logs[1].size; size > 2*compactOver {
+		t.Errorf("the file grew to %d bytes", size)
+	}
+}
+
 func TestQueue_AFullDiskLosesOnlyTheItemRefused(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir)
