@@ -41,6 +41,8 @@ type Deps struct {
 	Headers HeadersOf
 	// Live is for the pages of rules, overrides, pools and hot keys.
 	Live Live
+	// Inspect is for the pages about denials, single requests and keys.
+	Inspect Inspect
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// PublicURL is where people reach the console, as in

@@ -34,6 +34,11 @@ const (
 	pathRules   = "/console/rules"
 	pathRule    = "/console/rules/:id"
 	pathNewRule = "/console/rules/new"
+
+	pathFailModes = "/console/fail-modes"
+	pathExplain   = "/console/explain"
+	pathDenials   = "/console/denials"
+	pathKeys      = "/console/keys"
 )
 
 // table lists every route, an area a paragraph.
@@ -61,6 +66,8 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathRule + "/promote", Role: access.RoleEditor, handle: (*Server).promoteRule},
 	{Method: http.MethodGet, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackForm},
 	{Method: http.MethodPost, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackRule},
+
+	{Method: http.MethodGet, Path: pathDenials, Role: access.RoleViewer, handle: (*Server).listDenials},
 }
 
 // Table is a copy of the table of routes.

@@ -45,6 +45,9 @@ func New(d Deps) (*Server, error) {
 	if !d.Live.whole() {
 		return nil, errors.New("web: every field of Live but Hot is required")
 	}
+	if !d.Inspect.whole() {
+		return nil, errors.New("web: every field of Inspect is required")
+	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}

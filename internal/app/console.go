@@ -36,6 +36,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	reader := fleet.NewReader(f.counters.board, host.Now)
 	d.Fleet = reader
+	d.Inspect.Denials = reader
 	editing(&d, cfg, db, reader)
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife

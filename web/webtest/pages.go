@@ -51,6 +51,9 @@ func Gallery() []Shown {
 		{Name: "rule-failing", About: "A rule without its figures", Kind: Failing, Role: access.RoleEditor, Path: "/console/rules/4", Prepare: func(w *World) { w.Figures.Err = errAway }},
 		{Name: "rule-rollback", About: "Going back to an earlier version", Role: access.RoleEditor, Path: "/console/rules/4/rollback?to=2"},
 		{Name: "rule-stale", About: "Turning off what a colleague has changed", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
+		{Name: "denials", About: "Recent denials", Role: access.RoleViewer, Path: "/console/denials"},
+		{Name: "denials-search", About: "Denials, searched in vain", Role: access.RoleViewer, Path: "/console/denials?key=nobody&since=5m"},
+		{Name: "denials-empty", About: "Nothing denied yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}
 }

@@ -152,7 +152,8 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Denial, error) {
 	var out []fleet.Denial
 	for _, d := range f.Denied {
-		if (by.Rule == "" || d.Rule == by.Rule) && strings.Contains(d.Key, by.Key) && strings.Contains(d.Route, by.Route) {
+		if (by.Rule == "" || d.Rule == by.Rule) && strings.Contains(d.Key, by.Key) && strings.Contains(d.Route, by.Route) &&
+			(by.Mode == "" || d.Mode == by.Mode) && !d.Time().Before(by.From) && (by.To.IsZero() || d.Time().Before(by.To)) {
 			out = append(out, d)
 		}
 	}
@@ -164,7 +165,7 @@ func denials() []fleet.Denial {
 	var out []fleet.Denial
 	for i := range int64(12) {
 		out = append(out, fleet.Denial{
-			ID: strconv.FormatInt(i, 10), At: Now.UnixMilli() - i*4000, Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
+			ID: strconv.FormatInt(i, 10), Bucket: "user:" + strconv.FormatInt(40+i%5, 10), At: Now.UnixMilli() - i*4000, Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
 			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges", User: strconv.FormatInt(40+i%5, 10), IP: "203.0.113.7", Tier: "free",
 		})
 	}

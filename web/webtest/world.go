@@ -63,6 +63,8 @@ type World struct {
 	Clock     *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
+	// Counters are the buckets.
+	Counters *Counters
 	// WelcomeSecret opens the link of the first start.
 	WelcomeSecret string
 	// Guard counts attempts to sign in.
@@ -80,12 +82,13 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
 	w.Sessions.clock = w.Clock
+	w.Counters = &Counters{world: w}
 	if kind != Fresh {
 		w.Users.list = people()
 	}
 	if kind == Full || kind == Failing {
 		w.Rules.List = SampleRules()
-		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), denials()
+		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), append(denials(), SampleDenials()...)
 	}
 	w.Rules.remember()
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
@@ -120,6 +123,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
 		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
+		Inspect: w.inspect(),
 	}
 }
 
@@ -146,7 +150,7 @@ func (w *World) compile() error {
 	if err != nil {
 		return err
 	}
-	w.Sets.Store(set)
+	w.Sets.Store(w.Overrides.apply(set))
 	return nil
 }
 

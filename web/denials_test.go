@@ -1,0 +1,70 @@
+package web_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/web/webtest"
+)
+
+func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
+	b := world(t, webtest.Full).As(access.RoleViewer)
+	tests := []struct {
+		query string
+		has   []string
+		not   string
+	}{
+		{"", []string{"charges-per-user", "ip:203.0.113.66", "/console/explain?denial=s0", "retry never", "weight 52", "503, fails closed"}, ""},
+		{"?rule=logins-per-address", []string{"ip:203.0.113.66"}, "charges-per-user</a>"},
+		{"?key=user%3Aada", []string{"uploads-in-bytes</a>"}, "exports-at-a-time</a>"},
+		{"?route=/v1/exp", []string{"exports-at-a-time</a>"}, "charges-per-user</a>"},
+		{"?mode=shadow", []string{"tighter-charges</a>", "badge info"}, "badge bad"},
+		{"?since=1m", []string{"charges-per-user</a>"}, "gone-rule"},
+		{"?to=1763726280000&mode=nonsense", []string{"No denial fits", "Show all denials"}, "charges-per-user</a>"},
+		{"?key=%3Cscript%3E", []string{"&lt;script&gt;"}, "<script>alert"},
+	}
+	for _, tt := range tests {
+		page := b.Get("/console/denials" + tt.query)
+		if page.Code != http.StatusOK || !page.Has(tt.has...) {
+			t.Errorf("%q: %d lacks one of %q", tt.query, page.Code, tt.has)
+		}
+		if tt.not != "" && strings.Contains(page.Body, tt.not) {
+			t.Errorf("%q: shows %q", tt.query, tt.not)
+		}
+	}
+}
+
+func TestDenials_ShowWhatCallersSentAsText(t *testing.T) {
+	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console/denials")
+	if page.Has("<script>alert") || page.Has("<img") || !page.Has("&lt;script&gt;alert(1)") {
+		t.Error("what a caller sent is markup")
+	}
+	if page.Has("sk_live") {
+		t.Error("a credential is shown")
+	}
+}
+
+func TestDenials_LeadFromPageToPage(t *testing.T) {
+	w := world(t, webtest.Full)
+	sample := w.Fleet.Denied[0]
+	for i := range 250 {
+		sample.ID, sample.At = "m"+string(rune('a'+i%26)), webtest.Now.UnixMilli()-int64(i)*1000
+		w.Fleet.Denied = append(w.Fleet.Denied, sample)
+	}
+	b := w.As(access.RoleViewer)
+	if page := b.Get("/console/denials?rule=charges-per-user"); !page.Has(`rel="next"`, "rule=charges-per-user&amp;to=", "100 denials shown") {
+		t.Error("the first page does not lead on")
+	}
+}
+
+func TestDenials_SayThatTheCountersAreAway(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Fleet.Err = errors.New("no route to host 10.0.0.7")
+	page := w.As(access.RoleViewer).Get("/console/denials")
+	if page.Code != http.StatusServiceUnavailable || !page.Has("The counters do not answer") || page.Has("10.0.0.7") {
+		t.Errorf("%d", page.Code)
+	}
+}

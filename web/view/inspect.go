@@ -1,0 +1,256 @@
+package view
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Denials is the page of recent denials.
+type Denials struct {
+	Lines []fleet.Denial
+	Query Query
+	// Older leads to those before the last line, "" if there are none.
+	Older string
+	// Rules are the names to choose from.
+	Rules []string
+	// IDs are of the rules in force, by name.
+	IDs map[string]int64
+	// Now is when the page was made.
+	Now time.Time
+}
+
+// RuleLink leads to a rule, or, if it is not in force, to the search for it.
+func RuleLink(ids map[string]int64, name string) string {
+	if id := ids[name]; id > 0 {
+		return rulePath(id)
+	}
+	return "/console/rules?" + url.Values{"q": {name}}.Encode()
+}
+
+// KeyLink leads to the page of a bucket.
+func KeyLink(rule, key string) string {
+	return "/console/keys?" + url.Values{"rule": {rule}, "key": {key}}.Encode()
+}
+
+// denialKey leads to the bucket of a denial.
+func denialKey(d *fleet.Denial) string {
+	if d.Bucket != "" {
+		return KeyLink(d.Rule, d.Bucket)
+	}
+	return KeyLink(d.Rule, d.Key)
+}
+
+// Wait writes how long to wait in ms: "12 s", "never".
+func Wait(ms int64) string {
+	switch {
+	case ms == limiter.Never:
+		return "never"
+	case ms <= 0:
+		return "now"
+	case ms < 1000:
+		return Count(ms) + " ms"
+	case ms < 120_000:
+		return short(float64((ms+99)/100)/10) + " s"
+	case ms < 7_200_000:
+		return Count((ms+59_999)/60_000) + " min"
+	}
+	return Count((ms+3_599_999)/3_600_000) + " h"
+}
+
+// Explanation is what the rules in force say of one request, spending nothing.
+type Explanation struct {
+	// SetVersion is the version of the rules, Active how many there are.
+	SetVersion int64
+	Active     int
+	// Allowed and Status are what a check would answer now, Degraded the fail mode
+	// that would have a say. Soft and Elastic: allowed, but above a limit.
+	Allowed       bool
+	Status        int
+	Degraded      string
+	Soft, Elastic bool
+	// Strictest names the rule whose figures the answer would show, "" for none,
+	// RetryAfter is its wait in ms.
+	Strictest  string
+	RetryAfter int64
+	// Rules are those that apply and the nearest misses.
+	Rules []ConsideredRule
+}
+
+// ConsideredRule is what one rule has to do with the request.
+type ConsideredRule struct {
+	rules.Considered
+	// Bucket is the rule's bucket, Candidate its candidate's, Pool its pool; nil
+	// where there is none or nobody can tell.
+	Bucket, Candidate *BucketFigures
+	Pool              *PoolShare
+}
+
+// BucketFigures is a bucket before and after a request.
+type BucketFigures struct {
+	Allowed bool
+	// Limit, Before and After are units: the most, what remains now, and what
+	// would remain afterwards. Known is false where a fail mode decides without figures.
+	Limit, Before, After int64
+	Known                bool
+	// Reset and RetryAfter are waits in ms, -1 for never.
+	Reset, RetryAfter int64
+	// Soft and Elastic: allowed above the limit. Degraded: by a fail mode.
+	Soft, Elastic bool
+	Degraded      string
+}
+
+// PoolShare is what a rule's pool holds.
+type PoolShare struct {
+	Name, Priority string
+	// SharePercent is how much of the pool the priority may find in use.
+	SharePercent int64
+	// Used, of Capacity, is in units; -1 if nobody knows.
+	Used, Capacity int64
+	// Load is a fresh report of utilization in percent, -1 for none.
+	Load int64
+}
+
+// matched are the rules that apply, or that would but for an override or a tier.
+func (e *Explanation) matched() (apply, rest []ConsideredRule) {
+	for i := range e.Rules {
+		if e.Rules[i].Matched || e.Rules[i].Reason == rules.ReasonUnlimited {
+			apply = append(apply, e.Rules[i])
+		} else {
+			rest = append(rest, e.Rules[i])
+		}
+	}
+	return apply, rest
+}
+
+// Explain is the page that explains a request.
+type Explain struct {
+	Form Form
+	// Notes are what had to be left out of what was pasted or sampled.
+	Notes []string
+	// Denial is what the form was filled from, nil for nothing.
+	Denial *fleet.Denial
+	// Result is nil until there is one.
+	Result *Explanation
+}
+
+// KeyPage is the page of one bucket.
+type KeyPage struct {
+	// Lookup is the form that finds a bucket; Rules are the names to choose from.
+	Lookup Form
+	Rules  []string
+	// Bucket is nil until one is found.
+	Bucket *rules.Bucket
+	// Figures and Candidate are what the counters say, nil if they do not.
+	Figures, Candidate *BucketFigures
+	// Away: the counters do not answer.
+	Away bool
+	// Override is what stands for this key, nil for none or when it cannot be read;
+	// Covered: a wildcard covers the key besides.
+	Override *rules.Override
+	// Recent are denials of the bucket.
+	Recent []fleet.Denial
+	// Edit is the form of an override.
+	Edit Form
+	Now  time.Time
+}
+
+// Link is the page's own address.
+func (p *KeyPage) Link() string { return KeyLink(p.Bucket.Rule.Rule.Name, p.Bucket.Name) }
+
+// shownName is the bucket's name without the length of its hashes.
+func (p *KeyPage) shownName() string {
+	if p.Bucket.Exception == "" {
+		return p.Bucket.Name
+	}
+	return p.Bucket.Exception
+}
+
+// FailModes is the page of what happens while the counters cannot be asked.
+type FailModes struct {
+	Lines []FailLine
+	Query Query
+	Pager Pager
+	// Counts are rules in force, by mode.
+	Open, Closed, Local, Active int
+	Nodes                       []fleet.NodeLive
+	// Degraded were decided by fail modes in the last three minutes, of Total.
+	Degraded, Total int64
+	// Stale: the figures could not be read again; ReadAt is when they were.
+	Stale  bool
+	ReadAt time.Time
+	// Redis: there is a counter store that can fail.
+	Redis bool
+	// Switched is when a breaker changed last, zero for never.
+	Switched time.Time
+}
+
+// FailLine is one rule on that page.
+type FailLine struct {
+	Rule *rules.Rule
+	By   string
+	// Degraded were decided by its fail mode in the last ten minutes.
+	Degraded int64
+}
+
+// FailConflict says that a rule changed while its fail mode was edited.
+type FailConflict struct {
+	Rule *rules.Rule
+	// Wanted is the mode that was chosen, Theirs how the rule is now against the
+	// version that the page showed.
+	Wanted string
+	Theirs []rules.Change
+	By     string
+	Back   string
+}
+
+// tierFields writes a map as lines of name=value, in order of name.
+func tierFields[V any](m map[string]V, write func(V) string) string {
+	text := ""
+	for _, k := range sortedNames(m) {
+		text += k + "=" + write(m[k]) + "\n"
+	}
+	return text
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// requestWords is a denied request in short.
+func requestWords(d *fleet.Denial) string {
+	words := strings.TrimSpace(d.Method + " " + d.Route)
+	if words == "" {
+		return "–"
+	}
+	return words
+}
+
+// fromWords says who sent a denied request.
+func fromWords(d *fleet.Denial) string {
+	var parts []string
+	for _, p := range []struct{ name, value string }{{"user ", d.User}, {"from ", d.IP}, {"tier ", d.Tier}} {
+		if p.value != "" {
+			parts = append(parts, p.name+p.value)
+		}
+	}
+	for _, name := range sortedNames(d.Attributes) {
+		parts = append(parts, name+" "+d.Attributes[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func statusWords(status int) string { return strconv.Itoa(status) }
+
+// waitWords is Wait within a sentence: "in 12 s", "never".
+func waitWords(ms int64) string {
+	if ms > 0 {
+		return "in " + Wait(ms)
+	}
+	return Wait(ms)
+}

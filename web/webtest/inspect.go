@@ -1,0 +1,131 @@
+package webtest
+
+import (
+	"context"
+	"sync"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web"
+)
+
+// Counters are the buckets of a world, with Guard's arithmetic, and what people
+// did to them. It is safe for concurrent use; the fields are for when there are
+// no calls.
+type Counters struct {
+	world *World
+	// Err, if not nil, is what every call fails with.
+	Err error
+
+	mu sync.Mutex
+	// Notes are the resets, as "who rule key".
+	Notes []string
+	// NoteErr is what keeping account of a reset fails with.
+	NoteErr error
+}
+
+var _ web.Resets = (*Counters)(nil)
+
+func (w *World) inspect() web.Inspect {
+	return web.Inspect{Denials: w.Fleet, Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters}
+}
+
+// Spend charges every bucket that a request leads to.
+func (w *World) Spend(d *rules.Descriptor, weight int64) error {
+	for _, m := range w.Sets.Load().Match(d, weight, w.Clock.Now(), nil) {
+		var res limiter.Result
+		req := limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{{Key: m.Key, Limit: m.Limit, Weight: weight}}}
+		if m.Limit.Algorithm == limiter.Concurrency {
+			continue
+		}
+		if err := w.Guard.Do(context.Background(), &req, &res); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Explain implements what web.Inspect asks for, without fail modes and pools.
+func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+	set := f.world.Sets.Load()
+	e := web.Explanation{SetVersion: set.Version(), Active: set.Len(), Allowed: true, Status: 200}
+	for _, c := range set.Explain(d, weight, f.world.Clock.Now()) {
+		cr := web.ConsideredRule{Considered: c}
+		if c.Matched {
+			var res limiter.Result
+			if err := f.Buckets(ctx, c.Rule, limiter.OpPeek, []limiter.Ask{{Key: c.Key, Limit: c.Limit, Weight: c.Weight}}, &res); err != nil {
+				return e, err
+			}
+			said := res.Limits[0]
+			cr.Bucket = &web.BucketFigures{
+				Allowed: said.Allowed, Limit: said.Limit, Before: said.Remaining, After: said.Remaining, Known: true, Reset: said.Reset, RetryAfter: said.RetryAfter,
+			}
+			if said.Allowed {
+				cr.Bucket.After = max(0, said.Remaining-c.Weight)
+			} else if !c.Rule.Shadow {
+				e.Allowed, e.Status, e.Strictest, e.RetryAfter = false, 429, c.Rule.Rule.Name, said.RetryAfter
+			}
+		}
+		e.Rules = append(e.Rules, cr)
+	}
+	return e, nil
+}
+
+// Buckets implements what web.Inspect asks for.
+func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+	if f.Err != nil {
+		return f.Err
+	}
+	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
+}
+
+// NoteReset implements web.Resets.
+func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.NoteErr != nil {
+		return f.NoteErr
+	}
+	if err := reset(ctx); err != nil {
+		return err
+	}
+	name := f.world.Sets.Load().Get(ruleID).Rule.Name
+	f.Notes = append(f.Notes, actor.Name+" "+name+" "+key)
+	return nil
+}
+
+// apply puts the overrides in force with a set.
+func (f *Overrides) apply(set *rules.Set) *rules.Set {
+	if len(f.List) == 0 {
+		return set
+	}
+	edit := rules.NewOverrides().Replace()
+	for i := range f.List {
+		o := &f.List[i]
+		s := rules.StoredOverride{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+		if o.Limit != nil {
+			s.Limit = *o.Limit
+		}
+		if o.Burst != nil {
+			s.Burst = *o.Burst
+		}
+		if o.ExpiresAt != nil {
+			s.ExpiresMS = o.ExpiresAt.UnixMilli()
+		}
+		edit.Add(s)
+	}
+	return set.WithOverrides(edit.Done(1, Now.UnixMilli()))
+}
+
+// Denial implements web.DenialLog.
+func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error) {
+	for _, d := range f.Denied {
+		if d.ID == id && f.Err == nil {
+			return d, true, nil
+		}
+	}
+	return fleet.Denial{}, false, f.Err
+}
+
+var _ web.DenialLog = (*Fleet)(nil)
