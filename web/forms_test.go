@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,24 @@ func (f *form) values() url.Values {
 		}
 	}
 	return v
+}
+
+// pressed is the form once for its Enter key and once for each of its buttons
+// that says something of its own: where the form goes, or a name.
+func (f *form) pressed() []form {
+	all := []form{*f}
+	for _, c := range f.controls {
+		if c.kind != "button" || c.action == "" && c.name == "" {
+			continue
+		}
+		by := form{f.method, f.action, slices.Clone(f.controls)}
+		if c.action != "" {
+			by.action = c.action
+		}
+		by.controls = append(by.controls, control{kind: "hidden", name: c.name, value: c.value, sent: true})
+		all = append(all, by)
+	}
+	return all
 }
 
 // formsOf reads the forms of a page that came from a path.
