@@ -55,12 +55,12 @@ var rooms = []room{
 		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
 	},
 	{
-		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "internal/telemetry", "web/view", "web/static"},
+		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
-	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
+	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
-	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "internal/access", "internal/fleet", "web"}, foreign: []string{echo}},
+	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
 	{path: "web/browsertest", may: []string{"internal/access"}, foreign: []string{"github.com/chromedp"}},
 	{path: "web/gallery", may: []string{"web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 

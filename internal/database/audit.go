@@ -3,38 +3,21 @@ package database
 import (
 	"context"
 	"encoding/json"
-	"time"
+	"strings"
 
 	"gorm.io/gorm"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
-// AuditEntry says who changed what, and when.
-type AuditEntry struct {
-	ID     int64       `json:"id"`
-	At     time.Time   `json:"at"`
-	Actor  rules.Actor `json:"actor"`
-	Action string      `json:"action"` // create, update, delete, rollback, promote, import, revoke
-	// SubjectKind is rule, pool or token; SubjectName is its name at the time.
-	SubjectKind string `json:"subject_kind"`
-	SubjectID   int64  `json:"subject_id"`
-	SubjectName string `json:"subject_name"`
-	// Details is a JSON object: version and changes for a rule or pool, scopes and
-	// expires_at for a token.
-	Details json.RawMessage `json:"details"`
-}
-
-// AuditQuery selects entries. The zero value selects the newest of all.
-type AuditQuery struct {
-	SubjectKind string // rule, pool or token; empty for all
-	SubjectID   int64  // 0 for all
-	Limit       int    // 1 to 500; 0 means 50
-	BeforeID    int64  // entries with a smaller id; 0 for the newest
-}
-
 // ListAudit gives entries, newest first.
-func (d *DB) ListAudit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) {
+func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+	for _, text := range []string{q.SubjectKind, q.Actor, q.Subject, q.Action} {
+		if !storable(text) {
+			return nil, nil // no row can hold it
+		}
+	}
 	limit := q.Limit
 	if limit < 1 {
 		limit = defaultPageSize
@@ -47,6 +30,21 @@ func (d *DB) ListAudit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) 
 		if q.SubjectID != 0 {
 			tx = tx.Where("subject_id = ?", q.SubjectID)
 		}
+		if q.Action != "" {
+			tx = tx.Where("action = ?", q.Action)
+		}
+		if q.Actor != "" {
+			tx = tx.Where("actor_name LIKE ? ESCAPE '!'", beginning(q.Actor))
+		}
+		if q.Subject != "" {
+			tx = tx.Where("subject_name LIKE ? ESCAPE '!'", beginning(q.Subject))
+		}
+		if !q.Since.IsZero() {
+			tx = tx.Where("at >= ?", newStamp(q.Since))
+		}
+		if !q.Until.IsZero() {
+			tx = tx.Where("at < ?", newStamp(q.Until))
+		}
 		if q.BeforeID > 0 {
 			tx = tx.Where("id < ?", q.BeforeID)
 		}
@@ -55,9 +53,9 @@ func (d *DB) ListAudit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) 
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]AuditEntry, len(rows))
+	entries := make([]audit.Entry, len(rows))
 	for i, row := range rows {
-		entries[i] = AuditEntry{
+		entries[i] = audit.Entry{
 			ID: row.ID, At: row.At.Time, Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName},
 			Action: row.Action, SubjectKind: row.SubjectKind, SubjectID: row.SubjectID, SubjectName: row.SubjectName,
 			Details: json.RawMessage(row.Details),
@@ -65,3 +63,8 @@ func (d *DB) ListAudit(ctx context.Context, q AuditQuery) ([]AuditEntry, error) 
 	}
 	return entries, nil
 }
+
+var likeSigns = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
+
+// beginning is the pattern of what begins with a text.
+func beginning(text string) string { return likeSigns.Replace(text) + "%" }

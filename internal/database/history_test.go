@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -101,7 +102,7 @@ func TestAudit_HasAnEntryForEveryChangeAndNamesTheFields(t *testing.T) {
 		if err := d.DeleteRule(ctx, ada, a.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		entries, err := d.ListAudit(ctx, AuditQuery{SubjectKind: "rule", SubjectID: a.ID})
+		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "rule", SubjectID: a.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,11 +127,11 @@ func TestAudit_HasAnEntryForEveryChangeAndNamesTheFields(t *testing.T) {
 		if diff := cmp.Diff(want, details.Changes); diff != "" || details.Version != 2 {
 			t.Errorf("details of the update, version %d:\n%s", details.Version, diff)
 		}
-		all, err := d.ListAudit(ctx, AuditQuery{Limit: 2})
+		all, err := d.ListAudit(ctx, audit.Query{Limit: 2})
 		if err != nil || len(all) != 2 || all[1].SubjectID != other.ID {
 			t.Errorf("newest two: %+v, %v", all, err)
 		}
-		older, err := d.ListAudit(ctx, AuditQuery{Limit: 2, BeforeID: all[1].ID})
+		older, err := d.ListAudit(ctx, audit.Query{Limit: 2, BeforeID: all[1].ID})
 		if err != nil || len(older) != 2 || older[0].Action != "update" || older[1].Action != "create" {
 			t.Errorf("the two before: %+v, %v", older, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -190,7 +191,7 @@ func (m *model) compare(rt *rapid.T, name string, d *DB, ids []int64) {
 	if v, err := d.Versions(ctx); err != nil || v.Rules != m.version {
 		rt.Fatalf("%s: version %+v, want %d (%v)", name, v, m.version, err)
 	}
-	audit, err := d.ListAudit(ctx, AuditQuery{Limit: 500})
+	audit, err := d.ListAudit(ctx, audit.Query{Limit: 500})
 	if err != nil || int64(len(audit)) != m.version {
 		rt.Fatalf("%s: %d audit entries for %d changes (%v)", name, len(audit), m.version, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -217,7 +218,7 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:x", "user:y")}, rules.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		entries, err := d.ListAudit(ctx, AuditQuery{SubjectKind: subjectRule, SubjectID: r.ID})
+		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: subjectRule, SubjectID: r.ID})
 		if err != nil {
 			t.Fatal(err)
 		}

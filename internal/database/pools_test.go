@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -69,7 +70,7 @@ func TestPools_LiveAsRulesDo(t *testing.T) {
 		if err := d.DeletePool(ctx, ada, "shop", 2); err != nil {
 			t.Error(err)
 		}
-		audit, err := d.ListAudit(ctx, AuditQuery{SubjectKind: "pool"})
+		audit, err := d.ListAudit(ctx, audit.Query{SubjectKind: "pool"})
 		if err != nil || len(audit) != 4 || audit[0].Action != "delete" || audit[0].SubjectName != "shop" || audit[1].Action != "update" {
 			t.Errorf("audit %+v, %v", audit, err)
 		}

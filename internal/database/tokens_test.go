@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/access"
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -63,7 +64,7 @@ func TestTokens_LiveAndAreRevoked(t *testing.T) {
 		if got, want := mustVersions(t, d), (Versions{Tokens: 3}); got != want {
 			t.Errorf("versions: got %+v, want %+v", got, want)
 		}
-		entries, err := d.ListAudit(ctx, AuditQuery{SubjectKind: "token", SubjectID: 1})
+		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "token", SubjectID: 1})
 		if err != nil || len(entries) != 2 || entries[0].Action != "revoke" || entries[1].Action != "create" {
 			t.Fatalf("audit: %+v, %v", entries, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/internal/audit"
 	"sluice/internal/testenv"
 	"sluice/rules"
 )
@@ -31,7 +32,7 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, errs["history"] = d.RuleHistory(ctx, 1, 0, 0)
 	_, _, errs["load"] = loadRules(ctx, d)
 	_, errs["versions"] = d.Versions(ctx)
-	_, errs["audit"] = d.ListAudit(ctx, AuditQuery{})
+	_, errs["audit"] = d.ListAudit(ctx, audit.Query{})
 	_, errs["create token"] = d.CreateToken(ctx, ada, tok)
 	errs["revoke token"] = d.RevokeToken(ctx, ada, 1)
 	_, errs["load tokens"] = d.LoadTokens(ctx)

@@ -15,6 +15,8 @@ const (
 	areaUsers     = "users"
 	subjectUser   = "user"
 	actionDisable = "disable"
+	actionEnable  = "enable"
+	actionSignOut = "sign_out"
 )
 
 // userRow is a row of users.
@@ -97,8 +99,9 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 }
 
 // UpdateUser writes role, password hash and disabled of the account u.ID, and
-// ends its sessions if any of them differs. Errors: *ValidationError,
-// ErrNotFound, ErrLastAdmin, ErrUnavailable.
+// ends its sessions if any of them differs. A Generation other than 0 is the one
+// that the caller knows. Errors: *ValidationError, ErrNotFound, ErrStale (another
+// generation), ErrLastAdmin, ErrUnavailable.
 func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (access.User, error) {
 	if err := validateUser(&u); err != nil {
 		return access.User{}, err
@@ -107,6 +110,9 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 	err := d.change(ctx, actor, areaUsers, d.callTimeout, func(c *change) error {
 		if err := c.tx.Where("id = ?", u.ID).Take(&row).Error; err != nil {
 			return err
+		}
+		if u.Generation != 0 && u.Generation != row.Generation {
+			return rules.ErrStale
 		}
 		was := row
 		row.Role, row.Disabled, row.PasswordHash = string(u.Role), u.Disabled, u.PasswordHash
@@ -124,6 +130,8 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 		action := actionUpdate
 		if row.Disabled && !was.Disabled {
 			action = actionDisable
+		} else if was.Disabled && !row.Disabled {
+			action = actionEnable
 		}
 		return c.record(action, subjectUser, row.ID, row.Name, userDetails{u.Role, u.Disabled, row.PasswordHash != was.PasswordHash})
 	})

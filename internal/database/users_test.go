@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -42,6 +43,10 @@ func TestUsers_AreStoredChangedAndAudited(t *testing.T) {
 			if err != nil || got.Generation != int64(i+2) {
 				t.Errorf("change %d: generation %d, %v; sessions would not end", i, got.Generation, err)
 			}
+			if _, err := d.UpdateUser(ctx, ada, u); !errors.Is(err, rules.ErrStale) {
+				t.Errorf("change %d over one that was not seen: %v", i, err)
+			}
+			u = got
 		}
 		at := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 		if err := d.NoteLogin(ctx, root.ID, at); err != nil {
@@ -51,7 +56,7 @@ func TestUsers_AreStoredChangedAndAudited(t *testing.T) {
 		if err != nil || len(list) != 2 || list[0].Name != "edda" || !list[0].Disabled || list[1].LastLogin == nil || !list[1].LastLogin.Equal(at) {
 			t.Errorf("list %v, %v", list, err)
 		}
-		entries, err := d.ListAudit(ctx, AuditQuery{SubjectKind: "user", SubjectID: u.ID})
+		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "user", SubjectID: u.ID})
 		if err != nil || len(entries) != 4 || entries[0].Action != "disable" || entries[3].Action != "create" {
 			t.Errorf("audit: %v, %v", entries, err)
 		}
