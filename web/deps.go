@@ -45,6 +45,8 @@ type Deps struct {
 	Inspect Inspect
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
+	// Admin is for people, tokens, the audit log, import and settings.
+	Admin Admin
 	// PublicURL is where people reach the console, as in
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/web/view"
 )
@@ -24,6 +25,7 @@ var (
 	errAway        = &problem{http.StatusServiceUnavailable, "The rule database does not answer", "Checks go on with the rules in force. Accounts, rules and the audit log can be seen and changed when it is back."}
 	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
 	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
+	errLastAdmin   = &problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
 )
 
 func isNotFound(err error) bool { return errors.Is(err, rules.ErrNotFound) }
@@ -43,6 +45,8 @@ func problemOf(err error) *problem {
 		return errTaken
 	case errors.Is(err, rules.ErrStale):
 		return errStale
+	case errors.Is(err, access.ErrLastAdmin):
+		return errLastAdmin
 	case errors.As(err, &invalid):
 		return &problem{http.StatusUnprocessableEntity, "Not valid", invalid.Error()}
 	}

@@ -18,9 +18,10 @@ var entries = []view.NavItem{
 	{Path: "/console/denials", Label: "Denials", Icon: "ban"},
 	{Path: "/console/hot-keys", Label: "Hot keys", Icon: "flame"},
 	{Path: "/console/pools", Label: "Pools", Icon: "droplets"},
-	{Path: "/console/people", Label: "People & tokens", Icon: "users"},
-	{Path: "/console/audit", Label: "Audit log", Icon: "scroll-text"},
-	{Path: "/console/import", Label: "Import & export", Icon: "arrow-up-down"},
+	{Path: pathPeople, Label: "People & tokens", Icon: "users"},
+	{Path: pathAudit, Label: "Audit log", Icon: "scroll-text"},
+	{Path: pathImport, Label: "Import & export", Icon: "arrow-up-down"},
+	{Path: pathSettings, Label: "Settings", Icon: "sliders-horizontal"},
 }
 
 // reachable are the entries that have a page.

@@ -39,6 +39,14 @@ const (
 	pathExplain   = "/console/explain"
 	pathDenials   = "/console/denials"
 	pathKeys      = "/console/keys"
+
+	pathPeople   = "/console/people"
+	pathInvite   = "/console/invite"
+	pathAccount  = "/console/account"
+	pathTokens   = "/console/tokens"
+	pathAudit    = "/console/audit"
+	pathImport   = "/console/import"
+	pathSettings = "/console/settings"
 )
 
 // table lists every route, an area a paragraph.
@@ -68,6 +76,27 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackRule},
 
 	{Method: http.MethodGet, Path: pathDenials, Role: access.RoleViewer, handle: (*Server).listDenials},
+
+	{Method: http.MethodGet, Path: pathPeople, Role: access.RoleViewer, handle: (*Server).listPeople},
+	{Method: http.MethodGet, Path: pathPeople + "/new", Role: access.RoleAdmin, handle: (*Server).newPerson},
+	{Method: http.MethodPost, Path: pathPeople + "/new", Role: access.RoleAdmin, Reauth: true, handle: (*Server).createPerson},
+	{Method: http.MethodGet, Path: pathPeople + "/:id", Role: access.RoleAdmin, handle: (*Server).person},
+	{Method: http.MethodPost, Path: pathPeople + "/:id/role", Role: access.RoleAdmin, Reauth: true, handle: (*Server).changeRole},
+	{Method: http.MethodPost, Path: pathPeople + "/:id/state", Role: access.RoleAdmin, Reauth: true, handle: (*Server).changeState},
+	{Method: http.MethodPost, Path: pathPeople + "/:id/link", Role: access.RoleAdmin, Reauth: true, handle: (*Server).newLink},
+	{Method: http.MethodPost, Path: pathPeople + "/:id/sign-out", Role: access.RoleAdmin, Reauth: true, handle: (*Server).signOutPerson},
+	{Method: http.MethodGet, Path: pathInvite, handle: (*Server).inviteForm},
+	{Method: http.MethodPost, Path: pathInvite, handle: (*Server).acceptInvite},
+	{Method: http.MethodGet, Path: pathAccount, Role: access.RoleViewer, handle: (*Server).account},
+	{Method: http.MethodPost, Path: pathAccount + "/password", Role: access.RoleViewer, handle: (*Server).changePassword},
+	{Method: http.MethodPost, Path: pathAccount + "/sessions", Role: access.RoleViewer, handle: (*Server).endSessions},
+
+	{Method: http.MethodGet, Path: pathTokens, Role: access.RoleViewer, handle: (*Server).listTokens},
+	{Method: http.MethodGet, Path: pathTokens + "/new", Role: access.RoleAdmin, handle: (*Server).newToken},
+	{Method: http.MethodPost, Path: pathTokens + "/new", Role: access.RoleAdmin, Reauth: true, handle: (*Server).createToken},
+	{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: access.RoleAdmin, Reauth: true, handle: (*Server).revokeToken},
+
+	{Method: http.MethodGet, Path: pathSettings, Role: access.RoleViewer, handle: (*Server).settings},
 }
 
 // Table is a copy of the table of routes.

@@ -48,6 +48,9 @@ func New(d Deps) (*Server, error) {
 	if !d.Inspect.whole() {
 		return nil, errors.New("web: every field of Inspect is required")
 	}
+	if err := d.Admin.check(); err != nil {
+		return nil, err
+	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -19,6 +19,9 @@ const (
 	sessionGeneration = "generation" // int64, of the account at sign-in
 	sessionProved     = "proved"     // int64, ms: when the password was last given
 	sessionFlash      = "flash"      // string
+	sessionBegan      = "began"      // int64, ms: when it began
+	sessionAddress    = "address"    // string, from where
+	sessionAgent      = "agent"      // string, with what
 )
 
 // reauthWindow is how long a password given counts for what cannot be undone.
@@ -114,6 +117,9 @@ func (v *visit) begin(u access.User) error {
 	m.Put(v.ctx, sessionUser, u.ID)
 	m.Put(v.ctx, sessionGeneration, u.Generation)
 	m.Put(v.ctx, sessionProved, s.deps.Now().UnixMilli())
+	m.Put(v.ctx, sessionBegan, s.deps.Now().UnixMilli())
+	m.Put(v.ctx, sessionAddress, v.RealIP())
+	m.Put(v.ctx, sessionAgent, agentOf(v.Request().UserAgent()))
 	v.user = u
 	if err := s.deps.Users.NoteLogin(v.ctx, u.ID, s.deps.Now()); err != nil {
 		s.log.Warn("could not note a sign-in", "user", u.Name, "error", err)

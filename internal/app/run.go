@@ -146,7 +146,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Changed: reload.changed, Live: livePages(db, buckets, checker, host.Now), Inspect: inspecting(checker, db)}, db, figures, stops)
+	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changed), Changed: reload.changed, Live: livePages(db, buckets, checker, host.Now), Inspect: inspecting(checker, db)}, db, figures, stops)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type Shown struct {
 // here: the gallery, the screenshots and every check of web/browsertest follow this
 // list, and TestGallery_HasEveryPage fails without it.
 func Gallery() []Shown {
-	return []Shown{
+	return append(adminPages(), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in", Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
 		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
@@ -55,7 +55,7 @@ func Gallery() []Shown {
 		{Name: "denials-search", About: "Denials, searched in vain", Role: access.RoleViewer, Path: "/console/denials?key=nobody&since=5m"},
 		{Name: "denials-empty", About: "Nothing denied yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
-	}
+	}...)
 }
 
 // Visit makes the world of a page and asks for it.

@@ -65,6 +65,11 @@ type World struct {
 	Changes int
 	// Counters are the buckets.
 	Counters *Counters
+	// Tokens, Log, Book and Settings are for the pages of administration.
+	Tokens   *Tokens
+	Log      *Log
+	Book     *Book
+	Settings []web.SettingGroup
 	// WelcomeSecret opens the link of the first start.
 	WelcomeSecret string
 	// Guard counts attempts to sign in.
@@ -83,6 +88,7 @@ func New(kind Kind) (*World, error) {
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
 	w.Sessions.clock = w.Clock
 	w.Counters = &Counters{world: w}
+	w.Tokens, w.Log, w.Book, w.Settings = &Tokens{}, &Log{}, &Book{w: w, Version: 41}, settings()
 	if kind != Fresh {
 		w.Users.list = people()
 	}
@@ -94,6 +100,7 @@ func New(kind Kind) (*World, error) {
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
 	if kind == Full || kind == Failing {
 		w.Pools = samplePools()
+		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
 	if err := w.compile(); err != nil {
 		return nil, err
@@ -123,7 +130,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
 		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
-		Inspect: w.inspect(),
+		Inspect: w.inspect(), Admin: w.admin(),
 	}
 }
 
