@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/internal/audit"
 	"sluice/rules"
 )
 
@@ -13,7 +14,7 @@ func TestNoteReset_IsInTheAuditLogOnlyIfItHappened(t *testing.T) {
 		ctx := t.Context()
 		r := mustCreate(t, d, sample("a"))
 		count := func() (n int, details string) {
-			list, err := d.ListAudit(ctx, AuditQuery{SubjectKind: subjectRule, SubjectID: r.ID})
+			list, err := d.ListAudit(ctx, audit.Query{SubjectKind: subjectRule, SubjectID: r.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
