@@ -107,7 +107,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}
 	if redis != nil {
-		cfg.Counters.RedisURL = redis.URL()
+		cfg.RedisURL = redis.URL()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan net.Addr, 1), make(chan error, 1)
