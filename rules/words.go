@@ -219,7 +219,9 @@ func (r *Rule) variantWords() []string {
 				parts = append(parts, name+" has "+CountWords(*t.Limit))
 			}
 		}
-		s = append(s, "By tier: "+listWords(parts)+".")
+		if len(parts) > 0 {
+			s = append(s, "By tier: "+listWords(parts)+".")
+		}
 	}
 	if r.Pool != nil && r.Throttle != ThrottleElastic {
 		s = append(s, "Its traffic counts into the pool "+*r.Pool+".")

@@ -90,5 +90,9 @@ func (s *Server) mergeRule(v *visit, d *draft) error {
 		d.problem = "What was chosen does not go together. Put it right here; it is based on the newest version."
 		return s.editor(v, http.StatusUnprocessableEntity, d)
 	}
+	if len(rules.Diff(&theirs, &merged)) == 0 {
+		v.flash("%s stays as it is stored.", theirs.Name)
+		return v.redirect(pathRules)
+	}
 	return s.store(v, d, &merged)
 }

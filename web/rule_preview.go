@@ -82,10 +82,13 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 		}
 		r = f.Rules[0]
 	} else {
-		r, _ = ruleOf(d.form)
+		var errs []rules.FieldError
+		if r, errs = ruleOf(d.form); slices.ContainsFunc(errs, func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+			return m
+		}
 	}
 	l, err := previewLimit(&r)
-	if err != nil || r.Scope == "" || l.Capacity() == 0 && d.form.Get("limit") == "" && !d.asYAML() {
+	if err != nil || r.Scope == "" {
 		return m
 	}
 	m.Summary = rules.Summary(&r)

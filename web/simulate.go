@@ -18,7 +18,7 @@ const (
 // Bounds of a preview.
 const (
 	previewWindows  = 3
-	previewSlots    = 120
+	previewRows     = 12
 	previewRequests = 1500
 	defaultLoad     = 150
 )
@@ -45,13 +45,14 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 // decides real requests and a clock of its own. A limit with very many requests
 // is drawn with several units a request. The name is the rule's, for headers.
 func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf, name string) view.Preview {
-	p := view.Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Slots: make([]view.Slot, previewSlots), Span: previewWindows * l.Window}
+	p := view.Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]view.Slot, previewRows), Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
 	var total int64
 	for _, a := range all {
 		total += a.count
 	}
 	p.Unit = (total + previewRequests - 1) / previewRequests
+	p.Slots = make([]view.Slot, slotsFor(total/p.Unit))
 	s := simulation{limit: l, preview: &p, start: startOf(l, now), weight: p.Unit, capacity: l.Capacity()}
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
@@ -70,6 +71,24 @@ func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf,
 		}
 	}
 	return p
+}
+
+// slotsFor is in how many steps so many requests are drawn: if possible as many
+// in each, so that steady traffic looks steady.
+func slotsFor(requests int64) int64 {
+	const fewest, most = 45, 150
+	for n := int64(most); n >= fewest; n -= previewWindows {
+		if requests%n == 0 {
+			return n
+		}
+	}
+	return 60
+}
+
+// slotAt is the step in which an instant lies.
+func slotAt(slots []view.Slot, at, span int64) *view.Slot {
+	n := int64(len(slots))
+	return &slots[min(at*n/span, n-1)] // the longest window times the most slots is below 2^48
 }
 
 // startOf is the beginning of a window at or before now, so that the boundary of
@@ -120,10 +139,12 @@ func (s *simulation) request(at int64) {
 	)
 	asks := [1]limiter.Ask{{Limit: s.limit, Weight: min(s.weight, max(1, s.capacity))}}
 	ok := limiter.Decide(limiter.OpTake, asks[:], id, []*limiter.State{&s.state}, now, changed[:], out[:], charged[:])
-	slot := &s.preview.Slots[min(at*previewSlots/max(1, s.preview.Span), previewSlots-1)]
+	p := s.preview
+	slot, row := slotAt(p.Slots, at, p.Span), slotAt(p.Rows, at, p.Span)
 	if !ok {
 		slot.Denied += s.weight
-		s.preview.DeniedUnits += s.weight
+		row.Denied += s.weight
+		p.DeniedUnits += s.weight
 		if s.denials == 0 {
 			s.firstDenied, s.deniedAt = out[0], now
 		}
@@ -131,8 +152,9 @@ func (s *simulation) request(at int64) {
 		return
 	}
 	slot.Allowed += s.weight
-	s.preview.AllowedUnits += s.weight
-	s.preview.Delay = max(s.preview.Delay, out[0].Delay)
+	row.Allowed += s.weight
+	p.AllowedUnits += s.weight
+	p.Delay = max(p.Delay, out[0].Delay)
 	s.lastAllowed, s.allowedAt = out[0], now
 	if id != "" {
 		s.held = append(s.held, held{id, at + s.limit.Window/4})

@@ -51,8 +51,9 @@ type Preview struct {
 	// Load is in percent of the limit, Window and Span are in ms, Unit is how many
 	// units each request that was tried stands for.
 	Load, Window, Span, Unit, Limit int64
-	Slots                           []Slot
-	AllowedUnits, DeniedUnits       int64
+	// Slots are the steps of the picture, Rows those of the table behind it.
+	Slots, Rows               []Slot
+	AllowedUnits, DeniedUnits int64
 	// Delay is the longest of a leaky queue, in ms.
 	Delay int64
 	// Headers are of the first denied answer, or if Denied is false of the last.
@@ -81,15 +82,13 @@ type Conflict struct {
 }
 
 // ConflictField is a field in which the two differ. OnlyOurs: theirs is as it
-// was when the edit began; OnlyTheirs the other way round.
+// was when the edit began; OnlyTheirs the other way round; neither: both changed
+// it, or nobody knows, and someone has to choose.
 type ConflictField struct {
 	Field                string
 	Theirs, Ours         any
 	OnlyOurs, OnlyTheirs bool
 }
-
-// TakeOurs: unless someone says otherwise, ours is kept: where it is a change.
-func (f ConflictField) TakeOurs() bool { return !f.OnlyTheirs }
 
 const (
 	plotWidth  = 360
@@ -118,7 +117,7 @@ func (p *Preview) bars(denied bool) string {
 			continue
 		}
 		height, bottom := float64(value)/top*(plotHeight-4), plotHeight-float64(base)/top*(plotHeight-4)
-		fmt.Fprintf(&b, "M%s %sv-%sh%sv%sz", short(float64(i)*width), short(bottom), short(height), short(width*.8), short(height))
+		fmt.Fprintf(&b, "M%s %sv-%sh%sv%sz", short(float64(i)*width), short(bottom), short(height), short(width*.9), short(height))
 	}
 	return b.String()
 }
@@ -138,17 +137,11 @@ type previewRow struct {
 	Allowed, Denied int64
 }
 
-// rows adds the slots up, a row each quarter of a window.
+// rows are the rows of the table.
 func (p *Preview) rows() []previewRow {
-	const quarters = 12
-	rows := make([]previewRow, quarters)
-	for i, s := range p.Slots {
-		r := &rows[i*quarters/len(p.Slots)]
-		r.Allowed += s.Allowed
-		r.Denied += s.Denied
-	}
-	for i := range rows {
-		rows[i].From = spanShort(p.Span * int64(i) / quarters)
+	rows := make([]previewRow, len(p.Rows))
+	for i, s := range p.Rows {
+		rows[i] = previewRow{From: spanShort(p.Span * int64(i) / int64(len(p.Rows))), Allowed: s.Allowed, Denied: s.Denied}
 	}
 	return rows
 }
