@@ -28,3 +28,10 @@ func (s *Server) WithErase() http.Handler {
 	e.GET("/console/panic", s.wrap(&Route{Method: http.MethodGet, Path: "/console/panic", handle: func(*Server, *visit) error { panic("on purpose") }}))
 	return e
 }
+
+// What the form of a rule is made of.
+var (
+	RuleOf   = ruleOf
+	ValuesOf = valuesOf
+	Simulate = simulate
+)

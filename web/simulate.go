@@ -101,7 +101,8 @@ func startOf(l limiter.Limit, now int64) int64 {
 	return now - d
 }
 
-// simulation is one bucket under way.
+// simulation is one bucket under way. Leases are held until they end by
+// themselves, so that as many are asked for at a time as the load says.
 type simulation struct {
 	limit    limiter.Limit
 	state    limiter.State
@@ -109,18 +110,11 @@ type simulation struct {
 	start    int64
 	weight   int64
 	capacity int64
-	held     []held
 
 	requests, denials   int64
 	firstDenied         limiter.Decision
 	lastAllowed         limiter.Decision
 	deniedAt, allowedAt int64
-}
-
-// held is a lease and when its holder gives it back.
-type held struct {
-	id    string
-	until int64
 }
 
 // request puts one request to the bucket, at ms from the start.
@@ -129,7 +123,6 @@ func (s *simulation) request(at int64) {
 	id := ""
 	if s.limit.Algorithm == limiter.Concurrency {
 		id = strconv.FormatInt(s.requests, 10)
-		s.release(at)
 	}
 	s.requests++
 	var (
@@ -156,18 +149,6 @@ func (s *simulation) request(at int64) {
 	p.AllowedUnits += s.weight
 	p.Delay = max(p.Delay, out[0].Delay)
 	s.lastAllowed, s.allowedAt = out[0], now
-	if id != "" {
-		s.held = append(s.held, held{id, at + s.limit.Window/4})
-	}
-}
-
-// release gives back the leases whose requests have ended: each takes a quarter
-// of the time after which a lease ends by itself.
-func (s *simulation) release(at int64) {
-	for len(s.held) > 0 && s.held[0].until <= at {
-		limiter.Release(s.limit, &s.state, s.start+s.held[0].until, s.held[0].id)
-		s.held = s.held[1:]
-	}
 }
 
 // previewLimit is the limit that the preview tries: the rule's own, with what a
