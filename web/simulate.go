@@ -29,7 +29,8 @@ type arrival struct{ from, until, count int64 }
 // arrivals is the traffic of a shape over previewWindows windows: load is in
 // percent of the limit.
 func arrivals(shape string, window, limit, load int64) []arrival {
-	per := max(1, limit*load/100)
+	part := func(windows int64) int64 { return max(1, limit/100*load*windows+limit%100*load*windows/100) }
+	per := part(1)
 	switch shape {
 	case shapeBurst:
 		// All at once, then a quiet window, then all at once again.
@@ -38,7 +39,7 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 		// The last tenth of a window and the first of the next.
 		return []arrival{{window - window/10, window, per}, {window, window + window/10, per}}
 	}
-	return []arrival{{0, previewWindows * window, per * previewWindows}}
+	return []arrival{{0, previewWindows * window, part(previewWindows)}}
 }
 
 // simulate tries a limit on traffic of one client, with the arithmetic that

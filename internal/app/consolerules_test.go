@@ -1,0 +1,63 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sluice/api"
+	"sluice/limiter"
+)
+
+func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
+	n := start(t, withConsole(t))
+	p := newPerson(t, n)
+	link := welcomeLink.FindStringSubmatch(n.out.String())
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	form := url.Values{"name": {"reports"}, "scope": {"user"}, "route": {"/v1/reports"}, "limit": {"1"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}}
+	if status, body := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(body, "The rule reports is made.") {
+		t.Fatalf("making it: %d", status)
+	}
+	const request = `{"user":"42","route":"/v1/reports","method":"GET"}`
+	if !n.allowed(request) || n.allowed(request) {
+		t.Fatal("the rule is not in force by the time the page says so")
+	}
+	eventually(t, "the denial is seen in the editor", func() bool {
+		status, body := p.post(n.url+"/console/rules/preview", form)
+		if !strings.Contains(body, "Retry-After: 86400") || !strings.Contains(body, "RateLimit-Policy: &#34;reports&#34;;q=1;w=86400") {
+			t.Fatalf("the headers of a preview are not there, status %d", status)
+		}
+		return strings.Contains(body, "user:42")
+	})
+	form.Set("version", "1")
+	form.Set("limit", "2")
+	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports is saved.") {
+		t.Error("saving it did not work")
+	}
+	if !n.allowed(request) || n.allowed(request) {
+		t.Error("the raised limit is not in force")
+	}
+	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports changed meanwhile") || !strings.Contains(body, "grace saved this rule") {
+		t.Error("an old version overwrites")
+	}
+	if _, body := p.post(n.url+"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); !strings.Contains(body, "1 rule is off now.") {
+		t.Error("turning it off did not work")
+	}
+	if !n.allowed(request) {
+		t.Error("a rule that is off denies")
+	}
+	if _, body := p.post(n.url+"/console/rules/1/delete", url.Values{"version": {"3"}}); !strings.Contains(body, "The rule reports is deleted.") {
+		t.Error("deleting it did not work")
+	}
+}
+
+func TestHeadersOf_AreTheAPIs(t *testing.T) {
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
+	got := headersOf(api.HeaderStyle{ResetDelta: true}, "r", l, limiter.Decision{Limit: 10, RetryAfter: 1500, Reset: 2500}, 1000)
+	want := `[{Retry-After 2} {RateLimit-Policy "r";q=10;w=60} {RateLimit "r";r=0;t=2} {X-RateLimit-Limit 10} {X-RateLimit-Remaining 0} {X-RateLimit-Reset 3}]`
+	if fmt.Sprint(got) != want {
+		t.Errorf("got  %v\nwant %s", got, want)
+	}
+}
