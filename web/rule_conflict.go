@@ -92,7 +92,7 @@ func (s *Server) mergeRule(v *visit, d *draft) error {
 	}
 	if len(rules.Diff(&theirs, &merged)) == 0 {
 		v.flash("%s stays as it is stored.", theirs.Name)
-		return v.redirect(pathRules)
+		return v.redirect(rulePath(theirs.ID))
 	}
 	return s.store(v, d, &merged)
 }

@@ -36,7 +36,7 @@ func TestNewRule_IsStoredAndInForce(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	page := b.Post("/console/rules", filled())
-	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules" {
+	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules/13" {
 		t.Fatalf("%d to %s: %s", page.Code, page.Header.Get("Location"), page.Body)
 	}
 	r := stored(w, "exports-per-user")

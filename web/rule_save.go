@@ -26,7 +26,7 @@ func (s *Server) createRule(v *visit) error {
 	}
 	s.deps.Changed()
 	v.flash("The rule %s is made. %s", made.Name, inForce(&made))
-	return v.redirect(pathRules)
+	return v.redirect(rulePath(made.ID))
 }
 
 // updateRule replaces a rule, unless someone else did since the form was loaded.
@@ -65,7 +65,7 @@ func (s *Server) store(v *visit, d *draft, r *rules.Rule) error {
 	}
 	s.deps.Changed()
 	v.flash("%s is saved. %s", saved.Name, inForce(&saved))
-	return v.redirect(pathRules)
+	return v.redirect(rulePath(saved.ID))
 }
 
 // inForce says what saving meant.

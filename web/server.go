@@ -27,8 +27,6 @@ type Server struct {
 	// origins refuses what a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
 	entries []view.NavItem
-	// rulePages: there is a page for each rule.
-	rulePages bool
 	// links says which pages there are to lead to.
 	links view.Links
 }
@@ -60,7 +58,7 @@ func New(d Deps) (*Server, error) {
 	if d.SessionLife <= 0 {
 		d.SessionLife = 7 * 24 * time.Hour
 	}
-	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), rulePages: served(pathRule), links: linksOf()}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), links: linksOf()}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	if d.PublicURL != "" {
 		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {

@@ -289,14 +289,3 @@ func jsonWords(v any) string {
 	}
 	return string(text)
 }
-
-// link leads from the list to a rule, "" if there is nothing to see.
-func (m *RuleTable) link(id int64) string {
-	switch {
-	case m.RulePages:
-		return rulePath(id)
-	case m.CanEdit:
-		return rulePath(id) + "/edit"
-	}
-	return ""
-}

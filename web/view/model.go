@@ -214,8 +214,6 @@ type RuleTable struct {
 	// CanEdit: rules may be ticked and changed. Here is where to come back to.
 	CanEdit bool
 	Here    string
-	// RulePages: each rule has a page to look at.
-	RulePages bool
 }
 
 // Overview is the home page.
