@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// overridesFormat is the number of the form that WriteTo writes.
+// overridesFormat is the number of the form that Write writes.
 const overridesFormat = 1
 
 // maxStoredKey bounds a wildcard's text when it is read back; a key has at most

@@ -292,4 +292,3 @@ func (r *Rule) trialWords() []string {
 	}
 	return []string{s + " is tried beside it and denies nothing."}
 }
-

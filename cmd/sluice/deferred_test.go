@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,20 @@ func receive(t *testing.T) *receiver {
 	return r
 }
 
+// set changes how the receiver behaves.
+func (r *receiver) set(change func(*receiver)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+// heard gives what has arrived so far, and how often each ticket has.
+func (r *receiver) heard() (got []string, tickets map[string]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got), maps.Clone(r.tickets)
+}
+
 // deferRequests starts a server with a rule of one a tenth of a second and defers
 // requests with the given payloads. The caller terminates it.
 func deferRequests(t *testing.T, payloads ...string) *running {
@@ -116,8 +131,8 @@ func TestDeferredRun_DeliversInOrderAndEndsWithTheQueue(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, "delivered 3, failed attempts 0, unacknowledged 0") {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
-	if !slices.Equal(r.got, payloads) || len(r.tickets) != 3 {
-		t.Errorf("got %q with tickets %v", r.got, r.tickets)
+	if got, tickets := r.heard(); !slices.Equal(got, payloads) || len(tickets) != 3 {
+		t.Errorf("got %q with tickets %v", got, tickets)
 	}
 	if n := depth(t, url); n != 0 {
 		t.Errorf("%d left", n)
@@ -128,13 +143,13 @@ func TestDeferredRun_WhatIsRefusedComesBackAndIsNeverLogged(t *testing.T) {
 	srv, r := deferRequests(t, "very secret payload"), receive(t)
 	defer srv.terminate()
 	url := srv.url
-	r.refuse = 1
+	r.set(func(r *receiver) { r.refuse = 1 })
 	code, out, errs := sluice(t, "", "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--once", "--hold=1s", "--timeout=500ms")
 	if code != exitDone || !strings.Contains(out, "delivered 1, failed attempts 1") {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
-	if len(r.got) != 2 || len(r.tickets) != 1 {
-		t.Errorf("got %q with tickets %v", r.got, r.tickets)
+	if got, tickets := r.heard(); len(got) != 2 || len(tickets) != 1 {
+		t.Errorf("got %q with tickets %v", got, tickets)
 	}
 	if strings.Contains(errs+out, "secret payload") || !strings.Contains(errs, "not taken") {
 		t.Errorf("log: %s", errs)
@@ -145,7 +160,8 @@ func TestDeferredRun_OnSIGTERMFinishesWhatIsUnderWay(t *testing.T) {
 	srv, r := deferRequests(t, "a", "b"), receive(t)
 	defer srv.terminate()
 	url := srv.url
-	r.hold = make(chan struct{})
+	hold := make(chan struct{})
+	r.set(func(r *receiver) { r.hold = hold })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--max=1")
@@ -163,13 +179,14 @@ func TestDeferredRun_OnSIGTERMFinishesWhatIsUnderWay(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	close(r.hold)
+	close(hold)
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("ended with %v: %s", err, &out)
 	}
 	// The signal may have come to be heard only after the first was done.
-	if n := depth(t, url) + int64(len(r.got)); n != 2 || len(r.tickets) != len(r.got) {
-		t.Errorf("%d waiting or delivered, want 2; tickets %v: %s", n, r.tickets, &out)
+	got, tickets := r.heard()
+	if n := depth(t, url) + int64(len(got)); n != 2 || len(tickets) != len(got) {
+		t.Errorf("%d waiting or delivered, want 2; tickets %v: %s", n, tickets, &out)
 	}
 }
 
@@ -190,9 +207,10 @@ func TestDeferredRun_TwoRunnersDeliverEachRequestOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	slices.Sort(r.got)
-	if !slices.Equal(r.got, payloads) {
-		t.Errorf("got %q", r.got)
+	got, _ := r.heard()
+	slices.Sort(got)
+	if !slices.Equal(got, payloads) {
+		t.Errorf("got %q", got)
 	}
 }
 
