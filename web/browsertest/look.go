@@ -56,12 +56,16 @@ func (t *Tab) Send(path string, form map[string][]string) error {
 		}
 		document.body.append(f);
 		HTMLFormElement.prototype.submit.call(f);
-		true;
 	}`, path, fields)
-	return t.Leave(func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		_, err := chromedp.Evaluate[bool](script)(ctx, target)
+	return t.Leave(Script(script))
+}
+
+// Script runs a script whose value nobody needs.
+func Script(script string) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Evaluate[bool]("{"+script+"}; true")(ctx, target)
 		return chromedp.Void{}, err
-	})
+	}
 }
 
 // Leave does what leads to another page and waits until that has loaded.
