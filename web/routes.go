@@ -20,6 +20,8 @@ type Route struct {
 	// Reauth asks for the password once more when it was not given lately. It is
 	// for what cannot be undone: deleting, resetting, tokens and people.
 	Reauth bool
+	// Body is the most bytes of a posted form; 0 means maxForm.
+	Body int64
 
 	handle func(*Server, *visit) error
 }
@@ -95,6 +97,13 @@ var table = []Route{
 	{Method: http.MethodGet, Path: pathTokens + "/new", Role: access.RoleAdmin, handle: (*Server).newToken},
 	{Method: http.MethodPost, Path: pathTokens + "/new", Role: access.RoleAdmin, Reauth: true, handle: (*Server).createToken},
 	{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: access.RoleAdmin, Reauth: true, handle: (*Server).revokeToken},
+
+	{Method: http.MethodGet, Path: pathAudit, Role: access.RoleViewer, handle: (*Server).listAudit},
+	{Method: http.MethodGet, Path: pathAudit + "/download", Role: access.RoleAdmin, handle: (*Server).downloadAudit},
+	{Method: http.MethodGet, Path: "/console/export", Role: access.RoleViewer, handle: (*Server).export},
+	{Method: http.MethodGet, Path: pathImport, Role: access.RoleViewer, handle: (*Server).transferForm},
+	{Method: http.MethodPost, Path: pathImport, Role: access.RoleEditor, Body: maxImport, handle: (*Server).planImport},
+	{Method: http.MethodPost, Path: pathImport + "/apply", Role: access.RoleEditor, Body: maxImport, Reauth: true, handle: (*Server).applyImport},
 
 	{Method: http.MethodGet, Path: pathSettings, Role: access.RoleViewer, handle: (*Server).settings},
 }

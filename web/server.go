@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,11 +13,17 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
+	"sluice/rules"
 	"sluice/web/view"
 )
 
-// maxForm bounds a posted form, in bytes.
-const maxForm = 1 << 20
+const (
+	// maxForm bounds a posted form, in bytes.
+	maxForm = 1 << 20
+	// maxImport is a rules file of the largest size in the longest encoding of a
+	// form, three bytes for one, and a little for the rest.
+	maxImport = 3*rules.MaxFile + 64<<10
+)
 
 // Server is the console. It is safe for concurrent use and owns no goroutine;
 // time limits on connections are the http.Server's.
@@ -97,7 +104,7 @@ func (s *Server) serve(v *visit) error {
 	if s.origins.Check(r) != nil {
 		return errCrossOrigin
 	}
-	r.Body = http.MaxBytesReader(v.Response(), r.Body, maxForm)
+	r.Body = http.MaxBytesReader(v.Response(), r.Body, cmp.Or(v.route.Body, maxForm))
 	if err := v.loadSession(); err != nil {
 		return err
 	}

@@ -32,13 +32,18 @@ type visit struct {
 // form reads the posted form, within maxForm.
 func (v *visit) form() (url.Values, error) {
 	if err := v.Request().ParseForm(); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return nil, &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: "A form may have up to 1 MiB."}
-		}
-		return nil, &problem{status: http.StatusBadRequest, title: "Not a form", detail: "What was sent could not be read as a form."}
+		return nil, formError(err)
 	}
 	return v.Request().PostForm, nil
+}
+
+// formError is the page for a form that could not be read.
+func formError(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: "A form may have up to 1 MiB."}
+	}
+	return &problem{status: http.StatusBadRequest, title: "Not a form", detail: "What was sent could not be read as a form."}
 }
 
 // htmx reports whether a script asks for a part of a page.

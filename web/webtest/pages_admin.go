@@ -23,6 +23,29 @@ func adminPages() []Shown {
 		{Name: "token-new", About: "A new token", Role: access.RoleAdmin, Path: "/console/tokens/new"},
 		{Name: "token-errors", About: "A new token, not valid", Role: access.RoleAdmin, Path: "/console/tokens/new", Form: url.Values{"name": {""}, "days": {"30"}}},
 		{Name: "token-made", About: "The secret of a new token", Role: access.RoleAdmin, Path: "/console/tokens/new", Form: url.Values{"name": {"ci-2"}, "days": {"30"}, "scope_check": {"on"}}},
+		{Name: "audit", About: "Audit log", Role: access.RoleAdmin, Path: "/console/audit"},
+		{Name: "audit-filtered", About: "Audit log, filtered in vain", Role: access.RoleViewer, Path: "/console/audit?actor=nobody&from=2026-11-01"},
+		{Name: "import", About: "Import and export", Role: access.RoleEditor, Path: "/console/import"},
+		{Name: "import-errors", About: "A file that is not valid", Role: access.RoleEditor, Path: "/console/import", Form: url.Values{"text": {"rules:\n  - name: No Good\n    scope: user+\n    limit: 0\n    window_ms: 1\n"}}},
+		{Name: "import-plan", About: "What an import does", Role: access.RoleEditor, Path: "/console/import", Form: url.Values{"prune": {"on"}, "text": {SampleFile}}},
 		{Name: "settings", About: "Settings", Role: access.RoleAdmin, Path: "/console/settings"},
 	}
 }
+
+// SampleFile creates one rule of a Full world, changes one, and with prune deletes
+// the rest.
+const SampleFile = `rules:
+  - name: charges-per-user
+    description: Protects the card processor.
+    scope: user
+    route: /v1/charges
+    method: POST
+    limit: 120
+    window_ms: 60000
+    fail_mode: local
+  - name: refunds-per-user
+    scope: user
+    route: /v1/refunds
+    limit: 10
+    window_ms: 60000
+`

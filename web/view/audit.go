@@ -1,0 +1,96 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sluice/internal/audit"
+	"sluice/rules"
+)
+
+// AuditList is the page of the audit log.
+type AuditList struct {
+	Entries []audit.Entry
+	Query   Query
+	// Older is the id before which the next page begins, 0 if there is none.
+	Older int64
+	// Newest: the page begins with the newest change.
+	Newest bool
+}
+
+func auditChoices(first string, names []string) []Choice {
+	out := []Choice{{"", first}}
+	for _, n := range names {
+		out = append(out, Choice{n, strings.ReplaceAll(n, "_", " ")})
+	}
+	return out
+}
+
+func actionKind(action string) string {
+	switch action {
+	case "delete", "revoke", "disable", "override_delete":
+		return "bad"
+	case "create", "enable", "override_create":
+		return "good"
+	case "rollback", "promote", "reset", "sign_out":
+		return "warn"
+	}
+	return "info"
+}
+
+// subjectLink leads to what an entry is about, "" if that has no page.
+func subjectLink(e *audit.Entry) string {
+	switch {
+	case e.SubjectKind == "user":
+		return fmt.Sprintf("/console/people/%d", e.SubjectID)
+	case e.SubjectKind == "rule" && e.Action != "delete":
+		return fmt.Sprintf("/console/rules/%d", e.SubjectID)
+	case e.SubjectKind == "token":
+		return "/console/tokens"
+	}
+	return ""
+}
+
+// detailWords writes details without field changes on one line: "role editor,
+// disabled no".
+func detailWords(e *audit.Entry) string {
+	var d map[string]any
+	if json.Unmarshal(e.Details, &d) != nil {
+		return ""
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		if name == "changes" || d[name] == nil {
+			continue
+		}
+		text := diffText(d[name])
+		if list, ok := d[name].([]any); ok {
+			text = strings.Trim(fmt.Sprint(list), "[]")
+		}
+		out = append(out, strings.ReplaceAll(name, "_", " ")+" "+text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// download is where what the filters select is sent as a file.
+func (m AuditList) download(format string) string {
+	q := m.Query.With("format", format)
+	return strings.Replace(q, m.Query.Path(), m.Query.Path()+"/download", 1)
+}
+
+// maxNames is how many fields a line names.
+const maxNames = 4
+
+func fieldNames(changes []rules.Change) string {
+	var names []string
+	for _, c := range changes[:min(len(changes), maxNames)] {
+		names = append(names, c.Field)
+	}
+	if len(changes) > maxNames {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}

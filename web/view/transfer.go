@@ -1,0 +1,47 @@
+package view
+
+import (
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+)
+
+// Transfer is the page of export and import.
+type Transfer struct {
+	// Rules and Pools are how many there are.
+	Rules, Pools int
+	// Text, Prune and Errors are of a file that is not valid.
+	Text   string
+	Prune  bool
+	Errors []rules.FieldError
+}
+
+// ImportPlan shows what a file would do. Sum stands for the plan and Version, the
+// version of the rules on which it was made.
+type ImportPlan struct {
+	Plan      *rules.Plan
+	Text, Sum string
+	Prune     bool
+	Version   int64
+	Note      string
+}
+
+// PlanWords sums a plan up: "2 to create, 1 to delete".
+func PlanWords(p *rules.Plan) string {
+	var out []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"}, {len(p.Delete) + len(p.Pools.Delete), "deleted"},
+	} {
+		if part.n > 0 {
+			out = append(out, strconv.Itoa(part.n)+" "+part.what)
+		}
+	}
+	if len(out) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(out, ", ")
+}
