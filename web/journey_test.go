@@ -43,7 +43,10 @@ func tab(t *testing.T) *browsertest.Tab {
 func serve(t *testing.T, w *webtest.World) string {
 	t.Helper()
 	s := httptest.NewServer(w)
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		s.CloseClientConnections() // streams have no end of their own
+		s.Close()
+	})
 	return s.URL
 }
 

@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"sluice/internal/fleet"
@@ -12,37 +14,112 @@ import (
 // overview is the home page: what the fleet decides, what is in force, and how
 // the nodes are.
 func (s *Server) overview(v *visit) error {
-	node := s.deps.Node()
-	m := view.Overview{
-		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
-		Live: s.deps.Fleet.Live(v.ctx), Rates: map[string]view.Rate{},
-	}
-	for _, of := range rates {
-		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
-	}
-	if set := s.deps.Sets.Load(); set != nil {
-		m.Active = set.Len()
-		for i := range set.Len() {
-			c := set.At(i)
-			if c.Shadow {
-				m.Shadow++
-			}
-			switch c.FailMode {
-			case rules.FailClosed:
-				m.FailClosed++
-			case rules.FailLocal:
-				m.FailLocal++
-			default:
-				m.FailOpen++
-			}
-		}
-	}
+	m := s.liveOverview(v)
 	recent, err := s.deps.Rules.BrowseRules(v.ctx, rules.Browse{Query: rules.Query{PageSize: 5}, Sort: "updated_at", Desc: true})
 	if err != nil {
 		return err
 	}
 	m.Stored, m.Recent = recent.Total, ruleLines(&recent)
 	return v.page(http.StatusOK, view.OverviewPage(v.frame("Overview", pathHome), m))
+}
+
+// liveOverview is what moves on the overview.
+func (s *Server) liveOverview(v *visit) view.Overview {
+	node := s.deps.Node()
+	m := view.Overview{
+		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
+		Live: s.deps.Fleet.Live(v.ctx), Rates: map[string]view.Rate{}, Links: s.links,
+	}
+	for _, of := range rates {
+		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
+	}
+	m.Traffic = view.Traffic{Points: fives(m.Live.Seconds), Span: "3m"}
+	for i := range m.Live.Nodes {
+		m.Newest, m.HotKeys = max(m.Newest, m.Live.Nodes[i].SetVersion), m.HotKeys+m.Live.Nodes[i].HotKeys
+	}
+	set := s.setNow()
+	m.Denied, m.Busy = s.topRules(m.Live.Rules, set)
+	if set == nil {
+		return m
+	}
+	m.Active = set.Len()
+	for i := range set.Len() {
+		c := set.At(i)
+		if c.Shadow {
+			m.Shadow++
+		}
+		switch c.FailMode {
+		case rules.FailClosed:
+			m.FailClosed++
+		case rules.FailLocal:
+			m.FailLocal++
+		default:
+			m.FailOpen++
+		}
+	}
+	return m
+}
+
+// topOf is how many rules the overview names in each list.
+const topOf = 6
+
+// topRules are the rules that deny most and those that decide most.
+func (s *Server) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []view.RuleRate) {
+	live = slices.Clone(live)
+	named := map[string]bool{}
+	pick := func(line func(fleet.Counts) int64, fits func(fleet.Counts) bool) []view.RuleRate {
+		var out []view.RuleRate
+		for i := range live {
+			if len(out) < topOf && fits(live[i].Minute) {
+				out = append(out, view.RuleRate{Name: live[i].Name, Minute: live[i].Minute, Line: lineOf(live[i].Tens, line)})
+			}
+		}
+		for i := range out {
+			named[out[i].Name] = true
+		}
+		return out
+	}
+	denied = pick(func(c fleet.Counts) int64 { return c.Denied }, func(c fleet.Counts) bool { return c.Denied > 0 })
+	slices.SortStableFunc(live, func(a, b fleet.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
+	busy = pick(fleet.Counts.Total, func(c fleet.Counts) bool { return c.Total() > 0 })
+	ids := map[string]int64{}
+	if set != nil {
+		for i := range set.Len() {
+			if r := &set.At(i).Rule; named[r.Name] {
+				ids[r.Name] = r.ID
+			}
+		}
+	}
+	for _, list := range [][]view.RuleRate{denied, busy} {
+		for i := range list {
+			list[i].ID = ids[list[i].Name]
+		}
+	}
+	return denied, busy
+}
+
+func lineOf(points []fleet.Point, of func(fleet.Counts) int64) []float64 {
+	out := make([]float64, max(0, len(points)-1)) // the last one is under way
+	for i := range out {
+		out[i] = float64(of(points[i].Counts))
+	}
+	return out
+}
+
+// fives adds up seconds in whole steps of five, by the clock.
+func fives(seconds []fleet.Point) []fleet.Point {
+	var out []fleet.Point
+	for i := range seconds {
+		at := seconds[i].At.Truncate(5 * time.Second)
+		if n := len(out); n == 0 || !out[n-1].At.Equal(at) {
+			if i+5 > len(seconds) || n == 0 && !seconds[i].At.Equal(at) {
+				continue // not whole
+			}
+			out = append(out, fleet.Point{At: at})
+		}
+		out[len(out)-1].Add(seconds[i].Counts)
+	}
+	return out
 }
 
 // rates are what the overview shows a second.

@@ -61,6 +61,7 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathTheme, handle: (*Server).theme},
 
 	{Method: http.MethodGet, Path: pathHome, Role: access.RoleViewer, handle: (*Server).overview},
+	{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, handle: (*Server).events},
 
 	{Method: http.MethodGet, Path: pathRules, Role: access.RoleViewer, handle: (*Server).listRules},
 	{Method: http.MethodGet, Path: pathNewRule, Role: access.RoleEditor, handle: (*Server).newRule},

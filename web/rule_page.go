@@ -81,12 +81,7 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 		s.log.Warn("could not read the figures of a rule", "rule", m.Rule.Name, "error", err)
 		m.NoFigures = true
 	}
-	live := s.deps.Fleet.Live(v.ctx)
-	for i := range live.Rules {
-		if live.Rules[i].Name == m.Rule.Name {
-			m.Minute = live.Rules[i].Minute
-		}
-	}
+	s.ruleMinute(v, m)
 	if s.deps.Live.Hot != nil {
 		m.Looking = true
 		m.Hot = hotLines(s.setNow(), slices.DeleteFunc(s.deps.Live.Hot(topHot), func(k limiter.HotKey) bool {
@@ -143,6 +138,6 @@ func version(form url.Values) int64 {
 func linksOf() view.Links {
 	return view.Links{
 		Edit: served(pathRule + "/edit"), Delete: served(pathRule + "/delete"),
-		Keys: served("/console/keys"), Denials: served("/console/denials"),
+		Keys: served("/console/keys"), Denials: served("/console/denials"), Hot: served("/console/hot-keys"),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -36,6 +37,8 @@ type Server struct {
 	entries []view.NavItem
 	// links says which pages there are to lead to.
 	links view.Links
+	// streams counts the streams of live figures that are open.
+	streams atomic.Int64
 }
 
 // New makes a Server. It fails only if something required is missing or the

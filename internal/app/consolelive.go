@@ -23,6 +23,23 @@ func livePages(db *database.DB, c *counters, checker *api.Checker, now func() ti
 	}
 }
 
+// looked is how many of the busiest buckets are looked at for hot ones, which
+// are the busiest.
+const looked = 1000
+
+// hotKeys is how many keys are hot on this node.
+func (c *counters) hotKeys() int {
+	n := 0
+	if c.hot != nil {
+		for _, k := range c.hot(looked) {
+			if k.Hot {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func shownPool(s api.PoolState) web.PoolState {
 	out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
 	if s.Load != nil {

@@ -90,6 +90,7 @@ func (f *figures) status() fleet.Status {
 		Store: f.counters.kind, Breakers: f.counters.breakers(),
 	}
 	st.Address, _ = f.address.Load().(string)
+	st.HotKeys = f.counters.hotKeys()
 	if set := f.ready.sets.Load(); set != nil {
 		st.SetVersion, st.Rules = set.Version(), set.Len()
 	}

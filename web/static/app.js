@@ -9,6 +9,7 @@
 
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const ages = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
   const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [7 * 86400, "day", 86400]];
 
@@ -25,7 +26,7 @@
     for (const t of root.querySelectorAll("time[datetime]")) {
       const at = new Date(t.dateTime);
       if (isNaN(at)) continue;
-      const text = t.hasAttribute("data-ago") ? age(at) : brief.format(at);
+      const text = t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
       if (!t.title) t.title = full.format(at);
     }

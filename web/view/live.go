@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"time"
 
 	"sluice/internal/fleet"
@@ -10,7 +11,7 @@ import (
 )
 
 // Links says which pages of other areas there are.
-type Links struct{ Edit, Delete, Keys, Denials bool }
+type Links struct{ Edit, Delete, Keys, Denials, Hot bool }
 
 // RulePage is the page of one rule.
 type RulePage struct {
@@ -140,3 +141,63 @@ func jsonText(v any) string {
 	}
 	return string(b)
 }
+
+// Overview is the home page.
+type Overview struct {
+	// Node is this node, Live the whole fleet.
+	Node  fleet.Status
+	Live  fleet.Live
+	Links Links
+	// Rates are allowed, denied and degraded.
+	Rates   map[string]Rate
+	Traffic Traffic
+	// Denied and Busy are the rules that deny most, and decide most.
+	Denied, Busy []RuleRate
+	// Newest is the newest set version of any node, HotKeys how many keys are hot
+	// on all nodes together.
+	Newest                          int64
+	HotKeys                         int
+	Active, Shadow                  int
+	FailOpen, FailClosed, FailLocal int
+	// Stored counts the rules that are off too.
+	Stored             int64
+	Embedded, Degraded bool
+	Recent             []RuleLine
+}
+
+// mixed reports whether nodes that post run different versions of the rules.
+func (m *Overview) mixed() bool {
+	for i := range m.Live.Nodes {
+		if n := &m.Live.Nodes[i]; !n.Silent && n.SetVersion != m.Newest {
+			return true
+		}
+	}
+	return false
+}
+
+// Rate is how often something happens, and a line of how that went.
+type Rate struct {
+	PerSecond float64
+	Line      []float64
+}
+
+// RuleRate is a rule in the last minute, and a line of the last ten.
+type RuleRate struct {
+	Name string
+	// ID is 0 if no rule in force has the name.
+	ID     int64
+	Minute fleet.Counts
+	Line   []float64
+}
+
+// openBreaker is a breaker that is not closed, nil if all are.
+func openBreaker(all []fleet.Breaker) *fleet.Breaker {
+	for i := range all {
+		if all[i].State != "closed" {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func breakerWords(state string) string { return strings.ReplaceAll(state, "_", " ") }

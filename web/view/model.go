@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/fleet"
 	"sluice/rules"
 )
 
@@ -214,25 +213,4 @@ type RuleTable struct {
 	// CanEdit: rules may be ticked and changed. Here is where to come back to.
 	CanEdit bool
 	Here    string
-}
-
-// Overview is the home page.
-type Overview struct {
-	// Node is this node, Live the whole fleet.
-	Node fleet.Status
-	Live fleet.Live
-	// Rates are allowed, denied and degraded.
-	Rates                           map[string]Rate
-	Active, Shadow                  int
-	FailOpen, FailClosed, FailLocal int
-	// Stored counts the rules that are off too.
-	Stored             int64
-	Embedded, Degraded bool
-	Recent             []RuleLine
-}
-
-// Rate is how often something happens, and a line of how that went.
-type Rate struct {
-	PerSecond float64
-	Line      []float64
 }

@@ -24,6 +24,8 @@ func spanWords(span string) string {
 		return "1 hour"
 	case "3h":
 		return "3 hours"
+	case "3m":
+		return "3 minutes"
 	}
 	return "1 " + span
 }
@@ -34,8 +36,8 @@ func (t *Traffic) step() string {
 		return "minute"
 	}
 	switch t.Points[1].At.Sub(t.Points[0].At) {
-	case time.Second:
-		return "second"
+	case 5 * time.Second:
+		return "5 seconds"
 	case time.Minute:
 		return "minute"
 	}

@@ -233,6 +233,7 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 
 // Fleet has canned figures. Err, if not nil, is what reading denials fails with.
 type Fleet struct {
+	mu      sync.Mutex
 	Figures fleet.Live
 	Denied  []fleet.Denial
 	Err     error
@@ -241,4 +242,17 @@ type Fleet struct {
 var _ web.Fleet = (*Fleet)(nil)
 
 // Live implements web.Fleet.
-func (f *Fleet) Live(context.Context) fleet.Live { return f.Figures }
+func (f *Fleet) Live(context.Context) fleet.Live {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	live := f.Figures
+	live.Rules = slices.Clone(live.Rules)
+	return live
+}
+
+// Change edits the figures of rules while pages are looked at.
+func (f *Fleet) Change(edit func(*fleet.Live)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	edit(&f.Figures)
+}

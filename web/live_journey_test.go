@@ -1,0 +1,66 @@
+package web_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/browsertest"
+	"sluice/web/webtest"
+)
+
+// until waits until an expression is true in the page.
+func until(t *testing.T, tab *browsertest.Tab, expression string) {
+	t.Helper()
+	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression + `) { clearInterval(tick); done(true); } }, 20); })`
+	if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func TestJourney_ADenialRaisesTheCounters(t *testing.T) {
+	w := world(t, webtest.Full)
+	url, tab := serve(t, w), tab(t)
+	if err := tab.SetCookies(url, w.As(access.RoleViewer).Cookies()); err != nil {
+		t.Fatal(err)
+	}
+	steps(t, tab,
+		chromedp.Navigate(url+"/console"), chromedp.WaitVisible("#live-denied a"),
+		chromedp.Focus("#live-denied a"),
+	)
+	until(t, tab, `document.querySelector("[data-live]").dataset.state === "live" && document.querySelector(".uplot-box canvas") !== null`)
+	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 4321 })
+	until(t, tab, `document.querySelector("#live-denied .number").textContent.includes("4\u202f321")`)
+	if !value[bool](t, tab, `document.activeElement === document.querySelector("#live-denied a")`) {
+		t.Error("the focus was lost when the figures moved")
+	}
+	steps(t, tab, chromedp.Click("[data-live-pause]"))
+	until(t, tab, `document.querySelector("[data-live]").dataset.state === "paused"`)
+	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 9999 })
+	steps(t, tab, chromedp.Navigate(url+"/console/rules/1"), chromedp.WaitVisible("#minute-denied"))
+	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 12345 })
+	until(t, tab, `document.querySelector("#minute-denied .figure").textContent.includes("12\u202f345")`)
+}
+
+func TestJourney_RollsBackAndPromotes(t *testing.T) {
+	w := world(t, webtest.Full)
+	url, tab := serve(t, w), tab(t)
+	if err := tab.SetCookies(url, w.As(access.RoleEditor).Cookies()); err != nil {
+		t.Fatal(err)
+	}
+	steps(t, tab,
+		chromedp.Navigate(url+"/console/rules/7"), chromedp.WaitVisible("#history"),
+		chromedp.Click(`a[href="/console/rules/7/rollback?to=1"]`), chromedp.WaitVisible(".diff"),
+		chromedp.Click("main form .button.primary"), chromedp.WaitVisible("[data-flash]"),
+	)
+	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Limit != 90 || r.Version != 4 {
+		t.Fatalf("rolled back to limit %d, version %d (%v)", r.Limit, r.Version, err)
+	}
+	steps(t, tab, chromedp.Click(`form[action$="/promote"] button`), chromedp.WaitNotPresent(`form[action$="/promote"]`), chromedp.WaitVisible("[data-flash]"))
+	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Mode != rules.ModeEnforce {
+		t.Errorf("promoted to mode %s (%v)", r.Mode, err)
+	}
+}
