@@ -34,9 +34,9 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 		return shared, nil, nil
 	}
 	var bus atomic.Pointer[redisstore.Bus] // the two need each other
-	opt.Tell = func(k limiter.Key) {
+	opt.Tell = func(k limiter.Key, slices bool) {
 		if b := bus.Load(); b != nil {
-			b.Tell(k)
+			b.Tell(k, slices)
 		}
 	}
 	near, err := nearstore.New(opt)

@@ -75,13 +75,13 @@ func TestStore_ConformsBeforeRedis(t *testing.T) {
 func pair(t testing.TB, opt Options) (a, b *Store) {
 	var mu sync.Mutex
 	var nodes [2]*Store
-	tell := func(i int) func(limiter.Key) {
-		return func(k limiter.Key) {
+	tell := func(i int) func(limiter.Key, bool) {
+		return func(k limiter.Key, slices bool) {
 			mu.Lock()
 			other := nodes[i]
 			mu.Unlock()
 			if other != nil {
-				other.Forget(k)
+				other.Forget(k, slices)
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func (s *Store) returnNow(ctx context.Context, b *back) {
 		return
 	}
 	s.count.returned.Add(b.left)
-	s.changed(b.ask.Key, true)
+	s.changed(b.ask.Key, true, false)
 }
 
 // recall ends the slices of a bucket, also one that is under way and those that

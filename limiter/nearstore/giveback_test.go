@@ -50,7 +50,7 @@ func TestGiveBack_UnderWayKeepsNoTakeWaiting(t *testing.T) {
 			t.Fatal("denied far below the limit")
 		}
 		s.giveBack(back{id: "other", ask: a, left: 1})
-		s.Forget(a.Key)
+		s.Forget(a.Key, true)
 	}
 	thaw()
 	if s.Stats().Returned == 0 {
@@ -84,5 +84,34 @@ func resetDuringGiveBack(t *testing.T) {
 	<-reset
 	if left := send(t, s, limiter.OpPeek, "", a).Limits[0].Remaining; left != a.Limit.Count {
 		t.Errorf("%d remain after the reset, want all %d", left, a.Limit.Count)
+	}
+}
+
+// A slice that one node gives back is its own affair: the others keep theirs, and
+// when all are given back the store holds what has passed and no more.
+func TestGiveBack_LeavesOtherNodesTheirSlices(t *testing.T) {
+	v := newVirtual(t, 2, Options{DenyCache: 100, HotRate: 1})
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
+	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
+	passed := v.busy(t, a, 5, 1)
+	for i := range 10 {
+		a.Limit.Count++ // each edit ends a slice
+		if take(t, v.nodes[i%2], a).Allowed {
+			passed++
+		}
+		v.nodes[i%2].returnAll(context.Background())
+	}
+	returned := int64(0)
+	for i, s := range v.nodes {
+		_ = s.Close(context.Background())
+		returned += s.Stats().Returned
+		if lost := s.Stats().Lost; lost != 0 {
+			t.Errorf("node %d lost %d units", i, lost)
+		}
+	}
+	a.Weight = 0
+	used := a.Limit.Count - send(t, v.inner, limiter.OpPeek, "", a).Limits[0].Remaining
+	if used != passed || returned == 0 {
+		t.Errorf("the store holds %d of the %d that passed, %d were returned", used, passed, returned)
 	}
 }

@@ -62,10 +62,10 @@ func newVirtual(t testing.TB, n int, opt Options) *virtual {
 		opt.Store = v.inner
 		opt.Now = func() time.Time { return time.UnixMilli(v.clock.Now()) }
 		opt.Nodes = func() int { return n }
-		opt.Tell = func(k limiter.Key) {
+		opt.Tell = func(k limiter.Key, slices bool) {
 			for j, other := range v.nodes {
 				if j != i {
-					other.Forget(k)
+					other.Forget(k, slices)
 				}
 			}
 		}

@@ -229,7 +229,7 @@ func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.R
 	}
 	for i := range wide.Asks {
 		if s.deny != nil && req.Op != limiter.OpPeek {
-			s.changed(wide.Asks[i].Key, lowers(req.Op))
+			s.changed(wide.Asks[i].Key, lowers(req.Op), true)
 		}
 	}
 	return nil

@@ -180,7 +180,7 @@ func TestStore_RewritesLimitsAndNothingElse(t *testing.T) {
 func TestStore_ReleasesAreNotToldOf(t *testing.T) {
 	v := newVirtual(t, 2, Options{DenyCache: 100, HotRate: 10})
 	told := 0
-	v.nodes[0].opt.Tell = func(limiter.Key) { told++ }
+	v.nodes[0].opt.Tell = func(limiter.Key, bool) { told++ }
 	l := limiter.Limit{Algorithm: limiter.Concurrency, Count: 2, Window: 60_000}
 	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1}
 	send(t, v.nodes[0], limiter.OpTake, "a", a)

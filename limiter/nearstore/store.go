@@ -33,9 +33,9 @@ type Options struct {
 	// Nodes is the number of live nodes, which only decides how large a slice may
 	// be; nil means 1.
 	Nodes func() int
-	// Tell, if not nil, makes other nodes call Forget with these buckets. It must
-	// not block, and may fail silently.
-	Tell func(limiter.Key)
+	// Tell, if not nil, makes other nodes call Forget with the same arguments. It
+	// must not block, and may fail silently.
+	Tell func(k limiter.Key, slices bool)
 	// TurnedHot, if not nil, hears of each bucket that has just turned hot. It is
 	// called by a goroutine of the Store, at most a few dozen times a second.
 	TurnedHot func(limiter.HotKey)
@@ -243,18 +243,19 @@ func (s *Store) after(req *limiter.Request) {
 	}
 	for i := range req.Asks {
 		if req.Asks[i].Limit.Algorithm != limiter.Concurrency { // of which nothing is remembered
-			s.changed(req.Asks[i].Key, lowers(req.Op))
+			s.changed(req.Asks[i].Key, lowers(req.Op), true)
 		}
 	}
 }
 
-// changed drops what is remembered of a bucket; lowered tells other nodes too.
-func (s *Store) changed(k limiter.Key, lowered bool) {
+// changed drops what is remembered of a bucket; lowered tells other nodes too,
+// and slices that their slices of it end.
+func (s *Store) changed(k limiter.Key, lowered, slices bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
 	}
 	if lowered && s.opt.Tell != nil {
-		s.opt.Tell(k)
+		s.opt.Tell(k, slices)
 	}
 }
 
@@ -263,13 +264,15 @@ func lowers(op limiter.Op) bool {
 	return op == limiter.OpRefund || op == limiter.OpReset || op == limiter.OpRelease || op == limiter.OpSettle
 }
 
-// Forget drops what this node remembers and holds of a bucket, because another
-// node has given back some of it or reset it. What is left of a slice is lost.
-func (s *Store) Forget(k limiter.Key) {
+// Forget drops what this node remembers of a bucket, because another node has
+// made room in it. slices says that it did so by a refund or a reset, which may be
+// of what this node's slices were charged: they end too, and what they have left
+// is lost. What another slice had left is nobody else's.
+func (s *Store) Forget(k limiter.Key, slices bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
 	}
-	if s.heat != nil {
+	if slices && s.heat != nil {
 		for _, b := range s.recall(k) {
 			s.count.lost.Add(b.left)
 		}

@@ -21,9 +21,9 @@ type BusOptions struct {
 	// Prefix is that of the Store: nodes that share buckets hear each other. "sl:"
 	// if empty.
 	Prefix string
-	// Heard is called with each bucket that another node has told of, by one
-	// goroutine. It must not block.
-	Heard func(limiter.Key)
+	// Heard is called with what another node has told, by one goroutine. It must
+	// not block.
+	Heard func(k limiter.Key, slices bool)
 }
 
 const (
@@ -46,11 +46,18 @@ type Bus struct {
 	opt     BusOptions
 	id      [8]byte
 	channel string
-	queue   chan limiter.Key
+	queue   chan news
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
 	told, heard, lost atomic.Int64
+}
+
+// news is a bucket that has more room than before. slices: and those who spend
+// from slices of it must end them.
+type news struct {
+	key    limiter.Key
+	slices bool
 }
 
 // BusStats counts buckets: told of, heard of, and those that nobody was told of
@@ -66,21 +73,22 @@ func NewBus(opt BusOptions) (*Bus, error) {
 		opt.Prefix = "sl:"
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Bus{opt: opt, channel: opt.Prefix + "forget", queue: make(chan limiter.Key, maxTold), cancel: cancel}
+	b := &Bus{opt: opt, channel: opt.Prefix + "forget", queue: make(chan news, maxTold), cancel: cancel}
 	_, _ = rand.Read(b.id[:]) // never fails: it ends the process instead
 	b.wg.Go(func() { b.speak(ctx) })
 	b.wg.Go(func() { b.listen(ctx) })
 	return b, nil
 }
 
-// Tell tells the other nodes of a bucket. It never blocks and may fail silently.
-func (b *Bus) Tell(k limiter.Key) {
+// Tell tells the other nodes of a bucket that has more room than before, and with
+// slices that theirs of it must end. It never blocks and may fail silently.
+func (b *Bus) Tell(k limiter.Key, slices bool) {
 	if len(k) > busKey {
 		b.lost.Add(1)
 		return
 	}
 	select {
-	case b.queue <- k:
+	case b.queue <- news{k, slices}:
 	default:
 		b.lost.Add(1)
 	}
@@ -101,39 +109,44 @@ func (b *Bus) Close() error {
 // speak sends what has queued while the last message was on its way.
 func (b *Bus) speak(ctx context.Context) {
 	for {
-		var keys []limiter.Key
+		var some []news
 		select {
 		case <-ctx.Done():
 			return
 		case k := <-b.queue:
-			keys = append(keys, k)
+			some = append(some, k)
 		}
 	more:
-		for len(keys) < busBatch {
+		for len(some) < busBatch {
 			select {
 			case k := <-b.queue:
-				keys = append(keys, k)
+				some = append(some, k)
 			default:
 				break more
 			}
 		}
 		say, cancel := context.WithTimeout(ctx, busWait)
-		err := b.opt.Client.Publish(say, b.channel, b.pack(keys)).Err()
+		err := b.opt.Client.Publish(say, b.channel, b.pack(some)).Err()
 		cancel()
 		if err != nil {
-			b.lost.Add(int64(len(keys)))
+			b.lost.Add(int64(len(some)))
 			continue
 		}
-		b.told.Add(int64(len(keys)))
+		b.told.Add(int64(len(some)))
 	}
 }
 
-// pack writes a message: who speaks, and the keys with their lengths.
-func (b *Bus) pack(keys []limiter.Key) []byte {
+// pack writes a message: who speaks, and each key behind its length, whose lowest
+// bit says slices.
+func (b *Bus) pack(some []news) []byte {
 	out := append(make([]byte, 0, 256), b.id[:]...)
-	for _, k := range keys {
-		out = binary.AppendUvarint(out, uint64(len(k)))
-		out = append(out, k...)
+	for _, n := range some {
+		head := uint64(len(n.key)) << 1
+		if n.slices {
+			head |= 1
+		}
+		out = binary.AppendUvarint(out, head)
+		out = append(out, n.key...)
 	}
 	return out
 }
@@ -146,13 +159,14 @@ func (b *Bus) unpack(m string) {
 	}
 	rest := []byte(m[len(b.id):])
 	for n := 0; len(rest) > 0 && n < busBatch; n++ {
-		size, used := binary.Uvarint(rest)
+		head, used := binary.Uvarint(rest)
+		size := head >> 1
 		if used <= 0 || size > busKey || size > uint64(len(rest)-used) {
 			return
 		}
 		rest = rest[used:]
 		b.heard.Add(1)
-		b.opt.Heard(limiter.Key(rest[:size]))
+		b.opt.Heard(limiter.Key(rest[:size]), head&1 == 1)
 		rest = rest[size:]
 	}
 }

@@ -15,15 +15,17 @@ import (
 type ear struct {
 	mu   sync.Mutex
 	keys map[limiter.Key]int
+	ends map[limiter.Key]bool // told that slices end
 }
 
-func (e *ear) heard(k limiter.Key) {
+func (e *ear) heard(k limiter.Key, slices bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.keys == nil {
-		e.keys = map[limiter.Key]int{}
+		e.keys, e.ends = map[limiter.Key]int{}, map[limiter.Key]bool{}
 	}
 	e.keys[k]++
+	e.ends[k] = slices
 }
 
 func (e *ear) count(k limiter.Key) int {
@@ -47,7 +49,7 @@ func bus(t *testing.T, url, prefix string) (*redisstore.Bus, *ear) {
 func meet(t *testing.T, a *ear, b *redisstore.Bus) {
 	t.Helper()
 	eventually(t, "the nodes hear each other", func() bool {
-		b.Tell("{hello}|1|sc")
+		b.Tell("{hello}|1|sc", false)
 		return a.count("{hello}|1|sc") > 0
 	})
 }
@@ -66,7 +68,7 @@ func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 			keys := make([]limiter.Key, 300)
 			for i := range keys {
 				keys[i] = limiter.Key("{user:" + strings.Repeat("x", i) + "}|1|sc")
-				a.Tell(keys[i])
+				a.Tell(keys[i], i%3 == 0)
 			}
 			eventually(t, "the other node has heard all", func() bool {
 				for _, k := range keys {
@@ -76,6 +78,13 @@ func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 				}
 				return true
 			})
+			earB.mu.Lock()
+			for i, k := range keys {
+				if earB.ends[k] != (i%3 == 0) {
+					t.Errorf("key %d was told with slices %v, heard with %v", i, i%3 == 0, earB.ends[k])
+				}
+			}
+			earB.mu.Unlock()
 			if earA.count(keys[0]) != 0 || stranger.count(keys[0]) != 0 {
 				t.Error("the speaker, or a node with other buckets, heard it too")
 			}
@@ -90,12 +99,12 @@ func TestBus_ListensAgainWhenRedisIsBack(t *testing.T) {
 	meet(t, earB, a)
 	srv.Kill()
 	for range 3000 { // more than may wait
-		a.Tell("{away}|1|sc")
+		a.Tell("{away}|1|sc", false)
 	}
 	eventually(t, "what could not be told is counted", func() bool { return a.Stats().Lost > 1000 })
 	srv.Restart()
 	eventually(t, "the nodes hear each other again", func() bool {
-		a.Tell("{back}|1|sc")
+		a.Tell("{back}|1|sc", false)
 		return earB.count("{back}|1|sc") > 0
 	})
 }
