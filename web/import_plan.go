@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 
 	"sluice/rules"
 	"sluice/web/view"
@@ -59,6 +60,7 @@ func (v *visit) importFile() (text string, prune bool, err error) {
 
 // planOf compares a file with the rules as they are.
 func (s *Server) planOf(v *visit, text string, prune bool) (*importing, error) {
+	text = strings.ReplaceAll(text, "\r\n", "\n") // as browsers send what a page carries along
 	wanted, err := rules.ParseFile([]byte(text))
 	if err != nil {
 		return nil, err

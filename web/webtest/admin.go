@@ -209,7 +209,7 @@ func settings() []web.SettingGroup {
 		{Name: "Listening", Settings: []web.Setting{{Flag: "--listen", Env: "SLUICE_LISTEN", Value: "127.0.0.1:8080", Default: true, Help: "Address of the HTTP API."}}},
 		{Name: "Rules and tokens", Settings: []web.Setting{
 			{Flag: "--data-dir", Env: "SLUICE_DATA_DIR", Value: "/var/lib/sluice", Help: "Folder of the embedded rule database."},
-			{Flag: "--database-url", Env: "DATABASE_URL", Value: "postgres://sluice:xxxxx@db:5432/sluice", Help: "Rule database."},
+			{Flag: "--database-url", Env: "DATABASE_URL", Value: "postgres://db:5432/sluice", Help: "Rule database."},
 		}},
 	}
 }

@@ -117,7 +117,7 @@ func (f *Sessions) FindSession(_ context.Context, token string) ([]byte, bool, e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s, ok := f.byToken[token]
-	return s.data, ok && f.Err == nil, f.Err
+	return s.data, ok && f.clock.Now().Before(s.expires) && f.Err == nil, f.Err
 }
 
 // SaveSession implements web.Sessions.
