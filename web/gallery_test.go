@@ -11,7 +11,11 @@ import (
 
 // notPages are the routes that answer GET with something else than a page, and
 // what that is.
-var notPages = map[string]string{}
+var notPages = map[string]string{
+	"GET /console/audit/download": "a file, CSV or JSON",
+	"GET /console/events":         "a stream, which a page listens to",
+	"GET /console/export":         "a file, YAML",
+}
 
 // noForm are the routes of POST that no page of the gallery has a form for, and
 // why.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
+	"unicode"
 
 	"sluice/internal/access"
 	"sluice/rules"
@@ -79,16 +81,25 @@ func (s *Shown) Visit() (Page, error) {
 	return b.Do(http.MethodPost, w.Fill(s.Path), form), nil
 }
 
-// Fill puts the secret of the first start where $WELCOME stands in a path or value.
+// Fill puts the secret of the first start where $WELCOME stands in a path or
+// value, and that of a new link to choose a password where $INVITE stands.
 func (w *World) Fill(text string) string {
-	if text == "$WELCOME" {
-		return w.WelcomeSecret
-	}
-	const link = "?token=$WELCOME"
-	if n := len(text) - len(link); n >= 0 && text[n:] == link {
-		return text[:n] + "?token=" + w.WelcomeSecret
+	text = strings.ReplaceAll(text, "$WELCOME", w.WelcomeSecret)
+	if strings.Contains(text, "$INVITE") {
+		text = strings.ReplaceAll(text, "$INVITE", w.invite())
 	}
 	return text
+}
+
+// invite lets the admin make a link for the viewer and gives its secret. It panics
+// if there is none, for then nothing else will work.
+func (w *World) invite() string {
+	page := w.As(access.RoleAdmin).Post("/console/people/1/link", url.Values{})
+	_, rest, found := strings.Cut(page.Body, "/console/invite?token=")
+	if !found {
+		panic("webtest: no link to choose a password: " + page.Body)
+	}
+	return rest[:strings.IndexFunc(rest, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })]
 }
 
 // editMeanwhile lets ada edit the first rule.
