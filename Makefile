@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO ?= go
 # How long one package's tests may take, and each fuzz test of `make fuzz`.
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 20m
 FUZZ_TIME ?= 10s
 # How long `make soak` keeps the load up.
 MINUTES ?= 5
