@@ -107,6 +107,9 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathImport + "/apply", Role: access.RoleEditor, Body: maxImport, Reauth: true, handle: (*Server).applyImport},
 
 	{Method: http.MethodGet, Path: pathSettings, Role: access.RoleViewer, handle: (*Server).settings},
+
+	{Method: http.MethodGet, Path: pathExplain, Role: access.RoleViewer, handle: (*Server).explainForm},
+	{Method: http.MethodPost, Path: pathExplain, Role: access.RoleViewer, handle: (*Server).explain},
 }
 
 // Table is a copy of the table of routes.

@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 
 	"sluice/internal/fleet"
@@ -129,3 +130,13 @@ func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error)
 }
 
 var _ web.DenialLog = (*Fleet)(nil)
+
+// spendSome empties the buckets of some users.
+func spendSome(w *World) {
+	for _, user := range []string{"42", "43"} {
+		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: user, IP: netip.MustParseAddr("203.0.113.7")}
+		if err := w.Spend(&d, 100); err != nil {
+			panic(err) // canned data is valid
+		}
+	}
+}
