@@ -38,6 +38,24 @@ func BenchmarkManyRules(b *testing.B) {
 					}
 				})
 			}
+			pages := []struct {
+				name string
+				of   rules.Browse
+			}{
+				{"browse, first page", rules.Browse{}},
+				{"browse, page 1,000", rules.Browse{Offset: 50_000}},
+				{"browse, last changed", rules.Browse{Sort: "updated_at", Desc: true}},
+				{"browse, by text", rules.Browse{Query: rules.Query{Text: "rule-9"}}},
+			}
+			for _, bb := range pages {
+				b.Run(bb.name, func(b *testing.B) {
+					for b.Loop() {
+						if _, err := d.BrowseRules(b.Context(), bb.of); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
 			b.Run("versions", func(b *testing.B) {
 				for b.Loop() {
 					if _, err := d.Versions(b.Context()); err != nil {
