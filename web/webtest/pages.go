@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 
 	"sluice/internal/access"
@@ -45,6 +46,7 @@ func Gallery() []Shown {
 		{Name: "rule-new", About: "A new rule", Role: access.RoleEditor, Path: "/console/rules/new?sample=1"},
 		{Name: "rule-edit", About: "A rule is edited", Role: access.RoleEditor, Path: "/console/rules/2/edit"},
 		{Name: "rule-errors", About: "A rule that is not valid", Role: access.RoleEditor, Path: "/console/rules", Form: url.Values{"name": {"No Good"}, "scope": {"user+"}, "limit": {"many"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "tiers[0].name": {"free"}, "schedule.windows[0].from": {"25:00"}}},
+		{Name: "rule-everything", About: "A rule with everything", Role: access.RoleEditor, Path: "/console/rules/2/edit", Prepare: everything},
 		{Name: "rule-yaml", About: "A rule as YAML", Role: access.RoleEditor, Path: "/console/rules/preview", Form: url.Values{"do": {"yaml"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}},
 		{Name: "rule-conflict", About: "Two people edited a rule", Role: access.RoleEditor, Path: "/console/rules/1", Form: url.Values{"version": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"}, "fail_mode": {"closed"}, "is_active": {"on"}, "description": {"Protects the card processor."}, "scope": {"user"}, "limit": {"90"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}, Prepare: editMeanwhile},
 		{Name: "rule", About: "One rule", Role: access.RoleEditor, Path: "/console/rules/1"},
@@ -110,4 +112,20 @@ func editMeanwhile(w *World) {
 	r := w.Rules.List[0].Clone()
 	r.Limit, r.Description = 120, "Raised for the sale."
 	_, _ = w.Rules.UpdateRule(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, r, r.Version)
+}
+
+// everything gives the second rule as much as one rule can have.
+func everything(w *World) {
+	n, text := func(n int64) *int64 { return &n }, func(s string) *string { return &s }
+	from := Now.Add(24 * time.Hour)
+	r := &w.Rules.List[1]
+	r.When, r.ActiveFrom, r.RetryJitterMS = text(`tier != "internal"`), &from, n(1500)
+	r.Throttle, r.SoftPercent = rules.ThrottleSoft, n(20)
+	r.Tiers = map[string]rules.TierLimit{"free": {Limit: n(10)}, "gold": {Limit: n(600), Burst: n(100)}, "internal": {Unlimited: true}}
+	r.Schedule = &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
+		{Days: []string{"sat", "sun"}, From: "00:00", To: "24:00", Percent: n(200)}, {From: "22:00", To: "06:00", Limit: n(30), Burst: n(5)},
+	}}
+	r.OverLimit, r.Defer = rules.OverLimitDefer, &rules.Defer{MaxItems: 500, MaxAgeMS: 900_000}
+	r.Candidate = &rules.Candidate{Algorithm: "gcra", Limit: n(90)}
+	r.HotKeys, r.HotRaisePercent = rules.HotKeysLeased, n(50)
 }
