@@ -74,7 +74,7 @@ func (s *Server) allSessions(v *visit) (map[int64][]view.SessionLine, error) {
 }
 
 func number(v any) int64 {
-	n, _ := v.(int64) //nolint:errcheck // 0 for whatever else it is
+	n, _ := v.(int64)
 	return n
 }
 

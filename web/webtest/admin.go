@@ -111,7 +111,7 @@ func tokens() []access.Token {
 	}
 	list := []access.Token{
 		made(1, "edge-gateway", "ada", 700*time.Hour, access.ScopeCheck),
-		made(2, "ci", "ada", 300*time.Hour, access.ScopeRulesRead, access.ScopeRulesWrite),
+		made(2, "ci", "grace", 300*time.Hour, access.ScopeRulesRead, access.ScopeRulesWrite),
 		made(3, "prometheus", "ada", 90*time.Hour, access.ScopeAdmin),
 		made(4, "old-gateway", "ada", 800*time.Hour, access.ScopeCheck),
 		made(5, "trial", "ada", 800*time.Hour, access.ScopeCheck),
