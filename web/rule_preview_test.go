@@ -6,6 +6,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +29,10 @@ func jsonOf(t *testing.T, v any) string {
 
 func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w := world(t, webtest.Full)
+	w.Fleet.Denied = make([]fleet.Denial, 12)
+	for i := range w.Fleet.Denied {
+		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user", Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Weight: 1}
+	}
 	b := w.As(access.RoleEditor)
 	b.Header.Set("HX-Request", "true")
 	page := b.Post("/console/rules/preview", filled("route", "/v1/charges"))
