@@ -77,6 +77,22 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathRule + "/promote", Role: access.RoleEditor, handle: (*Server).promoteRule},
 	{Method: http.MethodGet, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackForm},
 	{Method: http.MethodPost, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackRule},
+	{Method: http.MethodGet, Path: pathRule + "/overrides", Role: access.RoleViewer, handle: (*Server).listOverrides},
+	{Method: http.MethodPost, Path: pathRule + "/overrides", Role: access.RoleEditor, handle: (*Server).saveOverride},
+	{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: access.RoleEditor, handle: (*Server).newOverride},
+	{Method: http.MethodGet, Path: pathRule + "/overrides/import", Role: access.RoleEditor, handle: (*Server).importForm},
+	{Method: http.MethodPost, Path: pathRule + "/overrides/import", Role: access.RoleEditor, handle: (*Server).importOverrides},
+	{Method: http.MethodGet, Path: pathRule + "/overrides/:oid/edit", Role: access.RoleEditor, handle: (*Server).editOverride},
+	{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: access.RoleEditor, handle: (*Server).saveOverride},
+	{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deleteOverride},
+
+	{Method: http.MethodGet, Path: pathPools, Role: access.RoleViewer, handle: (*Server).listPools},
+	{Method: http.MethodPost, Path: pathPools, Role: access.RoleEditor, handle: (*Server).savePool},
+	{Method: http.MethodGet, Path: pathPools + "/new", Role: access.RoleEditor, handle: (*Server).newPool},
+	{Method: http.MethodGet, Path: pathPools + "/:name/edit", Role: access.RoleEditor, handle: (*Server).editPool},
+	{Method: http.MethodPost, Path: pathPools + "/:name", Role: access.RoleEditor, handle: (*Server).savePool},
+	{Method: http.MethodPost, Path: pathPools + "/:name/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deletePool},
+	{Method: http.MethodGet, Path: "/console/hot-keys", Role: access.RoleViewer, handle: (*Server).hotKeys},
 
 	{Method: http.MethodGet, Path: pathDenials, Role: access.RoleViewer, handle: (*Server).listDenials},
 

@@ -61,6 +61,14 @@ func Gallery() []Shown {
 		{Name: "explain", About: "Explain a request", Role: access.RoleViewer, Path: "/console/explain"},
 		{Name: "explain-denial", About: "A denial explained", Role: access.RoleViewer, Path: "/console/explain?denial=2", Prepare: spendSome},
 		{Name: "explain-errors", About: "A request that cannot be", Role: access.RoleViewer, Path: "/console/explain", Form: url.Values{"ip": {"nowhere"}, "route": {"v1"}, "weight": {"-1"}, "attributes": {"tenant"}, "fields": {"bytes=many"}}},
+		{Name: "overrides", About: "Overrides of a rule", Role: access.RoleEditor, Path: "/console/rules/1/overrides"},
+		{Name: "override-new", About: "A new override", Role: access.RoleEditor, Path: "/console/rules/1/overrides/new"},
+		{Name: "override-errors", About: "An override that is not valid", Role: access.RoleEditor, Path: "/console/rules/1/overrides", Form: url.Values{"key": {"ip:1"}, "kind": {"limit"}, "limit": {"many"}}},
+		{Name: "overrides-import", About: "What an import would do", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import", Form: url.Values{"do": {"plan"}, "csv": {"key,limit,reason\nuser:77,500,contract\n"}}},
+		{Name: "pools", About: "Pools", Role: access.RoleEditor, Path: "/console/pools"},
+		{Name: "pools-empty", About: "No pools", Kind: Empty, Role: access.RoleEditor, Path: "/console/pools"},
+		{Name: "pool-edit", About: "A pool is edited", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
+		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}...)
 }

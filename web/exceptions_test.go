@@ -1,0 +1,128 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+func TestOverrides_AreListedAddedEditedAndDeleted(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/rules/1/overrides?q=acme"); !page.Has("user:acme-*", "2\u202f000") || page.Has("user:monitoring") {
+		t.Errorf("the search gives %d\n%s", page.Code, page.Body)
+	}
+	page := b.Post("/console/rules/1/overrides", url.Values{"key": {"user:77"}, "kind": {"limit"}, "limit": {"500"}, "reason": {"contract"}, "expires_at": {"2027-01-31T18:00"}})
+	if page.Code != http.StatusSeeOther || len(w.Overrides.List) != 4 || *w.Overrides.List[3].Limit != 500 || w.Overrides.List[3].ExpiresAt.Hour() != 18 {
+		t.Fatalf("adding gave %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/rules/1/overrides/4/edit"); !page.Has(`value="500"`, `value="2027-01-31T18:00"`, "contract") {
+		t.Errorf("the form of it: %d", page.Code)
+	}
+	page = b.Post("/console/rules/1/overrides/4", url.Values{"key": {"user:77"}, "kind": {"blocked"}, "version": {"1"}})
+	if page.Code != http.StatusSeeOther || !w.Overrides.List[3].Blocked || w.Overrides.List[3].Limit != nil {
+		t.Fatalf("editing gave %d\n%s", page.Code, page.Body)
+	}
+	page = b.Post("/console/rules/1/overrides/4", url.Values{"key": {"user:77"}, "kind": {"unlimited"}, "reason": {"kept"}, "version": {"1"}})
+	if page.Code != http.StatusConflict || !page.Has("Somebody changed it meanwhile", "blocked", "kept") || w.Overrides.List[3].Unlimited {
+		t.Errorf("a stale edit gave %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Post("/console/rules/1/overrides/4/delete", url.Values{"version": {"2"}}); page.Code != http.StatusSeeOther || len(w.Overrides.List) != 3 {
+		t.Errorf("deleting gave %d", page.Code)
+	}
+	if w.Changes != 3 {
+		t.Errorf("%d changes were told of 3", w.Changes)
+	}
+}
+
+func TestOverrides_KeepWhatWasTyped(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	for name, c := range map[string]struct {
+		form url.Values
+		code int
+		want string
+	}{
+		"no key":     {url.Values{"kind": {"blocked"}, "reason": {"<b>mine</b>"}}, http.StatusUnprocessableEntity, "f-key-hint"},
+		"no number":  {url.Values{"key": {"user:9"}, "limit": {"many"}, "reason": {"<b>mine</b>"}}, http.StatusUnprocessableEntity, "Must be a whole number"},
+		"other fact": {url.Values{"key": {"ip:203.0.113.7"}, "limit": {"5"}, "burst": {"9"}, "reason": {"<b>mine</b>"}}, http.StatusUnprocessableEntity, "class=\"error\""},
+		"taken":      {url.Values{"key": {"user:42"}, "kind": {"blocked"}, "reason": {"<b>mine</b>"}}, http.StatusConflict, "has an override already"},
+	} {
+		page := b.Post("/console/rules/1/overrides", c.form)
+		if page.Code != c.code || !page.Has("&lt;b&gt;mine&lt;/b&gt;") || page.Has("<b>mine") {
+			t.Errorf("%s: %d\n%s", name, page.Code, page.Body)
+		}
+		if name != "no number" && !page.Has(c.want) {
+			t.Errorf("%s: the page lacks %q", name, c.want)
+		}
+	}
+	w.Overrides.Err = rules.ErrUnavailable
+	page := b.Post("/console/rules/1/overrides", url.Values{"key": {"user:9"}, "kind": {"blocked"}, "reason": {"typed"}})
+	if page.Code != http.StatusServiceUnavailable || !page.Has("typed", "Nothing has been saved") || w.Changes != 0 {
+		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+func TestOverrideImport_ShowsFirstAndNamesBadLines(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	const csv = "key,limit,reason\nuser:77,500,contract\n"
+	if page := b.Post("/console/rules/1/overrides/import", url.Values{"csv": {csv}, "do": {"plan"}}); page.Code != http.StatusOK || !page.Has("would add 1", "user:77") || len(w.Overrides.List) != 3 {
+		t.Errorf("the plan: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Post("/console/rules/1/overrides/import", url.Values{"csv": {csv}, "do": {"apply"}}); page.Code != http.StatusSeeOther || len(w.Overrides.List) != 4 {
+		t.Errorf("the import: %d", page.Code)
+	}
+	if page := b.Post("/console/rules/1/overrides/import", url.Values{"csv": {"key,limit\nuser:1,many\n"}, "do": {"apply"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("line[2].limit", "user:1,many") {
+		t.Errorf("a bad line: %d\n%s", page.Code, page.Body)
+	}
+}
+
+func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/pools"); !page.Has("shop", "76\u202f800", "64%", "87%", "for another 42 s") {
+		t.Errorf("the list: %d\n%s", page.Code, page.Body)
+	}
+	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"1000"}, "normal_percent": {"70"}, "low_percent": {"40"}}
+	if page := b.Post("/console/pools", form); page.Code != http.StatusSeeOther || len(w.Pools.List) != 3 {
+		t.Fatalf("making one: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Post("/console/pools", form); page.Code != http.StatusConflict || !page.Has("another pool") {
+		t.Errorf("twice: %d", page.Code)
+	}
+	form.Set("limit", "9000")
+	form.Set("version", "1")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusSeeOther || w.Pools.List[2].Limit != 9000 {
+		t.Errorf("editing: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("limit", "1")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict || !page.Has("Somebody changed it meanwhile", "<del>9\u202f000</del>") {
+		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("limit", "lots")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusUnprocessableEntity || !page.Has(`value="lots"`) {
+		t.Errorf("nonsense: %d", page.Code)
+	}
+	if page := b.Post("/console/pools/shop/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict || !page.Has("Rules use this pool") {
+		t.Errorf("deleting one that is used: %d", page.Code)
+	}
+	if page := b.Post("/console/pools/mail/delete", url.Values{"version": {"2"}}); page.Code != http.StatusSeeOther || len(w.Pools.List) != 2 {
+		t.Errorf("deleting: %d", page.Code)
+	}
+	w.Pools.Err = rules.ErrUnavailable
+	if page := b.Get("/console/pools"); page.Code != http.StatusServiceUnavailable {
+		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+func TestHotKeys_AreListedWithTheirRules(t *testing.T) {
+	w := world(t, webtest.Full)
+	if page := w.As(access.RoleViewer).Get("/console/hot-keys"); page.Code != http.StatusOK || !page.Has("user:user-40", "hot, leased", "4\u202f200", "charges-per-user") {
+		t.Errorf("got %d\n%s", page.Code, page.Body)
+	}
+}
