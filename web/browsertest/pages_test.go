@@ -71,8 +71,9 @@ func check(t *testing.T, tab *browsertest.Tab, look string, rules []string) {
 const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 	const at = new Date(e.dateTime);
 	if (isNaN(at)) return true;
-	const brief = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "short", timeZone: "Asia/Kathmandu"});
-	return !e.hasAttribute("data-ago") && e.textContent !== brief.format(at) || !e.title;
+	const style = e.hasAttribute("data-clock") ? {timeStyle: "medium"} : {dateStyle: "medium", timeStyle: "short"};
+	const here = new Intl.DateTimeFormat(undefined, {...style, timeZone: "Asia/Kathmandu"});
+	return !e.hasAttribute("data-ago") && e.textContent !== here.format(at) || e.textContent.includes("UTC") || !e.title;
 }).map(e => e.outerHTML)`
 
 // sticksOut names the innermost elements that reach beyond the window.

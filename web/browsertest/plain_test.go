@@ -1,6 +1,7 @@
 package browsertest_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,9 +14,10 @@ import (
 // press clicks what leads to another page and waits for that.
 func press(t *testing.T, tab *browsertest.Tab, selector string) {
 	t.Helper()
-	if err := tab.Leave(chromedp.Click(selector)); err != nil {
-		t.Fatalf("%s at %s: %v", selector, value[string](t, tab, "location.href"), err)
+	if !value[bool](t, tab, "document.querySelector("+strconv.Quote(selector)+")?.checkVisibility() ?? false") {
+		t.Fatalf("%s is not to be seen at %s", selector, value[string](t, tab, "location.href"))
 	}
+	try(t, tab.Leave(browsertest.Script("document.querySelector("+strconv.Quote(selector)+").click()")))
 }
 
 // TestPlain_ARuleLivesAndDiesWithoutScripts signs in, makes a rule, edits it and
@@ -60,7 +62,9 @@ func TestPlain_ARuleLivesAndDiesWithoutScripts(t *testing.T) {
 	}
 
 	press(t, tab, `main a[href$="/edit"]`)
-	steps(t, tab, chromedp.Click(`[popovertarget="delete"]`), chromedp.WaitVisible("#delete"))
+	if !value[bool](t, tab, `document.querySelector('[popovertarget="delete"]').click(), document.getElementById("delete").matches(":popover-open")`) {
+		t.Fatal("nothing asks before a rule is deleted")
+	}
 	press(t, tab, "#delete form button.danger")
 	try(t, tab.Go(s.url+"/console/rules?q=plain-rule"))
 	if text := main(); !strings.Contains(text, "No rule fits") {

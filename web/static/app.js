@@ -28,7 +28,8 @@
       if (isNaN(at)) continue;
       const text = t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
-      if (!t.title) t.title = full.format(at);
+      const whole = full.format(at);
+      if (t.title !== whole) t.title = whole;
     }
   }
 
@@ -76,7 +77,8 @@
 
   write(document);
   setInterval(() => write(document), 15000);
-  new MutationObserver((changes) => {
-    for (const c of changes) for (const n of c.addedNodes) if (n.nodeType === 1) write(n.parentNode ?? n);
-  }).observe(document.body, { childList: true, subtree: true });
+  // What a live update brings, or puts back as the server wrote it. Changes come
+  // here together, and before they are painted.
+  new MutationObserver(() => write(document))
+    .observe(document.body, { childList: true, subtree: true, characterData: true, attributeFilter: ["datetime", "title"] });
 })();
