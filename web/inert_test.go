@@ -15,7 +15,7 @@ import (
 var elements = names(`html head meta title link script body
 	a article aside button caption code dd details dialog div dl dt em fieldset figcaption figure footer form h1 h2 h3 h4 header hr i input kbd label legend li
 	main meter nav ol optgroup option output p pre progress section select small span strong b summary table tbody td tfoot textarea th thead time tr ul var
-	svg path rect circle line polyline polygon g text title desc ellipse defs clippath datalist mark col colgroup br abbr template noscript wbr samp sup sub`)
+	svg path rect circle line polyline polygon g text title desc ellipse defs clippath datalist mark col colgroup br abbr template noscript wbr samp sup sub del ins`)
 
 // requests are the attributes of htmx that the pages use; hx-on and what else
 // could carry a program is not among them.
