@@ -126,6 +126,13 @@ var table = []Route{
 
 	{Method: http.MethodGet, Path: pathExplain, Role: access.RoleViewer, handle: (*Server).explainForm},
 	{Method: http.MethodPost, Path: pathExplain, Role: access.RoleViewer, handle: (*Server).explain},
+	{Method: http.MethodGet, Path: pathFailModes, Role: access.RoleViewer, handle: (*Server).failModes},
+	{Method: http.MethodPost, Path: pathFailModes + "/:id", Role: access.RoleEditor, handle: (*Server).setFailMode},
+	{Method: http.MethodGet, Path: pathKeys, Role: access.RoleViewer, handle: (*Server).keyPage},
+	{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, handle: (*Server).findKey},
+	{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true, handle: (*Server).resetKey},
+	{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, handle: (*Server).overrideKey},
+	{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, handle: (*Server).liftOverride},
 }
 
 // Table is a copy of the table of routes.

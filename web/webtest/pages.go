@@ -75,6 +75,11 @@ func Gallery() []Shown {
 		{Name: "pools-empty", About: "No pools", Kind: Empty, Role: access.RoleEditor, Path: "/console/pools"},
 		{Name: "pool-edit", About: "A pool is edited", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
 		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys"},
+		{Name: "fail-modes", About: "Fail modes", Role: access.RoleEditor, Path: "/console/fail-modes"},
+		{Name: "fail-modes-failing", About: "Fail modes while Redis is away", Kind: Failing, Role: access.RoleViewer, Path: "/console/fail-modes"},
+		{Name: "key", About: "One key, blocked", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},
+		{Name: "key-free", About: "One key without an override", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: spendSome},
+		{Name: "key-lookup", About: "Which key", Role: access.RoleViewer, Path: "/console/keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}...)
 }

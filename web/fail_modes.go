@@ -1,0 +1,83 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// failModes shows what happens to requests while the counters cannot be asked:
+// route by route, with the breakers of every node.
+func (s *Server) failModes(v *visit) error {
+	q := v.QueryParams()
+	page := pageNumber(q)
+	list, err := s.deps.Rules.BrowseRules(v.ctx, rules.Browse{
+		Query: rules.Query{Text: q.Get("q"), Active: new(true), PageSize: rulesPerPage}, Sort: "route", Offset: (page - 1) * rulesPerPage,
+		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
+	})
+	if err != nil {
+		return err
+	}
+	live := s.deps.Fleet.Live(v.ctx)
+	node := s.deps.Node()
+	m := view.FailModes{
+		Query: view.NewQuery(pathFailModes, q, "q", "fail_mode"), Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
+		Nodes: live.Nodes, Stale: live.Err != nil, ReadAt: live.At, Redis: node.Store == "redis",
+	}
+	degraded := map[string]int64{}
+	for i := range live.Rules {
+		for _, p := range live.Rules[i].Tens {
+			degraded[live.Rules[i].Name] += p.Degraded
+		}
+	}
+	for _, p := range live.Seconds {
+		m.Degraded, m.Total = m.Degraded+p.Degraded, m.Total+p.Total()
+	}
+	for i := range live.Nodes {
+		for _, b := range live.Nodes[i].Breakers {
+			if at := time.UnixMilli(b.Since); b.Opened > 0 && at.After(m.Switched) {
+				m.Switched = at
+			}
+		}
+	}
+	for i := range list.Rules {
+		r := &list.Rules[i]
+		m.Lines = append(m.Lines, view.FailLine{Rule: r, By: list.Editors[r.ID].Name, Degraded: degraded[r.Name]})
+	}
+	return v.page(http.StatusOK, view.FailModesPage(v.frame("Fail modes", pathFailModes), m))
+}
+
+// setFailMode changes what one rule does while the counters cannot be asked,
+// unless someone changed the rule since the page was loaded.
+func (s *Server) setFailMode(v *visit) error {
+	id, form, err := v.ruleForm()
+	if err != nil {
+		return err
+	}
+	r, err := s.deps.Writer.GetRule(v.ctx, id)
+	if err != nil {
+		return err
+	}
+	mode := oneOf(form.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal)
+	known := version(form)
+	switch {
+	case mode == "":
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "fail_mode", Message: "must be open, closed or local"}}}
+	case known < 1:
+		return errStale
+	}
+	r.FailMode = mode
+	_, err = s.deps.Writer.UpdateRule(v.ctx, v.actor(), r, known)
+	if errors.Is(err, rules.ErrStale) {
+		return s.ruleConflict(v, id, form)
+	}
+	if err != nil {
+		return err
+	}
+	s.deps.Changed()
+	v.flash("%s fails %s now.", r.Name, mode)
+	return v.redirect(local(form.Get("back")))
+}

@@ -1,0 +1,96 @@
+package web_test
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+const key43 = "/console/keys?rule=charges-per-user&key=user%3A43"
+
+var form43 = url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}}
+
+func TestKey_IsResetAndThatIsNoted(t *testing.T) {
+	w := world(t, webtest.Full)
+	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
+		t.Fatal(err)
+	}
+	b := w.As(access.RoleEditor)
+	if page := b.Get(key43); !page.Has("0 of 100", "is denied") {
+		t.Error("a full bucket is not told")
+	}
+	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseTimeout, Err: http.ErrHandlerTimeout}
+	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusServiceUnavailable || len(w.Counters.Notes) != 0 {
+		t.Errorf("a reset that failed: %d, %q", page.Code, w.Counters.Notes)
+	}
+	if page := b.Get(key43); !page.Has("nobody can tell") {
+		t.Error("counters that are away are not told")
+	}
+	w.Counters.Err = nil
+	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusSeeOther || len(w.Counters.Notes) != 1 || w.Counters.Notes[0] != "edda charges-per-user user:43" {
+		t.Fatalf("%d, %q", page.Code, w.Counters.Notes)
+	}
+	if page := b.Get(key43); !page.Has("100 of 100", "passes") {
+		t.Error("the bucket is not empty")
+	}
+}
+
+func TestKey_IsBlockedAndLifted(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	form := url.Values{"rule": form43["rule"], "key": form43["key"], "does": {"blocked"}, "hours": {"24"}, "reason": {"card testing"}}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusSeeOther {
+		t.Fatalf("%d", page.Code)
+	}
+	if page := b.Get(key43); !page.Has("card testing", "blocked", "Lift the override", "0 of 0") {
+		t.Error("the block is not in force")
+	}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusConflict {
+		t.Errorf("twice: %d", page.Code)
+	}
+	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"limit"}, "reason": {"card testing"}}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("whole number", "card testing") {
+		t.Errorf("no limit: %d", page.Code)
+	}
+}
+
+func TestKey_ThatIsACredentialIsHashedInTheAddress(t *testing.T) {
+	b := world(t, webtest.Full).As(access.RoleViewer)
+	page := b.Post("/console/keys", url.Values{"rule": {"exports-at-a-time"}, "key": {"sk_live_secret"}})
+	to := page.Header.Get("Location")
+	if page.Code != http.StatusSeeOther || to == "" || len(to) < 80 {
+		t.Fatalf("%d %s", page.Code, to)
+	}
+	if page := b.Get(to); page.Code != http.StatusOK || page.Has("sk_live") || !page.Has("of 2") {
+		t.Errorf("%d", page.Code)
+	}
+	if page := b.Get("/console/keys?rule=no-such&key=x"); page.Code != http.StatusUnprocessableEntity {
+		t.Errorf("no such rule: %d", page.Code)
+	}
+}
+
+func TestFailModes_AreEditedInPlaceAndGuarded(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	form := url.Values{"version": {"1"}, "fail_mode": {"closed"}, "back": {"/console/fail-modes?q=charges"}}
+	if page := b.Post("/console/fail-modes/1", form); page.Header.Get("Location") != "/console/fail-modes?q=charges" || w.Rules.List[0].FailMode != rules.FailClosed {
+		t.Fatalf("%d %s", page.Code, w.Rules.List[0].FailMode)
+	}
+	form.Set("fail_mode", "open")
+	if page := b.Post("/console/fail-modes/1", form); page.Code != http.StatusConflict || w.Rules.List[0].FailMode != rules.FailClosed {
+		t.Errorf("a stale version: %d", page.Code)
+	}
+	form.Set("fail_mode", "ajar")
+	if page := b.Post("/console/fail-modes/1", form); page.Code != http.StatusUnprocessableEntity {
+		t.Errorf("no such mode: %d", page.Code)
+	}
+	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console/fail-modes"); !page.Has("10.0.0.7:6379", "timeout", "figures are stale") || page.Has(">Save<") {
+		t.Error("a failing fleet is not told")
+	}
+}
