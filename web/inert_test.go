@@ -78,7 +78,7 @@ func inertAttribute(tag, name, value string) error {
 		return fmt.Errorf("<meta %s>", name)
 	case name == "href" || name == "src" || name == "action" || name == "formaction" || name == "xlink:href" || name == "data" || name == "poster":
 		local := strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "//") && !strings.ContainsAny(value, "\\\r\n")
-		if !local && !strings.HasPrefix(value, "#") && !strings.HasPrefix(value, "?") {
+		if !local && value != "" && !strings.HasPrefix(value, "#") && !strings.HasPrefix(value, "?") {
 			return fmt.Errorf("%s leads to %q", name, value)
 		}
 	}
