@@ -28,12 +28,15 @@ func (i *Inspect) whole() bool {
 	return i.Denials != nil && i.Explain != nil && i.Buckets != nil && i.Resets != nil
 }
 
-// Explanation is what Inspect.Explain says; the other names are of its parts.
 type (
-	Explanation    = view.Explanation
+	// Explanation is what Inspect.Explain says.
+	Explanation = view.Explanation
+	// ConsideredRule is one rule of an Explanation.
 	ConsideredRule = view.ConsideredRule
-	BucketFigures  = view.BucketFigures
-	PoolShare      = view.PoolShare
+	// BucketFigures are what a bucket holds.
+	BucketFigures = view.BucketFigures
+	// PoolShare is what a rule may use of a pool.
+	PoolShare = view.PoolShare
 )
 
 // DenialLog has sampled denials, the newest first.

@@ -211,15 +211,7 @@ type FailConflict struct {
 	Back   string
 }
 
-// tierFields writes a map as lines of name=value, in order of name.
-func tierFields[V any](m map[string]V, write func(V) string) string {
-	text := ""
-	for _, k := range sortedNames(m) {
-		text += k + "=" + write(m[k]) + "\n"
-	}
-	return text
-}
-
+// sortedNames are the keys of a map, in order.
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // requestWords is a denied request in short.
