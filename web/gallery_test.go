@@ -103,3 +103,13 @@ func fits(pattern, path string) bool {
 	}
 	return true
 }
+
+func TestGallery_NamesEachPageOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range webtest.Gallery() {
+		if seen[s.Name] {
+			t.Errorf("two pages are called %s, and one file would overwrite the other", s.Name)
+		}
+		seen[s.Name] = true
+	}
+}
