@@ -169,7 +169,7 @@ func (p *planned) present(la *LimitAnswer, op limiter.Op, said bool, pool *limit
 	if said && d.Allowed && left < spare && (op == limiter.OpTake || op == limiter.OpPeek || op == limiter.OpCharge) {
 		la.Elastic, la.Soft = p.elastic, !p.elastic
 	}
-	d.Limit, d.Remaining = d.Limit-spare, max(0, d.Remaining-spare)
+	*d = d.Within(spare)
 	if pool == nil || d.Allowed && pool.Allowed {
 		return
 	}

@@ -45,7 +45,7 @@ func (w *work) throttle(j *job, r *rules.Compiled) {
 	if r.ElasticPercent > 0 {
 		percent = r.ElasticPercent
 	}
-	p.spare = p.limit.Raise(percent).Capacity() - p.limit.Capacity()
+	p.spare = p.limit.Spare(percent)
 	p.elastic = r.ElasticPercent > 0 && p.spare > 0
 	if r.Pool != nil {
 		w.pool(j, p, r)

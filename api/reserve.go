@@ -300,8 +300,7 @@ func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Ca
 			continue
 		}
 		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
-		la.Decision.Limit -= r.asks[i].spare
-		la.Decision.Remaining = max(0, la.Decision.Remaining-r.asks[i].spare)
+		la.Decision = la.Decision.Within(r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule = rule.Rule.Name
 		}

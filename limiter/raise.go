@@ -38,3 +38,16 @@ func (l Limit) largest() int64 {
 	}
 	return MaxExact
 }
+
+// Spare is how many units a throttle of so many percent admits above the limit.
+func (l Limit) Spare(percent int64) int64 { return l.Raise(percent).Capacity() - l.Capacity() }
+
+// Within turns what a limit with spare units (see Widen) decided into what
+// callers are told, who know nothing of the spare: of 100 with 10 spare and 103
+// used, 0 of 100 remain, not 7 of 110. Negative spare counts as none.
+func (d Decision) Within(spare int64) Decision {
+	if spare > 0 {
+		d.Limit, d.Remaining = d.Limit-spare, max(0, d.Remaining-spare)
+	}
+	return d
+}

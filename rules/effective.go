@@ -80,6 +80,10 @@ func (c *Compiled) base(now int64) limiter.Limit {
 	return c.Limit
 }
 
+// OwnLimit is the rule's own limit at an instant, in the schedule's window and
+// the period of its calendar: what a request without tier and override has.
+func (c *Compiled) OwnLimit(now time.Time) limiter.Limit { return c.base(now.UnixMilli()) }
+
 // alive says whether an instant lies in the rule's life span.
 func (c *Compiled) alive(now int64) bool { return c.from <= now && now < c.until }
 
