@@ -121,7 +121,7 @@ func validateOutcome(r *Rule, ps *problems) {
 		}
 	}
 	ps.belongs("defer", r.Defer != nil, deferred, false, "over_limit defer")
-	if r.Defer != nil {
+	if r.Defer != nil && deferred {
 		ps.between("defer.max_items", &r.Defer.MaxItems, 1, MaxDeferItems)
 		ps.between("defer.max_age_ms", &r.Defer.MaxAgeMS, MinDeferAge, MaxDeferAge)
 	}

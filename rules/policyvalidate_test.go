@@ -145,6 +145,7 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		"defer concurrency":             {"over_limit", func(r *Rule) { r.Algorithm, r.OverLimit = "concurrency", "defer" }},
 		"defer a shadow":                {"over_limit", func(r *Rule) { r.Mode, r.OverLimit = "shadow", "defer" }},
 		"defer bounds alone":            {"defer", func(r *Rule) { r.Defer = &Defer{MaxItems: 1, MaxAgeMS: 1000} }},
+		"defer of nothing alone":        {"defer", func(r *Rule) { r.Defer = &Defer{} }},
 		"defer too many":                {"defer.max_items", func(r *Rule) { r.OverLimit, r.Defer = "defer", &Defer{MaxItems: 1_000_001} }},
 		"defer too short":               {"defer.max_age_ms", func(r *Rule) { r.OverLimit, r.Defer = "defer", &Defer{MaxAgeMS: 999} }},
 		"candidate without limit":       {"candidate.limit", func(r *Rule) { r.Candidate = &Candidate{} }},

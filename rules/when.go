@@ -76,6 +76,8 @@ func compileCondition(source string) (*condition, error) {
 	switch {
 	case errors.As(err, &at) && at.Line > 0:
 		return nil, fmt.Errorf("line %d, column %d: %s", at.Line, at.Column+1, clipText(at.Message))
+	case err != nil && v.root != nil: // about the expression as a whole, such as its type
+		return nil, v.at(v.root, clipText(err.Error()))
 	case err != nil:
 		return nil, errors.New(clipText(err.Error()))
 	}
@@ -99,10 +101,12 @@ type whenVisitor struct {
 	source string
 	ip     bool
 	err    error
+	root   ast.Node // visited last
 }
 
 // Visit implements ast.Visitor.
 func (v *whenVisitor) Visit(node *ast.Node) {
+	v.root = *node
 	switch n := (*node).(type) {
 	case *ast.BuiltinNode:
 		if !slices.Contains(whenFunctions, n.Name) {
@@ -126,8 +130,13 @@ func (v *whenVisitor) refuse(n ast.Node, why string) {
 	if v.err != nil {
 		return
 	}
+	v.err = v.at(n, why)
+}
+
+// at says where in the source something is wrong.
+func (v *whenVisitor) at(n ast.Node, why string) error {
 	e := (&file.Error{Location: n.Location()}).Bind(file.NewSource(v.source))
-	v.err = fmt.Errorf("line %d, column %d: %s", e.Line, e.Column+1, why)
+	return fmt.Errorf("line %d, column %d: %s", e.Line, e.Column+1, why)
 }
 
 // evaluation is the memory of one evaluation.

@@ -11,6 +11,10 @@ import (
 // loaded are kept, so there are at most as many as the time zone database has.
 var zones sync.Map
 
+// Zone finds a time zone by its IANA name. The error is a sentence about it
+// without a subject. It is safe for concurrent use.
+func Zone(name string) (*time.Location, error) { return loadZone(name) }
+
 // loadZone finds a zone by its IANA name.
 func loadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
