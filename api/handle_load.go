@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -95,8 +98,32 @@ func (s *Server) reportLoad(c echo.Context) error {
 	if set.Pool(c.Param("name")) == nil {
 		return kindNotFound.problem("There is no pool of this name.")
 	}
-	if err := s.deps.Checker.opt.Loads.Report(c.Request().Context(), c.Param("name"), in.millionths, in.ttl); err != nil {
+	err = s.deps.Checker.reportLoad(c.Request().Context(), c.Param("name"), in.millionths, in.ttl)
+	var store *limiter.StoreError
+	switch {
+	case errors.As(err, &store):
+		return kindStore.problem(loadDetail(store)).with("Retry-After", "1")
+	case err != nil:
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
+}
+
+// reportLoad makes a report within the time that a store may take over a check.
+func (c *Checker) reportLoad(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
+	if c.opt.Timeout > 0 {
+		b := within(ctx, c.opt.Timeout)
+		defer b.release()
+		ctx = b
+	}
+	return c.opt.Loads.Report(ctx, pool, millionths, ttl)
+}
+
+// loadDetail says what became of a report. Of two the later counts, so that it
+// can always be repeated.
+func loadDetail(e *limiter.StoreError) string {
+	if e.Unknown {
+		return "The report may have been taken all the same (" + string(e.Cause) + "). It can be sent again at once: of several the last one counts."
+	}
+	return "The report was not taken (" + string(e.Cause) + "). It can be sent again."
 }

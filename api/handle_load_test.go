@@ -1,10 +1,13 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -86,6 +89,34 @@ func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
 	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
 	if a.header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After: %s", a.body)
+	}
+}
+
+// frozen is a board that never answers.
+type frozen struct {
+	LoadBoard
+	within time.Duration // what it was given
+}
+
+func (b *frozen) Put(ctx context.Context, _ string, _ int64, _ time.Duration) error {
+	if until, ok := ctx.Deadline(); ok {
+		b.within = time.Until(until)
+	}
+	<-ctx.Done()
+	return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: ctx.Err()}
+}
+
+func TestLoad_KeepsTheDeadlineOfTheStore(t *testing.T) {
+	board := &frozen{}
+	f := newFixture(t, nil, func(o *CheckerOptions, _ *Deps) { o.Loads, o.Timeout = NewLoads(board, o.Now), 20*time.Millisecond })
+	f.pools = shop(10)
+	f.reload()
+	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
+	if board.within <= 0 || board.within > 20*time.Millisecond {
+		t.Errorf("the board was given %s, want up to 20 ms", board.within)
+	}
+	if body := a.body; strings.Contains(body, "request_id") || !strings.Contains(body, "sent again") || a.header.Get("Retry-After") == "" {
+		t.Errorf("the answer says %s", body)
 	}
 }
 
