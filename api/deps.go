@@ -47,6 +47,9 @@ type Deps struct {
 	// Hot lists this node's busiest buckets, at most so many. Nil where nobody looks
 	// for them.
 	Hot func(most int) []limiter.HotKey
+	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil:
+	// there is only this node.
+	HotEverywhere func(ctx context.Context) ([]HotEverywhere, error)
 	// Metrics serves /metrics; nil leaves the route out.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.

@@ -10,6 +10,23 @@ import (
 	"sluice/rules"
 )
 
+// HotEverywhere is one of the busiest buckets of all nodes.
+type HotEverywhere struct {
+	// Key is its name for people; credentials show as hashes.
+	Key string
+	// RuleID is its rule's, 0 for none.
+	RuleID int64
+	// Rate is in checks a second on all nodes together, Nodes how many of them are
+	// asked about it much.
+	Rate  int64
+	Nodes int
+	// Hot on any of them, since when, in ms since the epoch. State is how the node
+	// that is asked most serves it.
+	Hot   bool
+	Since int64
+	State string
+}
+
 // hotPage is the answer to GET /ratelimit/hot.
 type hotPage struct {
 	// Enabled: this node looks for hot keys.
@@ -17,32 +34,49 @@ type hotPage struct {
 	HotKeys []hotKey `json:"hot_keys"`
 }
 
-// hotKey is one of a node's busiest buckets.
+// hotKey is one of the busiest buckets of a node, or of all.
 type hotKey struct {
 	// Key is the bucket's name for people; credentials show as hashes.
 	Key string `json:"key"`
 	// Rule is its rule's name, null if it is not in force or there is none.
 	Rule *string `json:"rule"`
-	// Rate is in checks a second on this node.
+	// Rate is in checks a second on Nodes nodes.
 	Rate  int64  `json:"rate"`
 	Hot   bool   `json:"hot"`
 	State string `json:"state"`
 	// Since is when it turned hot, null if it is not.
 	Since *time.Time `json:"since"`
+	Nodes int        `json:"nodes"`
 }
 
+// Which nodes GET /ratelimit/hot is about.
+const (
+	hotThis = "this"
+	hotAll  = "all"
+)
+
 func (s *Server) hot(c echo.Context) error {
-	q, err := parseQuery(c, "page_size")
+	q, err := parseQuery(c, "page_size", "nodes")
 	if err != nil {
 		return err
 	}
-	most := q.pageSize()
+	most, nodes := q.pageSize(), q.oneOf("nodes", hotThis, hotAll)
 	if err := q.err(); err != nil {
 		return err
 	}
 	page := hotPage{Enabled: s.deps.Hot != nil, HotKeys: []hotKey{}}
-	if s.deps.Hot != nil {
-		set := s.deps.Checker.opt.Sets.Load()
+	set := s.deps.Checker.opt.Sets.Load()
+	switch {
+	case nodes == hotAll && s.deps.HotEverywhere != nil:
+		keys, err := s.deps.HotEverywhere(c.Request().Context())
+		if err != nil {
+			s.log.Warn("the busy keys of all nodes cannot be read", "error", err)
+			return errNoFigures
+		}
+		for i := range keys[:min(most, len(keys))] {
+			page.HotKeys = append(page.HotKeys, hotLine(set, &keys[i]))
+		}
+	case s.deps.Hot != nil:
 		for _, k := range s.deps.Hot(most) {
 			page.HotKeys = append(page.HotKeys, showHot(set, k))
 		}
@@ -50,10 +84,18 @@ func (s *Server) hot(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
+// errNoFigures says that what the nodes share cannot be read.
+var errNoFigures error = kindStore.problem("What the nodes share cannot be read right now; without nodes=all the answer is about this node.").with("Retry-After", "1")
+
 func showHot(set *rules.Set, k limiter.HotKey) hotKey {
-	out := hotKey{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
-	if id, ok := rules.RuleID(k.Key); ok && set != nil {
-		if r := set.Get(id); r != nil {
+	id, _ := rules.RuleID(k.Key)
+	return hotLine(set, &HotEverywhere{Key: rules.DisplayKey(k.Key), RuleID: id, Rate: k.Rate, Hot: k.Hot, Since: k.Since, State: k.State.String(), Nodes: 1})
+}
+
+func hotLine(set *rules.Set, k *HotEverywhere) hotKey {
+	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State, Nodes: k.Nodes}
+	if k.RuleID > 0 && set != nil {
+		if r := set.Get(k.RuleID); r != nil {
 			out.Rule = &r.Rule.Name
 		}
 	}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -37,6 +39,32 @@ func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 		t.Errorf("a rule that is not in force was named: %+v", third)
 	}
 	f.do(http.MethodGet, "/ratelimit/hot?page_size=0", "").want(http.StatusUnprocessableEntity)
+}
+
+func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
+	var away error
+	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *CheckerOptions, d *Deps) {
+		d.Hot = func(int) []limiter.HotKey { return nil }
+		d.HotEverywhere = func(context.Context) ([]HotEverywhere, error) {
+			return []HotEverywhere{{Key: "user:42", RuleID: 1, Rate: 9000, Nodes: 3, Hot: true, Since: epoch, State: "leased"}, {Key: "key:mine", Rate: 3, Nodes: 1, State: "exact"}}, away
+		}
+	})
+	var got hotPage
+	f.do(http.MethodGet, "/ratelimit/hot?nodes=all", "").want(http.StatusOK).decode(&got)
+	if len(got.HotKeys) != 2 || got.HotKeys[0].Nodes != 3 || got.HotKeys[0].Rate != 9000 || *got.HotKeys[0].Rule != "by-user" || got.HotKeys[0].Since == nil || got.HotKeys[1].Rule != nil {
+		t.Errorf("got %+v", got)
+	}
+	f.do(http.MethodGet, "/ratelimit/hot?nodes=all&page_size=1", "").want(http.StatusOK).decode(&got)
+	if len(got.HotKeys) != 1 {
+		t.Errorf("a page of one has %d", len(got.HotKeys))
+	}
+	f.do(http.MethodGet, "/ratelimit/hot?nodes=this", "").want(http.StatusOK).decode(&got)
+	if len(got.HotKeys) != 0 {
+		t.Errorf("this node has %+v", got.HotKeys)
+	}
+	f.do(http.MethodGet, "/ratelimit/hot?nodes=some", "").want(http.StatusUnprocessableEntity)
+	away = errors.New("no board")
+	f.do(http.MethodGet, "/ratelimit/hot?nodes=all", "").want(http.StatusServiceUnavailable)
 }
 
 func TestHot_SwitchedOffSaysSo(t *testing.T) {

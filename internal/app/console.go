@@ -12,7 +12,6 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/database"
-	"sluice/internal/fleet"
 	"sluice/web"
 )
 
@@ -34,10 +33,8 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	c := &console{}
 	d.Rules, d.Users, d.Sessions = db, db, db
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
-	reader := fleet.NewReader(f.counters.board, host.Now)
-	d.Fleet = reader
-	d.Inspect.Denials = reader
-	editing(&d, cfg, db, reader)
+	d.Fleet, d.Inspect.Denials = f.reader, f.reader
+	editing(&d, cfg, db, f.reader)
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	d.Logger, d.Now = host.Log, host.Now

@@ -13,31 +13,14 @@ import (
 
 // livePages gives the console what its pages of rules, overrides, pools and hot
 // keys need.
-func livePages(db *database.DB, c *counters, checker *api.Checker, now func() time.Time) web.Live {
+func livePages(db *database.DB, c *counters, checker *api.Checker, reader *fleet.Reader) web.Live {
 	return web.Live{
 		Turns: db, Overrides: db, OverrideWriter: db, Pools: db, PoolWriter: db,
-		Figures: fleet.NewReader(c.board, now), Hot: c.hot,
+		Figures: reader, Watching: c.hot != nil,
 		PoolState: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
 			return shownPool(checker.PoolState(ctx, p))
 		},
 	}
-}
-
-// looked is how many of the busiest buckets are looked at for hot ones, which
-// are the busiest.
-const looked = 1000
-
-// hotKeys is how many keys are hot on this node.
-func (c *counters) hotKeys() int {
-	n := 0
-	if c.hot != nil {
-		for _, k := range c.hot(looked) {
-			if k.Hot {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 func shownPool(s api.PoolState) web.PoolState {

@@ -11,7 +11,7 @@ import (
 
 // editing gives the console what it needs to edit rules.
 func editing(d *web.Deps, cfg *config.Serve, db *database.DB, reader *fleet.Reader) {
-	d.Writer, d.History, d.Denials = db, db, reader
+	d.Writer, d.Bulk, d.History, d.Denials = db, db, db, reader
 	style := api.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
 	d.Headers = func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
 		return headersOf(style, rule, l, decided, at)
@@ -31,5 +31,6 @@ func headersOf(style api.HeaderStyle, rule string, l limiter.Limit, decided limi
 var (
 	_ web.RuleWriter    = (*database.DB)(nil)
 	_ web.RuleHistory   = (*database.DB)(nil)
+	_ web.RuleBulk      = (*database.DB)(nil)
 	_ web.RecentDenials = (*fleet.Reader)(nil)
 )

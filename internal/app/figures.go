@@ -24,6 +24,8 @@ type figures struct {
 	address       atomic.Value // string, once there is a listener
 	ready         *readiness
 	counters      *counters
+	// reader reads what all nodes posted.
+	reader *fleet.Reader
 }
 
 func newFigures(now func() time.Time, version string, ready *readiness, c *counters) *figures {
@@ -31,7 +33,7 @@ func newFigures(now func() time.Time, version string, ready *readiness, c *count
 	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
 	return &figures{
 		recorder: fleet.NewRecorder(), now: now, node: hex.EncodeToString(id[:]), version: version,
-		started: now(), ready: ready, counters: c,
+		started: now(), ready: ready, counters: c, reader: fleet.NewReader(c.board, now),
 	}
 }
 
@@ -102,7 +104,7 @@ func (f *figures) status() fleet.Status {
 
 // publish posts this node's figures on board until stopped.
 func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
-	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Status: f.status, Now: f.now, Log: log})
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Status: f.status, Hot: f.hot(), Now: f.now, Log: log})
 	stops.add("figures of the fleet", task(p.Run))
 }
 

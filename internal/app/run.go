@@ -146,13 +146,13 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changed), Changed: reload.changed, Live: livePages(db, buckets, checker, host.Now), Inspect: inspecting(checker, db)}, db, figures, stops)
+	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changed), Changed: reload.changed, Live: livePages(db, buckets, checker, figures.reader), Inspect: inspecting(checker, db)}, db, figures, stops)
 	if err != nil {
 		return err
 	}
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring, OpenMode: cfg.Loopback(),
-		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
+		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot, HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
 	}, pages)
 	if err != nil {

@@ -14,6 +14,7 @@
 //	q:20416:charges-per-user     a day,       node-1:95 -> "…" quarter 95
 //	k:490002:charges-per-user    an hour,     node-1    -> {"user:42":119}
 //	nodes                                      node-1    -> {"set_version":7,…}
+//	hot                        15 seconds    node-1    -> {"keys":[{"key":"user:42","rate":4200,…}]}
 //
 // A reader adds up the nodes. Figures of a second are therefore complete about
 // two seconds later.

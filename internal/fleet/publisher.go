@@ -35,15 +35,18 @@ const (
 	maxWaiting = 500
 )
 
-// PublisherOptions configure a Publisher. All are required but Log.
+// PublisherOptions configure a Publisher. All are required but Hot and Log.
 type PublisherOptions struct {
 	Recorder *Recorder
 	Board    Board
 	// Status tells about this node; its ID must be unique among the nodes and
 	// contain neither blank nor colon. At is filled in.
 	Status func() Status
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Hot gives at most so many of this node's busiest keys, the busiest first;
+	// nil where nobody looks for them.
+	Hot func(most int) []HotKey
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Publisher posts what a Recorder heard. Run it in one goroutine.
@@ -51,6 +54,7 @@ type Publisher struct {
 	opt  PublisherOptions
 	node string
 	away bool
+	cold bool // the last posting about busy keys named none
 
 	seconds  map[int64]Counts
 	tens     map[int64]map[string]Counts
@@ -78,7 +82,7 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
 		seconds: map[int64]Counts{}, tens: map[int64]map[string]Counts{},
 		minutes: map[int64]map[string]Counts{}, quarters: map[int64]map[string]Counts{},
-		dirty: map[slot]struct{}{},
+		dirty: map[slot]struct{}{}, cold: true,
 	}
 }
 
@@ -104,6 +108,7 @@ func (p *Publisher) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	_ = p.opt.Board.Drop(ctx, "nodes", []string{p.node}) // else its age tells
+	_ = p.opt.Board.Drop(ctx, hotTable, []string{p.node})
 }
 
 // Post gathers and posts once. What a board that is away did not take goes with
@@ -178,6 +183,7 @@ func (p *Publisher) entries(now time.Time) (posted []slot, out []Entry) {
 	st := p.opt.Status()
 	st.At = now.UnixMilli()
 	out = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
+	out = p.appendHot(out, now, st.Address)
 	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/3600 != p.hour
 	for s := range p.dirty {
 		if (s.kind == 'm' || s.kind == 'q') && !slow {

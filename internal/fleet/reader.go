@@ -33,6 +33,8 @@ type Live struct {
 	Rules []RuleLive
 	// Nodes are in order of address. One that fell silent stays for a minute.
 	Nodes []NodeLive
+	// Hot are the keys that the fleet is asked about most, the busiest first.
+	Hot []HotLive
 }
 
 // RuleLive is one rule in the last ten minutes.
@@ -102,7 +104,7 @@ func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
 	first := last - liveSeconds + 1
-	tables := []string{"nodes"}
+	tables := []string{"nodes", hotTable}
 	for minute := first / 60; minute <= last/60; minute++ {
 		tables = append(tables, secondsTable(minute))
 	}
@@ -119,8 +121,8 @@ func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
 	if err != nil {
 		return Live{}, err
 	}
-	live.Nodes = nodesOf(read[0], now)
-	live.Seconds = secondsOf(read[1:plain], first, last)
+	live.Nodes, live.Hot = nodesOf(read[0], now), hotOf(read[1], now)
+	live.Seconds = secondsOf(read[2:plain], first, last)
 	fresh := map[int64]map[string]Counts{}
 	for i, ten := range tens {
 		fresh[ten] = tensOf(read[plain+i])
