@@ -16,6 +16,9 @@ import (
 // actorKey is where the echo context keeps who is asking.
 const actorKey = "sluice.actor"
 
+// headerReason is the header that says why rules are changed.
+const headerReason = "Sluice-Reason"
+
 // authorize lets a request through to a route of the given scope, or gives the
 // problem that refuses it. It notes the actor for writes.
 func (s *Server) authorize(c echo.Context, want access.Scope) error {
@@ -42,7 +45,7 @@ func (s *Server) authorize(c echo.Context, want access.Scope) error {
 			with("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+string(want)+`"`)
 	}
 	if want == access.ScopeRulesWrite {
-		c.Set(actorKey, rules.Actor{Kind: "token", Name: token.Name})
+		c.Set(actorKey, rules.Actor{Kind: "token", Name: token.Name, Reason: r.Header.Get(headerReason)})
 	}
 	return nil
 }
@@ -80,7 +83,7 @@ func (s *Server) authorizeOpen(c echo.Context, want access.Scope) error {
 		return kindForbidden.problem("While no token exists, requests from other web sites are refused.")
 	}
 	if want == access.ScopeRulesWrite {
-		c.Set(actorKey, rules.Actor{Kind: "system", Name: "open mode"})
+		c.Set(actorKey, rules.Actor{Kind: "system", Name: "open mode", Reason: r.Header.Get(headerReason)})
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package rules
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
 
 // Actor is who made a change. No change is written without one.
 type Actor struct {
@@ -8,6 +13,24 @@ type Actor struct {
 	Kind string `json:"kind"`
 	// Name is the token's or person's name, or what ran ("import", "demo").
 	Name string `json:"name"`
+	// Reason is why, in the actor's own words; "" if nothing was said. It belongs
+	// to one change, so that the actor of a Revision has none. See CheckReason.
+	Reason string `json:"-"`
+}
+
+// CheckReason says what is wrong with the reason for a change: it is one line of
+// printable text. The error is a *ValidationError of the field reason.
+func CheckReason(reason string) error {
+	message := ""
+	switch {
+	case len(reason) > MaxReason:
+		message = fmt.Sprintf("must not be longer than %d bytes", MaxReason)
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isUnsafeRune):
+		message = "must be one line of printable text"
+	default:
+		return nil
+	}
+	return &ValidationError{Fields: []FieldError{{Field: "reason", Message: message}}}
 }
 
 // Query selects rules. Zero values select everything.
@@ -34,6 +57,7 @@ type Revision struct {
 	Version int64     `json:"version"`
 	Action  string    `json:"action"` // create, update, delete, rollback, promote, import
 	Actor   Actor     `json:"actor"`
+	Reason  string    `json:"reason"` // see Actor
 	At      time.Time `json:"at"`
 	// Rule is the rule as it was after the change (before it, for delete).
 	Rule Rule `json:"rule"`

@@ -57,11 +57,21 @@ func Subjects() []string { return []string{"rule", "pool", "token", "user"} }
 // Changes are the fields that an entry's details say were changed, nil where
 // they say nothing of the kind.
 func (e *Entry) Changes() []rules.Change {
-	var d struct {
-		Changes []rules.Change `json:"changes"`
-	}
+	return e.details().Changes
+}
+
+// Reason is why it was done, "" if nobody said.
+func (e *Entry) Reason() string { return e.details().Reason }
+
+// known is what details of every kind call alike.
+type known struct {
+	Changes []rules.Change `json:"changes"`
+	Reason  string         `json:"reason"`
+}
+
+func (e *Entry) details() (d known) {
 	if json.Unmarshal(e.Details, &d) != nil {
-		return nil
+		return known{}
 	}
-	return d.Changes
+	return d
 }

@@ -69,6 +69,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor
 	}
+	if err := rules.CheckReason(actor.Reason); err != nil {
+		return err
+	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
@@ -123,6 +126,7 @@ func (c *change) flush() error {
 type ruleDetails struct {
 	Version int64          `json:"version"`
 	Changes []rules.Change `json:"changes"`
+	Reason  string         `json:"reason,omitempty"`
 }
 
 // recordRule records a revision and an audit entry: was is nil for a creation,
@@ -138,9 +142,9 @@ func (c *change) recordRule(action string, version int64, was, is *rules.Rule) e
 	}
 	c.revisions = append(c.revisions, revisionRow{
 		RuleID: subject.ID, Version: version, Action: action,
-		ActorKind: c.actor.Kind, ActorName: c.actor.Name, At: c.at, Rule: string(snapshot),
+		ActorKind: c.actor.Kind, ActorName: c.actor.Name, At: c.at, Rule: string(snapshot), Reason: c.actor.Reason,
 	})
-	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version, Changes: rules.Diff(was, is)})
+	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version, Changes: rules.Diff(was, is), Reason: c.actor.Reason})
 }
 
 // record records an audit entry; details are stored as JSON.

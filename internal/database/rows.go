@@ -77,6 +77,7 @@ type revisionRow struct {
 	ActorName string `gorm:"column:actor_name"`
 	At        stamp  `gorm:"column:at"`
 	Rule      string `gorm:"column:rule"`
+	Reason    string `gorm:"column:reason"`
 }
 
 // TableName implements gorm's Tabler.
@@ -88,7 +89,7 @@ func (revisionRow) TableName() string { return "rule_revisions" }
 func (row *revisionRow) revision() rules.Revision {
 	rev := rules.Revision{
 		Version: row.Version, Action: row.Action, At: row.At.Time,
-		Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName},
+		Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName}, Reason: row.Reason,
 	}
 	if err := json.Unmarshal([]byte(row.Rule), &rev.Rule); err != nil {
 		rev.Rule = rules.Rule{ID: row.RuleID, Version: row.Version}

@@ -1,0 +1,93 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/rules"
+)
+
+// errNothing ends a change that would write nothing, so that nothing is told of it.
+var errNothing = errors.New("nothing to write")
+
+// EditRules edits many rules in one transaction, each as an update of its own in
+// the history and the audit log. A rule that is no longer as it was seen, or that
+// may not be as edit makes it, is left alone and said to be; the others are edited
+// all the same. edit must depend on nothing but the rule. Errors: ErrUnavailable;
+// then nothing was edited.
+func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error) {
+	var out rules.BulkEdited
+	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
+	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {
+		out = rules.BulkEdited{}
+		for some := range slices.Chunk(seen, insertBatch) {
+			if err := c.editSome(some, edit, &out); err != nil {
+				return err
+			}
+		}
+		if out.Changed == 0 {
+			return errNothing
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errNothing) {
+		return rules.BulkEdited{}, err
+	}
+	return out, nil
+}
+
+// editSome edits as many rules as one question of the database may name.
+func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.BulkEdited) error {
+	ids := make([]int64, len(seen))
+	for i := range seen {
+		ids[i] = seen[i].ID
+	}
+	var rows []ruleRow
+	if err := c.tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return err
+	}
+	byID := make(map[int64]*ruleRow, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
+	}
+	for _, s := range seen {
+		row := byID[s.ID]
+		if row == nil {
+			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Err: rules.ErrNotFound})
+			continue
+		}
+		was := row.rule()
+		err := rules.ErrStale
+		if was.Version == s.Version {
+			err = c.editOne(&was, edit, out)
+		}
+		var invalid *rules.ValidationError
+		switch {
+		case errors.Is(err, rules.ErrStale), errors.As(err, &invalid):
+			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Name: was.Name, Err: err})
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), out *rules.BulkEdited) error {
+	next := was.Clone()
+	edit(&next)
+	next, err := checked(next)
+	if err != nil {
+		return err
+	}
+	if len(rules.Diff(was, &next)) == 0 {
+		out.Same++
+		return nil
+	}
+	if _, err := c.replaceRule(actionUpdate, was, next); err != nil {
+		return err
+	}
+	out.Changed++
+	return nil
+}

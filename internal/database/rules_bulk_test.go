@@ -1,0 +1,116 @@
+package database
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sluice/internal/audit"
+	"sluice/rules"
+)
+
+func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		var seen []rules.Seen
+		for i := range 5 {
+			r := mustCreate(t, d, sample(fmt.Sprintf("rule-%d", i)))
+			seen = append(seen, rules.Seen{ID: r.ID, Version: r.Version})
+		}
+		grace := rules.Actor{Kind: "user", Name: "grace"}
+		edited := func(id int64, edit func(*rules.Rule)) {
+			t.Helper()
+			r, err := d.GetRule(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edit(&r)
+			if _, err := d.UpdateRule(t.Context(), ada, r, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		edited(seen[1].ID, func(r *rules.Rule) { r.Limit = 77 }) // meanwhile
+		if err := d.DeleteRule(t.Context(), ada, seen[2].ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		edited(seen[3].ID, func(r *rules.Rule) { r.OverLimit = rules.OverLimitDefer })
+		seen[3].Version++
+		shadow := func(r *rules.Rule) { r.Mode = rules.ModeShadow }
+		got, err := d.EditRules(t.Context(), grace, seen, shadow)
+		if err != nil || got.Changed != 2 || got.Same != 0 || len(got.Left) != 3 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		var invalid *rules.ValidationError
+		if l := got.Left; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" || !errors.Is(l[1].Err, rules.ErrNotFound) || l[1].ID != seen[2].ID || !errors.As(l[2].Err, &invalid) {
+			t.Errorf("left alone: %+v", got.Left)
+		}
+		if r, err := d.GetRule(t.Context(), seen[1].ID); err != nil || r.Limit != 77 || r.Mode != rules.ModeEnforce {
+			t.Errorf("what someone changed meanwhile is %+v, %v", r, err)
+		}
+		past, err := d.RuleHistory(t.Context(), seen[0].ID, 1, 0)
+		if err != nil || past[0].Actor != grace || past[0].Action != "update" || past[0].Rule.Mode != rules.ModeShadow || len(past[0].Changes) != 1 {
+			t.Errorf("history: %+v, %v", past, err)
+		}
+		before, err := d.Versions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err = d.EditRules(t.Context(), grace, []rules.Seen{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]}, shadow)
+		if err != nil || got.Changed != 0 || got.Same != 1 || len(got.Left) != 1 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+		if after, err := d.Versions(t.Context()); err != nil || after.Rules != before.Rules {
+			t.Errorf("an edit of nothing made version %v of %v, %v", after.Rules, before.Rules, err)
+		}
+	})
+}
+
+func TestEditRules_ManyAreOneVersion(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		var seen []rules.Seen
+		for i := range insertBatch + 20 {
+			r := mustCreate(t, d, sample(fmt.Sprintf("rule-%d", i)))
+			seen = append(seen, rules.Seen{ID: r.ID, Version: r.Version})
+		}
+		before, err := d.Versions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.EditRules(t.Context(), ada, seen, func(r *rules.Rule) { r.IsActive = false })
+		if err != nil || got.Changed != len(seen) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if after, err := d.Versions(t.Context()); err != nil || after.Rules != before.Rules+1 {
+			t.Errorf("version %v after %v, %v", after.Rules, before.Rules, err)
+		}
+	})
+}
+
+func TestReason_IsKeptWithTheVersionAndInTheAuditLog(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		why := ada
+		why.Reason = "the sale begins on Friday"
+		r, err := d.CreateRule(t.Context(), why, sample("charges"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Limit = 500
+		if _, err := d.UpdateRule(t.Context(), ada, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		past, err := d.RuleHistory(t.Context(), r.ID, 0, 0)
+		if err != nil || len(past) != 2 || past[0].Reason != "" || past[1].Reason != why.Reason || past[1].Actor != ada {
+			t.Errorf("%+v, %v", past, err)
+		}
+		log, err := d.ListAudit(t.Context(), audit.Query{Limit: 2})
+		if err != nil || len(log) != 2 || log[0].Reason() != "" || log[1].Reason() != why.Reason {
+			t.Errorf("%+v, %v", log, err)
+		}
+		for _, bad := range []string{strings.Repeat("a", rules.MaxReason+1), "two\nlines", "\xff"} {
+			var invalid *rules.ValidationError
+			if err := d.DeleteRule(t.Context(), rules.Actor{Kind: "user", Name: "ada", Reason: bad}, r.ID, 0); !errors.As(err, &invalid) || invalid.Fields[0].Field != "reason" {
+				t.Errorf("%.20q: %v", bad, err)
+			}
+		}
+	})
+}
