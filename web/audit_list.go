@@ -25,7 +25,7 @@ func (s *Server) listAudit(v *visit) error {
 	if err != nil {
 		return err
 	}
-	m := view.AuditList{Query: view.NewQuery(pathAudit, q, "actor", "action", "kind", "subject", "from", "to"), Newest: want.BeforeID == 0}
+	m := view.AuditList{Query: view.NewQuery(pathAudit, q, "actor", "action", "kind", "subject", "from", "to", "zone"), Zone: auditZone(q).String(), Newest: want.BeforeID == 0}
 	if len(list) > entriesPerPage {
 		list = list[:entriesPerPage]
 		m.Older = list[entriesPerPage-1].ID
@@ -34,17 +34,28 @@ func (s *Server) listAudit(v *visit) error {
 	return v.page(http.StatusOK, view.AuditPage(v.frame("Audit log", pathAudit), m))
 }
 
-// auditQuery reads the filters. Days are of UTC, and the last one counts too.
+// auditQuery reads the filters. Days are of the zone that they name, else of UTC,
+// and the last one counts too.
 func auditQuery(q url.Values) audit.Query {
 	want := audit.Query{
 		Actor: strings.TrimSpace(q.Get("actor")), Subject: strings.TrimSpace(q.Get("subject")),
 		Action: oneOf(q.Get("action"), audit.Actions()...), SubjectKind: oneOf(q.Get("kind"), audit.Subjects()...),
 	}
-	if day, err := time.Parse(time.DateOnly, q.Get("from")); err == nil {
+	zone := auditZone(q)
+	if day, err := time.ParseInLocation(time.DateOnly, q.Get("from"), zone); err == nil {
 		want.Since = day
 	}
-	if day, err := time.Parse(time.DateOnly, q.Get("to")); err == nil {
+	if day, err := time.ParseInLocation(time.DateOnly, q.Get("to"), zone); err == nil {
 		want.Until = day.AddDate(0, 0, 1)
 	}
 	return want
+}
+
+// auditZone is the zone whose days the filters mean.
+func auditZone(q url.Values) *time.Location {
+	zone, err := zoneNamed(q.Get("zone"))
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }

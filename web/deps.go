@@ -35,6 +35,8 @@ type Deps struct {
 	Writer  RuleWriter
 	History RuleHistory
 	Changed func()
+	// Bulk edits many rules at once.
+	Bulk RuleBulk
 	// Denials are what the editor tries a rule on, Headers what it shows of an
 	// answer.
 	Denials RecentDenials

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/view"
 )
 
 // Live is what the pages of one rule, its overrides, pools and hot keys need.
-// Every field must be given but Hot.
+// Every field must be given.
 type Live struct {
 	// Turns goes between the versions of a rule, Figures tells what rules decide.
 	Turns   RuleTurns
@@ -24,9 +23,8 @@ type Live struct {
 	Pools      PoolReader
 	PoolWriter PoolWriter
 	PoolState  func(ctx context.Context, p *rules.CompiledPool) PoolState
-	// Hot lists this node's busiest buckets, at most so many; nil where nobody
-	// looks for them.
-	Hot func(most int) []limiter.HotKey
+	// Watching: this node looks for hot keys.
+	Watching bool
 }
 
 func (l *Live) whole() bool {

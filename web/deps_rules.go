@@ -18,6 +18,12 @@ type RuleWriter interface {
 	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
 }
 
+// RuleBulk edits many rules, each as it was seen or not at all. Errors wrap
+// ErrUnavailable.
+type RuleBulk interface {
+	EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error)
+}
+
 // RuleHistory tells the versions of a rule before a version (0: all), newest
 // first. Errors as in RuleWriter.
 type RuleHistory interface {

@@ -28,6 +28,12 @@ var (
 	errLastAdmin   = &problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
 )
 
+// notSaved follows what is wrong where a form is shown again.
+const notSaved = " Nothing has been saved; what was typed is still here."
+
+// goneMeanwhile is shown with the form of what is no longer there.
+const goneMeanwhile = "Someone deleted this meanwhile. Nothing was saved; saving now makes it anew."
+
 func isNotFound(err error) bool { return errors.Is(err, rules.ErrNotFound) }
 
 // problemOf maps the few kinds of errors to pages; anything else is nil.
@@ -75,7 +81,11 @@ func (v *visit) fail(err error) {
 	}
 	ctx := v.ctx
 	v.ctx = nil // nothing of the session is saved
-	if err := v.page(p.status, view.ErrorPage(f, p.status, p.title, p.detail)); err != nil {
+	page := view.ErrorPage(f, view.Failure{Status: p.status, Title: p.title, Detail: p.detail, Again: v.again(err)})
+	if v.htmx() { // only a part of the page was asked for, and the rest of it stays
+		page = view.Problem(p.title + ". " + p.detail)
+	}
+	if err := v.page(p.status, page); err != nil {
 		v.server.log.Error("the page of an error failed", "error", err)
 		_ = v.String(http.StatusInternalServerError, "Something broke. It has been logged.")
 	}

@@ -164,8 +164,10 @@ func (s *Server) overrideKey(v *visit) error {
 	switch form.Get("does") {
 	case "blocked":
 		o.Blocked = true
+		errs = unwanted(form, "limit")
 	case "unlimited":
 		o.Unlimited = true
+		errs = unwanted(form, "limit")
 	default:
 		n, err := strconv.ParseInt(strings.TrimSpace(form.Get("limit")), 10, 64)
 		if err != nil {
@@ -190,6 +192,8 @@ func (s *Server) overrideKey(v *visit) error {
 		return s.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "was not done: there is an override for this key already; lift it first"}})
 	case fieldsOf(err) != nil:
 		return s.bucket(v, http.StatusUnprocessableEntity, b, form, fieldsOf(err))
+	case errors.Is(err, rules.ErrUnavailable):
+		return s.bucket(v, http.StatusServiceUnavailable, b, form, []rules.FieldError{{Field: "save", Message: errAway.detail + notSaved}})
 	case err != nil:
 		return err
 	}

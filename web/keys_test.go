@@ -54,6 +54,10 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusConflict {
 		t.Errorf("twice: %d", page.Code)
 	}
+	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"blocked"}, "limit": {"12"}, "reason": {"card testing"}}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("belongs to another limit", `value="12"`) {
+		t.Errorf("a limit for nobody: %d", page.Code)
+	}
 	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"limit"}, "reason": {"card testing"}}
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("whole number", "card testing") {
 		t.Errorf("no limit: %d", page.Code)

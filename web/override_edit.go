@@ -6,14 +6,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"sluice/rules"
 	"sluice/web/view"
 )
-
-// endLayout is how a form writes when an override ends, in UTC.
-const endLayout = "2006-01-02T15:04"
 
 // newOverride is the form for another exception; the URL may name the key.
 func (s *Server) newOverride(v *visit) error {
@@ -44,9 +40,7 @@ func (s *Server) editOverride(v *visit) error {
 	if o.Blocked {
 		form.Set("kind", "blocked")
 	}
-	if o.ExpiresAt != nil {
-		form.Set("expires_at", o.ExpiresAt.UTC().Format(endLayout))
-	}
+	putInstant(form, "expires_at", o.ExpiresAt)
 	return s.overrideForm(v, http.StatusOK, view.OverrideForm{Rule: r, ID: o.ID, Form: view.NewForm(form, nil)})
 }
 
@@ -88,12 +82,16 @@ func (s *Server) saveOverride(v *visit) error {
 	case errors.Is(err, rules.ErrOverrideExists):
 		fields, status = []rules.FieldError{{Field: "key", Message: "has an override already; edit that one"}}, http.StatusConflict
 	case errors.Is(err, rules.ErrStale):
-		if m.Theirs, err = s.staleOverride(v, r.ID, m.ID, form); err != nil {
+		status = http.StatusConflict
+		if m.Theirs, err = s.staleOverride(v, r.ID, m.ID, form); isNotFound(err) {
+			m.ID, m.Problem = 0, goneMeanwhile
+		} else if err != nil {
 			return err
 		}
-		status = http.StatusConflict
+	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
+		m.ID, m.Problem, status = 0, goneMeanwhile, http.StatusConflict
 	case errors.Is(err, rules.ErrUnavailable):
-		m.Problem, status = errAway.detail+" Nothing has been saved; what was typed is still here.", http.StatusServiceUnavailable
+		m.Problem, status = errAway.detail+notSaved, http.StatusServiceUnavailable
 	case err != nil:
 		return err
 	default:
@@ -134,21 +132,28 @@ func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
 	switch form.Get("kind") {
 	case "unlimited":
 		o.Unlimited = true
+		fields = append(fields, unwanted(form, "limit", "burst")...)
 	case "blocked":
 		o.Blocked = true
+		fields = append(fields, unwanted(form, "limit", "burst")...)
 	default:
 		if o.Limit, o.Burst = number("limit"), number("burst"); o.Limit == nil {
 			fields = append(fields, rules.FieldError{Field: "limit", Message: "is required"})
 		}
 	}
-	if text := form.Get("expires_at"); text != "" {
-		at, err := time.ParseInLocation(endLayout, text, time.UTC)
-		if err != nil {
-			fields = append(fields, rules.FieldError{Field: "expires_at", Message: "must be a time such as 2027-01-31T18:00, in UTC"})
+	rd := &ruleReader{form: form}
+	o.ExpiresAt = rd.instant("expires_at", "expires_at.zone")
+	return o, append(fields, rd.errs...)
+}
+
+// unwanted refuses figures that say nothing beside what was chosen.
+func unwanted(form url.Values, names ...string) (fields []rules.FieldError) {
+	for _, name := range names {
+		if strings.TrimSpace(form.Get(name)) != "" {
+			fields = append(fields, rules.FieldError{Field: name, Message: "belongs to another limit; choose that, or leave this empty"})
 		}
-		o.ExpiresAt = &at
 	}
-	return o, fields
+	return fields
 }
 
 // overrideOf is the rule and the override of the path.

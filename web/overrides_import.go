@@ -42,6 +42,9 @@ func (s *Server) importOverrides(v *visit) error {
 	case errors.As(err, &invalid):
 		m.Plan, m.Errors, m.Form = nil, invalid.Fields, view.NewForm(form, nil)
 		return v.page(http.StatusUnprocessableEntity, view.OverrideImportPage(v.frame("Import overrides of "+r.Name, pathRules), m))
+	case errors.Is(err, rules.ErrUnavailable):
+		m.Plan, m.Problem, m.Form = nil, errAway.detail+notSaved, view.NewForm(form, nil)
+		return v.page(http.StatusServiceUnavailable, view.OverrideImportPage(v.frame("Import overrides of "+r.Name, pathRules), m))
 	case err != nil:
 		return err
 	case !apply:

@@ -35,9 +35,10 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 	}
 	m.Traffic = view.Traffic{Points: fives(m.Live.Seconds), Span: "3m"}
 	for i := range m.Live.Nodes {
-		m.Newest, m.HotKeys = max(m.Newest, m.Live.Nodes[i].SetVersion), m.HotKeys+m.Live.Nodes[i].HotKeys
+		m.Newest = max(m.Newest, m.Live.Nodes[i].SetVersion)
 	}
 	set := s.setNow()
+	m.HotKeys, m.Hot = m.Live.HotKeys(), hotNow(set, m.Live.Hot)
 	m.Denied, m.Busy = s.topRules(m.Live.Rules, set)
 	if set == nil {
 		return m

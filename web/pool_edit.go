@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"sluice/rules"
 	"sluice/web/view"
@@ -42,26 +41,28 @@ func poolValues(p *rules.Pool) url.Values {
 		}
 		return []string{strconv.FormatInt(n, 10)}
 	}
-	return url.Values{
-		"name": {p.Name}, "description": {p.Description}, "limit": text(p.Limit), "window_ms": text(p.WindowMS),
+	form := url.Values{
+		"name": {p.Name}, "description": {p.Description}, "limit": text(p.Limit),
 		"normal_percent": text(p.NormalPercent), "low_percent": text(p.LowPercent), "version": text(p.Version),
 	}
+	putMillis(form, "window_ms", &p.WindowMS)
+	return form
 }
 
 // readPool reads the form.
 func readPool(form url.Values) (rules.Pool, []rules.FieldError) {
 	p := rules.NewPool()
 	p.Name, p.Description = form.Get("name"), form.Get("description")
-	var fields []rules.FieldError
-	for field, into := range map[string]*int64{"limit": &p.Limit, "window_ms": &p.WindowMS, "normal_percent": &p.NormalPercent, "low_percent": &p.LowPercent} {
-		n, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(form.Get(field)), " ", ""), 10, 64)
-		if err != nil {
-			fields = append(fields, rules.FieldError{Field: field, Message: "must be a whole number"})
-		}
-		*into = n
+	rd := &ruleReader{form: form}
+	p.Limit, p.NormalPercent, p.LowPercent = rd.required("limit"), rd.required("normal_percent"), rd.required("low_percent")
+	p.WindowMS = 0
+	if w := rd.millis("window_ms"); w != nil {
+		p.WindowMS = *w
+	} else {
+		rd.wrong("window_ms", "is required")
 	}
 	p.Normalize()
-	return p, fields
+	return p, rd.errs
 }
 
 // savePool stores what was typed into either form.
@@ -96,15 +97,22 @@ func (s *Server) savePool(v *visit) error {
 		case errors.Is(err, rules.ErrNameTaken):
 			fields, status = []rules.FieldError{{Field: "name", Message: "is another pool's"}}, http.StatusConflict
 		case errors.Is(err, rules.ErrStale):
+			status = http.StatusConflict
 			theirs, err := s.deps.Live.Pools.GetPool(v.ctx, m.Name)
+			if isNotFound(err) {
+				m.Name, m.Problem = "", goneMeanwhile
+				break
+			}
 			if err != nil {
 				return err
 			}
 			ours := p
-			m.Changes, status = rules.DiffPool(&theirs, &ours), http.StatusConflict
+			m.Changes = rules.DiffPool(&theirs, &ours)
 			form.Set("version", strconv.FormatInt(theirs.Version, 10))
+		case isNotFound(err) && m.Name != "":
+			m.Name, m.Problem, status = "", goneMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
-			m.Problem, status = errAway.detail+" Nothing has been saved; what was typed is still here.", http.StatusServiceUnavailable
+			m.Problem, status = errAway.detail+notSaved, http.StatusServiceUnavailable
 		default:
 			return err
 		}

@@ -32,20 +32,3 @@ func (s *Server) listPools(v *visit) error {
 	}
 	return v.page(http.StatusOK, view.PoolsPage(v.frame("Pools", pathPools), lines))
 }
-
-// mostHot is how many of the busiest keys the page of hot keys shows.
-const mostHot = 100
-
-// hotKeys shows this node's busiest buckets.
-func (s *Server) hotKeys(v *visit) error {
-	m := view.HotPage{Looking: s.deps.Live.Hot != nil, Address: s.deps.Node().Address}
-	if m.Looking {
-		keys := s.deps.Live.Hot(mostHot)
-		m.Lines = hotLines(s.setNow(), keys)
-	}
-	live := s.deps.Fleet.Live(v.ctx)
-	for i := range live.Nodes {
-		m.Fleet += live.Nodes[i].HotKeys
-	}
-	return v.page(http.StatusOK, view.HotKeysPage(v.frame("Hot keys", "/console/hot-keys"), m))
-}

@@ -92,7 +92,7 @@ var table = []Route{
 	{Method: http.MethodGet, Path: pathPools + "/:name/edit", Role: access.RoleEditor, handle: (*Server).editPool},
 	{Method: http.MethodPost, Path: pathPools + "/:name", Role: access.RoleEditor, handle: (*Server).savePool},
 	{Method: http.MethodPost, Path: pathPools + "/:name/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deletePool},
-	{Method: http.MethodGet, Path: "/console/hot-keys", Role: access.RoleViewer, handle: (*Server).hotKeys},
+	{Method: http.MethodGet, Path: pathHotKeys, Role: access.RoleViewer, handle: (*Server).hotKeys},
 
 	{Method: http.MethodGet, Path: pathDenials, Role: access.RoleViewer, handle: (*Server).listDenials},
 

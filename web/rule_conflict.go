@@ -20,7 +20,7 @@ func (s *Server) conflict(v *visit, d *draft, ours *rules.Rule) error {
 	if err != nil {
 		return err
 	}
-	m := view.Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), YAML: string(rules.FormatDraft(ours))}
+	m := view.Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"), YAML: string(rules.FormatDraft(ours))}
 	base := s.versionOf(v, &theirs, d.version, &m.By)
 	for _, c := range rules.Diff(&theirs, ours) {
 		f := view.ConflictField{Field: c.Field, Theirs: c.Old, Ours: c.New}
@@ -68,7 +68,7 @@ func (s *Server) mergeRule(v *visit, d *draft) error {
 	ours.Normalize()
 	theirs, err := s.deps.Writer.GetRule(v.ctx, d.id)
 	if err != nil {
-		d.form = valuesOf(&ours)
+		d.form = d.keep(valuesOf(&ours))
 		return s.notSaved(v, d, err)
 	}
 	if theirs.Version != d.version {
@@ -85,7 +85,7 @@ func (s *Server) mergeRule(v *visit, d *draft) error {
 		return err
 	}
 	merged.Normalize()
-	d.form, d.name = valuesOf(&merged), theirs.Name
+	d.form, d.name = d.keep(valuesOf(&merged)), theirs.Name
 	if d.errs = placed(d.form, fieldsOf(rules.Validate(&merged))); len(d.errs) > 0 {
 		d.problem = "What was chosen does not go together. Put it right here; it is based on the newest version."
 		return s.editor(v, http.StatusUnprocessableEntity, d)

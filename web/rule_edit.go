@@ -77,6 +77,14 @@ func draftOf(v *visit) (*draft, error) {
 	return d, nil
 }
 
+// keep carries over to another form what is not about the rule itself.
+func (d *draft) keep(form url.Values) url.Values {
+	for _, name := range []string{"preview.shape", "preview.load", "reason"} {
+		put(form, name, d.form.Get(name))
+	}
+	return form
+}
+
 func (d *draft) asYAML() bool { return d.form.Get("as") == "yaml" }
 
 // rule reads what was typed; nil if that has errors, which are then in d.

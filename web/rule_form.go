@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -18,11 +16,8 @@ import (
 // have a unit beside them, under the name with unitSuffix.
 const unitSuffix = ".unit"
 
-// timeUnits are the units of lengths of time, in ms.
-var timeUnits = []struct {
-	name string
-	ms   int64
-}{{"week", 604_800_000}, {"day", 86_400_000}, {"hour", 3_600_000}, {"minute", 60_000}, {"second", 1000}, {"ms", 1}}
+// activeZone names the zone of active_from and active_until in the form.
+const activeZone = "active_from.zone"
 
 // ruleReader reads the form of a rule and notes what cannot be read. What the
 // values mean is for rules.Validate.
@@ -39,11 +34,11 @@ func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
 		Name: rd.text("name"), Description: rd.text("description"), Scope: rd.text("scope"),
 		Route: rd.optional("route"), Method: rd.optional("method"),
 		Algorithm: rd.text("algorithm"), Limit: rd.required("limit"), Burst: rd.whole("burst"),
-		Align: rd.optional("align"), AnchorMS: rd.whole("anchor_ms"), Buckets: rd.whole("buckets"), WeightField: rd.optional("weight_field"),
+		Align: rd.optional("align"), AnchorMS: rd.millis("anchor_ms"), Buckets: rd.whole("buckets"), WeightField: rd.optional("weight_field"),
 		Throttle: rd.text("throttle"), SoftPercent: rd.whole("soft_percent"), ElasticPercent: rd.whole("elastic_percent"),
 		Pool: rd.optional("pool"), Priority: rd.optional("priority"),
 		Tiers: rd.tiers(), Schedule: rd.schedule(), Calendar: rd.calendar(),
-		ActiveFrom: rd.instant("active_from"), ActiveUntil: rd.instant("active_until"), When: rd.optional("when"),
+		ActiveFrom: rd.instant("active_from", activeZone), ActiveUntil: rd.instant("active_until", activeZone), When: rd.optional("when"),
 		ChargeOn: rd.text("charge_on"), OverLimit: rd.text("over_limit"), Candidate: rd.candidate(),
 		RetryJitterMS: rd.millis("retry_jitter_ms"), HotKeys: rd.text("hot_keys"), HotRaisePercent: rd.whole("hot_raise_percent"),
 		Mode: rd.text("mode"), FailMode: rd.text("fail_mode"), IsActive: rd.ticked("is_active"),
@@ -98,40 +93,6 @@ func (rd *ruleReader) required(name string) int64 {
 	return *n
 }
 
-// millis reads a length of time with its unit; without one it is in ms.
-func (rd *ruleReader) millis(name string) *int64 {
-	n := rd.whole(name)
-	if n == nil {
-		return nil
-	}
-	for _, u := range timeUnits {
-		if rd.form.Get(name+unitSuffix) == u.name {
-			if *n > limiter.MaxExact/u.ms || *n < -limiter.MaxExact/u.ms {
-				rd.wrong(name, "is too long")
-				return nil
-			}
-			*n *= u.ms
-		}
-	}
-	return n
-}
-
-// instant reads a moment: what a browser's field gives, in UTC, or RFC 3339.
-func (rd *ruleReader) instant(name string) *time.Time {
-	s := rd.text(name)
-	if s == "" {
-		return nil
-	}
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", time.RFC3339Nano} {
-		if t, err := time.Parse(form, s); err == nil {
-			t = t.UTC()
-			return &t
-		}
-	}
-	rd.wrong(name, "must be a date and a time, such as 2026-11-27T08:00")
-	return nil
-}
-
 func (rd *ruleReader) tiers() map[string]rules.TierLimit {
 	out := map[string]rules.TierLimit{}
 	for i := range rowCount(rd.form, "tiers", rules.MaxTiers) {
@@ -152,6 +113,9 @@ func (rd *ruleReader) schedule() *rules.Schedule {
 	const list = "schedule.windows"
 	n := rowCount(rd.form, list, rules.MaxScheduleWindows)
 	if n == 0 {
+		if rd.text("schedule.zone") != "" {
+			rd.wrong("schedule.zone", "belongs to a schedule; add a row, or leave it empty")
+		}
 		return nil
 	}
 	s := &rules.Schedule{Zone: rd.text("schedule.zone"), Windows: make([]rules.ScheduleWindow, n)}
@@ -168,6 +132,9 @@ func (rd *ruleReader) schedule() *rules.Schedule {
 func (rd *ruleReader) calendar() *rules.Calendar {
 	every := rd.text("calendar.every")
 	if every == "" {
+		if rd.text("calendar.zone") != "" || rd.text("calendar.anchor_day") != "" {
+			rd.wrong("calendar.every", "is required with a time zone or a day of the calendar; choose one, or leave them empty")
+		}
 		return nil
 	}
 	c := &rules.Calendar{Every: every, Zone: rd.text("calendar.zone")}
@@ -180,10 +147,10 @@ func (rd *ruleReader) calendar() *rules.Calendar {
 	return c
 }
 
-// deferral reads the bounds of the queue, which show whether there is one or not.
+// deferral reads the bounds of the queue, which are nothing without one.
 func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 	items, age := rd.whole("defer.max_items"), rd.millis("defer.max_age_ms")
-	if overLimit != rules.OverLimitDefer || items == nil && age == nil {
+	if items == nil && age == nil {
 		return nil
 	}
 	d := &rules.Defer{}
@@ -192,12 +159,19 @@ func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 		from *int64
 		into *int64
 	}{{"defer.max_items", items, &d.MaxItems}, {"defer.max_age_ms", age, &d.MaxAgeMS}} {
-		if f.from == nil {
+		switch {
+		case f.from == nil:
+			continue
+		case overLimit != rules.OverLimitDefer:
+			rd.wrong(f.name, "belongs to a queue; let what goes over wait in one, or leave it empty")
 			continue
 		}
 		if *f.into = *f.from; *f.from == 0 {
 			rd.wrong(f.name, "must be greater than 0")
 		}
+	}
+	if overLimit != rules.OverLimitDefer {
+		return nil
 	}
 	return d
 }
@@ -205,7 +179,7 @@ func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 func (rd *ruleReader) candidate() *rules.Candidate {
 	c := rules.Candidate{
 		Algorithm: rd.text("candidate.algorithm"), Limit: rd.whole("candidate.limit"), WindowMS: rd.millis("candidate.window_ms"),
-		Burst: rd.whole("candidate.burst"), Align: rd.optional("candidate.align"), AnchorMS: rd.whole("candidate.anchor_ms"), Buckets: rd.whole("candidate.buckets"),
+		Burst: rd.whole("candidate.burst"), Align: rd.optional("candidate.align"), AnchorMS: rd.millis("candidate.anchor_ms"), Buckets: rd.whole("candidate.buckets"),
 	}
 	if c == (rules.Candidate{}) {
 		return nil

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -67,5 +68,54 @@ func TestRuleForm_NamesWhatItCannotRead(t *testing.T) {
 	form.Set("limit", "1 000\u202f000")
 	if got, errs := web.RuleOf(form); len(errs) > 0 || got.WindowMS != 5 || got.Limit != 1_000_000 {
 		t.Errorf("an unknown unit: %v, %d, %d", errs, got.WindowMS, got.Limit)
+	}
+}
+
+func TestRuleForm_ReadsLengthsOfTimeAsPeopleWriteThem(t *testing.T) {
+	r := rules.Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
+	r.Normalize()
+	for text, want := range map[string]int64{
+		"10s": 10_000, "1m": 60_000, "1m30s": 90_000, "2 h": 7_200_000, "1 Day": 86_400_000, "1w": 604_800_000, "250ms": 250, "1h 5min": 3_900_000, "3": 180_000,
+	} {
+		form := web.ValuesOf(&r)
+		form.Set("window_ms", text)
+		form.Set("window_ms.unit", "minute")
+		if got, errs := web.RuleOf(form); len(errs) > 0 || got.WindowMS != want {
+			t.Errorf("%s: %d ms, %v; want %d", text, got.WindowMS, errs, want)
+		}
+	}
+	for _, text := range []string{"s", "1.5h", "10s5", "1fortnight", "-1s", "1s-", "99999999999w", "9000000000000000ms9000000000000000ms", "９s"} {
+		form := web.ValuesOf(&r)
+		form.Set("window_ms", text)
+		if _, errs := web.RuleOf(form); len(errs) != 1 || errs[0].Field != "window_ms" {
+			t.Errorf("%s: %v", text, errs)
+		}
+	}
+}
+
+func TestRuleForm_RefusesWhatWouldBeIgnored(t *testing.T) {
+	r := rules.Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
+	r.Normalize()
+	for name, c := range map[string]struct{ field, value, want string }{
+		"a zone without a calendar":   {"calendar.zone", "Europe/Berlin", "calendar.every"},
+		"a day without a calendar":    {"calendar.anchor_day", "3", "calendar.every"},
+		"a zone without a schedule":   {"schedule.zone", "Europe/Berlin", "schedule.zone"},
+		"a length without a queue":    {"defer.max_items", "5", "defer.max_items"},
+		"an age without a queue":      {"defer.max_age_ms", "5", "defer.max_age_ms"},
+		"a percentage without a soft": {"soft_percent", "5", "soft_percent"},
+		"a priority without a pool":   {"priority", "low", "priority"},
+	} {
+		form := web.ValuesOf(&r)
+		form.Set(c.field, c.value)
+		got, errs := web.RuleOf(form)
+		if err := rules.Validate(&got); len(errs) == 0 && err != nil {
+			var invalid *rules.ValidationError
+			if errors.As(err, &invalid) {
+				errs = invalid.Fields
+			}
+		}
+		if len(errs) != 1 || errs[0].Field != c.want {
+			t.Errorf("%s: %v, want one error of %s", name, errs, c.want)
+		}
 	}
 }

@@ -3,12 +3,10 @@ package web
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/view"
 )
@@ -16,7 +14,7 @@ import (
 // How much of each list the page of a rule shows.
 const (
 	topDenied     = 10
-	topHot        = 200 // of all rules, of which this one's are kept
+	topHot        = 10
 	shownRevision = 10
 	fewOverrides  = 5
 )
@@ -82,30 +80,12 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 		m.NoFigures = true
 	}
 	s.ruleMinute(v, m)
-	if s.deps.Live.Hot != nil {
-		m.Looking = true
-		m.Hot = hotLines(s.setNow(), slices.DeleteFunc(s.deps.Live.Hot(topHot), func(k limiter.HotKey) bool {
-			id, ok := rules.RuleID(k.Key)
-			return !ok || id != m.Rule.ID
-		}))
-	}
-}
-
-// hotLines are the rows of a table of hot keys.
-func hotLines(set *rules.Set, keys []limiter.HotKey) []view.HotLine {
-	out := make([]view.HotLine, len(keys))
-	for i, k := range keys {
-		out[i] = view.HotLine{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
-		if k.Hot {
-			out[i].Since = time.UnixMilli(k.Since)
-		}
-		if id, ok := rules.RuleID(k.Key); ok && set != nil {
-			if c := set.Get(id); c != nil {
-				out[i].Rule, out[i].RuleID = c.Rule.Name, id
-			}
+	m.Watching = s.deps.Live.Watching
+	for _, k := range s.deps.Fleet.Live(v.ctx).Hot {
+		if k.RuleID == m.Rule.ID && len(m.Hot) < topHot {
+			m.Hot = append(m.Hot, hotLine(s.setNow(), &k))
 		}
 	}
-	return out
 }
 
 // setNow is the set in force, nil before the first.

@@ -63,11 +63,7 @@ func (s *Server) toForm(v *visit, d *draft) error {
 	if r == nil {
 		return s.editor(v, http.StatusUnprocessableEntity, d)
 	}
-	form := valuesOf(r)
-	for _, keep := range []string{"preview.shape", "preview.load"} {
-		form.Set(keep, d.form.Get(keep))
-	}
-	d.form = form
+	d.form = d.keep(valuesOf(r))
 	return s.editor(v, http.StatusOK, d)
 }
 
@@ -87,7 +83,7 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 			return m
 		}
 	}
-	l, err := previewLimit(&r)
+	l, spare, err := previewLimit(&r, s.deps.Now())
 	if err != nil || r.Scope == "" {
 		return m
 	}
@@ -101,7 +97,7 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 	if !plainName(name) {
 		name = "rule"
 	}
-	p := simulate(l, shape, load, s.deps.Now().UnixMilli(), s.deps.Headers, name)
+	p := simulate(l, spare, shape, load, s.deps.Now().UnixMilli(), s.deps.Headers, name)
 	m.Limit = &p
 	s.tryOnDenials(v, &r, &m)
 	return m
@@ -148,9 +144,12 @@ func (s *Server) tryOnDenials(v *visit, r *rules.Rule, m *view.RulePreview) {
 }
 
 // alone compiles a set of one rule that tells to which requests it applies,
-// whatever it counts; nil if it is not valid.
-func alone(r *rules.Rule) *rules.Set {
+// whatever it counts, after some changes; nil if it is not valid.
+func alone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 	c := r.Clone()
+	for _, change := range changes {
+		change(&c)
+	}
 	c.ID, c.IsActive = 1, true
 	c.Pool, c.Priority, c.Throttle, c.SoftPercent, c.ElasticPercent = nil, nil, rules.ThrottleHard, nil, nil
 	c.WeightField, c.Tiers = nil, nil

@@ -40,6 +40,6 @@ func (s *Server) rollbackRule(v *visit) error {
 	if err != nil || to < 1 {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}
 	}
-	r, err := s.deps.Live.Turns.RollbackRule(v.ctx, v.actor(), id, to, version(form))
+	r, err := s.deps.Live.Turns.RollbackRule(v.ctx, v.because(form), id, to, version(form))
 	return s.afterChange(v, id, form, err, "%s is again as it was in version %d.", r.Name, to)
 }

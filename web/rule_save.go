@@ -20,7 +20,7 @@ func (s *Server) createRule(v *visit) error {
 	if r == nil {
 		return s.editor(v, http.StatusUnprocessableEntity, d)
 	}
-	made, err := s.deps.Writer.CreateRule(v.ctx, v.actor(), *r)
+	made, err := s.deps.Writer.CreateRule(v.ctx, v.because(d.form), *r)
 	if err != nil {
 		return s.notSaved(v, d, err)
 	}
@@ -56,7 +56,7 @@ func (s *Server) store(v *visit, d *draft, r *rules.Rule) error {
 	if d.version < 1 {
 		return s.conflict(v, d, r)
 	}
-	saved, err := s.deps.Writer.UpdateRule(v.ctx, v.actor(), *r, d.version)
+	saved, err := s.deps.Writer.UpdateRule(v.ctx, v.because(d.form), *r, d.version)
 	switch {
 	case errors.Is(err, rules.ErrStale):
 		return s.conflict(v, d, r)
@@ -138,7 +138,7 @@ func (s *Server) deleteRule(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Writer.DeleteRule(v.ctx, v.actor(), id, version); err != nil {
+	if err := s.deps.Writer.DeleteRule(v.ctx, v.because(form), id, version); err != nil {
 		return err
 	}
 	s.deps.Changed()

@@ -32,7 +32,7 @@ func (s *Server) switchRule(v *visit) error {
 	default:
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
-	_, err = s.deps.Writer.UpdateRule(v.ctx, v.actor(), r, version(form))
+	_, err = s.deps.Writer.UpdateRule(v.ctx, v.because(form), r, version(form))
 	return s.afterChange(v, id, form, err, "%s %s.", r.Name, done)
 }
 
@@ -42,7 +42,7 @@ func (s *Server) promoteRule(v *visit) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.deps.Live.Turns.PromoteRule(v.ctx, v.actor(), id, version(form))
+	r, err := s.deps.Live.Turns.PromoteRule(v.ctx, v.because(form), id, version(form))
 	return s.afterChange(v, id, form, err, "%s is in force: %s.", r.Name, view.LimitWords(&r))
 }
 

@@ -28,13 +28,14 @@ func valuesOf(r *rules.Rule) url.Values {
 	}
 	f.Set("limit", strconv.FormatInt(r.Limit, 10))
 	putNumbers(f, map[string]*int64{
-		"burst": r.Burst, "anchor_ms": r.AnchorMS, "buckets": r.Buckets, "soft_percent": r.SoftPercent,
+		"burst": r.Burst, "buckets": r.Buckets, "soft_percent": r.SoftPercent,
 		"elastic_percent": r.ElasticPercent, "hot_raise_percent": r.HotRaisePercent,
 	})
 	if r.Calendar == nil {
 		putMillis(f, "window_ms", &r.WindowMS)
 	}
 	putMillis(f, "retry_jitter_ms", r.RetryJitterMS)
+	putMillis(f, "anchor_ms", r.AnchorMS)
 	putInstant(f, "active_from", r.ActiveFrom)
 	putInstant(f, "active_until", r.ActiveUntil)
 	if r.IsActive {
@@ -84,8 +85,9 @@ func putComposites(f url.Values, r *rules.Rule) {
 	if c := r.Candidate; c != nil {
 		put(f, "candidate.algorithm", c.Algorithm)
 		putNumbers(f, map[string]*int64{
-			"candidate.limit": c.Limit, "candidate.burst": c.Burst, "candidate.anchor_ms": c.AnchorMS, "candidate.buckets": c.Buckets,
+			"candidate.limit": c.Limit, "candidate.burst": c.Burst, "candidate.buckets": c.Buckets,
 		})
+		putMillis(f, "candidate.anchor_ms", c.AnchorMS)
 		putMillis(f, "candidate.window_ms", c.WindowMS)
 		if c.Align != nil {
 			f.Set("candidate.align", *c.Align)
@@ -122,9 +124,14 @@ func putMillis(f url.Values, name string, ms *int64) {
 }
 
 func putInstant(f url.Values, name string, t *time.Time) {
-	if t != nil {
-		f.Set(name, t.UTC().Format("2006-01-02T15:04:05.999"))
+	if t == nil {
+		return
 	}
+	layout := "2006-01-02T15:04:05.999"
+	if t.Equal(t.Truncate(time.Minute)) {
+		layout = "2006-01-02T15:04" // browsers show no seconds then
+	}
+	f.Set(name, t.UTC().Format(layout))
 }
 
 // formOrder is the order of the fields on the page, by what their names begin with.

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/web/view"
 )
 
 // bulkActs are what can be done to several rules at once.
 var bulkActs = map[string]struct {
-	done string
-	edit func(*rules.Rule)
+	done, ask string
+	edit      func(*rules.Rule)
 }{
-	"on":      {"on", func(r *rules.Rule) { r.IsActive = true }},
-	"off":     {"off", func(r *rules.Rule) { r.IsActive = false }},
-	"enforce": {"enforced", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
-	"shadow":  {"in shadow mode", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
+	"on":      {"on", "Turn on", func(r *rules.Rule) { r.IsActive = true }},
+	"off":     {"off", "Turn off", func(r *rules.Rule) { r.IsActive = false }},
+	"enforce": {"enforced", "Enforce", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
+	"shadow":  {"in shadow mode", "Make shadow rules of", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
 }
 
 // bulkRules does one thing to the rules that are ticked, each as an edit of its
@@ -32,6 +33,12 @@ func (s *Server) bulkRules(v *visit) error {
 		back = pathRules
 	}
 	act, known := bulkActs[form.Get("act")]
+	switch {
+	case known && form.Get("seen") != "":
+		return s.bulkSeen(v, form, back)
+	case known && form.Get("all") != "":
+		return s.bulkConfirm(v, form, back)
+	}
 	ticked := form["rule"]
 	if !known || len(ticked) == 0 {
 		v.flash("Nothing was changed: tick rules, and choose what to do with them.")
@@ -103,12 +110,15 @@ func (p *problem) reason(err error) string {
 	return strings.ToLower(p.title)
 }
 
+// namedLeft is how many rules that were left alone are named.
+const namedLeft = 20
+
 func bulkWords(changed, same int, left []string, done string) string {
 	noun := func(n int) string {
 		if n == 1 {
 			return "1 rule is"
 		}
-		return strconv.Itoa(n) + " rules are"
+		return view.Count(int64(n)) + " rules are"
 	}
 	var s []string
 	if changed > 0 || same == 0 && len(left) == 0 {
@@ -119,7 +129,10 @@ func bulkWords(changed, same int, left []string, done string) string {
 		if same == 1 {
 			verb = " was"
 		}
-		s = append(s, strconv.Itoa(same)+verb+" so already.")
+		s = append(s, view.Count(int64(same))+verb+" so already.")
+	}
+	if more := len(left) - namedLeft; more > 0 {
+		left = append(left[:namedLeft:namedLeft], view.Count(int64(more))+" more")
 	}
 	if len(left) > 0 {
 		s = append(s, "Left alone: "+strings.Join(left, ", ")+".")

@@ -21,17 +21,7 @@ const lastPage = 1_000_000
 // is ignored.
 func (s *Server) listRules(v *visit) error {
 	q := v.QueryParams()
-	b := rules.Browse{
-		Query: rules.Query{Text: q.Get("q"), Mode: oneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow), PageSize: rulesPerPage},
-		Sort:  oneOf(q.Get("sort"), rules.SortColumns()...), Desc: q.Get("desc") == "1",
-		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
-	}
-	switch q.Get("state") {
-	case "on":
-		b.Active = new(true)
-	case "off":
-		b.Active = new(false)
-	}
+	b := browseOf(q)
 	page := pageNumber(q)
 	b.Offset = (page - 1) * rulesPerPage
 	list, err := s.deps.Rules.BrowseRules(v.ctx, b)
@@ -43,6 +33,22 @@ func (s *Server) listRules(v *visit) error {
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 	}
 	return v.page(http.StatusOK, view.RulesPage(v.frame("Rules", pathRules), m))
+}
+
+// browseOf reads search, filters and order.
+func browseOf(q url.Values) rules.Browse {
+	b := rules.Browse{
+		Query: rules.Query{Text: q.Get("q"), Mode: oneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow), PageSize: rulesPerPage},
+		Sort:  oneOf(q.Get("sort"), rules.SortColumns()...), Desc: q.Get("desc") == "1",
+		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
+	}
+	switch q.Get("state") {
+	case "on":
+		b.Active = new(true)
+	case "off":
+		b.Active = new(false)
+	}
+	return b
 }
 
 // pageNumber reads page, from 1.

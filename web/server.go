@@ -47,11 +47,11 @@ func New(d Deps) (*Server, error) {
 	if d.Rules == nil || d.Sets == nil || d.Users == nil || d.Sessions == nil || d.Guard == nil || d.Node == nil || d.Fleet == nil || d.Now == nil {
 		return nil, errors.New("web: Rules, Sets, Users, Sessions, Guard, Node, Fleet and Now are required")
 	}
-	if d.Writer == nil || d.History == nil || d.Changed == nil || d.Denials == nil || d.Headers == nil {
-		return nil, errors.New("web: Writer, History, Changed, Denials and Headers are required")
+	if d.Writer == nil || d.Bulk == nil || d.History == nil || d.Changed == nil || d.Denials == nil || d.Headers == nil {
+		return nil, errors.New("web: Writer, Bulk, History, Changed, Denials and Headers are required")
 	}
 	if !d.Live.whole() {
-		return nil, errors.New("web: every field of Live but Hot is required")
+		return nil, errors.New("web: every field of Live is required")
 	}
 	if !d.Inspect.whole() {
 		return nil, errors.New("web: every field of Inspect is required")

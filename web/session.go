@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -162,6 +163,13 @@ func (v *visit) proved() bool {
 
 // actor is who makes a change.
 func (v *visit) actor() rules.Actor { return rules.Actor{Kind: "user", Name: v.user.Name} }
+
+// because is who makes a change, with the reason that a form gives for it.
+func (v *visit) because(form url.Values) rules.Actor {
+	a := v.actor()
+	a.Reason = strings.TrimSpace(form.Get("reason"))
+	return a
+}
 
 // flash is shown on the next page, once.
 func (v *visit) flash(format string, args ...any) {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"strconv"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -43,9 +44,10 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 }
 
 // simulate tries a limit on traffic of one client, with the arithmetic that
-// decides real requests and a clock of its own. A limit with very many requests
+// decides real requests and a clock of its own. spare is what a throttle admits
+// above the limit, which clients are not told. A limit with very many requests
 // is drawn with several units a request. The name is the rule's, for headers.
-func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf, name string) view.Preview {
+func simulate(l limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf, name string) view.Preview {
 	p := view.Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]view.Slot, previewRows), Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
 	var total int64
@@ -54,7 +56,7 @@ func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf,
 	}
 	p.Unit = (total + previewRequests - 1) / previewRequests
 	p.Slots = make([]view.Slot, slotsFor(total/p.Unit))
-	s := simulation{limit: l, preview: &p, start: startOf(l, now), weight: p.Unit, capacity: l.Capacity()}
+	s := simulation{limit: l.Widen(spare), preview: &p, start: startOf(l, now), weight: p.Unit, capacity: l.Capacity() + spare}
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
 		for i := range n {
@@ -67,7 +69,7 @@ func simulate(l limiter.Limit, shape string, load, now int64, headers HeadersOf,
 			example, at = s.firstDenied, s.deniedAt
 		}
 		p.Denied = s.denials > 0
-		for _, h := range headers(name, l, example, at) {
+		for _, h := range headers(name, l, example.Within(spare), at) {
 			p.Headers = append(p.Headers, view.HeaderLine{Name: h.Name, Value: h.Value})
 		}
 	}
@@ -152,18 +154,23 @@ func (s *simulation) request(at int64) {
 	s.lastAllowed, s.allowedAt = out[0], now
 }
 
-// previewLimit is the limit that the preview tries: the rule's own, with what a
-// soft or elastic throttle lets through above it.
-func previewLimit(r *rules.Rule) (limiter.Limit, error) {
-	l, err := r.LimiterLimit()
-	if err != nil {
-		return l, err
+// previewLimit is the limit that the preview tries, in the calendar period of
+// now, and what a soft or elastic throttle lets through above it.
+func previewLimit(r *rules.Rule, now time.Time) (l limiter.Limit, spare int64, err error) {
+	if l, err = r.LimiterLimit(); err != nil {
+		return l, 0, err
+	}
+	if set := alone(r, withoutSchedule); set != nil && set.Len() == 1 {
+		l = set.At(0).OwnLimit(now)
 	}
 	switch {
 	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
-		l = l.Raise(*r.SoftPercent)
+		spare = l.Spare(*r.SoftPercent)
 	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil:
-		l = l.Raise(*r.ElasticPercent)
+		spare = l.Spare(*r.ElasticPercent)
 	}
-	return l, nil
+	return l, spare, nil
 }
+
+// withoutSchedule keeps a rule's limit the same all day.
+func withoutSchedule(r *rules.Rule) { r.Schedule = nil }

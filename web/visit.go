@@ -122,8 +122,12 @@ func (v *visit) redirect(to string) error {
 	return v.Redirect(http.StatusSeeOther, to)
 }
 
-// toSignIn sends who is not signed in there, and back afterwards.
+// toSignIn sends who is not signed in there, and back afterwards. Whoever filled
+// in a form meanwhile stays with it.
 func (v *visit) toSignIn() error {
+	if v.Request().Method == http.MethodPost && (v.htmx() || v.kept() != nil) {
+		return errSignedOut
+	}
 	to := pathSignIn
 	if r := v.Request(); r.Method == http.MethodGet && !v.htmx() && r.URL.Path != pathHome {
 		to += "?" + url.Values{"next": {r.URL.RequestURI()}}.Encode()

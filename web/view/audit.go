@@ -17,6 +17,8 @@ type AuditList struct {
 	Query   Query
 	// Older is the id before which the next page begins, 0 if there is none.
 	Older int64
+	// Zone is the time zone whose days the filters mean.
+	Zone string
 	// Newest: the page begins with the newest change.
 	Newest bool
 }

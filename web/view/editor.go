@@ -76,8 +76,9 @@ type Conflict struct {
 	Fields []ConflictField
 	// Ours is what was to be saved, as JSON, carried along.
 	Ours string
-	// YAML is the same for people.
+	// YAML is the same for people, Reason why it was to be saved.
 	YAML    string
+	Reason  string
 	Problem string
 }
 

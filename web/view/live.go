@@ -26,8 +26,8 @@ type RulePage struct {
 	Denied      []fleet.KeyCount
 	// NoFigures: some could not be read.
 	NoFigures bool
-	// Looking: this node looks for hot keys.
-	Looking       bool
+	// Watching: this node looks for hot keys.
+	Watching      bool
 	Hot           []HotLine
 	Overrides     []rules.Override
 	MoreOverrides bool
@@ -74,11 +74,15 @@ func (m *RulePage) next() int64 {
 // HotLine is a row of a table of hot keys.
 type HotLine struct {
 	Key string
-	// Rule is empty if its rule is not in force.
+	// Rule is empty if its rule is not in force. Mode is what it allows for hot
+	// keys, Link leads to the page of the bucket.
 	Rule   string
 	RuleID int64
-	// Rate is in checks a second on this node.
+	Mode   string
+	Link   string
+	// Rate is in checks a second on Nodes together.
 	Rate  int64
+	Nodes []fleet.HotNode
 	Hot   bool
 	State string
 	Since time.Time
@@ -154,9 +158,10 @@ type Overview struct {
 	// Denied and Busy are the rules that deny most, and decide most.
 	Denied, Busy []RuleRate
 	// Newest is the newest set version of any node, HotKeys how many keys are hot
-	// on all nodes together.
+	// on any, of which Hot are named.
 	Newest                          int64
 	HotKeys                         int
+	Hot                             []HotLine
 	Active, Shadow                  int
 	FailOpen, FailClosed, FailLocal int
 	// Stored counts the rules that are off too.

@@ -33,6 +33,8 @@ type OverrideImport struct {
 	Rule   rules.Rule
 	Form   Form
 	Errors []rules.FieldError
+	// Problem is what else stood in the way.
+	Problem string
 	// Plan is what would happen, nil before anyone asked.
 	Plan *rules.OverrideImported
 }
@@ -57,12 +59,14 @@ type PoolForm struct {
 
 // HotPage is the page of hot keys.
 type HotPage struct {
-	// Looking: this node looks for them.
-	Looking bool
-	Address string
-	Lines   []HotLine
-	// Fleet is how many keys are hot on all nodes together.
-	Fleet int
+	// Watching: some node looks for them.
+	Watching bool
+	Lines    []HotLine
+	// Hot is how many keys are hot on any node.
+	Hot int
+	// Stale: the figures cannot be read; they are as they were at ReadAt.
+	Stale  bool
+	ReadAt time.Time
 }
 
 // used is how many units of a pool count now, 0 if nobody knows.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
-	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web"
 )
@@ -37,6 +36,7 @@ func invent(r *rules.Rule) []rules.Revision {
 			rev.Action, rev.Actor, rev.Changes = "create", rules.Actor{Kind: "cli", Name: "import"}, rules.Diff(nil, &then)
 		} else {
 			rev.Changes = rules.Diff(&out[0].Rule, &then)
+			rev.Reason = []string{"The card processor asked for it.", ""}[v%2]
 		}
 		out = slices.Insert(out, 0, rev)
 	}
@@ -129,23 +129,40 @@ func (f *Figures) TopDenied(_ context.Context, _ string, n int) ([]fleet.KeyCoun
 	return f.Keys[:min(n, len(f.Keys))], f.Err
 }
 
-// hotKeys are this node's busiest buckets.
-func hotKeys(set *rules.Set) []limiter.HotKey {
+// hotKeys are the fleet's busiest buckets.
+func hotKeys(set *rules.Set) []fleet.HotLive {
 	if set == nil || set.Len() == 0 {
 		return nil
 	}
-	var out []limiter.HotKey
-	for i := range 9 {
+	var out []fleet.HotLive
+	for i := range int64(9) {
 		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
 		for _, m := range set.Match(&d, 1, Now, nil) {
-			k := limiter.HotKey{Key: m.Key, Rate: int64(4200 / (i + 1))}
-			if i < 2 {
-				k.Hot, k.State, k.Since = true, limiter.HotLeased, Now.Add(-7*time.Minute).UnixMilli()
-			}
-			out = append(out, k)
+			id, _ := rules.RuleID(m.Key)
+			h := fleet.HotLive{HotKey: fleet.HotKey{Key: rules.DisplayKey(m.Key), Bucket: rules.BucketName(m.Key), RuleID: id, Rate: 4200 / (i + 1), State: "exact"}}
+			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Rate: h.Rate - h.Rate/3, Hot: h.Hot, State: h.State}, {Address: "10.0.0.6:8080", Rate: h.Rate / 3, Hot: h.Hot, State: h.State}}
+			out = append(out, h)
 		}
 	}
 	return out
+}
+
+// HeatUp makes the two busiest keys of the first rule hot.
+func HeatUp(w *World) {
+	w.Fleet.Change(func(l *fleet.Live) {
+		n := 0
+		for i := range l.Hot {
+			h := &l.Hot[i]
+			if h.RuleID != 1 || n == 2 {
+				continue
+			}
+			n++
+			h.Hot, h.Since = true, Now.Add(-7*time.Minute).UnixMilli()
+			for k := range h.Nodes {
+				h.Nodes[k].Hot = true
+			}
+		}
+	})
 }
 
 // live is what the pages of rules, overrides, pools and hot keys get.
@@ -153,6 +170,6 @@ func (w *World) live() web.Live {
 	return web.Live{
 		Turns: w.Rules, Figures: w.Figures, Overrides: w.Overrides, OverrideWriter: w.Overrides,
 		Pools: w.Pools, PoolWriter: w.Pools, PoolState: w.Pools.state,
-		Hot: func(most int) []limiter.HotKey { k := hotKeys(w.Sets.Load()); return k[:min(most, len(k))] },
+		Watching: true,
 	}
 }

@@ -29,7 +29,7 @@ type Shown struct {
 // here: the gallery, the screenshots and every check of web/browsertest follow this
 // list, and TestGallery_HasEveryPage fails without it.
 func Gallery() []Shown {
-	return append(adminPages(), []Shown{
+	return append(append(adminPages(), keptPages()...), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in", Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
 		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
@@ -72,7 +72,7 @@ func Gallery() []Shown {
 		{Name: "pools", About: "Pools", Role: access.RoleEditor, Path: "/console/pools"},
 		{Name: "pools-empty", About: "No pools", Kind: Empty, Role: access.RoleEditor, Path: "/console/pools"},
 		{Name: "pool-edit", About: "A pool is edited", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
-		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys"},
+		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys", Prepare: HeatUp},
 		{Name: "fail-modes", About: "Fail modes", Role: access.RoleEditor, Path: "/console/fail-modes"},
 		{Name: "fail-modes-failing", About: "Fail modes while Redis is away", Kind: Failing, Role: access.RoleViewer, Path: "/console/fail-modes"},
 		{Name: "key", About: "One key, blocked", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},

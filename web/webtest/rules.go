@@ -38,9 +38,12 @@ func (f *Rules) find(id int64) int {
 }
 
 // checked is what the rule database refuses.
-func (f *Rules) checked(r rules.Rule) (rules.Rule, error) {
+func (f *Rules) checked(actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	if f.Err != nil {
 		return r, f.Err
+	}
+	if err := rules.CheckReason(actor.Reason); err != nil {
+		return r, err
 	}
 	r = r.Clone()
 	r.Normalize()
@@ -61,7 +64,7 @@ func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.ID = 0
-	r, err := f.checked(r)
+	r, err := f.checked(actor, r)
 	if err != nil {
 		return rules.Rule{}, err
 	}
@@ -78,7 +81,7 @@ func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (
 func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r, err := f.checked(r)
+	r, err := f.checked(actor, r)
 	if err != nil {
 		return rules.Rule{}, err
 	}
@@ -125,7 +128,8 @@ func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
 	if f.Revisions == nil {
 		f.Revisions = map[int64][]rules.Revision{}
 	}
-	rev := rules.Revision{Version: r.Version, Action: action, Actor: actor, At: Now, Rule: r.Clone()}
+	rev := rules.Revision{Version: r.Version, Action: action, Reason: actor.Reason, At: Now, Rule: r.Clone()}
+	rev.Actor = rules.Actor{Kind: actor.Kind, Name: actor.Name}
 	if past := f.Revisions[r.ID]; len(past) > 0 {
 		rev.Changes = rules.Diff(&past[0].Rule, r)
 	}

@@ -106,6 +106,7 @@ func New(kind Kind) (*World, error) {
 		return nil, err
 	}
 	w.Node = web.Node{Status: node(w.Sets.Load()), Embedded: true}
+	w.Fleet.Figures.Hot = hotKeys(w.Sets.Load())
 	w.Fleet.Figures.Nodes = []fleet.NodeLive{{Status: w.Node.Status}}
 	if kind == Failing {
 		fail(w)
@@ -129,7 +130,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	return web.Deps{
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
-		Writer: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
+		Writer: w.Rules, Bulk: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
 		Inspect: w.inspect(), Admin: w.admin(),
 	}
 }

@@ -1,0 +1,72 @@
+package web
+
+import (
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sluice/web/view"
+)
+
+// errSignedOut answers a form whose session ended while it was filled in.
+var errSignedOut = &problem{
+	http.StatusUnauthorized, "You are signed out",
+	"Nothing was done, and nothing you typed is lost: it is kept on this page. Sign in in another tab, come back here and send it again.",
+}
+
+// secretFields are never sent back to a browser.
+var secretFields = []string{"password", "repeat", "current", confirmField}
+
+// kept is the form of a request that failed, to be sent again from the page that
+// says so; nil if there is nothing to keep. What was never let in, such as what
+// another site sent, keeps nothing, and passwords are left out.
+func (v *visit) kept() url.Values {
+	if v.Request().Method != http.MethodPost || v.route == nil || v.route.Role == "" {
+		return nil
+	}
+	out := url.Values{}
+	for name, values := range v.posted() {
+		if !slices.Contains(secretFields, name) && strings.Join(values, "") != "" {
+			out[name] = values
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// posted is the form as it came. A file that was uploaded is its text.
+func (v *visit) posted() url.Values {
+	if kind, _, err := mime.ParseMediaType(v.Request().Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
+		text, prune, err := v.importFile()
+		if err != nil {
+			return nil
+		}
+		out := url.Values{"text": {text}}
+		if prune {
+			out.Set("prune", "on")
+		}
+		return out
+	}
+	form, err := v.form()
+	if err != nil {
+		return nil
+	}
+	return form
+}
+
+// again offers to send once more what failed, where that may help.
+func (v *visit) again(err error) *view.Again {
+	if errors.Is(err, errCrossOrigin) || errors.Is(err, errMissing) {
+		return nil
+	}
+	values := v.kept()
+	if values == nil {
+		return nil
+	}
+	return &view.Again{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}
+}

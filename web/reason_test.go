@@ -1,0 +1,62 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func TestReason_GoesWithEveryChangeOfARule(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	const why = "the <b>sale</b>"
+	told := func(what string, id int64, page webtest.Page) {
+		t.Helper()
+		if page.Code != http.StatusSeeOther || w.Rules.Revisions[id][0].Reason != why {
+			t.Errorf("%s: %d, reason %q", what, page.Code, w.Rules.Revisions[id][0].Reason)
+		}
+	}
+	version := func(id int64) string {
+		r, err := w.Rules.GetRule(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return number(r.Version)
+	}
+	page := b.Post("/console/rules", filled("name", "reasoned", "reason", " "+why+" "))
+	id := stored(w, "reasoned").ID
+	told("creating", id, page)
+	path := "/console/rules/" + number(id)
+	told("editing", id, b.Post(path, filled("name", "reasoned", "limit", "11", "version", version(id), "reason", why)))
+	told("turning off", id, b.Post(path+"/state", url.Values{"to": {"off"}, "version": {version(id)}, "reason": {why}}))
+	told("rolling back", id, b.Post(path+"/rollback", url.Values{"to": {"1"}, "version": {version(id)}, "reason": {why}}))
+	told("changing many", id, b.Post("/console/rules/bulk", url.Values{"act": {"shadow"}, "seen": {number(id) + "." + version(id)}, "reason": {why}}))
+	told("promoting", id, b.Post(path+"/promote", url.Values{"version": {version(id)}, "reason": {why}}))
+	if page := b.Get(path); !page.Has("“the &lt;b&gt;sale&lt;/b&gt;”") || page.Has("<b>sale") {
+		t.Error("the history does not tell")
+	}
+	told("deleting", id, b.Post(path+"/delete", url.Values{"version": {version(id)}, "reason": {why}}))
+}
+
+func TestReason_IsKeptOnTheWayAndHeldToBounds(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	long := strings.Repeat("a", rules.MaxReason+1)
+	if page := b.Post("/console/rules", filled("reason", long)); page.Code != http.StatusUnprocessableEntity || !page.Has("must not be longer than 512 bytes", long, `id="f-reason-hint"`) {
+		t.Errorf("too long: %d", page.Code)
+	}
+	if page := b.Post("/console/rules/preview", filled("reason", "because", "do", "yaml")); !page.Has(`name="reason" type="text" value="because"`) {
+		t.Error("it is lost on the way to YAML")
+	}
+	if page := b.Post("/console/rules/1", filled("reason", "because", "version", "77")); page.Code != http.StatusConflict || !page.Has(`name="reason" value="because"`) {
+		t.Errorf("it is lost in a conflict: %d", page.Code)
+	}
+}

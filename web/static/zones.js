@@ -1,0 +1,59 @@
+// What the console does where people type moments. Without it a moment is in the
+// zone that the field beside it names, which is UTC at first. Behaviour hangs on
+// data attributes:
+//   data-zone="id id"            a field for a time zone; while nothing is typed into
+//                                the fields with these ids it is the viewer's own
+//   data-moment="id" data-in="id"  says what the moment typed into one field, in the
+//                                zone typed into another, is where the viewer is
+(() => {
+  "use strict";
+
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const field = (id) => document.getElementById(id);
+
+  // How far a zone is ahead of UTC at an instant, in ms.
+  function ahead(at, zone) {
+    const parts = {};
+    const digits = { year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric" };
+    for (const p of new Intl.DateTimeFormat("en-US", { timeZone: zone, hourCycle: "h23", ...digits }).formatToParts(at)) {
+      parts[p.type] = Number(p.value);
+    }
+    return Date.UTC(parts.year, parts.month - 1, parts.day, parts.hour, parts.minute, parts.second) - Math.floor(at / 1000) * 1000;
+  }
+
+  // The instant at which clocks in a zone show what was typed.
+  function instant(text, zone) {
+    const wall = Date.parse(text + "Z");
+    let at = wall;
+    for (let i = 0; i < 2; i++) at = wall - ahead(at, zone);
+    return at;
+  }
+
+  function tell() {
+    for (const out of document.querySelectorAll("[data-moment]")) {
+      const text = field(out.dataset.moment)?.value;
+      const zone = field(out.dataset.in)?.value.trim() || "UTC";
+      let words = "";
+      try {
+        if (text && zone !== here) words = "That is " + brief.format(instant(text, zone)) + " where you are.";
+      } catch {
+        // Not a zone, or not a moment: the server says so.
+      }
+      if (out.textContent !== words) out.textContent = words;
+    }
+  }
+
+  const zones = field("zones");
+  for (const z of document.querySelectorAll("[data-zone]")) {
+    const typed = z.dataset.zone.split(" ").some((id) => field(id)?.value);
+    if (!typed && z.value === "UTC") z.value = here;
+  }
+  if (zones) {
+    for (const name of [here, ...(Intl.supportedValuesOf?.("timeZone") ?? [])]) {
+      if (![...zones.options].some((o) => o.value === name)) zones.append(new Option(name, name));
+    }
+  }
+  tell();
+  document.addEventListener("input", tell);
+})();
