@@ -9,9 +9,10 @@ import (
 
 // Actor is who made a change. No change is written without one.
 type Actor struct {
-	// Kind is token, user, cli or system.
+	// Kind is token, user, cli, system, or sso for what single sign-on said.
 	Kind string `json:"kind"`
-	// Name is the token's or person's name, or what ran ("import", "demo").
+	// Name is the token's or person's name, what ran ("import", "demo"), or the
+	// provider's address.
 	Name string `json:"name"`
 	// Reason is why, in the actor's own words; "" if nothing was said. It belongs
 	// to one change, so that the actor of a Revision has none. See CheckReason.

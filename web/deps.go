@@ -45,6 +45,8 @@ type Deps struct {
 	Live Live
 	// Inspect is for the pages about denials, single requests and keys.
 	Inspect Inspect
+	// SSO is where people sign in besides here; nil if nowhere.
+	SSO *SSO
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
 	// Admin is for people, tokens, the audit log, import and settings.

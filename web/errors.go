@@ -26,6 +26,7 @@ var (
 	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
 	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
 	errLastAdmin   = &problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
+	errExternal    = &problem{http.StatusConflict, "Not changed here", "This account signs in by single sign-on. Its role follows the groups that the provider names at each sign-in, and it has no password here."}
 )
 
 // notSaved follows what is wrong where a form is shown again.
@@ -53,6 +54,8 @@ func problemOf(err error) *problem {
 		return errStale
 	case errors.Is(err, access.ErrLastAdmin):
 		return errLastAdmin
+	case errors.Is(err, access.ErrExternal):
+		return errExternal
 	case errors.As(err, &invalid):
 		return &problem{http.StatusUnprocessableEntity, "Not valid", invalid.Error()}
 	}

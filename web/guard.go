@@ -20,6 +20,9 @@ var (
 	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 50, Window: 15 * 60_000}
 	// guardAddress slows one address that guesses at many accounts.
 	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 30, Window: 15 * 60_000}
+	// guardSignOn slows one address that goes to the provider of single sign-on and
+	// does not come back signed in. Going and coming back count one each.
+	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
 )
 
 // guardTimeout bounds one take of the limits.
@@ -39,11 +42,15 @@ func guardKey(what string, values ...string) limiter.Key {
 // attempt takes the limits on giving a password. The error is a 429 page if
 // there were too many. done gives the attempt back; call it on success.
 func (s *Server) attempt(ctx context.Context, name, address string) (done func(), err error) {
-	asks := []limiter.Ask{
+	return s.admit(ctx, []limiter.Ask{
 		{Key: guardKey("pair", name, address), Limit: guardPair, Weight: 1},
 		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
 		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
-	}
+	}, "user", printable(name), "address", address)
+}
+
+// admit takes limits all together. who is for the log.
+func (s *Server) admit(ctx context.Context, asks []limiter.Ask, who ...any) (done func(), err error) {
 	store, res, err := s.deps.Guard, limiter.Result{}, error(nil)
 	if err = s.take(ctx, store, limiter.OpTake, asks, &res); err != nil && s.deps.GuardLocal != nil {
 		store = s.deps.GuardLocal
@@ -54,7 +61,7 @@ func (s *Server) attempt(ctx context.Context, name, address string) (done func()
 	}
 	if !res.Allowed {
 		wait := time.Duration(max(1000, res.Limits[limiter.Strictest(res.Limits)].RetryAfter)) * time.Millisecond
-		s.log.Warn("too many attempts to sign in", "user", printable(name), "address", address)
+		s.log.Warn("too many attempts to sign in", who...)
 		return nil, &tooMany{wait: wait}
 	}
 	return func() {

@@ -80,7 +80,7 @@ func (s *Server) invited(v *visit, secret string) (access.User, error) {
 		return access.User{}, errInvite
 	}
 	u, err := s.deps.Users.GetUser(v.ctx, in.User)
-	if isNotFound(err) || err == nil && (u.Disabled || u.Generation != in.Generation) {
+	if isNotFound(err) || err == nil && (u.Disabled || u.External() || u.Generation != in.Generation) {
 		return access.User{}, errInvite
 	}
 	return u, err

@@ -9,6 +9,8 @@ func (s *Server) newLink(v *visit) error {
 	switch {
 	case err != nil:
 		return err
+	case u.External():
+		return errExternal
 	case u.Disabled:
 		return &problem{http.StatusConflict, "Disabled", "The account is kept out. Let it in again first."}
 	}

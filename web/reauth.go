@@ -4,14 +4,20 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"sluice/web/view"
 )
 
-// confirmField carries the password that was asked for once more.
-const confirmField = "confirm_password"
+// Fields of the page that asks who is there once more.
+const (
+	// confirmField carries the password.
+	confirmField = "confirm_password"
+	// elsewhereField says that someone claims to have signed in elsewhere again.
+	elsewhereField = "confirm_elsewhere"
+)
 
 // reauthenticate asks for the password if it was not given lately. done means
 // that the page that asks has been sent; it carries the form along, so that the
@@ -23,8 +29,13 @@ func (s *Server) reauthenticate(v *visit) (done bool, err error) {
 	}
 	password := form.Get(confirmField)
 	form.Del(confirmField)
+	claims := form.Has(elsewhereField)
+	form.Del(elsewhereField)
 	if v.proved() {
 		return false, nil
+	}
+	if v.user.External() {
+		return true, s.confirmElsewhere(v, form, claims)
 	}
 	status, message := http.StatusUnprocessableEntity, ""
 	if password != "" {
@@ -40,6 +51,16 @@ func (s *Server) reauthenticate(v *visit) (done bool, err error) {
 	return true, v.page(status, view.ConfirmPage(v.frame("Confirm it is you", ""), view.Confirm{
 		Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Error: message,
 	}))
+}
+
+// confirmElsewhere asks someone who signs in elsewhere to do so again, in a window
+// of its own, so that what was typed here stays here. claims: they say they have.
+func (s *Server) confirmElsewhere(v *visit, form url.Values, claims bool) error {
+	m := view.Confirm{Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Elsewhere: s.ssoName()}
+	if claims {
+		m.Error = "You have not signed in again yet, or more than ten minutes ago."
+	}
+	return v.page(http.StatusUnprocessableEntity, view.ConfirmElsewherePage(v.frame("Confirm it is you", ""), m))
 }
 
 // prove notes that the password was given now, under a new session secret.

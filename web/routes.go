@@ -33,6 +33,11 @@ const (
 	pathSignOut = "/console/sign-out"
 	pathWelcome = "/console/welcome"
 	pathTheme   = "/console/theme"
+
+	pathSSOStart    = "/console/sso/start"
+	pathSSOGo       = "/console/sso/go"
+	pathSSOCallback = "/console/sso/callback"
+
 	pathRules   = "/console/rules"
 	pathRule    = "/console/rules/:id"
 	pathNewRule = "/console/rules/new"
@@ -59,6 +64,9 @@ var table = []Route{
 	{Method: http.MethodGet, Path: pathWelcome, handle: (*Server).welcomeForm},
 	{Method: http.MethodPost, Path: pathWelcome, handle: (*Server).welcome},
 	{Method: http.MethodPost, Path: pathTheme, handle: (*Server).theme},
+	{Method: http.MethodPost, Path: pathSSOStart, handle: (*Server).ssoStart},
+	{Method: http.MethodGet, Path: pathSSOGo, handle: (*Server).ssoGo},
+	{Method: http.MethodGet, Path: pathSSOCallback, handle: (*Server).ssoCallback},
 
 	{Method: http.MethodGet, Path: pathHome, Role: access.RoleViewer, handle: (*Server).overview},
 	{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, handle: (*Server).events},

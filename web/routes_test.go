@@ -31,9 +31,16 @@ func do(b *webtest.Browser, r web.Route) webtest.Page {
 }
 
 func TestRoutes_LetInOnlyTheirRole(t *testing.T) {
+	for _, kind := range []webtest.Kind{webtest.Full, webtest.SignOn} {
+		letInOnlyTheirRole(t, kind)
+	}
+}
+
+func letInOnlyTheirRole(t *testing.T, kind webtest.Kind) {
+	t.Helper()
 	roles := append([]access.Role{""}, access.Roles()...)
 	for _, role := range roles {
-		w := world(t, webtest.Full)
+		w := world(t, kind)
 		b := w.As(role)
 		for _, r := range web.Table() {
 			page := do(b, r)

@@ -56,7 +56,7 @@ func New(d Deps) (*Server, error) {
 	if !d.Inspect.whole() {
 		return nil, errors.New("web: every field of Inspect is required")
 	}
-	if err := d.Admin.check(); err != nil {
+	if err := errors.Join(d.Admin.check(), d.SSO.check()); err != nil {
 		return nil, err
 	}
 	if d.Logger == nil {

@@ -23,6 +23,7 @@ const (
 	sessionBegan      = "began"      // int64, ms: when it began
 	sessionAddress    = "address"    // string, from where
 	sessionAgent      = "agent"      // string, with what
+	sessionSSO        = "sso"        // string, a ssoAttempt as JSON: on the way to the provider and back
 )
 
 // reauthWindow is how long a password given counts for what cannot be undone.
@@ -102,11 +103,17 @@ func (v *visit) loadSession() error {
 	switch {
 	case err != nil && !isNotFound(err):
 		return err
-	case err != nil, u.Disabled, u.Generation != m.GetInt64(ctx, sessionGeneration):
+	case err != nil, u.Disabled, u.Generation != m.GetInt64(ctx, sessionGeneration), v.server.foreign(&u):
 		return m.Destroy(ctx)
 	}
 	v.user = u
 	return nil
+}
+
+// foreign reports whether an account is of a provider that is no longer believed:
+// single sign-on was turned off, or moved elsewhere.
+func (s *Server) foreign(u *access.User) bool {
+	return u.External() && (s.deps.SSO == nil || s.deps.SSO.Issuer != u.Issuer)
 }
 
 // begin signs a user in, under a new session secret.

@@ -16,7 +16,7 @@ func (s *Server) signInForm(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.page(http.StatusOK, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Next: next, Nobody: n == 0}))
+	return v.page(http.StatusOK, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Next: next, Nobody: n == 0, SSO: s.ssoName()}))
 }
 
 // signIn checks a name and a password.
@@ -33,7 +33,7 @@ func (s *Server) signIn(v *visit) error {
 			return err
 		}
 		v.retryAfter(err)
-		return v.page(status, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Name: name, Next: next, Error: message}))
+		return v.page(status, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Name: name, Next: next, Error: message, SSO: s.ssoName()}))
 	}
 	if err := v.begin(u); err != nil {
 		return err

@@ -69,6 +69,7 @@ type userView struct {
 	Name      string `json:"name"`
 	Role      string `json:"role"`
 	State     string `json:"state"`
+	SignsInBy string `json:"signs_in_by"`
 	CreatedBy string `json:"created_by"`
 	LastLogin string `json:"last_login"`
 }
@@ -81,7 +82,10 @@ func (c *userListCmd) Run(p *process) error {
 	}
 	views := make([]userView, len(list))
 	for i, u := range list {
-		views[i] = userView{Name: u.Name, Role: string(u.Role), State: "in force", CreatedBy: u.CreatedBy, LastLogin: day(u.LastLogin)}
+		views[i] = userView{Name: u.Name, Role: string(u.Role), State: "in force", SignsInBy: "password", CreatedBy: u.CreatedBy, LastLogin: day(u.LastLogin)}
+		if u.External() {
+			views[i].SignsInBy = "single sign-on"
+		}
 		if u.Disabled {
 			views[i].State = "disabled"
 		}
@@ -90,9 +94,9 @@ func (c *userListCmd) Run(p *process) error {
 		return printJSON(p, views)
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tROLE\tSTATE\tBY\tLAST SIGNED IN")
+	fmt.Fprintln(w, "NAME\tROLE\tSTATE\tSIGNS IN BY\tMADE BY\tLAST SIGNED IN")
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.State, v.CreatedBy, v.LastLogin)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.State, v.SignsInBy, v.CreatedBy, v.LastLogin)
 	}
 	return w.Flush()
 }

@@ -62,6 +62,9 @@ type User struct {
 	Role Role
 	// PasswordHash is what HashPassword gives; "" lets no password in.
 	PasswordHash string `json:"-"`
+	// Issuer and Subject are the Identity that the account belongs to, by which its
+	// owner signs in; both "" for an account of Sluice's own. They never change.
+	Issuer, Subject string
 	// Disabled: the account exists and nobody can sign in with it.
 	Disabled bool
 	// Generation grows whenever every session of the account must end: a new
@@ -72,6 +75,9 @@ type User struct {
 	UpdatedAt  time.Time
 	LastLogin  *time.Time // nil: never
 }
+
+// External reports whether the account's owner signs in by single sign-on.
+func (u *User) External() bool { return u.Issuer != "" }
 
 // String names the account for people and logs.
 func (u User) String() string { return fmt.Sprintf("user %d %q [%s]", u.ID, u.Name, u.Role) }

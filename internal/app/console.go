@@ -38,6 +38,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	d.Logger, d.Now = host.Log, host.Now
+	d.SSO = signOn(cfg, db, host)
 	if cfg.Loopback() {
 		c.welcome, d.Welcome = welcome(ctx, db, host)
 	}

@@ -43,6 +43,8 @@ var rooms = []room{
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
+	{path: "internal/sso", may: []string{"internal/access"}, foreign: []string{"github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"}},
+	{path: "internal/sso/ssotest"},
 	{path: "internal/decisionlog", may: []string{"limiter", "rules", "internal/telemetry"}, foreign: []string{"github.com/twmb/franz-go"}},
 	{path: "migrations"},
 	{
@@ -67,7 +69,7 @@ var rooms = []room{
 	{
 		path: "internal/app", may: []string{
 			"", "api", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "rules", "migrations",
-			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/telemetry",
+			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
 			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
@@ -92,7 +94,7 @@ var rooms = []room{
 // forTests is what the test files of every room may import on top of the room's
 // own arrows: real servers, both stores, the conformance suite. Foreign modules
 // are free in tests, except those of notInTests.
-var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "web/browsertest", "web/webtest"}
+var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
 
 // upward lists what the lower rooms must not reach even in their tests, because
 // it would turn an arrow round.

@@ -76,6 +76,7 @@ type Serve struct {
 	Near     `group:"Near answers"`
 	Matching `group:"Matching"`
 	Console  `group:"Console"`
+	SignOn   `group:"Single sign-on"`
 	Memory   `group:"Memory"`
 	Log      `group:"Logging"`
 }

@@ -59,7 +59,8 @@ func isDomain(err error) bool {
 	var invalid *rules.ValidationError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
 		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
-		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.As(err, &invalid)
+		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.Is(err, access.ErrExternal) ||
+		errors.Is(err, access.ErrNoRole) || errors.Is(err, access.ErrDisabled) || errors.As(err, &invalid)
 }
 
 // isConnection reports failures to reach the server, or to hear from it in time.

@@ -25,6 +25,8 @@ type userRow struct {
 	Name         string `gorm:"column:name"`
 	Role         string `gorm:"column:role"`
 	PasswordHash string `gorm:"column:password_hash"`
+	Issuer       string `gorm:"column:issuer"`
+	Subject      string `gorm:"column:subject"`
 	Disabled     bool   `gorm:"column:disabled"`
 	Generation   int64  `gorm:"column:generation"`
 	CreatedBy    string `gorm:"column:created_by"`
@@ -39,6 +41,7 @@ func (userRow) TableName() string { return "users" }
 func (row *userRow) user() access.User {
 	return access.User{
 		ID: row.ID, Name: row.Name, Role: access.Role(row.Role), PasswordHash: row.PasswordHash, Disabled: row.Disabled,
+		Issuer: row.Issuer, Subject: row.Subject,
 		Generation: row.Generation, CreatedBy: row.CreatedBy, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 		LastLogin: row.LastLogin.optional(),
 	}
@@ -50,6 +53,8 @@ type userDetails struct {
 	Role     access.Role `json:"role"`
 	Disabled bool        `json:"disabled"`
 	Password bool        `json:"password_changed"`
+	// Subject is whose account it is at the provider of single sign-on.
+	Subject string `json:"subject,omitempty"`
 }
 
 var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,62}$`)
@@ -90,7 +95,7 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 		if err := c.tx.Create(&row).Error; err != nil {
 			return err
 		}
-		return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{u.Role, u.Disabled, u.PasswordHash != ""})
+		return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled, Password: u.PasswordHash != ""})
 	})
 	if err != nil {
 		return access.User{}, err
@@ -101,7 +106,8 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 // UpdateUser writes role, password hash and disabled of the account u.ID, and
 // ends its sessions if any of them differs. A Generation other than 0 is the one
 // that the caller knows. Errors: *ValidationError, ErrNotFound, ErrStale (another
-// generation), ErrLastAdmin, ErrUnavailable.
+// generation), ErrLastAdmin, ErrExternal (single sign-on says role and password),
+// ErrUnavailable.
 func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (access.User, error) {
 	if err := validateUser(&u); err != nil {
 		return access.User{}, err
@@ -119,6 +125,9 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 		if row == was {
 			return nil
 		}
+		if row.Issuer != "" && (row.Role != was.Role || row.PasswordHash != was.PasswordHash) {
+			return access.ErrExternal
+		}
 		if err := c.keepAnAdmin(&was, &row); err != nil {
 			return err
 		}
@@ -133,7 +142,7 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 		} else if was.Disabled && !row.Disabled {
 			action = actionEnable
 		}
-		return c.record(action, subjectUser, row.ID, row.Name, userDetails{u.Role, u.Disabled, row.PasswordHash != was.PasswordHash})
+		return c.record(action, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled, Password: row.PasswordHash != was.PasswordHash})
 	})
 	if err != nil {
 		return access.User{}, err

@@ -87,6 +87,17 @@ type Setting struct {
 // ScopeField is the name of the box for a scope.
 func ScopeField(s access.Scope) string { return "scope_" + strings.ReplaceAll(string(s), ":", "_") }
 
+// signsInBy says how the owner of an account signs in.
+func signsInBy(u *access.User) string {
+	switch {
+	case u.External():
+		return "single sign-on"
+	case u.PasswordHash == "":
+		return "nothing yet"
+	}
+	return "password"
+}
+
 // roleAbout says what a role may do.
 func roleAbout(r access.Role) string {
 	switch r {

@@ -186,6 +186,8 @@ type SignIn struct {
 	Name, Next, Error string
 	// Nobody: there is no account yet.
 	Nobody bool
+	// SSO is what the button to sign in elsewhere calls that place, "" for none.
+	SSO string
 }
 
 // Confirm asks for the password once more, with a form carried along.
@@ -193,6 +195,17 @@ type Confirm struct {
 	Method, Action string
 	Carried        url.Values
 	Error          string
+	// Elsewhere is where they sign in who have no password here.
+	Elsewhere string
+}
+
+// SSORefused is the page of a sign-in elsewhere that leads nowhere. Said, if not
+// "", is what was said there, by whoever.
+type SSORefused struct {
+	Title, Detail, Said string
+	// Name is what the button calls the provider.
+	Name     string
+	SignedIn bool
 }
 
 // RuleLine is a row of a table of rules.

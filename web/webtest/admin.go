@@ -52,6 +52,9 @@ func (f *People) UpdateUser(_ context.Context, _ rules.Actor, want access.User) 
 		if u.Role == access.RoleAdmin && (want.Role != access.RoleAdmin || want.Disabled) && !f.w.Users.otherAdmin(u.ID) {
 			return access.ErrLastAdmin
 		}
+		if u.External() && (u.Role != want.Role || u.PasswordHash != want.PasswordHash) {
+			return access.ErrExternal
+		}
 		if *u != want {
 			u.Role, u.PasswordHash, u.Disabled, u.Generation = want.Role, want.PasswordHash, want.Disabled, u.Generation+1
 		}

@@ -29,7 +29,13 @@ func (w *World) Browser() *Browser {
 // It panics if that fails, for then nothing else will work.
 func (w *World) As(role access.Role) *Browser {
 	b := w.Browser()
-	if role == "" {
+	switch {
+	case role == "":
+		return b
+	case w.Provider != nil:
+		if page := b.SignOn(Identity(role)); page.Code != http.StatusSeeOther {
+			panic(fmt.Sprintf("webtest: single sign-on gave %d: %s", page.Code, page.Body))
+		}
 		return b
 	}
 	if page := b.Post("/console/sign-in", url.Values{"name": {Names[role]}, "password": {Password}}); page.Code != http.StatusSeeOther {

@@ -43,6 +43,8 @@ const (
 	Empty
 	// Fresh has not even people: a first start.
 	Fresh
+	// SignOn is Full, and people sign in elsewhere: As goes there.
+	SignOn
 	// Failing is Full while Redis is away and the rule database does not answer
 	// the nodes.
 	Failing
@@ -52,6 +54,7 @@ const (
 type World struct {
 	Rules    *Rules
 	Users    *Users
+	Provider *Provider
 	Sessions *Sessions
 	Fleet    *Fleet
 	// Figures, Overrides and Pools are what the pages of rules show.
@@ -92,13 +95,17 @@ func New(kind Kind) (*World, error) {
 	if kind != Fresh {
 		w.Users.list = people()
 	}
-	if kind == Full || kind == Failing {
+	full := kind == Full || kind == Failing || kind == SignOn
+	if full {
 		w.Rules.List = SampleRules()
 		w.Fleet.Figures, w.Fleet.Denied = traffic(w.Rules.List), append(denials(), SampleDenials()...)
 	}
+	if kind == SignOn {
+		w.Provider = &Provider{world: w}
+	}
 	w.Rules.remember()
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
-	if kind == Full || kind == Failing {
+	if full {
 		w.Pools = samplePools()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
@@ -131,7 +138,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
 		Writer: w.Rules, Bulk: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
-		Inspect: w.inspect(), Admin: w.admin(),
+		Inspect: w.inspect(), Admin: w.admin(), SSO: w.signOn(),
 	}
 }
 

@@ -1,0 +1,148 @@
+package sso
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"sluice/internal/access"
+)
+
+const (
+	// maxToken bounds an ID token, in bytes. One with some hundred groups has a few
+	// kilobytes.
+	maxToken = 64 << 10
+	// maxSubject bounds a subject, in bytes (OpenID Connect Core 1.0, section 2).
+	maxSubject = 255
+)
+
+// Exchange turns a code that the provider sent into who it says is there. The
+// challenge must be the one with which the browser went. The identity may have no
+// role. The error wraps access.ErrProviderAway or access.ErrIdentity; its text is
+// for the operator's log and holds no secret.
+func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	k, err := p.discover(ctx)
+	if err != nil {
+		return access.Identity{}, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := k.oauth.Exchange(ctx, code, oauth2.VerifierOption(c.Verifier))
+	if err != nil {
+		var answered *oauth2.RetrieveError
+		if errors.As(err, &answered) && answered.Response.StatusCode < http.StatusInternalServerError {
+			return access.Identity{}, refused(err)
+		}
+		return access.Identity{}, away(err)
+	}
+	id, err := k.verify(ctx, token, p.opt.ClientID, c.Nonce)
+	if err != nil {
+		return access.Identity{}, err
+	}
+	said := claims{}
+	if err := id.Claims(&said); err != nil {
+		return access.Identity{}, refused(err)
+	}
+	if _, ok := said.find(p.opt.Claim); !ok && k.provider.UserInfoEndpoint() != "" {
+		if err := k.more(ctx, token, id.Subject, said); err != nil {
+			return access.Identity{}, err
+		}
+	}
+	groups := said.groups(p.opt.Claim)
+	return access.Identity{
+		Issuer: p.opt.Issuer, Subject: id.Subject, Name: said.name(), Role: p.role(groups), Groups: groups, AuthTime: said.authTime(),
+	}, nil
+}
+
+var (
+	errNoToken  = errors.New("the answer has no ID token, or one that is too large")
+	errNonce    = errors.New("the ID token is for another attempt")
+	errParty    = errors.New("the ID token is for another client")
+	errSubject  = errors.New("the ID token names nobody")
+	errUserInfo = errors.New("the user info is about someone else")
+)
+
+// verify checks the ID token of an answer: the signature, issuer, audience and
+// expiry by go-oidc, the rest here (OpenID Connect Core 1.0, section 3.1.3.7).
+func (k *known) verify(ctx context.Context, token *oauth2.Token, client, nonce string) (*oidc.IDToken, error) {
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" || len(raw) > maxToken {
+		return nil, refused(errNoToken)
+	}
+	var keys error
+	id, err := k.verifier.Verify(context.WithValue(ctx, keysFailed{}, &keys), raw)
+	switch {
+	case err != nil && errors.Is(keys, errNoAnswer):
+		return nil, away(keys)
+	case err != nil:
+		return nil, refused(err)
+	case nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1:
+		return nil, refused(errNonce)
+	case id.Subject == "" || len(id.Subject) > maxSubject || !printable(id.Subject):
+		return nil, refused(errSubject)
+	}
+	var said struct {
+		Party *string `json:"azp"`
+	}
+	if err := id.Claims(&said); err != nil {
+		return nil, refused(err)
+	}
+	if said.Party == nil && len(id.Audience) > 1 || said.Party != nil && *said.Party != client {
+		return nil, refused(errParty)
+	}
+	return id, nil
+}
+
+// more adds to said what the provider tells of the person beside the ID token;
+// some tell groups nowhere else. What the ID token says stays.
+func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, said claims) error {
+	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	switch {
+	case errors.Is(err, errNoAnswer), err != nil && ctx.Err() != nil:
+		return away(err)
+	case err != nil:
+		return refused(err)
+	case info.Subject != subject:
+		return refused(errUserInfo)
+	}
+	extra := claims{}
+	if err := info.Claims(&extra); err != nil {
+		return refused(err)
+	}
+	if _, ok := said["email"]; ok {
+		delete(extra, "email_verified") // of the other address, for all we know
+	} else {
+		delete(said, "email_verified")
+	}
+	for name, value := range extra {
+		if _, ok := said[name]; !ok {
+			said[name] = value
+		}
+	}
+	return nil
+}
+
+// keysFailed is the key under which a context has room for the error with which
+// keys could not be fetched; go-oidc keeps only its text.
+type keysFailed struct{}
+
+// watched are keys that note why they could not be fetched.
+type watched struct{ keys oidc.KeySet }
+
+// VerifySignature implements oidc.KeySet.
+func (w watched) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := w.keys.VerifySignature(ctx, token)
+	if room, ok := ctx.Value(keysFailed{}).(*error); ok && err != nil {
+		*room = err
+		if ctx.Err() != nil {
+			*room = fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+	}
+	return payload, err
+}
