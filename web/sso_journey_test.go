@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/sso"
 	"sluice/internal/sso/ssotest"
-	"sluice/rules"
 	"sluice/web"
 	"sluice/web/browsertest"
 	"sluice/web/webtest"
@@ -63,7 +61,7 @@ func TestJourney_SingleSignOn(t *testing.T) {
 		t.Errorf("signed in as %s", got)
 	}
 
-	steps(t, tab, chromedp.Click(`form[action="/console/rules/1/delete"] button`), chromedp.WaitVisible(".steps"))
+	steps(t, tab, chromedp.Navigate(site+"/console/people/2"), chromedp.Click(`form[action="/console/people/2/state"] button`), chromedp.WaitVisible(".steps"))
 	tab.Forgive() // the browser notes the 422
 	steps(t, tab, chromedp.Click(`form[action="/console/sso/start"] button`))
 	second := window(t, tab, provider.URL)
@@ -71,8 +69,8 @@ func TestJourney_SingleSignOn(t *testing.T) {
 	if got := value[string](t, second, heading); got != "It is you" {
 		t.Errorf("the second window ends with %s", got)
 	}
-	steps(t, tab, chromedp.Click(`.steps form[action="/console/rules/1/delete"] button`), chromedp.WaitVisible("[data-flash]"))
-	if _, err := w.Rules.GetRule(t.Context(), 1); !errors.Is(err, rules.ErrNotFound) {
-		t.Errorf("the rule is still there (%v); the page says %s", err, value[string](t, tab, `document.querySelector("[data-flash]").textContent`))
+	steps(t, tab, chromedp.Click(`.steps form[action="/console/people/2/state"] button`), chromedp.WaitVisible("[data-flash]"))
+	if u, err := w.Users.GetUser(t.Context(), 2); err != nil || !u.Disabled {
+		t.Errorf("edda is not kept out (%v); the page says %s", err, value[string](t, tab, `document.querySelector("[data-flash]").textContent`))
 	}
 }

@@ -158,7 +158,7 @@ func (p *Provider) jwks(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]any{"keys": list})
 }
 
-var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>The provider</title><h1>The provider</h1>
+var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>The provider</title><link rel="icon" href="data:,"><h1>The provider</h1>
 <form method="post"><button id="approve">Go on as {{.}}</button></form>`))
 
 // authorize shows a page with a button, and to press it lets the person in.
