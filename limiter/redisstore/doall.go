@@ -106,8 +106,12 @@ func (s *Store) sendAll(ctx context.Context, groups map[*lane]*group) map[*lane]
 		}
 		return failed
 	}
+	b, _ := ctx.(limiter.Bounded)
 	for l, g := range groups {
 		g.deadline, g.bounded = ctx.Deadline()
+		if b != nil {
+			g.within = b.Within()
+		}
 		if err := l.submit(g); err != nil {
 			failed[l] = err
 		}

@@ -19,10 +19,12 @@ type group struct {
 
 	deadline time.Time // of the caller, if bounded
 	bounded  bool
-	watched  bool // the lane keeps the deadline; else whoever waits does
-	giving   bool // gives back what a request across slots has taken: no deadline cuts it off
-	sent     bool // guarded by the lane
-	expired  bool // guarded by the lane until done: no answer came before the deadline
+	within   time.Duration // what the caller's deadline was set to at first; 0 if unknown
+	watched  bool          // the lane keeps the deadline; else whoever waits does
+	giving   bool          // gives back what a request across slots has taken: no deadline cuts it off
+	sent     bool          // guarded by the lane
+	expired  bool          // guarded by the lane until done: no answer came before the deadline
+	hopeless bool          // guarded by the lane until done: too little time was left to send it
 }
 
 func newGroup(n int) *group {
@@ -30,7 +32,7 @@ func newGroup(n int) *group {
 }
 
 // reset empties g for reuse; its requests keep their buffers.
-func (g *group) reset() { g.ops, g.sent, g.watched = g.ops[:0], false, false }
+func (g *group) reset() { g.ops, g.sent, g.watched, g.within = g.ops[:0], false, false, 0 }
 
 // add returns the next free op.
 func (g *group) add() *op {
@@ -54,6 +56,7 @@ func (g *group) keys() int {
 type flight struct {
 	groups []*group // none: no call
 	ops    int
+	began  time.Time
 }
 
 // lane is a bounded queue of groups and the script calls under way.
@@ -66,8 +69,9 @@ type lane struct {
 	queued  int // requests in queue
 	closed  bool
 	flights [inFlight]flight
-	flying  int       // script calls under way
-	load    int       // requests in them
+	flying  int // script calls under way
+	load    int // requests in them
+	pace    pace
 	watch   deadlines // of queue and flights
 }
 
@@ -117,7 +121,7 @@ func (l *lane) claim(g *group) (slot int, ok bool, err error) {
 		return 0, false, l.enqueue(g)
 	}
 	g.sent, g.watched = true, false // the call ends with the caller's deadline
-	slot = l.depart()
+	slot = l.depart(wallTime())
 	l.flights[slot].groups = append(l.flights[slot].groups, g)
 	l.flights[slot].ops = len(g.ops)
 	l.load += len(g.ops)
@@ -125,10 +129,11 @@ func (l *lane) claim(g *group) (slot int, ok bool, err error) {
 }
 
 // depart claims a free slot for a call; there must be one.
-func (l *lane) depart() int {
+func (l *lane) depart(now time.Time) int {
 	l.flying++
 	for i := range l.flights {
 		if len(l.flights[i].groups) == 0 {
+			l.flights[i].began = now
 			return i
 		}
 	}
@@ -149,10 +154,7 @@ func (l *lane) ripe() bool {
 func (l *lane) wait(ctx context.Context, canceled <-chan struct{}, g *group) error {
 	select {
 	case <-g.done:
-		if g.expired {
-			return late(g.sent)
-		}
-		return nil
+		return g.outcome()
 	case <-canceled:
 	}
 	if l.withdraw(g) {
@@ -160,18 +162,21 @@ func (l *lane) wait(ctx context.Context, canceled <-chan struct{}, g *group) err
 	}
 	select {
 	case <-g.done:
-		if g.expired {
-			return late(true)
-		}
-		return nil
+		return g.outcome()
 	default:
 		return given(ctx, true)
 	}
 }
 
-// late is the error of a group whose deadline the lane kept.
-func late(sent bool) error {
-	return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: sent, Err: context.DeadlineExceeded}
+// outcome is the error of a group that is done: nil if it has its answers.
+func (g *group) outcome() error {
+	switch {
+	case g.hopeless:
+		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
+	case g.expired: // its deadline was the lane's to keep
+		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: g.sent, Err: context.DeadlineExceeded}
+	}
+	return nil
 }
 
 // withdraw takes g out of the queue and reports whether it was still there.
@@ -195,25 +200,48 @@ func (l *lane) withdraw(g *group) bool {
 }
 
 // take waits until the next call should start and claims it: whole groups in
-// order of arrival, appended to into. It returns none when the lane is closed
-// and empty. The caller calls finish with the slot.
+// order of arrival, appended to into, but for those that have too little time
+// left. It returns none when the lane is closed and empty. The caller calls
+// finish with the slot.
 func (l *lane) take(into []*group) (batch []*group, slot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.ripe() {
-		if l.closed && len(l.queue) == 0 {
-			return into, 0
+	for {
+		for !l.ripe() {
+			if l.closed && len(l.queue) == 0 {
+				return into, 0
+			}
+			l.wake.Wait()
 		}
-		l.wake.Wait()
+		now := wallTime()
+		batch, ops := l.board(into, now)
+		if ops == 0 {
+			continue
+		}
+		slot = l.depart(now)
+		f := &l.flights[slot]
+		f.groups, f.ops = append(f.groups[:0], batch[len(into):]...), ops
+		l.load += ops
+		return batch, slot
 	}
-	n, ops, keys := 0, 0, 0
-	for n < len(l.queue) {
-		g := l.queue[n]
-		ops, keys = ops+len(g.ops), keys+g.keys()
-		if n > 0 && (ops > l.maxBatch || keys > maxKeys) {
-			ops -= len(g.ops)
+}
+
+// board moves the groups of one call from the queue to into and returns how many
+// requests that are.
+func (l *lane) board(into []*group, now time.Time) (batch []*group, ops int) {
+	n, keys := 0, 0
+	for _, g := range l.queue {
+		if l.pace.hopeless(g, now) {
+			l.queued -= len(g.ops)
+			g.hopeless = true
+			g.done <- struct{}{} // never blocks: a group is answered once
+			n++
+			continue
+		}
+		if keys += g.keys(); ops > 0 && (ops+len(g.ops) > l.maxBatch || keys > maxKeys) {
 			break
 		}
+		ops += len(g.ops)
 		g.sent = true
 		into = append(into, g)
 		n++
@@ -222,10 +250,7 @@ func (l *lane) take(into []*group) (batch []*group, slot int) {
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	l.queued -= ops
-	slot = l.depart()
-	l.flights[slot] = flight{groups: append(l.flights[slot].groups[:0], into...), ops: ops}
-	l.load += ops
-	return into, slot
+	return into, ops
 }
 
 // finish ends a call and answers its groups. An expired one has been answered
@@ -233,6 +258,7 @@ func (l *lane) take(into []*group) (batch []*group, slot int) {
 func (l *lane) finish(slot int, batch []*group) {
 	l.mu.Lock()
 	f := &l.flights[slot]
+	l.pace.note(wallTime().Sub(f.began))
 	l.load -= f.ops
 	l.flying--
 	clear(f.groups)

@@ -224,8 +224,8 @@ func (s *Store) send(ctx context.Context, g *group, l *lane) error {
 	default:
 	}
 	g.deadline, g.bounded = b.Deadline()
-	g.watched = true
-	if b.Within() > longestLead {
+	g.watched, g.within = true, b.Within()
+	if g.within > longestLead {
 		if err := l.submit(g); err != nil {
 			return err
 		}

@@ -1,0 +1,130 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/limiter"
+)
+
+// hurried makes a group of n requests that has left of its within.
+func hurried(n int, left, within time.Duration) *group {
+	g := newGroup(n)
+	for range n {
+		g.add()
+	}
+	g.deadline, g.within, g.bounded, g.watched = wallTime().Add(left), within, true, true
+	return g
+}
+
+func TestLane_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const within = 30 * time.Millisecond
+		for _, tt := range []struct {
+			name       string
+			took, left time.Duration
+			sent       bool
+		}{
+			{"four calls long", time.Millisecond, 4 * time.Millisecond, true},
+			{"less", time.Millisecond, 4*time.Millisecond - 1, false},
+			{"a third, of a slow server", time.Second, within / 3, true},
+			{"less than a third", time.Second, within/3 - 1, false},
+			{"nothing known of the server", 0, 1, true},
+		} {
+			l := newLane(10, 100)
+			l.pace.took = tt.took
+			g, other := hurried(1, tt.left, within), hurried(1, within, within)
+			for _, g := range []*group{g, other} {
+				if err := l.submit(g); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, _ := l.take(nil)
+			if sent := len(got) == 2; sent != tt.sent || got[len(got)-1] != other {
+				t.Errorf("%s: sent is %v", tt.name, sent)
+			}
+			if tt.sent {
+				continue
+			}
+			se, ok := l.wait(context.Background(), nil, g).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+			if !ok || se.Cause != limiter.CauseBusy || se.Unknown {
+				t.Errorf("%s: got %+v, want that it was busy and nothing was sent", tt.name, se)
+			}
+			if l.queued != 0 {
+				t.Errorf("%s: the lane counts %d requests in its queue", tt.name, l.queued)
+			}
+		}
+	})
+}
+
+// TestLane_AskedForTooMuchStillDoesItsBest asks for twice what a server can do.
+// Sent in order of arrival to the last, every request would be too old by its
+// turn, and none would be answered.
+func TestLane_AskedForTooMuchStillDoesItsBest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			call, each = 100 * time.Microsecond, 10 * time.Microsecond
+			within     = 25 * time.Millisecond
+			length     = time.Second
+			callers    = 64
+			size       = 100
+		)
+		l := newLane(size, 4096)
+		var wg sync.WaitGroup
+		wg.Go(func() { // the server, behind one connection
+			for {
+				batch, slot := l.take(nil)
+				if len(batch) == 0 {
+					return
+				}
+				n := 0
+				for _, g := range batch {
+					n += len(g.ops)
+				}
+				<-time.After(call + time.Duration(n)*each)
+				l.finish(slot, batch)
+			}
+		})
+		var mu sync.Mutex
+		answered, unknown := 0, 0
+		end := wallTime().Add(length)
+		var load sync.WaitGroup
+		for range callers {
+			load.Go(func() {
+				for wallTime().Before(end) {
+					g := hurried(size, within, within)
+					err := l.submit(g)
+					if err == nil {
+						err = l.wait(context.Background(), nil, g)
+					}
+					var se *limiter.StoreError
+					mu.Lock()
+					switch {
+					case err == nil:
+						answered += size
+					case errors.As(err, &se) && se.Unknown:
+						unknown += size
+					}
+					mu.Unlock()
+					if err != nil {
+						<-time.After(time.Millisecond) // spent on the answer of its fail mode
+					}
+				}
+			})
+		}
+		load.Wait()
+		l.close()
+		wg.Wait()
+		best := int(length/(call+size*each)) * size
+		if answered < best*9/10 {
+			t.Errorf("%d of %d possible requests were answered", answered, best)
+		}
+		if unknown > best/100 {
+			t.Errorf("%d requests were sent for nothing", unknown)
+		}
+	})
+}
