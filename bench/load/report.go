@@ -46,6 +46,7 @@ func openMedian(m measurement) time.Duration   { return m.open.p50 }
 func openTail(m measurement) time.Duration     { return m.open.p99 }
 func closedMedian(m measurement) time.Duration { return m.closed.p50 }
 func closedTail(m measurement) time.Duration   { return m.closed.p99 }
+func withoutStore(m measurement) float64       { return m.degraded }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
 func us(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1e6) }
@@ -86,7 +87,11 @@ func table(w io.Writer, s settings, results []result) {
 		if r.scenario.checks <= 1 {
 			p50, p99 = ms(median(r, openMedian)), ms(median(r, openTail))
 		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", r.scenario.name, median(r, perSecond), us(median(r, serverCPU)), redis,
+		name := r.scenario.name
+		if share := median(r, withoutStore); share >= 0.001 {
+			name += fmt.Sprintf(" (%.1f %% by a fail mode)", share*100)
+		}
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)), redis,
 			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99)
 	}
 }
@@ -110,6 +115,8 @@ func ratios(w io.Writer, results []result) {
 		{"throughput, one rule to envoyproxy/ratelimit", "sluice on Redis, one rule", envoy, "at least 2.7", perSecond},
 		{"throughput, one rule to naive", "sluice on Redis, one rule", naivePath, "at least 1.7", perSecond},
 		{"server CPU, one rule to constant answer", "sluice on Redis, one rule", constant, "at most 1.5", cpuFigure},
+		{"throughput, one rule to bare coalescer", "sluice on Redis, one rule", bare, "–", perSecond},
+		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},
 		{"p50 at a fixed rate, one rule to naive", "sluice on Redis, one rule", naivePath, "at most 1.1", func(m measurement) float64 { return m.open.p50.Seconds() }},
 	} {

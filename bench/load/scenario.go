@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +24,7 @@ type scenario struct {
 	path   string
 	body   func(n, keys int) string
 	checks int
+	conns  int // connections of the closed loop, 0 for those of the flag
 }
 
 func direct(n, keys int) string {
@@ -67,10 +72,13 @@ var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: "sluice on Redis, one rule", kind: sluice, redis: true, path: check, body: described, rules: oneRule},
 	{name: naivePath, kind: rival, rival: "naive", path: "/check", body: direct},
+	{name: bare, kind: rival, rival: "coalescer", path: "/check", body: direct},
 	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
 	{name: "sluice on Redis, three rules", kind: sluice, redis: true, path: check, body: described, rules: threeRule},
 	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
-	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred, checks: batchSize, rules: oneRule},
+	// As many connections as others would ask Redis for more than it can do: the
+	// fail mode would be measured.
+	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred, checks: batchSize, conns: 4, rules: oneRule},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
 	{name: envoy, kind: ratelimit, path: "/json", body: envoyBody},
@@ -84,6 +92,7 @@ var scenarios = []scenario{
 const (
 	constant  = "constant answer, Echo"
 	naivePath = "naive: a script call a request"
+	bare      = "bare coalescer: counts in batches"
 	envoy     = "envoyproxy/ratelimit, JSON"
 )
 
@@ -92,6 +101,7 @@ type measurement struct {
 	perSecond float64
 	serverCPU time.Duration
 	redisCPU  time.Duration // 0 without Redis
+	degraded  float64       // share of the checks that sluice decided without its store
 	closed    latencies     // of a request
 	open      latencies
 	openLat   []time.Duration // for the distribution; sorted
@@ -126,12 +136,17 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 		}
 	}
 	reqs := requests(srv.addr, sc, s.keys)
-	if _, err := closedLoop(ctx, srv.addr, reqs, s.conns, time.Second); err != nil {
+	conns := cmp.Or(sc.conns, s.conns)
+	if _, err := closedLoop(ctx, srv.addr, reqs, conns, time.Second); err != nil {
+		return m, err
+	}
+	without0, err := sc.degraded(ctx, srv.addr)
+	if err != nil {
 		return m, err
 	}
 	cpu0, redis0 := srv.cpu(), redis.cpu()
 	length := time.Duration(s.seconds) * time.Second
-	lat, err := closedLoop(ctx, srv.addr, reqs, s.conns, length)
+	lat, err := closedLoop(ctx, srv.addr, reqs, conns, length)
 	if err != nil {
 		return m, err
 	}
@@ -140,6 +155,11 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	m.perSecond = float64(n) / length.Seconds()
 	m.serverCPU = (srv.cpu() - cpu0) / time.Duration(n)
 	m.redisCPU = (redis.cpu() - redis0) / time.Duration(n)
+	without, err := sc.degraded(ctx, srv.addr)
+	if err != nil {
+		return m, err
+	}
+	m.degraded = (without - without0) / float64(n*max(1, len(sc.rules)))
 	if sc.checks > 1 {
 		return m, nil // a rate in requests would mean something else here
 	}
@@ -148,4 +168,32 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	m.open, m.openLat = summarize(lat), lat
 	return m, nil
+}
+
+// degraded is how many limits a sluice has decided without its store so far; 0
+// for other programs.
+func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err error) {
+	if sc.kind != sluice {
+		return 0, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if name, v, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "sluice_degraded_total{") {
+			n, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", lines.Text(), err)
+			}
+			sum += n
+		}
+	}
+	return sum, lines.Err()
 }

@@ -20,6 +20,8 @@ func newDecider(kind, redisAddr string) (decider, error) {
 	switch kind {
 	case "naive":
 		return naive(client), nil
+	case "coalescer":
+		return newCoalescer(client).decide, nil
 	case "redis_rate":
 		l := redis_rate.NewLimiter(client)
 		return func(ctx context.Context, q question) (answer, error) {

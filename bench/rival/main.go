@@ -1,6 +1,6 @@
 // Command rival serves POST /check the ways sluice is compared with: a constant
-// answer to the same request, one script call a request (naive), and three
-// libraries behind the same few lines of Echo. It is started by bench/load.
+// answer to the same request, one script call a request (naive), counters in
+// batches (coalescer), and three libraries behind the same few lines of Echo. It is started by bench/load.
 package main
 
 import (
@@ -41,7 +41,7 @@ type decider func(ctx context.Context, q question) (answer, error)
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address")
 	redisAddr := flag.String("redis", "", "address of Redis")
-	kind := flag.String("kind", "constant", "constant, naive, redis_rate, throttled or go-limiter")
+	kind := flag.String("kind", "constant", "constant, naive, coalescer, redis_rate, throttled or go-limiter")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := serve(ctx, *listen, *redisAddr, *kind)
