@@ -117,7 +117,7 @@ func version(form url.Values) int64 {
 // linksOf says which pages of other areas there are to lead to.
 func linksOf() view.Links {
 	return view.Links{
-		Edit: served(pathRule + "/edit"), Delete: served(pathRule + "/delete"),
+		Edit: served(pathRule + "/edit"), Delete: true,
 		Keys: served("/console/keys"), Denials: served("/console/denials"), Hot: served("/console/hot-keys"),
 	}
 }

@@ -56,25 +56,30 @@ func subjectLink(e *audit.Entry) string {
 	return ""
 }
 
-// detailWords writes details without field changes on one line: "role editor,
-// disabled no".
-func detailWords(e *audit.Entry) string {
+// detail is one thing that an entry without field changes tells.
+type detail struct {
+	Name  string
+	Value any
+}
+
+// detailsOf are what an entry tells beside field changes, in order of name.
+func detailsOf(e *audit.Entry) []detail {
 	var d map[string]any
 	if json.Unmarshal(e.Details, &d) != nil {
-		return ""
+		return nil
 	}
-	var out []string
+	var out []detail
 	for _, name := range slices.Sorted(maps.Keys(d)) {
 		if name == "changes" || d[name] == nil {
 			continue
 		}
-		text := diffText(d[name])
-		if list, ok := d[name].([]any); ok {
-			text = strings.Trim(fmt.Sprint(list), "[]")
+		value := d[name]
+		if list, ok := value.([]any); ok {
+			value = strings.Trim(fmt.Sprint(list), "[]")
 		}
-		out = append(out, strings.ReplaceAll(name, "_", " ")+" "+text)
+		out = append(out, detail{strings.ReplaceAll(name, "_", " "), value})
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // download is where what the filters select is sent as a file.

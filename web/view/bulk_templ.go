@@ -121,9 +121,9 @@ func BulkPage(f Frame, m Bulk) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var6 string
-					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs("The list selects " + Plural(m.Total, "rule") + "; " + Count(same) + " of them will not change, because that is how they are.")
+					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(Plural(m.Total, "rule") + " fit; " + Count(same) + " of them will not change, because that is how they are already.")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 19, Col: 135}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 19, Col: 125}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 					if templ_7745c5c3_Err != nil {

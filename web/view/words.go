@@ -67,6 +67,16 @@ const sampleRule = `rules:
     limit: 100
     window_ms: 60000`
 
+// momentOf is the moment that a JSON value names.
+func momentOf(v any) (time.Time, bool) {
+	text, ok := v.(string)
+	if !ok {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	return at, err == nil
+}
+
 // diffText writes a JSON value of a change for people.
 func diffText(v any) string {
 	switch v := v.(type) {
