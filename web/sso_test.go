@@ -49,6 +49,19 @@ func TestSSO_LetsInWithTheRoleOfTheProvider(t *testing.T) {
 	}
 }
 
+func TestSSO_EachAttemptHasASessionOfItsOwn(t *testing.T) {
+	w := world(t, webtest.SignOn)
+	b := begun(t, w)
+	first, secret := b.Cookies()["sluice_session"], w.Provider.Last()
+	b.Post(ssoStart, url.Values{})
+	if next := w.Provider.Last(); b.Cookies()["sluice_session"] == first || next.State == secret.State || next.Nonce == secret.Nonce || next.Verifier == secret.Verifier {
+		t.Error("two attempts share a secret")
+	}
+	if n := w.Sessions.Len(); n != 1 {
+		t.Errorf("%d sessions are stored of one browser", n)
+	}
+}
+
 func TestSSO_TurnedOffIsNotThere(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.Browser()
@@ -128,6 +141,16 @@ func TestSSO_AnAnswerIsGoodOnceInTimeForItsBrowser(t *testing.T) {
 		}
 		if page := b.Get("/console"); page.Code != http.StatusSeeOther {
 			t.Errorf("%s: lets in (%d)", name, page.Code)
+		}
+	}
+}
+
+func TestSSO_AnAnswerThatNamesItsProvider(t *testing.T) {
+	w := world(t, webtest.SignOn)
+	for issuer, want := range map[string]int{webtest.Issuer: http.StatusSeeOther, "https://evil.example": http.StatusForbidden} {
+		b := begun(t, w)
+		if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer)) + "&iss=" + url.QueryEscape(issuer)); page.Code != want {
+			t.Errorf("%s: %d, want %d", issuer, page.Code, want)
 		}
 	}
 }
@@ -249,6 +272,15 @@ func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
 	}
 	if page := w.Browser().Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("passwords are limited with it: %d", page.Code)
+	}
+	w = world(t, webtest.SignOn)
+	for i := range 20 {
+		if page := begun(t, w).Get(ssoCallback + "?code=guess&state=" + w.Provider.Last().State); page.Code != http.StatusForbidden {
+			t.Fatalf("guess %d: %d", i+1, page.Code)
+		}
+	}
+	if page := w.Browser().Post(ssoStart, url.Values{}); page.Code != http.StatusTooManyRequests {
+		t.Errorf("coming back with nothing 20 times does not count: %d", page.Code)
 	}
 }
 

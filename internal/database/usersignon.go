@@ -13,8 +13,13 @@ import (
 	"sluice/rules"
 )
 
-// actorSignOn is the kind of actor of what single sign-on said.
-const actorSignOn = "sso"
+const (
+	// actorSignOn is the kind of actor of what single sign-on said; its name is the
+	// issuer.
+	actorSignOn = "sso"
+	// madeBySignOn is who made an account at its owner's first sign-in.
+	madeBySignOn = "single sign-on"
+)
 
 // SignOn finds the account of an identity, makes it at the first time, and gives
 // it the role that the identity leads to; another role ends its sessions. Accounts
@@ -27,19 +32,13 @@ func (d *DB) SignOn(ctx context.Context, id access.Identity) (access.User, error
 	if id.Issuer == "" || id.Subject == "" {
 		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "subject", Message: "must not be empty"}}}
 	}
-	u, err := d.userOf(ctx, id)
-	switch {
-	case err == nil && u.Disabled:
-		return access.User{}, access.ErrDisabled
-	case err == nil && u.Role == id.Role:
+	if u, err := d.userOf(ctx, id); err == nil && !u.Disabled && u.Role == id.Role {
 		return u, nil // as nearly always: nothing to write
-	case errors.Is(err, rules.ErrNotFound) && id.Role == "":
-		return access.User{}, access.ErrNoRole
-	case err != nil && !errors.Is(err, rules.ErrNotFound):
+	} else if err != nil && !errors.Is(err, rules.ErrNotFound) {
 		return access.User{}, err
 	}
 	var row userRow
-	err = d.change(ctx, rules.Actor{Kind: actorSignOn, Name: id.Issuer}, areaUsers, d.callTimeout, func(c *change) error {
+	err := d.change(ctx, rules.Actor{Kind: actorSignOn, Name: id.Issuer}, areaUsers, d.callTimeout, func(c *change) error {
 		err := c.tx.Where("issuer = ? AND subject = ?", id.Issuer, id.Subject).Take(&row).Error
 		switch {
 		case errors.Is(err, gorm.ErrRecordNotFound) && id.Role == "":
@@ -85,7 +84,7 @@ func (c *change) welcome(row *userRow, id access.Identity) error {
 	}
 	*row = userRow{
 		Name: name, Role: string(id.Role), Issuer: id.Issuer, Subject: id.Subject, Generation: 1,
-		CreatedBy: c.actor.Name, CreatedAt: c.at, UpdatedAt: c.at,
+		CreatedBy: madeBySignOn, CreatedAt: c.at, UpdatedAt: c.at,
 	}
 	if err := c.tx.Create(row).Error; err != nil {
 		return err

@@ -29,7 +29,7 @@ func mustSignOn(t *testing.T, d *DB, id access.Identity) access.User {
 func TestSignOn_MakesOneAccountForOneIdentity(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		u := mustSignOn(t, d, someone("s1", "Ada", access.RoleEditor))
-		if u.Name != "ada" || u.Role != access.RoleEditor || u.PasswordHash != "" || !u.External() || u.Subject != "s1" || u.CreatedBy != issuer {
+		if u.Name != "ada" || u.Role != access.RoleEditor || u.PasswordHash != "" || !u.External() || u.Subject != "s1" || u.CreatedBy != "single sign-on" {
 			t.Errorf("made %+v", u)
 		}
 		if again := mustSignOn(t, d, someone("s1", "another name", access.RoleEditor)); again != u {

@@ -115,10 +115,8 @@ func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, s
 	if err := info.Claims(&extra); err != nil {
 		return refused(err)
 	}
-	if _, ok := said["email"]; ok {
-		delete(extra, "email_verified") // of the other address, for all we know
-	} else {
-		delete(said, "email_verified")
+	if _, ok := said["email"]; !ok {
+		delete(said, "email_verified") // of another address, for all we know
 	}
 	for name, value := range extra {
 		if _, ok := said[name]; !ok {

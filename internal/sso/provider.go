@@ -19,7 +19,7 @@ import (
 const (
 	// patience bounds everything that is asked of the provider for one page. It is
 	// under the time in which the server must have written an answer.
-	patience = 4 * time.Second
+	patience = 3 * time.Second
 	// again is how soon a provider that did not answer is asked again.
 	again = 3 * time.Second
 	// stale is how old what the provider said of itself may become.

@@ -163,7 +163,7 @@ func TestExchange_RefusesWhatProvesNothing(t *testing.T) {
 		"no expiry":                   func(t *ssotest.Token) { delete(t.Claims, "exp") },
 		"not yet":                     func(t *ssotest.Token) { t.Claims["nbf"] = 1_800_009_999 },
 		"unsigned":                    func(t *ssotest.Token) { t.Sign("none") },
-		"signed with the public key":  func(t *ssotest.Token) { t.Sign("HS256") },
+		"signed with a known secret":  func(t *ssotest.Token) { t.Sign("HS256") },
 		"signed by someone else":      func(t *ssotest.Token) { t.Forge() },
 		"by a key nobody knows":       func(t *ssotest.Token) { t.Header["kid"] = "other"; t.Forge() },
 		"nobody":                      func(t *ssotest.Token) { delete(t.Claims, "sub") },
@@ -258,6 +258,37 @@ func TestProvider_AwayIsAnErrorOfItsOwnAndPasses(t *testing.T) {
 			if _, err := p.signIn(t); err != nil {
 				t.Errorf("%s at %s, over: %v", name, path, err)
 			}
+		}
+	}
+}
+
+// itself answers what the provider says of itself, and so many bytes more.
+func itself(w http.ResponseWriter, p *pair, more int) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(strings.ReplaceAll(`{"issuer":"$","authorization_endpoint":"$/authorize","token_endpoint":"$/token","jwks_uri":"$/keys","more":"`, "$", p.URL) +
+		strings.Repeat("x", more) + `"}`))
+}
+
+func TestProvider_IsNotFollowedElsewhere(t *testing.T) {
+	p := newPair(t, nil)
+	p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "" {
+			http.Redirect(w, r, "?elsewhere", http.StatusTemporaryRedirect)
+			return
+		}
+		itself(w, p, 0)
+	})
+	if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProvider_AnAnswerHasABound(t *testing.T) {
+	for size, want := range map[int]error{1 << 10: nil, 1 << 20: access.ErrProviderAway} {
+		p := newPair(t, nil)
+		p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { itself(w, p, size) })
+		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
 }

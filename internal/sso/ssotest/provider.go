@@ -151,7 +151,7 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (p *Provider) jwks(w http.ResponseWriter, _ *http.Request) {
-	list := []any{}
+	list := []any{sharedKey}
 	for _, k := range p.keys {
 		list = append(list, k.public)
 	}

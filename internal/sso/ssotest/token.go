@@ -26,14 +26,23 @@ type Token struct {
 }
 
 // Sign says how the token is signed: RS256 or ES256 with the provider's key, none,
-// or HS256 with what everyone knows, the provider's public key.
+// or HS256 with a secret that the provider was foolish enough to publish.
 func (t *Token) Sign(alg string) {
 	t.alg = alg
 	t.Header["alg"] = alg
+	if alg == "HS256" {
+		t.Header["kid"] = "shared"
+	}
 }
 
 // Forge has the token signed by a key that is not the provider's, under its name.
 func (t *Token) Forge() { t.foreign = true }
+
+// shared is a secret that the provider publishes among its keys, as sharedKey.
+var (
+	shared    = []byte("no secret to anyone, and long enough")
+	sharedKey = map[string]any{"kty": "oct", "kid": "shared", "k": b64.EncodeToString(shared)}
+)
 
 // key is a key of the provider, as it signs and as it is published.
 type key struct {
@@ -93,8 +102,6 @@ func (t *Token) signed() string {
 	switch t.alg {
 	case "none":
 	case "HS256":
-		shared, err := json.Marshal(k.public)
-		must(err)
 		mac := hmac.New(sha256.New, shared)
 		mac.Write([]byte(text))
 		signature = mac.Sum(nil)
