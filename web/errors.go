@@ -84,7 +84,7 @@ func (v *visit) fail(err error) {
 	}
 	ctx := v.ctx
 	v.ctx = nil // nothing of the session is saved
-	page := view.ErrorPage(f, view.Failure{Status: p.status, Title: p.title, Detail: p.detail, Again: v.again(err)})
+	page := view.ErrorPage(f, view.Failure{Status: p.status, Title: p.title, Detail: p.detail, Again: v.again(p.status, err)})
 	if v.htmx() { // only a part of the page was asked for, and the rest of it stays
 		page = view.Problem(p.title + ". " + p.detail)
 	}

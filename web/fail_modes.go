@@ -70,7 +70,7 @@ func (s *Server) setFailMode(v *visit) error {
 		return errStale
 	}
 	r.FailMode = mode
-	_, err = s.deps.Writer.UpdateRule(v.ctx, v.actor(), r, known)
+	_, err = s.deps.Writer.UpdateRule(v.ctx, v.because(form), r, known)
 	if errors.Is(err, rules.ErrStale) {
 		return s.ruleConflict(v, id, form)
 	}

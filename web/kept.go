@@ -59,13 +59,24 @@ func (v *visit) posted() url.Values {
 	return form
 }
 
-// again offers to send once more what failed, where that may help.
-func (v *visit) again(err error) *view.Again {
+// mechanical are fields that nobody types.
+var mechanical = []string{"version", "id", "to", "back", "act"}
+
+// again offers to send once more what failed with a status, where that may help
+// or somebody typed it.
+func (v *visit) again(status int, err error) *view.Again {
 	if errors.Is(err, errCrossOrigin) || errors.Is(err, errMissing) {
 		return nil
 	}
 	values := v.kept()
 	if values == nil {
+		return nil
+	}
+	typed := false
+	for name := range values {
+		typed = typed || !slices.Contains(mechanical, name)
+	}
+	if !typed && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
 		return nil
 	}
 	return &view.Again{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}

@@ -54,6 +54,14 @@ func TestKept_WhatAnotherSiteSendsIsNotEchoed(t *testing.T) {
 	}
 }
 
+func TestKept_NothingIsOfferedAgainWhereNobodyTyped(t *testing.T) {
+	b := world(t, webtest.Full).As(access.RoleEditor)
+	page := b.Post("/console/rules/1/overrides/1/delete", url.Values{"version": {"99"}})
+	if page.Code != http.StatusConflict || page.Has("Send again") {
+		t.Errorf("a stale deletion: %d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestKept_APartOfAPageStaysAPart(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.Browser()
