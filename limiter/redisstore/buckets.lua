@@ -110,7 +110,7 @@ local function make_buckets()
     return table.concat(out)
   end
 
-  function buckets.save(a, s, ttl)
+  function buckets.save(a, s, life)
     local v = encode(s.at, s.scale, s.prev)
     if s.n > 0 then
       local top = 0
@@ -126,7 +126,7 @@ local function make_buckets()
         v = v .. pack('>Bi7', 8 * far + size, first) .. table.concat(out)
       end
     end
-    save_string(a, v, ttl)
+    save_string(a, v, life)
   end
 
   local function index_of(a, t) return fdiv(t * a.buckets, a.window) end

@@ -1,4 +1,5 @@
--- codec.lua: the stored form of states that are one small string.
+-- codec.lua: the stored form of states that are one small string, and for how
+-- long states are kept.
 --
 -- A packed state is a header byte, a time and two amounts, big-endian:
 --   header  128*minutes + 64*wide + 8*bytes(b) + bytes(a), each of the two 1..7;
@@ -19,48 +20,43 @@ local function bytes(n)
   return 7
 end
 
--- forms[head] is the struct format of a state with that header byte.
-local forms = {}
+-- forms[head] is the struct format of a state with that header byte, but for the
+-- bit of minutes. The commonest are written down, others made when they are met.
+local forms = {
+  [9] = '>Bi5I1I1', [10] = '>Bi5I2I1', [11] = '>Bi5I3I1', [12] = '>Bi5I4I1',
+  [17] = '>Bi5I1I2', [18] = '>Bi5I2I2', [19] = '>Bi5I3I2', [20] = '>Bi5I4I2',
+}
 local function form_of(head)
-  local f = forms[head]
-  if not f then
-    local minutes = head >= 128
-    local sizes = minutes and head - 128 or head
-    local wide = sizes >= 64
-    if wide then sizes = sizes - 64 end
-    local nb = floor(sizes / 8)
-    local na = sizes - 8 * nb
-    if na == 0 or nb == 0 then bad_state() end
-    f = {(wide and '>Bi7I' or '>Bi5I') .. na .. 'I' .. nb, (wide and 8 or 6) + na + nb, wide, minutes}
-    forms[head] = f
-  end
+  local wide = head >= 64
+  local na = head % 8
+  local nb = ((wide and head - 64 or head) - na) / 8
+  if na == 0 or nb == 0 then bad_state() end
+  local f = (wide and '>Bi7I' or '>Bi5I') .. na .. 'I' .. nb
+  forms[head] = f
   return f
 end
 
 local function encode(at, a, b)
   local minutes = 0
   if b >= 60000 and b % 60000 == 0 then minutes, b = 128, b / 60000 end
-  local head, near = minutes + 8 * bytes(b) + bytes(a), at - EPOCH
-  if near >= -NEAR and near < NEAR then
-    return pack(form_of(head)[1], head, near, a, b)
-  end
-  head = head + 64
-  return pack(form_of(head)[1], head, at, a, b)
+  local head, near = 8 * (b < 256 and 1 or bytes(b)) + (a < 256 and 1 or bytes(a)), at - EPOCH
+  if near >= NEAR or near < -NEAR then head, near = head + 64, at end
+  return pack(forms[head] or form_of(head), minutes + head, near, a, b)
 end
 
 -- decode returns time, a, b and the offset of what follows them in v.
 local function decode(v)
-  local head = byte(v, 1)
-  if not head then bad_state() end
-  local f = form_of(head)
-  if #v < f[2] then bad_state() end
-  local _, at, a, b, after = unpack_bytes(f[1], v)
-  if a > MAX or b > MAX or at > MAX or at < -MAX then bad_state() end
-  if not f[3] then at = at + EPOCH end
-  if f[4] then
-    b = b * 60000
-    if b > MAX then bad_state() end
-  end
+  local head = byte(v) or bad_state()
+  local minutes = head >= 128
+  if minutes then head = head - 128 end
+  local f, size = forms[head] or form_of(head), 6
+  if head >= 64 then head, size = head - 64, 8 end
+  local na = head % 8
+  if #v < size + na + (head - na) / 8 then bad_state() end
+  local _, at, a, b, after = unpack_bytes(f, v)
+  if size == 6 then at = at + EPOCH elseif at > MAX or at < -MAX then bad_state() end
+  if minutes then b = b * 60000 end
+  if a > MAX or b > MAX then bad_state() end
   return at, a, b, after
 end
 
@@ -71,48 +67,27 @@ local function decode_all(v)
   return at, a, b
 end
 
--- Time to live, ms. The slack lets an edit that lengthens a window find what
--- was consumed. A test clock does not run with Redis's, so states of tests are
--- kept at least test_ttl.
--- Times are whole tenths of a second, so that many buckets of a call share one
--- and its text.
-local SLACK, TTL_MAX, TTL_STEP = 60000, 315576000000, 100
-local test_ttl = 0
-local ttl_texts = {}
-
-local function ttl_of(needed)
-  local ttl = needed < SLACK and 2 * needed or needed + SLACK
-  if ttl < 1 then ttl = 1 end
-  if ttl > TTL_MAX then return TTL_MAX end
-  if ttl < test_ttl then return test_ttl end
-  return ttl + (-ttl) % TTL_STEP
-end
-
-local function ttl_text(ttl)
-  local t = ttl_texts[ttl]
+-- life_of returns for how long a state is kept that is needed for that long, both
+-- in ms; as text. The slack lets an edit that lengthens a window find what was
+-- consumed. A test clock does not run with Redis's, so states of tests are kept
+-- at least test_life. Times are whole tenths of a second, so that many buckets of
+-- a call share one and its text.
+local test_life = 0
+local lives = {}
+local function life_of(needed)
+  local life = needed < 60000 and 2 * needed or needed + 60000
+  if life < 1 then life = 1 end
+  if life > 315576000000 then
+    life = 315576000000
+  elseif life < test_life then
+    life = test_life
+  else
+    life = life + (-life) % 100
+  end
+  local t = lives[life]
   if not t then
-    t = text(ttl)
-    ttl_texts[ttl] = t
+    t = fmt('%d', life)
+    lives[life] = t
   end
   return t
 end
-
--- load_string returns the state table of a, which serves one request after the
--- other, and the stored string. Numbers that are not in it are as they were.
-local function load_string(a)
-  local v, s = call('GET', a.key), a.spare
-  if not s then
-    s = {exists = false, at = 0, used = 0, prev = 0, scale = 0}
-    a.spare = s
-  end
-  if v then
-    s.exists = true
-  else
-    s.exists, s.at, s.used, s.prev, s.scale = false, 0, 0, 0, 0
-  end
-  return s, v
-end
-
-local function save_string(a, v, ttl) call('SET', a.key, v, 'PX', ttl_text(ttl)) end
-
-local function keep_one(a, ttl) call('PEXPIRE', a.key, ttl_text(ttl)) end

@@ -24,7 +24,7 @@ local function make_counter()
     return s
   end
 
-  function counter.save(a, s, ttl) save_string(a, encode(s.at, s.used, s.prev), ttl) end
+  function counter.save(a, s, life) save_string(a, encode(s.at, s.used, s.prev), life) end
 
   function counter.rebase(a, s, now)
     if s.at - now <= 2 * a.window then return false end
@@ -50,37 +50,6 @@ local function make_counter()
     local cur, prev, start, e = window(a, s, now)
     s.used, s.prev, s.at = add(cur, w), prev, start + e
     return s.at
-  end
-
-  function counter.quick(a, s, now, w)
-    local count, width = a.count, a.window
-    local cur, prev, start, e = window(a, s, now)
-    local full, level = count * width, prev * (width - e) + cur * width
-    local did = false
-    if w > count or level + w * width > full then
-      local _
-      _, a.retry = counter.fits(a, s, now, w)
-      a.allowed = 0
-    else
-      a.allowed = 1
-      if w > 0 then
-        cur, level, did = cur + w, level + w * width, true
-        s.used, s.prev, s.at, s.exists = cur, prev, now, true
-        a.booked_at, a.booked = now, w
-      end
-    end
-    a.remaining, a.reset = 0, 0
-    if level < full then
-      local room = full - level
-      a.remaining = (room - room % width) / width
-    end
-    if cur > 0 then
-      a.reset = start + 2 * width - now
-    elseif prev > 0 then
-      a.reset = start + width - now
-    end
-    if did then return true, a.reset end
-    return false, s.at - s.at % width + 2 * width - now
   end
 
   function counter.refund(a, s, now, at, w)

@@ -38,9 +38,9 @@ local function store(asks, n, now)
       local needed = k.expires(a, s) - now
       if needed > longest then longest = needed end
       if a.changed or (k.tidy and k.tidy(a, s)) then
-        k.save(a, s, ttl_of(needed))
+        k.save(a, s, life_of(needed))
       elseif needed > 0 and call('PTTL', a.key) < needed then
-        k.keep(a, ttl_of(needed))
+        k.keep(a, life_of(needed))
       end
     end
   end
@@ -82,26 +82,6 @@ local function spend(asks, n, now, id)
   return total
 end
 
--- take_one is take for the usual request: one limit, no record. A kernel's quick
--- does in one step what rebase, fits, spend, figures and expires do, where the
--- state's clock is not ahead; it returns whether the state changed and for how
--- long it is needed, ms, or nil before it has done anything if the long way must
--- be gone. take_one reports whether it has decided.
-local function take_one(a, now)
-  local k = a.kernel
-  local s = k.load(a)
-  a.state = s
-  if s.exists and s.at > now then return false end
-  local changed, needed = k.quick(a, s, now, a.weight)
-  if changed == nil then return false end
-  if changed then
-    k.save(a, s, ttl_of(needed))
-  elseif s.exists and needed > 0 and call('PTTL', a.key) < needed then
-    k.keep(a, ttl_of(needed))
-  end
-  return true
-end
-
 -- take serves take, commit, peek and charge. It returns the time of the answer
 -- and 0, or 1 if that is a stored one, or 3 if that is committed. Only parts
 -- peek with a record.
@@ -116,10 +96,6 @@ local function take(op, id, asks, n, now, record, whole, keep)
       answer_from(r, asks, n)
       return r[1], (r[2] == COMMITTED or r[5]) and 3 or 1
     end
-  end
-  if n == 1 and op == TAKE and not record then
-    local a = asks[1]
-    if a.kernel.quick and not a.looks and take_one(a, now) then return now, 0 end
   end
   load_all(asks, n)
   local all, spent = look(asks, n, now, id), 0

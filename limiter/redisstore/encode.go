@@ -14,6 +14,10 @@ const firstHit = 10
 // operation whose record is kept for a time of its own. See batch.lua.
 const looks, keeps = 16, 16
 
+// plain is the operation of a take that nothing but its asks describes, to which
+// their number is added. See batch.lua.
+const plain = 32
+
 // op is one request on its way: packed when it is accepted, so that the
 // caller's memory is not read again, and with room for its answer.
 type op struct {
@@ -23,6 +27,7 @@ type op struct {
 	caps  []int64  // Decision.Limit of each ask
 	slot  int      // cluster slot of all its keys; 0 on a single node
 	part  bool     // of a request that spans slots: its answer says what it booked
+	plain bool     // described by its asks alone; see plain
 
 	res       limiter.Result
 	booked    []booking // of each ask, if part
@@ -40,6 +45,10 @@ type booking struct {
 // pack fills o from req. req is valid (Request.Check).
 func (o *op) pack(names naming, req *limiter.Request) {
 	o.part = false
+	if o.plain = isPlain(req); o.plain {
+		o.writePlain(names, req)
+		return
+	}
 	recorded := hasRecord(req)
 	mark := []byte{0}
 	if recorded {
@@ -52,8 +61,54 @@ func (o *op) pack(names naming, req *limiter.Request) {
 // request in the part's record, "" if it has none; undo is what an opUndo gives
 // back of each ask.
 func (o *op) packPart(names naming, req *limiter.Request, whole string, undo []booking) {
-	o.part = true
+	o.part, o.plain = true, false
 	o.write(names, req, appendString(nil, whole), whole != "", undo)
+}
+
+// isPlain reports whether asks alone describe the request: a take without an ID
+// in which nothing only looks. A lease has two keys, so it is not plain either.
+func isPlain(req *limiter.Request) bool {
+	if req.Op != limiter.OpTake || req.ID != "" {
+		return false
+	}
+	for i := range req.Asks {
+		if req.Asks[i].Look || req.Asks[i].Limit.Algorithm == limiter.Concurrency {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *op) writePlain(names naming, req *limiter.Request) {
+	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
+	o.err = nil
+	b := appendInt(o.frag, plain+int64(len(req.Asks)))
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		b = appendInt(appendLimit(b, &a.Limit, 0), a.Weight)
+		o.keys = append(o.keys, names.bucket(a.Key))
+		o.caps = append(o.caps, a.Limit.Capacity())
+	}
+	o.frag, o.elems = b, 1+5*len(req.Asks)
+}
+
+// appendLimit appends the code of a limit's algorithm, plus the given mark, its
+// count, window and extra.
+func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
+	code, extra := int64(l.Algorithm), l.Burst
+	switch l.Algorithm {
+	case limiter.FixedWindow:
+		extra = l.Anchor
+		if l.Align == limiter.AlignFirstHit {
+			code = firstHit
+		}
+	case limiter.SlidingWindowBuckets:
+		extra = l.Buckets
+	}
+	b = appendInt(b, code+mark)
+	b = appendInt(b, l.Count)
+	b = appendInt(b, l.Window)
+	return appendInt(b, extra)
 }
 
 func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
@@ -73,23 +128,11 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 	}
 	for i := range req.Asks {
 		a := &req.Asks[i]
-		code, extra := int64(a.Limit.Algorithm), a.Limit.Burst
-		switch a.Limit.Algorithm {
-		case limiter.FixedWindow:
-			extra = a.Limit.Anchor
-			if a.Limit.Align == limiter.AlignFirstHit {
-				code = firstHit
-			}
-		case limiter.SlidingWindowBuckets:
-			extra = a.Limit.Buckets
-		}
+		mark := int64(0)
 		if a.Look && (req.Op == limiter.OpTake || req.Op == limiter.OpSettle || req.Op == opCommit) {
-			code += looks
+			mark = looks
 		}
-		b = appendInt(b, code)
-		b = appendInt(b, a.Limit.Count)
-		b = appendInt(b, a.Limit.Window)
-		b = appendInt(b, extra)
+		b = appendLimit(b, &a.Limit, mark)
 		if undo == nil {
 			b = appendInt(b, a.Weight)
 		} else {
@@ -142,14 +185,22 @@ func recordKey(prefix string, req *limiter.Request) string {
 	return string(limiter.AppendValue(b, req.ID))
 }
 
-// appendHeader starts the flat array of a call: its length and the clock.
-func appendHeader(b []byte, elems int, clock func() int64) []byte {
-	b = append(b, 0xdd)
-	b = binary.BigEndian.AppendUint32(b, uint32(elems+2)) //nolint:gosec // a batch is far below 2^32 elements
+// headElems is how many elements appendHeader begins with.
+const headElems = 2
+
+// appendHeader starts the flat array of a call: its length, which setLength
+// corrects, and the clock.
+func appendHeader(b []byte, clock func() int64) []byte {
+	b = append(b, 0xdd, 0, 0, 0, headElems)
 	if clock == nil {
 		return append(b, 0, 0)
 	}
 	return appendInt(append(b, 1), clock())
+}
+
+// setLength says how many elements the array has that appendHeader started.
+func setLength(b []byte, elems int) {
+	binary.BigEndian.PutUint32(b[1:], uint32(elems)) //nolint:gosec // a batch is far below 2^32 elements
 }
 
 // appendInt appends n in MessagePack.
@@ -159,6 +210,10 @@ func appendInt(b []byte, n int64) []byte {
 		return append(b, byte(u))
 	case n >= 0 && n < 1<<16:
 		return append(b, 0xcd, byte(u>>8), byte(u))
+	case n >= -1<<5 && n < 0:
+		return append(b, byte(u))
+	case n >= -1<<15 && n < 0:
+		return append(b, 0xd1, byte(u>>8), byte(u))
 	case n >= 0 && n < 1<<32:
 		return binary.BigEndian.AppendUint32(append(b, 0xce), uint32(u)) //nolint:gosec // checked above
 	default:

@@ -1,4 +1,4 @@
--- exact.lua: integer arithmetic on doubles, and the names the other files use.
+-- exact.lua: the limits of exact numbers, and the names that every call uses.
 --
 -- Every number of a limit and of a state is an integer of at most 2^53-1, and
 -- limits are validated so that count*window and burst*window are too. Two facts
@@ -10,51 +10,20 @@
 --     from the next integer by at least 1/b, which is at least half of the space
 --     between doubles there.
 -- Sums of terms with both signs are ordered so that no partial sum passes 2^53.
+--
+-- Redis runs the whole script for each call. A function, and each outer local
+-- that functions use, costs a call some 50 ns before it has decided anything: so
+-- what few requests need is made on demand (make_long in script.go), and
+-- exact.lua, codec.lua, quick.lua and batch.lua hold only what most of them do.
 
 local MAX = 9007199254740991 -- 2^53-1, limiter.MaxExact
 local NEVER = -1             -- limiter.Never
-local floor, ceil, fmt, byte, sub = math.floor, math.ceil, string.format, string.byte, string.sub
+local byte, sub, fmt, ceil = string.byte, string.sub, string.format, math.ceil
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
--- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;
--- FIRST_HIT is fixed_window aligned to its first hit).
-local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW, SETTLE = 0, 1, 2, 3, 4, 5, 6, 7
--- For parts of a request that spans slots: give back what a part has taken, and
--- take while declaring that the whole request relies on it.
-local UNDO, COMMIT = 8, 9
-local LOG, COUNTER, BUCKETS, TOKEN_BUCKET, GCRA, LEAKY_QUEUE, CONCURRENCY, FIRST_HIT = 2, 3, 4, 5, 6, 8, 9, 10
--- LOOKS is added to the algorithm of an ask that looks in a take, KEEPS to an
--- operation that says for how long its record is kept.
-local LOOKS, KEEPS = 16, 16
-
--- An integer of at most 2^53 passes through a C long unharmed.
-local function text(n) return fmt('%d', n) end
+-- Codes of algorithms that quick.lua tells apart; codes.lua has the others.
+local GCRA, LEAKY_QUEUE, FIRST_HIT = 6, 8, 10
 
 local function bad_state()
   error({err = "BADSTATE the value at a key is not one of ours"}, 0)
-end
-
--- The rest is exact, so the division is as well; no function is called.
-local function fdiv(a, b) return (a - a % b) / b end
--- The sum turns a negative zero into zero.
-local function cdiv(a, b) return ceil(a / b) + 0 end
-local function least(a, b) if a < b then return a end return b end
-local function most(a, b) if a > b then return a end return b end
-
--- add adds two stored amounts and stops at MAX.
-local function add(a, b)
-  if a > MAX - b then return MAX end
-  return a + b
-end
-
--- rescale converts v from units of 1/from to units of 1/to, rounding up; a
--- started unit counts as whole where its product would pass MAX.
-local function rescale(v, from, to)
-  if from == to or from == 0 or v == 0 then return v end
-  local whole = fdiv(v, from)
-  local rest = v - whole * from
-  local out = least(whole * to, MAX)
-  if rest == 0 then return out end
-  if rest > fdiv(MAX, to) then return add(out, to) end
-  return add(out, cdiv(rest * to, from))
 end

@@ -40,7 +40,7 @@ local function make_fixed()
     return s
   end
 
-  function fixed.save(a, s, ttl)
+  function fixed.save(a, s, life)
     if s.void then
       call('DEL', a.key)
       return
@@ -51,7 +51,7 @@ local function make_fixed()
     else
       v = fmt('%d:%d', s.at, s.used)
     end
-    save_string(a, v, ttl)
+    save_string(a, v, life)
   end
 
   function fixed.rebase(a, s, now)
@@ -72,26 +72,6 @@ local function make_fixed()
     s.used = add(used, w)
     s.at = a.algorithm == FIRST_HIT and stop - a.window or t
     return t
-  end
-
-  function fixed.quick(a, s, now, w)
-    local count, width = a.count, a.window
-    local used, stop = window(a, s, now)
-    local did = false
-    if w <= count - used then
-      a.allowed = 1
-      if w > 0 then
-        used, did = used + w, true
-        s.used, s.at, s.exists = used, a.algorithm == FIRST_HIT and stop - width or now, true
-        a.booked_at, a.booked = now, w
-      end
-    else
-      a.allowed, a.retry = 0, w > count and NEVER or stop - now
-    end
-    a.remaining = used < count and count - used or 0
-    a.reset = used > 0 and stop - now or 0
-    if did then return true, a.reset end
-    return false, fixed.expires(a, s) - now
   end
 
   function fixed.refund(a, s, now, at, w)

@@ -27,7 +27,7 @@ local function make_gcra()
     return s
   end
 
-  function gcra.save(a, s, ttl) save_string(a, encode(s.at, s.used, s.scale), ttl) end
+  function gcra.save(a, s, life) save_string(a, encode(s.at, s.used, s.scale), life) end
 
   function gcra.rebase(a, s, now)
     if a.count == 0 then return false end
@@ -52,22 +52,6 @@ local function make_gcra()
     local lv = add(before, least(w * a.window, MAX))
     s.used, s.at, s.scale = least(lv, a.burst * a.window), now, a.count
     return now
-  end
-
-  function gcra.quick(a, s, now, w)
-    local lv = distance(a, s, now)
-    if a.count == 0 or lv > a.burst * a.window then return nil end
-    local ok, retry = bucket_fits(a, lv, w, 0)
-    local did = ok and w > 0
-    if did then
-      a.booked_at, a.booked, a.base = now, w, lv
-      lv = lv + w * a.window
-      s.used, s.at, s.scale, s.exists = lv, now, a.count, true
-    end
-    a.allowed, a.retry = ok and 1 or 0, retry
-    a.remaining, a.reset = bucket_figures(a, lv, 0)
-    if did then return true, a.reset end
-    return false, gcra.expires(a, s) - now
   end
 
   function gcra.refund(a, s, now, at, w, base)

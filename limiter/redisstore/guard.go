@@ -47,7 +47,7 @@ func wallTime() time.Time {
 
 func newGuards(s *Store) *guards {
 	gs := &guards{
-		script: &s.script, empty: appendHeader(nil, 0, nil), limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime,
+		script: &s.script, empty: appendHeader(nil, nil), limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime,
 	}
 	gs.ctx, gs.cancel = context.WithCancel(context.Background())
 	return gs

@@ -168,12 +168,12 @@ local function make_lease()
 
   function lease.expires(a, s) return s.newest + a.window end
 
-  function lease.keep(a, ttl)
-    call('PEXPIRE', a.key, text(ttl))
-    call('PEXPIRE', a.side, text(ttl))
+  function lease.keep(a, life)
+    call('PEXPIRE', a.key, life)
+    call('PEXPIRE', a.side, life)
   end
 
-  function lease.save(a, s, ttl)
+  function lease.save(a, s, life)
     if s.n == 0 then
       call('DEL', a.key, a.side)
       return
@@ -195,7 +195,7 @@ local function make_lease()
       call('HSET', a.side, 'o', text(s.offset), 't', text(s.extra))
       if set and set.w > 1 then call('HSET', a.side, 'w:' .. set.id, text(set.w)) end
     end
-    lease.keep(a, ttl)
+    lease.keep(a, life)
   end
 
   return lease

@@ -56,7 +56,7 @@ local function make_level()
     return s
   end
 
-  function level.save(a, s, ttl) save_string(a, encode(s.at, s.used, s.scale), ttl) end
+  function level.save(a, s, life) save_string(a, encode(s.at, s.used, s.scale), life) end
 
   function level.rebase(a, s, now)
     if a.count == 0 or s.at - now <= cdiv(a.burst * a.window, a.count) then return false end
@@ -86,23 +86,6 @@ local function make_level()
     a.base = lv
     s.used, s.at, s.scale = more <= MAX - lv and lv + more or MAX, t, window
     return t
-  end
-
-  function level.quick(a, s, now, w)
-    local count, window = a.count, a.window
-    local lv = at_time(a, s, now)
-    local ok, retry = bucket_fits(a, lv, w, 0)
-    if a.algorithm == LEAKY_QUEUE then a.delay = level.delay(a, s, now, ok) end
-    local did = ok and w > 0
-    if did then
-      a.booked_at, a.booked, a.base = now, w, lv
-      lv = lv + w * window
-      s.used, s.at, s.scale, s.exists = lv, now, window, true
-    end
-    a.allowed, a.retry = ok and 1 or 0, retry
-    a.remaining, a.reset = bucket_figures(a, lv, 0)
-    if did and count > 0 then return true, a.reset end
-    return did, level.expires(a, s) - now
   end
 
   function level.refund(a, s, now, at, w, base)

@@ -288,7 +288,7 @@ local function make_log()
 
   function log.expires(a, s) return s.newest + a.window end
 
-  function log.save(a, s, ttl)
+  function log.save(a, s, life)
     if s.n == 0 then
       call('DEL', a.key)
       return
@@ -306,7 +306,7 @@ local function make_log()
     else
       call('RPUSH', a.key, header(s))
     end
-    call('PEXPIRE', a.key, text(ttl))
+    call('PEXPIRE', a.key, life)
   end
 
   return log

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
@@ -12,18 +13,51 @@ type nodes interface {
 	exec(ctx context.Context, ops []*op)
 }
 
+// shapes remembers where the latest plain takes of a call stand that differ in
+// limits or weights.
+type shapes struct {
+	at   [8]int // their positions in the array, 0 for none
+	frag [8][]byte
+	next int
+}
+
+// find returns the position of a plain take with the same asks, or remembers that
+// this one stands at pos and returns 0.
+func (s *shapes) find(frag []byte, pos int) int {
+	for i := range s.at {
+		if s.at[i] > 0 && bytes.Equal(s.frag[i], frag) {
+			return s.at[i]
+		}
+	}
+	s.at[s.next], s.frag[s.next] = pos, frag
+	s.next = (s.next + 1) % len(s.at)
+	return 0
+}
+
 // build makes the arguments of one script call.
 func (s *Store) build(ops []*op) (keys []string, blob []byte) {
-	elems, nkeys, size := 0, 0, 16
+	nkeys, size := 0, 16
 	for _, o := range ops {
-		elems, nkeys, size = elems+o.elems, nkeys+len(o.keys), size+len(o.frag)
+		nkeys, size = nkeys+len(o.keys), size+len(o.frag)
 	}
 	keys = make([]string, 0, nkeys)
-	blob = appendHeader(make([]byte, 0, size), elems, s.opt.Clock)
+	blob = appendHeader(make([]byte, 0, size), s.opt.Clock)
+	elems := headElems
+	var seen shapes
 	for _, o := range ops {
 		keys = append(keys, o.keys...)
+		if o.plain {
+			// Positions count from 1.
+			if at := seen.find(o.frag, elems+1); at > 0 {
+				blob = appendInt(blob, int64(-at))
+				elems++
+				continue
+			}
+		}
 		blob = append(blob, o.frag...)
+		elems += o.elems
 	}
+	setLength(blob, elems)
 	return keys, blob
 }
 

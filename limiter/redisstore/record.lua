@@ -86,7 +86,7 @@ end
 
 -- save_record stores what was booked for asks at time now, for keep ms at least.
 local function save_record(key, asks, n, now, needed, whole, mark, keep)
-  local ttl = most(least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX), keep)
+  local life = most(least(most(needed, REPLAY_WINDOW), RECORD_TTL_MAX), keep)
   local r = {now, mark, n, whole, false}
   for i = 1, n do
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
@@ -94,7 +94,7 @@ local function save_record(key, asks, n, now, needed, whole, mark, keep)
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
     r[at + 9], r[at + 10], r[at + 11], r[at + 12] = a.algorithm, a.count, a.window, a.burst
   end
-  call('SET', key, cmsgpack.pack(r), 'PX', text(most(ttl, test_ttl)))
+  call('SET', key, cmsgpack.pack(r), 'PX', text(most(life, test_life)))
 end
 
 -- claim returns what r booked at a's key, 0 if units of others are mixed into
@@ -132,5 +132,5 @@ local function save_settled(key, r, asks, n, now)
     end
   end
   r[5] = now
-  call('SET', key, cmsgpack.pack(r), 'PX', text(most(most(call('PTTL', key), REPLAY_WINDOW), test_ttl)))
+  call('SET', key, cmsgpack.pack(r), 'PX', text(most(most(call('PTTL', key), REPLAY_WINDOW), test_life)))
 end

@@ -102,20 +102,34 @@ func (r *reader) length() int {
 func unpack(reply string, ops []*op) {
 	r := reader{s: reply}
 	r.length()
+	now := r.integer()
 	for _, o := range ops {
-		o.unpack(&r)
+		o.unpack(&r, now)
 	}
 }
 
-func (o *op) unpack(r *reader) {
+// Kinds of answers; see batch.lua.
+const (
+	kindStored    = 1
+	kindError     = 2
+	kindCommitted = 3
+	kindPlain     = 4
+)
+
+// unpack reads the answer of one request of a call at time now.
+func (o *op) unpack(r *reader, now int64) {
 	kind := r.integer()
-	if kind == 2 {
+	switch kind {
+	case kindPlain:
+		o.unpackPlain(r, now)
+		return
+	case kindError:
 		if msg := r.text(); !r.bad {
 			o.err = scriptError(msg)
 			return
 		}
 	}
-	o.res.Replayed, o.committed, o.booked = kind != 0, kind == 3, o.booked[:0]
+	o.res.Replayed, o.committed, o.booked = kind == kindStored || kind == kindCommitted, kind == kindCommitted, o.booked[:0]
 	o.res.At = r.integer()
 	o.res.Allowed = true
 	o.res.Limits = o.res.Limits[:0]
@@ -136,6 +150,27 @@ func (o *op) unpack(r *reader) {
 		o.res.Allowed = o.res.Allowed && d.Allowed
 		o.res.Limits = append(o.res.Limits, d)
 	}
+	o.check(r)
+}
+
+// unpackPlain reads the short answer of a plain take.
+func (o *op) unpackPlain(r *reader, now int64) {
+	o.committed, o.booked = false, o.booked[:0]
+	o.res = limiter.Result{Allowed: true, At: now, Limits: o.res.Limits[:0]}
+	for _, capacity := range o.caps {
+		retry := r.integer()
+		d := limiter.Decision{Allowed: retry == 0, Limit: capacity, RetryAfter: retry}
+		d.Remaining = r.integer()
+		d.Reset = r.integer()
+		d.Delay = r.integer()
+		o.res.Allowed = o.res.Allowed && d.Allowed
+		o.res.Limits = append(o.res.Limits, d)
+	}
+	o.check(r)
+}
+
+// check makes an answer that could not be read an error.
+func (o *op) check(r *reader) {
 	if r.bad {
 		o.err = &limiter.StoreError{Cause: limiter.CauseInternal, Unknown: true, Err: errReply}
 	}

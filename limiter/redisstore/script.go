@@ -10,12 +10,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The files of the script, in the order in which they use each other.
+// The files of the script. What nearly every call needs.
 var (
 	//go:embed exact.lua
 	exactLua string
 	//go:embed codec.lua
 	codecLua string
+	//go:embed quick.lua
+	quickLua string
+	//go:embed batch.lua
+	batchLua string
+)
+
+// What is made in a call only when one of its requests needs it, in the order in
+// which the files use each other.
+var (
+	//go:embed codes.lua
+	codesLua string
 	//go:embed fixed.lua
 	fixedLua string
 	//go:embed counter.lua
@@ -34,8 +45,8 @@ var (
 	recordLua string
 	//go:embed decide.lua
 	decideLua string
-	//go:embed batch.lua
-	batchLua string
+	//go:embed serve.lua
+	serveLua string
 )
 
 // script is the whole script and its name. The first line makes Redis refuse
@@ -46,10 +57,17 @@ type script struct {
 	sha    string
 }
 
-func newScript() script {
+func newScript() script { return assemble(quickLua) }
+
+// assemble makes the script with the given quick way. The long way stands inside
+// a function.
+func assemble(quick string) script {
 	src := "#!lua\n" + strings.Join([]string{
-		exactLua, codecLua, fixedLua, counterLua, levelLua, gcraLua,
-		bucketsLua, logLua, leaseLua, recordLua, decideLua, batchLua,
+		exactLua, codecLua, quick,
+		"local function make_long()",
+		codesLua, fixedLua, counterLua, levelLua, gcraLua, bucketsLua, logLua, leaseLua, recordLua, decideLua, serveLua,
+		"end",
+		batchLua,
 	}, "\n")
 	sum := sha1.Sum([]byte(src)) //nolint:gosec // not a secret
 	return script{source: src, sha: hex.EncodeToString(sum[:])}

@@ -1,0 +1,10 @@
+package redisstore
+
+// NewLongWay is New with a script that has no quick way.
+func NewLongWay(opt Options) (*Store, error) {
+	s, err := New(opt)
+	if err == nil {
+		s.script = assemble("local quicks = {}")
+	}
+	return s, err
+}
