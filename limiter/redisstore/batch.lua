@@ -5,29 +5,30 @@
 -- ARGV[1]  cmsgpack of a flat array:
 --            1 if the next number is the time, 0 to use the server's
 --            time, ms since 1970
---            for each request either, for a plain take (no id, no ask that
---            looks, no concurrency): PLAIN plus the number of asks, and the asks;
---            or: minus the position of an earlier plain take in this array, whose
---            asks have the same limits and weights;
---            or: operation (plus KEEPS if the time to keep its
---            record, ms, follows the number of asks), id, record, number of
---            asks, and the asks
+--            for each request either
+--              for a plain take (no id, no ask that looks, no concurrency):
+--              PLAIN plus the number of asks, and the asks
+--            or
+--              minus the position in this array of an earlier plain take whose
+--              asks have the same limits and weights
+--            or
+--              operation (plus KEEPS if the time to keep its record, ms, follows
+--              the number of asks), id, record, number of asks, and the asks
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
---            and spends nothing), count, window (ms), extra (burst,
---            sub-windows, or anchor in ms), weight; in an UNDO also the time
---            (ms) and the base of what is given back
---          record is 0 for none, 1 for one; for a part of a request that spans
---          slots the name of the whole, or '' for none
--- Returns  cmsgpack of a flat array; for each request either
+--          and spends nothing), count, window (ms), extra (burst, sub-windows, or
+--          anchor in ms), weight; in an UNDO also the time (ms) and the base of
+--          what is given back. The record is 0 for none, 1 for one; for a part of
+--          a request that spans slots the name of the whole, or '' for none.
+-- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
+--          request either
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
 --            the decision (ms), and for each ask: allowed (0 or 1), remaining,
 --            retry-after (ms), reset (ms), delay (ms), refunded; in a stored
 --            answer the capacity; in a part what it booked: time (ms), units,
 --            base (the level before it, in 1/window)
---          or 4 and for each ask: retry-after (ms; 0: allowed), remaining, reset
---            (ms), delay (ms); the time is that of the call
---          or 2 and the text of the error: this request changed nothing.
---          The first element is the time of the call (ms).
+--            or 4 or 5, at the time of the call, and for each ask: retry-after (ms;
+--            0: allowed), remaining, reset (ms); then, if 5, the delay of each ask
+--            or 2 and the text of the error: this request changed nothing
 
 local PLAIN = 32
 
@@ -40,113 +41,93 @@ else
   test_life = 600000
 end
 
--- Where the next request and its keys begin (pos; behind keys[k]), and the end of
--- the answers of those before the one under way. Only whoever reads a request
--- moves pos and k; only its complete answer moves o.
+-- Where the next request and its keys begin (at pos, behind k), and where the
+-- answers of those before the one under way end (o). Reading a request moves pos
+-- and k, its complete answer moves o.
 local out, pos, k, o = {now}, 3, 0, 1
-local long
 
--- one decides the plain take of one ask at m[p] and reports whether it could.
--- Reading, deciding, writing: no error can come after a write.
-local function keep(key, needed)
-  if needed > 0 and call('PTTL', key) < needed then call('PEXPIRE', key, life_of(needed)) end
-end
+local olds, values, needs, delays = {}, {}, {}, {}
+local life, life_needed
 
-local olds, values, needs = {}, {}, {}
--- several decides the plain take of the n asks at m[p] and reports whether it
--- could: it reads all, decides all, writes all.
-local function several(p, n, first, o)
-  local all = true
+-- quick_take decides the plain take of the n asks at m[p], whose keys come behind
+-- first, and reports whether it could. It reads all, decides all, then writes
+-- all, so that an error or a denial leaves everything as it was.
+local function quick_take(p, n, first)
+  local to, all, delayed = o + 1, true, false
   for i = 1, n do
-    local quick = quicks[m[p]]
+    local algorithm = m[p]
+    local quick = quicks[algorithm]
     if not quick then return false end
     local v = call('GET', keys[first + i])
-    local value, needed, retry, remaining, reset, delay = quick(v, now, m[p + 1], m[p + 2], m[p + 3], m[p + 4], m[p])
+    local value, needed, retry, remaining, reset, delay = quick(v, now, m[p + 1], m[p + 2], m[p + 3], m[p + 4], algorithm)
     if value == nil then return false end
-    olds[i], values[i], needs[i], all = v, value, needed, all and retry == 0
-    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = retry, remaining, reset, delay
-    p, o = p + 5, o + 4
+    olds[i], values[i], needs[i] = v, value, needed
+    out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
+    if retry ~= 0 then all = false end
+    if delay then delays[i], delayed = delay, true else delays[i] = 0 end
+    p, to = p + 5, to + 3
   end
   if not all then
-    -- What was admitted spends nothing: its figures are those of no weight.
-    p, o = p - 5 * n, o - 4 * n
+    -- What would fit spends nothing: its figures are those of no weight.
+    p, to = p - 5 * n, o + 1
     for i = 1, n do
       if values[i] then
         local _
-        values[i], needs[i], _, out[o + 2], out[o + 3] = quicks[m[p]](olds[i], now, m[p + 1], m[p + 2], m[p + 3], 0, m[p])
+        values[i], needs[i], _, out[to + 2], out[to + 3] =
+          quicks[m[p]](olds[i], now, m[p + 1], m[p + 2], m[p + 3], 0, m[p])
       end
-      p, o = p + 5, o + 4
+      p, to = p + 5, to + 3
     end
   end
   for i = 1, n do
-    if values[i] then
-      call('SET', keys[first + i], values[i], 'PX', life_of(needs[i]))
-    elseif olds[i] then
-      keep(keys[first + i], needs[i])
+    local value, needed = values[i], needs[i]
+    if needed ~= life_needed then life, life_needed = life_of(needed), needed end
+    if value then
+      call('SET', keys[first + i], value, 'PX', life)
+    elseif olds[i] and needed > 0 and call('PTTL', keys[first + i]) < needed then
+      call('PEXPIRE', keys[first + i], life)
     end
+    if delayed then out[to + i] = delays[i] end
   end
+  out[o + 1] = delayed and 5 or 4
+  o = delayed and to + n or to
   return true
 end
 
-local function loop()
+local long -- serve.lua's functions, once a request needs them
+
+local function run()
   local size = #m
   while pos <= size do
-    local p, first, at = pos, k, o
-    local n = m[p]
-    if n < 0 then
-      p, pos = -n, p + 1
-      n = m[p] - PLAIN
+    local p, first, verb = pos, k, m[pos]
+    if verb < 0 or verb >= PLAIN then
+      if verb < 0 then
+        p, pos = -verb, p + 1
+        verb = m[p]
+      else
+        pos = p + 1 + 5 * (verb - PLAIN)
+      end
+      local n = verb - PLAIN
       k = first + n
-    elseif n >= PLAIN then
-      n = n - PLAIN
-      pos, k = p + 1 + 5 * n, first + n
+      if not quick_take(p + 1, n, first) then
+        long = long or make_long()
+        long.plain(m, p + 1, n, keys, first)
+        o = long.finish(now, out, o)
+      end
     else
-      n = 0
-    end
-    if n == 1 then
-      local key, algorithm = keys[k], m[p + 1]
-      local quick, v, value, needed, retry, remaining, reset, delay = quicks[algorithm]
-      if quick then
-        v = call('GET', key)
-        value, needed, retry, remaining, reset, delay = quick(v, now, m[p + 2], m[p + 3], m[p + 4], m[p + 5], algorithm)
-        if value then
-          call('SET', key, value, 'PX', life_of(needed))
-        elseif v and value == false then
-          keep(key, needed)
-        end
-      end
-      if value ~= nil then
-        out[at + 1], out[at + 2], out[at + 3], out[at + 4], out[at + 5] = 4, retry, remaining, reset, delay
-        o = at + 5
-      else
-        n = -1
-      end
-    elseif n > 1 then
-      if several(p + 1, n, first, at + 1) then
-        out[at + 1] = 4
-        o = at + 1 + 4 * n
-      else
-        n = -n
-      end
-    end
-    if n <= 0 then
       long = long or make_long()
-      if n < 0 then
-        long.plain(m, p + 1, -n, keys, first)
-      else
-        pos, k = long.read(m, p, keys, first)
-      end
-      o = long.finish(now, out, at)
+      pos, k = long.read(m, p, keys, first)
+      o = long.finish(now, out, o)
     end
   end
 end
 
 -- An error ends only its own request.
-local ok, err = pcall(loop)
+local ok, err = pcall(run)
 while not ok do
   out[o + 1], out[o + 2] = 2, type(err) == 'table' and err.err or tostring(err)
   o = o + 2
-  ok, err = pcall(loop)
+  ok, err = pcall(run)
 end
-for i = o + 1, #out do out[i] = nil end
+for i = o + 1, #out do out[i] = nil end -- what an error has left
 return cmsgpack.pack(out)

@@ -90,7 +90,7 @@ local function make_buckets()
     if not s.index then s.index, s.units = {}, {} end
     if not v then return s end
     local after
-    s.at, s.scale, s.prev, after = decode(v)
+    s.at, s.scale, s.prev, after = decode(v, true)
     if s.scale == 0 or s.prev == 0 then bad_state() end
     load_entries(s, v, after)
     return s

@@ -44,27 +44,22 @@ local function encode(at, a, b)
   return pack(forms[head] or form_of(head), minutes + head, near, a, b)
 end
 
--- decode returns time, a, b and the offset of what follows them in v.
-local function decode(v)
+-- decode returns time, a, b and the offset of what follows them in v. Unless more
+-- is true nothing may.
+local function decode(v, more)
   local head = byte(v) or bad_state()
   local minutes = head >= 128
   if minutes then head = head - 128 end
-  local f, size = forms[head] or form_of(head), 6
-  if head >= 64 then head, size = head - 64, 8 end
-  local na = head % 8
-  if #v < size + na + (head - na) / 8 then bad_state() end
+  local f, sizes, size = forms[head] or form_of(head), head, 6
+  if head >= 64 then sizes, size = head - 64, 8 end
+  local na = sizes % 8
+  size = size + na + (sizes - na) / 8
+  if #v ~= size and not (more and #v > size) then bad_state() end
   local _, at, a, b, after = unpack_bytes(f, v)
-  if size == 6 then at = at + EPOCH elseif at > MAX or at < -MAX then bad_state() end
+  if head < 64 then at = at + EPOCH elseif at > MAX or at < -MAX then bad_state() end
   if minutes then b = b * 60000 end
   if a > MAX or b > MAX then bad_state() end
   return at, a, b, after
-end
-
--- decode_all is decode for a state with nothing behind it.
-local function decode_all(v)
-  local at, a, b, after = decode(v)
-  if after ~= #v + 1 then bad_state() end
-  return at, a, b
 end
 
 -- life_of returns for how long a state is kept that is needed for that long, both

@@ -20,7 +20,7 @@ local function make_counter()
 
   function counter.load(a)
     local s, v = load_string(a)
-    if v then s.at, s.used, s.prev = decode_all(v) end
+    if v then s.at, s.used, s.prev = decode(v) end
     return s
   end
 

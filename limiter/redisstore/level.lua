@@ -52,7 +52,7 @@ local function make_level()
 
   function level.load(a)
     local s, v = load_string(a)
-    if v then s.at, s.used, s.scale = decode_all(v) end
+    if v then s.at, s.used, s.scale = decode(v) end
     return s
   end
 

@@ -9,7 +9,8 @@
 --              request must go the long way
 --   needed     for how long the state counts, ms
 --   retry      0 if w fits, else the wait, ms, or NEVER
---   remaining, reset (ms) and delay (ms), of the state with w in it if w fits
+--   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state with
+--              w in it if w fits
 
 -- Mirrors fixed.lua; a state in any but its commonest form goes the long way.
 local function fixed(v, now, count, window, anchor, w, algorithm)
@@ -38,14 +39,14 @@ local function fixed(v, now, count, window, anchor, w, algorithm)
     value = fmt('%d%06d', at, used)
   end
   local reset = used > 0 and start + window - now or 0
-  return value, value and reset or stop - now, retry, used < count and count - used or 0, reset, 0
+  return value, value and reset or stop - now, retry, used < count and count - used or 0, reset
 end
 
 -- Mirrors counter.lua.
 local function counter(v, now, count, window, _, w)
   local cur, prev, last, e = 0, 0, now, now % window
   if v then
-    local at, used, before = decode_all(v)
+    local at, used, before = decode(v)
     if at > now then return nil end
     local ago = now - e - (at - at % window)
     if ago == 0 then
@@ -77,7 +78,7 @@ local function counter(v, now, count, window, _, w)
   local room = level < full and full - level or 0
   local reset = cur > 0 and 2 * window - e or prev > 0 and window - e or 0
   return value, value and reset or last - last % window + 2 * window - now, retry,
-    (room - room % window) / window, reset, 0
+    (room - room % window) / window, reset
 end
 
 -- Mirrors level.lua and gcra.lua, which differ in what scale a state was written
@@ -87,14 +88,14 @@ local function bucket(v, now, count, window, burst, w, algorithm)
   local full, level, needed = burst * window, 0, 0
   if count == 0 then return nil end
   if v then
-    local at, used, under = decode_all(v)
+    local at, used, under = decode(v)
     if at > now or under ~= scale then return nil end
     local drained = (now - at) * count
     if drained < used then level = used - drained end
     if level > full and algorithm == GCRA then return nil end
     needed = at + ceil(used / count) - now
   end
-  local value, retry, delay = false, 0, 0
+  local value, retry, delay = false, 0
   -- (w - burst)*window lies in [-MAX, 0] and level in [0, MAX]: no bit is lost.
   local over = w > burst and 1 or level + (w * window - full)
   if over > 0 then

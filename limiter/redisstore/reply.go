@@ -114,14 +114,15 @@ const (
 	kindError     = 2
 	kindCommitted = 3
 	kindPlain     = 4
+	kindDelayed   = 5
 )
 
 // unpack reads the answer of one request of a call at time now.
 func (o *op) unpack(r *reader, now int64) {
 	kind := r.integer()
 	switch kind {
-	case kindPlain:
-		o.unpackPlain(r, now)
+	case kindPlain, kindDelayed:
+		o.unpackPlain(r, now, kind == kindDelayed)
 		return
 	case kindError:
 		if msg := r.text(); !r.bad {
@@ -154,7 +155,7 @@ func (o *op) unpack(r *reader, now int64) {
 }
 
 // unpackPlain reads the short answer of a plain take.
-func (o *op) unpackPlain(r *reader, now int64) {
+func (o *op) unpackPlain(r *reader, now int64, delayed bool) {
 	o.committed, o.booked = false, o.booked[:0]
 	o.res = limiter.Result{Allowed: true, At: now, Limits: o.res.Limits[:0]}
 	for _, capacity := range o.caps {
@@ -162,9 +163,13 @@ func (o *op) unpackPlain(r *reader, now int64) {
 		d := limiter.Decision{Allowed: retry == 0, Limit: capacity, RetryAfter: retry}
 		d.Remaining = r.integer()
 		d.Reset = r.integer()
-		d.Delay = r.integer()
 		o.res.Allowed = o.res.Allowed && d.Allowed
 		o.res.Limits = append(o.res.Limits, d)
+	}
+	if delayed {
+		for i := range o.res.Limits {
+			o.res.Limits[i].Delay = r.integer()
+		}
 	}
 	o.check(r)
 }
