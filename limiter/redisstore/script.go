@@ -18,6 +18,8 @@ var (
 	codecLua string
 	//go:embed quick.lua
 	quickLua string
+	//go:embed quick_buckets.lua
+	quickBucketsLua string
 	//go:embed batch.lua
 	batchLua string
 )
@@ -57,13 +59,13 @@ type script struct {
 	sha    string
 }
 
-func newScript() script { return assemble(quickLua) }
+func newScript() script { return assemble(quickLua, quickBucketsLua) }
 
 // assemble makes the script with the given quick way. The long way stands inside
 // a function.
-func assemble(quick string) script {
+func assemble(quick ...string) script {
 	src := "#!lua\n" + strings.Join([]string{
-		exactLua, codecLua, quick,
+		exactLua, codecLua, strings.Join(quick, "\n"),
 		"local function make_long()",
 		codesLua, fixedLua, counterLua, levelLua, gcraLua, bucketsLua, logLua, leaseLua, recordLua, decideLua, serveLua,
 		"end",
