@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +25,30 @@ type way struct {
 	client redis.UniversalClient
 }
 
+// ways are a store as it is and one without the quick way, each on a database of
+// its own of one server.
+type ways struct {
+	quick, long way
+	// apart is how far apart the same step of both can have been by Redis's clock.
+	apart time.Duration
+}
+
+func bothWays(t *testing.T, clock *storetest.Clock) *ways {
+	t.Helper()
+	url := testenv.SharedRedis(t).URL()
+	w := &ways{quick: way{client: client(t, url)}, long: way{client: client(t, strings.TrimSuffix(url, "/0")+"/1")}}
+	w.quick.store = open(t, w.quick.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
+	var err error
+	if w.long.store, err = redisstore.NewLongWay(redisstore.Options{Client: w.long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.long.store.Close() })
+	return w
+}
+
 // stored is everything that belongs to the entity: the values as Redis dumps
 // them, and the instants at which they expire.
-func (w *way) stored(t *rapid.T, entity string) (values map[string]string, expiry map[string]time.Duration) {
+func (w *way) stored(t rapid.TB, entity string) (values map[string]string, expiry map[string]time.Duration) {
 	ctx := context.Background()
 	keys, err := w.client.Keys(ctx, "sl:{"+entity+"}*").Result()
 	if err != nil {
@@ -36,6 +59,35 @@ func (w *way) stored(t *rapid.T, entity string) (values map[string]string, expir
 		values[k], expiry[k] = w.client.Dump(ctx, k).Val(), w.client.PExpireTime(ctx, k).Val()
 	}
 	return values, expiry
+}
+
+// same decides the calls both ways and fails unless answers, errors, what is
+// stored for the entity and when it expires agree.
+func (w *ways) same(t rapid.TB, entity string, calls []limiter.Call) {
+	ctx := context.Background()
+	other := slices.Clone(calls)
+	begun := w.quick.client.Time(ctx).Val()
+	w.quick.store.DoAll(ctx, calls)
+	w.long.store.DoAll(ctx, other)
+	w.apart = max(w.apart, w.quick.client.Time(ctx).Val().Sub(begun)+time.Millisecond)
+	for i := range calls {
+		if diff := cmp.Diff(fmt.Sprint(other[i].Err), fmt.Sprint(calls[i].Err)); diff != "" {
+			t.Fatalf("%+v at %d (-long +quick):\n%s", calls[i].Request, calls[i].Result.At, diff)
+		}
+		if diff := cmp.Diff(other[i].Result, calls[i].Result); diff != "" {
+			t.Fatalf("%+v (-long +quick):\n%s", calls[i].Request, diff)
+		}
+	}
+	got, gotExpiry := w.quick.stored(t, entity)
+	want, wantExpiry := w.long.stored(t, entity)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("%+v (-long +quick):\n%s", calls, diff)
+	}
+	for k := range got {
+		if d := gotExpiry[k] - wantExpiry[k]; d.Abs() > w.apart {
+			t.Fatalf("%s expires %v later than on the long way", k, d)
+		}
+	}
 }
 
 // foreign are values that nobody here has written, and states of other clocks and
@@ -99,19 +151,10 @@ func quickTraffic(t *rapid.T, tr *traffic) limiter.Request {
 // long way, whatever stands at the keys.
 func TestScript_QuickWayAndLongWayAreTheSame(t *testing.T) {
 	clock := storetest.NewClock(0)
-	url := testenv.SharedRedis(t).URL()
-	quick, long := way{client: client(t, url)}, way{client: client(t, strings.TrimSuffix(url, "/0")+"/1")}
-	quick.store = open(t, quick.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
-	var err error
-	if long.store, err = redisstore.NewLongWay(redisstore.Options{Client: long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = long.store.Close() })
+	both := bothWays(t, clock)
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
 		tr := newTraffic(t)
-		// How far apart the same step of both ways can be by Redis's clock.
-		var apart time.Duration
 		for range rapid.IntRange(1, 8).Draw(t, "batches") {
 			tr.step(t)
 			clock.Set(tr.now)
@@ -119,39 +162,62 @@ func TestScript_QuickWayAndLongWayAreTheSame(t *testing.T) {
 				i := rapid.IntRange(0, len(tr.limits)-1).Draw(t, "bucket")
 				k := fmt.Sprintf("sl:{%s}|%d|%s", tr.entity, i, tr.limits[i].Algorithm.Kind())
 				put := rapid.SampledFrom(foreign).Draw(t, "foreign")
-				for _, w := range []way{quick, long} {
+				for _, w := range []way{both.quick, both.long} {
 					w.client.Del(ctx, k)
 					put(ctx, w.client, k)
 				}
 			}
-			var a, b []limiter.Call
+			var calls []limiter.Call
 			for range rapid.IntRange(1, 8).Draw(t, "requests") {
 				if req := quickTraffic(t, tr); req.Check() == nil {
-					a, b = append(a, limiter.Call{Request: req}), append(b, limiter.Call{Request: req})
+					calls = append(calls, limiter.Call{Request: req})
 				}
 			}
-			begun := quick.client.Time(ctx).Val()
-			quick.store.DoAll(ctx, a)
-			long.store.DoAll(ctx, b)
-			apart = max(apart, quick.client.Time(ctx).Val().Sub(begun)+time.Millisecond)
-			for i := range a {
-				if diff := cmp.Diff(fmt.Sprint(b[i].Err), fmt.Sprint(a[i].Err)); diff != "" {
-					t.Fatalf("%+v at %d (-long +quick):\n%s", a[i].Request, tr.now, diff)
-				}
-				if diff := cmp.Diff(b[i].Result, a[i].Result); diff != "" {
-					t.Fatalf("%+v at %d (-long +quick):\n%s", a[i].Request, tr.now, diff)
-				}
-			}
-			got, gotExpiry := quick.stored(t, tr.entity)
-			want, wantExpiry := long.stored(t, tr.entity)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("at %d (-long +quick):\n%s", tr.now, diff)
-			}
-			for k := range got {
-				if d := gotExpiry[k] - wantExpiry[k]; d.Abs() > apart {
-					t.Fatalf("%s expires %v later than on the long way", k, d)
-				}
-			}
+			both.same(t, tr.entity, calls)
 		}
 	})
+}
+
+// TestScript_QuickWayAndLongWayStayTogether walks one bucket of each kind for as
+// long as it takes to fill, slide, deny and empty, now and then by an edit.
+func TestScript_QuickWayAndLongWayStayTogether(t *testing.T) {
+	clock := storetest.NewClock(0)
+	both := bothWays(t, clock)
+	for _, l := range []limiter.Limit{
+		{Algorithm: limiter.FixedWindow, Count: 40, Window: 1000, Anchor: -123},
+		{Algorithm: limiter.FixedWindow, Count: 40, Window: 1000, Align: limiter.AlignFirstHit},
+		{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 1000},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 40, Window: 1000, Buckets: 60},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 40, Window: 1000, Buckets: 7},
+		{Algorithm: limiter.SlidingWindowBuckets, Count: 1000, Window: 1000, Buckets: 3},
+		{Algorithm: limiter.SlidingWindowLog, Count: 40, Window: 1000},
+		{Algorithm: limiter.TokenBucket, Count: 40, Window: 1000, Burst: 17},
+		{Algorithm: limiter.LeakyBucket, Count: 7, Window: 1000, Burst: 12},
+		{Algorithm: limiter.LeakyQueue, Count: 7, Window: 1000, Burst: 12},
+		{Algorithm: limiter.GCRA, Count: 40, Window: 1000, Burst: 17},
+	} {
+		for seed := range uint64(4) {
+			r, name := rand.New(rand.NewPCG(seed, 1)), entity()
+			now, l := int64(1_760_000_000_000), l
+			for range 250 {
+				if now += []int64{0, 3, 17, 40, 300}[r.IntN(5)] * int64(r.IntN(4)); r.IntN(60) == 0 {
+					now += 2500 - int64(r.IntN(3))*1000
+				}
+				if r.IntN(80) == 0 {
+					l.Count = max(0, l.Count+int64(r.IntN(9))-4)
+				}
+				clock.Set(now)
+				var a []limiter.Call
+				for range 1 + r.IntN(3) {
+					k := ask(name, 1, l)
+					k.Weight = int64(max(1, r.IntN(12)-6))
+					if l.Count > 500 {
+						k.Weight *= 50
+					}
+					a = append(a, limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{k}}})
+				}
+				both.same(t, name, a)
+			}
+		}
+	}
 }
