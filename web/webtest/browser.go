@@ -31,6 +31,7 @@ func (w *World) As(role access.Role) *Browser {
 	b := w.Browser()
 	switch {
 	case role == "":
+		w.Provider.arrive(b)
 		return b
 	case w.Provider != nil:
 		if page := b.SignOn(Identity(role)); page.Code != http.StatusSeeOther {

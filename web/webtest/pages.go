@@ -35,6 +35,7 @@ func Gallery() []Shown {
 		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
 		{Name: "sign-in-elsewhere", About: "Sign in, with single sign-on", Kind: SignOn, Path: "/console/sign-in"},
 		{Name: "sso-over", About: "A sign-in elsewhere that is over", Kind: SignOn, Path: "/console/sso/callback?code=x&state=y"},
+		{Name: "sso-no-role", About: "Known elsewhere, without a role here", Kind: SignOn, Path: "$ARRIVE", Prepare: strangerArrives},
 		{Name: "sso-confirm", About: "Confirm it elsewhere", Kind: SignOn, Role: access.RoleAdmin, Path: "/console/people/2/sign-out", Form: url.Values{}},
 		{Name: "welcome", About: "The first account", Kind: Fresh, Path: "/console/welcome?token=$WELCOME"},
 		{Name: "welcome-errors", About: "The first account, not valid", Kind: Fresh, Path: "/console/welcome", Form: url.Values{"token": {"$WELCOME"}, "name": {"ada"}, "password": {"short"}}},
@@ -107,11 +108,15 @@ func (s *Shown) Visit() (Page, error) {
 }
 
 // Fill puts the secret of the first start where $WELCOME stands in a path or
-// value, and that of a new link to choose a password where $INVITE stands.
+// value, that of a new link to choose a password where $INVITE stands, and the way
+// back of who is arriving from the provider where $ARRIVE stands.
 func (w *World) Fill(text string) string {
 	text = strings.ReplaceAll(text, "$WELCOME", w.WelcomeSecret)
 	if strings.Contains(text, "$INVITE") {
 		text = strings.ReplaceAll(text, "$INVITE", w.invite())
+	}
+	if strings.Contains(text, "$ARRIVE") {
+		text = strings.ReplaceAll(text, "$ARRIVE", w.Provider.Answer(*w.Provider.Arriving))
 	}
 	return text
 }

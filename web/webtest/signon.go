@@ -29,6 +29,9 @@ type Provider struct {
 	last access.Challenge
 	// Err, if not nil, is what every call fails with.
 	Err error
+	// Arriving, if not nil, is who is on the way back in the browser of nobody, that
+	// World.As("") gives. World.Fill has their path.
+	Arriving *access.Identity
 	// Stale: nobody is asked again who they are, whoever wants it.
 	Stale bool
 }
@@ -88,9 +91,23 @@ func (f *Provider) Answer(id access.Identity) string {
 	return web.SignOnPath + "?" + url.Values{"code": {code}, "state": {f.last.State}}.Encode()
 }
 
+// arrive sends the browser of nobody on its way.
+func (f *Provider) arrive(b *Browser) {
+	if f != nil && f.Arriving != nil {
+		b.Post("/console/sso/start", url.Values{})
+	}
+}
+
 // Identity is somebody at the provider who has a role here.
 func Identity(role access.Role) access.Identity {
 	return access.Identity{Issuer: Issuer, Subject: "s-" + string(role), Name: Names[role] + ".elsewhere", Role: role}
+}
+
+// strangerArrives lets somebody be on the way back who has no role here.
+func strangerArrives(w *World) {
+	stranger := Identity(access.RoleViewer)
+	stranger.Subject, stranger.Role, stranger.Groups = "s-stranger", "", []string{"sales", "lunch"}
+	w.Provider.Arriving = &stranger
 }
 
 // SignOn goes to the provider and comes back as somebody.
