@@ -65,3 +65,27 @@ func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
 		t.Errorf("%v allocations a check over HTTP, beside net/http's own; want at most 9", got)
 	}
 }
+
+func TestBatchHTTP_AllocatesAtMostEightTimesACheck(t *testing.T) {
+	const size = 100
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+	})
+	text := `{"checks":[` + strings.TrimSuffix(strings.Repeat(benchBody+",", size), ",") + `]}`
+	body := strings.NewReader(text)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check/batch", nil)
+	r.Host, r.Header["Content-Type"], r.ContentLength = "localhost", []string{"application/json"}, int64(len(text))
+	w := &discard{header: http.Header{}}
+	got := testing.AllocsPerRun(100, func() {
+		body.Reset(text)
+		r.Body = nopCloser{body}
+		clear(w.header)
+		f.echo.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			t.Fatal(w.status)
+		}
+	})
+	if got > 8*size {
+		t.Errorf("%v allocations a batch of %d, want at most 8 a check", got, size)
+	}
+}

@@ -76,6 +76,29 @@ func BenchmarkCheckHTTP(b *testing.B) {
 	}
 }
 
+// BenchmarkBatchHTTP is the whole handler of a hundred checks by two rules,
+// without a connection; times are of one check.
+func BenchmarkBatchHTTP(b *testing.B) {
+	const size = 100
+	f := benchFixture(b)
+	text := `{"checks":[` + strings.TrimSuffix(strings.Repeat(benchBody+",", size), ",") + `]}`
+	body := strings.NewReader(text)
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/ratelimit/check/batch", nil)
+	r.Host, r.Header["Content-Type"], r.ContentLength = "localhost", []string{"application/json"}, int64(len(text))
+	w := &discard{header: http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		body.Reset(text)
+		r.Body = nopCloser{body}
+		clear(w.header)
+		f.echo.ServeHTTP(w, r)
+		if w.status != http.StatusOK {
+			b.Fatal(w.status)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/size, "ns/check")
+}
+
 type nopCloser struct{ *strings.Reader }
 
 func (nopCloser) Close() error { return nil }

@@ -251,6 +251,12 @@ func (a *Answer) begin(op limiter.Op) {
 	*a = Answer{Op: op, Allowed: true, Status: http.StatusOK, Strictest: -1, Limits: a.Limits[:0], scratch: a.scratch}
 }
 
+// forget drops what a points to and keeps its memory.
+func (a *Answer) forget() {
+	clear(a.Limits)
+	*a = Answer{Limits: a.Limits[:0], scratch: a.scratch[:0]}
+}
+
 // settle turns what the store said of one job into its answer.
 func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error {
 	q := j.q

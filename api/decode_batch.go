@@ -7,10 +7,11 @@ import (
 	"sluice/rules"
 )
 
-// decodeBatch reads {"checks": [...]} of up to maxBatch checks. If anything is
-// wrong with one of them the whole batch is refused, with every error named
-// (checks[3].weight), so that a caller never has to guess which ones counted.
-func decodeBatch(data []byte) ([]Question, error) {
+// decodeBatch reads {"checks": [...]} of up to maxBatch checks, appended to into.
+// If anything is wrong with one of them the whole batch is refused, with every
+// error named (checks[3].weight), so that a caller never has to guess which ones
+// counted.
+func decodeBatch(data []byte, into []Question) ([]Question, error) {
 	var s scanner
 	if err := s.start(data); err != nil {
 		return nil, err
@@ -18,7 +19,7 @@ func decodeBatch(data []byte) ([]Question, error) {
 	if err := s.open('{'); err != nil {
 		return nil, err
 	}
-	b := batchInput{qs: []Question{}}
+	b := batchInput{qs: into}
 	for n := 0; ; n++ {
 		ok, err := s.more('}', n)
 		if err != nil {
@@ -98,16 +99,15 @@ func (b *batchInput) checks(s *scanner) error {
 			}
 			continue
 		}
-		in := checkInput{prefix: fmt.Sprintf("checks[%d].", n)}
+		in := checkInput{element: n + 1}
 		if err := in.read(s, 2); err != nil {
 			return err
 		}
 		if n >= maxBatch {
 			continue
 		}
-		var q Question
-		in.question(limiter.OpTake, &q)
-		b.qs = append(b.qs, q)
+		b.qs = append(b.qs, Question{})
+		in.question(limiter.OpTake, &b.qs[len(b.qs)-1])
 		if len(b.errs) < maxBatchErrors {
 			b.errs = append(b.errs, in.errs...)
 		}

@@ -56,8 +56,8 @@ type checkInput struct {
 	number     [len(checkMembers)]int64
 	attributes map[string]string
 	fields     map[string]int64
-	reserve    bool   // it is for a reservation
-	prefix     string // of field names in errors, such as checks[3].
+	reserve    bool // it is for a reservation
+	element    int  // its place in a batch, from 1; 0 for none
 	errs       []rules.FieldError
 }
 
@@ -70,7 +70,15 @@ func (in *checkInput) wrong(field, format string, args ...any) {
 	if len(in.errs) == maxFieldErrors {
 		return
 	}
-	in.errs = append(in.errs, rules.FieldError{Field: in.prefix + field, Message: fmt.Sprintf(format, args...)})
+	in.errs = append(in.errs, rules.FieldError{Field: in.path(field), Message: fmt.Sprintf(format, args...)})
+}
+
+// path names a field in an error.
+func (in *checkInput) path(field string) string {
+	if in.element == 0 {
+		return field
+	}
+	return fmt.Sprintf("checks[%d].%s", in.element-1, field)
 }
 
 // decodeCheck reads a body that is one check. Its errors are *malformedError

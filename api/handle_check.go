@@ -65,30 +65,66 @@ func (s *Server) answer(c echo.Context, x *exchange) error {
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
+// batchExchange is the memory of one batch, pooled.
+type batchExchange struct {
+	body []byte
+	out  []byte
+	qs   []Question
+	as   []Answer
+}
+
+var batchExchanges = sync.Pool{New: func() any { return new(batchExchange) }}
+
+func getBatchExchange() *batchExchange {
+	x, _ := batchExchanges.Get().(*batchExchange) // the pool holds nothing else
+	return x
+}
+
+// maxPooledBatch keeps the memory of the largest batches out of the pool: their
+// checks, and the bytes of their bodies and answers.
+const maxPooledBatch, maxPooledBytes = 256, 512 << 10
+
+func putBatchExchange(x *batchExchange) {
+	if cap(x.qs) > maxPooledBatch || cap(x.body) > maxPooledBytes || cap(x.out) > maxPooledBytes {
+		return
+	}
+	clear(x.qs)
+	for i := range x.as {
+		x.as[i].forget()
+	}
+	batchExchanges.Put(x)
+}
+
 func (s *Server) checkBatch(c echo.Context) error {
+	x := getBatchExchange()
+	defer putBatchExchange(x)
 	if err := contentType(c, mediaJSON); err != nil {
 		return err
 	}
-	body, err := readBody(c, maxLargeBody, nil)
-	if err != nil {
+	var err error
+	if x.body, err = readBody(c, maxLargeBody, x.body); err != nil {
 		return err
 	}
-	qs, err := decodeBatch(body)
-	if err != nil {
+	if x.qs, err = decodeBatch(x.body, x.qs[:0]); err != nil {
 		return err
 	}
-	as := make([]Answer, len(qs))
-	if err := s.deps.Checker.DoAll(c.Request().Context(), qs, as); err != nil {
+	if n := len(x.qs); n <= cap(x.as) {
+		x.as = x.as[:n]
+	} else {
+		x.as = append(x.as[:cap(x.as)], make([]Answer, n-cap(x.as))...)
+	}
+	if err := s.deps.Checker.DoAll(c.Request().Context(), x.qs, x.as); err != nil {
 		return err
 	}
-	out := append(make([]byte, 0, 512*(1+len(as))), `{"results":[`...)
-	for i := range as {
+	x.out = append(x.out[:0], `{"results":[`...)
+	for i := range x.as {
 		if i > 0 {
-			out = append(out, ',')
+			x.out = append(x.out, ',')
 		}
-		out = appendAnswer(out, &as[i], s.style)
+		x.out = appendAnswer(x.out, &x.as[i], s.style)
 	}
-	return write(c, http.StatusOK, jsonType, append(out, "]}\n"...))
+	x.out = append(x.out, "]}\n"...)
+	return write(c, http.StatusOK, jsonType, x.out)
 }
 
 func (s *Server) release(c echo.Context) error { return s.lease(c, limiter.OpRelease) }

@@ -30,7 +30,7 @@ func (in *checkInput) question(op limiter.Op, q *Question) {
 // payload says that a request may be deferred, and with what. A look never is.
 func (in *checkInput) payload(q *Question) {
 	switch {
-	case in.prefix != "":
+	case in.element > 0:
 		in.wrong("payload", "does not belong in a batch; a request that may be deferred is checked by itself")
 	case q.Op != limiter.OpTake || in.reserve:
 		in.wrong("payload", "belongs to a check only")
@@ -107,7 +107,7 @@ func (in *checkInput) limit(q *Question) {
 // complained: the field has an error already.
 func (in *checkInput) complained(field string) bool {
 	for i := range in.errs {
-		if in.errs[i].Field == in.prefix+field {
+		if in.errs[i].Field == in.path(field) {
 			return true
 		}
 	}

@@ -107,8 +107,9 @@ func getWork() *work {
 	return w
 }
 
-// maxPooled keeps the memory of the largest batches out of the pool.
-const maxPooled = 256
+// maxPooled keeps the memory of the largest batches out of the pool: a hundred
+// checks with ten limits each stay.
+const maxPooled = 1024
 
 func putWork(w *work) {
 	if cap(w.calls) > maxPooled || cap(w.limits) > maxPooled {

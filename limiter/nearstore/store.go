@@ -69,6 +69,8 @@ type Store struct {
 	closed atomic.Bool
 	count  counts
 	trips  sync.Pool
+	// parties has *party.
+	parties sync.Pool
 }
 
 var _ limiter.Store = (*Store)(nil)
@@ -100,6 +102,7 @@ func newStore(opt Options) (*Store, error) {
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	s.trips.New = func() any { return new(trip) }
+	s.parties.New = func() any { return new(party) }
 	if opt.DenyCache > 0 {
 		var err error
 		if s.deny, err = newDenyCache(opt.DenyCache, opt.DenyExact); err != nil {
@@ -153,8 +156,8 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 			return
 		}
 	}
-	trips := make([]*trip, 0, len(calls))
-	away := make([]limiter.Call, 0, len(calls))
+	p := s.party()
+	defer s.disband(p)
 	for i := range calls {
 		t := s.trip(&calls[i].Request)
 		calls[i].Err = nil
@@ -164,16 +167,16 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 		}
 		t.call = i
 		t.depart(s)
-		trips = append(trips, t)
-		away = append(away, limiter.Call{Request: *t.out, Result: limiter.Result{Limits: t.into(&calls[i].Result).Limits}})
+		p.trips = append(p.trips, t)
+		p.away = append(p.away, limiter.Call{Request: *t.out, Result: limiter.Result{Limits: t.into(&calls[i].Result).Limits}})
 	}
-	if len(away) > 0 {
-		s.inner.DoAll(ctx, away)
+	if len(p.away) > 0 {
+		s.inner.DoAll(ctx, p.away)
 	}
-	for n, t := range trips {
+	for n, t := range p.trips {
 		c := &calls[t.call]
-		*t.into(&c.Result) = away[n].Result
-		c.Err = away[n].Err
+		*t.into(&c.Result) = p.away[n].Result
+		c.Err = p.away[n].Err
 		s.arrive(t, &c.Result, c.Err)
 		if c.Err == nil && s.again(t, &c.Result) {
 			c.Err = s.travel(ctx, t, &c.Result)

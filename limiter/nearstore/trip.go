@@ -54,6 +54,32 @@ func (s *Store) home(t *trip) {
 	s.trips.Put(t)
 }
 
+// party is the trips of a batch that go to the store together, and the calls they
+// go with. Parties are pooled.
+type party struct {
+	trips []*trip
+	away  []limiter.Call
+}
+
+func (s *Store) party() *party {
+	p, _ := s.parties.Get().(*party) // the pool holds nothing else
+	return p
+}
+
+// maxParty keeps the memory of the largest batches out of the pool.
+const maxParty = 1024
+
+// disband returns a party to the pool without what it refers to.
+func (s *Store) disband(p *party) {
+	if cap(p.away) > maxParty {
+		return
+	}
+	clear(p.trips)
+	clear(p.away)
+	p.trips, p.away = p.trips[:0], p.away[:0]
+	s.parties.Put(p)
+}
+
 // meant is the request as it is meant.
 func (t *trip) meant() *limiter.Request {
 	if len(t.asks) == 0 {
