@@ -27,6 +27,9 @@ func (v *visit) kept() url.Values {
 	if v.Request().Method != http.MethodPost || v.route == nil || v.route.Role == "" {
 		return nil
 	}
+	if v.user.ID == 0 { // strangers get no more read than a form
+		v.Request().Body = http.MaxBytesReader(v.Response(), v.Request().Body, maxForm)
+	}
 	out := url.Values{}
 	for name, values := range v.posted() {
 		if !slices.Contains(secretFields, name) && strings.Join(values, "") != "" {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"sluice/internal/access"
@@ -59,6 +60,13 @@ func TestKept_NothingIsOfferedAgainWhereNobodyTyped(t *testing.T) {
 	page := b.Post("/console/rules/1/overrides/1/delete", url.Values{"version": {"99"}})
 	if page.Code != http.StatusConflict || page.Has("Send again") {
 		t.Errorf("a stale deletion: %d\n%s", page.Code, page.Body)
+	}
+}
+
+func TestKept_StrangersAreReadNoMoreThanAForm(t *testing.T) {
+	b := world(t, webtest.Full).Browser()
+	if page := b.Post("/console/import/apply", url.Values{"text": {strings.Repeat("a", 1<<20)}}); page.Code != http.StatusSeeOther || len(page.Body) > 1024 {
+		t.Errorf("%d, %d bytes", page.Code, len(page.Body))
 	}
 }
 

@@ -97,7 +97,14 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 	if !plainName(name) {
 		name = "rule"
 	}
-	p := simulate(l, spare, shape, load, s.deps.Now().UnixMilli(), s.deps.Headers, name)
+	headers := s.deps.Headers
+	if m.Silent = r.Mode == rules.ModeShadow; m.Silent {
+		headers = nil
+	}
+	if r.RetryJitterMS != nil {
+		m.Jitter = *r.RetryJitterMS
+	}
+	p := simulate(l, spare, shape, load, s.deps.Now().UnixMilli(), headers, name)
 	m.Limit = &p
 	s.tryOnDenials(v, &r, &m)
 	return m

@@ -51,6 +51,8 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"huge":          {filled("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"), "units a request"},
 		"nothing":       {filled("limit", "0"), "denied"},
 		"strange knobs": {filled("preview.shape", "<x>", "preview.load", "-5"), "admitted"},
+		"on trial":      {filled("mode", "shadow"), "clients are told nothing"},
+		"jitter":        {filled("retry_jitter_ms", "2500ms"), "grows by up to 2.5 s"},
 		"leases":        {filled("algorithm", "concurrency", "limit", "2"), "admitted"},
 		"queue":         {filled("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"), "delayed by up to"},
 		"calendar":      {filled("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"), "calendar month of UTC"},

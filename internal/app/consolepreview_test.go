@@ -80,3 +80,18 @@ func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
 		}
 	}
 }
+
+func TestConsole_PreviewOfATrialShowsNoHeadersAsTheAPISendsNone(t *testing.T) {
+	n := start(t, withConsole(t))
+	p := newPerson(t, n)
+	link := welcomeLink.FindStringSubmatch(n.out.String())
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	form := url.Values{"name": {"trial"}, "scope": {"user"}, "limit": {"0"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}, "mode": {"shadow"}}
+	if _, page := p.post(n.url+"/console/rules/preview", form); strings.Contains(page, `aria-label="Headers"`) || !strings.Contains(page, "clients are told nothing") {
+		t.Error("the preview of a shadow rule shows headers")
+	}
+	p.post(n.url+"/console/rules", form)
+	if doc := n.check(`{"user":"42"}`); len(doc["limits"].([]any)) != 1 || len(doc["headers"].(map[string]any)) != 0 {
+		t.Errorf("a shadow rule makes headers: %v", doc)
+	}
+}

@@ -37,6 +37,10 @@ type RulePreview struct {
 	Summary string
 	// Limit is how the limit behaves; nil while it is not valid.
 	Limit *Preview
+	// Silent: it only counts, and clients are told nothing. Jitter is by how many ms
+	// retry-after grows at most.
+	Silent bool
+	Jitter int64
 	// Denials are recent ones that the rule would apply to, of Looked at.
 	Denials []fleet.Denial
 	Looked  int
