@@ -40,7 +40,7 @@ local function store(asks, n, now)
       if a.changed or (k.tidy and k.tidy(a, s)) then
         k.save(a, s, life_of(needed))
       elseif needed > 0 and call('PTTL', a.key) < needed then
-        k.keep(a, life_of(needed))
+        k.keep(a, life_of(needed), s)
       end
     end
   end

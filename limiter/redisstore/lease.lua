@@ -23,7 +23,9 @@ local function make_lease()
   end
 
   function lease.load(a)
-    local s = {exists = false, at = 0, n = 0, extra = 0, offset = 0, newest = 0, dead_n = 0, dead_extra = 0}
+    local s = {exists = false, at = 0, n = 0, extra = 0, offset = 0, newest = 0, dead_n = 0, dead_extra = 0,
+      newest_id = false, had_side = false, limit = false, dead_fields = false, asked = false, held_at = false,
+      held_w = false, drop_n = 0, drop_fields = false, gone = false, set = false} -- so that it need not grow
     local side = call('HMGET', a.side, 'o', 't')
     local n = call('ZCARD', a.key)
     s.had_side = side[1] or side[2]
@@ -58,7 +60,7 @@ local function make_lease()
   local function settle(a, s, t)
     local limit = t - a.window
     if s.limit == limit then return end
-    s.limit, s.dead_n, s.dead_extra, s.dead_fields = limit, 0, 0, nil
+    s.limit, s.dead_n, s.dead_extra, s.dead_fields = limit, 0, 0, false
     if s.n == 0 then return end
     local oldest = call('ZRANGE', a.key, 0, 0, 'WITHSCORES')
     if tonumber(oldest[2]) + s.offset > limit then return end
@@ -72,8 +74,7 @@ local function make_lease()
 
   local function live(s) return s.n + s.extra - s.dead_n - s.dead_extra end
 
-  -- find returns start and weight of the lease id if it is live at t.
-  local function find(a, s, t, id)
+  local function seek(a, s, t, id)
     if s.n == 0 or id == '' then return nil end
     local score = call('ZSCORE', a.key, id)
     if not score then return nil end
@@ -81,6 +82,16 @@ local function make_lease()
     if at <= t - a.window then return nil end
     local w = s.extra > 0 and call('HGET', a.side, 'w:' .. id)
     return at, tonumber(w or '1') or bad_state()
+  end
+
+  -- find returns start and weight of the lease id if it is live at t. A request
+  -- has one id and changes no lease before it has found it, so it seeks once.
+  local function find(a, s, t, id)
+    if s.asked ~= t then
+      s.held_at, s.held_w = seek(a, s, t, id)
+      s.asked = t
+    end
+    return s.held_at, s.held_w
   end
 
   -- wait is how long until the oldest leases that hold need units have expired.
@@ -146,7 +157,7 @@ local function make_lease()
     local t = at_time(s, now)
     local at, w = find(a, s, t, id)
     if not at then return 0, false end
-    s.n, s.extra, s.gone, s.limit = s.n - 1, s.extra - w + 1, id, nil
+    s.n, s.extra, s.gone, s.limit = s.n - 1, s.extra - w + 1, id, false
     if s.newest_id == id and s.n > 0 then s.newest, s.newest_id = load_newest(a, s, -2) end
     return w, true
   end
@@ -168,9 +179,9 @@ local function make_lease()
 
   function lease.expires(a, s) return s.newest + a.window end
 
-  function lease.keep(a, life)
+  function lease.keep(a, life, s)
     call('PEXPIRE', a.key, life)
-    call('PEXPIRE', a.side, life)
+    if s.had_side then call('PEXPIRE', a.side, life) end
   end
 
   function lease.save(a, s, life)
@@ -178,7 +189,7 @@ local function make_lease()
       call('DEL', a.key, a.side)
       return
     end
-    if s.drop_n and s.drop_n > 0 then
+    if s.drop_n > 0 then
       call('ZREMRANGEBYRANK', a.key, 0, s.drop_n - 1)
       local f = s.drop_fields or {}
       for from = 1, #f, 500 do call('HDEL', a.side, unpack(f, from, least(from + 499, #f))) end
@@ -191,11 +202,13 @@ local function make_lease()
     if set then call('ZADD', a.key, text(set.at - s.offset), set.id) end
     if s.extra == 0 and s.offset == 0 then
       if s.had_side then call('DEL', a.side) end
+      s.had_side = false
     else
       call('HSET', a.side, 'o', text(s.offset), 't', text(s.extra))
       if set and set.w > 1 then call('HSET', a.side, 'w:' .. set.id, text(set.w)) end
+      s.had_side = true
     end
-    lease.keep(a, life)
+    lease.keep(a, life, s)
   end
 
   return lease

@@ -41,7 +41,8 @@ local function make_log()
 
   function log.load(a)
     local s = {exists = false, at = 0, n = 0, total = 0, offset = 0, newest = 0, newest_w = 0,
-      loaded = 0, pops = 0, cut = 0, dead_n = 0, dead_w = 0, head_at = {}, head_w = {}}
+      loaded = 0, pops = 0, cut = 0, dead_n = 0, dead_w = 0, head_at = {}, head_w = {},
+      over = false, stored = false, limit = false, push = false, edit = false} -- so that it need not grow
     local tail = call('LRANGE', a.key, -2, -1)
     if #tail == 0 then return s end
     local total, n, offset = string.match(tail[2] or '', '^#(%w+):(%d+):(%-?%d+)$')
@@ -203,7 +204,7 @@ local function make_log()
   end
 
   local function lower_total(a, s, by)
-    s.limit = nil
+    s.limit = false
     if s.over then return end
     s.total = s.total - by
   end
