@@ -22,6 +22,8 @@ type importing struct {
 	version int64
 	// sum stands for the plan and the version of the rules on which it was made.
 	sum string
+	// reason is why, as it was typed.
+	reason string
 }
 
 // planImport shows what a file would do, without doing it.
@@ -87,7 +89,7 @@ func (s *Server) planOf(v *visit, text string, prune bool) (*importing, error) {
 
 func (s *Server) showPlan(v *visit, status int, in *importing, note string) error {
 	return v.page(status, view.PlanPage(v.frame("What the import does", pathImport), view.ImportPlan{
-		Plan: &in.plan, Text: in.text, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note,
+		Plan: &in.plan, Text: in.text, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note, Reason: in.reason,
 	}))
 }
 

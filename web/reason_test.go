@@ -60,3 +60,19 @@ func TestReason_IsKeptOnTheWayAndHeldToBounds(t *testing.T) {
 		t.Errorf("it is lost in a conflict: %d", page.Code)
 	}
 }
+
+func TestReason_GoesWithAnImport(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	page := b.Post("/console/import", url.Values{"text": {webtest.SampleFile}})
+	form := url.Values{"text": {webtest.SampleFile}, "sum": {carried(t, page, "sum")}, "reason": {" because"}}
+	w.Book.Version++
+	page = b.Post("/console/import/apply", form)
+	if page.Code != http.StatusConflict || !page.Has(`name="reason" type="text" value=" because"`) {
+		t.Fatalf("another plan: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("sum", carried(t, page, "sum"))
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || !strings.HasSuffix(w.Book.Applied[0], "deletedbecause") {
+		t.Errorf("%d, %q", page.Code, w.Book.Applied)
+	}
+}

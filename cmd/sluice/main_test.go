@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/internal/client"
 	"sluice/rules"
 )
 
@@ -171,7 +172,7 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 	}{
 		{args: []string{"rules", "validate", "-f", file}, want: "is valid; rules: 1"},
 		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file}, want: "+ charges-per-user"},
-		{args: []string{"rules", "apply", "--server=" + r.url, "-f", file}, want: "1 to create"},
+		{args: []string{"rules", "apply", "--server=" + r.url, "-f", file, "--reason=the sale begins"}, want: "1 to create"},
 		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file, "--json"}, want: `"unchanged":[{`},
 		{args: []string{"rules", "export", "--server=" + r.url}, want: text},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "allowed"},
@@ -187,6 +188,12 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		if code != s.code || !strings.Contains(out, s.want) {
 			t.Errorf("%q exits %d, want %d\n%s%s", s.args, code, s.code, out, errs)
 		}
+	}
+	if past, err := client.New(r.url, "").Do(t.Context(), "GET", "/ratelimit/rules/1/history", "", nil); err != nil || !strings.Contains(string(past), `"reason":"the sale begins"`) {
+		t.Errorf("the reason is lost: %s, %v", past, err)
+	}
+	if code, _, errs := sluice(t, "rules: []", "rules", "apply", "--server="+r.url, "-f", "-", "--reason=two\nlines"); code == exitDone || !strings.Contains(errs, "--reason") {
+		t.Errorf("a reason of two lines exits %d: %s", code, errs)
 	}
 	r.terminate()
 }

@@ -113,16 +113,22 @@ type rulesPlanCmd struct {
 }
 
 // Run shows what would change, and changes nothing.
-func (c *rulesPlanCmd) Run(p *process) error { return c.send(p, true) }
+func (c *rulesPlanCmd) Run(p *process) error { return c.send(p, true, "") }
 
 type rulesApplyCmd struct {
 	importFlags `embed:""`
+	Reason      string `name:"reason" placeholder:"TEXT" help:"Why, for the history of each rule and the audit log."`
 }
 
 // Run applies the file in one transaction.
-func (c *rulesApplyCmd) Run(p *process) error { return c.send(p, false) }
+func (c *rulesApplyCmd) Run(p *process) error {
+	if err := rules.CheckReason(c.Reason); err != nil {
+		return fmt.Errorf("--reason: %w", err)
+	}
+	return c.send(p, false, c.Reason)
+}
 
-func (c *importFlags) send(p *process, dryRun bool) error {
+func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -144,7 +150,7 @@ func (c *importFlags) send(p *process, dryRun bool) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		kind = "application/json"
 	}
-	raw, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data)
+	raw, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
 	if err != nil {
 		return err
 	}

@@ -209,5 +209,5 @@ func (c *change) recordPool(action string, id int64, was, is *rules.Pool) error 
 	} else {
 		version = is.Version
 	}
-	return c.record(action, subjectPool, id, subject.Name, ruleDetails{Version: version, Changes: rules.DiffPool(was, is)})
+	return c.record(action, subjectPool, id, subject.Name, ruleDetails{Version: version, Changes: rules.DiffPool(was, is), Reason: c.actor.Reason})
 }

@@ -25,6 +25,8 @@ type ImportPlan struct {
 	Prune     bool
 	Version   int64
 	Note      string
+	// Reason is why, as it was typed.
+	Reason string
 }
 
 // PlanWords sums a plan up: "2 to create, 1 to delete".

@@ -241,7 +241,7 @@ func (f *Book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	if f.ApplyErr != nil {
 		return f.ApplyErr
 	}
-	f.Applied = append(f.Applied, fmt.Sprintf("%s: %d created, %d updated, %d deleted", actor.Name, len(p.Create), len(p.Update), len(p.Delete)))
+	f.Applied = append(f.Applied, fmt.Sprintf("%s: %d created, %d updated, %d deleted%s", actor.Name, len(p.Create), len(p.Update), len(p.Delete), actor.Reason))
 	for _, gone := range p.Delete {
 		f.w.Rules.List = slices.DeleteFunc(f.w.Rules.List, func(r rules.Rule) bool { return r.Name == gone.Name })
 	}
