@@ -20,7 +20,7 @@ local function ask_of(i, m, pos, key)
   if a.algorithm ~= algorithm then a.algorithm, a.kernel = algorithm, kernel_of(algorithm) end
   a.count, a.window, a.weight, a.looks, a.key = m[pos + 1], m[pos + 2], m[pos + 4], looks, key
   a.burst, a.buckets, a.anchor = extra, extra, extra
-  a.retry, a.delay, a.refunded, a.held = 0, 0, 0, false
+  a.retry, a.delay, a.refunded, a.held, a.side = 0, 0, 0, false, false
   a.changed, a.booked, a.booked_at, a.base = false, 0, 0, 0
   return a
 end

@@ -101,6 +101,22 @@ func TestStore_ResetLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestStore_ResetLeavesTheLeasesOfOthersInTheSameCallAlone(t *testing.T) {
+	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{})
+	name := entity()
+	heavy := ask(name, 1, limiter.Limit{Algorithm: limiter.Concurrency, Count: 12, Window: month})
+	heavy.Weight = 4
+	calls := []limiter.Call{
+		{Request: limiter.Request{ID: "a", Asks: []limiter.Ask{heavy}}},
+		{Request: limiter.Request{Op: limiter.OpReset, Asks: []limiter.Ask{ask(name, 2, limits(month)[0])}}},
+		{Request: limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{heavy}}},
+	}
+	s.DoAll(context.Background(), calls)
+	if got := calls[2].Result.Limits[0].Remaining; got != 8 {
+		t.Errorf("%d of 12 are free beside a lease of 4", got)
+	}
+}
+
 func TestStore_FixedWindowIsOneInteger(t *testing.T) {
 	c := client(t, testenv.SharedRedis(t).URL())
 	s := open(t, c, redisstore.Options{})
