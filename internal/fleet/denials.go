@@ -99,15 +99,37 @@ func (f *Filter) match(d *Denial) bool {
 		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To))
 }
 
-// Denials gives up to n sampled denials that match, the newest first.
+// Denials gives up to n sampled denials that match, the newest first, as they
+// were at most a second ago. What they hold is not to be changed.
 func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error) {
+	r.recentMu.Lock()
+	defer r.recentMu.Unlock()
+	now := r.now()
+	if age := now.Sub(r.recentAsked); age < 0 || age >= fresh {
+		r.recent, r.recentErr = r.kept(context.WithoutCancel(ctx)) // it is for others too
+		r.recentAsked = now
+	}
+	if r.recentErr != nil {
+		return nil, r.recentErr
+	}
+	var out []Denial
+	for i := range r.recent {
+		if len(out) < n && f.match(&r.recent[i]) {
+			out = append(out, r.recent[i])
+		}
+	}
+	return out, nil
+}
+
+// kept reads every denial that the board keeps, the newest first.
+func (r *Reader) kept(ctx context.Context) ([]Denial, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	lines, err := r.board.Recent(ctx, keptDenials)
 	if err != nil {
 		return nil, fmt.Errorf("read recent denials: %w", err)
 	}
-	var out []Denial
+	all := make([]Denial, 0, len(lines))
 	seen := make(map[string]bool, len(lines))
 	for _, line := range lines {
 		var d Denial
@@ -115,17 +137,16 @@ func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error)
 			continue
 		}
 		seen[d.ID] = true // a posting whose answer was lost is there twice
-		if f.match(&d) {
-			out = append(out, d)
-		}
+		all = append(all, d)
 	}
-	slices.SortStableFunc(out, func(a, b Denial) int { return cmp.Compare(b.At, a.At) })
-	return out[:min(n, len(out))], nil
+	slices.SortStableFunc(all, func(a, b Denial) int { return cmp.Compare(b.At, a.At) })
+	return all, nil
 }
 
-// Denial finds a sampled denial that is still kept.
+// Denial finds a sampled denial that is still kept. It asks anew: the link to a
+// denial may come from another node.
 func (r *Reader) Denial(ctx context.Context, id string) (Denial, bool, error) {
-	all, err := r.Denials(ctx, Filter{}, keptDenials)
+	all, err := r.kept(ctx)
 	if err != nil {
 		return Denial{}, false, err
 	}

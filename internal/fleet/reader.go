@@ -72,8 +72,19 @@ type Reader struct {
 
 	mu   sync.Mutex
 	live Live
-	tens map[int64]map[string]Counts // stretches that change no more
+	// asked is when the board was last asked, whatever came of it: a board that
+	// hangs holds up one reader a second and not everyone.
+	asked time.Time
+	tens  map[int64]map[string]Counts // stretches that change no more
+
+	recentMu    sync.Mutex
+	recent      []Denial // not to be changed
+	recentErr   error
+	recentAsked time.Time
 }
+
+// fresh is for how long an answer of the board serves everyone who asks.
+const fresh = time.Second
 
 // NewReader makes a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
@@ -86,10 +97,11 @@ func (r *Reader) Live(ctx context.Context) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.live.Err == nil && !r.live.At.IsZero() && now.Sub(r.live.At) < time.Second {
+	if age := now.Sub(r.asked); age >= 0 && age < fresh {
 		return r.live
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	r.asked = now
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // it is for others too
 	defer cancel()
 	live, err := r.read(ctx, now)
 	if err != nil {
