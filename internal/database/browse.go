@@ -1,7 +1,9 @@
 package database
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"gorm.io/gorm"
 
@@ -43,11 +45,18 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 			}
 			return tx
 		}
-		if err := where().Model(&ruleRow{}).Count(&list.Total).Error; err != nil {
-			return err
+		page := func() *gorm.DB {
+			return where().Order(order + ", id").Offset(max(0, b.Offset)).Limit(min(size, maxPageSize))
 		}
 		var rows []ruleRow
-		if err := where().Order(order + ", id").Offset(max(0, b.Offset)).Limit(min(size, maxPageSize)).Find(&rows).Error; err != nil {
+		var err error
+		if b.Text != "" {
+			rows, list.Total, err = searched(tx, page())
+		}
+		if err == nil && len(rows) == 0 && (b.Text == "" || b.Offset > 0) {
+			rows, list.Total, err = counted(where(), page())
+		}
+		if err != nil {
 			return err
 		}
 		list.Rules = rulesOf(rows)
@@ -57,6 +66,34 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 		return rules.Listing{}, err
 	}
 	return list, nil
+}
+
+// searched gives the page of rules that page finds, and how many there are without
+// its bounds. No index helps to find a text, so every rule is read; this reads them
+// once, and carries only what it needs through the sort.
+func searched(tx, page *gorm.DB) (rows []ruleRow, total int64, err error) {
+	var hits []struct{ ID, Total int64 }
+	if err := page.Model(&ruleRow{}).Select("id, COUNT(*) OVER () AS total").Find(&hits).Error; err != nil || len(hits) == 0 {
+		return nil, 0, err
+	}
+	ids, place := make([]int64, len(hits)), make(map[int64]int, len(hits))
+	for i := range hits {
+		ids[i], place[hits[i].ID] = hits[i].ID, i
+	}
+	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
+		return nil, 0, err
+	}
+	slices.SortFunc(rows, func(a, b ruleRow) int { return cmp.Compare(place[a.ID], place[b.ID]) })
+	return rows, hits[0].Total, nil
+}
+
+// counted gives a page of rules, and counts them apart from it, which indexes help with.
+func counted(all, page *gorm.DB) (rows []ruleRow, total int64, err error) {
+	if err := all.Model(&ruleRow{}).Count(&total).Error; err != nil {
+		return nil, 0, err
+	}
+	err = page.Find(&rows).Error
+	return rows, total, err
 }
 
 // editorsOf looks up who made the present version of each row.
