@@ -80,9 +80,13 @@ soak: deps ## break parts at random under load for MINUTES (default 5) and close
 gallery: ## render every page of the console with canned data to bin/gallery
 	$(GO) run ./web/gallery -out bin/gallery
 
-.PHONY: screenshots
-screenshots: ## pictures of those pages, light, dark and on a phone, in bin/gallery/pictures
+.PHONY: pictures
+pictures: ## pictures of those pages, light, dark and on a phone, in bin/gallery/pictures
 	$(GO) run ./web/gallery -out bin/gallery -pictures bin/gallery/pictures
+
+.PHONY: screenshots
+screenshots: ## take the pictures of docs/console.md anew
+	$(GO) run ./web/gallery -docs docs/console
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)
