@@ -22,6 +22,16 @@ var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Min
 
 // listDenials shows sampled denials, filtered by what the URL says.
 func (s *Server) listDenials(v *visit) error {
+	m, err := s.denialsOf(v)
+	if err != nil {
+		return s.countersAway(err)
+	}
+	m.Rules = s.ruleNames()
+	return v.page(http.StatusOK, view.DenialsPage(v.frame("Denials", pathDenials), m))
+}
+
+// denialsOf are the denials that the URL of a visit chooses.
+func (s *Server) denialsOf(v *visit) (view.Denials, error) {
 	q := v.QueryParams()
 	now := s.deps.Now()
 	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Mode: oneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow, "candidate")}
@@ -32,18 +42,14 @@ func (s *Server) listDenials(v *visit) error {
 		f.To = time.UnixMilli(to)
 	}
 	found, err := s.deps.Inspect.Denials.Denials(v.ctx, f, denialsPerPage+1)
-	if err != nil {
-		return s.countersAway(err)
-	}
 	m := view.Denials{
-		Lines: found[:min(len(found), denialsPerPage)], Query: view.NewQuery(pathDenials, q, "key", "route", "rule", "mode", "since", "to"),
-		Rules: s.ruleNames(), Now: now,
+		Lines: found[:min(len(found), denialsPerPage)], Query: view.NewQuery(pathDenials, q, "key", "route", "rule", "mode", "since", "to"), Now: now,
 	}
 	m.IDs = s.ruleIDs(m.Lines)
 	if len(found) > denialsPerPage {
 		m.Older = m.Query.With("to", strconv.FormatInt(found[denialsPerPage].At+1, 10))
 	}
-	return v.page(http.StatusOK, view.DenialsPage(v.frame("Denials", pathDenials), m))
+	return m, err
 }
 
 // countersAway is the page for what the counters would have to tell.

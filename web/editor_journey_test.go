@@ -24,6 +24,7 @@ func signedIn(t *testing.T, w *webtest.World, url string, role access.Role) *bro
 }
 
 func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Empty)
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
@@ -66,6 +67,7 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 }
 
 func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	url := serve(t, w)
 	edda, ada := signedIn(t, w, url, access.RoleEditor), signedIn(t, w, url, access.RoleAdmin)
@@ -91,6 +93,7 @@ func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
 }
 
 func TestJourney_TheYAMLTabKeepsEdits(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
@@ -116,6 +119,7 @@ func TestJourney_TheYAMLTabKeepsEdits(t *testing.T) {
 }
 
 func TestJourney_DeleteAsksFirst(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)

@@ -16,9 +16,11 @@ import (
 
 // Bounds of the streams of live figures.
 const (
-	// maxStreams is how many a node serves at once. Who comes after that has a
-	// page that does not move.
+	// maxStreams is how many a node serves at once. Pages that come after that
+	// ask for their figures every few seconds (live.js).
 	maxStreams = 256
+	// fullRetry is after how many seconds to ask for a stream again.
+	fullRetry = "15"
 	// beat is the time between two messages.
 	beat = time.Second
 	// checkEvery is after how many messages a stream asks whether its session is
@@ -30,22 +32,21 @@ const (
 	writeWait = 5 * time.Second
 )
 
-// events is the stream of live figures, one a page: of the overview, or with the
-// parameter rule of one rule. It ends with the session and when the node drains.
-// Whoever does not ask for a stream gets one message as a piece of a page.
+// events is the stream of live figures, one a page: of the overview, with the
+// parameter rule of one rule, with of=denials of the denials that the other
+// parameters choose. It ends with the session and when the node drains. Whoever
+// does not ask for a stream, or asks with once, gets one message as a piece of a page.
 func (s *Server) events(v *visit) error {
-	if !strings.Contains(v.Request().Header.Get("Accept"), "text/event-stream") {
+	if !v.streaming() || v.QueryParams().Has("once") {
 		return v.page(http.StatusOK, s.liveParts(v))
 	}
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
-		return v.NoContent(http.StatusNoContent) // the page stays as it is and says so
+		v.Response().Header().Set("Retry-After", fullRetry)
+		return v.String(http.StatusServiceUnavailable, "Too many pages are live on this node. Ask with once for the figures of this moment.\n")
 	}
 	defer s.streams.Add(-1)
-	h := v.Response().Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // proxies pass messages on at once
-	v.Response().WriteHeader(http.StatusOK)
+	v.beginStream()
 	if v.Request().Method == http.MethodHead {
 		return nil
 	}
@@ -57,15 +58,49 @@ func (s *Server) events(v *visit) error {
 	return nil
 }
 
+// streaming reports whether a script asks for a stream.
+func (v *visit) streaming() bool {
+	return strings.Contains(v.Request().Header.Get("Accept"), "text/event-stream")
+}
+
+func (v *visit) beginStream() {
+	h := v.Response().Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // proxies pass messages on at once
+	v.Response().WriteHeader(http.StatusOK)
+}
+
+// ended is a whole stream for who is no longer signed in: it says so, and the
+// page stops asking. A redirect would be followed, and asked for again at once.
+func (v *visit) ended() error {
+	v.beginStream()
+	if v.Request().Method == http.MethodHead {
+		return nil
+	}
+	return v.write(sessionEnded)
+}
+
+// sessionEnded is the last message of a stream whose session has ended.
+const sessionEnded = "event: ended\ndata: session\n\n"
+
 // errStreamEnds ends a stream in good order.
 var errStreamEnds = errors.New("stream ends")
 
 func (s *Server) stream(v *visit) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	missed := 0
+	missed, last := 0, ""
 	for n := 1; ; n++ {
-		if err := v.message(s.liveParts(v)); err != nil {
+		text, err := v.message(s.liveParts(v))
+		if err != nil {
+			return err
+		}
+		if text == last {
+			text = nothingNew
+		} else {
+			last = text
+		}
+		if err := v.write(text); err != nil {
 			return err
 		}
 		select {
@@ -85,7 +120,7 @@ func (s *Server) stream(v *visit) error {
 				return err
 			}
 		case !good:
-			return v.write("event: ended\ndata: session\n\n")
+			return v.write(sessionEnded)
 		default:
 			missed = 0
 		}
@@ -101,11 +136,14 @@ func (v *visit) stillSignedIn() (bool, error) {
 	return again.user.ID == v.user.ID && again.user.Role.Includes(v.route.Role), nil
 }
 
-// message sends a piece of a page.
-func (v *visit) message(parts templ.Component) error {
+// nothingNew is a message without a piece of a page: the figures are up to date.
+const nothingNew = "data:\n\n"
+
+// message writes a piece of a page as one message.
+func (v *visit) message(parts templ.Component) (string, error) {
 	var buf bytes.Buffer
 	if err := parts.Render(v.ctx, &buf); err != nil {
-		return err
+		return "", err
 	}
 	var out strings.Builder
 	for line := range strings.SplitSeq(strings.TrimSpace(buf.String()), "\n") {
@@ -114,7 +152,7 @@ func (v *visit) message(parts templ.Component) error {
 		out.WriteByte('\n')
 	}
 	out.WriteByte('\n')
-	return v.write(out.String())
+	return out.String(), nil
 }
 
 // write sends text of a stream at once.
@@ -129,6 +167,10 @@ func (v *visit) write(text string) error {
 
 // liveParts is what moves on the page that asks.
 func (s *Server) liveParts(v *visit) templ.Component {
+	if v.QueryParam("of") == "denials" {
+		m, err := s.denialsOf(v)
+		return view.DenialParts(m, err != nil)
+	}
 	id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64)
 	if err != nil {
 		m := s.liveOverview(v)

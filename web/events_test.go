@@ -55,6 +55,7 @@ func message(lines *bufio.Scanner) (text string, ok bool) {
 }
 
 func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events", w.As(access.RoleViewer))
 	first, ok := message(lines)
@@ -81,6 +82,7 @@ func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
 }
 
 func TestEvents_EndWithTheSession(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events?rule=1", w.As(access.RoleViewer))
 	if first, ok := message(lines); !ok || !strings.Contains(first, "#minute-denied") {

@@ -35,3 +35,9 @@ var (
 	ValuesOf = valuesOf
 	Simulate = simulate
 )
+
+// MaxStreams is how many streams a node serves at once.
+const MaxStreams = maxStreams
+
+// FillStreams takes places of streams, or with a negative number gives them back.
+func (s *Server) FillStreams(n int64) { s.streams.Add(n) }

@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,20 +11,26 @@ import (
 	"sluice/web/webtest"
 )
 
-// chromium is the one browser of this test binary, started by the first test
-// that needs it.
-var chromium *browsertest.Browser
+// chromium is the one browser of this test binary; the first test that needs it
+// starts it, and binary closes it after the last.
+var chromium = sync.OnceValues(func() (*browsertest.Browser, error) {
+	started.Store(true)
+	return browsertest.Start()
+})
+
+var started atomic.Bool
 
 // binary is this test binary; its browser stops after the last test.
 type binary struct{ m *testing.M }
 
 func (b binary) Run() int {
-	defer func() {
-		if chromium != nil {
-			chromium.Close()
+	code := b.m.Run()
+	if started.Load() {
+		if c, err := chromium(); err == nil {
+			c.Close()
 		}
-	}()
-	return b.m.Run()
+	}
+	return code
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(binary{m}) }

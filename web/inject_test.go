@@ -25,6 +25,9 @@ func entries(t *testing.T) []entry {
 	var all []entry
 	seen := map[string]bool{}
 	for _, s := range webtest.Gallery() {
+		if s.Kind == webtest.Failing {
+			continue // its forms are those of other pages, and every answer is a failure
+		}
 		page, err := s.Visit()
 		if err != nil {
 			t.Fatal(err)

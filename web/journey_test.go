@@ -17,13 +17,11 @@ import (
 // about: errors, exceptions, violations of the policy.
 func tab(t *testing.T) *browsertest.Tab {
 	t.Helper()
-	var err error
-	if chromium == nil {
-		if chromium, err = browsertest.Start(); err != nil {
-			t.Fatal(err)
-		}
+	c, err := chromium()
+	if err != nil {
+		t.Fatal(err)
 	}
-	tab, err := chromium.Open()
+	tab, err := c.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +70,7 @@ func value[T any](t *testing.T, tab *browsertest.Tab, expression string) T {
 const heading = `document.querySelector("h1").textContent`
 
 func TestJourney_FirstStartToTheRules(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Fresh)
 	w.Rules.List = webtest.SampleRules()
 	url, tab := serve(t, w), tab(t)
@@ -101,6 +100,7 @@ func TestJourney_FirstStartToTheRules(t *testing.T) {
 }
 
 func TestJourney_WrongPasswordKeepsTheName(t *testing.T) {
+	t.Parallel()
 	url, tab := serve(t, world(t, webtest.Full)), tab(t)
 	steps(t, tab,
 		chromedp.Navigate(url+"/console/rules"), chromedp.WaitVisible("#f-name"),
@@ -117,6 +117,7 @@ func TestJourney_WrongPasswordKeepsTheName(t *testing.T) {
 }
 
 func TestJourney_KeyboardOnly(t *testing.T) {
+	t.Parallel()
 	url, tab := serve(t, world(t, webtest.Full)), tab(t)
 	steps(t, tab, chromedp.Navigate(url+"/console/sign-in"), chromedp.WaitVisible("#f-name"))
 	press := func(keys string) { t.Helper(); steps(t, tab, chromedp.KeyEvent(keys)) }

@@ -22,6 +22,7 @@ func until(t *testing.T, tab *browsertest.Tab, expression string) {
 }
 
 func TestJourney_ADenialRaisesTheCounters(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	url, tab := serve(t, w), tab(t)
 	if err := tab.SetCookies(url, w.As(access.RoleViewer).Cookies()); err != nil {
@@ -46,6 +47,7 @@ func TestJourney_ADenialRaisesTheCounters(t *testing.T) {
 }
 
 func TestJourney_RollsBackAndPromotes(t *testing.T) {
+	t.Parallel()
 	w := world(t, webtest.Full)
 	url, tab := serve(t, w), tab(t)
 	if err := tab.SetCookies(url, w.As(access.RoleEditor).Cookies()); err != nil {

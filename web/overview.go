@@ -37,6 +37,8 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 	for i := range m.Live.Nodes {
 		m.Newest = max(m.Newest, m.Live.Nodes[i].SetVersion)
 	}
+	latest, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Mode: rules.ModeEnforce}, latestOf)
+	m.Latest, m.LatestIDs, m.LatestAway = latest, s.ruleIDs(latest), err != nil
 	set := s.setNow()
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotNow(set, m.Live.Hot)
 	m.Denied, m.Busy = s.topRules(m.Live.Rules, set)
@@ -60,6 +62,9 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 	}
 	return m
 }
+
+// latestOf is how many denials the overview shows.
+const latestOf = 5
 
 // topOf is how many rules the overview names in each list.
 const topOf = 6

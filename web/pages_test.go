@@ -24,7 +24,7 @@ func TestGallery_EveryPageIsSmallAndWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page.Code >= http.StatusInternalServerError || !strings.HasSuffix(page.Body, "</html>") {
+		if page.Code >= http.StatusInternalServerError && (s.Kind != webtest.Failing || page.Code != http.StatusServiceUnavailable) || !strings.HasSuffix(page.Body, "</html>") {
 			t.Errorf("%s: %d, %d bytes", s.Name, page.Code, len(page.Body))
 		}
 		for _, bad := range []string{" style=\"", "<style", "javascript:", " onclick=", "hx-on", "<script>"} {
@@ -144,16 +144,5 @@ func TestTheme_IsRememberedAndComesBack(t *testing.T) {
 	b.Post("/console/theme", url.Values{"theme": {`"><script>`}, "back": {"https://evil.example"}})
 	if page := b.Get("/console"); !page.Has(`data-theme="dark"`) {
 		t.Error("a theme that is none was taken")
-	}
-}
-
-func BenchmarkRules_TenThousand(b *testing.B) {
-	w := world(b, webtest.Full)
-	w.Rules.List = webtest.ManyRules(10_000)
-	browser := w.As(access.RoleViewer)
-	for b.Loop() {
-		if page := browser.Get("/console/rules?page=100"); page.Code != http.StatusOK {
-			b.Fatal(page.Code)
-		}
 	}
 }

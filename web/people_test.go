@@ -198,7 +198,7 @@ func TestAdmin_SaysWhenTheDatabaseIsAway(t *testing.T) {
 	b := w.As(access.RoleAdmin)
 	w.Tokens.Err, w.Log.Err, w.Rules.Err = rules.ErrUnavailable, rules.ErrUnavailable, rules.ErrUnavailable
 	for _, page := range []webtest.Page{
-		b.Get("/console/tokens"), b.Get("/console/audit"), b.Get("/console/audit/download"), b.Get("/console/export"), b.Get("/console/import"),
+		b.Get("/console/tokens"), b.Get("/console/audit"), b.Get("/console/audit/download"), b.Get("/console/export"),
 		b.Post("/console/tokens/new", url.Values{"name": {"x"}, "days": {"7"}, "scope_check": {"on"}}), b.Post("/console/tokens/1/revoke", url.Values{}),
 		b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}),
 	} {

@@ -29,6 +29,7 @@ type Route struct {
 // Paths that other pages lead to.
 const (
 	pathHome    = "/console"
+	pathEvents  = "/console/events"
 	pathSignIn  = "/console/sign-in"
 	pathSignOut = "/console/sign-out"
 	pathWelcome = "/console/welcome"
@@ -69,7 +70,7 @@ var table = []Route{
 	{Method: http.MethodGet, Path: pathSSOCallback, handle: (*Server).ssoCallback},
 
 	{Method: http.MethodGet, Path: pathHome, Role: access.RoleViewer, handle: (*Server).overview},
-	{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, handle: (*Server).events},
+	{Method: http.MethodGet, Path: pathEvents, Role: access.RoleViewer, handle: (*Server).events},
 
 	{Method: http.MethodGet, Path: pathRules, Role: access.RoleViewer, handle: (*Server).listRules},
 	{Method: http.MethodGet, Path: pathNewRule, Role: access.RoleEditor, handle: (*Server).newRule},

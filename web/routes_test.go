@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,40 @@ func TestRoutes_WhatChangesAnythingIsNotGet(t *testing.T) {
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodPost {
 			t.Errorf("%s %s: a form can only GET and POST", r.Method, r.Path)
+		}
+	}
+}
+
+// forViewers are the acts that change nothing but what is the visitor's own.
+var forViewers = []string{
+	"/console/sign-in", "/console/sign-out", "/console/welcome", "/console/theme", "/console/invite",
+	"/console/explain", "/console/keys", "/console/account/password", "/console/account/sessions",
+}
+
+// TestRoutes_TakeWhatTheirActDeserves says by the paths what the table says row by
+// row: editors change rules, admins look after people and tokens, and what cannot
+// be undone takes the password.
+func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
+	admins := func(path string) bool {
+		return strings.HasPrefix(path, "/console/people") || strings.HasPrefix(path, "/console/tokens")
+	}
+	for _, r := range web.Table() {
+		if r.Method != http.MethodPost {
+			continue
+		}
+		switch {
+		case slices.Contains(forViewers, r.Path):
+		case admins(r.Path):
+			if r.Role != access.RoleAdmin || !r.Reauth {
+				t.Errorf("%s is for %q, password %v; want admins who have just given it", r.Path, r.Role, r.Reauth)
+			}
+		case !r.Role.Includes(access.RoleEditor):
+			t.Errorf("%s is for %q", r.Path, r.Role)
+		}
+		for _, final := range []string{"/delete", "/reset", "/revoke", "/apply"} {
+			if strings.HasSuffix(r.Path, final) && !r.Reauth {
+				t.Errorf("%s asks for no password", r.Path)
+			}
 		}
 	}
 }

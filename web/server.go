@@ -112,7 +112,11 @@ func (s *Server) serve(v *visit) error {
 		return err
 	}
 	if v.route.Role != "" {
-		if v.user.ID == 0 {
+		switch {
+		case v.user.ID != 0:
+		case v.route.Path == pathEvents && v.streaming():
+			return v.ended()
+		default:
 			return v.toSignIn()
 		}
 		if !v.user.Role.Includes(v.route.Role) {

@@ -60,7 +60,7 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
 		for i := range n {
-			s.request(a.from + (a.until-a.from)*i/n)
+			s.request(a.from + ((a.until-a.from)*i+n-1)/n) // up, so that it is in the step that it begins
 		}
 	}
 	if headers != nil {
@@ -77,10 +77,10 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 }
 
 // slotsFor is in how many steps so many requests are drawn: if possible as many
-// in each, so that steady traffic looks steady.
+// in each, and several, so that steady traffic looks steady.
 func slotsFor(requests int64) int64 {
 	const fewest, most = 45, 150
-	for n := int64(most); n >= fewest; n -= previewWindows {
+	for n := int64(fewest); n <= most; n += previewWindows {
 		if requests%n == 0 {
 			return n
 		}

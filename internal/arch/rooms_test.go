@@ -64,7 +64,7 @@ var rooms = []room{
 	{path: "web/static"},
 	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
 	{path: "web/browsertest", may: []string{"internal/access"}, foreign: []string{"github.com/chromedp"}},
-	{path: "web/gallery", may: []string{"web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
+	{path: "web/gallery", may: []string{"internal/fleet", "web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 
 	{
 		path: "internal/app", may: []string{

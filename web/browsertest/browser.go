@@ -68,7 +68,7 @@ func (b *Browser) Close() {
 
 // Tab is one window. It is for one goroutine.
 type Tab struct {
-	// Ctx is what actions of chromedp run with; it ends after three minutes.
+	// Ctx is what actions of chromedp run with; it ends after two minutes.
 	Ctx   context.Context
 	close []func()
 
@@ -77,7 +77,7 @@ type Tab struct {
 }
 
 // tabLife bounds everything done in one tab.
-const tabLife = 3 * time.Minute
+const tabLife = 2 * time.Minute
 
 // Open opens a tab without cookies. Close it.
 func (b *Browser) Open() (*Tab, error) {

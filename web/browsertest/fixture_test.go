@@ -83,6 +83,7 @@ func (s *site) tab(t *testing.T, role access.Role) *browsertest.Tab {
 // show opens a page of the gallery.
 func (s *site) show(t *testing.T, tab *browsertest.Tab, shown *webtest.Shown) {
 	t.Helper()
+	s.Clock.Add(shown.Later)
 	if shown.Form == nil {
 		try(t, tab.Go(s.url+s.Fill(shown.Path)))
 		return

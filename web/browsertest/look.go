@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
@@ -14,6 +15,13 @@ import (
 // Zone puts the viewer in a time zone, as in "Asia/Tokyo", from the next page on.
 func (t *Tab) Zone(name string) error {
 	_, err := chromedp.Call(t.Ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+	return err
+}
+
+// At lets the clock of every page from now on stand at a time.
+func (t *Tab) At(at time.Time) error {
+	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf("Date.now = () => %d;", at.UnixMilli())}
+	_, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument, script)
 	return err
 }
 

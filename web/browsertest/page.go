@@ -27,6 +27,19 @@ func (t *Tab) SetCookies(site string, cookies map[string]string) error {
 	return nil
 }
 
+// Cookies are those that the tab would send to the page on show.
+func (t *Tab) Cookies() (map[string]string, error) {
+	got, err := chromedp.Call(t.Ctx, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		return nil, err
+	}
+	cookies := map[string]string{}
+	for _, c := range got.Cookies {
+		cookies[c.Name] = c.Value
+	}
+	return cookies, nil
+}
+
 // Show sets the size of the window in CSS pixels and whether the system is dark.
 func (t *Tab) Show(width, height int64, dark bool) error {
 	scheme := "light"

@@ -4,7 +4,8 @@
 (() => {
   "use strict";
 
-  const number = new Intl.NumberFormat();
+  // As the server writes them: thousands apart by a narrow space.
+  const number = { format: (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f") };
   const digits = (text) => Number(text.replace(/[^\d-]/g, ""));
 
   const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

@@ -1,5 +1,7 @@
 // Live pages: says in [data-live] whether the page is up to date, and pauses it.
-// htmx keeps the connection (hx-sse); this only watches and holds it.
+// htmx keeps the connection (hx-sse); this watches and holds it, and asks for the
+// figures now and then where the server has no stream left. Nothing moves in or
+// beside an element with data-hold while someone points at it.
 (() => {
   "use strict";
 
@@ -8,10 +10,19 @@
   const state = box.querySelector("[data-live-state]");
   const button = box.querySelector("[data-live-pause]");
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+  const path = box.getAttribute("hx-sse:connect");
+  const once = path + (path.includes("?") ? "&" : "?") + "once=1";
   const stale = 5000;
+  const pollEvery = 5; // seconds
+  const streamEvery = 15; // seconds until a stream is asked for again
   const loaded = Date.now();
   let last = 0;
+  let seconds = 0;
+  let streamed = false; // htmx brings a stream back by itself
   let paused = false;
+  let over = false; // the mouse is where nothing is to move
+  let held = false;
+  let missed = false; // something new came while nothing was to move
   let ended = false;
 
   function say(kind, text) {
@@ -25,21 +36,45 @@
     else if (paused) say("paused", "Paused at " + at);
     else if (last === 0 && Date.now() - loaded < stale) say("waiting", "Connecting");
     else if (last === 0) say("stale", "No live figures; as of " + clock.format(loaded));
-    else if (Date.now() - last > stale) say("stale", "No update since " + at);
-    else say("live", "Live");
+    else if (Date.now() - last > (streamed ? stale : 3 * stale)) say("stale", "No update since " + at);
+    else if (held) say("paused", "Held while you point at the list");
+    else say("live", streamed ? "Live" : "Every " + pollEvery + " seconds");
     button.hidden = ended;
     for (const s of button.children) s.hidden = (s.dataset.when === "paused") !== paused;
   }
+
+  // poll asks for what a stream would bring, and now and then for a stream.
+  function poll() {
+    seconds++;
+    if (streamed || ended || paused || document.hidden || seconds % pollEvery) return;
+    ask(seconds % streamEvery ? once : path);
+  }
+
+  function ask(from) { htmx.ajax("GET", from, { source: box }).catch(() => {}); }
 
   button.addEventListener("click", () => {
     paused = !paused;
     button.setAttribute("aria-pressed", paused);
     show();
   });
+  document.addEventListener("pointermove", (e) => { over = e.pointerType === "mouse" && e.target.closest?.("[data-hold]") != null; });
+  document.documentElement.addEventListener("pointerleave", () => { over = false; });
   box.addEventListener("htmx:sse:before:message", (e) => {
     if (e.detail.message?.event) return;
-    if (paused) e.preventDefault();
-    else last = Date.now();
+    held = over;
+    if (!paused) last = Date.now();
+    if (paused || held) {
+      e.preventDefault();
+      if (e.detail.message?.data) missed = true;
+      show();
+    } else if (missed) {
+      missed = false;
+      ask(once); // the server does not repeat itself
+    }
+  });
+  box.addEventListener("htmx:sse:after:connection", () => { streamed = true; });
+  box.addEventListener("htmx:after:request", (e) => {
+    if (e.target === box && e.detail.ctx.response.status === 200) last = Date.now();
   });
   box.addEventListener("htmx:sse:after:message", show);
   box.addEventListener("ended", () => {
@@ -51,5 +86,8 @@
     show();
   });
   show();
-  setInterval(show, 1000);
+  setInterval(() => {
+    show();
+    poll();
+  }, 1000);
 })();

@@ -27,6 +27,13 @@ type Denials struct {
 	Now time.Time
 }
 
+// Stream is where more of what the page shows comes from.
+func (m *Denials) Stream() string {
+	values := maps.Clone(m.Query.values)
+	values.Set("of", "denials")
+	return "/console/events?" + values.Encode()
+}
+
 // RuleLink leads to a rule, or, if it is not in force, to the search for it.
 func RuleLink(ids map[string]int64, name string) string {
 	if id := ids[name]; id > 0 {
@@ -238,6 +245,22 @@ func fromWords(d *fleet.Denial) string {
 }
 
 func statusWords(status int) string { return strconv.Itoa(status) }
+
+// passesWords says when a denied request passes.
+func passesWords(ms int64) string {
+	if ms == limiter.Never {
+		return "Waiting does not help."
+	}
+	return "The same request passes " + waitWords(ms) + "."
+}
+
+// appliesWords says how many rules apply, of those in force.
+func appliesWords(n, active int) string {
+	if n == 1 {
+		return "1 rule of " + Count(int64(active)) + " in force applies."
+	}
+	return Plural(int64(n), "rule") + " of " + Count(int64(active)) + " in force apply."
+}
 
 // waitWords is Wait within a sentence: "in 12 s", "never".
 func waitWords(ms int64) string {

@@ -157,6 +157,11 @@ type Overview struct {
 	Traffic Traffic
 	// Denied and Busy are the rules that deny most, and decide most.
 	Denied, Busy []RuleRate
+	// Latest are the last few requests that were denied, LatestIDs their rules in
+	// force by name; LatestAway: they cannot be read.
+	Latest     []fleet.Denial
+	LatestIDs  map[string]int64
+	LatestAway bool
 	// Newest is the newest set version of any node, HotKeys how many keys are hot
 	// on any, of which Hot are named.
 	Newest                          int64

@@ -9,8 +9,6 @@ import (
 
 // Transfer is the page of export and import.
 type Transfer struct {
-	// Rules and Pools are how many there are.
-	Rules, Pools int
 	// Text, Prune and Errors are of a file that is not valid.
 	Text   string
 	Prune  bool

@@ -3,6 +3,7 @@ package webtest
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,6 +19,8 @@ type Browser struct {
 	cookies map[string]string
 	// Header is sent along with every request.
 	Header http.Header
+	// Address is where it is; "" is 192.0.2.1, which is for documentation.
+	Address string
 }
 
 // Browser is a new one, in which nobody has signed in.
@@ -79,6 +82,9 @@ func (b *Browser) Do(method, path string, form url.Values) Page {
 	}
 	for name, value := range b.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	if b.Address != "" {
+		r.RemoteAddr = net.JoinHostPort(b.Address, "1234")
 	}
 	w := httptest.NewRecorder()
 	b.world.ServeHTTP(w, r)

@@ -121,6 +121,8 @@ func (f *Overrides) apply(set *rules.Set) *rules.Set {
 
 // Denial implements web.DenialLog.
 func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, d := range f.Denied {
 		if d.ID == id && f.Err == nil {
 			return d, true, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,13 +24,15 @@ type Shown struct {
 	Form url.Values
 	// Prepare changes the world before.
 	Prepare func(*World)
+	// Later is how long after signing in the page is asked for.
+	Later time.Duration
 }
 
 // Gallery lists every page in every state worth looking at. A new page belongs
 // here: the gallery, the screenshots and every check of web/browsertest follow this
 // list, and TestGallery_HasEveryPage fails without it.
 func Gallery() []Shown {
-	return append(append(adminPages(), keptPages()...), []Shown{
+	return slices.Concat(adminPages(), keptPages(), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in", Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
 		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
@@ -41,6 +44,7 @@ func Gallery() []Shown {
 		{Name: "welcome-errors", About: "The first account, not valid", Kind: Fresh, Path: "/console/welcome", Form: url.Values{"token": {"$WELCOME"}, "name": {"ada"}, "password": {"short"}}},
 		{Name: "welcome-used", About: "A link that no longer works", Path: "/console/welcome?token=no"},
 		{Name: "overview", About: "Overview", Role: access.RoleAdmin, Path: "/console"},
+		{Name: "overview-fleet", About: "Overview of three nodes", Role: access.RoleEditor, Path: "/console", Prepare: threeNodes},
 		{Name: "overview-empty", About: "Overview without rules", Kind: Empty, Role: access.RoleViewer, Path: "/console"},
 		{Name: "overview-failing", About: "Overview while parts are away", Kind: Failing, Role: access.RoleAdmin, Path: "/console"},
 		{Name: "rules", About: "Rules", Role: access.RoleEditor, Path: "/console/rules"},
@@ -78,12 +82,12 @@ func Gallery() []Shown {
 		{Name: "pool-edit", About: "A pool is edited", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
 		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys", Prepare: HeatUp},
 		{Name: "fail-modes", About: "Fail modes", Role: access.RoleEditor, Path: "/console/fail-modes"},
-		{Name: "fail-modes-failing", About: "Fail modes while Redis is away", Kind: Failing, Role: access.RoleViewer, Path: "/console/fail-modes"},
+		{Name: "fail-modes-failing", About: "Fail modes while Redis is away", Kind: Failing, Role: access.RoleEditor, Path: "/console/fail-modes"},
 		{Name: "key", About: "One key, blocked", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},
 		{Name: "key-free", About: "One key without an override", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: spendSome},
 		{Name: "key-lookup", About: "Which key", Role: access.RoleViewer, Path: "/console/keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
-	}...)
+	}, errorPages())
 }
 
 // Visit makes the world of a page and asks for it.
@@ -97,6 +101,7 @@ func (s *Shown) Visit() (Page, error) {
 		s.Prepare(w)
 	}
 	b := w.As(s.Role)
+	w.Clock.Add(s.Later)
 	if s.Form == nil {
 		return b.Get(w.Fill(s.Path)), nil
 	}

@@ -19,6 +19,7 @@ func people() []access.User {
 		list = append(list, access.User{
 			ID: int64(i + 1), Name: Names[r], Role: r, PasswordHash: passwordHash(), Generation: 1,
 			CreatedBy: "first start", CreatedAt: Now.Add(-720 * time.Hour), UpdatedAt: Now.Add(-24 * time.Hour),
+			LastLogin: new(Now.Add(-time.Duration(i+1) * 31 * time.Hour)),
 		})
 	}
 	return list
@@ -95,7 +96,16 @@ func (f *Users) Change(name string, edit func(*access.User)) {
 }
 
 // NoteLogin implements web.Users.
-func (f *Users) NoteLogin(context.Context, int64, time.Time) error { return f.Err }
+func (f *Users) NoteLogin(_ context.Context, id int64, at time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.list {
+		if f.list[i].ID == id {
+			f.list[i].LastLogin = &at
+		}
+	}
+	return f.Err
+}
 
 type session struct {
 	data    []byte

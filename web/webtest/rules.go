@@ -154,6 +154,8 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 
 // Denials implements web.RecentDenials.
 func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Denial, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var out []fleet.Denial
 	for _, d := range f.Denied {
 		if (by.Rule == "" || d.Rule == by.Rule) && strings.Contains(d.Key, by.Key) && strings.Contains(d.Route, by.Route) &&

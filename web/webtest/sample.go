@@ -56,6 +56,21 @@ func node(set *rules.Set) fleet.Status {
 	}
 }
 
+// threeNodes makes a world one of three nodes with Redis and Postgres, all well.
+func threeNodes(w *World) {
+	w.Node.Embedded, w.Node.Store, w.Node.Address, w.Node.HotKeys = false, "redis", "10.0.0.11:8080", 2
+	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed", Since: Now.Add(-31 * time.Hour).UnixMilli(), Opened: 1, Cause: "timeout"}}
+	w.Fleet.Figures.Nodes = nil
+	for i, address := range []string{"10.0.0.11:8080", "10.0.0.12:8080", "10.0.0.13:8080"} {
+		n := w.Node.Status
+		n.Address, n.Started = address, Now.Add(-50*time.Hour+time.Duration(i)*4*time.Minute).UnixMilli()
+		if i > 0 {
+			n.ID, n.HotKeys = []string{"", "d4e5f6", "0718af"}[i], i-1
+		}
+		w.Fleet.Figures.Nodes = append(w.Fleet.Figures.Nodes, fleet.NodeLive{Status: n})
+	}
+}
+
 var errAway = errors.New("the board is away")
 
 // fail takes Redis and the rule database away from a world of three nodes.
@@ -90,6 +105,9 @@ func traffic(list []rules.Rule) fleet.Live {
 			}})
 		}
 		live.Rules = append(live.Rules, rule)
+	}
+	if len(list) > 6 { // the one on trial
+		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name, Minute: fleet.Counts{Allowed: 812, Shadow: 96}})
 	}
 	return live
 }

@@ -258,6 +258,20 @@ func (f *Fleet) Live(context.Context) fleet.Live {
 	return live
 }
 
+// SetErr sets Err while pages are looked at.
+func (f *Fleet) SetErr(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Err = err
+}
+
+// Deny adds a denial while pages are looked at.
+func (f *Fleet) Deny(d fleet.Denial) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Denied = append([]fleet.Denial{d}, f.Denied...)
+}
+
 // Change edits the figures of rules while pages are looked at.
 func (f *Fleet) Change(edit func(*fleet.Live)) {
 	f.mu.Lock()
