@@ -124,7 +124,7 @@ func TestRoutes_WhatChangesAnythingIsNotGet(t *testing.T) {
 
 // forViewers are the acts that change nothing but what is the visitor's own.
 var forViewers = []string{
-	"/console/sign-in", "/console/sign-out", "/console/welcome", "/console/theme", "/console/invite",
+	"/console/sign-in", "/console/sso/start", "/console/sign-out", "/console/welcome", "/console/theme", "/console/invite",
 	"/console/explain", "/console/keys", "/console/account/password", "/console/account/sessions",
 }
 

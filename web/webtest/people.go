@@ -17,7 +17,7 @@ func people() []access.User {
 	var list []access.User
 	for i, r := range access.Roles() {
 		list = append(list, access.User{
-			ID: int64(i + 1), Name: Names[r], Role: r, PasswordHash: passwordHash(), Generation: 1,
+			ID: int64(i + 1), Name: Names[r], Role: r, PasswordHash: passwordHash, Generation: 1,
 			CreatedBy: "first start", CreatedAt: Now.Add(-720 * time.Hour), UpdatedAt: Now.Add(-24 * time.Hour),
 			LastLogin: new(Now.Add(-time.Duration(i+1) * 31 * time.Hour)),
 		})
