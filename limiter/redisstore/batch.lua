@@ -122,9 +122,13 @@ local function run()
   end
 end
 
--- An error ends only its own request.
+-- An error ends only its own request. One that leaves no request behind is about
+-- the call: it would come for ever.
+local ended
 local ok, err = pcall(run)
 while not ok do
+  if pos == ended then error(err, 0) end
+  ended = pos
   out[o + 1], out[o + 2] = 2, type(err) == 'table' and err.err or tostring(err)
   o = o + 2
   ok, err = pcall(run)
