@@ -29,6 +29,7 @@
 --            or 4 or 5, at the time of the call, and for each ask: retry-after (ms;
 --            0: allowed), remaining, reset (ms); then, if 5, the delay of each ask
 --            or 2 and the text of the error: this request changed nothing
+--          Behind the last answer the remains of a failed one may follow.
 
 local PLAIN = 32
 
@@ -133,5 +134,4 @@ while not ok do
   o = o + 2
   ok, err = pcall(run)
 end
-for i = o + 1, #out do out[i] = nil end -- what an error has left
 return cmsgpack.pack(out)
