@@ -111,6 +111,34 @@ func BenchmarkScript_BatchesOf50(b *testing.B) {
 	}
 }
 
+// BenchmarkScript_Calls reports what the script takes for a call of so many
+// requests of so many limits each, µs, on a thousand entities.
+func BenchmarkScript_Calls(b *testing.B) {
+	l := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 1_000_000, Window: minute}
+	for _, shape := range []struct{ requests, asks int }{{1, 1}, {20, 1}, {50, 1}, {1, 3}, {20, 3}} {
+		b.Run(fmt.Sprintf("%dx%d", shape.requests, shape.asks), func(b *testing.B) {
+			c := client(b, testenv.Redis(b).URL())
+			s := open(b, c, redisstore.Options{})
+			calls := make([]limiter.Call, shape.requests)
+			before, n := scriptTime(b, c), 0
+			for b.Loop() {
+				for i := range calls {
+					n++
+					calls[i].Request = limiter.Request{}
+					for rule := range shape.asks {
+						calls[i].Request.Asks = append(calls[i].Request.Asks, ask(fmt.Sprintf("user:%d", n%1000), rule, l))
+					}
+				}
+				s.DoAll(context.Background(), calls)
+				if calls[0].Err != nil {
+					b.Fatal(calls[0].Err)
+				}
+			}
+			b.ReportMetric((scriptTime(b, c)-before)/float64(b.N), "redis-µs/call")
+		})
+	}
+}
+
 // benchKeys is how many keys BenchmarkMemory makes: SLUICE_BENCH_KEYS, or a
 // hundred thousand.
 func benchKeys(b *testing.B) int {

@@ -146,6 +146,33 @@ func TestStore_LongerWindowKeepsConsumptionAlive(t *testing.T) {
 	}
 }
 
+func TestStore_ADenialKeepsAliveWhatAnEditMakesLastLonger(t *testing.T) {
+	c := client(t, testenv.SharedRedis(t).URL())
+	s := open(t, c, redisstore.Options{})
+	for i, l := range limits(minute) {
+		if l.Algorithm == limiter.Concurrency {
+			continue // needs an id, which TestStore_LongerWindow has
+		}
+		a := ask(entity(), i, l)
+		a.Weight = 100
+		take(t, s, "", a)
+		if l.Algorithm.Bucketed() {
+			a.Limit.Count = 1 // a hundred minutes to drain
+		} else {
+			a.Limit.Window = month
+		}
+		if take(t, s, "", a).Allowed {
+			t.Fatalf("%s admits 200 of 100", l.Algorithm)
+		}
+		if l.Algorithm == limiter.GCRA {
+			continue // its state is an instant, which no edit moves
+		}
+		if ttl := c.PTTL(context.Background(), "sl:"+string(a.Key)).Val(); ttl < 5*time.Minute {
+			t.Errorf("%s: lives only %v", l.Algorithm, ttl)
+		}
+	}
+}
+
 func TestStore_ForeignTypeFailsAloneAndWritesNothing(t *testing.T) {
 	c := client(t, testenv.SharedRedis(t).URL())
 	s := open(t, c, redisstore.Options{})
