@@ -96,8 +96,9 @@ local function bucket(v, now, count, window, burst, w, algorithm)
     needed = at + ceil(used / count) - now
   end
   local value, retry, delay = false, 0
-  -- (w - burst)*window lies in [-MAX, 0] and level in [0, MAX]: no bit is lost.
-  local over = w > burst and 1 or level + (w * window - full)
+  -- For w up to the burst the difference lies in [-MAX, 0] and level in [0, MAX]:
+  -- no bit is lost. A greater w makes it positive.
+  local over = level + (w * window - full)
   if over > 0 then
     retry = w > burst and NEVER or ceil(over / count)
     if algorithm == LEAKY_QUEUE then delay = NEVER end
