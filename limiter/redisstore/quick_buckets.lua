@@ -87,7 +87,7 @@ local function sub_windows(v, now, count, window, n, w)
     local units, gap = entries[i + step - 1], spare * window
     gap = (gap - gap % units) / units
     local index = first + (step == 1 and i - 1 or entries[i])
-    retry = ceil(((index + n + 1) * window - (gap < window and gap or window)) / n) - now
+    retry = ceil(((index + n + 1) * window - gap) / n) - now
   elseif w > 0 then
     local more = with_last(v, body, entries, step, first, from, start, newest, held, k,
       newest == k and entries[#entries] + w or w)

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -218,6 +219,59 @@ func TestScript_QuickWayAndLongWayStayTogether(t *testing.T) {
 				}
 				both.same(t, name, a)
 			}
+		}
+	}
+}
+
+// TestScript_QuickWayReadsOddSubWindowsAsTheLongWay puts states of 60 sub-windows
+// a second into a bucket that only a stranger, or a clock gone wrong, can have
+// written. The current sub-window is 105,600,000,000.
+func TestScript_QuickWayReadsOddSubWindowsAsTheLongWay(t *testing.T) {
+	clock := storetest.NewClock(1_760_000_000_000)
+	both := bothWays(t, clock)
+	at := "\x0a\xdf\x67\x59\x88\x00\x03\xe8\x3c" // 140,000,000 s before EPOCH, that is now; 1000, 60
+	index := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(105_600_000_000+n))[1:]) }
+	for name, body := range map[string]string{
+		"dense":                   "\x01" + index(-3) + "\x03\x00\x00\x02",
+		"dense, leading zeros":    "\x01" + index(-5) + "\x00\x00\x03\x01",
+		"dense, trailing zero":    "\x01" + index(-5) + "\x03\x01\x00",
+		"dense, only zeros":       "\x01" + index(-5) + "\x00\x00",
+		"dense, partly expired":   "\x01" + index(-63) + "\x05\x05\x05\x05\x01",
+		"dense, all expired":      "\x01" + index(-90) + "\x05\x05\x05",
+		"dense, ahead":            "\x01" + index(-1) + "\x03\x01\x01\x01",
+		"dense, long":             "\x01" + index(-300) + strings.Repeat("\x01", 290),
+		"dense, of two bytes":     "\x02" + index(-2) + "\x00\x03\x00\x01",
+		"dense, full":             "\x01" + index(-1) + "\xff\xff",
+		"pairs":                   "\x09" + index(-40) + "\x00\x03\x20\x02",
+		"pairs, partly expired":   "\x09" + index(-70) + "\x00\x03\x20\x02",
+		"pairs, fading":           "\x09" + index(-60) + "\x00\x09\x20\x02",
+		"pairs, current":          "\x09" + index(-40) + "\x00\x03\x28\x02",
+		"pairs, a zero":           "\x09" + index(-40) + "\x00\x00\x20\x02",
+		"pairs, trailing zero":    "\x09" + index(-40) + "\x00\x03\x20\x00",
+		"pairs, out of order":     "\x09" + index(-40) + "\x20\x03\x01\x02",
+		"pairs, half a one":       "\x09" + index(-40) + "\x00\x03\x20",
+		"pairs, ahead":            "\x09" + index(-4) + "\x00\x03\x20\x02",
+		"pairs, far apart":        "\x11" + index(-40) + "\x00\x00\x03\x00\x20\x02",
+		"before all time":         "\x01\xff\xff\xff\xff\xff\xff\xfe\x03",
+		"no entries":              "\x01" + index(-3),
+		"half a first index":      "\x01\x00\x00",
+		"an empty mode":           "\x00" + index(-3) + "\x03",
+		"nothing":                 "",
+		"many entries, then some": "\x01" + index(-9000) + strings.Repeat("\x01", 9000),
+	} {
+		for _, weights := range [][]int64{{1, 1, 9}, {300}, {12, 0}, {4, 4, 4}} {
+			who := entity()
+			k := ask(who, 1, limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 12, Window: 1000, Buckets: 60})
+			for _, w := range []way{both.quick, both.long} {
+				w.client.Set(context.Background(), "sl:"+string(k.Key), at+body, time.Hour)
+			}
+			var calls []limiter.Call
+			for _, w := range weights {
+				k.Weight = w
+				calls = append(calls, limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{k}}})
+			}
+			t.Log(name, weights)
+			both.same(t, who, calls)
 		}
 	}
 }
