@@ -16,7 +16,7 @@ import (
 
 // ClientOptions adjust a client. The zero value is good for production.
 type ClientOptions struct {
-	// PoolSize bounds the connections to one server, 8 if 0. A Store has two
+	// PoolSize bounds the connections to one server, 8 if 0. A Store has three
 	// script calls under way at once on a single node, more on a cluster.
 	PoolSize int
 	// DialTimeout bounds a connection attempt, 50 ms if 0.

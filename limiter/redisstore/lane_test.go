@@ -101,8 +101,12 @@ func TestLane_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 		t.Fatalf("the second call has %d groups", len(got))
 	}
 	queue(t, l, 9)
+	if got, _ := l.take(nil); len(got) != 1 {
+		t.Fatalf("the third call has %d groups", len(got))
+	}
+	queue(t, l, 10)
 	if l.ripe() {
-		t.Error("a third call sets off")
+		t.Error("a fourth call sets off")
 	}
 	l.finish(slot, first)
 	if !l.ripe() {

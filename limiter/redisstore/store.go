@@ -46,9 +46,11 @@ type Options struct {
 const (
 	// inFlight is how many script calls of a lane are under way at once. One
 	// would leave Redis idle while an answer travels and is read; with two, one
-	// runs while the other travels. More only make batches smaller, and the
-	// script runs on one thread in any case.
-	inFlight = 2
+	// runs while the other travels. The third is for the moments of a calm lane
+	// when three requests come close together: none waits for a whole round trip
+	// first. More only make batches smaller, and the script runs on one thread in
+	// any case.
+	inFlight = 3
 	// clusterLanes splits a cluster's slots, so that a node that hangs holds up
 	// only the lanes of its own slots.
 	clusterLanes = 16
@@ -59,7 +61,7 @@ const (
 // Store keeps buckets in Redis. It is safe for concurrent use.
 //
 // Requests go through lanes: one on a single node, sixteen ranges of hash slots
-// on a cluster. A lane has two script calls under way at most, and a bounded
+// on a cluster. A lane has three script calls under way at most, and a bounded
 // queue of what arrives meanwhile; when one returns, what has queued goes out
 // together in the next.
 type Store struct {
