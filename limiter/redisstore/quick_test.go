@@ -263,7 +263,7 @@ func TestScript_QuickWayReadsOddSubWindowsAsTheLongWay(t *testing.T) {
 			who := entity()
 			k := ask(who, 1, limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 12, Window: 1000, Buckets: 60})
 			for _, w := range []way{both.quick, both.long} {
-				w.client.Set(context.Background(), "sl:"+string(k.Key), at+body, time.Hour)
+				w.client.Set(context.Background(), "sl:"+string(k.Key), at+body, 0)
 			}
 			var calls []limiter.Call
 			for _, w := range weights {

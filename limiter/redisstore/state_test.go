@@ -101,22 +101,6 @@ func TestStore_ResetLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestStore_ResetLeavesTheLeasesOfOthersInTheSameCallAlone(t *testing.T) {
-	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{})
-	name := entity()
-	heavy := ask(name, 1, limiter.Limit{Algorithm: limiter.Concurrency, Count: 12, Window: month})
-	heavy.Weight = 4
-	calls := []limiter.Call{
-		{Request: limiter.Request{ID: "a", Asks: []limiter.Ask{heavy}}},
-		{Request: limiter.Request{Op: limiter.OpReset, Asks: []limiter.Ask{ask(name, 2, limits(month)[0])}}},
-		{Request: limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{heavy}}},
-	}
-	s.DoAll(context.Background(), calls)
-	if got := calls[2].Result.Limits[0].Remaining; got != 8 {
-		t.Errorf("%d of 12 are free beside a lease of 4", got)
-	}
-}
-
 func TestStore_FixedWindowIsOneInteger(t *testing.T) {
 	c := client(t, testenv.SharedRedis(t).URL())
 	s := open(t, c, redisstore.Options{})
@@ -197,18 +181,6 @@ func TestStore_ForeignTypeFailsAloneAndWritesNothing(t *testing.T) {
 		if n := c.HLen(ctx, "sl:"+string(bad.Key)).Val(); n != 1 {
 			t.Errorf("%s: the foreign value was touched", l.Algorithm)
 		}
-	}
-}
-
-func TestStore_ForeignCompanionFailsTheLease(t *testing.T) {
-	c := client(t, testenv.SharedRedis(t).URL())
-	s := open(t, c, redisstore.Options{})
-	a := ask(entity(), 1, limiter.Limit{Algorithm: limiter.Concurrency, Count: 5, Window: month})
-	c.Set(context.Background(), "sl:"+string(a.Key)+":w", "x", 0)
-	err := s.Do(context.Background(), &limiter.Request{ID: "a", Asks: []limiter.Ask{a}}, &limiter.Result{})
-	wantCause(t, err, limiter.CauseWrongType, false)
-	if c.Exists(context.Background(), "sl:"+string(a.Key)).Val() != 0 {
-		t.Error("a lease was written all the same")
 	}
 }
 
