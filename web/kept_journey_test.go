@@ -32,8 +32,8 @@ func TestJourney_WhatWasTypedOutlivesTheSession(t *testing.T) {
 	if status, err := tab.Status(); err != nil || status != http.StatusUnauthorized {
 		t.Errorf("the page is %d, %v", status, err)
 	}
-	tab.Forgive() // the browser notes the 401
-	w.Clock.Add(-away) // so that the new session, which ends by the machine's clock, has not ended yet
+	tab.Forgive()                                                                  // the browser notes the 401
+	w.Clock.Add(-away)                                                             // so that the new session, which ends by the machine's clock, has not ended yet
 	if err := tab.SetCookies(url, w.As(access.RoleEditor).Cookies()); err != nil { // as signing in in another tab does
 		t.Fatal(err)
 	}

@@ -233,8 +233,8 @@ func requestWords(d *fleet.Denial) string {
 // fromWords says who sent a denied request.
 func fromWords(d *fleet.Denial) string {
 	var parts []string
-	for _, p := range []struct{ name, value string }{{"user ", d.User}, {"from ", d.IP}, {"tier ", d.Tier}} {
-		if p.value != "" {
+	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"}, {"tier ", d.Tier, "tier:"}} {
+		if p.value != "" && d.Key != p.key+p.value { // the key stands beside it
 			parts = append(parts, p.name+p.value)
 		}
 	}

@@ -306,15 +306,15 @@ func OverviewPage(f Frame, m Overview) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = failLine("open", "everything passes", int64(m.FailOpen), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = failLine("open", "all pass", int64(m.FailOpen), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = failLine("closed", "503 for everything", int64(m.FailClosed), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = failLine("closed", "all get 503", int64(m.FailClosed), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = failLine("local", "a share on each node", int64(m.FailLocal), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = failLine("local", "own share", int64(m.FailLocal), int64(m.Active)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -210,18 +210,13 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 	if f.Err != nil {
 		return rules.Listing{}, f.Err
 	}
-	var found []rules.Rule
-	for _, r := range f.List {
-		text := strings.ToLower(r.Name + "\n" + r.Description)
-		if r.Route != nil {
-			text += "\n" + strings.ToLower(*r.Route)
-		}
-		if strings.Contains(text, strings.ToLower(b.Text)) && (b.Mode == "" || r.Mode == b.Mode) &&
-			(b.FailMode == "" || r.FailMode == b.FailMode) && (b.Active == nil || r.IsActive == *b.Active) {
+	var found []*rules.Rule
+	for i := range f.List {
+		if r := &f.List[i]; fits(r, &b) {
 			found = append(found, r)
 		}
 	}
-	slices.SortStableFunc(found, func(x, y rules.Rule) int {
+	slices.SortStableFunc(found, func(x, y *rules.Rule) int {
 		c := strings.Compare(x.Name, y.Name)
 		if b.Sort == "updated_at" {
 			c = x.UpdatedAt.Compare(y.UpdatedAt)
@@ -233,11 +228,25 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 	})
 	list := rules.Listing{Total: int64(len(found)), Editors: map[int64]rules.Actor{}}
 	from := min(max(0, b.Offset), len(found))
-	list.Rules = found[from:min(len(found), from+b.PageSize)]
+	for _, r := range found[from:min(len(found), from+b.PageSize)] {
+		list.Rules = append(list.Rules, *r)
+	}
 	for _, r := range list.Rules {
 		list.Editors[r.ID] = rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[r.ID%2]}
 	}
 	return list, nil
+}
+
+// fits reports whether a rule is among those that someone looks for.
+func fits(r *rules.Rule, b *rules.Browse) bool {
+	if b.Mode != "" && r.Mode != b.Mode || b.FailMode != "" && r.FailMode != b.FailMode || b.Active != nil && r.IsActive != *b.Active {
+		return false
+	}
+	text := r.Name + "\n" + r.Description
+	if r.Route != nil {
+		text += "\n" + *r.Route
+	}
+	return b.Text == "" || strings.Contains(strings.ToLower(text), strings.ToLower(b.Text))
 }
 
 // Fleet has canned figures. Err, if not nil, is what reading denials fails with.
