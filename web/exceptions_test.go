@@ -14,7 +14,7 @@ import (
 func TestOverrides_AreListedAddedEditedAndDeleted(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/rules/1/overrides?q=acme"); !page.Has("user:acme-*", "2\u202f000") || page.Has("user:monitoring") {
+	if page := b.Get("/console/rules/1/overrides?q=acme"); !page.Has("user:acme-*", "2\u202f000", `popovertarget="delete-1"`, "Delete the override for user:acme-*?") || page.Has("user:monitoring") {
 		t.Errorf("the search gives %d\n%s", page.Code, page.Body)
 	}
 	page := b.Post("/console/rules/1/overrides", url.Values{"key": {"user:77"}, "kind": {"limit"}, "limit": {"500"}, "reason": {"contract"}, "expires_at": {"2027-01-31T18:00"}})
@@ -88,7 +88,7 @@ func TestOverrideImport_ShowsFirstAndNamesBadLines(t *testing.T) {
 func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/pools"); !page.Has("shop", "76\u202f800", "64%", "87%", "for another 42 s") {
+	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76\u202f800", "64%", "87%", "for another 42 s") {
 		t.Errorf("the list: %d\n%s", page.Code, page.Body)
 	}
 	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"10s"}, "normal_percent": {"70"}, "low_percent": {"40"}}
