@@ -1,8 +1,10 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,58 @@ func TestSignIn_GuessingIsLimited(t *testing.T) {
 	w.Clock.Add(11 * time.Minute)
 	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("later: %d", page.Code)
+	}
+}
+
+// refusedAfter is how many guesses are refused for their password before one is
+// refused for being one too many; most is how many are made.
+func refusedAfter(w *webtest.World, most int, guess func(i int) (address, name string)) int {
+	for i := range most {
+		b := w.Browser()
+		address, name := guess(i)
+		b.Address = address
+		if page := b.Post("/console/sign-in", credentials(name, "guess")); page.Code == http.StatusTooManyRequests {
+			return i
+		}
+	}
+	return most
+}
+
+func TestSignIn_OneAddressAndOneAccountAreLimitedInAll(t *testing.T) {
+	sprayed := refusedAfter(world(t, webtest.Full), 40, func(i int) (address, name string) {
+		if address = fmt.Sprintf("2001:db8::%x", i+1); i < 15 { // guesses at known accounts take less time
+			return address, []string{"ada", "edda", "vera"}[i/5]
+		}
+		return address, fmt.Sprintf("user%d", i)
+	})
+	if sprayed != 30 {
+		t.Errorf("one network tried %d accounts, want 30", sprayed)
+	}
+	besieged := refusedAfter(world(t, webtest.Full), 60, func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
+	if besieged != 50 {
+		t.Errorf("many addresses tried %d passwords of one account, want 50", besieged)
+	}
+}
+
+func TestSignIn_WaitingAsLongAsSaidIsEnough(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Clock.Add(300 * time.Millisecond) // so that the wait is no whole number of seconds
+	b := w.Browser()
+	var page webtest.Page
+	for range 6 {
+		page = b.Post("/console/sign-in", credentials("ada", "guess"))
+	}
+	wait, err := strconv.Atoi(page.Header.Get("Retry-After"))
+	if err != nil || page.Code != http.StatusTooManyRequests {
+		t.Fatalf("%d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
+	}
+	w.Clock.Add(time.Duration(wait-1) * time.Second)
+	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusTooManyRequests {
+		t.Errorf("a second too early: %d", page.Code)
+	}
+	w.Clock.Add(time.Second)
+	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+		t.Errorf("after %d s: %d", wait, page.Code)
 	}
 }
 
