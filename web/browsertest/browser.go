@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -70,6 +71,7 @@ func (b *Browser) Close() {
 type Tab struct {
 	// Ctx is what actions of chromedp run with; it ends after two minutes.
 	Ctx   context.Context
+	whole context.Context // Ctx without its end
 	close []func()
 
 	mu         sync.Mutex
@@ -91,13 +93,35 @@ func (b *Browser) Open() (*Tab, error) {
 		t.Close()
 		return nil, err
 	}
-	t.Ctx, cancel = context.WithTimeout(ctx, tabLife)
-	t.close = append(t.close, cancel)
+	t.whole = ctx
+	t.renew()
 	if _, err := chromedp.Call(t.Ctx, log.Enable, cdp.Empty{}); err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// renew lets the time of Ctx begin now.
+func (t *Tab) renew() {
+	var cancel context.CancelFunc
+	t.Ctx, cancel = context.WithTimeout(t.whole, tabLife)
+	t.close = append(t.close, cancel)
+}
+
+// Reuse makes the tab like a new one, without cookies and complaints, which takes
+// much less time than opening one. What Zone, Canary, At and WithoutScripts have
+// done stays.
+func (t *Tab) Reuse() error {
+	t.renew()
+	if err := chromedp.Do(t.Ctx, chromedp.Navigate("about:blank")); err != nil {
+		return err
+	}
+	if _, err := chromedp.Call(t.Ctx, network.ClearBrowserCookies, cdp.Empty{}); err != nil {
+		return err
+	}
+	t.Forgive()
+	return nil
 }
 
 // Close closes the tab.

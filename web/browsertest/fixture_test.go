@@ -80,6 +80,52 @@ func (s *site) tab(t *testing.T, role access.Role) *browsertest.Tab {
 	return tab
 }
 
+// tabs are windows that tests use one after the other.
+type tabs struct {
+	free chan *browsertest.Tab
+	// prepare makes a new one ready.
+	prepare func(*browsertest.Tab) error
+}
+
+// plain tabs are as they come; in unguarded ones pages have no policy, and the
+// canary is known.
+var (
+	plain     = tabs{make(chan *browsertest.Tab, 8), func(*browsertest.Tab) error { return nil }}
+	unguarded = tabs{make(chan *browsertest.Tab, 8), func(tab *browsertest.Tab) error { return tab.Canary(true) }}
+)
+
+// take is a window like that of tab, which another test may have used before; done
+// leaves it to the next.
+func (s *site) take(t *testing.T, from *tabs, role access.Role) (tab *browsertest.Tab, done func()) {
+	t.Helper()
+	select {
+	case tab = <-from.free:
+	default:
+		b, err := chromium()
+		try(t, err)
+		tab, err = b.Open()
+		try(t, err)
+		try(t, from.prepare(tab))
+	}
+	try(t, tab.Show(1280, 800, false))
+	if role != "" {
+		try(t, tab.SetCookies(s.url, s.As(role).Cookies()))
+	}
+	return tab, func() {
+		for _, c := range tab.Complaints() {
+			t.Errorf("the page complains: %s", c)
+		}
+		if tab.Reuse() == nil {
+			select {
+			case from.free <- tab:
+				return
+			default:
+			}
+		}
+		tab.Close()
+	}
+}
+
 // show opens a page of the gallery.
 func (s *site) show(t *testing.T, tab *browsertest.Tab, shown *webtest.Shown) {
 	t.Helper()

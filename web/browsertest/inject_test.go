@@ -71,8 +71,7 @@ func TestInject_NoFormRunsAPayload(t *testing.T) {
 				}
 				for _, text := range chunks {
 					s := serve(t, shown.Kind, shown.Prepare) // what was sent may have changed the last one
-					tab := s.tab(t, shown.Role)
-					try(t, tab.Canary(true))
+					tab, done := s.take(t, &unguarded, shown.Role)
 					s.show(t, tab, &shown)
 					tab.Forgive() // what it complains about is for TestPages
 					fill(t, tab, n, text)
@@ -80,6 +79,7 @@ func TestInject_NoFormRunsAPayload(t *testing.T) {
 						t.Errorf("%s: %s", id, c)
 					}
 					tab.Forgive()
+					done()
 				}
 			}
 		})

@@ -36,7 +36,8 @@ func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
 		t.Run(shown.Name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, shown.Kind, shown.Prepare)
-			tab := s.tab(t, shown.Role)
+			tab, done := s.take(t, &plain, shown.Role)
+			t.Cleanup(done)
 			try(t, tab.Zone("Asia/Kathmandu"))
 			s.show(t, tab, &shown)
 			if weight, err := tab.Weight(); err != nil || weight > maxWeight {
