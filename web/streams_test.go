@@ -1,12 +1,14 @@
 package web_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -21,7 +23,9 @@ const streamKind = "text/html, text/event-stream"
 // ask makes one request for figures as someone who may.
 func ask(t *testing.T, url, accept string, b *webtest.Browser) webtest.Page {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a stream would not end
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
