@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"testing"
+	"time"
 
 	"sluice/internal/access"
 	"sluice/limiter"
@@ -47,6 +48,9 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 	form := url.Values{"rule": form43["rule"], "key": form43["key"], "does": {"blocked"}, "hours": {"24"}, "reason": {"card testing"}}
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusSeeOther {
 		t.Fatalf("%d", page.Code)
+	}
+	if o := w.Overrides.List[len(w.Overrides.List)-1]; o.ExpiresAt == nil || !o.ExpiresAt.Equal(webtest.Now.Add(24*time.Hour)) {
+		t.Errorf("blocked for a day, until %v", o.ExpiresAt)
 	}
 	if page := b.Get(key43); !page.Has("card testing", "blocked", "Lift the override", "0 of 0") {
 		t.Error("the block is not in force")

@@ -6,6 +6,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,5 +170,26 @@ func TestEditor_AddsRows(t *testing.T) {
 	page = b.Post("/console/rules/preview", filled("do", "window", "schedule.windows[0].days", "sat"))
 	if !page.Has(`name="schedule.windows[3].from"`, `value="sat" checked`) {
 		t.Error("more windows are not there")
+	}
+}
+
+var admitted = regexp.MustCompile(`([0-9]+) admitted`)
+
+func TestPreview_ShowsWhatAThrottleLetsThrough(t *testing.T) {
+	b := world(t, webtest.Full).As(access.RoleEditor)
+	passed := func(change ...string) int {
+		page := b.Post("/console/rules/preview", filled(append([]string{"preview.shape", "burst", "preview.load", "300"}, change...)...))
+		found := admitted.FindStringSubmatch(page.Body)
+		if found == nil {
+			t.Fatalf("%v: %d", change, page.Code)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if hard, soft := passed(), passed("throttle", "soft", "soft_percent", "50"); hard != 20 || soft != 30 {
+		t.Errorf("of two bursts a limit of 10 admits %d, with half as much more %d; want 20 and 30", hard, soft)
 	}
 }

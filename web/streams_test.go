@@ -67,6 +67,18 @@ func TestEvents_OneStreamTooManyIsToldToComeBack(t *testing.T) {
 	}
 }
 
+func TestEvents_GiveTheirPlaceBack(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Server.FillStreams(web.MaxStreams - 1)
+	b := w.As(access.RoleViewer)
+	b.Header.Set("Accept", streamKind)
+	for range 3 {
+		if page := b.Do(http.MethodHead, "/console/events", nil); page.Code != http.StatusOK {
+			t.Fatalf("the last place is lost: %d", page.Code)
+		}
+	}
+}
+
 func TestEvents_RepeatNothing(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
