@@ -111,13 +111,14 @@ func (l *lane) enqueue(g *group) error {
 	return nil
 }
 
-// claim gives an idle lane's next script call to the caller itself, which then
-// carries g and calls finish: with nobody to share a call with, handing it to
-// another goroutine would only cost time. Where the lane is not idle it submits g.
+// claim gives a calm lane's next script call to the caller itself, which then
+// carries g and calls finish: where nobody waits to share a call with it, handing
+// it to another goroutine would only cost time. Where the lane is not calm it
+// submits g.
 func (l *lane) claim(g *group) (slot int, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flying > 0 || len(l.queue) > 0 || l.closed {
+	if len(l.queue) > 0 || l.closed || !l.departs(len(g.ops)) {
 		return 0, false, l.enqueue(g)
 	}
 	g.sent, g.watched = true, false // the call ends with the caller's deadline
@@ -140,12 +141,15 @@ func (l *lane) depart(now time.Time) int {
 	panic("more script calls under way than a lane has room for")
 }
 
-// ripe reports whether the next call should start: at once when none is under
-// way; beside one, when at least half as many requests wait as that one
-// carries. Fewer travel better in the call after it, since Redis runs one script
-// at a time in any case.
-func (l *lane) ripe() bool {
-	return len(l.queue) > 0 && l.flying < inFlight && (l.flying == 0 || 2*l.queued >= l.load)
+// ripe reports whether the next call should start.
+func (l *lane) ripe() bool { return len(l.queue) > 0 && l.departs(l.queued) }
+
+// departs reports whether a call with n requests should start: at once when none
+// is under way; beside others, when it has at least half as many requests as
+// those carry. Fewer travel better in the call after them, since Redis runs one
+// script at a time in any case.
+func (l *lane) departs(n int) bool {
+	return l.flying == 0 || l.flying < inFlight && 2*n >= l.load
 }
 
 // wait returns nil when the answers of g are there, or gives up when its caller

@@ -117,27 +117,49 @@ func TestLane_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
 	}
 }
 
-func TestLane_IdleLaneIsItsCallersOwn(t *testing.T) {
+func TestLane_CalmLaneIsItsCallersOwn(t *testing.T) {
 	l := newLane(10, 100)
-	lone := newGroup(1)
-	lone.add()
-	lone.deadline, lone.bounded, lone.watched = wallTime(), true, true
-	slot, ok, err := l.claim(lone)
-	if err != nil || !ok {
-		t.Fatal("an idle lane does not let its caller carry", err)
+	one := func() *group {
+		g := newGroup(1)
+		g.add()
+		g.deadline, g.bounded, g.watched = wallTime(), true, true
+		return g
 	}
-	other := newGroup(1)
-	other.add()
+	var slots []int
+	for n := range inFlight { // each as much as a half of those before, or more
+		slot, ok, err := l.claim(one())
+		if err != nil || !ok {
+			t.Fatalf("caller %d does not carry: %v", n, err)
+		}
+		slots = append(slots, slot)
+	}
+	other := one()
 	if _, ok, err := l.claim(other); err != nil || ok {
-		t.Fatal("a second caller carries beside the first", err)
+		t.Fatal("one caller more carries beside the others", err)
 	}
-	if got, _ := l.take(nil); len(got) != 1 || got[0] != other {
-		t.Error("the second caller's group is not queued")
+	l.finish(slots[0], nil)
+	if _, ok, err := l.claim(one()); err != nil || ok {
+		t.Fatal("a caller carries past one who waits", err)
+	}
+	if got, _ := l.take(nil); len(got) != 2 || got[0] != other {
+		t.Error("those who wait do not go together")
 	}
 	l.expire()
-	l.finish(slot, nil)
+	lone := l.flights[slots[1]].groups[0]
+	l.finish(slots[1], nil)
 	if len(lone.done) != 0 {
 		t.Error("who carries by itself is also signalled")
+	}
+}
+
+func TestLane_BusyLaneGathersWhatComes(t *testing.T) {
+	l := newLane(10, 100)
+	queue(t, l, 6)
+	l.take(nil)
+	g := newGroup(1)
+	g.add()
+	if _, ok, err := l.claim(g); err != nil || ok {
+		t.Error("a lone request sets off beside a call with 6", err)
 	}
 }
 
