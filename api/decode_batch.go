@@ -54,6 +54,7 @@ type batchInput struct {
 	count int
 	qs    []Question
 	errs  []rules.FieldError
+	ins   [2]checkInput // the check that is being read, and the one before it
 }
 
 func (b *batchInput) result() ([]Question, error) {
@@ -99,7 +100,8 @@ func (b *batchInput) checks(s *scanner) error {
 			}
 			continue
 		}
-		in := checkInput{element: n + 1}
+		in, before := &b.ins[n&1], &b.ins[(n+1)&1]
+		*in = checkInput{element: n + 1, before: &before.text}
 		if err := in.read(s, 2); err != nil {
 			return err
 		}

@@ -58,7 +58,10 @@ type checkInput struct {
 	fields     map[string]int64
 	reserve    bool // it is for a reservation
 	element    int  // its place in a batch, from 1; 0 for none
-	errs       []rules.FieldError
+	// before has the texts of the check before it in a batch; nil for none. Most
+	// have the same method and route, which then need not be copied again.
+	before *[len(checkMembers)]string
+	errs   []rules.FieldError
 }
 
 func (in *checkInput) given(i int) bool { return in.has&(1<<i) != 0 }
@@ -167,13 +170,22 @@ func (in *checkInput) value(s *scanner, i, depth int) error {
 	case inFields:
 		return in.readFields(s, depth)
 	case inRequestID:
-		return in.string(s, checkMembers[i], maxRequestID, &in.text[i], depth)
+		return in.member(s, i, maxRequestID, depth)
 	case inPayload:
-		return in.string(s, checkMembers[i], maxPayload, &in.text[i], depth)
+		return in.member(s, i, maxPayload, depth)
 	}
-	return in.string(s, checkMembers[i], maxText, &in.text[i], depth)
+	return in.member(s, i, maxText, depth)
 }
 
+// member reads the text of member i.
+func (in *checkInput) member(s *scanner, i, most, depth int) error {
+	if in.before != nil {
+		in.text[i] = in.before[i]
+	}
+	return in.string(s, checkMembers[i], most, &in.text[i], depth)
+}
+
+// string reads a text of at most most bytes into dst, which may be equal already.
 func (in *checkInput) string(s *scanner, field string, most int, dst *string, depth int) error {
 	if s.peek() != '"' {
 		in.wrong(field, "must be a string")
@@ -185,7 +197,7 @@ func (in *checkInput) string(s *scanner, field string, most int, dst *string, de
 		return err
 	case len(v) > most:
 		in.wrong(field, "must not be longer than %d bytes", most)
-	default:
+	case *dst != string(v):
 		*dst = string(v)
 	}
 	return nil

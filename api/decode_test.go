@@ -1,13 +1,17 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -267,4 +271,35 @@ func TestOpenAPI_BoundsAreThoseOfTheValidator(t *testing.T) {
 	} {
 		try("RuleInput", "/ratelimit/rules", body, isGood)
 	}
+}
+
+// What one check of a batch says must not show in the next, which may share its
+// texts.
+func TestDecodeBatch_EachCheckIsReadAsIfAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.SampledFrom([]string{"", "GET", "POST", "a", "aa", "b\\u0062", "é"})
+		checks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+			var members []string
+			for _, name := range []string{"method", "route", "ip", "user", "api_key", "tier", "request_id"} {
+				if rapid.Bool().Draw(t, name) {
+					members = append(members, `"`+name+`":"`+texts.Draw(t, name+" text")+`"`)
+				}
+			}
+			return "{" + strings.Join(members, ",") + "}"
+		}), 1, 6).Draw(t, "checks")
+		got, gotErr := decodeBatch([]byte(`{"checks":[`+strings.Join(checks, ",")+`]}`), nil)
+		var want []Question
+		var wantErr error
+		for _, text := range checks {
+			var q Question
+			wantErr = errors.Join(wantErr, decodeCheck([]byte(text), limiter.OpTake, &q))
+			want = append(want, q)
+		}
+		if (gotErr == nil) != (wantErr == nil) {
+			t.Fatalf("the batch: %v, one by one: %v", gotErr, wantErr)
+		}
+		if gotErr == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
 }
