@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -147,6 +148,22 @@ func (c *RedisCluster) join(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
+	for ctx.Err() == nil {
+		if err = c.introduce(ctx, ids); err == nil {
+			return c.healthy(ctx)
+		}
+	}
+	return err
+}
+
+// introduceFor is how long nodes get to know each other before they are
+// introduced once more. On a busy machine a node has once not heard of another's
+// role within a minute; meeting twice harms nobody.
+const introduceFor = 5 * time.Second
+
+// introduce makes all nodes meet and the replicas follow their primaries.
+func (c *RedisCluster) introduce(ctx context.Context, ids []string) error {
 	for _, from := range c.Nodes {
 		for _, to := range c.Nodes {
 			if _, err := command(ctx, from.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(to.port), strconv.Itoa(to.busPort)); err != nil {
@@ -154,6 +171,8 @@ func (c *RedisCluster) join(ctx context.Context) error {
 			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, introduceFor)
+	defer cancel()
 	for i, n := range c.Nodes[clusterPrimaries:] {
 		follow := func(ctx context.Context) error {
 			_, err := command(ctx, n.Addr, "CLUSTER", "REPLICATE", ids[i])
@@ -168,7 +187,7 @@ func (c *RedisCluster) join(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.healthy(ctx)
+	return nil
 }
 
 // allSlotsServed returns nil when the node calls the cluster healthy.

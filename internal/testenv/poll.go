@@ -13,14 +13,19 @@ const (
 )
 
 // poll calls ready until it returns nil. It gives up when ctx ends or when gone
-// is closed (the process exited), with the last error of ready.
+// is closed (the process exited), with the last error of ready that is more than
+// the end of ctx.
 func poll(ctx context.Context, gone <-chan struct{}, ready func(context.Context) error) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
+	var err error
 	for {
-		err := ready(ctx)
-		if err == nil {
+		now := ready(ctx)
+		if now == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = now
 		}
 		select {
 		case <-gone:
