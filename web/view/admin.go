@@ -113,12 +113,18 @@ func scopeAbout(s access.Scope) string {
 	switch s {
 	case access.ScopeCheck:
 		return "Ask for decisions: what a gateway needs."
+	case access.ScopeCounters:
+		return "Reset buckets, and refund without naming a request."
+	case access.ScopeDeferred:
+		return "Release and acknowledge deferred requests, with their payloads."
 	case access.ScopeRulesRead:
-		return "Read rules, overrides and pools."
+		return "Read rules, overrides, pools and metrics; explain requests."
 	case access.ScopeRulesWrite:
-		return "Change them; reading is included."
+		return "Change them; includes rules:read."
+	case access.ScopeAdmin:
+		return "All of the above."
 	}
-	return "All of the above, and metrics."
+	return ""
 }
 
 // roleChoices are the roles of a form.
