@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,12 +60,104 @@ func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 				}
 			}
 			for scope, header := range each {
-				allowed := r.Scope == "" || access.Token{Scopes: []access.Scope{scope}}.Permits(r.Scope)
-				if got := try(header); (got != 403) != allowed || got == 401 {
-					t.Errorf("scope %s: status %d, want allowed %v", scope, got, allowed)
+				want := r.Scopes()
+				allowed := r.Scope == "" || slices.ContainsFunc(want, access.Token{Scopes: []access.Scope{scope}}.Permits)
+				a := f.do(r.Method, concrete(r.Path), "", "Authorization", header)
+				if (a.status != 403) != allowed || a.status == 401 {
+					t.Errorf("scope %s: status %d, want allowed %v", scope, a.status, allowed)
+				}
+				if !allowed && !strings.Contains(a.body, string(want[0])) {
+					t.Errorf("scope %s: the refusal does not name %s: %s", scope, want[0], a.body)
 				}
 			}
 		})
+	}
+}
+
+func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
+	for _, public := range []bool{false, true} {
+		f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+			d.MetricsPublic = public
+			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+		})
+		for _, r := range Table() {
+			needs := r.Scope != "" && (r.Path != "/metrics" || !public)
+			if got := f.do(r.Method, concrete(r.Path), "").status; got == 403 {
+				t.Errorf("%s %s without a forwarding header: status %d", r.Method, r.Path, got)
+			}
+			for _, header := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via"} {
+				if got := f.do(r.Method, concrete(r.Path), "", header, "127.0.0.1").status; (got == 403) != needs {
+					t.Errorf("%s %s with %s: status %d, want refused %v", r.Method, r.Path, header, got, needs)
+				}
+			}
+		}
+	}
+	f := newFixture(t, nil)
+	secret, tok := newToken(f, nil, access.ScopeAdmin)
+	f.access.Store(access.NewKeyring([]access.Token{tok}))
+	f.do(http.MethodGet, "/ratelimit/rules", "", "X-Forwarded-For", "203.0.113.7", "Authorization", "Bearer "+secret).want(200)
+}
+
+func TestRoutes_WithoutLoadedTokensEveryCredentialGets503(t *testing.T) {
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+	})
+	f.access.Store(nil)
+	secret, _ := newToken(f, nil)
+	for _, r := range Table() {
+		for _, header := range []string{"", "Bearer " + secret, "Basic dTpw"} {
+			a := f.do(r.Method, concrete(r.Path), "", "Authorization", header)
+			if r.Scope == "" {
+				continue
+			}
+			if a.status != 503 || !strings.Contains(a.body, "API tokens") || a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s %s with %q: status %d, headers %v, %s", r.Method, r.Path, header, a.status, a.header, a.body)
+			}
+		}
+	}
+}
+
+func TestRefund_WithoutARequestNeedsTheScopeCounters(t *testing.T) {
+	f := newFixture(t, nil)
+	var ring []access.Token
+	mint := func(scopes ...access.Scope) string {
+		secret, tok := newToken(f, nil, scopes...)
+		ring = append(ring, tok)
+		return "Bearer " + secret
+	}
+	check, counters, both, admin := mint(access.ScopeCheck), mint(access.ScopeCounters), mint(access.ScopeCheck, access.ScopeCounters), mint(access.ScopeAdmin)
+	f.access.Store(access.NewKeyring(ring))
+	const bare, named = `{"key":"k","limit":9,"window_ms":1000}`, `{"key":"k","limit":9,"window_ms":1000,"request_id":"r1"}`
+	tries := []struct {
+		path, body, credential string
+		need                   access.Scope // "" is allowed
+	}{
+		{"refund", bare, check, access.ScopeCounters},
+		{"refund", bare, counters, ""},
+		{"refund", bare, both, ""},
+		{"refund", bare, admin, ""},
+		{"refund", named, check, ""},
+		{"refund", named, counters, access.ScopeCheck},
+		{"refund", named, both, ""},
+		{"refund", named, admin, ""},
+		{"reset", bare, check, access.ScopeCounters},
+		{"reset", named, check, access.ScopeCounters},
+		{"reset", bare, counters, ""},
+		{"reset", bare, admin, ""},
+		{"check", bare, counters, access.ScopeCheck},
+	}
+	for _, try := range tries {
+		a := f.do(http.MethodPost, "/ratelimit/"+try.path, try.body, "Authorization", try.credential)
+		if (a.status == 200) != (try.need == "") {
+			t.Errorf("%s %s: status %d, want need of %q", try.path, try.body, a.status, try.need)
+		}
+		if try.need == "" {
+			continue
+		}
+		challenge := `Bearer error="insufficient_scope", scope="` + string(try.need) + `"`
+		if a.status != 403 || !strings.Contains(a.body, "scope "+string(try.need)+".") || a.header.Get("WWW-Authenticate") != challenge {
+			t.Errorf("%s %s: %d %q %s", try.path, try.body, a.status, a.header.Get("WWW-Authenticate"), a.body)
+		}
 	}
 }
 
@@ -119,11 +212,8 @@ func TestOpenMode_EndsWithTheFirstToken(t *testing.T) {
 	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
 }
 
-func TestAccess_ClosedOffLoopbackAndBeforeTokensAreLoaded(t *testing.T) {
+func TestAccess_ClosedOffLoopback(t *testing.T) {
 	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.OpenMode = false })
-	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
-	f = newFixture(t, nil)
-	f.access.Store(nil)
 	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
 }
 

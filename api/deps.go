@@ -31,8 +31,8 @@ type Deps struct {
 	// Access holds the API tokens in force.
 	Access *access.Current
 	// OpenMode says that the listener is on a loopback address. Then, until the
-	// first token is made, requests whose Host is a loopback name need no
-	// credentials.
+	// first token exists, requests whose Host is a loopback name and that no proxy
+	// forwarded need no credentials.
 	OpenMode bool
 	// Changed is called after each committed change of rules, before the answer
 	// is sent. It should reload the set before it returns, so that a client's

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -80,11 +81,14 @@ func problemFor(err error) (*Problem, bool) {
 		malformed *malformedError
 		invalid   *rules.ValidationError
 		store     *limiter.StoreError
+		refused   *access.Refusal
 		httpErr   *echo.HTTPError
 	)
 	switch {
 	case errors.As(err, &p):
 		return p, true
+	case errors.As(err, &refused):
+		return refusalProblem(refused), true
 	case errors.As(err, &malformed):
 		return kindMalformed.problem(malformed.message + "."), true
 	case errors.As(err, &invalid):

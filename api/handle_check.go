@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -54,7 +55,21 @@ func (s *Server) ask(c echo.Context, op limiter.Op) error {
 	if err := decodeCheck(x.body, op, &x.q); err != nil {
 		return err
 	}
+	if op == limiter.OpRefund {
+		if err := permit(c, refundScope(&x.q)); err != nil {
+			return err
+		}
+	}
 	return s.answer(c, x)
+}
+
+// refundScope is what a refund needs: one that names a request gives back at most
+// what that request spent, any other one changes a bucket as a reset does.
+func refundScope(q *Question) access.Scope {
+	if q.RequestID == "" {
+		return access.ScopeCounters
+	}
+	return access.ScopeCheck
 }
 
 func (s *Server) answer(c echo.Context, x *exchange) error {

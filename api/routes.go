@@ -21,8 +21,24 @@ type Route struct {
 	handle func(*Server, echo.Context) error
 }
 
-// overridesPath is where the overrides of a rule are.
-const overridesPath = "/ratelimit/rules/:id/overrides"
+const (
+	// overridesPath is where the overrides of a rule are.
+	overridesPath = "/ratelimit/rules/:id/overrides"
+	// refundPath is the one route whose scope follows from the body: see permit.
+	refundPath = "/ratelimit/refund"
+)
+
+// Scopes are those of which a token must permit one; none means that anyone may
+// call.
+func (r *Route) Scopes() []access.Scope {
+	switch {
+	case r.Scope == "":
+		return nil
+	case r.Path == refundPath:
+		return []access.Scope{r.Scope, access.ScopeCounters}
+	}
+	return []access.Scope{r.Scope}
+}
 
 // table lists every route. A row without a scope is public on purpose.
 var table = []Route{
@@ -34,8 +50,8 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/check", access.ScopeCheck, (*Server).check},
 	{http.MethodPost, "/ratelimit/check/batch", access.ScopeCheck, (*Server).checkBatch},
 	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, (*Server).charge},
-	{http.MethodPost, "/ratelimit/refund", access.ScopeCheck, (*Server).refund},
-	{http.MethodPost, "/ratelimit/reset", access.ScopeCheck, (*Server).reset},
+	{http.MethodPost, refundPath, access.ScopeCheck, (*Server).refund},
+	{http.MethodPost, "/ratelimit/reset", access.ScopeCounters, (*Server).reset},
 	{http.MethodPost, "/ratelimit/reserve", access.ScopeCheck, (*Server).reserve},
 	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice"
+	"sluice/internal/access"
 )
 
 // Server is the HTTP face: it decodes requests, asks the Checker or the rule
@@ -22,6 +23,7 @@ import (
 // no goroutine; time limits on connections are the http.Server's.
 type Server struct {
 	deps  Deps
+	gate  access.Gate
 	style HeaderStyle
 	log   *slog.Logger
 }
@@ -43,13 +45,15 @@ func New(d Deps) (*Server, error) {
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }
 	}
-	return &Server{deps: d, style: HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}, nil
+	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now}
+	return &Server{deps: d, gate: gate, style: HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}, nil
 }
 
 // wrap puts around a handler what every route needs: containment of panics,
 // the security headers, authorisation and problem answers.
 func (s *Server) wrap(r Route) echo.HandlerFunc {
 	public := r.Scope == "" || r.Path == "/metrics" && s.deps.MetricsPublic
+	want := r.Scopes()
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -59,7 +63,7 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 		}()
 		secure(c.Response().Header())
 		if !public {
-			if err := s.authorize(c, r.Scope); err != nil {
+			if err := s.authorize(c, &r, want); err != nil {
 				s.writeProblem(c, err)
 				return nil
 			}

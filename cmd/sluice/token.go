@@ -19,7 +19,7 @@ type tokenCmd struct {
 type tokenCreateCmd struct {
 	config.Storage `embed:""`
 	Name           string        `arg:"" help:"What the token is for, as in gateway-eu."`
-	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"What it may do: check, deferred (release deferred requests), rules:read, rules:write (includes rules:read), admin (includes all)."`
+	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"What it may do: check, counters (resets, and refunds without a request_id), deferred (release deferred requests), rules:read, rules:write (includes rules:read), admin (includes all)."`
 	Expires        time.Duration `name:"expires" placeholder:"TIME" help:"How long it lives, as in 720h; for ever if not given."`
 	JSON           bool          `name:"json" help:"Print JSON."`
 }

@@ -20,10 +20,12 @@ import (
 type Scope string
 
 // The scopes. Admin includes every other; rules:write includes rules:read.
-// Deferred is apart from check, because what it releases carries the payloads of
-// other callers.
+// Counters is apart from check, because it changes anybody's buckets: it permits
+// resets, and refunds that name no request. Deferred is apart from check, because
+// what it releases carries the payloads of other callers.
 const (
 	ScopeCheck      Scope = "check"
+	ScopeCounters   Scope = "counters"
 	ScopeDeferred   Scope = "deferred"
 	ScopeRulesRead  Scope = "rules:read"
 	ScopeRulesWrite Scope = "rules:write"
@@ -32,7 +34,7 @@ const (
 
 // Scopes lists every scope, from the narrowest to the widest.
 func Scopes() []Scope {
-	return []Scope{ScopeCheck, ScopeDeferred, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
+	return []Scope{ScopeCheck, ScopeCounters, ScopeDeferred, ScopeRulesRead, ScopeRulesWrite, ScopeAdmin}
 }
 
 // Token is an API token as stored: the secret itself is shown once, at creation.

@@ -22,10 +22,11 @@ func TestPermits_WiderScopesIncludeNarrower(t *testing.T) {
 		want map[Scope]bool
 	}{
 		{[]Scope{ScopeCheck}, map[Scope]bool{ScopeCheck: true}},
+		{[]Scope{ScopeCounters}, map[Scope]bool{ScopeCounters: true}},
 		{[]Scope{ScopeDeferred}, map[Scope]bool{ScopeDeferred: true}},
 		{[]Scope{ScopeRulesRead}, map[Scope]bool{ScopeRulesRead: true}},
 		{[]Scope{ScopeRulesWrite}, map[Scope]bool{ScopeRulesRead: true, ScopeRulesWrite: true}},
-		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeDeferred: true, ScopeRulesRead: true, ScopeRulesWrite: true, ScopeAdmin: true}},
+		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeCounters: true, ScopeDeferred: true, ScopeRulesRead: true, ScopeRulesWrite: true, ScopeAdmin: true}},
 		{[]Scope{ScopeCheck, ScopeRulesRead}, map[Scope]bool{ScopeCheck: true, ScopeRulesRead: true}},
 		{nil, nil},
 	}
@@ -47,9 +48,9 @@ func TestParseScopes(t *testing.T) {
 		{"check", []Scope{ScopeCheck}, ""},
 		{"check,rules:read", []Scope{ScopeCheck, ScopeRulesRead}, ""},
 		{" rules:write  check, check ", []Scope{ScopeRulesWrite, ScopeCheck}, ""},
-		{"", nil, "allowed are check, deferred, rules:read, rules:write, admin"},
+		{"", nil, "allowed are check, counters, deferred, rules:read, rules:write, admin"},
 		{" , ", nil, "at least one scope"},
-		{"check,Admin", nil, `"Admin" is no scope; allowed are check, deferred, rules:read, rules:write, admin`},
+		{"check,Admin", nil, `"Admin" is no scope; allowed are check, counters, deferred, rules:read, rules:write, admin`},
 	}
 	for _, tt := range tests {
 		got, err := ParseScopes(tt.text)
