@@ -161,9 +161,10 @@ type Answer struct {
 
 // LimitAnswer is one limit's part of an Answer.
 type LimitAnswer struct {
-	// Rule is the rule's name, "" for a direct limit.
-	Rule string
-	Key  limiter.Key
+	// Rule is the rule's name, "" for a direct limit, and Version its version.
+	Rule    string
+	Version int64
+	Key     limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
 	// Decision is what it said. Only Allowed and Limit mean anything unless Known.

@@ -97,7 +97,11 @@ func (p *planned) name() string {
 }
 
 func (p *planned) answer() LimitAnswer {
-	return LimitAnswer{Rule: p.name(), Key: p.key, Limit: p.limit, Candidate: p.candidate}
+	la := LimitAnswer{Rule: p.name(), Key: p.key, Limit: p.limit, Candidate: p.candidate}
+	if p.rule != nil {
+		la.Version = p.rule.Rule.Version
+	}
+	return la
 }
 
 var workPool = sync.Pool{New: func() any { return new(work) }}

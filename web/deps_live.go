@@ -43,6 +43,8 @@ type RuleTurns interface {
 // RuleFigures tells what single rules decided.
 type RuleFigures interface {
 	Rule(ctx context.Context, rule string, span time.Duration) ([]fleet.Point, error)
+	// Trial adds up what a trial saw in several versions of a rule.
+	Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error)
 	TopDenied(ctx context.Context, rule string, n int) ([]fleet.KeyCount, error)
 }
 

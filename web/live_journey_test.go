@@ -61,7 +61,8 @@ func TestJourney_RollsBackAndPromotes(t *testing.T) {
 	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Limit != 90 || r.Version != 4 {
 		t.Fatalf("rolled back to limit %d, version %d (%v)", r.Limit, r.Version, err)
 	}
-	steps(t, tab, chromedp.Click(`form[action$="/promote"] button`), chromedp.WaitNotPresent(`form[action$="/promote"]`), chromedp.WaitVisible("[data-flash]"))
+	steps(t, tab, chromedp.Click(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible(`form[action$="/promote"]`),
+		chromedp.Click(`form[action$="/promote"] .button.primary`), chromedp.WaitNotPresent(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible("[data-flash]"))
 	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Mode != rules.ModeEnforce {
 		t.Errorf("promoted to mode %s (%v)", r.Mode, err)
 	}

@@ -82,6 +82,7 @@ var table = []Route{
 	{Method: http.MethodPost, Path: "/console/rules/:id/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deleteRule},
 
 	{Method: http.MethodGet, Path: pathRule, Role: access.RoleViewer, handle: (*Server).rulePage},
+	{Method: http.MethodGet, Path: pathRule + "/turn", Role: access.RoleEditor, handle: (*Server).askTurn},
 	{Method: http.MethodPost, Path: pathRule + "/state", Role: access.RoleEditor, handle: (*Server).switchRule},
 	{Method: http.MethodPost, Path: pathRule + "/promote", Role: access.RoleEditor, handle: (*Server).promoteRule},
 	{Method: http.MethodGet, Path: pathRule + "/rollback", Role: access.RoleEditor, handle: (*Server).rollbackForm},

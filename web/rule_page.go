@@ -60,7 +60,7 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 			span = sp
 		}
 	}
-	m.Traffic = view.Traffic{Span: span.name, Trial: m.OnTrial()}
+	m.Traffic = view.Traffic{Span: span.name, Trial: m.Rule.OnTrial()}
 	for _, sp := range spans {
 		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
 	}
@@ -68,12 +68,8 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 	if m.Traffic.Points, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, span.span); err == nil {
 		m.Denied, err = s.deps.Live.Figures.TopDenied(v.ctx, m.Rule.Name, topDenied)
 	}
-	if err == nil && m.OnTrial() {
-		var day []fleet.Point
-		day, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, fleet.Day)
-		for i := range day {
-			m.Day.Add(day[i].Counts)
-		}
+	if m.Rule.OnTrial() {
+		m.Trial = s.trialOf(v, &m.Rule)
 	}
 	if err != nil {
 		s.log.Warn("could not read the figures of a rule", "rule", m.Rule.Name, "error", err)

@@ -65,7 +65,7 @@ func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
 	for i, to := range []string{"off", "on", "shadow", "enforce"} {
 		form := url.Values{"to": {to}, "version": {[]string{"1", "2", "3", "4"}[i]}}
 		if page := b.Post("/console/rules/1/state", form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules/1" {
-			t.Fatalf("%s: %d\n%s", to, page.Code, page.Body)
+			t.Fatalf("%s: %d", to, page.Code)
 		}
 		r := w.Rules.List[0]
 		got := map[string]bool{"off": !r.IsActive, "on": r.IsActive, "shadow": r.Mode == "shadow", "enforce": r.Mode == "enforce"}[to]
@@ -107,8 +107,11 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 func TestPromote_MakesTheTrialTheRule(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/rules/7"); !page.Has("Promote", "Would have denied", "in the last day") {
-		t.Error("the trial is not told")
+	told := []string{"Promote", "Would have denied", ">96<", "of 7\u202f399 requests, 1.3%, since version 3 began the trial"}
+	for _, path := range []string{"/console/rules/7", "/console/rules/7/turn?to=promote"} {
+		if page := b.Get(path); !page.Has(told...) {
+			t.Errorf("%s does not tell of the trial", path)
+		}
 	}
 	page := b.Post("/console/rules/7/promote", url.Values{"version": {"3"}})
 	if page.Code != http.StatusSeeOther || w.Rules.List[6].Mode != rules.ModeEnforce || w.Changes != 1 {
@@ -150,5 +153,61 @@ func TestRuleActs_KeepNothingWhenTheDatabaseIsAway(t *testing.T) {
 	}
 	if w.Changes != 0 {
 		t.Error("a change was told that never was")
+	}
+}
+
+// TestTrial_BeginsAnewWithItsLimit: versions that try the same add up, an edit of
+// what is tried starts from nothing.
+func TestTrial_BeginsAnewWithItsLimit(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	actor := rules.Actor{Kind: "user", Name: "ada"}
+	edit := func(change func(*rules.Rule)) {
+		t.Helper()
+		r, err := w.Rules.GetRule(t.Context(), 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&r)
+		if _, err := w.Rules.UpdateRule(t.Context(), actor, r, r.Version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(func(r *rules.Rule) { r.Description = "Said better." })
+	w.Figures.Trials[fleet.Trial{Rule: 7, Version: 4}] = fleet.TrialCounts{Seen: 1, Denied: 1}
+	if page := b.Get("/console/rules/7"); !page.Has(">97<", "of 7\u202f400 requests, 1.3%, since version 3 began") {
+		t.Errorf("after an edit of the description")
+	}
+	edit(func(r *rules.Rule) { r.Limit = 61 })
+	for _, path := range []string{"/console/rules/7", "/console/rules/7/turn?to=promote"} {
+		if page := b.Get(path); !page.Has(">0<", "the trial has seen no request yet, since version 5 began") || page.Has("7\u202f399") {
+			t.Errorf("%s after an edit of the limit", path)
+		}
+	}
+}
+
+// TestTurns_AreAskedFirst: the rule's page changes nothing at once, and what is so
+// already is not asked.
+func TestTurns_AreAskedFirst(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	for _, path := range []string{"/console/rules/1", "/console/rules/7"} {
+		if page := b.Get(path); page.Has(`action="`+path+`/state"`) || page.Has(`action="`+path+`/promote"`) {
+			t.Errorf("%s acts without asking", path)
+		}
+	}
+	for _, to := range []string{"off", "shadow"} {
+		page := b.Get("/console/rules/1/turn?to=" + to)
+		if page.Code != http.StatusOK || !page.Has(`action="/console/rules/1/state"`, `value="`+to+`"`, "Cancel", `name="reason"`) {
+			t.Errorf("%s: %d", to, page.Code)
+		}
+	}
+	for _, to := range []string{"promote", "on", "x", ""} {
+		if page := b.Get("/console/rules/1/turn?to=" + to); page.Code != http.StatusSeeOther {
+			t.Errorf("to %q: %d, want back to the rule", to, page.Code)
+		}
+	}
+	if w.Rules.List[0].Version != 1 || w.Rules.List[6].Version != 3 {
+		t.Error("asking changed a rule")
 	}
 }

@@ -52,6 +52,11 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 		case la.Shadow:
 			kind, mode = fleet.Shadow, rules.ModeShadow
 		}
+		if la.Shadow && la.Known {
+			if id, ok := rules.RuleID(la.Key); ok {
+				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, la.Decision.Allowed)
+			}
+		}
 		f.recorder.Limit(name, kind, la.Decision.Allowed, la.Degraded != "")
 		if la.Decision.Allowed {
 			continue

@@ -48,6 +48,42 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 	})
 }
 
+// TestFigures_OfATrialBeginWithItsVersion: what one candidate would have denied is
+// not told of the next, and requests that it did not see do not count.
+func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
+	cfg := sharedSettings(t)
+	n := start(t, cfg)
+	n.create(`{"name":"r","scope":"user","route":"/v1/x","limit":100,"window_ms":86400000}`)
+	check := func(times int) {
+		for range times {
+			n.check(`{"user":"u","route":"/v1/x"}`)
+		}
+	}
+	patch := func(body string) {
+		t.Helper()
+		if code, answer := n.send("PATCH", "/ratelimit/rules/1", body); code != 200 {
+			t.Fatalf("PATCH: %d %v", code, answer)
+		}
+	}
+	check(3)
+	patch(`{"candidate":{"limit":1}}`)
+	check(5)
+	patch(`{"candidate":{"limit":90}}`)
+	check(2)
+	opt, err := redis.ParseURL(cfg.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opt)
+	t.Cleanup(func() { client.Close() })
+	r := fleet.NewReader(fleet.NewRedis(client, cfg.KeyPrefix), time.Now)
+	eventually(t, "both trials are counted", func() bool {
+		first, err1 := r.Trial(t.Context(), 1, []int64{2})
+		second, err2 := r.Trial(t.Context(), 1, []int64{3})
+		return err1 == nil && err2 == nil && first.Seen == 5 && first.Denied == 4 && second.Seen == 2 && second.Denied == 0
+	})
+}
+
 // TestFigures_SamplesHideCredentials: what a caller sent is shown to everyone
 // who may read rules.
 func TestFigures_SamplesHideCredentials(t *testing.T) {

@@ -13,6 +13,7 @@
 //	m:490002:charges-per-user    an hour,     node-1:41 -> "…" minute 41
 //	q:20416:charges-per-user     a day,       node-1:95 -> "…" quarter 95
 //	k:490002:charges-per-user    an hour,     node-1    -> {"user:42":119}
+//	x:17:4                       30 days,     node-1:7  -> "7399 12 1764201600000"  trial of rule 17 in version 4
 //	nodes                                      node-1    -> {"set_version":7,…}
 //	hot                        15 seconds    node-1    -> {"keys":[{"key":"user:42","rate":4200,…}]}
 //

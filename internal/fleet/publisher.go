@@ -61,6 +61,7 @@ type Publisher struct {
 	minutes  map[int64]map[string]Counts
 	quarters map[int64]map[string]Counts
 	dirty    map[slot]struct{}
+	trials   map[Trial]*trialSum
 	denials  []string
 	hour     int64
 	slowAt   time.Time
@@ -82,7 +83,7 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
 		seconds: map[int64]Counts{}, tens: map[int64]map[string]Counts{},
 		minutes: map[int64]map[string]Counts{}, quarters: map[int64]map[string]Counts{},
-		dirty: map[slot]struct{}{}, cold: true,
+		dirty: map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
 	}
 }
 
@@ -116,13 +117,16 @@ func (p *Publisher) leave(ctx context.Context) {
 func (p *Publisher) Post(ctx context.Context) {
 	now := p.opt.Now()
 	p.take(now)
-	posted, entries := p.entries(now)
+	posted, trials, entries := p.entries(now)
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	err := p.opt.Board.Post(ctx, entries)
 	if err == nil {
 		for _, s := range posted {
 			delete(p.dirty, s)
+		}
+		for _, t := range trials {
+			t.dirty = false
 		}
 		err = p.opt.Board.Append(ctx, p.denials, keptDenials)
 	}
@@ -162,6 +166,7 @@ func (p *Publisher) take(now time.Time) {
 			p.dirty[slot{t.kind, at}] = struct{}{}
 		}
 	}
+	p.takeTrials(now)
 	for i := range g.samples {
 		d := &g.samples[i]
 		p.serial++
@@ -179,7 +184,7 @@ func add[K comparable](m map[K]Counts, k K, c Counts) {
 }
 
 // entries writes what is to be posted, and says of which stretches it is.
-func (p *Publisher) entries(now time.Time) (posted []slot, out []Entry) {
+func (p *Publisher) entries(now time.Time) (posted []slot, trials []*trialSum, out []Entry) {
 	st := p.opt.Status()
 	st.At = now.UnixMilli()
 	out = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
@@ -195,8 +200,9 @@ func (p *Publisher) entries(now time.Time) (posted []slot, out []Entry) {
 	if slow {
 		p.slowAt = now
 		out = p.appendKeys(out, now)
+		out, trials = p.appendTrials(out)
 	}
-	return posted, out
+	return posted, trials, out
 }
 
 func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {

@@ -43,6 +43,9 @@ type Recorder struct {
 	rules sync.Map // of name, *ruleCounts
 	known atomic.Int64
 
+	trials      sync.Map // of Trial, *trialFigures
+	knownTrials atomic.Int64
+
 	sampleMu sync.Mutex
 	samples  []Denial
 	ofRule   map[string]int

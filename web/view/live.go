@@ -20,10 +20,12 @@ type RulePage struct {
 	Set   *rules.Set
 	Links Links
 	Query Query
-	// Minute is the last whole minute, Day the last day, the latter only OnTrial.
-	Minute, Day fleet.Counts
-	Traffic     Traffic
-	Denied      []fleet.KeyCount
+	// Minute is the last whole minute.
+	Minute fleet.Counts
+	// Trial is nil if nothing of the rule is on trial.
+	Trial   *Trial
+	Traffic Traffic
+	Denied  []fleet.KeyCount
 	// NoFigures: some could not be read.
 	NoFigures bool
 	// Watching: this node looks for hot keys.
@@ -34,17 +36,6 @@ type RulePage struct {
 	History       []rules.Revision
 	// Older: History does not begin with the newest.
 	Older bool
-}
-
-// OnTrial reports whether something of the rule is counted without denying.
-func (m *RulePage) OnTrial() bool { return m.Rule.Mode == rules.ModeShadow || m.Rule.Candidate != nil }
-
-// trial is what would have been denied, of what, in the last day.
-func (m *RulePage) trial() (denied, of int64) {
-	if m.Rule.Candidate != nil {
-		return m.Day.Candidate, m.Day.Total()
-	}
-	return m.Day.Shadow, m.Day.Total() + m.Day.Shadow // a shadow limit that would deny is neither allowed nor denied
 }
 
 // settings are the fields of the rule that are set, beyond those the page shows

@@ -89,13 +89,15 @@ type Figures struct {
 	// Keys are the most denied of every rule, Quiet leaves everything empty.
 	Keys  []fleet.KeyCount
 	Quiet bool
-	Err   error
+	// Trials is what each trial counted.
+	Trials map[fleet.Trial]fleet.TrialCounts
+	Err    error
 }
 
 var _ web.RuleFigures = (*Figures)(nil)
 
 func newFigures() *Figures {
-	return &Figures{Keys: []fleet.KeyCount{
+	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}}, Keys: []fleet.KeyCount{
 		{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221}, {Key: "user:sha256:1f4a90c2b7de", Count: 87},
 		{Key: "user:7", Count: 12},
 	}}
@@ -126,6 +128,16 @@ func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fl
 		}
 	}
 	return out, f.Err
+}
+
+// Trial implements web.RuleFigures.
+func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
+	var sum fleet.TrialCounts
+	for _, v := range versions {
+		c := f.Trials[fleet.Trial{Rule: rule, Version: v}]
+		sum.Seen, sum.Denied = sum.Seen+c.Seen, sum.Denied+c.Denied
+	}
+	return sum, f.Err
 }
 
 // TopDenied implements web.RuleFigures.

@@ -61,6 +61,8 @@ func Gallery() []Shown {
 		{Name: "rule-shadow", About: "A rule on trial, over a week", Role: access.RoleEditor, Path: "/console/rules/7?span=week"},
 		{Name: "rule-quiet", About: "A rule that has nothing to tell", Role: access.RoleViewer, Path: "/console/rules/11", Prepare: func(w *World) { w.Figures.Quiet = true }},
 		{Name: "rule-failing", About: "A rule without its figures", Kind: Failing, Role: access.RoleEditor, Path: "/console/rules/4", Prepare: func(w *World) { w.Figures.Err = errAway }},
+		{Name: "rule-promote", About: "Promoting a trial", Role: access.RoleEditor, Path: "/console/rules/7/turn?to=promote"},
+		{Name: "rule-off", About: "Turning a rule off", Role: access.RoleEditor, Path: "/console/rules/1/turn?to=off"},
 		{Name: "rule-rollback", About: "Going back to an earlier version", Role: access.RoleEditor, Path: "/console/rules/4/rollback?to=2"},
 		{Name: "rule-stale", About: "Turning off what a colleague has changed", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
 		{Name: "denials", About: "Recent denials", Role: access.RoleViewer, Path: "/console/denials"},

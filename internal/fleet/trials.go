@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxTrials bounds the trials that a node counts at once. Requests of trials
+	// beyond it are not counted.
+	maxTrials = 1000
+	// trialsTTL is how long the counts of a trial outlive its last request.
+	trialsTTL = 30 * 24 * time.Hour
+)
+
+// Trial names a limit that is counted without denying, by the version of its rule.
+type Trial struct{ Rule, Version int64 }
+
+// TrialCounts are the requests that a trial decided since it began.
+type TrialCounts struct {
+	// Seen are all of them, Denied those that it would have denied.
+	Seen, Denied int64
+	// First is when the first of them came, zero if there was none.
+	First time.Time
+}
+
+func (c *TrialCounts) add(o TrialCounts) {
+	c.Seen += o.Seen
+	c.Denied += o.Denied
+	if c.First.IsZero() || !o.First.IsZero() && o.First.Before(c.First) {
+		c.First = o.First
+	}
+}
+
+// Trial counts one request that a limit on trial decided.
+func (r *Recorder) Trial(t Trial, allowed bool) {
+	c, ok := r.trials.Load(t)
+	if !ok {
+		if r.knownTrials.Load() >= maxTrials {
+			return
+		}
+		if c, ok = r.trials.LoadOrStore(t, &trialFigures{}); !ok {
+			r.knownTrials.Add(1)
+		}
+	}
+	f, _ := c.(*trialFigures) // the map holds nothing else
+	f.seen.Add(1)
+	if !allowed {
+		f.denied.Add(1)
+	}
+}
+
+type trialFigures struct{ seen, denied atomic.Int64 }
+
+// gatherTrials gives what was counted since the last time.
+func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
+	out := map[Trial]TrialCounts{}
+	r.trials.Range(func(k, v any) bool {
+		t, _ := k.(Trial)
+		f, _ := v.(*trialFigures)
+		if c := (TrialCounts{Seen: f.seen.Swap(0), Denied: f.denied.Swap(0)}); c.Seen > 0 {
+			out[t] = c
+		}
+		return true
+	})
+	if r.knownTrials.Load() >= maxTrials {
+		r.trials.Clear() // of trials that have ended, too
+		r.knownTrials.Store(0)
+	}
+	return out
+}
+
+// trialSum is what this node counted of a trial. It is posted as a whole under a
+// field of its own, so posting it again changes nothing.
+type trialSum struct {
+	TrialCounts
+	field string
+	last  time.Time
+	dirty bool
+}
+
+// takeTrials adds what the recorder heard. Where there is no room, the trial that
+// was posted and saw no request for the longest time makes it.
+func (p *Publisher) takeTrials(now time.Time) {
+	for t, c := range p.opt.Recorder.gatherTrials() {
+		sum := p.trials[t]
+		if sum == nil {
+			if len(p.trials) >= maxTrials && !p.forgetTrial() {
+				continue
+			}
+			p.serial++
+			sum = &trialSum{field: p.node + ":" + strconv.FormatInt(p.serial, 36)}
+			p.trials[t] = sum
+		}
+		c.First = now
+		sum.add(c)
+		sum.last, sum.dirty = now, true
+	}
+}
+
+func (p *Publisher) forgetTrial() bool {
+	var oldest *Trial
+	for t, sum := range p.trials {
+		if !sum.dirty && (oldest == nil || sum.last.Before(p.trials[*oldest].last)) {
+			oldest = &t
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(p.trials, *oldest)
+	return true
+}
+
+// appendTrials writes the trials that saw requests, up to maxPosted at a time.
+func (p *Publisher) appendTrials(out []Entry) ([]Entry, []*trialSum) {
+	var posted []*trialSum
+	for t, sum := range p.trials {
+		if !sum.dirty || len(posted) == maxPosted {
+			continue
+		}
+		posted = append(posted, sum)
+		value := fmt.Sprintf("%d %d %d", sum.Seen, sum.Denied, sum.First.UnixMilli())
+		out = append(out, Entry{Table: trialTable(t), Field: sum.field, Value: value, TTL: trialsTTL})
+	}
+	return out, posted
+}
+
+func trialTable(t Trial) string { return fmt.Sprintf("x:%d:%d", t.Rule, t.Version) }
+
+// Trial adds up what all nodes counted of a trial that several versions of a rule
+// share.
+func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
+	tables := make([]string, len(versions))
+	for i, v := range versions {
+		tables[i] = trialTable(Trial{rule, v})
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	read, err := r.board.Read(ctx, tables)
+	if err != nil {
+		return TrialCounts{}, fmt.Errorf("read the trial of rule %d: %w", rule, err)
+	}
+	var sum TrialCounts
+	for _, fields := range read {
+		for _, text := range fields {
+			sum.add(unpackTrial(text))
+		}
+	}
+	return sum, nil
+}
+
+// unpackTrial reads what appendTrials wrote, and anything else as nothing.
+func unpackTrial(text string) TrialCounts {
+	var n [3]int64
+	words := strings.Fields(text)
+	if len(words) < len(n) {
+		return TrialCounts{}
+	}
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseInt(words[i], 10, 64); err != nil || n[i] < 0 {
+			return TrialCounts{}
+		}
+	}
+	return TrialCounts{Seen: n[0], Denied: n[1], First: time.UnixMilli(n[2])}
+}

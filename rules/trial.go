@@ -1,0 +1,30 @@
+package rules
+
+// OnTrial reports whether something of the rule is counted without denying: the
+// whole rule in mode shadow, or its candidate.
+func (r *Rule) OnTrial() bool { return r.Mode == ModeShadow || r.Candidate != nil }
+
+// SameTrial reports whether two versions of a rule try the same limit on the same
+// requests, so that what either counted can be added up. A name, a description, a
+// fail mode or being switched off and on changes neither; beside a candidate, nor
+// does the rule's own limit where the candidate says its own.
+func SameTrial(a, b *Rule) bool {
+	return a.OnTrial() && b.OnTrial() && len(Diff(a.tried(), b.tried())) == 0
+}
+
+// tried is the rule reduced to what decides on a trial's requests.
+func (r *Rule) tried() *Rule {
+	t := r.Clone()
+	t.Name, t.Description, t.FailMode, t.IsActive = "", "", "", false
+	t.OverLimit, t.Defer, t.RetryJitterMS, t.HotKeys, t.HotRaisePercent = "", nil, nil, "", nil
+	if c := t.Candidate; c != nil && c.Limit != nil {
+		if !t.candidateFollows() {
+			t.Calendar = nil
+		}
+		s := t.candidateSpec()
+		t.Algorithm, t.Limit, t.WindowMS = s.Algorithm, s.Limit, s.WindowMS
+		t.Burst, t.Align, t.AnchorMS, t.Buckets = s.Burst, s.Align, s.AnchorMS, s.Buckets
+		t.Tiers, t.Schedule, t.Candidate = nil, nil, &Candidate{}
+	}
+	return &t
+}
