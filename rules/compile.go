@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sluice/limiter"
 )
@@ -55,11 +57,12 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{version: src.Version, opt: opt, rules: make([]Compiled, 0, len(rs))}
+	s := &Set{version: src.Version, opt: opt}
 	if err := s.compilePools(src.Pools); err != nil {
 		return nil, err
 	}
 	var errs []error
+	compiled := make([]*Compiled, 0, len(rs))
 	for i := range rs {
 		if !rs[i].IsActive {
 			continue
@@ -72,24 +75,32 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 			}
 			continue
 		}
-		s.rules = append(s.rules, c)
+		compiled = append(compiled, c)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	slices.SortStableFunc(s.rules, func(a, b Compiled) int { return compareID(a.Rule.ID, b.Rule.ID) })
-	if err := s.checkDistinct(); err != nil {
+	slices.SortStableFunc(compiled, compareRules)
+	for i := 1; i < len(compiled); i++ {
+		if a, b := &compiled[i-1].Rule, &compiled[i].Rule; a.ID == b.ID {
+			return nil, fmt.Errorf("rules %q and %q have the same id %d", a.Name, b.Name, a.ID)
+		}
+	}
+	s.rules = s.rules.with(nil, compiled, compareRules)
+	slices.SortFunc(compiled, compareNames)
+	s.names = s.names.with(nil, compiled, compareNames)
+	if err := s.checkNames(compiled); err != nil {
 		return nil, err
 	}
-	s.index.build(s.rules)
+	s.index.build(&s.rules)
 	return s, nil
 }
 
-func (s *Set) compileRule(r *Rule) (Compiled, error) {
-	c := Compiled{Rule: r.Clone()}
+func (s *Set) compileRule(r *Rule) (*Compiled, error) {
+	c := &Compiled{Rule: r.Clone()}
 	c.Rule.Normalize()
-	fail := func(err error) (Compiled, error) {
-		return Compiled{}, fmt.Errorf("rule %q (id %d): %w", r.Name, r.ID, err)
+	fail := func(err error) (*Compiled, error) {
+		return nil, fmt.Errorf("rule %q (id %d): %w", r.Name, r.ID, err)
 	}
 	if r.ID < 1 {
 		return fail(errors.New("id must be 1 or greater"))
@@ -116,19 +127,36 @@ func (s *Set) compileRule(r *Rule) (Compiled, error) {
 	return c, nil
 }
 
-// checkDistinct refuses two rules of one id or name: they would share buckets,
-// or could not be told apart in answers.
-func (s *Set) checkDistinct() error {
-	names := make(map[string]int64, len(s.rules))
-	for i := range s.rules {
-		r := &s.rules[i].Rule
-		if i > 0 && s.rules[i-1].Rule.ID == r.ID {
-			return fmt.Errorf("rules %q and %q have the same id %d", s.rules[i-1].Rule.Name, r.Name, r.ID)
+// compareRules orders rules by id, compareNames by name.
+func compareRules(a, b *Compiled) int { return cmp.Compare(a.Rule.ID, b.Rule.ID) }
+
+func compareNames(a, b *Compiled) int {
+	return cmp.Or(strings.Compare(a.Rule.Name, b.Rule.Name), compareRules(a, b))
+}
+
+// checkNames refuses a set in which one of some rules, in order of name, has the
+// name of another rule of the set: they could not be told apart in answers. The
+// error is about the first rule, by id, whose name an earlier one has.
+func (s *Set) checkNames(some []*Compiled) error {
+	var first, second *Rule
+	for i, c := range some {
+		name := c.Rule.Name
+		if i > 0 && some[i-1].Rule.Name == name {
+			continue
 		}
-		if other, taken := names[r.Name]; taken {
-			return fmt.Errorf("rules with ids %d and %d have the same name %q", other, r.ID, r.Name)
+		var holders []*Rule
+		for c := range s.names.from(func(c *Compiled) bool { return c.Rule.Name < name }) {
+			if c.Rule.Name != name || len(holders) == 2 {
+				break
+			}
+			holders = append(holders, &c.Rule)
 		}
-		names[r.Name] = r.ID
+		if len(holders) == 2 && (second == nil || holders[1].ID < second.ID) {
+			first, second = holders[0], holders[1]
+		}
 	}
-	return nil
+	if second == nil {
+		return nil
+	}
+	return fmt.Errorf("rules with ids %d and %d have the same name %q", first.ID, second.ID, second.Name)
 }

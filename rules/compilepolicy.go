@@ -52,8 +52,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 		c.timed = &timed{schedule: p.schedule, calendar: p.calendar, own: c.Limit, tiers: c.tiers}
 	}
 	if c.Candidate = p.candidate; c.Candidate != nil {
-		c.candidateSuffix = candidateSuffix(r.ID, c.Candidate.Algorithm)
-		c.candidateFollows = r.candidateFollows()
+		c.candidate = &candidate{candidateSuffix(r.ID, c.Candidate.Algorithm), r.candidateFollows()}
 	}
 	return nil
 }

@@ -107,10 +107,10 @@ func (m *Match) Candidate() (limiter.Key, limiter.Limit, bool) {
 		return "", limiter.Limit{}, false
 	}
 	l := *c.Candidate
-	if c.candidateFollows {
+	if c.candidate.follows {
 		l.Window, l.Anchor = m.Limit.Window, m.Limit.Anchor
 	}
-	return m.Key[:len(m.Key)-len(c.suffix)] + limiter.Key(c.candidateSuffix), l, true
+	return m.Key[:len(m.Key)-len(c.suffix)] + limiter.Key(c.candidate.suffix), l, true
 }
 
 // PhaseAt says which window of the rule's schedule contains an instant, -1 for

@@ -69,8 +69,7 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 	out := s.explainMatched(d, weight, now)
 	k := s.keyer(d)
 	misses := make([][]Considered, len(reasonOrder))
-	for i := range s.rules {
-		c := &s.rules[i]
+	for c := range s.rules.all() {
 		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
 			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(), Override: k.explainOverride(c, reason, now)})

@@ -18,15 +18,14 @@ import (
 // nor the set.
 func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []Match {
 	var (
-		positions [64]int32 // grows beyond that on the heap
-		buf       [256]byte
+		found [64]*Compiled // grows beyond that on the heap
+		buf   [256]byte
 	)
 	k := s.keyer(d)
 	at := now.UnixMilli()
 	key := buf[:0]
 	have := k.have()
-	for _, i := range s.index.collect(k.route, k.method, positions[:0]) {
-		c := &s.rules[i]
+	for _, c := range s.index.collect(k.route, k.method, found[:0]) {
 		if c.need&^have != 0 || !k.hasAttributes(c) {
 			continue
 		}
@@ -38,10 +37,8 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
-			if s.overridden != nil {
-				if o := s.overridden[i]; o != nil {
-					m.Limit, m.Override, limited = k.override(o, c, key, m.Limit, limited, at)
-				}
+			if o := s.overrides.of(c.Rule.ID); o != nil {
+				m.Limit, m.Override, limited = k.override(o, c, key, m.Limit, limited, at)
 			}
 			if !limited {
 				continue

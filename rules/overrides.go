@@ -223,17 +223,7 @@ func (e *effect) ended(now int64) bool { return e.expires != 0 && e.expires <= n
 // it is. o may be nil.
 func (s *Set) WithOverrides(o *Overrides) *Set {
 	out := *s
-	out.overrides, out.overridden = o, nil
-	for i := range s.rules {
-		r := o.of(s.rules[i].Rule.ID)
-		if r == nil || len(s.rules[i].facts) == 0 {
-			continue
-		}
-		if out.overridden == nil {
-			out.overridden = make([]*ruleOverrides, len(s.rules))
-		}
-		out.overridden[i] = r
-	}
+	out.overrides = o
 	return &out
 }
 

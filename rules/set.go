@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"sluice/limiter"
@@ -22,12 +21,12 @@ func (c *Current) Store(s *Set) { c.p.Store(s) }
 type Set struct {
 	version int64
 	opt     Options
-	rules   []Compiled // in order of id
+	rules   ordered // by id
+	names   ordered // the same, by name
 	pools   map[string]*CompiledPool
 	index   index
 
-	overrides  *Overrides
-	overridden []*ruleOverrides // beside rules; nil while no active rule has any
+	overrides *Overrides
 }
 
 // Compiled is one rule of a Set. It and what it points to must not be changed.
@@ -46,8 +45,6 @@ type Compiled struct {
 	// Priority the rule's standing in it, never "".
 	Pool     *CompiledPool
 	Priority string
-	// ChargeReport: a check looks and spends nothing; a charge spends.
-	ChargeReport bool
 	// Defer bounds the queue of denied requests; nil if they are denied.
 	Defer *Defer
 	// Candidate is the candidate's limit, nil for none; Match.Candidate gives it
@@ -55,27 +52,33 @@ type Compiled struct {
 	Candidate *limiter.Limit
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
-	// Hot says how a hot bucket may be served, HotRaise by how many percent its
-	// limit is raised meanwhile.
-	Hot      limiter.HotMode
+	// HotRaise is by how many percent the limit of a hot bucket is raised.
 	HotRaise int64
-	// Shadow: the rule is decided and counted but never denies.
-	Shadow bool
 	// FailMode is FailOpen, FailClosed or FailLocal.
 	FailMode string
+	// ChargeReport: a check looks and spends nothing; a charge spends.
+	ChargeReport bool
+	// Shadow: the rule is decided and counted but never denies.
+	Shadow bool
+	// Hot says how a hot bucket may be served.
+	Hot limiter.HotMode
 
+	need      uint8 // bits of factKind, without attributes
 	facts     []fact
 	route     *pattern    // nil for every route
-	need      uint8       // bits of factKind, without attributes
 	suffix    string      // "|17|sc"
 	globalKey limiter.Key // the key when there are no facts
 
-	candidateSuffix  string // "|17.c|sc"
-	candidateFollows bool   // its windows are those of the calendar
-	from, until      int64  // life span, ms since the epoch
-	tiers            map[string]variant
-	timed            *timed // nil without schedule and calendar
-	when             *condition
+	candidate   *candidate // what Candidate does not say
+	from, until int64      // life span, ms since the epoch
+	tiers       map[string]variant
+	timed       *timed // nil without schedule and calendar
+	when        *condition
+}
+
+type candidate struct {
+	suffix  string // "|17.c|sc"
+	follows bool   // its windows are those of the calendar
 }
 
 // Match is one rule that applies to a descriptor.
@@ -102,20 +105,20 @@ func (s *Set) Version() int64 { return s.version }
 func (s *Set) Options() Options { return s.opt }
 
 // Len is the number of active rules.
-func (s *Set) Len() int { return len(s.rules) }
+func (s *Set) Len() int { return s.rules.len() }
 
 // At gives the i-th active rule in order of id, 0 <= i < Len.
-func (s *Set) At(i int) *Compiled { return &s.rules[i] }
+func (s *Set) At(i int) *Compiled { return s.rules.at(i) }
 
 // Get finds an active rule by id, nil if there is none.
 func (s *Set) Get(id int64) *Compiled {
-	i, ok := slices.BinarySearchFunc(s.rules, id, func(c Compiled, id int64) int {
-		return compareID(c.Rule.ID, id)
-	})
-	if !ok {
-		return nil
+	for c := range s.rules.from(func(c *Compiled) bool { return c.Rule.ID < id }) {
+		if c.Rule.ID != id {
+			break
+		}
+		return c
 	}
-	return &s.rules[i]
+	return nil
 }
 
 // Pool finds a pool by name, nil if there is none.
@@ -128,14 +131,4 @@ func (s *Set) Pools() []*CompiledPool {
 		list = append(list, s.pools[name])
 	}
 	return list
-}
-
-func compareID(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

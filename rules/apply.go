@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"errors"
+	"maps"
+	"slices"
+)
+
+// Delta is what changed between two versions of the rules.
+type Delta struct {
+	// Changed are the rules that are new or differ, active or not; of two with one
+	// id the last counts.
+	Changed []Rule
+	// Removed are the ids of rules that are gone. An id that also stands in
+	// Changed is not gone.
+	Removed []int64
+	// Pools are all pools. They count only with PoolsChanged.
+	Pools        []Pool
+	PoolsChanged bool
+	// Version is the version that the change leads to.
+	Version int64
+}
+
+// rebuildPart is the part of the rules, one in so many, above which it is
+// cheaper to index all rules again than to change the index rule by rule.
+const rebuildPart = 16
+
+// Apply gives the set that CompileSource would build from the active rules of s
+// with d applied, with the overrides and options of s. It takes time in
+// proportion to d: what did not change is shared with s, which stays as it is and
+// may be read meanwhile. The errors are those of CompileSource, rules in order of id.
+func (s *Set) Apply(d Delta) (*Set, error) {
+	out := *s
+	out.version = d.Version
+	if d.PoolsChanged {
+		if err := out.compilePools(d.Pools); err != nil {
+			return nil, err
+		}
+		for name, p := range out.pools {
+			if was := s.pools[name]; was != nil && was.Pool == p.Pool {
+				out.pools[name] = was
+			}
+		}
+	}
+	changed, err := out.compileDelta(s, &d)
+	if err != nil {
+		return nil, err
+	}
+	var drop, put []*Compiled
+	for _, id := range slices.Sorted(maps.Keys(changed)) {
+		if was := s.Get(id); was != nil {
+			drop = append(drop, was)
+		}
+		if is := changed[id]; is != nil {
+			put = append(put, is)
+		}
+	}
+	out.rules = s.rules.with(drop, put, compareRules)
+	if (len(drop)+len(put))*rebuildPart > out.rules.len() {
+		out.index.build(&out.rules)
+	} else {
+		out.index = s.index.change(drop, put)
+	}
+	slices.SortFunc(drop, compareNames)
+	slices.SortFunc(put, compareNames)
+	out.names = s.names.with(drop, put, compareNames)
+	if err := out.checkNames(put); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// compileDelta gives by id the rules that d changes in the set was, compiled with
+// the pools of s; nil is one that is gone or inactive.
+func (s *Set) compileDelta(was *Set, d *Delta) (map[int64]*Compiled, error) {
+	changed := make(map[int64]*Compiled, len(d.Changed)+len(d.Removed))
+	errs := map[int64]error{}
+	for _, id := range d.Removed {
+		changed[id] = nil
+	}
+	last := make(map[int64]*Rule, len(d.Changed))
+	for i := range d.Changed {
+		last[d.Changed[i].ID] = &d.Changed[i]
+	}
+	for id, r := range last {
+		changed[id] = nil
+		if r.IsActive {
+			changed[id], errs[id] = s.compileRule(r)
+		}
+	}
+	if d.PoolsChanged {
+		for c := range was.rules.all() {
+			if _, done := changed[c.Rule.ID]; done || c.Pool == nil || s.pools[c.Pool.Pool.Name] == c.Pool {
+				continue
+			}
+			changed[c.Rule.ID], errs[c.Rule.ID] = s.compileRule(&c.Rule)
+		}
+	}
+	var failed []error
+	for _, id := range slices.Sorted(maps.Keys(errs)) {
+		if err := errs[id]; err != nil && len(failed) < maxCompileErrors {
+			failed = append(failed, err)
+		}
+	}
+	return changed, errors.Join(failed...)
+}
