@@ -26,6 +26,8 @@ type counting struct {
 	n atomic.Int64
 	// fail, if not nil, is asked before each request.
 	fail func(*limiter.Request) error
+	// each, if not nil, sees each call of a batch after it.
+	each func(*limiter.Call)
 }
 
 func (c *counting) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
@@ -41,6 +43,11 @@ func (c *counting) Do(ctx context.Context, req *limiter.Request, res *limiter.Re
 func (c *counting) DoAll(ctx context.Context, calls []limiter.Call) {
 	c.n.Add(int64(len(calls)))
 	c.Store.DoAll(ctx, calls)
+	for i := range calls {
+		if c.each != nil {
+			c.each(&calls[i])
+		}
+	}
 }
 
 // virtual is nodes before one store in memory, all on one clock that a test

@@ -21,7 +21,9 @@ type sharding struct {
 	first  int
 	next   int // how many were asked before the one whose turn it is
 	single bool
-	best   limiter.Decision // the least strict denial so far
+	hot    bool             // its other parts are not looked at
+	best   limiter.Decision // the least strict denial so far, with what all of them say remains
+	rest   rest
 }
 
 // shard puts a shard in place of a sharded bucket, and reports whether it did.
@@ -33,7 +35,7 @@ func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bo
 	if n < 2 {
 		return sharding{}, false
 	}
-	sh := sharding{at: at, whole: *a, n: n}
+	sh := sharding{at: at, whole: *a, n: n, hot: hot}
 	switch {
 	case id != "":
 		sh.first, sh.single = shardOf(id, n), true
@@ -69,10 +71,14 @@ func shardOf(id string, n int) int {
 }
 
 // place makes a the shard whose turn it is.
-func (sh *sharding) place(a *limiter.Ask) {
-	i := (sh.first + sh.next) % sh.n
-	*a = sh.whole
+func (sh *sharding) place(a *limiter.Ask) { *a = sh.part(sh.next) }
+
+// part is the shard that is i places behind the first.
+func (sh *sharding) part(i int) limiter.Ask {
+	i = (sh.first + i) % sh.n
+	a := sh.whole
 	a.Key, a.Limit = shardKey(a.Key, i), shardLimit(a.Limit, i, sh.n)
+	return a
 }
 
 // shardLimit is the part of a limit that shard i of n enforces. The parts add up
@@ -127,7 +133,7 @@ func (s *Store) again(t *trip, res *limiter.Result) bool {
 		if !res.Limits[i].Allowed {
 			sh := t.sharding(i)
 			sh.note(res.Limits[i])
-			sh.next++
+			sh.next, sh.rest = sh.next+1, rest{}
 			sh.place(&t.asks[i])
 			s.count.probes.Add(1)
 		}
@@ -144,7 +150,8 @@ func (t *trip) sharding(at int) *sharding {
 	return nil
 }
 
-// note keeps the least strict denial: whoever admits first ends the wait.
+// note keeps the least strict denial: whoever admits first ends the wait. What
+// remains is the sum of the shards that denied.
 func (sh *sharding) note(d limiter.Decision) {
 	if sh.next == 0 {
 		sh.best = d
@@ -154,7 +161,7 @@ func (sh *sharding) note(d limiter.Decision) {
 	if d.StricterThan(sh.best) {
 		least = sh.best
 	}
-	least.Remaining = max(d.Remaining, sh.best.Remaining)
+	least.Remaining = d.Remaining + sh.best.Remaining
 	least.Reset = longer(d.Reset, sh.best.Reset)
 	sh.best = least
 }
@@ -168,24 +175,31 @@ func longer(a, b int64) int64 {
 }
 
 // summary is what the whole bucket says, given what the last shard asked said.
-// What remains is an estimate: the other shards are taken to be as full as this
-// one if requests are spread over them, or untouched if they are not.
+// What remains is the sum of all shards where the others were looked at or have
+// denied. Otherwise it is an estimate: those not asked are taken to be as full as
+// this one, because requests are spread over them.
 func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
-	capacity := sh.whole.Limit.Capacity()
-	if !d.Allowed {
+	whole := sh.whole.Limit
+	switch {
+	case sh.rest.known:
+		if !d.Allowed {
+			last := d
+			sh.note(d)
+			d = sh.best
+			d.Remaining, d.Reset = last.Remaining, last.Reset
+			if sh.rest.most >= sh.whole.Weight { // another limit ended the search
+				d.Allowed, d.RetryAfter = true, 0
+			}
+		}
+		d.Remaining += sh.rest.remaining
+		d.Reset = longer(d.Reset, sh.rest.reset)
+	case !d.Allowed:
 		sh.note(d)
 		d = sh.best
-		d.Limit = capacity
-		return d
+	default:
+		d.Remaining = min(whole.Capacity(), d.Remaining*int64(sh.n-sh.next))
 	}
-	if sh.first == 0 && !sh.single {
-		for i := sh.next + 1; i < sh.n; i++ {
-			d.Remaining += shardLimit(sh.whole.Limit, i, sh.n).Capacity()
-		}
-	} else {
-		d.Remaining = min(capacity, d.Remaining*int64(sh.n-sh.next))
-	}
-	d.Limit = capacity
+	d.Limit = whole.Capacity()
 	return d
 }
 
@@ -226,6 +240,7 @@ func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.R
 	}
 	if req.Op == limiter.OpSettle {
 		res.Allowed = all.Allowed
+		s.lookAround(ctx, req, res)
 	}
 	for i := range wide.Asks {
 		if s.deny != nil && req.Op != limiter.OpPeek {

@@ -136,7 +136,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 func (s *Store) travel(ctx context.Context, t *trip, res *limiter.Result) error {
 	for !s.near(ctx, t, res) {
 		t.depart(s)
-		err := s.inner.Do(ctx, t.out, t.into(res))
+		err := s.ask(ctx, t, t.into(res))
 		s.arrive(t, res, err)
 		if err != nil {
 			return err
@@ -170,13 +170,18 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 		p.trips = append(p.trips, t)
 		p.away = append(p.away, limiter.Call{Request: *t.out, Result: limiter.Result{Limits: t.into(&calls[i].Result).Limits}})
 	}
+	for _, t := range p.trips {
+		p.away = t.looks(p.away)
+	}
 	if len(p.away) > 0 {
 		s.inner.DoAll(ctx, p.away)
 	}
+	looks := p.away[len(p.trips):]
 	for n, t := range p.trips {
 		c := &calls[t.call]
 		*t.into(&c.Result) = p.away[n].Result
 		c.Err = p.away[n].Err
+		looks = t.looked(looks)
 		s.arrive(t, &c.Result, c.Err)
 		if c.Err == nil && s.again(t, &c.Result) {
 			c.Err = s.travel(ctx, t, &c.Result)

@@ -25,8 +25,9 @@ type trip struct {
 	leased int
 	index  []int // of sub's asks, while leased > 0
 	shards []sharding
-	ready  bool // looked up once: the next round only tries other shards
-	call   int  // in a batch
+	calls  []limiter.Call // the take and looks at other shards
+	ready  bool           // looked up once: the next round only tries other shards
+	call   int            // in a batch
 
 	sent int64
 	gens [maxAsks]uint64
