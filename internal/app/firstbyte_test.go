@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -22,7 +23,8 @@ func servePatiently(t *testing.T, wait, header time.Duration) (addr string, serv
 		ReadHeaderTimeout: header, ReadTimeout: 5 * time.Second,
 	}
 	done := make(chan error)
-	go func() { done <- server.Serve(newPatient(l, wait)) }()
+	p := newPatient(l.(*net.TCPListener), wait, slog.New(slog.DiscardHandler))
+	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		server.Close()
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
@@ -118,4 +120,61 @@ func TestPatient_ClosingEndsUnusedConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, c)
+}
+
+// What had arrived before a drain looked at the connection is read, however late.
+func TestGuest_HasteLosesNoBytes(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := connect(t, l.Addr().String(), "")
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	g := &guest{Conn: server, silent: true, moment: time.Second, since: time.Now().Add(-time.Second)}
+	if _, err := io.WriteString(client, "GET"); err != nil {
+		t.Fatal(err)
+	}
+	g.hurry(g.since.Add(time.Second - 1))
+	if g.hurried {
+		t.Error("a connection gets no moment")
+	}
+	g.hurry(g.since.Add(time.Second))
+	buf := make([]byte, 8)
+	if n, err := g.Read(buf); err != nil || string(buf[:n]) != "GET" {
+		t.Errorf("read %q, %v", buf[:n], err)
+	}
+	g.hurry(g.since.Add(time.Hour)) // no longer silent
+	if g.hurried {
+		t.Error("a request under way is cut off")
+	}
+}
+
+// A connection that is open and says nothing yet gets its moment in a drain.
+func TestDrain_WaitingConnectionMaySpeak(t *testing.T) {
+	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
+	addr := url[len("http://"):]
+	early, silent := connect(t, addr, ""), connect(t, addr, "")
+	closed := make(chan error, 1)
+	go func() { closed <- d.close(t.Context()) }()
+	<-d.listener.leaving
+	if _, err := io.WriteString(early, echoRequest); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(early), nil)
+	if err != nil {
+		t.Fatalf("a request that came during the drain got %v", err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK || !res.Close {
+		t.Errorf("answer %d, close %v", res.StatusCode, res.Close)
+	}
+	ended(t, silent)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
 }

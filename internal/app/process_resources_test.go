@@ -25,7 +25,7 @@ func noDescriptors(t *testing.T, bin string) {
 		idle = nil
 	}
 	defer closeIdle()
-	eventually(t, "the log says that descriptors are exhausted", func() bool {
+	eventually(t, "the log says that new connections wait", func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.url, "http://"))
 		if err == nil {
 			// After a request it may stay idle for longer than before one.
@@ -35,7 +35,7 @@ func noDescriptors(t *testing.T, bin string) {
 		if err != nil {
 			t.Error(err)
 		}
-		return strings.Contains(c.log.String(), "too many open files")
+		return strings.Contains(c.log.String(), "new ones wait until others end")
 	})
 	for range 20 {
 		if doc := c.check(plenty); !strings.HasPrefix(doc, `{"allowed":true`) {

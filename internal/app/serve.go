@@ -32,6 +32,7 @@ func isFile(path string) bool {
 // frontDoor is the HTTP server with its listener.
 type frontDoor struct {
 	server    *http.Server
+	listener  *patient
 	readiness *readiness
 	delay     time.Duration
 	timeout   time.Duration
@@ -43,10 +44,17 @@ type frontDoor struct {
 // listen opens the address and serves h until close. fatal hears an error of the
 // listener.
 func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal func(error)) (*frontDoor, net.Addr, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // its sockets take no filter, see refuseNew
+	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, err
 	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, nil, errors.Join(errors.New("not a TCP address"), l.Close())
+	}
+	d.listener = newPatient(tcp, idleTimeout, d.log)
 	d.server = &http.Server{
 		Handler:           d.around(h),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -54,12 +62,13 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnState:         followState,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	d.done = make(chan struct{})
 	go func() {
 		defer close(d.done)
-		if err := d.server.Serve(newPatient(l, idleTimeout)); !errors.Is(err, http.ErrServerClosed) {
+		if err := d.server.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
 			fatal(err)
 		}
 	}()
@@ -83,7 +92,9 @@ func (d *frontDoor) around(h http.Handler) http.Handler {
 }
 
 // close drains: unready at once, still serving for the delay, then no new
-// connections while requests in flight finish, for at most the timeout.
+// connections while requests that have arrived finish, for at most the timeout.
+// net/http's own Shutdown drops what it reads after it began, so it comes when no
+// connection is left.
 func (d *frontDoor) close(context.Context) error {
 	d.readiness.drain()
 	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())
@@ -94,8 +105,11 @@ func (d *frontDoor) close(context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
 	defer cancel()
-	err := d.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	err := d.listener.drain(ctx)
+	if err == nil {
+		err = d.server.Shutdown(ctx)
+	}
+	if err != nil {
 		d.log.Warn("drain deadline passed; cutting the requests still in flight")
 		err = d.server.Close()
 	}
