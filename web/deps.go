@@ -81,10 +81,16 @@ type Users interface {
 }
 
 // Sessions keep what belongs to a session under the hash of its secret, so that
-// it survives a restart. Errors wrap rules.ErrUnavailable.
+// it survives a restart. Errors wrap rules.ErrUnavailable. Only CreateSession and
+// ReplaceSession store a session that was not there; found is false, and nothing
+// is written, if the session to change has ended.
 type Sessions interface {
-	FindSession(ctx context.Context, token string) (data []byte, found bool, err error)
-	SaveSession(ctx context.Context, token string, data []byte, expires time.Time) error
+	FindSession(ctx context.Context, token string) (s access.Session, found bool, err error)
+	CreateSession(ctx context.Context, s access.Session) error
+	// UpdateSession writes the expiry, and the data unless it is nil.
+	UpdateSession(ctx context.Context, s access.Session) (found bool, err error)
+	// ReplaceSession ends the session of the hash old and stores s, in one step.
+	ReplaceSession(ctx context.Context, old string, s access.Session) (found bool, err error)
 	DeleteSession(ctx context.Context, token string) error
 }
 

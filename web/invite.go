@@ -49,7 +49,7 @@ func (s *Server) showInvite(v *visit, u access.User) error {
 		return err
 	}
 	expires := s.deps.Now().Add(inviteLife)
-	if err := s.deps.Sessions.SaveSession(v.ctx, inviteKey(secret), data, expires); err != nil {
+	if err := s.deps.Sessions.CreateSession(v.ctx, access.Session{Token: inviteKey(secret), Data: data, ExpiresAt: expires}); err != nil {
 		return err
 	}
 	s.log.Info("made a link to choose a password", "user", u.Name, "by", v.user.Name)
@@ -71,12 +71,12 @@ func (s *Server) invited(v *visit, secret string) (access.User, error) {
 	if secret == "" {
 		return access.User{}, errInvite
 	}
-	data, found, err := s.deps.Sessions.FindSession(v.ctx, inviteKey(secret))
+	stored, found, err := s.deps.Sessions.FindSession(v.ctx, inviteKey(secret))
 	if err != nil {
 		return access.User{}, err
 	}
 	var in invite
-	if !found || json.Unmarshal(data, &in) != nil {
+	if !found || json.Unmarshal(stored.Data, &in) != nil {
 		return access.User{}, errInvite
 	}
 	u, err := s.deps.Users.GetUser(v.ctx, in.User)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/web/view"
 )
 
@@ -41,7 +42,10 @@ func (s *Server) reauthenticate(v *visit) (done bool, err error) {
 	if password != "" {
 		u, err := s.authenticate(v.ctx, v.user.Name, password, addressOf(v.RealIP()))
 		if err == nil && u.ID == v.user.ID {
-			return false, v.prove()
+			if err = v.prove(); errors.Is(err, errEnded) {
+				return true, v.toSignIn()
+			}
+			return false, err
 		}
 		if status, message = refusal(err); status == 0 {
 			return false, err
@@ -63,13 +67,20 @@ func (s *Server) confirmElsewhere(v *visit, form url.Values, claims bool) error 
 	return v.page(http.StatusUnprocessableEntity, view.ConfirmElsewherePage(v.frame("Confirm it is you", ""), m))
 }
 
-// prove notes that the password was given now, under a new session secret.
+// prove notes that the password was given now, under a new session secret. Both
+// are stored and the cookie is set before this returns, whatever comes of the act
+// that asked for it. errEnded: the session has ended meanwhile, and the visitor is
+// nobody.
 func (v *visit) prove() error {
-	if err := v.server.sessions.RenewToken(v.ctx); err != nil {
+	if err := v.renew(true); err != nil {
 		return err
 	}
 	v.server.sessions.Put(v.ctx, sessionProved, v.server.deps.Now().UnixMilli())
-	return nil
+	err := v.commit()
+	if errors.Is(err, errEnded) {
+		v.user = access.User{}
+	}
+	return err
 }
 
 // retryAfter says in the header how long to wait, if err is about that.

@@ -32,6 +32,7 @@ type Server struct {
 	deps     Deps
 	log      *slog.Logger
 	sessions *scs.SessionManager
+	stored   *sessionStore
 	// origins refuses what a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
 	entries []view.NavItem
@@ -75,7 +76,8 @@ func New(d Deps) (*Server, error) {
 			return nil, fmt.Errorf("web: public URL: %w", err)
 		}
 	}
-	s.sessions = newSessions(&d)
+	s.stored = &sessionStore{to: d.Sessions, idle: d.SessionIdle, now: d.Now}
+	s.sessions = newSessions(&d, s.stored)
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,52 +30,19 @@ const (
 // reauthWindow is how long a password given counts for what cannot be undone.
 const reauthWindow = 10 * time.Minute
 
-// sessionStore lets scs use Sessions.
-type sessionStore struct{ to Sessions }
-
-var _ scs.CtxStore = sessionStore{}
-
-// FindCtx implements scs.CtxStore.
-func (s sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
-	return s.to.FindSession(ctx, token)
-}
-
-// CommitCtx implements scs.CtxStore.
-func (s sessionStore) CommitCtx(ctx context.Context, token string, b []byte, expiry time.Time) error {
-	return s.to.SaveSession(ctx, token, b, expiry)
-}
-
-// DeleteCtx implements scs.CtxStore.
-func (s sessionStore) DeleteCtx(ctx context.Context, token string) error {
-	return s.to.DeleteSession(ctx, token)
-}
-
-// Find, Commit and Delete implement scs.Store; scs calls those with a context.
-func (s sessionStore) Find(token string) ([]byte, bool, error) {
-	return s.FindCtx(context.Background(), token)
-}
-
-// Commit implements scs.Store.
-func (s sessionStore) Commit(token string, b []byte, expiry time.Time) error {
-	return s.CommitCtx(context.Background(), token, b, expiry)
-}
-
-// Delete implements scs.Store.
-func (s sessionStore) Delete(token string) error {
-	return s.DeleteCtx(context.Background(), token)
-}
-
 // newSessions configures scs without its default store, which owns a goroutine.
 // Lax lets a link from elsewhere arrive signed in; what changes anything is
 // guarded by its origin besides.
-func newSessions(d *Deps) *scs.SessionManager {
+// When an idle session ends is the store's business, so that scs calls a session
+// modified only when it is.
+func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
 	encrypted := strings.HasPrefix(d.PublicURL, "https://")
 	name := "sluice_session"
 	if encrypted {
 		name = "__Host-" + name
 	}
 	return &scs.SessionManager{
-		IdleTimeout: d.SessionIdle, Lifetime: d.SessionLife, Store: sessionStore{d.Sessions}, Codec: scs.GobCodec{},
+		Lifetime: d.SessionLife, Store: store, Codec: scs.GobCodec{},
 		HashTokenInStore: true,
 		Cookie: scs.SessionCookie{
 			Name: name, Path: "/", HttpOnly: true, Secure: encrypted, SameSite: http.SameSiteLaxMode, Persist: true,
@@ -90,7 +58,7 @@ func (v *visit) loadSession() error {
 	if c, err := v.Request().Cookie(m.Cookie.Name); err == nil {
 		token = c.Value
 	}
-	ctx, err := m.Load(v.Request().Context(), token)
+	ctx, err := m.Load(context.WithValue(v.Request().Context(), presentedKey{}, &presented{}), token)
 	if err != nil {
 		return err
 	}
@@ -103,8 +71,13 @@ func (v *visit) loadSession() error {
 	switch {
 	case err != nil && !isNotFound(err):
 		return err
-	case err != nil, u.Disabled, u.Generation != m.GetInt64(ctx, sessionGeneration), v.server.foreign(&u):
+	case err != nil, u.Disabled, v.server.foreign(&u):
 		return m.Destroy(ctx)
+	case u.Generation != m.GetInt64(ctx, sessionGeneration):
+		// It is left to expire: a password that is being changed gives this very
+		// session the account's new generation in a moment.
+		v.ctx, err = m.Load(context.WithValue(v.Request().Context(), presentedKey{}, &presented{}), "")
+		return err
 	}
 	v.user = u
 	return nil
@@ -119,7 +92,7 @@ func (s *Server) foreign(u *access.User) bool {
 // begin signs a user in, under a new session secret.
 func (v *visit) begin(u access.User) error {
 	m, s := v.server.sessions, v.server
-	if err := m.RenewToken(v.ctx); err != nil {
+	if err := v.renew(false); err != nil {
 		return err
 	}
 	m.Put(v.ctx, sessionUser, u.ID)
@@ -137,8 +110,18 @@ func (v *visit) begin(u access.User) error {
 }
 
 // saveSession writes what changed and sets the cookie. It comes before the
-// first byte of an answer. A visitor without a session gets none.
+// first byte of an answer. A visitor without a session gets none. If the session
+// has ended meanwhile, nothing is written and the cookie is left alone: it opens
+// nothing, and the browser may have another one by now.
 func (v *visit) saveSession() error {
+	if err := v.commit(); err != nil && !errors.Is(err, errEnded) {
+		return err
+	}
+	return nil
+}
+
+// commit is saveSession, but tells by errEnded if the session has ended.
+func (v *visit) commit() error {
 	m := v.server.sessions
 	if v.ctx == nil {
 		return nil
@@ -149,14 +132,18 @@ func (v *visit) saveSession() error {
 		if v.user.ID == 0 && len(m.Keys(v.ctx)) == 0 {
 			return nil
 		}
-		token, expires, err := m.Commit(v.ctx)
+		token, deadline, err := m.Commit(v.ctx)
 		if err != nil {
+			if v.popped && errors.Is(err, rules.ErrUnavailable) {
+				return nil // the text that the page shows once is shown once more
+			}
 			return err
 		}
-		m.WriteSessionCookie(v.ctx, w, token, expires)
+		m.WriteSessionCookie(v.ctx, w, token, deadline) // the database knows when it has been idle for too long
 	case scs.Destroyed:
 		m.WriteSessionCookie(v.ctx, w, "", time.Time{})
 	case scs.Unmodified:
+		v.touch()
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (v *visit) putAttempt(a ssoAttempt) error {
 	if v.user.ID != 0 {
 		return nil
 	}
-	if err := m.RenewToken(v.ctx); err != nil {
+	if err := v.renew(false); err != nil {
 		return err
 	}
 	m.SetDeadline(v.ctx, m.Deadline(v.ctx).Add(min(0, ssoLife-m.Lifetime)))

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/a-h/templ"
+	"github.com/alexedwards/scs/v2"
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
@@ -27,6 +28,8 @@ type visit struct {
 	ctx context.Context
 	// user is zero if nobody is signed in.
 	user access.User
+	// popped: the session changed by nothing but the flash that this page shows.
+	popped bool
 }
 
 // form reads the posted form, within maxForm.
@@ -160,7 +163,9 @@ func (v *visit) frame(title, nav string) view.Frame {
 	node := v.server.deps.Node()
 	f.User, f.Role, f.Version = v.user.Name, string(v.user.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.user.Role.Includes(access.RoleEditor), v.user.Role.Includes(access.RoleAdmin)
+	unmodified := v.server.sessions.Status(v.ctx) == scs.Unmodified
 	f.Flash = v.server.sessions.PopString(v.ctx, sessionFlash)
+	v.popped = unmodified && f.Flash != ""
 	f.Banners = banners(&node, v.server.deps.Now())
 	return f
 }

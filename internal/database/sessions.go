@@ -3,11 +3,10 @@ package database
 import (
 	"context"
 	"errors"
-	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
+	"sluice/internal/access"
 	"sluice/rules"
 )
 
@@ -23,38 +22,74 @@ func (sessionRow) TableName() string { return "sessions" }
 
 // FindSession gives what is stored under a session's hashed token; found is
 // false if there is none, or it has expired.
-func (d *DB) FindSession(ctx context.Context, token string) (data []byte, found bool, err error) {
+func (d *DB) FindSession(ctx context.Context, token string) (s access.Session, found bool, err error) {
 	var row sessionRow
 	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
 		return tx.Where("token = ? AND expires_at > ?", token, d.stampNow()).Take(&row).Error
 	})
 	if errors.Is(err, rules.ErrNotFound) {
-		return nil, false, nil
+		return access.Session{}, false, nil
 	}
-	return row.Data, err == nil, err
+	return access.Session{Token: row.Token, Data: row.Data, ExpiresAt: row.ExpiresAt.Time}, err == nil, err
 }
 
-// SaveSession stores a session until it expires, over the one of that token.
-func (d *DB) SaveSession(ctx context.Context, token string, data []byte, expires time.Time) error {
-	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
-	defer cancel()
-	row := sessionRow{Token: token, Data: data, ExpiresAt: newStamp(expires)}
-	return classify(ctx, d.write.WithContext(limited).Clauses(clause.OnConflict{
-		Columns: []clause.Column{{Name: "token"}}, DoUpdates: clause.AssignmentColumns([]string{"data", "expires_at"}),
-	}).Create(&row).Error)
+// CreateSession stores a new session until it expires.
+func (d *DB) CreateSession(ctx context.Context, s access.Session) error {
+	return d.writeSession(ctx, func(tx *gorm.DB) error { return insertSession(tx, &s) })
+}
+
+// UpdateSession writes the data and the expiry of a session, or the expiry alone
+// if Data is nil. found is false if the session has ended: then nothing is
+// written, so that a request which was under way cannot bring it back.
+func (d *DB) UpdateSession(ctx context.Context, s access.Session) (found bool, err error) {
+	set := map[string]any{"expires_at": newStamp(s.ExpiresAt)}
+	if s.Data != nil {
+		set["data"] = s.Data
+	}
+	err = d.writeSession(ctx, func(tx *gorm.DB) error {
+		res := tx.Model(&sessionRow{}).Where("token = ? AND expires_at > ?", s.Token, d.stampNow()).Updates(set)
+		found = res.RowsAffected > 0
+		return res.Error
+	})
+	return found && err == nil, err
+}
+
+// ReplaceSession stores s in the place of the session under the hashed token old,
+// in one transaction. found is false if that has ended: then nothing is stored.
+func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (found bool, err error) {
+	err = d.writeSession(ctx, func(tx *gorm.DB) error {
+		return tx.Transaction(func(tx *gorm.DB) error {
+			res := tx.Where("token = ? AND expires_at > ?", old, d.stampNow()).Delete(&sessionRow{})
+			if found = res.RowsAffected > 0; res.Error != nil || !found {
+				return res.Error
+			}
+			return insertSession(tx, &s)
+		})
+	})
+	return found && err == nil, err
+}
+
+func insertSession(tx *gorm.DB, s *access.Session) error {
+	return tx.Create(&sessionRow{Token: s.Token, Data: s.Data, ExpiresAt: newStamp(s.ExpiresAt)}).Error
 }
 
 // DeleteSession ends a session; there need not be one.
 func (d *DB) DeleteSession(ctx context.Context, token string) error {
-	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
-	defer cancel()
-	return classify(ctx, d.write.WithContext(limited).Where("token = ?", token).Delete(&sessionRow{}).Error)
+	return d.writeSession(ctx, func(tx *gorm.DB) error { return tx.Where("token = ?", token).Delete(&sessionRow{}).Error })
 }
 
 // SweepSessions deletes the sessions that have expired and says how many.
-func (d *DB) SweepSessions(ctx context.Context) (int64, error) {
+func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
+	err = d.writeSession(ctx, func(tx *gorm.DB) error {
+		res := tx.Where("expires_at <= ?", d.stampNow()).Delete(&sessionRow{})
+		n = res.RowsAffected
+		return res.Error
+	})
+	return n, err
+}
+
+func (d *DB) writeSession(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
-	res := d.write.WithContext(limited).Where("expires_at <= ?", d.stampNow()).Delete(&sessionRow{})
-	return res.RowsAffected, classify(ctx, res.Error)
+	return classify(ctx, fn(d.write.WithContext(limited)))
 }

@@ -127,14 +127,12 @@ func TestSessions_AreKeptUntilTheyExpire(t *testing.T) {
 		ctx := t.Context()
 		now := d.now()
 		for token, expires := range map[string]time.Time{"old": now.Add(-time.Hour), "new": now.Add(time.Hour)} {
-			for _, data := range []string{"first", token} { // the second is written over the first
-				if err := d.SaveSession(ctx, token, []byte(data), expires); err != nil {
-					t.Fatal(err)
-				}
+			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte(token), ExpiresAt: expires}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		if data, found, err := d.FindSession(ctx, "new"); !found || string(data) != "new" || err != nil {
-			t.Errorf("new: %s %v %v", data, found, err)
+		if s, found, err := d.FindSession(ctx, "new"); !found || string(s.Data) != "new" || err != nil {
+			t.Errorf("new: %s %v %v", s.Data, found, err)
 		}
 		for _, token := range []string{"old", "none"} {
 			if _, found, err := d.FindSession(ctx, token); found || err != nil {
@@ -151,6 +149,50 @@ func TestSessions_AreKeptUntilTheyExpire(t *testing.T) {
 		}
 		if _, found, _ := d.FindSession(ctx, "new"); found {
 			t.Error("deleted and found")
+		}
+	})
+}
+
+func TestSessions_OneThatHasEndedIsNeverWrittenAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx, later := t.Context(), d.now().Add(time.Hour).Truncate(time.Millisecond)
+		create := func(token string, expires time.Time) {
+			t.Helper()
+			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte("first"), ExpiresAt: expires}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("a", later)
+		for _, tt := range []struct {
+			in   access.Session
+			want string
+		}{
+			{access.Session{Token: "a", ExpiresAt: later.Add(time.Minute)}, "first"}, // the expiry alone
+			{access.Session{Token: "a", Data: []byte("second"), ExpiresAt: later.Add(2 * time.Minute)}, "second"},
+		} {
+			found, err := d.UpdateSession(ctx, tt.in)
+			got, there, _ := d.FindSession(ctx, "a")
+			if err != nil || !found || !there || string(got.Data) != tt.want || !got.ExpiresAt.Equal(tt.in.ExpiresAt) {
+				t.Errorf("%s: %v %v %v", got.Data, found, got.ExpiresAt, err)
+			}
+		}
+		if found, err := d.ReplaceSession(ctx, "a", access.Session{Token: "b", Data: []byte("b"), ExpiresAt: later}); !found || err != nil {
+			t.Fatalf("replaced: %v, %v", found, err)
+		}
+		if err := d.DeleteSession(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		create("over", d.now().Add(-time.Hour))
+		for _, ended := range []string{"a", "b", "over"} { // replaced, deleted, expired
+			if found, err := d.UpdateSession(ctx, access.Session{Token: ended, Data: []byte("again"), ExpiresAt: later}); found || err != nil {
+				t.Errorf("update %s: %v, %v", ended, found, err)
+			}
+			if found, err := d.ReplaceSession(ctx, ended, access.Session{Token: "c", ExpiresAt: later}); found || err != nil {
+				t.Errorf("replace %s: %v, %v", ended, found, err)
+			}
+		}
+		if list, err := d.ListSessions(ctx); len(list) != 0 || err != nil {
+			t.Errorf("sessions came back: %v, %v", list, err)
 		}
 	})
 }

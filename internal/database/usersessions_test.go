@@ -31,7 +31,7 @@ func TestSessions_ListIsOfThoseThatLast(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx, now := t.Context(), d.stampNow().Time
 		for token, life := range map[string]time.Duration{"short": time.Hour, "long": 2 * time.Hour, "over": -time.Hour} {
-			if err := d.SaveSession(ctx, token, []byte("of "+token), now.Add(life)); err != nil {
+			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte("of " + token), ExpiresAt: now.Add(life)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -107,35 +107,64 @@ func (f *Users) NoteLogin(_ context.Context, id int64, at time.Time) error {
 	return f.Err
 }
 
-type session struct {
-	data    []byte
-	expires time.Time
-}
-
 // Sessions are sessions in memory, safe for concurrent use.
 type Sessions struct {
 	mu      sync.Mutex
 	clock   *Clock
-	byToken map[string]session
+	byToken map[string]access.Session
 	Err     error
+	// Writes counts what was written.
+	Writes int
 }
 
 var _ web.Sessions = (*Sessions)(nil)
 
 // FindSession implements web.Sessions.
-func (f *Sessions) FindSession(_ context.Context, token string) ([]byte, bool, error) {
+func (f *Sessions) FindSession(_ context.Context, token string) (access.Session, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s, ok := f.byToken[token]
-	return s.data, ok && f.clock.Now().Before(s.expires) && f.Err == nil, f.Err
+	return s, ok && f.clock.Now().Before(s.ExpiresAt) && f.Err == nil, f.Err
 }
 
-// SaveSession implements web.Sessions.
-func (f *Sessions) SaveSession(_ context.Context, token string, data []byte, expires time.Time) error {
+// CreateSession implements web.Sessions.
+func (f *Sessions) CreateSession(_ context.Context, s access.Session) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.byToken[token] = session{data, expires}
+	if f.Err == nil {
+		f.Writes++
+		f.byToken[s.Token] = s
+	}
 	return f.Err
+}
+
+// UpdateSession implements web.Sessions.
+func (f *Sessions) UpdateSession(_ context.Context, s access.Session) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, found := f.byToken[s.Token]
+	if f.Err != nil || !found {
+		return false, f.Err
+	}
+	if s.Data == nil {
+		s.Data = before.Data
+	}
+	f.Writes++
+	f.byToken[s.Token] = s
+	return true, nil
+}
+
+// ReplaceSession implements web.Sessions.
+func (f *Sessions) ReplaceSession(_ context.Context, old string, s access.Session) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, found := f.byToken[old]; f.Err != nil || !found {
+		return false, f.Err
+	}
+	f.Writes++
+	delete(f.byToken, old)
+	f.byToken[s.Token] = s
+	return true, nil
 }
 
 // DeleteSession implements web.Sessions.

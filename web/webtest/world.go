@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/internal/access"
 	"sluice/internal/fleet"
 	"sluice/limiter/memstore"
 	"sluice/rules"
@@ -86,7 +87,7 @@ type World struct {
 // New makes a world. Close its Guard in the end.
 func New(kind Kind) (*World, error) {
 	w := &World{
-		Rules: &Rules{}, Users: &Users{}, Sessions: &Sessions{byToken: map[string]session{}}, Fleet: &Fleet{},
+		Rules: &Rules{}, Users: &Users{}, Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
 		Sets: &rules.Current{}, Clock: &Clock{now: Now},
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
