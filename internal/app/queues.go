@@ -18,6 +18,9 @@ import (
 // pool of their own so that no check waits behind a payload.
 const queueConnections = 16
 
+// queueDir is where files of deferred requests are.
+func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "deferred") }
+
 // openQueue opens what keeps deferred requests: Redis where that counts, else
 // files in the data directory.
 func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (deferred.Queue, error) {
@@ -33,7 +36,7 @@ func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *tele
 		return redisqueue.New(redisqueue.Options{Client: client, Prefix: cfg.KeyPrefix, Dropped: dropped})
 	}
 	q, err := filequeue.Open(filequeue.Options{
-		Dir: filepath.Join(cfg.DataDir, "deferred"), Now: host.Now, Dropped: dropped,
+		Dir: queueDir(cfg), Now: host.Now, Dropped: dropped,
 		Torn: func(rule, bytes int64) {
 			host.Log.Warn("the end of a queue of deferred requests is torn or damaged and was cut off", "rule_id", rule, "bytes", bytes)
 		},

@@ -79,6 +79,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		}
 		stops.add("data directory lock", func(context.Context) error { return unlock() })
 	}
+	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
 	buckets, err := openCounters(&cfg, &host, metrics, stops)
 	if err != nil {

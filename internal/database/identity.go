@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Identity names the database without contacting it: the servers, the
@@ -21,7 +19,7 @@ func (d *DB) Identity() (string, error) {
 		}
 		return "sqlite " + path, nil
 	}
-	cfg, err := pgx.ParseConfig(d.dsn)
+	cfg, err := parsePostgres(d.dsn)
 	if err != nil {
 		return "", fmt.Errorf("identify the rule database: %w", err)
 	}

@@ -36,7 +36,7 @@ func (d *DB) openPostgres(opt Options) error {
 // postgresConfig reads the DSN and bounds connecting, so that a host that drops
 // packets is noticed within a call's deadline.
 func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(d.dsn)
+	cfg, err := parsePostgres(d.dsn)
 	if err != nil {
 		return nil, err
 	}

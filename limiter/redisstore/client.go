@@ -111,6 +111,10 @@ func (t *target) options(opt ClientOptions) *redis.UniversalOptions {
 	return u
 }
 
+// encodeHint is for passwords that end the list of addresses early. The errors
+// quote nothing, since it may be a part of the password.
+const encodeHint = "in a user or password, write / as %2F, ? as %3F and % as %25"
+
 // parseTarget reads an address list. Its errors say what is wrong without
 // repeating the value, which may contain a password.
 func parseTarget(raw string) (*target, error) {
@@ -180,14 +184,14 @@ func (t *target) addresses(list string, sentinel bool) error {
 		a = strings.TrimSuffix(strings.TrimSpace(a), "/")
 		u, err := url.Parse("//" + a)
 		if err != nil || u.Hostname() == "" || u.Path != "" || u.User != nil {
-			return errors.New("has an address that is not host:port")
+			return errors.New("has an address that is not host:port; " + encodeHint)
 		}
 		p := u.Port()
 		if p == "" {
 			p = port
 		}
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
-			return fmt.Errorf("has port %q, which is not a port", p)
+			return errors.New("has a port that is not a number from 1 to 65535; " + encodeHint)
 		}
 		h := u.Hostname()
 		if strings.Contains(h, ":") {
@@ -212,7 +216,7 @@ func (t *target) path(path string, sentinel bool) error {
 	}
 	n, err := strconv.Atoi(db)
 	if err != nil || n < 0 {
-		return fmt.Errorf("has database %q, which is not a number", db)
+		return errors.New("has a database that is not a number; " + encodeHint)
 	}
 	if n > 0 && !sentinel && len(t.addrs) > 1 {
 		return errors.New("names a database, but a cluster has only database 0")
@@ -233,7 +237,7 @@ func (t *target) query(query string, sentinel bool) error {
 		case sentinel && name == "sentinel_password":
 			t.sPass = q.Get(name)
 		default:
-			return fmt.Errorf("has the unknown parameter %q", name)
+			return errors.New("has an unknown parameter; known are sentinel_user and sentinel_password; " + encodeHint)
 		}
 	}
 	return nil

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestStart_RemovesTemporaryFilesOfAKill(t *testing.T) {
+	cfg := settings(t)
+	left := []string{cfg.SnapshotFile() + ".1.tmp", cfg.CopyFile() + ".22.tmp", cfg.OverridesFile() + ".333.tmp",
+		filepath.Join(cfg.DataDir, "deferred", "7.queue.new")}
+	other := []string{filepath.Join(cfg.DataDir, "mine.tmp"), filepath.Join(cfg.DataDir, "notes.new")}
+	for _, path := range slices.Concat(left, other) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(path string) bool { _, err := os.Lstat(path); return err == nil }
+	// A folder that other nodes share: the file may be one that is being written.
+	removeLeftovers(&cfg, false, time.Now(), slog.New(slog.DiscardHandler))
+	for _, path := range left {
+		if !there(path) {
+			t.Errorf("%s was removed while it may be in use", path)
+		}
+	}
+	start(t, cfg)
+	for _, path := range left {
+		if there(path) {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range other {
+		if !there(path) {
+			t.Errorf("%s is not ours and was removed", path)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package database
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// errURL says nothing of the URL: what could not be told apart may be a part of
+// the password.
+var errURL = errors.New(`DATABASE_URL is not a valid URL: in the user name and password, write @ as %40, / as %2F, ? as %3F, % as %25 and a space as %20`)
+
+// parsePostgres reads a Postgres URL. Its errors quote nothing of it. A URL whose
+// password is not percent-encoded is refused even if it can be read in some way,
+// because a part of the password would then count as the name of a server, and
+// stand in every error of connecting.
+func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
+	_, rest, _ := strings.Cut(dsn, "://")
+	authority, after := rest, ""
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, after = rest[:i], rest[i:]
+	}
+	user, hosts, found := strings.Cut(authority, "@")
+	if found {
+		if _, err := url.PathUnescape(user); err != nil || strings.Contains(hosts, "@") {
+			return nil, errURL
+		}
+	} else if before, _, at := strings.Cut(after, "@"); at && !strings.Contains(before, "=") {
+		return nil, errURL // user:pass/word@host; an @ in a parameter is fine
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	var parse *pgconn.ParseConfigError
+	var syntax *url.Error
+	switch {
+	case err == nil:
+		return cfg, nil
+	case errors.As(err, &parse) && parse.Unwrap() != nil && !errors.As(err, &syntax) && !strings.Contains(err.Error(), "parse as URL"):
+		return nil, fmt.Errorf("DATABASE_URL: %w", parse.Unwrap())
+	}
+	return nil, errURL
+}
