@@ -39,12 +39,14 @@ type counters struct {
 // it is in memory and kept on disk, and nothing can stand in. Redis need not
 // answer yet.
 func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
-	memory := memstore.New(memstore.Options{MaxKeys: cfg.MaxKeys, Clock: host.Clock})
+	most := mostKeys(int(cfg.MaxKeys), memoryLimits())
+	host.Log.Info("counters in memory are bounded", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
+	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes), Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
-	metrics.MemoryStore(
-		func() int64 { return int64(memory.Keys()) },
-		func() int64 { return int64(memory.Evicted()) },
-	)
+	stops.add("return of memory", task(func(ctx context.Context) {
+		returnMemory(ctx, func() int64 { return int64(memory.Keys())*autoKeyBytes + memory.RecordBytes() })
+	}))
+	metrics.MemoryStore(memory)
 	if cfg.RedisURL == "" {
 		if cfg.Postgres() {
 			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")

@@ -76,3 +76,53 @@ func liveHeap() uint64 {
 	}
 	return sample[0].Value.Uint64()
 }
+
+// How the memory that the counters gave up goes back to the system.
+const (
+	// shrinkLeast is how many bytes the counters must have given up, at least.
+	shrinkLeast = 16 * mebibyte
+	// shrinkCalm is for how many looks in a row they must not have changed by more
+	// than an eighth.
+	shrinkCalm = 5
+)
+
+// shrinkage notices that the counters in memory gave up a large part of what they
+// had. Without a word Go would keep that for the next garbage: on an idle node for
+// minutes, on a busy one for good.
+type shrinkage struct {
+	// most is the largest size since the last time, last that of the last look.
+	most, last int64
+	calm       int
+}
+
+// look takes the size in bytes and reports whether it is time to give memory back.
+func (s *shrinkage) look(size int64) bool {
+	if change := size - s.last; max(change, -change) > s.last/8 {
+		s.calm = 0
+	}
+	s.calm++
+	s.last, s.most = size, max(s.most, size)
+	if s.calm < shrinkCalm || size > s.most/2 || s.most-size < shrinkLeast {
+		return false
+	}
+	s.most, s.calm = size, 0
+	return true
+}
+
+// returnMemory gives the memory back that counters of the given size gave up, until
+// ctx ends.
+func returnMemory(ctx context.Context, size func() int64) {
+	tick := time.NewTicker(liveInterval)
+	defer tick.Stop()
+	var s shrinkage
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.look(size()) {
+			debug.FreeOSMemory()
+		}
+	}
+}

@@ -59,3 +59,27 @@ func gcTarget() int {
 	debug.SetGCPercent(p)
 	return p
 }
+
+func TestShrinkage_IsNoticedOnceTheCountersAreCalm(t *testing.T) {
+	var s shrinkage
+	looks := func(sizes ...int64) (times int) {
+		for _, n := range sizes {
+			if s.look(n * mebibyte) {
+				times++
+			}
+		}
+		return times
+	}
+	if n := looks(1, 2, 3, 2, 1, 1, 1, 1, 1, 1); n != 0 {
+		t.Errorf("memory given back %d times after a few MiB, want 0", n)
+	}
+	if n := looks(10, 60, 100, 90, 80, 70, 60, 55, 55, 55); n != 0 {
+		t.Errorf("memory given back %d times while most is in use, want 0", n)
+	}
+	if n := looks(40, 30, 20, 30, 20, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10); n != 1 {
+		t.Errorf("memory given back %d times after a flood of 100 MiB, want once", n)
+	}
+	if n := looks(5, 5, 5, 5, 5, 5, 5, 5, 5, 5); n != 0 {
+		t.Errorf("memory given back %d times more for 5 MiB, want 0", n)
+	}
+}

@@ -18,7 +18,8 @@ type Counters struct {
 	KeyPrefix        string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"What every Redis key begins with; 1 to 32 letters, digits and ._:-"`
 	PlainKeys        bool          `name:"plain-keys" env:"SLUICE_PLAIN_KEYS" negatable:"" help:"Keep every key name in Redis readable. Otherwise short ones are packed, which saves 16 bytes a bucket; on a cluster they never are. The same on every node: a change starts the counters afresh."`
 	StoreTimeout     time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"How long a check may wait for the counter store before its fail mode decides; 1ms to 10s."`
-	MaxKeys          int           `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"5000000" placeholder:"N" help:"The most buckets kept in this process; beyond it those that expire soonest are evicted, and counted. 1000 to 1000000000."`
+	MaxKeys          Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"The most buckets kept in this process; beyond it those that expire soonest are evicted, and counted. 1000 to 1000000000, or auto: 200 bytes each in a quarter of the smallest of GOMEMLIMIT, the container's limit and this machine's memory, 100000 to 20000000; the log says how many."`
+	MaxRecordBytes   Bytes         `name:"max-record-bytes" env:"SLUICE_MAX_RECORD_BYTES" default:"64MiB" placeholder:"SIZE" help:"Memory for the stored answers of requests with a request_id in this process; the ids of one key use at most an eighth of it. Beyond it the oldest are dropped, and counted. 1MiB to 64GiB."`
 	SnapshotInterval time.Duration `name:"snapshot-interval" env:"SLUICE_SNAPSHOT_INTERVAL" default:"10s" placeholder:"TIME" help:"How often in-process counters are saved to the data directory, and so the most that a crash forgets; 0 saves at shutdown only. Otherwise 1s to 1h."`
 }
 

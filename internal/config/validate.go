@@ -76,7 +76,12 @@ func (k *Counters) check(c *checker) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
 	c.within("store-timeout", "SLUICE_STORE_TIMEOUT", k.StoreTimeout, time.Millisecond, 10*time.Second)
-	c.between("max-keys", "SLUICE_MAX_KEYS", k.MaxKeys, 1000, 1_000_000_000)
+	if k.MaxKeys != 0 {
+		c.between("max-keys", "SLUICE_MAX_KEYS", int(k.MaxKeys), 1000, 1_000_000_000)
+	}
+	if k.MaxRecordBytes < 1<<20 || k.MaxRecordBytes > 64<<30 {
+		c.fail("max-record-bytes", "SLUICE_MAX_RECORD_BYTES", "must be between 1MiB and 64GiB, not %s", k.MaxRecordBytes)
+	}
 	if k.SnapshotInterval != 0 {
 		c.within("snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL", k.SnapshotInterval, time.Second, time.Hour)
 	}

@@ -108,18 +108,6 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// MemoryStore publishes how many buckets this process holds and how many it has
-// evicted for want of room. Call it at most once.
-func (m *Metrics) MemoryStore(keys, evicted func() int64) {
-	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_memory_keys", Help: "Buckets held in this process."},
-			func() float64 { return float64(keys()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "sluice_memory_evictions_total",
-			Help: "Buckets dropped before they expired because SLUICE_MAX_KEYS was reached."},
-			func() float64 { return float64(evicted()) }),
-	)
-}
-
 // Swapped records that a set was put in force.
 func (m *Metrics) Swapped(version int64, rules int) {
 	m.setVersion.Set(float64(version))

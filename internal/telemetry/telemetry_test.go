@@ -27,11 +27,18 @@ func scrape(t *testing.T, m *Metrics) string {
 	return string(body)
 }
 
+type memoryFigures struct{}
+
+func (memoryFigures) Keys() int                          { return 3 }
+func (memoryFigures) Evicted() uint64                    { return 2 }
+func (memoryFigures) RecordBytes() int64                 { return 77 }
+func (memoryFigures) DroppedRecords() (room, key uint64) { return 6, 7 }
+
 func used(t *testing.T) *Metrics {
 	t.Helper()
 	at := time.UnixMilli(1_000_000)
 	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
-	m.MemoryStore(func() int64 { return 3 }, func() int64 { return 2 })
+	m.MemoryStore(memoryFigures{})
 	m.CounterStore(CounterStore{
 		Breakers: func() []Breaker { return []Breaker{{Node: "redis:6379", State: 2, Opened: 4, Refused: 5}} },
 		Nodes:    func() int { return 3 },
@@ -95,7 +102,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_hot_units_total{fate="returned"} 10`, `sluice_hot_units_total{fate="lost"} 11`,
 		`sluice_hot_shard_probes_total 12`, `sluice_forget_total{way="told"} 13`,
 		`sluice_forget_total{way="heard"} 14`, `sluice_forget_total{way="lost"} 15`,
-		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`,
+		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`, `sluice_request_record_bytes 77`,
+		`sluice_request_records_dropped_total{reason="room"} 6`, `sluice_request_records_dropped_total{reason="key"} 7`,
 		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {

@@ -89,7 +89,12 @@ func (s *Store) store(sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, o
 // deadline is when something needed for that many ms may be dropped.
 func (s *Store) deadline(needed int64, at instant) int64 {
 	keep := min(needed, limiter.MaxWindow)
-	keep += min(keep, slackMax)
+	return s.recordDeadline(keep+min(keep, slackMax), at)
+}
+
+// recordDeadline is when a record that is kept for that many ms may be dropped.
+// Unlike a bucket it gets no slack.
+func (s *Store) recordDeadline(keep int64, at instant) int64 {
 	if s.clock != nil {
 		keep = max(keep, keepWithClock)
 	}

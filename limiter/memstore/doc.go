@@ -10,7 +10,7 @@
 // Forgetting uses time that never steps: a bucket is dropped by the sweeper some
 // time after it stopped counting, so a stepped wall clock never makes the store
 // forget early. Both keys and request records are capped; at the cap the
-// soonest-expiring of a random sample makes room, and is counted.
+// soonest-expiring of a random sample of keys makes room, or the oldest record, and is counted.
 //
 // A worked example: a take of 1 at 12:00:00.250 from a fixed window of 3 in
 // 1000 ms creates a bucket that stops counting at 12:00:01.000. It is kept for

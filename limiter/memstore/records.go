@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 
 	"sluice/limiter"
 )
@@ -26,12 +25,12 @@ type record struct {
 	// A decision that does not allow stands for a key that was not settled.
 	settled   []limiter.Decision
 	settledAt int64
-}
 
-// recordShard is a part of the records. Its lock is taken before any bucket's.
-type recordShard struct {
-	mu      sync.Mutex
-	records table[recordName, *record]
+	// What the recordBook needs to know. number orders records by their arrival.
+	name   recordName
+	number uint64
+	bytes  int64
+	links  [2]recordLinks
 }
 
 // usesRecord reports whether the request reads or leaves a record.
@@ -105,12 +104,11 @@ func (r *record) repeats(req *limiter.Request, now int64) bool {
 // name exclude each other for as long as they take.
 func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	name := recordName{tag: req.Asks[0].Key.Tag(), id: req.ID}
-	hash := maphash.Comparable(s.seed, name)
-	sh := &s.records[shardOf(hash)]
+	sh := s.recordShard(name.tag)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	var rec *record
-	found := sh.records.find(hash, name)
+	found := sh.book.records.find(maphash.Comparable(s.seed, name), name)
 	if found != nil {
 		rec = found.value
 	}
@@ -128,13 +126,19 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 			return
 		}
 		rec.settledWith(req, res)
-		found.deadline = max(found.deadline, s.deadline(limiter.ReplayWindow, at))
+		s.recordBytes.Add(sh.book.resize(s.seed, rec))
+		found.deadline = max(found.deadline, s.recordDeadline(limiter.ReplayWindow, at))
 		return
 	}
 	charged := w.charged[:len(req.Asks)]
 	if slices.ContainsFunc(charged, func(c limiter.Charged) bool { return c.Weight > 0 }) {
-		s.remember(sh, hash, name, newRecord(req, res, charged), s.deadline(limiter.RecordTTL(needed, req.Keep), at))
+		s.remember(sh, newRecord(req, res, charged), s.recordDeadline(limiter.RecordTTL(needed, req.Keep), at))
 	}
+}
+
+// recordShard is the shard that holds the records of an entity.
+func (s *Store) recordShard(tag string) *recordShard {
+	return &s.records[shardOf(maphash.String(s.seed, tag))]
 }
 
 // newRecord copies everything, because the caller owns req and res.
@@ -144,15 +148,48 @@ func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Char
 	for i := range req.Asks {
 		rec.keys[i] = limiter.Key(strings.Clone(string(req.Asks[i].Key)))
 	}
+	rec.name = recordName{tag: rec.keys[0].Tag(), id: strings.Clone(req.ID)}
 	return rec
 }
 
-func (s *Store) remember(sh *recordShard, hash uint64, name recordName, rec *record, deadline int64) {
-	if found := sh.records.find(hash, name); found != nil {
-		found.value, found.deadline = rec, deadline
-		return
+// remember adds rec to its shard, in the place of an older record of its name. An
+// entity that then has more than its part of the room loses its oldest records.
+// The caller holds the shard's lock.
+func (s *Store) remember(sh *recordShard, rec *record, deadline int64) {
+	if old := sh.book.records.find(maphash.Comparable(s.seed, rec.name), rec.name); old != nil {
+		s.dropRecord(sh, old.value)
 	}
-	name = recordName{tag: rec.keys[0].Tag(), id: strings.Clone(name.id)}
-	sh.records.add(slot[recordName, *record]{hash: hash, key: name, deadline: deadline, value: rec})
+	rec.number, rec.bytes = s.recordNumber.Add(1), recordBytes(rec)
+	sh.book.add(s.seed, rec, deadline)
 	s.recordCount.Add(1)
+	s.recordBytes.Add(rec.bytes)
+	for e := sh.book.entityOf(s.seed, rec); e.bytes > s.maxRecordBytes/keyFraction && e.order.first != rec; {
+		s.dropRecord(sh, e.order.first)
+		s.droppedForKey.Add(1)
+	}
+	sh.publishOldest()
+}
+
+// dropRecord removes a record from its shard, whose lock the caller holds.
+func (s *Store) dropRecord(sh *recordShard, r *record) {
+	sh.book.remove(s.seed, r)
+	s.recordCount.Add(-1)
+	s.recordBytes.Add(-r.bytes)
+	sh.publishOldest()
+}
+
+// dropOldestRecord makes room for others. It drops nothing if there is room.
+func (s *Store) dropOldestRecord() {
+	oldest := &s.records[0]
+	for i := range s.records[1:] {
+		if sh := &s.records[i+1]; sh.oldest.Load() < oldest.oldest.Load() {
+			oldest = sh
+		}
+	}
+	oldest.mu.Lock()
+	defer oldest.mu.Unlock()
+	if r := oldest.book.order.first; r != nil && s.recordBytes.Load() > s.maxRecordBytes {
+		s.dropRecord(oldest, r)
+		s.droppedForRoom.Add(1)
+	}
 }

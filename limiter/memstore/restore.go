@@ -3,6 +3,7 @@ package memstore
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 
 	"sluice/limiter"
 )
@@ -198,6 +200,7 @@ func (s *Store) readRecord(c *contents, d *decoder) error {
 	if t.find(h, name) != nil {
 		return fmt.Errorf("%w: a record appears twice", errMalformed)
 	}
+	rec.name = name
 	t.add(slot[recordName, *record]{hash: h, deadline: c.mono + keep, key: name, value: rec})
 	return nil
 }
@@ -211,11 +214,36 @@ func (s *Store) install(c *contents) {
 		sh.buckets = c.shards[i]
 		sh.mu.Unlock()
 	}
+	s.forgetRecords()
+	for _, r := range c.recordsByAge() {
+		sh := s.recordShard(r.value.name.tag)
+		sh.mu.Lock()
+		s.remember(sh, r.value, r.deadline)
+		sh.mu.Unlock()
+		s.makeRoom()
+	}
+}
+
+// recordsByAge lists the records of the snapshot, the oldest first.
+func (c *contents) recordsByAge() []*slot[recordName, *record] {
+	var all []*slot[recordName, *record]
+	for i := range c.records {
+		for j := range c.records[i].slots {
+			all = append(all, &c.records[i].slots[j])
+		}
+	}
+	slices.SortFunc(all, func(a, b *slot[recordName, *record]) int { return cmp.Compare(a.value.at, b.value.at) })
+	return all
+}
+
+// forgetRecords drops all request records.
+func (s *Store) forgetRecords() {
 	for i := range s.records {
 		sh := &s.records[i]
 		sh.mu.Lock()
-		s.recordCount.Add(int64(len(c.records[i].slots) - len(sh.records.slots)))
-		sh.records = c.records[i]
+		for sh.book.order.first != nil {
+			s.dropRecord(sh, sh.book.order.first)
+		}
 		sh.mu.Unlock()
 	}
 }

@@ -43,7 +43,8 @@ const (
 // charge and others not. Records come after the buckets they belong to.
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := sha256.New()
-	out := &chunkWriter{w: io.MultiWriter(w, sum)}
+	out := &chunkWriter{w: io.MultiWriter(w, sum), buf: s.takeBuffer()}
+	defer func() { s.keepBuffer(out.buf) }()
 	header := append(make([]byte, 0, headerSize), magic...)
 	header = binary.BigEndian.AppendUint32(header, version)
 	header = binary.BigEndian.AppendUint64(header, uint64(s.instant().now))
@@ -69,6 +70,22 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
+// takeBuffer is what the last snapshot was gathered in, so that one every few
+// seconds leaves no garbage.
+func (s *Store) takeBuffer() []byte {
+	if b := s.buffer.Swap(nil); b != nil {
+		return (*b)[:0]
+	}
+	return nil
+}
+
+// keepBuffer leaves b for the next snapshot, unless it has become large.
+func (s *Store) keepBuffer(b []byte) {
+	if cap(b) <= 4*chunkSize {
+		s.buffer.Store(&b)
+	}
+}
+
 // snapshotBuckets encodes one shard under its lock and writes without it.
 func (s *Store) snapshotBuckets(i int, out *chunkWriter) (n uint64) {
 	sh := &s.shards[i]
@@ -91,8 +108,8 @@ func (s *Store) snapshotRecords(i int, out *chunkWriter) (n uint64) {
 	sh := &s.records[i]
 	sh.mu.Lock()
 	mono := s.mono()
-	for j := range sh.records.slots {
-		r := &sh.records.slots[j]
+	for j := range sh.book.records.slots {
+		r := &sh.book.records.slots[j]
 		if keep := r.deadline - mono; keep > 0 {
 			out.buf = appendRecord(out.buf, r.key, keep, r.value)
 			out.cut()

@@ -15,8 +15,7 @@ const (
 	// shardCount is a power of two.
 	shardCount = 256
 
-	defaultMaxKeys    = 5_000_000
-	defaultMaxRecords = 1_000_000
+	defaultMaxKeys = 5_000_000
 )
 
 // Options configures a store. The zero value is ready for production.
@@ -29,25 +28,30 @@ type Options struct {
 	// counters). At the cap a new bucket evicts the soonest-expiring of a small
 	// random sample.
 	MaxKeys int
-	// MaxRecords caps the request records in the same way; 0 means 1 million.
-	MaxRecords int
+	// MaxRecordBytes is about how much memory the stored answers of named requests
+	// may take; 0 means 64 MiB. The IDs of one entity (limiter.Key.Tag) use at most
+	// an eighth of it. Where room is missing the oldest are dropped.
+	MaxRecordBytes int64
 }
 
 // Store is a limiter.Store in memory. It is safe for concurrent use. Make one
 // with New and stop its sweeper with Close.
 type Store struct {
-	clock      func() int64
-	start      time.Time
-	seed       maphash.Seed
-	maxKeys    int64
-	maxRecords int64
+	clock          func() int64
+	start          time.Time
+	seed           maphash.Seed
+	maxKeys        int64
+	maxRecordBytes int64
 
 	shards  [shardCount]shard
 	records [shardCount]recordShard
 
-	keys, recordCount       atomic.Int64
-	evicted, evictedRecords atomic.Uint64
-	closed                  atomic.Bool
+	keys, recordCount, recordBytes         atomic.Int64
+	evicted, droppedForRoom, droppedForKey atomic.Uint64
+	recordNumber                           atomic.Uint64
+	closed                                 atomic.Bool
+	// buffer is what snapshots are gathered in, nil while one is.
+	buffer atomic.Pointer[[]byte]
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -71,22 +75,23 @@ type shard struct {
 // New returns an empty store and starts its sweeper.
 func New(o Options) *Store {
 	s := &Store{
-		clock:      o.Clock,
-		start:      wallTime(),
-		seed:       maphash.MakeSeed(),
-		maxKeys:    defaultMaxKeys,
-		maxRecords: defaultMaxRecords,
-		stop:       make(chan struct{}),
-		stopped:    make(chan struct{}),
+		clock:          o.Clock,
+		start:          wallTime(),
+		seed:           maphash.MakeSeed(),
+		maxKeys:        defaultMaxKeys,
+		maxRecordBytes: defaultMaxRecordBytes,
+		stop:           make(chan struct{}),
+		stopped:        make(chan struct{}),
 	}
 	if o.MaxKeys > 0 {
 		s.maxKeys = int64(o.MaxKeys)
 	}
-	if o.MaxRecords > 0 {
-		s.maxRecords = int64(o.MaxRecords)
+	if o.MaxRecordBytes > 0 {
+		s.maxRecordBytes = o.MaxRecordBytes
 	}
 	for i := range s.shards {
 		s.shards[i].states[0] = &s.shards[i].scratch
+		s.records[i].publishOldest()
 	}
 	go s.sweepLoop()
 	return s
@@ -113,9 +118,15 @@ func (s *Store) Records() int { return int(s.recordCount.Load()) }
 // store was made. Each may have cost its key up to one limit of accuracy.
 func (s *Store) Evicted() uint64 { return s.evicted.Load() }
 
-// EvictedRecords counts the request records dropped to stay under
-// Options.MaxRecords.
-func (s *Store) EvictedRecords() uint64 { return s.evictedRecords.Load() }
+// RecordBytes is about how much memory the request records take.
+func (s *Store) RecordBytes() int64 { return s.recordBytes.Load() }
+
+// DroppedRecords counts the request records dropped before their time since the
+// store was made: room to stay under Options.MaxRecordBytes, key because one
+// entity had more than its part of that.
+func (s *Store) DroppedRecords() (room, key uint64) {
+	return s.droppedForRoom.Load(), s.droppedForKey.Load()
+}
 
 // wallTime is the one place where this package reads the wall clock.
 func wallTime() time.Time {

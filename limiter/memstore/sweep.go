@@ -37,9 +37,7 @@ func (s *Store) sweepShard(i int) {
 		s.keys.Add(int64(-dropped))
 	}
 	for done := false; !done; {
-		var dropped int
-		dropped, done = s.sweepRecords(i)
-		s.recordCount.Add(int64(-dropped))
+		done = s.sweepRecords(i)
 	}
 }
 
@@ -47,14 +45,20 @@ func (s *Store) sweepBuckets(i int) (dropped int, done bool) {
 	sh := &s.shards[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.buckets.sweep(s.mono(), sweepStep)
+	return sh.buckets.sweep(s.mono(), sweepStep, nil)
 }
 
-func (s *Store) sweepRecords(i int) (dropped int, done bool) {
+func (s *Store) sweepRecords(i int) (done bool) {
 	sh := &s.records[i]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.records.sweep(s.mono(), sweepStep)
+	dropped, bytes, done := sh.book.sweep(s.seed, s.mono(), sweepStep)
+	if dropped > 0 {
+		s.recordCount.Add(int64(-dropped))
+		s.recordBytes.Add(-bytes)
+		sh.publishOldest()
+	}
+	return done
 }
 
 // makeRoom brings the store back under its caps. It is called without locks
@@ -63,8 +67,8 @@ func (s *Store) makeRoom() {
 	for s.keys.Load() > s.maxKeys {
 		s.evictBucket()
 	}
-	for s.recordCount.Load() > s.maxRecords {
-		s.evictRecord()
+	for s.recordBytes.Load() > s.maxRecordBytes {
+		s.dropOldestRecord()
 	}
 }
 
@@ -85,23 +89,6 @@ func (s *Store) evictBucket() {
 	if sh.buckets.evict() {
 		s.keys.Add(-1)
 		s.evicted.Add(1)
-	}
-}
-
-func (s *Store) evictRecord() {
-	i := soonestShard(func(i int) (int64, bool) {
-		sh := &s.records[i]
-		sh.mu.Lock()
-		defer sh.mu.Unlock()
-		_, deadline, ok := sh.records.soonest()
-		return deadline, ok
-	})
-	sh := &s.records[i]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.records.evict() {
-		s.recordCount.Add(-1)
-		s.evictedRecords.Add(1)
 	}
 }
 

@@ -152,15 +152,19 @@ func (t *table[K, V]) removeAt(i int) {
 	}
 }
 
-// sweep looks at up to n elements and drops those whose deadline is past. It
-// reports how many it dropped and whether it has been all the way round.
-func (t *table[K, V]) sweep(now int64, n int) (dropped int, done bool) {
+// sweep looks at up to n elements and drops those whose deadline is past, telling
+// drop of each if that is not nil. It reports how many it dropped and whether it
+// has been all the way round.
+func (t *table[K, V]) sweep(now int64, n int, drop func(*V)) (dropped int, done bool) {
 	if t.cursor <= 0 || t.cursor > len(t.slots) {
 		t.cursor = len(t.slots)
 	}
 	for ; n > 0 && t.cursor > 0; n-- {
 		t.cursor--
 		if t.slots[t.cursor].deadline < now {
+			if drop != nil {
+				drop(&t.slots[t.cursor].value)
+			}
 			t.removeAt(t.cursor)
 			dropped++
 		}

@@ -41,7 +41,7 @@ func TestTable_BehavesAsAMapEvenWhenHashesCollide(t *testing.T) {
 				}
 			case 5:
 				for done := false; !done; {
-					_, done = tab.sweep(int64(k/4), 7)
+					_, done = tab.sweep(int64(k/4), 7, nil)
 				}
 				for j := range want {
 					if j < k/4 {
