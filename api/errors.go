@@ -57,7 +57,7 @@ var (
 	kindInternal    = kind{"internal", http.StatusInternalServerError, "Something went wrong in this service"}
 	kindStore       = kind{"store-unavailable", http.StatusServiceUnavailable, "The counter store cannot do this now"}
 	kindQueue       = kind{"queue-unavailable", http.StatusServiceUnavailable, "The queue of deferred requests is away"}
-	kindDatabase    = kind{"database-unavailable", http.StatusServiceUnavailable, "The rule database is away"}
+	kindDatabase    = kind{"database-unavailable", http.StatusServiceUnavailable, "Rules database unavailable"}
 	kindNotReady    = kind{"not-ready", http.StatusServiceUnavailable, "This node is not ready"}
 )
 
@@ -110,7 +110,7 @@ func problemFor(err error) (*Problem, bool) {
 	case errors.Is(err, rules.ErrStale):
 		return kindStale.problem("Read it again and repeat the change on its present version."), true
 	case errors.Is(err, rules.ErrUnavailable):
-		return kindDatabase.problem("Checks go on with the rules last loaded; changes have to wait.").with("Retry-After", "2"), true
+		return kindDatabase.problem(databaseDetail(err)).with("Retry-After", "2"), true
 	case errors.As(err, &store):
 		return kindStore.problem(storeDetail(store)).with("Retry-After", "1"), true
 	case errors.Is(err, ErrNoSet):
@@ -125,6 +125,19 @@ func problemFor(err error) (*Problem, bool) {
 		return statusProblem(httpErr.Code)
 	}
 	return kindInternal.problem("It has been logged. Trying again may help."), false
+}
+
+// databaseDetail says why the rules database cannot be used, without naming
+// anything of the machine.
+func databaseDetail(err error) string {
+	const meanwhile = " Checks go on with the rules last loaded."
+	switch {
+	case errors.Is(err, rules.ErrDiskFull):
+		return "The disk under the rules database is full, so nothing can be changed until there is room." + meanwhile
+	case errors.Is(err, rules.ErrDiskFailing):
+		return "The disk under the rules database reports errors, so nothing can be changed." + meanwhile
+	}
+	return "Changes are disabled until it is back." + meanwhile
 }
 
 // statusProblem maps what the router itself answers.

@@ -18,6 +18,11 @@ var (
 	ErrPoolUsed = errors.New("rules use the pool")
 	// ErrUnavailable: the rule database cannot be reached.
 	ErrUnavailable = errors.New("rule database unavailable")
+	// ErrDiskFull: the disk under the embedded database has no room left. It comes
+	// together with ErrUnavailable, as does ErrDiskFailing.
+	ErrDiskFull = errors.New("disk full")
+	// ErrDiskFailing: reading from or writing to that disk fails.
+	ErrDiskFailing = errors.New("disk failing")
 )
 
 // FieldError says what is wrong with one field, by its JSON name (such as

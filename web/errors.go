@@ -23,6 +23,7 @@ var (
 	errCrossOrigin = &problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
 	errPanic       = &problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
 	errAway        = &problem{http.StatusServiceUnavailable, "The rule database does not answer", "Checks go on with the rules in force. Accounts, rules and the audit log can be seen and changed when it is back."}
+	errDiskFull    = &problem{http.StatusServiceUnavailable, "The disk under the rules database is full", "The disk under the rules database has no room left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
 	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
 	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
 	errLastAdmin   = &problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
@@ -46,6 +47,8 @@ func problemOf(err error) *problem {
 		return p
 	case isNotFound(err):
 		return errMissing
+	case errors.Is(err, rules.ErrDiskFull):
+		return errDiskFull
 	case errors.Is(err, rules.ErrUnavailable):
 		return errAway
 	case errors.Is(err, rules.ErrNameTaken):

@@ -193,7 +193,7 @@ func (s *Server) overrideKey(v *visit) error {
 	case fieldsOf(err) != nil:
 		return s.bucket(v, http.StatusUnprocessableEntity, b, form, fieldsOf(err))
 	case errors.Is(err, rules.ErrUnavailable):
-		return s.bucket(v, http.StatusServiceUnavailable, b, form, []rules.FieldError{{Field: "save", Message: errAway.detail + notSaved}})
+		return s.bucket(v, http.StatusServiceUnavailable, b, form, []rules.FieldError{{Field: "save", Message: problemOf(err).detail + notSaved}})
 	case err != nil:
 		return err
 	}

@@ -91,7 +91,7 @@ func (s *Server) saveOverride(v *visit) error {
 	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
 		m.ID, m.Problem, status = 0, goneMeanwhile, http.StatusConflict
 	case errors.Is(err, rules.ErrUnavailable):
-		m.Problem, status = errAway.detail+notSaved, http.StatusServiceUnavailable
+		m.Problem, status = problemOf(err).detail+notSaved, http.StatusServiceUnavailable
 	case err != nil:
 		return err
 	default:

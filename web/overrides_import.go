@@ -43,7 +43,7 @@ func (s *Server) importOverrides(v *visit) error {
 		m.Plan, m.Errors, m.Form = nil, invalid.Fields, view.NewForm(form, nil)
 		return v.page(http.StatusUnprocessableEntity, view.OverrideImportPage(v.frame("Import overrides of "+r.Name, pathRules), m))
 	case errors.Is(err, rules.ErrUnavailable):
-		m.Plan, m.Problem, m.Form = nil, errAway.detail+notSaved, view.NewForm(form, nil)
+		m.Plan, m.Problem, m.Form = nil, problemOf(err).detail+notSaved, view.NewForm(form, nil)
 		return v.page(http.StatusServiceUnavailable, view.OverrideImportPage(v.frame("Import overrides of "+r.Name, pathRules), m))
 	case err != nil:
 		return err

@@ -112,7 +112,7 @@ func (s *Server) savePool(v *visit) error {
 		case isNotFound(err) && m.Name != "":
 			m.Name, m.Problem, status = "", goneMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
-			m.Problem, status = errAway.detail+notSaved, http.StatusServiceUnavailable
+			m.Problem, status = problemOf(err).detail+notSaved, http.StatusServiceUnavailable
 		default:
 			return err
 		}

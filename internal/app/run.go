@@ -90,6 +90,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	metrics.Disk(db.DiskFailing)
 	stops.add("rule database", func(context.Context) error { return db.Close() })
 
 	identity, err := db.Identity()

@@ -74,7 +74,7 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
 		if err := bump(tx, area); err != nil {
 			return err
 		}

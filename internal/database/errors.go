@@ -134,8 +134,11 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 	case sqliteConstraintCheck, sqliteConstraintType:
 		return refused(lite.Error())
 	default:
+		if kind := diskError(code); kind != nil {
+			return diskUnavailable(kind, err)
+		}
 		switch code & 0xff {
-		case sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt, sqliteIOErr, sqliteCorrupt, sqliteFull, sqliteCantOpen, sqliteNotADB:
+		case sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt, sqliteCorrupt, sqliteCantOpen, sqliteNotADB:
 			return unavailable(err)
 		case sqliteError:
 			if strings.Contains(lite.Error(), "no such table") || strings.Contains(lite.Error(), "no such column") {

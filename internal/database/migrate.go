@@ -91,7 +91,7 @@ func (d *DB) migrate(ctx context.Context, run func(context.Context, *goose.Provi
 			break
 		}
 	}
-	return classify(ctx, fmt.Errorf("migrate: %w", err))
+	return d.classify(ctx, fmt.Errorf("migrate: %w", err))
 }
 
 // provider is made anew for every run: goose remembers in it what it saw.

@@ -67,6 +67,8 @@ type DB struct {
 	stop      context.CancelFunc
 	stopped   context.Context
 	listeners sync.WaitGroup
+
+	disk disk
 }
 
 // dialect is which SQL a database speaks.
@@ -92,6 +94,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.disk.attempt, d.disk.retry = d.tryDisk, diskRetry
 	d.stopped, d.stop = context.WithCancel(context.Background())
 
 	var err error
@@ -164,7 +167,7 @@ func (d *DB) stampNow() stamp { return newStamp(d.now()) }
 func (d *DB) readIn(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return classify(ctx, fn(d.read.WithContext(limited)))
+	return d.classify(ctx, fn(d.read.WithContext(limited)))
 }
 
 // snapshot runs fn in a reading transaction that sees one moment only.

@@ -52,7 +52,7 @@ func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
 		more = n >= cleanupBatch
 		return err
 	})
-	return more, classify(ctx, err)
+	return more, d.classify(ctx, err)
 }
 
 // cleanOverridesIn gives how many rows it deleted.

@@ -91,5 +91,5 @@ func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
 func (d *DB) writeSession(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
-	return classify(ctx, fn(d.write.WithContext(limited)))
+	return d.classify(ctx, fn(d.write.WithContext(limited)))
 }

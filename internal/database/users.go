@@ -212,5 +212,5 @@ func (d *DB) CountUsers(ctx context.Context) (int64, error) {
 func (d *DB) NoteLogin(ctx context.Context, id int64, at time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
-	return classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login", newStamp(at)).Error)
+	return d.classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login", newStamp(at)).Error)
 }

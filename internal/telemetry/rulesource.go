@@ -39,6 +39,18 @@ func (m *Metrics) RuleSource() *RuleSource {
 	return r
 }
 
+// Disk publishes whether the disk under the embedded database fails. Call it at
+// most once.
+func (m *Metrics) Disk(failing func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_rules_disk_failing",
+		Help: "1 while the embedded rules database cannot be written because its disk is full or failing, else 0."}, func() float64 {
+		if failing() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // Source records where the set in force came from: FromDatabase, FromCopy, or ""
 // for none.
 func (r *RuleSource) Source(from string) {

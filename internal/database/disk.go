@@ -1,0 +1,114 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sluice/rules"
+)
+
+const (
+	// diskRetry is how often a full disk is tried again.
+	diskRetry = time.Second
+	// diskRoom is how much a trial writes: enough that a few changes fit after it.
+	diskRoom = 64 << 10
+)
+
+// disk remembers whether the disk under the SQLite file has failed a write. It
+// notices by itself when writing works again.
+type disk struct {
+	mu     sync.Mutex
+	failed bool
+	// attempt writes as much as a change needs.
+	attempt func(context.Context) error
+	retry   time.Duration
+}
+
+// DiskFailing reports whether the embedded database cannot be written because
+// its disk is full or failing. It is false on Postgres.
+func (d *DB) DiskFailing() bool {
+	d.disk.mu.Lock()
+	defer d.disk.mu.Unlock()
+	return d.disk.failed
+}
+
+// classify is the function of that name, and notices a disk that fails.
+func (d *DB) classify(ctx context.Context, err error) error {
+	err = classify(ctx, err)
+	if errors.Is(err, rules.ErrDiskFull) || errors.Is(err, rules.ErrDiskFailing) {
+		d.diskFailed(err)
+	}
+	return err
+}
+
+// diskFailed logs the beginning of an outage and starts to wait for its end.
+func (d *DB) diskFailed(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.disk.mu.Lock()
+	defer d.disk.mu.Unlock()
+	if d.disk.failed || d.stopped.Err() != nil {
+		return
+	}
+	d.disk.failed = true
+	d.log.Error("the rules database cannot be written: changes are refused until the disk takes them again",
+		"file", d.dsn, "error", err)
+	d.listeners.Go(d.awaitDisk)
+}
+
+// awaitDisk ends with the outage, or when the database is closed.
+func (d *DB) awaitDisk() {
+	tick := time.NewTicker(d.disk.retry)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.stopped.Done():
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(d.stopped, d.callTimeout)
+		err := d.disk.attempt(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+	}
+	d.disk.mu.Lock()
+	d.disk.failed = false
+	d.disk.mu.Unlock()
+	d.log.Info("the rules database can be written again", "file", d.dsn)
+}
+
+// tryDisk writes a file beside the database, removes it and then writes to the
+// database what is there already.
+func (d *DB) tryDisk(ctx context.Context) error {
+	f, err := os.CreateTemp(filepath.Dir(d.dsn), filepath.Base(d.dsn)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, diskRoom))
+	if err := errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
+		return err
+	}
+	return d.write.WithContext(ctx).Exec("UPDATE versions SET version = version").Error
+}
+
+// diskError is what SQLite says of a disk that fails; nil if it says something else.
+func diskError(code int) error {
+	switch code & 0xff {
+	case sqliteFull:
+		return rules.ErrDiskFull
+	case sqliteIOErr:
+		return rules.ErrDiskFailing
+	}
+	return nil
+}
+
+func diskUnavailable(kind, err error) error {
+	return fmt.Errorf("%w: %w: %w", rules.ErrUnavailable, kind, err)
+}
