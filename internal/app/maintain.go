@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -30,7 +32,7 @@ func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database()})
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}

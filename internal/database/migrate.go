@@ -35,21 +35,40 @@ type Migration struct {
 // once: on Postgres they take turns under a session lock, on SQLite each step is
 // one transaction and whoever comes second finds it done. Errors:
 // ErrUnavailable when the database is away or busy, else what is wrong with the
-// schema.
+// schema. What an earlier MigrateDown set aside is put back.
 func (d *DB) Migrate(ctx context.Context) error {
-	return d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
 		_, err := p.Up(ctx)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return d.restore(ctx)
 }
 
-// MigrateDown undoes every step above version; 0 undoes all and with them all
-// data.
+// MigrateDown undoes every step above version. What the schema of that version
+// cannot hold is set aside for the next Migrate, and the rules that would apply
+// to more requests without it are switched off and named in the log. 0 undoes
+// all and with it all data.
 func (d *DB) MigrateDown(ctx context.Context, version int64) error {
-	return d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	if version > 0 && version < stepReasons {
+		// From the newest schema: only that can be read whole.
+		if err := d.Migrate(ctx); err != nil {
+			return err
+		}
+		if err := d.park(ctx, version); err != nil {
+			return err
+		}
+	}
+	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
 		_, err := p.DownTo(ctx, version)
 		return err
 	})
+	if err == nil && version == 0 {
+		err = d.dropParked(ctx)
+	}
+	return err
 }
 
 // Migrations lists the steps, done and to come, in order.

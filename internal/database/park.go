@@ -1,0 +1,311 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// What an older schema cannot hold is copied into tables of its own before
+// MigrateDown, and Migrate puts it back: they are called parked_ and the name of
+// the table they are copied from, and exist only in between. Rules that would
+// apply to more requests than before are switched off meanwhile.
+const parkPrefix = "parked_"
+
+// Steps of the schema that hold what the step before cannot.
+const (
+	stepPolicies  = 2
+	stepOverrides = 3
+	stepUsers     = 4
+	stepSignOn    = 5
+	stepReasons   = 6
+)
+
+// parkedTables are copied, in this order, by a migration down to a version below
+// step. where limits the rows to those that the schema of that version loses.
+var parkedTables = []struct {
+	table string
+	step  int64
+	where func(version int64) string
+}{
+	{"pools", stepPolicies, everything},
+	{"rule_overrides", stepOverrides, everything},
+	{"users", stepSignOn, func(version int64) string {
+		if version < stepUsers {
+			return "1 = 1"
+		}
+		return "issuer <> ''" // the others stay where they are
+	}},
+	{"audit_log", stepUsers, func(version int64) string {
+		if version < stepPolicies {
+			return "subject_kind NOT IN ('rule', 'token')"
+		}
+		return "subject_kind = 'user'"
+	}},
+	{"rule_revisions", stepReasons, func(int64) string { return "reason <> ''" }},
+	{"rules", stepOverrides, everything},
+}
+
+func everything(int64) string { return "1 = 1" }
+
+func parkActor(reason string) rules.Actor {
+	return rules.Actor{Kind: "system", Name: "migrate", Reason: reason}
+}
+
+// park copies what the schema of a version cannot hold, and switches off the
+// rules that would apply to more requests without it. The schema is the newest.
+func (d *DB) park(ctx context.Context, version int64) error {
+	var off []string
+	err := d.change(ctx, parkActor(fmt.Sprintf("migrate down to schema %d, which cannot hold all of the rule", version)), areaRules, migrateTimeout, func(c *change) error {
+		for _, p := range parkedTables {
+			if version >= p.step {
+				continue
+			}
+			create := "CREATE TABLE " + parkPrefix + p.table + " AS SELECT * FROM " + p.table + " WHERE " + p.where(version)
+			if err := c.tx.Exec(create).Error; err != nil {
+				return err
+			}
+		}
+		if version >= stepOverrides {
+			return nil
+		}
+		var err error
+		off, err = c.switchOff(version)
+		return err
+	})
+	for _, line := range off {
+		d.log.Warn("a rule is switched off: the older schema cannot hold all of it; migrating up switches it on again", "rule", line)
+	}
+	return err
+}
+
+// switchOff switches off the active rules that the schema of a version would
+// widen, and names each with what is missing.
+func (c *change) switchOff(version int64) (off []string, err error) {
+	var granting []int64
+	err = c.tx.Model(&overrideRow{}).Where("blocked = ? AND (expires_at IS NULL OR expires_at > ?)", false, c.at).
+		Distinct().Pluck("rule_id", &granting).Error
+	if err != nil {
+		return nil, err
+	}
+	var rows []ruleRow
+	if err := c.tx.Where("is_active = ?", true).Order("id").Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		was := rows[i].rule()
+		var missing []string
+		if version < stepPolicies {
+			missing = decidingPolicies(&was)
+		}
+		if slices.Contains(granting, was.ID) {
+			missing = append(missing, "overrides")
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		next := was.Clone()
+		next.IsActive = false
+		if _, err := c.replaceRule(actionUpdate, &was, next); err != nil {
+			return nil, err
+		}
+		// The version in which the rule must be found to be put back.
+		if err := c.tx.Exec("UPDATE "+parkPrefix+"rules SET version = version + 1 WHERE id = ?", was.ID).Error; err != nil {
+			return nil, err
+		}
+		off = append(off, was.Name+": "+strings.Join(missing, ", "))
+	}
+	return off, nil
+}
+
+// decidingPolicies names the policies of a rule without which it decides
+// differently. Candidates, jitter and what is known of hot keys are not among them.
+func decidingPolicies(r *rules.Rule) []string {
+	var names []string
+	for _, p := range []struct {
+		name string
+		has  bool
+	}{
+		{"condition", r.When != nil}, {"life span", r.ActiveFrom != nil || r.ActiveUntil != nil}, {"tiers", len(r.Tiers) > 0},
+		{"schedule", r.Schedule != nil}, {"calendar", r.Calendar != nil},
+		{"elastic limit", r.Throttle == "elastic" || r.ElasticPercent != nil}, {"pool", r.Pool != nil},
+		{"charge_on", r.ChargeOn != "request"}, {"over_limit", r.OverLimit != "deny"},
+	} {
+		if p.has {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// restore puts back what was parked. A failure is logged and no reason not to
+// start: the rules stay switched off, and the next migration tries again.
+func (d *DB) restore(ctx context.Context) error {
+	if tables, err := parkedNow(d.write.WithContext(ctx), d.dialect); err != nil || len(tables) == 0 {
+		return d.classify(ctx, err)
+	}
+	var kept []string
+	restored := 0
+	err := d.change(ctx, parkActor("migrate up: as before the migration down"), areaRules, migrateTimeout, func(c *change) error {
+		tables, err := parkedNow(c.tx, d.dialect) // another node may have been faster
+		if err != nil {
+			return err
+		}
+		for _, p := range parkedTables {
+			if !slices.Contains(tables, p.table) {
+				continue
+			}
+			switch p.table {
+			case "rules":
+				restored, kept, err = c.restoreRules()
+			case "rule_revisions":
+				err = c.tx.Exec(`UPDATE rule_revisions SET reason = (SELECT p.reason FROM parked_rule_revisions p
+					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)
+					WHERE reason = '' AND EXISTS (SELECT 1 FROM parked_rule_revisions p
+					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)`).Error
+			default:
+				err = c.restoreRows(p.table, d.dialect)
+			}
+			if err == nil {
+				err = c.tx.Exec("DROP TABLE " + parkPrefix + p.table).Error
+			}
+			if err != nil {
+				return fmt.Errorf("restore %s: %w", p.table, err)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, rules.ErrUnavailable) {
+		return err
+	}
+	if err != nil {
+		d.log.Error("what an earlier migration down had set aside could not be put back; rules that it switched off stay off", "error", err)
+		return nil
+	}
+	d.log.Info("what an earlier migration down had set aside is in place again", "rules", restored)
+	for _, name := range kept {
+		d.log.Warn("a rule was edited after the migration down and stays as it is; its history holds what it was before", "rule", name)
+	}
+	return nil
+}
+
+// parkedNow lists the tables of which there is a parked copy.
+func parkedNow(tx *gorm.DB, dialect dialect) ([]string, error) {
+	query := `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
+	if dialect == dialectSQLite {
+		query = `SELECT name FROM sqlite_master WHERE type = 'table'`
+	}
+	var names, tables []string
+	if err := tx.Raw(query).Scan(&names).Error; err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if table, ok := strings.CutPrefix(name, parkPrefix); ok {
+			tables = append(tables, table)
+		}
+	}
+	return tables, nil
+}
+
+// restoreRules gives rules the content they had, unless they were edited or
+// deleted since, and names those that were edited.
+func (c *change) restoreRules() (restored int, edited []string, err error) {
+	var rows []ruleRow
+	if err := c.tx.Table(parkPrefix + "rules").Order("id").Find(&rows).Error; err != nil {
+		return 0, nil, err
+	}
+	for i := range rows {
+		want := rows[i].rule()
+		was, err := c.lockedRule(want.ID, 0)
+		if errors.Is(err, rules.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		if was.Version != want.Version {
+			if len(decidingPolicies(&want)) > 0 {
+				edited = append(edited, was.Name)
+			}
+			continue
+		}
+		if len(rules.Diff(&was, &want)) == 0 {
+			continue
+		}
+		if _, err := c.replaceRule(actionUpdate, &was, want); err != nil {
+			return 0, nil, err
+		}
+		restored++
+	}
+	return restored, edited, nil
+}
+
+// restoreRows inserts the rows of a parked table with their ids, except those
+// whose place was taken since, and tells nodes to load them.
+func (c *change) restoreRows(table string, dialect dialect) error {
+	columns, err := commonColumns(c.tx, table, parkPrefix+table)
+	if err != nil {
+		return err
+	}
+	list, overriding := strings.Join(columns, ", "), ""
+	if dialect == dialectPostgres {
+		overriding = " OVERRIDING SYSTEM VALUE"
+	}
+	where := "1 = 1"
+	if table == "rule_overrides" {
+		where = "rule_id IN (SELECT id FROM rules)"
+	}
+	err = c.tx.Exec("INSERT INTO " + table + " (" + list + ")" + overriding + " SELECT " + list + " FROM " + parkPrefix + table +
+		" WHERE " + where + " ON CONFLICT DO NOTHING").Error
+	if err == nil && dialect == dialectPostgres {
+		err = c.tx.Exec("SELECT setval(pg_get_serial_sequence(?, 'id'), GREATEST((SELECT max(id) FROM "+table+"), 1))", table).Error
+	}
+	if err != nil || table != "rule_overrides" {
+		return err
+	}
+	if err := bump(c.tx, areaOverrides); err != nil {
+		return err
+	}
+	seq, err := c.overrideSeq()
+	if err != nil {
+		return err
+	}
+	if err := c.tx.Exec("UPDATE rule_overrides SET seq = ?", seq).Error; err != nil {
+		return err
+	}
+	// Whoever is further behind loads all of them.
+	return c.tx.Exec("UPDATE versions SET version = ? WHERE name = ?", seq, floorOverrides).Error
+}
+
+// commonColumns lists the columns that two tables have.
+func commonColumns(tx *gorm.DB, a, b string) ([]string, error) {
+	var columns [2][]string
+	for i, table := range []string{a, b} {
+		rows, err := tx.Raw("SELECT * FROM " + table + " WHERE 1 = 0").Rows()
+		if err != nil {
+			return nil, err
+		}
+		columns[i], err = rows.Columns()
+		if err = errors.Join(err, rows.Close(), rows.Err()); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(columns[0], func(name string) bool { return !slices.Contains(columns[1], name) }), nil
+}
+
+// dropParked forgets what was parked.
+func (d *DB) dropParked(ctx context.Context) error {
+	tables, err := parkedNow(d.write.WithContext(ctx), d.dialect)
+	for _, table := range tables {
+		if err == nil {
+			err = d.write.WithContext(ctx).Exec("DROP TABLE " + parkPrefix + table).Error
+		}
+	}
+	return d.classify(ctx, err)
+}
