@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,7 +24,7 @@ var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Min
 // listDenials shows sampled denials, filtered by what the URL says.
 func (s *Server) listDenials(v *visit) error {
 	m, err := s.denialsOf(v)
-	if err != nil {
+	if unread(err) {
 		return s.countersAway(err)
 	}
 	m.Rules = s.ruleNames()
@@ -46,6 +47,10 @@ func (s *Server) denialsOf(v *visit) (view.Denials, error) {
 		Lines: found[:min(len(found), denialsPerPage)], Query: view.NewQuery(pathDenials, q, "key", "route", "rule", "mode", "since", "to"), Now: now,
 	}
 	m.IDs = s.ruleIDs(m.Lines)
+	var own *fleet.OwnError
+	if m.Own = errors.As(err, &own); m.Own {
+		m.Since = own.Since
+	}
 	if len(found) > denialsPerPage {
 		m.Older = m.Query.With("to", strconv.FormatInt(found[denialsPerPage].At+1, 10))
 	}
@@ -56,8 +61,8 @@ func (s *Server) denialsOf(v *visit) (view.Denials, error) {
 func (s *Server) countersAway(err error) error {
 	s.log.Warn("the console could not read the counters", "error", err)
 	return &problem{
-		http.StatusServiceUnavailable, "The counters do not answer",
-		"What was denied and what is left in buckets is kept with the counters, in Redis, which cannot be asked right now. Nothing was changed. Try again in a moment.",
+		http.StatusServiceUnavailable, "Redis is unreachable",
+		"Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. Try again in a moment.",
 	}
 }
 

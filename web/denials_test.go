@@ -64,7 +64,7 @@ func TestDenials_SayThatTheCountersAreAway(t *testing.T) {
 	w := world(t, webtest.Full)
 	w.Fleet.Err = errors.New("no route to host 10.0.0.7")
 	page := w.As(access.RoleViewer).Get("/console/denials")
-	if page.Code != http.StatusServiceUnavailable || !page.Has("The counters do not answer") || page.Has("10.0.0.7") {
+	if page.Code != http.StatusServiceUnavailable || !page.Has("Redis is unreachable") || page.Has("10.0.0.7") {
 		t.Errorf("%d", page.Code)
 	}
 }

@@ -169,7 +169,7 @@ func (v *visit) write(text string) error {
 func (s *Server) liveParts(v *visit) templ.Component {
 	if v.QueryParam("of") == "denials" {
 		m, err := s.denialsOf(v)
-		return view.DenialParts(m, err != nil)
+		return view.DenialParts(m, unread(err))
 	}
 	id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64)
 	if err != nil {
@@ -189,6 +189,7 @@ func (s *Server) liveParts(v *visit) templ.Component {
 // ruleMinute fills in the last minute of a rule.
 func (s *Server) ruleMinute(v *visit, m *view.RulePage) {
 	live := s.deps.Fleet.Live(v.ctx)
+	m.Live = live
 	for i := range live.Rules {
 		if live.Rules[i].Name == m.Rule.Name {
 			m.Minute = live.Rules[i].Minute

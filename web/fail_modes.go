@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"sluice/rules"
@@ -25,7 +26,13 @@ func (s *Server) failModes(v *visit) error {
 	node := s.deps.Node()
 	m := view.FailModes{
 		Query: view.NewQuery(pathFailModes, q, "q", "fail_mode"), Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
-		Nodes: live.Nodes, Stale: live.Err != nil, ReadAt: live.At, Redis: node.Store == "redis",
+		Nodes: live.Nodes, Stale: live.Err != nil, Own: live.Own, ReadAt: live.At, Redis: node.Store == "redis",
+	}
+	for i := range m.Nodes {
+		if m.Nodes[i].ID == node.ID { // what was posted may be a second old
+			m.Nodes = slices.Clone(m.Nodes)
+			m.Nodes[i].Status.Breakers = node.Breakers
+		}
 	}
 	degraded := map[string]int64{}
 	for i := range live.Rules {
@@ -36,8 +43,11 @@ func (s *Server) failModes(v *visit) error {
 	for _, p := range live.Seconds {
 		m.Degraded, m.Total = m.Degraded+p.Degraded, m.Total+p.Total()
 	}
-	for i := range live.Nodes {
-		for _, b := range live.Nodes[i].Breakers {
+	for i := range m.Nodes {
+		if m.Nodes[i].Unknown {
+			continue
+		}
+		for _, b := range m.Nodes[i].Breakers {
 			if at := time.UnixMilli(b.Since); b.Opened > 0 && at.After(m.Switched) {
 				m.Switched = at
 			}

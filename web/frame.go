@@ -57,7 +57,7 @@ const staleAfter = 15 * time.Second
 func banners(n *Node, now time.Time) []view.Banner {
 	var out []view.Banner
 	if n.Degraded() {
-		out = append(out, view.Banner{Kind: "bad", Text: "Redis cannot be asked. Each rule's fail mode decides until it answers again."})
+		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
 	}
 	if n.Refused > 0 {
 		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile, so the version before it stays in force.", n.Refused)})

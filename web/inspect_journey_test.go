@@ -84,7 +84,7 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 	}
 	steps(t, tab, chromedp.Navigate(url+"/console/denials?key=late"), chromedp.WaitVisible("#denial-n1"))
 	w.Fleet.SetErr(rules.ErrUnavailable)
-	until(t, tab, `document.getElementById("live-notes").innerText.includes("known last")`)
+	until(t, tab, `document.getElementById("live-notes").innerText.includes("read last")`)
 	if !value[bool](t, tab, `document.getElementById("denial-n1") !== null`) {
 		t.Error("what was known is gone")
 	}

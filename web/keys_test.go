@@ -98,7 +98,7 @@ func TestFailModes_AreEditedInPlaceAndGuarded(t *testing.T) {
 	if page := b.Post("/console/fail-modes/1", form); page.Code != http.StatusUnprocessableEntity {
 		t.Errorf("no such mode: %d", page.Code)
 	}
-	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console/fail-modes"); !page.Has("10.0.0.7:6379", "timeout", "figures are stale") || page.Has(">Save<") {
+	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console/fail-modes"); !page.Has("10.0.0.7:6379", "timeout", "live data unavailable") || page.Has(">Save<") {
 		t.Error("a failing fleet is not told")
 	}
 }

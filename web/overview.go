@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -35,10 +36,12 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 	}
 	m.Traffic = view.Traffic{Points: fives(m.Live.Seconds), Span: "3m"}
 	for i := range m.Live.Nodes {
-		m.Newest = max(m.Newest, m.Live.Nodes[i].SetVersion)
+		if n := &m.Live.Nodes[i]; !n.Unknown {
+			m.Newest = max(m.Newest, n.SetVersion)
+		}
 	}
 	latest, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Mode: rules.ModeEnforce}, latestOf)
-	m.Latest, m.LatestIDs, m.LatestAway = latest, s.ruleIDs(latest), err != nil
+	m.Latest, m.LatestIDs, m.LatestAway = latest, s.ruleIDs(latest), unread(err)
 	set := s.setNow()
 	m.HotKeys, m.Hot = m.Live.HotKeys(), hotNow(set, m.Live.Hot)
 	m.Denied, m.Busy = s.topRules(m.Live.Rules, set)
@@ -61,6 +64,13 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 		}
 	}
 	return m
+}
+
+// unread reports whether figures are missing: neither those of all nodes nor those of
+// this node could be read.
+func unread(err error) bool {
+	var own *fleet.OwnError
+	return err != nil && !errors.As(err, &own)
 }
 
 // latestOf is how many denials the overview shows.

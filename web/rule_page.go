@@ -65,13 +65,15 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
 	}
 	var err error
-	if m.Traffic.Points, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, span.span); err == nil {
+	m.Traffic.Points, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, span.span)
+	m.Traffic.Unread = unread(err)
+	if !unread(err) {
 		m.Denied, err = s.deps.Live.Figures.TopDenied(v.ctx, m.Rule.Name, topDenied)
 	}
 	if m.Rule.OnTrial() {
 		m.Trial = s.trialOf(v, &m.Rule)
 	}
-	if err != nil {
+	if unread(err) {
 		s.log.Warn("could not read the figures of a rule", "rule", m.Rule.Name, "error", err)
 		m.NoFigures = true
 	}

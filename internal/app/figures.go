@@ -24,17 +24,24 @@ type figures struct {
 	address       atomic.Value // string, once there is a listener
 	ready         *readiness
 	counters      *counters
-	// reader reads what all nodes posted.
+	// reader reads what all nodes posted; own is what this node falls back on while
+	// that cannot be read, nil where the board is its own.
 	reader *fleet.Reader
+	own    *fleet.Memory
 }
 
 func newFigures(now func() time.Time, version string, ready *readiness, c *counters) *figures {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
-	return &figures{
+	f := &figures{
 		recorder: fleet.NewRecorder(), now: now, node: hex.EncodeToString(id[:]), version: version,
 		started: now(), ready: ready, counters: c, reader: fleet.NewReader(c.board, now),
 	}
+	if c.kind == "redis" {
+		f.own = fleet.NewMemory(now)
+		f.reader.FallBackOn(f.own)
+	}
+	return f
 }
 
 // ObserveDecision implements api.Watcher.
@@ -109,7 +116,7 @@ func (f *figures) status() fleet.Status {
 
 // publish posts this node's figures on board until stopped.
 func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
-	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Status: f.status, Hot: f.hot(), Now: f.now, Log: log})
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status, Hot: f.hot(), Now: f.now, Log: log})
 	stops.add("figures of the fleet", task(p.Run))
 }
 

@@ -55,13 +55,11 @@ type KeyCount struct {
 }
 
 // TopDenied gives up to n keys that a rule denied most in the current hour and
-// the one before.
+// the one before. With an *OwnError they are of this node alone.
 func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount, error) {
 	hour := r.now().Unix() / 3600
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	read, err := r.board.Read(ctx, []string{keysTable(hour-1, rule), keysTable(hour, rule)})
-	if err != nil {
+	read, err := r.tables(ctx, []string{keysTable(hour-1, rule), keysTable(hour, rule)})
+	if err != nil && read == nil {
 		return nil, fmt.Errorf("read the most denied keys of %s: %w", rule, err)
 	}
 	sum := map[string]int64{}
@@ -81,7 +79,7 @@ func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount,
 		out = append(out, KeyCount{k, c})
 	}
 	slices.SortFunc(out, func(a, b KeyCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
-	return out[:min(n, len(out))], nil
+	return out[:min(n, len(out))], err
 }
 
 // Filter chooses denials. Zero fields choose everything.
@@ -100,7 +98,8 @@ func (f *Filter) match(d *Denial) bool {
 }
 
 // Denials gives up to n sampled denials that match, the newest first, as they
-// were at most a second ago. What they hold is not to be changed.
+// were at most a second ago. What they hold is not to be changed. With an *OwnError
+// they are of this node alone.
 func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error) {
 	r.recentMu.Lock()
 	defer r.recentMu.Unlock()
@@ -109,24 +108,23 @@ func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error)
 		r.recent, r.recentErr = r.kept(context.WithoutCancel(ctx)) // it is for others too
 		r.recentAsked = now
 	}
-	if r.recentErr != nil {
-		return nil, r.recentErr
-	}
 	var out []Denial
 	for i := range r.recent {
 		if len(out) < n && f.match(&r.recent[i]) {
 			out = append(out, r.recent[i])
 		}
 	}
-	return out, nil
+	return out, r.recentErr
 }
 
 // kept reads every denial that the board keeps, the newest first.
 func (r *Reader) kept(ctx context.Context) ([]Denial, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	lines, err := r.board.Recent(ctx, keptDenials)
-	if err != nil {
+	var lines []string
+	err := r.from(ctx, func(ctx context.Context, b Board) (err error) {
+		lines, err = b.Recent(ctx, keptDenials)
+		return err
+	})
+	if err != nil && lines == nil {
 		return nil, fmt.Errorf("read recent denials: %w", err)
 	}
 	all := make([]Denial, 0, len(lines))
@@ -140,19 +138,16 @@ func (r *Reader) kept(ctx context.Context) ([]Denial, error) {
 		all = append(all, d)
 	}
 	slices.SortStableFunc(all, func(a, b Denial) int { return cmp.Compare(b.At, a.At) })
-	return all, nil
+	return all, err
 }
 
 // Denial finds a sampled denial that is still kept. It asks anew: the link to a
 // denial may come from another node.
 func (r *Reader) Denial(ctx context.Context, id string) (Denial, bool, error) {
 	all, err := r.kept(ctx)
-	if err != nil {
-		return Denial{}, false, err
-	}
 	i := slices.IndexFunc(all, func(d Denial) bool { return d.ID == id })
 	if i < 0 {
-		return Denial{}, false, nil
+		return Denial{}, false, err
 	}
 	return all[i], true, nil
 }

@@ -35,10 +35,13 @@ const (
 	maxWaiting = 500
 )
 
-// PublisherOptions configure a Publisher. All are required but Hot and Log.
+// PublisherOptions configure a Publisher. All are required but Own, Hot and Log.
 type PublisherOptions struct {
 	Recorder *Recorder
 	Board    Board
+	// Own keeps the same for this node itself, for when Board cannot be read; nil
+	// where Board is in this process.
+	Own *Memory
 	// Status tells about this node; its ID must be unique among the nodes and
 	// contain neither blank nor colon. At is filled in.
 	Status func() Status
@@ -62,7 +65,8 @@ type Publisher struct {
 	quarters map[int64]map[string]Counts
 	dirty    map[slot]struct{}
 	trials   map[Trial]*trialSum
-	denials  []string
+	denials  []string // wait for the board
+	fresh    []string // those of the last second
 	hour     int64
 	slowAt   time.Time
 	serial   int64
@@ -118,6 +122,7 @@ func (p *Publisher) Post(ctx context.Context) {
 	now := p.opt.Now()
 	p.take(now)
 	posted, trials, entries := p.entries(now)
+	p.postOwn(ctx, entries, p.fresh)
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	err := p.opt.Board.Post(ctx, entries)
@@ -147,6 +152,7 @@ func (p *Publisher) Post(ctx context.Context) {
 // take moves what the recorder heard into its stretches of time.
 func (p *Publisher) take(now time.Time) {
 	g := p.opt.Recorder.gather()
+	p.fresh = p.fresh[:0]
 	sec := now.Unix()
 	add(p.seconds, sec, g.total)
 	p.dirty[slot{'s', sec}] = struct{}{}
@@ -171,7 +177,12 @@ func (p *Publisher) take(now time.Time) {
 		d := &g.samples[i]
 		p.serial++
 		d.Node, d.ID = p.node, p.node+"-"+strconv.FormatInt(p.serial, 36)
-		if text, err := json.Marshal(d); err == nil && len(p.denials) < maxWaiting {
+		text, err := json.Marshal(d)
+		if err != nil {
+			continue
+		}
+		p.fresh = append(p.fresh, string(text))
+		if len(p.denials) < maxWaiting {
 			p.denials = append(p.denials, string(text))
 		}
 	}

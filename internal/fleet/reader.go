@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,9 @@ type Live struct {
 	// it could: then everything else is what was last known.
 	At  time.Time
 	Err error
+	// Own: the figures are this node's alone, because those of all could not be
+	// read since At.
+	Own bool
 	// Seconds are the requests of the last minutes, a point a second without
 	// gaps, oldest first. The last point is two seconds old, because nodes post
 	// once a second.
@@ -51,6 +55,8 @@ type NodeLive struct {
 	Status
 	// Silent: it has not posted for more than five seconds.
 	Silent bool
+	// Unknown: how it is could not be read; the rest is what was last known.
+	Unknown bool
 }
 
 const (
@@ -68,7 +74,12 @@ const (
 // once is read once a second.
 type Reader struct {
 	board Board
+	own   *Memory // nil: there is nothing to fall back on
 	now   func() time.Time
+	// good is when the board was last read, in ns since the epoch; failed is the
+	// last read if that failed.
+	good   atomic.Int64
+	failed atomic.Pointer[failure]
 
 	mu   sync.Mutex
 	live Live
@@ -92,7 +103,8 @@ func NewReader(board Board, now func() time.Time) *Reader {
 }
 
 // Live gives the fleet at this moment, at most a second old. It never fails:
-// when the board is away, Err says so and the rest is what was last known.
+// when the board cannot be read, Err says so, and the rest is what this node knows
+// of itself, or, if it keeps nothing for that, what was last known.
 func (r *Reader) Live(ctx context.Context) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,16 +115,24 @@ func (r *Reader) Live(ctx context.Context) Live {
 	r.asked = now
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // it is for others too
 	defer cancel()
-	live, err := r.read(ctx, now)
+	live, err := r.read(ctx, r.board, now, r.tens)
 	if err != nil {
-		r.live.Err = fmt.Errorf("read the fleet's figures: %w", err)
+		err = fmt.Errorf("read the fleet's figures: %w", err)
+		if r.own == nil {
+			r.live.Err = err
+			return r.live
+		}
+		r.failed.Store(&failure{at: now.UnixNano(), err: err})
+		r.live = r.ownLive(context.WithoutCancel(ctx), now, err)
 		return r.live
 	}
+	r.good.Store(now.UnixNano())
 	r.live = live
 	return live
 }
 
-func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
+// read reads a board; known are stretches of ten seconds that change no more.
+func (r *Reader) read(ctx context.Context, board Board, now time.Time, known map[int64]map[string]Counts) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
 	first := last - liveSeconds + 1
@@ -124,12 +144,12 @@ func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
 	lastTen := now.Unix() / 10
 	var tens []int64
 	for ten := lastTen - liveTens + 1; ten <= lastTen; ten++ {
-		if _, known := r.tens[ten]; !known {
+		if _, there := known[ten]; !there {
 			tens = append(tens, ten)
 			tables = append(tables, tensTable(ten))
 		}
 	}
-	read, err := r.board.Read(ctx, tables)
+	read, err := board.Read(ctx, tables)
 	if err != nil {
 		return Live{}, err
 	}
@@ -139,15 +159,15 @@ func (r *Reader) read(ctx context.Context, now time.Time) (Live, error) {
 	for i, ten := range tens {
 		fresh[ten] = tensOf(read[plain+i])
 		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
-			r.tens[ten] = fresh[ten] // nobody posts to it any more
+			known[ten] = fresh[ten] // nobody posts to it any more
 		}
 	}
-	for ten := range r.tens {
+	for ten := range known {
 		if ten <= lastTen-liveTens {
-			delete(r.tens, ten)
+			delete(known, ten)
 			continue
 		}
-		fresh[ten] = r.tens[ten]
+		fresh[ten] = known[ten]
 	}
 	live.Rules = rulesOf(fresh, lastTen)
 	return live, nil
@@ -245,7 +265,8 @@ const (
 )
 
 // Rule gives one rule's figures over the last span, from one minute to Week,
-// without gaps, oldest first. The last point is under way.
+// without gaps, oldest first. The last point is under way. With an *OwnError they
+// are of this node alone.
 func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]Point, error) {
 	width, perTable, name := int64(60), int64(60), minutesTable
 	if span > minutesSpan {
@@ -257,10 +278,8 @@ func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]P
 	for t := first / perTable; t <= last/perTable; t++ {
 		tables = append(tables, name(t, rule))
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	read, err := r.board.Read(ctx, tables)
-	if err != nil {
+	read, err := r.tables(ctx, tables)
+	if err != nil && read == nil {
 		return nil, fmt.Errorf("read the figures of %s: %w", rule, err)
 	}
 	out := make([]Point, last-first+1)
@@ -276,7 +295,16 @@ func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]P
 			}
 		}
 	}
-	return out, nil
+	return out, err
+}
+
+// tables reads tables by from: with an *OwnError they are this node's.
+func (r *Reader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
+	err = r.from(ctx, func(ctx context.Context, b Board) (err error) {
+		read, err = b.Read(ctx, names)
+		return err
+	})
+	return read, err
 }
 
 func afterColon(field string) (int64, bool) {

@@ -30,6 +30,9 @@
     if (state.textContent !== text) state.textContent = text;
   }
 
+  // partial is what the server says of figures that are not those of all nodes.
+  function partial() { return document.querySelector("#live-notes [data-partial]")?.dataset.partial; }
+
   function show() {
     const at = clock.format(last || loaded);
     if (ended) say("stale", "Signed out. Load the page again.");
@@ -38,6 +41,7 @@
     else if (last === 0) say("stale", "No live figures; as of " + clock.format(loaded));
     else if (Date.now() - last > (streamed ? stale : 3 * stale)) say("stale", "No update since " + at);
     else if (held) say("paused", "Held while you point at the list");
+    else if (partial()) say("stale", partial());
     else say("live", streamed ? "Live" : "Every " + pollEvery + " seconds");
     button.hidden = ended;
     for (const s of button.children) s.hidden = (s.dataset.when === "paused") !== paused;

@@ -25,6 +25,10 @@ type Denials struct {
 	IDs map[string]int64
 	// Now is when the page was made.
 	Now time.Time
+	// Own: these are of this node alone, because those of all could not be read
+	// since Since.
+	Own   bool
+	Since time.Time
 }
 
 // Stream is where more of what the page shows comes from.
@@ -191,12 +195,21 @@ type FailModes struct {
 	// Degraded were decided by fail modes in the last three minutes, of Total.
 	Degraded, Total int64
 	// Stale: the figures could not be read again; ReadAt is when they were.
-	Stale  bool
-	ReadAt time.Time
+	// Own: those shown are of this node alone.
+	Stale, Own bool
+	ReadAt     time.Time
 	// Redis: there is a counter store that can fail.
 	Redis bool
 	// Switched is when a breaker changed last, zero for never.
 	Switched time.Time
+}
+
+// where limits a figure to this node, if it is of this node alone.
+func (m *FailModes) where() string {
+	if m.Own {
+		return ", on this node"
+	}
+	return ""
 }
 
 // FailLine is one rule on that page.

@@ -20,8 +20,9 @@ type RulePage struct {
 	Set   *rules.Set
 	Links Links
 	Query Query
-	// Minute is the last whole minute.
+	// Minute is the last whole minute, Live the figures it is from.
 	Minute fleet.Counts
+	Live   fleet.Live
 	// Trial is nil if nothing of the rule is on trial.
 	Trial   *Trial
 	Traffic Traffic
@@ -169,7 +170,7 @@ type Overview struct {
 // mixed reports whether nodes that post run different versions of the rules.
 func (m *Overview) mixed() bool {
 	for i := range m.Live.Nodes {
-		if n := &m.Live.Nodes[i]; !n.Silent && n.SetVersion != m.Newest {
+		if n := &m.Live.Nodes[i]; !n.Silent && !n.Unknown && n.SetVersion != m.Newest {
 			return true
 		}
 	}

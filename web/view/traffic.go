@@ -15,6 +15,8 @@ type Traffic struct {
 	Spans []string
 	// Trial: a third line shows what would have been denied.
 	Trial bool
+	// Unread: the points could not be read, so nobody knows what was decided.
+	Unread bool
 }
 
 // spanWords names a span for people.

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/testenv"
+)
+
+const adminPassword = "long enough for this"
+
+// asAdmin makes the first account of a node and signs it in.
+func asAdmin(t *testing.T, n *node) *person {
+	t.Helper()
+	link := welcomeLink.FindStringSubmatch(n.out.String())
+	if link == nil {
+		t.Fatalf("the first start printed no link: %s", n.out)
+	}
+	p := newPerson(t, n)
+	form := url.Values{"token": {link[1]}, "name": {"grace"}, "password": {adminPassword}, "repeat": {adminPassword}}
+	if status, body := p.post(n.url+"/console/welcome", form); status != http.StatusOK {
+		t.Fatalf("the first account: %d %s", status, body)
+	}
+	return p
+}
+
+// shows waits until a page has the status and shows every text.
+func (p *person) shows(url string, want int, texts ...*regexp.Regexp) string {
+	p.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, body := p.get(url)
+		missing := ""
+		for _, re := range texts {
+			if !re.MatchString(body) {
+				missing = re.String()
+			}
+		}
+		if status == want && missing == "" {
+			return body
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("%s: %d, want %d; it lacks %q\n%s", url, status, want, missing, body)
+		}
+	}
+}
+
+func texts(patterns ...string) []*regexp.Regexp {
+	out := make([]*regexp.Regexp, len(patterns))
+	for i, s := range patterns {
+		out[i] = regexp.MustCompile(`(?s)` + s)
+	}
+	return out
+}
+
+func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
+	redis := testenv.Redis(t)
+	cfg := onRedis(t, redis.URL())
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	n := start(t, cfg)
+	p := asAdmin(t, n)
+	n.create(`{"name":"one","scope":"user","limit":1,"window_ms":86400000,"fail_mode":"closed"}`)
+	n.check(`{"user":"before"}`)
+	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(redis.Addr, `badge good">closed<`)...)
+	redis.Kill()
+	for range 5 {
+		n.check(`{"user":"after"}`)
+	}
+	body := p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`This page shows what this node decided`, `unknown since`, `badge bad">(open|half-open)<`, `Decided by fail modes</dt><dd><span class="figure">[1-9]`)...)
+	if strings.Contains(body, `badge good">closed<`) {
+		t.Error("a breaker is shown closed")
+	}
+	p.shows(n.url+"/console", http.StatusOK, texts(`data-partial`, `unknown since`, `Redis is unreachable`, `Degraded</dt><dd><span class="figure">(0\.[1-9]|[1-9])`)...)
+	body = p.shows(n.url+"/console/rules/1", http.StatusOK, texts(`data-partial`, `[1-9]\d* denied`)...)
+	if strings.Contains(body, "No requests in this period") {
+		t.Error("the page of the rule says that there was no request")
+	}
+	p.shows(n.url+"/console/denials", http.StatusOK, texts(`the denials of this node`, `user:after`)...)
+	redis.Restart()
+	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`badge good">closed<`)...)
+	if _, body := p.get(n.url + "/console"); strings.Contains(body, "data-partial") {
+		t.Error("the figures are still those of this node alone")
+	}
+}
