@@ -311,7 +311,7 @@ func (c *Checker) observe(a *Answer) {
 		la := &a.Limits[i]
 		name, mode := la.Rule, rules.ModeEnforce
 		if name == "" {
-			name = DirectRule
+			name = rules.DirectRule
 		}
 		if la.Shadow {
 			mode = rules.ModeShadow

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // HeaderStyle chooses between forms of the client headers. The zero value gives
@@ -147,7 +148,7 @@ func appendItem(b []byte, la *LimitAnswer) []byte {
 // policyName is the name by which clients know a limit.
 func (la *LimitAnswer) policyName() string {
 	if la.Rule == "" {
-		return DirectRule
+		return rules.DirectRule
 	}
 	return la.Rule
 }

@@ -10,7 +10,7 @@ import (
 // check path by any number of goroutines: they must be quick, must not block
 // and must not fail. No argument ever carries a key or anything a caller sent.
 type Observer interface {
-	// ObserveLimit reports one limit of one request: the rule's name (DirectRule
+	// ObserveLimit reports one limit of one request: the rule's name (rules.DirectRule
 	// when the caller brought the limit), its mode (enforce, shadow or candidate)
 	// and whether it allowed.
 	ObserveLimit(rule, mode string, allowed bool)
@@ -31,10 +31,6 @@ type Observer interface {
 type AboveObserver interface {
 	ObserveAbove(rule, throttle string)
 }
-
-// DirectRule stands for the rule's name in metrics and client headers when the
-// caller brought the limit.
-const DirectRule = "default"
 
 // silent is the Observer used when none is given.
 type silent struct{}

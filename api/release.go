@@ -219,10 +219,8 @@ func (c *Checker) queueNamed(text string) (id int64, name string, err error) {
 		}
 		return id, name, nil
 	}
-	for i := range set.Len() {
-		if r := set.At(i); r.Rule.Name == text {
-			return r.Rule.ID, text, nil
-		}
+	if r := set.Named(text); r != nil {
+		return r.Rule.ID, text, nil
 	}
 	return 0, "", rules.ErrNotFound
 }

@@ -102,3 +102,7 @@ const (
 func (r *Rule) LimiterLimit() (limiter.Limit, error) {
 	return r.spec().Resolve()
 }
+
+// DirectRule stands for the rule's name in metrics and client headers where the
+// caller brought the limit.
+const DirectRule = "default"

@@ -121,6 +121,17 @@ func (s *Set) Get(id int64) *Compiled {
 	return nil
 }
 
+// Named finds an active rule by name, nil if there is none.
+func (s *Set) Named(name string) *Compiled {
+	for c := range s.names.from(func(c *Compiled) bool { return c.Rule.Name < name }) {
+		if c.Rule.Name != name {
+			break
+		}
+		return c
+	}
+	return nil
+}
+
 // Pool finds a pool by name, nil if there is none.
 func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
 

@@ -59,7 +59,7 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 		r.recallOverrides()
 		r.sets.Store(set.WithOverrides(r.overrides))
 		r.origin, r.confirmed = telemetry.FromCopy, c.At
-		r.metrics.Swapped(c.Version, set.Len())
+		r.metrics.Swapped(set)
 		r.metrics.Confirmed(c.At)
 	}
 	return nil

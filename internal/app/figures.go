@@ -51,7 +51,7 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 		la := &a.Limits[i]
 		name, kind, mode := la.Rule, fleet.Enforced, rules.ModeEnforce
 		if name == "" {
-			name = api.DirectRule
+			name = rules.DirectRule
 		}
 		switch {
 		case la.Candidate:

@@ -219,7 +219,7 @@ func (r *reloader) loadRules(ctx context.Context) error {
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.rulesVersion, r.refused = version, -1
 	r.origin, r.confirmed, r.changedHere = telemetry.FromDatabase, r.now(), true
-	r.metrics.Swapped(version, set.Len())
+	r.metrics.Swapped(set)
 	r.log.Info("rule set in force", "version", version, "rules", set.Len())
 	return nil
 }

@@ -26,6 +26,15 @@ func (d *deferral) collectors() []prometheus.Collector {
 	return []prometheus.Collector{d.done["deferred"], d.done["released"], d.done["acked"], d.dropped, d.refused}
 }
 
+// forget drops the series with a label.
+func (d *deferral) forget(label prometheus.Labels) {
+	for _, c := range d.done {
+		c.DeletePartialMatch(label)
+	}
+	d.dropped.DeletePartialMatch(label)
+	d.refused.DeletePartialMatch(label)
+}
+
 // ObserveDeferral counts n requests of a rule: what is deferred, released or
 // acked, or dropped or refused for a reason. A rule that is no longer in force
 // has the name "".

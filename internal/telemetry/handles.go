@@ -11,8 +11,7 @@ import (
 // handles remembers the series of a vector by the words that choose them, in a
 // key K that is compared as it stands: looking a series up by its label values
 // costs a hash of them all, a lock and a comparison, four times a check. Reading
-// is lock-free. Only keys from bounded lists may be used: a handle is never
-// forgotten.
+// is lock-free. Only keys from bounded lists may be used.
 type handles[K comparable, S any] struct {
 	mu   sync.Mutex
 	seen atomic.Pointer[map[K]S]
@@ -38,6 +37,17 @@ func (h *handles[K, S]) get(key K, find func(K) S) S {
 	next[key] = s
 	h.seen.Store(&next)
 	return s
+}
+
+// forget drops the handles that gone picks.
+func (h *handles[K, S]) forget(gone func(K) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if seen := h.seen.Load(); seen != nil {
+		next := maps.Clone(*seen)
+		maps.DeleteFunc(next, func(k K, _ S) bool { return gone(k) })
+		h.seen.Store(&next)
+	}
 }
 
 // limitKey is the labels of sluice_decisions_total; rule is the label, not the

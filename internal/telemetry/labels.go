@@ -49,3 +49,25 @@ func (n *names) admit(name string) string {
 	n.seen.Store(&next)
 	return name
 }
+
+// retain forgets the names that gone picks and returns them.
+func (n *names) retain(gone func(name string) bool) (forgotten []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	seen := n.seen.Load()
+	if seen == nil {
+		return nil
+	}
+	next := make(map[string]struct{}, len(*seen))
+	for name := range *seen {
+		if gone(name) {
+			forgotten = append(forgotten, name)
+			continue
+		}
+		next[name] = struct{}{}
+	}
+	if len(forgotten) > 0 {
+		n.seen.Store(&next)
+	}
+	return forgotten
+}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -108,11 +109,26 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Swapped records that a set was put in force.
-func (m *Metrics) Swapped(version int64, rules int) {
-	m.setVersion.Set(float64(version))
-	m.setRules.Set(float64(rules))
+// Swapped records that a set was put in force. The series of rules that are not in
+// it any more end here; a check that is under way may begin one anew, which the
+// next swap ends.
+func (m *Metrics) Swapped(set *rules.Set) {
+	m.setVersion.Set(float64(set.Version()))
+	m.setRules.Set(float64(set.Len()))
 	m.setSwaps.Inc()
+	gone := m.ruleNames.retain(func(name string) bool {
+		return name != "" && name != rules.DirectRule && set.Named(name) == nil
+	})
+	if len(gone) == 0 {
+		return
+	}
+	m.series.decisions.forget(func(k limitKey) bool { return slices.Contains(gone, k.rule) })
+	for _, name := range gone {
+		label := prometheus.Labels{"rule": name}
+		m.decisions.DeletePartialMatch(label)
+		m.above.DeletePartialMatch(label)
+		m.deferral.forget(label)
+	}
 }
 
 // Confirmed records that the database confirmed the set in force at the given

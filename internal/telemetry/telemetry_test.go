@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -25,6 +26,22 @@ func scrape(t *testing.T, m *Metrics) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// setOf compiles a set of rules with these names.
+func setOf(t *testing.T, version int64, names ...string) *rules.Set {
+	t.Helper()
+	var list []rules.Rule
+	for i, name := range names {
+		r := rules.Rule{ID: int64(i + 1), Name: name, Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true}
+		r.Normalize()
+		list = append(list, r)
+	}
+	set, err := rules.Compile(list, version, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 type memoryFigures struct{}
@@ -64,7 +81,7 @@ func used(t *testing.T) *Metrics {
 	m.ObserveAccount("admitted", "open")
 	m.ObserveUnits("enforce", "admitted", "open", 3)
 	m.ObserveDoubt("enforce", 3)
-	m.Swapped(7, 2)
+	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
 	m.ConditionFailed(nil)
 	source := m.RuleSource()
 	source.Source(FromDatabase)
@@ -129,6 +146,39 @@ func TestRuleLabels_AreBounded(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("metrics lack %q", want)
 		}
+	}
+}
+
+func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
+	m := New(Build{}, time.Now)
+	count := func() {
+		for _, rule := range []string{"stays", "goes", rules.DirectRule} {
+			m.ObserveLimit(rule, "enforce", true)
+			m.ObserveAbove(rule, "soft")
+			for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
+				m.ObserveDeferral(rule, what, "full", 1)
+			}
+		}
+	}
+	m.Swapped(setOf(t, 1, "stays", "goes"))
+	count()
+	if got := scrape(t, m); strings.Count(got, `rule="goes"`) != 7 {
+		t.Fatalf("%d series of the rule, want 7", strings.Count(got, `rule="goes"`))
+	}
+	m.Swapped(setOf(t, 2, "stays"))
+	got := scrape(t, m)
+	if strings.Contains(got, `rule="goes"`) {
+		t.Error("the series of a deleted rule are still served")
+	}
+	for _, rule := range []string{"stays", rules.DirectRule} {
+		if n := strings.Count(got, `rule="`+rule+`"`); n != 7 {
+			t.Errorf("%d series of %q, want 7", n, rule)
+		}
+	}
+	m.Swapped(setOf(t, 3, "stays", "goes"))
+	count()
+	if got := scrape(t, m); !strings.Contains(got, `sluice_decisions_total{mode="enforce",outcome="allowed",rule="goes"} 1`+"\n") {
+		t.Error("a rule that came back does not count anew from 0")
 	}
 }
 
