@@ -24,15 +24,15 @@ func (r *Refusal) Error() string { return r.Detail }
 type Reason int
 
 const (
-	// NoCredentials: the call presents none.
+	// NoCredentials means that the call presents none.
 	NoCredentials Reason = iota + 1
-	// BadCredentials: what the call presents is no token in force.
+	// BadCredentials means that what the call presents is no token in force.
 	BadCredentials
-	// LacksScope: the token is in force and has none of the scopes.
+	// LacksScope means that the token is in force and has none of the scopes.
 	LacksScope
-	// NotOpen: no token exists, and the call is not one that is served without.
+	// NotOpen means that no token exists, and the call is not one that is served without.
 	NotOpen
-	// NotLoaded: this node has not loaded its tokens yet, so it knows nothing about
+	// NotLoaded means that this node has not loaded its tokens yet, so it knows nothing about
 	// any credential.
 	NotLoaded
 )
