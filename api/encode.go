@@ -2,7 +2,6 @@ package api
 
 import (
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"sluice/limiter"
@@ -176,11 +175,10 @@ func appendAbove(b []byte, soft, elastic bool) []byte {
 // Display is the bucket's name for people, such as user:42, or the caller's own
 // key for a direct limit. What looks like a credential shows as a hash.
 func (la *LimitAnswer) Display() string {
-	name := rules.DisplayKey(la.Key)
 	if la.Rule == "" {
-		return strings.TrimPrefix(name, "key:")
+		return rules.DisplayDirectKey(la.Key)
 	}
-	return name
+	return rules.DisplayKey(la.Key)
 }
 
 func appendHeaders(b []byte, a *Answer, st HeaderStyle) []byte {

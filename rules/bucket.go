@@ -28,12 +28,11 @@ type Bucket struct {
 	CandidateLimit limiter.Limit
 }
 
-// BucketName is the name of a bucket by which FindBucket finds it again. It is
-// that of DisplayKey, with every hash in full and with escapes where the name
-// could be read in two ways.
+// BucketName is the name of a bucket by which FindBucket finds it again: that of
+// DisplayKey, with every hash in full.
 func BucketName(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
-	return displayOverrideKey(facts, false, strings.Contains(facts, "+"))
+	return displayFacts(facts, strings.Contains(facts, "+"))
 }
 
 // FindBucket finds the bucket of a rule of this set by its name: what BucketName
@@ -62,8 +61,8 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 		return Bucket{}, err
 	}
 	several := len(c.facts) > 1
-	b.Name = displayOverrideKey(string(full), false, several)
-	b.Exception = displayOverrideKey(string(short), false, several)
+	b.Name = displayFacts(string(full), several)
+	b.Exception = displayFacts(string(short), several)
 	if !p.cut {
 		b.Key = limiter.Key(string(full) + c.suffix)
 	}
@@ -144,10 +143,7 @@ func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, er
 	if _, err := p.appendValue(nil, f, text, false); err != nil {
 		return nil, err
 	}
-	v, err := unescape(text)
-	if err != nil {
-		return nil, err
-	}
+	v := unescape(text)
 	if strings.HasPrefix(v, hashMark) {
 		return nil, errors.New("has a byte that no request can have")
 	}

@@ -40,9 +40,6 @@ func TestFindBucket_LeadsBackToWhatARequestCounts(t *testing.T) {
 		}
 		key := matches[0].Key
 		name := BucketName(key)
-		if len(name) > MaxOverrideKey {
-			return // too long to be typed
-		}
 		b, err := set.FindBucket(set.At(0), name, time.Unix(0, 0))
 		if err != nil {
 			t.Fatalf("%q of %q: %v", name, key, err)
@@ -112,7 +109,6 @@ func TestFindBucket_RefusesWhatIsNoKey(t *testing.T) {
 	}
 	for text, part := range map[string]string{
 		"": "required", "user:4*": "one bucket", "user:42": "form", "user:%FFhabc+ip:1.2.3.4": "no request", "user:a+ip:nowhere": "IP address", "x\n": "printable",
-		"user:%zz+ip:1.2.3.4": "%XX",
 	} {
 		if _, err := set.FindBucket(set.At(0), text, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %q", text, err, part)

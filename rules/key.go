@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"sluice/limiter"
 )
@@ -148,72 +146,4 @@ func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 		}
 	}
 	return limiter.DirectKey(key, a)
-}
-
-// DisplayKey is the name of a bucket for people, such as user:42 or
-// user:42+ip:203.0.113.7 or global: the facts of a key with their escapes
-// undone where the result is printable. A hashed value shows as sha256: and
-// the first 12 characters of its hash. Two buckets of different rules may have
-// the same name. It never contains control characters, and it is not a key.
-func DisplayKey(key limiter.Key) string {
-	facts, _, _ := strings.Cut(string(key), "|")
-	if !strings.ContainsAny(facts, "{}%") {
-		return facts
-	}
-	// Most keys have one fact that needs no escape: it is shown as it stands.
-	if n := len(facts) - 1; facts[0] == '{' && strings.IndexAny(facts[1:], "{}%") == n-1 && facts[n] == '}' {
-		return facts[1:n]
-	}
-	var b strings.Builder
-	for len(facts) > 0 {
-		i := strings.IndexAny(facts, "{}%")
-		if i < 0 {
-			i = len(facts)
-		}
-		b.WriteString(facts[:i])
-		facts = facts[i:]
-		if facts == "" {
-			break
-		}
-		if facts[0] != '%' {
-			facts = facts[1:]
-			continue
-		}
-		facts = displayEscape(&b, facts)
-	}
-	return b.String()
-}
-
-// hashLen is the length of a SHA-256 in base64url.
-const hashLen = 43
-
-// displayEscape writes the hash or the run of escaped bytes that s begins with
-// and gives what follows it.
-func displayEscape(b *strings.Builder, s string) string {
-	if strings.HasPrefix(s, "%h") && len(s) >= 2+hashLen {
-		b.WriteString("sha256:")
-		b.WriteString(s[2:14])
-		return s[2+hashLen:]
-	}
-	var raw []byte
-	for len(s) >= 3 && s[0] == '%' && isHex(s[1]) && isHex(s[2]) {
-		raw = append(raw, unhex(s[1])<<4|unhex(s[2]))
-		s = s[3:]
-	}
-	if len(raw) == 0 { // not a key of ours; show the sign and go on
-		b.WriteByte(s[0])
-		return s[1:]
-	}
-	for len(raw) > 0 {
-		r, n := utf8.DecodeRune(raw)
-		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) {
-			for _, c := range raw[:n] {
-				b.Write(appendEscaped(nil, c))
-			}
-		} else {
-			b.Write(raw[:n])
-		}
-		raw = raw[n:]
-	}
-	return s
 }

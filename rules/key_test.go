@@ -117,11 +117,19 @@ func TestDirectKey_HashesCredentialsOnly(t *testing.T) {
 	}
 }
 
-func TestDisplayKey_ShowsPrintableTextOnly(t *testing.T) {
+func TestDisplayKey_IsOneNotation(t *testing.T) {
 	for user, want := range map[string]string{
 		"a+b@example.org": "user:a+b@example.org",
 		"José":            "user:José",
-		"{x}|y%z":         "user:{x}|y%z",
+		"{x}|y%z":         "user:{x}|y%25z",
+		"a*":              "user:a%2A",
+		"*":               "user:%2A",
+		"50%41":           "user:50%2541",
+		"a b":             "user:a%20b",
+		"a+ip:1.2.3.4":    "user:a%2Bip:1.2.3.4",
+		"user:42":         "user:user%3A42",
+		"attr:t:x":        "user:attr%3At:x",
+		"key:42":          "user:key:42",
 		"a\nb\x00":        "user:a%0Ab%00",
 		"\u202eevil":      "user:%E2%80%AEevil",
 		"\xff\xfe":        "user:%FF%FE",

@@ -11,11 +11,15 @@ import (
 
 // Bounds of an override's text.
 const (
-	// MaxOverrideKey is the longest key as people write it, in bytes.
-	MaxOverrideKey = 1024
+	// MaxOverrideKey is the longest key as people write it, in bytes. No displayed
+	// key is longer.
+	MaxOverrideKey = 2560
 	// MaxReason is the longest reason, in bytes.
 	MaxReason = 512
 )
+
+// maxWildcard is the longest key with a wildcard, in bytes.
+const maxWildcard = 1024
 
 // ErrOverrideExists says that the rule has an override for that key already.
 var ErrOverrideExists = errors.New("the rule has an override for this key")

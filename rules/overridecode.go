@@ -13,9 +13,9 @@ import (
 // overridesFormat is the number of the form that Write writes.
 const overridesFormat = 1
 
-// maxStoredKey bounds a wildcard's text when it is read back; a key has at most
-// MaxOverrideKey bytes, each written as up to three.
-const maxStoredKey = 4 * MaxOverrideKey
+// maxStoredKey bounds a wildcard's text when it is read back; it has at most
+// maxWildcard bytes, each written as up to three.
+const maxStoredKey = 4 * maxWildcard
 
 // Write writes the collection for ReadOverrides. It holds hashes of exact keys
 // and the key of those hashes, no key in clear but wildcards. All numbers are

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sluice/limiter"
@@ -26,6 +25,9 @@ type OverrideKey struct {
 // so that the displayed name of a bucket is enough to make an override.
 const shownHash = 12
 
+// hashLen is the length of a SHA-256 in base64url.
+const hashLen = 43
+
 // hashWord stands before a displayed hash.
 const hashWord = "sha256:"
 
@@ -34,9 +36,10 @@ const hashWord = "sha256:"
 //
 //	user:42    user:acme-*    user:42+ip:203.0.113.7    user:42+ip:*
 //
-// For a scope of one fact the value alone will do. A * at the end is a wildcard.
-// Inside values % and * are written %25 and %2A, other bytes may be written %XX,
-// and + must be written %2B where it could be taken for the next fact. An
+// What DisplayKey says about a bucket names that bucket and no other. For a scope
+// of one fact the value alone will do. A bare * at the end is a wildcard. Inside
+// values * is written %2A, any byte may be written %XX, and % must be written %25
+// before two hexadecimal digits, + %2B where it could be taken for the next fact. An
 // address stands for the network it is counted under; a network must be one of
 // those. API keys, and values that look like credentials, may be given raw or as
 // the sha256:… that is displayed; they are hashed before anything stores them,
@@ -78,7 +81,10 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 		}
 	}
 	k := OverrideKey{Match: string(match), Prefix: p.prefix}
-	k.Text = displayOverrideKey(k.Match, k.Prefix, len(facts) > 1)
+	k.Text = displayFacts(k.Match, len(facts) > 1)
+	if k.Prefix {
+		k.Text += "*"
+	}
 	return k, nil
 }
 
@@ -89,6 +95,8 @@ func checkOverrideText(text string) error {
 		return errors.New("is required")
 	case len(text) > MaxOverrideKey:
 		return fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
+	case len(text) > maxWildcard && text[len(text)-1] == '*':
+		return fmt.Errorf("must not be longer than %d bytes with a wildcard", maxWildcard)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafeRune):
 		return errors.New("must be printable text; write other bytes as %XX")
 	case strings.TrimSpace(text) != text:
@@ -159,13 +167,11 @@ func (p *overrideParser) foreign(text string) bool {
 // appendValue appends label and value of one fact as a bucket's key has them;
 // open is the last value of a wildcard.
 func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool) ([]byte, error) {
-	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && isShownHash(hash) {
-		return append(append(append(dst, f.label...), "%h"...), hash...), nil
+	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
+		return append(append(append(dst, f.label...), "%h"...), hash[:shownHash]...), nil
 	}
-	v, err := unescape(text)
+	v := unescape(text)
 	switch {
-	case err != nil:
-		return nil, err
 	case open:
 		return p.appendOpen(dst, f, v)
 	case v == "":
@@ -189,9 +195,11 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	case factMethod:
 		d.Method = v
 	case factIP:
-		if d.IP, err = p.address(v); err != nil {
+		ip, err := p.address(v)
+		if err != nil {
 			return nil, err
 		}
+		d.IP = ip
 	}
 	k := p.set.keyer(&d)
 	return appendShort(dst, k.encode(nil, f)), nil
@@ -261,8 +269,6 @@ func appendShort(dst, facts []byte) []byte {
 	return dst
 }
 
-func isShownHash(s string) bool { return isHashText(s, shownHash) }
-
 // isHashText: the text is as long as asked for and has only what hashes have.
 func isHashText(s string, length int) bool {
 	if len(s) != length {
@@ -274,73 +280,4 @@ func isHashText(s string, length int) bool {
 		}
 	}
 	return true
-}
-
-// unescape reads %XX.
-func unescape(s string) (string, error) {
-	if !strings.Contains(s, "%") {
-		return s, nil
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b = append(b, s[i])
-			continue
-		}
-		if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
-			return "", errors.New("has a % that is no %XX; write a % that stands for itself as %25")
-		}
-		b = append(b, unhex(s[i+1])<<4|unhex(s[i+2]))
-		i += 2
-	}
-	return string(b), nil
-}
-
-// displayOverrideKey is the text of a key, which ParseOverrideKey reads back.
-func displayOverrideKey(match string, prefix, several bool) string {
-	var b strings.Builder
-	for i, part := range strings.Split(strings.NewReplacer("{", "", "}", "").Replace(match), "+") {
-		if i > 0 {
-			b.WriteByte('+')
-		}
-		displayOverridePart(&b, part, several)
-	}
-	if prefix {
-		b.WriteByte('*')
-	}
-	return b.String()
-}
-
-// displayOverridePart writes one fact with the escapes undone that need not be.
-func displayOverridePart(b *strings.Builder, part string, several bool) {
-	head, hash, hashed := strings.Cut(part, "%h")
-	if hashed {
-		b.WriteString(head + hashWord + hash)
-		return
-	}
-	text, err := unescape(part)
-	if err != nil { // not a key of ours
-		text = part
-	}
-	var out []byte
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		if r == utf8.RuneError && n <= 1 || !unicode.IsPrint(r) || isUnsafeRune(r) || strings.ContainsRune("%* ", r) || r == '+' && several {
-			for i := range n {
-				out = appendEscaped(out, text[i])
-			}
-		} else {
-			out = append(out, text[:n]...)
-		}
-		text = text[n:]
-	}
-	// A value that reads like a hash must not be taken for one.
-	for _, length := range [...]int{shownHash, hashLen} {
-		at := len(out) - length - len(hashWord)
-		if at > 0 && string(out[at:at+len(hashWord)]) == hashWord && isHashText(string(out[len(out)-length:]), length) {
-			colon := at + len(hashWord) - 1
-			out = append(out[:colon:colon], append([]byte("%3A"), out[colon+1:]...)...)
-		}
-	}
-	b.Write(out)
 }

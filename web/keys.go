@@ -71,7 +71,7 @@ func (s *Server) bucket(v *visit, status int, b *rules.Bucket, form url.Values, 
 	if name == "" {
 		name = b.Name
 	}
-	if found, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name}, recentOfKey); err == nil {
+	if found, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey); err == nil {
 		m.Recent = found
 	}
 	if b.Key == "" { // a recent denial may know the hash in full

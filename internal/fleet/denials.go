@@ -84,8 +84,10 @@ func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount,
 
 // Filter chooses denials. Zero fields choose everything.
 type Filter struct {
-	// Rule and Mode are exact; Key and Route are parts of the text.
+	// Rule and Mode are exact; Key and Route are parts of the text, unless WholeKey
+	// says that Key is all of it.
 	Rule, Mode, Key, Route string
+	WholeKey               bool
 	// From and To bound the time, To excluded.
 	From, To time.Time
 }
@@ -93,7 +95,7 @@ type Filter struct {
 func (f *Filter) match(d *Denial) bool {
 	at := d.Time()
 	return (f.Rule == "" || d.Rule == f.Rule) && (f.Mode == "" || d.Mode == f.Mode) &&
-		strings.Contains(d.Key, f.Key) && strings.Contains(d.Route, f.Route) &&
+		(d.Key == f.Key || !f.WholeKey && strings.Contains(d.Key, f.Key)) && strings.Contains(d.Route, f.Route) &&
 		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To))
 }
 

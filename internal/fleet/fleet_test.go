@@ -175,6 +175,9 @@ func TestDenials_AreSampledFilteredAndCountedByKey(t *testing.T) {
 			if err != nil || len(some) != 1 || some[0].Key != "user:1" {
 				t.Errorf("filtered = %+v, %v; want the one of user:1", some, err)
 			}
+			if whole, err := r.Denials(ctx, fleet.Filter{Key: "user:", WholeKey: true}, 100); err != nil || len(whole) != 0 {
+				t.Errorf("part of a key was taken for all of it: %+v, %v", whole, err)
+			}
 			one, ok, err := r.Denial(ctx, all[3].ID)
 			if err != nil || !ok || one.ID != all[3].ID {
 				t.Errorf("Denial(%s) = %+v, %t, %v", all[3].ID, one, ok, err)

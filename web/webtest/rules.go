@@ -158,7 +158,7 @@ func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Deni
 	defer f.mu.Unlock()
 	var out []fleet.Denial
 	for _, d := range f.Denied {
-		if (by.Rule == "" || d.Rule == by.Rule) && strings.Contains(d.Key, by.Key) && strings.Contains(d.Route, by.Route) &&
+		if (by.Rule == "" || d.Rule == by.Rule) && (d.Key == by.Key || !by.WholeKey && strings.Contains(d.Key, by.Key)) && strings.Contains(d.Route, by.Route) &&
 			(by.Mode == "" || d.Mode == by.Mode) && !d.Time().Before(by.From) && (by.To.IsZero() || d.Time().Before(by.To)) {
 			out = append(out, d)
 		}
