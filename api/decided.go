@@ -38,7 +38,7 @@ func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call
 		la.Shadow = true
 		switch call := &calls[i]; {
 		case call.Err != nil:
-			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity()}
+			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 			la.Degraded = rules.FailOpen
 			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
 		default:

@@ -83,8 +83,9 @@ func appendTopFigures(b []byte, a *Answer) []byte {
 		}
 		return b
 	}
-	d := &a.Limits[a.Strictest].Decision
-	b = appendFigures(b, d)
+	la := &a.Limits[a.Strictest]
+	d := &la.Decision
+	b = appendFigures(b, la)
 	s := limiter.Never
 	if d.RetryAfter != limiter.Never {
 		s = ceilSeconds(d.RetryAfter)
@@ -120,11 +121,22 @@ func (a *Answer) refunded() int64 {
 	return n
 }
 
-func appendFigures(b []byte, d *limiter.Decision) []byte {
-	b = appendMember(b, "limit", d.Limit)
+func appendFigures(b []byte, la *LimitAnswer) []byte {
+	d := &la.Decision
+	b = appendInForce(b, la)
 	b = appendMember(b, "remaining", d.Remaining)
 	b = appendMember(b, "reset_ms", d.Reset)
 	return appendMember(b, "retry_after_ms", d.RetryAfter)
+}
+
+// appendInForce writes the limit in force, and the burst of a bucket algorithm.
+func appendInForce(b []byte, la *LimitAnswer) []byte {
+	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
+	b = appendMember(b, "limit", limit)
+	if bucketed {
+		b = appendMember(b, "burst", burst)
+	}
+	return b
 }
 
 func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
@@ -135,7 +147,7 @@ func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
 	b = append(b, `,"allowed":`...)
 	b = strconv.AppendBool(b, la.Decision.Allowed)
 	if la.Known {
-		b = appendFigures(b, &la.Decision)
+		b = appendFigures(b, la)
 		if la.Decision.Delay > 0 {
 			b = appendMember(b, "delay_ms", la.Decision.Delay)
 		}
@@ -143,7 +155,7 @@ func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
 			b = appendMember(b, "refunded", la.Decision.Refunded)
 		}
 	} else {
-		b = appendMember(b, "limit", la.Decision.Limit)
+		b = appendInForce(b, la)
 	}
 	switch {
 	case la.Candidate:

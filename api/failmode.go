@@ -38,7 +38,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 		default:
 			la.Degraded = rules.FailOpen
 		}
-		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity()}
+		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 		a.Limits = append(a.Limits, la)
 	}
 	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0)

@@ -191,6 +191,7 @@ type reply struct {
 	Allowed      bool              `json:"allowed"`
 	Status       int               `json:"status"`
 	Limit        *int64            `json:"limit"`
+	Burst        *int64            `json:"burst"`
 	Remaining    *int64            `json:"remaining"`
 	ResetMS      *int64            `json:"reset_ms"`
 	RetryAfterMS *int64            `json:"retry_after_ms"`
@@ -217,6 +218,7 @@ type replyLimit struct {
 	Key          string  `json:"key"`
 	Allowed      bool    `json:"allowed"`
 	Limit        int64   `json:"limit"`
+	Burst        *int64  `json:"burst"`
 	Remaining    *int64  `json:"remaining"`
 	ResetMS      *int64  `json:"reset_ms"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`

@@ -54,11 +54,12 @@ type overrideFigure struct {
 
 // bucketFigure is a bucket as a peek shows it.
 type bucketFigure struct {
-	Allowed      bool  `json:"allowed"`
-	Limit        int64 `json:"limit"`
-	Remaining    int64 `json:"remaining"`
-	ResetMS      int64 `json:"reset_ms"`
-	RetryAfterMS int64 `json:"retry_after_ms"`
+	Allowed      bool   `json:"allowed"`
+	Limit        int64  `json:"limit"`
+	Burst        *int64 `json:"burst,omitempty"`
+	Remaining    int64  `json:"remaining"`
+	ResetMS      int64  `json:"reset_ms"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
 }
 
 // Explain answers a question as Do would with a peek, and says which rules were
@@ -128,7 +129,11 @@ func considerRule(con *rules.Considered, a *Answer) consideredRule {
 		la := &a.Limits[i]
 		if la.Rule == r.Name && la.Known {
 			d := &la.Decision
-			figure := &bucketFigure{d.Allowed, d.Limit, d.Remaining, d.Reset, d.RetryAfter}
+			figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter}
+			limit, burst, bucketed := d.InForce(la.Limit.Algorithm)
+			if figure.Limit = limit; bucketed {
+				figure.Burst = &burst
+			}
 			if la.Candidate {
 				out.Candidate = figure
 			} else {

@@ -60,13 +60,23 @@ func (st HeaderStyle) Headers(a *Answer, emit func(name string, value []byte)) {
 	d := &a.Limits[a.Strictest].Decision
 	send(headerLimit, strconv.AppendInt(a.scratch, d.Limit, 10))
 	send(headerRemaining, strconv.AppendInt(a.scratch, d.Remaining, 10))
-	switch {
-	case d.Reset == limiter.Never:
+	switch wait := a.wait(d); {
+	case wait == limiter.Never:
 	case st.ResetDelta:
-		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(d.Reset), 10))
+		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(wait), 10))
 	default:
-		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(a.At+d.Reset), 10))
+		send(headerReset, strconv.AppendInt(a.scratch, ceilSeconds(a.At+wait), 10))
 	}
+}
+
+// wait is for how many ms the headers ask a client to wait because of one limit:
+// its retry-after, jitter included, if it denies and waiting helps, else until its
+// bucket is empty, or Never. A deferred request is not to be sent again.
+func (a *Answer) wait(d *limiter.Decision) int64 {
+	if d.RetryAfter > 0 && !a.Allowed && a.Ticket == "" {
+		return d.RetryAfter
+	}
+	return d.Reset
 }
 
 // retryAfter is the answer's own retry-after in ms, false when it has none.
@@ -80,7 +90,9 @@ func (a *Answer) retryAfter() (int64, bool) {
 }
 
 // appendPolicies writes one item a limit: its name, units (q) per window of w
-// seconds. A rate's window below a second shows as one second.
+// seconds. A window below a second shows as one second. Of a bucket algorithm q
+// is the burst and w how long that takes to refill, so that what remains never
+// exceeds q; one that never refills shows 0 per window.
 func appendPolicies(b []byte, a *Answer) []byte {
 	named := 0
 	for i := range a.Limits {
@@ -90,19 +102,33 @@ func appendPolicies(b []byte, a *Answer) []byte {
 		}
 		b = appendItem(b, la)
 		b = append(b, ";q="...)
-		b = strconv.AppendInt(b, min(la.Limit.Count, maxStructured), 10)
+		q, w := la.quota()
+		b = strconv.AppendInt(b, min(q, maxStructured), 10)
 		if la.Limit.Algorithm == limiter.Concurrency {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
 		b = append(b, ";w="...)
-		b = strconv.AppendInt(b, ceilSeconds(la.Limit.Window), 10)
+		b = strconv.AppendInt(b, w, 10)
 	}
 	return b
 }
 
+// quota is a limit as RateLimit-Policy has it: units and seconds.
+func (la *LimitAnswer) quota() (q, w int64) {
+	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
+	switch {
+	case !bucketed:
+		return limit, ceilSeconds(la.Limit.Window)
+	case limit == 0:
+		return 0, ceilSeconds(la.Limit.Window)
+	}
+	// At most limiter.MaxExact, by limiter.Limit.Problems.
+	ms := burst * la.Limit.Window
+	return burst, max(1, (ms+limit*millisecondsInSecond-1)/(limit*millisecondsInSecond))
+}
+
 // appendRemainders writes one item a limit whose figures are known: units left
-// (r) and seconds (t) until the denied request would fit or, when it was
-// allowed, until the bucket is empty. The draft asks that t agree with
+// (r) and seconds (t) as wait has them. The draft asks that t agree with
 // Retry-After where both are sent.
 func appendRemainders(b []byte, a *Answer) []byte {
 	named := 0
@@ -114,11 +140,7 @@ func appendRemainders(b []byte, a *Answer) []byte {
 		b = appendItem(b, la)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, min(la.Decision.Remaining, maxStructured), 10)
-		t := la.Decision.Reset
-		if la.Decision.RetryAfter > 0 {
-			t = la.Decision.RetryAfter
-		}
-		if t != limiter.Never {
+		if t := a.wait(&la.Decision); t != limiter.Never {
 			b = append(b, ";t="...)
 			b = strconv.AppendInt(b, min(ceilSeconds(t), maxStructured), 10)
 		}

@@ -67,7 +67,7 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 		k := kernelOf(l.Algorithm)
 		changed[i] = s.Exists && k.rebase(l, s, now)
 		ok, retry := k.fits(l, s, now, asks[i].Weight, id)
-		out[i] = Decision{Allowed: ok, RetryAfter: retry, Limit: l.Capacity()}
+		out[i] = Decision{Allowed: ok, RetryAfter: retry, Limit: l.Capacity(), Rate: l.Rate()}
 		charged[i] = Charged{}
 		out[i].Delay = delay(l, s, now, ok)
 		all = all && ok
@@ -93,7 +93,7 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 // gives nothing where an edit since then has mixed c with what others spent.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	k := kernelOf(l.Algorithm)
-	d := Decision{Allowed: true, Limit: l.Capacity()}
+	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	if s.Exists && c.Weight > 0 && c.tells(l) {
 		units, did := k.refund(l, s, now, c)
@@ -109,7 +109,7 @@ func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 // cannot be known; name the charge where it matters.
 func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	k := kernelOf(l.Algorithm)
-	d := Decision{Allowed: true, Limit: l.Capacity()}
+	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	if s.Exists && w > 0 {
 		for _, at := range newestFirst(l, s, now) {
@@ -154,7 +154,7 @@ func newestFirst(l Limit, s *State, now int64) []int64 {
 func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
 	k := leaseKernel{}
 	changed := s.Exists && k.rebase(l, s, now)
-	d := Decision{Allowed: true, Limit: l.Capacity()}
+	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	if units, did := k.release(l, s, now, id); did {
 		d.Refunded, changed = units, true
 	}
@@ -167,7 +167,7 @@ func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
 	k := leaseKernel{}
 	changed := s.Exists && k.rebase(l, s, now)
 	ok := k.renew(l, s, now, id)
-	d := Decision{Allowed: ok, Limit: l.Capacity()}
+	d := Decision{Allowed: ok, Limit: l.Capacity(), Rate: l.Rate()}
 	d.Remaining, d.Reset = k.figures(l, s, now)
 	return d, changed || ok
 }

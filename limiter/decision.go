@@ -13,6 +13,9 @@ type Decision struct {
 	// Limit is the most the bucket ever admits at once: the count, or the burst
 	// of a bucket algorithm.
 	Limit int64
+	// Rate is the count of a bucket algorithm's limit, units per window; 0 for
+	// the others, whose Limit it is.
+	Rate int64
 	// Remaining is the largest weight that would be admitted right now, after
 	// this decision; never negative.
 	Remaining int64
@@ -26,6 +29,15 @@ type Decision struct {
 	Delay int64
 	// Refunded is how many whole units a refund or release gave back.
 	Refunded int64
+}
+
+// InForce is what people and clients are told of the limit: units per window, and
+// beside it the burst where the limit has one.
+func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
+	if a.Bucketed() {
+		return d.Rate, d.Limit, true
+	}
+	return d.Limit, 0, false
 }
 
 // StricterThan orders decisions: denied before allowed, then the longer

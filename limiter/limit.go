@@ -169,6 +169,14 @@ func (l Limit) Capacity() int64 {
 	return l.Count
 }
 
+// Rate is Decision.Rate of decisions on the limit.
+func (l Limit) Rate() int64 {
+	if l.Algorithm.Bucketed() {
+		return l.Count
+	}
+	return 0
+}
+
 // Problem is one thing wrong with a limit. Field is its JSON name.
 type Problem struct {
 	Field   string

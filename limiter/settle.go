@@ -7,7 +7,7 @@ package limiter
 // and Refunded) and whether the state changed. It does not apply to concurrency.
 func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bool) {
 	k := kernelOf(l.Algorithm)
-	d := Decision{Allowed: true, Limit: l.Capacity()}
+	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	switch missing := actual - c.Weight; {
 	case missing > 0:

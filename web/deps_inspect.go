@@ -28,6 +28,9 @@ func (i *Inspect) whole() bool {
 	return i.Denials != nil && i.Explain != nil && i.Buckets != nil && i.Resets != nil
 }
 
+// FiguresOf are the figures of a decision that a store made on a limit.
+func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures { return view.FiguresOf(l, d) }
+
 type (
 	// Explanation is what Inspect.Explain says.
 	Explanation = view.Explanation

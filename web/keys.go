@@ -104,7 +104,7 @@ func (s *Server) peek(ctx context.Context, b *rules.Bucket, m *view.KeyPage) {
 		return
 	}
 	for i, d := range res.Limits {
-		f := &view.BucketFigures{Allowed: d.Allowed, Limit: d.Limit, Before: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter}
+		f := view.FiguresOf(asks[i].Limit, d)
 		if i == 0 {
 			m.Figures = f
 		} else {

@@ -12,6 +12,7 @@ type answer struct {
 	Allowed      bool          `json:"allowed"`
 	Status       int           `json:"status"`
 	Limit        *int64        `json:"limit"`
+	Burst        *int64        `json:"burst"`
 	Remaining    *int64        `json:"remaining"`
 	RetryAfterMS *int64        `json:"retry_after_ms"`
 	DelayMS      *int64        `json:"delay_ms"`
@@ -24,6 +25,7 @@ type limitAnswer struct {
 	Key          string  `json:"key"`
 	Allowed      bool    `json:"allowed"`
 	Limit        *int64  `json:"limit"`
+	Burst        *int64  `json:"burst"`
 	Remaining    *int64  `json:"remaining"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`
 	ResetMS      *int64  `json:"reset_ms"`
@@ -54,13 +56,13 @@ func (a *answer) render(w io.Writer) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tRETRY AFTER\tRESET\tMODE")
+	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tLIMIT\tRETRY AFTER\tRESET\tMODE")
 	for _, l := range a.Limits {
 		rule := "-"
 		if l.Rule != nil && *l.Rule != "" {
 			rule = *l.Rule
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s of %s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining), number(l.Limit),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining), inForce(l.Limit, l.Burst),
 			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
 	_ = t.Flush() // a broken pipe is not worth an error here
@@ -78,6 +80,14 @@ func number(n *int64) string {
 		return "?"
 	}
 	return fmt.Sprint(*n)
+}
+
+// inForce renders a limit, with the burst of a bucket algorithm beside it.
+func inForce(limit, burst *int64) string {
+	if burst == nil {
+		return number(limit)
+	}
+	return fmt.Sprintf("%s, burst %s", number(limit), number(burst))
 }
 
 // ms renders milliseconds as the API gives them: -1 means never.

@@ -69,10 +69,8 @@ func figuresOf(c *rules.Considered, a *api.Answer) (bucket, candidate *web.Bucke
 			continue
 		}
 		d := &la.Decision
-		f := &web.BucketFigures{
-			Allowed: d.Allowed, Limit: d.Limit, Before: d.Remaining, After: d.Remaining, Known: la.Known,
-			Reset: d.Reset, RetryAfter: d.RetryAfter, Soft: la.Soft, Elastic: la.Elastic, Degraded: la.Degraded,
-		}
+		f := web.FiguresOf(la.Limit, *d)
+		f.Known, f.Soft, f.Elastic, f.Degraded = la.Known, la.Soft, la.Elastic, la.Degraded
 		// Limits are taken together: what any of them denies is spent nowhere. A
 		// limit on trial counts by itself.
 		if spends := a.Allowed || la.Shadow; spends && d.Allowed && !c.Rule.ChargeReport {

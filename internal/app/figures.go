@@ -76,9 +76,10 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 // sample is one denial as people may see it: no API key, and nothing that looks
 // like a credential.
 func (f *figures) sample(q *api.Question, a *api.Answer, la *api.LimitAnswer, rule, key, mode string) fleet.Denial {
+	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
 		At: f.now().UnixMilli(), Rule: rule, Key: key, Mode: mode, Status: a.Status,
-		Limit: la.Decision.Limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
+		Limit: limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
 	}
 	if q.IsDirect {
 		return d

@@ -221,6 +221,10 @@ func (d *decoder) record(version uint32) (name recordName, keep int64, r *record
 			r.charged[i].Limit = d.limit()
 		}
 		r.limits[i] = d.decision()
+		r.limits[i].Rate = -1
+		if l := r.charged[i].Limit; l.Algorithm != 0 {
+			r.limits[i].Rate = l.Rate()
+		}
 	}
 	if version > 1 && d.bool() {
 		r.settledAt, r.settled = d.exact(), make([]limiter.Decision, len(r.keys))

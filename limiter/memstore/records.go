@@ -71,7 +71,9 @@ func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.
 	}
 	switch {
 	case i >= 0 && r.settled != nil && r.settled[i].Allowed:
-		return r.settled[i], false
+		d = r.settled[i]
+		d.Rate = a.Limit.Rate()
+		return d, false
 	case r == nil || r.settled != nil:
 		d, changed = limiter.RefundNow(a.Limit, s, now, 0)
 		d.Allowed = r != nil
@@ -115,6 +117,11 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	if rec != nil && rec.repeats(req, s.instant().now) {
 		res.Allowed, res.Replayed, res.At = rec.allowed, true, rec.at
 		res.Limits = append(res.Limits[:0], rec.limits...)
+		for i := range res.Limits {
+			if d := &res.Limits[i]; d.Rate < 0 { // a snapshot knows it only of what was charged
+				d.Rate = req.Asks[i].Limit.Rate()
+			}
+		}
 		return
 	}
 	w := takeWork(len(req.Asks))

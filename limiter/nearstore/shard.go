@@ -199,7 +199,7 @@ func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
 	default:
 		d.Remaining = min(whole.Capacity(), d.Remaining*int64(sh.n-sh.next))
 	}
-	d.Limit = whole.Capacity()
+	d.Limit, d.Rate = whole.Capacity(), whole.Rate()
 	return d
 }
 
@@ -281,7 +281,7 @@ func gather(op limiter.Op, a *limiter.Ask, ds []limiter.Decision) limiter.Decisi
 	if len(ds) == 1 && op != limiter.OpSettle {
 		return ds[0]
 	}
-	out := limiter.Decision{Limit: a.Limit.Capacity(), Allowed: op == limiter.OpCharge, RetryAfter: limiter.Never}
+	out := limiter.Decision{Limit: a.Limit.Capacity(), Rate: a.Limit.Rate(), Allowed: op == limiter.OpCharge, RetryAfter: limiter.Never}
 	for i := range ds {
 		d := &ds[i]
 		out.Remaining += d.Remaining

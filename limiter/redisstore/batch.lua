@@ -24,8 +24,9 @@
 --            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
 --            the decision (ms), and for each ask: allowed (0 or 1), remaining,
 --            retry-after (ms), reset (ms), delay (ms), refunded; in a stored
---            answer the capacity; in a part what it booked: time (ms), units,
---            base (the level before it, in 1/window)
+--            answer the capacity and the rate (the count of a limit that drains,
+--            else 0); in a part what it booked: time (ms), units, base (the
+--            level before it, in 1/window)
 --            or 4 or 5, at the time of the call, and for each ask: retry-after (ms;
 --            0: allowed), remaining, reset (ms); then, if 5, the delay of each ask
 --            or 2 and the text of the error: this request changed nothing

@@ -142,6 +142,7 @@ local function settle(asks, n, now, record)
     local a = asks[i]
     local k, s, w = a.kernel, a.state, a.weight
     a.capacity, a.allowed = capacity_of(a.algorithm, a.count, a.burst), r and 1 or 0
+    a.rate = rate_of(a.algorithm, a.count)
     a.changed = s.exists and not (again and answer_settled(r, a)) and k.rebase(a, s, now)
     local at = r and not again and not a.looks and not k.release and place(r, a.key)
     if at then

@@ -24,7 +24,7 @@ type op struct {
 	frag  []byte   // its elements of the flat array that batch.lua describes
 	elems int      // how many
 	keys  []string // its part of KEYS
-	caps  []int64  // Decision.Limit of each ask
+	most  []most   // of each ask
 	slot  int      // cluster slot of all its keys; 0 on a single node
 	part  bool     // of a request that spans slots: its answer says what it booked
 	plain bool     // described by its asks alone; see plain
@@ -34,6 +34,11 @@ type op struct {
 	committed bool      // res is a stored answer that is committed
 	err       error
 }
+
+// most is Limit and Rate of a decision.
+type most struct{ limit, rate int64 }
+
+func mostOf(l *limiter.Limit) most { return most{limit: l.Capacity(), rate: l.Rate()} }
 
 // booking is what one ask of a part has put into its bucket.
 type booking struct {
@@ -80,14 +85,14 @@ func isPlain(req *limiter.Request) bool {
 }
 
 func (o *op) writePlain(names naming, req *limiter.Request) {
-	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
+	o.frag, o.keys, o.most = o.frag[:0], o.keys[:0], o.most[:0]
 	o.err = nil
 	b := appendInt(o.frag, plain+int64(len(req.Asks)))
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		b = appendInt(appendLimit(b, &a.Limit, 0), a.Weight)
 		o.keys = append(o.keys, names.bucket(a.Key))
-		o.caps = append(o.caps, a.Limit.Capacity())
+		o.most = append(o.most, mostOf(&a.Limit))
 	}
 	o.frag, o.elems = b, 1+5*len(req.Asks)
 }
@@ -112,7 +117,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 }
 
 func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
-	o.frag, o.keys, o.caps = o.frag[:0], o.keys[:0], o.caps[:0]
+	o.frag, o.keys, o.most = o.frag[:0], o.keys[:0], o.most[:0]
 	o.err = nil
 	keep := recorded && req.Keep > 0
 	verb := int64(req.Op)
@@ -145,7 +150,7 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 		if a.Limit.Algorithm == limiter.Concurrency {
 			o.keys = append(o.keys, key+":w")
 		}
-		o.caps = append(o.caps, a.Limit.Capacity())
+		o.most = append(o.most, mostOf(&a.Limit))
 	}
 	if recorded {
 		o.keys = append(o.keys, recordKey(names.prefix, req))

@@ -140,6 +140,7 @@ func (m *model) settle(req *limiter.Request, now int64) limiter.Result {
 		res := limiter.Result{Allowed: true, Replayed: true, At: rec.settledAt}
 		for i := range req.Asks {
 			d, ok := rec.settled[req.Asks[i].Key]
+			d.Rate = req.Asks[i].Limit.Rate() // records do not keep it
 			if s := m.load(req.Asks[i].Key); !ok {
 				var did bool
 				if d, did = limiter.RefundNow(req.Asks[i].Limit, s, now, 0); did {

@@ -51,6 +51,11 @@ local function capacity_of(algorithm, count, extra)
   return extra
 end
 
+-- rate_of is the count of a limit that drains, 0 of any other.
+local function rate_of(algorithm, count)
+  return algorithm >= TOKEN_BUCKET and algorithm <= LEAKY_QUEUE and count or 0
+end
+
 -- tells reports whether the bucket of a can still tell the units that r booked
 -- for it (its fields begin behind at) from those of others, or whether an edit
 -- has moved them or changed how fast they drain.
@@ -81,6 +86,7 @@ local function answer_from(r, asks, n)
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     a.allowed, a.remaining, a.retry, a.reset, a.delay = r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8]
     a.capacity = capacity_of(r[at + 9], r[at + 10], r[at + 12])
+    a.rate = rate_of(r[at + 9], r[at + 10])
   end
 end
 

@@ -134,8 +134,8 @@ func (o *op) unpack(r *reader, now int64) {
 	o.res.At = r.integer()
 	o.res.Allowed = true
 	o.res.Limits = o.res.Limits[:0]
-	for _, capacity := range o.caps {
-		d := limiter.Decision{Limit: capacity}
+	for _, m := range o.most {
+		d := limiter.Decision{Limit: m.limit, Rate: m.rate}
 		d.Allowed = r.integer() == 1
 		d.Remaining = r.integer()
 		d.RetryAfter = r.integer()
@@ -143,7 +143,7 @@ func (o *op) unpack(r *reader, now int64) {
 		d.Delay = r.integer()
 		d.Refunded = r.integer()
 		if o.res.Replayed {
-			d.Limit = r.integer()
+			d.Limit, d.Rate = r.integer(), r.integer()
 		}
 		if o.part {
 			o.booked = append(o.booked, booking{at: r.integer(), weight: r.integer(), base: r.integer()})
@@ -158,9 +158,9 @@ func (o *op) unpack(r *reader, now int64) {
 func (o *op) unpackPlain(r *reader, now int64, delayed bool) {
 	o.committed, o.booked = false, o.booked[:0]
 	o.res = limiter.Result{Allowed: true, At: now, Limits: o.res.Limits[:0]}
-	for _, capacity := range o.caps {
+	for _, m := range o.most {
 		retry := r.integer()
-		d := limiter.Decision{Allowed: retry == 0, Limit: capacity, RetryAfter: retry}
+		d := limiter.Decision{Allowed: retry == 0, Limit: m.limit, Rate: m.rate, RetryAfter: retry}
 		d.Remaining = r.integer()
 		d.Reset = r.integer()
 		o.res.Allowed = o.res.Allowed && d.Allowed

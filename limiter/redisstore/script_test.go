@@ -44,7 +44,7 @@ func TestScript_ACallThatIsNoneOfOursEnds(t *testing.T) {
 			t.Fatalf("%s: the script goes on and on", name)
 		}
 		if err == nil {
-			o := &op{caps: []int64{10}}
+			o := &op{most: []most{{limit: 10}}}
 			unpack(reply, []*op{o})
 			err = o.err
 		}

@@ -10,7 +10,7 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, burst = 0, buckets = 0, anchor = 0, weight = 0,
       looks = false, key = '', side = false, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0,
-      refunded = 0, capacity = 0, state = false, spare = false, changed = false, booked = 0, booked_at = 0,
+      refunded = 0, capacity = 0, rate = 0, state = false, spare = false, changed = false, booked = 0, booked_at = 0,
       base = 0, held = false, -- so that the table need not grow
     }
     pool[i] = a
@@ -49,8 +49,8 @@ local function answer(out, o, asks, n, at, replayed, part)
     out[o + 4], out[o + 5], out[o + 6] = a.reset, a.delay, a.refunded
     o = o + 6
     if replayed ~= 0 then
-      o = o + 1
-      out[o] = a.capacity
+      out[o + 1], out[o + 2] = a.capacity, a.rate
+      o = o + 2
     end
     if part then
       out[o + 1], out[o + 2], out[o + 3] = a.booked_at, a.held and 0 or a.booked, a.base

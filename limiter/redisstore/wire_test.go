@@ -40,7 +40,7 @@ func TestReader_ReadsBackWhatWasWritten(t *testing.T) {
 
 func TestUnpack_MalformedReplyIsAnErrorNotADecision(t *testing.T) {
 	for _, reply := range []string{"", "x", "\x91\x00", "\x92\x00\x01", "\x91\xc0", "\x92\x02\xdb", "\x93\x02\xa5ab", "\x93\x00\xcb\x00"} {
-		o := &op{caps: []int64{1}}
+		o := &op{most: []most{{limit: 1}}}
 		unpack(reply, []*op{o})
 		var se *limiter.StoreError
 		if !errors.As(o.err, &se) || se.Cause != limiter.CauseInternal {

@@ -14,6 +14,7 @@ import (
 func Records(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"RepeatGetsStoredAnswerAndSpendsNothing": repeatedTake,
+		"RepeatNamesTheLimitOfItsFirstTime":      repeatAfterEdit,
 		"RepeatedChargeSpendsOnce":               repeatedCharge,
 		"RepeatAtWindowEndIsStored":              repeatAtWindowEnd,
 		"RepeatBeforeFirstTimeIsDecidedFresh":    repeatFromThePast,
@@ -103,6 +104,16 @@ func repeatedTake(r *recorder) {
 	r.take("", 1, tenAnHour)
 	r.replays(first, r.take("a", 3, tenAnHour, fiveAnHour))
 	r.is("remaining", r.remaining(tenAnHour, fiveAnHour), []int64{6, 2})
+}
+
+func repeatAfterEdit(r *recorder) {
+	first := r.take("a", 3, fiveAnHour)
+	r.is("limit", []int64{first.Limits[0].Limit, first.Limits[0].Rate}, []int64{5, 5})
+	edited := fiveAnHour
+	edited.Count, edited.Burst = 7, 9
+	r.replays(first, r.take("a", 3, edited))
+	fresh := r.take("b", 1, edited).Limits[0]
+	r.is("edited limit", []int64{fresh.Limit, fresh.Rate}, []int64{9, 7})
 }
 
 func repeatedCharge(r *recorder) {

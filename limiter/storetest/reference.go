@@ -236,6 +236,7 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 	if rec == nil || again {
 		if rec != nil {
 			if d, ok := rec.settled[a.Key]; ok {
+				d.Rate = a.Limit.Rate()
 				return d
 			}
 		}

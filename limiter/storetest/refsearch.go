@@ -51,7 +51,7 @@ func admits(l limiter.Limit, m model, t, w int64) bool {
 
 // admit decides weight w at now and finds the wait by search.
 func admit(l limiter.Limit, m model, now, w int64, id string) limiter.Decision {
-	d := limiter.Decision{Allowed: admits(l, m, now, w), Limit: l.Capacity()}
+	d := limiter.Decision{Allowed: admits(l, m, now, w), Limit: l.Capacity(), Rate: l.Rate()}
 	if leases, ok := m.(*leaseModel); ok && w > 0 && leases.holds(l, now, id) {
 		d.Allowed = true
 	}
@@ -84,7 +84,7 @@ func queueDelay(l limiter.Limit, m model, now int64, allowed bool) int64 {
 
 // figures finds remaining and reset at now by search.
 func figures(l limiter.Limit, m model, now int64) limiter.Decision {
-	d := limiter.Decision{Allowed: true, Limit: l.Capacity()}
+	d := limiter.Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	lo, hi := int64(0), l.Capacity()
 	for lo < hi {
 		mid := lo + (hi-lo+1)/2

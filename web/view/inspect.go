@@ -107,15 +107,45 @@ type ConsideredRule struct {
 // BucketFigures is a bucket before and after a request.
 type BucketFigures struct {
 	Allowed bool
-	// Limit, Before and After are units: the most, what remains now, and what
-	// would remain afterwards. Known is false where a fail mode decides without figures.
+	// Limit, Before and After are units: the limit in force, what remains now, and
+	// what would remain afterwards. Burst, of a bucket algorithm, is the most that
+	// can remain. Known is false where a fail mode decides without figures.
 	Limit, Before, After int64
+	Burst                *int64
 	Known                bool
 	// Reset and RetryAfter are waits in ms, -1 for never.
 	Reset, RetryAfter int64
 	// Soft and Elastic: allowed above the limit. Degraded: by a fail mode.
 	Soft, Elastic bool
 	Degraded      string
+}
+
+// FiguresOf are the figures of a decision that a store made on a limit.
+func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
+	f := &BucketFigures{
+		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
+	}
+	limit, burst, bucketed := d.InForce(l.Algorithm)
+	if f.Limit = limit; bucketed {
+		f.Burst = &burst
+	}
+	return f
+}
+
+// limitWords is the limit in force, and the burst beside it.
+func (b *BucketFigures) limitWords() string {
+	if b.Burst == nil {
+		return Count(b.Limit)
+	}
+	return Count(b.Limit) + ", burst " + Count(*b.Burst)
+}
+
+// leftWords is what remains, and of what.
+func (b *BucketFigures) leftWords() string {
+	if b.Burst == nil {
+		return Count(b.Before) + " of " + Count(b.Limit)
+	}
+	return Count(b.Before) + " (limit " + b.limitWords() + ")"
 }
 
 // PoolShare is what a rule's pool holds.

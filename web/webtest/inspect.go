@@ -59,9 +59,7 @@ func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int6
 				return e, err
 			}
 			said := res.Limits[0]
-			cr.Bucket = &web.BucketFigures{
-				Allowed: said.Allowed, Limit: said.Limit, Before: said.Remaining, After: said.Remaining, Known: true, Reset: said.Reset, RetryAfter: said.RetryAfter,
-			}
+			cr.Bucket = web.FiguresOf(c.Limit, said)
 			if said.Allowed {
 				cr.Bucket.After = max(0, said.Remaining-c.Weight)
 			} else if !c.Rule.Shadow {
