@@ -146,6 +146,9 @@ func (s *Server) importRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := rules.CheckReason(actor(c).Reason); err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
 		current, err := s.allRules(c.Request().Context())
 		if err != nil {

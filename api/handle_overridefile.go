@@ -87,6 +87,9 @@ func (s *Server) importOverrides(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := rules.CheckReason(actor(c).Reason); err != nil {
+		return err
+	}
 	in := rules.OverrideImport{RuleID: id, Items: items, DryRun: dry != nil && *dry, Prune: prune != nil && *prune}
 	done, err := s.deps.OverrideWriter.ImportOverrides(c.Request().Context(), actor(c), in, s.setOptions())
 	if err != nil {

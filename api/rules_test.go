@@ -280,6 +280,8 @@ func TestRules_ImportPlansPrunesAndIsAllOrNothing(t *testing.T) {
 	if diff := cmp.Diff([]string{"rules[2].name", "rules[2].scope", "rules[2].window_ms"}, a.fields()); diff != "" {
 		t.Error(diff)
 	}
+	reason := append([]string{"Sluice-Reason", strings.Repeat("x", rules.MaxReason+1)}, yaml...)
+	f.do(http.MethodPost, "/ratelimit/rules/import?dry_run=true", file, reason...).want(422)
 	if len(f.book.revisions) != 2 {
 		t.Error("a refused import wrote something")
 	}

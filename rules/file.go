@@ -238,8 +238,8 @@ func setMember(r *Rule, m *member) error {
 		return v.intoText(&r.Algorithm)
 	case "limit":
 		return v.intoWhole(&r.Limit)
-	case "window_ms":
-		return v.intoWhole(&r.WindowMS)
+	case "window_ms": // which a calendar replaces
+		return wholeOrNull(v, &r.WindowMS)
 	case "burst":
 		return optional(v, &r.Burst, v.intoWhole)
 	case "align":
@@ -301,16 +301,20 @@ func setPoolMember(p *Pool, m *member) error {
 	case "window_ms":
 		return v.intoWhole(&p.WindowMS)
 	case "normal_percent":
-		return v.intoWhole(&p.NormalPercent)
+		return wholeOrNull(v, &p.NormalPercent)
 	case "low_percent":
-		return v.intoWhole(&p.LowPercent)
+		return wholeOrNull(v, &p.LowPercent)
 	case "version", "created_at", "updated_at":
 		return nil
 	}
 	return errors.New("is not a field of a pool")
 }
 
+// intoText leaves *dst for null, as the API does: nothing is given.
 func (it *item) intoText(dst *string) error {
+	if it.kind == itemNull {
+		return nil
+	}
 	if it.kind != itemText {
 		return fmt.Errorf("must be text, not %s; put it in quotes", itemNames[it.kind])
 	}
@@ -333,12 +337,24 @@ func (it *item) intoWhole(dst *int64) error {
 	return nil
 }
 
+// intoTruth leaves *dst for null.
 func (it *item) intoTruth(dst *bool) error {
+	if it.kind == itemNull {
+		return nil
+	}
 	if it.kind != itemTruth {
 		return fmt.Errorf("must be true or false, not %s", itemNames[it.kind])
 	}
 	*dst = it.text[0] == 't' || it.text[0] == 'T'
 	return nil
+}
+
+// wholeOrNull is intoWhole that leaves *dst for null.
+func wholeOrNull(it *item, dst *int64) error {
+	if it.kind == itemNull {
+		return nil
+	}
+	return it.intoWhole(dst)
 }
 
 // optional leaves *dst nil for null, else sets it to what into reads.

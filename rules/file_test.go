@@ -101,6 +101,27 @@ func TestParseFile_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
 	}
 }
 
+// A null is "not given", as in POST /ratelimit/rules and /ratelimit/pools.
+func TestParseFile_TakesNullForNotGiven(t *testing.T) {
+	f, err := ParseFile([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "window_ms": null, "calendar": {"every": "month"},
+		"description": null, "algorithm": "fixed_window", "throttle": null, "charge_on": null, "over_limit": null, "hot_keys": null,
+		"mode": null, "fail_mode": null, "is_active": null, "tiers": null, "schedule": null, "defer": null, "candidate": null, "when": null}],
+		"pools": [{"name": "p", "description": null, "limit": 5, "window_ms": 1000, "normal_percent": null, "low_percent": null}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := ParseFile([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "calendar": {"every": "month"}, "algorithm": "fixed_window"}],
+		"pools": [{"name": "p", "limit": 5, "window_ms": 1000}]}`))
+	if d := cmp.Diff(given, f); d != "" || err != nil {
+		t.Errorf("%v (-left out +null):\n%s", err, d)
+	}
+	for _, missing := range []string{`"name": null, "scope": "global", "limit": 1`, `"name": "a", "scope": null, "limit": 1`, `"name": "a", "scope": "global", "limit": null`} {
+		if _, err := ParseFile([]byte(`{"rules": [{"window_ms": 1000, ` + missing + `}]}`)); err == nil {
+			t.Errorf("%s passes", missing)
+		}
+	}
+}
+
 func TestParseFile_EmptyListIsLegal(t *testing.T) {
 	for _, in := range []string{"rules: []", `{"rules": []}`} {
 		if got, err := parseRules([]byte(in)); err != nil || len(got) != 0 {

@@ -127,7 +127,9 @@ func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 		o.Key, o.Match, o.Prefix = key.Text, key.Match, key.Prefix
 	}
 	o.validateSaying(r, &ps)
-	o.Reason = strings.TrimSpace(o.Reason)
+	if strings.TrimSpace(o.Reason) == "" {
+		o.Reason = ""
+	}
 	switch {
 	case len(o.Reason) > MaxReason:
 		ps.add("reason", "must not be longer than %d bytes", MaxReason)

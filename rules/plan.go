@@ -112,10 +112,10 @@ func jsonText(v any) string {
 }
 
 // Summary says in one line what a rule limits, such as
-// "100 per 60000 ms (gcra) by user on POST /v1/charges".
+// "100 per minute (gcra) by user on POST /v1/charges".
 func (r *Rule) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d per %d ms (%s) by %s", r.Limit, r.WindowMS, r.Algorithm, r.Scope)
+	fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.periodWords(), r.Algorithm, r.Scope)
 	if r.Method != nil || r.Route != nil {
 		b.WriteString(" on")
 	}

@@ -93,7 +93,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 	if d := cmp.Diff(want, p); d != "" {
 		t.Error(d)
 	}
-	text := `+ new: 5 per 1000 ms (sliding_window_counter) by user
+	text := `+ new: 5 per second (sliding_window_counter) by user
 ~ edited
     limit: 5 -> 6
 - gone
@@ -114,7 +114,7 @@ func TestSummary_SaysWhatTheRuleLimits(t *testing.T) {
 	r := rule(1, func(r *Rule) {
 		r.Route, r.Method, r.Mode, r.IsActive = ptr("/v1/charges"), ptr("POST"), ModeShadow, false
 	})
-	if got := r.Summary(); got != "5 per 1000 ms (sliding_window_counter) by user on POST /v1/charges, shadow, inactive" {
+	if got := r.Summary(); got != "5 per second (sliding_window_counter) by user on POST /v1/charges, shadow, inactive" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -212,4 +212,12 @@ func TestFormatFile_ParseFileReadsItBack(t *testing.T) {
 			t.Fatalf("came back from JSON changed:\n%s", p.String())
 		}
 	})
+}
+
+func TestSummary_NamesTheCalendar(t *testing.T) {
+	r := Rule{Name: "a", Scope: "user", Limit: 5, Algorithm: "fixed_window", Calendar: &Calendar{Every: "month"}, IsActive: true}
+	r.Normalize()
+	if got := r.Summary(); got != "5 per calendar month (fixed_window) by user" {
+		t.Errorf("got %s", got)
+	}
 }

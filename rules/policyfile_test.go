@@ -173,7 +173,7 @@ func TestMakeFilePlan_LeavesPoolsAloneThatTheFileSaysNothingAbout(t *testing.T) 
 	if len(p.Pools.Create) != 1 || len(p.Pools.Update) != 1 || len(p.Pools.Delete) != 1 || p.Pools.Update[0].New.Version != 3 {
 		t.Fatalf("got %+v", p.Pools)
 	}
-	want := "+ pool fresh: 5 per 1000 ms, normal 80 %, low 50 %\n~ pool shop\n    limit: 5 -> 9\n- pool old\n0 to create, 0 to update, 0 to delete, 0 unchanged\n"
+	want := "+ pool fresh: 5 per second, normal 80 %, low 50 %\n~ pool shop\n    limit: 5 -> 9\n- pool old\n0 to create, 0 to update, 0 to delete, 0 unchanged\n"
 	if got := p.String(); got != want {
 		t.Errorf("got %q", got)
 	}

@@ -88,7 +88,7 @@ func (f *File) CheckPools(stored []Pool) error {
 
 // Summary says in one line what a pool holds.
 func (p *Pool) Summary() string {
-	return fmt.Sprintf("%d per %d ms, normal %d %%, low %d %%", p.Limit, p.WindowMS, p.NormalPercent, p.LowPercent)
+	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent, p.LowPercent)
 }
 
 // write renders the pools of a plan for a terminal.

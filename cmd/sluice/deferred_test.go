@@ -218,8 +218,12 @@ func TestDeferredRun_RefusesWhatCannotWork(t *testing.T) {
 	srv := deferRequests(t)
 	defer srv.terminate()
 	url := srv.url
+	if _, err := client.New(url, "").Post(t.Context(), "/ratelimit/rules", map[string]any{"name": "plain", "scope": "user", "limit": 1, "window_ms": 1000}); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ want, arg string }{
 		{"--to", "--to=nowhere"}, {"--max", "--max=101"}, {"--hold", "--hold=2h"}, {"--timeout", "--timeout=29s"}, {"404", "--rule=other"},
+		{"over_limit", "--rule=plain"},
 	} {
 		args := []string{"deferred", "run", "--server=" + url, "--rule=jobs", "--to=http://127.0.0.1:1", tt.arg}
 		if code, _, errs := sluice(t, "", args...); code != exitError || !strings.Contains(errs, tt.want) {

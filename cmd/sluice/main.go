@@ -88,6 +88,15 @@ func run(p *process, args []string) int {
 		return report(p, err)
 	}
 	k, err := parser.Parse(args)
+	if err != nil && !exited {
+		if bad := unreadable(parser); len(bad) > 0 {
+			// Once more without them, to name what else is wrong.
+			if _, more := parser.Parse(args); more != nil {
+				bad = append(bad, more)
+			}
+			err = errors.Join(bad...)
+		}
+	}
 	switch {
 	case exited: // help was asked for and printed
 		return exitDone
@@ -95,6 +104,26 @@ func run(p *process, args []string) int {
 		return report(p, fmt.Errorf("%w\nrun sluice --help, or a command with --help, for what there is", err))
 	}
 	return report(p, k.Run())
+}
+
+// unreadable names every environment variable that does not have the form of its
+// setting, and takes it away from the parser, which stops at the first.
+func unreadable(parser *kong.Kong) []error {
+	var bad []error
+	seen := map[string]bool{}
+	_ = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if f, ok := node.(*kong.Flag); ok && len(f.Tag.Envs) > 0 {
+			if err := f.Reset(); err != nil {
+				f.Tag.Envs = nil
+				if text := err.Error(); !seen[text] { // several commands share a setting
+					seen[text] = true
+					bad = append(bad, fmt.Errorf("--%s: %w", f.Name, err))
+				}
+			}
+		}
+		return next(nil)
+	})
+	return bad
 }
 
 // explainValue is the help of one flag with its default and environment twin.

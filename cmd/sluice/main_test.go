@@ -254,6 +254,9 @@ func TestMigrate_UpStatusDown(t *testing.T) {
 	if code, _, errs := sluice(t, "", "migrate", "down", dir, "--to=0"); code != exitError || !strings.Contains(errs, "--yes") {
 		t.Errorf("down without --yes exits %d: %s", code, errs)
 	}
+	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=999", "--yes"); code != exitError || out != "" || !strings.Contains(errs, "--to 999") {
+		t.Errorf("down to a step that does not exist exits %d:\n%s%s", code, out, errs)
+	}
 	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone || !strings.Contains(out, "not yet") {
 		t.Errorf("down exits %d:\n%s%s", code, out, errs)
 	}
@@ -285,6 +288,19 @@ func TestBadUsage_SaysWhatIsWrong(t *testing.T) {
 		code, _, errs := sluice(t, "", tt.args...)
 		if code != exitError || !strings.Contains(errs, tt.want) {
 			t.Errorf("%q exits %d with %q; want 2, naming %s", tt.args, code, errs, tt.want)
+		}
+	}
+}
+
+// Settings that cannot be read at all stand beside those whose value is refused.
+func TestServe_NamesEveryBadSettingAtOnce(t *testing.T) {
+	t.Setenv("SLUICE_STORE_TIMEOUT", "soon")
+	t.Setenv("SLUICE_MAX_KEYS", "many")
+	t.Setenv("SLUICE_DENY_CACHE", "maybe")
+	code, _, errs := sluice(t, "", "serve", "--data-dir="+t.TempDir(), "--reset-header=iso")
+	for _, want := range []string{"SLUICE_STORE_TIMEOUT", "SLUICE_MAX_KEYS", "SLUICE_DENY_CACHE", "SLUICE_RESET_HEADER"} {
+		if code != exitError || strings.Count(errs, want) != 1 {
+			t.Errorf("exits %d, names %s %d times:\n%s", code, want, strings.Count(errs, want), errs)
 		}
 	}
 }

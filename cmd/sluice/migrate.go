@@ -41,6 +41,13 @@ func (c *migrateDownCmd) Run(p *process) error {
 	if c.To < 0 {
 		return fmt.Errorf("--to must not be negative")
 	}
+	steps, err := app.Migrations(p.ctx, c.Storage)
+	if err != nil {
+		return err
+	}
+	if len(steps) > 0 && c.To > steps[len(steps)-1].Version {
+		return fmt.Errorf("--to %d is above the last step, %d; sluice migrate status lists them", c.To, steps[len(steps)-1].Version)
+	}
 	if !c.Yes {
 		return fmt.Errorf("this deletes what the undone steps hold; back up first, then add --yes")
 	}

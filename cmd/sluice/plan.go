@@ -15,6 +15,8 @@ type planCmd struct {
 	Keys      float64 `name:"keys" placeholder:"N" help:"Buckets alive at once, of all rules together."`
 	Rules     int     `name:"rules" default:"1" placeholder:"N" help:"Rules that apply to a check; 1 to 100."`
 	Algorithm string  `name:"algorithm" default:"sliding_window_counter" placeholder:"NAME" help:"Algorithm of those rules."`
+	Entries   *int64  `name:"entries" placeholder:"N" help:"Entries in each log of sliding_window_log at once; --limit if not given, and without that 100."`
+	Limit     *int64  `name:"limit" placeholder:"N" help:"Limit of those rules. a log of sliding_window_log has up to as many entries."`
 	Batch     bool    `name:"batch" help:"Checks come in batches of about a hundred."`
 	Busy      float64 `name:"busy" default:"0.6" placeholder:"SHARE" help:"How busy processors may be at the peak; 0.05 to 1."`
 	NodeCores int     `name:"node-cores" default:"4" placeholder:"N" help:"Cores of a node."`
@@ -32,14 +34,17 @@ func (c *planCmd) Run(p *process) error {
 	switch {
 	case (c.RPS != 0) == (c.Daily != 0):
 		return errors.New("give either --rps or --daily")
+	case !(c.Peak >= 1 && c.Peak <= 1000):
+		return fmt.Errorf("--peak must be between 1 and 1000, not %g", c.Peak)
 	case c.Daily != 0:
-		if !(c.Peak >= 1 && c.Peak <= 1000) {
-			return fmt.Errorf("--peak must be between 1 and 1000, not %g", c.Peak)
-		}
 		perSecond = c.Daily / secondsADay * c.Peak
 	}
+	entries := c.Entries
+	if entries == nil {
+		entries = c.Limit
+	}
 	plan, err := capacity.Measured.Make(
-		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Batch: c.Batch},
+		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Entries: entries, Batch: c.Batch},
 		capacity.Sizing{Busy: c.Busy, NodeCores: c.NodeCores, ShardBytes: c.ShardGiB * (1 << 30), NodePrice: c.NodeHour, ShardPrice: c.RedisHour},
 	)
 	if err != nil {

@@ -20,10 +20,24 @@ func TestPlan_PrintsTableAndJSON(t *testing.T) {
 	}
 }
 
+func TestPlan_SaysHowLongALogIs(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                          "624 bytes (a log of 100 entries)",
+		"--limit=500":               "2736 bytes (a log of 500 entries)",
+		"--limit=500 --entries=100": "624 bytes (a log of 100 entries)",
+	} {
+		all := append([]string{"plan", "--rps=10", "--keys=10", "--algorithm=sliding_window_log"}, strings.Fields(args)...)
+		if code, out, errs := sluice(t, "", all...); code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("%s: exits %d, want %q in:\n%s%s", args, code, want, out, errs)
+		}
+	}
+}
+
 func TestPlan_RefusesNonsense(t *testing.T) {
 	for _, args := range [][]string{
 		{"plan"}, {"plan", "--rps", "1", "--daily", "1"}, {"plan", "--daily", "5", "--peak", "0.5"},
 		{"plan", "--rps", "-1"}, {"plan", "--rps", "1", "--algorithm", "magic"}, {"plan", "--rps", "NaN"},
+		{"plan", "--rps", "1", "--peak", "0"}, {"plan", "--rps", "1", "--algorithm", "sliding_window_log", "--entries", "-1"},
 	} {
 		if code, out, errs := sluice(t, "", args...); code != exitError || errs == "" || out != "" {
 			t.Errorf("%v = %d, %q, %q; want an error", args, code, out, errs)

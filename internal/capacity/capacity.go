@@ -24,6 +24,9 @@ type Load struct {
 	// Rules is how many limits apply to a check, 1 to 100. Algorithm is theirs.
 	Rules     int
 	Algorithm string
+	// Entries is how many a log of sliding_window_log has, 0 to 1,000,000.
+	// nil means 100; it is nil for the others.
+	Entries *int64 `json:",omitempty"`
 	// Batch: checks come in batches of about a hundred.
 	Batch bool
 }
@@ -109,9 +112,12 @@ func (f *Figures) Make(l Load, s Sizing) (Plan, error) {
 	p.Nodes = int(math.Ceil(p.Cores/float64(s.NodeCores))) + 1
 
 	p.RedisMicros = float64(l.Rules) * f.RedisMicros[l.Algorithm]
+	p.KeyBytes = f.KeyBytes[l.Algorithm]
+	if l.Algorithm == logAlgorithm {
+		p.KeyBytes = f.LogBytes + float64(*l.Entries)*f.EntryBytes
+	}
 	p.BusyShards = l.PerSecond * p.RedisMicros / 1e6
 	p.ShardsForLoad = int(math.Ceil(p.BusyShards / s.Busy))
-	p.KeyBytes = f.KeyBytes[l.Algorithm]
 	p.Memory = l.Keys * p.KeyBytes * s.Overhead
 	p.ShardsForMemory = int(math.Ceil(p.Memory / s.ShardBytes))
 	p.Shards = max(p.ShardsForLoad, p.ShardsForMemory, 1)
@@ -164,5 +170,19 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 	if _, ok := f.KeyBytes[l.Algorithm]; !ok {
 		return fmt.Errorf("algorithm %q is not one of %v", l.Algorithm, f.Algorithms())
 	}
-	return nil
+	if l.Algorithm != logAlgorithm {
+		l.Entries = nil
+		return nil
+	}
+	if l.Entries == nil {
+		l.Entries = new(int64)
+		*l.Entries = defaultEntries
+	}
+	return between("entries of a log", float64(*l.Entries), 0, 1e6)
 }
+
+// logAlgorithm is the one whose buckets grow with their limit.
+const logAlgorithm = "sliding_window_log"
+
+// defaultEntries is how many entries a log has if nobody says.
+const defaultEntries = 100

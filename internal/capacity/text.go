@@ -18,7 +18,11 @@ func (p Plan) String() string {
 	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs = %.2f cores busy, ÷ %.0f %%", Number(l.PerSecond), p.Micros, p.BusyCores, s.Busy*100)
 	row("nodes", fmt.Sprint(p.Nodes), "%d cores each, and one to spare", s.NodeCores)
 	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs = %.2f threads busy, ÷ %.0f %%", Number(l.PerSecond), p.RedisMicros, p.BusyShards, s.Busy*100)
-	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes × %.2g", Number(l.Keys), p.KeyBytes, s.Overhead)
+	logs := ""
+	if l.Entries != nil {
+		logs = fmt.Sprintf(" (a log of %s entries)", Number(float64(*l.Entries)))
+	}
+	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s × %.2g", Number(l.Keys), p.KeyBytes, logs, s.Overhead)
 	row("Redis shards for memory", fmt.Sprint(p.ShardsForMemory), "%s each", Bytes(s.ShardBytes))
 	row("Redis servers", fmt.Sprint(p.RedisServers), "%d shards, each with a replica", p.Shards)
 	row("hours a month", Number(p.NodeHours+p.ShardHours), "%s of nodes and %s of Redis servers, %d hours a month", Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)

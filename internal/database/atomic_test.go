@@ -34,6 +34,7 @@ func TestChange_WithoutItsAuditEntryDoesNotHappen(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
 		a := mustCreate(t, d, sample("a"))
+		a.Limit++
 		if _, err := d.UpdateRule(ctx, ada, a, 0); err != nil {
 			t.Fatal(err)
 		}

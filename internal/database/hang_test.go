@@ -121,6 +121,7 @@ func TestNetworkDies_IsUnavailableAndComesBackByItself(t *testing.T) {
 		t.Errorf("poll: got %v", err)
 	}
 	g.reopen()
+	a.Limit++
 	if _, err := d.UpdateRule(context.Background(), ada, a, 0); err != nil {
 		t.Errorf("after: got %v", err)
 	}

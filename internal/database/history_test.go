@@ -141,6 +141,7 @@ func TestAudit_HasAnEntryForEveryChangeAndNamesTheFields(t *testing.T) {
 func TestHistory_SurvivesADamagedSnapshot(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		a := mustCreate(t, d, sample("a"))
+		a.Limit++
 		if _, err := d.UpdateRule(t.Context(), ada, a, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -45,6 +45,7 @@ func TestListen_HearsEveryKindOfChangeOfAnotherNode(t *testing.T) {
 
 	a := mustCreate(t, there, sample("a"))
 	await(t, "a creation", called)
+	a.Limit++
 	if _, err := there.UpdateRule(t.Context(), ada, a, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -146,6 +146,9 @@ func (m *model) apply(op string, nth, ifVersion, toVersion int64, r rules.Rule) 
 	}
 	switch op {
 	case "update":
+		if last := m.lives[nth][len(m.lives[nth])-1]; len(rules.Diff(&last, &r)) == 0 {
+			return nil
+		}
 		return m.put(nth, r)
 	case "delete":
 		m.gone[nth] = true

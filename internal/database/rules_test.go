@@ -47,6 +47,27 @@ func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
 	})
 }
 
+// What is there already is not written again: same version, no revision, no entry
+// in the audit log. A stale version is refused all the same.
+func TestUpdateRule_ThatChangesNothingWritesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		a := mustCreate(t, d, sample("a"))
+		before := fingerprint(t, d)
+		for _, version := range []int64{0, a.Version} {
+			got, err := d.UpdateRule(t.Context(), ada, a, version)
+			if diff := cmp.Diff(a, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		}
+		if _, err := d.UpdateRule(t.Context(), ada, a, a.Version+1); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("a stale version: %v", err)
+		}
+		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestWrites_RefuseWithTheirKindAndChangeNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()

@@ -30,8 +30,12 @@ func (d *DB) CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (r
 	return r, nil
 }
 
+// errUnchanged ends a change that would write what is there already.
+var errUnchanged = errors.New("nothing changes")
+
 // UpdateRule replaces the content of the rule r.ID and returns it with its next
-// version. ifVersion is the version the caller knows, else the error is
+// version. If it is that already, nothing is written and the rule comes back as it
+// is. ifVersion is the version the caller knows, else the error is
 // ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
 // ErrNotFound, ErrNameTaken, ErrUnavailable.
 func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
@@ -44,10 +48,14 @@ func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, if
 		if err != nil {
 			return err
 		}
+		if len(rules.Diff(&was, &r)) == 0 {
+			r = was
+			return errUnchanged
+		}
 		r, err = c.replaceRule(actionUpdate, &was, r)
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnchanged) {
 		return rules.Rule{}, err
 	}
 	return r, nil

@@ -75,6 +75,7 @@ type item struct {
 }
 
 type release struct {
+	RuleID       int64  `json:"rule_id"`
 	Items        []item `json:"items"`
 	Depth        int64  `json:"depth"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
@@ -97,8 +98,11 @@ func Run(ctx context.Context, opt Options) (Tally, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	defer r.http.CloseIdleConnections()
-	for ctx.Err() == nil {
+	for first := true; ctx.Err() == nil; first = false {
 		got, err := r.ask(ctx)
+		if err == nil && first && got.Depth == 0 && len(got.Items) == 0 {
+			err = r.defers(ctx, got.RuleID)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !passing(err):
@@ -131,8 +135,43 @@ func (r *runner) ask(ctx context.Context) (*release, error) {
 	return &got, nil
 }
 
+// maxQueues is how many queues the server lists at most.
+const maxQueues = 1000
+
+// ErrNotDeferring: the rule defers nothing and nothing of it waits, so there
+// would never be anything to do.
+var ErrNotDeferring = errors.New("this rule does not defer requests: set its over_limit to defer, and turn it on")
+
+// defers returns ErrNotDeferring if the server does not list a queue of the rule.
+func (r *runner) defers(ctx context.Context, id int64) error {
+	raw, err := r.Server.Do(ctx, http.MethodGet, "/ratelimit/deferred", "", nil)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Queues []struct {
+			RuleID int64 `json:"rule_id"`
+		} `json:"queues"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	for _, q := range list.Queues {
+		if q.RuleID == id {
+			return nil
+		}
+	}
+	if len(list.Queues) >= maxQueues { // not all are listed
+		return nil
+	}
+	return ErrNotDeferring
+}
+
 // passing tells a failure that ends by itself from a refusal.
 func passing(err error) bool {
+	if errors.Is(err, ErrNotDeferring) {
+		return false
+	}
 	var p *client.Problem
 	if !errors.As(err, &p) {
 		return true // no answer
