@@ -138,7 +138,7 @@ func (r *runner) ask(ctx context.Context) (*release, error) {
 // maxQueues is how many queues the server lists at most.
 const maxQueues = 1000
 
-// ErrNotDeferring: the rule defers nothing and nothing of it waits, so there
+// ErrNotDeferring says that the rule defers nothing and nothing of it waits, so there
 // would never be anything to do.
 var ErrNotDeferring = errors.New("this rule does not defer requests: set its over_limit to defer, and turn it on")
 
