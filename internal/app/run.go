@@ -86,7 +86,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), Now: host.Now, Log: host.Log})
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), SignOnIssuer: cfg.OIDCIssuer, Now: host.Now, Log: host.Log})
 	if err != nil {
 		return err
 	}

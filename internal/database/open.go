@@ -45,6 +45,9 @@ type Options struct {
 	CallTimeout time.Duration
 	// Now is the wall clock for created_at and the like; nil means time.Now.
 	Now func() time.Time
+	// SignOnIssuer is the provider at which people sign in by single sign-on; empty
+	// if there is none. Admins of any other provider do not count as able to sign in.
+	SignOnIssuer string
 	// Log gets what happens out of sight, such as a lost LISTEN connection; nil
 	// means nothing is logged.
 	Log *slog.Logger
@@ -60,6 +63,8 @@ type DB struct {
 	log         *slog.Logger
 	dsn         string // or the path of the SQLite file
 	callTimeout time.Duration
+	// signOnIssuer is as in Options.
+	signOnIssuer string
 
 	// stop ends the listeners, which listeners counts; mu keeps a new one from
 	// starting while Close waits.
@@ -84,7 +89,7 @@ const (
 // server that is down shows as rules.ErrUnavailable from Migrate. An SQLite
 // file is made, readable only by its owner, and opened at once.
 func Open(ctx context.Context, opt Options) (*DB, error) {
-	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout}
+	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout, signOnIssuer: opt.SignOnIssuer}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"regexp"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -128,7 +129,7 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 		if row.Issuer != "" && (row.Role != was.Role || row.PasswordHash != was.PasswordHash) {
 			return access.ErrExternal
 		}
-		if err := c.keepAnAdmin(&was, &row); err != nil {
+		if err := c.keepAnAdmin(&was, &row, d.signOnIssuer); err != nil {
 			return err
 		}
 		row.Generation, row.UpdatedAt = was.Generation+1, c.at
@@ -150,15 +151,24 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 	return row.user(), nil
 }
 
-// keepAnAdmin refuses to take the last admin away.
-func (c *change) keepAnAdmin(was, is *userRow) error {
-	counts := func(r *userRow) bool { return r.Role == string(access.RoleAdmin) && !r.Disabled }
+// keepAnAdmin refuses to take away the last admin who can sign in: one with a
+// password, or one of the provider of single sign-on that issuer names.
+func (c *change) keepAnAdmin(was, is *userRow, issuer string) error {
+	counts := func(r *userRow) bool {
+		if r.Role != string(access.RoleAdmin) || r.Disabled {
+			return false
+		}
+		if r.Issuer != "" {
+			return r.Issuer == issuer
+		}
+		return r.PasswordHash != ""
+	}
 	if !counts(was) || counts(is) {
 		return nil
 	}
-	var others int64
-	err := c.tx.Model(&userRow{}).Where("role = ? AND disabled = ? AND id <> ?", string(access.RoleAdmin), false, was.ID).Count(&others).Error
-	if err == nil && others == 0 {
+	var others []userRow
+	err := c.tx.Where("role = ? AND disabled = ? AND id <> ?", string(access.RoleAdmin), false, was.ID).Find(&others).Error
+	if err == nil && !slices.ContainsFunc(others, func(r userRow) bool { return counts(&r) }) {
 		return access.ErrLastAdmin
 	}
 	return err

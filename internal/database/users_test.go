@@ -87,6 +87,30 @@ func TestUsers_TheLastAdminStays(t *testing.T) {
 	})
 }
 
+func TestUsers_TheLastAdminWhoCanSignInStays(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		first := mustUser(t, d, "first", access.RoleAdmin)
+		if _, err := d.CreateUser(ctx, ada, access.User{Name: "invited", Role: access.RoleAdmin}, false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.SignOn(ctx, access.Identity{Issuer: issuer, Subject: "s1", Name: "sam", Role: access.RoleAdmin}); err != nil {
+			t.Fatal(err)
+		}
+		first.Disabled = true
+		for _, other := range []string{"", "https://elsewhere.example"} {
+			d.signOnIssuer = other
+			if _, err := d.UpdateUser(ctx, ada, first); !errors.Is(err, access.ErrLastAdmin) {
+				t.Errorf("with people of a provider that is not %q, and one without a password: %v", other, err)
+			}
+		}
+		d.signOnIssuer = issuer
+		if _, err := d.UpdateUser(ctx, ada, first); err != nil {
+			t.Errorf("with an admin who can sign in: %v", err)
+		}
+	})
+}
+
 func TestCreateUser_FirstIsFirstOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		errs := make(chan error, 4)
