@@ -88,6 +88,13 @@ pictures: ## pictures of those pages, light, dark and on a phone, in bin/gallery
 screenshots: ## take the pictures of docs/console.md anew
 	$(GO) run ./web/gallery -docs docs/console
 
+# FROM is the commit whose data TestUpgrade starts on. It is built outside this tree.
+.PHONY: upgrade-fixtures
+upgrade-fixtures: deps ## make the data of an earlier version anew (FROM=commit), for the upgrade test
+	@: $${FROM:?say which commit, as in FROM=3a0215a}; dir=$$(mktemp -d); git archive "$$FROM" | tar -x -C "$$dir"; \
+	(cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	SLUICE_UPGRADE_FROM="$$dir/sluice-before" $(GO) test -count=1 -run 'TestUpgradeFixtures$$' ./internal/app; rm -rf "$$dir"
+
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)
 	@bash .ci/deps

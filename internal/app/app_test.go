@@ -83,6 +83,12 @@ func start(t *testing.T, cfg config.Serve) *node {
 // tryStart is start for servers that may refuse; its error is Run's.
 func tryStart(t *testing.T, cfg config.Serve) (*node, error) {
 	t.Helper()
+	return tryStartAt(t, cfg, time.Now, nil)
+}
+
+// tryStartAt is tryStart with clocks of the test's own, as in Host.
+func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func() int64) (*node, error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{t: t, out: &buffer{}, log: &buffer{}, cancel: cancel, done: make(chan error, 1),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient}, Timeout: 20 * time.Second}}
@@ -90,7 +96,7 @@ func tryStart(t *testing.T, cfg config.Serve) (*node, error) {
 	listening := make(chan net.Addr, 1)
 	go func() {
 		n.done <- Run(ctx, cfg, Host{
-			Out: n.out, Log: slog.New(slog.NewTextHandler(n.log, nil)), Now: time.Now,
+			Out: n.out, Log: slog.New(slog.NewTextHandler(n.log, nil)), Now: now, Clock: clock,
 			Listening: func(a net.Addr) { listening <- a },
 		})
 		close(n.done)

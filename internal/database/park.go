@@ -292,7 +292,7 @@ func commonColumns(tx *gorm.DB, a, b string) ([]string, error) {
 			return nil, err
 		}
 		columns[i], err = rows.Columns()
-		if err = errors.Join(err, rows.Close(), rows.Err()); err != nil {
+		if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
 			return nil, err
 		}
 	}
