@@ -22,7 +22,7 @@ var (
 	errMissing     = &problem{http.StatusNotFound, "Nothing here", "There is no such page, or what it was about has been deleted."}
 	errCrossOrigin = &problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
 	errPanic       = &problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
-	errAway        = &problem{http.StatusServiceUnavailable, "The rule database does not answer", "Checks go on with the rules in force. Accounts, rules and the audit log can be seen and changed when it is back."}
+	errAway        = &problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
 	errDiskFull    = &problem{http.StatusServiceUnavailable, "The disk under the rules database is full", "The disk under the rules database has no room left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
 	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
 	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
@@ -84,6 +84,9 @@ func (v *visit) fail(err error) {
 	f := view.Frame{Title: p.title, Here: pathHome, Theme: v.themeNow()}
 	if v.user.ID != 0 {
 		f.Nav, f.User, f.Role = v.server.navigation(""), v.user.Name, string(v.user.Role)
+		if node := v.server.deps.Node(); v.ctx != nil {
+			f.Banners = v.banners(&node)
+		}
 	}
 	ctx := v.ctx
 	v.ctx = nil // nothing of the session is saved

@@ -15,7 +15,7 @@ import (
 func (s *Server) failModes(v *visit) error {
 	q := v.QueryParams()
 	page := pageNumber(q)
-	list, err := s.deps.Rules.BrowseRules(v.ctx, rules.Browse{
+	list, err := s.browse(v, rules.Browse{
 		Query: rules.Query{Text: q.Get("q"), Active: new(true), PageSize: rulesPerPage}, Sort: "route", Offset: (page - 1) * rulesPerPage,
 		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
 	})

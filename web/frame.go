@@ -54,8 +54,9 @@ func (s *Server) navigation(here string) []view.NavItem {
 const staleAfter = 15 * time.Second
 
 // banners are what everyone should know before reading on.
-func banners(n *Node, now time.Time) []view.Banner {
+func (v *visit) banners(n *Node) []view.Banner {
 	var out []view.Banner
+	now := v.server.deps.Now()
 	if n.Degraded() {
 		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
 	}
@@ -66,8 +67,12 @@ func banners(n *Node, now time.Time) []view.Banner {
 	switch {
 	case n.Source == "copy":
 		out = append(out, view.Banner{Kind: "warn", Text: "This node runs on its saved copy of the rules, because the rule database has not answered since it started."})
-	case n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
-		out = append(out, view.Banner{Kind: "warn", Text: "The rule database does not answer. Checks go on with the rules in force; changes have to wait.", Since: confirmed})
+	case v.away || n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
+		if n.Confirmed == 0 {
+			confirmed = time.Time{}
+		}
+		text := "The rules database is unreachable. Requests are still being rate-limited with the last loaded rules; changes are disabled until it is back."
+		out = append(out, view.Banner{Kind: "warn", Text: text, Since: confirmed})
 	}
 	return out
 }

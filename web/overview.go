@@ -16,7 +16,7 @@ import (
 // the nodes are.
 func (s *Server) overview(v *visit) error {
 	m := s.liveOverview(v)
-	recent, err := s.deps.Rules.BrowseRules(v.ctx, rules.Browse{Query: rules.Query{PageSize: 5}, Sort: "updated_at", Desc: true})
+	recent, err := s.browse(v, rules.Browse{Query: rules.Query{PageSize: 5}, Sort: "updated_at", Desc: true})
 	if err != nil {
 		return err
 	}

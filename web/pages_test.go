@@ -124,7 +124,7 @@ func TestRules_AreSearchedFilteredAndPaged(t *testing.T) {
 
 func TestOverview_SaysWhatIsWrong(t *testing.T) {
 	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console"); !page.Has(
-		"Redis is unreachable", "The rule database does not answer", "live data unavailable", "silent", "10.0.0.7:6379", "Redis, shared by all nodes") {
+		"Redis is unreachable", "The rules database is unreachable", "live data unavailable", "silent", "10.0.0.7:6379", "Redis, shared by all nodes") {
 		t.Error("a failing fleet is not told")
 	}
 	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console")

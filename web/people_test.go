@@ -202,7 +202,7 @@ func TestAdmin_SaysWhenTheDatabaseIsAway(t *testing.T) {
 		b.Post("/console/tokens/new", url.Values{"name": {"x"}, "days": {"7"}, "scope_check": {"on"}}), b.Post("/console/tokens/1/revoke", url.Values{}),
 		b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}),
 	} {
-		if page.Code != http.StatusServiceUnavailable || !page.Has("The rule database does not answer") {
+		if page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable") {
 			t.Errorf("got %d\n%.300s", page.Code, page.Body)
 		}
 	}

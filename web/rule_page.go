@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,7 +34,13 @@ func (s *Server) rulePage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.deps.Writer.GetRule(v.ctx, id)
+	var r rules.Rule
+	if err = rules.ErrUnavailable; !v.offline {
+		r, err = s.deps.Writer.GetRule(v.ctx, id)
+	}
+	if errors.Is(err, rules.ErrUnavailable) {
+		return s.ruleInForce(v, id)
+	}
 	if err != nil {
 		return err
 	}
@@ -50,6 +57,20 @@ func (s *Server) rulePage(v *visit) error {
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
 	s.ruleFigures(v, &m)
 	return v.page(http.StatusOK, view.RulePageOf(v.frame(r.Name, pathRules), m))
+}
+
+// ruleInForce is rulePage from the set in force, while the database is unreachable.
+func (s *Server) ruleInForce(v *visit, id int64) error {
+	v.away = true
+	set := s.setNow()
+	if set == nil || set.Get(id) == nil {
+		return errAway // it may be one that is off
+	}
+	m := view.RulePage{
+		Rule: set.Get(id).Rule, Set: set, Links: s.links, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span"), StoredAway: true,
+	}
+	s.ruleFigures(v, &m)
+	return v.page(http.StatusOK, view.RulePageOf(v.frame(m.Rule.Name, pathRules), m))
 }
 
 // ruleFigures fills in what the fleet and this node tell about a rule.

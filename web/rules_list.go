@@ -24,7 +24,7 @@ func (s *Server) listRules(v *visit) error {
 	b := browseOf(q)
 	page := pageNumber(q)
 	b.Offset = (page - 1) * rulesPerPage
-	list, err := s.deps.Rules.BrowseRules(v.ctx, b)
+	list, err := s.browse(v, b)
 	if err != nil {
 		return err
 	}

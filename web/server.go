@@ -2,11 +2,13 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -76,7 +78,10 @@ func New(d Deps) (*Server, error) {
 			return nil, fmt.Errorf("web: public URL: %w", err)
 		}
 	}
-	s.stored = &sessionStore{to: d.Sessions, idle: d.SessionIdle, now: d.Now}
+	s.stored = &sessionStore{
+		to: d.Sessions, idle: d.SessionIdle, now: d.Now, recall: newRecall(),
+		confirmed: func() time.Time { return time.UnixMilli(d.Node().Confirmed) },
+	}
 	s.sessions = newSessions(&d, s.stored)
 	return s, nil
 }
@@ -111,7 +116,18 @@ func (s *Server) serve(v *visit) error {
 	}
 	r.Body = http.MaxBytesReader(v.Response(), r.Body, cmp.Or(v.route.Body, maxForm))
 	if err := v.loadSession(); err != nil {
+		if v.route.Role != "" || !errors.Is(err, rules.ErrUnavailable) {
+			return err
+		}
+		if v.ctx, err = s.sessions.Load(context.WithValue(r.Context(), presentedKey{}, &presented{}), ""); err != nil {
+			return err
+		}
+	}
+	if err := v.readOnly(); err != nil {
 		return err
+	}
+	if r.Method == http.MethodPost && slices.ContainsFunc([]string{pathPeople, pathAccount, pathInvite}, func(p string) bool { return strings.HasPrefix(v.route.Path, p) }) {
+		defer s.stored.recall.forgetAll() // what it changed may end sessions
 	}
 	if v.route.Role != "" {
 		switch {

@@ -63,12 +63,23 @@ func (v *visit) loadSession() error {
 		return err
 	}
 	v.ctx = ctx
-	id := m.GetInt64(ctx, sessionUser)
+	id, p := m.GetInt64(ctx, sessionUser), presentedIn(ctx)
 	if id == 0 {
 		return nil
 	}
-	u, err := v.server.deps.Users.GetUser(ctx, id)
+	var u access.User
+	if p.offline == nil {
+		u, err = v.server.deps.Users.GetUser(ctx, id)
+	}
+	if errors.Is(err, rules.ErrUnavailable) {
+		store := v.server.stored
+		store.recall.down(store.now(), store.confirmed())
+		store.remembered(p)
+	}
 	switch {
+	case p.offline != nil:
+		v.user, v.offline, v.away = *p.offline, true, true
+		return nil
 	case err != nil && !isNotFound(err):
 		return err
 	case err != nil, u.Disabled, v.server.foreign(&u):
@@ -80,6 +91,7 @@ func (v *visit) loadSession() error {
 		return err
 	}
 	v.user = u
+	v.server.stored.recall.note(p.epoch, access.Session{Token: p.token, Data: p.data, ExpiresAt: p.expires}, u, v.server.deps.Now())
 	return nil
 }
 
@@ -123,7 +135,7 @@ func (v *visit) saveSession() error {
 // commit is saveSession, but tells by errEnded if the session has ended.
 func (v *visit) commit() error {
 	m := v.server.sessions
-	if v.ctx == nil {
+	if v.ctx == nil || v.offline {
 		return nil
 	}
 	w := v.Response()

@@ -8,6 +8,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"sluice/internal/access"
+	"sluice/rules"
 )
 
 // touchEvery is how much a session's expiry may lag behind: looking at pages
@@ -29,6 +30,11 @@ type presented struct {
 	// set, the new session is stored also if that one has ended.
 	renewing, must bool
 	replaced       string
+	// epoch is that of recall before the session was read; offline is set if it is
+	// only remembered.
+	epoch   int64
+	data    []byte
+	offline *access.User
 }
 
 type presentedKey struct{}
@@ -49,6 +55,10 @@ type sessionStore struct {
 	to   Sessions
 	idle time.Duration
 	now  func() time.Time
+	// recall remembers sessions, confirmed is when this node last heard from the
+	// database.
+	recall    *recall
+	confirmed func() time.Time
 }
 
 var _ scs.CtxStore = (*sessionStore)(nil)
@@ -63,13 +73,40 @@ func (s *sessionStore) expiry(deadline time.Time) time.Time {
 
 // FindCtx implements scs.CtxStore.
 func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
-	found, ok, err := s.to.FindSession(ctx, token)
-	if err != nil || !ok {
-		return nil, false, err
+	if s.recall.buried(token) {
+		if err := s.to.DeleteSession(ctx, token); err != nil {
+			s.recall.down(s.now(), s.confirmed())
+		}
+		return nil, false, nil
 	}
 	p := presentedIn(ctx)
-	p.token, p.expires = token, found.ExpiresAt
+	p.token, p.epoch = token, s.recall.now()
+	if s.recall.waiting(s.now()) && s.remembered(p) {
+		return p.data, true, nil
+	}
+	found, ok, err := s.to.FindSession(ctx, token)
+	if errors.Is(err, rules.ErrUnavailable) {
+		s.recall.down(s.now(), s.confirmed())
+		if s.remembered(p) {
+			return p.data, true, nil
+		}
+	}
+	if err != nil || !ok {
+		p.token = ""
+		return nil, false, err
+	}
+	s.recall.up()
+	p.expires, p.data = found.ExpiresAt, found.Data
 	return found.Data, true, nil
+}
+
+// remembered makes a visit one of a session that is only remembered.
+func (s *sessionStore) remembered(p *presented) bool {
+	r, ok := s.recall.find(p.token, s.now())
+	if ok {
+		p.offline, p.data, p.expires = &r.user, r.session.Data, r.session.ExpiresAt
+	}
+	return ok
 }
 
 // CommitCtx implements scs.CtxStore.
@@ -91,6 +128,9 @@ func (s *sessionStore) CommitCtx(ctx context.Context, token string, b []byte, de
 		return errEnded
 	}
 	if err == nil {
+		if p.token != "" && p.token != token {
+			s.recall.forget(p.token)
+		}
 		*p = presented{token: token, expires: now.ExpiresAt}
 	}
 	return err
@@ -108,7 +148,12 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 	if p.replaced != "" {
 		token = p.replaced
 	}
-	return s.to.DeleteSession(ctx, token)
+	s.recall.forget(token)
+	err := s.to.DeleteSession(ctx, token)
+	if errors.Is(err, rules.ErrUnavailable) {
+		s.recall.bury(token)
+	}
+	return err
 }
 
 // Find, Commit and Delete implement scs.Store; scs calls those with a context.

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 
+	"sluice/rules"
 	"sluice/web/view"
 )
+
+// signInAway is shown with the form while nobody can sign in.
+const signInAway = "The rules database is unreachable, so nobody can sign in until it is back. Requests are still being rate-limited."
 
 // signInForm shows the form; who is signed in goes on.
 func (s *Server) signInForm(v *visit) error {
@@ -13,6 +18,9 @@ func (s *Server) signInForm(v *visit) error {
 		return v.redirect(next)
 	}
 	n, err := s.deps.Users.CountUsers(v.ctx)
+	if errors.Is(err, rules.ErrUnavailable) {
+		return v.page(http.StatusServiceUnavailable, view.SignInPage(v.frame("Sign in", ""), view.SignIn{Next: next, Error: signInAway, SSO: s.ssoName()}))
+	}
 	if err != nil {
 		return err
 	}
@@ -29,6 +37,9 @@ func (s *Server) signIn(v *visit) error {
 	u, err := s.authenticate(v.ctx, name, form.Get("password"), addressOf(v.RealIP()))
 	if err != nil {
 		status, message := refusal(err)
+		if errors.Is(err, rules.ErrUnavailable) {
+			status, message = http.StatusServiceUnavailable, signInAway
+		}
 		if status == 0 {
 			return err
 		}

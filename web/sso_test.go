@@ -251,7 +251,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	w.Provider.Err = nil
 	b = begun(t, w)
 	w.Users.Err = rules.ErrUnavailable
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusServiceUnavailable || !page.Has("The rule database does not answer") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable") {
 		t.Errorf("the database is away: %d", page.Code)
 	}
 }

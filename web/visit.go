@@ -30,6 +30,9 @@ type visit struct {
 	user access.User
 	// popped: the session changed by nothing but the flash that this page shows.
 	popped bool
+	// offline: the rules database is unreachable and the session is remembered, so
+	// the visit may only read. away: something of the page could not be read there.
+	offline, away bool
 }
 
 // form reads the posted form, within maxForm.
@@ -163,9 +166,12 @@ func (v *visit) frame(title, nav string) view.Frame {
 	node := v.server.deps.Node()
 	f.User, f.Role, f.Version = v.user.Name, string(v.user.Role), node.Version
 	f.CanEdit, f.CanAdmin = v.user.Role.Includes(access.RoleEditor), v.user.Role.Includes(access.RoleAdmin)
+	f.Banners = v.banners(&node)
+	if v.offline {
+		return f
+	}
 	unmodified := v.server.sessions.Status(v.ctx) == scs.Unmodified
 	f.Flash = v.server.sessions.PopString(v.ctx, sessionFlash)
 	v.popped = unmodified && f.Flash != ""
-	f.Banners = banners(&node, v.server.deps.Now())
 	return f
 }

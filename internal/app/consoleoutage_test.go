@@ -86,3 +86,63 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 		t.Error("the figures are still those of this node alone")
 	}
 }
+
+func TestConsole_WithPostgresStoppedItsPagesAreServedReadOnly(t *testing.T) {
+	cfg, postgres := onPostgres(t)
+	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
+	n := start(t, cfg)
+	p := asAdmin(t, n)
+	n.create(`{"name":"one","scope":"user","route":"/v1/one","limit":1,"window_ms":86400000}`)
+	other := newPerson(t, n) // signs out during the outage
+	signIn := url.Values{"name": {"grace"}, "password": {adminPassword}}
+	if status, _ := other.post(n.url+"/console/sign-in", signIn); status != http.StatusOK {
+		t.Fatalf("signing in: %d", status)
+	}
+	p.shows(n.url+"/console", http.StatusOK, texts(`one`)...)
+	n.check(`{"user":"u","route":"/v1/one"}`)
+	n.check(`{"user":"u","route":"/v1/one"}`)
+	stolen := &http.Cookie{}
+	at, _ := url.Parse(n.url + "/console")
+	for _, c := range other.client.Jar.Cookies(at) {
+		if c.Name == "sluice_session" {
+			stolen = c
+		}
+	}
+	postgres.Stop()
+
+	frame := []string{`href="/console/fail-modes"`, `The rules database is unreachable`, `grace`}
+	for path, want := range map[string]string{
+		"/console": "one", "/console/rules": "/v1/one", "/console/rules?q=nothing": "No rule", "/console/rules/1": "unavailable while the rules database",
+		"/console/denials": "user:u", "/console/explain": "Explain", "/console/fail-modes": "/v1/one",
+	} {
+		p.shows(n.url+path, http.StatusOK, texts(append(frame, want)...)...)
+	}
+	for path, want := range map[string]string{"/console/people": "503", "/console/audit": "503", "/console/rules/new": "unreachable"} {
+		status, body := p.get(n.url + path)
+		if path != "/console/rules/new" && status != http.StatusServiceUnavailable || !strings.Contains(body, want) || !strings.Contains(body, frame[0]) {
+			t.Errorf("%s: %d without its frame", path, status)
+		}
+	}
+	typed := url.Values{"name": {"typed"}, "description": {"what was typed stays"}}
+	if status, body := p.post(n.url+"/console/rules", typed); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "what was typed stays") || !strings.Contains(body, frame[0]) {
+		t.Errorf("a change: %d\n%s", status, body)
+	}
+	if status, body := newPerson(t, n).post(n.url+"/console/sign-in", signIn); status != http.StatusServiceUnavailable || !strings.Contains(body, "nobody can sign in") || !strings.Contains(body, `name="password"`) {
+		t.Errorf("signing in: %d\n%s", status, body)
+	}
+	if status, _ := other.post(n.url+"/console/sign-out", url.Values{}); status != http.StatusServiceUnavailable {
+		t.Errorf("signing out: %d", status)
+	}
+	other.client.Jar.SetCookies(at, []*http.Cookie{stolen})
+	if _, body := other.get(n.url + "/console"); strings.Contains(body, frame[0]) {
+		t.Error("a session that was ended here came back during the outage")
+	}
+
+	postgres.Restart()
+	p.shows(n.url+"/console/people", http.StatusOK, texts(`grace`)...)
+	other.client.Jar.SetCookies(at, []*http.Cookie{stolen})
+	if _, body := other.get(n.url + "/console"); strings.Contains(body, frame[0]) {
+		t.Error("a session that was ended here came back after the outage")
+	}
+}

@@ -37,6 +37,8 @@ type RulePage struct {
 	History       []rules.Revision
 	// Older: History does not begin with the newest.
 	Older bool
+	// StoredAway: overrides and history could not be read.
+	StoredAway bool
 }
 
 // settings are the fields of the rule that are set, beyond those the page shows
