@@ -31,7 +31,7 @@ func (s *Server) failModes(v *visit) error {
 	for i := range m.Nodes {
 		if m.Nodes[i].ID == node.ID { // what was posted may be a second old
 			m.Nodes = slices.Clone(m.Nodes)
-			m.Nodes[i].Status.Breakers = node.Breakers
+			m.Nodes[i].Breakers = node.Breakers
 		}
 	}
 	degraded := map[string]int64{}

@@ -32,21 +32,19 @@ func asAdmin(t *testing.T, n *node) *person {
 // shows waits until a page has the status and shows every text.
 func (p *person) shows(url string, want int, texts ...*regexp.Regexp) string {
 	p.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		status, body := p.get(url)
+	var body string
+	eventually(p.t, url, func() bool {
+		var status int
+		status, body = p.get(url)
 		missing := ""
 		for _, re := range texts {
 			if !re.MatchString(body) {
 				missing = re.String()
 			}
 		}
-		if status == want && missing == "" {
-			return body
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("%s: %d, want %d; it lacks %q\n%s", url, status, want, missing, body)
-		}
-	}
+		return status == want && missing == ""
+	})
+	return body
 }
 
 func texts(patterns ...string) []*regexp.Regexp {
