@@ -56,7 +56,7 @@ func TestOverrides_ComeBackAsStored(t *testing.T) {
 		end := time.Date(2999, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
 		got := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "42", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: " big customer ", ExpiresAt: &end})
 		want := rules.Override{
-			ID: got.ID, RuleID: r.ID, Key: "user:42", Match: "{user:42}", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: "big customer",
+			ID: got.ID, RuleID: r.ID, Key: "user:42", Match: "{user:42}", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: " big customer ",
 			ExpiresAt: ptr(end.UTC().Truncate(time.Millisecond)), Version: 1, CreatedAt: got.CreatedAt, UpdatedAt: got.CreatedAt,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
