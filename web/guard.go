@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"sluice/internal/access"
@@ -20,6 +21,9 @@ var (
 	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 50, Window: 15 * 60_000}
 	// guardAddress slows one address that guesses at many accounts.
 	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 30, Window: 15 * 60_000}
+	// guardNetwork slows an IPv6 network of /48, which one customer of a provider may
+	// have whole, over all of its 65,536 addresses as addressOf makes them.
+	guardNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 15 * 60_000}
 	// guardSignOn slows one address that goes to the provider of single sign-on and
 	// does not come back signed in. Going and coming back count one each.
 	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
@@ -42,11 +46,16 @@ func guardKey(what string, values ...string) limiter.Key {
 // attempt takes the limits on giving a password. The error is a 429 page if
 // there were too many. done gives the attempt back; call it on success.
 func (s *Server) attempt(ctx context.Context, name, address string) (done func(), err error) {
-	return s.admit(ctx, []limiter.Ask{
+	asks := []limiter.Ask{
 		{Key: guardKey("pair", name, address), Limit: guardPair, Weight: 1},
 		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
 		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
-	}, "user", printable(name), "address", address)
+	}
+	if p, err := netip.ParsePrefix(address); err == nil { // IPv6: see addressOf
+		wide := netip.PrefixFrom(p.Addr(), 48).Masked().String()
+		asks = append(asks, limiter.Ask{Key: guardKey("network", wide), Limit: guardNetwork, Weight: 1})
+	}
+	return s.admit(ctx, asks, "user", printable(name), "address", address)
 }
 
 // admit takes limits all together. who is for the log.

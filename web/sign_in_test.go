@@ -103,6 +103,12 @@ func TestSignIn_OneAddressAndOneAccountAreLimitedInAll(t *testing.T) {
 	if sprayed != 30 {
 		t.Errorf("one network tried %d accounts, want 30", sprayed)
 	}
+	spread := refusedAfter(world(t, webtest.Full), 70, func(i int) (address, name string) {
+		return fmt.Sprintf("2001:db8:7:%x::1", i), fmt.Sprintf("user%d", i)
+	})
+	if spread != 60 {
+		t.Errorf("one IPv6 network of /48 tried %d accounts, want 60", spread)
+	}
 	besieged := refusedAfter(world(t, webtest.Full), 60, func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
 	if besieged != 50 {
 		t.Errorf("many addresses tried %d passwords of one account, want 50", besieged)
