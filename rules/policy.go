@@ -136,8 +136,10 @@ type Candidate struct {
 type Source struct {
 	Rules []Rule
 	Pools []Pool
-	// Version counts the changes of both.
+	// Version counts the changes of both. Stamp tells two states of one Version
+	// apart, of which a database has lost one.
 	Version int64
+	Stamp   string
 }
 
 // formatInstant is a time as JSON has it.

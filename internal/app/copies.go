@@ -22,6 +22,7 @@ const copyInterval = 10 * time.Minute
 // inForce is what a copy is made of.
 type inForce struct {
 	set    *rules.Set
+	stamp  string // of the set's version
 	tokens []access.Token
 	// at is when the database last confirmed the set.
 	at time.Time
@@ -112,14 +113,17 @@ func (c *copies) write(f inForce) error {
 	if err := makeDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
-	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Rules: make([]rules.Rule, f.set.Len()), Tokens: f.tokens}
-	for i := range out.Rules {
-		out.Rules[i] = f.set.At(i).Rule
-	}
+	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Stamp: f.stamp, Tokens: f.tokens}
 	for _, p := range f.set.Pools() {
 		out.Pools = append(out.Pools, p.Pool)
 	}
-	return rulecopy.Save(c.path, c.identity, &out)
+	return rulecopy.SaveRules(c.path, c.identity, &out, func(yield func(*rules.Rule) bool) {
+		for i := range f.set.Len() {
+			if !yield(&f.set.At(i).Rule) {
+				return
+			}
+		}
+	})
 }
 
 // load reads the copy that an earlier run of this node left.

@@ -116,7 +116,7 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damage := map[string][]byte{"empty": {}, "foreign": foreignCopy(t), "newer": append([]byte("SLUICERC\x00\x00\x00\x02"), good[12:]...)}
+	damage := map[string][]byte{"empty": {}, "foreign": foreignCopy(t), "newer": append([]byte("SLUICERC\x00\x00\x00\x03"), good[12:]...)}
 	for n := 1; n < len(good); n += len(good) / 20 {
 		damage[fmt.Sprintf("cut to %d", n)] = good[:n]
 		flipped := append([]byte(nil), good...)

@@ -58,7 +58,7 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 	if r.sets.Load() == nil {
 		r.recallOverrides()
 		r.sets.Store(set.WithOverrides(r.overrides))
-		r.origin, r.confirmed = telemetry.FromCopy, c.At
+		r.origin, r.stamp, r.confirmed = telemetry.FromCopy, c.Stamp, c.At
 		r.metrics.Swapped(set)
 		r.metrics.Confirmed(c.At)
 	}
@@ -70,19 +70,19 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 // compile.
 func (r *reloader) save(confirmed bool) {
 	set := r.sets.Load()
-	if set == nil || r.tokensVersion < 0 || !confirmed && !r.changedHere {
+	if set == nil || r.heldTokens.N < 0 || !confirmed && !r.changedHere {
 		return
 	}
-	r.keep(inForce{set: set, tokens: r.tokens, at: r.confirmed}, r.changedHere)
+	r.keep(inForce{set: set, stamp: r.stamp, tokens: r.tokens, at: r.confirmed}, r.changedHere)
 	r.changedHere = false
 }
 
 // publish shows by which rules the node decides, and whether it is ready.
 func (r *reloader) publish() {
 	r.source.Source(r.origin)
-	r.source.Refused(r.refused >= 0)
+	r.source.Refused(r.refused.N >= 0)
 	if set := r.sets.Load(); set != nil {
-		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed, refused: r.refused})
+		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed, refused: r.refused.N})
 	}
 	r.readiness.publish()
 }

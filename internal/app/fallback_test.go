@@ -59,7 +59,7 @@ func TestFallBack_DecidesWithTheCopyUntilTheDatabaseAnswers(t *testing.T) {
 	// The same version numbers, other content: the database's is what counts.
 	s.set(func(s *shelf) {
 		s.migrate = nil
-		s.versions = database.Versions{Rules: 7}
+		s.versions = database.Versions{Rules: at(7)}
 		s.rules = []rules.Rule{goodRule(2, "stored"), goodRule(3, "too")}
 	})
 	pass(t, r)
@@ -77,7 +77,7 @@ func TestFallBack_DecidesWithTheCopyUntilTheDatabaseAnswers(t *testing.T) {
 func TestFallBack_PoisonedDatabaseAtStartLeavesTheCopyInForce(t *testing.T) {
 	bad := goodRule(1, "poisoned")
 	bad.Scope = "moon"
-	s := &shelf{rules: []rules.Rule{bad}, versions: database.Versions{Rules: 8, Tokens: 1},
+	s := &shelf{rules: []rules.Rule{bad}, versions: database.Versions{Rules: at(8), Tokens: at(1)},
 		tokens: []access.Token{{ID: 2, Hash: [32]byte{2}}, {ID: 3, Hash: [32]byte{3}}}}
 	r, log, kept := recalling(s)
 	pass(t, r)
@@ -94,7 +94,7 @@ func TestFallBack_PoisonedDatabaseAtStartLeavesTheCopyInForce(t *testing.T) {
 	if len(*kept) != 1 || (*kept)[0].set.Version() != 7 || !(*kept)[0].at.Equal(savedAt) || len((*kept)[0].tokens) != 2 {
 		t.Errorf("kept %+v, want the good rules at their own age with the new tokens", *kept)
 	}
-	s.set(func(s *shelf) { s.rules[0].Scope = "user"; s.versions.Rules = 9 })
+	s.set(func(s *shelf) { s.rules[0].Scope = "user"; s.versions.Rules = at(9) })
 	pass(t, r)
 	if state := r.readiness.ruleState(); state.Source != "database" || state.Version != 9 || state.RefusedVersion != nil {
 		t.Errorf("after the repair readiness tells %+v", state)
@@ -140,15 +140,15 @@ func TestFallBack_NoCopyMeansWaiting(t *testing.T) {
 }
 
 func TestReload_GoingBackToTheVersionInForceEndsTheRefusal(t *testing.T) {
-	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: 3}}
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(3)}}
 	r, _ := reloaderOf(s)
 	pass(t, r)
-	s.set(func(s *shelf) { s.rules[0].Scope = "moon"; s.versions.Rules = 4 })
+	s.set(func(s *shelf) { s.rules[0].Scope = "moon"; s.versions.Rules = at(4) })
 	pass(t, r)
 	if got := r.readiness.ruleState().RefusedVersion; got == nil || *got != 4 {
 		t.Fatalf("refused version %v, want 4", got)
 	}
-	s.set(func(s *shelf) { s.rules[0].Scope = "user"; s.versions.Rules = 3 }) // a restored backup
+	s.set(func(s *shelf) { s.rules[0].Scope = "user"; s.versions.Rules = at(3) }) // a restored backup
 	pass(t, r)
 	if got := r.readiness.ruleState().RefusedVersion; got != nil {
 		t.Errorf("version %d still counts as refused", *got)

@@ -7,20 +7,21 @@ import (
 	"log/slog"
 	"time"
 
+	"sluice/internal/database"
 	"sluice/rules"
 )
 
 // overrideCatalog is what the reloader needs of the rule database for overrides.
 type overrideCatalog interface {
-	LoadOverrides(ctx context.Context, since int64, begin func(full bool), each func(rules.StoredOverride)) (int64, error)
+	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool), each func(rules.StoredOverride)) (database.Version, error)
 }
 
 // followOverrides loads what changed since the last time, or everything, and puts
 // it in force with the present rules. Where that fails what was in force stays.
 // It reports whether there is anything in force, were it nothing at all: until
 // then no rules may be, or those who are blocked would pass.
-func (r *reloader) followOverrides(ctx context.Context, version int64) bool {
-	if r.overridesFrom == nil || version == r.overridesVersion {
+func (r *reloader) followOverrides(ctx context.Context, version database.Version) bool {
+	if r.overridesFrom == nil || version == r.heldOverrides {
 		return true
 	}
 	if err := r.loadOverrides(ctx); err != nil {
@@ -44,18 +45,18 @@ func (r *reloader) loadOverrides(ctx context.Context) error {
 			edit = from.Edit()
 		}
 	}
-	version, err := r.overridesFrom.LoadOverrides(ctx, r.overridesVersion, begin, func(s rules.StoredOverride) { edit.Add(s) })
+	version, err := r.overridesFrom.LoadOverrides(ctx, r.heldOverrides, begin, func(s rules.StoredOverride) { edit.Add(s) })
 	if err != nil {
 		return err
 	}
-	r.overrides, r.overridesVersion = edit.Done(version, r.now().UnixMilli()), version
+	r.overrides, r.heldOverrides = edit.Done(version.N, r.now().UnixMilli()), version
 	if set := r.sets.Load(); set != nil {
 		r.sets.Store(set.WithOverrides(r.overrides))
 	}
 	r.source.Overrides(r.overrides.Len())
 	r.copiedOverrides.keep(r.overrides)
 	if all {
-		r.log.Info("overrides in force", "version", version, "overrides", r.overrides.Len())
+		r.log.Info("overrides in force", "version", version.N, "overrides", r.overrides.Len())
 	}
 	return nil
 }
@@ -83,9 +84,11 @@ func (r *reloader) recallOverrides() {
 	r.source.Overrides(o.Len())
 }
 
-// cleaner deletes overrides that ended long ago.
+// cleaner deletes overrides that ended long ago, and what only nodes that are far
+// behind would need.
 type cleaner interface {
 	CleanOverrides(ctx context.Context) (more bool, err error)
+	CleanHistory(ctx context.Context) error
 }
 
 // cleanEvery is how often that happens.
@@ -101,6 +104,9 @@ func cleanOverrides(ctx context.Context, from cleaner, every time.Duration, log 
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if err := from.CleanHistory(ctx); err != nil && ctx.Err() == nil {
+			log.Debug("cleaning the history of versions failed", "error", err)
 		}
 		for more := true; more && ctx.Err() == nil; {
 			var err error

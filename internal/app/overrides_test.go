@@ -117,20 +117,20 @@ type ledge struct {
 	err   error
 }
 
-func (l *ledge) LoadOverrides(_ context.Context, since int64, begin func(bool), each func(rules.StoredOverride)) (int64, error) {
+func (l *ledge) LoadOverrides(_ context.Context, since database.Version, begin func(bool), each func(rules.StoredOverride)) (database.Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.since = append(l.since, since)
+	l.since = append(l.since, since.N)
 	if l.err != nil {
-		return 0, l.err
+		return database.NoVersion, l.err
 	}
-	begin(since < 0)
+	begin(since.N < 0)
 	for i, row := range l.rows {
-		if int64(i) >= since {
+		if int64(i) >= since.N {
 			each(row)
 		}
 	}
-	return int64(len(l.rows)), nil
+	return at(int64(len(l.rows))), nil
 }
 
 func (l *ledge) fail(err error) {
@@ -158,7 +158,7 @@ func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 }
 
 func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
-	s := &shelf{rules: []rules.Rule{goodRule(1, "r")}, versions: database.Versions{Rules: 1, Overrides: 1}}
+	s := &shelf{rules: []rules.Rule{goodRule(1, "r")}, versions: database.Versions{Rules: at(1), Overrides: at(1)}}
 	l := &ledge{rows: []rules.StoredOverride{blockedRow("a")}, err: rules.ErrUnavailable}
 	r, log := overriddenReloader(t, s, l)
 	pass(t, r)
@@ -171,7 +171,7 @@ func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
 		t.Errorf("limits %d and %d", limitFor(r, "a"), limitFor(r, "b"))
 	}
 	l.rows = append(l.rows, blockedRow("b"))
-	s.set(func(s *shelf) { s.versions.Overrides = 2 })
+	s.set(func(s *shelf) { s.versions.Overrides = at(2) })
 	l.fail(errors.New("no"))
 	pass(t, r)
 	if limitFor(r, "a") != 0 || limitFor(r, "b") != 5 {
@@ -184,7 +184,7 @@ func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
 		t.Errorf("limits %d and %d, loaded since %v", limitFor(r, "a"), limitFor(r, "b"), l.since)
 	}
 	// New rules keep the overrides.
-	s.set(func(s *shelf) { s.versions.Rules = 2 })
+	s.set(func(s *shelf) { s.versions.Rules = at(2) })
 	pass(t, r)
 	if limitFor(r, "a") != 0 {
 		t.Error("a reload of the rules lost the overrides")
@@ -267,6 +267,8 @@ func (b *broom) CleanOverrides(context.Context) (bool, error) {
 	b.calls++
 	return b.calls < 3, nil
 }
+
+func (b *broom) CleanHistory(context.Context) error { return nil }
 
 func TestCleanOverrides_GoesOnWhileThereIsMore(t *testing.T) {
 	b := &broom{}

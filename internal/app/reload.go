@@ -19,7 +19,7 @@ type catalog interface {
 	Migrate(ctx context.Context) error
 	Versions(ctx context.Context) (database.Versions, error)
 	LoadRules(ctx context.Context) (rules.Source, error)
-	LoadTokens(ctx context.Context) ([]access.Token, error)
+	LoadTokens(ctx context.Context) ([]access.Token, database.Version, error)
 }
 
 // Deadlines of the reloader's database calls.
@@ -63,29 +63,34 @@ type reloader struct {
 	asked    chan chan struct{}
 	notified chan struct{}
 
-	// Owned by run. Versions are those loaded from the database, -1 before the
-	// first load. refused is the version of the rules that did not compile, so
-	// that it is not tried again; -1 for none.
-	rulesVersion, tokensVersion, refused int64
-	migrated, away                       bool
+	// Owned by run. Held versions are those loaded from the database, NoVersion
+	// before the first load. refused is the version of the rules that did not
+	// compile, so that it is not tried again; NoVersion for none. server is the one
+	// that gave them.
+	heldRules, heldTokens, heldOverrides, refused database.Version
+	server                                        string
+	migrated, away                                bool
 	// origin and confirmed say where the set in force came from and when the
 	// database last confirmed it. tokens are those in force. changedHere: one of
 	// them is not handed to keep yet. recalled: the copy was tried.
-	origin                string
+	origin, stamp         string // stamp is of the set's version
 	confirmed             time.Time
 	tokens                []access.Token
 	changedHere, recalled bool
-	// overrides are those in force, nil before there are any; overridesVersion is
-	// as rulesVersion.
-	overrides        *rules.Overrides
-	overridesVersion int64
+	// overrides are those in force, nil before there are any.
+	overrides *rules.Overrides
 }
 
 func newReloader(r reloader) *reloader {
 	r.asked = make(chan chan struct{})
 	r.notified = make(chan struct{}, 1)
-	r.rulesVersion, r.tokensVersion, r.overridesVersion, r.refused = -1, -1, -1, -1
+	r.forget()
 	return &r
+}
+
+// forget has the next pass load everything. What is in force stays until then.
+func (r *reloader) forget() {
+	r.heldRules, r.heldTokens, r.heldOverrides, r.refused = database.NoVersion, database.NoVersion, database.NoVersion, database.NoVersion
 }
 
 // first makes the pass before the server listens. With a copy at hand it does
@@ -178,20 +183,27 @@ func (r *reloader) pass(ctx context.Context) error {
 		r.away = false
 		r.log.Info("rule database is back")
 	}
-	if v.Tokens != r.tokensVersion {
-		if err := r.loadTokens(ctx, v.Tokens); err != nil {
+	if v.Server != r.server {
+		if r.server != "" {
+			r.log.Info("rule database is another server, or was restarted; loading everything anew")
+			r.forget()
+		}
+		r.server = v.Server
+	}
+	if v.Tokens != r.heldTokens {
+		if err := r.loadTokens(ctx); err != nil {
 			return err
 		}
 	}
 	known := r.followOverrides(whole, v.Overrides)
-	if known && v.Rules != r.rulesVersion && v.Rules != r.refused {
+	if known && v.Rules != r.heldRules && v.Rules != r.refused {
 		if err := r.loadRules(ctx); err != nil {
 			r.failed("rules", err)
 		}
 	}
-	current := v.Rules == r.rulesVersion
+	current := v.Rules == r.heldRules
 	if current {
-		r.refused, r.confirmed = -1, r.now()
+		r.refused, r.confirmed = database.NoVersion, r.now()
 		r.metrics.Confirmed(r.confirmed)
 	}
 	r.fallBack()
@@ -210,23 +222,23 @@ func (r *reloader) loadRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version := source.Version
+	version := database.Version{N: source.Version, Stamp: source.Stamp}
 	set, err := rules.CompileSource(source, r.options)
 	if err != nil {
 		r.refused = version
-		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version, err)
+		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version.N, err)
 	}
 	r.sets.Store(set.WithOverrides(r.overrides))
-	r.rulesVersion, r.refused = version, -1
-	r.origin, r.confirmed, r.changedHere = telemetry.FromDatabase, r.now(), true
+	r.heldRules, r.refused = version, database.NoVersion
+	r.origin, r.stamp, r.confirmed, r.changedHere = telemetry.FromDatabase, version.Stamp, r.now(), true
 	r.metrics.Swapped(set)
-	r.log.Info("rule set in force", "version", version, "rules", set.Len())
+	r.log.Info("rule set in force", "version", version.N, "rules", set.Len())
 	return nil
 }
 
 // loadTokens returns only the refusal of admit.
-func (r *reloader) loadTokens(ctx context.Context, version int64) error {
-	tokens, err := r.from.LoadTokens(ctx)
+func (r *reloader) loadTokens(ctx context.Context) error {
+	tokens, version, err := r.from.LoadTokens(ctx)
 	if err != nil {
 		r.failed("tokens", err)
 		return nil
@@ -238,8 +250,8 @@ func (r *reloader) loadTokens(ctx context.Context, version int64) error {
 		}
 	}
 	r.access.Store(ring)
-	r.tokensVersion, r.tokens, r.changedHere = version, tokens, true
-	r.log.Info("tokens in force", "version", version, "tokens", ring.Live(r.now()))
+	r.heldTokens, r.tokens, r.changedHere = version, tokens, true
+	r.log.Info("tokens in force", "version", version.N, "tokens", ring.Live(r.now()))
 	return nil
 }
 

@@ -50,14 +50,17 @@ func (s *shelf) LoadRules(context.Context) (rules.Source, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
-	return rules.Source{Rules: s.rules, Version: s.versions.Rules}, s.err
+	return rules.Source{Rules: s.rules, Version: s.versions.Rules.N, Stamp: s.versions.Rules.Stamp}, s.err
 }
 
-func (s *shelf) LoadTokens(context.Context) ([]access.Token, error) {
+func (s *shelf) LoadTokens(context.Context) ([]access.Token, database.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tokens, s.err
+	return s.tokens, s.versions.Tokens, s.err
 }
+
+// at is version n in one of the histories that a database may have.
+func at(n int64) database.Version { return database.Version{N: n, Stamp: "first"} }
 
 func goodRule(id int64, name string) rules.Rule {
 	r := rules.Rule{ID: id, Name: name, Scope: "user", Limit: 5, WindowMS: 1000, IsActive: true, Version: 1}
@@ -88,12 +91,12 @@ func pass(t *testing.T, r *reloader) {
 }
 
 func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
-	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: 1}}
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
 	r, log := reloaderOf(s)
 	pass(t, r)
 	before := r.sets.Load()
 	s.set(func(s *shelf) {
-		s.versions.Rules = 2
+		s.versions.Rules = at(2)
 		bad := goodRule(2, "poisoned")
 		bad.Algorithm = "guesswork"
 		s.rules = append(s.rules, bad)
@@ -113,7 +116,7 @@ func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
 	if s.loads != loads {
 		t.Error("a refused version was loaded again")
 	}
-	s.set(func(s *shelf) { s.versions.Rules = 3; s.rules = s.rules[:1] })
+	s.set(func(s *shelf) { s.versions.Rules = at(3); s.rules = s.rules[:1] })
 	pass(t, r)
 	if got := r.sets.Load().Version(); got != 3 {
 		t.Errorf("version %d in force, want 3: repaired rules did not follow", got)
@@ -129,7 +132,7 @@ func TestReload_EmptySetIsLegal(t *testing.T) {
 }
 
 func TestReload_DatabaseAwayKeepsTheSetAndReturns(t *testing.T) {
-	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: 1}}
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
 	r, log := reloaderOf(s)
 	pass(t, r)
 	s.set(func(s *shelf) { s.err = rules.ErrUnavailable })
@@ -142,7 +145,7 @@ func TestReload_DatabaseAwayKeepsTheSetAndReturns(t *testing.T) {
 	if r.sets.Load().Version() != 1 || r.readiness.ready() != nil {
 		t.Error("an outage of the database disturbed checks")
 	}
-	s.set(func(s *shelf) { s.err = nil; s.versions.Rules = 2 })
+	s.set(func(s *shelf) { s.err = nil; s.versions.Rules = at(2) })
 	pass(t, r)
 	if r.sets.Load().Version() != 2 {
 		t.Error("reload did not resume")
@@ -172,7 +175,7 @@ func TestReload_BrokenSchemaEndsTheServer(t *testing.T) {
 }
 
 func TestReload_LostNotificationIsCaughtByThePoll(t *testing.T) {
-	s := &shelf{versions: database.Versions{Rules: 1}}
+	s := &shelf{versions: database.Versions{Rules: at(1)}}
 	r, _ := reloaderOf(s)
 	stop := task(func(ctx context.Context) { r.run(ctx, 5*time.Millisecond) })
 	defer func() {
@@ -180,7 +183,7 @@ func TestReload_LostNotificationIsCaughtByThePoll(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s.set(func(s *shelf) { s.versions.Rules = 9 })
+	s.set(func(s *shelf) { s.versions.Rules = at(9) })
 	eventually(t, "the poll finds version 9", func() bool {
 		set := r.sets.Load()
 		return set != nil && set.Version() == 9
@@ -188,7 +191,7 @@ func TestReload_LostNotificationIsCaughtByThePoll(t *testing.T) {
 }
 
 func TestChanged_ReturnsOnceTheChangeIsInForce(t *testing.T) {
-	s := &shelf{versions: database.Versions{Rules: 1}}
+	s := &shelf{versions: database.Versions{Rules: at(1)}}
 	r, _ := reloaderOf(s)
 	stop := task(func(ctx context.Context) { r.run(ctx, time.Hour) })
 	defer func() {
@@ -197,7 +200,7 @@ func TestChanged_ReturnsOnceTheChangeIsInForce(t *testing.T) {
 		}
 	}()
 	for v := range int64(50) {
-		s.set(func(s *shelf) { s.versions.Rules = v + 2 })
+		s.set(func(s *shelf) { s.versions.Rules = at(v + 2) })
 		r.changed()
 		if got := r.sets.Load().Version(); got != v+2 {
 			t.Fatalf("version %d in force after the change, want %d", got, v+2)

@@ -51,9 +51,11 @@ const insertBatch = 500
 // change is one transaction in the making. Its revisions and audit entries are
 // written together at the end.
 type change struct {
-	tx        *gorm.DB
-	actor     rules.Actor
-	at        stamp
+	tx    *gorm.DB
+	actor rules.Actor
+	at    stamp
+	// version is the one that the change makes of its area, and marks its rows.
+	version   int64
 	revisions []revisionRow
 	entries   []auditRow
 }
@@ -75,10 +77,11 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
-		if err := bump(tx, area); err != nil {
+		version, err := bump(tx, area)
+		if err != nil {
 			return err
 		}
-		c := &change{tx: tx, actor: actor, at: d.stampNow()}
+		c := &change{tx: tx, actor: actor, at: d.stampNow(), version: version}
 		if err := fn(c); err != nil {
 			return err
 		}
@@ -92,15 +95,16 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 // errNoVersions: someone removed a row that the first migration made.
 var errNoVersions = errors.New("the table versions lacks a row")
 
-func bump(tx *gorm.DB, area string) error {
-	res := tx.Exec("UPDATE versions SET version = version + 1 WHERE name = ?", area)
-	if res.Error != nil {
-		return res.Error
+// bump makes the next version of an area, to which the database gives its stamp.
+func bump(tx *gorm.DB, area string) (int64, error) {
+	var versions []int64
+	if err := tx.Raw("UPDATE versions SET version = version + 1 WHERE name = ? RETURNING version", area).Scan(&versions).Error; err != nil {
+		return 0, err
 	}
-	if res.RowsAffected != 1 {
-		return unavailable(errNoVersions)
+	if len(versions) != 1 {
+		return 0, unavailable(errNoVersions)
 	}
-	return nil
+	return versions[0], nil
 }
 
 // notify is delivered by Postgres when the transaction commits, and not at all

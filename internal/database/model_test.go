@@ -191,7 +191,7 @@ func (m *model) compare(rt *rapid.T, name string, d *DB, ids []int64) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		rt.Fatalf("%s (-want +got):\n%s", name, diff)
 	}
-	if v, err := d.Versions(ctx); err != nil || v.Rules != m.version {
+	if v, err := d.Versions(ctx); err != nil || v.Rules.N != m.version {
 		rt.Fatalf("%s: version %+v, want %d (%v)", name, v, m.version, err)
 	}
 	audit, err := d.ListAudit(ctx, audit.Query{Limit: 500})

@@ -38,7 +38,7 @@ func BenchmarkLoadOverrides(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/since=%d", backend.name, since), func(b *testing.B) {
 				for b.Loop() {
 					e := rules.NewOverrides().Edit()
-					if _, err := d.LoadOverrides(b.Context(), since, func(bool) {}, e.Add); err != nil {
+					if _, err := d.LoadOverrides(b.Context(), held(b, d, areaOverrides, since), func(bool) {}, e.Add); err != nil {
 						b.Fatal(err)
 					}
 					if o := e.Done(1, 0); since < 0 && o.Len() < n {

@@ -11,15 +11,12 @@ import (
 // new ones from being made meanwhile. A few thousand rows go at once, more with
 // the next cleaning; without their rule nobody sees them.
 func (c *change) removeOverrides(ruleID int64) error {
-	if err := bump(c.tx, areaOverrides); err != nil {
+	seq, err := bump(c.tx, areaOverrides)
+	if err != nil {
 		return err
 	}
 	n, err := deleteOverridesOf(c.tx, ruleID)
 	if err != nil || n == 0 {
-		return err
-	}
-	seq, err := c.overrideSeq()
-	if err != nil {
 		return err
 	}
 	return c.tx.Create(&tombstoneRow{Seq: seq, RuleID: ruleID, At: c.at}).Error

@@ -53,15 +53,11 @@ type overrideImport struct {
 	in      rules.OverrideImport
 	opt     rules.Options
 	rule    rules.Rule
-	seq     int64
 	done    rules.OverrideImported
 }
 
 func (im *overrideImport) run() (err error) {
 	if im.rule, err = im.lockedRule(im.in.RuleID, 0); err != nil {
-		return err
-	}
-	if im.seq, err = im.overrideSeq(); err != nil {
 		return err
 	}
 	if err := im.resolve(); err != nil {
@@ -147,7 +143,7 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 	rows := make([]overrideRow, 0, len(items))
 	for i := range items {
 		row := overrideRowOf(&items[i].Override)
-		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.seq, 1, im.at, im.at
+		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.version, 1, im.at, im.at
 		if old := was[overrideName{row.MatchKey, row.IsPrefix}]; old != nil {
 			before := old.override()
 			if before.Same(&items[i].Override) {
@@ -216,7 +212,7 @@ func (im *overrideImport) put(rows []overrideRow) error {
 	return im.tx.Exec("INSERT INTO rule_overrides ("+putColumns+") "+putFrom[im.dialect]+` ON CONFLICT (rule_id, match_key, is_prefix) DO UPDATE SET
 		limit_count = excluded.limit_count, burst = excluded.burst, unlimited = excluded.unlimited, blocked = excluded.blocked, reason = excluded.reason,
 		expires_at = excluded.expires_at, version = excluded.version, seq = excluded.seq, updated_at = excluded.updated_at`,
-		im.in.RuleID, im.seq, im.at, im.at, string(data)).Error
+		im.in.RuleID, im.version, im.at, im.at, string(data)).Error
 }
 
 // prune deletes what the file does not name, page by page.
@@ -238,7 +234,7 @@ func (im *overrideImport) prune() error {
 		for i := range rows {
 			if !named[overrideName{rows[i].MatchKey, rows[i].IsPrefix}] {
 				ids = append(ids, rows[i].ID)
-				stones = append(stones, tombstoneRow{Seq: im.seq, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey, IsPrefix: rows[i].IsPrefix, At: im.at})
+				stones = append(stones, tombstoneRow{Seq: im.version, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey, IsPrefix: rows[i].IsPrefix, At: im.at})
 			}
 		}
 		if len(ids) == 0 {

@@ -74,29 +74,33 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 	return row.override(), nil
 }
 
-// LoadOverrides gives to each what a node that has everything up to change since
-// lacks, and the number of the last change. full says that it gave everything,
-// because since is -1, too long ago, or from another history: then what the node
-// has is to be dropped. Otherwise deletions come as such, each before what was
-// stored under its key since. It reads one moment; an error of each ends it.
-func (d *DB) LoadOverrides(ctx context.Context, since int64, begin func(full bool), each func(rules.StoredOverride)) (seq int64, err error) {
+// LoadOverrides gives to each what a node that holds the version since lacks, and
+// the present version. full says that it gave everything, because since is
+// NoVersion, too long ago, or from another history: then what the node has is to
+// be dropped. Otherwise deletions come as such, each before what was stored under
+// its key since. It reads one moment; an error of each ends it.
+func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(rules.StoredOverride)) (is Version, err error) {
 	err = d.snapshot(ctx, loadOverridesTimeout, func(tx *gorm.DB) error {
 		v, err := versionsIn(tx)
 		if err != nil {
 			return err
 		}
-		seq = v.Overrides
-		full := since < 0 || since < v.overridesFloor || since > seq
+		is = v.Overrides
+		known, err := continues(tx, areaOverrides, since, is)
+		if err != nil {
+			return err
+		}
+		full := !known || since.N < v.overridesFloor
 		begin(full)
 		if full {
 			return eachOverride(tx.Where("rule_id IN (SELECT id FROM rules)"), each)
 		}
-		if err := eachTombstone(tx.Where("seq > ?", since), each); err != nil {
+		if err := eachTombstone(tx.Where("seq > ?", since.N), each); err != nil {
 			return err
 		}
-		return eachOverride(tx.Where("seq > ?", since), each)
+		return eachOverride(tx.Where("seq > ?", since.N), each)
 	})
-	return seq, err
+	return is, err
 }
 
 func eachTombstone(tx *gorm.DB, each func(rules.StoredOverride)) error {

@@ -24,14 +24,25 @@ func mustOverride(t testing.TB, d *DB, o rules.Override) rules.Override {
 	return created
 }
 
-// loaded is what a node that has everything up to since gets.
-func loaded(t testing.TB, d *DB, since int64) (rows []rules.StoredOverride, full bool, seq int64) {
+// held is the version of that number in the history of d.
+func held(t testing.TB, d *DB, area string, n int64) Version {
 	t.Helper()
-	seq, err := d.LoadOverrides(t.Context(), since, func(f bool) { full = f }, func(s rules.StoredOverride) { rows = append(rows, s) })
+	v := Version{N: n}
+	err := d.read.Table("version_history").Where("name = ? AND version = ?", area, n).Limit(1).Pluck("stamp", &v.Stamp).Error
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rows, full, seq
+	return v
+}
+
+// loaded is what a node that has everything up to since gets.
+func loaded(t testing.TB, d *DB, since int64) (rows []rules.StoredOverride, full bool, seq int64) {
+	t.Helper()
+	is, err := d.LoadOverrides(t.Context(), held(t, d, areaOverrides, since), func(f bool) { full = f }, func(s rules.StoredOverride) { rows = append(rows, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, full, is.N
 }
 
 // words gives the keys of rows, those that are gone with a minus.

@@ -38,10 +38,7 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			return err
 		}
 		row := overrideRowOf(&o)
-		row.ID, row.Version, row.CreatedAt, row.UpdatedAt = 0, 1, c.at, c.at
-		if row.Seq, err = c.overrideSeq(); err != nil {
-			return err
-		}
+		row.ID, row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = 0, 1, c.version, c.at, c.at
 		if err := c.tx.Create(&row).Error; err != nil {
 			return err
 		}
@@ -74,10 +71,7 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			return err
 		}
 		row := overrideRowOf(&o)
-		row.Version, row.CreatedAt, row.UpdatedAt = was.Version+1, newStamp(was.CreatedAt), c.at
-		if row.Seq, err = c.overrideSeq(); err != nil {
-			return err
-		}
+		row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = was.Version+1, c.version, newStamp(was.CreatedAt), c.at
 		res := c.tx.Model(&overrideRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
 			Select("*").Omit("id", "created_at").UpdateColumns(&row)
 		if res.Error != nil {
@@ -131,11 +125,7 @@ func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, 
 		if err := c.tx.Where("id = ?", id).Delete(&overrideRow{}).Error; err != nil {
 			return err
 		}
-		seq, err := c.overrideSeq()
-		if err != nil {
-			return err
-		}
-		stone := tombstoneRow{Seq: seq, RuleID: ruleID, MatchKey: was.Match, IsPrefix: was.Prefix, At: c.at}
+		stone := tombstoneRow{Seq: c.version, RuleID: ruleID, MatchKey: was.Match, IsPrefix: was.Prefix, At: c.at}
 		if err := c.tx.Create(&stone).Error; err != nil {
 			return err
 		}
@@ -155,12 +145,6 @@ func (c *change) resolveOverride(o *rules.Override, opt rules.Options) (rules.Ru
 		return r, err
 	}
 	return r, o.Resolve(&r, opt, c.at.Time)
-}
-
-// overrideSeq is the number of this change among those of overrides.
-func (c *change) overrideSeq() (seq int64, err error) {
-	err = c.tx.Model(&versionRow{}).Where("name = ?", areaOverrides).Pluck("version", &seq).Error
-	return seq, err
 }
 
 func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, error) {

@@ -30,6 +30,7 @@ type ruleRow struct {
 	FailMode    string `gorm:"column:fail_mode"`
 	IsActive    bool   `gorm:"column:is_active"`
 	Version     int64
+	Seq         int64 // the version of the rules that wrote the row
 	CreatedAt   stamp `gorm:"column:created_at;autoCreateTime:false"`
 	UpdatedAt   stamp `gorm:"column:updated_at;autoUpdateTime:false"`
 }
@@ -143,12 +144,3 @@ func (row *tokenRow) token() access.Token {
 	}
 	return t
 }
-
-// versionRow is a row of versions.
-type versionRow struct {
-	Name    string `gorm:"column:name;primaryKey"`
-	Version int64  `gorm:"column:version"`
-}
-
-// TableName implements gorm's Tabler.
-func (versionRow) TableName() string { return "versions" }

@@ -80,7 +80,7 @@ func TestEditRules_ManyAreOneVersion(t *testing.T) {
 		if err != nil || got.Changed != len(seen) {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if after, err := d.Versions(t.Context()); err != nil || after.Rules != before.Rules+1 {
+		if after, err := d.Versions(t.Context()); err != nil || after.Rules.N != before.Rules.N+1 {
 			t.Errorf("version %v after %v, %v", after.Rules, before.Rules, err)
 		}
 	})

@@ -150,48 +150,5 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 	if err != nil {
 		return rules.Source{}, err
 	}
-	return rules.Source{Rules: rulesOf(rows), Pools: poolsOf(pools), Version: v.Rules}, nil
-}
-
-// Versions counts the changes made so far, so that a node can see with one
-// small query whether it is up to date.
-type Versions struct {
-	Rules, Tokens, Overrides int64
-
-	overridesFloor int64
-}
-
-// Versions reads the counts.
-func (d *DB) Versions(ctx context.Context) (Versions, error) {
-	var v Versions
-	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		var err error
-		v, err = versionsIn(tx)
-		return err
-	})
-	return v, err
-}
-
-func versionsIn(tx *gorm.DB) (Versions, error) {
-	var rows []versionRow
-	if err := tx.Find(&rows).Error; err != nil {
-		return Versions{}, err
-	}
-	v := Versions{Rules: -1, Tokens: -1, Overrides: -1}
-	for _, row := range rows {
-		switch row.Name {
-		case areaRules:
-			v.Rules = row.Version
-		case areaTokens:
-			v.Tokens = row.Version
-		case areaOverrides:
-			v.Overrides = row.Version
-		case floorOverrides:
-			v.overridesFloor = row.Version
-		}
-	}
-	if v.Rules < 0 || v.Tokens < 0 || v.Overrides < 0 {
-		return Versions{}, unavailable(errNoVersions)
-	}
-	return v, nil
+	return rules.Source{Rules: rulesOf(rows), Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
 }

@@ -41,7 +41,7 @@ func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
 				t.Errorf("%s: read back by name: %v (-want +got):\n%s", r.Name, err, diff)
 			}
 		}
-		if got, want := mustVersions(t, d), (Versions{Rules: 4}); got != want {
+		if got, want := mustVersions(t, d), (counts{Rules: 4}); got != want {
 			t.Errorf("versions: got %+v, want %+v", got, want)
 		}
 	})

@@ -164,7 +164,7 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 			return nil, err
 		}
 		rows[i] = rowOf(&rs[i])
-		rows[i].ID, rows[i].Version = 0, 1
+		rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, c.version
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
 	}
 	if err := c.tx.CreateInBatches(&rows, insertBatch).Error; err != nil {
@@ -186,7 +186,7 @@ func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rule
 		return rules.Rule{}, err
 	}
 	row := rowOf(&r)
-	row.ID, row.Version = was.ID, was.Version+1
+	row.ID, row.Version, row.Seq = was.ID, was.Version+1, c.version
 	row.CreatedAt, row.UpdatedAt = newStamp(was.CreatedAt), c.at
 	res := c.tx.Model(&ruleRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
 		Select("*").Omit("id", "created_at").UpdateColumns(&row)

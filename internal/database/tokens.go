@@ -94,22 +94,28 @@ func (d *DB) RevokeToken(ctx context.Context, actor rules.Actor, id int64) error
 
 // ListTokens gives every token in order of id, revoked and expired ones too.
 func (d *DB) ListTokens(ctx context.Context) ([]access.Token, error) {
-	return d.LoadTokens(ctx)
+	tokens, _, err := d.LoadTokens(ctx)
+	return tokens, err
 }
 
 // LoadTokens gives what access.NewKeyring takes: every token, revoked and
-// expired ones too, because having made one ends the open mode for good.
-func (d *DB) LoadTokens(ctx context.Context) ([]access.Token, error) {
+// expired ones too, because having made one ends the open mode for good. The
+// version is of the same moment.
+func (d *DB) LoadTokens(ctx context.Context) ([]access.Token, Version, error) {
 	var rows []tokenRow
-	err := d.readIn(ctx, loadTimeout, func(tx *gorm.DB) error {
+	var v Versions
+	err := d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) (err error) {
+		if v, err = versionsIn(tx); err != nil {
+			return err
+		}
 		return tx.Order("id").Find(&rows).Error
 	})
 	if err != nil {
-		return nil, err
+		return nil, NoVersion, err
 	}
 	tokens := make([]access.Token, len(rows))
 	for i := range rows {
 		tokens[i] = rows[i].token()
 	}
-	return tokens, nil
+	return tokens, v.Tokens, nil
 }

@@ -31,7 +31,7 @@ func TestTokens_LiveAndAreRevoked(t *testing.T) {
 			ID: 1, Name: "ci", Hash: tok.Hash, Scopes: tok.Scopes, CreatedBy: "ada", CreatedAt: created.CreatedAt,
 			ExpiresAt: ptr(time.Date(2027, 1, 2, 4, 4, 5, 678_000_000, time.UTC)),
 		}
-		stored, err := d.LoadTokens(ctx)
+		stored, _, err := d.LoadTokens(ctx)
 		if diff := cmp.Diff([]access.Token{want}, stored); diff != "" || err != nil || !cmp.Equal(want, created) {
 			t.Errorf("stored: %v (-want +got):\n%s", err, diff)
 		}
@@ -61,7 +61,7 @@ func TestTokens_LiveAndAreRevoked(t *testing.T) {
 		if _, err := access.NewKeyring(stored).Find(secret, created.CreatedAt); !errors.Is(err, access.ErrRevoked) {
 			t.Errorf("find the revoked one: %v", err)
 		}
-		if got, want := mustVersions(t, d), (Versions{Tokens: 3}); got != want {
+		if got, want := mustVersions(t, d), (counts{Tokens: 3}); got != want {
 			t.Errorf("versions: got %+v, want %+v", got, want)
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "token", SubjectID: 1})
@@ -112,7 +112,7 @@ func TestCreateToken_NamesEveryBadField(t *testing.T) {
 		if _, err := d.CreateToken(t.Context(), rules.Actor{}, good); !errors.Is(err, ErrNoActor) {
 			t.Errorf("without actor: %v", err)
 		}
-		if got := mustVersions(t, d); got != (Versions{}) {
+		if got := mustVersions(t, d); got != (counts{}) {
 			t.Errorf("refused tokens moved the version: %+v", got)
 		}
 	})
@@ -127,7 +127,7 @@ func TestLoadTokens_UnknownScopePermitsNothing(t *testing.T) {
 		if err := d.write.Exec(`UPDATE tokens SET scopes = 'admin,from-the-future'`).Error; err != nil {
 			t.Fatal(err)
 		}
-		got, err := d.LoadTokens(t.Context())
+		got, _, err := d.LoadTokens(t.Context())
 		if err != nil || len(got) != 1 || got[0].Permits(access.ScopeCheck) {
 			t.Errorf("got %v, %v", got, err)
 		}

@@ -35,7 +35,7 @@ func everyCall(ctx context.Context, d *DB) map[string]error {
 	_, errs["audit"] = d.ListAudit(ctx, audit.Query{})
 	_, errs["create token"] = d.CreateToken(ctx, ada, tok)
 	errs["revoke token"] = d.RevokeToken(ctx, ada, 1)
-	_, errs["load tokens"] = d.LoadTokens(ctx)
+	_, _, errs["load tokens"] = d.LoadTokens(ctx)
 	errs["migrate"] = d.Migrate(ctx)
 	return errs
 }
@@ -78,7 +78,7 @@ func TestWriterThatHolds_MakesOthersUnavailableNotStuck(t *testing.T) {
 			dsn := b.dsn(t)
 			holder, d := open(t, dsn), openFor(t, dsn, 0)
 			tx := holder.write.Begin()
-			if err := bump(tx, areaRules); err != nil {
+			if _, err := bump(tx, areaRules); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := d.CreateRule(context.Background(), ada, sample("a")); !errors.Is(err, rules.ErrUnavailable) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"sluice/internal/access"
@@ -19,6 +20,8 @@ type Copy struct {
 	At time.Time
 	// Version is that of the rules as a whole, 0 or greater.
 	Version int64
+	// Stamp tells two states of one Version apart; empty in a copy of an older build.
+	Stamp string
 	// Rules are the active rules. They are not validated here: compiling them
 	// does that, as it does for rules from the database.
 	Rules []rules.Rule
@@ -32,6 +35,7 @@ type Copy struct {
 // content is the JSON inside a file.
 type content struct {
 	Version int64        `json:"version"`
+	Stamp   string       `json:"stamp"` // not in format 1
 	Rules   []rules.Rule `json:"rules"`
 	Pools   []rules.Pool `json:"pools"`
 	Tokens  []token      `json:"tokens"`
@@ -49,16 +53,58 @@ type token struct {
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-func (c *Copy) marshal() ([]byte, error) {
-	out := content{Version: c.Version, Rules: c.Rules, Pools: c.Pools, Tokens: make([]token, len(c.Tokens))}
+// pointers are those of rs.
+func pointers(rs []rules.Rule) []*rules.Rule {
+	ps := make([]*rules.Rule, len(rs))
+	for i := range rs {
+		ps[i] = &rs[i]
+	}
+	return ps
+}
+
+// write writes the JSON of c with other rules, one rule at a time, so that a
+// hundred thousand take little memory.
+func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {
+	stamp, err := json.Marshal(c.Stamp)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, `{"version":%d,"stamp":%s,"rules":[`, c.Version, stamp); err != nil {
+		return err
+	}
+	separator := ""
+	one := json.NewEncoder(w) // which ends each value with a line feed
+	for r := range rs {
+		if _, err := io.WriteString(w, separator); err != nil {
+			return err
+		}
+		if err := one.Encode(r); err != nil {
+			return err
+		}
+		separator = ","
+	}
+	tokens := make([]token, len(c.Tokens))
 	for i := range c.Tokens {
 		t := &c.Tokens[i]
-		out.Tokens[i] = token{
+		tokens[i] = token{
 			ID: t.ID, Name: t.Name, Hash: hex.EncodeToString(t.Hash[:]), Scopes: access.FormatScopes(t.Scopes),
 			CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
 		}
 	}
-	return json.Marshal(out)
+	rest := []struct {
+		name  string
+		value any
+	}{{`],"pools":`, c.Pools}, {`,"tokens":`, tokens}}
+	for _, part := range rest {
+		if _, err := io.WriteString(w, part.name); err != nil {
+			return err
+		}
+		if err := one.Encode(part.value); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(w, "}")
+	return err
 }
 
 // unmarshal fills everything but At. It is strict, so that a rule with a member
@@ -76,7 +122,7 @@ func (c *Copy) unmarshal(data []byte) error {
 	if in.Version < 0 {
 		return fmt.Errorf("version %d", in.Version)
 	}
-	c.Version, c.Rules, c.Pools = in.Version, in.Rules, in.Pools
+	c.Version, c.Stamp, c.Rules, c.Pools = in.Version, in.Stamp, in.Rules, in.Pools
 	c.Tokens = make([]access.Token, len(in.Tokens))
 	for i := range in.Tokens {
 		if err := in.Tokens[i].into(&c.Tokens[i]); err != nil {

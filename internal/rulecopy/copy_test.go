@@ -28,7 +28,7 @@ func ptr[T any](v T) *T { return &v }
 
 // sample has every kind of field filled somewhere.
 func sample() *Copy {
-	c := &Copy{At: noon, Version: 7}
+	c := &Copy{At: noon, Version: 7, Stamp: "one of many"}
 	for i := range 3 {
 		r := rules.Rule{
 			ID: int64(i + 1), Name: fmt.Sprintf("rule-%d", i), Description: "naïve <b>text</b>\n", Scope: "user",
@@ -120,7 +120,7 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"newer format", here, newer, ErrNewer, "format 2"},
+		{"newer format", here, newer, ErrNewer, "format 3"},
 		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "another rule database"},
 		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "does not begin"},
 		{"nothing", here, nil, ErrDamaged, "torn"},
@@ -139,6 +139,13 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 				t.Errorf("got %v, %v, want %v with %q", c, err, tt.want, tt.text)
 			}
 		})
+	}
+}
+
+func TestDecode_ReadsACopyOfTheFormBefore(t *testing.T) {
+	c, err := Decode(here, sealed(`{"version":7,"rules":[{"id":3,"name":"a"}],"pools":null,"tokens":[]}`))
+	if err != nil || c.Version != 7 || c.Stamp != "" || len(c.Rules) != 1 || !c.At.Equal(noon) {
+		t.Errorf("got %v, %v", c, err)
 	}
 }
 
@@ -247,7 +254,7 @@ func TestLoad_TellsMissingFromUnreadable(t *testing.T) {
 // sealed is a file around any content, with everything else right.
 func sealed(body string) []byte {
 	database := fingerprint(here)
-	b := append([]byte(magic), 0, 0, 0, format)
+	b := append([]byte(magic), 0, 0, 0, 1)
 	b = binary.BigEndian.AppendUint64(b, uint64(noon.UnixMilli()))
 	b = append(b, database[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))

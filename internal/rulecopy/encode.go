@@ -1,10 +1,12 @@
 package rulecopy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,10 +19,12 @@ import (
 //	database  SHA-256 of the database's identity
 //	length    uint64, of the content in bytes
 //	content   JSON
-//	check     SHA-256 of everything before it
+//	check     SHA-256 of the content and then of what stands before it, so that
+//	          the content can be written before its length is known; in format 1
+//	          of everything before it in order
 const (
 	magic  = "SLUICERC"
-	format = 1
+	format = 2
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 
@@ -51,23 +55,34 @@ func fingerprint(identity string) [sha256.Size]byte {
 // Encode gives the bytes of a file. identity says which database the copy is
 // of; the same database must always have the same.
 func Encode(identity string, c *Copy) ([]byte, error) {
-	body, err := c.marshal()
-	if err != nil {
+	b := bytes.NewBuffer(make([]byte, headerSize))
+	if err := c.write(b, slices.Values(pointers(c.Rules))); err != nil {
 		return nil, err
 	}
-	if len(body) > MaxContent {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(body), MaxContent)
+	content := b.Bytes()[headerSize:]
+	if len(content) > MaxContent {
+		return nil, tooLarge(len(content))
 	}
+	head := header(identity, c.At, len(content))
+	sum := sha256.New()
+	sum.Write(content)
+	sum.Write(head)
+	copy(b.Bytes(), head)
+	return sum.Sum(b.Bytes()), nil
+}
+
+// header is what stands before a content of a length.
+func header(identity string, at time.Time, length int) []byte {
 	database := fingerprint(identity)
-	b := make([]byte, 0, headerSize+len(body)+sha256.Size)
-	b = append(b, magic...)
+	b := append(make([]byte, 0, headerSize), magic...)
 	b = binary.BigEndian.AppendUint32(b, format)
-	b = binary.BigEndian.AppendUint64(b, uint64(c.At.UnixMilli()))
+	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli()))
 	b = append(b, database[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
-	b = append(b, body...)
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...), nil
+	return binary.BigEndian.AppendUint64(b, uint64(length))
+}
+
+func tooLarge(length int) error {
+	return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, length, MaxContent)
 }
 
 // Decode reads what Encode wrote. It verifies everything before it believes
@@ -80,9 +95,10 @@ func Decode(identity string, b []byte) (*Copy, error) {
 	case len(b) < len(magic)+4:
 		return nil, torn(len(b))
 	}
-	if v := binary.BigEndian.Uint32(b[len(magic):]); v > format {
-		return nil, fmt.Errorf("%w: format %d, this build reads up to %d", ErrNewer, v, format)
-	} else if v == 0 {
+	written := binary.BigEndian.Uint32(b[len(magic):])
+	if written > format {
+		return nil, fmt.Errorf("%w: format %d, this build reads up to %d", ErrNewer, written, format)
+	} else if written == 0 {
 		return nil, damaged("format 0")
 	}
 	if len(b) < headerSize {
@@ -99,7 +115,14 @@ func Decode(identity string, b []byte) (*Copy, error) {
 	case len(b) > end+sha256.Size:
 		return nil, damaged("bytes after its end")
 	}
-	if sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]) {
+	sum := sha256.New()
+	if written > 1 {
+		sum.Write(b[headerSize:end])
+		sum.Write(b[:headerSize])
+	} else {
+		sum.Write(b[:end])
+	}
+	if !bytes.Equal(sum.Sum(nil), b[end:]) {
 		return nil, damaged("the checksum is wrong")
 	}
 	at := b[len(magic)+4:]

@@ -1,29 +1,67 @@
 package rulecopy
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"sluice/rules"
 )
 
 // Save writes the file, readable by its owner only. It appears whole or not at
 // all: it is written beside path, synced and renamed, so several nodes may share
 // a path. identity is as for Encode.
 func Save(path, identity string, c *Copy) error {
-	data, err := Encode(identity, c)
-	if err != nil {
-		return fmt.Errorf("save a copy of the rules: %w", err)
-	}
-	return replaceFile(path, func(w io.Writer) error {
-		_, err := w.Write(data)
+	return SaveRules(path, identity, c, slices.Values(pointers(c.Rules)))
+}
+
+// SaveRules is Save with the rules rs in place of those of c. It holds one rule
+// at a time in memory.
+func SaveRules(path, identity string, c *Copy, rs iter.Seq[*rules.Rule]) error {
+	return replaceFile(path, func(f *os.File) error {
+		if _, err := f.Seek(int64(headerSize), io.SeekStart); err != nil {
+			return err
+		}
+		sum := sha256.New()
+		content := &counted{w: io.MultiWriter(f, sum)}
+		w := bufio.NewWriterSize(content, 64<<10)
+		if err := c.write(w, rs); err != nil {
+			return err
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		head := header(identity, c.At, content.n)
+		sum.Write(head)
+		if _, err := f.Write(sum.Sum(nil)); err != nil {
+			return err
+		}
+		_, err := f.WriteAt(head, 0)
 		return err
 	})
 }
 
+// counted counts what is written, and refuses more than a copy may have.
+type counted struct {
+	w io.Writer
+	n int
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if c.n += len(p); c.n > MaxContent {
+		return 0, tooLarge(c.n)
+	}
+	return c.w.Write(p)
+}
+
 // replaceFile makes the file what write writes, whole or not at all.
-func replaceFile(path string, write func(io.Writer) error) (err error) {
+func replaceFile(path string, write func(*os.File) error) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp") // mode 0600
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"os"
 	"time"
 
 	"sluice/rules"
@@ -28,7 +29,7 @@ const (
 
 // SaveOverrides writes the file as Save does, leaving out what has ended by now.
 func SaveOverrides(path, identity string, o *rules.Overrides, now time.Time) error {
-	return replaceFile(path, func(w io.Writer) error {
+	return replaceFile(path, func(w *os.File) error {
 		check := sha256.New()
 		both := io.MultiWriter(w, check)
 		database := fingerprint(identity)

@@ -169,3 +169,36 @@ func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
 func findPostgres(name string) (string, error) {
 	return findBinary(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name, "/usr/local/opt/postgresql*/bin/"+name)
 }
+
+// Copy stops the server for as long as its files are copied, and returns a
+// server of its own on the copy. It stands for a replica or a backup.
+func (s *PostgresServer) Copy(t testing.TB) *PostgresServer {
+	t.Helper()
+	s.Stop()
+	dir, cred, err := ordinaryDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &PostgresServer{server: server{name: "postgres", dir: dir, tb: t}, cred: cred}
+	t.Cleanup(func() { c.report(c.close()) })
+	// cp keeps owners and modes, which Postgres insists on.
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", s.data(), c.data()).CombinedOutput(); err != nil {
+		t.Fatalf("copy: %v %s", err, out)
+	}
+	if c.port, err = freePort(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Addr = loopback(c.port)
+	c.Restart()
+	s.Restart()
+	return c
+}
+
+// FailOver stops both servers and starts to's data at the address of s, as a
+// proxy or a name does that leads to another server now.
+func (s *PostgresServer) FailOver(to *PostgresServer) {
+	s.Stop()
+	to.Stop()
+	s.report(errors.Join(os.Rename(s.data(), s.data()+".lost"), os.Rename(to.data(), s.data())))
+	s.Restart()
+}

@@ -1,0 +1,110 @@
+package database
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+)
+
+// Version is one state of what an area holds. N counts its changes. Stamp is
+// random and new with each change: a database that lost its last change, in a
+// failover or a restore, reaches the same N again with other content, but never
+// the same Stamp.
+type Version struct {
+	N     int64
+	Stamp string
+}
+
+// NoVersion is that of a node that has loaded nothing.
+var NoVersion = Version{N: -1}
+
+// Versions are what a node compares with those it holds, to see with one small
+// query whether it is up to date.
+type Versions struct {
+	Rules, Tokens, Overrides, Users Version
+	// Server tells one run of one database server from another; empty on SQLite.
+	Server string
+
+	overridesFloor int64
+}
+
+// Versions reads the present versions.
+func (d *DB) Versions(ctx context.Context) (Versions, error) {
+	var v Versions
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		var err error
+		v, err = versionsIn(tx)
+		return err
+	})
+	return v, err
+}
+
+// selectVersions reads the rows, and which server it is. Any role may read when
+// a server started, and no two started within the same microsecond.
+func selectVersions(tx *gorm.DB) string {
+	if dialect(tx.Name()) == dialectPostgres {
+		return "SELECT name, version, stamp, pg_postmaster_start_time()::text AS server FROM versions"
+	}
+	return "SELECT name, version, stamp, '' AS server FROM versions"
+}
+
+func versionsIn(tx *gorm.DB) (Versions, error) {
+	var rows []struct {
+		Name, Stamp, Server string
+		Version             int64
+	}
+	if err := tx.Raw(selectVersions(tx)).Scan(&rows).Error; err != nil {
+		return Versions{}, err
+	}
+	v := Versions{Rules: NoVersion, Tokens: NoVersion, Overrides: NoVersion, Users: NoVersion}
+	areas := map[string]*Version{areaRules: &v.Rules, areaTokens: &v.Tokens, areaOverrides: &v.Overrides, areaUsers: &v.Users}
+	for _, row := range rows {
+		v.Server = row.Server
+		if area := areas[row.Name]; area != nil {
+			*area = Version{N: row.Version, Stamp: row.Stamp}
+		} else if row.Name == floorOverrides {
+			v.overridesFloor = row.Version
+		}
+	}
+	for _, area := range areas {
+		if area.N < 0 {
+			return Versions{}, unavailable(errNoVersions)
+		}
+	}
+	return v, nil
+}
+
+// continues reports whether present came of held by changes that this database
+// knows, so that a node that holds the one needs only what changed since. It does
+// not where held is too long ago, or from a history that this database lost.
+func continues(tx *gorm.DB, area string, held, present Version) (bool, error) {
+	if held.N < 0 || held.N > present.N {
+		return false, nil
+	}
+	var n int64
+	err := tx.Table("version_history").Where("name = ? AND version = ? AND stamp = ?", area, held.N, held.Stamp).Count(&n).Error
+	return n > 0, err
+}
+
+// keepVersions is how many changes a node may be behind and yet load only what
+// changed.
+const keepVersions = 100_000
+
+// CleanHistory deletes what only nodes that are further behind would need. Any
+// number of nodes may call it.
+func (d *DB) CleanHistory(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+		for _, statement := range []string{
+			"DELETE FROM version_history WHERE name = 'rules' AND version <= (SELECT version FROM versions WHERE name = 'rules') - ?",
+			"DELETE FROM version_history WHERE name = 'overrides' AND version <= (SELECT version FROM versions WHERE name = 'overrides') - ?",
+			"DELETE FROM rule_tombstones WHERE seq <= (SELECT version FROM versions WHERE name = 'rules') - ?",
+		} {
+			if err := tx.Exec(statement, keepVersions).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
