@@ -46,6 +46,8 @@ func actionKind(action string) string {
 // subjectLink leads to what an entry is about, "" if that has no page.
 func subjectLink(e *audit.Entry) string {
 	switch {
+	case e.SubjectID == 0: // several rows at once, changed in the database by hand
+		return ""
 	case e.SubjectKind == "user":
 		return fmt.Sprintf("/console/people/%d", e.SubjectID)
 	case e.SubjectKind == "rule" && e.Action != "delete":
