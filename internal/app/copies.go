@@ -37,6 +37,7 @@ type copies struct {
 	identity string
 	log      *slog.Logger
 	metrics  *telemetry.RuleSource
+	now      func() time.Time
 	wake     chan struct{}
 
 	mu     sync.Mutex
@@ -48,8 +49,8 @@ type copies struct {
 	failing bool
 }
 
-func newCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource) *copies {
-	return &copies{path: path, identity: identity, log: log, metrics: metrics, wake: make(chan struct{}, 1)}
+func newCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource, now func() time.Time) *copies {
+	return &copies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
 }
 
 // keep makes f what the next copy holds. The copy is written soon if something
@@ -80,7 +81,14 @@ func (c *copies) run(ctx context.Context, every time.Duration) {
 		case <-tick.C:
 		case <-c.wake:
 		}
+		began := c.now()
 		c.save()
+		pause := time.NewTimer(copyPause * c.now().Sub(began))
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
 	}
 }
 

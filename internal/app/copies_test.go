@@ -22,7 +22,7 @@ func copiesAt(t *testing.T, path string) (*copies, *buffer) {
 	t.Helper()
 	log := &buffer{}
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
-	return newCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource()), log
+	return newCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now), log
 }
 
 // setOf compiles rules named after their number.

@@ -115,6 +115,9 @@ func (e *either) Versions(ctx context.Context) (database.Versions, error) {
 	return v, err
 }
 func (e *either) LoadRules(ctx context.Context) (rules.Source, error) { return e.Load().LoadRules(ctx) }
+func (e *either) LoadChanges(ctx context.Context, since database.Version) (rules.Delta, database.Version, bool, error) {
+	return e.Load().LoadChanges(ctx, since)
+}
 func (e *either) LoadTokens(ctx context.Context) ([]access.Token, database.Version, error) {
 	return e.Load().LoadTokens(ctx)
 }

@@ -15,9 +15,9 @@ import (
 	"sluice/rules"
 )
 
-// copyPause is how much longer than a write of the overrides took nothing more
-// is written: a million make a file of 30 MB, which an edit a second must not
-// write each time.
+// copyPause is how much longer than a write took nothing more is written: a
+// million overrides or 100,000 rules make a file of tens of megabytes, which an
+// edit a second must not write each time.
 const copyPause = 20
 
 // overrideCopies keeps the last good overrides on disk beside the rules. One

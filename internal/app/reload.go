@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/access"
@@ -19,6 +21,7 @@ type catalog interface {
 	Migrate(ctx context.Context) error
 	Versions(ctx context.Context) (database.Versions, error)
 	LoadRules(ctx context.Context) (rules.Source, error)
+	LoadChanges(ctx context.Context, since database.Version) (rules.Delta, database.Version, bool, error)
 	LoadTokens(ctx context.Context) ([]access.Token, database.Version, error)
 }
 
@@ -30,8 +33,8 @@ const (
 	// before it starts with that.
 	firstTimeout = 5 * time.Second
 	// changedTimeout is how long a writer waits for its own change to be in
-	// force here before it gets its answer all the same.
-	changedTimeout = time.Second
+	// force here: as long as the deadline of its answer leaves after the write.
+	changedTimeout = writeTimeout - 2*time.Second
 )
 
 // reloader keeps the rule set and the keyring in step with the database. One
@@ -60,8 +63,11 @@ type reloader struct {
 	keep   func(f inForce, changed bool)
 	recall func() (*rulecopy.Copy, error)
 
-	asked    chan chan struct{}
 	notified chan struct{}
+	ended    chan struct{} // closed when run ends
+
+	mu      sync.Mutex
+	waiting []chan struct{} // writers that no pass has begun for
 
 	// Owned by run. Held versions are those loaded from the database, NoVersion
 	// before the first load. refused is the version of the rules that did not
@@ -70,6 +76,8 @@ type reloader struct {
 	heldRules, heldTokens, heldOverrides, refused database.Version
 	server                                        string
 	migrated, away                                bool
+	// behind: the last pass could not put in force what the database holds.
+	behind bool
 	// origin and confirmed say where the set in force came from and when the
 	// database last confirmed it. tokens are those in force. changedHere: one of
 	// them is not handed to keep yet. recalled: the copy was tried.
@@ -81,11 +89,10 @@ type reloader struct {
 	overrides *rules.Overrides
 }
 
-func newReloader(r reloader) *reloader {
-	r.asked = make(chan chan struct{})
-	r.notified = make(chan struct{}, 1)
+func newReloader(r *reloader) *reloader {
+	r.notified, r.ended = make(chan struct{}, 1), make(chan struct{})
 	r.forget()
-	return &r
+	return r
 }
 
 // forget has the next pass load everything. What is in force stays until then.
@@ -105,23 +112,33 @@ func (r *reloader) first(ctx context.Context, copied bool) error {
 	return r.pass(ctx)
 }
 
-// run makes a pass whenever it is asked, notified, or every interval. It returns
-// when ctx ends or after telling fatal.
+// run makes a pass whenever it is notified, or every interval. However many
+// writers wait, one pass serves them all. It returns when ctx ends or after
+// telling fatal.
 func (r *reloader) run(ctx context.Context, every time.Duration) {
+	defer close(r.ended)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		var done chan struct{}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-r.notified:
-		case done = <-r.asked:
 		}
+		r.mu.Lock()
+		served := r.waiting
+		r.waiting = nil
+		r.mu.Unlock()
 		err := r.pass(ctx)
-		if done != nil {
-			close(done)
+		if r.behind { // they go on waiting for a pass that succeeds
+			r.mu.Lock()
+			r.waiting = append(served, r.waiting...)
+			r.mu.Unlock()
+		} else {
+			for _, done := range served {
+				close(done)
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			r.fatal(err)
@@ -138,22 +155,29 @@ func (r *reloader) notify() {
 	}
 }
 
-// changed asks for a pass and waits for it, for at most changedTimeout, so that
-// whoever wrote a rule meets it in its next check.
+// changed waits until what the database held when it was called is in force here,
+// so that whoever wrote a rule meets it in its next check. It gives up, with a
+// log line, when the database has not given it within changedTimeout, and at once
+// where the rules do not compile, because waiting does not help then.
 func (r *reloader) changed() {
 	limit := time.NewTimer(changedTimeout)
 	defer limit.Stop()
 	done := make(chan struct{})
-	select {
-	case r.asked <- done:
-	case <-limit.C:
-		r.notify()
-		return
-	}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, done)
+	r.mu.Unlock()
+	r.notify()
 	select {
 	case <-done:
+		return
+	case <-r.ended:
+		return
 	case <-limit.C:
 	}
+	r.mu.Lock()
+	r.waiting = slices.DeleteFunc(r.waiting, func(w chan struct{}) bool { return w == done })
+	r.mu.Unlock()
+	r.log.Warn("an edit is stored but not in force on this node yet; its writer was answered", "waited", changedTimeout.String())
 }
 
 // pass brings the schema up to date if that is still to do, asks for the versions
@@ -161,6 +185,7 @@ func (r *reloader) changed() {
 // complete. It returns only what no retry can mend.
 func (r *reloader) pass(ctx context.Context) error {
 	defer r.publish()
+	r.behind = true // until everything is seen to be in force
 	if !r.migrated {
 		if err := r.from.Migrate(ctx); err != nil {
 			if !errors.Is(err, rules.ErrUnavailable) {
@@ -201,6 +226,8 @@ func (r *reloader) pass(ctx context.Context) error {
 			r.failed("rules", err)
 		}
 	}
+	// A pass may load more than v says, because someone wrote meanwhile.
+	r.behind = v.Tokens.N > r.heldTokens.N || r.overridesFrom != nil && v.Overrides.N > r.heldOverrides.N || v.Rules.N > max(r.heldRules.N, r.refused.N)
 	current := v.Rules == r.heldRules
 	if current {
 		r.refused, r.confirmed = database.NoVersion, r.now()
@@ -217,7 +244,12 @@ func (r *reloader) versions(ctx context.Context) (database.Versions, error) {
 	return r.from.Versions(ctx)
 }
 
+// loadRules loads what changed since the version held, or everything where that
+// cannot be done.
 func (r *reloader) loadRules(ctx context.Context) error {
+	if loaded, err := r.loadChanges(ctx); loaded || err != nil {
+		return err
+	}
 	source, err := r.from.LoadRules(ctx)
 	if err != nil {
 		return err
@@ -228,12 +260,37 @@ func (r *reloader) loadRules(ctx context.Context) error {
 		r.refused = version
 		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version.N, err)
 	}
+	r.putInForce(set, version)
+	return nil
+}
+
+// loadChanges reports whether what changed is in force. Changes that cannot be
+// applied are left to a load of everything, which says what is wrong.
+func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
+	set := r.sets.Load()
+	if set == nil || r.heldRules == database.NoVersion {
+		return false, nil
+	}
+	delta, version, ok, err := r.from.LoadChanges(ctx, r.heldRules)
+	if err != nil || !ok {
+		return false, err
+	}
+	delta.PoolsChanged = !slices.EqualFunc(delta.Pools, set.Pools(), func(is rules.Pool, was *rules.CompiledPool) bool { return is == was.Pool })
+	next, err := set.Apply(delta)
+	if err != nil {
+		r.log.Warn("changed rules could not be applied; loading all rules", "version", version.N, "error", err)
+		return false, nil
+	}
+	r.putInForce(next, version)
+	return true, nil
+}
+
+func (r *reloader) putInForce(set *rules.Set, version database.Version) {
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.heldRules, r.refused = version, database.NoVersion
 	r.origin, r.stamp, r.confirmed, r.changedHere = telemetry.FromDatabase, version.Stamp, r.now(), true
 	r.metrics.Swapped(set)
 	r.log.Info("rule set in force", "version", version.N, "rules", set.Len())
-	return nil
 }
 
 // loadTokens returns only the refusal of admit.

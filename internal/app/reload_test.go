@@ -53,6 +53,10 @@ func (s *shelf) LoadRules(context.Context) (rules.Source, error) {
 	return rules.Source{Rules: s.rules, Version: s.versions.Rules.N, Stamp: s.versions.Rules.Stamp}, s.err
 }
 
+func (s *shelf) LoadChanges(context.Context, database.Version) (rules.Delta, database.Version, bool, error) {
+	return rules.Delta{}, database.NoVersion, false, nil
+}
+
 func (s *shelf) LoadTokens(context.Context) ([]access.Token, database.Version, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +76,7 @@ func reloaderOf(s *shelf) (*reloader, *buffer) {
 	log := &buffer{}
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
 	sets, keyring := &rules.Current{}, &access.Current{}
-	return newReloader(reloader{
+	return newReloader(&reloader{
 		from: s, sets: sets, access: keyring, metrics: metrics, source: metrics.RuleSource(), now: time.Now,
 		log:       slog.New(slog.NewTextHandler(log, nil)),
 		readiness: &readiness{sets: sets, access: keyring, metrics: metrics, now: time.Now},

@@ -98,7 +98,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	source := metrics.RuleSource()
-	saved := newCopies(cfg.CopyFile(), identity, host.Log, source)
+	saved := newCopies(cfg.CopyFile(), identity, host.Log, source, host.Now)
 	stops.add("copy of the rules", task(func(ctx context.Context) { saved.run(ctx, copyInterval) }))
 
 	savedOverrides := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
@@ -106,7 +106,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	sets, keyring := &rules.Current{}, &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
-	reload := newReloader(reloader{
+	reload := newReloader(&reloader{
 		from: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, ConditionFailed: metrics.ConditionFailed},
 		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },

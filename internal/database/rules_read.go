@@ -152,3 +152,34 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 	}
 	return rules.Source{Rules: rulesOf(rows), Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
 }
+
+// LoadChanges gives what changed in the rules since the version that a node
+// holds. ok is false, and nothing is given, where the node must load everything:
+// since is too long ago, or from another history. The delta's pools are all pools;
+// whether they differ is for the caller to see.
+func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta, is Version, ok bool, err error) {
+	var rows []ruleRow
+	var pools []poolRow
+	err = d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) error {
+		v, err := versionsIn(tx)
+		if err != nil {
+			return err
+		}
+		is = v.Rules
+		if ok, err = continues(tx, areaRules, since, is); err != nil || !ok {
+			return err
+		}
+		if err := tx.Order("name").Find(&pools).Error; err != nil {
+			return err
+		}
+		if err := tx.Table("rule_tombstones").Where("seq > ?", since.N).Pluck("rule_id", &delta.Removed).Error; err != nil {
+			return err
+		}
+		return tx.Where("seq > ?", since.N).Order("id").Find(&rows).Error
+	})
+	if err != nil || !ok {
+		return rules.Delta{}, NoVersion, false, err
+	}
+	delta.Changed, delta.Pools, delta.Version = rulesOf(rows), poolsOf(pools), is.N
+	return delta, is, true, nil
+}
