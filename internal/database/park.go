@@ -261,19 +261,19 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 	if table == "rule_overrides" {
 		where = "rule_id IN (SELECT id FROM rules)"
 	}
+	// A change bumps first: on Postgres any other counts as made by hand.
+	var seq int64
+	if area := map[string]string{"rule_overrides": areaOverrides, "users": areaUsers}[table]; area != "" {
+		if seq, err = bump(c.tx, area); err != nil {
+			return err
+		}
+	}
 	err = c.tx.Exec("INSERT INTO " + table + " (" + list + ")" + overriding + " SELECT " + list + " FROM " + parkPrefix + table +
 		" WHERE " + where + " ON CONFLICT DO NOTHING").Error
 	if err == nil && dialect == dialectPostgres {
 		err = c.tx.Exec("SELECT setval(pg_get_serial_sequence(?, 'id'), GREATEST((SELECT max(id) FROM "+table+"), 1))", table).Error
 	}
 	if err != nil || table != "rule_overrides" {
-		return err
-	}
-	if err := bump(c.tx, areaOverrides); err != nil {
-		return err
-	}
-	seq, err := c.overrideSeq()
-	if err != nil {
 		return err
 	}
 	if err := c.tx.Exec("UPDATE rule_overrides SET seq = ?", seq).Error; err != nil {
