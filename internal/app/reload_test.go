@@ -212,8 +212,34 @@ func TestChanged_ReturnsOnceTheChangeIsInForce(t *testing.T) {
 	}
 }
 
+func TestChanged_WaitsForADatabaseThatCannotBeReadAtOnce(t *testing.T) {
+	s := &shelf{versions: database.Versions{Rules: at(1)}}
+	r, log := reloaderOf(s)
+	pass(t, r)
+	stop := task(func(ctx context.Context) { r.run(ctx, 5*time.Millisecond) })
+	defer func() {
+		if err := stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.set(func(s *shelf) { s.versions.Rules, s.err = at(2), rules.ErrUnavailable })
+	answered := make(chan int64, 1)
+	go func() {
+		r.changed()
+		answered <- r.sets.Load().Version()
+	}()
+	eventually(t, "a pass fails", func() bool { return strings.Contains(log.String(), "retrying") })
+	s.set(func(s *shelf) { s.err = nil })
+	if got := <-answered; got != 2 {
+		t.Errorf("the writer was answered while version %d was in force, want 2", got)
+	}
+}
+
 func TestChanged_ReturnsAfterTheLoopHasEnded(t *testing.T) {
 	r, _ := reloaderOf(&shelf{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.run(ctx, time.Hour)
 	r.changed()
 	r.notify()
 	r.notify()
