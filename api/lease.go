@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,15 +18,18 @@ import (
 // that they can be released and renewed without describing the request again.
 // It is base64url of
 //
-//	version (1), store (0 shared, 1 local), calls
-//	each call: length of id, id, asks; each ask: length of key, key, limit, window_ms
+//	version (1), store (0 shared, 1 local, 2 each call says), calls
+//	each call: its store (0 or 1) where each says, length of id, id, asks
+//	each ask: length of key, key, limit, window_ms
 //
-// with numbers as uvarints. It is not a secret and not signed: whoever may
+// with numbers as uvarints. The limits of one answer may have been decided by
+// different stores: an enforced one by Redis while a shadow one fell to this node. It is not a secret and not signed: whoever may
 // check may release what is named by an id they know.
 const (
 	leaseVersion  = 1
 	leaseShared   = 0
 	leaseLocal    = 1
+	leaseMixed    = 2
 	maxLeaseToken = 48 << 10
 	maxLeaseKey   = 2048
 )
@@ -36,22 +40,23 @@ var ErrBadLease = errors.New("not a lease token")
 // leaseToken writes the token of the leases that job j took, "" if none were
 // taken anywhere.
 func leaseToken(w *work, j *job, a *Answer) string {
-	where, count, first := byte(leaseShared), 0, 0
-	var body []byte
+	first := 0
+	var stores []byte // of each call that took leases
+	var bodies [][]byte
 	for i := j.from; i < j.to; i++ {
 		call := &w.calls[i]
 		limits := 1
 		if i == j.from && j.enforced > 0 {
 			limits = j.enforced
 		}
-		asks, n := []byte(nil), 0
+		asks, n, store := []byte(nil), 0, byte(leaseShared)
 		for k := range limits { // pools come after them
 			ask, la := &call.Request.Asks[k], &a.Limits[first+k]
 			if ask.Limit.Algorithm != limiter.Concurrency || ask.Weight == 0 || ask.Look || !la.Known || !la.Decision.Allowed {
 				continue
 			}
 			if la.Degraded == rules.FailLocal {
-				where = leaseLocal
+				store = leaseLocal
 			}
 			asks = appendString(asks, string(ask.Key))
 			asks = binary.AppendUvarint(asks, uint64(ask.Limit.Count))
@@ -59,17 +64,27 @@ func leaseToken(w *work, j *job, a *Answer) string {
 			n++
 		}
 		if n > 0 {
-			body = appendString(body, call.Request.ID)
-			body = append(binary.AppendUvarint(body, uint64(n)), asks...)
-			count++
+			body := appendString(nil, call.Request.ID)
+			bodies = append(bodies, append(binary.AppendUvarint(body, uint64(n)), asks...))
+			stores = append(stores, store)
 		}
 		first += limits
 	}
-	if count == 0 {
+	if len(bodies) == 0 {
 		return ""
 	}
-	head := binary.AppendUvarint([]byte{leaseVersion, where}, uint64(count))
-	return base64.RawURLEncoding.EncodeToString(append(head, body...))
+	where := stores[0]
+	if slices.ContainsFunc(stores, func(s byte) bool { return s != where }) {
+		where = leaseMixed
+	}
+	token := binary.AppendUvarint([]byte{leaseVersion, where}, uint64(len(bodies)))
+	for i, body := range bodies {
+		if where == leaseMixed {
+			token = append(token, stores[i])
+		}
+		token = append(token, body...)
+	}
+	return base64.RawURLEncoding.EncodeToString(token)
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -80,13 +95,12 @@ func appendString(dst []byte, s string) []byte {
 // what is no longer held gives back nothing and is no error; renewing it is not
 // allowed. The error is ErrBadLease or the store's.
 func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Answer) error {
-	calls, local, err := parseLease(token, op)
+	shared, local, err := parseLease(token, op)
 	if err != nil {
 		return err
 	}
-	store := c.opt.Store
-	if local && c.opt.Local != nil {
-		store = c.opt.Local
+	if c.opt.Local == nil {
+		shared, local = append(shared, local...), nil
 	}
 	if c.opt.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -94,18 +108,21 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 		defer cancel()
 	}
 	start := c.opt.Now()
-	store.DoAll(ctx, calls)
-	if !local {
-		c.opt.Ledger.mirrorLeases(calls)
+	if len(local) > 0 { // first: it needs no time, and Redis may take all there is
+		c.opt.Local.DoAll(ctx, local)
+	}
+	if len(shared) > 0 {
+		c.opt.Store.DoAll(ctx, shared)
+		c.opt.Ledger.mirrorLeases(shared)
 	}
 	a.begin(op)
 	set := c.opt.Sets.Load()
-	for i := range calls {
-		if calls[i].Err != nil {
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(calls[i].Err))
-			return calls[i].Err
+	for _, call := range append(shared, local...) {
+		if call.Err != nil {
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
+			return call.Err
 		}
-		a.leases(set, &calls[i])
+		a.leases(set, &call)
 	}
 	c.opt.Observe.ObserveRequest(op, a.Allowed, c.opt.Now().Sub(start))
 	return nil
@@ -144,36 +161,44 @@ func ruleOfKey(set *rules.Set, key limiter.Key) *rules.Compiled {
 	return set.Get(id)
 }
 
-// parseLease reads a token and makes the store calls for op.
-func parseLease(token string, op limiter.Op) (calls []limiter.Call, local bool, err error) {
+// parseLease reads a token and makes the calls for op, of each store.
+func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err error) {
 	if len(token) > maxLeaseToken {
-		return nil, false, ErrBadLease
+		return nil, nil, ErrBadLease
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) < 3 || b[0] != leaseVersion || b[1] > leaseLocal {
-		return nil, false, ErrBadLease
+	if err != nil || len(b) < 3 || b[0] != leaseVersion || b[1] > leaseMixed {
+		return nil, nil, ErrBadLease
 	}
 	r := leaseReader{b: b[2:]}
 	n := r.number(limiter.MaxLimits)
 	for range n {
+		where := int64(b[1])
+		if where == leaseMixed {
+			where = r.number(leaseLocal)
+		}
 		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.text(64)}}
 		for range r.number(limiter.MaxLimits) {
 			key := r.text(maxLeaseKey)
 			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.number(limiter.MaxLeases), Window: r.number(limiter.MaxWindow)}
 			if !isLeaseKey(key) || l.Validate() != nil {
-				return nil, false, ErrBadLease
+				return nil, nil, ErrBadLease
 			}
 			call.Request.Asks = append(call.Request.Asks, limiter.Ask{Key: limiter.Key(key), Limit: l})
 		}
 		if r.bad || call.Request.Check() != nil {
-			return nil, false, ErrBadLease
+			return nil, nil, ErrBadLease
 		}
-		calls = append(calls, call)
+		if where == leaseLocal {
+			local = append(local, call)
+		} else {
+			shared = append(shared, call)
+		}
 	}
-	if r.bad || len(calls) == 0 || len(r.b) > 0 {
-		return nil, false, ErrBadLease
+	if r.bad || n == 0 || len(r.b) > 0 {
+		return nil, nil, ErrBadLease
 	}
-	return calls, b[1] == leaseLocal, nil
+	return shared, local, nil
 }
 
 // isLeaseKey: the key of a bucket of leases, so that a made-up token cannot

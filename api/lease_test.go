@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -121,6 +122,69 @@ func TestLease_TakenLocallyIsReleasedLocally(t *testing.T) {
 	}
 }
 
+// partly is a store that cannot decide some of the calls of a request.
+type partly struct {
+	limiter.Store
+	away func(*limiter.Request) bool
+}
+
+func (s partly) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		if calls[i].Err = errAway; !s.away(&calls[i].Request) {
+			calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
+		}
+	}
+}
+
+// The enforced lease falls to this node while the shadow one is taken in the
+// shared store: each is renewed and released where it was taken.
+func TestLease_EachCallOfATokenGoesToTheStoreThatTookIt(t *testing.T) {
+	enforced, trial := slots("slots", 1), slots("trial", 1)
+	enforced.FailMode, trial.Mode = "local", "shadow"
+	var shared *faultStore
+	f := newFixture(t, []rules.Rule{enforced, trial}, func(opt *CheckerOptions, _ *Deps) {
+		shared = &faultStore{Store: opt.Store}
+		opt.Store = partly{Store: shared, away: func(req *limiter.Request) bool {
+			return strings.Contains(string(req.Asks[0].Key), "|1|")
+		}}
+	})
+	held := func() (units int64) {
+		for _, req := range shared.asks {
+			if req.Op != limiter.OpTake {
+				continue
+			}
+			req.Op = limiter.OpPeek
+			var res limiter.Result
+			if err := shared.Store.Do(t.Context(), &req, &res); err != nil {
+				t.Fatal(err)
+			}
+			units += 1 - res.Limits[0].Remaining
+		}
+		return units
+	}
+	body := `{"lease":"` + f.check(`{"user":"42"}`).Lease + `"}`
+	if held() != 1 {
+		t.Fatal("the shadow lease was not taken in the shared store")
+	}
+	f.now.Add(50_000)
+	if r := f.post("/ratelimit/renew", body).reply(); !r.Allowed || len(r.Limits) != 2 {
+		t.Errorf("renew: %+v", r)
+	}
+	f.now.Add(50_000)
+	if held() != 1 {
+		t.Error("the shadow lease was not renewed in the shared store")
+	}
+	if r := f.post("/ratelimit/release", body).reply(); *r.Refunded != 1 || len(r.Limits) != 2 {
+		t.Errorf("release: %+v", r)
+	}
+	if held() != 0 {
+		t.Error("the shadow lease is still held in the shared store")
+	}
+	if !f.check(`{"user":"42"}`).Allowed {
+		t.Error("the local slot is not free")
+	}
+}
+
 func TestLease_OpenAnswersCarryNone(t *testing.T) {
 	f := newFixture(t, []rules.Rule{slots("slots", 1)})
 	f.store.fail(errAway)
@@ -184,15 +248,16 @@ func TestLease_StoreAwayIsSaid(t *testing.T) {
 
 func FuzzLeaseToken(f *testing.F) {
 	f.Add([]byte{1, 0, 1})
+	f.Add([]byte{1, 2, 1, 1, 1, 'a', 1, 10, '{', 'u', '}', '|', '7', '|', 'c', 'c', 1, 1})
 	f.Add([]byte{1, 0, 1, 1, 'a', 1, 10, '{', 'u', '}', '|', '7', '|', 'c', 'c', 1, 1})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		calls, _, err := parseLease(base64.RawURLEncoding.EncodeToString(raw), limiter.OpRelease)
+		shared, local, err := parseLease(base64.RawURLEncoding.EncodeToString(raw), limiter.OpRelease)
 		if err != nil {
 			return
 		}
-		for i := range calls {
-			if calls[i].Request.Check() != nil {
-				t.Fatalf("a malformed request came out: %+v", calls[i].Request)
+		for _, call := range append(shared, local...) {
+			if call.Request.Check() != nil {
+				t.Fatalf("a malformed request came out: %+v", call.Request)
 			}
 		}
 	})
