@@ -3,7 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -208,9 +212,44 @@ func TestBreaker_ForgetsAServerThatHasLeft(t *testing.T) {
 	if b.watchUntil(t.Context(), func() time.Time { return b.at }, func(context.Context) error { return redis.ErrClosed }) {
 		t.Error("a closed client is still probed")
 	}
-	gs := &guards{nodes: []*guard{{breaker: b.breaker}}, now: func() time.Time { return b.at }}
-	gs.drop(gs.nodes[0])
-	if got := gs.snapshot(); len(got) != 0 {
-		t.Errorf("still shown: %+v", got)
-	}
+}
+
+// A node that leaves the cluster in health never fails a probe.
+func TestBreakers_ForgetNodesThatHaveLeftTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		view := [][]redis.ClusterSlot{
+			{{End: 99, Nodes: []redis.ClusterNode{{Addr: "a:1"}}}, {Start: 100, End: slots - 1, Nodes: []redis.ClusterNode{{Addr: "b:1"}}}},
+			{{End: slots - 1, Nodes: []redis.ClusterNode{{Addr: "b:1"}}}},
+		}
+		var at atomic.Int64
+		client := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return view[at.Load()], nil },
+			Dialer:       func(context.Context, string, string) (net.Conn, error) { return nil, errDown },
+		})
+		s, err := New(Options{Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func() (nodes []string) {
+			for _, b := range s.Breakers() {
+				nodes = append(nodes, b.Node)
+			}
+			return nodes
+		}
+		if _, err := client.MasterForKey(t.Context(), "any"); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(); !slices.Equal(got, []string{"a:1", "b:1"}) {
+			t.Errorf("breakers of %v, want both nodes", got)
+		}
+		at.Store(1)
+		client.ReloadState(t.Context())
+		time.Sleep(2 * time.Minute)
+		if got := shown(); !slices.Equal(got, []string{"b:1"}) {
+			t.Errorf("breakers of %v, want b:1 alone", got)
+		}
+		if err := errors.Join(s.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

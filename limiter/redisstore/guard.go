@@ -108,8 +108,13 @@ func (gs *guards) close() {
 	gs.wg.Wait()
 }
 
+// snapshot shows the servers that the client still talks to. The client closes
+// what it has for a server that left the cluster a minute after it noticed.
 func (gs *guards) snapshot() []Breaker {
 	gs.mu.Lock()
+	if !gs.closed {
+		gs.nodes = slices.DeleteFunc(gs.nodes, func(g *guard) bool { return g.left() })
+	}
 	nodes := slices.Clone(gs.nodes)
 	gs.mu.Unlock()
 	out := make([]Breaker, len(nodes))
@@ -149,6 +154,14 @@ func (g *guard) probe(ctx context.Context) error {
 
 // gone reports that a client was closed for good: its server left the cluster.
 func gone(err error) bool { return errors.Is(err, redis.ErrClosed) }
+
+// left reports whether the client of this server was closed for good. It sends
+// nothing: a closed client says so before it looks at the context.
+func (g *guard) left() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return gone(g.client.Ping(ctx).Err())
+}
 
 func isReply(err error) bool {
 	var reply redis.Error
