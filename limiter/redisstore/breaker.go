@@ -17,7 +17,7 @@ const (
 	// BreakerClosed lets every script call through.
 	BreakerClosed BreakerState = iota
 	// BreakerHalfOpen lets a share through that grows from a tenth to all of
-	// them within rampTime.
+	// them, for half as long as the outage was and at most rampMost.
 	BreakerHalfOpen
 	// BreakerOpen lets nothing through but one probe at a time.
 	BreakerOpen
@@ -42,12 +42,19 @@ const (
 	tripOf    = 20
 	// rampRun consecutive failures while half open open it again.
 	rampRun = 2
-	// rampTime is how long a breaker stays half open.
-	rampTime  = 400 * time.Millisecond
+	// A breaker stays half open for a rampPart of the outage, within these bounds.
+	rampPart  = 2
+	rampLeast = 10 * time.Millisecond
+	rampMost  = 400 * time.Millisecond
 	rampFirst = 0.1
-	// The pause before the first probe, and the longest.
-	probeFirst = 50 * time.Millisecond
+	// calm is for how long a breaker must have been closed for its next opening to
+	// be another outage and not more of the last one.
+	calm = time.Second
+	// The pause from the opening to the first probe, the longest between the
+	// beginnings of two, and for how long a probe waits for its connection.
+	probeFirst = 10 * time.Millisecond
 	probeMost  = 250 * time.Millisecond
+	probeWait  = 200 * time.Millisecond
 	// fairWait: a call whose caller gave it less says nothing about the server.
 	fairWait = 2 * time.Millisecond
 )
@@ -98,9 +105,11 @@ type breaker struct {
 	mu      sync.Mutex
 	state   BreakerState
 	since   time.Time
-	run     int     // consecutive failures
-	last    uint32  // the last tripOf calls, newest in bit 0; 1 is a failure
-	credit  float64 // while half open: calls that may pass
+	outage  time.Time     // when the present outage began, or the last one
+	ramp    time.Duration // while half open: for how long
+	run     int           // consecutive failures
+	last    uint32        // the last tripOf calls, newest in bit 0; 1 is a failure
+	credit  float64       // while half open: calls that may pass
 	pause   time.Duration
 	cause   limiter.Cause
 	err     error
@@ -118,7 +127,7 @@ func (b *breaker) admit(now time.Time) bool {
 	case BreakerOpen:
 		ok = false
 	case BreakerHalfOpen:
-		b.credit += rampFirst + (1-rampFirst)*float64(now.Sub(b.since))/float64(rampTime)
+		b.credit += rampFirst + (1-rampFirst)*float64(now.Sub(b.since))/float64(b.ramp)
 		if ok = b.credit >= 1; ok {
 			b.credit--
 		}
@@ -133,10 +142,9 @@ func (b *breaker) admit(now time.Time) bool {
 
 // settle closes a breaker that has been half open for long enough.
 func (b *breaker) settle(now time.Time) *BreakerChange {
-	if b.state != BreakerHalfOpen || b.run > 0 || now.Sub(b.since) < rampTime {
+	if b.state != BreakerHalfOpen || b.run > 0 || now.Sub(b.since) < b.ramp {
 		return nil
 	}
-	b.pause = 0
 	return b.enter(BreakerClosed, now)
 }
 
@@ -157,6 +165,9 @@ func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err erro
 		if b.tripped() {
 			b.cause, b.err = cause, err
 			b.opened++
+			if b.state == BreakerClosed && now.Sub(b.since) >= calm {
+				b.outage, b.pause = now, 0
+			}
 			change = b.enter(BreakerOpen, now)
 		}
 	}
@@ -174,9 +185,11 @@ func (b *breaker) tripped() bool {
 	return b.run >= tripRun || bits.OnesCount32(b.last&(1<<tripOf-1)) >= tripShare
 }
 
-// recovered lets a growing share of calls through after a probe went well.
+// recovered lets a growing share of calls through after a probe went well: soon
+// all of them after a hiccup, slowly after an outage in which many have waited.
 func (b *breaker) recovered(now time.Time) {
 	b.mu.Lock()
+	b.ramp = min(max(now.Sub(b.outage)/rampPart, rampLeast), rampMost)
 	change := b.enter(BreakerHalfOpen, now)
 	b.mu.Unlock()
 	b.tell(change)
@@ -198,8 +211,8 @@ func (b *breaker) tell(c *BreakerChange) {
 	}
 }
 
-// probing gives the pause before the next probe: each twice the one before, a
-// little irregular, so that a fleet does not knock in step.
+// probing gives the pause between the beginnings of two probes: each twice the one
+// before, a little irregular, so that a fleet does not knock in step.
 func (b *breaker) probing() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,14 +254,16 @@ func (r *refusal) Error() string {
 // reports whether the server may still be of use: false once its client was
 // closed for good.
 func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) bool {
+	last := now()
 	for {
-		pause := time.NewTimer(b.probing())
+		pause := time.NewTimer(b.probing() - now().Sub(last))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
 			return true
 		case <-pause.C:
 		}
+		last = now()
 		switch err := probe(ctx); {
 		case err == nil:
 			b.recovered(now())

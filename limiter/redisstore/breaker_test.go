@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,9 +96,10 @@ func TestBreaker_OpensWhenHalfOfTheCallsFail(t *testing.T) {
 func TestBreaker_LetsAGrowingShareThroughAfterAProbe(t *testing.T) {
 	b := newBench()
 	b.fail(tripRun)
+	b.at = b.at.Add(time.Minute)
 	b.recovered(b.at)
 	shares := make([]int, 0, 4)
-	for _, step := range []time.Duration{0, rampTime / 4, rampTime / 4, rampTime / 4} {
+	for _, step := range []time.Duration{0, rampMost / 4, rampMost / 4, rampMost / 4} {
 		b.at = b.at.Add(step)
 		shares = append(shares, b.succeed(100))
 	}
@@ -110,7 +112,7 @@ func TestBreaker_LetsAGrowingShareThroughAfterAProbe(t *testing.T) {
 	if b.state() != BreakerHalfOpen {
 		t.Error("closed too early")
 	}
-	b.at = b.at.Add(rampTime / 4)
+	b.at = b.at.Add(rampMost / 4)
 	if got := b.succeed(100); got != 100 || b.state() != BreakerClosed {
 		t.Errorf("%d of 100 pass after the ramp, state %s", got, b.state())
 	}
@@ -126,8 +128,9 @@ func TestBreaker_LetsAGrowingShareThroughAfterAProbe(t *testing.T) {
 func TestBreaker_OpensAgainWhenTheRampFails(t *testing.T) {
 	b := newBench()
 	b.fail(tripRun)
+	b.at = b.at.Add(time.Minute)
 	b.recovered(b.at)
-	b.at = b.at.Add(rampTime / 2)
+	b.at = b.at.Add(rampMost / 2)
 	if got := b.fail(100); got != rampRun || b.state() != BreakerOpen || b.watched != 2 {
 		t.Errorf("%d passed, state %s, probed by %d", got, b.state(), b.watched)
 	}
@@ -178,8 +181,132 @@ func TestBreaker_ProbesOftenEnoughToReturnWithinASecond(t *testing.T) {
 			t.Errorf("paused %s", p)
 		}
 	}
-	if probeMost+rampTime >= time.Second {
-		t.Error("a probe's pause and the ramp take a second")
+	if probeMost+rampMost >= 700*time.Millisecond || probeWait >= probeMost {
+		t.Error("a probe in vain and the ramp take longer than 0.7 s")
+	}
+}
+
+func TestBreaker_RampFollowsTheOutage(t *testing.T) {
+	tests := []struct{ outage, want time.Duration }{
+		{0, rampLeast}, {50 * time.Millisecond, 25 * time.Millisecond}, {300 * time.Millisecond, 150 * time.Millisecond}, {time.Hour, rampMost},
+	}
+	for _, tt := range tests {
+		b := newBench()
+		b.fail(tripRun)
+		b.at = b.at.Add(tt.outage)
+		b.recovered(b.at)
+		b.at = b.at.Add(tt.want - time.Millisecond)
+		if b.state() != BreakerHalfOpen {
+			t.Errorf("after an outage of %s it closed before %s", tt.outage, tt.want)
+		}
+		b.at = b.at.Add(time.Millisecond)
+		if b.state() != BreakerClosed {
+			t.Errorf("after an outage of %s it was not closed within %s", tt.outage, tt.want)
+		}
+	}
+}
+
+// A server that comes and goes is one outage: probes and ramp grow as in one.
+func TestBreaker_OpeningAgainSoonIsTheSameOutage(t *testing.T) {
+	b := newBench()
+	for range 40 {
+		b.fail(tripRun)
+		b.at = b.at.Add(b.probing())
+		b.recovered(b.at)
+		b.at = b.at.Add(b.ramp)
+		if b.state() != BreakerClosed {
+			t.Fatal("it did not close")
+		}
+	}
+	if b.ramp != rampMost || b.pause != probeMost {
+		t.Errorf("after 40 openings the ramp takes %s and probes are %s apart, want %s and %s", b.ramp, b.pause, rampMost, probeMost)
+	}
+	b.at = b.at.Add(calm)
+	b.fail(tripRun)
+	b.probing()
+	b.recovered(b.at)
+	if b.ramp != rampLeast || b.pause != probeFirst {
+		t.Errorf("a new outage begins with a ramp of %s and a pause of %s", b.ramp, b.pause)
+	}
+}
+
+// A hiccup degrades no more than twice the requests that arrive while it lasts: on
+// a virtual clock, a request each half millisecond, a deadline of 25 ms and as many
+// calls under way as a lane has.
+func TestBreaker_AHiccupDegradesLittleMoreThanWhatArrivesInIt(t *testing.T) {
+	for _, stall := range []time.Duration{60, 80, 100, 150, 200} {
+		stall *= time.Millisecond
+		synctest.Test(t, func(t *testing.T) {
+			const every, deadline = 500 * time.Microsecond, 25 * time.Millisecond
+			end := time.Now().Add(stall)
+			answer := func(ctx context.Context) error { // when the server goes on
+				ctx, cancel := context.WithDeadline(ctx, end)
+				defer cancel()
+				<-ctx.Done()
+				if time.Now().Before(end) {
+					return errDown
+				}
+				return nil
+			}
+			var wg sync.WaitGroup
+			b := &breaker{node: "n:1"}
+			b.watch = func(*breaker) {
+				wg.Go(func() {
+					b.watchUntil(t.Context(), time.Now, func(ctx context.Context) error {
+						ctx, cancel := context.WithTimeout(ctx, probeWait)
+						defer cancel()
+						return answer(ctx)
+					})
+				})
+			}
+			flying, waiting, arrived, degraded := 0, 0, 0, 0
+			var mu sync.Mutex
+			var call func()
+			call = func() { // takes all that wait, as a lane does
+				for waiting > 0 && flying < inFlight {
+					n := waiting
+					waiting = 0
+					if !b.admit(time.Now()) {
+						degraded += n
+						return
+					}
+					flying++
+					wg.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), deadline)
+						defer cancel()
+						err := answer(ctx)
+						mu.Lock()
+						defer mu.Unlock()
+						flying--
+						if err != nil {
+							degraded += n
+							b.report(time.Now(), failing, limiter.CauseTimeout, err)
+						} else {
+							b.report(time.Now(), healthy, "", nil)
+						}
+						call()
+					})
+				}
+			}
+			for range 2 * time.Second / every {
+				mu.Lock()
+				if time.Now().Before(end) {
+					arrived++
+				}
+				waiting++
+				call()
+				mu.Unlock()
+				time.Sleep(every)
+			}
+			wg.Wait()
+			if degraded > 2*arrived {
+				t.Errorf("a stall of %s, in which %d requests arrived, degraded %d", stall, arrived, degraded)
+			}
+			if state := b.snapshot(time.Now()).State; state != BreakerClosed {
+				t.Errorf("after a stall of %s the breaker is %s", stall, state)
+			}
+			t.Logf("stall of %s: %d arrived, %d degraded", stall, arrived, degraded)
+		})
 	}
 }
 

@@ -138,10 +138,12 @@ type probing struct{}
 
 // probe runs the script without requests: what fails for want of a right, of
 // memory, of a writable primary, fails here too, and nothing is written. The
-// connection may take a second; the script only as long as a check may.
+// connection may take probeWait: what a frozen server is sent it answers the moment
+// it goes on, while what was swallowed on the way must be given up and sent anew.
+// The script may take only as long as a check.
 func (g *guard) probe(ctx context.Context) error {
 	ctx = context.WithValue(ctx, probing{}, true)
-	dial, cancel := context.WithTimeout(ctx, time.Second)
+	dial, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
 	if err := g.client.Ping(dial).Err(); err != nil && !isReply(err) {
 		return err
