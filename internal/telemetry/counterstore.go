@@ -34,10 +34,10 @@ type CounterStore struct {
 // Redis Cluster.
 type Slots struct {
 	// Spanning is such requests; GiveBacks the parts of them that were taken and
-	// given back; GiveBacksLost those of which that is not known, an upper bound
-	// of what was charged for nothing; Reloads how often the view of the cluster
-	// was loaded again after an error.
-	Spanning, GiveBacks, GiveBacksLost, Reloads int64
+	// given back; GiveBacksPending those that are tried again; GiveBacksLost those
+	// of which it is not known, an upper bound of what was charged for nothing;
+	// Reloads how often the view of the cluster was loaded again after an error.
+	Spanning, GiveBacks, GiveBacksPending, GiveBacksLost, Reloads int64
 }
 
 var (
@@ -50,6 +50,7 @@ var (
 	localPending   = prometheus.NewDesc("sluice_local_pending_units", "Units that fail mode local admitted and the counter store does not know yet.", nil, nil)
 	slotsSpanning  = prometheus.NewDesc("sluice_cluster_spanning_requests_total", "Requests whose limits live in different slots of a Redis Cluster.", nil, nil)
 	slotsGiveBacks = prometheus.NewDesc("sluice_cluster_give_backs_total", "Parts of such requests that were given back because another limit denied or could not decide.", nil, nil)
+	slotsPending   = prometheus.NewDesc("sluice_cluster_give_backs_pending", "Parts of such requests that could not be given back yet and are tried again; at most 100,000.", nil, nil)
 	slotsLost      = prometheus.NewDesc("sluice_cluster_give_backs_lost_total", "Parts of requests that were not admitted of which it is not known whether anything is still taken.", nil, nil)
 	slotsReloads   = prometheus.NewDesc("sluice_cluster_reloads_total", "Times the view of the cluster was loaded again after an error.", nil, nil)
 )
@@ -60,7 +61,7 @@ func (m *Metrics) CounterStore(c CounterStore) { m.registry.MustRegister(c) }
 
 // Describe implements prometheus.Collector.
 func (CounterStore) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{breakerState, breakerOpened, breakerRefused, liveNodes, localSpent, localSettled, localPending, slotsSpanning, slotsGiveBacks, slotsLost, slotsReloads} {
+	for _, d := range []*prometheus.Desc{breakerState, breakerOpened, breakerRefused, liveNodes, localSpent, localSettled, localPending, slotsSpanning, slotsGiveBacks, slotsPending, slotsLost, slotsReloads} {
 		ch <- d
 	}
 }
@@ -88,6 +89,7 @@ func (c CounterStore) Collect(ch chan<- prometheus.Metric) {
 	slots := c.Slots()
 	send(slotsSpanning, prometheus.CounterValue, slots.Spanning)
 	send(slotsGiveBacks, prometheus.CounterValue, slots.GiveBacks)
+	send(slotsPending, prometheus.GaugeValue, slots.GiveBacksPending)
 	send(slotsLost, prometheus.CounterValue, slots.GiveBacksLost)
 	send(slotsReloads, prometheus.CounterValue, slots.Reloads)
 }

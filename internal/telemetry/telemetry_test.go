@@ -62,7 +62,9 @@ func used(t *testing.T) *Metrics {
 		Units: func() LocalUnits {
 			return LocalUnits{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
 		},
-		Slots: func() Slots { return Slots{Spanning: 9, GiveBacks: 3, GiveBacksLost: 1, Reloads: 2} },
+		Slots: func() Slots {
+			return Slots{Spanning: 9, GiveBacks: 3, GiveBacksPending: 4, GiveBacksLost: 1, Reloads: 2}
+		},
 	})
 	m.Near(func() Near {
 		return Near{
@@ -111,7 +113,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_breaker_refused_total{node="redis:6379"} 5`, `sluice_live_nodes 3`,
 		`sluice_local_spent_units_total 15`, `sluice_local_pending_units 5`,
 		`sluice_cluster_spanning_requests_total 9`, `sluice_cluster_give_backs_total 3`,
-		`sluice_cluster_give_backs_lost_total 1`, `sluice_cluster_reloads_total 2`,
+		`sluice_cluster_give_backs_pending 4`, `sluice_cluster_give_backs_lost_total 1`, `sluice_cluster_reloads_total 2`,
 		`sluice_local_settled_units_total{fate="reconciled"} 1`, `sluice_local_settled_units_total{fate="dropped"} 4`,
 		`sluice_deny_cache_remembered_total 1`, `sluice_deny_cache_answers_total 2`, `sluice_deny_cache_drops_total 3`,
 		`sluice_deny_cache_buckets 4`, `sluice_hot_keys 5`, `sluice_hot_keys_turned_total 6`, `sluice_hot_slices_total 7`,

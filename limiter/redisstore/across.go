@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -30,6 +31,9 @@ type Stats struct {
 	// GiveBacks is parts of such requests that were taken and given back because
 	// another limit denied or could not decide.
 	GiveBacks int64
+	// GiveBacksPending is parts that could not be given back yet and are tried
+	// again.
+	GiveBacksPending int64
 	// GiveBacksLost is parts of requests that were not admitted of which it is
 	// not known whether anything is still taken: an upper bound of the units
 	// (times weight) that a client was charged for nothing.
@@ -40,7 +44,10 @@ type Stats struct {
 
 // Stats returns the counters. It may be called at any time.
 func (s *Store) Stats() Stats {
-	st := Stats{Spanning: s.across.spanning.Load(), GiveBacks: s.across.gives.Load(), GiveBacksLost: s.across.lost.Load()}
+	st := Stats{
+		Spanning: s.across.spanning.Load(), GiveBacks: s.across.gives.Load(), GiveBacksPending: s.gives.pending(),
+		GiveBacksLost: s.across.lost.Load(),
+	}
 	if s.view != nil {
 		st.Reloads = s.view.reloads.Load()
 	}
@@ -194,7 +201,11 @@ func (g *group) refuse(err error) {
 func (s *Store) settle(js []*joint, pending []*group) {
 	if !s.across.begin(s.opt.MaxQueue) {
 		for _, j := range js {
-			s.across.lost.Add(int64(len(j.parts)))
+			for _, p := range j.parts {
+				if p.booked != nil || slices.Contains(j.sending, p) && p.takes() {
+					s.leave(j.giveBack(p, errGiven))
+				}
+			}
 		}
 		return
 	}
@@ -227,10 +238,18 @@ func (j *joint) abandon() {
 	j.give()
 }
 
-// count adds up what a finished joint gave back and lost.
+// count adds up what a finished joint gave back, and keeps what it could not.
 func (s *Store) count(j *joint) {
 	s.across.gives.Add(int64(j.givesOut))
-	s.across.lost.Add(int64(j.lost))
+	for _, b := range j.left {
+		if s.leave(b) {
+			continue
+		}
+		if j.err == nil {
+			j.err = &limiter.StoreError{Cause: asStoreError(b.err).Cause, Err: b.err}
+		}
+		j.err.Unknown = true
+	}
 }
 
 // begin makes room for one more goroutine, up to most.

@@ -72,10 +72,15 @@ func until(t testing.TB, what string, try func() bool) {
 
 // takeWithin takes with the deadline of a check.
 func takeWithin(s limiter.Store, asks ...limiter.Ask) (limiter.Result, error) {
+	return attempt(s, &limiter.Request{Asks: asks})
+}
+
+// attempt is any request with that deadline.
+func attempt(s limiter.Store, req *limiter.Request) (limiter.Result, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var res limiter.Result
-	err := s.Do(ctx, &limiter.Request{Asks: asks}, &res)
+	err := s.Do(ctx, req, &res)
 	return res, err
 }
 

@@ -82,10 +82,33 @@ local function spend(asks, n, now, id)
   return total
 end
 
+-- What a part of a request that spans slots has booked is kept for a moment under
+-- the name of the attempt, so that it can be given back exactly once and whether
+-- or not its answer arrived: cmsgpack of time, units and base an ask, or '' once
+-- nobody may book under that name any more.
+local NAME_LIFE, ENDED_LIFE = 30000, 600000
+
+-- sign writes down what has been booked under a name, before anything else is
+-- written. It returns false where it may not: in a slot that is leaving this
+-- server no key may be added. The name's key is not among KEYS, or a request
+-- could not be carried out in such a slot at all.
+local function sign(asks, n, now, name)
+  local what, life, key = {}, 1000, asks[1].key
+  for i = 1, n do
+    local a = asks[i]
+    what[3 * i - 2], what[3 * i - 1], what[3 * i] = a.booked_at, a.held and 0 or a.booked, a.base
+    if a.changed then life = most(life, a.kernel.expires(a, a.state) - now) end
+  end
+  local done = redis.pcall('SET', sub(key, 1, string.find(key, '}', 1, true)) .. ':g:' .. name, cmsgpack.pack(what),
+    'NX', 'PX', text(most(least(life, NAME_LIFE), test_life)))
+  if not done then error({err = 'GIVENUP what this request takes has been given back'}, 0) end
+  return done.err == nil
+end
+
 -- take serves take, commit, peek and charge. It returns the time of the answer
--- and 0, or 1 if that is a stored one, or 3 if that is committed. Only parts
--- peek with a record.
-local function take(op, id, asks, n, now, record, whole, keep)
+-- and 0, or 1 if that is a stored one, or 3 if that is committed, or 6 if what it
+-- booked has no name. Only parts peek with a record.
+local function take(op, id, asks, n, now, record, whole, keep, name)
   if record then
     local r = load_record(record)
     if replays(r, asks, n, now, whole) then
@@ -100,12 +123,13 @@ local function take(op, id, asks, n, now, record, whole, keep)
   load_all(asks, n)
   local all, spent = look(asks, n, now, id), 0
   if op == CHARGE or (op ~= PEEK and all) then spent = spend(asks, n, now, id) end
+  local kind = name and spent > 0 and not sign(asks, n, now, name) and 6 or 0
   figures(asks, n, now)
   local longest = store(asks, n, now)
   if record and spent > 0 then
     save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
   end
-  return now, 0
+  return now, kind
 end
 
 local function refund(id, asks, n, now, record)
@@ -171,10 +195,22 @@ local function settle(asks, n, now, record)
 end
 
 -- undo gives back what a take or charge of these asks has booked, as far as it
--- can be told from what others have done since. With a record it does so once,
--- and not if the record is gone, replaced, refunded or committed.
-local function undo(id, asks, n, now, record, whole)
-  local mine = not record or made_by(load_record(record), asks, n, whole)
+-- can be told from what others have done since. With the key of its name it goes by
+-- what stands there and does so once; a take that comes later is refused. With a
+-- record it does so only while that is neither gone, replaced, refunded nor
+-- committed.
+local function undo(id, asks, n, now, record, whole, name)
+  local signed, mine = name and call('GET', name), true
+  if name then
+    local ok, what = pcall(cmsgpack.unpack, signed and signed ~= '' and signed or '\144')
+    if not ok or type(what) ~= 'table' then bad_state() end
+    mine = what[1] ~= nil
+    for i = 1, n do
+      local a = asks[i]
+      a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
+    end
+  end
+  mine = mine and (not record or made_by(load_record(record), asks, n, whole))
   load_all(asks, n)
   for i = 1, n do
     local a = asks[i]
@@ -192,6 +228,9 @@ local function undo(id, asks, n, now, record, whole)
   figures(asks, n, now)
   store(asks, n, now)
   if record and mine then call('DEL', record) end
+  if name then
+    if signed and signed ~= '' then call('DEL', name) else call('SET', name, '', 'PX', text(ENDED_LIFE)) end
+  end
 end
 
 local function reset(asks, n, now)

@@ -31,6 +31,7 @@ type op struct {
 
 	res       limiter.Result
 	booked    []booking // of each ask, if part
+	unnamed   bool      // booked could not be put down under its name
 	committed bool      // res is a stored answer that is committed
 	err       error
 }
@@ -59,15 +60,22 @@ func (o *op) pack(names naming, req *limiter.Request) {
 	if recorded {
 		mark[0] = 1
 	}
-	o.write(names, req, mark, recorded, nil)
+	o.write(names, req, mark, recorded, "", nil)
 }
 
 // packPart fills o from a part of a request that spans slots. whole names that
-// request in the part's record, "" if it has none; undo is what an opUndo gives
+// request in the part's record, "" if it has none. name is what the part books
+// under, or gives back by, "" for none; undo is what an opUndo without a name gives
 // back of each ask.
-func (o *op) packPart(names naming, req *limiter.Request, whole string, undo []booking) {
+func (o *op) packPart(names naming, req *limiter.Request, whole, name string, undo []booking) {
 	o.part, o.plain = true, false
-	o.write(names, req, appendString(nil, whole), whole != "", undo)
+	if req.Op == opUndo && name != "" {
+		undo = make([]booking, len(req.Asks)) // the name says what it is
+	}
+	o.write(names, req, appendString(nil, whole), whole != "", name, undo)
+	if req.Op == opUndo && name != "" {
+		o.keys = append(o.keys, names.prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
+	}
 }
 
 // isPlain reports whether asks alone describe the request: a take without an ID
@@ -116,7 +124,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 	return appendInt(b, extra)
 }
 
-func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, undo []booking) {
+func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, name string, undo []booking) {
 	o.frag, o.keys, o.most = o.frag[:0], o.keys[:0], o.most[:0]
 	o.err = nil
 	keep := recorded && req.Keep > 0
@@ -130,6 +138,9 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 	b = appendInt(b, int64(len(req.Asks)))
 	if keep {
 		b = appendInt(b, req.Keep)
+	}
+	if o.part {
+		b = appendString(b, name)
 	}
 	for i := range req.Asks {
 		a := &req.Asks[i]
@@ -157,6 +168,9 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 	}
 	o.frag, o.elems = b, 4+5*len(req.Asks)+2*len(undo)
 	if keep {
+		o.elems++
+	}
+	if o.part {
 		o.elems++
 	}
 }

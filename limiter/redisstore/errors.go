@@ -34,6 +34,7 @@ var replyCauses = []struct {
 	{"CROSSSLOT", limiter.CauseCluster},
 	{"CLUSTERDOWN", limiter.CauseCluster},
 	{"MASTERDOWN", limiter.CauseCluster},
+	{"GIVENUP", limiter.CauseCanceled}, // the script's own: a late take
 	{"ERR max number of clients", limiter.CauseBusy},
 	{"ERR AUTH", limiter.CauseAuth},
 }

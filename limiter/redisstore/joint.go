@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/limiter"
 )
@@ -31,12 +32,19 @@ type part struct {
 	res    limiter.Result
 	err    error     // of the last round
 	booked []booking // what this attempt has put into the buckets; nil for nothing
+	name   string    // what it books under, and is given back by; "" if it could not
+	unsure bool      // a take whose answer was lost: booked is not known
 	stored bool      // answered by the record of an earlier attempt
 	firm   bool      // and that record is committed
 }
 
 // spends reports whether a take of the part changes anything.
 func (p *part) spends() bool { return p.units < math.MaxInt64 }
+
+// takes reports whether what is under way books something.
+func (p *part) takes() bool {
+	return p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == opCommit
+}
 
 // settled reports whether the part needs no (further) take.
 func (p *part) settled() bool { return p.booked != nil || p.stored || !p.spends() }
@@ -47,7 +55,7 @@ func (p *part) settled() bool { return p.booked != nil || p.stored || !p.spends(
 //
 // A take goes in two rounds. The first takes at the narrowest part and looks at
 // the others; if all fit, the second takes at those. See
-// docs/decisions/0010-across-slots.md.
+// docs/decisions/0011-across-slots.md.
 type joint struct {
 	op    limiter.Op
 	id    string
@@ -58,13 +66,15 @@ type joint struct {
 
 	sending  []*part
 	stage    stage
-	strict   bool // one part after the other: the second attempt after a lost race
-	retry    bool // make that attempt when everything has been given back
-	giveUp   bool // the caller is gone: give back whatever was taken
+	strict   bool        // one part after the other: the second attempt after a lost race
+	retry    bool        // make that attempt when everything has been given back
+	giveUp   bool        // the caller is gone: give back whatever was taken
+	name     string      // of this attempt
+	since    time.Time   // when that began
+	left     []*giveBack // what could not be given back yet
 	denied   bool
 	err      *limiter.StoreError
 	givesOut int // parts given back
-	lost     int // parts of which it is not known whether they are
 }
 
 // stage says what the round under way is for.
@@ -127,10 +137,10 @@ func nameOf(req *limiter.Request) string {
 
 // begin prepares the first round.
 func (j *joint) begin() {
-	j.stage, j.denied = stageFirst, false
+	j.stage, j.denied, j.name, j.since = stageFirst, false, newName(), wallTime()
 	first := j.op == limiter.OpTake
 	for _, p := range j.parts {
-		p.stored, p.firm = false, false
+		p.stored, p.firm, p.unsure = false, false, false
 		p.what = j.op
 		if j.op == limiter.OpTake {
 			p.what = limiter.OpPeek
@@ -155,9 +165,12 @@ func (j *joint) pack(names naming, p *part, o *op) {
 		// finds those of parts and of whole requests.
 		o.pack(names, &req)
 	case p.what == opUndo:
-		o.packPart(names, &req, j.whole, p.booked)
+		o.packPart(names, &req, j.whole, p.name, p.booked)
+	case p.takes():
+		p.name = j.name
+		o.packPart(names, &req, j.whole, p.name, nil)
 	default:
-		o.packPart(names, &req, j.whole, nil)
+		o.packPart(names, &req, j.whole, "", nil)
 	}
 }
 
@@ -235,6 +248,9 @@ func (p *part) read() {
 		for _, b := range p.op.booked {
 			if b.weight > 0 {
 				p.booked = slices.Clone(p.op.booked)
+				if p.op.unnamed {
+					p.name = ""
+				}
 				return
 			}
 		}
@@ -250,9 +266,7 @@ func (j *joint) fail(p *part) {
 	}
 	if se.Unknown && changes {
 		j.err.Unknown = true
-		if p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == opCommit {
-			j.lost++
-		}
+		p.unsure = p.takes()
 	}
 }
 
@@ -295,7 +309,7 @@ func (j *joint) give() {
 		return
 	}
 	for _, p := range j.parts {
-		if p.booked != nil {
+		if p.booked != nil || p.unsure {
 			p.what = opUndo
 			j.sending = append(j.sending, p)
 		}
@@ -306,28 +320,27 @@ func (j *joint) give() {
 	}
 }
 
-// given reads the answers of the round that gave back.
+// given reads the answers of the round that gave back. What was not confirmed is
+// left to be repeated: a denial stays one meanwhile.
 func (j *joint) given(sent []*part) {
 	for _, p := range sent {
-		j.givesOut++
-		p.booked = nil
 		if p.op.err != nil {
-			// Not sent again: it may have been applied. A second one could give
-			// back what others have spent.
-			se := asStoreError(p.op.err)
-			if j.err == nil {
-				j.err = &limiter.StoreError{Cause: se.Cause, Err: se.Err}
+			j.left = append(j.left, j.giveBack(p, p.op.err))
+			if j.err != nil {
+				j.err.Unknown = true
 			}
-			j.err.Unknown = true
-			j.lost++
 			continue
 		}
+		if p.booked != nil || gaveBack(&p.op.res) {
+			j.givesOut++
+		}
+		p.booked = nil
 		for i := range p.res.Limits {
 			d, now := &p.res.Limits[i], p.op.res.Limits[i]
 			d.Remaining, d.Reset = now.Remaining, now.Reset
 		}
 	}
-	if j.retry && j.err == nil && !j.giveUp {
+	if j.retry && j.err == nil && !j.giveUp && len(j.left) == 0 {
 		j.retry, j.strict = false, true
 		j.begin()
 		return

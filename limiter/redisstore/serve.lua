@@ -25,11 +25,11 @@ local function ask_of(i, m, pos, key)
   return a
 end
 
-local function run(op, id, asks, n, now, record, whole, keep)
-  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep) end
+local function run(op, id, asks, n, now, record, whole, keep, name)
+  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name) end
   if op == SETTLE then return settle(asks, n, now, record) end
   if op == UNDO then
-    undo(id, asks, n, now, record, whole)
+    undo(id, asks, n, now, record, whole, name)
   elseif op == REFUND then
     refund(id, asks, n, now, record)
   elseif op == RESET then
@@ -63,25 +63,27 @@ end
 local long = {}
 
 -- The request that is under way: what read has found and finish carries out.
-local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0}
+local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false}
 
 -- plain prepares the plain take of the n asks at m[pos]; their keys come behind
 -- keys[k].
 function long.plain(m, pos, n, keys, k)
   local asks = job.asks
   for i = 1, n do asks[i] = ask_of(i, m, pos + 5 * i - 5, keys[k + i]) end
-  job.op, job.id, job.n, job.record, job.whole, job.keep = TAKE, '', n, nil, 0, 0
+  job.op, job.id, job.n, job.record, job.whole, job.keep, job.name = TAKE, '', n, nil, 0, 0, false
 end
 
 -- read prepares the request at m[pos] and returns where the next one begins, and
 -- the last of its keys.
 function long.read(m, pos, keys, k)
   local op, whole, n, asks = m[pos], m[pos + 2], m[pos + 3], job.asks
-  job.id, job.whole, job.n, job.keep, job.record = m[pos + 1], whole, n, 0, nil
+  job.id, job.whole, job.n, job.keep, job.record, job.name = m[pos + 1], whole, n, 0, nil, false
   pos = pos + 4
   if op >= KEEPS then
     op, job.keep, pos = op - KEEPS, m[pos], pos + 1
   end
+  local name = ''
+  if type(whole) == 'string' then name, pos = m[pos], pos + 1 end
   job.op = op
   for i = 1, n do
     k = k + 1
@@ -100,6 +102,13 @@ function long.read(m, pos, keys, k)
     k = k + 1
     job.record = keys[k]
   end
+  if name ~= '' then
+    job.name = name
+    if op == UNDO then
+      k = k + 1
+      job.name = keys[k]
+    end
+  end
   return pos, k
 end
 
@@ -107,7 +116,7 @@ end
 -- where that ends.
 function long.finish(now, out, o)
   local asks, n = job.asks, job.n
-  local at, replayed = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep)
+  local at, replayed = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name)
   return answer(out, o, asks, n, at, replayed, type(job.whole) == 'string')
 end
 

@@ -75,6 +75,7 @@ type Store struct {
 	// batches has *group of up to MaxBatch requests; see place.
 	batches sync.Pool
 	across  across
+	gives   giveBacks // of a cluster
 	view    *topology // of a cluster, else nil
 	wg      sync.WaitGroup
 }
@@ -124,6 +125,10 @@ func New(opt Options) (*Store, error) {
 			s.wg.Go(func() { s.work(l) })
 		}
 	}
+	if s.view != nil {
+		s.gives.wake, s.gives.stop, s.gives.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+		go s.repeat()
+	}
 	return s, nil
 }
 
@@ -131,6 +136,7 @@ func New(opt Options) (*Store, error) {
 // have been accepted and waits for its goroutines. It may be called twice.
 func (s *Store) Close() error {
 	s.across.close()
+	s.closeGiveBacks()
 	for _, l := range s.lanes {
 		l.close()
 	}
@@ -148,7 +154,9 @@ func (s *Store) Close() error {
 func (s *Store) clustered() bool { return len(s.lanes) > 1 }
 
 // laneOf is the lane of a hash slot.
-func (s *Store) laneOf(slot int) *lane { return s.lanes[slot*len(s.lanes)/slots] }
+func (s *Store) laneOf(slot int) *lane { return s.lanes[s.laneIndex(slot)] }
+
+func (s *Store) laneIndex(slot int) int { return slot * len(s.lanes) / slots }
 
 // Do decides one request within the deadline of ctx.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {

@@ -1,0 +1,148 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+)
+
+// partsOf is a store on one server that is sent parts of requests, as a cluster is.
+type partsOf struct {
+	*Store
+	t      *testing.T
+	client *redis.Client
+	ask    limiter.Ask
+}
+
+func newParts(t *testing.T) *partsOf {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: testenv.Redis(t).Addr, MaxRetries: -1, DisableIdentity: true})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := New(Options{Client: client, PlainKeys: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	limit := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 10, Window: 3_600_000, Burst: 10}
+	return &partsOf{Store: s, t: t, client: client, ask: limiter.Ask{Key: "{user:a}|1|lv", Limit: limit, Weight: 3}}
+}
+
+// do sends one part and returns how it was answered.
+func (s *partsOf) do(op limiter.Op, id, whole, name string, booked []booking) *op {
+	s.t.Helper()
+	g := newGroup(1)
+	g.giving = true
+	g.add().packPart(s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name, booked)
+	if err := s.lanes[0].submit(g); err != nil {
+		s.t.Fatal(err)
+	}
+	<-g.done
+	return &g.ops[0]
+}
+
+// holds fails the test unless the bucket holds this many units.
+func (s *partsOf) holds(want int64) {
+	s.t.Helper()
+	var res limiter.Result
+	if err := s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{s.ask}}, &res); err != nil {
+		s.t.Fatal(err)
+	}
+	if got := s.ask.Limit.Capacity() - res.Limits[0].Remaining; got != want {
+		s.t.Errorf("the bucket holds %d, want %d", got, want)
+	}
+}
+
+func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
+	s := newParts(t)
+	for _, id := range []string{"", "a"} {
+		whole := id
+		s.do(limiter.OpTake, id, whole, "one", nil)
+		s.do(limiter.OpTake, id+"other", whole, "two", nil)
+		s.holds(6)
+		for range 3 {
+			if o := s.do(opUndo, id, whole, "one", nil); o.err != nil {
+				t.Fatal(o.err)
+			}
+			s.holds(3)
+		}
+		s.do(opUndo, id+"other", whole, "two", nil)
+		s.holds(0)
+		s.client.FlushAll(context.Background())
+	}
+}
+
+// A take whose answer was lost may be carried out after its give-back.
+func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
+	s := newParts(t)
+	if o := s.do(opUndo, "", "", "one", nil); o.err != nil {
+		t.Fatal(o.err)
+	}
+	o := s.do(limiter.OpTake, "", "", "one", nil)
+	var se *limiter.StoreError
+	if !errors.As(o.err, &se) || se.Cause != limiter.CauseCanceled || se.Unknown {
+		t.Errorf("got %v, want a refusal that spent nothing", o.err)
+	}
+	s.holds(0)
+}
+
+// A failover that loses a charge loses its name with it, so that the give-back
+// leaves alone what others hold.
+func TestGiveBack_OfALostChargeTakesNothingFromOthers(t *testing.T) {
+	s := newParts(t)
+	booked := s.do(limiter.OpTake, "", "", "one", nil).booked
+	s.client.FlushAll(context.Background())
+	s.do(limiter.OpTake, "", "", "two", nil)
+	s.do(opUndo, "", "", "one", booked)
+	s.holds(3)
+}
+
+func TestGiveBack_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
+	s := newParts(t)
+	s.do(limiter.OpTake, "a", "w", "one", nil)
+	if o := s.do(opCommit, "a", "w", "two", nil); !o.committed {
+		t.Fatalf("got %+v, want the stored answer, committed", o)
+	}
+	s.do(opUndo, "a", "w", "one", nil)
+	s.holds(3)
+}
+
+// Names last no longer than what they stand for counts, and never long.
+func TestGiveBack_NamesExpire(t *testing.T) {
+	s := newParts(t)
+	for _, window := range []int64{2000, 3_600_000} {
+		s.ask.Limit.Window = window
+		s.do(limiter.OpTake, "", "", "one", nil)
+		most := min(nameLife, time.Duration(window)*time.Millisecond)
+		if life := s.client.PTTL(context.Background(), "sl:{user:a}:g:one").Val(); life <= 0 || life > most {
+			t.Errorf("with a window of %d ms a name lives %s, want at most %s", window, life, most)
+		}
+		s.client.FlushAll(context.Background())
+	}
+}
+
+func TestGiveBacks_AreBoundedAndCounted(t *testing.T) {
+	s := newParts(t)
+	s.gives.n = maxGiveBacks - 1
+	away := &limiter.StoreError{Cause: limiter.CauseConnection, Err: errDown}
+	b := giveBack{name: "one", since: wallTime(), err: away}
+	for range 3 {
+		c := b
+		s.leave(&c)
+	}
+	if st := s.Stats(); st.GiveBacksPending != maxGiveBacks || st.GiveBacksLost != 2 {
+		t.Errorf("got %+v, want %d pending and 2 lost", st, maxGiveBacks)
+	}
+	old := b
+	old.since = b.since.Add(-nameLife)
+	nameless := b
+	nameless.name, nameless.err = "", &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: errDown}
+	if b.hopeless(wallTime()) || !old.hopeless(wallTime()) || !nameless.hopeless(wallTime()) {
+		t.Error("only what is too old, or has no name and may have been applied, is hopeless")
+	}
+}
