@@ -17,14 +17,12 @@
 --              request that spans slots the name of the attempt or '', and the asks
 --          An ask is: algorithm (plus LOOKS if it has its say about the weight
 --          and spends nothing), count, window (ms), extra (burst, sub-windows, or
---          anchor in ms), weight; in an UNDO also the time (ms) and the base of
---          what is given back. The record is 0 for none, 1 for one; for a part of
+--          anchor in ms), weight. The record is 0 for none, 1 for one; for a part of
 --          a request that spans slots the name of the whole, or '' for none. An UNDO
---          with a name has the key of that name as its last of KEYS.
+--          has the key of its name as its last of KEYS.
 -- Returns  cmsgpack of a flat array: the time of the call (ms), and for each
 --          request either
---            0, 1, 3 or 6 (1: a stored answer; 3: one that is committed; 6: decided,
---            but what it booked could not be put down under its name), time of
+--            0, 1 or 3 (1: a stored answer; 3: one that is committed), time of
 --            the decision (ms), and for each ask: allowed (0 or 1), remaining,
 --            retry-after (ms), reset (ms), delay (ms), refunded; in a stored
 --            answer the capacity and the rate (the count of a limit that drains,

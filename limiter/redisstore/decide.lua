@@ -89,9 +89,9 @@ end
 local NAME_LIFE, ENDED_LIFE = 30000, 600000
 
 -- sign writes down what has been booked under a name, before anything else is
--- written. It returns false where it may not: in a slot that is leaving this
--- server no key may be added. The name's key is not among KEYS, or a request
--- could not be carried out in such a slot at all.
+-- written. In a slot that is leaving this server no key may be added: the request
+-- is refused there. The name's key is not among KEYS, or it would be refused where
+-- the slot goes to as well.
 local function sign(asks, n, now, name)
   local what, life, key = {}, 1000, asks[1].key
   for i = 1, n do
@@ -102,12 +102,12 @@ local function sign(asks, n, now, name)
   local done = redis.pcall('SET', sub(key, 1, string.find(key, '}', 1, true)) .. ':g:' .. name, cmsgpack.pack(what),
     'NX', 'PX', text(most(least(life, NAME_LIFE), test_life)))
   if not done then error({err = 'GIVENUP what this request takes has been given back'}, 0) end
-  return done.err == nil
+  if done.err then error({err = 'TRYAGAIN the slot is on its way to another server'}, 0) end
 end
 
 -- take serves take, commit, peek and charge. It returns the time of the answer
--- and 0, or 1 if that is a stored one, or 3 if that is committed, or 6 if what it
--- booked has no name. Only parts peek with a record.
+-- and 0, or 1 if that is a stored one, or 3 if that is committed. Only parts
+-- peek with a record.
 local function take(op, id, asks, n, now, record, whole, keep, name)
   if record then
     local r = load_record(record)
@@ -123,13 +123,13 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
   load_all(asks, n)
   local all, spent = look(asks, n, now, id), 0
   if op == CHARGE or (op ~= PEEK and all) then spent = spend(asks, n, now, id) end
-  local kind = name and spent > 0 and not sign(asks, n, now, name) and 6 or 0
+  if name and spent > 0 then sign(asks, n, now, name) end
   figures(asks, n, now)
   local longest = store(asks, n, now)
   if record and spent > 0 then
     save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
   end
-  return now, kind
+  return now, 0
 end
 
 local function refund(id, asks, n, now, record)
@@ -195,22 +195,19 @@ local function settle(asks, n, now, record)
 end
 
 -- undo gives back what a take or charge of these asks has booked, as far as it
--- can be told from what others have done since. With the key of its name it goes by
--- what stands there and does so once; a take that comes later is refused. With a
--- record it does so only while that is neither gone, replaced, refunded nor
+-- can be told from what others have done since. It goes by what stands under its
+-- name, whose key it is given, and does so once; a take that comes later is refused.
+-- With a record it does so only while that is neither gone, replaced, refunded nor
 -- committed.
 local function undo(id, asks, n, now, record, whole, name)
-  local signed, mine = name and call('GET', name), true
-  if name then
-    local ok, what = pcall(cmsgpack.unpack, signed and signed ~= '' and signed or '\144')
-    if not ok or type(what) ~= 'table' then bad_state() end
-    mine = what[1] ~= nil
-    for i = 1, n do
-      local a = asks[i]
-      a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
-    end
+  local signed = call('GET', name)
+  local ok, what = pcall(cmsgpack.unpack, signed and signed ~= '' and signed or '\144')
+  if not ok or type(what) ~= 'table' then bad_state() end
+  for i = 1, n do
+    local a = asks[i]
+    a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
   end
-  mine = mine and (not record or made_by(load_record(record), asks, n, whole))
+  local mine = what[1] and (not record or made_by(load_record(record), asks, n, whole))
   load_all(asks, n)
   for i = 1, n do
     local a = asks[i]
@@ -228,9 +225,7 @@ local function undo(id, asks, n, now, record, whole, name)
   figures(asks, n, now)
   store(asks, n, now)
   if record and mine then call('DEL', record) end
-  if name then
-    if signed and signed ~= '' then call('DEL', name) else call('SET', name, '', 'PX', text(ENDED_LIFE)) end
-  end
+  if what[1] then call('DEL', name) else call('SET', name, '', 'PX', text(ENDED_LIFE)) end
 end
 
 local function reset(asks, n, now)

@@ -31,7 +31,6 @@ type op struct {
 
 	res       limiter.Result
 	booked    []booking // of each ask, if part
-	unnamed   bool      // booked could not be put down under its name
 	committed bool      // res is a stored answer that is committed
 	err       error
 }
@@ -60,20 +59,16 @@ func (o *op) pack(names naming, req *limiter.Request) {
 	if recorded {
 		mark[0] = 1
 	}
-	o.write(names, req, mark, recorded, "", nil)
+	o.write(names, req, mark, recorded, "")
 }
 
 // packPart fills o from a part of a request that spans slots. whole names that
 // request in the part's record, "" if it has none. name is what the part books
-// under, or gives back by, "" for none; undo is what an opUndo without a name gives
-// back of each ask.
-func (o *op) packPart(names naming, req *limiter.Request, whole, name string, undo []booking) {
+// under, or gives back by; "" if it does neither.
+func (o *op) packPart(names naming, req *limiter.Request, whole, name string) {
 	o.part, o.plain = true, false
-	if req.Op == opUndo && name != "" {
-		undo = make([]booking, len(req.Asks)) // the name says what it is
-	}
-	o.write(names, req, appendString(nil, whole), whole != "", name, undo)
-	if req.Op == opUndo && name != "" {
+	o.write(names, req, appendString(nil, whole), whole != "", name)
+	if req.Op == opUndo {
 		o.keys = append(o.keys, names.prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
 	}
 }
@@ -124,7 +119,7 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 	return appendInt(b, extra)
 }
 
-func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, name string, undo []booking) {
+func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded bool, name string) {
 	o.frag, o.keys, o.most = o.frag[:0], o.keys[:0], o.most[:0]
 	o.err = nil
 	keep := recorded && req.Keep > 0
@@ -149,13 +144,7 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 			mark = looks
 		}
 		b = appendLimit(b, &a.Limit, mark)
-		if undo == nil {
-			b = appendInt(b, a.Weight)
-		} else {
-			b = appendInt(b, undo[i].weight)
-			b = appendInt(b, undo[i].at)
-			b = appendInt(b, undo[i].base)
-		}
+		b = appendInt(b, a.Weight)
 		key := names.bucket(a.Key)
 		o.keys = append(o.keys, key)
 		if a.Limit.Algorithm == limiter.Concurrency {
@@ -166,7 +155,7 @@ func (o *op) write(names naming, req *limiter.Request, mark []byte, recorded boo
 	if recorded {
 		o.keys = append(o.keys, recordKey(names.prefix, req))
 	}
-	o.frag, o.elems = b, 4+5*len(req.Asks)+2*len(undo)
+	o.frag, o.elems = b, 4+5*len(req.Asks)
 	if keep {
 		o.elems++
 	}

@@ -31,29 +31,25 @@ func newName() string {
 
 // giveBack is what a part of a request took, or may have taken, and must give back.
 type giveBack struct {
-	req    limiter.Request
-	whole  string
-	name   string
-	booked []booking // if it has no name
-	slot   int
-	since  time.Time
-	taken  bool  // certainly
-	err    error // of the last try
+	req   limiter.Request
+	whole string
+	name  string
+	slot  int
+	since time.Time
+	taken bool  // certainly
+	err   error // of the last try
 }
 
 // giveBack makes what part p has to give back; err is why it could not.
 func (j *joint) giveBack(p *part, err error) *giveBack {
 	return &giveBack{
-		req: limiter.Request{Op: opUndo, ID: j.id, Asks: p.asks}, whole: j.whole, name: p.name, booked: p.booked, slot: p.slot,
+		req: limiter.Request{Op: opUndo, ID: j.id, Asks: p.asks}, whole: j.whole, name: p.name, slot: p.slot,
 		since: j.since, taken: p.booked != nil, err: err,
 	}
 }
 
-// hopeless reports whether a further try could not do it: the name is forgotten, or
-// there is none and the last try may have been applied.
-func (b *giveBack) hopeless(now time.Time) bool {
-	return now.Sub(b.since) >= nameLife || b.name == "" && asStoreError(b.err).Unknown
-}
+// hopeless reports whether a further try could not do it: the name is forgotten.
+func (b *giveBack) hopeless(now time.Time) bool { return now.Sub(b.since) >= nameLife }
 
 // gaveBack reports whether an answer gave back anything.
 func gaveBack(res *limiter.Result) bool {
@@ -180,7 +176,7 @@ func (s *Store) giveAgain() (confirmed int) {
 		for _, b := range tried[i] {
 			o := g.add()
 			o.slot = b.slot
-			o.packPart(s.names, &b.req, b.whole, b.name, b.booked)
+			o.packPart(s.names, &b.req, b.whole, b.name)
 		}
 		if err := l.submit(g); err != nil {
 			g.refuse(err)

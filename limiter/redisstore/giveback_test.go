@@ -34,11 +34,11 @@ func newParts(t *testing.T) *partsOf {
 }
 
 // do sends one part and returns how it was answered.
-func (s *partsOf) do(op limiter.Op, id, whole, name string, booked []booking) *op {
+func (s *partsOf) do(op limiter.Op, id, whole, name string) *op {
 	s.t.Helper()
 	g := newGroup(1)
 	g.giving = true
-	g.add().packPart(s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name, booked)
+	g.add().packPart(s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
 	if err := s.lanes[0].submit(g); err != nil {
 		s.t.Fatal(err)
 	}
@@ -62,16 +62,16 @@ func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 	s := newParts(t)
 	for _, id := range []string{"", "a"} {
 		whole := id
-		s.do(limiter.OpTake, id, whole, "one", nil)
-		s.do(limiter.OpTake, id+"other", whole, "two", nil)
+		s.do(limiter.OpTake, id, whole, "one")
+		s.do(limiter.OpTake, id+"other", whole, "two")
 		s.holds(6)
 		for range 3 {
-			if o := s.do(opUndo, id, whole, "one", nil); o.err != nil {
+			if o := s.do(opUndo, id, whole, "one"); o.err != nil {
 				t.Fatal(o.err)
 			}
 			s.holds(3)
 		}
-		s.do(opUndo, id+"other", whole, "two", nil)
+		s.do(opUndo, id+"other", whole, "two")
 		s.holds(0)
 		s.client.FlushAll(context.Background())
 	}
@@ -80,10 +80,10 @@ func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 // A take whose answer was lost may be carried out after its give-back.
 func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
 	s := newParts(t)
-	if o := s.do(opUndo, "", "", "one", nil); o.err != nil {
+	if o := s.do(opUndo, "", "", "one"); o.err != nil {
 		t.Fatal(o.err)
 	}
-	o := s.do(limiter.OpTake, "", "", "one", nil)
+	o := s.do(limiter.OpTake, "", "", "one")
 	var se *limiter.StoreError
 	if !errors.As(o.err, &se) || se.Cause != limiter.CauseCanceled || se.Unknown {
 		t.Errorf("got %v, want a refusal that spent nothing", o.err)
@@ -95,20 +95,20 @@ func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
 // leaves alone what others hold.
 func TestGiveBack_OfALostChargeTakesNothingFromOthers(t *testing.T) {
 	s := newParts(t)
-	booked := s.do(limiter.OpTake, "", "", "one", nil).booked
+	s.do(limiter.OpTake, "", "", "one")
 	s.client.FlushAll(context.Background())
-	s.do(limiter.OpTake, "", "", "two", nil)
-	s.do(opUndo, "", "", "one", booked)
+	s.do(limiter.OpTake, "", "", "two")
+	s.do(opUndo, "", "", "one")
 	s.holds(3)
 }
 
 func TestGiveBack_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
 	s := newParts(t)
-	s.do(limiter.OpTake, "a", "w", "one", nil)
-	if o := s.do(opCommit, "a", "w", "two", nil); !o.committed {
+	s.do(limiter.OpTake, "a", "w", "one")
+	if o := s.do(opCommit, "a", "w", "two"); !o.committed {
 		t.Fatalf("got %+v, want the stored answer, committed", o)
 	}
-	s.do(opUndo, "a", "w", "one", nil)
+	s.do(opUndo, "a", "w", "one")
 	s.holds(3)
 }
 
@@ -117,7 +117,7 @@ func TestGiveBack_NamesExpire(t *testing.T) {
 	s := newParts(t)
 	for _, window := range []int64{2000, 3_600_000} {
 		s.ask.Limit.Window = window
-		s.do(limiter.OpTake, "", "", "one", nil)
+		s.do(limiter.OpTake, "", "", "one")
 		most := min(nameLife, time.Duration(window)*time.Millisecond)
 		if life := s.client.PTTL(context.Background(), "sl:{user:a}:g:one").Val(); life <= 0 || life > most {
 			t.Errorf("with a window of %d ms a name lives %s, want at most %s", window, life, most)
@@ -140,9 +140,7 @@ func TestGiveBacks_AreBoundedAndCounted(t *testing.T) {
 	}
 	old := b
 	old.since = b.since.Add(-nameLife)
-	nameless := b
-	nameless.name, nameless.err = "", &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: errDown}
-	if b.hopeless(wallTime()) || !old.hopeless(wallTime()) || !nameless.hopeless(wallTime()) {
-		t.Error("only what is too old, or has no name and may have been applied, is hopeless")
+	if b.hopeless(wallTime()) || !old.hopeless(wallTime()) {
+		t.Error("only what is too old is hopeless")
 	}
 }

@@ -32,7 +32,7 @@ type part struct {
 	res    limiter.Result
 	err    error     // of the last round
 	booked []booking // what this attempt has put into the buckets; nil for nothing
-	name   string    // what it books under, and is given back by; "" if it could not
+	name   string    // what it books under, and is given back by
 	unsure bool      // a take whose answer was lost: booked is not known
 	stored bool      // answered by the record of an earlier attempt
 	firm   bool      // and that record is committed
@@ -165,12 +165,12 @@ func (j *joint) pack(names naming, p *part, o *op) {
 		// finds those of parts and of whole requests.
 		o.pack(names, &req)
 	case p.what == opUndo:
-		o.packPart(names, &req, j.whole, p.name, p.booked)
+		o.packPart(names, &req, j.whole, p.name)
 	case p.takes():
 		p.name = j.name
-		o.packPart(names, &req, j.whole, p.name, nil)
+		o.packPart(names, &req, j.whole, p.name)
 	default:
-		o.packPart(names, &req, j.whole, "", nil)
+		o.packPart(names, &req, j.whole, "")
 	}
 }
 
@@ -248,9 +248,6 @@ func (p *part) read() {
 		for _, b := range p.op.booked {
 			if b.weight > 0 {
 				p.booked = slices.Clone(p.op.booked)
-				if p.op.unnamed {
-					p.name = ""
-				}
 				return
 			}
 		}

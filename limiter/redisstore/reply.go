@@ -115,7 +115,6 @@ const (
 	kindCommitted = 3
 	kindPlain     = 4
 	kindDelayed   = 5
-	kindUnnamed   = 6
 )
 
 // unpack reads the answer of one request of a call at time now.
@@ -132,7 +131,6 @@ func (o *op) unpack(r *reader, now int64) {
 		}
 	}
 	o.res.Replayed, o.committed, o.booked = kind == kindStored || kind == kindCommitted, kind == kindCommitted, o.booked[:0]
-	o.unnamed = kind == kindUnnamed
 	o.res.At = r.integer()
 	o.res.Allowed = true
 	o.res.Limits = o.res.Limits[:0]

@@ -93,10 +93,6 @@ function long.read(m, pos, keys, k)
       a.side = keys[k]
     end
     asks[i], pos = a, pos + 5
-    if op == UNDO then
-      a.booked_at, a.base = m[pos], m[pos + 1]
-      pos = pos + 2
-    end
   end
   if whole ~= 0 and whole ~= '' then
     k = k + 1
