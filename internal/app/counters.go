@@ -73,7 +73,8 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		return nil, err
 	}
 	stops.add("redis store", func(context.Context) error { return store.Close() })
-	presence, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix})
+	nodes := nodeCount{path: cfg.NodesFile(), log: host.Log}
+	presence, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Known: nodes.load(), Counted: nodes.save})
 	if err != nil {
 		return nil, err
 	}

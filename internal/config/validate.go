@@ -146,6 +146,9 @@ func (s *Serve) CopyFile() string { return filepath.Join(s.DataDir, "rules.copy"
 // OverridesFile is where overrides are saved beside it.
 func (s *Serve) OverridesFile() string { return filepath.Join(s.DataDir, "overrides.copy") }
 
+// NodesFile is where the number of live nodes is remembered for an outage.
+func (s *Serve) NodesFile() string { return filepath.Join(s.DataDir, "nodes.count") }
+
 // SnapshotFile is where in-process counters are saved.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 

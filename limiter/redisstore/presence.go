@@ -24,6 +24,12 @@ type PresenceOptions struct {
 	// Lifetime is how long a node counts after its last announcement, five times
 	// Every if 0.
 	Lifetime time.Duration
+	// Known is how many nodes lived when this one last heard: so many count until
+	// Redis answers. 1 if 0.
+	Known int
+	// Counted, if not nil, hears each new number that Redis has given. It is called
+	// by the Presence's goroutine.
+	Counted func(n int)
 }
 
 // Presence announces this node in Redis and counts the nodes that do so. The
@@ -78,15 +84,15 @@ func NewPresence(opt PresenceOptions) (*Presence, error) {
 		opt: opt, id: base64.RawURLEncoding.EncodeToString(id[:]),
 		key: opt.Prefix + "nodes", done: make(chan struct{}), // no bucket's key is without braces
 	}
-	p.live.Store(1)
+	p.live.Store(int64(max(1, opt.Known)))
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
 	go p.run(ctx)
 	return p, nil
 }
 
-// Live is the number of nodes, this one included: at least 1, also before the
-// first answer of Redis.
+// Live is the number of nodes, this one included: at least 1. Before the first
+// answer of Redis it is the number last known.
 func (p *Presence) Live() int { return int(p.live.Load()) }
 
 // Connected reports whether the last announcement succeeded.
@@ -110,13 +116,19 @@ func (p *Presence) run(ctx context.Context) {
 	tick := time.NewTicker(p.opt.Every)
 	defer tick.Stop()
 	hold := p.hold()
+	told := p.opt.Known
 	for {
 		n, err := p.say(ctx, p.opt.Lifetime)
 		if ctx.Err() != nil {
 			return
 		}
 		p.ok.Store(err == nil)
-		p.live.Store(int64(hold(n, err, wallTime())))
+		live := hold(n, err, wallTime())
+		p.live.Store(int64(live))
+		if err == nil && live != told && p.opt.Counted != nil {
+			told = live
+			p.opt.Counted(live)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -129,7 +141,7 @@ func (p *Presence) run(ctx context.Context) {
 // itself, but after a failure not less than before until every node has had its
 // lifetime to announce itself again.
 func (p *Presence) hold() func(n int, err error, now time.Time) int {
-	known, until := 1, time.Time{}
+	known, until := max(1, p.opt.Known), time.Time{}
 	return func(n int, err error, now time.Time) int {
 		switch {
 		case err != nil:

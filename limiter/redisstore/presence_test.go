@@ -64,6 +64,29 @@ func TestPresence_CountOutlivesRedis(t *testing.T) {
 	eventually(t, "one has left", all(1, a))
 }
 
+// A node that starts in an outage goes by the number last known, and tells the
+// number to remember.
+func TestPresence_StartsInAnOutageWithTheNumberLastKnown(t *testing.T) {
+	srv := testenv.Redis(t)
+	srv.Kill()
+	counted := make(chan int, 10)
+	p, err := redisstore.NewPresence(redisstore.PresenceOptions{
+		Client: client(t, srv.URL()), Every: 20 * time.Millisecond, Known: 4, Counted: func(n int) { counted <- n },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	if p.Live() != 4 {
+		t.Errorf("live %d, want the 4 last known", p.Live())
+	}
+	srv.Restart()
+	eventually(t, "this node finds itself alone", all(1, p))
+	if n := <-counted; n != 1 {
+		t.Errorf("told %d", n)
+	}
+}
+
 func TestPresence_AloneWithoutRedis(t *testing.T) {
 	srv := testenv.Redis(t)
 	srv.Kill()
