@@ -186,6 +186,8 @@ func (awayQueue) Finish(context.Context, int64, []string, []string) (int, error)
 	return 0, deferred.ErrUnavailable
 }
 
+func (awayQueue) Rules(context.Context, int) ([]int64, error) { return nil, deferred.ErrUnavailable }
+
 func (awayQueue) Status(context.Context, int64) (deferred.Status, error) {
 	return deferred.Status{}, deferred.ErrUnavailable
 }
@@ -359,7 +361,6 @@ func TestDefer_ARuleThatIsGoneLetsItsQueueRunDry(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reload()
-	f.do(http.MethodGet, "/ratelimit/deferred/mails", "").want(http.StatusNotFound)
 	r := f.release("1")
 	if r.payloads() != "a" || r.Items[0].Key != "" {
 		t.Errorf("got %+v", r)
@@ -371,7 +372,7 @@ func TestDefer_ListsTheQueues(t *testing.T) {
 	f.check(`{"user":"42"}`)
 	var list struct{ Queues []queueStatus }
 	f.do(http.MethodGet, "/ratelimit/deferred", "").want(http.StatusOK).decode(&list)
-	if len(list.Queues) != 1 || list.Queues[0].Rule != "mails" || list.Queues[0].RuleID != 2 || list.Queues[0].MaxItems != 100 || list.Queues[0].OldestAgeMS != nil {
+	if len(list.Queues) != 1 || list.Queues[0].Rule != "mails" || list.Queues[0].RuleID != 2 || *list.Queues[0].MaxItems != 100 || list.Queues[0].OldestAgeMS != nil {
 		t.Errorf("got %+v", list.Queues)
 	}
 }
@@ -420,3 +421,46 @@ func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 var _ DeferWatcher = (*observed)(nil)
 
 var errLost = &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
+
+func TestDefer_AQueueOutlivesItsRule(t *testing.T) {
+	f := newFixture(t, []rules.Rule{deferringRule("mails", 1), deferringRule("texts", 1), deferringRule("calls", 1)}, withQueue(t, nil))
+	ofRoute := func(name string) string { return `{"user":"42","payload":"` + name + `"}` }
+	for id, name := range []string{"mails", "texts", "calls"} {
+		for other := 1; other <= 3; other++ {
+			f.do(http.MethodPatch, fmt.Sprint("/ratelimit/rules/", other), fmt.Sprintf(`{"is_active":%t}`, other == id+1)).want(http.StatusOK)
+		}
+		for range 2 {
+			f.check(ofRoute(name))
+		}
+	}
+	f.do(http.MethodDelete, "/ratelimit/rules/2", "").want(http.StatusNoContent)
+	var got struct {
+		Queues []struct {
+			Rule     string `json:"rule"`
+			RuleID   int64  `json:"rule_id"`
+			Depth    int64  `json:"depth"`
+			MaxItems *int64 `json:"max_items"`
+		} `json:"queues"`
+	}
+	f.do(http.MethodGet, "/ratelimit/deferred", "").want(http.StatusOK).decode(&got)
+	var lines []string
+	for _, q := range got.Queues {
+		lines = append(lines, fmt.Sprint(q.RuleID, q.Rule, q.Depth, q.MaxItems != nil))
+	}
+	if want := "1mails1 false 2texts1 false 3calls1 true"; strings.Join(lines, " ") != want {
+		t.Errorf("queues %q, want %q", strings.Join(lines, " "), want)
+	}
+	for _, name := range []string{"mails", "texts"} { // switched off, deleted
+		f.now.Add(1000) // what is released is charged to the rule that is left
+		r := f.release(name)
+		if r.payloads() != name {
+			t.Errorf("released %q from the queue of %s", r.payloads(), name)
+		}
+		var acked struct{ Acked int }
+		f.post("/ratelimit/deferred/"+name+"/ack", r.tickets()).decode(&acked)
+		if acked.Acked != 1 {
+			t.Errorf("acknowledged %d of %s, want 1", acked.Acked, name)
+		}
+	}
+	f.do(http.MethodGet, "/ratelimit/deferred/texts", "").want(http.StatusNotFound) // nothing waits any more
+}

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -21,8 +25,9 @@ type queueStatus struct {
 	RuleID      int64  `json:"rule_id"`
 	Depth       int64  `json:"depth"`
 	OldestAgeMS *int64 `json:"oldest_age_ms"`
-	MaxItems    int64  `json:"max_items"`
-	MaxAgeMS    int64  `json:"max_age_ms"`
+	// The bounds are nil for a rule that is not in force: nothing is added to its queue.
+	MaxItems *int64 `json:"max_items"`
+	MaxAgeMS *int64 `json:"max_age_ms"`
 }
 
 // releasedItem is one deferred request whose turn has come.
@@ -67,18 +72,92 @@ func (s *Server) listDeferred(c echo.Context) error {
 	if err := q.err(); err != nil {
 		return err
 	}
+	ctx := c.Request().Context()
 	queues := []queueStatus{}
 	for _, r := range s.deps.Checker.deferringRules(maxQueues) {
-		st, err := s.deps.Checker.Waiting(c.Request().Context(), r.Rule.ID)
+		st, err := s.deps.Checker.Waiting(ctx, r.Rule.ID)
 		if err != nil {
 			return queueError(err)
 		}
 		queues = append(queues, queueStatus{
 			Rule: r.Rule.Name, RuleID: r.Rule.ID, Depth: st.Depth, OldestAgeMS: oldest(st),
-			MaxItems: r.Defer.MaxItems, MaxAgeMS: r.Defer.MaxAgeMS,
+			MaxItems: &r.Defer.MaxItems, MaxAgeMS: &r.Defer.MaxAgeMS,
 		})
 	}
-	return writeJSON(c, http.StatusOK, map[string]any{"queues": queues})
+	left, err := s.leftQueues(ctx, queues)
+	if err != nil {
+		return err
+	}
+	queues = append(queues, left...)
+	slices.SortFunc(queues, func(a, b queueStatus) int { return cmp.Compare(a.RuleID, b.RuleID) })
+	return writeJSON(c, http.StatusOK, map[string]any{"queues": queues[:min(len(queues), maxQueues)]})
+}
+
+// leftQueues lists the queues in which something waits although their rules do not
+// defer any more, or are switched off or deleted.
+func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueStatus, error) {
+	ids, err := s.deps.Checker.queues(ctx, maxQueues)
+	if err != nil {
+		return nil, queueError(err)
+	}
+	var left []queueStatus
+	for _, id := range ids {
+		if slices.ContainsFunc(known, func(q queueStatus) bool { return q.RuleID == id }) {
+			continue
+		}
+		st, err := s.deps.Checker.Waiting(ctx, id)
+		if err != nil {
+			return nil, queueError(err)
+		}
+		name, err := s.lastName(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, queueStatus{Rule: name, RuleID: id, Depth: st.Depth, OldestAgeMS: oldest(st)})
+	}
+	return left, nil
+}
+
+// lastName is the name that a rule has, or had when it was deleted; "" if the
+// history does not know it.
+func (s *Server) lastName(ctx context.Context, id int64) (string, error) {
+	revisions, err := s.deps.History.RuleHistory(ctx, id, 1, 0)
+	switch {
+	case errors.Is(err, rules.ErrNotFound), err == nil && len(revisions) == 0:
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return revisions[0].Rule.Name, nil
+}
+
+// queueOf finds a queue by the id of its rule, or by the name that the rule has or
+// had. A rule in force goes before others of that name.
+func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
+	id, name, err = s.deps.Checker.queueNamed(c.Param("id"))
+	if !errors.Is(err, rules.ErrNotFound) {
+		return id, name, err
+	}
+	left, err := s.leftQueues(c.Request().Context(), nil)
+	if err != nil {
+		return 0, "", err
+	}
+	var ids []string
+	for _, q := range left {
+		if q.Rule == c.Param("id") {
+			id = q.RuleID
+			ids = append(ids, strconv.FormatInt(id, 10))
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return 0, "", rules.ErrNotFound
+	case 1:
+		return id, "", nil
+	}
+	return 0, "", &rules.ValidationError{Fields: []rules.FieldError{{
+		Field: "id", Message: "is the name of several deleted rules; use one of the ids " + strings.Join(ids, ", "),
+	}}}
 }
 
 // between reads a parameter that is an integer, def when absent.
@@ -106,7 +185,7 @@ func (s *Server) releaseDeferred(c echo.Context) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	id, name, err := s.deps.Checker.queueNamed(c.Param("id"))
+	id, name, err := s.queueOf(c)
 	if err != nil {
 		return err
 	}
@@ -142,7 +221,7 @@ func (s *Server) ackDeferred(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	id, name, err := s.deps.Checker.queueNamed(c.Param("id"))
+	id, name, err := s.queueOf(c)
 	if err != nil {
 		return err
 	}

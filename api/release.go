@@ -206,8 +206,20 @@ func (c *Checker) deferringRules(most int) (list []*rules.Compiled) {
 	return list
 }
 
-// queueNamed finds a rule's queue by the rule's id or name. A queue outlives its
-// rule, so any id will do; name is "" for one that is not in force.
+// queues lists up to most rules in whose queues something waits, by id, also those
+// that are not in force any more.
+func (c *Checker) queues(ctx context.Context, most int) ([]int64, error) {
+	if c.opt.Deferred == nil {
+		return nil, nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return c.opt.Deferred.Rules(ctx, most)
+}
+
+// queueNamed finds the queue of a rule by its id, or by its name if the rule is in
+// force. A queue outlives its rule, so any id will do; name is "" for one that is
+// not in force.
 func (c *Checker) queueNamed(text string) (id int64, name string, err error) {
 	set := c.opt.Sets.Load()
 	if set == nil {

@@ -33,10 +33,13 @@ func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *tele
 			return nil, err // names REDIS_URL, never its password
 		}
 		stops.add("redis client of deferred requests", func(context.Context) error { return client.Close() })
-		return redisqueue.New(redisqueue.Options{Client: client, Prefix: cfg.KeyPrefix, Dropped: dropped})
+		return redisqueue.New(redisqueue.Options{Client: client, Now: host.Now, Prefix: cfg.KeyPrefix, Dropped: dropped})
 	}
 	q, err := filequeue.Open(filequeue.Options{
 		Dir: queueDir(cfg), Now: host.Now, Dropped: dropped,
+		Unusable: func(file string, err error) {
+			host.Log.Error("a queue of deferred requests cannot be read; the others are served", "file", file, "error", err)
+		},
 		Torn: func(rule, bytes int64) {
 			host.Log.Warn("the end of a queue of deferred requests is torn or damaged and was cut off", "rule_id", rule, "bytes", bytes)
 		},

@@ -96,6 +96,9 @@ type Queue interface {
 	// wait again at their old places, as if they had not been leased. Tickets of
 	// items that are not leased are passed over. It gives the number removed.
 	Finish(ctx context.Context, rule int64, done, back []string) (int, error)
+	// Rules lists up to most rules in whose queues something waits, by their ids in
+	// ascending order. A queue outlives its rule.
+	Rules(ctx context.Context, most int) ([]int64, error)
 	// Status looks.
 	Status(ctx context.Context, rule int64) (Status, error)
 }

@@ -32,7 +32,10 @@ func (l *log) compact() error {
 	}
 	places, size, err := l.copyTo(tmp)
 	if err == nil {
-		err = errors.Join(tmp.Sync(), os.Rename(tmp.Name(), l.path))
+		err = l.sync(tmp)
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), l.path)
 	}
 	if err != nil {
 		return errors.Join(err, tmp.Close(), os.Remove(l.path+".new"))

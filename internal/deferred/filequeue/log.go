@@ -46,10 +46,15 @@ type log struct {
 	byID     map[string]*entry
 	dirty    bool  // written since the last flush
 	retry    int64 // the size before which writing anew is not tried again
+	// sync makes the disk keep what was written to a file; tests have it fail.
+	sync func(*os.File) error
 }
 
 // magic begins every file.
 const magic = "sluice queue 1\n"
+
+// errNotAQueue says that a file does not begin as a queue of this version does.
+var errNotAQueue = errors.New("is not a queue of this version")
 
 // openLog opens or creates a file and reads it. torn is how many bytes behind
 // the last good record were cut off.
@@ -58,7 +63,7 @@ func openLog(path string) (l *log, torn int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	l = &log{path: path, file: f, next: 1, byTicket: map[string]*entry{}, byID: map[string]*entry{}}
+	l = &log{path: path, file: f, next: 1, byTicket: map[string]*entry{}, byID: map[string]*entry{}, sync: (*os.File).Sync}
 	if torn, err = l.read(); err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("%s: %w", filepath.Base(path), err), f.Close())
 	}
@@ -84,7 +89,7 @@ func (l *log) read() (torn int64, err error) {
 		return 0, nil
 	}
 	if string(head) != magic {
-		return 0, errors.New("is not a queue of this version")
+		return 0, errNotAQueue
 	}
 	l.size = int64(len(magic))
 	if err := scan(io.NewSectionReader(l.file, l.size, info.Size()-l.size), l.replay); err != nil {

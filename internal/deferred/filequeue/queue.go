@@ -17,8 +17,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +41,11 @@ type Options struct {
 	// Torn hears of a log that ended in a torn or damaged record when it was
 	// opened, and how many bytes were dropped; nil hears nothing.
 	Torn func(rule, bytes int64)
+	// Unusable hears of a file that could not be read when the Queue was opened, and
+	// why; nil hears nothing. One that is not a queue of this version was set aside
+	// under the name that ends in .damaged. Of another, whose disk may recover, each
+	// call fails until it can be read.
+	Unusable func(file string, err error)
 	// SyncEvery is how often written records are flushed to the disk, 1 s if 0.
 	SyncEvery time.Duration
 }
@@ -62,7 +69,8 @@ var errClosed = fmt.Errorf("%w: it was closed", deferred.ErrUnavailable)
 const suffix = ".queue"
 
 // Open reads the files that an earlier run left, removes those in which nothing
-// waits, and starts flushing.
+// waits, and starts flushing. A file that it cannot read does not keep it from
+// opening the others.
 func Open(opt Options) (*Queue, error) {
 	if opt.Dir == "" || opt.Now == nil {
 		return nil, errors.New("filequeue: Dir and Now are required")
@@ -72,6 +80,9 @@ func Open(opt Options) (*Queue, error) {
 	}
 	if opt.Torn == nil {
 		opt.Torn = func(int64, int64) {}
+	}
+	if opt.Unusable == nil {
+		opt.Unusable = func(string, error) {}
 	}
 	if opt.SyncEvery <= 0 {
 		opt.SyncEvery = time.Second
@@ -102,7 +113,8 @@ func (q *Queue) recall() error {
 		}
 		l, err := q.log(rule)
 		if err != nil {
-			return err
+			q.setAside(e.Name(), err)
+			continue
 		}
 		q.sweep(rule, l)
 		if len(l.byTicket) == 0 {
@@ -113,6 +125,20 @@ func (q *Queue) recall() error {
 		}
 	}
 	return nil
+}
+
+// setAside renames a file that is not a queue, so that its rule has one again and
+// nothing is lost, and reports it.
+func (q *Queue) setAside(name string, err error) {
+	if errors.Is(err, errNotAQueue) {
+		aside := name + "." + strconv.FormatInt(q.opt.Now().UnixMilli(), 10) + ".damaged"
+		if renamed := os.Rename(filepath.Join(q.opt.Dir, name), filepath.Join(q.opt.Dir, aside)); renamed != nil {
+			err = errors.Join(err, renamed)
+		} else {
+			name = aside
+		}
+	}
+	q.opt.Unusable(name, err)
 }
 
 func (q *Queue) path(rule int64) string {
@@ -143,7 +169,30 @@ func (q *Queue) existing(rule int64) (*log, error) {
 	if q.logs == nil {
 		return nil, errClosed
 	}
-	return q.logs[rule], nil
+	if l := q.logs[rule]; l != nil {
+		return l, nil
+	}
+	if _, err := os.Stat(q.path(rule)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // no queue is a legal answer
+	}
+	return q.log(rule) // it could not be read at the start
+}
+
+// Rules implements deferred.Queue.
+func (q *Queue) Rules(_ context.Context, most int) ([]int64, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.logs == nil {
+		return nil, errClosed
+	}
+	var ids []int64
+	for rule, l := range q.logs {
+		if len(l.byTicket) > 0 {
+			ids = append(ids, rule)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:min(len(ids), most)], nil
 }
 
 // sweep drops what became too old. The caller holds mu, or is alone. A record

@@ -169,16 +169,6 @@ func TestOpen_EndsTheLogAtADamagedRecord(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAFileThatIsNotAQueue(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "1"+suffix), []byte("something else altogether"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(Options{Dir: dir, Now: time.Now}); err == nil {
-		t.Error("it was opened")
-	}
-}
-
 func TestOpen_RemovesFilesInWhichNothingWaits(t *testing.T) {
 	dir := t.TempDir()
 	var now atomic.Int64
@@ -353,4 +343,54 @@ func runAndKill(t *testing.T, dir string, lines int) map[string]string {
 		t.Fatal("the process told nothing")
 	}
 	return told
+}
+
+func TestCompact_KeepsTheOldFileWhenTheDiskDoesNotKeepTheNewOne(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, dir)
+	put(t, q, 1, "first")
+	l := q.logs[1]
+	broken := errors.New("input/output error")
+	l.sync = func(*os.File) error { return broken }
+	if err := l.compact(); !errors.Is(err, broken) {
+		t.Fatalf("compact: %v, want the error of the disk", err)
+	}
+	put(t, q, 1, "second")
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	q = open(t, dir)
+	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 5, Hold: time.Hour})
+	if err != nil || len(items) != 2 || string(items[1].Body) != "second" {
+		t.Errorf("after the restart: %v, %v; want both items", items, err)
+	}
+}
+
+func TestOpen_SetsADamagedFileAsideAndServesTheOthers(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, dir)
+	put(t, q, 1, "one")
+	put(t, q, 2, "two")
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged := []byte("not a queue, but somebody may want to look at it")
+	if err := os.WriteFile(filepath.Join(dir, "1"+suffix), damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var named string
+	q = open(t, dir, func(o *Options) { o.Unusable = func(file string, _ error) { named = file } })
+	if items := lease(t, q, 2); len(items) != 1 {
+		t.Errorf("%d items of the queue that is whole, want 1", len(items))
+	}
+	put(t, q, 1, "anew")
+	if items := lease(t, q, 1); len(items) != 1 {
+		t.Errorf("%d items of the rule whose file was set aside, want 1", len(items))
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, named)); err != nil || !bytes.Equal(got, damaged) || !strings.HasPrefix(named, "1"+suffix+".") {
+		t.Errorf("set aside as %q: %q, %v", named, got, err)
+	}
 }

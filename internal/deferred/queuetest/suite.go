@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ func Run(t *testing.T, h Harness) {
 		{"TakesAnItemOnceByItsID", (*suite).sameID},
 		{"LeavesOutBuckets", (*suite).buckets},
 		{"RulesDoNotMeet", (*suite).apart},
+		{"ListsTheRulesForWhichSomethingWaits", (*suite).lists},
 		{"PassesOverForeignTickets", (*suite).foreign},
 		{"RefusesWhatIsOutOfBounds", (*suite).bounds},
 		{"TwoRunnersShareTheWork", (*suite).runners},
@@ -322,6 +324,25 @@ func (s *suite) apart() {
 	s.wantBodies(s.lease(3, 5, time.Hour), "")
 	s.depth(3, 0)
 	s.wantBodies(s.lease(1, 5, time.Hour), "one")
+}
+
+func (s *suite) lists() {
+	wants := func(most int, want ...int64) {
+		s.Helper()
+		if got, err := s.q.Rules(s.ctx, most); err != nil || !slices.Equal(got, want) {
+			s.Errorf("rules %v, %v; want %v", got, err, want)
+		}
+	}
+	wants(10)
+	waiting := s.put(7, "seven")
+	s.put(300, "three hundred")
+	s.put(2, "two")
+	wants(10, 2, 7, 300)
+	wants(2, 2, 7)
+	s.lease(7, 5, time.Hour)
+	wants(10, 2, 7, 300) // leased is not ended
+	s.finish(7, []string{waiting}, nil)
+	wants(10, 2, 300)
 }
 
 func (s *suite) foreign() {

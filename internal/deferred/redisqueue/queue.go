@@ -10,12 +10,15 @@ package redisqueue
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,6 +43,8 @@ var (
 type Options struct {
 	// Client talks to the servers; it may be that of the counters.
 	Client redis.UniversalClient
+	// Now is the clock by which the list of queues is kept; nil is the wall clock.
+	Now func() time.Time
 	// Prefix is what every key begins with, "sl:" if empty.
 	Prefix string
 	// Dropped hears what became too old; nil hears nothing.
@@ -50,6 +55,9 @@ type Options struct {
 type Queue struct {
 	opt                       Options
 	put, lease, finish, state *redis.Script
+	// noted says when this process last put a rule into the index: at most one time
+	// for each rule.
+	noted sync.Map
 }
 
 var _ deferred.Queue = (*Queue)(nil)
@@ -61,6 +69,9 @@ func New(opt Options) (*Queue, error) {
 	}
 	if opt.Prefix == "" {
 		opt.Prefix = "sl:"
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now //nolint:forbidigo // the default, replaced where the program is wired
 	}
 	if opt.Dropped == nil {
 		opt.Dropped = func(int64, int) {}
@@ -105,10 +116,17 @@ func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferre
 	if err := it.Check(b); err != nil {
 		return "", err
 	}
-	list, err := q.run(ctx, q.put, rule, b.Items, b.Age.Milliseconds(), it.ID, it.Bucket, it.Body)
+	id := it.ID
+	if id == "" {
+		// The cluster client repeats a call whose answer was lost, whatever MaxRetries
+		// says. With a name the repeat finds the item of the first try.
+		id = ownName + rand.Text()
+	}
+	list, err := q.run(ctx, q.put, rule, b.Items, b.Age.Milliseconds(), id, it.Bucket, it.Body)
 	if err != nil {
 		return "", err
 	}
+	q.note(ctx, rule)
 	if len(list) != 2 {
 		return "", unexpected(list)
 	}
@@ -121,6 +139,64 @@ func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferre
 		return "", deferred.ErrFull
 	}
 	return ticket, nil
+}
+
+// ownName begins the names that the queue gives to items that came without one.
+const ownName = "~"
+
+// index is the set of the rules that have, or had, a queue.
+func (q *Queue) index() string { return q.opt.Prefix + "deferred-rules" }
+
+// How long the index lives, which is longer than any item may wait, and how often a
+// rule that is in use is noted in it.
+const (
+	indexLife = 9 * 24 * time.Hour
+	noteEvery = time.Hour
+)
+
+// note puts a rule into the index. A failure costs no item: the next Put tries again.
+func (q *Queue) note(ctx context.Context, rule int64) {
+	now := q.opt.Now()
+	if at, ok := q.noted.Load(rule); ok && now.Sub(at.(time.Time)) < noteEvery { //nolint:errcheck // only times are stored
+		return
+	}
+	_, err := q.opt.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.SAdd(ctx, q.index(), rule)
+		p.Expire(ctx, q.index(), indexLife)
+		return nil
+	})
+	if err == nil {
+		q.noted.Store(rule, now)
+	}
+}
+
+// Rules implements deferred.Queue.
+func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
+	members, err := q.opt.Client.SMembers(ctx, q.index()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+	}
+	var ids []int64
+	for _, m := range members {
+		if id, err := strconv.ParseInt(m, 10, 64); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	waiting := ids[:0]
+	for _, id := range ids {
+		if len(waiting) == most {
+			break
+		}
+		st, err := q.Status(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if st.Depth > 0 {
+			waiting = append(waiting, id)
+		}
+	}
+	return waiting, nil
 }
 
 // leased is how many values of the answer describe an item.
@@ -163,6 +239,9 @@ func item(list []any) (it deferred.Item, err error) {
 			return it, unexpected(list[i])
 		}
 		text[i] = s
+	}
+	if strings.HasPrefix(text[1], ownName) {
+		text[1] = ""
 	}
 	it = deferred.Item{Ticket: text[0], ID: text[1], Bucket: text[2], Body: []byte(text[5])}
 	at, _, _ := strings.Cut(it.Ticket, "-")

@@ -139,3 +139,39 @@ func TestQueue_KeysShareOneSlotAndMeetNoBucket(t *testing.T) {
 		}
 	}
 }
+
+// The cluster client repeats a call whose answer was lost. The hook stands for that:
+// it runs each script of a Put a second time, as the first answer never came.
+func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
+	c := client(t, testenv.Cluster(t).URL())
+	q := open(t, c, nil)
+	c.AddHook(repeating{})
+	for range 3 {
+		if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 100, Age: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, err := q.Status(t.Context(), 1); err != nil || st.Depth != 3 {
+		t.Errorf("depth %d, %v; want 3 items for 3 calls", st.Depth, err)
+	}
+	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 1, Hold: time.Hour})
+	if err != nil || len(items) != 1 || items[0].ID != "" {
+		t.Errorf("got %v, %v; want one item without a name", items, err)
+	}
+}
+
+// repeating runs every script twice and gives the second answer.
+type repeating struct{}
+
+func (repeating) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (repeating) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+func (repeating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") && len(cmd.Args()) > 8 { // those of a Put
+			_ = next(ctx, cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
