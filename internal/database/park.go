@@ -287,13 +287,12 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 func commonColumns(tx *gorm.DB, a, b string) ([]string, error) {
 	var columns [2][]string
 	for i, table := range []string{a, b} {
-		rows, err := tx.Raw("SELECT * FROM " + table + " WHERE 1 = 0").Rows()
+		types, err := tx.Migrator().ColumnTypes(table)
 		if err != nil {
 			return nil, err
 		}
-		columns[i], err = rows.Columns()
-		if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
-			return nil, err
+		for _, c := range types {
+			columns[i] = append(columns[i], c.Name())
 		}
 	}
 	return slices.DeleteFunc(columns[0], func(name string) bool { return !slices.Contains(columns[1], name) }), nil
