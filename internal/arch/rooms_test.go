@@ -72,7 +72,7 @@ var rooms = []room{
 			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
 			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
-		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync"},
+		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},
 	},
 	{
 		// The commands beside serve work on one edge each: token and migrate on
