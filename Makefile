@@ -11,6 +11,7 @@ FUZZ_TIME ?= 10s
 MINUTES ?= 5
 
 GOLANGCI_VERSION := v2.15.0
+VULNCHECK_VERSION := v1.9.0
 TOOLS := $(CURDIR)/.cache/bin
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
@@ -75,6 +76,11 @@ bench: deps ## measure it beside its peers and write docs/benchmarks.md (about t
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account
 	cd bench && $(GO) run ./soak -minutes $(MINUTES)
+
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities in what is linked (asks the Go vulnerability database)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
+	cd bench && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 
 .PHONY: gallery
 gallery: ## render every page of the console with canned data to bin/gallery
