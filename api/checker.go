@@ -190,7 +190,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	w := getWork()
 	defer putWork(w)
 	start := c.opt.Now()
-	if err := w.add(q, c.opt.Sets.Load(), start); err != nil {
+	if err := w.add(ctx, q, c.opt.Sets.Load(), start); err != nil {
 		return err
 	}
 	c.run(ctx, w)
@@ -202,14 +202,18 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 }
 
 // DoAll answers many takes or peeks, each by itself, with one call of the store.
-// as has the length of qs. All of them see the same set. The error is ErrNoSet.
+// as has the length of qs. All of them see the same set. The error is ErrNoSet,
+// or that of ctx if the caller left before the store was asked: then nothing is spent.
 func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	w := getWork()
 	defer putWork(w)
 	start := c.opt.Now()
 	set := c.opt.Sets.Load()
 	for i := range qs {
-		if err := w.add(&qs[i], set, start); err != nil {
+		if err := ctx.Err(); errors.Is(err, context.Canceled) {
+			return err
+		}
+		if err := w.add(ctx, &qs[i], set, start); err != nil {
 			return err
 		}
 	}

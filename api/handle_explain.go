@@ -73,7 +73,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.S
 	}
 	q.Op = limiter.OpPeek
 	now := c.opt.Now()
-	if err := w.add(q, set, now); err != nil {
+	if err := w.add(ctx, q, set, now); err != nil {
 		return nil, nil, err
 	}
 	c.run(ctx, w)

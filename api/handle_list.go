@@ -161,6 +161,9 @@ func (s *Server) importRules(c echo.Context) error {
 		if err := wanted.CheckPools(pools); err != nil {
 			return err
 		}
+		if err := wanted.CheckPatterns(current, prune != nil && *prune); err != nil {
+			return err
+		}
 		plan := rules.MakeFilePlan(rules.File{Pools: pools, Rules: current}, wanted, prune != nil && *prune)
 		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
 		if answer.DryRun || plan.Empty() {

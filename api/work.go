@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -135,8 +136,9 @@ func putWork(w *work) {
 	workPool.Put(w)
 }
 
-// add plans one question under one set, at an instant of the wall clock.
-func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
+// add plans one question under one set, at an instant of the wall clock. The
+// error is ErrNoSet, or that of ctx if the caller has left.
+func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Time) error {
 	j := job{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
 	apart := 0
 	if q.IsDirect {
@@ -148,7 +150,10 @@ func (w *work) add(q *Question, set *rules.Set, now time.Time) error {
 		if set == nil {
 			return ErrNoSet
 		}
-		w.matches = set.Match(&q.Descriptor, q.Weight, now, w.matches[:0])
+		var err error
+		if w.matches, err = set.MatchContext(ctx, &q.Descriptor, q.Weight, now, w.matches[:0]); err != nil {
+			return err
+		}
 		candidates := w.concerned(&j)
 		w.pick(&j, false, false)
 		w.pick(&j, false, true)

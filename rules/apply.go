@@ -61,6 +61,7 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 	} else {
 		out.index = s.index.change(drop, put)
 	}
+	out.countPatterns(drop, put)
 	slices.SortFunc(drop, compareNames)
 	slices.SortFunc(put, compareNames)
 	out.names = s.names.with(drop, put, compareNames)

@@ -69,7 +69,7 @@ func genStoredRule(id int64) *rapid.Generator[Rule] {
 				r.Pool = ptr(rapid.SampledFrom([]string{"shop", "mail"}).Draw(t, "pool"))
 			}
 		case 6, 7, 8:
-			r.When = ptr(rapid.SampledFrom([]string{`user == "42"`, `tier == "free" or weight > 2`, `route matches "^/a"`}).Draw(t, "when"))
+			r.When = ptr(rapid.SampledFrom([]string{`user == "42"`, `tier == "free" or weight > 2`, `route matches "^/a"`, `user matches "(a?){999}b"`}).Draw(t, "when"))
 		}
 		r.Normalize()
 		return r
@@ -94,7 +94,7 @@ func genDelta(b *rulebook, version int64) *rapid.Generator[Delta] {
 // everything says all that can be seen of a set.
 func everything(t *rapid.T, s *Set, ds []Descriptor) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, s.Version(), s.Len(), s.Options())
+	fmt.Fprintln(&b, s.Version(), s.Len(), s.Patterns(), len(s.Costly()))
 	for _, p := range s.Pools() {
 		fmt.Fprintf(&b, "%+v\n", *p)
 	}

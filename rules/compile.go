@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/limiter"
 )
@@ -21,6 +22,10 @@ type Options struct {
 	// ConditionFailed hears, during a match, of a rule whose condition could not
 	// be evaluated and therefore counted as true. Nil hears nothing.
 	ConditionFailed func(*Rule)
+	// ConditionTook hears how long each evaluation of a condition took, by the
+	// clock Now. Nil hears nothing; without a clock nothing is measured.
+	ConditionTook func(time.Duration)
+	Now           func() time.Time
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -87,6 +92,7 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 		}
 	}
 	s.rules = s.rules.with(nil, compiled, compareRules)
+	s.countPatterns(nil, compiled)
 	slices.SortFunc(compiled, compareNames)
 	s.names = s.names.with(nil, compiled, compareNames)
 	if err := s.checkNames(compiled); err != nil {

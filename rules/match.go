@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"sluice/limiter"
@@ -17,6 +19,14 @@ import (
 // then only the keys are allocated, one string each. Match changes neither d
 // nor the set.
 func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []Match {
+	dst, _ = s.MatchContext(context.Background(), d, weight, now, dst)
+	return dst
+}
+
+// MatchContext is Match for a caller who may leave: once ctx is canceled it ends
+// before the next condition that has patterns, which may be slow, with the error
+// of ctx. A deadline that has passed does not end it.
+func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now time.Time, dst []Match) ([]Match, error) {
 	var (
 		found [64]*Compiled // grows beyond that on the heap
 		buf   [256]byte
@@ -30,8 +40,16 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 			continue
 		}
 		w, ok := c.weight(d, weight)
-		if !ok || !c.alive(at) || c.when != nil && !k.holds(c, w) {
+		if !ok || !c.alive(at) {
 			continue
+		}
+		if c.when != nil {
+			if c.when.patterns.Total > 0 && errors.Is(ctx.Err(), context.Canceled) {
+				return dst, ctx.Err()
+			}
+			if !k.holds(c, w) {
+				continue
+			}
 		}
 		limit, limited := c.effective(d, at)
 		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
@@ -50,7 +68,7 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 		}
 		dst = append(dst, m)
 	}
-	return dst
+	return dst, nil
 }
 
 func (s *Set) keyer(d *Descriptor) keyer {

@@ -25,6 +25,10 @@ type Set struct {
 	names   ordered // the same, by name
 	pools   map[string]*CompiledPool
 	index   index
+	// patterns is the total of PatternSize, costly the rules with a pattern that
+	// is too large for a new one.
+	patterns int
+	costly   ordered
 
 	overrides *Overrides
 }

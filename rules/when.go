@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
@@ -32,8 +33,9 @@ type conditionEnv struct {
 	Weight int64 `expr:"weight"`
 }
 
-// Bounds of a condition. There are no loops in it, so the nodes bound its time;
-// the budget bounds what lists and texts it may build.
+// Bounds of a condition. There are no loops in it, so the nodes bound its time
+// but for patterns, which have bounds of their own (MaxPattern); the budget
+// bounds what lists and texts it may build.
 const (
 	maxWhenNodes  = 256
 	maxWhenMemory = 10_000
@@ -47,8 +49,9 @@ var whenFunctions = []string{
 
 // condition is a rule's when, compiled. It is safe for concurrent use.
 type condition struct {
-	program *vm.Program
-	ip      bool // it speaks of the address
+	program  *vm.Program
+	ip       bool // it speaks of the address
+	patterns PatternSize
 }
 
 // compileCondition compiles a condition. The error says what is wrong and where.
@@ -81,7 +84,7 @@ func compileCondition(source string) (*condition, error) {
 	case err != nil:
 		return nil, errors.New(clipText(err.Error()))
 	}
-	return &condition{program: program, ip: v.ip}, nil
+	return &condition{program: program, ip: v.ip, patterns: SizePatterns(&source)}, nil
 }
 
 // clipText keeps a message about a caller's text short and on one line.
@@ -135,7 +138,12 @@ func (v *whenVisitor) refuse(n ast.Node, why string) {
 
 // at says where in the source something is wrong.
 func (v *whenVisitor) at(n ast.Node, why string) error {
-	e := (&file.Error{Location: n.Location()}).Bind(file.NewSource(v.source))
+	return placed(v.source, n, why)
+}
+
+// placed is an error with the place of a node in the source.
+func placed(source string, n ast.Node, why string) error {
+	e := (&file.Error{Location: n.Location()}).Bind(file.NewSource(source))
 	return fmt.Errorf("line %d, column %d: %s", e.Line, e.Column+1, why)
 }
 
@@ -163,12 +171,21 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 	if c.when.ip && k.d.IP.IsValid() {
 		e.env.IP = k.d.IP.Unmap().WithZone("").String()
 	}
+	opt := &k.set.opt
+	measured := opt.ConditionTook != nil && opt.Now != nil
+	var began time.Time
+	if measured {
+		began = opt.Now()
+	}
 	v, err := e.vm.Run(c.when.program, &e.env)
+	if measured {
+		opt.ConditionTook(opt.Now().Sub(began))
+	}
 	e.env = conditionEnv{}
 	evaluations.Put(e)
 	holds, isBool := v.(bool)
 	if err != nil || !isBool {
-		if f := k.set.opt.ConditionFailed; f != nil {
+		if f := opt.ConditionFailed; f != nil {
 			f(&c.Rule)
 		}
 		return true

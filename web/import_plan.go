@@ -74,6 +74,9 @@ func (s *Server) planOf(v *visit, text string, prune bool) (*importing, error) {
 	if err := wanted.CheckPools(source.Pools); err != nil {
 		return nil, err
 	}
+	if err := wanted.CheckPatterns(source.Rules, prune); err != nil {
+		return nil, err
+	}
 	in := &importing{text: text, prune: prune, version: source.Version}
 	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Rules: source.Rules}, wanted, prune)
 	h := sha256.New()

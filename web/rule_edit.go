@@ -97,7 +97,11 @@ func (d *draft) rule() *rules.Rule {
 	for _, e := range errs {
 		known[e.Field] = true
 	}
-	for _, e := range fieldsOf(rules.Validate(&r)) {
+	bad := fieldsOf(rules.Validate(&r))
+	if d.id == 0 { // that of a stored rule is known where it is saved
+		bad = append(bad, fieldsOf(rules.CheckPatterns(nil, &r))...)
+	}
+	for _, e := range bad {
 		if !known[e.Field] {
 			errs = append(errs, e)
 		}

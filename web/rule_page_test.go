@@ -32,6 +32,19 @@ func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 	}
 }
 
+func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
+	w := world(t, webtest.Full)
+	const notice = "new rules may have at most 2\u202f000"
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); page.Has(notice) {
+		t.Error("said of a rule without a condition")
+	}
+	when := `user matches "^(a?){1000}b$"`
+	w.Rules.List[0].When = &when
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("a pattern of 4\u202f005 instructions", notice) {
+		t.Errorf("not said: %d", page.Code)
+	}
+}
+
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 	w := world(t, webtest.Full)
 	w.Figures.Err = errors.New("the board is away")

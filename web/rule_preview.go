@@ -134,6 +134,10 @@ func (s *Server) tryOnDenials(v *visit, r *rules.Rule, m *view.RulePreview) {
 		m.Unmatched = "The condition asks for what is not kept with denials."
 		return
 	}
+	if rules.SizePatterns(r.When).Largest > rules.MaxPattern {
+		m.Unmatched = "The condition has a pattern that is too large to try it here."
+		return
+	}
 	all, err := s.deps.Denials.Denials(v.ctx, fleet.Filter{}, previewedDenials)
 	if err != nil {
 		m.DenialsAway = true
@@ -144,7 +148,11 @@ func (s *Server) tryOnDenials(v *visit, r *rules.Rule, m *view.RulePreview) {
 		d := &all[i]
 		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier, Attributes: d.Attributes}
 		of.IP, _ = netip.ParseAddr(d.IP) // a request without an address has none
-		if len(set.Match(&of, d.Weight, time.UnixMilli(d.At), nil)) > 0 {
+		matches, err := set.MatchContext(v.ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
+		if err != nil {
+			return // nobody waits for it any more
+		}
+		if len(matches) > 0 {
 			m.Denials = append(m.Denials, *d)
 		}
 	}

@@ -66,6 +66,9 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := file.CheckPatterns(nil, true); err != nil {
+		return nil, err
+	}
 	list := file.Rules
 	numbered := make([]rules.Rule, len(list))
 	for i := range list {

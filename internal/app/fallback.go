@@ -57,6 +57,7 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 	}
 	if r.sets.Load() == nil {
 		r.recallOverrides()
+		namePatterns(r.log, nil, set)
 		r.sets.Store(set.WithOverrides(r.overrides))
 		r.origin, r.stamp, r.confirmed = telemetry.FromCopy, c.Stamp, c.At
 		r.metrics.Swapped(set)

@@ -286,6 +286,7 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 }
 
 func (r *reloader) putInForce(set *rules.Set, version database.Version) {
+	namePatterns(r.log, r.sets.Load(), set)
 	r.sets.Store(set.WithOverrides(r.overrides))
 	r.heldRules, r.refused = version, database.NoVersion
 	r.origin, r.stamp, r.confirmed, r.changedHere = telemetry.FromDatabase, version.Stamp, r.now(), true

@@ -108,10 +108,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(&reloader{
 		from: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
-		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix, ConditionFailed: metrics.ConditionFailed},
-		admit:   func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
-		fatal:   fatal,
-		keep:    saved.keep, recall: saved.load, overridesFrom: db, copiedOverrides: savedOverrides,
+		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
+			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
+		admit: func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
+		fatal: fatal,
+		keep:  saved.keep, recall: saved.load, overridesFrom: db, copiedOverrides: savedOverrides,
 	})
 	if err := reload.first(ctx, saved.exists()); err != nil {
 		if ctx.Err() != nil {

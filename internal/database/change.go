@@ -58,6 +58,8 @@ type change struct {
 	version   int64
 	revisions []revisionRow
 	entries   []auditRow
+	// patterns is how many instructions the change adds to conditions.
+	patterns int
 }
 
 // change runs fn in one transaction that ends with the audit entries it
@@ -83,6 +85,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 		}
 		c := &change{tx: tx, actor: actor, at: d.stampNow(), version: version}
 		if err := fn(c); err != nil {
+			return err
+		}
+		if err := c.checkPatterns(); err != nil {
 			return err
 		}
 		if err := c.flush(); err != nil {

@@ -163,6 +163,9 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 		if err := c.checkPool(&rs[i]); err != nil {
 			return nil, err
 		}
+		if err := c.countPatterns(nil, &rs[i]); err != nil {
+			return nil, err
+		}
 		rows[i] = rowOf(&rs[i])
 		rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, c.version
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
@@ -185,6 +188,9 @@ func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rule
 	if err := c.checkPool(&r); err != nil {
 		return rules.Rule{}, err
 	}
+	if err := c.countPatterns(was, &r); err != nil {
+		return rules.Rule{}, err
+	}
 	row := rowOf(&r)
 	row.ID, row.Version, row.Seq = was.ID, was.Version+1, c.version
 	row.CreatedAt, row.UpdatedAt = newStamp(was.CreatedAt), c.at
@@ -205,6 +211,9 @@ func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rule
 
 // removeRule deletes a rule with its overrides and records it.
 func (c *change) removeRule(was *rules.Rule) error {
+	if err := c.countPatterns(was, nil); err != nil {
+		return err
+	}
 	if err := c.removeOverrides(was.ID); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type Metrics struct {
 	setRules   prometheus.Gauge
 	setSwaps   prometheus.Counter
 	conditions prometheus.Counter
+	condition  prometheus.Histogram
 	reloads    *prometheus.CounterVec
 	ready      prometheus.Gauge
 	snapshots  *prometheus.CounterVec
@@ -69,6 +70,11 @@ func New(build Build, now func() time.Time) *Metrics {
 			"Reloads that changed nothing, by what failed: rules (a rule does not compile), overrides, tokens, database.", "what"),
 		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
 			Help: "Times a rule's condition could not be evaluated and therefore counted as true."}),
+		condition: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "sluice_condition_duration_seconds",
+			Help:    "Time that one evaluation of the condition of one rule took.",
+			Buckets: []float64{.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
 			Help: "1 while /readyz answers 200, else 0."}),
 		snapshots: counters("sluice_snapshots_total",
@@ -89,7 +95,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.above, m.account.requests, m.account.units, m.account.doubt)
-	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.setVersion, m.setRules, m.setSwaps,
+	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion, m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.reloads.WithLabelValues(what)
@@ -142,6 +148,10 @@ func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).In
 // ConditionFailed records that a rule's condition could not be evaluated. Which
 // rule it was is not among the labels: one failing rule fails at every check.
 func (m *Metrics) ConditionFailed(*rules.Rule) { m.conditions.Inc() }
+
+// ConditionTook records how long one evaluation of a condition took. It has no
+// label: Explain and the rule's page tell which rule is slow.
+func (m *Metrics) ConditionTook(d time.Duration) { m.condition.Observe(d.Seconds()) }
 
 // Ready records what /readyz answers.
 func (m *Metrics) Ready(ready bool) {

@@ -86,6 +86,7 @@ func used(t *testing.T) *Metrics {
 	m.ObserveDoubt("enforce", 3)
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
 	m.ConditionFailed(nil)
+	m.ConditionTook(3 * time.Microsecond)
 	source := m.RuleSource()
 	source.Source(FromDatabase)
 	source.Source(FromCopy)
@@ -125,7 +126,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_forget_total{way="heard"} 14`, `sluice_forget_total{way="lost"} 15`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`, `sluice_request_record_bytes 77`,
 		`sluice_request_records_dropped_total{reason="room"} 6`, `sluice_request_records_dropped_total{reason="key"} 7`,
-		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
+		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`, `sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("metrics lack %q", want)

@@ -1,0 +1,44 @@
+package database
+
+import "sluice/rules"
+
+// countPatterns refuses a rule with a pattern that is too large, unless it was
+// stored with the same condition, and keeps account of what the change adds. was
+// is nil for a new rule, is for one that is gone.
+func (c *change) countPatterns(was, is *rules.Rule) error {
+	var before, after *string
+	if was != nil {
+		before = was.When
+	}
+	if is != nil {
+		if err := rules.CheckPatterns(was, is); err != nil {
+			return err
+		}
+		after = is.When
+	}
+	if before == nil && after == nil || before != nil && after != nil && *before == *after {
+		return nil
+	}
+	c.patterns += rules.SizePatterns(after).Total - rules.SizePatterns(before).Total
+	return nil
+}
+
+// checkPatterns refuses a change that adds patterns beyond what all rules
+// together may have. Where there are more already, other changes go on.
+func (c *change) checkPatterns() error {
+	if c.patterns <= 0 {
+		return nil
+	}
+	var conditions []string
+	if err := c.tx.Model(&ruleRow{}).Where("when_expr LIKE ?", "%matches%").Pluck("when_expr", &conditions).Error; err != nil {
+		return err
+	}
+	total := 0
+	for i := range conditions {
+		total += rules.SizePatterns(&conditions[i]).Total
+	}
+	if total > rules.MaxPatterns {
+		return rules.TooManyPatterns("when", total)
+	}
+	return nil
+}

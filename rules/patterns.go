@@ -1,0 +1,205 @@
+package rules
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/parser"
+)
+
+// Bounds of the patterns in conditions, in instructions of the compiled pattern.
+// The time of a match is at most the instructions times the length of the text.
+// New conditions are held to them; stored ones of before stay in force.
+const (
+	// MaxPattern is for one pattern.
+	MaxPattern = 2000
+	// MaxPatterns is for all patterns of all stored rules.
+	MaxPatterns = 100_000
+)
+
+// hugePattern is the size above which a pattern is estimated and not compiled.
+const hugePattern = 10 * MaxPattern
+
+// PatternSize is the size of the patterns of one condition, in instructions.
+type PatternSize struct {
+	// Largest is that of its largest pattern, Total that of all together; 0
+	// without patterns.
+	Largest, Total int
+	// tooLarge says where the first pattern above MaxPattern is, "" for none.
+	tooLarge string
+}
+
+// SizePatterns measures the patterns of a condition that is valid, nil for none.
+func SizePatterns(when *string) PatternSize {
+	if when == nil || !strings.Contains(*when, "matches") {
+		return PatternSize{}
+	}
+	tree, err := parser.Parse(*when)
+	if err != nil {
+		return PatternSize{} // not valid
+	}
+	v := patternVisitor{source: *when}
+	ast.Walk(&tree.Node, &v)
+	return v.size
+}
+
+// patternVisitor adds up the patterns of a condition.
+type patternVisitor struct {
+	source string
+	size   PatternSize
+}
+
+// Visit implements ast.Visitor.
+func (v *patternVisitor) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "matches" {
+		return
+	}
+	pattern, ok := n.Right.(*ast.StringNode)
+	if !ok {
+		return
+	}
+	size := patternSize(pattern.Value)
+	v.size.Largest = max(v.size.Largest, size)
+	v.size.Total += size
+	if size > MaxPattern && v.size.tooLarge == "" {
+		v.size.tooLarge = placed(v.source, n, fmt.Sprintf(
+			"the pattern has %d instructions, at most %d are allowed; shorten it or use smaller repetitions", size, MaxPattern)).Error()
+	}
+}
+
+// patternSize is how many instructions a pattern compiles to.
+func patternSize(pattern string) int {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0 // not valid
+	}
+	if n := estimatePattern(re); n > hugePattern {
+		return n
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0 // not valid
+	}
+	return len(prog.Inst)
+}
+
+// estimatePattern is about how many instructions an expression compiles to.
+func estimatePattern(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += estimatePattern(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return n
+}
+
+// CheckPatterns refuses a rule with a pattern above MaxPattern, unless its
+// condition is that of was, the rule as it is stored, nil for a new one. The
+// error is a *ValidationError of the field when.
+func CheckPatterns(was, is *Rule) error {
+	if was != nil && sameText(was.When, is.When) {
+		return nil
+	}
+	if size := SizePatterns(is.When); size.tooLarge != "" {
+		return &ValidationError{Fields: []FieldError{{Field: "when", Message: size.tooLarge}}}
+	}
+	return nil
+}
+
+func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// TooManyPatterns is what a change of a field is refused with that leads to a total above MaxPatterns.
+func TooManyPatterns(field string, total int) error {
+	return &ValidationError{Fields: []FieldError{{Field: field, Message: fmt.Sprintf(
+		"the patterns in the conditions of all rules would have %d instructions, at most %d are allowed", total, MaxPatterns)}}}
+}
+
+// CheckPatterns does for a file that is to be imported over the current rules
+// what a write does for one rule. The fields are rules[i].when, and rules for
+// all together.
+func (f *File) CheckPatterns(current []Rule, prune bool) error {
+	stored := make(map[string]*Rule, len(current))
+	for i := range current {
+		stored[current[i].Name] = &current[i]
+	}
+	var ps problems
+	before, after := 0, 0
+	for i := range f.Rules {
+		is := &f.Rules[i]
+		was := stored[is.Name]
+		if was == nil || !sameText(was.When, is.When) {
+			size := SizePatterns(is.When)
+			after += size.Total
+			if size.tooLarge != "" && len(ps) < maxFileErrors {
+				ps.add(path("rules", i)+".when", "%s", size.tooLarge)
+			}
+			if was != nil {
+				before += SizePatterns(was.When).Total
+			}
+		}
+		delete(stored, is.Name)
+	}
+	if len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	if after <= before { // adds nothing
+		return nil
+	}
+	total := 0
+	for i := range f.Rules {
+		total += SizePatterns(f.Rules[i].When).Total
+	}
+	if !prune {
+		for _, r := range stored {
+			total += SizePatterns(r.When).Total
+		}
+	}
+	if total > MaxPatterns {
+		return TooManyPatterns("rules", total)
+	}
+	return nil
+}
+
+// Patterns is the size of the patterns in the rule's condition.
+func (c *Compiled) Patterns() PatternSize {
+	if c.when == nil {
+		return PatternSize{}
+	}
+	return c.when.patterns
+}
+
+// Patterns is how many instructions the patterns of all active rules have.
+func (s *Set) Patterns() int { return s.patterns }
+
+// Costly are the active rules with a pattern above MaxPattern, in order of id.
+// They were stored before there was that bound.
+func (s *Set) Costly() []*Compiled { return slices.Collect(s.costly.all()) }
+
+// countPatterns brings what the set says of patterns up to date.
+func (s *Set) countPatterns(drop, put []*Compiled) {
+	for _, c := range drop {
+		s.patterns -= c.Patterns().Total
+	}
+	for _, c := range put {
+		s.patterns += c.Patterns().Total
+	}
+	s.costly = s.costly.with(onlyCostly(drop), onlyCostly(put), compareRules)
+}
+
+func onlyCostly(rules []*Compiled) (costly []*Compiled) {
+	for _, c := range rules {
+		if c.Patterns().Largest > MaxPattern {
+			costly = append(costly, c)
+		}
+	}
+	return costly
+}

@@ -1,0 +1,160 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSizePatterns_CountsInstructionsOfTheCompiledPattern(t *testing.T) {
+	for when, want := range map[string]PatternSize{
+		`user == "a"`:                       {},
+		`user == "matches"`:                 {},
+		`user matches "a"`:                  {Largest: 3, Total: 3},
+		`user matches "a" or ip matches ""`: {Largest: 3, Total: 6},
+		`not (user matches "^(a?){499}$")`:  {Largest: 2000, Total: 2000},
+	} {
+		got := SizePatterns(&when)
+		if got.tooLarge = ""; got != want {
+			t.Errorf("%s: got %+v, want %+v", when, got, want)
+		}
+	}
+	if got := SizePatterns(nil); got != (PatternSize{}) {
+		t.Errorf("without a condition: %+v", got)
+	}
+	// A pattern of a million instructions is estimated and not compiled.
+	huge := `user matches "(` + strings.Repeat("a", 900) + `){1000}"`
+	if got := SizePatterns(&huge).Largest; got < 900_000 || got > 1_100_000 {
+		t.Errorf("a huge pattern has %d instructions", got)
+	}
+}
+
+// thirty is the condition of the report: thirty costly patterns in 926 bytes.
+func thirty() string {
+	parts := make([]string, 30)
+	for i := range parts {
+		parts[i] = `user matches"^(a?){1000}b$"`
+	}
+	return strings.Join(parts, "||")
+}
+
+func TestCheckPatterns_RefusesWhatIsNewAndTooLarge(t *testing.T) {
+	costly, other := conditional(thirty()), conditional(`user matches "^(a?){1000}c$"`)
+	small := conditional(`user matches "^acme-"`)
+	same := costly.Clone()
+	same.Limit++
+	for name, c := range map[string]struct {
+		was, is *Rule
+		refused bool
+	}{
+		"new":                         {nil, &costly, true},
+		"new and small":               {nil, &small, false},
+		"the condition changes":       {&small, &costly, true},
+		"from one to another":         {&costly, &other, true},
+		"an unrelated edit":           {&costly, &same, false},
+		"the condition becomes small": {&costly, &small, false},
+	} {
+		err := CheckPatterns(c.was, c.is)
+		var invalid *ValidationError
+		if c.refused != errors.As(err, &invalid) || c.refused && (invalid.Fields[0].Field != "when" ||
+			!strings.Contains(invalid.Fields[0].Message, "column 6: the pattern has 4005 instructions, at most 2000 are allowed")) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	s := compile(t, costly)
+	if all := s.Costly(); len(all) != 1 || all[0] != s.At(0) || s.Patterns() != 30*4005 {
+		t.Errorf("in force: %v costly rules, %d instructions", all, s.Patterns())
+	}
+}
+
+func TestFileCheckPatterns_NamesTheRulesOfTheFile(t *testing.T) {
+	named := func(name, when string) Rule {
+		r := conditional(when)
+		r.Name = name
+		return r
+	}
+	big := func(n int) string { // some 46,000 instructions
+		parts := make([]string, 24)
+		for i := range parts {
+			parts[i] = fmt.Sprintf(`user matches"^(a?){%d}b$"`, 490-i-n)
+		}
+		return strings.Join(parts, "||")
+	}
+	stored := []Rule{named("old", thirty()), named("stays", big(0))}
+	for name, c := range map[string]struct {
+		file  []Rule
+		prune bool
+		want  string
+	}{
+		"as stored":     {[]Rule{named("old", thirty())}, false, ""},
+		"a new one":     {[]Rule{named("old", thirty()), named("new", thirty())}, false, "rules[1].when"},
+		"changed":       {[]Rule{named("stays", thirty())}, false, "rules[0].when"},
+		"too many":      {[]Rule{named("more", big(1))}, false, "rules"},
+		"fewer":         {[]Rule{named("stays", big(1))}, false, ""},
+		"the others go": {[]Rule{named("more", big(1))}, true, ""},
+	} {
+		err := (&File{Rules: c.file}).CheckPatterns(stored, c.prune)
+		var invalid *ValidationError
+		got := ""
+		if errors.As(err, &invalid) {
+			got = invalid.Fields[0].Field
+		}
+		if got != c.want {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestMatchContext_EndsBetweenConditionsWhenTheCallerLeaves(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	evaluated := 0
+	opt := Options{Now: time.Now, ConditionTook: func(time.Duration) {
+		evaluated++
+		leave()
+	}}
+	var rs []Rule
+	for id := range int64(5) {
+		rs = append(rs, rule(id+1, func(r *Rule) { r.When = ptr(`user matches "^a"`) }))
+	}
+	s, err := Compile(rs, 1, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Descriptor{User: "ada"}
+	if _, err := s.MatchContext(ctx, &d, 1, noon, nil); !errors.Is(err, context.Canceled) || evaluated != 1 {
+		t.Errorf("got %v after %d conditions", err, evaluated)
+	}
+	late, cancel := context.WithDeadline(t.Context(), noon.AddDate(-10, 0, 0))
+	defer cancel()
+	if ms, err := s.MatchContext(late, &d, 1, noon, nil); err != nil || len(ms) != 5 {
+		t.Errorf("a deadline that has passed: %d matches, %v", len(ms), err)
+	}
+	if ms := s.Match(&d, 1, noon, nil); len(ms) != 5 {
+		t.Errorf("without a caller who leaves: %d matches", len(ms))
+	}
+}
+
+// BenchmarkCondition: one check of a rule with a condition; thirty is what was
+// accepted before there was a bound, largest one pattern of the size that is.
+func BenchmarkCondition(b *testing.B) {
+	d := Descriptor{User: strings.Repeat("a", 200)}
+	for name, when := range map[string]string{
+		"none": "", "equal": `user == "ada"`, "prefix": `user matches "^acme-"`,
+		"largest": `user matches "^(a?){498}b$"`, "thirty": thirty(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := rule(1, func(r *Rule) { r.Scope = "global" })
+			if when != "" {
+				r.When = &when
+			}
+			s := compile(b, r)
+			var dst []Match
+			for b.Loop() {
+				dst = s.Match(&d, 1, noon, dst[:0])
+			}
+		})
+	}
+}
