@@ -15,7 +15,7 @@ import (
 // Bounds of request bodies, in bytes.
 const (
 	maxBody      = 64 << 10
-	maxLargeBody = 1 << 20 // batch and import
+	maxLargeBody = 1 << 20 // a batch
 )
 
 const mediaJSON = "application/json"

@@ -109,11 +109,15 @@ type importPlan struct {
 // as in every other body.
 func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	if strings.HasPrefix(strings.ToLower(c.Request().Header.Get("Content-Type")), mediaJSON) {
-		if _, err := parseJSON(body); err != nil {
+		if err := checkJSON(body); err != nil {
 			return rules.File{}, err
 		}
 	}
 	wanted, err := rules.ParseFile(body)
+	var large *rules.TooLargeError
+	if errors.As(err, &large) {
+		return rules.File{}, kindTooLarge.problem(large.Error() + ".")
+	}
 	var invalid *rules.ValidationError
 	if errors.As(err, &invalid) && len(invalid.Fields) == 1 {
 		if f := invalid.Fields[0]; f.Field == "file" || strings.HasPrefix(f.Field, "line ") {
@@ -138,10 +142,11 @@ func (s *Server) importRules(c echo.Context) error {
 	if err := contentType(c, mediaJSON, "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"); err != nil {
 		return err
 	}
-	body, err := readBody(c, maxLargeBody, nil)
+	body, done, err := s.readFile(c, rules.MaxFile)
 	if err != nil {
 		return err
 	}
+	defer done()
 	wanted, err := decodeFile(c, body)
 	if err != nil {
 		return err
@@ -149,6 +154,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if err := rules.CheckReason(actor(c).Reason); err != nil {
 		return err
 	}
+	body = nil //nolint:wastedassign,ineffassign // a large file need not stay in memory beside its rules
 	for try := 1; ; try++ {
 		current, err := s.allRules(c.Request().Context())
 		if err != nil {
@@ -167,7 +173,7 @@ func (s *Server) importRules(c echo.Context) error {
 		plan := rules.MakeFilePlan(rules.File{Pools: pools, Rules: current}, wanted, prune != nil && *prune)
 		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
 		if answer.DryRun || plan.Empty() {
-			return writeJSON(c, http.StatusOK, answer)
+			return writePlan(c, &answer)
 		}
 		err = s.deps.Writer.ApplyPlan(c.Request().Context(), actor(c), plan)
 		if errors.Is(err, rules.ErrStale) && try < patchAttempts {
@@ -177,6 +183,6 @@ func (s *Server) importRules(c echo.Context) error {
 			return err
 		}
 		s.deps.Changed()
-		return writeJSON(c, http.StatusOK, answer)
+		return writePlan(c, &answer)
 	}
 }

@@ -79,10 +79,11 @@ func (s *Server) importOverrides(c echo.Context) error {
 	if err := contentType(c, mediaCSV); err != nil {
 		return err
 	}
-	body, err := readBody(c, rules.MaxOverrideFile, nil)
+	body, done, err := s.readFile(c, rules.MaxOverrideFile)
 	if err != nil {
 		return err
 	}
+	defer done()
 	items, err := rules.ParseOverrides(body)
 	if err != nil {
 		return err
@@ -91,12 +92,12 @@ func (s *Server) importOverrides(c echo.Context) error {
 		return err
 	}
 	in := rules.OverrideImport{RuleID: id, Items: items, DryRun: dry != nil && *dry, Prune: prune != nil && *prune}
-	done, err := s.deps.OverrideWriter.ImportOverrides(c.Request().Context(), actor(c), in, s.setOptions())
+	plan, err := s.deps.OverrideWriter.ImportOverrides(c.Request().Context(), actor(c), in, s.setOptions())
 	if err != nil {
 		return err
 	}
 	if !in.DryRun {
 		s.deps.Changed()
 	}
-	return writeJSON(c, http.StatusOK, done)
+	return writeJSON(c, http.StatusOK, plan)
 }

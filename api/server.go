@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strconv"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,6 +27,9 @@ type Server struct {
 	gate  access.Gate
 	style HeaderStyle
 	log   *slog.Logger
+	// importing is held while a large file is imported, so that only one at a time
+	// takes its memory.
+	importing sync.Mutex
 }
 
 // New makes a Server. It fails only if something required is missing.

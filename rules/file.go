@@ -4,13 +4,28 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// MaxFile is the largest rules file, in bytes.
-const MaxFile = 1 << 20
+// Bounds of one rules file. Beyond them ParseFile fails with a *TooLargeError.
+const (
+	// MaxFile is the largest file, in bytes.
+	MaxFile = 64 << 20
+	// MaxFileRules is the most rules in one file, and the most pools.
+	MaxFileRules = 100_000
+)
+
+// TooLargeError is a file beyond a bound.
+type TooLargeError struct{ message string }
+
+func (e *TooLargeError) Error() string { return e.message }
+
+func tooLarge(format string, args ...any) error {
+	return &TooLargeError{fmt.Sprintf("The file "+format, args...)}
+}
 
 // maxFileErrors bounds how many problems of one file are reported.
 const maxFileErrors = 100
@@ -37,92 +52,163 @@ const maxFileErrors = 100
 // A rule without is_active is active. An empty list is legal, and pools may be
 // left out. Whether the pools that rules name exist is for CheckPools.
 func ParseFile(data []byte) (File, error) {
-	root, err := readFile(data)
-	if err != nil {
+	if len(data) > MaxFile {
+		return File{}, tooLarge("has more than %d bytes (64 MiB)", MaxFile)
+	}
+	d := newFileDecoder()
+	if err := readFile(data, d); err != nil {
 		var se *syntaxError
-		if errors.As(err, &se) {
+		var large *TooLargeError
+		switch {
+		case errors.As(err, &large):
+			return File{}, err
+		case errors.As(err, &se):
 			return File{}, &ValidationError{Fields: []FieldError{{fmt.Sprintf("line %d:%d", se.line, se.column), se.message}}}
 		}
 		return File{}, &ValidationError{Fields: []FieldError{{"file", err.Error()}}}
 	}
-	d := fileDecoder{}
-	f := d.root(root)
-	if len(d.ps) > 0 {
-		return File{}, &ValidationError{Fields: d.ps}
-	}
-	return f, nil
+	return d.file()
 }
 
-func readFile(data []byte) (item, error) {
-	if len(data) > MaxFile {
-		return item{}, fmt.Errorf("must not be larger than %d bytes", MaxFile)
-	}
+// readFile reads data and hands on to d what it finds at the top.
+func readFile(data []byte, d *fileDecoder) error {
 	if !utf8.Valid(data) {
-		return item{}, errors.New("must be valid UTF-8")
+		return errors.New("must be valid UTF-8")
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
-		return readJSON(data)
+		return readJSON(data, d)
 	}
-	return readYAML(data)
+	if len(data) > maxWhole {
+		return readLongYAML(data, d)
+	}
+	root, err := readYAML(data)
+	if err != nil {
+		return err
+	}
+	return d.root(root)
 }
 
-// fileDecoder turns items into rules and collects what is wrong.
+// fileDecoder turns what a file holds into rules and pools, element by element, so
+// that a large file is never in memory as a tree. It collects what is wrong.
 type fileDecoder struct {
+	ps    problems // of the file as a whole
+	rules section[Rule]
+	pools section[Pool]
+}
+
+// section is one list of a file.
+type section[T any] struct {
+	name  string
+	read  func(*section[T], int, item) T
+	there bool
+	count int
+	out   []T
 	ps    problems
 	names map[string]int // name to position in the list
 }
 
-func (d *fileDecoder) full() bool { return len(d.ps) >= maxFileErrors }
+func newFileDecoder() *fileDecoder {
+	return &fileDecoder{
+		rules: section[Rule]{name: "rules", read: readRule, names: map[string]int{}},
+		pools: section[Pool]{name: "pools", read: readPool, names: map[string]int{}},
+	}
+}
 
-func (d *fileDecoder) root(root item) File {
-	var f File
+// file is what has been read, or everything that is wrong with it.
+func (d *fileDecoder) file() (File, error) {
+	if !d.rules.there && len(d.ps) == 0 {
+		d.ps.add("rules", "is missing")
+	}
+	ps := slices.Concat(d.ps, d.pools.ps, d.rules.ps)
+	if len(ps) > maxFileErrors {
+		name := "rules"
+		if len(d.ps)+len(d.pools.ps) > maxFileErrors {
+			name = "pools"
+		}
+		ps = append(ps[:maxFileErrors:maxFileErrors], FieldError{name, "has more errors than are listed here"})
+	}
+	if len(ps) > 0 {
+		return File{}, &ValidationError{Fields: ps}
+	}
+	return File{Pools: d.pools.out, Rules: d.rules.out}, nil
+}
+
+// root takes a file that has been read whole.
+func (d *fileDecoder) root(root item) error {
 	if root.kind != itemObject {
 		d.ps.add("file", "must be an object with the member rules, not %s", itemNames[root.kind])
-		return f
-	}
-	var list, pools *item
-	for i := range root.members {
-		switch m := &root.members[i]; m.name {
-		case "rules":
-			list = &m.value
-		case "pools":
-			pools = &m.value
-		default:
-			d.ps.add(safeField(m.name), "is not known here; only rules and pools are (line %d)", m.line)
-		}
-	}
-	if pools != nil {
-		f.Pools = readList(d, "pools", pools, d.pool)
-	}
-	if list == nil {
-		d.ps.add("rules", "is missing")
-		return f
-	}
-	f.Rules = readList(d, "rules", list, d.rule)
-	return f
-}
-
-// readList reads the elements of one section until there are too many errors.
-func readList[T any](d *fileDecoder, section string, it *item, read func(int, item) T) []T {
-	if it.kind != itemList {
-		d.ps.add(section, "must be a list of %s, [] for none, not %s (line %d)", section, itemNames[it.kind], it.line)
 		return nil
 	}
-	d.names = make(map[string]int, len(it.list))
-	out := make([]T, 0, len(it.list))
-	for i := range it.list {
-		out = append(out, read(i, it.list[i]))
-		if d.full() {
-			d.ps = append(d.ps[:maxFileErrors], FieldError{section, "has more errors than are listed here"})
-			break
+	for i := range root.members {
+		if err := d.member(&root.members[i]); err != nil {
+			return err
 		}
 	}
-	return out
+	return nil
 }
 
-// rule reads one rule, then validates it unless it could not be read whole.
-func (d *fileDecoder) rule(i int, it item) Rule {
+// member takes one member of the file that has been read whole.
+func (d *fileDecoder) member(m *member) error {
+	if !d.begins(m.name, m.line) {
+		return nil
+	}
+	if m.value.kind != itemList {
+		d.noList(m)
+		return nil
+	}
+	for i := range m.value.list {
+		if err := d.element(m.name, m.value.list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begins reports whether a member of the file is a section, and says so if not.
+func (d *fileDecoder) begins(name string, line int) bool {
+	switch name {
+	case "rules":
+		d.rules.there = true
+	case "pools":
+		d.pools.there = true
+	default:
+		d.ps.add(safeField(name), "is not known here; only rules and pools are (line %d)", line)
+		return false
+	}
+	return true
+}
+
+func (d *fileDecoder) noList(m *member) {
+	ps := &d.rules.ps
+	if m.name == "pools" {
+		ps = &d.pools.ps
+	}
+	ps.add(m.name, "must be a list of %s, [] for none, not %s (line %d)", m.name, itemNames[m.value.kind], m.value.line)
+}
+
+// element takes the next element of a section.
+func (d *fileDecoder) element(section string, it item) error {
+	if section == "pools" {
+		return d.pools.add(it)
+	}
+	return d.rules.add(it)
+}
+
+// add reads one element, unless too much is wrong already.
+func (s *section[T]) add(it item) error {
+	if s.count == MaxFileRules {
+		return tooLarge("has more than %d %s", MaxFileRules, s.name)
+	}
+	s.count++
+	if len(s.ps) <= maxFileErrors {
+		s.out = append(s.out, s.read(s, s.count-1, it))
+	}
+	return nil
+}
+
+// readRule reads one rule, then validates it unless it could not be read whole.
+func readRule(d *section[Rule], i int, it item) Rule {
 	r := Rule{IsActive: true}
 	prefix := fmt.Sprintf("rules[%d]", i)
 	if it.kind != itemObject {
@@ -149,12 +235,12 @@ func (d *fileDecoder) rule(i int, it item) Rule {
 	}
 	r.Normalize()
 	d.refused(prefix, Validate(&r), bad, lines, it.line)
-	d.distinct("rules", i, r.Name, lines["name"])
+	d.distinct(i, r.Name, lines["name"])
 	return r
 }
 
-// pool reads one pool as rule reads a rule.
-func (d *fileDecoder) pool(i int, it item) Pool {
+// readPool reads one pool as readRule reads a rule.
+func readPool(d *section[Pool], i int, it item) Pool {
 	p := NewPool()
 	prefix := path("pools", i)
 	if it.kind != itemObject {
@@ -173,12 +259,12 @@ func (d *fileDecoder) pool(i int, it item) Pool {
 	}
 	p.Normalize()
 	d.refused(prefix, ValidatePool(&p), bad, lines, it.line)
-	d.distinct("pools", i, p.Name, lines["name"])
+	d.distinct(i, p.Name, lines["name"])
 	return p
 }
 
 // refused adds what validation says, but for fields that could not be read.
-func (d *fileDecoder) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
+func (s *section[T]) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
 	var ve *ValidationError
 	if errors.As(err, &ve) {
 		for _, f := range ve.Fields {
@@ -188,18 +274,18 @@ func (d *fileDecoder) refused(prefix string, err error, bad map[string]bool, lin
 				line = first
 			}
 			if !bad[top] {
-				d.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
+				s.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
 			}
 		}
 	}
 }
 
 // distinct refuses a name that appears twice in a section.
-func (d *fileDecoder) distinct(section string, i int, name string, line int) {
-	if first, taken := d.names[name]; taken && name != "" {
-		d.ps.add(path(section, i)+".name", "is the name of %s too (line %d)", path(section, first), line)
+func (s *section[T]) distinct(i int, name string, line int) {
+	if first, taken := s.names[name]; taken && name != "" {
+		s.ps.add(path(s.name, i)+".name", "is the name of %s too (line %d)", path(s.name, first), line)
 	} else {
-		d.names[name] = i
+		s.names[name] = i
 	}
 }
 

@@ -197,7 +197,6 @@ func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 		"many at signs":    {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
 		"too many parts":   {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
 		"too many quotes":  {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
-		"too large":        {strings.Repeat(" ", MaxFile+1), "file: must not be larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseFile([]byte(c.in))

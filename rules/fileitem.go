@@ -38,9 +38,13 @@ const (
 	maxDepth   = 16
 	maxMembers = 64
 	// maxSigns bounds the bytes of YAML that can begin or end a token, so the
-	// memory that tokens take. In JSON a value and its comma are two bytes, so
-	// MaxFile is bound enough. Forty thousand rules have about half as many.
+	// memory that tokens take, in what is read at once.
 	maxSigns = 600_000
+	// maxValues bounds the values of one rule or pool in JSON.
+	maxValues = 100_000
+	// maxWhole is the longest YAML that is read at once, in bytes: a whole file, or
+	// one rule of a longer one.
+	maxWhole = 1 << 20
 )
 
 // syntaxError is what is wrong with the form of a file, and where.

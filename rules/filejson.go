@@ -15,19 +15,110 @@ type jsonReader struct {
 	dec  *json.Decoder
 	line int // of offset seen
 	seen int64
+	// values counts those of the element that is being read.
+	values int
 }
 
-func readJSON(data []byte) (item, error) {
-	r := jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
-	r.dec.UseNumber()
-	root, err := r.value(0)
+// readJSONValue reads one value.
+func readJSONValue(data []byte) (item, error) {
+	r := newJSONReader(data)
+	it, err := r.value(0)
 	if err != nil {
 		return item{}, err
 	}
+	return it, r.end()
+}
+
+func newJSONReader(data []byte) *jsonReader {
+	r := &jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
+	r.dec.UseNumber()
+	return r
+}
+
+// end fails if there is more.
+func (r *jsonReader) end() error {
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return item{}, r.fail("there is more after the end of the JSON value")
+		return r.fail("there is more after the end of the JSON value")
 	}
-	return root, nil
+	return nil
+}
+
+// readJSON hands the elements of each section to d as they come.
+func readJSON(data []byte, d *fileDecoder) error {
+	r := newJSONReader(data)
+	if _, err := r.token(); err != nil { // the brace that made it JSON
+		return err
+	}
+	if err := r.file(d); err != nil {
+		return err
+	}
+	return r.end()
+}
+
+func (r *jsonReader) file(d *fileDecoder) error {
+	seen := map[string]bool{}
+	for r.dec.More() {
+		name, line, err := r.name(func(name string) bool { return seen[name] }, len(seen))
+		if err != nil {
+			return err
+		}
+		seen[name] = true
+		r.values = 0
+		if !d.begins(name, line) {
+			if _, err := r.value(1); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.section(d, name, line); err != nil {
+			return err
+		}
+	}
+	_, err := r.token()
+	return err
+}
+
+func (r *jsonReader) section(d *fileDecoder, name string, line int) error {
+	t, err := r.token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		it, err := r.valueOf(t, 1)
+		if err == nil {
+			d.noList(&member{name: name, line: line, value: it})
+		}
+		return err
+	}
+	for r.dec.More() {
+		r.values = 0
+		it, err := r.value(2)
+		if err != nil {
+			return err
+		}
+		if err := d.element(name, it); err != nil {
+			return err
+		}
+	}
+	_, err = r.token()
+	return err
+}
+
+// name reads the name of a member of an object that has n already.
+func (r *jsonReader) name(seen func(string) bool, n int) (string, int, error) {
+	t, err := r.token()
+	if err != nil {
+		return "", 0, err
+	}
+	name, _ := t.(string) // the decoder allows nothing else here
+	line := r.here()
+	if seen(name) {
+		return "", 0, r.fail("the member " + jsonText(name) + " appears twice")
+	}
+	if n == maxMembers {
+		return "", 0, r.fail("an object has too many members")
+	}
+	return name, line, nil
 }
 
 // here is the line of the last token.
@@ -59,6 +150,14 @@ func (r *jsonReader) value(depth int) (item, error) {
 	t, err := r.token()
 	if err != nil {
 		return item{}, err
+	}
+	return r.valueOf(t, depth)
+}
+
+// valueOf reads the value that begins with t.
+func (r *jsonReader) valueOf(t json.Token, depth int) (item, error) {
+	if r.values++; r.values > maxValues {
+		return item{}, r.fail("one element has too many parts")
 	}
 	it := item{line: r.here()}
 	switch v := t.(type) {
@@ -102,17 +201,11 @@ func (r *jsonReader) elements(it item, depth int) (item, error) {
 
 func (r *jsonReader) members(it item, depth int) (item, error) {
 	for r.dec.More() {
-		t, err := r.token()
+		name, line, err := r.name(func(name string) bool {
+			return slices.ContainsFunc(it.members, func(m member) bool { return m.name == name })
+		}, len(it.members))
 		if err != nil {
 			return item{}, err
-		}
-		name, _ := t.(string) // the decoder allows nothing else here
-		line := r.here()
-		if slices.ContainsFunc(it.members, func(m member) bool { return m.name == name }) {
-			return item{}, r.fail("the member " + jsonText(name) + " appears twice")
-		}
-		if len(it.members) == maxMembers {
-			return item{}, r.fail("an object has too many members")
 		}
 		v, err := r.value(depth + 1)
 		if err != nil {

@@ -86,6 +86,9 @@ type OverrideImport struct {
 	Prune bool
 	// DryRun counts what would happen and changes nothing.
 	DryRun bool
+	// Expect is the Plan of an earlier dry run. If the import would do anything else
+	// than that, it is ErrStale and changes nothing. Empty expects nothing.
+	Expect string
 }
 
 // ImportedOverride is one line of a file.
@@ -101,6 +104,8 @@ type OverrideImported struct {
 	Updated   int64 `json:"updated"`
 	Unchanged int64 `json:"unchanged"`
 	Deleted   int64 `json:"deleted"`
+	// Plan stands for what is done to which version of which override.
+	Plan string `json:"-"`
 }
 
 // Same reports whether two overrides of one key say the same.

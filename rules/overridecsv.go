@@ -19,6 +19,8 @@ const (
 	MaxOverrideFile = 16 << 20
 	// MaxOverrideLines is the most overrides in one file.
 	MaxOverrideLines = 200_000
+	// MaxOverrideErrors bounds how many of its faults are named.
+	MaxOverrideErrors = 1000
 )
 
 // overrideColumns is the header of a file of overrides.
@@ -29,7 +31,8 @@ var overrideColumns = []string{"key", "limit", "burst", "unlimited", "blocked", 
 // expires_at, in any order; only key must be there. Empty cells are settings not
 // given, truths are true or false, expires_at is RFC 3339. Keys and limits are
 // judged later, by Override.Resolve. The error is a *ValidationError whose fields
-// are file or such as line[17].limit.
+// are file or such as line[17].limit; beside the latter come the lines that can be
+// read.
 func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 	refuse := func(format string, args ...any) ([]ImportedOverride, error) {
 		return nil, &ValidationError{Fields: []FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
@@ -57,7 +60,7 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 	}
 	var items []ImportedOverride
 	var bad []FieldError
-	for len(bad) < maxFileErrors {
+	for len(bad) < MaxOverrideErrors {
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -73,16 +76,18 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 			return refuse("must not have more than %d overrides; import several files", MaxOverrideLines)
 		}
 		line, _ := r.FieldPos(0)
-		item := ImportedOverride{Line: line}
+		item, good := ImportedOverride{Line: line}, true
 		for i, cell := range cells {
 			if msg := item.setCell(columns[i], cell); msg != "" {
-				bad = append(bad, FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg})
+				bad, good = append(bad, FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg}), false
 			}
 		}
-		items = append(items, item)
+		if good {
+			items = append(items, item)
+		}
 	}
 	if len(bad) > 0 {
-		return nil, &ValidationError{Fields: bad}
+		return items, &ValidationError{Fields: bad}
 	}
 	return items, nil
 }

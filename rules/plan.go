@@ -19,6 +19,8 @@ type Plan struct {
 	Delete []Rule `json:"delete"`
 	// Unchanged are stored rules that are already as wanted.
 	Unchanged []Rule `json:"unchanged"`
+	// Untouched is how many stored rules the file does not name and that stay.
+	Untouched int `json:"untouched"`
 	// Pools are carried out so that every rule finds its pool on the way.
 	Pools PoolPlan `json:"pools"`
 }
@@ -64,6 +66,8 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 	for _, c := range stored {
 		if prune {
 			p.Delete = append(p.Delete, *c)
+		} else {
+			p.Untouched++
 		}
 	}
 	p.sort()
@@ -96,7 +100,7 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "- %s\n", p.Delete[i].Name)
 	}
 	fmt.Fprintf(&b, "%d to create, %d to update, %d to delete, %d unchanged\n",
-		len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged))
+		len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged)+p.Untouched)
 	return b.String()
 }
 

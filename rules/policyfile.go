@@ -34,7 +34,7 @@ func IsComposite(field string) bool { return composites[field] != nil }
 // strictly as a rules file is read. It gives every problem of form; what the
 // values mean is for Validate.
 func SetComposite(r *Rule, field string, text []byte) []FieldError {
-	it, err := readJSON(text)
+	it, err := readJSONValue(text)
 	if err != nil {
 		return []FieldError{{field, "cannot be read as JSON"}}
 	}

@@ -107,7 +107,8 @@ func TestJourney_AFileIsPlannedAndImported(t *testing.T) {
 	if len(w.Book.Applied) != 0 {
 		t.Fatal("looking at the plan carried it out")
 	}
-	steps(t, tab, chromedp.Click(`form[action="/console/import/apply"] button`), chromedp.WaitVisible("[data-flash]"))
+	steps(t, tab, chromedp.Click(`.actions > [popovertarget="plan-delete"][class]:not([popovertargetaction])`), chromedp.WaitVisible("#plan-delete"),
+		chromedp.Click(`#plan-delete .button.danger`), chromedp.WaitVisible("[data-flash]"))
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "1 created, 1 changed, 11 deleted") || !strings.Contains(got, "refunds-per-user") {
 		t.Errorf("after the import:\n%s", got)
 	}

@@ -8,36 +8,42 @@ import (
 	"sluice/web/view"
 )
 
+// doAll applies a plan with its deletions; without it only the rest is done.
+const doAll = "all"
+
 // applyImport carries out the plan that was shown, exactly that one: if the rules
 // have changed since, the new plan is shown instead and nothing is done.
 func (s *Server) applyImport(v *visit) error {
-	form, err := v.form()
+	f, err := s.importFile(v, "text")
 	if err != nil {
-		return err
+		return s.importErrors(v, f, err)
 	}
-	text, prune := form.Get("text"), form.Get("prune") == "on"
-	in, err := s.planOf(v, text, prune)
+	defer f.done()
+	in, err := s.planOf(v, f)
 	if err != nil {
-		return s.importErrors(v, text, prune, err)
+		return s.importErrors(v, f, err)
 	}
-	in.reason = form.Get("reason")
-	if in.sum != form.Get("sum") {
+	if in.sum != f.form.Get("sum") {
 		return s.showPlan(v, http.StatusConflict, in, "The rules have changed since the plan was shown, so nothing was done. This is the plan now.")
 	}
-	err = s.deps.Admin.Transfer.ApplyPlan(v.ctx, v.because(form), in.plan)
+	todo := in.plan
+	if f.form.Get("do") != doAll {
+		todo.Delete, todo.Pools.Delete = nil, nil
+	}
+	err = s.deps.Admin.Transfer.ApplyPlan(v.ctx, v.because(f.form), todo)
 	switch {
 	case errors.Is(err, rules.ErrStale), errors.Is(err, rules.ErrNameTaken):
-		if in, err = s.planOf(v, text, prune); err != nil {
-			return s.importErrors(v, text, prune, err)
+		if in, err = s.planOf(v, f); err != nil {
+			return s.importErrors(v, f, err)
 		}
-		in.reason = form.Get("reason")
 		return s.showPlan(v, http.StatusConflict, in, "A colleague changed the rules at the same moment, so nothing was done. This is the plan now.")
 	case errors.Is(err, rules.ErrPoolUsed):
 		return s.showPlan(v, http.StatusConflict, in, "Nothing was done: a pool that the plan deletes is still used by a rule.")
 	case err != nil:
-		return s.importErrors(v, text, prune, err)
+		return s.importErrors(v, f, err)
 	}
+	s.uploads.drop(v.user.ID)
 	s.deps.Admin.Changed()
-	v.flash("Imported: %s.", view.PlanWords(&in.plan))
+	v.flash("Imported: %s.", view.PlanWords(&todo))
 	return v.redirect(pathRules)
 }

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 
 	"sluice/rules"
 	"sluice/web/view"
@@ -16,54 +14,35 @@ import (
 
 // importing is a file and what it would do to the rules as they are.
 type importing struct {
-	text    string
+	file    *importFile
 	prune   bool
 	plan    rules.Plan
 	version int64
 	// sum stands for the plan and the version of the rules on which it was made.
 	sum string
-	// reason is why, as it was typed.
-	reason string
 }
 
 // planImport shows what a file would do, without doing it.
 func (s *Server) planImport(v *visit) error {
-	text, prune, err := v.importFile()
+	f, err := s.importFile(v, "text")
 	if err != nil {
-		return err
+		return s.importErrors(v, f, err)
 	}
-	in, err := s.planOf(v, text, prune)
+	defer f.done()
+	in, err := s.planOf(v, f)
 	if err != nil {
-		return s.importErrors(v, text, prune, err)
+		return s.importErrors(v, f, err)
 	}
 	return s.showPlan(v, http.StatusOK, in, "")
 }
 
-// importFile reads the form: a file that was uploaded, or else what was pasted.
-func (v *visit) importFile() (text string, prune bool, err error) {
-	r := v.Request()
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
-		if err := r.ParseMultipartForm(rules.MaxFile); err != nil {
-			return "", false, formError(err)
-		}
-		defer func() { _ = r.MultipartForm.RemoveAll() }()
-		if f, head, err := r.FormFile("file"); err == nil {
-			defer f.Close()
-			if head.Size > 0 {
-				body, err := io.ReadAll(io.LimitReader(f, rules.MaxFile+1))
-				return string(body), r.PostForm.Get("prune") == "on", err
-			}
-		}
-		return r.PostForm.Get("text"), r.PostForm.Get("prune") == "on", nil
-	}
-	form, err := v.form()
-	return form.Get("text"), form.Get("prune") == "on", err
-}
-
 // planOf compares a file with the rules as they are.
-func (s *Server) planOf(v *visit, text string, prune bool) (*importing, error) {
-	text = strings.ReplaceAll(text, "\r\n", "\n") // as browsers send what a page carries along
-	wanted, err := rules.ParseFile([]byte(text))
+func (s *Server) planOf(v *visit, f *importFile) (*importing, error) {
+	wanted, err := rules.ParseFile([]byte(f.text))
+	var large *rules.TooLargeError
+	if errors.As(err, &large) {
+		return nil, &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: large.Error() + "."}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -74,35 +53,48 @@ func (s *Server) planOf(v *visit, text string, prune bool) (*importing, error) {
 	if err := wanted.CheckPools(source.Pools); err != nil {
 		return nil, err
 	}
-	if err := wanted.CheckPatterns(source.Rules, prune); err != nil {
+	in := &importing{file: f, prune: f.form.Get("prune") == "on", version: source.Version}
+	if err := wanted.CheckPatterns(source.Rules, in.prune); err != nil {
 		return nil, err
 	}
-	in := &importing{text: text, prune: prune, version: source.Version}
-	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Rules: source.Rules}, wanted, prune)
+	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Rules: source.Rules}, wanted, in.prune)
+	in.sum, err = sumOf(in.version, &in.plan)
+	return in, err
+}
+
+// sumOf stands for a plan. It writes element by element: the text of a large plan
+// takes several times the memory of its rules.
+func sumOf(version int64, p *rules.Plan) (string, error) {
 	h := sha256.New()
-	if err := json.NewEncoder(h).Encode(struct {
-		Version int64
-		Plan    *rules.Plan
-	}{in.version, &in.plan}); err != nil {
-		return nil, err
+	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged), p.Untouched})
+	err = errors.Join(err, sumList(h, p.Create), sumList(h, p.Update), sumList(h, p.Delete))
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+func sumList[T any](w io.Writer, list []T) error {
+	e := json.NewEncoder(w)
+	for i := range list {
+		if err := e.Encode(&list[i]); err != nil {
+			return err
+		}
 	}
-	in.sum = hex.EncodeToString(h.Sum(nil))
-	return in, nil
+	return nil
 }
 
 func (s *Server) showPlan(v *visit, status int, in *importing, note string) error {
-	return v.page(status, view.PlanPage(v.frame("What the import does", pathImport), view.ImportPlan{
-		Plan: &in.plan, Text: in.text, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note, Reason: in.reason,
+	return v.page(status, view.PlanPage(v.frame("Import plan", pathImport), view.ImportPlan{
+		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note,
+		Reason: in.file.form.Get("reason"),
 	}))
 }
 
 // importErrors shows the form again with what is wrong with the file.
-func (s *Server) importErrors(v *visit, text string, prune bool, err error) error {
+func (s *Server) importErrors(v *visit, f *importFile, err error) error {
 	var invalid *rules.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
 	}
 	return v.page(http.StatusUnprocessableEntity, view.TransferPage(v.frame("Import & export", pathImport), view.Transfer{
-		Text: text, Prune: prune, Errors: invalid.Fields,
+		Text: f.shown(), Prune: f.form.Get("prune") == "on", Errors: invalid.Fields,
 	}))
 }

@@ -45,13 +45,23 @@ func (v *visit) kept() url.Values {
 // posted is the form as it came. A file that was uploaded is its text.
 func (v *visit) posted() url.Values {
 	if kind, _, err := mime.ParseMediaType(v.Request().Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
-		text, prune, err := v.importFile()
-		if err != nil {
+		f := importFile{form: url.Values{}}
+		if f.read(v, "") != nil {
 			return nil
 		}
-		out := url.Values{"text": {text}}
-		if prune {
-			out.Set("prune", "on")
+		out := url.Values{}
+		for name, values := range f.form {
+			out[name] = values
+		}
+		field := "text"
+		if v.route.Body == maxOverrides {
+			field = "csv"
+		}
+		if f.text != "" {
+			out.Set(field, f.text)
+		}
+		if len(out.Get(field)) > maxCarried {
+			out.Del(field) // whoever chose a file still has it
 		}
 		return out
 	}

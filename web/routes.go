@@ -91,7 +91,7 @@ var table = []Route{
 	{Method: http.MethodPost, Path: pathRule + "/overrides", Role: access.RoleEditor, handle: (*Server).saveOverride},
 	{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: access.RoleEditor, handle: (*Server).newOverride},
 	{Method: http.MethodGet, Path: pathRule + "/overrides/import", Role: access.RoleEditor, handle: (*Server).importForm},
-	{Method: http.MethodPost, Path: pathRule + "/overrides/import", Role: access.RoleEditor, handle: (*Server).importOverrides},
+	{Method: http.MethodPost, Path: pathRule + "/overrides/import", Role: access.RoleEditor, Body: maxOverrides, handle: (*Server).importOverrides},
 	{Method: http.MethodGet, Path: pathRule + "/overrides/:oid/edit", Role: access.RoleEditor, handle: (*Server).editOverride},
 	{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: access.RoleEditor, handle: (*Server).saveOverride},
 	{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: access.RoleEditor, Reauth: true, handle: (*Server).deleteOverride},
@@ -130,7 +130,7 @@ var table = []Route{
 	{Method: http.MethodGet, Path: "/console/export", Role: access.RoleViewer, handle: (*Server).export},
 	{Method: http.MethodGet, Path: pathImport, Role: access.RoleViewer, handle: (*Server).transferForm},
 	{Method: http.MethodPost, Path: pathImport, Role: access.RoleEditor, Body: maxImport, handle: (*Server).planImport},
-	{Method: http.MethodPost, Path: pathImport + "/apply", Role: access.RoleEditor, Body: maxImport, Reauth: true, handle: (*Server).applyImport},
+	{Method: http.MethodPost, Path: pathImport + "/apply", Role: access.RoleEditor, Body: maxApply, Reauth: true, handle: (*Server).applyImport},
 
 	{Method: http.MethodGet, Path: pathSettings, Role: access.RoleViewer, handle: (*Server).settings},
 

@@ -23,9 +23,13 @@ import (
 const (
 	// maxForm bounds a posted form, in bytes.
 	maxForm = 1 << 20
-	// maxImport is a rules file of the largest size in the longest encoding of a
-	// form, three bytes for one, and a little for the rest.
-	maxImport = 3*rules.MaxFile + 64<<10
+	// maxImport and maxOverrides are files of the largest size, and a little for the
+	// rest of the form.
+	maxImport    = rules.MaxFile + maxForm
+	maxOverrides = rules.MaxOverrideFile + maxForm
+	// maxApply is a file that the page carries along, in the longest encoding of a
+	// form, three bytes for one.
+	maxApply = 3*maxCarried + 64<<10
 )
 
 // Server is the console. It is safe for concurrent use and owns no goroutine;
@@ -42,6 +46,8 @@ type Server struct {
 	links view.Links
 	// streams counts the streams of live figures that are open.
 	streams atomic.Int64
+	// uploads are files whose plan has been shown.
+	uploads uploads
 }
 
 // New makes a Server. It fails only if something required is missing or the
@@ -71,7 +77,7 @@ func New(d Deps) (*Server, error) {
 	if d.SessionLife <= 0 {
 		d.SessionLife = 7 * 24 * time.Hour
 	}
-	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), links: linksOf()}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), links: linksOf(), uploads: uploads{now: d.Now}}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	if d.PublicURL != "" {
 		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {

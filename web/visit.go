@@ -38,16 +38,23 @@ type visit struct {
 // form reads the posted form, within maxForm.
 func (v *visit) form() (url.Values, error) {
 	if err := v.Request().ParseForm(); err != nil {
-		return nil, formError(err)
+		return nil, formError(err, v.route.Body)
 	}
 	return v.Request().PostForm, nil
 }
 
-// formError is the page for a form that could not be read.
-func formError(err error) error {
+// formError is the page for a form of at most most bytes that could not be read.
+func formError(err error, most int64) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: "A form may have up to 1 MiB."}
+		detail := "A form may have up to 1 MiB."
+		switch most {
+		case maxImport:
+			detail = "A rules file may have up to 64 MiB and 100,000 rules."
+		case maxOverrides:
+			detail = "A file of overrides may have up to 16 MiB."
+		}
+		return &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: detail}
 	}
 	return &problem{status: http.StatusBadRequest, title: "Not a form", detail: "What was sent could not be read as a form."}
 }

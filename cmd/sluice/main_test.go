@@ -215,7 +215,7 @@ func TestRulesValidate_NamesEveryBadField(t *testing.T) {
 func TestRulesValidate_RefusesAFileAboveTheBoundWhole(t *testing.T) {
 	long := "rules: []\n" + strings.Repeat(" ", rules.MaxFile)
 	code, _, errs := sluice(t, long, "rules", "validate", "-f", "-")
-	if code != exitNo || !strings.Contains(errs, "must not be larger") {
+	if code != exitNo || !strings.Contains(errs, "64 MiB") {
 		t.Errorf("exits %d\n%s", code, errs)
 	}
 }

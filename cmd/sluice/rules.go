@@ -30,8 +30,11 @@ type rulesValidateCmd struct {
 func (c *rulesValidateCmd) Run(p *process) error {
 	list, err := parseFile(p, c.File)
 	var bad *rules.ValidationError
+	var large *rules.TooLargeError
 	switch {
 	case errors.As(err, &bad):
+	case errors.As(err, &large):
+		bad = &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: large.Error()}}}
 	case err != nil:
 		return err
 	default:
@@ -153,7 +156,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		kind = "application/json"
 	}
-	raw, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
+	raw, err := client.New(c.Server, c.Token).Patient().Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
 	if err != nil {
 		return err
 	}

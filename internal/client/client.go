@@ -35,6 +35,14 @@ func New(base, token string) *Client {
 	}
 }
 
+// Patient is the client with the time that an import of the largest file may take.
+func (c *Client) Patient() *Client {
+	patient, h := *c, *c.http
+	h.Timeout = 11 * time.Minute
+	patient.http = &h
+	return &patient
+}
+
 // Problem is a refusal by the server, in the form of RFC 9457.
 type Problem struct {
 	Title  string `json:"title"`

@@ -2,9 +2,12 @@ package database
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"time"
 
 	"sluice/rules"
@@ -13,8 +16,6 @@ import (
 const (
 	// importRate is how many overrides of an import get a second more.
 	importRate = 10_000
-	// maxImportErrors bounds how many bad lines one refusal names.
-	maxImportErrors = 50
 	// lookupBatch keys are looked up with one statement.
 	lookupBatch = 1000
 )
@@ -27,12 +28,16 @@ var errDryRun = errors.New("dry run")
 // one audit entry with the counts. Errors: *ValidationError with fields such as
 // line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
 func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
-	im := overrideImport{dialect: d.dialect, in: in, opt: opt}
+	im := overrideImport{dialect: d.dialect, in: in, opt: opt, plan: sha256.New()}
 	timeout := d.callTimeout + time.Duration(5+len(in.Items)/importRate)*time.Second
 	err := d.change(ctx, actor, areaOverrides, timeout, func(c *change) error {
 		im.change = c
 		if err := im.run(); err != nil {
 			return err
+		}
+		im.done.Plan = hex.EncodeToString(im.plan.Sum(nil))
+		if in.Expect != "" && in.Expect != im.done.Plan {
+			return rules.ErrStale
 		}
 		if in.DryRun || im.done.Created+im.done.Updated+im.done.Deleted == 0 {
 			return errDryRun
@@ -53,7 +58,9 @@ type overrideImport struct {
 	in      rules.OverrideImport
 	opt     rules.Options
 	rule    rules.Rule
-	done    rules.OverrideImported
+	// plan is fed with every step.
+	plan hash.Hash
+	done rules.OverrideImported
 }
 
 func (im *overrideImport) run() (err error) {
@@ -112,7 +119,7 @@ func (im *overrideImport) resolve() error {
 			}
 			lines[name] = item.Line
 		}
-		if len(bad) >= maxImportErrors {
+		if len(bad) >= rules.MaxOverrideErrors {
 			break
 		}
 	}
@@ -120,6 +127,12 @@ func (im *overrideImport) resolve() error {
 		return &rules.ValidationError{Fields: bad}
 	}
 	return nil
+}
+
+// step adds what is done to an override to the plan. What a line says is left out:
+// whoever names a plan brings the same file.
+func (im *overrideImport) step(what string, row *overrideRow) {
+	fmt.Fprintf(im.plan, "%s %d %d %q %t\n", what, row.ID, row.Version, row.MatchKey, row.IsPrefix)
 }
 
 // store writes one batch.
@@ -145,6 +158,7 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 		row := overrideRowOf(&items[i].Override)
 		row.ID, row.Seq, row.Version, row.CreatedAt, row.UpdatedAt = 0, im.version, 1, im.at, im.at
 		if old := was[overrideName{row.MatchKey, row.IsPrefix}]; old != nil {
+			im.step("put", old)
 			before := old.override()
 			if before.Same(&items[i].Override) {
 				im.done.Unchanged++
@@ -153,6 +167,7 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 			row.Version = old.Version + 1
 			im.done.Updated++
 		} else {
+			im.step("create", &row)
 			im.done.Created++
 		}
 		rows = append(rows, row)
@@ -223,7 +238,7 @@ func (im *overrideImport) prune() error {
 	}
 	for after := int64(0); ; {
 		var rows []overrideRow
-		err := im.tx.Select("id", "match_key", "is_prefix").Where("rule_id = ? AND id > ?", im.in.RuleID, after).
+		err := im.tx.Select("id", "match_key", "is_prefix", "version").Where("rule_id = ? AND id > ?", im.in.RuleID, after).
 			Order("id").Limit(maxOverridePage).Find(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err
@@ -233,6 +248,7 @@ func (im *overrideImport) prune() error {
 		var stones []tombstoneRow
 		for i := range rows {
 			if !named[overrideName{rows[i].MatchKey, rows[i].IsPrefix}] {
+				im.step("delete", &rows[i])
 				ids = append(ids, rows[i].ID)
 				stones = append(stones, tombstoneRow{Seq: im.version, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey, IsPrefix: rows[i].IsPrefix, At: im.at})
 			}

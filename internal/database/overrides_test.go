@@ -298,6 +298,10 @@ func TestImportOverrides_CountsWhatItDid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if got.Plan == "" || want.Plan != "" && got.Plan != want.Plan {
+				t.Errorf("dry run %v: plan %q, want that of the dry run, %q", dry, got.Plan, want.Plan)
+			}
+			want.Plan = got.Plan
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("dry run %v:\n%s", dry, diff)
 			}
@@ -447,4 +451,35 @@ func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestImportOverrides_DoesOnlyThePlanThatWasSeen: an override that somebody changed
+// meanwhile makes the plan another one, and nothing is done.
+func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:change", "user:new"), DryRun: true}
+		seen, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Limit = ptr[int64](6)
+		if _, err := d.UpdateOverride(ctx, ada, o, o.Version, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		in.DryRun, in.Expect = false, seen.Plan
+		if _, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+			t.Fatalf("after a change: %v, want ErrStale", err)
+		}
+		in.DryRun, in.Expect = true, ""
+		if seen, err = d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || seen.Created != 1 || seen.Updated != 1 {
+			t.Fatalf("the stale import did something: %+v, %v", seen, err)
+		}
+		in.DryRun, in.Expect = false, seen.Plan
+		if done, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || done.Created != 1 {
+			t.Errorf("the plan as it is now: %+v, %v", done, err)
+		}
+	})
 }

@@ -35,8 +35,12 @@ type OverrideImport struct {
 	Errors []rules.FieldError
 	// Problem is what else stood in the way.
 	Problem string
-	// Plan is what would happen, nil before anyone asked.
-	Plan *rules.OverrideImported
+	// Plan is what would happen, nil before anyone asked. Upload is the file that
+	// waits on the node, "" if the page carries it.
+	Plan   *rules.OverrideImported
+	Upload string
+	// Of stands for the file and what was ticked when the plan was made.
+	Of string
 }
 
 // PoolLine is a row of the table of pools.
@@ -102,4 +106,12 @@ func keySample(scope string) string {
 		return "global"
 	}
 	return "user:42 or user:acme-*"
+}
+
+// faultWords says how many faults are listed.
+func faultWords(n int) string {
+	if n >= rules.MaxOverrideErrors {
+		return "These are the first faults of the file:"
+	}
+	return Plural(int64(n), "fault") + " in the file:"
 }

@@ -16,13 +16,14 @@ type Transfer struct {
 }
 
 // ImportPlan shows what a file would do. Sum stands for the plan and Version, the
-// version of the rules on which it was made.
+// version of the rules on which it was made. The page carries Text along, or names
+// the Upload that waits on the node.
 type ImportPlan struct {
-	Plan      *rules.Plan
-	Text, Sum string
-	Prune     bool
-	Version   int64
-	Note      string
+	Plan              *rules.Plan
+	Text, Upload, Sum string
+	Prune             bool
+	Version           int64
+	Note              string
 	// Reason is why, as it was typed.
 	Reason string
 }
@@ -44,4 +45,33 @@ func PlanWords(p *rules.Plan) string {
 		return "nothing to do"
 	}
 	return strings.Join(out, ", ")
+}
+
+// shownRules is how much of each part of a plan is listed.
+const shownRules = 200
+
+// deletions and others count what a plan does.
+func deletions(p *rules.Plan) int { return len(p.Delete) + len(p.Pools.Delete) }
+func others(p *rules.Plan) int {
+	return len(p.Create) + len(p.Pools.Create) + len(p.Update) + len(p.Pools.Update)
+}
+
+// deletionWords says what a plan deletes.
+func deletionWords(p *rules.Plan) string {
+	var out []string
+	if n := len(p.Delete); n > 0 {
+		out = append(out, Plural(int64(n), "rule"))
+	}
+	if n := len(p.Pools.Delete); n > 0 {
+		out = append(out, Plural(int64(n), "pool"))
+	}
+	return strings.Join(out, " and ")
+}
+
+// stayWords says which rules stay as they are.
+func stayWords(p *rules.Plan) string {
+	if p.Untouched == 0 {
+		return ""
+	}
+	return Count(int64(p.Untouched)) + " not in the file"
 }

@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -149,6 +150,9 @@ func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in r
 	out := rules.OverrideImported{DryRun: in.DryRun}
 	if f.Err != nil {
 		return out, f.Err
+	}
+	if out.Plan = fmt.Sprint(len(f.List)); in.Expect != "" && in.Expect != out.Plan {
+		return out, rules.ErrStale
 	}
 	for _, item := range in.Items {
 		o := item.Override

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Time for an import, instead of what other requests have: to send its file, and
+// from then on until the whole answer has been read.
+const (
+	importSend   = time.Minute
+	importAnswer = 10 * time.Minute
+)
+
+// takeTime gives a request whose caller is known the time of an import.
+func (s *Server) takeTime(c echo.Context) {
+	control, now := http.NewResponseController(c.Response()), s.deps.Now()
+	_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection to set it on
+	_ = control.SetWriteDeadline(now.Add(importAnswer))
+}
+
+// readFile reads the file of an import, of at most most bytes. Until done is called
+// no other large file is imported on this node.
+func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), err error) {
+	size := c.Request().ContentLength
+	if size > int64(most) {
+		return nil, nil, tooLarge(most)
+	}
+	done = func() {}
+	if size < 0 || size > maxLargeBody {
+		if !s.importing.TryLock() {
+			return nil, nil, kindNotReady.problem("Another large file is being imported on this node. Try again when that is done.").with("Retry-After", "5")
+		}
+		done = s.importing.Unlock
+	}
+	s.takeTime(c)
+	if body, err = readBody(c, most, make([]byte, 0, max(size+1, 512))); err != nil {
+		done()
+	}
+	return body, done, err
+}
+
+// checkJSON reads a body as strictly as parseJSON and keeps nothing of it.
+func checkJSON(data []byte) error {
+	var s scanner
+	if err := s.start(data); err != nil {
+		return err
+	}
+	if s.peek() != '{' {
+		return s.fail("a JSON object is expected")
+	}
+	if err := s.skip(0); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// writePlan answers with a plan element by element, because as one text the plan
+// of a large file takes several times the memory of its rules.
+func writePlan(c echo.Context, p *importPlan) error {
+	c.Response().Header()["Content-Type"] = jsonType
+	c.Response().WriteHeader(http.StatusOK)
+	out := bufio.NewWriterSize(c.Response(), 64<<10)
+	w := planWriter{out: out, enc: json.NewEncoder(out)}
+	w.enc.SetEscapeHTML(false)
+	w.text(`{"dry_run":`)
+	w.value(p.DryRun)
+	writeList(&w, "create", p.Create)
+	writeList(&w, "update", p.Update)
+	writeList(&w, "delete", p.Delete)
+	writeList(&w, "unchanged", p.Unchanged)
+	w.text(`,"untouched":`)
+	w.value(p.Untouched)
+	w.text(`,"pools":`)
+	w.value(p.Pools)
+	w.text("}\n")
+	_ = out.Flush() // the client may have gone; nobody is left to tell
+	return nil
+}
+
+type planWriter struct {
+	out *bufio.Writer
+	enc *json.Encoder
+	err error
+}
+
+func (w *planWriter) text(s string) {
+	if w.err == nil {
+		_, w.err = w.out.WriteString(s)
+	}
+}
+
+func (w *planWriter) value(v any) {
+	if w.err == nil {
+		w.err = w.enc.Encode(v)
+	}
+}
+
+func writeList[T any](w *planWriter, name string, list []T) {
+	w.text(`,"` + name + `":[`)
+	for i := range list {
+		if i > 0 {
+			w.text(",")
+		}
+		w.value(&list[i])
+	}
+	w.text("]")
+}

@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// manyRules is a file of n rules with what people write in descriptions.
+func manyRules(n int) File {
+	f := File{Pools: []Pool{NewPool()}}
+	f.Pools[0].Name, f.Pools[0].Limit, f.Pools[0].WindowMS = "shop", 10, 1000
+	for i := range n {
+		r := Rule{Name: fmt.Sprintf("r%06d", i), Scope: "user", Limit: int64(i), WindowMS: 1000, IsActive: true,
+			Description: fmt.Sprintf("- no. %d: \"quoted\", #no comment, rules: - name: x and {more} of it, so that files grow", i)}
+		if i%3 == 0 {
+			limit := int64(7)
+			r.Tiers = map[string]TierLimit{"free": {Limit: &limit}}
+		}
+		r.Normalize()
+		f.Rules = append(f.Rules, r)
+	}
+	return f
+}
+
+// TestParseFile_LongFilesReadAsShortOnes: an export of any length can be imported,
+// and what is wrong is named with its line.
+func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
+	want := manyRules(6000)
+	text, err := FormatFile(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(struct {
+		Pools []Pool `json:"pools"`
+		Rules []Rule `json:"rules"`
+	}{want.Pools, want.Rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) <= maxWhole || len(asJSON) <= maxWhole {
+		t.Fatalf("%d and %d bytes are no long files", len(text), len(asJSON))
+	}
+	crlf := []byte(strings.ReplaceAll("\ufeff# a comment\n---\n"+string(text)+"\n# the end\n...\n", "\n", "\r\n"))
+	for name, data := range map[string][]byte{"YAML": text, "JSON": asJSON, "YAML of another editor": crlf} {
+		got, err := ParseFile(data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %.500s", name, d)
+		}
+	}
+
+	lines := strings.SplitAfter(string(text), "\n")
+	bad := func(edit func(lines []string) []string) error {
+		_, err := ParseFile([]byte(strings.Join(edit(append([]string(nil), lines...)), "")))
+		return err
+	}
+	at := len(lines) - 3
+	for at > 0 && !strings.Contains(lines[at], "window_ms:") {
+		at--
+	}
+	for name, tc := range map[string]struct {
+		edit func([]string) []string
+		want string
+	}{
+		"a wrong value":   {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l }, fmt.Sprintf("rules[5998].window_ms must be a whole number, not text; (line %d)", at+1)},
+		"bad syntax":      {func(l []string) []string { l[at] = "    window_ms: [1\n"; return l }, fmt.Sprintf("line %d:", at+1)},
+		"a section twice": {func(l []string) []string { return append(l, "rules:\n") }, "appears twice"},
+		"a section of none": {func(l []string) []string {
+			return append(l[:0:0], append([]string{"pools:\n"}, strings.Repeat("# filling\n", 200_000))...)
+		}, "must be a list of pools"},
+		"another member": {func(l []string) []string { return append(l, "groups:\n") }, "only rules and pools"},
+		"a stray line":   {func(l []string) []string { return append(l, "x\n") }, "not where a file of more than 1 MiB may have it"},
+		"too long an element": {func(l []string) []string {
+			return append(l, "  - name: "+strings.Repeat("#", 1)+"\n", strings.Repeat("    # filling\n", 100_000))
+		}, "one element has more than 1 MiB"},
+	} {
+		err := bad(tc.edit)
+		want, line, _ := strings.Cut(tc.want, "; ")
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), line) {
+			t.Errorf("%s: %.300v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// TestParseFile_NamesItsBounds: more rules or bytes than are allowed are told
+// apart from mistakes.
+func TestParseFile_NamesItsBounds(t *testing.T) {
+	one := "\n  - {name: r, scope: user, limit: 1, window_ms: 1}"
+	for name, data := range map[string]string{
+		"bytes":         strings.Repeat(" ", MaxFile+1),
+		"rules in YAML": "rules:" + strings.Repeat(one, MaxFileRules+1),
+		"rules in JSON": `{"rules": [{}` + strings.Repeat(",{}", MaxFileRules) + "]}",
+	} {
+		_, err := ParseFile([]byte(data))
+		var large *TooLargeError
+		if !errors.As(err, &large) {
+			t.Errorf("%s: %.200v, want a *TooLargeError", name, err)
+		} else if bound := map[bool]string{true: "67108864", false: "100000 rules"}[name == "bytes"]; !strings.Contains(err.Error(), bound) {
+			t.Errorf("%s: %v does not name %s", name, err, bound)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+)
+
+// longSection is the line that begins a section of a long file.
+var longSection = regexp.MustCompile(`^([A-Za-z0-9_-]+):[ \t]*(\[\])?[ \t]*(?:#.*)?$`)
+
+// readLongYAML reads a file that is too long to be read at once, as an export
+// writes it: each section on a line of its own, and each of its elements from a
+// line that begins with a dash to the next such line at the same column. What is
+// in an element is read as in a short file.
+func readLongYAML(data []byte, d *fileDecoder) error {
+	r := longReader{d: d, seen: map[string]bool{}, indent: -1}
+	for n := 1; len(data) > 0; n++ {
+		line := data
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			line = data[:end+1]
+		}
+		if err := r.line(n, line, data); err != nil {
+			return err
+		}
+		data = data[len(line):]
+	}
+	return r.end()
+}
+
+type longReader struct {
+	d    *fileDecoder
+	seen map[string]bool
+	// section is where the next element belongs, "" before the first; indent is
+	// where its dashes stand, -1 before the first of them.
+	section string
+	indent  int
+	// begun is the line of the section, empty: it is written as [].
+	begun int
+	empty bool
+	// element is what has been found of an element, which begins at line first.
+	element []byte
+	first   int
+}
+
+// line takes line n, with which rest begins.
+func (r *longReader) line(n int, line, rest []byte) error {
+	text := bytes.TrimRight(line, " \t\r\n")
+	bare := bytes.TrimLeft(text, " ")
+	indent := len(text) - len(bare)
+	dash := bytes.Equal(bare, []byte("-")) || bytes.HasPrefix(bare, []byte("- "))
+	switch {
+	case len(bare) == 0 || bare[0] == '#':
+		return r.more(n, line)
+	case r.section == "" && string(text) == "---", string(text) == "..." && len(bytes.TrimSpace(rest)) == len(text):
+		return nil
+	case dash && r.section != "" && !r.empty && (r.indent < 0 || indent == r.indent):
+		if err := r.flush(); err != nil {
+			return err
+		}
+		r.indent, r.first = indent, n
+		r.element = rest[:0]
+		return r.more(n, line)
+	case r.element != nil && indent > r.indent:
+		return r.more(n, line)
+	}
+	name := longSection.FindSubmatch(text)
+	if name == nil || indent > 0 {
+		return &syntaxError{n, indent + 1, "is not where a file of more than 1 MiB may have it: " +
+			"write sections and their elements on lines of their own, as an export does, or use JSON"}
+	}
+	if err := r.end(); err != nil {
+		return err
+	}
+	r.section, r.indent, r.begun, r.empty = string(name[1]), -1, n, len(name[2]) > 0
+	if r.seen[r.section] {
+		return &syntaxError{n, 1, "the member " + jsonText(r.section) + " appears twice"}
+	}
+	r.seen[r.section] = true
+	if !r.d.begins(r.section, n) {
+		return &syntaxError{n, 1, "only rules and pools may stand here"}
+	}
+	return nil
+}
+
+// more adds a line to the element, of which rest[:0] was the beginning.
+func (r *longReader) more(n int, line []byte) error {
+	if r.element == nil {
+		return nil
+	}
+	if len(r.element)+len(line) > maxWhole {
+		return &syntaxError{n, 1, "one element has more than 1 MiB"}
+	}
+	r.element = r.element[:len(r.element)+len(line)] // the lines follow one another
+	return nil
+}
+
+// end is the end of a section.
+func (r *longReader) end() error {
+	if r.section != "" && r.indent < 0 && !r.empty {
+		r.d.noList(&member{name: r.section, line: r.begun, value: item{line: r.begun}})
+	}
+	return r.flush()
+}
+
+// flush reads the element that is complete.
+func (r *longReader) flush() error {
+	text := r.element
+	r.element = nil
+	if text == nil {
+		return nil
+	}
+	root, err := readYAML(text)
+	var se *syntaxError
+	if errors.As(err, &se) {
+		se.line += r.first - 1
+	}
+	if err != nil {
+		return err
+	}
+	if root.kind != itemList || len(root.list) != 1 {
+		return &syntaxError{r.first, r.indent + 1, "is not one element of a list"}
+	}
+	root.list[0].moveDown(r.first - 1)
+	return r.d.element(r.section, root.list[0])
+}
+
+// moveDown adds to every line number.
+func (it *item) moveDown(by int) {
+	it.line += by
+	for i := range it.list {
+		it.list[i].moveDown(by)
+	}
+	for i := range it.members {
+		it.members[i].line += by
+		it.members[i].value.moveDown(by)
+	}
+}
