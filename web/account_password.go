@@ -17,7 +17,7 @@ func (s *Server) changePassword(v *visit) error {
 	if v.user.PasswordHash == "" {
 		return s.accountPage(v, http.StatusConflict, nil, "This account has no password here; it signs in elsewhere.")
 	}
-	if _, err := s.authenticate(v.ctx, v.user.Name, form.Get("current"), addressOf(v.RealIP())); err != nil {
+	if _, err := s.authenticate(v.ctx, access.LaneSignedIn, v.user.Name, form.Get("current"), addressOf(v.RealIP())); err != nil {
 		status, message := refusal(err)
 		if status == 0 {
 			return err
@@ -33,7 +33,13 @@ func (s *Server) changePassword(v *visit) error {
 		return s.accountPage(v, http.StatusUnprocessableEntity, fields, "")
 	}
 	u := v.user
-	u.PasswordHash = access.HashPassword(password)
+	status, fields, err := v.hash(&u, access.LaneSignedIn, password)
+	if err != nil {
+		return err
+	}
+	if len(fields) > 0 {
+		return s.accountPage(v, status, fields, "")
+	}
 	if u, err = s.deps.Admin.People.UpdateUser(v.ctx, v.actor(), u); err != nil {
 		return err
 	}

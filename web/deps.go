@@ -21,6 +21,8 @@ type Deps struct {
 	// Users are the accounts, Sessions who is signed in.
 	Users    Users
 	Sessions Sessions
+	// Passwords hashes and checks passwords.
+	Passwords Passwords
 	// Guard takes the limits on signing in; GuardLocal stands in while Guard
 	// cannot decide. GuardLocal may be nil: then signing in fails meanwhile.
 	Guard      limiter.Store
@@ -78,6 +80,13 @@ type Users interface {
 	// CreateUser stores an account; with first only if there is none yet.
 	CreateUser(ctx context.Context, actor rules.Actor, u access.User, first bool) (access.User, error)
 	NoteLogin(ctx context.Context, id int64, at time.Time) error
+}
+
+// Passwords hashes and checks passwords, as *access.Hasher does. Errors are
+// access.ErrBusy or those of the context; nothing was compared then.
+type Passwords interface {
+	HashPassword(ctx context.Context, lane access.Lane, password string) (string, error)
+	CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error)
 }
 
 // Sessions keep what belongs to a session under the hash of its secret, so that

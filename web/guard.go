@@ -74,7 +74,7 @@ func (s *Server) admit(ctx context.Context, asks []limiter.Ask, who ...any) (don
 		return nil, &tooMany{wait: wait}
 	}
 	return func() {
-		if err := s.take(ctx, store, limiter.OpRefund, asks, &res); err != nil {
+		if err := s.take(context.WithoutCancel(ctx), store, limiter.OpRefund, asks, &res); err != nil {
 			s.log.Warn("could not give back an attempt to sign in", "error", err)
 		}
 	}, nil
@@ -97,8 +97,9 @@ func (e *tooMany) Error() string {
 var errWrong = errors.New("The name or the password is wrong.") //nolint:staticcheck,revive // shown to people as it stands
 
 // authenticate finds the account of a name and password. The error is errWrong,
-// a *tooMany, or of the database. It takes as long for unknown names.
-func (s *Server) authenticate(ctx context.Context, name, password, address string) (access.User, error) {
+// a *tooMany, access.ErrBusy, or of the database or ctx. It takes as long for unknown
+// names. An attempt whose password was not compared is given back.
+func (s *Server) authenticate(ctx context.Context, lane access.Lane, name, password, address string) (access.User, error) {
 	done, err := s.attempt(ctx, name, address)
 	if err != nil {
 		return access.User{}, err
@@ -107,7 +108,11 @@ func (s *Server) authenticate(ctx context.Context, name, password, address strin
 	if err != nil && !isNotFound(err) {
 		return access.User{}, err
 	}
-	ok := access.CheckPassword(u.PasswordHash, password)
+	ok, failed := s.deps.Passwords.CheckPassword(ctx, lane, u.PasswordHash, password)
+	if failed != nil {
+		done()
+		return access.User{}, failed
+	}
 	if err != nil || !ok || u.Disabled {
 		s.log.Warn("refused to sign in", "user", printable(name), "address", address)
 		return access.User{}, errWrong
@@ -130,6 +135,9 @@ func printable(name string) string {
 	return name
 }
 
+// busy is shown with a form whose password could not be hashed for now.
+const busy = "Too many passwords are being checked right now, so nothing was done. Try again in a few seconds."
+
 // refusal is the status and text with which a form is shown again, or 0 if the
 // error is another page's.
 func refusal(err error) (int, string) {
@@ -139,6 +147,8 @@ func refusal(err error) (int, string) {
 		return http.StatusUnprocessableEntity, err.Error()
 	case errors.As(err, &many):
 		return http.StatusTooManyRequests, many.Error()
+	case errors.Is(err, access.ErrBusy):
+		return http.StatusServiceUnavailable, busy
 	}
 	return 0, ""
 }

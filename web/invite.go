@@ -107,10 +107,15 @@ func (s *Server) acceptInvite(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if fields := checkPassword("password", u.Name, password, form.Get("repeat")); len(fields) > 0 {
-		return v.page(http.StatusUnprocessableEntity, view.AcceptPage(v.frame("Choose a password", ""), view.Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
+	status, fields := http.StatusUnprocessableEntity, checkPassword("password", u.Name, password, form.Get("repeat"))
+	if len(fields) == 0 {
+		if status, fields, err = v.hash(&u, access.LaneStrangers, password); err != nil {
+			return err
+		}
 	}
-	u.PasswordHash = access.HashPassword(password)
+	if len(fields) > 0 {
+		return v.page(status, view.AcceptPage(v.frame("Choose a password", ""), view.Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
+	}
 	u, err = s.deps.Admin.People.UpdateUser(v.ctx, rules.Actor{Kind: "user", Name: u.Name}, u)
 	if errors.Is(err, rules.ErrStale) {
 		return errInvite

@@ -42,10 +42,13 @@ func (s *Server) createPerson(v *visit) error {
 	default:
 		fields = append(fields, rules.FieldError{Field: "by", Message: "must be a link or a password"})
 	}
-	if len(fields) == 0 {
-		if form.Get("by") == byPassword {
-			u.PasswordHash = access.HashPassword(password)
+	status := http.StatusUnprocessableEntity
+	if len(fields) == 0 && form.Get("by") == byPassword {
+		if status, fields, err = v.hash(&u, access.LaneSignedIn, password); err != nil {
+			return err
 		}
+	}
+	if len(fields) == 0 {
 		u, err = s.deps.Users.CreateUser(v.ctx, v.actor(), u, false)
 		var invalid *rules.ValidationError
 		switch {
@@ -59,7 +62,7 @@ func (s *Server) createPerson(v *visit) error {
 	}
 	if len(fields) > 0 {
 		form.Del("password")
-		return v.page(http.StatusUnprocessableEntity, view.NewPersonPage(v.frame("New account", pathPeople), view.NewForm(form, fields)))
+		return v.page(status, view.NewPersonPage(v.frame("New account", pathPeople), view.NewForm(form, fields)))
 	}
 	s.log.Info("made an account", "user", u.Name, "role", string(u.Role), "by", v.user.Name)
 	if form.Get("by") == byPassword {
@@ -67,6 +70,18 @@ func (s *Server) createPerson(v *visit) error {
 		return v.redirect(pathPeople)
 	}
 	return s.showInvite(v, u)
+}
+
+// hash gives an account, not yet stored, the hash of its new password. While too
+// many wait for theirs it gives nothing, and says with which status and errors the
+// form is shown again.
+func (v *visit) hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError, err error) {
+	u.PasswordHash, err = v.server.deps.Passwords.HashPassword(v.ctx, lane, password)
+	if !errors.Is(err, access.ErrBusy) {
+		return http.StatusUnprocessableEntity, nil, err
+	}
+	v.retryAfter(err)
+	return http.StatusServiceUnavailable, []rules.FieldError{{Field: "password", Message: busy}}, nil
 }
 
 // checkPassword finds what is wrong with a password and its repetition.

@@ -40,7 +40,7 @@ func (s *Server) reauthenticate(v *visit) (done bool, err error) {
 	}
 	status, message := http.StatusUnprocessableEntity, ""
 	if password != "" {
-		u, err := s.authenticate(v.ctx, v.user.Name, password, addressOf(v.RealIP()))
+		u, err := s.authenticate(v.ctx, access.LaneSignedIn, v.user.Name, password, addressOf(v.RealIP()))
 		if err == nil && u.ID == v.user.ID {
 			if err = v.prove(); errors.Is(err, errEnded) {
 				return true, v.toSignIn()
@@ -83,10 +83,17 @@ func (v *visit) prove() error {
 	return err
 }
 
+// busyWait is about how long a full queue for hashing takes to empty.
+const busyWait = 2 * time.Second
+
 // retryAfter says in the header how long to wait, if err is about that.
 func (v *visit) retryAfter(err error) {
 	var many *tooMany
+	wait := busyWait
 	if errors.As(err, &many) {
-		v.Response().Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(float64(many.wait)/float64(time.Second))), 10))
+		wait = many.wait
+	} else if !errors.Is(err, access.ErrBusy) {
+		return
 	}
+	v.Response().Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(float64(wait)/float64(time.Second))), 10))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/web/view"
 )
@@ -34,7 +35,7 @@ func (s *Server) signIn(v *visit) error {
 		return err
 	}
 	name, next := form.Get("name"), local(form.Get("next"))
-	u, err := s.authenticate(v.ctx, name, form.Get("password"), addressOf(v.RealIP()))
+	u, err := s.authenticate(v.ctx, access.LaneStrangers, name, form.Get("password"), addressOf(v.RealIP()))
 	if err != nil {
 		status, message := refusal(err)
 		if errors.Is(err, rules.ErrUnavailable) {

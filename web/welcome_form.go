@@ -53,8 +53,13 @@ func (s *Server) welcome(v *visit) error {
 		fields = append(fields, rules.FieldError{Field: "repeat", Message: "must be the same password"})
 	}
 	u := access.User{Name: name, Role: access.RoleAdmin}
+	status := http.StatusUnprocessableEntity
 	if len(fields) == 0 {
-		u.PasswordHash = access.HashPassword(password)
+		if status, fields, err = v.hash(&u, access.LaneStrangers, password); err != nil {
+			return err
+		}
+	}
+	if len(fields) == 0 {
 		u, err = s.deps.Users.CreateUser(v.ctx, rules.Actor{Kind: "system", Name: "first start"}, u, true)
 		var invalid *rules.ValidationError
 		switch {
@@ -67,7 +72,7 @@ func (s *Server) welcome(v *visit) error {
 		}
 	}
 	if len(fields) > 0 {
-		return v.page(http.StatusUnprocessableEntity, view.WelcomePage(v.frame("Welcome", ""), secret, view.NewForm(form, fields)))
+		return v.page(status, view.WelcomePage(v.frame("Welcome", ""), secret, view.NewForm(form, fields)))
 	}
 	s.deps.Welcome.Use()
 	if err := v.begin(u); err != nil {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -30,10 +31,6 @@ const (
 	hashLen      = 32
 )
 
-// hashing bounds how many passwords are hashed at a time, and so the memory that
-// strangers at the door can make this process use.
-var hashing = make(chan struct{}, 2)
-
 // Errors of CheckNewPassword; their text completes "password …".
 var (
 	ErrPasswordShort   = fmt.Errorf("must have at least %d characters", MinPassword)
@@ -58,14 +55,32 @@ func CheckNewPassword(name, password string) error {
 	return nil
 }
 
+// Hasher hashes passwords, a few at a time; other callers wait in a bounded queue.
+// A process has one. It is safe for concurrent use.
+type Hasher struct {
+	queue hashQueue
+	// derive is argon2.IDKey, unless a test stands in its way.
+	derive func(password, salt []byte, passes, memory uint32, threads uint8, n uint32) []byte
+}
+
+// NewHasher returns a Hasher that nobody uses yet.
+func NewHasher() *Hasher { return &Hasher{derive: argon2.IDKey} }
+
 // HashPassword gives what is stored of a password: Argon2id with a fresh salt,
-// in PHC string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash).
-func HashPassword(password string) string {
+// in PHC string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash). The error is
+// ErrBusy, or that of ctx if it ended before the hashing began.
+func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (string, error) {
 	salt := make([]byte, saltLen)
 	_, _ = rand.Read(salt) // crypto/rand.Read never returns an error
+	hash, err := h.argon(ctx, lane, password, parsedHash{
+		memory: argonMemory, passes: argonPasses, threads: argonThreads, salt: salt, hash: make([]byte, hashLen),
+	})
+	if err != nil {
+		return "", err
+	}
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads,
-		b64.EncodeToString(salt), b64.EncodeToString(argon(password, salt, argonPasses, argonMemory, argonThreads, hashLen)))
+		b64.EncodeToString(salt), b64.EncodeToString(hash)), nil
 }
 
 // decoy is hashed against when there is no account, so that a name that does not
@@ -73,24 +88,32 @@ func HashPassword(password string) string {
 const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2x1aWNlLWRlY295LXNhbA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // CheckPassword reports whether a password has this hash. It takes the same time
-// for an empty or broken hash, which no password has.
-func CheckPassword(hash, password string) bool {
+// for an empty or broken hash, which no password has. The error is ErrBusy, or that
+// of ctx if it ended before the hashing began: then nothing was compared.
+func (h *Hasher) CheckPassword(ctx context.Context, lane Lane, hash, password string) (bool, error) {
 	if len(password) > MaxPassword {
 		password = password[:MaxPassword] // no stored password is that long; hash as much as of others
 		hash = ""
 	}
-	p, err := parseHash(hash)
-	if err != nil {
+	p, broken := parseHash(hash)
+	if broken != nil {
 		p, _ = parseHash(decoy)
 	}
-	got := argon(password, p.salt, p.passes, p.memory, p.threads, uint32(len(p.hash)))
-	return subtle.ConstantTimeCompare(got, p.hash) == 1 && err == nil
+	got, err := h.argon(ctx, lane, password, p)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, p.hash) == 1 && broken == nil, nil
 }
 
-func argon(password string, salt []byte, passes, memory uint32, threads uint8, n uint32) []byte {
-	hashing <- struct{}{}
-	defer func() { <-hashing }()
-	return argon2.IDKey([]byte(password), salt, passes, memory, threads, n)
+// argon hashes a password with the salt and at the costs of p, to the length of its
+// hash, once it is the caller's turn.
+func (h *Hasher) argon(ctx context.Context, lane Lane, password string, p parsedHash) ([]byte, error) {
+	if err := h.queue.enter(ctx, lane); err != nil {
+		return nil, err
+	}
+	defer h.queue.leave()
+	return h.derive([]byte(password), p.salt, p.passes, p.memory, p.threads, uint32(len(p.hash))), nil
 }
 
 type parsedHash struct {

@@ -7,30 +7,50 @@ import (
 	"testing"
 )
 
+func hashed(t *testing.T, h *Hasher, password string) string {
+	t.Helper()
+	hash, err := h.HashPassword(t.Context(), LaneStrangers, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
+func fits(t *testing.T, h *Hasher, hash, password string) bool {
+	t.Helper()
+	ok, err := h.CheckPassword(t.Context(), LaneStrangers, hash, password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
 func TestHashPassword_LetsOnlyThatPasswordIn(t *testing.T) {
 	const password = "correct horse battery"
-	hash, again := HashPassword(password), HashPassword(password)
+	h := NewHasher()
+	hash, again := hashed(t, h, password), hashed(t, h, password)
 	if hash == again || strings.Contains(hash, password) || !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Errorf("hashes %s and %s", hash, again)
 	}
-	if !CheckPassword(hash, password) || !CheckPassword(again, password) {
+	if !fits(t, h, hash, password) || !fits(t, h, again, password) {
 		t.Error("the password itself is refused")
 	}
 	for _, wrong := range []string{"", "correct horse batter", "correct horse battery ", strings.Repeat("x", MaxPassword+1)} {
-		if CheckPassword(hash, wrong) {
+		if fits(t, h, hash, wrong) {
 			t.Errorf("%q gets in", wrong)
 		}
 	}
 }
 
 func TestCheckPassword_BrokenHashLetsNobodyIn(t *testing.T) {
-	good := HashPassword("correct horse battery")
+	h := NewHasher()
+	good := hashed(t, h, "correct horse battery")
 	for _, hash := range []string{
 		"", "x", decoy, strings.Replace(good, "argon2id", "argon2i", 1), strings.Replace(good, "m=19456", "m=999999999", 1),
 		strings.Replace(good, "t=2", "t=99", 1), strings.Replace(good, "p=1", "p=0", 1), good[:len(good)-8] + "!!!!!!!!", good + "$", "$argon2id$v=19$m=8,t=1,p=1$$",
 	} {
 		for _, password := range []string{"", "correct horse battery"} {
-			if CheckPassword(hash, password) {
+			if fits(t, h, hash, password) {
 				t.Errorf("hash %q lets %q in", hash, password)
 			}
 		}

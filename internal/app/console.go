@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/web"
@@ -31,7 +32,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 		return nil, nil //nolint:nilnil // there is no console, and that is no error
 	}
 	c := &console{}
-	d.Rules, d.Users, d.Sessions = db, db, db
+	d.Rules, d.Users, d.Sessions, d.Passwords = db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Inspect.Denials = f.reader, f.reader
 	editing(&d, cfg, db, f.reader)

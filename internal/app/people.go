@@ -23,11 +23,15 @@ func CreateUser(ctx context.Context, cfg config.Storage, want NewUser) (u access
 	if err := access.CheckNewPassword(want.Name, want.Password); err != nil {
 		return u, fmt.Errorf("the password %w", err)
 	}
+	hash, err := hashPassword(ctx, want.Password)
+	if err != nil {
+		return u, err
+	}
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
 			return err
 		}
-		u, err = db.CreateUser(ctx, cliActor(want.By), access.User{Name: want.Name, Role: want.Role, PasswordHash: access.HashPassword(want.Password)}, false)
+		u, err = db.CreateUser(ctx, cliActor(want.By), access.User{Name: want.Name, Role: want.Role, PasswordHash: hash}, false)
 		return err
 	})
 	return u, err
@@ -55,7 +59,19 @@ func SetPassword(ctx context.Context, cfg config.Storage, name, password, by str
 	if err := access.CheckNewPassword(name, password); err != nil {
 		return access.User{}, fmt.Errorf("the password %w", err)
 	}
-	return changeUser(ctx, cfg, name, by, func(u *access.User) { u.PasswordHash = access.HashPassword(password) })
+	hash, err := hashPassword(ctx, password)
+	if err != nil {
+		return access.User{}, err
+	}
+	return changeUser(ctx, cfg, name, by, func(u *access.User) { u.PasswordHash = hash })
+}
+
+func hashPassword(ctx context.Context, password string) (string, error) {
+	hash, err := access.NewHasher().HashPassword(ctx, access.LaneSignedIn, password)
+	if err != nil {
+		return "", fmt.Errorf("hash the password: %w", err)
+	}
+	return hash, nil
 }
 
 func changeUser(ctx context.Context, cfg config.Storage, name, by string, edit func(*access.User)) (u access.User, err error) {

@@ -25,6 +25,31 @@ func people() []access.User {
 	return list
 }
 
+// Passwords is a Hasher of which lanes can be full. Busy may be changed between
+// requests.
+type Passwords struct {
+	*access.Hasher
+	Busy map[access.Lane]bool
+}
+
+var _ web.Passwords = (*Passwords)(nil)
+
+// HashPassword refuses if the lane is full.
+func (p *Passwords) HashPassword(ctx context.Context, lane access.Lane, password string) (string, error) {
+	if p.Busy[lane] {
+		return "", access.ErrBusy
+	}
+	return p.Hasher.HashPassword(ctx, lane, password)
+}
+
+// CheckPassword refuses if the lane is full.
+func (p *Passwords) CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error) {
+	if p.Busy[lane] {
+		return false, access.ErrBusy
+	}
+	return p.Hasher.CheckPassword(ctx, lane, hash, password)
+}
+
 // Users are accounts in memory, safe for concurrent use. Err, if not nil, is
 // what every call fails with.
 type Users struct {

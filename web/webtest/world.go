@@ -58,7 +58,9 @@ type World struct {
 	Users    *Users
 	Provider *Provider
 	Sessions *Sessions
-	Fleet    *Fleet
+	// Passwords hashes at the cost of a real one.
+	Passwords *Passwords
+	Fleet     *Fleet
 	// Figures, Overrides and Pools are what the pages of rules show.
 	Figures   *Figures
 	Overrides *Overrides
@@ -87,7 +89,7 @@ type World struct {
 // New makes a world. Close its Guard in the end.
 func New(kind Kind) (*World, error) {
 	w := &World{
-		Rules: &Rules{}, Users: &Users{}, Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
+		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()}, Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
 		Sets: &rules.Current{}, Clock: &Clock{now: Now},
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
@@ -137,7 +139,7 @@ func New(kind Kind) (*World, error) {
 // Deps are what the console of this world gets.
 func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	return web.Deps{
-		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Guard: w.Guard,
+		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Passwords: w.Passwords, Guard: w.Guard,
 		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
 		Writer: w.Rules, Bulk: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
 		Inspect: w.inspect(), Admin: w.admin(), SSO: w.signOn(),
