@@ -234,8 +234,8 @@ func TestBreaker_OpeningAgainSoonIsTheSameOutage(t *testing.T) {
 // a virtual clock, a request each half millisecond, a deadline of 25 ms and as many
 // calls under way as a lane has.
 func TestBreaker_AHiccupDegradesLittleMoreThanWhatArrivesInIt(t *testing.T) {
-	for _, stall := range []time.Duration{60, 80, 100, 150, 200} {
-		stall *= time.Millisecond
+	for _, ms := range []int64{60, 80, 100, 150, 200} {
+		stall := time.Duration(ms) * time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
 			const every, deadline = 500 * time.Microsecond, 25 * time.Millisecond
 			end := time.Now().Add(stall)
@@ -296,7 +296,7 @@ func TestBreaker_AHiccupDegradesLittleMoreThanWhatArrivesInIt(t *testing.T) {
 				waiting++
 				call()
 				mu.Unlock()
-				time.Sleep(every)
+				<-time.After(every) // of the virtual clock
 			}
 			wg.Wait()
 			if degraded > 2*arrived {
@@ -371,7 +371,7 @@ func TestBreakers_ForgetNodesThatHaveLeftTheCluster(t *testing.T) {
 		}
 		at.Store(1)
 		client.ReloadState(t.Context())
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute) // of the virtual clock
 		if got := shown(); !slices.Equal(got, []string{"b:1"}) {
 			t.Errorf("breakers of %v, want b:1 alone", got)
 		}
