@@ -15,6 +15,11 @@ const (
 	clusterPrimaries = 3
 	clusterNodes     = 2 * clusterPrimaries
 	clusterSlots     = 16384
+
+	// After the node timeout (ms) a silent node is called dead. A node of a busy
+	// machine that is only slow should not be.
+	quickTimeout   = "2000"
+	patientTimeout = "15000"
 )
 
 // RedisCluster is a Redis cluster of our own: three primaries, each with one
@@ -22,37 +27,62 @@ const (
 // killed node comes back under the same address and remembers its place.
 type RedisCluster struct {
 	// Nodes holds the primaries, in order of their slots, then the replicas
-	// in the order of their primaries, as they were at the start.
+	// in the order of their primaries. Roles stay as they are until
+	// AllowFailover.
 	Nodes []*RedisServer
 
 	tb testing.TB
 }
 
 // Cluster starts a cluster for this test alone and returns when every node
-// calls it healthy and every replica follows its primary. args go to every
-// node. A dead primary's slots fail over after about two seconds
-// (cluster-node-timeout 2000), the others keep serving meanwhile
+// calls it healthy and every replica follows its primary. No replica takes over,
+// however long a busy machine keeps a primary from answering, until
+// AllowFailover. The others keep serving while a primary is dead
 // (cluster-require-full-coverage no).
-func Cluster(t testing.TB, args ...string) *RedisCluster {
+func Cluster(t testing.TB) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{tb: t}
-	options := append([]string{
-		"--cluster-enabled", "yes",
-		"--cluster-node-timeout", "2000",
-		"--cluster-require-full-coverage", "no",
-		"--cluster-replica-validity-factor", "0",
-		"--cluster-allow-replica-migration", "no",
-		"--repl-ping-replica-period", "1",
-	}, args...)
 	for range clusterNodes {
-		c.Nodes = append(c.Nodes, Redis(t, options...))
+		c.Nodes = append(c.Nodes, Redis(t,
+			"--cluster-enabled", "yes",
+			"--cluster-node-timeout", quickTimeout, // the shorter, the more they talk
+			"--cluster-replica-no-failover", "yes",
+			"--cluster-require-full-coverage", "no",
+			"--cluster-replica-validity-factor", "0",
+			"--cluster-allow-replica-migration", "no",
+			"--repl-ping-replica-period", "1",
+		))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := c.join(ctx); err != nil {
 		t.Fatalf("redis cluster: %v", err)
 	}
+	c.configure(ctx, "cluster-node-timeout", patientTimeout)
 	return c
+}
+
+// AllowFailover lets a replica take over from a primary that has been silent for
+// about two seconds. A test calls it once, right before it kills a primary.
+func (c *RedisCluster) AllowFailover() {
+	c.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	c.configure(ctx, "cluster-node-timeout", quickTimeout)
+	c.configure(ctx, "cluster-replica-no-failover", "no")
+}
+
+// configure changes an option of every node, for its restart too.
+func (c *RedisCluster) configure(ctx context.Context, option, value string) {
+	c.tb.Helper()
+	for _, n := range c.Nodes {
+		if _, err := command(ctx, n.Addr, "CONFIG", "SET", option, value); err != nil {
+			c.tb.Fatalf("redis cluster: %v", err)
+		}
+		n.mu.Lock()
+		n.args = append(n.args, "--"+option, value)
+		n.mu.Unlock()
+	}
 }
 
 // Addrs returns the addresses of all nodes, primaries first.
@@ -157,15 +187,22 @@ func (c *RedisCluster) join(ctx context.Context) error {
 	return err
 }
 
-// introduceFor is how long nodes get to know each other before they are
-// introduced once more. On a busy machine a node has once not heard of another's
-// role within a minute; meeting twice harms nobody.
+// introduceFor is how long nodes get to know each other before those who do not
+// are introduced once more: a busy machine loses introductions.
 const introduceFor = 5 * time.Second
 
-// introduce makes all nodes meet and the replicas follow their primaries.
+// introduce makes the nodes meet that do not know each other yet and the replicas
+// follow their primaries.
 func (c *RedisCluster) introduce(ctx context.Context, ids []string) error {
 	for _, from := range c.Nodes {
-		for _, to := range c.Nodes {
+		known, err := c.known(ctx, from.Addr)
+		if err != nil {
+			return err
+		}
+		for i, to := range c.Nodes {
+			if _, ok := known[ids[i]]; ok {
+				continue
+			}
 			if _, err := command(ctx, from.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(to.port), strconv.Itoa(to.busPort)); err != nil {
 				return err
 			}
@@ -175,7 +212,11 @@ func (c *RedisCluster) introduce(ctx context.Context, ids []string) error {
 	defer cancel()
 	for i, n := range c.Nodes[clusterPrimaries:] {
 		follow := func(ctx context.Context) error {
-			_, err := command(ctx, n.Addr, "CLUSTER", "REPLICATE", ids[i])
+			known, err := c.known(ctx, n.Addr)
+			if err != nil || known[ids[clusterPrimaries+i]] == ids[i] {
+				return err
+			}
+			_, err = command(ctx, n.Addr, "CLUSTER", "REPLICATE", ids[i])
 			return err // unknown node, until the introduction went round
 		}
 		if err := poll(ctx, nil, follow); err != nil {
@@ -204,24 +245,39 @@ func allSlotsServed(ctx context.Context, addr string) error {
 	return nil
 }
 
-// knowsRoles returns nil when the node sees every replica behind its primary.
+// knowsRoles returns nil when the node knows every other and sees every replica
+// behind its primary.
 func (c *RedisCluster) knowsRoles(ctx context.Context, addr string, ids []string) error {
-	table, err := command(ctx, addr, "CLUSTER", "NODES")
+	known, err := c.known(ctx, addr)
 	if err != nil {
 		return err
 	}
-	following := make(map[string]string) // node id to primary id
-	for line := range strings.Lines(table) {
-		if f := strings.Fields(line); len(f) > 3 {
-			following[f[0]] = f[3]
+	for i, id := range ids {
+		want := "-" // a primary
+		if i >= clusterPrimaries {
+			want = ids[i-clusterPrimaries]
 		}
-	}
-	for i := range clusterPrimaries {
-		if got := following[ids[clusterPrimaries+i]]; got != ids[i] {
-			return fmt.Errorf("%s sees node %d follow %q, want %q", addr, clusterPrimaries+i, got, ids[i])
+		if got := known[id]; got != want {
+			return fmt.Errorf("%s sees node %d follow %q, want %q", addr, i, got, want)
 		}
 	}
 	return nil
+}
+
+// known returns the nodes that a node knows, by id, and whom each follows: the id
+// of its primary or "-".
+func (*RedisCluster) known(ctx context.Context, addr string) (map[string]string, error) {
+	table, err := command(ctx, addr, "CLUSTER", "NODES")
+	if err != nil {
+		return nil, err
+	}
+	follows := make(map[string]string)
+	for line := range strings.Lines(table) {
+		if f := strings.Fields(line); len(f) > 3 && !strings.Contains(f[2], "handshake") {
+			follows[f[0]] = f[3]
+		}
+	}
+	return follows, nil
 }
 
 // ownersRun returns nil when the node sees every slot with a running node. A

@@ -19,6 +19,7 @@ func TestCluster_ServesEverySlotAndFailsOver(t *testing.T) {
 	victim := c.PrimaryOf(12182)
 	heir := c.ReplicaOf(victim)
 	wantReply(t, victim.Addr, "WAIT 1 5000", ":1")
+	c.AllowFailover()
 	victim.Kill()
 	wantReply(t, c.PrimaryOf(5061).Addr, "EXISTS bar", ":1") // other slots go on
 	c.WaitHealthy()

@@ -104,6 +104,7 @@ func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *test
 		t.Fatal("the replica has not confirmed")
 	}
 	start := time.Now()
+	cluster.AllowFailover()
 	victim.Kill()
 	var failed, others, missed int64
 	until(t, "the replica to take over", func() bool {

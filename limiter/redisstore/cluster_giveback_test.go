@@ -87,6 +87,7 @@ func TestCluster_NothingIsStrandedWhenAPrimaryDiesWhileASlotMoves(t *testing.T) 
 		}
 		died = true
 		more("load while the slot moves", 300)
+		cluster.AllowFailover()
 		victim.Kill()
 		until(t, "the replica to take over", func() bool {
 			_, err := takeWithin(stores[0], ask(dying, 2*each, shop))

@@ -193,6 +193,7 @@ func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
 		})
 	}
 	until(t, "load", func() bool { return passed.Load() >= killAt })
+	cluster.AllowFailover()
 	primary.Kill()
 	until(t, "its last words", func() bool { return p.reading.Load() == 0 })
 	p.close()
