@@ -57,6 +57,8 @@ type Deps struct {
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.
 	PublicURL string
+	// TrustedProxies are the networks whose X-Forwarded-Proto counts.
+	TrustedProxies []netip.Prefix
 	// SessionIdle and SessionLife end sessions after so long without a page, and
 	// after so long in all. 0 means 12 hours and 7 days.
 	SessionIdle, SessionLife time.Duration

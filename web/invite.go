@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,15 +56,27 @@ func (s *Server) showInvite(v *visit, u access.User) error {
 	}
 	s.log.Info("made a link to choose a password", "user", u.Name, "by", v.user.Name)
 	link := s.base(v) + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
-	return v.page(http.StatusOK, view.InvitePage(v.frame("A link for "+u.Name, pathPeople), view.Invite{User: &u, Link: link, Expires: expires}))
+	return v.page(http.StatusOK, view.InvitePage(v.frame("A link for "+u.Name, pathPeople), view.Invite{User: &u, Link: link, Expires: expires, Guessed: s.deps.PublicURL == ""}))
 }
 
-// base is where the browser reaches the console.
+// base is where the browser reaches the console. Without a public URL that is a
+// guess: the Host of the request with the scheme of its connection. Only a trusted
+// proxy may say that the browser's own connection is encrypted.
 func (s *Server) base(v *visit) string {
 	if s.deps.PublicURL != "" {
 		return strings.TrimSuffix(s.deps.PublicURL, "/")
 	}
-	return v.Scheme() + "://" + v.Request().Host
+	r, scheme := v.Request(), "http"
+	if r.TLS != nil || s.trusts(r.RemoteAddr) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// trusts reports whether a connection comes from a trusted proxy.
+func (s *Server) trusts(remote string) bool {
+	from, err := netip.ParseAddrPort(remote)
+	return err == nil && slices.ContainsFunc(s.deps.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // invited finds the account of a link. Looking spends nothing: what fetches

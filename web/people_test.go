@@ -2,14 +2,18 @@ package web_test
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/web"
 	"sluice/web/webtest"
 )
 
@@ -205,5 +209,42 @@ func TestAdmin_SaysWhenTheDatabaseIsAway(t *testing.T) {
 		if page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable") {
 			t.Errorf("got %d\n%.300s", page.Code, page.Body)
 		}
+	}
+}
+
+// TestPeople_ALinkWarnsOfAGuessedAddress asks under a Host of the caller's choice, with
+// a forwarding header that only a trusted proxy may send.
+func TestPeople_ALinkWarnsOfAGuessedAddress(t *testing.T) {
+	for _, c := range []struct {
+		name, public, from, proto, want string
+		warns                           bool
+	}{
+		{"untrusted", "", "192.0.2.7", "https", "http://example.com", true},
+		{"trusted", "", "10.1.2.3", "https", "https://example.com", true},
+		{"trusted, not encrypted", "", "10.1.2.3", "http", "http://example.com", true},
+		{"configured", "http://sluice.example.net", "192.0.2.7", "https", "http://sluice.example.net", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := world(t, webtest.Full)
+			d := w.Deps(nil)
+			d.PublicURL, d.TrustedProxies = c.public, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			server, err := web.New(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := echo.New()
+			server.Routes(e)
+			w.Handler = e
+			admin := w.As(access.RoleAdmin)
+			admin.Address = c.from
+			admin.Header.Set("X-Forwarded-Proto", c.proto)
+			page := admin.Post("/console/people/1/link", url.Values{})
+			if page.Code != http.StatusOK || !page.Has(">"+c.want+"/console/invite?token=") {
+				t.Errorf("status %d, and no link that begins with %s", page.Code, c.want)
+			}
+			if page.Has("Check the address before you send the link") != c.warns {
+				t.Errorf("it warns: %v, want %v", !c.warns, c.warns)
+			}
+		})
 	}
 }

@@ -38,12 +38,15 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	editing(&d, cfg, db, f.reader)
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
+	var err error
+	if d.TrustedProxies, err = cfg.TrustedNetworks(); err != nil {
+		return nil, err
+	}
 	d.Logger, d.Now = host.Log, host.Now
 	d.SSO = signOn(cfg, db, host)
 	if cfg.Loopback() {
 		c.welcome, d.Welcome = welcome(ctx, db, host)
 	}
-	var err error
 	if c.server, err = web.New(d); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,9 @@ type Invite struct {
 	User    *access.User
 	Link    string
 	Expires time.Time
+	// Guessed: nobody configured the address of the console, so the link has the
+	// one that the browser asked for.
+	Guessed bool
 }
 
 // Accept is the page behind that link.
