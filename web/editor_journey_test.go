@@ -135,3 +135,25 @@ func TestJourney_DeleteAsksFirst(t *testing.T) {
 		t.Error("still there")
 	}
 }
+
+func TestJourney_AMethodThatIsNotRegisteredIsWarnedOfAndSaved(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Empty)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleEditor)
+	beside := `document.getElementById("f-method-warning")`
+	steps(t, tab, chromedp.Navigate(url+"/console/rules/new?sample=1"), chromedp.WaitVisible("#f-method"))
+	if value[bool](t, tab, beside+`.checkVisibility()`) {
+		t.Error("POST is warned of")
+	}
+	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`), chromedp.SendKeys("#f-method", "PSOT"))
+	until(t, tab, beside+`.textContent.includes("PSOT is not a registered HTTP method") && `+beside+`.checkVisibility()`)
+	until(t, tab, `document.querySelector("#preview .notice.warn")?.textContent.includes("PSOT")`)
+	steps(t, tab, chromedp.SendKeys("#f-method", kb.Backspace+kb.Backspace+kb.Backspace+"UT"))
+	until(t, tab, `!`+beside+`.checkVisibility() && !document.querySelector("#preview .notice.warn")`)
+	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`), chromedp.SendKeys("#f-method", "PSOT"),
+		chromedp.Click(".page-head .primary"), chromedp.WaitVisible("[data-flash]"))
+	if len(w.Rules.List) != 1 || *w.Rules.List[0].Method != "PSOT" {
+		t.Errorf("stored %+v", w.Rules.List)
+	}
+}

@@ -24,7 +24,7 @@ func (s *Server) previewRule(v *visit) error {
 		return err
 	}
 	if v.htmx() {
-		return v.page(http.StatusOK, view.PreviewPart(s.preview(v, d)))
+		return v.page(http.StatusOK, view.PreviewAnswer(s.preview(v, d), !d.asYAML()))
 	}
 	switch d.form.Get("do") {
 	case "tier":
@@ -77,9 +77,11 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 			return m
 		}
 		r = f.Rules[0]
+		m.Warnings = rules.Warnings(&r)
 	} else {
 		var errs []rules.FieldError
-		if r, errs = ruleOf(d.form); slices.ContainsFunc(errs, func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+		r, errs = ruleOf(d.form)
+		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs, func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
 			return m
 		}
 	}

@@ -28,6 +28,8 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
+const oddMethod = "rules:\n  - {name: odd, scope: user, method: PSOT, limit: 1, window_ms: 1000}\n"
+
 func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w := world(t, webtest.Full)
 	w.Fleet.Denied = make([]fleet.Denial, 12)
@@ -44,6 +46,8 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		form url.Values
 		has  string
 	}{
+		"odd method":    {filled("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
+		"odd, as YAML":  {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
 		"elsewhere":     {filled(), "None of the last 12 denials."},
 		"unfinished":    {url.Values{"scope": {"user"}}, "As soon as there are"},
 		"unnamed":       {filled("name", ""), "None of the last 12 denials."},

@@ -126,6 +126,19 @@ func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
 	}
 }
 
+func TestRules_WarnOfMethodsThatAreNotRegistered(t *testing.T) {
+	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	defer r.terminate()
+	const file = "rules:\n- {name: a, scope: user, method: GET, limit: 1, window_ms: 1000}\n- {name: b, scope: user, method: PSOT, limit: 1, window_ms: 1000}\n"
+	const want = "warning: -: rules[1].method: PSOT is not a registered HTTP method"
+	for _, args := range [][]string{{"validate"}, {"validate", "--json"}, {"plan", "--server=" + r.url}, {"apply", "--server=" + r.url}} {
+		code, out, errs := sluice(t, file, append(append([]string{"rules"}, args...), "-f", "-")...)
+		if code != exitDone || strings.Count(errs, "warning") != 1 || !strings.HasPrefix(errs, want) || strings.Contains(out, "warning") {
+			t.Errorf("%v: exits %d: %s%s", args, code, out, errs)
+		}
+	}
+}
+
 func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 	tmp := t.TempDir()
 	r := launch(t, []string{"TMPDIR=" + tmp}, "demo", "--listen=127.0.0.1:0")

@@ -41,6 +41,7 @@ func (c *rulesValidateCmd) Run(p *process) error {
 		bad = &rules.ValidationError{Fields: []rules.FieldError{}}
 	}
 	valid := len(bad.Fields) == 0
+	warn(p, c.File, list)
 	if c.JSON {
 		if err := printJSON(p, map[string]any{"valid": valid, "rules": len(list), "errors": bad.Fields}); err != nil {
 			return err
@@ -57,6 +58,15 @@ func (c *rulesValidateCmd) Run(p *process) error {
 		return errNo
 	}
 	return nil
+}
+
+// warn prints what looks wrong with rules and yet is allowed.
+func warn(p *process, file string, list []rules.Rule) {
+	for i := range list {
+		for _, w := range rules.Warnings(&list[i]) {
+			fmt.Fprintf(p.errs, "warning: %s: rules[%d].%s: %s\n", file, i, w.Field, w.Message)
+		}
+	}
 }
 
 // parseFile reads a rules file and checks that it compiles.
@@ -142,9 +152,11 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := rules.ParseFile(data); err != nil { // better messages, no round trip
+	file, err := rules.ParseFile(data) // better messages, no round trip
+	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
+	warn(p, c.File, file.Rules)
 	query := url.Values{}
 	if dryRun {
 		query.Set("dry_run", "true")

@@ -33,6 +33,8 @@ type Editor struct {
 
 // RulePreview is what a rule would do.
 type RulePreview struct {
+	// Warnings are what looks wrong with the rule and yet can be saved.
+	Warnings []rules.FieldError
 	// Summary says it in words, "" while the form cannot be read.
 	Summary string
 	// Limit is how the limit behaves; nil while it is not valid.

@@ -1,0 +1,20 @@
+package rules_test
+
+import (
+	"testing"
+
+	"sluice/rules"
+)
+
+func TestWarnings_NameUnregisteredMethods(t *testing.T) {
+	for method, warns := range map[string]bool{"GET": false, "post": false, "*": false, "QUERY": false, "M-SEARCH": true, "PSOT": true, "not a method": false} {
+		r := rules.Rule{Method: &method}
+		r.Normalize()
+		if got := rules.Warnings(&r); len(got) > 0 != warns || warns && got[0].Field != "method" {
+			t.Errorf("%s: %v", method, got)
+		}
+	}
+	if got := rules.Warnings(&rules.Rule{}); got != nil {
+		t.Errorf("every method: %v", got)
+	}
+}
