@@ -39,7 +39,7 @@
     const box = document.createElement("div");
     box.className = "uplot-box";
     const chart = new uPlot({
-      width: plot.clientWidth, height: plot.clientHeight, legend: { show: false }, padding: [8, 18, 0, 0],
+      width: plot.clientWidth, height: plot.clientHeight, legend: { show: false }, padding: [8, 30, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       scales: { y: { range: (u, min, max) => [0, Math.max(1, max * 1.05)] } },
       axes: [{ ...axis, space: 64, size: 30, values: times }, { ...axis, size: 56, space: 34, values: (u, all) => all.map((v) => (v % 1 ? "" : number.format(v))) }],

@@ -1,0 +1,101 @@
+package browsertest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/fleet"
+	"sluice/web/webtest"
+)
+
+// widths are those of a page at 400 % zoom on a screen of 1280, of a phone, and of windows
+// around the widths at which the layout changes.
+var widths = []int64{320, 390, 821, 1101, 1241}
+
+// TestLayout_NoFieldOverlapsAnother looks at the forms of rules and overrides, where fields
+// stand side by side.
+func TestLayout_NoFieldOverlapsAnother(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, nil)
+	tab := s.tab(t, "editor")
+	const overlaps = `(() => {
+		const all = [...document.querySelectorAll("main input:not([type=hidden]), main select, main textarea, main label")]
+			.filter((e) => e.checkVisibility() && !e.closest(".hidden") && e.getBoundingClientRect().width > 1);
+		const out = [];
+		for (let i = 0; i < all.length; i++) for (let j = i + 1; j < all.length; j++) {
+			if (all[i].contains(all[j]) || all[j].contains(all[i])) continue;
+			const a = all[i].getBoundingClientRect(), b = all[j].getBoundingClientRect();
+			if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
+				out.push([all[i], all[j]].map((e) => e.name || e.textContent.trim()).join(" and "));
+		}
+		return out.join(", ");
+	})()`
+	for _, path := range []string{"/console/rules/1/edit", "/console/rules/1/overrides"} {
+		try(t, tab.Go(s.url+path))
+		_ = value[bool](t, tab, `document.querySelectorAll("main details").forEach((d) => d.open = true); true`)
+		for _, width := range widths {
+			try(t, tab.Show(width, 800, false))
+			if got := value[string](t, tab, overlaps); got != "" {
+				t.Errorf("%s, %d pixels wide: %s", path, width, got)
+			}
+		}
+	}
+}
+
+// TestLayout_NoPageScrollsSidewaysAt400Percent is WCAG's reflow: 320 CSS pixels.
+func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, func(w *webtest.World) { w.Node.ID = "sluice-7d9c5b6f44-x2k8q-2a61f0c39b7e4d58" })
+	tab := s.tab(t, "admin")
+	for _, path := range []string{"/console/settings", "/console", "/console/denials", "/console/rules/1", "/console/rules/1/edit", "/console/rules", "/console/fail-modes"} {
+		try(t, tab.Show(320, 640, false))
+		try(t, tab.Go(s.url+path))
+		if wide := value[int](t, tab, `document.scrollingElement.scrollWidth`); wide > 320 {
+			t.Errorf("%s: %d pixels wide", path, wide)
+		}
+		inner := value[string](t, tab, `[...document.querySelectorAll("main .table, main table")].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).overflowX !== "visible")
+			.map((e) => e.className + " " + e.scrollWidth + " in " + e.clientWidth).join(", ")`)
+		if inner != "" {
+			t.Errorf("%s: a table scrolls: %s", path, inner)
+		}
+	}
+}
+
+// TestLayout_ChartsShowTheirLastLabelWhole moves the figures of the overview so that the
+// last one is where a label stands, and reads off what the chart draws.
+func TestLayout_ChartsShowTheirLastLabelWhole(t *testing.T) {
+	t.Parallel()
+	s := serve(t, webtest.Full, func(w *webtest.World) {
+		w.Fleet.Change(func(l *fleet.Live) {
+			for i := range l.Seconds {
+				l.Seconds[i].At = l.Seconds[i].At.Add(5 * time.Second)
+			}
+		})
+	})
+	tab := s.tab(t, "viewer")
+	try(t, tab.Zone("UTC"))
+	const listen = `{
+		window.labels = [];
+		const draw = CanvasRenderingContext2D.prototype.fillText;
+		CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+			labels.push({ text, end: x + this.measureText(text).width * (this.textAlign === "center" ? .5 : this.textAlign === "right" ? 0 : 1), width: this.canvas.width });
+			return draw.apply(this, arguments);
+		};
+	}`
+	_, err := chromedp.Call(tab.Ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: listen})
+	try(t, err)
+	for _, width := range []int64{390, 1280} {
+		try(t, tab.Show(width, 800, false))
+		try(t, tab.Go(s.url+"/console"))
+		if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](`labels.some((l) => l.text.startsWith("12:00"))`)); err != nil {
+			t.Fatal("no label at the end: ", err)
+		}
+		if cut := value[string](t, tab, `labels.filter((l) => l.end > l.width).map((l) => l.text).join(", ")`); cut != "" {
+			t.Errorf("%d pixels wide: the chart cuts off %s", width, strings.TrimSpace(cut))
+		}
+	}
+}
