@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
+	gosqlite "github.com/glebarez/go-sqlite"
 	"github.com/glebarez/sqlite"
 	"gorm.io/gorm"
 )
@@ -33,7 +35,6 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	busy := d.callTimeout * 4 / 5
 	pragmas := url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()), // first: the others may have to wait
-		"journal_mode(WAL)",
 		"synchronous(FULL)",
 		"foreign_keys(ON)",
 	}}
@@ -41,12 +42,39 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := switchToWAL(ctx, d.write, busy); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", abs, err), closePool(d.write))
+	}
 	pragmas.Add("_pragma", "query_only(ON)")
 	d.read, err = openSQLitePool(ctx, abs, pragmas, "deferred", sqliteReaders)
 	if err != nil {
 		return errors.Join(err, closePool(d.write))
 	}
 	return nil
+}
+
+// walRetry is how long a switch to WAL that met another one waits before it tries again.
+const walRetry = 5 * time.Millisecond
+
+// switchToWAL switches the file to write-ahead logging, which the file remembers.
+// SQLite does not apply busy_timeout here: of two connections that read an empty
+// file and then both want to switch, one fails at once, because neither could go on
+// if both waited. So a busy switch is tried again for as long as patience lasts.
+func switchToWAL(ctx context.Context, g *gorm.DB, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := g.WithContext(ctx).Exec("PRAGMA journal_mode(WAL)").Error
+		var lite *gosqlite.Error
+		if !errors.As(err, &lite) || lite.Code()&0xff != sqliteBusy {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(walRetry):
+		}
+	}
 }
 
 func openSQLitePool(ctx context.Context, path string, pragmas url.Values, txlock string, conns int) (*gorm.DB, error) {
