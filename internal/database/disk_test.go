@@ -22,7 +22,7 @@ func TestDiskFull_IsNamedLoggedOnceAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer // read after Close
-	d, err := Open(t.Context(), Options{DSN: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := Open(t.Context(), Options{DSN: path, CallTimeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
