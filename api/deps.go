@@ -35,9 +35,11 @@ type Deps struct {
 	// forwarded need no credentials.
 	OpenMode bool
 	// Changed is called after each committed change of rules, before the answer
-	// is sent. It should reload the set before it returns, so that a client's
-	// next check meets the rule it has just written. Nil does nothing.
-	Changed func()
+	// is sent. It waits until this node decides by the change, so that a client's
+	// next check meets the rule it has just written, and reports whether it does:
+	// false once ctx or its patience ends, or if the rules do not compile. Nil
+	// reports true.
+	Changed func(ctx context.Context) bool
 	// Ready is nil when checks can be answered, else why not; its text is public.
 	// Nil means always ready.
 	Ready func() error

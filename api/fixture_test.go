@@ -61,7 +61,10 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *De
 	}
 	deps := Deps{
 		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Overrides: f.book, OverrideWriter: f.book, Access: &f.access, OpenMode: true,
-		Changed: f.reload, Now: f.book.now, Observer: &f.seen,
+		Changed: func(context.Context) bool {
+			f.reload()
+			return true
+		}, Now: f.book.now, Observer: &f.seen,
 	}
 	for _, e := range edit {
 		e(&opt, &deps)

@@ -72,7 +72,7 @@ func (s *Server) rollbackRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return writeRule(c, http.StatusOK, &r)
 }
 

@@ -182,7 +182,7 @@ func (s *Server) importRules(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		s.deps.Changed()
+		s.changed(c)
 		return writePlan(c, &answer)
 	}
 }

@@ -97,7 +97,7 @@ func (s *Server) importOverrides(c echo.Context) error {
 		return err
 	}
 	if !in.DryRun {
-		s.deps.Changed()
+		s.changed(c)
 	}
 	return writeJSON(c, http.StatusOK, plan)
 }

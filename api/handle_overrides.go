@@ -124,7 +124,7 @@ func (s *Server) createOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(rule, 10)+"/overrides/"+strconv.FormatInt(o.ID, 10))
 	return writeOverride(c, http.StatusCreated, &o)
 }
@@ -150,7 +150,7 @@ func (s *Server) putOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return writeOverride(c, http.StatusOK, &o)
 }
 
@@ -166,7 +166,7 @@ func (s *Server) deleteOverride(c echo.Context) error {
 	if err := s.deps.OverrideWriter.DeleteOverride(c.Request().Context(), actor(c), rule, id, version); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return c.NoContent(http.StatusNoContent)
 }
 

@@ -62,7 +62,7 @@ func (s *Server) createPool(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	c.Response().Header().Set("Location", "/ratelimit/pools/"+p.Name)
 	return s.writePool(c, http.StatusCreated, &p)
 }
@@ -84,7 +84,7 @@ func (s *Server) putPool(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return s.writePool(c, http.StatusOK, &p)
 }
 
@@ -96,7 +96,7 @@ func (s *Server) deletePool(c echo.Context) error {
 	if err := s.deps.Pools.DeletePool(c.Request().Context(), actor(c), c.Param("name"), version); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return c.NoContent(http.StatusNoContent)
 }
 

@@ -20,6 +20,6 @@ func (s *Server) promoteRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return writeRule(c, http.StatusOK, &r)
 }

@@ -71,7 +71,7 @@ func (s *Server) createRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10))
 	return writeRule(c, http.StatusCreated, &r)
 }
@@ -101,7 +101,7 @@ func (s *Server) update(c echo.Context, r rules.Rule, version int64) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return writeRule(c, http.StatusOK, &r)
 }
 
@@ -157,6 +157,6 @@ func (s *Server) deleteRule(c echo.Context) error {
 	if err := s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(c)
 	return c.NoContent(http.StatusNoContent)
 }

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +39,30 @@ func TestRules_CreateAnswersTheStoredRuleAndIsInForce(t *testing.T) {
 	}
 	if r := f.check(`{"method":"POST","route":"/v1/charges","user":"42"}`); *r.Rule != "charges-per-user" {
 		t.Errorf("the next check does not meet the rule: %+v", r)
+	}
+}
+
+func TestRules_AChangeThatIsNotInForceYetIsASuccessThatSaysSo(t *testing.T) {
+	var inForce atomic.Bool
+	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+		d.Changed = func(ctx context.Context) bool { return ctx != nil && inForce.Load() }
+	})
+	for i, want := range []string{"false", ""} {
+		inForce.Store(want == "")
+		path := fmt.Sprintf("/ratelimit/rules/%d", i+1)
+		for _, step := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"POST", "/ratelimit/rules", fmt.Sprintf(`{"name":"r%d","scope":"user","limit":5,"window_ms":1000}`, i), 201},
+			{"PATCH", path, `{"limit":6}`, 200},
+			{"DELETE", path, "", 204},
+		} {
+			a := f.do(step.method, step.path, step.body)
+			if got := a.header.Get("Sluice-In-Force"); a.status != step.status || got != want {
+				t.Errorf("%s %s: %d with Sluice-In-Force %q, want %d with %q", step.method, step.path, a.status, got, step.status, want)
+			}
+		}
 	}
 }
 

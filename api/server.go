@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func New(d Deps) (*Server, error) {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Changed == nil {
-		d.Changed = func() {}
+		d.Changed = func(context.Context) bool { return true }
 	}
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }
@@ -145,4 +146,12 @@ func (s *Server) openapi(c echo.Context) error {
 func (s *Server) metrics(c echo.Context) error {
 	s.deps.Metrics.ServeHTTP(c.Response(), c.Request())
 	return nil
+}
+
+// changed waits until a committed change is in force on this node. The change
+// stays a success if it is not, and the answer says so.
+func (s *Server) changed(c echo.Context) {
+	if !s.deps.Changed(c.Request().Context()) {
+		c.Response().Header().Set("Sluice-In-Force", "false")
+	}
 }

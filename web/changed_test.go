@@ -3,6 +3,7 @@ package web_test
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"sluice/internal/access"
@@ -42,6 +43,35 @@ func TestActs_AreInForceByTheTimeTheyAnswer(t *testing.T) {
 		page := b.Post(act.path, act.form)
 		if page.Code != http.StatusSeeOther || w.Changes != 1 {
 			t.Errorf("%s: %d to %q, loaded %d times", name, page.Code, page.Header.Get("Location"), w.Changes)
+		}
+	}
+}
+
+func TestActs_SayWhatIsNotInForceYet(t *testing.T) {
+	for name, act := range map[string]struct {
+		path string
+		form url.Values
+	}{
+		"an edit":          {"/console/rules/1", filled("version", "1", "name", "charges-per-user", "limit", "7")},
+		"a pool":           {"/console/pools", url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}}},
+		"several at once":  {"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1", "2"}}},
+		"revoking a token": {"/console/tokens/1/revoke", url.Values{}},
+	} {
+		for _, late := range []bool{false, true} {
+			w := world(t, webtest.Full)
+			w.Late = late
+			admin := w.As(access.RoleAdmin)
+			page := admin.Post(act.path, act.form)
+			if page.Code != http.StatusSeeOther {
+				t.Fatalf("%s: %d", name, page.Code)
+			}
+			next := admin.Get(page.Header.Get("Location"))
+			if got := strings.Contains(next.Body, "Not in force on this node yet."); got != late {
+				t.Errorf("%s, late %t: the next page says so: %t", name, late, got)
+			}
+			if late && strings.Contains(next.Body, "It is in force.") {
+				t.Errorf("%s: the page says that it is in force too", name)
+			}
 		}
 	}
 }

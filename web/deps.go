@@ -33,10 +33,11 @@ type Deps struct {
 	// Fleet has the figures of all nodes.
 	Fleet Fleet
 	// Writer and History change rules and tell how they were; Changed is called
-	// after every change of the rules, and returns when this node has loaded it.
+	// after every change of the rules. It waits until this node decides by the
+	// change, or gives up, and reports which.
 	Writer  RuleWriter
 	History RuleHistory
-	Changed func()
+	Changed func(ctx context.Context) bool
 	// Bulk edits many rules at once.
 	Bulk RuleBulk
 	// Denials are what the editor tries a rule on, Headers what it shows of an

@@ -19,9 +19,9 @@ type Admin struct {
 	Transfer Transfer
 	// Settings is what this node runs with, without secrets.
 	Settings func() []SettingGroup
-	// Changed is called after a change of rules or tokens, and returns when this
-	// node has loaded it.
-	Changed func()
+	// Changed is called after a change of tokens, as Deps.Changed is after one of
+	// rules.
+	Changed func(ctx context.Context) bool
 }
 
 func (a *Admin) check() error {

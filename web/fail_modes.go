@@ -87,7 +87,7 @@ func (s *Server) setFailMode(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("%s fails %s now.", r.Name, mode)
 	return v.redirect(local(form.Get("back")))
 }

@@ -43,7 +43,7 @@ func (s *Server) applyImport(v *visit) error {
 		return s.importErrors(v, f, err)
 	}
 	s.uploads.drop(v.user.ID)
-	s.deps.Admin.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("Imported: %s.", view.PlanWords(&todo))
 	return v.redirect(pathRules)
 }

@@ -197,8 +197,8 @@ func (s *Server) overrideKey(v *visit) error {
 	case err != nil:
 		return err
 	}
-	s.deps.Changed()
-	v.flash("Done, and in force.")
+	s.changed(v, s.deps.Changed)
+	v.flash("Override saved.")
 	return v.redirect(keyPath(b.Rule.Rule.Name, b.Name))
 }
 
@@ -220,7 +220,7 @@ func (s *Server) liftOverride(v *visit) error {
 	if err := s.deps.Live.OverrideWriter.DeleteOverride(v.ctx, v.actor(), b.Rule.Rule.ID, id, known); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("The override is lifted: the rule's own limit holds again.")
 	return v.redirect(keyPath(b.Rule.Rule.Name, b.Name))
 }

@@ -95,8 +95,8 @@ func (s *Server) saveOverride(v *visit) error {
 	case err != nil:
 		return err
 	default:
-		s.deps.Changed()
-		v.flash("The override for %s is in force.", o.Key)
+		s.changed(v, s.deps.Changed)
+		v.flash("Override for %s saved.", o.Key)
 		return v.redirect(rulePath(r.ID) + "/overrides")
 	}
 	m.Form = view.NewForm(form, fields)
@@ -183,7 +183,7 @@ func (s *Server) deleteOverride(v *visit) error {
 	if err := s.deps.Live.OverrideWriter.DeleteOverride(v.ctx, v.actor(), r.ID, o.ID, version(form)); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("The override for %s is gone; the rule's own limit counts.", o.Key)
 	return v.redirect(rulePath(r.ID) + "/overrides")
 }

@@ -78,7 +78,7 @@ func (s *Server) importOverrides(v *visit) error {
 		return v.overrideImport(http.StatusOK, m)
 	}
 	s.uploads.drop(v.user.ID)
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("Imported: %d new, %d changed, %d deleted, %d unchanged.", done.Created, done.Updated, done.Deleted, done.Unchanged)
 	return v.redirect(rulePath(r.ID) + "/overrides")
 }

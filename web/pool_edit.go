@@ -91,8 +91,8 @@ func (s *Server) savePool(v *visit) error {
 		}
 		switch {
 		case err == nil:
-			s.deps.Changed()
-			v.flash("The pool %s is in force.", p.Name)
+			s.changed(v, s.deps.Changed)
+			v.flash("Pool %s saved.", p.Name)
 			return v.redirect(pathPools)
 		case errors.Is(err, rules.ErrNameTaken):
 			fields, status = []rules.FieldError{{Field: "name", Message: "is another pool's"}}, http.StatusConflict
@@ -135,7 +135,7 @@ func (s *Server) deletePool(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("The pool %s is gone.", name)
 	return v.redirect(pathPools)
 }

@@ -24,8 +24,8 @@ func (s *Server) createRule(v *visit) error {
 	if err != nil {
 		return s.notSaved(v, d, err)
 	}
-	s.deps.Changed()
-	v.flash("The rule %s is made. %s", made.Name, inForce(&made))
+	s.changed(v, s.deps.Changed)
+	v.flash("The rule %s is made.%s", made.Name, inForce(v, &made))
 	return v.redirect(rulePath(made.ID))
 }
 
@@ -63,20 +63,22 @@ func (s *Server) store(v *visit, d *draft, r *rules.Rule) error {
 	case err != nil:
 		return s.notSaved(v, d, err)
 	}
-	s.deps.Changed()
-	v.flash("%s is saved. %s", saved.Name, inForce(&saved))
+	s.changed(v, s.deps.Changed)
+	v.flash("%s is saved.%s", saved.Name, inForce(v, &saved))
 	return v.redirect(rulePath(saved.ID))
 }
 
-// inForce says what saving meant.
-func inForce(r *rules.Rule) string {
+// inForce says what saving meant, after a blank.
+func inForce(v *visit, r *rules.Rule) string {
 	switch {
 	case !r.IsActive:
-		return "It is off."
+		return " It is off."
 	case r.Mode == rules.ModeShadow:
-		return "It counts what it would deny and denies nothing."
+		return " It counts what it would deny and denies nothing."
+	case v.late: // which the flash says
+		return ""
 	}
-	return "It is in force."
+	return " It is in force."
 }
 
 // notSaved shows the editor again with what was typed and why it was not saved.
@@ -143,7 +145,7 @@ func (s *Server) deleteRule(v *visit) error {
 	if err := s.deps.Writer.DeleteRule(v.ctx, v.because(form), id, version); err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash("The rule %s is deleted.", r.Name)
 	return v.redirect(pathRules)
 }

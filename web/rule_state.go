@@ -65,7 +65,7 @@ func (s *Server) afterChange(v *visit, id int64, form url.Values, err error, don
 	if err != nil {
 		return err
 	}
-	s.deps.Changed()
+	s.changed(v, s.deps.Changed)
 	v.flash(done, args...)
 	return v.redirect(rulePath(id))
 }

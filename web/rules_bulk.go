@@ -55,7 +55,7 @@ func (s *Server) bulkRules(v *visit) error {
 		switch {
 		case err != nil && (problemOf(err) == nil || changed == 0 && errors.Is(err, rules.ErrUnavailable)):
 			if changed > 0 {
-				s.deps.Changed()
+				s.changed(v, s.deps.Changed)
 			}
 			return err
 		case err != nil:
@@ -67,7 +67,7 @@ func (s *Server) bulkRules(v *visit) error {
 		}
 	}
 	if changed > 0 {
-		s.deps.Changed()
+		s.changed(v, s.deps.Changed)
 	}
 	v.flash("%s", bulkWords(changed, same, left, act.done))
 	return v.redirect(back)

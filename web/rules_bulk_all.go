@@ -84,7 +84,7 @@ func (s *Server) bulkSeen(v *visit, form url.Values, back string) error {
 		return err // a reason that is not valid too: nothing else is typed there
 	}
 	if done.Changed > 0 {
-		s.deps.Changed()
+		s.changed(v, s.deps.Changed)
 	}
 	left := make([]string, len(done.Left))
 	for i, l := range done.Left {

@@ -179,5 +179,9 @@ func (v *visit) because(form url.Values) rules.Actor {
 
 // flash is shown on the next page, once.
 func (v *visit) flash(format string, args ...any) {
-	v.server.sessions.Put(v.ctx, sessionFlash, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if v.late {
+		text += " " + notInForce
+	}
+	v.server.sessions.Put(v.ctx, sessionFlash, text)
 }

@@ -58,7 +58,10 @@ func (s *Server) createToken(v *visit) error {
 	if len(fields) > 0 {
 		return v.page(http.StatusUnprocessableEntity, view.NewTokenPage(v.frame("New token", pathPeople), view.NewForm(form, fields)))
 	}
-	s.deps.Admin.Changed()
+	s.changed(v, s.deps.Admin.Changed)
+	if v.late {
+		v.flash("Saved.")
+	}
 	s.log.Info("made an API token", "token", t, "by", v.user.Name)
 	return v.page(http.StatusOK, view.TokenMadePage(v.frame("Token "+t.Name, pathPeople), view.TokenMade{Token: &t, Secret: secret, Base: s.base(v)}))
 }

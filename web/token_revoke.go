@@ -11,8 +11,8 @@ func (s *Server) revokeToken(v *visit) error {
 	if err := s.deps.Admin.Tokens.RevokeToken(v.ctx, v.actor(), id); err != nil {
 		return err
 	}
-	s.deps.Admin.Changed()
+	s.changed(v, s.deps.Admin.Changed)
 	s.log.Info("revoked an API token", "token", id, "by", v.user.Name)
-	v.flash("The token is revoked. What presents it is refused from now on.")
+	v.flash("Token revoked. Requests that present it are refused.")
 	return v.redirect(pathTokens)
 }

@@ -33,7 +33,17 @@ type visit struct {
 	// offline: the rules database is unreachable and the session is remembered, so
 	// the visit may only read. away: something of the page could not be read there.
 	offline, away bool
+	// late: what was saved is not in force on this node yet.
+	late bool
 }
+
+// changed waits until what v saved is in force on this node. If it is not, the
+// flash says so.
+func (s *Server) changed(v *visit, inForce func(context.Context) bool) {
+	v.late = !inForce(v.ctx)
+}
+
+const notInForce = "Not in force on this node yet."
 
 // form reads the posted form, within maxForm.
 func (v *visit) form() (url.Values, error) {

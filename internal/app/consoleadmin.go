@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/web"
@@ -8,7 +10,7 @@ import (
 
 // administration is what the pages of people, tokens, the audit log, import and
 // settings get.
-func administration(cfg *config.Serve, db *database.DB, changed func()) web.Admin {
+func administration(cfg *config.Serve, db *database.DB, changed func(context.Context) bool) web.Admin {
 	return web.Admin{
 		People: db, Tokens: db, Log: db, Transfer: db, Changed: changed,
 		Settings: func() []web.SettingGroup { return settingsShown(cfg) },

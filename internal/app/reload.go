@@ -33,7 +33,7 @@ const (
 	// before it starts with that.
 	firstTimeout = 5 * time.Second
 	// changedTimeout is how long a writer waits for its own change to be in
-	// force here: as long as the deadline of its answer leaves after the write.
+	// force here: what the deadline of its answer leaves after the write.
 	changedTimeout = writeTimeout - 2*time.Second
 )
 
@@ -67,7 +67,7 @@ type reloader struct {
 	ended    chan struct{} // closed when run ends
 
 	mu      sync.Mutex
-	waiting []chan struct{} // writers that no pass has begun for
+	waiting []*writer // whom no pass has served yet
 
 	// Owned by run. Held versions are those loaded from the database, NoVersion
 	// before the first load. refused is the version of the rules that did not
@@ -87,6 +87,12 @@ type reloader struct {
 	changedHere, recalled bool
 	// overrides are those in force, nil before there are any.
 	overrides *rules.Overrides
+}
+
+// writer waits for its change to be in force here.
+type writer struct {
+	tokens  bool      // it changed those: rules that do not compile are no matter
+	inForce chan bool // hears once whether it is; buffered
 }
 
 func newReloader(r *reloader) *reloader {
@@ -136,8 +142,8 @@ func (r *reloader) run(ctx context.Context, every time.Duration) {
 			r.waiting = append(served, r.waiting...)
 			r.mu.Unlock()
 		} else {
-			for _, done := range served {
-				close(done)
+			for _, w := range served {
+				w.inForce <- w.tokens || r.refused == database.NoVersion
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -155,29 +161,39 @@ func (r *reloader) notify() {
 	}
 }
 
-// changed waits until what the database held when it was called is in force here,
-// so that whoever wrote a rule meets it in its next check. It gives up, with a
-// log line, when the database has not given it within changedTimeout, and at once
-// where the rules do not compile, because waiting does not help then.
-func (r *reloader) changed() {
-	limit := time.NewTimer(changedTimeout)
-	defer limit.Stop()
-	done := make(chan struct{})
+// changed waits until this node decides by what the database held when it was
+// called, so that whoever wrote a rule meets it in its next check, and reports
+// whether it does. It gives up, with a log line, when ctx or changedTimeout ends,
+// and at once where the rules do not compile, because waiting does not help then.
+func (r *reloader) changed(ctx context.Context) bool { return r.await(ctx, false) }
+
+// changedTokens is changed for whoever wrote tokens.
+func (r *reloader) changedTokens(ctx context.Context) bool { return r.await(ctx, true) }
+
+func (r *reloader) await(ctx context.Context, tokens bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, changedTimeout)
+	defer cancel()
+	w := &writer{tokens: tokens, inForce: make(chan bool, 1)}
 	r.mu.Lock()
-	r.waiting = append(r.waiting, done)
+	r.waiting = append(r.waiting, w)
 	r.mu.Unlock()
 	r.notify()
+	why := "the rules do not compile"
 	select {
-	case <-done:
-		return
+	case inForce := <-w.inForce:
+		if inForce {
+			return true
+		}
 	case <-r.ended:
-		return
-	case <-limit.C:
+		why = "the node is stopping"
+	case <-ctx.Done():
+		why = "the writer's time is over"
 	}
 	r.mu.Lock()
-	r.waiting = slices.DeleteFunc(r.waiting, func(w chan struct{}) bool { return w == done })
+	r.waiting = slices.DeleteFunc(r.waiting, func(other *writer) bool { return other == w })
 	r.mu.Unlock()
-	r.log.Warn("an edit is stored but not in force on this node yet; its writer was answered", "waited", changedTimeout.String())
+	r.log.Warn("an edit is stored but not in force on this node yet; its writer was answered", "why", why)
+	return false
 }
 
 // pass brings the schema up to date if that is still to do, asks for the versions

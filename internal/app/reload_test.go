@@ -205,9 +205,9 @@ func TestChanged_ReturnsOnceTheChangeIsInForce(t *testing.T) {
 	}()
 	for v := range int64(50) {
 		s.set(func(s *shelf) { s.versions.Rules = at(v + 2) })
-		r.changed()
-		if got := r.sets.Load().Version(); got != v+2 {
-			t.Fatalf("version %d in force after the change, want %d", got, v+2)
+		inForce := r.changed(t.Context())
+		if got := r.sets.Load().Version(); got != v+2 || !inForce {
+			t.Fatalf("version %d in force after the change, want %d; the writer was told %t", got, v+2, inForce)
 		}
 	}
 }
@@ -225,7 +225,9 @@ func TestChanged_WaitsForADatabaseThatCannotBeReadAtOnce(t *testing.T) {
 	s.set(func(s *shelf) { s.versions.Rules, s.err = at(2), rules.ErrUnavailable })
 	answered := make(chan int64, 1)
 	go func() {
-		r.changed()
+		if !r.changed(t.Context()) {
+			t.Error("the writer was told that its change is not in force")
+		}
 		answered <- r.sets.Load().Version()
 	}()
 	eventually(t, "a pass fails", func() bool { return strings.Contains(log.String(), "retrying") })
@@ -235,12 +237,66 @@ func TestChanged_WaitsForADatabaseThatCannotBeReadAtOnce(t *testing.T) {
 	}
 }
 
+func TestChanged_EndsWithItsCaller(t *testing.T) {
+	s := &shelf{versions: database.Versions{Rules: at(1)}}
+	r, log := reloaderOf(s)
+	pass(t, r)
+	stop := task(func(ctx context.Context) { r.run(ctx, 5*time.Millisecond) })
+	defer func() {
+		if err := stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.set(func(s *shelf) { s.versions.Rules, s.err = at(2), rules.ErrUnavailable })
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan bool, 1)
+	go func() { told <- r.changed(ctx) }()
+	eventually(t, "a pass fails", func() bool { return strings.Contains(log.String(), "retrying") })
+	cancel()
+	if <-told {
+		t.Error("told that the change is in force while the database cannot be read")
+	}
+	if !strings.Contains(log.String(), "not in force on this node yet") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+}
+
+func TestChanged_TellsOfRulesThatDoNotCompile(t *testing.T) {
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
+	r, _ := reloaderOf(s)
+	pass(t, r)
+	stop := task(func(ctx context.Context) { r.run(ctx, time.Hour) })
+	defer func() {
+		if err := stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.set(func(s *shelf) {
+		bad := goodRule(2, "poisoned")
+		bad.Algorithm = "guesswork"
+		s.rules, s.versions.Rules = append(s.rules, bad), at(2)
+	})
+	if r.changed(t.Context()) {
+		t.Error("told that rules are in force that do not compile")
+	}
+	s.set(func(s *shelf) { s.versions.Tokens = at(5) })
+	if !r.changedTokens(t.Context()) {
+		t.Error("rules that do not compile kept tokens from being told in force")
+	}
+	s.set(func(s *shelf) { s.rules, s.versions.Rules = s.rules[:1], at(3) })
+	if !r.changed(t.Context()) {
+		t.Error("repaired rules are told not in force")
+	}
+}
+
 func TestChanged_ReturnsAfterTheLoopHasEnded(t *testing.T) {
 	r, _ := reloaderOf(&shelf{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.run(ctx, time.Hour)
-	r.changed()
+	if r.changed(t.Context()) {
+		t.Error("a writer was told that its change is in force by a node that is stopping")
+	}
 	r.notify()
 	r.notify()
 }

@@ -149,7 +149,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changed), Changed: reload.changed, Live: livePages(db, buckets, checker, figures.reader), Inspect: inspecting(checker, db)}, db, figures, stops)
+	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changedTokens), Changed: reload.changed, Live: livePages(db, buckets, checker, figures.reader), Inspect: inspecting(checker, db)}, db, figures, stops)
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,8 @@ type World struct {
 	Clock     *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
+	// Late has the node answer that what was saved is not in force yet.
+	Late bool
 	// Counters are the buckets.
 	Counters *Counters
 	// Tokens, Log, Book and Settings are for the pages of administration.
@@ -151,11 +153,11 @@ func (w *World) ServeHTTP(out http.ResponseWriter, r *http.Request) { w.Handler.
 
 // changed loads the rules as they are now. Rules that do not compile change
 // nothing, as on a real node.
-func (w *World) changed() {
+func (w *World) changed(context.Context) bool {
 	w.Rules.mu.Lock()
 	defer w.Rules.mu.Unlock()
 	w.Changes++
-	_ = w.compile()
+	return w.compile() == nil && !w.Late
 }
 
 func (w *World) compile() error {
