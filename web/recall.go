@@ -120,6 +120,17 @@ func (r *recall) forget(token string) {
 	delete(r.sessions, token)
 }
 
+// forgetKnown is forget for a session that may be anything a browser sent: only
+// one that is remembered begins another epoch.
+func (r *recall) forgetKnown(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.sessions[token]; known {
+		r.epoch++
+		delete(r.sessions, token)
+	}
+}
+
 // forgetAll drops every session: accounts changed, and each is proved anew.
 func (r *recall) forgetAll() {
 	r.mu.Lock()

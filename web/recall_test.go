@@ -54,3 +54,27 @@ func TestRecall_AccountsThatChangedAreForgotten(t *testing.T) {
 		t.Errorf("an ended session came back: %d", page.Code)
 	}
 }
+
+func TestRecall_WhatThisNodeSawEndedElsewhereStaysEnded(t *testing.T) {
+	for name, end := range map[string]func(*webtest.World){
+		"the session": func(w *webtest.World) { w.Sessions.EndAll() },
+		"the account": func(w *webtest.World) {
+			w.Users.Change(webtest.Names[access.RoleViewer], func(u *access.User) { u.Role = access.RoleViewer })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, webtest.Full)
+			w.Node.Confirmed = 0
+			b := w.As(access.RoleViewer)
+			b.Get("/console")
+			end(w)
+			if page := b.Get("/console"); page.Code != http.StatusSeeOther {
+				t.Fatalf("after its end: %d, want a redirection to the sign-in", page.Code)
+			}
+			w.Sessions.Err, w.Users.Err = rules.ErrUnavailable, rules.ErrUnavailable
+			if page := b.Get("/console"); page.Code != http.StatusServiceUnavailable {
+				t.Errorf("in the outage: %d, want 503", page.Code)
+			}
+		})
+	}
+}

@@ -87,6 +87,7 @@ func (v *visit) loadSession() error {
 	case u.Generation != m.GetInt64(ctx, sessionGeneration):
 		// It is left to expire: a password that is being changed gives this very
 		// session the account's new generation in a moment.
+		v.server.stored.recall.forgetKnown(p.token)
 		v.ctx, err = m.Load(context.WithValue(v.Request().Context(), presentedKey{}, &presented{}), "")
 		return err
 	}

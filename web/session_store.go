@@ -91,6 +91,9 @@ func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool,
 			return p.data, true, nil
 		}
 	}
+	if err == nil && !ok {
+		s.recall.forgetKnown(token) // it was ended elsewhere, or has expired
+	}
 	if err != nil || !ok {
 		p.token = ""
 		return nil, false, err

@@ -152,6 +152,13 @@ func (f *Sessions) FindSession(_ context.Context, token string) (access.Session,
 	return s, ok && f.clock.Now().Before(s.ExpiresAt) && f.Err == nil, f.Err
 }
 
+// EndAll ends every session, as another node would meanwhile.
+func (f *Sessions) EndAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.byToken)
+}
+
 // CreateSession implements web.Sessions.
 func (f *Sessions) CreateSession(_ context.Context, s access.Session) error {
 	f.mu.Lock()
