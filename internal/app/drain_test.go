@@ -87,6 +87,33 @@ func TestDrain_RequestInFlightFinishes(t *testing.T) {
 	}
 }
 
+// A request may be read together with the one before it, so that nothing is read
+// from the connection after that one's answer.
+func TestDrain_PipelinedRequestIsNoSilence(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	d, url := openDoor(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(entered)
+			<-leave
+		}
+	}), 0, time.Minute)
+	c := connect(t, url[len("http://"):], "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	d.listener.mu.Lock()
+	for g := range d.listener.guests {
+		g.hurry(time.Now().Add(time.Hour))
+		if g.hurried {
+			t.Error("a drain cuts off a request under way")
+		}
+	}
+	d.listener.mu.Unlock()
+	close(leave)
+	_ = c.Close()
+	if err := d.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDrain_DelayStillServesAndSendsClientsAway(t *testing.T) {
 	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok")

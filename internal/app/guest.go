@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -98,13 +99,39 @@ func (g *guest) Close() error {
 	return err
 }
 
-// followState is the http.Server's ConnState: a connection whose answer was sent
-// is silent again.
-func followState(c net.Conn, state http.ConnState) {
+// guestOf finds the guest below a connection of the http.Server.
+func guestOf(c net.Conn) (*guest, bool) {
 	if inner, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = inner.NetConn() // below TLS
 	}
-	if g, ok := c.(*guest); ok && state == http.StateIdle {
+	g, ok := c.(*guest)
+	return g, ok
+}
+
+type guestKey struct{}
+
+// withGuest is the http.Server's ConnContext: requests find their connection.
+func withGuest(ctx context.Context, c net.Conn) context.Context {
+	if g, ok := guestOf(c); ok {
+		return context.WithValue(ctx, guestKey{}, g)
+	}
+	return ctx
+}
+
+// speaks notes that a request came. Read alone would miss one that arrived
+// together with the one before it.
+func speaks(ctx context.Context) {
+	if g, ok := ctx.Value(guestKey{}).(*guest); ok {
+		g.mu.Lock()
+		g.silent = false
+		g.mu.Unlock()
+	}
+}
+
+// followState is the http.Server's ConnState: a connection whose answer was sent
+// is silent again.
+func followState(c net.Conn, state http.ConnState) {
+	if g, ok := guestOf(c); ok && state == http.StateIdle {
 		g.mu.Lock()
 		g.silent, g.since, g.moment = true, time.Now(), idleMoment
 		g.mu.Unlock()

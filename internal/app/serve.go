@@ -63,6 +63,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         followState,
+		ConnContext:       withGuest,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	d.done = make(chan struct{})
@@ -79,6 +80,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 // making: the next one then finds another node. And it gives files their time.
 func (d *frontDoor) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		speaks(r.Context())
 		if isFile(r.URL.Path) {
 			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
 			// Where a deadline cannot be set the usual ones hold.
