@@ -167,7 +167,8 @@ func (p *overrideParser) foreign(text string) bool {
 // appendValue appends label and value of one fact as a bucket's key has them;
 // open is the last value of a wildcard.
 func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool) ([]byte, error) {
-	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
+	// Addresses are never hashed, so a hash of one would match nothing.
+	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && f.kind != factIP && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
 		return append(append(append(dst, f.label...), "%h"...), hash[:shownHash]...), nil
 	}
 	v := unescape(text)

@@ -90,6 +90,8 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 		{"ip", "2001:db8::/48", "/64"},
 		{"ip", "fe80::1%25eth0", "IP address"},
 		{"ip", "nobody", "IP address"},
+		{"ip", "ip:sha256:abcdefghijkl", "IP address"},
+		{"user+ip", "user:42+ip:sha256:abcdefghijkl", "IP address"},
 		{"route", "v1", "begins with /"},
 		{"route", "v1*", "begins with /"},
 		{"user+ip", "42", "form user:<value>+ip:<value>"},
