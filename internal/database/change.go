@@ -44,12 +44,30 @@ const (
 // channel is where Postgres tells the other nodes of a change.
 const channel = "sluice_changes"
 
-// insertBatch rows go into one INSERT; both dialects bound the number of
-// parameters in a statement (SQLite 32,766, Postgres 65,535).
+// insertBatch is how many rows a statement handles at most. Postgres takes up to
+// 65,535 parameters a statement.
 const insertBatch = 500
 
+// sqliteParameters is how many parameters an INSERT on SQLite has at most. The
+// driver looks each one up among all the others, so that their time grows with the
+// square of their number.
+const sqliteParameters = 512
+
+// insertRows stores rows, many with each statement, and gives them their ids.
+func insertRows[T any](tx *gorm.DB, rows []T) error {
+	batch := insertBatch
+	if dialect(tx.Name()) == dialectSQLite {
+		statement := gorm.Statement{DB: tx}
+		if err := statement.Parse(new(T)); err != nil {
+			return err
+		}
+		batch = max(1, sqliteParameters/len(statement.Schema.DBNames))
+	}
+	return tx.CreateInBatches(rows, batch).Error
+}
+
 // change is one transaction in the making. Its revisions and audit entries are
-// written together at the end.
+// written many at a time, the last ones at the end.
 type change struct {
 	tx    *gorm.DB
 	actor rules.Actor
@@ -58,6 +76,11 @@ type change struct {
 	version   int64
 	revisions []revisionRow
 	entries   []auditRow
+	// overrides is the version that the change makes of the overrides, if it deletes
+	// rules with theirs.
+	overrides int64
+	// pools are the names of all pools; nil until a rule names one.
+	pools map[string]bool
 	// patterns is how many instructions the change adds to conditions.
 	patterns int
 }
@@ -123,12 +146,14 @@ func (d *DB) notify(tx *gorm.DB, area string) error {
 
 // flush writes what was recorded.
 func (c *change) flush() error {
-	if len(c.revisions) > 0 {
-		if err := c.tx.CreateInBatches(c.revisions, insertBatch).Error; err != nil {
-			return err
-		}
+	if err := insertRows(c.tx, c.revisions); err != nil {
+		return err
 	}
-	return c.tx.CreateInBatches(c.entries, insertBatch).Error
+	if err := insertRows(c.tx, c.entries); err != nil {
+		return err
+	}
+	c.revisions, c.entries = c.revisions[:0], c.entries[:0]
+	return nil
 }
 
 // ruleDetails are the details of an audit entry about a rule.
@@ -166,5 +191,8 @@ func (c *change) record(action, kind string, id int64, name string, details any)
 		At: c.at, ActorKind: c.actor.Kind, ActorName: c.actor.Name, Action: action,
 		SubjectKind: kind, SubjectID: id, SubjectName: name, Details: string(text),
 	})
-	return nil
+	if len(c.entries) < insertBatch {
+		return nil
+	}
+	return c.flush()
 }

@@ -7,25 +7,30 @@ import (
 	"gorm.io/gorm"
 )
 
-// removeOverrides ends all overrides of a rule that goes away itself, and keeps
-// new ones from being made meanwhile. A few thousand rows go at once, more with
-// the next cleaning; without their rule nobody sees them.
-func (c *change) removeOverrides(ruleID int64) error {
-	seq, err := bump(c.tx, areaOverrides)
+// removeOverrides ends all overrides of rules that are about to be deleted, and
+// keeps new ones from being created meanwhile. A few thousand rows are deleted at
+// once, more with the next cleaning; without their rule nobody sees them.
+func (c *change) removeOverrides(ruleIDs []int64) (err error) {
+	if c.overrides == 0 {
+		if c.overrides, err = bump(c.tx, areaOverrides); err != nil {
+			return err
+		}
+	}
+	var owners []int64
+	err = c.tx.Model(&ruleRow{}).Where("id IN ?", ruleIDs).
+		Where("EXISTS (SELECT 1 FROM rule_overrides WHERE rule_id = rules.id)").Order("id").Pluck("id", &owners).Error
+	if err != nil || len(owners) == 0 {
+		return err
+	}
+	err = c.tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE rule_id IN ? LIMIT ?)", owners, cleanupBatch).Error
 	if err != nil {
 		return err
 	}
-	n, err := deleteOverridesOf(c.tx, ruleID)
-	if err != nil || n == 0 {
-		return err
+	stones := make([]tombstoneRow, len(owners))
+	for i, id := range owners {
+		stones[i] = tombstoneRow{Seq: c.overrides, RuleID: id, At: c.at}
 	}
-	return c.tx.Create(&tombstoneRow{Seq: seq, RuleID: ruleID, At: c.at}).Error
-}
-
-// deleteOverridesOf deletes up to cleanupBatch overrides of a rule.
-func deleteOverridesOf(tx *gorm.DB, ruleID int64) (int64, error) {
-	res := tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE rule_id = ? ORDER BY id LIMIT ?)", ruleID, cleanupBatch)
-	return res.RowsAffected, res.Error
+	return insertRows(c.tx, stones)
 }
 
 const (
@@ -60,16 +65,10 @@ func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
 		return 0, res.Error
 	}
 	n := res.RowsAffected
-	var orphaned []int64
-	if err := tx.Model(&tombstoneRow{}).Where("match_key = ?", "").Pluck("rule_id", &orphaned).Error; err != nil {
-		return n, err
-	}
-	for _, rule := range orphaned {
-		deleted, err := deleteOverridesOf(tx, rule)
-		n += deleted
-		if err != nil || deleted > 0 {
-			return n, err
-		}
+	res = tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE rule_id IN"+
+		" (SELECT rule_id FROM override_tombstones WHERE match_key = '') LIMIT ?)", cleanupBatch)
+	if n += res.RowsAffected; res.Error != nil || res.RowsAffected > 0 {
+		return n, res.Error
 	}
 	return n, cleanTombstones(tx, now)
 }

@@ -259,7 +259,7 @@ func (im *overrideImport) prune() error {
 		if err := im.tx.Where("id IN ?", ids).Delete(&overrideRow{}).Error; err != nil {
 			return err
 		}
-		if err := im.tx.CreateInBatches(stones, insertBatch).Error; err != nil {
+		if err := insertRows(im.tx, stones); err != nil {
 			return err
 		}
 		im.done.Deleted += int64(len(ids))

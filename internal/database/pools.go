@@ -135,6 +135,7 @@ func (c *change) lockedPool(name string, ifVersion int64) (poolRow, error) {
 }
 
 func (c *change) insertPool(action string, p *rules.Pool) (rules.Pool, error) {
+	c.pools = nil
 	row := poolRow{Version: 1, CreatedAt: c.at, UpdatedAt: c.at}
 	row.put(p)
 	if err := c.tx.Create(&row).Error; err != nil {
@@ -165,6 +166,7 @@ func (c *change) replacePool(action string, p *rules.Pool, ifVersion int64) (rul
 }
 
 func (c *change) removePool(action, name string, ifVersion int64) error {
+	c.pools = nil
 	row, err := c.lockedPool(name, ifVersion)
 	if err != nil {
 		return err
@@ -183,17 +185,23 @@ func (c *change) removePool(action, name string, ifVersion int64) error {
 	return c.recordPool(action, row.ID, &was, nil)
 }
 
-// checkPool refuses a rule whose pool does not exist. Pools cannot go away
-// before the change ends.
+// checkPool refuses a rule whose pool does not exist. Only the change itself can
+// create or delete pools before it ends.
 func (c *change) checkPool(r *rules.Rule) error {
 	if r.Pool == nil {
 		return nil
 	}
-	var n int64
-	if err := c.tx.Model(&poolRow{}).Where("name = ?", *r.Pool).Count(&n).Error; err != nil {
-		return err
+	if c.pools == nil {
+		var names []string
+		if err := c.tx.Model(&poolRow{}).Pluck("name", &names).Error; err != nil {
+			return err
+		}
+		c.pools = make(map[string]bool, len(names))
+		for _, name := range names {
+			c.pools[name] = true
+		}
 	}
-	if n == 0 {
+	if !c.pools[*r.Pool] {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "pool", Message: "does not exist"}}}
 	}
 	return nil

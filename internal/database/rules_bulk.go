@@ -52,6 +52,7 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
 	}
+	var edits edits
 	for _, s := range seen {
 		row := byID[s.ID]
 		if row == nil {
@@ -61,7 +62,7 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 		was := row.rule()
 		err := rules.ErrStale
 		if was.Version == s.Version {
-			err = c.editOne(&was, edit, out)
+			err = c.editOne(&was, edit, &edits, out)
 		}
 		var invalid *rules.ValidationError
 		switch {
@@ -71,10 +72,10 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 			return err
 		}
 	}
-	return nil
+	return c.replaceRules(actionUpdate, &edits)
 }
 
-func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), out *rules.BulkEdited) error {
+func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), edits *edits, out *rules.BulkEdited) error {
 	next := was.Clone()
 	edit(&next)
 	next, err := checked(next)
@@ -85,9 +86,10 @@ func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), out *rules.Bul
 		out.Same++
 		return nil
 	}
-	if _, err := c.replaceRule(actionUpdate, was, next); err != nil {
+	if err := c.admit(was, &next); err != nil {
 		return err
 	}
+	edits.add(was, &next)
 	out.Changed++
 	return nil
 }

@@ -69,7 +69,7 @@ func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion in
 		if err != nil {
 			return err
 		}
-		return c.removeRule(&was)
+		return c.removeRules([]rules.Rule{was})
 	})
 }
 
@@ -160,17 +160,14 @@ func (c *change) lockedRule(id, ifVersion int64) (rules.Rule, error) {
 func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, error) {
 	rows := make([]ruleRow, len(rs))
 	for i := range rs {
-		if err := c.checkPool(&rs[i]); err != nil {
-			return nil, err
-		}
-		if err := c.countPatterns(nil, &rs[i]); err != nil {
+		if err := c.admit(nil, &rs[i]); err != nil {
 			return nil, err
 		}
 		rows[i] = rowOf(&rs[i])
 		rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, c.version
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
 	}
-	if err := c.tx.CreateInBatches(&rows, insertBatch).Error; err != nil {
+	if err := insertRows(c.tx, rows); err != nil {
 		return nil, err
 	}
 	created := rulesOf(rows)
@@ -182,47 +179,23 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 	return created, nil
 }
 
-// replaceRule writes new content over was. The version in the WHERE is the
-// guard that holds even against a writer that does not go through change.
-func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rules.Rule, error) {
-	if err := c.checkPool(&r); err != nil {
-		return rules.Rule{}, err
+// admit refuses what the schema cannot: a pool that does not exist, and patterns
+// beyond their bounds. was is nil for a new rule.
+func (c *change) admit(was, is *rules.Rule) error {
+	if err := c.checkPool(is); err != nil {
+		return err
 	}
-	if err := c.countPatterns(was, &r); err != nil {
-		return rules.Rule{}, err
-	}
-	row := rowOf(&r)
-	row.ID, row.Version, row.Seq = was.ID, was.Version+1, c.version
-	row.CreatedAt, row.UpdatedAt = newStamp(was.CreatedAt), c.at
-	res := c.tx.Model(&ruleRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
-		Select("*").Omit("id", "created_at").UpdateColumns(&row)
-	if res.Error != nil {
-		return rules.Rule{}, res.Error
-	}
-	if res.RowsAffected != 1 {
-		return rules.Rule{}, rules.ErrStale
-	}
-	is := row.rule()
-	if err := c.recordRule(action, is.Version, was, &is); err != nil {
-		return rules.Rule{}, err
-	}
-	return is, nil
+	return c.countPatterns(was, is)
 }
 
-// removeRule deletes a rule with its overrides and records it.
-func (c *change) removeRule(was *rules.Rule) error {
-	if err := c.countPatterns(was, nil); err != nil {
-		return err
+// replaceRule is replaceRules for one rule.
+func (c *change) replaceRule(action string, was *rules.Rule, r rules.Rule) (rules.Rule, error) {
+	if err := c.admit(was, &r); err != nil {
+		return rules.Rule{}, err
 	}
-	if err := c.removeOverrides(was.ID); err != nil {
-		return err
+	one := edits{was: []rules.Rule{*was}, is: []rules.Rule{r}}
+	if err := c.replaceRules(action, &one); err != nil {
+		return rules.Rule{}, err
 	}
-	res := c.tx.Where("id = ? AND version = ?", was.ID, was.Version).Delete(&ruleRow{})
-	if res.Error != nil {
-		return res.Error
-	}
-	if res.RowsAffected != 1 {
-		return rules.ErrStale
-	}
-	return c.recordRule(actionDelete, was.Version+1, was, nil)
+	return one.is[0], nil
 }

@@ -1,0 +1,166 @@
+package database
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// edits are stored rules, and in the same order what they are to be.
+type edits struct{ was, is []rules.Rule }
+
+func (e *edits) add(was, is *rules.Rule) {
+	e.was, e.is = append(e.was, *was), append(e.is, *is)
+}
+
+// seenRules reads rules inside the change, as lockedRule does one. A rule that is
+// gone or has another version than the one that was seen is ErrStale.
+func (c *change) seenRules(seen []rules.Rule) ([]rules.Rule, error) {
+	var rows []ruleRow
+	if err := c.tx.Where("id IN ?", idsOf(seen)).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]*ruleRow, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
+	}
+	found := make([]rules.Rule, len(seen))
+	for i := range seen {
+		row := byID[seen[i].ID]
+		if row == nil || row.Version != seen[i].Version {
+			return nil, rules.ErrStale
+		}
+		found[i] = row.rule()
+	}
+	return found, nil
+}
+
+func idsOf(list []rules.Rule) []int64 {
+	ids := make([]int64, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	return ids
+}
+
+// replaceRules writes new content over rules that were admitted, records it, and
+// gives the new content its version and times.
+func (c *change) replaceRules(action string, e *edits) error {
+	if len(e.is) == 0 {
+		return nil
+	}
+	rows := make([]ruleRow, len(e.is))
+	for i := range rows {
+		row := rowOf(&e.is[i])
+		row.ID, row.Version, row.Seq = e.was[i].ID, e.was[i].Version+1, c.version
+		row.CreatedAt, row.UpdatedAt = newStamp(e.was[i].CreatedAt), c.at
+		rows[i] = row
+	}
+	if err := c.updateRows(rows); err != nil {
+		return err
+	}
+	for i := range rows {
+		e.is[i] = rows[i].rule()
+		if err := c.recordRule(action, e.is[i].Version, &e.was[i], &e.is[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateRows writes rows with one statement. The version in its condition is the
+// second line of defence, against a writer that does not go through change.
+func (c *change) updateRows(rows []ruleRow) error {
+	statement := gorm.Statement{DB: c.tx, Context: c.tx.Statement.Context}
+	if err := statement.Parse(&ruleRow{}); err != nil {
+		return err
+	}
+	var set, columns []string
+	for _, name := range statement.Schema.DBNames {
+		columns = append(columns, "j.value ->> '"+name+"' AS "+name)
+		if name != "id" && name != "created_at" {
+			set = append(set, name+" = n."+name)
+		}
+	}
+	data, err := jsonRows(&statement, rows)
+	if err != nil {
+		return err
+	}
+	from := "json_populate_recordset(NULL::rules, ?::json)"
+	if dialect(c.tx.Name()) == dialectSQLite {
+		from = "(SELECT " + strings.Join(columns, ", ") + " FROM json_each(?) AS j)"
+	}
+	res := c.tx.Exec("UPDATE rules SET "+strings.Join(set, ", ")+" FROM "+from+" AS n"+
+		" WHERE rules.id = n.id AND rules.version = n.version - 1", data)
+	if res.Error != nil {
+		return res.Error
+	}
+	if res.RowsAffected != int64(len(rows)) {
+		return rules.ErrStale
+	}
+	return nil
+}
+
+// jsonRows is a JSON array with an object for each row, by the names of the
+// columns. NULL is left out.
+func jsonRows(statement *gorm.Statement, rows []ruleRow) (string, error) {
+	var out bytes.Buffer
+	sign := byte('[')
+	for i := range rows {
+		out.WriteByte(sign)
+		sign = '{'
+		for _, f := range statement.Schema.Fields {
+			field, _ := f.ValueOf(statement.Context, reflect.ValueOf(&rows[i]).Elem())
+			value, err := driver.DefaultParameterConverter.ConvertValue(field)
+			if err != nil {
+				return "", err
+			}
+			if value == nil {
+				continue
+			}
+			text, err := json.Marshal(value)
+			if err != nil {
+				return "", err
+			}
+			out.WriteByte(sign)
+			out.WriteString(`"` + f.DBName + `":`)
+			out.Write(text)
+			sign = ','
+		}
+		out.WriteByte('}')
+	}
+	out.WriteByte(']')
+	return out.String(), nil
+}
+
+// removeRules deletes rules with their overrides and records it.
+func (c *change) removeRules(was []rules.Rule) error {
+	for i := range was {
+		if err := c.countPatterns(&was[i], nil); err != nil {
+			return err
+		}
+	}
+	ids := idsOf(was)
+	if err := c.removeOverrides(ids); err != nil {
+		return err
+	}
+	res := c.tx.Where("id IN ?", ids).Delete(&ruleRow{})
+	if res.Error != nil {
+		return res.Error
+	}
+	if res.RowsAffected != int64(len(was)) {
+		return rules.ErrStale
+	}
+	for i := range was {
+		if err := c.recordRule(actionDelete, was[i].Version+1, &was[i], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
