@@ -157,3 +157,24 @@ func TestJourney_AMethodThatIsNotRegisteredIsWarnedOfAndSaved(t *testing.T) {
 		t.Errorf("stored %+v", w.Rules.List)
 	}
 }
+
+// TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs sends a form that is refused.
+func TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleAdmin)
+	steps(t, tab, chromedp.Navigate(url+"/console/rules/1/edit"), chromedp.WaitReady("#editor"))
+	const send = `const f = document.querySelector("#editor"); f.elements["limit"].value = "many"; HTMLFormElement.prototype.submit.call(f)`
+	if err := tab.Leave(browsertest.Script(send)); err != nil {
+		t.Fatal(err)
+	}
+	const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+	if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
+	if !value[bool](t, tab, `document.activeElement.matches(".notice.bad[role=alert]")`) {
+		t.Errorf("the focus is at %s", value[string](t, tab, `document.activeElement.outerHTML.slice(0, 120)`))
+	}
+	tab.Forgive() // of the status
+}
