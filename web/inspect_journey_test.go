@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -71,21 +72,18 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 	deny := func(id, rule string) {
 		w.Fleet.Deny(fleet.Denial{ID: id, Rule: rule, Key: "user:late", Bucket: "user:late", Mode: rules.ModeEnforce, Status: 429, Limit: 7, Weight: 1, At: webtest.Now.UnixMilli(), Route: "/late"})
 	}
-	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"), chromedp.WaitVisible("#denial-0"), chromedp.Focus("#denial-0 .go a"))
+	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"), chromedp.WaitVisible("[data-denial='0']"))
 	until(t, tab, live)
 	deny("n1", "search-per-user")
 	deny("n2", "charges-per-user")
-	until(t, tab, `document.getElementById("denial-n2") !== null`)
-	if value[bool](t, tab, `document.getElementById("denial-n1") !== null`) {
+	until(t, tab, `document.querySelector("[data-denial='n2']") !== null`)
+	if value[bool](t, tab, `document.querySelector("[data-denial='n1']") !== null`) {
 		t.Error("a denial of another rule came through the filter")
 	}
-	if !value[bool](t, tab, `document.activeElement === document.querySelector("#denial-0 .go a")`) {
-		t.Error("the focus was lost when the list moved")
-	}
-	steps(t, tab, chromedp.Navigate(url+"/console/denials?key=late"), chromedp.WaitVisible("#denial-n1"))
+	steps(t, tab, chromedp.Navigate(url+"/console/denials?key=late"), chromedp.WaitVisible("[data-denial='n1']"))
 	w.Fleet.SetErr(rules.ErrUnavailable)
 	until(t, tab, `document.getElementById("live-notes").innerText.includes("read last")`)
-	if !value[bool](t, tab, `document.getElementById("denial-n1") !== null`) {
+	if !value[bool](t, tab, `document.querySelector("[data-denial='n1']") !== null`) {
 		t.Error("what was known is gone")
 	}
 }
@@ -97,19 +95,19 @@ func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	w := world(t, webtest.Full)
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleViewer)
-	steps(t, tab, chromedp.Navigate(url+"/console/denials"), chromedp.WaitVisible("#denial-0"))
+	steps(t, tab, chromedp.Navigate(url+"/console/denials"), chromedp.WaitVisible("[data-denial='0']"))
 	until(t, tab, live)
-	place := value[[]float64](t, tab, `(r => [r.left + 20, r.top + 5])(document.querySelector("#denial-3").getBoundingClientRect())`)
+	place := value[[]float64](t, tab, `(r => [r.left + 20, r.top + 5])(document.querySelector("[data-denial='3']").getBoundingClientRect())`)
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
 	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Held")`)
-	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("denial-late")) window.came = true; }), true`)
+	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("user:late")) window.came = true; }), true`)
 	w.Fleet.Deny(fleet.Denial{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce, Status: 429, At: webtest.Now.UnixMilli()})
 	until(t, tab, `window.came`)
-	if value[bool](t, tab, `document.getElementById("denial-late") !== null`) {
+	if value[bool](t, tab, `document.querySelector("[data-denial='late']") !== null`) {
 		t.Error("the list moved under the pointer")
 	}
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
-	until(t, tab, `document.getElementById("denial-late") !== null`)
+	until(t, tab, `document.querySelector("[data-denial='late']") !== null`)
 }
 
 func TestJourney_ACurlCommandIsExplained(t *testing.T) {
@@ -167,5 +165,44 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 	steps(t, tab, chromedp.Click(`form[action="/console/keys/lift"] button`), chromedp.WaitVisible(`form[action="/console/keys/override"]`))
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "100 of 100") {
 		t.Errorf("let go:\n%s", got)
+	}
+}
+
+// TestJourney_NewDenialsShiftNothing measures what a browser calls layout shift while
+// denials come in, on the list and on the overview.
+func TestJourney_NewDenialsShiftNothing(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleViewer)
+	for _, path := range []string{"/console/denials", "/console"} {
+		for _, width := range []int64{390, 1280} {
+			if err := tab.Show(width, 800, false); err != nil {
+				t.Fatal(err)
+			}
+			steps(t, tab, chromedp.Navigate(url+path), chromedp.WaitReady(".denials"))
+			until(t, tab, live)
+			_ = value[bool](t, tab, `{
+				window.shift = 0;
+				document.querySelector(".denials").scrollIntoView();
+				new PerformanceObserver((all) => { for (const e of all.getEntries()) window.shift += e.value; }).observe({ type: "layout-shift" });
+			} true`)
+			for n := range 2 {
+				id := fmt.Sprintf("%d-%d-%d", n, width, len(path))
+				user := "user:" + id + "-with-a-rather-long-name-that-does-not-fit"
+				w.Fleet.Deny(fleet.Denial{
+					ID: id, Rule: "charges-per-user", Key: user, Bucket: user, Mode: rules.ModeEnforce, Status: 429, Limit: 7, Weight: 3,
+					At: webtest.Now.UnixMilli(), Method: "POST", Route: "/v1/charges",
+				})
+				until(t, tab, `document.querySelector("[data-denial='`+id+`']") !== null`)
+			}
+			const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+			if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+				t.Fatal(err)
+			}
+			if got := value[float64](t, tab, `window.shift`); got >= .1 {
+				t.Errorf("%s, %d pixels wide: layout shift %.2f", path, width, got)
+			}
+		}
 	}
 }

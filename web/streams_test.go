@@ -83,7 +83,7 @@ func TestEvents_RepeatNothing(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events?of=denials&rule=charges-per-user", w.As(access.RoleViewer))
-	if first, ok := message(lines); !ok || !strings.Contains(first, "denial-0") || strings.Contains(first, "denial-s0") {
+	if first, ok := message(lines); !ok || !strings.Contains(first, `data-denial="0"`) || strings.Contains(first, `data-denial="s0"`) {
 		t.Fatalf("the first message is %q", first)
 	}
 	if second, ok := message(lines); !ok || second != "data:\n" {
@@ -95,7 +95,7 @@ func TestEvents_RepeatNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("the stream ended")
 		}
-		if strings.Contains(next, "denial-new") {
+		if strings.Contains(next, `data-denial="new"`) {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 // What the console does in the browser beyond plain HTML. Every page works
 // without it. Behaviour hangs on data attributes:
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
+//   <time datetime data-when>    the same, of today only the time, with the age in the title
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that applies itself
 //   data-copy="id"               a button that copies the text of an element
@@ -26,9 +27,11 @@
     for (const t of root.querySelectorAll("time[datetime]")) {
       const at = new Date(t.dateTime);
       if (isNaN(at)) continue;
-      const text = t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
+      const when = t.hasAttribute("data-when");
+      const today = when && at.toDateString() === new Date().toDateString();
+      const text = today ? clock.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
-      const whole = full.format(at);
+      const whole = when ? full.format(at) + ", " + age(at) : full.format(at);
       if (t.title !== whole) t.title = whole;
     }
   }

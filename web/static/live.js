@@ -1,7 +1,7 @@
 // Live pages: says in [data-live] whether the page is up to date, and pauses it.
 // htmx keeps the connection (hx-sse); this watches and holds it, and asks for the
 // figures now and then where the server has no stream left. Nothing moves in or
-// beside an element with data-hold while someone points at it.
+// beside an element with data-hold while someone points at it or has the focus there.
 (() => {
   "use strict";
 
@@ -40,7 +40,7 @@
     else if (last === 0 && Date.now() - loaded < stale) say("waiting", "Connecting");
     else if (last === 0) say("stale", "No live figures; as of " + clock.format(loaded));
     else if (Date.now() - last > (streamed ? stale : 3 * stale)) say("stale", "No update since " + at);
-    else if (held) say("paused", "Held while you point at the list");
+    else if (held) say("paused", "Held while you are in the list");
     else if (partial()) say("stale", partial());
     else say("live", streamed ? "Live" : "Every " + pollEvery + " seconds");
     button.hidden = ended;
@@ -65,7 +65,7 @@
   document.documentElement.addEventListener("pointerleave", () => { over = false; });
   box.addEventListener("htmx:sse:before:message", (e) => {
     if (e.detail.message?.event) return;
-    held = over;
+    held = over || document.activeElement?.closest("[data-hold]") != null;
     if (!paused) last = Date.now();
     if (paused || held) {
       e.preventDefault();
