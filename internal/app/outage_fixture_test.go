@@ -21,11 +21,8 @@ import (
 )
 
 // deadline is the store's in these tests: ten times that of production, because
-// a test machine may be slow. generous is what no answer may take.
-const (
-	deadline = 250 * time.Millisecond
-	generous = 10 * deadline
-)
+// a test machine may be slow.
+const deadline = 250 * time.Millisecond
 
 // onRedis are the settings of a node whose counters are at url.
 func onRedis(t *testing.T, url string) config.Serve {
@@ -58,13 +55,14 @@ type load struct {
 	mu    sync.Mutex
 	took  []time.Duration
 	count map[string]int
+	by    []int // answers of each client
 }
 
 // press starts clients, who must be stopped; body makes the question of a client,
 // and a pause between its requests keeps them from eating the machine.
 func press(n *node, clients int, pause time.Duration, body func(client, i int) string) *load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{cancel: cancel, count: map[string]int{}}
+	l := &load{cancel: cancel, count: map[string]int{}, by: make([]int, clients)}
 	for c := range clients {
 		l.wg.Go(func() {
 			tick := time.NewTicker(pause)
@@ -72,7 +70,7 @@ func press(n *node, clients int, pause time.Duration, body func(client, i int) s
 			for i := 0; ctx.Err() == nil; i++ {
 				start := time.Now()
 				doc := n.check(body(c, i))
-				l.add(doc, time.Since(start))
+				l.add(c, doc, time.Since(start))
 				<-tick.C
 			}
 		})
@@ -80,11 +78,12 @@ func press(n *node, clients int, pause time.Duration, body func(client, i int) s
 	return l
 }
 
-func (l *load) add(doc map[string]any, took time.Duration) {
+func (l *load) add(client int, doc map[string]any, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took = append(l.took, took)
 	l.count[answerOf(doc)]++
+	l.by[client]++
 }
 
 // answerOf is an answer in two words, such as "store 200" or "closed 503".
@@ -113,6 +112,15 @@ func (l *load) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.took, l.count = nil, map[string]int{}
+	clear(l.by)
+}
+
+// everyone reports whether each client has had two answers since forget: the
+// second is to a request that began after it.
+func (l *load) everyone() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Min(l.by) >= 2
 }
 
 // report gives the number of answers, the 99th percentile and the longest.

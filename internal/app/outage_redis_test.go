@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,11 +33,9 @@ func TestOutage_KilledUnderLoadEveryRequestIsAnsweredByItsFailMode(t *testing.T)
 	if l.seen("store 200") > 0 || l.seen("open 503")+l.seen("closed 200")+l.seen("local 503") > 0 {
 		t.Errorf("answers %v", l.count)
 	}
+	eventually(t, "every client is answered without Redis", l.everyone)
 	count, p99, most := l.report()
 	t.Logf("in the outage: %d answers, 99 %% within %s, all within %s", count, p99, most)
-	if most > generous {
-		t.Errorf("an answer took %s", most)
-	}
 	if log := n.log.String(); strings.Count(log, "its breaker opened") != 1 || !strings.Contains(log, "see whether Redis runs") {
 		t.Errorf("the log should tell once, with advice:\n%s", log)
 	}
@@ -63,14 +62,16 @@ func TestOutage_FrozenOrSlowTheDeadlineIsKept(t *testing.T) {
 	url, add, heal := through(t, srv.Addr)
 	n := start(t, onRedis(t, url))
 	n.modes(1_000_000)
-	c := admin(t, srv)
+	pause, resume := pauses(t, srv)
+	const latency = `{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":600}}` // over twice the deadline
 	tests := []struct {
 		name        string
 		begin, over func()
+		gaps        bool // Redis may answer now and then
 	}{
-		{"frozen", srv.Pause, srv.Resume},
-		{"too far away", func() { add(`{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":600}}`) }, heal}, // over twice the deadline
-		{"CLIENT PAUSE", func() { c.Do(context.Background(), "CLIENT", "PAUSE", "3000", "ALL") }, func() {}},                          // ends by itself
+		{"frozen", srv.Pause, srv.Resume, false},
+		{"too far away", func() { add(latency) }, heal, false},
+		{"CLIENT PAUSE", pause, resume, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,8 +80,12 @@ func TestOutage_FrozenOrSlowTheDeadlineIsKept(t *testing.T) {
 			defer l.stop()
 			eventually(t, "Redis decides", func() bool { return l.seen("store 200") > 100 })
 			calm := runtime.NumGoroutine()
-			l.forget()
 			tt.begin()
+			defer tt.over()
+			l.forget()
+			// The outage lasts until the test ends it: who is answered did not wait for
+			// Redis.
+			eventually(t, "every client is answered without Redis", l.everyone)
 			eventually(t, "the breaker opens", func() bool { return n.sum(`sluice_breaker_state\{.*\}`) == 2 })
 			eventually(t, "fail modes decide", func() bool {
 				return l.seen("open 200") > 500 && l.seen("closed 503") > 500 && l.seen("local 200") > 500
@@ -88,17 +93,40 @@ func TestOutage_FrozenOrSlowTheDeadlineIsKept(t *testing.T) {
 			if got := runtime.NumGoroutine(); got > calm+5*clients {
 				t.Errorf("%d goroutines in the outage, %d before", got, calm)
 			}
+			// What was under way when it began may have had its answer.
+			if got := l.seen("store 200"); got > clients && !tt.gaps {
+				t.Errorf("Redis decided %d requests of %d clients in the outage", got, clients)
+			}
 			count, p99, most := l.report()
 			t.Logf("%d answers, 99 %% within %s, all within %s", count, p99, most)
-			if most > generous {
-				t.Errorf("an answer took %s", most)
-			}
 			tt.over()
 			eventually(t, "the breaker closes", func() bool { return n.sum(`sluice_breaker_state\{.*\}`) == 0 })
 			l.forget()
 			eventually(t, "Redis decides again", func() bool { return l.seen("store 200") > 500 })
 		})
 	}
+}
+
+// pauses gives what makes a server pause all its clients, and what ends that. A
+// pause ends by itself and nothing else ends it, so one follows the other.
+func pauses(t *testing.T, srv *testenv.RedisServer) (begin, end func()) {
+	t.Helper()
+	c := admin(t, srv)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	begin = func() {
+		paused := make(chan struct{})
+		wg.Go(func() {
+			for first := true; ctx.Err() == nil; first = false {
+				c.Do(ctx, "CLIENT", "PAUSE", "1000", "ALL")
+				if first {
+					close(paused)
+				}
+			}
+		})
+		<-paused
+	}
+	return begin, func() { cancel(); wg.Wait() }
 }
 
 // field is one number of INFO.
