@@ -147,7 +147,9 @@ func decidingPolicies(r *rules.Rule) []string {
 // restore puts back what was parked. A failure is logged and no reason not to
 // start: the rules stay switched off, and the next migration tries again.
 func (d *DB) restore(ctx context.Context) error {
-	if tables, err := parkedNow(d.write.WithContext(ctx), d.dialect); err != nil || len(tables) == 0 {
+	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
+	defer cancel()
+	if tables, err := parkedNow(d.write.WithContext(limited), d.dialect); err != nil || len(tables) == 0 {
 		return d.classify(ctx, err)
 	}
 	var kept []string
