@@ -27,6 +27,8 @@ var (
 	// guardSignOn slows one address that goes to the provider of single sign-on and
 	// does not come back signed in. Going and coming back count one each.
 	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
+	// guardSignOnNetwork slows an IPv6 network of /48 that does so.
+	guardSignOnNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 80, Window: 15 * 60_000}
 )
 
 // guardTimeout bounds one take of the limits.
@@ -51,11 +53,18 @@ func (s *Server) attempt(ctx context.Context, name, address string) (done func()
 		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
 		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
 	}
-	if p, err := netip.ParsePrefix(address); err == nil { // IPv6: see addressOf
-		wide := netip.PrefixFrom(p.Addr(), 48).Masked().String()
-		asks = append(asks, limiter.Ask{Key: guardKey("network", wide), Limit: guardNetwork, Weight: 1})
-	}
+	asks = appendNetwork(asks, "network", address, guardNetwork)
 	return s.admit(ctx, asks, "user", printable(name), "address", address)
+}
+
+// appendNetwork adds the limit on the IPv6 network of /48 that an address is in.
+func appendNetwork(asks []limiter.Ask, what, address string, limit limiter.Limit) []limiter.Ask {
+	p, err := netip.ParsePrefix(address)
+	if err != nil { // IPv4: see addressOf
+		return asks
+	}
+	wide := netip.PrefixFrom(p.Addr(), 48).Masked().String()
+	return append(asks, limiter.Ask{Key: guardKey(what, wide), Limit: limit, Weight: 1})
 }
 
 // admit takes limits all together. who is for the log.

@@ -41,7 +41,8 @@ func (s *Server) ssoName() string {
 
 // ssoAsks are the limits on going to the provider, and on coming back.
 func ssoAsks(address string) []limiter.Ask {
-	return []limiter.Ask{{Key: guardKey("sso", address), Limit: guardSignOn, Weight: 1}}
+	asks := []limiter.Ask{{Key: guardKey("sso", address), Limit: guardSignOn, Weight: 1}}
+	return appendNetwork(asks, "sso-network", address, guardSignOnNetwork)
 }
 
 // putAttempt keeps an attempt in the session. A session that holds nothing else is

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -281,6 +282,18 @@ func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
 	}
 	if page := w.Browser().Post(ssoStart, url.Values{}); page.Code != http.StatusTooManyRequests {
 		t.Errorf("coming back with nothing 20 times does not count: %d", page.Code)
+	}
+}
+
+func TestSSO_AnIPv6NetworkIsLimitedInAll(t *testing.T) {
+	w := world(t, webtest.SignOn)
+	for i := range 81 {
+		b := w.Browser()
+		b.Address = fmt.Sprintf("2001:db8:7:%x::1", i)
+		page := b.Post(ssoStart, url.Values{})
+		if refused := page.Code == http.StatusTooManyRequests; refused != (i == 80) {
+			t.Fatalf("attempt %d: %d", i+1, page.Code)
+		}
 	}
 }
 
