@@ -148,6 +148,26 @@ func (r *recall) bury(token string) {
 	}
 }
 
+// graves lists up to most sessions that were ended here and are to be deleted.
+func (r *recall) graves(most int) (tokens []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for token := range r.ended {
+		if len(tokens) == most {
+			break
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// level notes that a session that was ended here has been deleted.
+func (r *recall) level(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ended, token)
+}
+
 // buried reports whether a session was ended here.
 func (r *recall) buried(token string) bool {
 	r.mu.Lock()

@@ -78,3 +78,66 @@ func TestRecall_WhatThisNodeSawEndedElsewhereStaysEnded(t *testing.T) {
 		})
 	}
 }
+
+// A request that was under way while its visitor signed out does not make the node
+// remember the session.
+func TestRecall_SigningOutForgetsRequestsUnderWay(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Node.Confirmed = 0
+	b := w.As(access.RoleViewer)
+	secret := b.Cookies()["sluice_session"]
+	other := w.Browser()
+	other.Cookies()["sluice_session"] = secret
+	w.Sessions.BeforeDelete = func() {
+		if page := other.Get("/console"); page.Code != http.StatusOK {
+			t.Errorf("a request before the session was deleted: %d", page.Code)
+		}
+	}
+	b.Post("/console/sign-out", url.Values{})
+	w.Sessions.BeforeDelete = nil
+	w.Sessions.Err, w.Users.Err = rules.ErrUnavailable, rules.ErrUnavailable
+	other.Cookies()["sluice_session"] = secret
+	if page := other.Get("/console"); page.Code != http.StatusServiceUnavailable {
+		t.Errorf("a session that was signed out came back: %d", page.Code)
+	}
+}
+
+// Signing in counts also where the visit before it was by a session that was only
+// remembered.
+func TestRecall_SigningInWithADatabaseThatIsBackCounts(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Node.Confirmed = 0
+	b := w.As(access.RoleViewer)
+	b.Get("/console")
+	w.Sessions.Err, w.Users.Err = rules.ErrUnavailable, rules.ErrUnavailable
+	b.Get("/console")
+	w.Sessions.Err, w.Users.Err = nil, nil // within the second in which the database is not asked again
+	page := b.Post("/console/sign-in", url.Values{"name": {webtest.Names[access.RoleAdmin]}, "password": {webtest.Password}})
+	if page.Code != http.StatusSeeOther {
+		t.Fatalf("signing in: %d", page.Code)
+	}
+	w.Clock.Add(2 * time.Second)
+	if page := b.Get("/console/people/new"); page.Code != http.StatusOK {
+		t.Errorf("signed in as an admin, and still someone else: %d", page.Code)
+	}
+}
+
+// A session that was signed out during an outage ends everywhere once the database
+// is back, whoever comes first.
+func TestRecall_SigningOutIsMadeUpForAfterwards(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Node.Confirmed = 0
+	b, other := w.As(access.RoleViewer), w.As(access.RoleAdmin)
+	b.Get("/console")
+	before := w.Sessions.Len()
+	w.Sessions.Err, w.Users.Err = rules.ErrUnavailable, rules.ErrUnavailable
+	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable {
+		t.Fatalf("signing out: %d", page.Code)
+	}
+	w.Sessions.Err, w.Users.Err = nil, nil
+	w.Clock.Add(2 * time.Second)
+	other.Get("/console")
+	if n := w.Sessions.Len(); n != before-1 {
+		t.Errorf("%d sessions, want %d", n, before-1)
+	}
+}

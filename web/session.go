@@ -114,7 +114,7 @@ func (v *visit) begin(u access.User) error {
 	m.Put(v.ctx, sessionBegan, s.deps.Now().UnixMilli())
 	m.Put(v.ctx, sessionAddress, v.RealIP())
 	m.Put(v.ctx, sessionAgent, agentOf(v.Request().UserAgent()))
-	v.user = u
+	v.user, v.offline = u, false // the database has just answered, also to who came remembered
 	if err := s.deps.Users.NoteLogin(v.ctx, u.ID, s.deps.Now()); err != nil {
 		s.log.Warn("could not note a sign-in", "user", u.Name, "error", err)
 	}

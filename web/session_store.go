@@ -74,9 +74,7 @@ func (s *sessionStore) expiry(deadline time.Time) time.Time {
 // FindCtx implements scs.CtxStore.
 func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
 	if s.recall.buried(token) {
-		if err := s.to.DeleteSession(ctx, token); err != nil {
-			s.recall.down(s.now(), s.confirmed())
-		}
+		s.deleteBuried(ctx, token)
 		return nil, false, nil
 	}
 	p := presentedIn(ctx)
@@ -99,8 +97,27 @@ func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool,
 		return nil, false, err
 	}
 	s.recall.up()
+	s.deleteBuried(ctx, s.recall.graves(buriedAtOnce)...)
 	p.expires, p.data = found.ExpiresAt, found.Data
 	return found.Data, true, nil
+}
+
+// buriedAtOnce is how many sessions that were ended during an outage one request
+// deletes afterwards.
+const buriedAtOnce = 10
+
+// deleteBuried deletes sessions that were ended here while the database did not
+// answer, so that they have ended on every node.
+func (s *sessionStore) deleteBuried(ctx context.Context, tokens ...string) {
+	for _, token := range tokens {
+		switch err := s.to.DeleteSession(ctx, token); {
+		case err == nil:
+			s.recall.level(token)
+		case errors.Is(err, rules.ErrUnavailable):
+			s.recall.down(s.now(), s.confirmed())
+			return
+		}
+	}
 }
 
 // remembered makes a visit one of a session that is only remembered.
@@ -151,11 +168,11 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 	if p.replaced != "" {
 		token = p.replaced
 	}
-	s.recall.forget(token)
 	err := s.to.DeleteSession(ctx, token)
 	if errors.Is(err, rules.ErrUnavailable) {
 		s.recall.bury(token)
 	}
+	s.recall.forget(token) // after it is deleted, so that no request under way finds it in between
 	return err
 }
 

@@ -140,6 +140,8 @@ type Sessions struct {
 	Err     error
 	// Writes counts what was written.
 	Writes int
+	// BeforeDelete, if not nil, is called before a session is deleted.
+	BeforeDelete func()
 }
 
 var _ web.Sessions = (*Sessions)(nil)
@@ -201,9 +203,14 @@ func (f *Sessions) ReplaceSession(_ context.Context, old string, s access.Sessio
 
 // DeleteSession implements web.Sessions.
 func (f *Sessions) DeleteSession(_ context.Context, token string) error {
+	if f.BeforeDelete != nil {
+		f.BeforeDelete()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.byToken, token)
+	if f.Err == nil {
+		delete(f.byToken, token)
+	}
 	return f.Err
 }
 
