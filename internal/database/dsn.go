@@ -29,8 +29,11 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 		if _, err := url.PathUnescape(user); err != nil || strings.Contains(hosts, "@") {
 			return nil, errURL
 		}
-	} else if before, _, at := strings.Cut(after, "@"); at && !strings.Contains(before, "=") {
-		return nil, errURL // user:pass/word@host; an @ in a parameter is fine
+	}
+	// user:pass/word@host and user:p@ss/word@host; an @ in a parameter is fine.
+	path, query, _ := strings.Cut(after, "?")
+	if before, _, at := strings.Cut(query, "@"); strings.Contains(path, "@") || at && !strings.Contains(before, "=") {
+		return nil, errURL
 	}
 	cfg, err := pgx.ParseConfig(dsn)
 	var parse *pgconn.ParseConfigError
