@@ -1,7 +1,7 @@
 // What the console does in the browser beyond plain HTML. Every page works
 // without it. Behaviour hangs on data attributes:
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
-//   <time datetime data-when>    the same, of today only the time, with the age in the title
+//   <time datetime data-when>    the same, of today only the time, without the year, with the age in the title
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that applies itself
 //   data-copy="id"               a button that copies the text of an element
@@ -10,6 +10,7 @@
 
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   const brief = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const sameYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
   const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
   const ages = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
   const steps = [[60, "second", 1], [3600, "minute", 60], [86400, "hour", 3600], [7 * 86400, "day", 86400]];
@@ -28,8 +29,8 @@
       const at = new Date(t.dateTime);
       if (isNaN(at)) continue;
       const when = t.hasAttribute("data-when");
-      const today = when && at.toDateString() === new Date().toDateString();
-      const text = today ? clock.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
+      const today = at.toDateString() === new Date().toDateString();
+      const text = when ? (today ? clock : sameYear).format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
       const whole = when ? full.format(at) + ", " + age(at) : full.format(at);
       if (t.title !== whole) t.title = whole;
