@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -27,6 +28,7 @@ type settings struct {
 	gogc    string
 	only    string
 	out     string
+	edits   bool
 }
 
 func main() {
@@ -39,6 +41,7 @@ func main() {
 	flag.StringVar(&s.gogc, "gogc", "400", "collector setting (GOGC) of every server; empty leaves each its own")
 	flag.StringVar(&s.only, "only", "", "measure only the scenarios whose name has one of these words in it, separated by semicolons")
 	flag.StringVar(&s.out, "out", "", "page to write the tables into, between its marks; pictures go into the folder of the same name")
+	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
@@ -64,6 +67,9 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if s.edits {
+		return editsOnly(ctx, s, dir)
+	}
 	built, err := buildAll(ctx, dir, kinds(chosen))
 	if err != nil {
 		return err
@@ -89,7 +95,29 @@ func run(ctx context.Context, s settings) error {
 			return err
 		}
 	}
-	return report(s, results, built.missing, memory)
+	if err := report(s, results, built.missing, memory); err != nil || s.out == "" {
+		return err
+	}
+	return editsOnly(ctx, s, dir)
+}
+
+// editsOnly measures edits and writes their section of the page.
+func editsOnly(ctx context.Context, s settings, dir string) error {
+	built, err := buildAll(ctx, dir, []kind{sluice})
+	if err != nil {
+		return err
+	}
+	e, err := measureEdits(ctx, dir, built.path[sluice])
+	if err != nil {
+		return fmt.Errorf("edits: %w", err)
+	}
+	var b bytes.Buffer
+	e.report(&b)
+	if s.out == "" {
+		_, err := os.Stdout.Write(b.Bytes())
+		return err
+	}
+	return splice(s.out, "edits", b.String())
 }
 
 // wants reports whether a scenario is among those asked for.

@@ -19,6 +19,11 @@ type process struct {
 }
 
 func start(ctx context.Context, logFile string, env []string, name string, args ...string) (*process, error) {
+	return startAs(ctx, nil, logFile, env, name, args...)
+}
+
+// startAs starts a program under another account; nil is this one's.
+func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env []string, name string, args ...string) (*process, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
@@ -27,7 +32,7 @@ func start(ctx context.Context, logFile string, env []string, name string, args 
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: cred}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w (is it installed? try make deps)", name, err)
 	}
@@ -39,8 +44,10 @@ func start(ctx context.Context, logFile string, env []string, name string, args 
 	return p, nil
 }
 
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+func (p *process) stop() { p.end(syscall.SIGTERM) }
+
+func (p *process) end(sig syscall.Signal) {
+	_ = p.cmd.Process.Signal(sig)
 	select {
 	case <-p.done:
 	case <-time.After(10 * time.Second):
@@ -64,6 +71,21 @@ func (p *process) cpu() time.Duration {
 	system, _ := strconv.ParseInt(f[12], 10, 64)
 	const ticksPerSecond = 100 // USER_HZ on Linux
 	return time.Duration(user+system) * time.Second / ticksPerSecond
+}
+
+// resident is the memory of the process that is not swapped out, in bytes; 0 if it
+// has ended.
+func (p *process) resident() int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(f[1], 10, 64)
+	return pages * int64(os.Getpagesize())
 }
 
 // until tries ready every 20 ms, for at most 20 s or until the process ends.

@@ -68,7 +68,7 @@ func report(s settings, results []result, missing map[kind]error, memory []bar) 
 		return err
 	}
 	b.WriteString(pictures)
-	return splice(s.out, b.String())
+	return splice(s.out, "peers", b.String())
 }
 
 func table(w io.Writer, s settings, results []result) {
@@ -135,14 +135,10 @@ func ratios(w io.Writer, results []result) {
 
 func cpuFigure(m measurement) float64 { return m.serverCPU.Seconds() }
 
-// The marks between which a page's tables stand.
-const (
-	markBegin = "<!-- written by make bench: begin -->"
-	markEnd   = "<!-- written by make bench: end -->"
-)
-
-// splice replaces what stands between the marks of a page.
-func splice(page, text string) error {
+// splice replaces what stands between the marks of a part of a page.
+func splice(page, part, text string) error {
+	markBegin := "<!-- written by make bench: begin " + part + " -->"
+	markEnd := "<!-- written by make bench: end " + part + " -->"
 	old, err := os.ReadFile(page)
 	if err != nil {
 		return err

@@ -117,7 +117,7 @@ func startFleet(ctx context.Context, s *settings, dir string) (*fleet, error) {
 		return f, err
 	}
 	for _, name := range []string{"node-a", "node-b"} {
-		n, err := newNode(ctx, name, s.binary, dir, []string{"REDIS_URL=" + f.redis.url(), "DATABASE_URL=" + f.postgres.url()})
+		n, err := newNode(ctx, name, s.binary, dir, []string{"REDIS_URL=" + f.redis.url(), "DATABASE_URL=" + f.postgres.URL()})
 		if n != nil {
 			f.nodes = append(f.nodes, n)
 		}

@@ -1,0 +1,363 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"sluice/bench/postgres"
+)
+
+// The scenario of edits: three nodes with many rules on one Postgres and one
+// Redis, a steady load of checks on each, and one edit a second on the first.
+const (
+	editNodes  = 3
+	editRules  = 100_000
+	editCount  = 60
+	editRate   = 200 // checks a second on each node
+	editConns  = 16  // on each node
+	editEvery  = time.Second
+	editQuiet  = 30 * time.Second // of checks without edits, before
+	editLimit  = 10 * time.Minute
+	editPoll   = 2 * time.Millisecond
+	editGiveUp = 10 * time.Second // for one edit to be in force everywhere
+)
+
+// edits is what the scenario measured.
+type edits struct {
+	write      []time.Duration // of the writer's request
+	lag        []time.Duration // from the writer's answer to the edit in force on all nodes
+	early      int             // answers before the edit was in force on the writer's own node
+	notInForce int             // answers that said so
+	checks     int
+	degraded   float64 // decisions without the store, while edits were made
+	quiet      latencies
+	busy       latencies
+	started    int64 // resident bytes of the largest node, after start
+	quietPeak  int64 // of the largest node under checks alone
+	peak       int64 // of the largest node while edits were made
+	growth     float64
+}
+
+func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
+	ctx, cancel := context.WithTimeout(ctx, editLimit)
+	defer cancel()
+	nodes, stop, err := startFleet(ctx, dir, bin)
+	defer stop()
+	if err != nil {
+		return nil, err
+	}
+	e := &edits{}
+	started := make([]int64, len(nodes))
+	for i, n := range nodes {
+		started[i] = n.resident()
+	}
+	e.started = slices.Max(started)
+
+	fmt.Fprintln(os.Stderr, "edits: checks alone")
+	watch := watchMemory(ctx, nodes)
+	lat, err := loadAll(ctx, nodes, editQuiet)
+	e.quietPeak = slices.Max(watch())
+	if err != nil {
+		return nil, err
+	}
+	e.quiet = summarize(lat)
+
+	fmt.Fprintln(os.Stderr, "edits: checks and edits")
+	before, err := degradedOf(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	watch = watchMemory(ctx, nodes)
+	loaded, cancelLoad := context.WithCancel(ctx)
+	defer cancelLoad()
+	var loadErr error
+	var wg sync.WaitGroup
+	wg.Go(func() { lat, loadErr = loadAll(loaded, nodes, editCount*editEvery) })
+	err = e.edit(ctx, nodes)
+	if err != nil {
+		cancelLoad()
+	}
+	wg.Wait()
+	peaks := watch()
+	e.peak = slices.Max(peaks)
+	for i, p := range peaks {
+		e.growth = max(e.growth, float64(p)/float64(started[i]))
+	}
+	if err := cmp.Or(err, loadErr); err != nil {
+		return nil, err
+	}
+	after, err := degradedOf(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	e.degraded, e.checks, e.busy = after-before, len(lat), summarize(lat)
+	slices.Sort(e.lag)
+	slices.Sort(e.write)
+	return e, nil
+}
+
+// startFleet starts everything. stop ends what was started, also after an error.
+func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, s := range slices.Backward(stops) {
+			s()
+		}
+	}
+	redis, redisAddr, err := startRedis(ctx, dir)
+	if err != nil {
+		return nil, stop, err
+	}
+	stops = append(stops, redis.stop)
+	addrs, err := freeAddrs(ctx, 1)
+	if err != nil {
+		return nil, stop, err
+	}
+	// Postgres runs as another account, which must get into the folder.
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // only its name is needed to pass
+		return nil, stop, err
+	}
+	pg, err := postgres.New(ctx, filepath.Join(dir, "postgres"), addrs[0])
+	if err != nil {
+		return nil, stop, err
+	}
+	p, err := startAs(ctx, pg.Cred, filepath.Join(dir, "postgres.log"), []string{"LC_ALL=C"}, pg.Program, pg.Args...)
+	if err != nil {
+		return nil, stop, err
+	}
+	stops = append(stops, func() { p.end(syscall.SIGINT) })
+	if err := until(ctx, p, func() error { return command(ctx, nil, filepath.Join(pg.Bin, "pg_isready"), "-q", "-d", pg.URL()) }); err != nil {
+		return nil, stop, err
+	}
+	fmt.Fprintf(os.Stderr, "edits: %d rules, %d nodes\n", editRules, editNodes)
+	if err := command(ctx, []string{"DATABASE_URL=" + pg.URL()}, bin, "migrate", "up"); err != nil {
+		return nil, stop, err
+	}
+	insert := fmt.Sprintf(`INSERT INTO rules (name, scope, route, method, algorithm, limit_count, window_ms, created_at, updated_at)
+		SELECT 'rule-' || i, 'user', '/v1/route-' || i, 'POST', 'sliding_window_counter', 1000000, 60000, now(), now()
+		FROM generate_series(1, %d) i`, editRules)
+	if err := command(ctx, nil, filepath.Join(pg.Bin, "psql"), "-qX", "-v", "ON_ERROR_STOP=1", "-d", pg.URL(), "-c", insert, "-c", "ANALYZE"); err != nil {
+		return nil, stop, err
+	}
+	sc := scenario{kind: sluice, redis: true, env: []string{"DATABASE_URL=" + pg.URL()}}
+	for range editNodes {
+		n, err := startServer(ctx, bin, sc, dir, redisAddr, "") // with the collector's settings of a real node
+		if err != nil {
+			return nil, stop, err
+		}
+		stops = append(stops, n.stop)
+		nodes = append(nodes, n)
+	}
+	// What starting up leaves behind: the copy of the rules that each node writes.
+	return nodes, stop, sleep(ctx, 5*time.Second)
+}
+
+func command(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, b)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// loadAll sends checks to every node, which name all rules in turn.
+func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.Duration, error) {
+	lats := make([][]time.Duration, len(nodes))
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		sc := scenario{path: check, body: func(n, keys int) string { return editCheck(1+n*10%editRules, "u"+strconv.Itoa(n%keys), 1) }}
+		reqs := requests(n.addr, sc, 10_000)
+		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, n.addr, reqs, editConns, editRate, length) })
+	}
+	wg.Wait()
+	return slices.Concat(lats...), errors.Join(errs...)
+}
+
+func editCheck(rule int, user string, weight int) string {
+	return fmt.Sprintf(`{"method":"POST","route":"/v1/route-%d","user":%q,"weight":%d}`, rule, user, weight)
+}
+
+// edit makes one edit a second on the first node and follows it to all.
+func (e *edits) edit(ctx context.Context, nodes []server) error {
+	tick := time.NewTicker(editEvery)
+	defer tick.Stop()
+	for n := range editCount {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		id, limit := 1+(n*1_009)%editRules, int64(2_000_000+n)
+		begin := time.Now()
+		res, err := call(ctx, http.MethodPatch, nodes[0].addr, "/ratelimit/rules/"+strconv.Itoa(id), fmt.Sprintf(`{"limit":%d}`, limit), nil)
+		answered := time.Now()
+		if err != nil {
+			return err
+		}
+		if res.Get("Sluice-In-Force") == "false" {
+			e.notInForce++
+		}
+		lags := make([]time.Duration, len(nodes))
+		errs := make([]error, len(nodes))
+		own := true
+		var wg sync.WaitGroup
+		for i, node := range nodes {
+			wg.Go(func() {
+				tries, err := awaitLimit(ctx, node.addr, id, limit)
+				lags[i], errs[i] = time.Since(answered), err
+				if i == 0 {
+					own = tries == 1
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		if !own {
+			e.early++
+		}
+		e.write = append(e.write, answered.Sub(begin))
+		e.lag = append(e.lag, slices.Max(lags))
+	}
+	return nil
+}
+
+// awaitLimit asks a node until it decides by the limit, and counts how often it asked.
+func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, editGiveUp)
+	defer cancel()
+	for {
+		var got struct {
+			Limit int64 `json:"limit"`
+		}
+		tries++
+		if _, err := call(ctx, http.MethodPost, addr, check, editCheck(rule, "probe", 0), &got); err != nil {
+			return tries, err
+		}
+		if got.Limit == limit {
+			return tries, nil
+		}
+		if err := sleep(ctx, editPoll); err != nil {
+			return tries, fmt.Errorf("rule %d has the limit %d on %s, not yet %d: %w", rule, got.Limit, addr, limit, err)
+		}
+	}
+}
+
+func call(ctx context.Context, method, addr, path, body string, into any) (http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s %s answered %d: %s", method, path, res.StatusCode, b)
+	}
+	if into != nil {
+		err = json.Unmarshal(b, into)
+	}
+	return res.Header, err
+}
+
+func degradedOf(ctx context.Context, nodes []server) (sum float64, err error) {
+	sc := scenario{kind: sluice}
+	for _, n := range nodes {
+		d, err := sc.degraded(ctx, n.addr)
+		if err != nil {
+			return 0, err
+		}
+		sum += d
+	}
+	return sum, nil
+}
+
+// watchMemory samples the nodes' resident memory until the function it returns is
+// called, which gives each one's peak.
+func watchMemory(ctx context.Context, nodes []server) func() []int64 {
+	ctx, cancel := context.WithCancel(ctx)
+	peaks := make([]int64, len(nodes))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			for i, n := range nodes {
+				peaks[i] = max(peaks[i], n.resident())
+			}
+			if sleep(ctx, 50*time.Millisecond) != nil {
+				return
+			}
+		}
+	})
+	return func() []int64 {
+		cancel()
+		wg.Wait()
+		return peaks
+	}
+}
+
+// report writes the section of the page.
+func (e *edits) report(w *bytes.Buffer) {
+	mib := func(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+	fmt.Fprintf(w, "%d cores, %s, load average %s at the end, %d rules, %d nodes, %d edits on one of them, one a second, %d checks a second on each. "+
+		"Client, nodes, Redis and Postgres share the cores; the nodes have the collector's settings of a node started without any.\n\n",
+		runtime.NumCPU(), runtime.Version(), loadAverage(), editRules, editNodes, len(e.lag), editRate)
+	fmt.Fprint(w, "| edits of one rule among many | measured | goal |\n|---|---|---|\n")
+	for _, row := range [][3]string{
+		{"writer's answer, p50 and p99", ms(quantile(e.write, 0.5)) + " and " + ms(quantile(e.write, 0.99)) + " ms", "–"},
+		{"from the answer to in force on all nodes, p50", ms(quantile(e.lag, 0.5)) + " ms", "–"},
+		{"from the answer to in force on all nodes, p99", ms(quantile(e.lag, 0.99)) + " ms", "at most 100 ms"},
+		{"the slowest of them", ms(e.lag[len(e.lag)-1]) + " ms", "–"},
+		{"answers before the edit was in force on the writer's node", fmt.Sprintf("%d of %d (%d said so)", e.early, len(e.lag), e.notInForce), "0"},
+		{"degraded checks", fmt.Sprintf("%.0f of %d", e.degraded, e.checks), "0"},
+		{"p99 of checks without edits, with", ms(e.quiet.p99) + ", " + ms(e.busy.p99) + " ms", "–"},
+		{"p99.9 of checks without edits, with", ms(e.quiet.p999) + ", " + ms(e.busy.p999) + " ms", "–"},
+		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " + mib(e.quietPeak) + ", " + mib(e.peak), "–"},
+		{"peak with edits to after start, the node that grew most", fmt.Sprintf("%.2f", e.growth), "at most 1.3"},
+	} {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", row[0], row[1], row[2])
+	}
+}
+
+func loadAverage() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	one, _, _ := strings.Cut(string(b), " ")
+	return one
+}
