@@ -109,26 +109,19 @@ func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueSt
 		if err != nil {
 			return nil, queueError(err)
 		}
-		name, err := s.lastName(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, queueStatus{Rule: name, RuleID: id, Depth: st.Depth, OldestAgeMS: oldest(st)})
+		left = append(left, queueStatus{Rule: s.lastName(ctx, id), RuleID: id, Depth: st.Depth, OldestAgeMS: oldest(st)})
 	}
 	return left, nil
 }
 
 // lastName is the name that a rule has, or had when it was deleted; "" if the
-// history does not know it.
-func (s *Server) lastName(ctx context.Context, id int64) (string, error) {
+// history does not know it or cannot be read, because the queue is served all the same.
+func (s *Server) lastName(ctx context.Context, id int64) string {
 	revisions, err := s.deps.History.RuleHistory(ctx, id, 1, 0)
-	switch {
-	case errors.Is(err, rules.ErrNotFound), err == nil && len(revisions) == 0:
-		return "", nil
-	case err != nil:
-		return "", err
+	if err != nil || len(revisions) == 0 {
+		return ""
 	}
-	return revisions[0].Rule.Name, nil
+	return revisions[0].Rule.Name
 }
 
 // queueOf finds a queue by the id of its rule, or by the name that the rule has or

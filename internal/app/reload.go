@@ -78,6 +78,8 @@ type reloader struct {
 	migrated, away                                bool
 	// behind: the last pass could not put in force what the database holds.
 	behind bool
+	// loadFailed: a load of the present pass failed.
+	loadFailed bool
 	// origin and confirmed say where the set in force came from and when the
 	// database last confirmed it. tokens are those in force. changedHere: one of
 	// them is not handed to keep yet. recalled: the copy was tried.
@@ -201,7 +203,7 @@ func (r *reloader) await(ctx context.Context, tokens bool) bool {
 // complete. It returns only what no retry can mend.
 func (r *reloader) pass(ctx context.Context) error {
 	defer r.publish()
-	r.behind = true // until everything is seen to be in force
+	r.behind, r.loadFailed = true, false // until everything is seen to be in force
 	if !r.migrated {
 		if err := r.from.Migrate(ctx); err != nil {
 			if !errors.Is(err, rules.ErrUnavailable) {
@@ -242,8 +244,11 @@ func (r *reloader) pass(ctx context.Context) error {
 			r.failed("rules", err)
 		}
 	}
-	// A pass may load more than v says, because someone wrote meanwhile.
-	r.behind = v.Tokens.N > r.heldTokens.N || r.overridesFrom != nil && v.Overrides.N > r.heldOverrides.N || v.Rules.N > max(r.heldRules.N, r.refused.N)
+	// A pass may load more than v says, because someone wrote meanwhile. Numbers say
+	// nothing after a load that failed: another history may have reached the same.
+	r.behind = r.loadFailed && r.refused == database.NoVersion ||
+		v.Tokens.N > r.heldTokens.N || r.overridesFrom != nil && v.Overrides.N > r.heldOverrides.N ||
+		v.Rules.N > max(r.heldRules.N, r.refused.N)
 	current := v.Rules == r.heldRules
 	if current {
 		r.refused, r.confirmed = database.NoVersion, r.now()
@@ -330,6 +335,7 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 }
 
 func (r *reloader) failed(what string, err error) {
+	r.loadFailed = true
 	r.metrics.ReloadFailed(what)
 	r.log.Error("reload changed nothing", "what", what, "error", err)
 }

@@ -95,7 +95,7 @@ func (d *DB) tryDisk(ctx context.Context) error {
 	if err := errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
 		return err
 	}
-	return d.write.WithContext(ctx).Exec("UPDATE versions SET version = version").Error
+	return d.write.WithContext(ctx).Exec("UPDATE versions SET name = name").Error
 }
 
 // diskError is what SQLite says of a disk that fails; nil if it says something else.
