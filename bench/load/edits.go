@@ -44,8 +44,10 @@ type edits struct {
 	lag        []time.Duration // from the writer's answer to the edit in force on all nodes
 	early      int             // answers before the edit was in force on the writer's own node
 	notInForce int             // answers that said so
-	checks     int
-	degraded   float64 // decisions without the store, while edits were made
+	checks     int             // while edits were made
+	degraded   float64         // decisions without the store meanwhile
+	quietCount int             // checks before edits were made
+	quietLost  float64         // decisions without the store among those
 	quiet      latencies
 	busy       latencies
 	started    int64 // resident bytes of the largest node, after start
@@ -70,13 +72,17 @@ func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
 	e.started = slices.Max(started)
 
 	fmt.Fprintln(os.Stderr, "edits: checks alone")
+	begun, err := degradedOf(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
 	watch := watchMemory(ctx, nodes)
 	lat, err := loadAll(ctx, nodes, editQuiet)
 	e.quietPeak = slices.Max(watch())
 	if err != nil {
 		return nil, err
 	}
-	e.quiet = summarize(lat)
+	e.quiet, e.quietCount = summarize(lat), len(lat)
 
 	fmt.Fprintln(os.Stderr, "edits: checks and edits")
 	before, err := degradedOf(ctx, nodes)
@@ -106,7 +112,7 @@ func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.degraded, e.checks, e.busy = after-before, len(lat), summarize(lat)
+	e.quietLost, e.degraded, e.checks, e.busy = before-begun, after-before, len(lat), summarize(lat)
 	slices.Sort(e.lag)
 	slices.Sort(e.write)
 	return e, nil
@@ -343,7 +349,8 @@ func (e *edits) report(w *bytes.Buffer) {
 		{"from the answer to in force on all nodes, p99", ms(quantile(e.lag, 0.99)) + " ms", "at most 100 ms"},
 		{"the slowest of them", ms(e.lag[len(e.lag)-1]) + " ms", "–"},
 		{"answers before the edit was in force on the writer's node", fmt.Sprintf("%d of %d (%d said so)", e.early, len(e.lag), e.notInForce), "0"},
-		{"degraded checks", fmt.Sprintf("%.0f of %d", e.degraded, e.checks), "0"},
+		{"degraded checks without edits", fmt.Sprintf("%.0f of %d", e.quietLost, e.quietCount), "–"},
+		{"degraded checks with edits", fmt.Sprintf("%.0f of %d", e.degraded, e.checks), "0"},
 		{"p99 of checks without edits, with", ms(e.quiet.p99) + ", " + ms(e.busy.p99) + " ms", "–"},
 		{"p99.9 of checks without edits, with", ms(e.quiet.p999) + ", " + ms(e.busy.p999) + " ms", "–"},
 		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " + mib(e.quietPeak) + ", " + mib(e.peak), "–"},
