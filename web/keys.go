@@ -84,8 +84,13 @@ func (s *Server) bucket(v *visit, status int, b *rules.Bucket, form url.Values, 
 	}
 	s.peek(v.ctx, b, &m)
 	if id := b.Override.ID; id > 0 {
-		if o, err := s.deps.Live.Overrides.GetOverride(v.ctx, b.Rule.Rule.ID, id); err == nil {
+		o, err := s.deps.Live.Overrides.GetOverride(v.ctx, b.Rule.Rule.ID, id)
+		switch {
+		case err == nil:
 			m.Override = &o
+		case errors.Is(err, rules.ErrNotFound): // it was lifted a moment ago
+		default:
+			m.OverrideUnknown = true
 		}
 	}
 	return v.page(status, view.KeyBucketPage(v.frame("One key", pathDenials), m))

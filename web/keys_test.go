@@ -55,6 +55,11 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 	if page := b.Get(key43); !page.Has("card testing", "blocked", "Lift the override", "0 of 0") {
 		t.Error("the block is not in force")
 	}
+	w.Overrides.Err = rules.ErrUnavailable
+	if page := b.Get(key43); !page.Has("An override is in force for this key") || page.Has("This key") {
+		t.Error("an override that cannot be read is shown as none")
+	}
+	w.Overrides.Err = nil
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusConflict {
 		t.Errorf("twice: %d", page.Code)
 	}

@@ -117,7 +117,7 @@ func unreadable(parser *kong.Kong) []error {
 				f.Tag.Envs = nil
 				if text := err.Error(); !seen[text] { // several commands share a setting
 					seen[text] = true
-					bad = append(bad, fmt.Errorf("--%s: %w", f.Name, err))
+					bad = append(bad, err) // it begins with the name of the flag
 				}
 			}
 		}

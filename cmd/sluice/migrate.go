@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -49,7 +50,11 @@ func (c *migrateDownCmd) Run(p *process) error {
 		return fmt.Errorf("--to %d is above the last step, %d; sluice migrate status lists them", c.To, steps[len(steps)-1].Version)
 	}
 	if !c.Yes {
-		return fmt.Errorf("this deletes what the undone steps hold; back up first, then add --yes")
+		if c.To > 0 {
+			return errors.New("this switches off rules that the older version cannot say and sets aside what it does not know; " +
+				"back up first, then add --yes")
+		}
+		return errors.New("this deletes everything in the rules database; back up first, then add --yes")
 	}
 	return c.show(p, func(ctx context.Context, s config.Storage) ([]database.Migration, error) {
 		return app.MigrateDown(ctx, s, c.To)

@@ -193,9 +193,11 @@ type KeyPage struct {
 	Figures, Candidate *BucketFigures
 	// Away: the counters do not answer.
 	Away bool
-	// Override is what stands for this key, nil for none or when it cannot be read;
+	// Override is what stands for this key, nil for none or where OverrideUnknown;
 	// Covered: a wildcard covers the key besides.
 	Override *rules.Override
+	// OverrideUnknown: an override stands for this key and cannot be read.
+	OverrideUnknown bool
 	// Recent are denials of the bucket.
 	Recent []fleet.Denial
 	// Edit is the form of an override.
