@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"sluice/internal/heap"
 )
 
 // Time for an import, instead of what other requests have: to send its file, and
@@ -18,7 +20,7 @@ const (
 
 // takeTime gives a request whose caller is known the time of an import.
 func (s *Server) takeTime(c echo.Context) {
-	control, now := http.NewResponseController(c.Response()), s.deps.Now()
+	control, now := http.NewResponseController(c.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
 	_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection to set it on
 	_ = control.SetWriteDeadline(now.Add(importAnswer))
 }
@@ -35,7 +37,11 @@ func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), e
 		if !s.importing.TryLock() {
 			return nil, nil, kindNotReady.problem("Another large file is being imported on this node. Try again when that is done.").with("Retry-After", "5")
 		}
-		done = s.importing.Unlock
+		unbound := heap.Bound(heap.Import)
+		done = func() {
+			unbound()
+			s.importing.Unlock()
+		}
 	}
 	s.takeTime(c)
 	if body, err = readBody(c, most, make([]byte, 0, max(size+1, 512))); err != nil {

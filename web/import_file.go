@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"sluice/internal/heap"
 )
 
 // Time for an import, instead of what other requests have.
@@ -69,6 +71,13 @@ func (s *Server) importFile(v *visit, text string) (*importFile, error) {
 		f.done()
 		f.done = func() {}
 		return f, err
+	}
+	if len(f.text) > maxCarried {
+		release, unbound := f.done, heap.Bound(heap.Import)
+		f.done = func() {
+			unbound()
+			release()
+		}
 	}
 	return f, nil
 }

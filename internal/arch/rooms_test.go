@@ -42,6 +42,7 @@ var rooms = []room{
 	{path: "internal/fleet", foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
+	{path: "internal/heap"},
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
 	{path: "internal/sso", may: []string{"internal/access"}, foreign: []string{"github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"}},
 	{path: "internal/sso/ssotest"},
@@ -53,17 +54,17 @@ var rooms = []room{
 	},
 
 	{
-		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/deferred", "internal/telemetry"},
+		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/deferred", "internal/heap", "internal/telemetry"},
 		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
 	},
 	{
-		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "internal/telemetry", "web/view", "web/static"},
+		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
 	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
 	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
-	{path: "web/browsertest", may: []string{"internal/access"}, foreign: []string{"github.com/chromedp"}},
+	{path: "web/browsertest", may: []string{"internal/access", "internal/fleet"}, foreign: []string{"github.com/chromedp"}},
 	{path: "web/gallery", may: []string{"internal/fleet", "web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 
 	{
