@@ -35,6 +35,7 @@ func Bound(bytes int64) (undo func()) {
 	defer mu.Unlock()
 	if users++; users == 1 {
 		before = debug.SetMemoryLimit(-1)
+		debug.FreeOSMemory() // what is garbage now does not count
 		if limit := held() + bytes; limit < before {
 			debug.SetMemoryLimit(limit)
 		}
