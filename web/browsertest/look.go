@@ -76,9 +76,15 @@ func Script(script string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// Leave does what leads to another page and waits until that has loaded.
+// Leave does what leads to another page and waits until that has loaded. The
+// event that RunResponse waits for may be that of the page before, so the page
+// itself is asked too.
 func (t *Tab) Leave(step chromedp.Action[chromedp.Void]) error {
-	_, err := chromedp.RunResponse(t.Ctx, step)
+	if _, err := chromedp.RunResponse(t.Ctx, step); err != nil {
+		return err
+	}
+	const loaded = `new Promise(done => document.readyState === "complete" ? done(true) : addEventListener("load", () => done(true)))`
+	_, err := chromedp.Run(t.Ctx, chromedp.Evaluate[bool](loaded, chromedp.EvalAwaitPromise))
 	return err
 }
 

@@ -79,7 +79,10 @@ func check(t *testing.T, tab *browsertest.Tab, look string, rules []string) {
 const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 	const at = new Date(e.dateTime);
 	if (isNaN(at)) return true;
-	const style = e.hasAttribute("data-clock") ? {timeStyle: "medium"} : {dateStyle: "medium", timeStyle: "short"};
+	const day = (d) => new Intl.DateTimeFormat("en", {dateStyle: "short", timeZone: "Asia/Kathmandu"}).format(d);
+	const style = e.hasAttribute("data-clock") || e.hasAttribute("data-when") && day(at) === day(new Date()) ? {timeStyle: "medium"}
+		: e.hasAttribute("data-when") ? {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit"}
+		: {dateStyle: "medium", timeStyle: "short"};
 	const here = new Intl.DateTimeFormat(undefined, {...style, timeZone: "Asia/Kathmandu"});
 	return !e.hasAttribute("data-ago") && e.textContent !== here.format(at) || e.textContent.includes("UTC") || !e.title;
 }).map(e => e.outerHTML)`
