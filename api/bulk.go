@@ -21,7 +21,7 @@ const (
 // takeTime gives a request whose caller is known the time of an import.
 func (s *Server) takeTime(c echo.Context) {
 	control, now := http.NewResponseController(c.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
-	_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection to set it on
+	_ = control.SetReadDeadline(now.Add(importSend))                     // tests have no connection to set it on
 	_ = control.SetWriteDeadline(now.Add(importAnswer))
 }
 
