@@ -118,3 +118,17 @@ func TestFindBucket_RefusesWhatIsNoKey(t *testing.T) {
 		t.Error("a global rule has a key")
 	}
 }
+
+// A bucket may be named by the 12 characters of a hash that are displayed, also
+// where other facts follow it.
+func TestFindBucket_AShownHashBeforeOtherFactsStays(t *testing.T) {
+	set, err := Compile([]Rule{bucketRule("user+route+method")}, 1, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "user:sha256:k90Y2meAxzbh+route:/v1/some/longer/route+method:GET"
+	b, err := set.FindBucket(set.At(0), text, time.Unix(0, 0))
+	if err != nil || b.Name != text || b.Exception != text {
+		t.Errorf("named %q, as an override %q, %v; want %q", b.Name, b.Exception, err, text)
+	}
+}

@@ -256,10 +256,12 @@ func appendClear(dst []byte, v string) []byte {
 }
 
 // appendShort appends the facts of a key with every hash cut to shownHash
-// characters. No value can forge a hash: a % in a value is escaped.
+// characters; one that is cut already stays as it is. No value can forge a hash: a %
+// in a value is escaped.
 func appendShort(dst, facts []byte) []byte {
 	for i := 0; i < len(facts); {
-		if facts[i] == '%' && i+1 < len(facts) && facts[i+1] == 'h' && i+2+hashLen <= len(facts) {
+		if facts[i] == '%' && i+1 < len(facts) && facts[i+1] == 'h' && i+2+hashLen <= len(facts) &&
+			isHashByte(facts[i+2+shownHash]) { // behind a hash that is cut stands a brace or a +
 			dst = append(dst, facts[i:i+2+shownHash]...)
 			i += 2 + hashLen
 			continue
@@ -276,9 +278,11 @@ func isHashText(s string, length int) bool {
 		return false
 	}
 	for i := 0; i < len(s); i++ {
-		if !isAlnum(s[i]) && s[i] != '-' && s[i] != '_' {
+		if !isHashByte(s[i]) {
 			return false
 		}
 	}
 	return true
 }
+
+func isHashByte(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
