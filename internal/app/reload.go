@@ -28,10 +28,11 @@ type catalog interface {
 // Deadlines of the reloader's database calls.
 const (
 	pollTimeout = 2 * time.Second
-	loadTimeout = 30 * time.Second
-	// firstTimeout is how long a node that has a copy waits for the database
-	// before it starts with that.
-	firstTimeout = 5 * time.Second
+	// firstTimeout is how long a node waits for the database before it listens, and
+	// copiedTimeout how long if it has a copy to start with. Loads end by themselves
+	// when the database sends nothing more.
+	firstTimeout  = 30 * time.Second
+	copiedTimeout = 5 * time.Second
 	// changedTimeout is how long a writer waits for its own change to be in
 	// force here: what the deadline of its answer leaves after the write.
 	changedTimeout = writeTimeout - 2*time.Second
@@ -112,12 +113,13 @@ func (r *reloader) forget() {
 // not wait long for a database that is slow, or in which another node migrates:
 // run goes on with that.
 func (r *reloader) first(ctx context.Context, copied bool) error {
+	timeout := firstTimeout
 	if copied {
-		limited, cancel := context.WithTimeout(ctx, firstTimeout)
-		defer cancel()
-		ctx = limited
+		timeout = copiedTimeout
 	}
-	return r.pass(ctx)
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return r.pass(limited)
 }
 
 // run makes a pass whenever it is notified, or every interval. However many
@@ -214,9 +216,6 @@ func (r *reloader) pass(ctx context.Context) error {
 		}
 		r.migrated = true
 	}
-	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
 	v, err := r.versions(ctx)
 	if err != nil {
 		r.unreachable(ctx, err)
@@ -238,7 +237,7 @@ func (r *reloader) pass(ctx context.Context) error {
 			return err
 		}
 	}
-	known := r.followOverrides(whole, v.Overrides)
+	known := r.followOverrides(ctx, v.Overrides)
 	if known && v.Rules != r.heldRules && v.Rules != r.refused {
 		if err := r.loadRules(ctx); err != nil {
 			r.failed("rules", err)

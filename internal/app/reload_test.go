@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/access"
@@ -26,6 +27,7 @@ type shelf struct {
 	err      error
 	migrate  error
 	loads    int
+	takes    time.Duration // of a load
 }
 
 func (s *shelf) set(change func(*shelf)) {
@@ -46,10 +48,15 @@ func (s *shelf) Versions(context.Context) (database.Versions, error) {
 	return s.versions, s.err
 }
 
-func (s *shelf) LoadRules(context.Context) (rules.Source, error) {
+func (s *shelf) LoadRules(ctx context.Context) (rules.Source, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loads++
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return rules.Source{}, ctx.Err()
+	}
 	return rules.Source{Rules: s.rules, Version: s.versions.Rules.N, Stamp: s.versions.Rules.Stamp}, s.err
 }
 
@@ -92,6 +99,19 @@ func pass(t *testing.T, r *reloader) {
 	if err := r.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestReload_ALoadMayTakeLong: 100,000 rules on a slow machine. A load that is cut
+// off after a fixed time starts again from the first rule, for ever.
+func TestReload_ALoadMayTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}, takes: 10 * time.Minute}
+		r, log := reloaderOf(s)
+		pass(t, r)
+		if set := r.sets.Load(); set == nil || set.Len() != 1 {
+			t.Fatalf("no rule is in force: %s", log)
+		}
+	})
 }
 
 func TestReload_ErrorLeavesPreviousSet(t *testing.T) {

@@ -21,7 +21,8 @@ const (
 	// seconds in which a write must be answered when the database is away, with
 	// room for a busy machine.
 	defaultCallTimeout = 1500 * time.Millisecond
-	// loadTimeout bounds reading every rule, or every token.
+	// loadTimeout bounds reading every token, and how long reading rules or overrides
+	// may go on without a new row.
 	loadTimeout = 15 * time.Second
 	// migrateTimeout bounds waiting for the migration lock and migrating.
 	migrateTimeout = 2 * time.Minute
@@ -177,7 +178,38 @@ func (d *DB) readIn(ctx context.Context, timeout time.Duration, fn func(tx *gorm
 
 // snapshot runs fn in a reading transaction that sees one moment only.
 func (d *DB) snapshot(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
-	return d.readIn(ctx, timeout, func(tx *gorm.DB) error {
+	return d.readIn(ctx, timeout, inSnapshot(fn))
+}
+
+func inSnapshot(fn func(tx *gorm.DB) error) func(tx *gorm.DB) error {
+	return func(tx *gorm.DB) error {
 		return tx.Transaction(fn, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-	})
+	}
+}
+
+// errNoProgress ends a long read whose rows have stopped coming.
+var errNoProgress = fmt.Errorf("the database sent nothing for %s", loadTimeout)
+
+// longSnapshot is snapshot for what may take long. Its time does not end while rows
+// come: a read that started again from its first row each time would never end on a
+// machine or a network that is slow enough. fn calls progress with each row.
+func (d *DB) longSnapshot(ctx context.Context, fn func(tx *gorm.DB, progress func()) error) error {
+	limited, progress, end := whileProgress(ctx, loadTimeout)
+	defer end()
+	err := inSnapshot(func(tx *gorm.DB) error { return fn(tx, progress) })(d.read.WithContext(limited))
+	if err != nil && errors.Is(context.Cause(limited), errNoProgress) {
+		err = unavailable(errNoProgress)
+	}
+	return d.classify(ctx, err)
+}
+
+// whileProgress is a context that ends when progress was not called for idle. end
+// releases what it holds.
+func whileProgress(ctx context.Context, idle time.Duration) (limited context.Context, progress, end func()) {
+	limited, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(idle, func() { cancel(errNoProgress) })
+	return limited, func() { timer.Reset(idle) }, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }

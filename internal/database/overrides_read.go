@@ -17,8 +17,6 @@ const (
 	// searchTimeout bounds looking for a text among all overrides of a rule, which
 	// reads them.
 	searchTimeout = 4 * time.Second
-	// loadOverridesTimeout bounds loading every override.
-	loadOverridesTimeout = 2 * time.Minute
 )
 
 // ListOverrides gives one page of the overrides of a rule, in order of id; none
@@ -80,7 +78,11 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 // be dropped. Otherwise deletions come as such, each before what was stored under
 // its key since. It reads one moment; an error of each ends it.
 func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(rules.StoredOverride)) (is Version, err error) {
-	err = d.snapshot(ctx, loadOverridesTimeout, func(tx *gorm.DB) error {
+	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
+		each := func(s rules.StoredOverride) {
+			progress()
+			each(s)
+		}
 		v, err := versionsIn(tx)
 		if err != nil {
 			return err

@@ -131,10 +131,10 @@ func (d *DB) LoadAllRules(ctx context.Context) (rules.Source, error) {
 }
 
 func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
-	var rows []ruleRow
+	var found []rules.Rule
 	var pools []poolRow
 	var v Versions
-	err := d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) error {
+	err := d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		var err error
 		if v, err = versionsIn(tx); err != nil {
 			return err
@@ -145,12 +145,13 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 		if onlyActive {
 			tx = tx.Where("is_active = ?", true)
 		}
-		return tx.Order("id").Find(&rows).Error
+		found, err = readRules(tx, progress)
+		return err
 	})
 	if err != nil {
 		return rules.Source{}, err
 	}
-	return rules.Source{Rules: rulesOf(rows), Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
+	return rules.Source{Rules: found, Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
 }
 
 // LoadChanges gives what changed in the rules since the version that a node
@@ -158,9 +159,8 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 // since is too long ago, or from another history. The delta's pools are all pools;
 // whether they differ is for the caller to see.
 func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta, is Version, ok bool, err error) {
-	var rows []ruleRow
 	var pools []poolRow
-	err = d.snapshot(ctx, loadTimeout, func(tx *gorm.DB) error {
+	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		v, err := versionsIn(tx)
 		if err != nil {
 			return err
@@ -175,11 +175,32 @@ func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta,
 		if err := tx.Table("rule_tombstones").Where("seq > ?", since.N).Pluck("rule_id", &delta.Removed).Error; err != nil {
 			return err
 		}
-		return tx.Where("seq > ?", since.N).Order("id").Find(&rows).Error
+		delta.Changed, err = readRules(tx.Where("seq > ?", since.N), progress)
+		return err
 	})
 	if err != nil || !ok {
 		return rules.Delta{}, NoVersion, false, err
 	}
-	delta.Changed, delta.Pools, delta.Version = rulesOf(rows), poolsOf(pools), is.N
+	delta.Pools, delta.Version = poolsOf(pools), is.N
 	return delta, is, true, nil
+}
+
+// readRules gives the rules that a query selects, in order of id. It holds one row
+// at a time, because there may be a hundred thousand.
+func readRules(tx *gorm.DB, progress func()) (found []rules.Rule, err error) {
+	rows, err := tx.Model(&ruleRow{}).Order("id").Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	found = []rules.Rule{}
+	for rows.Next() {
+		progress()
+		var row ruleRow
+		if err := tx.ScanRows(rows, &row); err != nil {
+			return nil, err
+		}
+		found = append(found, row.rule())
+	}
+	return found, rows.Err()
 }
