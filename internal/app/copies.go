@@ -73,35 +73,19 @@ func (c *copies) keep(f inForce, changed bool) {
 func (c *copies) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			c.save()
-			return
-		case <-tick.C:
-		case <-c.wake:
-		}
-		began := c.now()
-		c.save()
-		pause := time.NewTimer(copyPause * c.now().Sub(began))
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
-	}
+	writeSlowly(ctx, c.now, c.wake, tick.C, c.save)
 }
 
-// save writes the latest unless it is on disk. A failure (a full or read-only
-// disk) is loud once, counted each time, and nothing more.
-func (c *copies) save() {
+// save writes the latest unless it is on disk, and calls rest often meanwhile. A
+// failure (a full or read-only disk) is loud once, counted each time, and nothing more.
+func (c *copies) save(rest func()) {
 	c.mu.Lock()
 	f, seq := c.latest, c.seq
 	c.mu.Unlock()
 	if seq == c.saved {
 		return
 	}
-	if err := c.write(f); err != nil {
+	if err := c.write(f, rest); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
 			c.log.Error("the rules cannot be copied to disk; this node could not start without the rule database", "file", c.path, "error", err)
@@ -117,7 +101,7 @@ func (c *copies) save() {
 	c.failing = false
 }
 
-func (c *copies) write(f inForce) error {
+func (c *copies) write(f inForce, rest func()) error {
 	if err := makeDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
@@ -125,7 +109,7 @@ func (c *copies) write(f inForce) error {
 	for _, p := range f.set.Pools() {
 		out.Pools = append(out.Pools, p.Pool)
 	}
-	return rulecopy.SaveRules(c.path, c.identity, &out, func(yield func(*rules.Rule) bool) {
+	return rulecopy.SaveRules(c.path, c.identity, &out, rest, func(yield func(*rules.Rule) bool) {
 		for i := range f.set.Len() {
 			if !yield(&f.set.At(i).Rule) {
 				return

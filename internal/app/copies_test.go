@@ -73,12 +73,12 @@ func TestCopies_NothingIsWrittenBeforeThereIsAnything(t *testing.T) {
 func TestCopies_ARefreshHealsARemovedFile(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
 	c.keep(setOf(t, 1, 1), true)
-	c.save()
+	c.save(unhurried)
 	if err := os.Remove(c.path); err != nil {
 		t.Fatal(err)
 	}
 	c.keep(setOf(t, 1, 1), false)
-	c.save()
+	c.save(unhurried)
 	if !c.exists() {
 		t.Error("the file did not come back")
 	}
@@ -92,7 +92,7 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 	c, log := copiesAt(t, filepath.Join(blocked, "rules.copy")) // a file where a folder must be
 	for v := range int64(5) {
 		c.keep(setOf(t, v, 1), true)
-		c.save()
+		c.save(unhurried)
 	}
 	if got := strings.Count(log.String(), "cannot be copied"); got != 1 {
 		t.Errorf("%d log lines about one failure, want 1:\n%s", got, log)
@@ -100,7 +100,7 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	c.save()
+	c.save(unhurried)
 	if got, err := c.load(); err != nil || got.Version != 4 || !strings.Contains(log.String(), "again") {
 		t.Errorf("got %v, %v after the disk healed\n%s", got, err, log)
 	}
@@ -111,7 +111,7 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
 	c.keep(setOf(t, 7, 2), true)
-	c.save()
+	c.save(unhurried)
 	good, err := os.ReadFile(c.path)
 	if err != nil {
 		t.Fatal(err)

@@ -15,11 +15,6 @@ import (
 	"sluice/rules"
 )
 
-// copyPause is how much longer than a write took nothing more is written: a
-// million overrides or 100,000 rules make a file of tens of megabytes, which an
-// edit a second must not write each time.
-const copyPause = 20
-
 // overrideCopies keeps the last good overrides on disk beside the rules. One
 // goroutine (run) writes, always the latest; keep never waits for it. A nil one
 // keeps nothing.
@@ -59,34 +54,19 @@ func (c *overrideCopies) keep(o *rules.Overrides) {
 
 // run writes what is kept until ctx ends, and then once more.
 func (c *overrideCopies) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			c.save()
-			return
-		case <-c.wake:
-		}
-		began := c.now()
-		c.save()
-		pause := time.NewTimer(copyPause * c.now().Sub(began))
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
-	}
+	writeSlowly(ctx, c.now, c.wake, nil, c.save)
 }
 
-// save writes the latest unless it is on disk. A failure is loud once and
-// counted each time; the next change tries again.
-func (c *overrideCopies) save() {
+// save writes the latest unless it is on disk, and calls rest often meanwhile. A
+// failure is loud once and counted each time; the next change tries again.
+func (c *overrideCopies) save(rest func()) {
 	c.mu.Lock()
 	o := c.latest
 	c.mu.Unlock()
 	if o == nil || o == c.saved {
 		return
 	}
-	if err := c.write(o); err != nil {
+	if err := c.write(o, rest); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
 			c.log.Error("the overrides cannot be copied to disk; this node could not start with them without the rule database", "file", c.path, "error", err)
@@ -97,7 +77,7 @@ func (c *overrideCopies) save() {
 	c.saved, c.failing = o, false
 }
 
-func (c *overrideCopies) write(o *rules.Overrides) error {
+func (c *overrideCopies) write(o *rules.Overrides, rest func()) error {
 	if o.Len() == 0 { // no file says the same, and needs no disk
 		if err := os.Remove(c.path); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -107,7 +87,7 @@ func (c *overrideCopies) write(o *rules.Overrides) error {
 	if err := makeDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
-	if err := rulecopy.SaveOverrides(c.path, c.identity, o, c.now()); err != nil {
+	if err := rulecopy.SaveOverrides(c.path, c.identity, o, rest, c.now()); err != nil {
 		return err
 	}
 	c.metrics.Copy("saved")

@@ -234,7 +234,7 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	}
 	// No overrides any more, no file.
 	c.keep(rules.NewOverrides())
-	c.save()
+	c.save(unhurried)
 	if _, err := os.Stat(c.path); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)
 	}

@@ -18,19 +18,19 @@ import (
 // all: it is written beside path, synced and renamed, so several nodes may share
 // a path. identity is as for Encode.
 func Save(path, identity string, c *Copy) error {
-	return SaveRules(path, identity, c, slices.Values(pointers(c.Rules)))
+	return SaveRules(path, identity, c, func() {}, slices.Values(pointers(c.Rules)))
 }
 
 // SaveRules is Save with the rules rs in place of those of c. It holds one rule
-// at a time in memory.
-func SaveRules(path, identity string, c *Copy, rs iter.Seq[*rules.Rule]) error {
+// at a time in memory, and calls rest after each piece that it has written.
+func SaveRules(path, identity string, c *Copy, rest func(), rs iter.Seq[*rules.Rule]) error {
 	return replaceFile(path, func(f *os.File) error {
 		if _, err := f.Seek(int64(headerSize), io.SeekStart); err != nil {
 			return err
 		}
 		sum := sha256.New()
-		content := &counted{w: io.MultiWriter(f, sum)}
-		w := bufio.NewWriterSize(content, 64<<10)
+		content := &counted{w: resting{io.MultiWriter(f, sum), rest}}
+		w := bufio.NewWriterSize(content, pieceSize)
 		if err := c.write(w, rs); err != nil {
 			return err
 		}
@@ -45,6 +45,21 @@ func SaveRules(path, identity string, c *Copy, rs iter.Seq[*rules.Rule]) error {
 		_, err := f.WriteAt(head, 0)
 		return err
 	})
+}
+
+// pieceSize is how many bytes of a copy are written at a time.
+const pieceSize = 64 << 10
+
+// resting calls rest after each piece.
+type resting struct {
+	w    io.Writer
+	rest func()
+}
+
+func (r resting) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	r.rest()
+	return n, err
 }
 
 // counted counts what is written, and refuses more than a copy may have.

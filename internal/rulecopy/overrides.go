@@ -27,11 +27,12 @@ const (
 	maxOverridesFile = int64(2 << 30)
 )
 
-// SaveOverrides writes the file as Save does, leaving out what has ended by now.
-func SaveOverrides(path, identity string, o *rules.Overrides, now time.Time) error {
+// SaveOverrides writes the file as Save does, leaving out what has ended by now. It
+// calls rest after each piece that it has written.
+func SaveOverrides(path, identity string, o *rules.Overrides, rest func(), now time.Time) error {
 	return replaceFile(path, func(w *os.File) error {
 		check := sha256.New()
-		both := io.MultiWriter(w, check)
+		both := resting{io.MultiWriter(w, check), rest}
 		database := fingerprint(identity)
 		head := append([]byte(overridesMagic), database[:]...)
 		if _, err := both.Write(binary.BigEndian.AppendUint64(head, uint64(now.UnixMilli()))); err != nil {
