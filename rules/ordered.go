@@ -56,9 +56,14 @@ func (o *ordered) from(before func(*Compiled) bool) iter.Seq[*Compiled] {
 	return func(yield func(*Compiled) bool) {
 		// Earlier chunks lie wholly before the point.
 		n := max(0, sort.Search(len(o.chunks), func(n int) bool { return !before(o.chunks[n].rules[0]) })-1)
-		for ; n < len(o.chunks); n++ {
-			for _, c := range o.chunks[n].rules {
-				if !before(c) && !yield(c) {
+		for first := true; n < len(o.chunks); n++ {
+			rules := o.chunks[n].rules
+			if first {
+				rules = rules[sort.Search(len(rules), func(i int) bool { return !before(rules[i]) }):]
+			}
+			first = false
+			for _, c := range rules {
+				if !yield(c) {
 					return
 				}
 			}
