@@ -24,17 +24,20 @@ import (
 )
 
 // The scenario of edits: three nodes with many rules on one Postgres and one
-// Redis, a steady load of checks on each, and one edit a second on the first.
+// Redis, a steady load of checks on each, and one edit a second on the first. Checks
+// without edits and with them take turns, because other work on the machine slows down
+// both.
 const (
 	editNodes  = 3
 	editRules  = 100_000
-	editCount  = 60
+	editTurns  = 4
+	editCount  = 15  // in each turn
 	editRate   = 200 // checks a second on each node
 	editConns  = 16  // on each node
 	editEvery  = time.Second
-	editQuiet  = 30 * time.Second // of checks without edits, before
 	editLimit  = 10 * time.Minute
 	editPoll   = 2 * time.Millisecond
+	editCalm   = 15 * time.Second // after edits, until their copies are on disk
 	editGiveUp = 10 * time.Second // for one edit to be in force everywhere
 )
 
@@ -44,16 +47,18 @@ type edits struct {
 	lag        []time.Duration // from the writer's answer to the edit in force on all nodes
 	early      int             // answers before the edit was in force on the writer's own node
 	notInForce int             // answers that said so
-	checks     int             // while edits were made
-	degraded   float64         // decisions without the store meanwhile
-	quietCount int             // checks before edits were made
-	quietLost  float64         // decisions without the store among those
-	quiet      latencies
-	busy       latencies
-	started    int64 // resident bytes of the largest node, after start
-	quietPeak  int64 // of the largest node under checks alone
-	peak       int64 // of the largest node while edits were made
+	quiet      turns           // without edits
+	busy       turns           // while edits were made
+	started    int64           // resident bytes of the largest node, after start
 	growth     float64
+}
+
+// turns is what the checks of some turns had.
+type turns struct {
+	took     []time.Duration
+	degraded float64 // decisions without the store
+	cpu      time.Duration
+	peak     int64 // resident bytes of the largest node
 }
 
 func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
@@ -71,51 +76,68 @@ func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
 	}
 	e.started = slices.Max(started)
 
-	fmt.Fprintln(os.Stderr, "edits: checks alone")
-	begun, err := degradedOf(ctx, nodes)
-	if err != nil {
-		return nil, err
+	for turn := range editTurns {
+		fmt.Fprintf(os.Stderr, "edits: turn %d of %d\n", turn+1, editTurns)
+		if err := sleep(ctx, editCalm); err != nil {
+			return nil, err
+		}
+		if _, err := e.quiet.add(ctx, nodes, nil); err != nil {
+			return nil, err
+		}
+		peaks, err := e.busy.add(ctx, nodes, func(ctx context.Context) error { return e.edit(ctx, nodes, turn*editCount) })
+		if err != nil {
+			return nil, err
+		}
+		for i, p := range peaks {
+			e.growth = max(e.growth, float64(p)/float64(started[i]))
+		}
 	}
-	watch := watchMemory(ctx, nodes)
-	lat, err := loadAll(ctx, nodes, editQuiet)
-	e.quietPeak = slices.Max(watch())
-	if err != nil {
-		return nil, err
-	}
-	e.quiet, e.quietCount = summarize(lat), len(lat)
+	slices.Sort(e.lag)
+	slices.Sort(e.write)
+	return e, nil
+}
 
-	fmt.Fprintln(os.Stderr, "edits: checks and edits")
+// add takes one turn of checks, with edits beside them unless edit is nil, and gives
+// the peaks of the nodes' resident memory.
+func (t *turns) add(ctx context.Context, nodes []server, edit func(context.Context) error) ([]int64, error) {
 	before, err := degradedOf(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
-	watch = watchMemory(ctx, nodes)
-	loaded, cancelLoad := context.WithCancel(ctx)
-	defer cancelLoad()
+	cpu := cpuOf(nodes)
+	watch := watchMemory(ctx, nodes)
+	loaded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var lat []time.Duration
 	var loadErr error
 	var wg sync.WaitGroup
 	wg.Go(func() { lat, loadErr = loadAll(loaded, nodes, editCount*editEvery) })
-	err = e.edit(ctx, nodes)
-	if err != nil {
-		cancelLoad()
+	if edit != nil {
+		if err = edit(ctx); err != nil {
+			cancel()
+		}
 	}
 	wg.Wait()
 	peaks := watch()
-	e.peak = slices.Max(peaks)
-	for i, p := range peaks {
-		e.growth = max(e.growth, float64(p)/float64(started[i]))
-	}
 	if err := cmp.Or(err, loadErr); err != nil {
 		return nil, err
 	}
+	t.cpu += cpuOf(nodes) - cpu
 	after, err := degradedOf(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
-	e.quietLost, e.degraded, e.checks, e.busy = before-begun, after-before, len(lat), summarize(lat)
-	slices.Sort(e.lag)
-	slices.Sort(e.write)
-	return e, nil
+	t.degraded += after - before
+	t.took = append(t.took, lat...)
+	t.peak = max(t.peak, slices.Max(peaks))
+	return peaks, nil
+}
+
+func cpuOf(nodes []server) (sum time.Duration) {
+	for _, n := range nodes {
+		sum += n.cpu()
+	}
+	return sum
 }
 
 // startFleet starts everything. stop ends what was started, also after an error.
@@ -170,8 +192,25 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 		stops = append(stops, n.stop)
 		nodes = append(nodes, n)
 	}
-	// What starting up leaves behind: the copy of the rules that each node writes.
-	return nodes, stop, sleep(ctx, 5*time.Second)
+	for _, n := range nodes { // what starting up leaves behind: the copy of the rules
+		if err := awaitCopy(ctx, n.addr); err != nil {
+			return nil, stop, err
+		}
+	}
+	return nodes, stop, nil
+}
+
+// awaitCopy waits until a node has its copy of the rules on disk.
+func awaitCopy(ctx context.Context, addr string) error {
+	for {
+		n, err := metric(ctx, addr, `sluice_rule_copies_total{outcome="saved"}`)
+		if err != nil || n > 0 {
+			return err
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 func command(ctx context.Context, env []string, name string, args ...string) error {
@@ -210,11 +249,12 @@ func editCheck(rule int, user string, weight int) string {
 	return fmt.Sprintf(`{"method":"POST","route":"/v1/route-%d","user":%q,"weight":%d}`, rule, user, weight)
 }
 
-// edit makes one edit a second on the first node and follows it to all.
-func (e *edits) edit(ctx context.Context, nodes []server) error {
+// edit makes one edit a second on the first node, from the edit number first on, and
+// follows each to all nodes.
+func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 	tick := time.NewTicker(editEvery)
 	defer tick.Stop()
-	for n := range editCount {
+	for n := first; n < first+editCount; n++ {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -339,9 +379,13 @@ func watchMemory(ctx context.Context, nodes []server) func() []int64 {
 // report writes the section of the page.
 func (e *edits) report(w *bytes.Buffer) {
 	mib := func(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+	quiet, busy := summarize(e.quiet.took), summarize(e.busy.took)
+	perNode := func(t turns) string {
+		return fmt.Sprintf("%.1f %%", 100*t.cpu.Seconds()/(editTurns*editCount*editEvery*editNodes).Seconds())
+	}
 	fmt.Fprintf(w, "%d cores, %s, load average %s at the end, %d rules, %d nodes, %d edits on one of them, one a second, %d checks a second on each. "+
-		"Client, nodes, Redis and Postgres share the cores; the nodes have the collector's settings of a node started without any.\n\n",
-		runtime.NumCPU(), runtime.Version(), loadAverage(), editRules, editNodes, len(e.lag), editRate)
+		"Turns of %d s without edits and with them alternate. Client, nodes, Redis and Postgres share the cores; the nodes have the collector's settings of a node started without any.\n\n",
+		runtime.NumCPU(), runtime.Version(), loadAverage(), editRules, editNodes, len(e.lag), editRate, editCount)
 	fmt.Fprint(w, "| edits of one rule among many | measured | goal |\n|---|---|---|\n")
 	for _, row := range [][3]string{
 		{"writer's answer, p50 and p99", ms(quantile(e.write, 0.5)) + " and " + ms(quantile(e.write, 0.99)) + " ms", "–"},
@@ -349,11 +393,12 @@ func (e *edits) report(w *bytes.Buffer) {
 		{"from the answer to in force on all nodes, p99", ms(quantile(e.lag, 0.99)) + " ms", "at most 100 ms"},
 		{"the slowest of them", ms(e.lag[len(e.lag)-1]) + " ms", "–"},
 		{"answers before the edit was in force on the writer's node", fmt.Sprintf("%d of %d (%d said so)", e.early, len(e.lag), e.notInForce), "0"},
-		{"degraded checks without edits", fmt.Sprintf("%.0f of %d", e.quietLost, e.quietCount), "–"},
-		{"degraded checks with edits", fmt.Sprintf("%.0f of %d", e.degraded, e.checks), "0"},
-		{"p99 of checks without edits, with", ms(e.quiet.p99) + ", " + ms(e.busy.p99) + " ms", "–"},
-		{"p99.9 of checks without edits, with", ms(e.quiet.p999) + ", " + ms(e.busy.p999) + " ms", "–"},
-		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " + mib(e.quietPeak) + ", " + mib(e.peak), "–"},
+		{"degraded checks without edits", fmt.Sprintf("%.0f of %d", e.quiet.degraded, len(e.quiet.took)), "–"},
+		{"degraded checks with edits", fmt.Sprintf("%.0f of %d", e.busy.degraded, len(e.busy.took)), "0"},
+		{"p99 of checks without edits, with", ms(quiet.p99) + ", " + ms(busy.p99) + " ms", "–"},
+		{"p99.9 of checks without edits, with", ms(quiet.p999) + ", " + ms(busy.p999) + " ms", "–"},
+		{"processor of one node without edits, with, of one core", perNode(e.quiet) + ", " + perNode(e.busy), "–"},
+		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " + mib(e.quiet.peak) + ", " + mib(e.busy.peak), "–"},
 		{"peak with edits to after start, the node that grew most", fmt.Sprintf("%.2f", e.growth), "at most 1.3"},
 	} {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", row[0], row[1], row[2])

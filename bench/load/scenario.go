@@ -176,6 +176,11 @@ func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err
 	if sc.kind != sluice {
 		return 0, nil
 	}
+	return metric(ctx, addr, "sluice_degraded_total{")
+}
+
+// metric sums the series of a sluice whose names begin so.
+func metric(ctx context.Context, addr, prefix string) (sum float64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {
 		return 0, err
@@ -187,7 +192,7 @@ func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
-		if name, v, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "sluice_degraded_total{") {
+		if name, v, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, prefix) {
 			n, err := strconv.ParseFloat(v, 64)
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", lines.Text(), err)
