@@ -193,13 +193,11 @@ func (f *fixture) wantPool(want int64) {
 func (f *fixture) poolHolds() int64 {
 	f.t.Helper()
 	pool := f.sets.Load().Pool("shop")
-	l := counting(pool)
-	req := limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: pool.Key, Limit: l}}}
-	var res limiter.Result
-	if err := f.store.Store.Do(f.t.Context(), &req, &res); err != nil {
-		f.t.Fatal(err)
+	used := f.checker.PoolState(f.t.Context(), pool).Used
+	if used == nil {
+		f.t.Fatal("the store does not say what the pool holds")
 	}
-	return l.Count - res.Limits[0].Remaining
+	return *used
 }
 
 func TestPool_CountsEachRequestOnce(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/rules"
@@ -66,9 +67,9 @@ func TestAbove_OutageStartsFromWhatTheStoreAdmitted(t *testing.T) {
 	}
 }
 
-func bookkeeping(o *CheckerOptions, _ *Deps) {
+func bookkeeping(o *decide.CheckerOptions, _ *Deps) {
 	var err error
-	if o.Ledger, err = NewLedger(LedgerOptions{Local: o.Local, Now: o.Now}); err != nil {
+	if o.Ledger, err = decide.NewLedger(decide.LedgerOptions{Local: o.Local, Now: o.Now}); err != nil {
 		panic(err)
 	}
 }
@@ -102,7 +103,7 @@ func TestAbove_ASecondAttemptThatFailsLeavesTheDenial(t *testing.T) {
 func TestAbove_InABatchEachRequestForItself(t *testing.T) {
 	rs := []rules.Rule{elastic(aMinute("elastic", 2), 100, "shop", "normal"), aMinute("hard", 7)}
 	onBothStores(t, shop(100), rs, func(t *testing.T, f *fixture) {
-		var batch struct{ Results []reply }
+		var batch struct{ Results []checkReply }
 		f.post("/ratelimit/check/batch", `{"checks":[{"user":"a"},{"user":"a"},{"user":"a"},{"user":"b"},{"user":"a","weight":3},{"user":"a"},{"user":"a"},{"key":"k","limit":1,"window_ms":1000}]}`).decode(&batch)
 		var got []string
 		for _, r := range batch.Results {
@@ -173,9 +174,9 @@ func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {
 	var wg sync.WaitGroup
 	for user := range 40 {
 		wg.Go(func() {
-			q := Question{Descriptor: rules.Descriptor{User: fmt.Sprint(user)}, Weight: 1}
+			q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint(user)}, Weight: 1}
 			for range 12 {
-				var a Answer
+				var a decide.Answer
 				if err := f.checker.Do(t.Context(), &q, &a); err != nil || a.Degraded != "" {
 					t.Errorf("%v %q", err, a.Degraded)
 					return
@@ -184,7 +185,7 @@ func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {
 				switch {
 				case a.Elastic:
 					above++
-				case a.Allowed:
+				case a.Allowed():
 					within++
 				}
 				mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -52,7 +53,7 @@ func TestAccount_SaysWhoAdmittedAndWhoDenied(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := ledger{got: map[string]int64{}}
-			f := newFixture(t, tt.rules, func(o *CheckerOptions, _ *Deps) {
+			f := newFixture(t, tt.rules, func(o *decide.CheckerOptions, _ *Deps) {
 				l.observed, _ = o.Observe.(*observed)
 				o.Observe = l
 			})
@@ -67,7 +68,7 @@ func TestAccount_SaysWhoAdmittedAndWhoDenied(t *testing.T) {
 
 func TestAccount_RepeatsAndRefunds(t *testing.T) {
 	l := ledger{got: map[string]int64{}}
-	f := newFixture(t, []rules.Rule{failing("o", "open", 5)}, func(o *CheckerOptions, _ *Deps) {
+	f := newFixture(t, []rules.Rule{failing("o", "open", 5)}, func(o *decide.CheckerOptions, _ *Deps) {
 		l.observed, _ = o.Observe.(*observed)
 		o.Observe = l
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -16,13 +17,13 @@ import (
 // allocations are. Under the race detector pools give memory back at random.
 
 func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
 		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
 	})
-	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
-	var a Answer
+	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	var a decide.Answer
 	got := testing.AllocsPerRun(1000, func() {
-		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed {
+		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
 			t.Fatal(err, a)
 		}
 	})
@@ -33,19 +34,20 @@ func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
 
 func TestAnswerEncode_AllocatesNothing(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 1_000_000_000)})
-	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
-	var a Answer
+	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	var a decide.Answer
 	if err := f.checker.Do(t.Context(), &q, &a); err != nil {
 		t.Fatal(err)
 	}
 	out := make([]byte, 0, 4096)
-	if got := testing.AllocsPerRun(1000, func() { out = appendAnswer(out[:0], &a, HeaderStyle{}) }); got > 0 {
+	var enc encoder
+	if got := testing.AllocsPerRun(1000, func() { out = enc.append(out[:0], &a) }); got > 0 {
 		t.Errorf("%v allocations an answer", got)
 	}
 }
 
 func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
 		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
 	})
 	body := strings.NewReader(benchBody)
@@ -68,7 +70,7 @@ func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
 
 func TestBatchHTTP_AllocatesAtMostThreeTimesACheck(t *testing.T) {
 	const size = 100
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *CheckerOptions, _ *Deps) {
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
 		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
 	})
 	text := `{"checks":[` + strings.TrimSuffix(strings.Repeat(benchBody+",", size), ",") + `]}`

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -55,22 +54,6 @@ func permit(c echo.Context, want access.Scope) error {
 		return access.Lacks(want)
 	}
 	return nil
-}
-
-// refusalProblem is the answer to a caller who is not let in.
-func refusalProblem(r *access.Refusal) *Problem {
-	switch r.Reason {
-	case access.NoCredentials:
-		return kindCredentials.problem(r.Detail).with("WWW-Authenticate", "Bearer")
-	case access.LacksScope:
-		return kindForbidden.problem(r.Detail).
-			with("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+strings.ReplaceAll(access.FormatScopes(r.Need), ",", " ")+`"`)
-	case access.NotOpen:
-		return kindForbidden.problem(r.Detail)
-	case access.NotLoaded:
-		return kindNotReady.problem(r.Detail).with("Retry-After", "1")
-	}
-	return kindCredentials.problem(r.Detail).with("WWW-Authenticate", `Bearer error="invalid_token"`)
 }
 
 func forwarded(h http.Header) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/access"
 )
 
@@ -22,7 +23,7 @@ func concrete(path string) string {
 }
 
 func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
 	})
 	past := time.UnixMilli(epoch - 1)
@@ -76,7 +77,7 @@ func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 
 func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
 	for _, public := range []bool{false, true} {
-		f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+		f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 			d.MetricsPublic = public
 			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
 		})
@@ -99,7 +100,7 @@ func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
 }
 
 func TestRoutes_WithoutLoadedTokensEveryCredentialGets503(t *testing.T) {
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
 	})
 	f.access.Store(nil)
@@ -213,13 +214,13 @@ func TestOpenMode_EndsWithTheFirstToken(t *testing.T) {
 }
 
 func TestAccess_ClosedOffLoopback(t *testing.T) {
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.OpenMode = false })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.OpenMode = false })
 	f.do(http.MethodGet, "/ratelimit/rules", "").want(401)
 }
 
 func TestMetrics_PublicOnlyWhenSet(t *testing.T) {
 	for _, public := range []bool{false, true} {
-		f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+		f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 			d.OpenMode, d.MetricsPublic = false, public
 			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/plain; version=0.0.4")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -13,7 +14,7 @@ import (
 const benchBody = `{"method":"POST","route":"/v1/charges","ip":"203.0.113.7","user":"42","tier":"free","weight":1}`
 
 func BenchmarkDecodeCheck(b *testing.B) {
-	var q Question
+	var q decide.Question
 	body := []byte(benchBody)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -26,18 +27,18 @@ func BenchmarkDecodeCheck(b *testing.B) {
 func benchFixture(b *testing.B) *fixture {
 	wide := perUser("wide", 1_000_000_000)
 	narrow := perUser("narrow", 1_000_000_000)
-	return newFixture(b, []rules.Rule{wide, narrow}, func(o *CheckerOptions, _ *Deps) {
+	return newFixture(b, []rules.Rule{wide, narrow}, func(o *decide.CheckerOptions, _ *Deps) {
 		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
 	})
 }
 
 func BenchmarkCheckerTwoRules(b *testing.B) {
 	f := benchFixture(b)
-	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
-	var a Answer
+	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	var a decide.Answer
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := f.checker.Do(b.Context(), &q, &a); err != nil || !a.Allowed {
+		if err := f.checker.Do(b.Context(), &q, &a); err != nil || !a.Allowed() {
 			b.Fatal(err, a)
 		}
 	}
@@ -45,15 +46,16 @@ func BenchmarkCheckerTwoRules(b *testing.B) {
 
 func BenchmarkEncodeAnswer(b *testing.B) {
 	f := benchFixture(b)
-	q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
-	var a Answer
+	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+	var a decide.Answer
 	if err := f.checker.Do(b.Context(), &q, &a); err != nil {
 		b.Fatal(err)
 	}
 	var out []byte
+	var enc encoder
 	b.ReportAllocs()
 	for b.Loop() {
-		out = appendAnswer(out[:0], &a, HeaderStyle{})
+		out = enc.append(out[:0], &a)
 	}
 }
 

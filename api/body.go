@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"sluice/api/reply"
 )
 
 // Bounds of request bodies, in bytes.
@@ -27,7 +29,7 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		return dst, tooLarge(most)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return dst, kindMedia.problem("Bodies must not be compressed.")
+		return dst, reply.MediaType.Problem("Bodies must not be compressed.")
 	}
 	dst = dst[:0]
 	for {
@@ -44,15 +46,15 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return dst, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return dst, kindTimeout.problem("The body did not arrive in time.").with("Connection", "close")
+			return dst, reply.Timeout.Problem("The body did not arrive in time.").With("Connection", "close")
 		default:
-			return dst, kindMalformed.problem("The body was cut off.").with("Connection", "close")
+			return dst, reply.Malformed.Problem("The body was cut off.").With("Connection", "close")
 		}
 	}
 }
 
-func tooLarge(most int) *Problem {
-	return kindTooLarge.problem(fmt.Sprintf("At most %d bytes are accepted here.", most))
+func tooLarge(most int) *reply.Problem {
+	return reply.TooLarge.Problem(fmt.Sprintf("At most %d bytes are accepted here.", most))
 }
 
 // contentType demands one of the accepted media types, in UTF-8 if a charset
@@ -62,8 +64,8 @@ func contentType(c echo.Context, accepted ...string) error {
 	if len(values) == 1 && values[0] == accepted[0] {
 		return nil
 	}
-	refuse := kindMedia.problem("Send the header Content-Type: "+strings.Join(accepted, " or ")+", optionally with charset=utf-8.").
-		with("Accept-Post", strings.Join(accepted, ", "))
+	refuse := reply.MediaType.Problem("Send the header Content-Type: "+strings.Join(accepted, " or ")+", optionally with charset=utf-8.").
+		With("Accept-Post", strings.Join(accepted, ", "))
 	if len(values) != 1 {
 		return refuse
 	}

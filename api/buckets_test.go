@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -11,9 +12,9 @@ import (
 func TestBuckets_LookAtAndForgetOne(t *testing.T) {
 	f := newFixture(t, []rules.Rule{{Name: "a", Scope: "user", Limit: 3, WindowMS: 60_000, Algorithm: "fixed_window", FailMode: rules.FailLocal, IsActive: true}})
 	take := func(user string) {
-		var a Answer
-		q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: user}, Weight: 2}
-		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed {
+		var a decide.Answer
+		q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: user}, Weight: 2}
+		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/internal/heap"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), e
 	done = func() {}
 	if size < 0 || size > maxLargeBody {
 		if !s.importing.TryLock() {
-			return nil, nil, kindNotReady.problem("Another large file is being imported on this node. Try again when that is done.").with("Retry-After", "5")
+			return nil, nil, reply.NotReady.Problem("Another large file is being imported on this node. Try again when that is done.").With("Retry-After", "5")
 		}
 		unbound := heap.Bound(heap.Import)
 		done = func() {

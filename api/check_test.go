@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -189,7 +190,7 @@ func TestCheck_CredentialsInKeysAreNeverShown(t *testing.T) {
 func TestBatch_AnswersEachByItselfInOrder(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 1)})
 	a := f.post("/ratelimit/check/batch", `{"checks":[{"user":"1"},{"user":"1"},{"user":"2"},{"key":"k","limit":1,"window_ms":1000},{"route":"/none"}]}`)
-	var got struct{ Results []reply }
+	var got struct{ Results []checkReply }
 	a.decode(&got)
 	want := []bool{true, false, true, true, true}
 	if len(got.Results) != len(want) {
@@ -210,7 +211,7 @@ func TestBatch_Bounds(t *testing.T) {
 	batch := func(n int) string {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k","limit":9999,"window_ms":1000},`, n), ",") + `]}`
 	}
-	var got struct{ Results []reply }
+	var got struct{ Results []checkReply }
 	f.post("/ratelimit/check/batch", batch(0)).decode(&got)
 	f.post("/ratelimit/check/batch", batch(1000)).decode(&got)
 	if len(got.Results) != 1000 || *got.Results[999].Remaining != 8999 {
@@ -309,12 +310,12 @@ func TestCheck_ConcurrentStormAdmitsExactlyTheLimit(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 25 {
-				q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
-				var a Answer
+				q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "42"}, Weight: 1}
+				var a decide.Answer
 				if err := f.checker.Do(t.Context(), &q, &a); err != nil {
 					t.Error(err)
 				}
-				if a.Allowed {
+				if a.Allowed() {
 					mu.Lock()
 					allowed++
 					mu.Unlock()

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -11,7 +12,7 @@ import (
 // If anything is wrong with one of them the whole batch is refused, with every
 // error named (checks[3].weight), so that a caller never has to guess which ones
 // counted.
-func decodeBatch(data []byte, into []Question) ([]Question, error) {
+func decodeBatch(data []byte, into []decide.Question) ([]decide.Question, error) {
 	var s scanner
 	if err := s.start(data); err != nil {
 		return nil, err
@@ -52,12 +53,12 @@ func decodeBatch(data []byte, into []Question) ([]Question, error) {
 type batchInput struct {
 	given bool
 	count int
-	qs    []Question
+	qs    []decide.Question
 	errs  []rules.FieldError
 	ins   [2]checkInput // the check that is being read, and the one before it
 }
 
-func (b *batchInput) result() ([]Question, error) {
+func (b *batchInput) result() ([]decide.Question, error) {
 	switch {
 	case !b.given:
 		b.wrong("checks", "is required")
@@ -108,7 +109,7 @@ func (b *batchInput) checks(s *scanner) error {
 		if n >= maxBatch {
 			continue
 		}
-		b.qs = append(b.qs, Question{})
+		b.qs = append(b.qs, decide.Question{})
 		in.question(limiter.OpTake, &b.qs[len(b.qs)-1])
 		if len(b.errs) < maxBatchErrors {
 			b.errs = append(b.errs, in.errs...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -86,7 +87,7 @@ func (in *checkInput) path(field string) string {
 
 // decodeCheck reads a body that is one check. Its errors are *malformedError
 // or *rules.ValidationError.
-func decodeCheck(data []byte, op limiter.Op, q *Question) error {
+func decodeCheck(data []byte, op limiter.Op, q *decide.Question) error {
 	var s scanner
 	if err := s.start(data); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (in *checkInput) value(s *scanner, i, depth int) error {
 	case inRequestID:
 		return in.member(s, i, maxRequestID, depth)
 	case inPayload:
-		return in.member(s, i, maxPayload, depth)
+		return in.member(s, i, decide.MaxPayload, depth)
 	}
 	return in.member(s, i, maxText, depth)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/api/reply"
 	"sluice/rules"
 )
 
@@ -62,7 +63,7 @@ func appendJSON(b []byte, v *jsonValue) []byte {
 	case jsonNumber:
 		return append(b, v.text...)
 	case jsonString:
-		return appendJSONString(b, v.text)
+		return reply.AppendString(b, v.text)
 	case jsonArray:
 		b = append(b, '[')
 		for i := range v.items {
@@ -78,7 +79,7 @@ func appendJSON(b []byte, v *jsonValue) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendJSONString(b, name), ':')
+			b = append(reply.AppendString(b, name), ':')
 			b = appendJSON(b, &v.members[i])
 		}
 		return append(b, '}')

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -288,10 +289,10 @@ func TestDecodeBatch_EachCheckIsReadAsIfAlone(t *testing.T) {
 			return "{" + strings.Join(members, ",") + "}"
 		}), 1, 6).Draw(t, "checks")
 		got, gotErr := decodeBatch([]byte(`{"checks":[`+strings.Join(checks, ",")+`]}`), nil)
-		var want []Question
+		var want []decide.Question
 		var wantErr error
 		for _, text := range checks {
-			var q Question
+			var q decide.Question
 			wantErr = errors.Join(wantErr, decodeCheck([]byte(text), limiter.OpTake, &q))
 			want = append(want, q)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/deferred"
 	"sluice/internal/deferred/filequeue"
 	"sluice/limiter"
@@ -24,8 +25,8 @@ func deferringRule(name string, limit int64) rules.Rule {
 }
 
 // withQueue gives the server a queue in files that keeps the fixture's time.
-func withQueue(t *testing.T, q *deferred.Queue) func(*CheckerOptions, *Deps) {
-	return func(o *CheckerOptions, _ *Deps) {
+func withQueue(t *testing.T, q *deferred.Queue) func(*decide.CheckerOptions, *Deps) {
+	return func(o *decide.CheckerOptions, _ *Deps) {
 		files, err := filequeue.Open(filequeue.Options{Dir: t.TempDir(), Now: o.Now})
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +194,7 @@ func (awayQueue) Status(context.Context, int64) (deferred.Status, error) {
 }
 
 func TestDefer_AQueueThatIsAwayIsADenialWithAReason(t *testing.T) {
-	f := newFixture(t, []rules.Rule{deferringRule("mails", 1)}, func(o *CheckerOptions, _ *Deps) { o.Deferred = awayQueue{} })
+	f := newFixture(t, []rules.Rule{deferringRule("mails", 1)}, func(o *decide.CheckerOptions, _ *Deps) { o.Deferred = awayQueue{} })
 	f.check(`{"user":"42"}`)
 	if r := f.check(`{"user":"42","payload":"x"}`); r.Status != http.StatusTooManyRequests || r.NotDeferred != "unavailable" {
 		t.Errorf("got %+v", r)
@@ -390,7 +391,7 @@ func TestDefer_HeadReleasesNothing(t *testing.T) {
 
 func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 	f := newFixture(t, []rules.Rule{deferringRule("mails", 1)}, withQueue(t, nil))
-	long := strings.Repeat("x", maxPayload+1)
+	long := strings.Repeat("x", decide.MaxPayload+1)
 	for path, body := range map[string]string{
 		"/ratelimit/check":   `{"user":"42","payload":"` + long + `"}`,
 		"/ratelimit/charge":  `{"user":"42","payload":"x"}`,
@@ -418,7 +419,7 @@ func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-var _ DeferWatcher = (*observed)(nil)
+var _ decide.DeferWatcher = (*observed)(nil)
 
 var errLost = &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
 

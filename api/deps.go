@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
@@ -16,7 +17,7 @@ import (
 // be given; every other field has a working zero value.
 type Deps struct {
 	// Checker decides.
-	Checker *Checker
+	Checker *decide.Checker
 	// Rules, Writer and History are the rule database; one value usually
 	// implements all three.
 	Rules   RuleReader
@@ -63,7 +64,7 @@ type Deps struct {
 	// client's address is logged. Empty: the address of the connection.
 	TrustedProxies []netip.Prefix
 	// Observer hears panics; the Checker has its own.
-	Observer Observer
+	Observer decide.Observer
 	// Logger gets what an operator must know; nil discards.
 	Logger *slog.Logger
 	// Now is the wall clock, for token expiry; nil is not allowed.

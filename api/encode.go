@@ -2,24 +2,32 @@ package api
 
 import (
 	"strconv"
-	"unicode/utf8"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
-// appendAnswer writes an answer as the JSON document CheckAnswer of
-// openapi.yaml. Figures that nobody knows are left out rather than invented.
-func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
+// encoder writes answers as JSON. Its memory serves one answer after the other; it
+// is not safe for concurrent use.
+type encoder struct {
+	style   reply.HeaderStyle
+	scratch []byte // for the headers
+}
+
+// append writes an answer as the document CheckAnswer of openapi.yaml. Figures
+// that nobody knows are left out rather than invented.
+func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	b = append(b, `{"allowed":`...)
-	b = strconv.AppendBool(b, a.Allowed)
+	b = strconv.AppendBool(b, a.Allowed())
 	b = append(b, `,"status":`...)
-	b = strconv.AppendInt(b, int64(a.Status), 10)
+	b = strconv.AppendInt(b, int64(reply.Status(a)), 10)
 	b = appendTopFigures(b, a)
 	b = append(b, `,"degraded":`...)
 	b = appendNullable(b, a.Degraded)
 	b = append(b, `,"rule":`...)
-	b = appendNullable(b, a.rule())
+	b = appendNullable(b, decidingRule(a))
 	b = appendAbove(b, a.Soft, a.Elastic)
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
@@ -35,7 +43,7 @@ func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
 	}
 	if a.Ticket != "" {
 		b = append(b, `,"ticket":`...)
-		b = appendJSONString(b, a.Ticket)
+		b = reply.AppendString(b, a.Ticket)
 	}
 	if a.NotDeferred != "" {
 		b = append(b, `,"not_deferred":"`...)
@@ -49,37 +57,37 @@ func appendAnswer(b []byte, a *Answer, st HeaderStyle) []byte {
 		b = appendLimit(b, a.Op, &a.Limits[i])
 	}
 	b = append(b, `],"headers":`...)
-	b = appendHeaders(b, a, st)
-	if !a.Allowed && a.spends() {
+	b = e.appendHeaders(b, a)
+	if !a.Allowed() && reachesClient(a) {
 		b = append(b, `,"body":`...)
-		b = appendDenial(b, a)
+		b = reply.AppendDenial(b, a)
 	}
 	return append(b, '}')
 }
 
-// spends: the operation is one whose outcome a gateway passes to its client.
-func (a *Answer) spends() bool {
+// reachesClient: the operation is one whose outcome a gateway passes to its client.
+func reachesClient(a *decide.Answer) bool {
 	return a.Op == limiter.OpTake || a.Op == limiter.OpPeek || a.Op == limiter.OpCharge
 }
 
-// rule names the limit that decided: the strictest, or the closed one.
-func (a *Answer) rule() string {
+// decidingRule names the limit that decided: the strictest, or the closed one.
+func decidingRule(a *decide.Answer) string {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Rule
 	}
 	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow && (a.Allowed || la.Degraded == rules.FailClosed) {
+		if la := &a.Limits[i]; !la.Shadow && (a.Allowed() || la.Degraded == rules.FailClosed) {
 			return la.Rule
 		}
 	}
 	return ""
 }
 
-func appendTopFigures(b []byte, a *Answer) []byte {
+func appendTopFigures(b []byte, a *decide.Answer) []byte {
 	if a.Strictest < 0 {
-		if ms, ok := a.retryAfter(); ok {
+		if ms, ok := a.RetryAfter(); ok {
 			b = appendMember(b, "retry_after_ms", ms)
-			b = appendMember(b, "retry_after_s", ceilSeconds(ms))
+			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
 		}
 		return b
 	}
@@ -88,30 +96,30 @@ func appendTopFigures(b []byte, a *Answer) []byte {
 	b = appendFigures(b, la)
 	s := limiter.Never
 	if d.RetryAfter != limiter.Never {
-		s = ceilSeconds(d.RetryAfter)
+		s = reply.CeilSeconds(d.RetryAfter)
 	}
 	b = appendMember(b, "retry_after_s", s)
-	b = appendMember(b, "delay_ms", a.delay())
+	b = appendMember(b, "delay_ms", delayOf(a))
 	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
-		b = appendMember(b, "refunded", a.refunded())
+		b = appendMember(b, "refunded", refundedBy(a))
 	}
 	return b
 }
 
-// delay is how long the request should wait before it starts: the longest that
+// delayOf is how long the request should wait before it starts: the longest that
 // any enforced limit asks for. A denied request is not started at all.
-func (a *Answer) delay() int64 {
+func delayOf(a *decide.Answer) int64 {
 	var ms int64
 	for i := range a.Limits {
-		if la := &a.Limits[i]; a.Allowed && !la.Shadow && la.Known {
+		if la := &a.Limits[i]; a.Allowed() && !la.Shadow && la.Known {
 			ms = max(ms, la.Decision.Delay)
 		}
 	}
 	return ms
 }
 
-// refunded is the most units that any enforced limit got back.
-func (a *Answer) refunded() int64 {
+// refundedBy is the most units that any enforced limit got back.
+func refundedBy(a *decide.Answer) int64 {
 	var n int64
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Shadow {
@@ -121,7 +129,7 @@ func (a *Answer) refunded() int64 {
 	return n
 }
 
-func appendFigures(b []byte, la *LimitAnswer) []byte {
+func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
 	d := &la.Decision
 	b = appendInForce(b, la)
 	b = appendMember(b, "remaining", d.Remaining)
@@ -130,7 +138,7 @@ func appendFigures(b []byte, la *LimitAnswer) []byte {
 }
 
 // appendInForce writes the limit in force, and the burst of a bucket algorithm.
-func appendInForce(b []byte, la *LimitAnswer) []byte {
+func appendInForce(b []byte, la *decide.LimitAnswer) []byte {
 	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
 	b = appendMember(b, "limit", limit)
 	if bucketed {
@@ -139,11 +147,11 @@ func appendInForce(b []byte, la *LimitAnswer) []byte {
 	return b
 }
 
-func appendLimit(b []byte, op limiter.Op, la *LimitAnswer) []byte {
+func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	b = append(b, `{"rule":`...)
 	b = appendNullable(b, la.Rule)
 	b = append(b, `,"key":`...)
-	b = appendJSONString(b, la.Display())
+	b = reply.AppendString(b, la.Display())
 	b = append(b, `,"allowed":`...)
 	b = strconv.AppendBool(b, la.Decision.Allowed)
 	if la.Known {
@@ -184,27 +192,18 @@ func appendAbove(b []byte, soft, elastic bool) []byte {
 	return b
 }
 
-// Display is the bucket's name for people, such as user:42, or the caller's own
-// key for a direct limit. What looks like a credential shows as a hash.
-func (la *LimitAnswer) Display() string {
-	if la.Rule == "" {
-		return rules.DisplayDirectKey(la.Key)
-	}
-	return rules.DisplayKey(la.Key)
-}
-
-func appendHeaders(b []byte, a *Answer, st HeaderStyle) []byte {
+func (e *encoder) appendHeaders(b []byte, a *decide.Answer) []byte {
 	b = append(b, '{')
-	if a.spends() {
+	if reachesClient(a) {
 		n := 0
-		st.Headers(a, func(name string, value []byte) {
+		e.scratch = e.style.Headers(a, e.scratch[:0], func(name string, value []byte) {
 			if n > 0 {
 				b = append(b, ',')
 			}
 			n++
-			b = appendJSONString(b, name)
+			b = reply.AppendString(b, name)
 			b = append(b, ':')
-			b = appendJSONString(b, value)
+			b = reply.AppendString(b, value)
 		})
 	}
 	return append(b, '}')
@@ -221,49 +220,5 @@ func appendNullable(b []byte, s string) []byte {
 	if s == "" {
 		return append(b, "null"...)
 	}
-	return appendJSONString(b, s)
-}
-
-const lowerHex = "0123456789abcdef"
-
-// bare marks the bytes that stand for themselves in a JSON string.
-var bare = func() (t [256]bool) {
-	for c := ' '; c < 0x7f; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()
-
-// appendJSONString writes s as a JSON string; bytes that are not UTF-8 become
-// U+FFFD.
-func appendJSONString[T string | []byte](b []byte, s T) []byte {
-	b = append(b, '"')
-	from := 0 // what has not been written yet
-	for i := 0; i < len(s); {
-		c := s[i]
-		if bare[c] {
-			i++
-			continue
-		}
-		b = append(b, s[from:i]...)
-		n := 1
-		if c < utf8.RuneSelf {
-			b = appendEscape(b, c)
-		} else {
-			var r rune
-			r, n = utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
-			b = utf8.AppendRune(b, r)
-		}
-		i += n
-		from = i
-	}
-	return append(append(b, s[from:]...), '"')
-}
-
-// appendEscape writes an ASCII byte that does not stand for itself.
-func appendEscape(b []byte, c byte) []byte {
-	if c == '"' || c == '\\' {
-		return append(b, '\\', c)
-	}
-	return append(b, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
+	return reply.AppendString(b, s)
 }

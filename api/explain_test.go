@@ -32,7 +32,7 @@ func TestExplain_SaysWhyAndSpendsNothing(t *testing.T) {
 
 // explained is an explanation, as a client reads it.
 type explained struct {
-	Decision reply
+	Decision checkReply
 	Rules    []consideredRule
 }
 
@@ -69,7 +69,7 @@ func TestExplain_ShowsCandidateAndPool(t *testing.T) {
 func TestExplain_DirectGivesTheDecisionOnly(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("all", 3)})
 	var e struct {
-		Decision reply
+		Decision checkReply
 		Rules    []consideredRule
 	}
 	f.post("/ratelimit/explain", `{"key":"k","limit":1,"window_ms":1000,"weight":2}`).decode(&e)

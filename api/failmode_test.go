@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -112,7 +113,7 @@ func TestDegraded_LocalSpendsNothingWhenClosedDenies(t *testing.T) {
 }
 
 func TestDegraded_WithoutALocalStoreLocalIsOpen(t *testing.T) {
-	f := newFixture(t, []rules.Rule{failing("l", "local", 0)}, func(o *CheckerOptions, _ *Deps) { o.Local = nil })
+	f := newFixture(t, []rules.Rule{failing("l", "local", 0)}, func(o *decide.CheckerOptions, _ *Deps) { o.Local = nil })
 	f.store.fail(errAway)
 	if r := f.check(`{"user":"42"}`); !r.Allowed || *r.Degraded != "open" {
 		t.Errorf("allowed %v, degraded %v, %d limits, seen %v", r.Allowed, r.Degraded, len(r.Limits), f.seen.degraded[:1])
@@ -121,7 +122,7 @@ func TestDegraded_WithoutALocalStoreLocalIsOpen(t *testing.T) {
 
 func TestDegraded_AFailingLocalStoreIsOpen(t *testing.T) {
 	broken := &faultStore{err: errAway}
-	f := newFixture(t, []rules.Rule{failing("l", "local", 0)}, func(o *CheckerOptions, _ *Deps) { o.Local = broken })
+	f := newFixture(t, []rules.Rule{failing("l", "local", 0)}, func(o *decide.CheckerOptions, _ *Deps) { o.Local = broken })
 	f.store.fail(errAway)
 	if r := f.check(`{"user":"42"}`); !r.Allowed || *r.Degraded != "open" {
 		t.Errorf("allowed %v, degraded %v, %d limits, seen %v", r.Allowed, r.Degraded, len(r.Limits), f.seen.degraded[:1])
@@ -171,7 +172,7 @@ func TestDegraded_AStuckStoreIsLeftAtTheDeadline(t *testing.T) {
 	shadow := failing("trial", "open", 1)
 	shadow.Mode = "shadow"
 	for _, rs := range [][]rules.Rule{{failing("l", "local", 1)}, {failing("l", "local", 1), shadow}} {
-		f := newFixture(t, rs, func(o *CheckerOptions, _ *Deps) {
+		f := newFixture(t, rs, func(o *decide.CheckerOptions, _ *Deps) {
 			o.Store, o.Timeout = stuckStore{}, time.Millisecond
 		})
 		if r := f.check(`{"user":"42"}`); !r.Allowed || *r.Degraded != "local" {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
@@ -35,7 +37,7 @@ type fixture struct {
 	access  access.Current
 	store   *faultStore
 	seen    observed
-	checker *Checker
+	checker *decide.Checker
 	echo    *echo.Echo
 	host    string
 	token   string
@@ -43,7 +45,7 @@ type fixture struct {
 
 // newFixture starts in open mode with the given rules in force. edit may change
 // what the server is made of.
-func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *Deps)) *fixture {
+func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, host: "localhost:8080"}
 	f.now.Store(epoch)
@@ -55,7 +57,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *De
 	}
 	f.store = &faultStore{Store: f.newStore()}
 	f.access.Store(access.NewKeyring(nil))
-	opt := CheckerOptions{
+	opt := decide.CheckerOptions{
 		Sets: &f.sets, Store: f.store, Local: f.newStore(), Timeout: time.Second,
 		Now: f.book.now, Observe: &f.seen,
 	}
@@ -70,7 +72,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*CheckerOptions, *De
 		e(&opt, &deps)
 	}
 	var err error
-	if f.checker, err = NewChecker(opt); err != nil {
+	if f.checker, err = decide.NewChecker(opt); err != nil {
 		t.Fatal(err)
 	}
 	deps.Checker = f.checker
@@ -176,7 +178,7 @@ func (a *answered) object() map[string]any {
 // fields are the names of the fields that a problem complains about.
 func (a *answered) fields() []string {
 	a.t.Helper()
-	var p Problem
+	var p reply.Problem
 	a.decode(&p)
 	var names []string
 	for _, e := range p.Errors {
@@ -189,8 +191,8 @@ func (a *answered) fields() []string {
 	return names
 }
 
-// reply is an answer of the check family, as a client reads it.
-type reply struct {
+// checkReply is an answer of the check family, as a client reads it.
+type checkReply struct {
 	Allowed      bool              `json:"allowed"`
 	Status       int               `json:"status"`
 	Limit        *int64            `json:"limit"`
@@ -231,15 +233,15 @@ type replyLimit struct {
 	Degraded     string  `json:"degraded"`
 }
 
-func (a *answered) reply() reply {
+func (a *answered) reply() checkReply {
 	a.t.Helper()
-	var r reply
+	var r checkReply
 	a.decode(&r)
 	return r
 }
 
 // check is a POST to /ratelimit/check that must be decided.
-func (f *fixture) check(body string) reply {
+func (f *fixture) check(body string) checkReply {
 	f.t.Helper()
 	return f.post("/ratelimit/check", body).reply()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -163,11 +164,14 @@ func FuzzAnswerEncode(f *testing.F) {
 	f.Add("user:42", int64(5), true)
 	f.Add("{key:\x00\"\\é\xff}||fw", int64(-1), false)
 	f.Fuzz(func(t *testing.T, key string, n int64, allowed bool) {
-		a := Answer{Allowed: allowed, Status: 429, Strictest: 0, Limits: []LimitAnswer{{
+		a := decide.Answer{Limits: []decide.LimitAnswer{{
 			Rule: "r", Key: limiter.Key(key), Known: true, Limit: limiter.Limit{Count: 1, Window: 1},
 			Decision: limiter.Decision{Allowed: allowed, Limit: n, Remaining: n, Reset: n, RetryAfter: n},
 		}}}
-		out := appendAnswer(nil, &a, HeaderStyle{})
+		if !allowed {
+			a.Verdict = decide.Denied
+		}
+		out := new(encoder).append(nil, &a)
 		var got struct {
 			Remaining int64
 			Limits    []struct{ Key string }

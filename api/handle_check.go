@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
@@ -16,14 +17,16 @@ import (
 type exchange struct {
 	body []byte
 	out  []byte
-	q    Question
-	a    Answer
+	enc  encoder
+	q    decide.Question
+	a    decide.Answer
 }
 
 var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048)} }}
 
-func getExchange() *exchange {
+func (s *Server) getExchange() *exchange {
 	x, _ := exchanges.Get().(*exchange) // the pool holds nothing else
+	x.enc.style = s.style
 	return x
 }
 
@@ -31,7 +34,7 @@ func putExchange(x *exchange) {
 	if cap(x.body) > maxBody || cap(x.out) > maxBody || cap(x.a.Limits) > limiter.MaxLimits {
 		return
 	}
-	x.q = Question{}
+	x.q = decide.Question{}
 	clear(x.a.Limits)
 	exchanges.Put(x)
 }
@@ -43,7 +46,7 @@ func (s *Server) reset(c echo.Context) error  { return s.ask(c, limiter.OpReset)
 
 // ask is the path of every single check: decode, decide, encode.
 func (s *Server) ask(c echo.Context, op limiter.Op) error {
-	x := getExchange()
+	x := s.getExchange()
 	defer putExchange(x)
 	if err := contentType(c, mediaJSON); err != nil {
 		return err
@@ -65,7 +68,7 @@ func (s *Server) ask(c echo.Context, op limiter.Op) error {
 
 // refundScope is what a refund needs: one that names a request gives back at most
 // what that request spent, any other one changes a bucket as a reset does.
-func refundScope(q *Question) access.Scope {
+func refundScope(q *decide.Question) access.Scope {
 	if q.RequestID == "" {
 		return access.ScopeCounters
 	}
@@ -76,7 +79,7 @@ func (s *Server) answer(c echo.Context, x *exchange) error {
 	if err := s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a); err != nil {
 		return err
 	}
-	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
@@ -84,14 +87,16 @@ func (s *Server) answer(c echo.Context, x *exchange) error {
 type batchExchange struct {
 	body []byte
 	out  []byte
-	qs   []Question
-	as   []Answer
+	enc  encoder
+	qs   []decide.Question
+	as   []decide.Answer
 }
 
 var batchExchanges = sync.Pool{New: func() any { return new(batchExchange) }}
 
-func getBatchExchange() *batchExchange {
+func (s *Server) getBatchExchange() *batchExchange {
 	x, _ := batchExchanges.Get().(*batchExchange) // the pool holds nothing else
+	x.enc.style = s.style
 	return x
 }
 
@@ -105,13 +110,13 @@ func putBatchExchange(x *batchExchange) {
 	}
 	clear(x.qs)
 	for i := range x.as {
-		x.as[i].forget()
+		x.as[i].Forget()
 	}
 	batchExchanges.Put(x)
 }
 
 func (s *Server) checkBatch(c echo.Context) error {
-	x := getBatchExchange()
+	x := s.getBatchExchange()
 	defer putBatchExchange(x)
 	if err := contentType(c, mediaJSON); err != nil {
 		return err
@@ -126,7 +131,7 @@ func (s *Server) checkBatch(c echo.Context) error {
 	if n := len(x.qs); n <= cap(x.as) {
 		x.as = x.as[:n]
 	} else {
-		x.as = append(x.as[:cap(x.as)], make([]Answer, n-cap(x.as))...)
+		x.as = append(x.as[:cap(x.as)], make([]decide.Answer, n-cap(x.as))...)
 	}
 	if err := s.deps.Checker.DoAll(c.Request().Context(), x.qs, x.as); err != nil {
 		return err
@@ -136,7 +141,7 @@ func (s *Server) checkBatch(c echo.Context) error {
 		if i > 0 {
 			x.out = append(x.out, ',')
 		}
-		x.out = appendAnswer(x.out, &x.as[i], s.style)
+		x.out = x.enc.append(x.out, &x.as[i])
 	}
 	x.out = append(x.out, "]}\n"...)
 	return write(c, http.StatusOK, jsonType, x.out)
@@ -148,7 +153,7 @@ func (s *Server) renew(c echo.Context) error   { return s.lease(c, limiter.OpRen
 // lease serves both forms of release and renew: the token of an answer, or the
 // request that took the lease together with its request_id.
 func (s *Server) lease(c echo.Context, op limiter.Op) error {
-	x := getExchange()
+	x := s.getExchange()
 	defer putExchange(x)
 	body, err := readJSON(c)
 	if err != nil {
@@ -165,13 +170,13 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 		return s.answer(c, x)
 	}
 	err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
-	if errors.Is(err, ErrBadLease) {
+	if errors.Is(err, decide.ErrBadLease) {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "is not a lease that an answer of this service gave"}}}
 	}
 	if err != nil {
 		return err
 	}
-	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/deferred"
 	"sluice/rules"
 )
@@ -51,7 +53,7 @@ type releaseAnswer struct {
 // queueError maps what a queue could not do.
 func queueError(err error) error {
 	if errors.Is(err, deferred.ErrUnavailable) {
-		return kindQueue.problem("What waits there is not lost; try again in a moment.").with("Retry-After", "1")
+		return reply.QueueUnavailable.Problem("What waits there is not lost; try again in a moment.").With("Retry-After", "1")
 	}
 	return err
 }
@@ -74,7 +76,7 @@ func (s *Server) listDeferred(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	queues := []queueStatus{}
-	for _, r := range s.deps.Checker.deferringRules(maxQueues) {
+	for _, r := range s.deps.Checker.DeferringRules(maxQueues) {
 		st, err := s.deps.Checker.Waiting(ctx, r.Rule.ID)
 		if err != nil {
 			return queueError(err)
@@ -96,7 +98,7 @@ func (s *Server) listDeferred(c echo.Context) error {
 // leftQueues lists the queues in which something waits although their rules do not
 // defer any more, or are switched off or deleted.
 func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueStatus, error) {
-	ids, err := s.deps.Checker.queues(ctx, maxQueues)
+	ids, err := s.deps.Checker.Queues(ctx, maxQueues)
 	if err != nil {
 		return nil, queueError(err)
 	}
@@ -127,7 +129,7 @@ func (s *Server) lastName(ctx context.Context, id int64) string {
 // queueOf finds a queue by the id of its rule, or by the name that the rule has or
 // had. A rule in force goes before others of that name.
 func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
-	id, name, err = s.deps.Checker.queueNamed(c.Param("id"))
+	id, name, err = s.deps.Checker.QueueNamed(c.Param("id"))
 	if !errors.Is(err, rules.ErrNotFound) {
 		return id, name, err
 	}
@@ -173,8 +175,8 @@ func (s *Server) releaseDeferred(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	most := q.between("max", 0, maxRelease, 1)
-	hold := q.between("hold_ms", 1, deferred.MaxHold.Milliseconds(), defaultHold.Milliseconds())
+	most := q.between("max", 0, decide.MaxRelease, 1)
+	hold := q.between("hold_ms", 1, deferred.MaxHold.Milliseconds(), decide.DefaultHold.Milliseconds())
 	if err := q.err(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -62,48 +63,23 @@ type bucketFigure struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 }
 
-// Explain answers a question as Do would with a peek, and says which rules were
-// considered under the same set. A direct question considers none.
-func (c *Checker) Explain(ctx context.Context, q *Question, a *Answer) (*rules.Set, []rules.Considered, error) {
-	w := getWork()
-	defer putWork(w)
-	set := c.opt.Sets.Load()
-	if set == nil {
-		return nil, nil, ErrNoSet
-	}
-	q.Op = limiter.OpPeek
-	now := c.opt.Now()
-	if err := w.add(ctx, q, set, now); err != nil {
-		return nil, nil, err
-	}
-	c.run(ctx, w)
-	if err := c.settle(ctx, w, &w.jobs[0], a); err != nil {
-		return nil, nil, err
-	}
-	if q.IsDirect {
-		return set, nil, nil
-	}
-	considered := set.Explain(&q.Descriptor, q.Weight, now)
-	return set, considered, nil
-}
-
 func (s *Server) explain(c echo.Context) error {
 	body, err := readJSON(c)
 	if err != nil {
 		return err
 	}
-	var q Question
+	var q decide.Question
 	if err := decodeCheck(body, limiter.OpPeek, &q); err != nil {
 		return err
 	}
-	var a Answer
+	var a decide.Answer
 	set, considered, err := s.deps.Checker.Explain(c.Request().Context(), &q, &a)
 	if err != nil {
 		return err
 	}
 	e := explanation{
 		SetVersion: set.Version(), ActiveRules: set.Len(),
-		Decision: appendAnswer(nil, &a, s.style), Rules: []consideredRule{},
+		Decision: (&encoder{style: s.style}).append(nil, &a), Rules: []consideredRule{},
 	}
 	for i := range considered {
 		e.Rules = append(e.Rules, considerRule(&considered[i], &a))
@@ -112,7 +88,7 @@ func (s *Server) explain(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, e)
 }
 
-func considerRule(con *rules.Considered, a *Answer) consideredRule {
+func considerRule(con *rules.Considered, a *decide.Answer) consideredRule {
 	r := &con.Rule.Rule
 	out := consideredRule{
 		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
@@ -142,4 +118,31 @@ func considerRule(con *rules.Considered, a *Answer) consideredRule {
 		}
 	}
 	return out
+}
+
+// poolFigure is what an explanation says about a rule's pool.
+type poolFigure struct {
+	Name     string `json:"name"`
+	Priority string `json:"priority"`
+	// SharePercent is how much of the pool the priority may find in use.
+	SharePercent int64 `json:"share_percent"`
+	decide.PoolState
+}
+
+// explainPools adds to the rules that apply what their pools hold, asking about
+// each pool once.
+func (s *Server) explainPools(ctx context.Context, considered []rules.Considered, out []consideredRule) {
+	known := map[*rules.CompiledPool]decide.PoolState{}
+	for i := range considered {
+		r := considered[i].Rule
+		if !considered[i].Matched || r.Pool == nil {
+			continue
+		}
+		state, ok := known[r.Pool]
+		if !ok {
+			state = s.deps.Checker.PoolState(ctx, r.Pool)
+			known[r.Pool] = state
+		}
+		out[i].Pool = &poolFigure{r.Pool.Pool.Name, r.Priority, r.Pool.SharePercent(r.Priority), state}
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -65,7 +66,7 @@ func (s *Server) hot(c echo.Context) error {
 		return err
 	}
 	page := hotPage{Enabled: s.deps.Hot != nil, HotKeys: []hotKey{}}
-	set := s.deps.Checker.opt.Sets.Load()
+	set := s.deps.Checker.Set()
 	switch {
 	case nodes == hotAll && s.deps.HotEverywhere != nil:
 		keys, err := s.deps.HotEverywhere(c.Request().Context())
@@ -85,7 +86,7 @@ func (s *Server) hot(c echo.Context) error {
 }
 
 // errNoFigures says that what the nodes share cannot be read.
-var errNoFigures error = kindStore.problem("What the nodes share cannot be read right now; without nodes=all the answer is about this node.").with("Retry-After", "1")
+var errNoFigures error = reply.StoreUnavailable.Problem("What the nodes share cannot be read right now; without nodes=all the answer is about this node.").With("Retry-After", "1")
 
 func showHot(set *rules.Set, k limiter.HotKey) hotKey {
 	id, _ := rules.RuleID(k.Key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/rules"
 )
 
@@ -116,7 +117,7 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	wanted, err := rules.ParseFile(body)
 	var large *rules.TooLargeError
 	if errors.As(err, &large) {
-		return rules.File{}, kindTooLarge.problem(large.Error() + ".")
+		return rules.File{}, reply.TooLarge.Problem(large.Error() + ".")
 	}
 	var invalid *rules.ValidationError
 	if errors.As(err, &invalid) && len(invalid.Fields) == 1 {

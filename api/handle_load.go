@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -91,32 +92,22 @@ func (s *Server) reportLoad(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	set := s.deps.Checker.opt.Sets.Load()
+	set := s.deps.Checker.Set()
 	if set == nil {
-		return ErrNoSet
+		return decide.ErrNoSet
 	}
 	if set.Pool(c.Param("name")) == nil {
-		return kindNotFound.problem("There is no pool of this name.")
+		return reply.NotFound.Problem("There is no pool of this name.")
 	}
-	err = s.deps.Checker.reportLoad(c.Request().Context(), c.Param("name"), in.millionths, in.ttl)
+	err = s.deps.Checker.ReportLoad(c.Request().Context(), c.Param("name"), in.millionths, in.ttl)
 	var store *limiter.StoreError
 	switch {
 	case errors.As(err, &store):
-		return kindStore.problem(loadDetail(store)).with("Retry-After", "1")
+		return reply.StoreUnavailable.Problem(loadDetail(store)).With("Retry-After", "1")
 	case err != nil:
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
-}
-
-// reportLoad makes a report within the time that a store may take over a check.
-func (c *Checker) reportLoad(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
-	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
-		defer b.release()
-		ctx = b
-	}
-	return c.opt.Loads.Report(ctx, pool, millionths, ttl)
 }
 
 // loadDetail says what became of a report. Of two the later counts, so that it

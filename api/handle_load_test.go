@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -82,10 +83,18 @@ func TestLoad_RefusesWhatIsNotAReport(t *testing.T) {
 	f.report("shop", `{"utilization":0,"ttl_ms":600000}`)
 }
 
+// refusing is a board that takes nothing.
+type refusing struct{ err error }
+
+func (b refusing) Put(context.Context, string, int64, time.Duration) error { return b.err }
+
+func (b refusing) Get(context.Context, []string) ([]int64, []time.Duration, error) {
+	return nil, nil, b.err
+}
+
 func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
-	board := newPaper()
-	f := pooled(t, "memory", shop(10), nil, func(o *CheckerOptions, _ *Deps) { o.Loads = NewLoads(board, o.Now) })
-	board.err = &limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("refused")}
+	board := refusing{&limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("refused")}}
+	f := pooled(t, "memory", shop(10), nil, func(o *decide.CheckerOptions, _ *Deps) { o.Loads = decide.NewLoads(board, o.Now) })
 	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
 	if a.header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After: %s", a.body)
@@ -94,7 +103,7 @@ func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
 
 // frozen is a board that never answers.
 type frozen struct {
-	LoadBoard
+	decide.LoadBoard
 	within time.Duration // what it was given
 }
 
@@ -108,7 +117,9 @@ func (b *frozen) Put(ctx context.Context, _ string, _ int64, _ time.Duration) er
 
 func TestLoad_KeepsTheDeadlineOfTheStore(t *testing.T) {
 	board := &frozen{}
-	f := newFixture(t, nil, func(o *CheckerOptions, _ *Deps) { o.Loads, o.Timeout = NewLoads(board, o.Now), 20*time.Millisecond })
+	f := newFixture(t, nil, func(o *decide.CheckerOptions, _ *Deps) {
+		o.Loads, o.Timeout = decide.NewLoads(board, o.Now), 20*time.Millisecond
+	})
 	f.pools = shop(10)
 	f.reload()
 	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)

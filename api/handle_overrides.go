@@ -40,7 +40,7 @@ func writeOverride(c echo.Context, status int, o *rules.Override) error {
 
 // setOptions are the settings by which addresses are counted here.
 func (s *Server) setOptions() rules.Options {
-	if set := s.deps.Checker.opt.Sets.Load(); set != nil {
+	if set := s.deps.Checker.Set(); set != nil {
 		return set.Options()
 	}
 	return rules.Options{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -312,10 +313,10 @@ func TestOverrides_ApplyInBatchesChargesAndLooks(t *testing.T) {
 	if r := f.post("/ratelimit/charge", `{"user":"42"}`).reply(); *r.Limit != 1 {
 		t.Errorf("charge: %+v", r)
 	}
-	var q Question
+	var q decide.Question
 	q.Op, q.Weight, q.Descriptor.User = limiter.OpPeek, 1, "42"
-	var got Answer
-	if err := f.checker.Do(t.Context(), &q, &got); err != nil || got.Allowed || got.Limits[0].Limit.Count != 1 {
+	var got decide.Answer
+	if err := f.checker.Do(t.Context(), &q, &got); err != nil || got.Allowed() || got.Limits[0].Limit.Count != 1 {
 		t.Errorf("look: %+v, %v", got, err)
 	}
 }

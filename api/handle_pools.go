@@ -6,13 +6,14 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
 	"sluice/rules"
 )
 
 // poolAnswer is a pool as the API shows it, by itself with what it holds now.
 type poolAnswer struct {
 	rules.Pool
-	*PoolState
+	*decide.PoolState
 }
 
 func (s *Server) writePool(c echo.Context, status int, p *rules.Pool) error {
@@ -41,8 +42,8 @@ func (s *Server) getPool(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	state := PoolState{Capacity: p.Limit}
-	if set := s.deps.Checker.opt.Sets.Load(); set != nil && set.Pool(p.Name) != nil {
+	state := decide.PoolState{Capacity: p.Limit}
+	if set := s.deps.Checker.Set(); set != nil && set.Pool(p.Name) != nil {
 		state = s.deps.Checker.PoolState(c.Request().Context(), set.Pool(p.Name))
 	}
 	c.Response().Header().Set("ETag", etag(p.Version))

@@ -7,13 +7,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
 // reserve is a check whose weight is an estimate, to be settled.
 func (s *Server) reserve(c echo.Context) error {
-	x := getExchange()
+	x := s.getExchange()
 	defer putExchange(x)
 	body, err := readJSON(c)
 	if err != nil {
@@ -26,12 +28,12 @@ func (s *Server) reserve(c echo.Context) error {
 	if err := s.deps.Checker.Reserve(c.Request().Context(), &x.q, ttl, &x.a); err != nil {
 		return err
 	}
-	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
 // decodeReserve reads a check with ttl_ms beside it.
-func decodeReserve(body []byte, q *Question) (ttl int64, err error) {
+func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 	var sc scanner
 	if err := sc.start(body); err != nil {
 		return 0, err
@@ -44,18 +46,18 @@ func decodeReserve(body []byte, q *Question) (ttl int64, err error) {
 		return 0, err
 	}
 	in.question(limiter.OpTake, q)
-	ttl = defaultReservation
+	ttl = decide.DefaultReservationLife
 	if in.given(inTTL) {
 		ttl = in.number[inTTL]
-		if (ttl < minReservation || ttl > maxReservationLife) && !in.complained("ttl_ms") {
-			in.wrong("ttl_ms", "must be between %d and %d", minReservation, maxReservationLife)
+		if (ttl < decide.MinReservationLife || ttl > decide.MaxReservationLife) && !in.complained("ttl_ms") {
+			in.wrong("ttl_ms", "must be between %d and %d", decide.MinReservationLife, decide.MaxReservationLife)
 		}
 	}
 	return ttl, in.err()
 }
 
 func (s *Server) settle(c echo.Context) error {
-	x := getExchange()
+	x := s.getExchange()
 	defer putExchange(x)
 	body, err := readJSON(c)
 	if err != nil {
@@ -68,7 +70,7 @@ func (s *Server) settle(c echo.Context) error {
 	if err := s.deps.Checker.SettleReservation(c.Request().Context(), want, &x.a); err != nil {
 		return settleError(err)
 	}
-	x.out = append(appendAnswer(x.out[:0], &x.a, s.style), '\n')
+	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
@@ -76,18 +78,18 @@ func (s *Server) settle(c echo.Context) error {
 func settleError(err error) error {
 	var away *limiter.StoreError
 	switch {
-	case errors.Is(err, ErrBadReservation):
+	case errors.Is(err, decide.ErrBadReservation):
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "reservation", Message: "is not a reservation that an answer of this service gave"}}}
-	case errors.Is(err, ErrReservationEnded):
-		return kindEnded.problem("It stays charged as it is: at the estimate, unless it was settled before.")
+	case errors.Is(err, decide.ErrReservationEnded):
+		return reply.ReservationEnded.Problem("It stays charged as it is: at the estimate, unless it was settled before.")
 	case errors.As(err, &away):
-		return kindStore.problem("Settle it again ("+string(away.Cause)+"): that is safe, and counts once.").with("Retry-After", "1")
+		return reply.StoreUnavailable.Problem("Settle it again ("+string(away.Cause)+"): that is safe, and counts once.").With("Retry-After", "1")
 	}
 	return err
 }
 
 // decodeSettlement reads {"reservation": "…", "weight": n, "fields": {…}}.
-func decodeSettlement(body []byte) (*Settlement, error) {
+func decodeSettlement(body []byte) (*decide.Settlement, error) {
 	v, err := parseJSON(body)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func decodeSettlement(body []byte) (*Settlement, error) {
 		}
 		return n
 	}
-	s := &Settlement{Weight: -1}
+	s := &decide.Settlement{Weight: -1}
 	for i, name := range v.names {
 		m := &v.members[i]
 		switch name {

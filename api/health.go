@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"sluice/api/reply"
 )
 
 // RuleState says by which rules a node decides. Everyone may read it, so it
@@ -29,7 +31,7 @@ func (s *Server) livez(c echo.Context) error {
 // than none, so they are told and do not make it unready.
 func (s *Server) readyz(c echo.Context) error {
 	if err := s.deps.Ready(); err != nil {
-		return kindNotReady.problem(err.Error())
+		return reply.NotReady.Problem(err.Error())
 	}
 	answer := struct {
 		Status string     `json:"status"`

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
 func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 	asked := 0
-	f := newFixture(t, []rules.Rule{{Name: "by-key", Scope: "apikey", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, []rules.Rule{{Name: "by-key", Scope: "apikey", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Hot = func(most int) []limiter.HotKey {
 			asked = most
 			return []limiter.HotKey{
@@ -43,7 +44,7 @@ func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 
 func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
 	var away error
-	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Hot = func(int) []limiter.HotKey { return nil }
 		d.HotEverywhere = func(context.Context) ([]HotEverywhere, error) {
 			return []HotEverywhere{{Key: "user:42", RuleID: 1, Rate: 9000, Nodes: 3, Hot: true, Since: epoch, State: "leased"}, {Key: "key:mine", Rate: 3, Nodes: 1, State: "exact"}}, away

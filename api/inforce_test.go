@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -35,7 +37,7 @@ func TestAnswer_BurstStandsBesideTheLimitInForce(t *testing.T) {
 			if a != limiter.Concurrency && !again.Replayed {
 				t.Errorf("%s: the repeat is no stored answer", body)
 			}
-			for _, r := range []reply{r, again} {
+			for _, r := range []checkReply{r, again} {
 				l := r.Limits[0]
 				for _, got := range []inForce{figuresIn(r.Limit, r.Burst, r.Remaining), figuresIn(&l.Limit, l.Burst, l.Remaining)} {
 					if diff := cmp.Diff(want, got); diff != "" {
@@ -65,7 +67,7 @@ func TestAnswer_EveryWayOfAskingNamesLimitAndBurst(t *testing.T) {
 		Decision json.RawMessage
 		Rules    []struct {
 			Name   string
-			Bucket reply
+			Bucket checkReply
 		}
 	}
 	f.post("/ratelimit/explain", `{"user":"42","weight":0}`).decode(&explained)
@@ -79,7 +81,7 @@ func TestAnswer_EveryWayOfAskingNamesLimitAndBurst(t *testing.T) {
 		"explain": {string(explained.Decision), [3]int64{100, 200, 155}},
 		"refund":  {f.post("/ratelimit/charge", `{"user":"8","weight":0}`).body, [3]int64{100, 200, 200}},
 	} {
-		var r reply
+		var r checkReply
 		if err := json.Unmarshal([]byte(c.raw), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +146,7 @@ func TestHeaders_ResetOfADenialIsTheInstantOfItsRetryAfter(t *testing.T) {
 	for _, delta := range []bool{false, true} {
 		r := perUser("narrow", 2)
 		r.Algorithm, r.WindowMS, r.RetryJitterMS = "sliding_window_counter", 20_000, ptr(int64(5000))
-		f := newFixture(t, []rules.Rule{r}, func(o *CheckerOptions, d *Deps) {
+		f := newFixture(t, []rules.Rule{r}, func(o *decide.CheckerOptions, d *Deps) {
 			o.Rand, d.ResetDelta = func(int64) int64 { return 1700 }, delta
 		})
 		f.now.Add(300)
@@ -156,29 +158,29 @@ func TestHeaders_ResetOfADenialIsTheInstantOfItsRetryAfter(t *testing.T) {
 		}
 		late := f.now.Load()
 		for _, c := range []struct {
-			said reply
+			said checkReply
 			wait int64
 		}{{allowed, *allowed.ResetMS}, {denied, *denied.RetryAfterMS}} {
-			want := ceilSeconds(late + c.wait)
+			want := reply.CeilSeconds(late + c.wait)
 			if delta {
-				want = ceilSeconds(c.wait)
+				want = reply.CeilSeconds(c.wait)
 			}
 			h := c.said.Headers
 			if h["X-RateLimit-Reset"] != strconv.FormatInt(want, 10) {
 				t.Errorf("delta %v: reset %s, want %d beside %v", delta, h["X-RateLimit-Reset"], want, h)
 			}
-			if got := structured(t, h["RateLimit"])[0].Params["t"]; got != ceilSeconds(c.wait) {
-				t.Errorf("t=%d, want %d", got, ceilSeconds(c.wait))
+			if got := structured(t, h["RateLimit"])[0].Params["t"]; got != reply.CeilSeconds(c.wait) {
+				t.Errorf("t=%d, want %d", got, reply.CeilSeconds(c.wait))
 			}
 		}
-		if want := strconv.FormatInt(ceilSeconds(*denied.RetryAfterMS), 10); denied.Headers["Retry-After"] != want {
+		if want := strconv.FormatInt(reply.CeilSeconds(*denied.RetryAfterMS), 10); denied.Headers["Retry-After"] != want {
 			t.Errorf("Retry-After %s, want %s", denied.Headers["Retry-After"], want)
 		}
 		// Waiting never helps: no Retry-After, and the reset is that of the body.
 		never := f.check(`{"user":"42","weight":3}`)
-		want := ceilSeconds(late + *never.ResetMS)
+		want := reply.CeilSeconds(late + *never.ResetMS)
 		if delta {
-			want = ceilSeconds(*never.ResetMS)
+			want = reply.CeilSeconds(*never.ResetMS)
 		}
 		if h := never.Headers; h["Retry-After"] != "" || h["X-RateLimit-Reset"] != strconv.FormatInt(want, 10) {
 			t.Errorf("delta %v: %v, want reset %d", delta, h, want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -142,7 +143,7 @@ func TestLease_EachCallOfATokenGoesToTheStoreThatTookIt(t *testing.T) {
 	enforced, trial := slots("slots", 1), slots("trial", 1)
 	enforced.FailMode, trial.Mode = "local", "shadow"
 	var shared *faultStore
-	f := newFixture(t, []rules.Rule{enforced, trial}, func(opt *CheckerOptions, _ *Deps) {
+	f := newFixture(t, []rules.Rule{enforced, trial}, func(opt *decide.CheckerOptions, _ *Deps) {
 		shared = &faultStore{Store: opt.Store}
 		opt.Store = partly{Store: shared, away: func(req *limiter.Request) bool {
 			return strings.Contains(string(req.Asks[0].Key), "|1|")
@@ -200,7 +201,7 @@ func TestLease_MadeUpTokensAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := []string{"", "x", "%%%", good + "AA", strings.Repeat("A", maxLeaseToken+1)}
+	tokens := []string{"", "x", "%%%", good + "AA", strings.Repeat("A", 64<<10)}
 	for n := range raw {
 		tokens = append(tokens, base64.RawURLEncoding.EncodeToString(raw[:n]))
 	}
@@ -244,21 +245,4 @@ func TestLease_StoreAwayIsSaid(t *testing.T) {
 	lease := f.check(`{"user":"42"}`).Lease
 	f.store.fail(errAway)
 	f.do(http.MethodPost, "/ratelimit/release", `{"lease":"`+lease+`"}`).want(http.StatusServiceUnavailable)
-}
-
-func FuzzLeaseToken(f *testing.F) {
-	f.Add([]byte{1, 0, 1})
-	f.Add([]byte{1, 2, 1, 1, 1, 'a', 1, 10, '{', 'u', '}', '|', '7', '|', 'c', 'c', 1, 1})
-	f.Add([]byte{1, 0, 1, 1, 'a', 1, 10, '{', 'u', '}', '|', '7', '|', 'c', 'c', 1, 1})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		shared, local, err := parseLease(base64.RawURLEncoding.EncodeToString(raw), limiter.OpRelease)
-		if err != nil {
-			return
-		}
-		for _, call := range append(shared, local...) {
-			if call.Request.Check() != nil {
-				t.Fatalf("a malformed request came out: %+v", call.Request)
-			}
-		}
-	})
 }

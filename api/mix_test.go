@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -42,7 +43,7 @@ type mix struct {
 
 // sent is a request with an id that was allowed and has not been edited under.
 type sent struct {
-	q        Question
+	q        decide.Question
 	repeats  bool
 	refunded bool
 }
@@ -126,8 +127,8 @@ func (m *mix) step() {
 	m.books()
 }
 
-func (m *mix) question(op limiter.Op) Question {
-	q := Question{Op: op, Weight: rapid.Int64Range(0, 5).Draw(m.t, "weight")}
+func (m *mix) question(op limiter.Op) decide.Question {
+	q := decide.Question{Op: op, Weight: rapid.Int64Range(0, 5).Draw(m.t, "weight")}
 	q.Descriptor.User = rapid.SampledFrom([]string{"a", "b"}).Draw(m.t, "user")
 	if rapid.Bool().Draw(m.t, "named") {
 		m.n++
@@ -136,8 +137,8 @@ func (m *mix) question(op limiter.Op) Question {
 	return q
 }
 
-func (m *mix) do(q *Question) *Answer {
-	var a Answer
+func (m *mix) do(q *decide.Question) *decide.Answer {
+	var a decide.Answer
 	if err := m.f.checker.Do(m.t.Context(), q, &a); err != nil {
 		m.t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func (m *mix) check() {
 }
 
 // apart judges the groups of one that are decided after the enforced limits.
-func (m *mix) apart(parties []party, q *Question) (limits []verdictOf) {
+func (m *mix) apart(parties []party, q *decide.Question) (limits []verdictOf) {
 	for i := range parties {
 		_, v := m.o.decide(parties[i:i+1], q.Op, q.Weight, m.o.call(q, parties[i].mode+parties[i].bucket))
 		limits = append(limits, v...)
@@ -198,7 +199,7 @@ func (m *mix) again(i int) {
 				m.o.decide(apart[k:k+1], q.Op, q.Weight, call)
 			}
 		}
-		if a := m.do(&q); !a.Allowed || !a.Replayed {
+		if a := m.do(&q); !a.Allowed() || !a.Replayed {
 			m.t.Fatalf("a repeat: %+v", *a)
 		}
 		return
@@ -216,7 +217,7 @@ func (m *mix) again(i int) {
 	m.do(&q)
 }
 
-func (m *mix) compare(a *Answer, want bool, limits []verdictOf) {
+func (m *mix) compare(a *decide.Answer, want bool, limits []verdictOf) {
 	m.t.Helper()
 	var got []verdictOf
 	soft, elastic := false, false
@@ -225,7 +226,7 @@ func (m *mix) compare(a *Answer, want bool, limits []verdictOf) {
 		v := verdictOf{la.Rule, rules.ModeEnforce, la.Decision.Allowed, la.Decision.Remaining, la.Soft, la.Elastic}
 		switch {
 		case la.Candidate:
-			v.mode = ModeCandidate
+			v.mode = decide.ModeCandidate
 		case la.Shadow:
 			v.mode = rules.ModeShadow
 		default:
@@ -233,8 +234,8 @@ func (m *mix) compare(a *Answer, want bool, limits []verdictOf) {
 		}
 		got = append(got, v)
 	}
-	if diff := cmp.Diff(limits, got, cmp.AllowUnexported(verdictOf{})); diff != "" || a.Allowed != want || a.Soft != soft || a.Elastic != elastic {
-		m.t.Fatalf("allowed %v, want %v; soft %v elastic %v; limits (-want +got):\n%s", a.Allowed, want, a.Soft, a.Elastic, diff)
+	if diff := cmp.Diff(limits, got, cmp.AllowUnexported(verdictOf{})); diff != "" || a.Allowed() != want || a.Soft != soft || a.Elastic != elastic {
+		m.t.Fatalf("allowed %v, want %v; soft %v elastic %v; limits (-want +got):\n%s", a.Verdict, want, a.Soft, a.Elastic, diff)
 	}
 }
 
@@ -242,9 +243,9 @@ func (m *mix) compare(a *Answer, want bool, limits []verdictOf) {
 func (m *mix) books() {
 	m.t.Helper()
 	for _, r := range m.f.sets.Load().Pools() {
-		l := counting(r)
-		if got := l.Count - m.peek(r.Key, l); got != m.o.spent[poolBucket] {
-			m.t.Fatalf("the pool holds %d, want %d", got, m.o.spent[poolBucket])
+		used := m.f.checker.PoolState(m.t.Context(), r).Used
+		if used == nil || *used != m.o.spent[poolBucket] {
+			m.t.Fatalf("the pool holds %v, want %d", used, m.o.spent[poolBucket])
 		}
 	}
 	for _, user := range []string{"a", "b"} {

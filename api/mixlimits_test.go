@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -160,7 +161,7 @@ func (m *limitMix) overrideOf(r *rules.Rule, user string) (best rules.Override, 
 }
 
 // limitOf is the limit for a request, false where the rule does not limit it.
-func (m *limitMix) limitOf(r *rules.Rule, q *Question) (int64, bool) {
+func (m *limitMix) limitOf(r *rules.Rule, q *decide.Question) (int64, bool) {
 	d := &q.Descriptor
 	if r.When != nil && (*r.When == `weight > 1` && q.Weight <= 1 || *r.When == `tier == "pro"` && d.Tier != "pro") {
 		return 0, false
@@ -197,7 +198,7 @@ func (m *limitMix) limitOf(r *rules.Rule, q *Question) (int64, bool) {
 
 // check asks, and holds every limit of the answer to the oracle.
 func (m *limitMix) check() {
-	q := Question{Op: limiter.OpTake, Weight: rapid.Int64Range(0, 5).Draw(m.t, "weight")}
+	q := decide.Question{Op: limiter.OpTake, Weight: rapid.Int64Range(0, 5).Draw(m.t, "weight")}
 	q.Descriptor.User = rapid.SampledFrom(mixUsers).Draw(m.t, "user")
 	q.Descriptor.Tier = rapid.SampledFrom(mixTiers).Draw(m.t, "tier")
 	type verdict struct {
@@ -227,7 +228,7 @@ func (m *limitMix) check() {
 		}
 		v.Remaining = max(v.Limit-m.spent[bucket], 0)
 	}
-	var a Answer
+	var a decide.Answer
 	if err := m.f.checker.Do(m.t.Context(), &q, &a); err != nil {
 		m.t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func (m *limitMix) check() {
 		}
 		got = append(got, v)
 	}
-	if diff := cmp.Diff(want, got); diff != "" || a.Allowed != passes {
-		m.t.Fatalf("%s of tier %q asks for %d: allowed %v, want %v; limits (-want +got):\n%s", q.Descriptor.User, q.Descriptor.Tier, q.Weight, a.Allowed, passes, diff)
+	if diff := cmp.Diff(want, got); diff != "" || a.Allowed() != passes {
+		m.t.Fatalf("%s of tier %q asks for %d: allowed %v, want %v; limits (-want +got):\n%s", q.Descriptor.User, q.Descriptor.Tier, q.Weight, a.Verdict, passes, diff)
 	}
 }

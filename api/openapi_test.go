@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice"
+	"sluice/api/decide"
 )
 
 var document = sync.OnceValues(func() (*openapi3.T, error) {
@@ -51,7 +52,7 @@ func inDocument(path string) string {
 }
 
 func TestOpenAPI_ListsExactlyTheRoutes(t *testing.T) {
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Metrics = http.NotFoundHandler() })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Metrics = http.NotFoundHandler() })
 	var served, documented []string
 	for _, r := range f.echo.Routes() {
 		if r.Method == http.MethodHead {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -80,7 +81,7 @@ func (o *oracle) parties(op limiter.Op, user string, named bool) (enforced, apar
 		}
 		groups[at] = append(groups[at], p)
 		if c := r.Candidate; c != nil {
-			p.mode, p.base, p.bucket, p.room = ModeCandidate, *c.Limit, "candidate of "+p.bucket, roomOf(&r, *c.Limit)
+			p.mode, p.base, p.bucket, p.room = decide.ModeCandidate, *c.Limit, "candidate of "+p.bucket, roomOf(&r, *c.Limit)
 			groups[4] = append(groups[4], p)
 		}
 	}
@@ -94,7 +95,7 @@ func (o *oracle) reports() bool {
 
 // call names the record of one group's call, "" without an id. Reports have
 // records apart from those of the checks that they are about.
-func (o *oracle) call(q *Question, group string) string {
+func (o *oracle) call(q *decide.Question, group string) string {
 	switch {
 	case q.RequestID == "":
 		return ""

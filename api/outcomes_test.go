@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -161,7 +162,7 @@ func TestJitter_OnlyEverAddsToRetryAfter(t *testing.T) {
 	r.RetryJitterMS = ptr(int64(2000))
 	draws := []int64{0, 700, 2000}
 	var asked []int64
-	f := pooled(t, "memory", nil, []rules.Rule{r, aMinute("plain", 1)}, func(o *CheckerOptions, _ *Deps) {
+	f := pooled(t, "memory", nil, []rules.Rule{r, aMinute("plain", 1)}, func(o *decide.CheckerOptions, _ *Deps) {
 		o.Rand = func(n int64) int64 {
 			asked = append(asked, n)
 			return draws[(len(asked)-1)%len(draws)]
@@ -181,7 +182,7 @@ func TestJitter_OnlyEverAddsToRetryAfter(t *testing.T) {
 	if !slices.Equal(asked, []int64{2001, 2001, 2001}) {
 		t.Errorf("drew from %v", asked)
 	}
-	var batch struct{ Results []reply }
+	var batch struct{ Results []checkReply }
 	f.post("/ratelimit/check/batch", `{"checks":[{"user":"42"},{"user":"42"},{"user":"42","weight":5}]}`).decode(&batch)
 	if a, b := *batch.Results[0].RetryAfterMS, *batch.Results[1].RetryAfterMS; a != 49_500 || b != 50_200 {
 		t.Errorf("in a batch: %d and %d", a, b)

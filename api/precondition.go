@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/rules"
 )
 
@@ -39,13 +40,13 @@ func parseCondition(c echo.Context, header string) (condition, error) {
 			end = strings.IndexByte(tag[1:], '"')
 		}
 		if end < 0 {
-			return cond, kindMalformed.problem("The header " + header + ` must be * or a list of entity tags in quotes, such as "3".`)
+			return cond, reply.Malformed.Problem("The header " + header + ` must be * or a list of entity tags in quotes, such as "3".`)
 		}
 		n := weak + end + 2
 		cond.tags = append(cond.tags, rest[:n])
 		rest = strings.TrimLeft(rest[n:], " \t")
 		if rest != "" && rest[0] != ',' {
-			return cond, kindMalformed.problem("The entity tags of " + header + " must be separated by commas.")
+			return cond, reply.Malformed.Problem("The entity tags of " + header + " must be separated by commas.")
 		}
 		rest = strings.TrimLeft(rest, ", \t")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/reply"
 	"sluice/rules"
 )
 
@@ -29,7 +30,7 @@ type query struct {
 func parseQuery(c echo.Context, known ...string) (*query, error) {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
-		return nil, kindMalformed.problem("The query string cannot be read.")
+		return nil, reply.Malformed.Problem("The query string cannot be read.")
 	}
 	q := &query{values: values}
 	names := make([]string, 0, len(values))

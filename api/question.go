@@ -3,13 +3,14 @@ package api
 import (
 	"net/netip"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
 // question validates what was read and makes the Question.
-func (in *checkInput) question(op limiter.Op, q *Question) {
-	*q = Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
+func (in *checkInput) question(op limiter.Op, q *decide.Question) {
+	*q = decide.Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
 	if in.given(inWeight) {
 		q.Weight = in.number[inWeight]
 	}
@@ -28,7 +29,7 @@ func (in *checkInput) question(op limiter.Op, q *Question) {
 }
 
 // payload says that a request may be deferred, and with what. A look never is.
-func (in *checkInput) payload(q *Question) {
+func (in *checkInput) payload(q *decide.Question) {
 	switch {
 	case in.element > 0:
 		in.wrong("payload", "does not belong in a batch; a request that may be deferred is checked by itself")
@@ -42,7 +43,7 @@ func (in *checkInput) payload(q *Question) {
 }
 
 // direct makes the Question of a caller who brings the limit.
-func (in *checkInput) direct(q *Question) {
+func (in *checkInput) direct(q *decide.Question) {
 	q.IsDirect = true
 	for i := inMethod; i <= inFields; i++ {
 		if in.given(i) {
@@ -75,7 +76,7 @@ func (in *checkInput) failMode() string {
 
 // limit resolves the limit, adding what is wrong with it unless the same field
 // has been named already.
-func (in *checkInput) limit(q *Question) {
+func (in *checkInput) limit(q *decide.Question) {
 	spec := rules.LimitSpec{Algorithm: in.text[inAlgorithm], Limit: in.number[inLimit], WindowMS: in.number[inWindow]}
 	if in.given(inAlgorithm) && spec.Algorithm == "" && !in.complained("algorithm") {
 		_, err := limiter.ParseAlgorithm("")
@@ -115,7 +116,7 @@ func (in *checkInput) complained(field string) bool {
 }
 
 // described makes the Question of a caller who describes the request.
-func (in *checkInput) described(q *Question) {
+func (in *checkInput) described(q *decide.Question) {
 	for i := inLimit; i <= inFailMode; i++ {
 		if in.given(i) {
 			in.wrong(checkMembers[i], "needs key beside it; without key, limits come from the rules")
@@ -142,7 +143,7 @@ func (in *checkInput) described(q *Question) {
 }
 
 // operation checks what only some operations demand.
-func (in *checkInput) operation(q *Question) {
+func (in *checkInput) operation(q *decide.Question) {
 	leases := q.IsDirect && q.Direct.Limit.Algorithm == limiter.Concurrency
 	switch q.Op {
 	case limiter.OpRelease, limiter.OpRenew:

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/api/decide"
 	"sluice/internal/testenv"
 	"sluice/limiter/redisstore"
 	"sluice/rules"
@@ -35,15 +36,15 @@ func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
 	for u := range users {
 		wg.Go(func() {
 			for n := range 5 {
-				q := Question{Descriptor: rules.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")}, Weight: 100}
-				var a Answer
+				q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")}, Weight: 100}
+				var a decide.Answer
 				if err := f.checker.Reserve(t.Context(), &q, 60_000, &a); err != nil || a.Reservation == "" {
 					t.Errorf("reserve: %v, %+v", err, a)
 					return
 				}
-				want := Settlement{Reservation: a.Reservation, Weight: int64(50 * n)}
+				want := decide.Settlement{Reservation: a.Reservation, Weight: int64(50 * n)}
 				for range 2 { // the second counts nothing
-					if err := f.checker.SettleReservation(t.Context(), &want, &a); err != nil || !a.Allowed || len(a.Limits) != 3 {
+					if err := f.checker.SettleReservation(t.Context(), &want, &a); err != nil || !a.Allowed() || len(a.Limits) != 3 {
 						t.Errorf("settle: %v, %+v", err, a)
 						return
 					}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sluice/api/decide"
 	"sluice/rules"
 )
 
@@ -44,7 +45,7 @@ func TestRules_CreateAnswersTheStoredRuleAndIsInForce(t *testing.T) {
 
 func TestRules_AChangeThatIsNotInForceYetIsASuccessThatSaysSo(t *testing.T) {
 	var inForce atomic.Bool
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Changed = func(ctx context.Context) bool { return ctx != nil && inForce.Load() }
 	})
 	for i, want := range []string{"false", ""} {

@@ -17,6 +17,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice"
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/access"
 )
 
@@ -26,7 +28,7 @@ import (
 type Server struct {
 	deps  Deps
 	gate  access.Gate
-	style HeaderStyle
+	style reply.HeaderStyle
 	log   *slog.Logger
 	// importing is held while a large file is imported, so that only one at a time
 	// takes its memory.
@@ -39,7 +41,7 @@ func New(d Deps) (*Server, error) {
 		return nil, errors.New("api: Checker, Rules, Writer, History, Access and Now are required")
 	}
 	if d.Observer == nil {
-		d.Observer = silent{}
+		d.Observer = decide.NopObserver{}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -51,7 +53,7 @@ func New(d Deps) (*Server, error) {
 		d.Ready = func() error { return nil }
 	}
 	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now}
-	return &Server{deps: d, gate: gate, style: HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}, nil
+	return &Server{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}, nil
 }
 
 // wrap puts around a handler what every route needs: containment of panics,
@@ -87,7 +89,7 @@ func (s *Server) contain(c echo.Context, v any) {
 	}
 	s.deps.Observer.ObservePanic()
 	s.log.Error("panic in a request", "route", c.Path(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	s.writeProblem(c, kindInternal.problem("It has been logged. Trying again may help."))
+	s.writeProblem(c, reply.Internal.Problem("It has been logged. Trying again may help."))
 }
 
 // fail answers what never reached a handler: unknown paths and methods.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/rules"
 )
@@ -148,7 +149,7 @@ func TestServer_ATruncatedBodyIs400(t *testing.T) {
 }
 
 func TestServer_ABodyThatDoesNotArriveIs408(t *testing.T) {
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Now = func() time.Time { return time.Unix(1<<33, 0) } // deadlines are set from it: not in the past
 	})
 	s := httptest.NewUnstartedServer(f.echo)
@@ -171,7 +172,7 @@ func TestServer_ABodyThatDoesNotArriveIs408(t *testing.T) {
 
 func TestServer_PanicEndsOneRequestOnly(t *testing.T) {
 	var logged bytes.Buffer
-	f := newFixture(t, []rules.Rule{perUser("r", 5)}, func(_ *CheckerOptions, d *Deps) {
+	f := newFixture(t, []rules.Rule{perUser("r", 5)}, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 		d.Ready = func() error { panic("secret detail") }
 	})
@@ -187,7 +188,7 @@ func TestServer_PanicEndsOneRequestOnly(t *testing.T) {
 
 func TestServer_UnknownErrorsAreBlandAndLogged(t *testing.T) {
 	var logged bytes.Buffer
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
 	f.book.err = errors.New("column xyz is missing")
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ratelimit/rules/1", nil)
 	r.Host = f.host
@@ -200,7 +201,7 @@ func TestServer_UnknownErrorsAreBlandAndLogged(t *testing.T) {
 
 func TestServer_ReadinessFollowsTheApp(t *testing.T) {
 	var why error
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Ready = func() error { return why } })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Ready = func() error { return why } })
 	f.do(http.MethodGet, "/readyz", "").want(200)
 	why = errors.New("draining")
 	if a := f.do(http.MethodGet, "/readyz", "").want(503); !strings.Contains(a.body, "draining") {
@@ -212,7 +213,7 @@ func TestServer_ReadinessFollowsTheApp(t *testing.T) {
 func TestServer_ReadinessTellsByWhichRulesItDecides(t *testing.T) {
 	refused := int64(9)
 	state := RuleState{Version: 8, Source: "copy", AgeMS: 61_000, RefusedVersion: &refused}
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.RuleState = func() RuleState { return state } })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.RuleState = func() RuleState { return state } })
 	const want = `{"status":"ok","rules":{"version":8,"source":"copy","age_ms":61000,"refused_version":9}}`
 	if a := f.do(http.MethodGet, "/readyz", "").want(200); strings.TrimSpace(a.body) != want {
 		t.Errorf("got %s, want %s", a.body, want)
@@ -225,7 +226,7 @@ func TestServer_ReadinessTellsByWhichRulesItDecides(t *testing.T) {
 
 func TestServer_CallerTextNeverReachesHeadersOrLogs(t *testing.T) {
 	var logged bytes.Buffer
-	f := newFixture(t, nil, func(_ *CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
 	const evil = `evil\r\nX-Evil: 1\"`
 	a := f.post("/ratelimit/check", `{"key":"`+evil+`","limit":0,"window_ms":1000,"request_id":"`+evil+`"}`)
 	for name, value := range a.reply().Headers {
@@ -269,7 +270,7 @@ func TestNew_DemandsWhatItNeeds(t *testing.T) {
 	if _, err := New(Deps{}); err == nil {
 		t.Error("a server without parts")
 	}
-	if _, err := NewChecker(CheckerOptions{}); err == nil {
+	if _, err := decide.NewChecker(decide.CheckerOptions{}); err == nil {
 		t.Error("a checker without parts")
 	}
 }

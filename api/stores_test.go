@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/internal/testenv"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
@@ -53,9 +54,9 @@ func onBothStores(t *testing.T, pools []rules.Pool, rs []rules.Rule, test func(t
 }
 
 // pooled is a fixture on a kind of store with pools in force.
-func pooled(t testing.TB, kind string, pools []rules.Pool, rs []rules.Rule, edit ...func(*CheckerOptions, *Deps)) *fixture {
+func pooled(t testing.TB, kind string, pools []rules.Pool, rs []rules.Rule, edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
 	t.Helper()
-	f := newFixture(t, nil, append(edit, func(o *CheckerOptions, _ *Deps) { o.Timeout = patience })...)
+	f := newFixture(t, nil, append(edit, func(o *decide.CheckerOptions, _ *Deps) { o.Timeout = patience })...)
 	if kind == "redis" {
 		f.store.Store = onRedis(t, f.now.Load)
 	}

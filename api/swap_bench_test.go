@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -34,8 +35,8 @@ func BenchmarkCheckWhileSwapping(b *testing.B) {
 	}
 	for _, swapping := range []bool{false, true} {
 		b.Run(fmt.Sprintf("swapping=%v", swapping), func(b *testing.B) {
-			f := newFixture(b, nil, func(o *CheckerOptions, _ *Deps) { o.Store, o.Observe = o.Store.(*faultStore).Store, nil })
-			sets := f.checker.opt.Sets
+			f := newFixture(b, nil, func(o *decide.CheckerOptions, _ *Deps) { o.Store, o.Observe = o.Store.(*faultStore).Store, nil })
+			sets := &f.sets
 			sets.Store(set)
 			stop, stopped := make(chan struct{}), make(chan int)
 			go func() {
@@ -62,8 +63,8 @@ func BenchmarkCheckWhileSwapping(b *testing.B) {
 				}
 			}()
 			took := make([]time.Duration, 0, 1<<22)
-			q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", User: "42"}, Weight: 1}
-			var a Answer
+			q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", User: "42"}, Weight: 1}
+			var a decide.Answer
 			routes := make([]string, 1000)
 			for i := range routes {
 				routes[i] = fmt.Sprintf("/v1/things/%d", i*97)

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/api"
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/limiter"
@@ -15,7 +16,7 @@ import (
 
 // inspecting gives the console what its pages about requests and keys need, but
 // for the denials.
-func inspecting(checker *api.Checker, db *database.DB) web.Inspect {
+func inspecting(checker *decide.Checker, db *database.DB) web.Inspect {
 	return web.Inspect{
 		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
 			return explained(ctx, checker, d, weight)
@@ -25,24 +26,24 @@ func inspecting(checker *api.Checker, db *database.DB) web.Inspect {
 }
 
 // explained asks the checker about a request, spending nothing.
-func explained(ctx context.Context, checker *api.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
-	q := api.Question{Op: limiter.OpPeek, Descriptor: *d, Weight: weight}
-	var a api.Answer
+func explained(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+	q := decide.Question{Op: limiter.OpPeek, Descriptor: *d, Weight: weight}
+	var a decide.Answer
 	set, considered, err := checker.Explain(ctx, &q, &a)
-	if errors.Is(err, api.ErrNoSet) {
+	if errors.Is(err, decide.ErrNoSet) {
 		return web.Explanation{}, fmt.Errorf("%w: %w", rules.ErrUnavailable, err)
 	}
 	if err != nil {
 		return web.Explanation{}, err
 	}
 	e := web.Explanation{
-		SetVersion: set.Version(), Active: set.Len(), Allowed: a.Allowed, Status: a.Status,
+		SetVersion: set.Version(), Active: set.Len(), Allowed: a.Allowed(), Status: reply.Status(&a),
 		Degraded: a.Degraded, Soft: a.Soft, Elastic: a.Elastic,
 	}
 	if a.Strictest >= 0 {
 		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
 	}
-	pools := map[*rules.CompiledPool]api.PoolState{}
+	pools := map[*rules.CompiledPool]decide.PoolState{}
 	for i := range considered {
 		c := web.ConsideredRule{Considered: considered[i]}
 		if c.Matched {
@@ -62,7 +63,7 @@ func explained(ctx context.Context, checker *api.Checker, d *rules.Descriptor, w
 }
 
 // figuresOf are the bucket of a rule that applies and its candidate's.
-func figuresOf(c *rules.Considered, a *api.Answer) (bucket, candidate *web.BucketFigures) {
+func figuresOf(c *rules.Considered, a *decide.Answer) (bucket, candidate *web.BucketFigures) {
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		if la.Rule != c.Rule.Rule.Name {
@@ -73,7 +74,7 @@ func figuresOf(c *rules.Considered, a *api.Answer) (bucket, candidate *web.Bucke
 		f.Known, f.Soft, f.Elastic, f.Degraded = la.Known, la.Soft, la.Elastic, la.Degraded
 		// Limits are taken together: what any of them denies is spent nowhere. A
 		// limit on trial counts by itself.
-		if spends := a.Allowed || la.Shadow; spends && d.Allowed && !c.Rule.ChargeReport {
+		if spends := a.Allowed() || la.Shadow; spends && d.Allowed && !c.Rule.ChargeReport {
 			f.After = max(0, d.Remaining-c.Weight)
 		}
 		if la.Candidate {
@@ -85,7 +86,7 @@ func figuresOf(c *rules.Considered, a *api.Answer) (bucket, candidate *web.Bucke
 	return bucket, candidate
 }
 
-func shareOf(c *rules.Compiled, state *api.PoolState) *web.PoolShare {
+func shareOf(c *rules.Compiled, state *decide.PoolState) *web.PoolShare {
 	p := &web.PoolShare{
 		Name: c.Pool.Pool.Name, Priority: c.Priority, SharePercent: c.Pool.SharePercent(c.Priority), Used: -1, Capacity: state.Capacity, Load: -1,
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/rules"
@@ -13,7 +13,7 @@ import (
 
 // livePages gives the console what its pages of rules, overrides, pools and hot
 // keys need.
-func livePages(db *database.DB, c *counters, checker *api.Checker, reader *fleet.Reader) web.Live {
+func livePages(db *database.DB, c *counters, checker *decide.Checker, reader *fleet.Reader) web.Live {
 	return web.Live{
 		Turns: db, Overrides: db, OverrideWriter: db, Pools: db, PoolWriter: db,
 		Figures: reader, Watching: c.hot != nil,
@@ -23,7 +23,7 @@ func livePages(db *database.DB, c *counters, checker *api.Checker, reader *fleet
 	}
 }
 
-func shownPool(s api.PoolState) web.PoolState {
+func shownPool(s decide.PoolState) web.PoolState {
 	out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
 	if s.Load != nil {
 		out.Load, out.LoadFor = &s.Load.Utilization, time.Duration(s.Load.ExpiresInMS)*time.Millisecond

@@ -1,7 +1,8 @@
 package app
 
 import (
-	"sluice/api"
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
@@ -12,17 +13,20 @@ import (
 // editing gives the console what it needs to edit rules.
 func editing(d *web.Deps, cfg *config.Serve, db *database.DB, reader *fleet.Reader) {
 	d.Writer, d.Bulk, d.History, d.Denials = db, db, db, reader
-	style := api.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
+	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
 	d.Headers = func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
 		return headersOf(style, rule, l, decided, at)
 	}
 }
 
 // headersOf are the headers of an answer that one limit of one rule gave.
-func headersOf(style api.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-	a := api.Answer{Allowed: decided.Allowed, At: at, Limits: []api.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+	a := decide.Answer{At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+	if !decided.Allowed {
+		a.Verdict = decide.Denied
+	}
 	var out []web.Header
-	style.Headers(&a, func(name string, value []byte) {
+	style.Headers(&a, nil, func(name string, value []byte) {
 		out = append(out, web.Header{Name: name, Value: string(value)})
 	})
 	return out

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/telemetry"
@@ -23,9 +23,9 @@ type counters struct {
 	// local decides for fail mode local while store, in Redis, cannot, and
 	// ledger keeps account of that. Both are nil without Redis.
 	local  limiter.Store
-	ledger *api.Ledger
+	ledger *decide.Ledger
 	// loads is what the fleet reports about pools.
-	loads *api.Loads
+	loads *decide.Loads
 	// board is where the nodes that share these counters post their figures,
 	// kind is redis or memory, and breakers tells what guards the servers.
 	board    fleet.Board
@@ -52,7 +52,7 @@ func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, sto
 			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
 		}
 		keepOnDisk(cfg, memory, host.Log, metrics, stops)
-		return &counters{store: memory, loads: api.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
+		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
 	}
 	return openRedis(cfg, host, memory, metrics, stops)
 }
@@ -79,7 +79,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		return nil, err
 	}
 	stops.add("presence", func(context.Context) error { return presence.Close() })
-	ledger, err := api.NewLedger(api.LedgerOptions{Local: memory, Nodes: presence.Live, Now: host.Now})
+	ledger, err := decide.NewLedger(decide.LedgerOptions{Local: memory, Nodes: presence.Live, Now: host.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		return nil, err
 	}
 	return &counters{
-		store: near, hot: hot, local: memory, ledger: ledger, loads: api.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/limiter"
@@ -32,8 +32,8 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 	cfg := config.Serve{
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: api.DefaultTimeout, MaxKeys: 100_000, MaxRecordBytes: 64 << 20}, // snapshots would be deleted anyway
-		Near:     config.Near{DenyCache: "on", DenyCacheSize: 100_000, HotKeys: "on", HotKeyRate: 1000, HotKeyShards: 8},          // unused without Redis
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000, MaxRecordBytes: 64 << 20}, // snapshots would be deleted anyway
+		Near:     config.Near{DenyCache: "on", DenyCacheSize: 100_000, HotKeys: "on", HotKeyRate: 1000, HotKeyShards: 8},             // unused without Redis
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour, SessionLife: 24 * time.Hour},
 		Log:      log,
@@ -85,10 +85,10 @@ var demoRoutes = []struct{ method, route string }{
 }
 
 // demoTraffic asks the Checker about made-up requests until ctx ends.
-func demoTraffic(ctx context.Context, checker *api.Checker) {
+func demoTraffic(ctx context.Context, checker *decide.Checker) {
 	tick := time.NewTicker(demoPause)
 	defer tick.Stop()
-	var answer api.Answer
+	var answer decide.Answer
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,10 +102,10 @@ func demoTraffic(ctx context.Context, checker *api.Checker) {
 }
 
 // demoQuestion makes up one request; pick gives a number in [0, n).
-func demoQuestion(pick func(n int) int) api.Question {
+func demoQuestion(pick func(n int) int) decide.Question {
 	user := 1 + min(pick(demoUsers), pick(demoUsers))
 	on := demoRoutes[pick(len(demoRoutes))]
-	return api.Question{
+	return decide.Question{
 		Op: limiter.OpTake,
 		Descriptor: rules.Descriptor{
 			Method: on.method, Route: on.route, User: fmt.Sprintf("demo-user-%d", user),

@@ -35,27 +35,27 @@ func openDoor(t *testing.T, h http.Handler, delay, timeout time.Duration) (*fron
 	return d, "http://" + addr.String()
 }
 
-type reply struct {
+type fetched struct {
 	status int
 	close  bool
 	body   string
 	err    error
 }
 
-func get(ctx context.Context, url string) reply {
+func get(ctx context.Context, url string) fetched {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return reply{err: err}
+		return fetched{err: err}
 	}
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	res, err := transport.RoundTrip(req)
 	if err != nil {
-		return reply{err: err}
+		return fetched{err: err}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	return reply{status: res.StatusCode, close: res.Close, body: string(body), err: err}
+	return fetched{status: res.StatusCode, close: res.Close, body: string(body), err: err}
 }
 
 func TestDrain_RequestInFlightFinishes(t *testing.T) {
@@ -65,7 +65,7 @@ func TestDrain_RequestInFlightFinishes(t *testing.T) {
 		<-leave
 		_, _ = io.WriteString(w, "decided")
 	}), 0, time.Minute)
-	answer := make(chan reply, 1)
+	answer := make(chan fetched, 1)
 	go func() { answer <- get(t.Context(), url) }()
 	<-entered
 	closed := make(chan error, 1)
@@ -134,7 +134,7 @@ func TestDrain_DeadlineCutsWhatHangs(t *testing.T) {
 		close(entered)
 		<-r.Context().Done() // hangs until the connection is cut
 	}), 0, time.Millisecond)
-	answer := make(chan reply, 1)
+	answer := make(chan fetched, 1)
 	go func() { answer <- get(t.Context(), url) }()
 	<-entered
 	if err := d.close(t.Context()); err != nil {

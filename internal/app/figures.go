@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/api"
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/fleet"
 	"sluice/rules"
 )
@@ -44,9 +45,9 @@ func newFigures(now func() time.Time, version string, ready *readiness, c *count
 	return f
 }
 
-// ObserveDecision implements api.Watcher.
-func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
-	f.recorder.Request(a.Allowed, a.Degraded != "")
+// ObserveDecision implements decide.Watcher.
+func (f *figures) ObserveDecision(q *decide.Question, a *decide.Answer) {
+	f.recorder.Request(a.Allowed(), a.Degraded != "")
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		name, kind, mode := la.Rule, fleet.Enforced, rules.ModeEnforce
@@ -55,7 +56,7 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 		}
 		switch {
 		case la.Candidate:
-			kind, mode = fleet.Candidate, api.ModeCandidate
+			kind, mode = fleet.Candidate, decide.ModeCandidate
 		case la.Shadow:
 			kind, mode = fleet.Shadow, rules.ModeShadow
 		}
@@ -75,10 +76,10 @@ func (f *figures) ObserveDecision(q *api.Question, a *api.Answer) {
 
 // sample is one denial as people may see it: no API key, and nothing that looks
 // like a credential.
-func (f *figures) sample(q *api.Question, a *api.Answer, la *api.LimitAnswer, rule, key, mode string) fleet.Denial {
+func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, rule, key, mode string) fleet.Denial {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
-		At: f.now().UnixMilli(), Rule: rule, Key: key, Mode: mode, Status: a.Status,
+		At: f.now().UnixMilli(), Rule: rule, Key: key, Mode: mode, Status: reply.Status(a),
 		Limit: limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
 	}
 	if q.IsDirect {
@@ -121,4 +122,4 @@ func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
 	stops.add("figures of the fleet", task(p.Run))
 }
 
-var _ api.Watcher = (*figures)(nil)
+var _ decide.Watcher = (*figures)(nil)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
@@ -89,11 +89,11 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 func TestFigures_SamplesHideCredentials(t *testing.T) {
 	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	f := &figures{recorder: fleet.NewRecorder(), now: time.Now}
-	q := &api.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
+	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
 		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
 		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},
 	}}
-	a := &api.Answer{Status: 429, Limits: []api.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
+	a := &decide.Answer{Verdict: decide.Denied, Limits: []decide.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
 	f.ObserveDecision(q, a)
 	board := fleet.NewMemory(time.Now)
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now, Status: func() fleet.Status { return fleet.Status{ID: "n"} }})

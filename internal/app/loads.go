@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/rules"
 )
 
 // followLoads keeps up with what the fleet reports about the pools of the set in
 // force, wherever a report was made.
-func followLoads(loads *api.Loads, sets *rules.Current, stops *stops) {
+func followLoads(loads *decide.Loads, sets *rules.Current, stops *stops) {
 	stops.add("load of pools", task(func(ctx context.Context) {
 		loads.Follow(ctx, func() (names []string) {
 			if set := sets.Load(); set != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
@@ -36,7 +37,7 @@ type Host struct {
 	Listening func(net.Addr)
 	// Traffic, if not nil, runs beside the server until it stops; sluice demo
 	// makes its requests with it.
-	Traffic func(context.Context, *api.Checker)
+	Traffic func(context.Context, *decide.Checker)
 }
 
 // errNoCredentials refuses to serve a network without any credentials.
@@ -138,7 +139,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	followLoads(buckets.loads, sets, stops)
-	checker, err := api.NewChecker(api.CheckerOptions{
+	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: waiting, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
 	})

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/limiter/redisstore"
 )
@@ -20,7 +20,7 @@ const secretSize = 32
 
 // openSecrets finds what seals reservations: shared through Redis by the nodes
 // that share its counters, else a file beside this node's own.
-func openSecrets(cfg *config.Serve, host *Host, stops *stops) (api.Secrets, error) {
+func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, error) {
 	if cfg.RedisURL == "" {
 		return fileSecret(filepath.Join(cfg.DataDir, "reservations.key"))
 	}
@@ -41,7 +41,7 @@ func openSecrets(cfg *config.Serve, host *Host, stops *stops) (api.Secrets, erro
 // fixedSecret is a secret that never changes.
 type fixedSecret [secretSize]byte
 
-// Secrets implements api.Secrets.
+// Secrets implements decide.Secrets.
 func (s *fixedSecret) Secrets(context.Context, bool) ([][]byte, error) { return [][]byte{s[:]}, nil }
 
 // fileSecret reads the secret at path, or makes one there that only its owner

@@ -20,6 +20,7 @@ const module = "sluice"
 type listed struct {
 	ImportPath   string
 	Imports      []string
+	Deps         []string // all that it reaches
 	TestImports  []string
 	XTestImports []string
 }
@@ -40,7 +41,7 @@ func listPackages(t *testing.T) []listed {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may vanish meanwhile
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
 	cmd.Dir = top
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -144,6 +145,22 @@ func TestRooms_ImportOnlyAlongTheArrows(t *testing.T) {
 	}
 }
 
+func TestRooms_ReachNothingThatIsNotBeneathThem(t *testing.T) {
+	held := 0
+	for _, p := range listPackages(t) {
+		path, _ := own(p.ImportPath)
+		for _, never := range beneath[path] {
+			held++
+			if slices.Contains(p.Deps, never) || never != module && slices.ContainsFunc(p.Deps, func(d string) bool { return under(d, never) }) {
+				t.Errorf("%s reaches %s", p.ImportPath, never)
+			}
+		}
+	}
+	if held == 0 {
+		t.Fatal("no room was looked at")
+	}
+}
+
 func TestRooms_FormNoCircle(t *testing.T) {
 	byPath := make(map[string]room, len(rooms))
 	for _, r := range rooms {
@@ -181,7 +198,9 @@ func TestRefuse_HoldsTheDesignsArrows(t *testing.T) {
 		{from: "cmd/sluice", to: "sluice/internal/app"},
 		{from: "internal/app", to: "sluice/api"},
 		{from: "internal/app", to: "sluice/web"},
-		{from: "api", to: "sluice/rules"},
+		{from: "api", to: "sluice/api/reply"},
+		{from: "api/reply", to: "sluice/api/decide"},
+		{from: "api/decide", to: "sluice/rules"},
 		{from: "rules", to: "sluice/limiter"},
 		{from: "limiter", to: "math/bits"},
 		{from: "internal/database", to: "gorm.io/gorm"},
@@ -189,6 +208,8 @@ func TestRefuse_HoldsTheDesignsArrows(t *testing.T) {
 		{from: "limiter/memstore", to: "sluice/limiter/storetest", inTest: true},
 		{from: "limiter", to: "pgregory.net/rapid", inTest: true},
 
+		{from: "api/decide", to: "sluice/api", want: true},
+		{from: "api/decide", to: "sluice/api/reply", want: true},
 		{from: "api", to: "sluice/web", want: true},
 		{from: "api", to: "sluice/web", inTest: true, want: true},
 		{from: "web", to: "sluice/api", want: true},

@@ -46,16 +46,17 @@ var rooms = []room{
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
 	{path: "internal/sso", may: []string{"internal/access"}, foreign: []string{"github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"}},
 	{path: "internal/sso/ssotest"},
-	{path: "internal/decisionlog", may: []string{"limiter", "rules", "internal/telemetry"}, foreign: []string{"github.com/twmb/franz-go"}},
 	{path: "migrations"},
 	{
 		path: "internal/database", may: []string{"limiter", "rules", "migrations", "internal/access", "internal/audit"},
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
+	{path: "api/decide", may: []string{"limiter", "rules", "internal/deferred"}},
+	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "limiter", "rules", "internal/access", "internal/deferred", "internal/heap", "internal/telemetry"},
-		foreign: []string{echo, "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane"},
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/deferred", "internal/heap"},
+		foreign: []string{echo},
 	},
 	{
 		path: "web", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
@@ -69,11 +70,11 @@ var rooms = []room{
 
 	{
 		path: "internal/app", may: []string{
-			"", "api", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "rules", "migrations",
-			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/decisionlog", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
+			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "rules", "migrations",
+			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
 			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
-		foreign: []string{echo, redis, yaml, prometheus, otel, "google.golang.org/grpc", "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},
+		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},
 	},
 	{
 		// The commands beside serve work on one edge each: token and migrate on
@@ -86,7 +87,7 @@ var rooms = []room{
 
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
-	{path: "internal/sim", may: []string{"api", "limiter", "limiter/memstore", "rules"}},
+	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/testenv"}},
 	{path: "internal/capacity"},
 	{path: "internal/testenv", foreign: []string{pgx}},
@@ -102,6 +103,12 @@ var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore",
 var upward = map[string][]string{
 	"limiter": {"limiter/memstore", "limiter/nearstore", "limiter/redisstore"},
 	"rules":   {"limiter/memstore", "limiter/nearstore", "limiter/redisstore"},
+}
+
+// beneath lists what no package that a room reaches, however far down, may be.
+var beneath = map[string][]string{
+	"api/decide": {"net/http", echo, redis, "gorm.io", module},
+	"api/reply":  {"net/http", echo, redis, "gorm.io", module},
 }
 
 // nowhere lists foreign packages that no room may import, with the reason.

@@ -1,10 +1,9 @@
 package sim
 
 import (
-	"net/http"
 	"testing"
 
-	"sluice/api"
+	"sluice/api/decide"
 )
 
 // mostSeeds is within how many seeds a defect must be noticed.
@@ -43,27 +42,27 @@ func TestChecks_NoticeABrokenStore(t *testing.T) {
 }
 
 func TestChecks_NoticeAFalseAnswer(t *testing.T) {
-	for name, tamper := range map[string]func(*api.Answer){
-		"forgets the degraded mark": func(a *api.Answer) { a.Degraded = "" },
-		"admits while closed": func(a *api.Answer) {
-			if a.Status == http.StatusServiceUnavailable {
-				a.Allowed, a.Status = true, http.StatusOK
+	for name, tamper := range map[string]func(*decide.Answer){
+		"forgets the degraded mark": func(a *decide.Answer) { a.Degraded = "" },
+		"admits while closed": func(a *decide.Answer) {
+			if a.Verdict == decide.Unavailable {
+				a.Verdict = decide.Allowed
 			}
 		},
-		"calls a denial by limit an outage": func(a *api.Answer) {
-			if a.Status == http.StatusTooManyRequests {
-				a.Status = http.StatusServiceUnavailable
+		"calls a denial by limit an outage": func(a *decide.Answer) {
+			if a.Verdict == decide.Denied {
+				a.Verdict = decide.Unavailable
 			}
 		},
-		"lets a shadow limit deny": func(a *api.Answer) {
+		"lets a shadow limit deny": func(a *decide.Answer) {
 			for i := range a.Limits {
 				if a.Limits[i].Shadow && !a.Limits[i].Decision.Allowed {
-					a.Allowed, a.Status = false, http.StatusTooManyRequests
+					a.Verdict = decide.Denied
 				}
 			}
 		},
-		"forgets that an answer is a repeat": func(a *api.Answer) { a.Replayed = false },
-		"makes remaining up": func(a *api.Answer) {
+		"forgets that an answer is a repeat": func(a *decide.Answer) { a.Replayed = false },
+		"makes remaining up": func(a *decide.Answer) {
 			for i := range a.Limits {
 				a.Limits[i].Decision.Remaining++
 			}

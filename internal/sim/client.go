@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -22,7 +22,7 @@ type client struct {
 
 // ticket is a named take that was answered.
 type ticket struct {
-	q     api.Question
+	q     decide.Question
 	lease string
 }
 
@@ -69,15 +69,15 @@ func (c *client) act() error {
 var addresses = []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::7")}
 
 // question draws a request from a small world of users, routes and addresses.
-func (c *client) question(op limiter.Op) api.Question {
+func (c *client) question(op limiter.Op) decide.Question {
 	r := c.w.rng
-	q := api.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: rules.Descriptor{
+	q := decide.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: rules.Descriptor{
 		User: pick(r, []string{"ann", "bob", "ann", ""}), IP: pick(r, addresses),
 		Route: pick(r, []string{"/v1/charges", "/v1/cards"}), Method: "GET",
 	}}
 	if r.IntN(8) == 0 {
 		q.IsDirect = true
-		q.Direct = api.Direct{Key: "job:7", FailMode: pick(r, fails), Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 4, Window: 250}}
+		q.Direct = decide.Direct{Key: "job:7", FailMode: pick(r, fails), Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 4, Window: 250}}
 	}
 	// Leases must be named, or the Checker would draw a name at random.
 	named := r.IntN(3) > 0
@@ -111,13 +111,13 @@ func (c *client) node() *node {
 }
 
 // once asks one question and does not repeat it.
-func (c *client) once(q api.Question) error {
+func (c *client) once(q decide.Question) error {
 	_, err := c.ask(&q)
 	return err
 }
 
 // charge spends regardless, and may be refunded by its name.
-func (c *client) charge(q api.Question) error {
+func (c *client) charge(q decide.Question) error {
 	if q.RequestID != "" {
 		c.past = append(c.past, ticket{q: q})
 	}
@@ -126,7 +126,7 @@ func (c *client) charge(q api.Question) error {
 
 // take asks for admission and may not hear the answer; then it repeats the
 // question if it gave it a name.
-func (c *client) take(q api.Question) error {
+func (c *client) take(q decide.Question) error {
 	a, err := c.ask(&q)
 	if err != nil || a == nil || q.RequestID == "" || q.Op != limiter.OpTake {
 		return err
@@ -146,7 +146,7 @@ func (c *client) take(q api.Question) error {
 }
 
 // ask puts a question to some node and checks the answer; nil if none is up.
-func (c *client) ask(q *api.Question) (*api.Answer, error) {
+func (c *client) ask(q *decide.Question) (*decide.Answer, error) {
 	n := c.node()
 	if n == nil {
 		return nil, nil
@@ -154,7 +154,7 @@ func (c *client) ask(q *api.Question) (*api.Answer, error) {
 	n.begin()
 	c.w.say("node %d: %s %s user=%q ip=%s route=%s direct=%v weight %d", n.id, q.Op, q.RequestID, q.Descriptor.User, q.Descriptor.IP, q.Descriptor.Route, q.IsDirect, q.Weight)
 	set := n.sets.Load()
-	a := new(api.Answer)
+	a := new(decide.Answer)
 	err := n.checker.Do(context.Background(), q, a)
 	if c.w.failed != nil {
 		return nil, c.w.failed
@@ -168,13 +168,13 @@ func (c *client) batch() error {
 	if n == nil {
 		return nil
 	}
-	qs := make([]api.Question, 2+c.w.rng.IntN(3))
+	qs := make([]decide.Question, 2+c.w.rng.IntN(3))
 	for i := range qs {
 		qs[i] = c.question(pick(c.w.rng, []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpPeek}))
 	}
 	n.begin()
 	c.w.say("node %d: a batch of %d", n.id, len(qs))
-	set, as := n.sets.Load(), make([]api.Answer, len(qs))
+	set, as := n.sets.Load(), make([]decide.Answer, len(qs))
 	err := n.checker.DoAll(context.Background(), qs, as)
 	for i := range qs {
 		if c.w.failed != nil {
@@ -195,12 +195,12 @@ func (c *client) token(op limiter.Op, token string) error {
 	}
 	n.begin()
 	c.w.say("node %d: %s by token", n.id, op)
-	var a api.Answer
+	var a decide.Answer
 	err := n.checker.Lease(context.Background(), op, token, &a)
 	if c.w.failed != nil {
 		return c.w.failed
 	}
-	if errors.Is(err, api.ErrBadLease) {
+	if errors.Is(err, decide.ErrBadLease) {
 		return broken("a token made by an answer is refused")
 	}
 	return nil

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"net/http"
-
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -11,7 +9,7 @@ import (
 // byFailMode: the store could not decide, so each limit's fail mode did. Closed
 // never admits; otherwise the node's own store has the last word if any limit
 // is local; otherwise the request passes.
-func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delivery, p *plan) error {
+func (w *world) byFailMode(n *node, q *decide.Question, a *decide.Answer, main *delivery, p *plan) error {
 	var local []int
 	for i, mode := range p.modes {
 		la := &a.Limits[i]
@@ -33,18 +31,18 @@ func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delive
 	if err != nil {
 		return err
 	}
-	allowed, status, degraded := true, http.StatusOK, rules.FailOpen
+	verdict, degraded := decide.Allowed, rules.FailOpen
 	if own != nil {
 		degraded = rules.FailLocal
 		if !own.Allowed {
-			allowed, status = false, http.StatusTooManyRequests
+			verdict = decide.Denied
 		}
 	}
 	if closed {
-		allowed, status, degraded = false, http.StatusServiceUnavailable, rules.FailClosed
+		verdict, degraded = decide.Unavailable, rules.FailClosed
 	}
-	if a.Allowed != allowed || a.Status != status || a.Degraded != degraded {
-		return broken("fail modes %v give allowed=%v status=%d degraded=%q, the answer says %v, %d, %q", p.modes, allowed, status, degraded, a.Allowed, a.Status, a.Degraded)
+	if a.Verdict != verdict || a.Degraded != degraded {
+		return broken("fail modes %v give %s, degraded %q; the answer says %s, %q", p.modes, verdict, degraded, a.Verdict, a.Degraded)
 	}
 	n.heard.expect(q, p, main, own)
 	w.degraded(q, a, p, own)
@@ -53,7 +51,7 @@ func (w *world) byFailMode(n *node, q *api.Question, a *api.Answer, main *delive
 
 // ownAnswer checks what was asked of the node's own store: exactly the local
 // limits, and only a look if the request is denied anyway.
-func (w *world) ownAnswer(n *node, q *api.Question, a *api.Answer, local []int, closed bool) (*limiter.Result, error) {
+func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local []int, closed bool) (*limiter.Result, error) {
 	if len(local) == 0 {
 		return nil, nil
 	}
@@ -83,8 +81,8 @@ func (w *world) ownAnswer(n *node, q *api.Question, a *api.Answer, local []int, 
 
 // degraded counts what a degraded answer admitted: locally charged units and
 // units that nobody counted.
-func (w *world) degraded(q *api.Question, a *api.Answer, p *plan, own *limiter.Result) {
-	if q.Op != limiter.OpTake || !a.Allowed {
+func (w *world) degraded(q *decide.Question, a *decide.Answer, p *plan, own *limiter.Result) {
+	if q.Op != limiter.OpTake || !a.Allowed() {
 		return
 	}
 	for i := range p.enforced {

@@ -1,11 +1,10 @@
 package sim
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -18,7 +17,7 @@ type plan struct {
 	shadow   []limiter.Ask
 }
 
-func planOf(set *rules.Set, q *api.Question) (p plan) {
+func planOf(set *rules.Set, q *decide.Question) (p plan) {
 	if q.IsDirect {
 		p.enforced = []limiter.Ask{{Key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), Limit: q.Direct.Limit, Weight: q.Weight}}
 		p.modes = []string{q.Direct.FailMode}
@@ -51,7 +50,7 @@ func rank(m rules.Match) int {
 }
 
 // judge checks one answer against the truth about the store calls behind it.
-func (w *world) judge(n *node, set *rules.Set, q *api.Question, a *api.Answer, err error) error {
+func (w *world) judge(n *node, set *rules.Set, q *decide.Question, a *decide.Answer, err error) error {
 	p := planOf(set, q)
 	sent, ok := n.link.next(&p)
 	if !ok {
@@ -73,7 +72,7 @@ func (w *world) judge(n *node, set *rules.Set, q *api.Question, a *api.Answer, e
 		w.say("  answer: %v", err)
 		return nil
 	}
-	w.say("  answer: allowed=%v status=%d degraded=%q replayed=%v", a.Allowed, a.Status, a.Degraded, a.Replayed)
+	w.say("  answer: %s degraded=%q replayed=%v", a.Verdict, a.Degraded, a.Replayed)
 	if len(a.Limits) != len(p.enforced)+len(p.shadow) {
 		return broken("node %d: %d limits in the answer, %d apply", n.id, len(a.Limits), len(p.enforced)+len(p.shadow))
 	}
@@ -119,21 +118,21 @@ func (l *link) next(p *plan) ([]delivery, bool) {
 }
 
 // freely: without an enforced limit everything passes.
-func freely(a *api.Answer) error {
-	if !a.Allowed || a.Status != http.StatusOK || a.Degraded != "" {
+func freely(a *decide.Answer) error {
+	if !a.Allowed() || a.Degraded != "" {
 		return broken("denied or degraded though no enforced limit applies: %+v", *a)
 	}
 	return nil
 }
 
 // byStore: the answer is the store's, word for word.
-func (w *world) byStore(q *api.Question, a *api.Answer, main *delivery, enforced int) error {
+func (w *world) byStore(q *decide.Question, a *decide.Answer, main *delivery, enforced int) error {
 	want := main.res.Allowed || q.Op == limiter.OpRefund || q.Op == limiter.OpReset
 	switch {
-	case a.Allowed != want || (a.Status == http.StatusOK) != want:
-		return broken("the store says allowed=%v, the answer %v with status %d", want, a.Allowed, a.Status)
-	case !want && a.Status != http.StatusTooManyRequests:
-		return broken("denied by the store with status %d", a.Status)
+	case a.Allowed() != want:
+		return broken("the store says allowed=%v, the answer %s", want, a.Verdict)
+	case !want && a.Verdict != decide.Denied:
+		return broken("denied by the store, and the answer says %s", a.Verdict)
 	case a.Degraded != "":
 		return broken("marked degraded %q though the store decided", a.Degraded)
 	case a.Replayed != main.res.Replayed:
@@ -145,7 +144,7 @@ func (w *world) byStore(q *api.Question, a *api.Answer, main *delivery, enforced
 			return broken("limit %s answers %+v, the store said %+v", la.Key, *la, main.res.Limits[i])
 		}
 	}
-	if q.Op == limiter.OpTake && a.Allowed && !a.Replayed {
+	if q.Op == limiter.OpTake && a.Allowed() && !a.Replayed {
 		w.sums.store += units(main.req.Asks)
 	}
 	return nil
@@ -153,7 +152,7 @@ func (w *world) byStore(q *api.Question, a *api.Answer, main *delivery, enforced
 
 // judgeShadows: shadow limits say what the store said, or allow, and never had a
 // part in the answer.
-func (n *node) judgeShadows(las []api.LimitAnswer, sent []delivery) error {
+func (n *node) judgeShadows(las []decide.LimitAnswer, sent []delivery) error {
 	for i := range las {
 		la := &las[i]
 		switch {

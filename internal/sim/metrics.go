@@ -3,12 +3,12 @@ package sim
 import (
 	"maps"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
 
-var _ api.Accountant = (*observer)(nil)
+var _ decide.Accountant = (*observer)(nil)
 
 // flow names one sum of the accounting metrics.
 type flow struct{ outcome, by string }
@@ -18,7 +18,7 @@ func (*observer) ObserveAccount(string, string) {}
 
 // ObserveUnits remembers what happened to enforced units.
 func (o *observer) ObserveUnits(mode, outcome, by string, units int64) {
-	if mode == rules.ModeEnforce && outcome != api.OutcomeRefunded {
+	if mode == rules.ModeEnforce && outcome != decide.OutcomeRefunded {
 		o.units[flow{outcome, by}] += units
 	}
 }
@@ -28,22 +28,22 @@ func (*observer) ObserveDoubt(string, int64) {}
 
 // expect adds what the metrics should say of one answer, by the truth about the
 // store call behind it. own is what the node's own store said, nil if not asked.
-func (o *observer) expect(q *api.Question, p *plan, main *delivery, own *limiter.Result) {
+func (o *observer) expect(q *decide.Question, p *plan, main *delivery, own *limiter.Result) {
 	if q.Op != limiter.OpTake && q.Op != limiter.OpCharge {
 		return
 	}
 	for i := range p.enforced {
-		f := flow{api.OutcomeAdmitted, api.ByStore}
+		f := flow{decide.OutcomeAdmitted, decide.ByStore}
 		switch mode := p.modes[i]; {
 		case main.err == nil && main.res.Replayed, own != nil && own.Replayed && own.Allowed && !p.closed():
-			f.outcome = api.OutcomeReplayed
+			f.outcome = decide.OutcomeReplayed
 		case main.err == nil && !main.res.Allowed && q.Op == limiter.OpTake:
-			f = flow{api.OutcomeDenied, api.ByLimit}
+			f = flow{decide.OutcomeDenied, decide.ByLimit}
 		case main.err == nil:
 		case p.closed():
-			f = flow{api.OutcomeDenied, rules.FailClosed}
+			f = flow{decide.OutcomeDenied, rules.FailClosed}
 		case own != nil && !own.Allowed:
-			f = flow{api.OutcomeDenied, rules.FailLocal}
+			f = flow{decide.OutcomeDenied, rules.FailLocal}
 		default:
 			f.by = mode
 		}

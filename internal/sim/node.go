@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/rules"
@@ -15,10 +15,10 @@ type node struct {
 	w       *world
 	id      int
 	sets    rules.Current
-	checker *api.Checker
+	checker *decide.Checker
 	link    link
 	own     ownStore
-	ledger  *api.Ledger
+	ledger  *decide.Ledger
 	bank    *bank
 	skew    int64 // of its own clock, ms
 	down    bool
@@ -38,7 +38,7 @@ type report struct {
 	cause limiter.Cause
 }
 
-var _ api.Observer = (*observer)(nil)
+var _ decide.Observer = (*observer)(nil)
 
 // ObserveLimit does nothing.
 func (*observer) ObserveLimit(string, string, bool) {}
@@ -69,7 +69,7 @@ func (n *node) boot() error {
 	if n.ledger, err = n.newLedger(); err != nil {
 		return err
 	}
-	n.checker, err = api.NewChecker(api.CheckerOptions{
+	n.checker, err = decide.NewChecker(decide.CheckerOptions{
 		Sets: &n.sets, Store: &n.link, Local: &n.own, Ledger: n.ledger, Timeout: -1, Observe: &n.heard, Now: n.time,
 	})
 	return err

@@ -3,7 +3,7 @@ package sim
 import (
 	"context"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 )
 
@@ -91,8 +91,8 @@ func (w *world) alive() (count int) {
 
 // newLedger gives the node what lets local limits start warm, be shared and be
 // settled.
-func (n *node) newLedger() (*api.Ledger, error) {
-	return api.NewLedger(api.LedgerOptions{Local: &n.own, Nodes: n.w.alive, Now: n.time})
+func (n *node) newLedger() (*decide.Ledger, error) {
+	return decide.NewLedger(decide.LedgerOptions{Local: &n.own, Nodes: n.w.alive, Now: n.time})
 }
 
 // mirrored reports whether a request to a node's own store only repeats what

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"sluice/api"
+	"sluice/api/decide"
 	"sluice/limiter"
 )
 
@@ -20,7 +20,7 @@ type Options struct {
 	// Defect breaks the shared store.
 	Defect Defect
 	// Tamper falsifies answers before they are checked; nil leaves them alone.
-	Tamper func(*api.Answer)
+	Tamper func(*decide.Answer)
 	// Memory has the real memory store answer beside the shared store's model,
 	// also after failovers.
 	Memory bool

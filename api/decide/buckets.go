@@ -1,0 +1,34 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Buckets looks at single buckets of a rule (OpPeek) or forgets them (OpReset),
+// whatever requests lead to them. It is for people. asks are as for the store; res has a
+// decision for each. The error is the store's: no fail mode decides.
+func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+	if op != limiter.OpPeek && op != limiter.OpReset {
+		return fmt.Errorf("%w: %s is not for single buckets", limiter.ErrInvalid, op)
+	}
+	if c.opt.Timeout > 0 {
+		b := within(ctx, c.opt.Timeout)
+		defer b.release()
+		ctx = b
+	}
+	call := limiter.Call{Request: limiter.Request{Op: op, Asks: asks}}
+	if err := c.opt.Store.Do(ctx, &call.Request, &call.Result); err != nil {
+		return err
+	}
+	limits := make([]planned, len(asks))
+	for i := range asks {
+		limits[i] = planned{rule: rule, key: asks[i].Key, limit: asks[i].Limit, failMode: rule.FailMode}
+	}
+	c.opt.Ledger.mirror(limits, &call)
+	*res = call.Result
+	return nil
+}

@@ -1,0 +1,161 @@
+package decide
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"sluice/internal/deferred"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// MaxPayload bounds the payload of a check, in bytes.
+const MaxPayload = 16 << 10
+
+// Why a request that could have been deferred was denied after all: the word in
+// the answer and in metrics.
+const (
+	notDeferredFull        = "full"        // the queue holds as many as it may
+	notDeferredUnavailable = "unavailable" // the queue could not be reached
+)
+
+// DeferWatcher is an Observer that also hears what becomes of deferred requests.
+type DeferWatcher interface {
+	// ObserveDeferral reports n requests of a rule: what is deferred, released,
+	// acked, dropped (with the reason expired or unreadable) or refused (full or
+	// unavailable); reason is "" for the first three.
+	ObserveDeferral(rule, what, reason string, n int)
+}
+
+// What a DeferWatcher hears.
+const (
+	DeferralDeferred = "deferred"
+	DeferralReleased = "released"
+	DeferralAcked    = "acked"
+	DeferralDropped  = "dropped"
+	DeferralRefused  = "refused"
+)
+
+// Reasons for which a queue drops an item.
+const (
+	DroppedExpired    = "expired"    // older than the rule's max_age_ms
+	DroppedUnreadable = "unreadable" // not written by a version that this one reads
+)
+
+func (c *Checker) observeDeferral(rule, what, reason string, n int) {
+	if w, ok := c.opt.Observe.(DeferWatcher); ok && n > 0 {
+		w.ObserveDeferral(rule, what, reason, n)
+	}
+}
+
+// postpone puts a request that was denied into the queue of the rule that
+// decided, if every limit that denied it says so, the store decided them all,
+// and waiting can help. It has its own time limit, that of a check.
+func (c *Checker) postpone(ctx context.Context, q *Question, limits []planned, a *Answer) {
+	rule := deferring(limits, a)
+	if rule == nil {
+		return
+	}
+	name := rule.Rule.Name
+	ticket, err := c.enqueue(ctx, rule, a.Limits[a.Strictest].Key, q)
+	switch {
+	case err == nil:
+		a.Ticket, a.Verdict = ticket, Deferred
+		c.observeDeferral(name, DeferralDeferred, "", 1)
+	case errors.Is(err, deferred.ErrFull):
+		a.NotDeferred = notDeferredFull
+		c.observeDeferral(name, DeferralRefused, notDeferredFull, 1)
+	default:
+		a.NotDeferred = notDeferredUnavailable
+		c.observeDeferral(name, DeferralRefused, notDeferredUnavailable, 1)
+	}
+}
+
+// deferring is the rule whose queue takes a denied request, nil if it is denied.
+func deferring(limits []planned, a *Answer) *rules.Compiled {
+	if a.Verdict != Denied || a.Degraded != "" || a.Strictest < 0 || a.Strictest >= len(limits) {
+		return nil
+	}
+	for i := range limits {
+		la := &a.Limits[i]
+		if la.Decision.Allowed {
+			continue
+		}
+		if r := limits[i].rule; r == nil || r.Defer == nil || !la.Known || la.Decision.RetryAfter == limiter.Never {
+			return nil
+		}
+	}
+	return limits[a.Strictest].rule
+}
+
+func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter.Key, q *Question) (string, error) {
+	if c.opt.Deferred == nil {
+		return "", deferred.ErrUnavailable
+	}
+	body, err := packDeferred(q)
+	if err != nil {
+		return "", err
+	}
+	it := deferred.Item{Bucket: shortHash(string(key)), Body: body}
+	if q.RequestID != "" {
+		it.ID = shortHash(q.RequestID)
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return c.opt.Deferred.Put(ctx, rule.Rule.ID, it, deferred.Bounds{
+		Items: rule.Defer.MaxItems, Age: time.Duration(rule.Defer.MaxAgeMS) * time.Millisecond,
+	})
+}
+
+// limited bounds a call of a store or queue like a check.
+func (c *Checker) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.opt.Timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.opt.Timeout)
+}
+
+// shortHash stands for a text in 22 letters, digits, - and _: 128 bits, so that
+// two are never taken for one by chance.
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// A deferred request is kept as
+//
+//	version (1), weight, length of descriptor, descriptor (rules.MarshalStored), payload
+//
+// with numbers as uvarints.
+const deferredVersion = 1
+
+var errUnreadable = errors.New("not a deferred request that this version reads")
+
+func packDeferred(q *Question) ([]byte, error) {
+	d, err := q.Descriptor.MarshalStored()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(d)+len(q.Payload)+16)
+	b = binary.AppendUvarint(append(b, deferredVersion), uint64(q.Weight))
+	b = append(binary.AppendUvarint(b, uint64(len(d))), d...)
+	return append(b, q.Payload...), nil
+}
+
+func unpackDeferred(b []byte, q *Question) error {
+	if len(b) == 0 || b[0] != deferredVersion {
+		return errUnreadable
+	}
+	r := leaseReader{b: b[1:]}
+	weight := r.number(limiter.MaxExact)
+	d := r.text(deferred.MaxBody)
+	if r.bad || q.Descriptor.UnmarshalStored([]byte(d)) != nil {
+		return errUnreadable
+	}
+	q.Weight, q.Payload = weight, string(r.b)
+	return nil
+}

@@ -1,0 +1,142 @@
+package decide
+
+import (
+	"context"
+	"errors"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// degrade decides the enforced limits of a take or peek that the store could
+// not decide, each by its fail mode: open allows, closed denies with status 503,
+// local asks this node's own store, about its share of the limit if there is a
+// Ledger. Closed wins over everything; otherwise the local limits decide among
+// themselves, all or nothing. What an override blocks is denied in any case: that
+// needs no store.
+func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call) {
+	cause := limiter.CauseOf(failed.Err)
+	closed, blocked := false, -1
+	for i := range limits {
+		la := limits[i].answer()
+		if limits[i].blocked && limits[i].weight > 0 {
+			la.Decision = limiter.Decision{RetryAfter: -1}
+			la.Known = true
+			blocked = i
+			a.Limits = append(a.Limits, la)
+			continue
+		}
+		la.Degraded = limits[i].failMode
+		switch la.Degraded {
+		case rules.FailClosed:
+			closed = true
+		case rules.FailLocal:
+			if c.opt.Local == nil {
+				la.Degraded = rules.FailOpen
+			}
+		default:
+			la.Degraded = rules.FailOpen
+		}
+		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
+		a.Limits = append(a.Limits, la)
+	}
+	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0)
+	if blocked >= 0 {
+		a.Verdict, a.Strictest = Denied, blocked
+	}
+	if closed {
+		a.Verdict, a.Strictest = Unavailable, -1
+	}
+	for i := range a.Limits {
+		if limits[i].blocked && limits[i].weight > 0 {
+			continue
+		}
+		c.opt.Observe.ObserveDegraded(a.Limits[i].Degraded, cause)
+		a.Degraded = stronger(a.Degraded, a.Limits[i].Degraded)
+	}
+}
+
+// decideLocally puts the limits with fail mode local to the local store, or only
+// looks when the request is denied anyway. If even that fails they are open. No
+// pool is asked or counted: elastic limits are decided without it, as hard ones.
+func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call, closed bool) {
+	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
+	if closed {
+		req.Op = limiter.OpPeek
+	}
+	for i := range a.Limits {
+		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
+			ask := failed.Request.Asks[i]
+			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
+			req.Asks = append(req.Asks, ask)
+		}
+	}
+	if len(req.Asks) == 0 {
+		return
+	}
+	// The caller's deadline may be spent by now; the local store needs none.
+	var res limiter.Result
+	err := c.opt.Local.Do(context.WithoutCancel(ctx), &req, &res)
+	strictest, n := -1, 0
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Degraded != rules.FailLocal {
+			continue
+		}
+		if err != nil {
+			la.Degraded = rules.FailOpen
+			continue
+		}
+		la.Decision, la.Known = res.Limits[n], true
+		limits[i].present(la, req.Op, res.Allowed && !closed, nil)
+		a.Soft = a.Soft || la.Soft
+		if strictest < 0 || la.Decision.StricterThan(a.Limits[strictest].Decision) {
+			strictest = i
+		}
+		n++
+	}
+	if err != nil {
+		return
+	}
+	a.At, a.Replayed, a.Strictest = res.At, res.Replayed, strictest
+	if !res.Allowed {
+		a.Verdict = Denied
+	}
+	if res.Allowed && !res.Replayed && req.Op == limiter.OpTake {
+		c.oweAll(a, failed, req.Asks, res.At)
+	}
+}
+
+// oweAll remembers what the local limits admitted without the counter store.
+func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, now int64) {
+	var se *limiter.StoreError
+	unknown := !errors.As(failed.Err, &se) || se.Unknown
+	n := 0
+	for i := range a.Limits {
+		if a.Limits[i].Degraded == rules.FailLocal {
+			if !shares[n].Look {
+				c.opt.Ledger.owe(failed.Request.Asks[i], shares[n], now, unknown)
+			}
+			n++
+		}
+	}
+}
+
+// stronger picks the fail mode that an answer as a whole reports.
+func stronger(a, b string) string {
+	rank := func(m string) int {
+		switch m {
+		case rules.FailClosed:
+			return 3
+		case rules.FailLocal:
+			return 2
+		case rules.FailOpen:
+			return 1
+		}
+		return 0
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,133 @@
+package decide
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+	"sluice/limiter/memstore"
+	"sluice/rules"
+)
+
+// epoch is when tests happen: the beginning of a minute, in ms.
+const epoch = int64(1_795_260_000_000)
+
+// fixture is a Checker on a memory store, with a clock that a test sets.
+type fixture struct {
+	*Checker
+	t     *testing.T
+	now   atomic.Int64 // ms
+	store *faultStore
+}
+
+// newFixture starts with the given rules in force. edit may change what the
+// Checker is made of.
+func newFixture(t *testing.T, rs []rules.Rule, edit func(*CheckerOptions)) *fixture {
+	t.Helper()
+	f := &fixture{t: t}
+	f.now.Store(epoch)
+	for i := range rs {
+		rs[i].ID, rs[i].Version = int64(i+1), 1
+	}
+	set, err := rules.Compile(rs, 1, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sets rules.Current
+	sets.Store(set)
+	f.store = &faultStore{Store: f.newStore()}
+	opt := CheckerOptions{
+		Sets: &sets, Store: f.store, Local: f.newStore(), Timeout: time.Second,
+		Now: func() time.Time { return time.UnixMilli(f.now.Load()).UTC() },
+	}
+	edit(&opt)
+	if f.Checker, err = NewChecker(opt); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) newStore() limiter.Store {
+	s := memstore.New(memstore.Options{Clock: f.now.Load})
+	f.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// asks puts a question about user 42, unless it names another, that must be decided.
+func (f *fixture) asks(op limiter.Op, q Question) *Answer {
+	f.t.Helper()
+	q.Op = op
+	if q.Descriptor.User == "" {
+		q.Descriptor.User = "42"
+	}
+	var a Answer
+	if err := f.Do(f.t.Context(), &q, &a); err != nil {
+		f.t.Fatal(err)
+	}
+	return &a
+}
+
+// take spends one unit of user 42's.
+func (f *fixture) take() *Answer {
+	f.t.Helper()
+	return f.asks(limiter.OpTake, Question{Weight: 1})
+}
+
+// left is what remains of the one limit of user 42's.
+func (f *fixture) left() int64 {
+	f.t.Helper()
+	return f.asks(limiter.OpPeek, Question{}).Limits[0].Decision.Remaining
+}
+
+// admitted puts n takes by a user and returns how many were allowed.
+func (f *fixture) admitted(n int, user string) int {
+	f.t.Helper()
+	allowed := 0
+	for range n {
+		if f.asks(limiter.OpTake, Question{Weight: 1, Descriptor: rules.Descriptor{User: user}}).Allowed() {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+// perUser is a rule of a limit a second for each user.
+func perUser(name, failMode string, limit int64) rules.Rule {
+	return rules.Rule{
+		Name: name, Scope: "user", Limit: limit, WindowMS: 1000, Algorithm: "fixed_window", IsActive: true,
+		Throttle: "hard", Mode: "enforce", FailMode: failMode,
+	}
+}
+
+// faultStore is a store that can be told to fail.
+type faultStore struct {
+	limiter.Store
+	err atomic.Pointer[limiter.StoreError]
+}
+
+func (s *faultStore) fail(err *limiter.StoreError) { s.err.Store(err) }
+
+func (s *faultStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if err := s.err.Load(); err != nil {
+		return err
+	}
+	return s.Store.Do(ctx, req, res)
+}
+
+func (s *faultStore) DoAll(ctx context.Context, calls []limiter.Call) {
+	for i := range calls {
+		calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
+	}
+}
+
+var errAway = &limiter.StoreError{Cause: limiter.CauseConnection, Err: io.ErrUnexpectedEOF}
+
+// oneSecret seals reservations with one secret.
+type oneSecret struct{}
+
+func (oneSecret) Secrets(context.Context, bool) ([][]byte, error) {
+	return [][]byte{make([]byte, 32)}, nil
+}

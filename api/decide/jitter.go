@@ -1,0 +1,36 @@
+package decide
+
+import "sluice/limiter"
+
+// jitter lets the retry-after of each limit that denies grow by as much as its
+// rule says at most, uniformly, so that clients that were denied together do not
+// come back together. It never shrinks, and what waiting cannot mend stays so.
+func (c *Checker) jitter(a *Answer, limits []planned) {
+	changed := false
+	for i := range limits {
+		la := &a.Limits[i]
+		if r := limits[i].rule; r != nil && r.RetryJitter > 0 && !la.Decision.Allowed && la.Decision.RetryAfter > 0 {
+			la.Decision.RetryAfter += c.opt.Rand(r.RetryJitter + 1)
+			changed = true
+		}
+	}
+	if changed && a.Strictest >= 0 {
+		a.Strictest = a.strictest()
+	}
+}
+
+// strictest is the index of the strictest limit that has a say and figures, the
+// first among equals, or -1.
+func (a *Answer) strictest() int {
+	best := -1
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Known && !la.Shadow && (best < 0 || la.Decision.StricterThan(a.Limits[best].Decision)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// jittery: the operation's denial reaches a client that will come back.
+func jittery(op limiter.Op) bool { return op == limiter.OpTake || op == limiter.OpCharge }

@@ -1,0 +1,238 @@
+package decide
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// A lease token names the concurrency leases that one allowed answer took, so
+// that they can be released and renewed without describing the request again.
+// It is base64url of
+//
+//	version (1), store (0 shared, 1 local, 2 each call says), calls
+//	each call: its store (0 or 1) where each says, length of id, id, asks
+//	each ask: length of key, key, limit, window_ms
+//
+// with numbers as uvarints. The limits of one answer may have been decided by
+// different stores: an enforced one by Redis while a shadow one fell to this node. It is not a secret and not signed: whoever may
+// check may release what is named by an id they know.
+const (
+	leaseVersion  = 1
+	leaseShared   = 0
+	leaseLocal    = 1
+	leaseMixed    = 2
+	maxLeaseToken = 48 << 10
+	maxLeaseKey   = 2048
+)
+
+// ErrBadLease says that a lease token was not made by this service, or was cut.
+var ErrBadLease = errors.New("not a lease token")
+
+// leaseToken writes the token of the leases that job j took, "" if none were
+// taken anywhere.
+func leaseToken(w *work, j *job, a *Answer) string {
+	first := 0
+	var stores []byte // of each call that took leases
+	var bodies [][]byte
+	for i := j.from; i < j.to; i++ {
+		call := &w.calls[i]
+		limits := 1
+		if i == j.from && j.enforced > 0 {
+			limits = j.enforced
+		}
+		asks, n, store := []byte(nil), 0, byte(leaseShared)
+		for k := range limits { // pools come after them
+			ask, la := &call.Request.Asks[k], &a.Limits[first+k]
+			if ask.Limit.Algorithm != limiter.Concurrency || ask.Weight == 0 || ask.Look || !la.Known || !la.Decision.Allowed {
+				continue
+			}
+			if la.Degraded == rules.FailLocal {
+				store = leaseLocal
+			}
+			asks = appendString(asks, string(ask.Key))
+			asks = binary.AppendUvarint(asks, uint64(ask.Limit.Count))
+			asks = binary.AppendUvarint(asks, uint64(ask.Limit.Window))
+			n++
+		}
+		if n > 0 {
+			body := appendString(nil, call.Request.ID)
+			bodies = append(bodies, append(binary.AppendUvarint(body, uint64(n)), asks...))
+			stores = append(stores, store)
+		}
+		first += limits
+	}
+	if len(bodies) == 0 {
+		return ""
+	}
+	where := stores[0]
+	if slices.ContainsFunc(stores, func(s byte) bool { return s != where }) {
+		where = leaseMixed
+	}
+	token := binary.AppendUvarint([]byte{leaseVersion, where}, uint64(len(bodies)))
+	for i, body := range bodies {
+		if where == leaseMixed {
+			token = append(token, stores[i])
+		}
+		token = append(token, body...)
+	}
+	return base64.RawURLEncoding.EncodeToString(token)
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// Lease releases (OpRelease) or renews (OpRenew) what a token names. Releasing
+// what is no longer held gives back nothing and is no error; renewing it is not
+// allowed. The error is ErrBadLease or the store's.
+func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Answer) error {
+	shared, local, err := parseLease(token, op)
+	if err != nil {
+		return err
+	}
+	if c.opt.Local == nil {
+		shared, local = append(shared, local...), nil
+	}
+	if c.opt.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.opt.Timeout)
+		defer cancel()
+	}
+	start := c.opt.Now()
+	if len(local) > 0 { // first: it needs no time, and Redis may take all there is
+		c.opt.Local.DoAll(ctx, local)
+	}
+	if len(shared) > 0 {
+		c.opt.Store.DoAll(ctx, shared)
+		c.opt.Ledger.mirrorLeases(shared)
+	}
+	a.begin(op)
+	set := c.opt.Sets.Load()
+	for _, call := range append(shared, local...) {
+		if call.Err != nil {
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
+			return call.Err
+		}
+		a.leases(set, &call)
+	}
+	c.opt.Observe.ObserveRequest(op, a.Allowed(), c.opt.Now().Sub(start))
+	return nil
+}
+
+func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
+	a.At = call.Result.At
+	for i := range call.Request.Asks {
+		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
+		if r := ruleOfKey(set, la.Key); r != nil {
+			la.Rule, la.Shadow = r.Rule.Name, r.Shadow
+		}
+		a.Limits = append(a.Limits, la)
+		if la.Shadow {
+			continue
+		}
+		if !la.Decision.Allowed {
+			a.Verdict = Denied
+		}
+		if n := len(a.Limits) - 1; a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
+			a.Strictest = n
+		}
+	}
+}
+
+// ruleOfKey finds the rule that a bucket belongs to, nil if it is not in force.
+func ruleOfKey(set *rules.Set, key limiter.Key) *rules.Compiled {
+	parts := strings.Split(string(key), "|")
+	if set == nil || len(parts) != 3 {
+		return nil
+	}
+	id, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return set.Get(id)
+}
+
+// parseLease reads a token and makes the calls for op, of each store.
+func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err error) {
+	if len(token) > maxLeaseToken {
+		return nil, nil, ErrBadLease
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(b) < 3 || b[0] != leaseVersion || b[1] > leaseMixed {
+		return nil, nil, ErrBadLease
+	}
+	r := leaseReader{b: b[2:]}
+	n := r.number(limiter.MaxLimits)
+	for range n {
+		where := int64(b[1])
+		if where == leaseMixed {
+			where = r.number(leaseLocal)
+		}
+		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.text(64)}}
+		for range r.number(limiter.MaxLimits) {
+			key := r.text(maxLeaseKey)
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.number(limiter.MaxLeases), Window: r.number(limiter.MaxWindow)}
+			if !isLeaseKey(key) || l.Validate() != nil {
+				return nil, nil, ErrBadLease
+			}
+			call.Request.Asks = append(call.Request.Asks, limiter.Ask{Key: limiter.Key(key), Limit: l})
+		}
+		if r.bad || call.Request.Check() != nil {
+			return nil, nil, ErrBadLease
+		}
+		if where == leaseLocal {
+			local = append(local, call)
+		} else {
+			shared = append(shared, call)
+		}
+	}
+	if r.bad || n == 0 || len(r.b) > 0 {
+		return nil, nil, ErrBadLease
+	}
+	return shared, local, nil
+}
+
+// isLeaseKey: the key of a bucket of leases, so that a made-up token cannot
+// reach buckets of another kind.
+func isLeaseKey(key string) bool {
+	if !strings.HasPrefix(key, "{") || !strings.HasSuffix(key, "|"+limiter.Concurrency.Kind()) || strings.Count(key, "|") != 2 {
+		return false
+	}
+	return !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// leaseReader reads a token's parts; bad is set at the first thing wrong, and
+// everything read after that is zero.
+type leaseReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *leaseReader) number(most int64) int64 {
+	v, n := binary.Uvarint(r.b)
+	if r.bad || n <= 0 || v > uint64(most) {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return int64(v)
+}
+
+func (r *leaseReader) text(most int64) string {
+	n := r.number(most)
+	if r.bad || n > int64(len(r.b)) {
+		r.bad = true
+		return ""
+	}
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}

@@ -1,0 +1,102 @@
+package decide
+
+import (
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// ModeCandidate is the mode, in answers and metrics, of a candidate: a second
+// limit of a rule that is evaluated beside the enforced one.
+const ModeCandidate = "candidate"
+
+// plannedPool is one pool that limits of a call count into. A request counts
+// into a pool once, with the largest weight of its rules there.
+type plannedPool struct {
+	pool   *rules.CompiledPool
+	weight int64
+	// look: nothing is counted, because no rule of the call spends or has a say.
+	look bool
+	// gated: the call goes through only if share has room. Otherwise the pool
+	// counts and never denies.
+	gated bool
+	share limiter.Limit
+}
+
+// counting is the limit of a pool that only counts: the largest there is.
+func counting(pool *rules.CompiledPool) limiter.Limit {
+	l := pool.Limit
+	l.Count = limiter.MaxExact / l.Window
+	return l
+}
+
+// ask is the pool's part in a first attempt.
+func (p *plannedPool) ask() limiter.Ask {
+	return limiter.Ask{Key: p.pool.Key, Limit: counting(p.pool), Weight: p.weight, Look: p.look}
+}
+
+// throttle completes the limit planned last with what its rule's throttle and
+// pool say.
+func (w *work) throttle(j *job, r *rules.Compiled) {
+	if r.SoftPercent == 0 && r.Pool == nil {
+		return
+	}
+	p := &w.limits[len(w.limits)-1]
+	percent := r.SoftPercent
+	if r.ElasticPercent > 0 {
+		percent = r.ElasticPercent
+	}
+	p.spare = p.limit.Spare(percent)
+	p.elastic = r.ElasticPercent > 0 && p.spare > 0
+	if r.Pool != nil {
+		w.pool(j, p, r)
+	}
+}
+
+// pool plans what a limit has to do with its rule's pool. Shadow rules and
+// candidates only look, and only if they are elastic.
+func (w *work) pool(j *job, p *planned, r *rules.Compiled) {
+	apart := r.Shadow || p.candidate
+	switch j.q.Op {
+	case limiter.OpTake, limiter.OpPeek:
+		if apart && !p.elastic {
+			return
+		}
+	case limiter.OpCharge, limiter.OpRefund:
+		if apart {
+			return
+		}
+	default:
+		return
+	}
+	look := apart || p.spends(j.q.Op) == 0
+	if !apart {
+		for i := j.pools; i < len(w.pools); i++ {
+			if known := &w.pools[i]; known.pool == r.Pool {
+				known.join(p.weight, look)
+				p.pool = int32(i + 1) //nolint:gosec // a place in a list of at most MaxLimits a question
+				return
+			}
+		}
+	}
+	w.pools = append(w.pools, plannedPool{pool: r.Pool, weight: p.weight, look: look})
+	p.pool = int32(len(w.pools)) //nolint:gosec // as above
+}
+
+// join adds another limit of the same request: those that spend have the say.
+func (p *plannedPool) join(weight int64, look bool) {
+	switch {
+	case p.look == look:
+		p.weight = max(p.weight, weight)
+	case p.look:
+		p.weight, p.look = weight, false
+	}
+}
+
+// poolOf gives the pool of a limit that has a call of its own, if any.
+func (w *work) poolOf(limit int) []plannedPool {
+	n := int(w.limits[limit].pool)
+	if n == 0 {
+		return nil
+	}
+	return w.pools[n-1 : n]
+}

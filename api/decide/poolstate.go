@@ -1,0 +1,53 @@
+package decide
+
+import (
+	"context"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// PoolState is what a pool holds at a moment.
+type PoolState struct {
+	// Used is the consumption that counts now, in units and rounded up, nil if
+	// the counter store does not say.
+	Used *int64 `json:"used"`
+	// Capacity is the pool's limit in units.
+	Capacity int64 `json:"capacity"`
+	// Load is the fresh report of the fleet, nil if there is none.
+	Load *PoolLoad `json:"load"`
+}
+
+// PoolLoad is a report of the fleet on a pool.
+type PoolLoad struct {
+	// Utilization is the part of the pool that is in use: 0 for none, 1 for all.
+	Utilization float64 `json:"utilization"`
+	// ExpiresInMS is how much longer the report stands.
+	ExpiresInMS int64 `json:"expires_in_ms"`
+}
+
+// PoolState asks the counter store what a pool holds, spending nothing.
+func (c *Checker) PoolState(ctx context.Context, p *rules.CompiledPool) PoolState {
+	s := PoolState{Capacity: p.Limit.Count, Load: c.poolLoad(p)}
+	l := counting(p)
+	req := limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: p.Key, Limit: l}}}
+	var res limiter.Result
+	if c.opt.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.opt.Timeout)
+		defer cancel()
+	}
+	if err := c.opt.Store.Do(ctx, &req, &res); err == nil {
+		used := l.Count - res.Limits[0].Remaining
+		s.Used = &used
+	}
+	return s
+}
+
+func (c *Checker) poolLoad(p *rules.CompiledPool) *PoolLoad {
+	millionths, left, fresh := c.opt.Loads.Load(p.Pool.Name)
+	if !fresh {
+		return nil
+	}
+	return &PoolLoad{Utilization: float64(millionths) / 1e6, ExpiresInMS: left.Milliseconds()}
+}

@@ -1,0 +1,238 @@
+package decide
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"sluice/internal/deferred"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Bounds of a release.
+const (
+	MaxRelease     = 100 // items
+	releaseBatch   = 10  // items leased at once
+	releaseBuckets = 100 // different buckets that may say no before it ends
+	releaseTime    = time.Second
+	DefaultHold    = 30 * time.Second
+)
+
+// Released is one deferred request whose turn has come.
+type Released struct {
+	// Ticket is what the caller of the check got, and what is acknowledged.
+	Ticket string
+	// Payload is what that caller sent.
+	Payload string
+	// Key is the name of the rule's bucket, for people.
+	Key string
+	// Waited is how long the request has been in the queue.
+	Waited time.Duration
+	// Deliveries is how often it has been released, this time included.
+	Deliveries int64
+}
+
+// Release is the answer to a release.
+type Release struct {
+	Items []Released
+	// RetryAfter is when to come back, in ms: when the first of those that the
+	// limits still deny may pass, 0 when there may be more already, -1 when
+	// nothing waits.
+	RetryAfter int64
+}
+
+// releasing is the state of one release.
+type releasing struct {
+	*Checker
+	rule    int64
+	name    string
+	hold    time.Duration
+	most    int
+	out     Release
+	blocked []string // buckets that said no
+	back    []string // tickets to return
+	denied  int64    // the least retry-after of those, -1 for none
+}
+
+// Release gives the oldest deferred requests of a rule that may pass now, at
+// most most of them, and takes what they weigh from the limits of every rule
+// that applies to them now, so that they and live traffic share those limits
+// exactly. A request that is denied keeps its place, and those behind it in the
+// same bucket wait for it. Each one given must be acknowledged within hold, or
+// it comes back and is taken for again.
+//
+// No fail mode has a say: while the store cannot decide, nothing is released and
+// the error is the store's, unless some requests had been released before.
+func (c *Checker) Release(ctx context.Context, rule int64, name string, most int, hold time.Duration) (Release, error) {
+	if c.opt.Deferred == nil {
+		return Release{RetryAfter: limiter.Never}, nil
+	}
+	r := &releasing{Checker: c, rule: rule, name: name, hold: hold, most: most, denied: limiter.Never}
+	until := c.opt.Now().Add(releaseTime)
+	more, err := true, error(nil)
+	for more && err == nil && len(r.out.Items) < most && len(r.blocked) < releaseBuckets && c.opt.Now().Before(until) {
+		more, err = r.batch(ctx)
+	}
+	r.giveBack(ctx)
+	if err != nil && len(r.out.Items) == 0 {
+		return r.out, err
+	}
+	r.out.RetryAfter = r.denied
+	if more {
+		r.out.RetryAfter = 0
+	}
+	c.observeDeferral(name, DeferralReleased, "", len(r.out.Items))
+	return r.out, nil
+}
+
+// batch leases some items and asks for each. It reports whether there were any.
+func (r *releasing) batch(ctx context.Context) (bool, error) {
+	items, err := r.lease(ctx)
+	if err != nil || len(items) == 0 {
+		return false, err
+	}
+	for i := range items {
+		if err := r.ask(ctx, &items[i]); err != nil {
+			for _, rest := range items[i:] {
+				r.back = append(r.back, rest.Ticket)
+			}
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func (r *releasing) lease(ctx context.Context) ([]deferred.Item, error) {
+	ctx, cancel := r.limited(ctx)
+	defer cancel()
+	return r.opt.Deferred.Lease(ctx, r.rule, deferred.Want{
+		Max: min(releaseBatch, r.most-len(r.out.Items)), Hold: r.hold, Except: r.blocked,
+	})
+}
+
+// ask puts one item to the limits.
+func (r *releasing) ask(ctx context.Context, it *deferred.Item) error {
+	for _, b := range r.blocked {
+		if b == it.Bucket { // an older one was denied in this very batch
+			r.back = append(r.back, it.Ticket)
+			return nil
+		}
+	}
+	q := Question{Op: limiter.OpTake, strict: true}
+	if unpackDeferred(it.Body, &q) != nil {
+		r.observeDeferral(r.name, DeferralDropped, DroppedUnreadable, 1)
+		_, err := r.opt.Deferred.Finish(ctx, r.rule, []string{it.Ticket}, nil)
+		return err
+	}
+	// A take whose answer is lost is repeated under the same id; a delivery that
+	// was not acknowledged in time is a new one, and is charged again.
+	q.RequestID = "d:" + strconv.FormatInt(r.rule, 36) + ":" + it.Ticket + ":" + strconv.FormatInt(it.Deliveries, 36)
+	var a Answer
+	if err := r.Do(ctx, &q, &a); err != nil {
+		return err
+	}
+	if !a.Allowed() {
+		r.blocked = append(r.blocked, it.Bucket)
+		r.back = append(r.back, it.Ticket)
+		if ms, ok := a.RetryAfter(); ok && ms >= 0 && (r.denied < 0 || ms < r.denied) {
+			r.denied = ms
+		}
+		return nil
+	}
+	r.out.Items = append(r.out.Items, Released{
+		Ticket: it.Ticket, Payload: q.Payload, Key: r.key(&a),
+		Waited: max(0, r.opt.Now().Sub(time.UnixMilli(it.At))), Deliveries: it.Deliveries,
+	})
+	return nil
+}
+
+// key names the bucket of the rule among the limits that applied.
+func (r *releasing) key(a *Answer) string {
+	for i := range a.Limits {
+		if a.Limits[i].Rule == r.name {
+			return a.Limits[i].Display()
+		}
+	}
+	return ""
+}
+
+// giveBack returns what was denied to its place, even if the caller has gone.
+// What cannot be returned comes back by itself when its lease ends.
+func (r *releasing) giveBack(ctx context.Context) {
+	for len(r.back) > 0 {
+		n := min(len(r.back), deferred.MaxLease)
+		ctx, cancel := r.limited(context.WithoutCancel(ctx))
+		_, err := r.opt.Deferred.Finish(ctx, r.rule, nil, r.back[:n])
+		cancel()
+		if err != nil {
+			return
+		}
+		r.back = r.back[n:]
+	}
+}
+
+// Acknowledge ends deferred requests for good, and gives the number ended. Those
+// that are not released, or not there, are passed over.
+func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tickets []string) (int, error) {
+	if c.opt.Deferred == nil {
+		return 0, nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	n, err := c.opt.Deferred.Finish(ctx, rule, tickets, nil)
+	c.observeDeferral(name, DeferralAcked, "", n)
+	return n, err
+}
+
+// Waiting says what a rule's queue holds.
+func (c *Checker) Waiting(ctx context.Context, rule int64) (deferred.Status, error) {
+	if c.opt.Deferred == nil {
+		return deferred.Status{}, nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return c.opt.Deferred.Status(ctx, rule)
+}
+
+// DeferringRules lists the rules in force that defer, at most most of them.
+func (c *Checker) DeferringRules(most int) (list []*rules.Compiled) {
+	set := c.opt.Sets.Load()
+	for i := 0; set != nil && i < set.Len() && len(list) < most; i++ {
+		if r := set.At(i); r.Defer != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Queues lists up to most rules in whose queues something waits, by id, also those
+// that are not in force any more.
+func (c *Checker) Queues(ctx context.Context, most int) ([]int64, error) {
+	if c.opt.Deferred == nil {
+		return nil, nil
+	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return c.opt.Deferred.Rules(ctx, most)
+}
+
+// QueueNamed finds the queue of a rule by its id, or by its name if the rule is in
+// force. A queue outlives its rule, so any id will do; name is "" for one that is
+// not in force.
+func (c *Checker) QueueNamed(text string) (id int64, name string, err error) {
+	set := c.opt.Sets.Load()
+	if set == nil {
+		return 0, "", ErrNoSet
+	}
+	if id, err := strconv.ParseInt(text, 10, 64); err == nil && id > 0 {
+		if r := set.Get(id); r != nil {
+			name = r.Rule.Name
+		}
+		return id, name, nil
+	}
+	if r := set.Named(text); r != nil {
+		return r.Rule.ID, text, nil
+	}
+	return 0, "", rules.ErrNotFound
+}

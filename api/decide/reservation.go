@@ -1,0 +1,205 @@
+package decide
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+
+	"sluice/limiter"
+)
+
+// A reservation token names what one allowed answer charged on an estimate, so
+// that it can be settled without describing the request again. It is base64url of
+//
+//	version (1), expiry in ms since the epoch, calls, leases, seal (16)
+//	calls: number; each: kind, id, asks
+//	asks: number; each: flags, source, pool, key, weight, limit
+//	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
+//	leases: number; each: id, number of asks; each: key, count, window_ms
+//
+// with numbers as uvarints (the anchor as a varint) and texts by length. The seal
+// is the beginning of an HMAC-SHA-256 under a secret that all nodes share: a
+// token can name any bucket with any limit, which a caller must not.
+const (
+	reservationVersion = 1
+	sealSize           = 16
+	// maxReservation bounds a token, in bytes; a settlement's body holds one.
+	maxReservation = 56 << 10
+	// reservable bounds the keys of a request that can be reserved, in bytes, so
+	// that its token is no longer than that.
+	reservable = 24 << 10
+	maxSource  = 1024 // bytes of the name of a member of fields
+	askSize    = 48   // what an ask takes beside its key, about
+)
+
+// ErrBadReservation says that a token was not made by this service, or was cut.
+var ErrBadReservation = errors.New("not a reservation token")
+
+// Kinds of a call in a reservation.
+const (
+	resEnforced = 0 // settles what a take recorded
+	resApart    = 1 // the same for a shadow rule or candidate: it has no say
+	// resBare is added where the take spent nothing, so that there is no record.
+	resBare = 2
+)
+
+// reservation is what a token says.
+type reservation struct {
+	expires int64
+	calls   []reservedCall
+	leases  []limiter.Call // OpRelease
+}
+
+// reservedCall is one call of the store that charged something.
+type reservedCall struct {
+	kind uint8
+	id   string
+	asks []reservedAsk
+}
+
+// reservedAsk is one limit that was charged.
+type reservedAsk struct {
+	limiter.Ask
+	// source is the member of fields that is the weight, "" for the request's own.
+	source string
+	// spare is how far the limit was raised above the one that answers show, by a
+	// soft or elastic rule.
+	spare int64
+	// pool is the place (from 1) among the call's asks of the pool that the limit
+	// counts into, 0 for none. A pool's own ask has isPool.
+	pool   int64
+	isPool bool
+}
+
+// Flags of an ask.
+const (
+	askLook = 1 << iota
+	askPool
+)
+
+// seal writes a token.
+func (r *reservation) seal(secret []byte) string {
+	b := binary.AppendUvarint([]byte{reservationVersion}, uint64(r.expires))
+	b = binary.AppendUvarint(b, uint64(len(r.calls)))
+	for i := range r.calls {
+		c := &r.calls[i]
+		b = appendString(append(b, c.kind), c.id)
+		b = binary.AppendUvarint(b, uint64(len(c.asks)))
+		for k := range c.asks {
+			b = c.asks[k].append(b)
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.leases)))
+	for i := range r.leases {
+		req := &r.leases[i].Request
+		b = binary.AppendUvarint(appendString(b, req.ID), uint64(len(req.Asks)))
+		for k := range req.Asks {
+			b = appendString(b, string(req.Asks[k].Key))
+			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Count))
+			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Window))
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(append(b, sealOf(secret, b)...))
+}
+
+func sealOf(secret, b []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("reservation\x00"))
+	mac.Write(b)
+	return mac.Sum(nil)[:sealSize]
+}
+
+func (a *reservedAsk) append(b []byte) []byte {
+	flags := byte(0)
+	if a.Look {
+		flags |= askLook
+	}
+	if a.isPool {
+		flags |= askPool
+	}
+	b = appendString(append(b, flags), a.source)
+	b = binary.AppendUvarint(b, uint64(a.pool))
+	b = appendString(b, string(a.Key))
+	b = binary.AppendUvarint(b, uint64(a.Weight))
+	l := &a.Limit
+	b = append(b, byte(l.Algorithm), byte(l.Align))
+	for _, v := range []int64{l.Count, l.Window, l.Burst, l.Buckets, a.spare} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return binary.AppendVarint(b, l.Anchor)
+}
+
+// openReservation reads a token that was sealed with one of the secrets.
+func openReservation(token string, secrets [][]byte) (*reservation, error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(token) > maxReservation || len(b) < sealSize+2 {
+		return nil, ErrBadReservation
+	}
+	b, seal := b[:len(b)-sealSize], b[len(b)-sealSize:]
+	genuine := false
+	for _, s := range secrets {
+		genuine = genuine || hmac.Equal(seal, sealOf(s, b))
+	}
+	if !genuine || b[0] != reservationVersion {
+		return nil, ErrBadReservation
+	}
+	r := leaseReader{b: b[1:]}
+	out := &reservation{expires: r.number(limiter.MaxExact)}
+	for range r.number(limiter.MaxLimits) {
+		c := reservedCall{kind: r.byte(), id: r.text(64)}
+		for range r.number(limiter.MaxLimits) {
+			c.asks = append(c.asks, r.ask())
+		}
+		out.calls = append(out.calls, c)
+	}
+	for range r.number(limiter.MaxLimits) {
+		req := limiter.Request{Op: limiter.OpRelease, ID: r.text(64)}
+		for range r.number(limiter.MaxLimits) {
+			key := limiter.Key(r.text(maxLeaseKey))
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.number(limiter.MaxLeases), Window: r.number(limiter.MaxWindow)}
+			req.Asks = append(req.Asks, limiter.Ask{Key: key, Limit: l})
+		}
+		out.leases = append(out.leases, limiter.Call{Request: req})
+	}
+	if r.bad || len(r.b) > 0 {
+		return nil, ErrBadReservation
+	}
+	return out, nil
+}
+
+func (r *leaseReader) byte() byte {
+	if r.bad || len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+func (r *leaseReader) signed() int64 {
+	v, n := binary.Varint(r.b)
+	if r.bad || n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *leaseReader) ask() (a reservedAsk) {
+	flags := r.byte()
+	a.Look, a.isPool = flags&askLook != 0, flags&askPool != 0
+	a.source = r.text(maxSource)
+	a.pool = r.number(limiter.MaxLimits)
+	a.Key = limiter.Key(r.text(maxLeaseKey))
+	a.Weight = r.number(limiter.MaxExact)
+	a.Limit.Algorithm, a.Limit.Align = limiter.Algorithm(r.byte()), limiter.Align(r.byte())
+	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.spare} {
+		*dst = r.number(limiter.MaxExact)
+	}
+	a.Limit.Anchor = r.signed()
+	return a
+}

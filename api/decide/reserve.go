@@ -1,0 +1,326 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Bounds of a reservation's life, in ms.
+const (
+	MinReservationLife     = 1000
+	MaxReservationLife     = 3_600_000
+	DefaultReservationLife = 60_000
+	// reservationGrace is how much longer than a reservation its record is kept,
+	// for clocks of nodes and stores that differ.
+	reservationGrace = 60_000
+)
+
+// Secrets gives what reservations are sealed with, the same on every node.
+// Implementations are safe for concurrent use.
+type Secrets interface {
+	// Secrets gives at least one, the one in use first. again asks for a fresh look
+	// because a token fitted none of those known.
+	Secrets(ctx context.Context, again bool) ([][]byte, error)
+}
+
+// ErrReservationEnded says that a reservation's time is over, or the counters do not know
+// it any more. What it charged stays charged at the estimate.
+var ErrReservationEnded = errors.New("the reservation has ended")
+
+// ErrTooManyLimits says that no reservation can name all limits that apply.
+var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
+
+// Reserve is Do for a take whose weight is an estimate: an allowed answer carries
+// a reservation that lives for ttl ms, to be settled with the actual weight. An
+// answer that a fail mode gave carries none, because then nobody can say what
+// was charged; it may carry none too while the secret cannot be had. Errors are
+// those of Do, and ErrTooManyLimits.
+func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer) error {
+	q.reserve = ttl
+	if c.opt.Secrets != nil {
+		sctx, cancel := c.limited(ctx)
+		defer cancel()
+		if list, err := c.opt.Secrets.Secrets(sctx, false); err == nil && len(list) > 0 {
+			q.secret = list[0]
+		}
+	}
+	return c.Do(ctx, q, a)
+}
+
+// keep asks the store to keep the records of a reserve until it can no longer be
+// settled. It refuses a request whose token would be too long.
+func (w *work) keep(j *job) error {
+	size := 0
+	for i := j.from; i < len(w.calls); i++ {
+		req := &w.calls[i].Request
+		req.Keep = j.q.reserve + reservationGrace
+		for k := range req.Asks {
+			size += len(req.Asks[k].Key) + askSize
+		}
+	}
+	if size > reservable {
+		return ErrTooManyLimits
+	}
+	return nil
+}
+
+// reserved makes the token of what job j charged.
+func (c *Checker) reserved(w *work, j *job, a *Answer) string {
+	out := reservation{expires: c.opt.Now().UnixMilli() + j.q.reserve}
+	limit := j.first
+	for i := j.from; i < j.to; i++ {
+		call := &w.calls[i]
+		n := 1
+		if i == j.from && j.enforced > 0 {
+			n = j.enforced
+		}
+		if call.Err == nil && call.Result.Allowed {
+			out.add(call, w.limits[limit:limit+n], i == j.from && j.enforced > 0)
+		}
+		limit += n
+	}
+	token := out.seal(j.q.secret)
+	if len(token) > maxReservation { // names of fields as long as they may be
+		return ""
+	}
+	a.ExpiresIn = j.q.reserve
+	return token
+}
+
+// add names what one call charged, and the leases it took.
+func (r *reservation) add(call *limiter.Call, limits []planned, enforced bool) {
+	out := reservedCall{kind: resApart, id: call.Request.ID}
+	if enforced {
+		out.kind = resEnforced
+	}
+	leases := limiter.Call{Request: limiter.Request{Op: limiter.OpRelease, ID: call.Request.ID}}
+	places := poolPlaces(limits)
+	recorded := false
+	for k := range call.Request.Asks {
+		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: k >= len(limits)}
+		if ask.Limit.Algorithm == limiter.Concurrency {
+			if ask.Weight > 0 {
+				leases.Request.Asks = append(leases.Request.Asks, ask.Ask)
+			}
+			continue
+		}
+		if !ask.isPool {
+			if p := &limits[k]; p.rule != nil && p.rule.Rule.WeightField != nil {
+				ask.source = *p.rule.Rule.WeightField
+			}
+			ask.pool = places[limits[k].pool]
+			ask.spare = max(0, ask.Limit.Capacity()-limits[k].limit.Capacity())
+		}
+		recorded = recorded || ask.Weight > 0 && !ask.Look
+		out.asks = append(out.asks, ask)
+	}
+	if len(out.asks) > 0 {
+		if !recorded {
+			out.kind |= resBare
+		}
+		r.calls = append(r.calls, out)
+	}
+	if len(leases.Request.Asks) > 0 {
+		r.leases = append(r.leases, leases)
+	}
+}
+
+// poolPlaces gives, for each pool that limits of one call count into, its place
+// (from 1) among the pools at the end of the call's asks.
+func poolPlaces(limits []planned) map[int32]int64 {
+	first := int32(0)
+	for i := range limits {
+		if p := limits[i].pool; p > 0 && (first == 0 || p < first) {
+			first = p
+		}
+	}
+	places := map[int32]int64{0: 0}
+	for i := range limits {
+		if p := limits[i].pool; p > 0 {
+			places[p] = int64(p-first) + 1
+		}
+	}
+	return places
+}
+
+// Settlement is what a reserved request weighed in truth.
+type Settlement struct {
+	// Reservation is the token.
+	Reservation string
+	// Weight is in units, -1 for as estimated. It is the weight for every limit
+	// but those of rules with a weight_field.
+	Weight int64
+	// Fields are the weights for those; what is missing stays as estimated.
+	Fields map[string]int64
+}
+
+// SettleReservation makes what a reservation charged weigh what it did in truth:
+// for every limit of the request the difference is charged, whether it fits or
+// not, or given back; never so much that less is left counted than if only the
+// actual weight had been charged at first. It happens once; a repeat gets the
+// same answer. Leases that the reserve took are released. Errors are
+// ErrBadReservation, ErrReservationEnded, or the store's; after the latter it can
+// be repeated.
+func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
+	start := c.opt.Now()
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	r, err := c.open(ctx, s.Reservation)
+	if err != nil {
+		return err
+	}
+	if start.UnixMilli() >= r.expires {
+		return ErrReservationEnded
+	}
+	calls := make([]limiter.Call, 0, len(r.calls)+len(r.leases))
+	for i := range r.calls {
+		calls = append(calls, r.calls[i].settle(s))
+	}
+	calls = append(calls, r.leases...)
+	c.opt.Store.DoAll(ctx, calls)
+	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
+	return c.settled(ctx, r, calls, a)
+}
+
+// open reads a token, looking for the secret again if it fits none known.
+func (c *Checker) open(ctx context.Context, token string) (*reservation, error) {
+	if c.opt.Secrets == nil {
+		return nil, ErrBadReservation
+	}
+	for _, again := range []bool{false, true} {
+		secrets, err := c.opt.Secrets.Secrets(ctx, again)
+		if err != nil {
+			return nil, &limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("the secret of reservations: %w", err)}
+		}
+		r, err := openReservation(token, secrets)
+		if err == nil || again {
+			return r, err
+		}
+	}
+	return nil, ErrBadReservation
+}
+
+// settle is the store call that settles one call of the reserve.
+func (c *reservedCall) settle(s *Settlement) limiter.Call {
+	req := limiter.Request{Op: limiter.OpSettle, ID: c.id, Asks: make([]limiter.Ask, len(c.asks))}
+	var pools map[int64]int64 // the most that a limit of each pool weighs
+	place := int64(0)
+	for i := range c.asks {
+		a := &c.asks[i]
+		ask := a.Ask
+		if a.isPool {
+			if place++; ask.Weight > 0 {
+				ask.Weight = pools[place]
+			}
+		} else {
+			ask.Weight = a.weigh(s)
+			if a.pool > 0 && !a.Look {
+				if pools == nil {
+					pools = map[int64]int64{}
+				}
+				pools[a.pool] = max(pools[a.pool], ask.Weight)
+			}
+		}
+		req.Asks[i] = ask
+	}
+	return limiter.Call{Request: req}
+}
+
+// weigh is what the request weighed in truth for one limit.
+func (a *reservedAsk) weigh(s *Settlement) int64 {
+	if a.source != "" {
+		if v, ok := s.Fields[a.source]; ok {
+			return v
+		}
+		return a.Weight
+	}
+	if s.Weight >= 0 {
+		return s.Weight
+	}
+	return a.Weight
+}
+
+// settled makes the answer of a settlement. Only enforced limits show.
+func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.Call, a *Answer) error {
+	start := c.opt.Now()
+	a.begin(limiter.OpSettle)
+	set := c.opt.Sets.Load()
+	for i := range calls {
+		if err := c.bare(ctx, r.calls[i].kind, &calls[i]); err != nil {
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(err))
+			return err
+		}
+		if r.calls[i].kind&resApart != 0 {
+			continue
+		}
+		if !calls[i].Result.Allowed && r.calls[i].kind&resBare == 0 {
+			return ErrReservationEnded
+		}
+		a.settledLimits(set, &r.calls[i], &calls[i])
+		c.accountSettled(&r.calls[i], &calls[i])
+	}
+	for i := range r.leases {
+		if err := r.leases[i].Err; err != nil {
+			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(err))
+			return err
+		}
+	}
+	c.opt.Ledger.mirrorLeases(r.leases)
+	c.opt.Observe.ObserveRequest(limiter.OpSettle, true, c.opt.Now().Sub(start))
+	return nil
+}
+
+// bare charges where the reserve spent nothing and so left no record to settle.
+// The charge leaves one: a repeat finds and settles that, to the same weight.
+func (c *Checker) bare(ctx context.Context, kind uint8, call *limiter.Call) error {
+	if call.Err != nil || kind&resBare == 0 || call.Result.Allowed {
+		return call.Err
+	}
+	call.Request.Op = limiter.OpCharge
+	call.Request.Keep = MaxReservationLife
+	asks := call.Request.Asks[:0]
+	for _, ask := range call.Request.Asks {
+		if ask.Look {
+			ask.Weight = 0
+		}
+		asks = append(asks, ask)
+	}
+	call.Request.Asks = asks
+	return c.opt.Store.Do(ctx, &call.Request, &call.Result)
+}
+
+func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Call) {
+	a.At, a.Replayed = call.Result.At, call.Result.Replayed
+	for i := range call.Request.Asks {
+		if r.asks[i].isPool {
+			continue
+		}
+		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
+		la.Decision = la.Decision.Within(r.asks[i].spare)
+		if rule := ruleOfKey(set, la.Key); rule != nil {
+			la.Rule = rule.Rule.Name
+		}
+		a.Limits = append(a.Limits, la)
+		if n := len(a.Limits) - 1; a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
+			a.Strictest = n
+		}
+	}
+}
+
+// accountSettled reports the difference that a settlement made.
+func (c *Checker) accountSettled(r *reservedCall, call *limiter.Call) {
+	if c.accountant == nil || call.Result.Replayed {
+		return
+	}
+	for i := range r.asks {
+		if r.asks[i].isPool || r.asks[i].Look {
+			continue
+		}
+		c.units(rules.ModeEnforce, OutcomeRefunded, ByStore, call.Result.Limits[i].Refunded)
+		c.units(rules.ModeEnforce, OutcomeAdmitted, ByStore, call.Request.Asks[i].Weight-r.asks[i].Weight)
+	}
+}

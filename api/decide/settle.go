@@ -1,0 +1,149 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sluice/limiter"
+)
+
+const (
+	// settleEvery is the pause between two attempts, settleBatch how many
+	// buckets one attempt charges, settleWait how long it may take.
+	settleEvery = 200 * time.Millisecond
+	settleBatch = 100
+	settleWait  = time.Second
+	// settleRepeat is how long a charge whose answer was lost may be repeated.
+	// The store remembers its id for longer (limiter/record.go).
+	settleRepeat = 30 * time.Second
+)
+
+// Settle charges what was admitted without the counter store to it, as soon as
+// it answers, a bounded batch at a time, until ctx ends; then it tries once
+// more. It runs in a goroutine of its caller's, one for each Ledger. A charge
+// whose answer is lost is repeated under its id, so it counts once.
+func (l *Ledger) Settle(ctx context.Context, store limiter.Store) {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	var sent []*debt // in doubt, to be repeated first
+	for ctx.Err() == nil {
+		if len(sent) == 0 && l.Stats().Pending == 0 {
+			select {
+			case <-ctx.Done():
+			case <-l.wake:
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+			sent = l.settleAll(ctx, store, sent)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
+	defer cancel()
+	l.settleAll(last, store, sent)
+}
+
+// settleAll goes on while everything it sends is answered. It returns what is
+// to be repeated.
+func (l *Ledger) settleAll(ctx context.Context, store limiter.Store, again []*debt) []*debt {
+	size := 1 // so that a store that is still away costs one call
+	for ok := true; ok && ctx.Err() == nil; size = settleBatch {
+		if len(again) == 0 {
+			if again = l.collect(size); len(again) == 0 {
+				return nil
+			}
+		}
+		again, ok = l.charge(ctx, store, again)
+	}
+	return again
+}
+
+// collect takes up to n debts off the book that still count for something.
+func (l *Ledger) collect(n int) []*debt {
+	now := l.opt.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*debt
+	for key, d := range l.debts {
+		if len(out) == n {
+			break
+		}
+		delete(l.debts, key)
+		d.held = d.due(now.UnixMilli())
+		l.stats.Expired += d.units - d.held
+		l.stats.Pending -= d.units - d.held
+		if d.held > 0 {
+			d.id, d.since = "settle:"+randomID(), now
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// charge sends debts. It returns those to be sent again and whether all were
+// answered.
+func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt) (again []*debt, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	calls := make([]limiter.Call, len(debts))
+	for i, d := range debts {
+		calls[i].Request = limiter.Request{Op: limiter.OpCharge, ID: d.id, Asks: []limiter.Ask{{Key: d.key, Limit: d.limit, Weight: d.held}}}
+	}
+	store.DoAll(ctx, calls)
+	now := l.opt.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ok = true
+	for i, d := range debts {
+		if l.settled(d, calls[i].Err, now) {
+			continue
+		}
+		ok = false
+		if d.doubted {
+			again = append(again, d)
+		} else {
+			l.putBack(d, now.UnixMilli())
+		}
+	}
+	return again, ok
+}
+
+// settled books what became of a charge and reports whether that was the end
+// of it. The caller holds mu.
+func (l *Ledger) settled(d *debt, err error, now time.Time) bool {
+	var se *limiter.StoreError
+	passing := errors.As(err, &se) && transient(se.Cause)
+	if err != nil {
+		d.doubted = d.doubted || se == nil || se.Unknown
+	}
+	switch {
+	case err == nil:
+		l.stats.Reconciled += d.held
+	case passing && (!d.doubted || now.Sub(d.since) < settleRepeat):
+		return false
+	case d.doubted:
+		l.stats.Doubtful += d.held
+	default:
+		l.stats.Dropped += d.held
+	}
+	l.stats.Pending -= d.held
+	return true
+}
+
+// transient tells causes that pass from those that lie in one bucket.
+func transient(c limiter.Cause) bool {
+	return c != limiter.CauseWrongType && c != limiter.CauseBadState && c != limiter.CauseInternal
+}
+
+// putBack returns a debt that has certainly not been charged to the book, to be
+// measured again next time. The caller holds mu.
+func (l *Ledger) putBack(d *debt, now int64) {
+	if newer := l.debts[d.key]; newer != nil {
+		newer.add(d.held, now)
+		return
+	}
+	d.units = d.held
+	l.debts[d.key] = d
+}

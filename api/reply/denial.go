@@ -1,0 +1,68 @@
+package reply
+
+import (
+	"strconv"
+
+	"sluice/api/decide"
+	"sluice/limiter"
+)
+
+// The problem types that draft-ietf-httpapi-ratelimit-headers-11 registers.
+const (
+	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// AppendDenial writes the problem document that a gateway sends to the client
+// it denies, or the notice to one whose request is deferred. It must only be called for a denied answer.
+func AppendDenial(b []byte, a *decide.Answer) []byte {
+	if a.Ticket != "" {
+		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request will be carried out when its limits allow it.","ticket":`...)
+		return append(AppendString(b, a.Ticket), '}')
+	}
+	b = append(b, `{"type":"`...)
+	closed := a.Verdict == decide.Unavailable
+	if closed {
+		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
+		b = append(b, `"detail":"Whether this request is within its limits cannot be determined right now, and these limits admit nothing in doubt.",`...)
+	} else {
+		b = append(b, typeQuotaExceeded+`","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,`...)
+		b = append(b, `"detail":"`...)
+		b = appendAdvice(b, a)
+		b = append(b, `",`...)
+	}
+	b = append(b, `"violated-policies":[`...)
+	n := 0
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Shadow || la.Decision.Allowed {
+			continue
+		}
+		if n > 0 {
+			b = append(b, ',')
+		}
+		n++
+		b = AppendString(b, policyName(la))
+	}
+	if closed {
+		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)
+	}
+	b = append(b, `],"error":"rate_limit_exceeded","message":"Too many requests. `...)
+	b = appendAdvice(b, a)
+	return append(b, `"}`...)
+}
+
+// appendAdvice says in plain words when to come back.
+func appendAdvice(b []byte, a *decide.Answer) []byte {
+	ms, ok := a.RetryAfter()
+	if !ok || ms == limiter.Never {
+		return append(b, "This request is larger than the limit allows; waiting does not help."...)
+	}
+	b = append(b, "Please try again in "...)
+	s := CeilSeconds(ms)
+	b = strconv.AppendInt(b, s, 10)
+	if s == 1 {
+		return append(b, " second."...)
+	}
+	return append(b, " seconds."...)
+}
