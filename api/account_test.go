@@ -13,17 +13,23 @@ import (
 	"sluice/rules"
 )
 
-// ledger is an observer that keeps the account too.
+// ledger is an observer that keeps the account only.
 type ledger struct {
-	*observed
+	decide.NopObserver
 	got map[string]int64
 }
 
-func (l ledger) ObserveAccount(outcome, by string) { l.got["requests "+outcome+" "+by]++ }
-func (l ledger) ObserveUnits(mode, outcome, by string, units int64) {
-	l.got[fmt.Sprintf("%s %s %s", mode, outcome, by)] += units
+func (l ledger) ObserveDecision(d *decide.Decision) {
+	if d.Outcome != "" {
+		l.got["requests "+d.Outcome+" "+d.By]++
+	}
 }
-func (l ledger) ObserveDoubt(mode string, units int64) { l.got[mode+" doubt"] += units }
+
+func (l ledger) ObserveUnits(u decide.Units) {
+	l.got[fmt.Sprintf("%s %s %s", u.Mode, u.Outcome, u.By)] += u.Count
+}
+
+func (l ledger) ObserveDoubt(d decide.Doubt) { l.got[d.Mode+" doubt"] += d.Count }
 
 func TestAccount_SaysWhoAdmittedAndWhoDenied(t *testing.T) {
 	lost := &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
@@ -54,7 +60,6 @@ func TestAccount_SaysWhoAdmittedAndWhoDenied(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l := ledger{got: map[string]int64{}}
 			f := newFixture(t, tt.rules, func(o *decide.CheckerOptions, _ *Deps) {
-				l.observed, _ = o.Observe.(*observed)
 				o.Observe = l
 			})
 			f.store.fail(tt.err)
@@ -69,7 +74,6 @@ func TestAccount_SaysWhoAdmittedAndWhoDenied(t *testing.T) {
 func TestAccount_RepeatsAndRefunds(t *testing.T) {
 	l := ledger{got: map[string]int64{}}
 	f := newFixture(t, []rules.Rule{failing("o", "open", 5)}, func(o *decide.CheckerOptions, _ *Deps) {
-		l.observed, _ = o.Observe.(*observed)
 		o.Observe = l
 	})
 	body := `{"user":"u","weight":3,"request_id":"r-1"}`

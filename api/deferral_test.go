@@ -419,8 +419,6 @@ func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-var _ decide.DeferWatcher = (*observed)(nil)
-
 var errLost = &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
 
 func TestDefer_AQueueOutlivesItsRule(t *testing.T) {

@@ -63,8 +63,8 @@ type Deps struct {
 	// TrustedProxies are the networks whose X-Forwarded-For counts when a
 	// client's address is logged. Empty: the address of the connection.
 	TrustedProxies []netip.Prefix
-	// Observer hears panics; the Checker has its own.
-	Observer decide.Observer
+	// Panicked is called after a panic that was contained in one request; nil is not.
+	Panicked func()
 	// Logger gets what an operator must know; nil discards.
 	Logger *slog.Logger
 	// Now is the wall clock, for token expiry; nil is not allowed.

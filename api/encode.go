@@ -165,14 +165,8 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	} else {
 		b = appendInForce(b, la)
 	}
-	switch {
-	case la.Candidate:
-		b = append(b, `,"mode":"candidate"`...)
-	case la.Shadow:
-		b = append(b, `,"mode":"shadow"`...)
-	default:
-		b = append(b, `,"mode":"enforce"`...)
-	}
+	b = append(b, `,"mode":"`...)
+	b = append(append(b, la.Mode()...), '"')
 	b = appendAbove(b, la.Soft, la.Elastic)
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)

@@ -66,7 +66,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 		Changed: func(context.Context) bool {
 			f.reload()
 			return true
-		}, Now: f.book.now, Observer: &f.seen,
+		}, Now: f.book.now, Panicked: f.seen.panicked,
 	}
 	for _, e := range edit {
 		e(&opt, &deps)
@@ -316,6 +316,7 @@ var errAway = &limiter.StoreError{Cause: limiter.CauseConnection, Err: io.ErrUne
 
 // observed is an Observer that remembers.
 type observed struct {
+	decide.NopObserver
 	mu       sync.Mutex
 	limits   []string
 	degraded []string
@@ -326,42 +327,42 @@ type observed struct {
 	deferrals []string
 }
 
-// ObserveDeferral implements DeferWatcher.
-func (o *observed) ObserveDeferral(rule, what, reason string, n int) {
+func (o *observed) ObserveDeferral(d decide.Deferral) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.deferrals = append(o.deferrals, strings.Join([]string{rule, what, reason, strconv.Itoa(n)}, " "))
+	o.deferrals = append(o.deferrals, strings.Join([]string{d.Rule, d.What, d.Reason, strconv.Itoa(d.Count)}, " "))
 }
 
-func (o *observed) ObserveLimit(rule, mode string, allowed bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	word := "denied"
-	if allowed {
-		word = "allowed"
-	}
-	o.limits = append(o.limits, rule+" "+mode+" "+word)
-}
-
-func (o *observed) ObserveAbove(rule, throttle string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.above = append(o.above, rule+" "+throttle)
-}
-
-func (o *observed) ObserveRequest(limiter.Op, bool, time.Duration) {
+// ObserveDecision remembers the limits of what spends.
+func (o *observed) ObserveDecision(d *decide.Decision) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests++
+	a := d.Answer
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		word := "denied"
+		if la.Decision.Allowed {
+			word = "allowed"
+		}
+		if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
+			continue
+		}
+		o.limits = append(o.limits, la.Name()+" "+la.Mode()+" "+word)
+		if (la.Soft || la.Elastic) && !la.Shadow {
+			o.above = append(o.above, la.Name()+" "+la.Throttle())
+		}
+	}
 }
 
-func (o *observed) ObserveDegraded(mode string, cause limiter.Cause) {
+func (o *observed) ObserveDegraded(d decide.Degraded) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.degraded = append(o.degraded, mode+" "+string(cause))
+	o.degraded = append(o.degraded, d.FailMode+" "+string(d.Cause))
 }
 
-func (o *observed) ObservePanic() {
+// panicked counts panics that were contained.
+func (o *observed) panicked() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.panics++

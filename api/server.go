@@ -17,7 +17,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice"
-	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
 )
@@ -40,8 +39,8 @@ func New(d Deps) (*Server, error) {
 	if d.Checker == nil || d.Rules == nil || d.Writer == nil || d.History == nil || d.Access == nil || d.Now == nil {
 		return nil, errors.New("api: Checker, Rules, Writer, History, Access and Now are required")
 	}
-	if d.Observer == nil {
-		d.Observer = decide.NopObserver{}
+	if d.Panicked == nil {
+		d.Panicked = func() {}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -87,7 +86,7 @@ func (s *Server) contain(c echo.Context, v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http documents
 		panic(v)
 	}
-	s.deps.Observer.ObservePanic()
+	s.deps.Panicked()
 	s.log.Error("panic in a request", "route", c.Path(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	s.writeProblem(c, reply.Internal.Problem("It has been logged. Trying again may help."))
 }

@@ -141,7 +141,7 @@ func (c *Checker) accept(w *work, i int, attempt int32) {
 		return
 	}
 	limits := w.limits[r.from:r.to]
-	c.opt.Observe.ObserveDegraded("", limiter.CauseOf(again.Err))
+	c.undecided(again.Err)
 	if call.Request.Op == limiter.OpTake {
 		c.doubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
 	}
@@ -177,8 +177,9 @@ func (p *planned) present(la *LimitAnswer, op limiter.Op, said bool, pool *limit
 	d.Allowed, d.RetryAfter = false, sooner(p.wait, later(d.RetryAfter, pool.RetryAfter))
 }
 
-// throttle names what let the request pass above the limit.
-func (la *LimitAnswer) throttle() string {
+// Throttle names what let the request pass above the limit, soft or elastic; it is
+// about a limit that did.
+func (la *LimitAnswer) Throttle() string {
 	if la.Elastic {
 		return rules.ThrottleElastic
 	}

@@ -7,21 +7,6 @@ import (
 	"sluice/rules"
 )
 
-// Accountant hears what the sum of docs/metrics.md is made of: what was admitted
-// and who admitted it. An Observer that is also an Accountant gets these calls,
-// under the same terms.
-type Accountant interface {
-	// ObserveAccount reports what became of one take or charge that an enforced
-	// limit applied to: its outcome (OutcomeAdmitted and so on) and who said so.
-	ObserveAccount(outcome, by string)
-	// ObserveUnits reports the same for the units of one limit, and the units
-	// that a refund or a release gave back (OutcomeRefunded).
-	ObserveUnits(mode, outcome, by string, units int64)
-	// ObserveDoubt reports units of one limit that the counter store may have
-	// spent although its answer was lost.
-	ObserveDoubt(mode string, units int64)
-}
-
 // Outcomes of the accounting.
 const (
 	// OutcomeAdmitted: the request may pass. By ByStore, open or local.
@@ -43,15 +28,11 @@ const (
 	ByLimit = "limit"
 )
 
-// account reports a settled answer. limits are what was planned, enforced ones
-// first, and calls are those of the store, one for all enforced limits and one
-// for each shadow limit.
-func (c *Checker) account(a *Answer, limits []planned, enforced int, calls []limiter.Call) {
-	if c.accountant == nil {
-		return
-	}
+// account tells what became of the units of an answered job.
+func (c *Checker) account(w *work, j *job, a *Answer) {
+	limits, enforced, calls := w.limits[j.first:j.end], j.enforced, w.calls[j.from:j.to]
 	if enforced > 0 {
-		c.accountEnforced(a, limits[:enforced], &calls[0])
+		c.accountEnforced(j, a, limits[:enforced], &calls[0])
 		calls = calls[1:]
 	}
 	for i := range calls {
@@ -73,7 +54,7 @@ func (c *Checker) account(a *Answer, limits []planned, enforced int, calls []lim
 	}
 }
 
-func (c *Checker) accountEnforced(a *Answer, limits []planned, main *limiter.Call) {
+func (c *Checker) accountEnforced(j *job, a *Answer, limits []planned, main *limiter.Call) {
 	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease {
 		for i := range limits {
 			c.units(rules.ModeEnforce, OutcomeRefunded, ByStore, a.Limits[i].Decision.Refunded)
@@ -87,7 +68,7 @@ func (c *Checker) accountEnforced(a *Answer, limits []planned, main *limiter.Cal
 		c.doubt(rules.ModeEnforce, a.Op, limits, main.Err)
 	}
 	outcome, by := a.outcome()
-	c.accountant.ObserveAccount(outcome, by)
+	j.outcome, j.by = outcome, by
 	for i := range limits {
 		if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
 			by = a.Limits[i].Degraded
@@ -120,19 +101,19 @@ func (a *Answer) outcome() (outcome, by string) {
 // units reports what is not nothing.
 func (c *Checker) units(mode, outcome, by string, units int64) {
 	if units > 0 {
-		c.accountant.ObserveUnits(mode, outcome, by, units)
+		c.opt.Observe.ObserveUnits(Units{mode, outcome, by, units})
 	}
 }
 
 // doubt reports the units of limits whose answer was lost.
 func (c *Checker) doubt(mode string, op limiter.Op, limits []planned, err error) {
 	var se *limiter.StoreError
-	if c.accountant == nil || !errors.As(err, &se) || !se.Unknown {
+	if !errors.As(err, &se) || !se.Unknown {
 		return
 	}
 	for i := range limits {
 		if units := limits[i].spends(op); units > 0 {
-			c.accountant.ObserveDoubt(mode, units)
+			c.opt.Observe.ObserveDoubt(Doubt{mode, units})
 		}
 	}
 }

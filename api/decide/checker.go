@@ -57,10 +57,7 @@ type CheckerOptions struct {
 // store cannot. It does not know which face a question came through. It is safe
 // for concurrent use and owns no goroutine.
 type Checker struct {
-	opt        CheckerOptions
-	accountant Accountant // nil if the observer is none
-	watcher    Watcher    // nil if the observer is none
-	above      AboveObserver
+	opt CheckerOptions
 }
 
 // NewChecker makes a Checker. It fails only if a required option is missing.
@@ -80,10 +77,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	if opt.Rand == nil {
 		opt.Rand = rand.Int64N
 	}
-	accountant, _ := opt.Observe.(Accountant)
-	watcher, _ := opt.Observe.(Watcher)
-	above, _ := opt.Observe.(AboveObserver)
-	return &Checker{opt: opt, accountant: accountant, watcher: watcher, above: above}, nil
+	return &Checker{opt: opt}, nil
 }
 
 // Question is one request put to the Checker: a direct limit, or a descriptor
@@ -210,7 +204,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	c.run(ctx, w)
 	err := c.settle(ctx, w, &w.jobs[0], a)
 	if err == nil {
-		c.opt.Observe.ObserveRequest(q.Op, a.Allowed(), c.opt.Now().Sub(start))
+		c.tell(w, &w.jobs[0], a, c.opt.Now().Sub(start))
 	}
 	return err
 }
@@ -239,7 +233,7 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	}
 	took := c.opt.Now().Sub(start)
 	for i := range as {
-		c.opt.Observe.ObserveRequest(qs[i].Op, as[i].Allowed(), took)
+		c.tell(w, &w.jobs[i], &as[i], took)
 	}
 	return nil
 }
@@ -297,7 +291,7 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 		case (q.Op == limiter.OpTake || q.Op == limiter.OpPeek) && !q.strict:
 			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
 		default:
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(main.Err))
+			c.undecided(main.Err)
 			if q.Op == limiter.OpCharge || q.Op == limiter.OpTake {
 				c.doubt(rules.ModeEnforce, q.Op, w.limits[j.first:j.first+j.enforced], main.Err)
 			}
@@ -317,37 +311,39 @@ func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error 
 	if q.Deferrable && !a.Allowed() {
 		c.postpone(ctx, q, w.limits[j.first:j.first+j.enforced], a)
 	}
-	c.observe(a)
-	c.account(a, w.limits[j.first:j.end], j.enforced, w.calls[j.from:j.to])
-	if c.watcher != nil && q.Op == limiter.OpTake {
-		c.watcher.ObserveDecision(q, a)
-	}
+	c.account(w, j, a)
 	return nil
 }
 
-// observe reports the limits of what spends; looks and corrections decide
-// nothing.
-func (c *Checker) observe(a *Answer) {
-	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge {
-		return
+// tell tells the observer about an answer to a question.
+func (c *Checker) tell(w *work, j *job, a *Answer, took time.Duration) {
+	w.told = Decision{Question: j.q, Answer: a, Took: took, Outcome: j.outcome, By: j.by}
+	c.opt.Observe.ObserveDecision(&w.told)
+}
+
+// undecided tells the observer that the store failed where no fail mode decides.
+func (c *Checker) undecided(err error) {
+	c.opt.Observe.ObserveDegraded(Degraded{Cause: limiter.CauseOf(err)})
+}
+
+// Name is the name by which clients and metrics know the limit: its rule's, or
+// rules.DirectRule.
+func (la *LimitAnswer) Name() string {
+	if la.Rule == "" {
+		return rules.DirectRule
 	}
-	for i := range a.Limits {
-		la := &a.Limits[i]
-		name, mode := la.Rule, rules.ModeEnforce
-		if name == "" {
-			name = rules.DirectRule
-		}
-		if la.Shadow {
-			mode = rules.ModeShadow
-		}
-		if la.Candidate {
-			mode = ModeCandidate
-		}
-		c.opt.Observe.ObserveLimit(name, mode, la.Decision.Allowed)
-		if (la.Soft || la.Elastic) && !la.Shadow && c.above != nil {
-			c.above.ObserveAbove(name, la.throttle())
-		}
+	return la.Rule
+}
+
+// Mode is enforce, shadow or candidate.
+func (la *LimitAnswer) Mode() string {
+	switch {
+	case la.Candidate:
+		return ModeCandidate
+	case la.Shadow:
+		return rules.ModeShadow
 	}
+	return rules.ModeEnforce
 }
 
 // Display is the bucket's name for people, such as user:42, or the caller's own

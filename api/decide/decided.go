@@ -38,7 +38,7 @@ func (c *Checker) settleShadow(a *Answer, limits []planned, calls []limiter.Call
 		case call.Err != nil:
 			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 			la.Degraded = rules.FailOpen
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
+			c.undecided(call.Err)
 		default:
 			la.Decision, la.Known = call.Result.Limits[0], true
 			if p := &limits[i]; p.spare > 0 {

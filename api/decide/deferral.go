@@ -23,15 +23,7 @@ const (
 	notDeferredUnavailable = "unavailable" // the queue could not be reached
 )
 
-// DeferWatcher is an Observer that also hears what becomes of deferred requests.
-type DeferWatcher interface {
-	// ObserveDeferral reports n requests of a rule: what is deferred, released,
-	// acked, dropped (with the reason expired or unreadable) or refused (full or
-	// unavailable); reason is "" for the first three.
-	ObserveDeferral(rule, what, reason string, n int)
-}
-
-// What a DeferWatcher hears.
+// What becomes of a deferred request.
 const (
 	DeferralDeferred = "deferred"
 	DeferralReleased = "released"
@@ -47,8 +39,8 @@ const (
 )
 
 func (c *Checker) observeDeferral(rule, what, reason string, n int) {
-	if w, ok := c.opt.Observe.(DeferWatcher); ok && n > 0 {
-		w.ObserveDeferral(rule, what, reason, n)
+	if n > 0 {
+		c.opt.Observe.ObserveDeferral(Deferral{rule, what, reason, n})
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 		if limits[i].blocked && limits[i].weight > 0 {
 			continue
 		}
-		c.opt.Observe.ObserveDegraded(a.Limits[i].Degraded, cause)
+		c.opt.Observe.ObserveDegraded(Degraded{FailMode: a.Limits[i].Degraded, Cause: cause})
 		a.Degraded = stronger(a.Degraded, a.Limits[i].Degraded)
 	}
 }

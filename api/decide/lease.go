@@ -118,12 +118,12 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 	set := c.opt.Sets.Load()
 	for _, call := range append(shared, local...) {
 		if call.Err != nil {
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(call.Err))
+			c.undecided(call.Err)
 			return call.Err
 		}
 		a.leases(set, &call)
 	}
-	c.opt.Observe.ObserveRequest(op, a.Allowed(), c.opt.Now().Sub(start))
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start)})
 	return nil
 }
 

@@ -6,43 +6,131 @@ import (
 	"sluice/limiter"
 )
 
-// Observer hears what was decided, for metrics. Its methods are called on the
-// check path by any number of goroutines: they must be quick, must not block
-// and must not fail. No argument ever carries a key or anything a caller sent.
+// Observer hears what the engine does: for metrics, for the figures of the fleet,
+// for whatever keeps a record. Its methods are called on the path of a check by any
+// number of goroutines: they must be quick, must not block and must not fail.
+//
+// A type that wants some events only embeds NopObserver. One that must not miss any
+// implements all methods itself, so that the compiler names what is new.
 type Observer interface {
-	// ObserveLimit reports one limit of one request: the rule's name (rules.DirectRule
-	// when the caller brought the limit), its mode (enforce, shadow or candidate)
-	// and whether it allowed.
-	ObserveLimit(rule, mode string, allowed bool)
-	// ObserveRequest reports one whole request: its operation, whether it was
-	// allowed, and how long deciding took.
-	ObserveRequest(op limiter.Op, allowed bool, took time.Duration)
-	// ObserveDegraded reports that the store could not decide, why, and the fail
-	// mode that decided a limit instead; failMode is "" where there was nothing
-	// to decide (a refund, a shadow rule).
-	ObserveDegraded(failMode string, cause limiter.Cause)
-	// ObservePanic reports a panic that was contained in one request.
-	ObservePanic()
+	// ObserveDecision hears of every operation that got an answer, looks included,
+	// after the answer is complete and before it is sent.
+	ObserveDecision(d *Decision)
+	// ObserveUnits hears what became of the units of one limit of a take or charge,
+	// and of those that a refund, a release or a settlement gave back.
+	ObserveUnits(u Units)
+	// ObserveDoubt hears of units of one limit that the counter store may have spent
+	// although its answer was lost.
+	ObserveDoubt(d Doubt)
+	// ObserveDegraded hears of one limit that the counter store could not decide.
+	ObserveDegraded(d Degraded)
+	// ObserveDeferral hears what becomes of deferred requests.
+	ObserveDeferral(d Deferral)
 }
 
-// AboveObserver is an Observer that also hears, under the same terms, of every
-// enforced limit that let a request pass above itself; throttle is soft or
-// elastic.
-type AboveObserver interface {
-	ObserveAbove(rule, throttle string)
+// Decision is one operation and its answer. It sees what the caller sent: whoever
+// hears it must show that to nobody who may not see it, must not change it, and
+// must copy what is kept.
+type Decision struct {
+	// Question is nil where a token stood for it: a lease released or renewed, a
+	// reservation settled.
+	Question *Question
+	Answer   *Answer
+	// Took is how long deciding took.
+	Took time.Duration
+	// Outcome is what became of a take or charge to which an enforced limit applied
+	// (OutcomeAdmitted and so on), and By who said so; otherwise both are "".
+	Outcome, By string
 }
 
-// NopObserver is the Observer used when none is given.
+// Units are units of one limit, more than 0. Nothing in it is of the caller's.
+type Units struct {
+	// Mode is the limit's: enforce, shadow or candidate.
+	Mode        string
+	Outcome, By string
+	Count       int64
+}
+
+// Doubt are units of one limit whose answer was lost, more than 0.
+type Doubt struct {
+	Mode  string
+	Count int64
+}
+
+// Degraded says why the store could not decide a limit, and what did instead.
+type Degraded struct {
+	// FailMode is "" where there was nothing to decide: a refund, a shadow rule.
+	FailMode string
+	Cause    limiter.Cause
+}
+
+// Deferral is about Count deferred requests of a rule.
+type Deferral struct {
+	// Rule is its name, "" if it is not in force any more.
+	Rule string
+	// What is deferred, released, acked, dropped (with the Reason expired or
+	// unreadable) or refused (full or unavailable). Reason is "" for the first three.
+	What, Reason string
+	Count        int
+}
+
+// NopObserver hears nothing. It is there to be embedded.
 type NopObserver struct{}
 
-// ObserveLimit does nothing.
-func (NopObserver) ObserveLimit(string, string, bool) {}
+// ObserveDecision does nothing.
+func (NopObserver) ObserveDecision(*Decision) {}
 
-// ObserveRequest does nothing.
-func (NopObserver) ObserveRequest(limiter.Op, bool, time.Duration) {}
+// ObserveUnits does nothing.
+func (NopObserver) ObserveUnits(Units) {}
+
+// ObserveDoubt does nothing.
+func (NopObserver) ObserveDoubt(Doubt) {}
 
 // ObserveDegraded does nothing.
-func (NopObserver) ObserveDegraded(string, limiter.Cause) {}
+func (NopObserver) ObserveDegraded(Degraded) {}
 
-// ObservePanic does nothing.
-func (NopObserver) ObservePanic() {}
+// ObserveDeferral does nothing.
+func (NopObserver) ObserveDeferral(Deferral) {}
+
+// Observers tells several, in order.
+type Observers []Observer
+
+// ObserveDecision implements Observer.
+func (os Observers) ObserveDecision(d *Decision) {
+	for _, o := range os {
+		o.ObserveDecision(d)
+	}
+}
+
+// ObserveUnits implements Observer.
+func (os Observers) ObserveUnits(u Units) {
+	for _, o := range os {
+		o.ObserveUnits(u)
+	}
+}
+
+// ObserveDoubt implements Observer.
+func (os Observers) ObserveDoubt(d Doubt) {
+	for _, o := range os {
+		o.ObserveDoubt(d)
+	}
+}
+
+// ObserveDegraded implements Observer.
+func (os Observers) ObserveDegraded(d Degraded) {
+	for _, o := range os {
+		o.ObserveDegraded(d)
+	}
+}
+
+// ObserveDeferral implements Observer.
+func (os Observers) ObserveDeferral(d Deferral) {
+	for _, o := range os {
+		o.ObserveDeferral(d)
+	}
+}
+
+var (
+	_ Observer = NopObserver{}
+	_ Observer = Observers(nil)
+)

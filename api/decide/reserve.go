@@ -251,7 +251,7 @@ func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.C
 	set := c.opt.Sets.Load()
 	for i := range calls {
 		if err := c.bare(ctx, r.calls[i].kind, &calls[i]); err != nil {
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(err))
+			c.undecided(err)
 			return err
 		}
 		if r.calls[i].kind&resApart != 0 {
@@ -265,12 +265,12 @@ func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.C
 	}
 	for i := range r.leases {
 		if err := r.leases[i].Err; err != nil {
-			c.opt.Observe.ObserveDegraded("", limiter.CauseOf(err))
+			c.undecided(err)
 			return err
 		}
 	}
 	c.opt.Ledger.mirrorLeases(r.leases)
-	c.opt.Observe.ObserveRequest(limiter.OpSettle, true, c.opt.Now().Sub(start))
+	c.opt.Observe.ObserveDecision(&Decision{Answer: a, Took: c.opt.Now().Sub(start)})
 	return nil
 }
 
@@ -313,7 +313,7 @@ func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Ca
 
 // accountSettled reports the difference that a settlement made.
 func (c *Checker) accountSettled(r *reservedCall, call *limiter.Call) {
-	if c.accountant == nil || call.Result.Replayed {
+	if call.Result.Replayed {
 		return
 	}
 	for i := range r.asks {

@@ -22,6 +22,7 @@ type work struct {
 	again   []limiter.Call // second attempts, see goAbove
 	retried []retry
 	above   bool // some job may need a second attempt
+	told    Decision
 }
 
 // job is one question. Its enforced limits, if there are any, are decided by
@@ -38,6 +39,8 @@ type job struct {
 	leases   bool // concurrency is among the limits
 	above    bool // elastic limits or pools are
 	reports  bool // it is about limits charged by report only
+	outcome  string
+	by       string // both as Decision has them
 }
 
 // planned is one limit of a question.
@@ -124,6 +127,7 @@ func putWork(w *work) {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
+	w.told = Decision{}
 	if w.above {
 		clear(w.again[:cap(w.again)])
 		w.again, w.retried, w.above = w.again[:0], w.retried[:0], false

@@ -42,7 +42,7 @@ func AppendDenial(b []byte, a *decide.Answer) []byte {
 			b = append(b, ',')
 		}
 		n++
-		b = AppendString(b, policyName(la))
+		b = AppendString(b, la.Name())
 	}
 	if closed {
 		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)

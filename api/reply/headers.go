@@ -5,7 +5,6 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
-	"sluice/rules"
 )
 
 // HeaderStyle chooses between forms of the client headers. The zero value gives
@@ -155,16 +154,8 @@ func appendItem(b []byte, la *decide.LimitAnswer) []byte {
 		b = append(b, ", "...)
 	}
 	b = append(b, '"')
-	b = append(b, policyName(la)...)
+	b = append(b, la.Name()...)
 	return append(b, '"')
-}
-
-// policyName is the name by which clients know a limit.
-func policyName(la *decide.LimitAnswer) string {
-	if la.Rule == "" {
-		return rules.DirectRule
-	}
-	return la.Rule
 }
 
 // CeilSeconds rounds milliseconds up to whole seconds.

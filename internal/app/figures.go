@@ -11,12 +11,14 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/fleet"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
 // figures hears every decision for the figures of the fleet, and tells about
 // this node.
 type figures struct {
+	decide.NopObserver
 	recorder *fleet.Recorder
 	now      func() time.Time
 
@@ -45,20 +47,21 @@ func newFigures(now func() time.Time, version string, ready *readiness, c *count
 	return f
 }
 
-// ObserveDecision implements decide.Watcher.
-func (f *figures) ObserveDecision(q *decide.Question, a *decide.Answer) {
+// ObserveDecision implements decide.Observer. The figures are about takes.
+func (f *figures) ObserveDecision(d *decide.Decision) {
+	q, a := d.Question, d.Answer
+	if a.Op != limiter.OpTake {
+		return
+	}
 	f.recorder.Request(a.Allowed(), a.Degraded != "")
 	for i := range a.Limits {
 		la := &a.Limits[i]
-		name, kind, mode := la.Rule, fleet.Enforced, rules.ModeEnforce
-		if name == "" {
-			name = rules.DirectRule
-		}
+		name, kind := la.Name(), fleet.Enforced
 		switch {
 		case la.Candidate:
-			kind, mode = fleet.Candidate, decide.ModeCandidate
+			kind = fleet.Candidate
 		case la.Shadow:
-			kind, mode = fleet.Shadow, rules.ModeShadow
+			kind = fleet.Shadow
 		}
 		if la.Shadow && la.Known {
 			if id, ok := rules.RuleID(la.Key); ok {
@@ -70,16 +73,16 @@ func (f *figures) ObserveDecision(q *decide.Question, a *decide.Answer) {
 			continue
 		}
 		key := la.Display()
-		f.recorder.Denied(name, key, func() fleet.Denial { return f.sample(q, a, la, name, key, mode) })
+		f.recorder.Denied(name, key, func() fleet.Denial { return f.sample(q, a, la, key) })
 	}
 }
 
 // sample is one denial as people may see it: no API key, and nothing that looks
 // like a credential.
-func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, rule, key, mode string) fleet.Denial {
+func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
-		At: f.now().UnixMilli(), Rule: rule, Key: key, Mode: mode, Status: reply.Status(a),
+		At: f.now().UnixMilli(), Rule: la.Name(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
 		Limit: limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
 	}
 	if q.IsDirect {
@@ -122,4 +125,4 @@ func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
 	stops.add("figures of the fleet", task(p.Run))
 }
 
-var _ decide.Watcher = (*figures)(nil)
+var _ decide.Observer = (*figures)(nil)

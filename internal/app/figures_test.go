@@ -93,8 +93,8 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
 		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},
 	}}
-	a := &decide.Answer{Verdict: decide.Denied, Limits: []decide.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
-	f.ObserveDecision(q, a)
+	a := &decide.Answer{Op: limiter.OpTake, Verdict: decide.Denied, Limits: []decide.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
+	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	board := fleet.NewMemory(time.Now)
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now, Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
 	p.Post(t.Context())

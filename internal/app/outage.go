@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/telemetry"
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/limiter/redisstore"
 )
@@ -14,28 +14,25 @@ import (
 // outagePause is the least time between two log lines about the counter store.
 const outagePause = 10 * time.Second
 
-// observer counts what was decided and tells the log, now and then, why the
-// counter store could not.
-type observer struct {
-	*telemetry.Metrics
-	*figures
+// outageLog tells the log, now and then, why the counter store could not decide.
+type outageLog struct {
+	decide.NopObserver
 	log  *slog.Logger
 	now  func() time.Time
 	last atomic.Int64 // when the last line was written, ms; 0 for never
 }
 
-// ObserveDegraded counts, and logs unless it has just done so, or the caller
-// went away, which is not the store's doing.
-func (o *observer) ObserveDegraded(failMode string, cause limiter.Cause) {
-	o.Metrics.ObserveDegraded(failMode, cause)
-	if cause == limiter.CauseCanceled {
+// ObserveDegraded logs unless it has just done so, or the caller went away, which
+// is not the store's doing.
+func (o *outageLog) ObserveDegraded(d decide.Degraded) {
+	if d.Cause == limiter.CauseCanceled {
 		return
 	}
 	now, last := o.now().UnixMilli(), o.last.Load()
 	if now-last < outagePause.Milliseconds() || !o.last.CompareAndSwap(last, now) {
 		return
 	}
-	o.log.Warn("the counter store cannot decide; fail modes do", "cause", string(cause), "advice", advice[cause], "more", "counted in sluice_degraded_total")
+	o.log.Warn("the counter store cannot decide; fail modes do", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
 }
 
 // advice says what an operator can do about a cause.

@@ -6,27 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/telemetry"
+	"sluice/api/decide"
 	"sluice/limiter"
 )
 
 func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
-	o := &observer{Metrics: telemetry.New(telemetry.Build{}, now), log: slog.New(slog.NewTextHandler(log, nil)), now: now}
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now}
 	lines := func() int { return strings.Count(log.String(), "cannot decide") }
-	o.ObserveDegraded("open", limiter.CauseCanceled)
+	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseCanceled})
 	if lines() != 0 {
 		t.Error("a caller that went away was blamed on the store")
 	}
 	for range 1000 {
-		o.ObserveDegraded("open", limiter.CauseTimeout)
+		o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseTimeout})
 	}
 	if lines() != 1 || !strings.Contains(log.String(), "cause=timeout") {
 		t.Errorf("%d lines, want 1 that names the cause:\n%s", lines(), log)
 	}
 	at = at.Add(outagePause)
-	o.ObserveDegraded("closed", limiter.CauseConnection)
+	o.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
 	if lines() != 2 {
 		t.Errorf("%d lines after a pause, want 2", lines())
 	}

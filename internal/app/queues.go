@@ -25,7 +25,7 @@ func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "def
 // files in the data directory.
 func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (deferred.Queue, error) {
 	dropped := func(rule int64, n int) {
-		metrics.ObserveDeferral(ruleName(sets, rule), decide.DeferralDropped, decide.DroppedExpired, n)
+		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped, Reason: decide.DroppedExpired, Count: n})
 	}
 	if cfg.RedisURL != "" {
 		client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: queueConnections})

@@ -129,7 +129,6 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	figures := newFigures(host.Now, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
-	observer := &observer{Metrics: metrics, figures: figures, log: host.Log, now: host.Now}
 	waiting, err := openQueue(&cfg, &host, sets, metrics, stops)
 	if err != nil {
 		return err
@@ -141,7 +140,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	followLoads(buckets.loads, sets, stops)
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: waiting, Secrets: secrets, Loads: buckets.loads,
-		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now, Observe: observer,
+		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now,
+		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now}, figures},
 	})
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring, OpenMode: cfg.Loopback(),
 		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot, HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
-		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Observer: observer, Logger: host.Log, Now: host.Now,
+		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log, Now: host.Now,
 	}, pages)
 	if err != nil {
 		return err

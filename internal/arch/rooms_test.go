@@ -38,7 +38,7 @@ var rooms = []room{
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
-	{path: "internal/telemetry", may: []string{"limiter", "rules"}, foreign: []string{prometheus, otel}},
+	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},

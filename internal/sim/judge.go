@@ -173,7 +173,7 @@ func (n *node) judgeShadows(las []decide.LimitAnswer, sent []delivery) error {
 
 // reported: the next thing that the Checker reported is this.
 func (n *node) reported(mode string, err error) error {
-	want := report{mode, limiter.CauseOf(err)}
+	want := decide.Degraded{FailMode: mode, Cause: limiter.CauseOf(err)}
 	if len(n.heard.degraded) == 0 || n.heard.degraded[0] != want {
 		return broken("node %d reports %v, expected %v", n.id, n.heard.degraded, want)
 	}

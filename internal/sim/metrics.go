@@ -8,23 +8,15 @@ import (
 	"sluice/rules"
 )
 
-var _ decide.Accountant = (*observer)(nil)
-
 // flow names one sum of the accounting metrics.
 type flow struct{ outcome, by string }
 
-// ObserveAccount does nothing.
-func (*observer) ObserveAccount(string, string) {}
-
 // ObserveUnits remembers what happened to enforced units.
-func (o *observer) ObserveUnits(mode, outcome, by string, units int64) {
-	if mode == rules.ModeEnforce && outcome != decide.OutcomeRefunded {
-		o.units[flow{outcome, by}] += units
+func (o *observer) ObserveUnits(u decide.Units) {
+	if u.Mode == rules.ModeEnforce && u.Outcome != decide.OutcomeRefunded {
+		o.units[flow{u.Outcome, u.By}] += u.Count
 	}
 }
-
-// ObserveDoubt does nothing.
-func (*observer) ObserveDoubt(string, int64) {}
 
 // expect adds what the metrics should say of one answer, by the truth about the
 // store call behind it. own is what the node's own store said, nil if not asked.

@@ -27,31 +27,17 @@ type node struct {
 
 // observer remembers what the Checker reported of the latest question.
 type observer struct {
-	degraded []report
+	decide.NopObserver
+	degraded []decide.Degraded
 	units    map[flow]int64 // as observed
 	expected map[flow]int64 // as it should be
 }
 
-// report is one call of ObserveDegraded.
-type report struct {
-	mode  string
-	cause limiter.Cause
-}
-
 var _ decide.Observer = (*observer)(nil)
 
-// ObserveLimit does nothing.
-func (*observer) ObserveLimit(string, string, bool) {}
-
-// ObserveRequest does nothing.
-func (*observer) ObserveRequest(limiter.Op, bool, time.Duration) {}
-
-// ObservePanic does nothing.
-func (*observer) ObservePanic() {}
-
 // ObserveDegraded remembers.
-func (o *observer) ObserveDegraded(mode string, cause limiter.Cause) {
-	o.degraded = append(o.degraded, report{mode, cause})
+func (o *observer) ObserveDegraded(d decide.Degraded) {
+	o.degraded = append(o.degraded, d)
 }
 
 // boot starts the node, with the latest set and nothing in its memory.

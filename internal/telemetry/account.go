@@ -1,6 +1,10 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/api/decide"
+)
 
 // account is what was admitted and denied, and by whom; docs/metrics.md gives
 // the sum that it closes.
@@ -36,21 +40,14 @@ func newAccount() account {
 	return a
 }
 
-// ObserveAccount counts one take or charge by what became of it.
-func (m *Metrics) ObserveAccount(outcome, by string) {
-	m.series.requests.get(requestKey{outcome, by}, func(k requestKey) prometheus.Counter {
-		return m.account.requests.WithLabelValues(k.first, k.second)
-	}).Inc()
-}
-
 // ObserveUnits counts the units of one limit by what became of them.
-func (m *Metrics) ObserveUnits(mode, outcome, by string, units int64) {
-	m.series.units.get(unitsKey{mode, outcome, by}, func(k unitsKey) prometheus.Counter {
+func (m *Metrics) ObserveUnits(u decide.Units) {
+	m.series.units.get(unitsKey{u.Mode, u.Outcome, u.By}, func(k unitsKey) prometheus.Counter {
 		return m.account.units.WithLabelValues(k.mode, k.outcome, k.by)
-	}).Add(float64(units))
+	}).Add(float64(u.Count))
 }
 
 // ObserveDoubt counts units of one limit whose answer was lost.
-func (m *Metrics) ObserveDoubt(mode string, units int64) {
-	m.account.doubt.WithLabelValues(mode).Add(float64(units))
+func (m *Metrics) ObserveDoubt(d decide.Doubt) {
+	m.account.doubt.WithLabelValues(d.Mode).Add(float64(d.Count))
 }

@@ -1,6 +1,10 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/api/decide"
+)
 
 // deferral counts what becomes of deferred requests, by rule.
 type deferral struct {
@@ -38,15 +42,15 @@ func (d *deferral) forget(label prometheus.Labels) {
 // ObserveDeferral counts n requests of a rule: what is deferred, released or
 // acked, or dropped or refused for a reason. A rule that is no longer in force
 // has the name "".
-func (m *Metrics) ObserveDeferral(rule, what, reason string, n int) {
-	rule = m.ruleNames.label(rule)
-	switch what {
-	case "dropped":
+func (m *Metrics) ObserveDeferral(d decide.Deferral) {
+	rule, reason, n := m.ruleNames.label(d.Rule), d.Reason, d.Count
+	switch d.What {
+	case decide.DeferralDropped:
 		m.deferral.dropped.WithLabelValues(rule, reason).Add(float64(n))
-	case "refused":
+	case decide.DeferralRefused:
 		m.deferral.refused.WithLabelValues(rule, reason).Add(float64(n))
 	default:
-		if c := m.deferral.done[what]; c != nil {
+		if c := m.deferral.done[d.What]; c != nil {
 			c.WithLabelValues(rule).Add(float64(n))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -73,17 +74,17 @@ func used(t *testing.T) *Metrics {
 			Returned: 10, Lost: 11, Probes: 12, Told: 13, Heard: 14, Untold: 15,
 		}
 	})
-	m.ObserveLimit("charges-per-user", "enforce", false)
-	m.ObserveAbove("charges-per-user", "soft")
+	d := taken("charges-per-user")
+	d.Outcome, d.By, d.Took = "admitted", "open", 3*time.Millisecond
+	d.Answer.Verdict, d.Answer.Limits[0].Decision.Allowed = decide.Denied, false
+	m.ObserveDecision(d)
 	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
-		m.ObserveDeferral("charges-per-user", what, "full", 1)
+		m.ObserveDeferral(decide.Deferral{Rule: "charges-per-user", What: what, Reason: "full", Count: 1})
 	}
-	m.ObserveRequest(limiter.OpTake, false, 3*time.Millisecond)
-	m.ObserveDegraded("closed", limiter.CauseConnection)
-	m.ObserveDegraded("", limiter.CauseTimeout)
-	m.ObserveAccount("admitted", "open")
-	m.ObserveUnits("enforce", "admitted", "open", 3)
-	m.ObserveDoubt("enforce", 3)
+	m.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
+	m.ObserveDegraded(decide.Degraded{Cause: limiter.CauseTimeout})
+	m.ObserveUnits(decide.Units{Mode: "enforce", Outcome: "admitted", By: "open", Count: 3})
+	m.ObserveDoubt(decide.Doubt{Mode: "enforce", Count: 3})
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
 	m.ConditionFailed(nil)
 	m.ConditionTook(3 * time.Microsecond)
@@ -134,12 +135,19 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 	}
 }
 
+// taken is a take that passed above the soft limit of one rule.
+func taken(rule string) *decide.Decision {
+	return &decide.Decision{Took: time.Millisecond, Answer: &decide.Answer{
+		Op: limiter.OpTake, Limits: []decide.LimitAnswer{{Rule: rule, Soft: true, Decision: limiter.Decision{Allowed: true}}},
+	}}
+}
+
 func TestRuleLabels_AreBounded(t *testing.T) {
 	m := New(Build{}, time.Now)
 	for i := range maxRuleLabels + 50 {
-		m.ObserveLimit(fmt.Sprintf("rule-%d", i), "enforce", true)
+		m.ObserveDecision(taken(fmt.Sprintf("rule-%d", i)))
 	}
-	m.ObserveLimit("rule-0", "enforce", true)
+	m.ObserveDecision(taken("rule-0"))
 	got := scrape(t, m)
 	if n := strings.Count(got, "\nsluice_decisions_total{"); n != maxRuleLabels+1 {
 		t.Errorf("%d series, want %d", n, maxRuleLabels+1)
@@ -158,10 +166,9 @@ func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
 	m := New(Build{}, time.Now)
 	count := func() {
 		for _, rule := range []string{"stays", "goes", rules.DirectRule} {
-			m.ObserveLimit(rule, "enforce", true)
-			m.ObserveAbove(rule, "soft")
+			m.ObserveDecision(taken(rule))
 			for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
-				m.ObserveDeferral(rule, what, "full", 1)
+				m.ObserveDeferral(decide.Deferral{Rule: rule, What: what, Reason: "full", Count: 1})
 			}
 		}
 	}
@@ -231,10 +238,9 @@ func TestLog_KeepsItsLevel(t *testing.T) {
 }
 
 func BenchmarkObserve(b *testing.B) {
-	m := New(Build{}, time.Now)
+	m, d := New(Build{}, time.Now), taken("charges-per-user")
 	b.ReportAllocs()
 	for b.Loop() {
-		m.ObserveLimit("charges-per-user", "enforce", true)
-		m.ObserveRequest(limiter.OpTake, true, time.Millisecond)
+		m.ObserveDecision(d)
 	}
 }
