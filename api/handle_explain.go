@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 
@@ -72,23 +71,21 @@ func (s *Server) explain(c echo.Context) error {
 	if err := decodeCheck(body, limiter.OpPeek, &q); err != nil {
 		return err
 	}
-	var a decide.Answer
-	set, considered, err := s.deps.Checker.Explain(c.Request().Context(), &q, &a)
+	said, err := s.deps.Checker.Explain(c.Request().Context(), &q)
 	if err != nil {
 		return err
 	}
 	e := explanation{
-		SetVersion: set.Version(), ActiveRules: set.Len(),
-		Decision: (&encoder{style: s.style}).append(nil, &a), Rules: []consideredRule{},
+		SetVersion: said.SetVersion, ActiveRules: said.ActiveRules,
+		Decision: (&encoder{style: s.style}).append(nil, &said.Answer), Rules: make([]consideredRule, len(said.Rules)),
 	}
-	for i := range considered {
-		e.Rules = append(e.Rules, considerRule(&considered[i], &a))
+	for i := range said.Rules {
+		e.Rules[i] = considerRule(&said.Rules[i])
 	}
-	s.explainPools(c.Request().Context(), considered, e.Rules)
 	return writeJSON(c, http.StatusOK, e)
 }
 
-func considerRule(con *rules.Considered, a *decide.Answer) consideredRule {
+func considerRule(con *decide.ConsideredRule) consideredRule {
 	r := &con.Rule.Rule
 	out := consideredRule{
 		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
@@ -101,48 +98,31 @@ func considerRule(con *rules.Considered, a *decide.Answer) consideredRule {
 		return out
 	}
 	out.Key, out.Weight = con.Display, &con.Weight
-	for i := range a.Limits {
-		la := &a.Limits[i]
-		if la.Rule == r.Name && la.Known {
-			d := &la.Decision
-			figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter}
-			limit, burst, bucketed := d.InForce(la.Limit.Algorithm)
-			if figure.Limit = limit; bucketed {
-				figure.Burst = &burst
-			}
-			if la.Candidate {
-				out.Candidate = figure
-			} else {
-				out.Bucket = figure
-			}
-		}
+	out.Bucket, out.Candidate = figureOf(con.Bucket), figureOf(con.Candidate)
+	if p := con.Pool; p != nil {
+		out.Pool = &poolFigure{p.Name, p.Priority, p.SharePercent, p.PoolState}
 	}
 	return out
 }
 
-// poolFigure is what an explanation says about a rule's pool.
-type poolFigure struct {
-	Name     string `json:"name"`
-	Priority string `json:"priority"`
-	// SharePercent is how much of the pool the priority may find in use.
-	SharePercent int64 `json:"share_percent"`
-	decide.PoolState
+// figureOf is nil where there are no figures.
+func figureOf(l *decide.ConsideredLimit) *bucketFigure {
+	if l == nil || !l.Known {
+		return nil
+	}
+	d := &l.Decision
+	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter}
+	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
+	if figure.Limit = limit; bucketed {
+		figure.Burst = &burst
+	}
+	return figure
 }
 
-// explainPools adds to the rules that apply what their pools hold, asking about
-// each pool once.
-func (s *Server) explainPools(ctx context.Context, considered []rules.Considered, out []consideredRule) {
-	known := map[*rules.CompiledPool]decide.PoolState{}
-	for i := range considered {
-		r := considered[i].Rule
-		if !considered[i].Matched || r.Pool == nil {
-			continue
-		}
-		state, ok := known[r.Pool]
-		if !ok {
-			state = s.deps.Checker.PoolState(ctx, r.Pool)
-			known[r.Pool] = state
-		}
-		out[i].Pool = &poolFigure{r.Pool.Pool.Name, r.Priority, r.Pool.SharePercent(r.Priority), state}
-	}
+// poolFigure is what an explanation says about a rule's pool.
+type poolFigure struct {
+	Name         string `json:"name"`
+	Priority     string `json:"priority"`
+	SharePercent int64  `json:"share_percent"`
+	decide.PoolState
 }
