@@ -19,18 +19,5 @@ func (c *Checker) jitter(a *Answer, limits []planned) {
 	}
 }
 
-// strictest is the index of the strictest limit that has a say and figures, the
-// first among equals, or -1.
-func (a *Answer) strictest() int {
-	best := -1
-	for i := range a.Limits {
-		la := &a.Limits[i]
-		if la.Known && !la.Shadow && (best < 0 || la.Decision.StricterThan(a.Limits[best].Decision)) {
-			best = i
-		}
-	}
-	return best
-}
-
 // jittery: the operation's denial reaches a client that will come back.
 func jittery(op limiter.Op) bool { return op == limiter.OpTake || op == limiter.OpCharge }
