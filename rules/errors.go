@@ -23,6 +23,9 @@ var (
 	ErrDiskFull = errors.New("disk full")
 	// ErrDiskFailing: reading from or writing to that disk fails.
 	ErrDiskFailing = errors.New("disk failing")
+	// ErrBusy: the database answers, but another change held it for too long. It comes
+	// together with ErrUnavailable.
+	ErrBusy = errors.New("another change is being written")
 )
 
 // FieldError says what is wrong with one field, by its JSON name (such as

@@ -23,6 +23,7 @@ var (
 	errCrossOrigin = &problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
 	errPanic       = &problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
 	errAway        = &problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
+	errChanging    = &problem{http.StatusServiceUnavailable, "Another change is being written", "Another change is being written, such as a large import. Nothing was changed; try again when it is done."}
 	errDiskFull    = &problem{http.StatusServiceUnavailable, "The disk under the rules database is full", "The disk under the rules database has no room left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
 	errTaken       = &problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
 	errStale       = &problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
@@ -49,6 +50,8 @@ func problemOf(err error) *problem {
 		return errMissing
 	case errors.Is(err, rules.ErrDiskFull):
 		return errDiskFull
+	case errors.Is(err, rules.ErrBusy):
+		return errChanging
 	case errors.Is(err, rules.ErrUnavailable):
 		return errAway
 	case errors.Is(err, rules.ErrNameTaken):

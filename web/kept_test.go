@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -125,6 +126,11 @@ func TestKept_FormsComeBackFilledIn(t *testing.T) {
 	page = b.Post("/console/rules/1/overrides/import", url.Values{"csv": {"key,limit\nuser:9,5\n"}, "prune": {"on"}, "do": {"apply"}})
 	if page.Code != http.StatusServiceUnavailable || !page.Has("user:9,5", "checked", "what was typed is still here") {
 		t.Errorf("lines without the database: %d\n%s", page.Code, page.Body)
+	}
+	w.Overrides.Err = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
+	page = b.Post("/console/keys/override", form)
+	if page.Code != http.StatusServiceUnavailable || !page.Has("Another change is being written", "what was typed is still here") {
+		t.Errorf("the page of a key during a large import: %d\n%s", page.Code, page.Body)
 	}
 	w.Overrides.Err = nil
 	page = b.Post("/console/rules/1/overrides/99", url.Values{"key": {"user:99"}, "kind": {"limit"}, "limit": {"777"}, "version": {"1"}})

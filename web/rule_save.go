@@ -97,6 +97,8 @@ func (s *Server) notSaved(v *visit, d *draft, err error) error {
 		d.problem = "Someone deleted this rule meanwhile. Nothing was saved; saving now makes it anew."
 	case errors.Is(err, rules.ErrDiskFull):
 		status, d.problem = http.StatusServiceUnavailable, errDiskFull.detail+notSaved
+	case errors.Is(err, rules.ErrBusy):
+		status, d.problem = http.StatusServiceUnavailable, errChanging.detail+notSaved
 	case errors.Is(err, rules.ErrUnavailable):
 		status = http.StatusServiceUnavailable
 		d.problem = "The rule database does not answer, so nothing was saved. What you typed is still here: save again when it is back. Checks go on with the rules in force."

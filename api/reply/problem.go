@@ -130,6 +130,8 @@ func databaseDetail(err error) string {
 		return "The disk under the rules database is full, so nothing can be changed until there is room." + meanwhile
 	case errors.Is(err, rules.ErrDiskFailing):
 		return "The disk under the rules database reports errors, so nothing can be changed." + meanwhile
+	case errors.Is(err, rules.ErrBusy):
+		return "Another change is being written, such as a large import. Nothing was changed; try again when it is done."
 	}
 	return "Changes are disabled until it is back." + meanwhile
 }

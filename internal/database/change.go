@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -101,11 +102,22 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+	select {
+	case d.writers <- struct{}{}:
+		defer func() { <-d.writers }()
+	case <-limited.Done():
+		return busy(limited, d.classify(ctx, limited.Err()))
+	}
+	// waits: if time ends now, another change was in the way. On Postgres it is only
+	// known once the server has answered BEGIN.
+	waits := d.dialect == dialectSQLite
+	err := d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
+		waits = true
 		version, err := bump(tx, area)
 		if err != nil {
 			return err
 		}
+		waits = false
 		c := &change{tx: tx, actor: actor, at: d.stampNow(), version: version}
 		if err := fn(c); err != nil {
 			return err
@@ -118,6 +130,19 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 		}
 		return d.notify(tx, area)
 	}))
+	if waits {
+		return busy(limited, err)
+	}
+	return err
+}
+
+// busy marks the error of a write that waited for another one until its time was
+// over.
+func busy(limited context.Context, err error) error {
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && errors.Is(err, rules.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", rules.ErrBusy, err)
+	}
+	return err
 }
 
 // errNoVersions: someone removed a row that the first migration made.

@@ -138,7 +138,9 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 			return diskUnavailable(kind, err)
 		}
 		switch code & 0xff {
-		case sqliteBusy, sqliteLocked, sqliteReadOnly, sqliteInterrupt, sqliteCorrupt, sqliteCantOpen, sqliteNotADB:
+		case sqliteBusy, sqliteLocked: // another process writes
+			return fmt.Errorf("%w: %w", rules.ErrBusy, unavailable(err))
+		case sqliteReadOnly, sqliteInterrupt, sqliteCorrupt, sqliteCantOpen, sqliteNotADB:
 			return unavailable(err)
 		case sqliteError:
 			if strings.Contains(lite.Error(), "no such table") || strings.Contains(lite.Error(), "no such column") {

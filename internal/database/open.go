@@ -64,6 +64,9 @@ type DB struct {
 	log         *slog.Logger
 	dsn         string // or the path of the SQLite file
 	callTimeout time.Duration
+	// writers bounds the changes under way. One is written, the others wait for it,
+	// each with a connection: some must be left for reads.
+	writers chan struct{}
 	// signOnIssuer is as in Options.
 	signOnIssuer string
 

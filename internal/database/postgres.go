@@ -26,6 +26,7 @@ func (d *DB) openPostgres(opt Options) error {
 	}
 	pool.SetMaxOpenConns(maxConns)
 	pool.SetMaxIdleConns(min(maxConns, 4))
+	d.writers = make(chan struct{}, max(1, maxConns/2))
 	pool.SetConnMaxLifetime(30 * time.Minute)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	d.write, err = wrapPool(postgres.New(postgres.Config{Conn: pool}))

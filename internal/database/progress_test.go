@@ -15,13 +15,13 @@ func TestWhileProgress_LastsWhileRowsCome(t *testing.T) {
 		ctx, progress, end := whileProgress(t.Context(), loadTimeout)
 		defer end()
 		for range 100 {
-			time.Sleep(loadTimeout - time.Second) // virtual
+			<-time.After(loadTimeout - time.Second) // virtual
 			if err := ctx.Err(); err != nil {
 				t.Fatal(err)
 			}
 			progress()
 		}
-		time.Sleep(loadTimeout + time.Second)
+		<-ctx.Done()
 		if err := context.Cause(ctx); !errors.Is(err, errNoProgress) {
 			t.Errorf("without a row for longer: %v", err)
 		}

@@ -91,5 +91,9 @@ func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
 func (d *DB) writeSession(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
-	return d.classify(ctx, fn(d.write.WithContext(limited)))
+	err := d.classify(ctx, fn(d.write.WithContext(limited)))
+	if d.dialect == dialectSQLite { // which has one connection that writes
+		return busy(limited, err)
+	}
+	return err
 }

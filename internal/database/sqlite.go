@@ -38,6 +38,7 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		"synchronous(FULL)",
 		"foreign_keys(ON)",
 	}}
+	d.writers = make(chan struct{}, 1)
 	d.write, err = openSQLitePool(ctx, abs, pragmas, "immediate", 1)
 	if err != nil {
 		return err
