@@ -302,11 +302,14 @@ func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries 
 	defer cancel()
 	for {
 		var got struct {
-			Limit int64 `json:"limit"`
+			Limit    int64   `json:"limit"`
+			Degraded *string `json:"degraded"`
 		}
-		tries++
 		if _, err := call(ctx, http.MethodPost, addr, check, editCheck(rule, "probe", 0), &got); err != nil {
 			return tries, err
+		}
+		if got.Degraded == nil { // a fail mode names no limit
+			tries++
 		}
 		if got.Limit == limit {
 			return tries, nil
