@@ -56,7 +56,11 @@ func (s *Server) importFile(v *visit, text string) (*importFile, error) {
 		f.done = s.uploads.busy.Unlock
 	}
 	control, now := http.NewResponseController(v.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
-	_ = control.SetReadDeadline(now.Add(importSend))                     // tests have no connection to set it on
+	if r.PostForm == nil {
+		// Once the body has arrived, net/http waits for the caller to leave: a deadline
+		// for reading would then end the work itself.
+		_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection to set it on
+	}
 	_ = control.SetWriteDeadline(now.Add(importAnswer))
 	err := f.read(v, text)
 	if id := f.form.Get("upload"); err == nil && f.text == "" && id != "" {

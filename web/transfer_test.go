@@ -47,6 +47,36 @@ func TestImport_DoesExactlyThePlanThatWasShown(t *testing.T) {
 	}
 }
 
+// clocked is a recorder that remembers whether reading got a deadline.
+type clocked struct {
+	*httptest.ResponseRecorder
+	read bool
+}
+
+func (c *clocked) SetReadDeadline(time.Time) error  { c.read = true; return nil }
+func (c *clocked) SetWriteDeadline(time.Time) error { return nil }
+
+// TestImport_IsNotEndedByATimeToSend: the guard that asks for the password has read
+// the form before the import begins. A deadline that is set after that ends the
+// request's context, and a large import took longer.
+func TestImport_IsNotEndedByATimeToSend(t *testing.T) {
+	w := world(t, webtest.Full)
+	for path, want := range map[string]bool{"/console/import": true, "/console/import/apply": false} {
+		body := url.Values{"text": {"rules: []\n"}}.Encode()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		for name, value := range w.As(access.RoleEditor).Cookies() {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		out := &clocked{ResponseRecorder: httptest.NewRecorder()}
+		w.ServeHTTP(out, r)
+		if out.Code >= http.StatusInternalServerError || out.read != want {
+			t.Errorf("%s: status %d, a deadline for reading %t, want %t", path, out.Code, out.read, want)
+		}
+	}
+}
+
 func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 	for name, meanwhile := range map[string]func(*webtest.World, url.Values){
 		"another version": func(w *webtest.World, _ url.Values) { w.Book.Version++ },
