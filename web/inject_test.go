@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -70,24 +71,39 @@ func (e *entry) send(b *webtest.Browser, values url.Values) webtest.Page {
 	return b.Get(path + "?" + values.Encode())
 }
 
-// together are the payloads as they are typed: those that only work at the
-// beginning of a text by themselves, of the others a few one behind the other.
-func together(all []browsertest.Payload) []browsertest.Payload {
+// batch is a few payloads of one class that are typed one behind the other.
+type batch []browsertest.Payload
+
+func (b batch) text() string {
+	texts := make([]string, len(b))
+	for i, p := range b {
+		texts[i] = p.Text
+	}
+	return strings.Join(texts, " ")
+}
+
+// batches are all payloads as they are typed: those that only work at the
+// beginning of a text by themselves, of the others a few together.
+func batches(all []browsertest.Payload) []batch {
 	const few = 5
-	var out []browsertest.Payload
-	n := few
+	var out []batch
 	for _, p := range all {
-		switch {
-		case p.Class == "address" || p.Class == "attribute":
-			out = append(out, p)
-			n = few
-		case n < few && out[len(out)-1].Class == p.Class:
-			out[len(out)-1].Text += " " + p.Text
-			n++
-		default:
-			out = append(out, p)
-			n = 1
+		last := len(out) - 1
+		alone := p.Class == "address" || p.Class == "attribute"
+		if alone || last < 0 || len(out[last]) == few || out[last][0].Class != p.Class {
+			out = append(out, batch{p})
+		} else {
+			out[last] = append(out[last], p)
 		}
+	}
+	return out
+}
+
+// singles are all payloads, each by itself.
+func singles(all []browsertest.Payload) []batch {
+	out := make([]batch, len(all))
+	for i := range all {
+		out[i] = all[i : i+1]
 	}
 	return out
 }
@@ -99,7 +115,7 @@ func TestInject_FormsGiveBackEveryPayloadAsText(t *testing.T) {
 	if n := len(browsertest.Payloads()); n < 200 {
 		t.Fatalf("%d payloads, want 200", n)
 	}
-	payloads := together(browsertest.Payloads())
+	payloads := batches(browsertest.Payloads())
 	for _, e := range entries(t) {
 		t.Run(strings.TrimPrefix(e.form.action, "/console/")+" on "+e.shown.Name, func(t *testing.T) {
 			t.Parallel()
@@ -108,11 +124,11 @@ func TestInject_FormsGiveBackEveryPayloadAsText(t *testing.T) {
 				values, at := e.form.values(), n
 				for _, c := range e.form.controls {
 					if c.typed() || n%8 == 0 && c.name != "" {
-						values.Set(c.name, payloads[at%len(payloads)].Text)
+						values.Set(c.name, payloads[at%len(payloads)].text())
 						at++
 					}
 				}
-				harmless(t, payloads[n].Class, e.send(b, values))
+				harmless(t, payloads[n][0].Class, e.send(b, values))
 				if t.Failed() {
 					return // one is enough to understand
 				}
@@ -141,9 +157,8 @@ func harmless(t *testing.T, class string, page webtest.Page) {
 	}
 }
 
-// TestInject_WhatIsStoredStaysText puts payloads into one field at a time, the
-// rest of the form as it was. A field that takes one as it is gets them all, and
-// every page is looked at with them in place.
+// TestInject_WhatIsStoredStaysText finds the fields that take a payload as it is,
+// gives them all of them, and looks at every page with them in place.
 func TestInject_WhatIsStoredStaysText(t *testing.T) {
 	payloads := browsertest.Payloads()
 	done := map[string]bool{} // by route and field: a route may have several buttons
@@ -161,12 +176,10 @@ func TestInject_WhatIsStoredStaysText(t *testing.T) {
 			}
 			t.Run(strings.TrimPrefix(e.form.action, "/console/")+" on "+e.shown.Name, func(t *testing.T) {
 				t.Parallel()
-				for i, name := range fields {
-					if e.store(t, name, payloads[i%9:i%9+2]) > 0 && e.store(t, name, payloads) > 0 {
-						stored.Add(1)
-						t.Logf("%s takes free text", name)
-					}
-				}
+				long, short := e.free(t, fields, payloads)
+				e.store(t, long, batches(payloads))
+				e.store(t, short, singles(payloads))
+				stored.Add(int64(len(long) + len(short)))
 			})
 		}
 	})
@@ -175,35 +188,75 @@ func TestInject_WhatIsStoredStaysText(t *testing.T) {
 	}
 }
 
-// store sends a form with payloads in one field, from a page asked for anew once
-// one was stored, and then looks at every page of that world. It tells how many were stored.
-func (e *entry) store(t *testing.T, field string, payloads []browsertest.Payload) int {
+// free are the fields that take one of two payloads, the rest of the form as it
+// was: those that take a batch as well, and those that are too short for one.
+func (e *entry) free(t *testing.T, fields []string, payloads []browsertest.Payload) (long, short []string) {
 	t.Helper()
-	w, b := e.visitor(t)
-	stored, values := 0, e.form.values()
-	for _, p := range payloads {
-		values.Set(field, p.Text)
-		page := e.send(b, values)
-		harmless(t, p.Class+" in "+field, page)
-		if page.Code == http.StatusSeeOther {
-			stored++
-			harmless(t, p.Class+" in "+field, b.Get(page.Header.Get("Location")))
-			values = e.again(t, b)
+	for i, field := range fields {
+		_, b := e.visitor(t)
+		takes := func(p batch) bool {
+			values := e.form.values()
+			values.Set(field, p.text())
+			page := e.send(b, values)
+			harmless(t, p[0].Class+" in "+field, page)
+			return page.Code == http.StatusSeeOther
 		}
-		if t.Failed() {
-			return 0 // one is enough to understand
+		switch two := batch(payloads[i%9 : i%9+2]); {
+		case takes(batches(payloads)[i%9]):
+			long = append(long, field)
+		case takes(two[:1]) || takes(two[1:]):
+			short = append(short, field)
 		}
 	}
-	if stored == 0 {
-		return 0
+	return long, short
+}
+
+// store sends every payload in every one of the fields, and then looks at every
+// page. A request holds a batch in each field; where that is refused, each payload
+// is sent in each field by itself.
+func (e *entry) store(t *testing.T, fields []string, payloads []batch) {
+	t.Helper()
+	if len(fields) == 0 {
+		return
+	}
+	t.Logf("%q take free text", fields)
+	w, b := e.visitor(t)
+	form := e.form.values() // made for the version that is stored
+	send := func(class string, set url.Values) bool {
+		values := maps.Clone(form)
+		maps.Copy(values, set)
+		page := e.send(b, values)
+		harmless(t, class, page)
+		if page.Code != http.StatusSeeOther {
+			return false
+		}
+		harmless(t, class, b.Get(page.Header.Get("Location")))
+		form = e.again(t, b)
+		return true
+	}
+	for n := range payloads {
+		if t.Failed() {
+			return // one is enough to understand
+		}
+		all := url.Values{}
+		for i, field := range fields {
+			all.Set(field, payloads[(n+i)%len(payloads)].text())
+		}
+		if send(payloads[n][0].Class, all) || len(all) == 1 && len(payloads[n]) == 1 {
+			continue
+		}
+		for i, field := range fields {
+			for _, p := range payloads[(n+i)%len(payloads)] {
+				send(p.Class+" in "+field, url.Values{field: {p.Text}})
+			}
+		}
 	}
 	admin := w.As(access.RoleAdmin)
 	for _, s := range webtest.Gallery() {
 		if s.Form == nil && s.Role != "" {
-			harmless(t, field+" of "+e.form.action+" on "+s.Name, admin.Get(s.Path))
+			harmless(t, e.form.action+" on "+s.Name, admin.Get(s.Path))
 		}
 	}
-	return stored
 }
 
 // again is what a browser sends after loading the form's page once more, for a
