@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/config"
+	"sluice/internal/database"
 	"sluice/internal/testenv"
 )
 
@@ -43,6 +46,50 @@ func (b *buffer) String() string {
 // settings are the defaults, on a free port and a directory of the test's own.
 // The store's deadline is generous, because a test machine may be slow.
 func settings(t *testing.T) config.Serve {
+	t.Helper()
+	cfg := emptySettings(t)
+	schema, err := sqliteSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(cfg.DataDir, 0o700), os.WriteFile(cfg.Database(), schema, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// sqliteSchema is the file of a database with the schema in it: making one takes
+// most of a start.
+var sqliteSchema = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sluice-schema-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "sluice.db")
+	if err := migrated(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// withSchema is a database of the common Postgres with the schema in it.
+func withSchema(t *testing.T) (dsn string) {
+	t.Helper()
+	return testenv.PostgresFrom(t, "sluice_schema", migrated)
+}
+
+func migrated(dsn string) error {
+	ctx := context.Background()
+	db, err := database.Open(ctx, database.Options{DSN: dsn})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Migrate(ctx), db.Close())
+}
+
+// emptySettings is settings with a data directory that is not there yet.
+func emptySettings(t *testing.T) config.Serve {
 	t.Helper()
 	return config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: 10 * time.Second},

@@ -64,6 +64,7 @@ func (p *person) post(url string, form url.Values) (int, string) {
 
 func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 	cfg := withConsole(t)
+	cfg.Storage = emptySettings(t).Storage
 	n := start(t, cfg)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
 	if link == nil {

@@ -248,7 +248,7 @@ func sql(t *testing.T, dsn, statements string) {
 
 func TestPoisonedRow_TheLastGoodSetStaysEvenThroughARestart(t *testing.T) {
 	cfg := settings(t)
-	cfg.DatabaseURL = testenv.Postgres(t)
+	cfg.DatabaseURL = withSchema(t)
 	n := start(t, cfg)
 	n.create(perUser)
 	n.create(`{"name":"bad","scope":"ip","limit":1,"window_ms":1000}`)

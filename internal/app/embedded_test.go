@@ -44,7 +44,7 @@ func TestEmbedded_RuleIsInForceBeforeItsAnswer(t *testing.T) {
 }
 
 func TestEmbedded_DataDirIsPrivate(t *testing.T) {
-	cfg := settings(t)
+	cfg := emptySettings(t)
 	start(t, cfg)
 	info, err := os.Stat(cfg.DataDir)
 	if err != nil || info.Mode().Perm() != 0o700 {

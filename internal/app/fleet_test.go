@@ -20,7 +20,7 @@ import (
 func sharedSettings(t *testing.T) config.Serve {
 	t.Helper()
 	cfg := settings(t)
-	cfg.DatabaseURL = testenv.Postgres(t)
+	cfg.DatabaseURL = withSchema(t)
 	cfg.RedisURL = testenv.SharedRedis(t).URL()
 	cfg.KeyPrefix = fmt.Sprintf("t%d:", time.Now().UnixNano())
 	return cfg
@@ -28,6 +28,7 @@ func sharedSettings(t *testing.T) config.Serve {
 
 func TestFleet_NodesStartAtOnceOnAnEmptyDatabase(t *testing.T) {
 	cfg := sharedSettings(t)
+	cfg.DatabaseURL = testenv.Postgres(t)
 	nodes := make([]*node, 4)
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
