@@ -56,7 +56,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		"VALUES (1, 'user:y', '{user:y}', false, false, true, '', 1, now(), now())"
 	tests := []struct {
 		name, sql string
-		area      func(Versions) Version
+		area      func(all) Version
 		entries   []string // newest first; none: nothing changed
 	}{
 		{"a rule", "UPDATE rules SET limit_count = 9 WHERE id = 1", rulesOfAll, []string{"update rule 1 a"}},
@@ -67,7 +67,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		{"nothing", "DELETE FROM rules WHERE id = 99", rulesOfAll, nil},
 		{"a transaction that is rolled back", "BEGIN; UPDATE rules SET limit_count = 12; ROLLBACK", rulesOfAll, nil},
 		{"a pool", "UPDATE pools SET limit_count = 11", rulesOfAll, []string{"update pool 1 p"}},
-		{"a token", "UPDATE tokens SET revoked_at = now()", func(v Versions) Version { return v.Tokens }, []string{"update token 1 gateway"}},
+		{"a token", "UPDATE tokens SET revoked_at = now()", func(v all) Version { return v.Tokens }, []string{"update token 1 gateway"}},
 		{"an account", "UPDATE users SET role = 'viewer'", usersOfAll, []string{"update user 1 edda"}},
 		{"a sign-in", "UPDATE users SET last_login = now()", usersOfAll, nil},
 		{"a new override", insertOverride, overridesOfAll, []string{"override_create rule 1 a"}},
@@ -78,7 +78,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		{"no rules", "TRUNCATE rules", rulesOfAll, []string{"delete rule 0 all rows"}},
 		// A node of an older build bumps first, and knows neither stamps nor marks.
 		{"an older node", "BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'tokens'; DELETE FROM tokens; COMMIT",
-			func(v Versions) Version { return v.Tokens }, []string{}},
+			func(v all) Version { return v.Tokens }, []string{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,17 +105,30 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 	}
 }
 
-func rulesOfAll(v Versions) Version     { return v.Rules }
-func overridesOfAll(v Versions) Version { return v.Overrides }
-func usersOfAll(v Versions) Version     { return v.Users }
+func rulesOfAll(v all) Version     { return v.Rules }
+func overridesOfAll(v all) Version { return v.Overrides }
+func usersOfAll(v all) Version     { return v.Users }
 
-func present(t *testing.T, d *DB) Versions {
+// all are the versions that nodes compare, and that of the accounts.
+type all struct {
+	Versions
+	Users Version
+}
+
+func present(t *testing.T, d *DB) all {
 	t.Helper()
 	v, err := d.Versions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
+	var users struct {
+		Version int64
+		Stamp   string
+	}
+	if err := d.write.Raw("SELECT version, stamp FROM versions WHERE name = ?", areaUsers).Scan(&users).Error; err != nil {
+		t.Fatal(err)
+	}
+	return all{v, Version{N: users.Version, Stamp: users.Stamp}}
 }
 
 func TestChangeByHand_ReachesNodesThatLoadWhatChanged(t *testing.T) {

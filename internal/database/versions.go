@@ -21,7 +21,7 @@ var NoVersion = Version{N: -1}
 // Versions are what a node compares with those it holds, to see with one small
 // query whether it is up to date.
 type Versions struct {
-	Rules, Tokens, Overrides, Users Version
+	Rules, Tokens, Overrides Version
 	// Server tells one run of one database server from another; empty on SQLite.
 	Server string
 
@@ -56,8 +56,8 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 	if err := tx.Raw(selectVersions(tx)).Scan(&rows).Error; err != nil {
 		return Versions{}, err
 	}
-	v := Versions{Rules: NoVersion, Tokens: NoVersion, Overrides: NoVersion, Users: NoVersion}
-	areas := map[string]*Version{areaRules: &v.Rules, areaTokens: &v.Tokens, areaOverrides: &v.Overrides, areaUsers: &v.Users}
+	v := Versions{Rules: NoVersion, Tokens: NoVersion, Overrides: NoVersion}
+	areas := map[string]*Version{areaRules: &v.Rules, areaTokens: &v.Tokens, areaOverrides: &v.Overrides}
 	for _, row := range rows {
 		v.Server = row.Server
 		if area := areas[row.Name]; area != nil {
