@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -89,13 +90,7 @@ func run(p *process, args []string) int {
 	}
 	k, err := parser.Parse(args)
 	if err != nil && !exited {
-		if bad := unreadable(parser); len(bad) > 0 {
-			// Once more without them, to name what else is wrong.
-			if _, more := parser.Parse(args); more != nil {
-				bad = append(bad, more)
-			}
-			err = errors.Join(bad...)
-		}
+		err = everyFault(parser, args, err)
 	}
 	switch {
 	case exited: // help was asked for and printed
@@ -104,6 +99,63 @@ func run(p *process, args []string) int {
 		return report(p, fmt.Errorf("%w\nrun sluice --help, or a command with --help, for what there is", err))
 	}
 	return report(p, k.Run())
+}
+
+// everyFault names all that is wrong with a command line and its environment. The
+// parser stops at the first value that it cannot read, so it is asked again without
+// each one that it named.
+func everyFault(parser *kong.Kong, args []string, err error) error {
+	bad := unreadable(parser)
+	removed := map[string]bool{}
+	if len(bad) > 0 {
+		_, err = parser.Parse(args)
+	}
+	for err != nil {
+		flag, _, found := strings.Cut(err.Error(), ":")
+		rest, there := without(args, flag)
+		if !found || !there {
+			break
+		}
+		bad, args, removed[flag] = append(bad, err), rest, true
+		_, err = parser.Parse(args)
+	}
+	if err != nil {
+		missing, isMissing := strings.CutPrefix(err.Error(), "missing flags: ")
+		flags := slices.DeleteFunc(strings.Split(missing, ", "), func(s string) bool {
+			flag, _, _ := strings.Cut(s, "=")
+			return removed[flag]
+		})
+		switch {
+		case !isMissing || len(removed) == 0:
+			bad = append(bad, err)
+		case len(flags) > 0: // not those that were taken away above
+			bad = append(bad, errors.New("missing flags: "+strings.Join(flags, ", ")))
+		}
+	}
+	return errors.Join(bad...)
+}
+
+// without is a command line without a flag and its value, in either of its forms.
+func without(args []string, flag string) (rest []string, found bool) {
+	if !strings.HasPrefix(flag, "--") {
+		return args, false
+	}
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "--":
+			return append(rest, args[i:]...), found
+		case args[i] == flag:
+			found = true
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") {
+				i++ // its value
+			}
+		case strings.HasPrefix(args[i], flag+"="):
+			found = true
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	return rest, found
 }
 
 // unreadable names every environment variable that does not have the form of its

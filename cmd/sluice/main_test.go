@@ -318,6 +318,28 @@ func TestServe_NamesEveryBadSettingAtOnce(t *testing.T) {
 	}
 }
 
+func TestFlags_NamesEveryBadOneAtOnce(t *testing.T) {
+	t.Setenv("SLUICE_DENY_CACHE_SIZE", "large")
+	for _, tt := range []struct{ args, want []string }{
+		{
+			[]string{"serve", "--memory-budget=64MiB", "--store-timeout", "soon", "--max-keys=many", "--memory-budget=1GiB"},
+			[]string{"--memory-budget: must be a whole number of MiB", "--store-timeout", "--max-keys: must be auto", "SLUICE_DENY_CACHE_SIZE"},
+		},
+		{[]string{"check", "--key=k", "--limit=a", "--window=b"}, []string{"--limit", "--window"}},
+		{[]string{"check", "--key=k", "--limit=a", "--nope"}, []string{"--limit", "--nope"}},
+	} {
+		code, _, errs := sluice(t, "", tt.args...)
+		for _, want := range tt.want {
+			if code != exitError || strings.Count(errs, want) != 1 {
+				t.Errorf("%q exits %d, names %s %d times:\n%s", tt.args, code, want, strings.Count(errs, want), errs)
+			}
+		}
+		if strings.Contains(errs, "missing flags") {
+			t.Errorf("%q: %s", tt.args, errs)
+		}
+	}
+}
+
 func TestHelp_ShowsDefaultsAndEnvironment(t *testing.T) {
 	code, out, _ := sluice(t, "", "serve", "--help")
 	text := strings.Join(strings.Fields(out), " ")

@@ -66,7 +66,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		defer cancel()
 		err = errors.Join(err, stops.unwind(wait))
 	}()
-	stops.add("memory budget", collectLess(cfg.MemoryBudget))
+	stops.add("memory budget", collectLess(int(cfg.MemoryBudget)))
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build, host.Now)
 

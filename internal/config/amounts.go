@@ -35,6 +35,19 @@ func (k Keys) String() string {
 	return strconv.Itoa(int(k))
 }
 
+// Mebibytes is an amount of memory as a number of MiB.
+type Mebibytes int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Mebibytes) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("must be a whole number of MiB without a unit, as in 64, not %q", text)
+	}
+	*m = Mebibytes(n)
+	return nil
+}
+
 // Bytes is an amount of memory: a number of bytes, or a whole number of KiB, MiB or
 // GiB, as in 64MiB.
 type Bytes int64

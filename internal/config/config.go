@@ -60,7 +60,7 @@ type Matching struct {
 
 // Memory says how much of it garbage may fill.
 type Memory struct {
-	MemoryBudget int `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" default:"64" placeholder:"MIB" help:"MiB that the heap may fill before garbage is collected, where less than half of it is in use, up to four times what is in use; more in use is collected when the heap has doubled. More spends memory to save processor time. 0 leaves that to Go, and so does GOGC where it is set; GOMEMLIMIT holds in any case. 0 to 1048576."`
+	MemoryBudget Mebibytes `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" default:"64" placeholder:"MIB" help:"MiB that the heap may fill before garbage is collected, where less than half of it is in use, up to four times what is in use; more in use is collected when the heap has doubled. More spends memory to save processor time. 0 leaves that to Go, and so does GOGC where it is set; GOMEMLIMIT holds in any case. 0 to 1048576."`
 }
 
 // Log says what is logged and how.

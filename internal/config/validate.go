@@ -63,7 +63,7 @@ func (s *Serve) Validate() error {
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
-	c.between("memory-budget", "SLUICE_MEMORY_BUDGET", s.MemoryBudget, 0, 1<<20)
+	c.between("memory-budget", "SLUICE_MEMORY_BUDGET", int(s.MemoryBudget), 0, 1<<20)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
 	return errors.Join(c.errs...)
