@@ -86,7 +86,9 @@ end
 -- the name of the attempt, so that it can be given back exactly once and whether
 -- or not its answer arrived: cmsgpack of time, units and base an ask, or '' once
 -- nobody may book under that name any more.
-local NAME_LIFE, ENDED_LIFE = 30000, 600000
+-- The empty mark lives twice as long as a name: a take that was lost on its way is
+-- sent again by TCP after at most as long as it has been lost already.
+local NAME_LIFE, ENDED_LIFE = 30000, 60000
 
 -- sign writes down what has been booked under a name, before anything else is
 -- written. In a slot that is leaving this server no key may be added: the request

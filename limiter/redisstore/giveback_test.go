@@ -126,6 +126,17 @@ func TestGiveBack_NamesExpire(t *testing.T) {
 	}
 }
 
+// What was given back before it was taken cannot be taken for twice as long as a
+// name lives, and leaves nothing behind after that.
+func TestGiveBack_AnEmptyNameExpires(t *testing.T) {
+	s := newParts(t)
+	s.do(opUndo, "", "", "one")
+	life := s.client.PTTL(context.Background(), "sl:{user:a}:g:one").Val()
+	if life <= nameLife || life > 2*nameLife {
+		t.Errorf("an empty name lives %s, want %s", life, 2*nameLife)
+	}
+}
+
 func TestGiveBacks_AreBoundedAndCounted(t *testing.T) {
 	s := newParts(t)
 	s.gives.n = maxGiveBacks - 1
