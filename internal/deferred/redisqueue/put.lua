@@ -4,7 +4,8 @@
 -- ARGV[3]  its own id, or ''
 -- ARGV[4]  its bucket
 -- ARGV[5]  its body
--- Returns {ticket, dropped}: '' for a full queue, and how many were too old.
+-- Returns {ticket, dropped, note}: '' for a full queue, how many were too old, and
+-- 1 if the index of queues may not have this one.
 
 local now = clock()
 local dropped = sweep(now)
@@ -12,14 +13,15 @@ local id = ARGV[3]
 if id ~= '' then
   local known = redis.call('HGET', ids, id)
   if known then
-    if redis.call('HEXISTS', bodies, known) == 1 then return {known, dropped} end
+    if redis.call('HEXISTS', bodies, known) == 1 then return {known, dropped, 1} end
     redis.call('HDEL', ids, id)
   end
 end
+local note = redis.call('XLEN', stream) == 0 and 1 or 0
 if redis.call('EXISTS', stream) == 0 then
   redis.call('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM')
 elseif redis.call('XLEN', stream) >= tonumber(ARGV[1]) then
-  return {'', dropped}
+  return {'', dropped, 0}
 end
 local age = tonumber(ARGV[2])
 local ticket = redis.call('XADD', stream, '*', 'a', ARGV[2], 'k', ARGV[4], 'i', id)
@@ -31,4 +33,4 @@ local life = age + 86400000
 for _, key in ipairs(KEYS) do
   if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, string.format('%.0f', life)) end
 end
-return {ticket, dropped}
+return {ticket, dropped, note}

@@ -126,10 +126,10 @@ func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferre
 	if err != nil {
 		return "", err
 	}
-	q.note(ctx, rule)
-	if len(list) != 2 {
+	if len(list) != 3 {
 		return "", unexpected(list)
 	}
+	q.note(ctx, rule, list[2] == int64(1))
 	q.dropped(rule, list[1])
 	ticket, ok := list[0].(string)
 	switch {
@@ -144,7 +144,7 @@ func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferre
 // ownName begins the names that the queue gives to items that came without one.
 const ownName = "~"
 
-// index is the set of the rules that have, or had, a queue.
+// index is the set of the rules in whose queues something waits, and of some others.
 func (q *Queue) index() string { return q.opt.Prefix + "deferred-rules" }
 
 // How long the index lives, which is longer than any item may wait, and how often a
@@ -154,10 +154,12 @@ const (
 	noteEvery = time.Hour
 )
 
-// note puts a rule into the index. A failure costs no item: the next Put tries again.
-func (q *Queue) note(ctx context.Context, rule int64) {
+// note puts a rule into the index: every time its queue was empty, because whoever
+// lists the queues takes empty ones out, and now and then besides. A failure costs no
+// item: the next Put tries again.
+func (q *Queue) note(ctx context.Context, rule int64, wasEmpty bool) {
 	now := q.opt.Now()
-	if at, ok := q.noted.Load(rule); ok && now.Sub(at.(time.Time)) < noteEvery { //nolint:errcheck // only times are stored
+	if at, ok := q.noted.Load(rule); ok && !wasEmpty && now.Sub(at.(time.Time)) < noteEvery { //nolint:errcheck // only times are stored
 		return
 	}
 	_, err := q.opt.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -167,10 +169,12 @@ func (q *Queue) note(ctx context.Context, rule int64) {
 	})
 	if err == nil {
 		q.noted.Store(rule, now)
+	} else {
+		q.noted.Delete(rule)
 	}
 }
 
-// Rules implements deferred.Queue.
+// Rules implements deferred.Queue. Queues that are empty leave the index.
 func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 	members, err := q.opt.Client.SMembers(ctx, q.index()).Result()
 	if err != nil {
@@ -183,6 +187,13 @@ func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 		}
 	}
 	slices.Sort(ids)
+	ids, empty, err := q.split(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.prune(ctx, empty); err != nil {
+		return nil, err
+	}
 	waiting := ids[:0]
 	for _, id := range ids {
 		if len(waiting) == most {
@@ -197,6 +208,55 @@ func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 		}
 	}
 	return waiting, nil
+}
+
+// splitAtOnce is how many queues are asked for their lengths at once.
+const splitAtOnce = 1000
+
+// split tells the queues that hold something from those that are empty.
+func (q *Queue) split(ctx context.Context, ids []int64) (full, empty []int64, err error) {
+	for some := range slices.Chunk(ids, splitAtOnce) {
+		lengths := make([]*redis.IntCmd, len(some))
+		_, err := q.opt.Client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, id := range some {
+				lengths[i] = p.XLen(ctx, q.keys(id)[0])
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		}
+		for i, id := range some {
+			if lengths[i].Val() > 0 {
+				full = append(full, id)
+			} else {
+				empty = append(empty, id)
+			}
+		}
+	}
+	return full, empty, nil
+}
+
+// prune takes queues out of the index that are still empty afterwards. A Put that
+// finds its queue empty notes it after it has put, so none is lost in between.
+func (q *Queue) prune(ctx context.Context, empty []int64) error {
+	for some := range slices.Chunk(empty, splitAtOnce) {
+		members := make([]any, len(some))
+		for i, id := range some {
+			members[i] = id
+		}
+		if err := q.opt.Client.SRem(ctx, q.index(), members...).Err(); err != nil {
+			return fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		}
+		back, _, err := q.split(ctx, some)
+		if err != nil {
+			return err
+		}
+		for _, id := range back {
+			q.note(ctx, id, true)
+		}
+	}
+	return nil
 }
 
 // leased is how many values of the answer describe an item.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,5 +176,105 @@ func (repeating) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			_ = next(ctx, cmd)
 		}
 		return next(ctx, cmd)
+	}
+}
+
+// indexed are the members of the list of queues.
+func indexed(t *testing.T, q *Queue) string {
+	t.Helper()
+	members, err := q.opt.Client.SMembers(t.Context(), q.index()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(members)
+	return strings.Join(members, " ")
+}
+
+func TestQueue_EmptyOnesLeaveTheListAndComeBack(t *testing.T) {
+	for name, url := range map[string]string{"one server": testenv.SharedRedis(t).URL(), "cluster": testenv.Cluster(t).URL()} {
+		t.Run(name, func(t *testing.T) {
+			q := open(t, client(t, url), nil)
+			put := func(rule int64) {
+				t.Helper()
+				if _, err := q.Put(t.Context(), rule, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 9, Age: time.Hour}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			listed := func(want string) {
+				t.Helper()
+				ids, err := q.Rules(t.Context(), 100)
+				if got := strings.Trim(fmt.Sprint(ids), "[]"); err != nil || got != want || indexed(t, q) != want {
+					t.Errorf("listed %q, in the index %q, want %q: %v", got, indexed(t, q), want, err)
+				}
+			}
+			put(1)
+			put(2)
+			items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 1, Hold: time.Hour})
+			if err != nil || len(items) != 1 {
+				t.Fatalf("leased %d: %v", len(items), err)
+			}
+			listed("1 2") // what is leased still waits for its end
+			if _, err := q.Finish(t.Context(), 1, []string{items[0].Ticket}, nil); err != nil {
+				t.Fatal(err)
+			}
+			listed("2")
+			put(1) // within the hour in which it was noted
+			listed("1 2")
+		})
+	}
+}
+
+func TestQueue_APutMeanwhileKeepsItsQueueListed(t *testing.T) {
+	q := open(t, client(t, testenv.SharedRedis(t).URL()), nil)
+	q.note(t.Context(), 7, true) // as after its last item
+	for _, before := range []bool{true, false} {
+		h := &putting{q: q, before: before}
+		c := client(t, testenv.SharedRedis(t).URL())
+		c.AddHook(h)
+		lister, err := New(Options{Client: c, Prefix: q.opt.Prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lister.Rules(t.Context(), 100); err != nil || h.err != nil || !h.done {
+			t.Fatalf("%v %v", err, h.err)
+		}
+		if indexed(t, q) != "7" {
+			t.Errorf("put before the removal %v: the index is %q", before, indexed(t, q))
+		}
+		if err := q.opt.Client.Del(t.Context(), q.keys(7)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// putting puts an item right before or after an id is taken out of the index.
+type putting struct {
+	q            *Queue
+	before, done bool
+	err          error
+}
+
+func (*putting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*putting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *putting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	put := func(ctx context.Context) {
+		_, h.err = h.q.Put(ctx, 7, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 9, Age: time.Hour})
+		h.done = true
+	}
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "srem" {
+			return next(ctx, cmd)
+		}
+		if h.before {
+			put(ctx)
+			return next(ctx, cmd)
+		}
+		err := next(ctx, cmd)
+		put(ctx)
+		return err
 	}
 }
