@@ -220,6 +220,7 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 		ctx := t.Context()
 		r := mustCreate(t, d, sample("a"))
 		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true, Reason: "abuse"})
+		o.Reason = "spam"
 		if _, err := d.UpdateOverride(ctx, ada, o, 0, rules.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -256,6 +257,7 @@ func TestOverrides_WithoutTheirAuditEntryDoNotHappen(t *testing.T) {
 		_, _, before := loaded(t, d, -1)
 		failures := map[string]error{"delete": d.DeleteOverride(ctx, ada, r.ID, o.ID, 0), "rule": d.DeleteRule(ctx, ada, r.ID, 0)}
 		_, failures["create"] = d.CreateOverride(ctx, ada, rules.Override{RuleID: r.ID, Key: "user:b", Blocked: true}, rules.Options{})
+		o.Reason = "spam"
 		_, failures["update"] = d.UpdateOverride(ctx, ada, o, 0, rules.Options{})
 		_, failures["import"] = d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:c"), Prune: true}, rules.Options{})
 		for name, err := range failures {
@@ -480,6 +482,26 @@ func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
 		in.DryRun, in.Expect = false, seen.Plan
 		if done, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || done.Created != 1 {
 			t.Errorf("the plan as it is now: %+v, %v", done, err)
+		}
+	})
+}
+
+func TestUpdateOverride_ThatChangesNothingWritesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		r, end := mustCreate(t, d, sample("a")), d.now().Add(time.Hour).Truncate(time.Millisecond)
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:x", Limit: ptr[int64](50), Reason: "why", ExpiresAt: &end})
+		before := fingerprint(t, d)
+		for _, version := range []int64{0, o.Version} {
+			got, err := d.UpdateOverride(t.Context(), ada, o, version, rules.Options{})
+			if diff := cmp.Diff(o, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		}
+		if _, err := d.UpdateOverride(t.Context(), ada, o, o.Version+1, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("a stale version: %v", err)
+		}
+		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
 		}
 	})
 }

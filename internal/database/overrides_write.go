@@ -53,7 +53,8 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 
 // UpdateOverride replaces what the override o.ID of the rule o.RuleID says and
 // returns it with its next version. Its key cannot change; an empty one is left
-// as it is. ifVersion is the version the caller knows, else the error is
+// as it is. If all is as it was, nothing is written and the override comes back as
+// it is. ifVersion is the version the caller knows, else the error is
 // ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
 // ErrNotFound, ErrUnavailable.
 func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
@@ -70,6 +71,10 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 		if err := keepKey(&o, &was, given, err); err != nil {
 			return err
 		}
+		if was.Same(&o) && o.Match == was.Match && o.Prefix == was.Prefix {
+			o = was
+			return errUnchanged
+		}
 		row := overrideRowOf(&o)
 		row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = was.Version+1, c.version, newStamp(was.CreatedAt), c.at
 		res := c.tx.Model(&overrideRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
@@ -83,7 +88,7 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 		o = row.override()
 		return c.record(actionOverrideUpdate, subjectRule, r.ID, r.Name, overrideDetails{Was: &was, Is: &o})
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnchanged) {
 		return rules.Override{}, err
 	}
 	return o, nil

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -83,11 +84,19 @@ func (d *DB) CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (r
 	})
 }
 
-// UpdatePool replaces the content of the pool p.Name. ifVersion is the version
+// UpdatePool replaces the content of the pool p.Name. If it is that already, nothing
+// is written and the pool comes back as it is. ifVersion is the version
 // the caller knows, else the error is ErrStale; 0 replaces whatever is there.
 // Errors besides: *ValidationError, ErrNotFound, ErrUnavailable.
 func (d *DB) UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
 	return d.writePool(ctx, actor, p, func(c *change) (rules.Pool, error) {
+		row, err := c.lockedPool(p.Name, ifVersion)
+		if err != nil {
+			return rules.Pool{}, err
+		}
+		if was := row.pool(); len(rules.DiffPool(&was, &p)) == 0 {
+			return was, errUnchanged
+		}
 		return c.replacePool(actionUpdate, &p, ifVersion)
 	})
 }
@@ -102,7 +111,7 @@ func (d *DB) writePool(ctx context.Context, actor rules.Actor, p rules.Pool, wri
 		written, err = write(c)
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnchanged) {
 		return rules.Pool{}, err
 	}
 	return written, nil

@@ -151,3 +151,22 @@ func TestApplyPlan_PoolsComeBeforeTheirRulesAndGoAfterThem(t *testing.T) {
 		}
 	})
 }
+
+func TestUpdatePool_ThatChangesNothingWritesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		p := mustPool(t, d, "p")
+		before := fingerprint(t, d)
+		for _, version := range []int64{0, p.Version} {
+			got, err := d.UpdatePool(t.Context(), ada, p, version)
+			if diff := cmp.Diff(p, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		}
+		if _, err := d.UpdatePool(t.Context(), ada, p, p.Version+1); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("a stale version: %v", err)
+		}
+		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {
+			t.Errorf("written (-want +got):\n%s", diff)
+		}
+	})
+}
