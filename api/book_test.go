@@ -21,6 +21,7 @@ type book struct {
 	lastOverride int64
 	pools        map[string]rules.Pool
 	poolEdits    int64
+	lookUps      int    // of names of rules
 	err          error  // answered by everything while set
 	beforeUpd    func() // called once, before the next change looks at versions
 }
@@ -229,6 +230,21 @@ func (b *book) RuleHistory(_ context.Context, id int64, limit int, before int64)
 		}
 	}
 	return out, b.err
+}
+
+func (b *book) LastNames(ctx context.Context, ids []int64) (map[int64]string, error) {
+	names := map[int64]string{}
+	for _, id := range ids {
+		if revisions, err := b.RuleHistory(ctx, id, 1, 0); err != nil {
+			return nil, err
+		} else if len(revisions) > 0 {
+			names[id] = revisions[0].Rule.Name
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lookUps++
+	return names, nil
 }
 
 func (b *book) RollbackRule(_ context.Context, actor rules.Actor, id, to, ifVersion int64) (rules.Rule, error) {

@@ -441,7 +441,12 @@ func TestDefer_AQueueOutlivesItsRule(t *testing.T) {
 			MaxItems *int64 `json:"max_items"`
 		} `json:"queues"`
 	}
+	before := f.book.lookUps
 	f.do(http.MethodGet, "/ratelimit/deferred", "").want(http.StatusOK).decode(&got)
+	f.do(http.MethodGet, "/ratelimit/deferred/nothing-of-that-name", "").want(http.StatusNotFound)
+	if n := f.book.lookUps - before; n != 2 {
+		t.Errorf("%d look-ups of names, want one a call", n)
+	}
 	var lines []string
 	for _, q := range got.Queues {
 		lines = append(lines, fmt.Sprint(q.RuleID, q.Rule, q.Depth, q.MaxItems != nil))

@@ -110,6 +110,9 @@ type RuleHistory interface {
 	// RuleHistory gives up to limit revisions older than version before (0: from
 	// the newest), newest first.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
+	// LastNames gives the names that rules have, or had when they were deleted. Ids
+	// that never were are left out.
+	LastNames(ctx context.Context, ids []int64) (map[int64]string, error)
 	// RollbackRule makes a new version with the content of version toVersion.
 	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
 	// PromoteRule makes a new version in which what was on trial is in force; see

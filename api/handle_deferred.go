@@ -102,6 +102,7 @@ func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueSt
 	if err != nil {
 		return nil, queueError(err)
 	}
+	names, _ := s.deps.History.LastNames(ctx, ids) // without the history, queues are listed without names
 	var left []queueStatus
 	for _, id := range ids {
 		if slices.ContainsFunc(known, func(q queueStatus) bool { return q.RuleID == id }) {
@@ -111,19 +112,9 @@ func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueSt
 		if err != nil {
 			return nil, queueError(err)
 		}
-		left = append(left, queueStatus{Rule: s.lastName(ctx, id), RuleID: id, Depth: st.Depth, OldestAgeMS: oldest(st)})
+		left = append(left, queueStatus{Rule: names[id], RuleID: id, Depth: st.Depth, OldestAgeMS: oldest(st)})
 	}
 	return left, nil
-}
-
-// lastName is the name that a rule has, or had when it was deleted; "" if the
-// history does not know it or cannot be read, because the queue is served all the same.
-func (s *Server) lastName(ctx context.Context, id int64) string {
-	revisions, err := s.deps.History.RuleHistory(ctx, id, 1, 0)
-	if err != nil || len(revisions) == 0 {
-		return ""
-	}
-	return revisions[0].Rule.Name
 }
 
 // queueOf finds a queue by the id of its rule, or by the name that the rule has or
@@ -133,14 +124,19 @@ func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
 	if !errors.Is(err, rules.ErrNotFound) {
 		return id, name, err
 	}
-	left, err := s.leftQueues(c.Request().Context(), nil)
+	ctx := c.Request().Context()
+	waiting, err := s.deps.Checker.Queues(ctx, maxQueues)
+	if err != nil {
+		return 0, "", queueError(err)
+	}
+	names, err := s.deps.History.LastNames(ctx, waiting)
 	if err != nil {
 		return 0, "", err
 	}
 	var ids []string
-	for _, q := range left {
-		if q.Rule == c.Param("id") {
-			id = q.RuleID
+	for _, w := range waiting {
+		if names[w] == c.Param("id") {
+			id = w
 			ids = append(ids, strconv.FormatInt(id, 10))
 		}
 	}

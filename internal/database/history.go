@@ -35,6 +35,27 @@ func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64)
 	return revisionsOf(rows, limit), nil
 }
 
+// LastNames gives the names that rules have, or had when they were deleted, with one
+// query. Ids that never were are left out.
+func (d *DB) LastNames(ctx context.Context, ids []int64) (map[int64]string, error) {
+	names := make(map[int64]string, len(ids))
+	if len(ids) == 0 {
+		return names, nil
+	}
+	var rows []revisionRow
+	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+		last := tx.Model(&revisionRow{}).Select("rule_id, MAX(version)").Where("rule_id IN ?", ids).Group("rule_id")
+		return tx.Where("(rule_id, version) IN (?)", last).Find(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		names[rows[i].RuleID] = rows[i].revision().Rule.Name
+	}
+	return names, nil
+}
+
 // revisionsOf maps rows, newest first, and compares each with the one after it.
 func revisionsOf(rows []revisionRow, limit int) []rules.Revision {
 	revs := make([]rules.Revision, len(rows))

@@ -138,6 +138,26 @@ func TestAudit_HasAnEntryForEveryChangeAndNamesTheFields(t *testing.T) {
 	})
 }
 
+func TestLastNames_OfRulesThatAreAndWere(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		a, b := mustCreate(t, d, sample("a")), mustCreate(t, d, sample("b"))
+		a.Name = "renamed"
+		if _, err := d.UpdateRule(t.Context(), ada, a, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteRule(t.Context(), ada, b.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.LastNames(t.Context(), []int64{a.ID, b.ID, 99})
+		if diff := cmp.Diff(map[int64]string{a.ID: "renamed", b.ID: "b"}, got); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if got, err := d.LastNames(t.Context(), nil); len(got) != 0 || err != nil {
+			t.Errorf("of no rules: %v, %v", got, err)
+		}
+	})
+}
+
 func TestHistory_SurvivesADamagedSnapshot(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		a := mustCreate(t, d, sample("a"))
