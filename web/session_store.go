@@ -25,6 +25,9 @@ type presented struct {
 	// with none that is in force.
 	token   string
 	expires time.Time
+	// asked is the hash of the secret that the request came with, also if no session
+	// is in force under it.
+	asked string
 	// renewing turns the next deletion into a replacement at the next commit.
 	// replaced is the hash of the session to replace, "" for none. Unless must is
 	// set, the new session is stored also if that one has ended.
@@ -73,6 +76,7 @@ func (s *sessionStore) expiry(deadline time.Time) time.Time {
 
 // FindCtx implements scs.CtxStore.
 func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
+	presentedIn(ctx).asked = token
 	if s.recall.buried(token) {
 		s.deleteBuried(ctx, token)
 		return nil, false, nil
@@ -165,8 +169,11 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 		}
 		return nil
 	}
-	if p.replaced != "" {
+	switch {
+	case p.replaced != "":
 		token = p.replaced
+	case p.token == "" && p.asked != "":
+		token = p.asked // it may have been replaced a moment ago; its successor ends with it
 	}
 	err := s.to.DeleteSession(ctx, token)
 	if errors.Is(err, rules.ErrUnavailable) {

@@ -78,3 +78,32 @@ func TestReauth_ARefusedActLeavesTheVisitorSignedIn(t *testing.T) {
 		})
 	}
 }
+
+// A confirmation gives the session another secret. Signing out with the secret of
+// before ends the session all the same, whichever of the two comes first.
+func TestSignOut_BesideAConfirmationEndsTheSession(t *testing.T) {
+	for _, name := range []string{"confirmed before signing out", "confirmed while signing out"} {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, webtest.Full)
+			b, other := w.As(access.RoleAdmin), w.Browser()
+			other.Cookies()["sluice_session"] = b.Cookies()["sluice_session"]
+			w.Clock.Add(11 * time.Minute)
+			confirm := func() {
+				b.Post("/console/rules/1/delete", url.Values{"version": {"99"}, "confirm_password": {webtest.Password}})
+			}
+			if name == "confirmed before signing out" {
+				confirm()
+			} else {
+				w.Sessions.BeforeDelete = confirm
+			}
+			other.Post("/console/sign-out", url.Values{})
+			w.Sessions.BeforeDelete = nil
+			if b.Cookies()["sluice_session"] == "" {
+				t.Fatal("the confirmation gave no new secret")
+			}
+			if page := b.Get("/console"); page.Code != http.StatusSeeOther {
+				t.Errorf("the session under its new secret: %d, want a way to the sign-in", page.Code)
+			}
+		})
+	}
+}

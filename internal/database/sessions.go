@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -63,19 +64,47 @@ func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (
 			if found = res.RowsAffected > 0; res.Error != nil || !found {
 				return res.Error
 			}
-			return insertSession(tx, &s)
+			if err := insertSession(tx, &s); err != nil {
+				return err
+			}
+			next := access.Session{Token: successorOf + old, Data: []byte(s.Token), ExpiresAt: d.now().Add(successorLife)}
+			return insertSession(tx, &next)
 		})
 	})
 	return found && err == nil, err
 }
 
+// A session that took the place of another is noted for a while under the other's
+// token. So signing out ends it too if it was replaced while signing out was under way.
+const (
+	successorOf   = "next:" // not a hash, so no session has such a token
+	successorLife = 10 * time.Minute
+	// maxSuccessors bounds how many replacements DeleteSession follows.
+	maxSuccessors = 16
+)
+
 func insertSession(tx *gorm.DB, s *access.Session) error {
 	return tx.Create(&sessionRow{Token: s.Token, Data: s.Data, ExpiresAt: newStamp(s.ExpiresAt)}).Error
 }
 
-// DeleteSession ends a session; there need not be one.
+// DeleteSession ends a session, and what took its place lately; there need be neither.
 func (d *DB) DeleteSession(ctx context.Context, token string) error {
-	return d.writeSession(ctx, func(tx *gorm.DB) error { return tx.Where("token = ?", token).Delete(&sessionRow{}).Error })
+	return d.writeSession(ctx, func(tx *gorm.DB) error {
+		return tx.Transaction(func(tx *gorm.DB) error {
+			for range maxSuccessors {
+				// A replacement that is under way ends before this statement does.
+				if err := tx.Where("token = ?", token).Delete(&sessionRow{}).Error; err != nil {
+					return err
+				}
+				var next []sessionRow
+				if err := tx.Where("token = ?", successorOf+token).Find(&next).Error; err != nil || len(next) == 0 {
+					return err
+				}
+				token = string(next[0].Data)
+			}
+			return nil
+		})
+	})
 }
 
 // SweepSessions deletes the sessions that have expired and says how many.

@@ -67,3 +67,27 @@ func TestAudit_IsFilteredByWhoWhatAndWhen(t *testing.T) {
 		}
 	})
 }
+
+// Signing out ends a session also if it was replaced while that was under way.
+func TestDeleteSession_EndsWhatTookItsPlace(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx, later := t.Context(), d.now().Add(24*time.Hour).Truncate(time.Millisecond)
+		if err := d.CreateSession(ctx, access.Session{Token: "a", Data: []byte("x"), ExpiresAt: later}); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range [][2]string{{"a", "b"}, {"b", "c"}} {
+			if found, err := d.ReplaceSession(ctx, step[0], access.Session{Token: step[1], Data: []byte("x"), ExpiresAt: later}); !found || err != nil {
+				t.Fatalf("replace %v: %v, %v", step, found, err)
+			}
+		}
+		if list, err := d.ListSessions(ctx); len(list) != 1 || list[0].Token != "c" || err != nil {
+			t.Errorf("listed %v, %v; want c alone", list, err)
+		}
+		if err := d.DeleteSession(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, found, err := d.FindSession(ctx, "c"); found || err != nil {
+			t.Errorf("the last session is in force: %v, %v", found, err)
+		}
+	})
+}

@@ -137,6 +137,7 @@ type Sessions struct {
 	mu      sync.Mutex
 	clock   *Clock
 	byToken map[string]access.Session
+	next    map[string]string // what took the place of a session
 	Err     error
 	// Writes counts what was written.
 	Writes int
@@ -198,6 +199,10 @@ func (f *Sessions) ReplaceSession(_ context.Context, old string, s access.Sessio
 	f.Writes++
 	delete(f.byToken, old)
 	f.byToken[s.Token] = s
+	if f.next == nil {
+		f.next = map[string]string{}
+	}
+	f.next[old] = s.Token
 	return true, nil
 }
 
@@ -208,8 +213,9 @@ func (f *Sessions) DeleteSession(_ context.Context, token string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Err == nil {
+	for there := f.Err == nil; there; {
 		delete(f.byToken, token)
+		token, there = f.next[token]
 	}
 	return f.Err
 }
