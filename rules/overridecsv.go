@@ -31,8 +31,8 @@ var overrideColumns = []string{"key", "limit", "burst", "unlimited", "blocked", 
 // expires_at, in any order; only key must be there. Empty cells are settings not
 // given, truths are true or false, expires_at is RFC 3339. Keys and limits are
 // judged later, by Override.Resolve. The error is a *ValidationError whose fields
-// are file or such as line[17].limit; beside the latter come the lines that can be
-// read.
+// are file, or such as line[17] or line[17].limit; beside the latter two come the
+// lines that can be read.
 func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 	refuse := func(format string, args ...any) ([]ImportedOverride, error) {
 		return nil, &ValidationError{Fields: []FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
@@ -66,7 +66,11 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 			break
 		}
 		var broken *csv.ParseError
-		if errors.As(err, &broken) {
+		if errors.As(err, &broken) && errors.Is(err, csv.ErrFieldCount) {
+			bad = append(bad, FieldError{Field: fmt.Sprintf("line[%d]", broken.Line), Message: fmt.Sprintf("must have %d cells, as the first line has", len(columns))})
+			continue
+		}
+		if broken != nil {
 			return refuse("line %d cannot be read: %s", broken.Line, broken.Err)
 		}
 		if err != nil {

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -21,5 +23,23 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 		if got := OverrideRecord(&o)[5]; got != want {
 			t.Errorf("exported as %q, want %q", got, want)
 		}
+	}
+}
+
+func TestParseOverrides_ALineWithTooFewCellsIsOneFaultAmongOthers(t *testing.T) {
+	items, err := ParseOverrides([]byte("key,limit\nuser:1,many\nuser:2\nuser:3,5\nuser:4,5,6\n"))
+	var invalid *ValidationError
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range invalid.Fields {
+		got = append(got, f.Field)
+	}
+	if want := []string{"line[2].limit", "line[3]", "line[5]"}; !slices.Equal(got, want) {
+		t.Errorf("faults at %q, want %q", got, want)
+	}
+	if len(items) != 1 || items[0].Key != "user:3" {
+		t.Errorf("read besides: %+v", items)
 	}
 }
