@@ -10,7 +10,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"sluice/rules"
 	"sluice/web/view"
 )
 
@@ -26,6 +25,9 @@ const (
 	// checkEvery is after how many messages a stream asks whether its session is
 	// still good.
 	checkEvery = 10
+	// wholeEvery is after how many messages everything is sent again, changed or
+	// not, in case a page has missed something.
+	wholeEvery = 30
 	// unchecked is how many times in a row that may go unanswered.
 	unchecked = 6
 	// writeWait is how long a browser may take to read a message.
@@ -38,7 +40,7 @@ const (
 // does not ask for a stream, or asks with once, gets one message as a piece of a page.
 func (s *Server) events(v *visit) error {
 	if !v.streaming() || v.QueryParams().Has("once") {
-		return v.page(http.StatusOK, s.liveParts(v))
+		return v.page(http.StatusOK, s.feed(v)())
 	}
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
@@ -89,16 +91,15 @@ var errStreamEnds = errors.New("stream ends")
 func (s *Server) stream(v *visit) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	missed, last := 0, ""
+	missed, next := 0, s.feed(v)
+	var sent map[string]bool
 	for n := 1; ; n++ {
-		text, err := v.message(s.liveParts(v))
+		text, parts, err := v.message(next(), sent)
 		if err != nil {
 			return err
 		}
-		if text == last {
-			text = nothingNew
-		} else {
-			last = text
+		if sent = parts; n%wholeEvery == 0 {
+			sent, next = nil, s.feed(v)
 		}
 		if err := v.write(text); err != nil {
 			return err
@@ -139,20 +140,35 @@ func (v *visit) stillSignedIn() (bool, error) {
 // nothingNew is a message without a piece of a page: the figures are up to date.
 const nothingNew = "data:\n\n"
 
-// message writes a piece of a page as one message.
-func (v *visit) message(parts templ.Component) (string, error) {
+// endOfPart ends each piece of a page in a message.
+const endOfPart = "</hx-partial>"
+
+// message writes pieces of a page as one message, without those in sent, which the
+// page has. It also returns the set of all the pieces.
+func (v *visit) message(parts templ.Component, sent map[string]bool) (text string, all map[string]bool, err error) {
 	var buf bytes.Buffer
 	if err := parts.Render(v.ctx, &buf); err != nil {
-		return "", err
+		return "", nil, err
 	}
+	all = map[string]bool{}
 	var out strings.Builder
-	for line := range strings.SplitSeq(strings.TrimSpace(buf.String()), "\n") {
-		out.WriteString("data: ")
-		out.WriteString(strings.TrimRight(line, "\r"))
-		out.WriteByte('\n')
+	for part := range strings.SplitAfterSeq(buf.String(), endOfPart) {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		if all[part] = true; sent[part] {
+			continue
+		}
+		for line := range strings.SplitSeq(part, "\n") {
+			out.WriteString("data: ")
+			out.WriteString(strings.TrimRight(line, "\r"))
+			out.WriteByte('\n')
+		}
 	}
-	out.WriteByte('\n')
-	return out.String(), nil
+	if out.Len() == 0 {
+		return nothingNew, all, nil
+	}
+	return out.String() + "\n", all, nil
 }
 
 // write sends text of a stream at once.
@@ -165,34 +181,17 @@ func (v *visit) write(text string) error {
 	return c.Flush()
 }
 
-// liveParts is what moves on the page that asks.
-func (s *Server) liveParts(v *visit) templ.Component {
+// feed gives, each time it is called, what moves on the page that asks. It may leave
+// out what the page has from the time before.
+func (s *Server) feed(v *visit) func() templ.Component {
 	if v.QueryParam("of") == "denials" {
-		m, err := s.denialsOf(v)
-		return view.DenialParts(m, unread(err))
-	}
-	id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64)
-	if err != nil {
-		m := s.liveOverview(v)
-		return view.OverviewParts(m)
-	}
-	m := view.RulePage{}
-	if set := s.setNow(); set != nil && set.Get(id) != nil {
-		m.Rule = set.Get(id).Rule
-	} else {
-		m.Rule = rules.Rule{ID: id}
-	}
-	s.ruleMinute(v, &m)
-	return view.RuleParts(m)
-}
-
-// ruleMinute fills in the last minute of a rule.
-func (s *Server) ruleMinute(v *visit, m *view.RulePage) {
-	live := s.deps.Fleet.Live(v.ctx)
-	m.Live = live
-	for i := range live.Rules {
-		if live.Rules[i].Name == m.Rule.Name {
-			m.Minute = live.Rules[i].Minute
+		return func() templ.Component {
+			m, err := s.denialsOf(v)
+			return view.DenialParts(m, unread(err))
 		}
 	}
+	if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
+		return s.ruleFeed(v, id)
+	}
+	return func() templ.Component { return view.OverviewParts(s.liveOverview(v)) }
 }

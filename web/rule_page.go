@@ -55,7 +55,7 @@ func (s *Server) rulePage(v *visit) error {
 		return err
 	}
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
-	s.ruleFigures(v, &m)
+	s.logFigures(&m.Rule, s.ruleFigures(v, &m, s.trialBegun))
 	return v.page(http.StatusOK, view.RulePageOf(v.frame(r.Name, pathRules), m))
 }
 
@@ -69,12 +69,13 @@ func (s *Server) ruleInForce(v *visit, id int64) error {
 	m := view.RulePage{
 		Rule: set.Get(id).Rule, Set: set, Links: s.links, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span"), StoredAway: true,
 	}
-	s.ruleFigures(v, &m)
+	s.logFigures(&m.Rule, s.ruleFigures(v, &m, s.trialBegun))
 	return v.page(http.StatusOK, view.RulePageOf(v.frame(m.Rule.Name, pathRules), m))
 }
 
-// ruleFigures fills in what the fleet and this node tell about a rule.
-func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
+// ruleFigures fills in what the fleet and this node tell about a rule. With an error
+// some figures are missing, and m says which.
+func (s *Server) ruleFigures(v *visit, m *view.RulePage, begun beginning) error {
 	span := spans[0]
 	for _, sp := range spans {
 		if sp.name == v.QueryParam("span") {
@@ -85,26 +86,32 @@ func (s *Server) ruleFigures(v *visit, m *view.RulePage) {
 	for _, sp := range spans {
 		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
 	}
-	var err error
+	var err, trialErr error
 	m.Traffic.Points, err = s.deps.Live.Figures.Rule(v.ctx, m.Rule.Name, span.span)
 	m.Traffic.Unread = unread(err)
 	if !unread(err) {
 		m.Denied, err = s.deps.Live.Figures.TopDenied(v.ctx, m.Rule.Name, topDenied)
 	}
 	if m.Rule.OnTrial() {
-		m.Trial = s.trialOf(v, &m.Rule)
+		m.Trial, trialErr = s.trialOf(v, &m.Rule, begun)
 	}
-	if unread(err) {
-		s.log.Warn("could not read the figures of a rule", "rule", m.Rule.Name, "error", err)
-		m.NoFigures = true
+	m.NoFigures = unread(err)
+	m.Live = s.deps.Fleet.Live(v.ctx)
+	for i := range m.Live.Rules {
+		if m.Live.Rules[i].Name == m.Rule.Name {
+			m.Minute = m.Live.Rules[i].Minute
+		}
 	}
-	s.ruleMinute(v, m)
 	m.Watching = s.deps.Live.Watching
-	for _, k := range s.deps.Fleet.Live(v.ctx).Hot {
+	for _, k := range m.Live.Hot {
 		if k.RuleID == m.Rule.ID && len(m.Hot) < topHot {
 			m.Hot = append(m.Hot, hotLine(s.setNow(), &k))
 		}
 	}
+	if !m.NoFigures {
+		err = nil // of this node alone, which m.Live says
+	}
+	return errors.Join(err, trialErr)
 }
 
 // setNow is the set in force, nil before the first.

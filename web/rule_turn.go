@@ -35,7 +35,8 @@ func (s *Server) askTurn(v *visit) error {
 		if err := m.After.Promote(); err != nil {
 			return err
 		}
-		m.Trial = s.trialOf(v, &r)
+		m.Trial, err = s.trialOf(v, &r, s.trialBegun)
+		s.logFigures(&r, err)
 	default:
 		return v.redirect(rulePath(id)) // it is so already
 	}
@@ -43,14 +44,28 @@ func (s *Server) askTurn(v *visit) error {
 }
 
 // trialOf tells what the rule's trial would have denied since it began, and of
-// how many requests. Figures that cannot be read are left out and said to be.
-func (s *Server) trialOf(v *visit, r *rules.Rule) *view.Trial {
-	t := &view.Trial{Version: r.Version, At: r.UpdatedAt}
+// how many requests. begun is trialBegun or what remembers its answer. With an error
+// the counts are unknown, and said to be.
+func (s *Server) trialOf(v *visit, r *rules.Rule, begun beginning) (*view.Trial, error) {
+	t, versions, err := begun(v, r)
+	if err == nil {
+		t.Counts, err = s.deps.Live.Figures.Trial(v.ctx, r.ID, versions)
+	}
+	t.Unknown = err != nil
+	return &t, err
+}
+
+// beginning says since when a trial counts, and in which versions of the rule.
+type beginning func(v *visit, r *rules.Rule) (view.Trial, []int64, error)
+
+// trialBegun looks in the history for the version that began the rule's trial.
+func (s *Server) trialBegun(v *visit, r *rules.Rule) (view.Trial, []int64, error) {
+	t := view.Trial{Version: r.Version, At: r.UpdatedAt}
 	versions := []int64{r.Version}
 	for before, more := r.Version, true; more && len(versions) < maxTrialVersions; before = t.Version {
 		page, err := s.deps.History.RuleHistory(v.ctx, r.ID, trialPage, before)
 		if err != nil {
-			return s.noTrial(r, t, err)
+			return t, nil, err
 		}
 		more = len(page) > 0
 		for i := range page {
@@ -62,15 +77,12 @@ func (s *Server) trialOf(v *visit, r *rules.Rule) *view.Trial {
 			versions = append(versions, t.Version)
 		}
 	}
-	var err error
-	if t.Counts, err = s.deps.Live.Figures.Trial(v.ctx, r.ID, versions); err != nil {
-		return s.noTrial(r, t, err)
-	}
-	return t
+	return t, versions, nil
 }
 
-func (s *Server) noTrial(r *rules.Rule, t *view.Trial, err error) *view.Trial {
-	s.log.Warn("could not read what a trial counted", "rule", r.Name, "error", err)
-	t.Unknown = true
-	return t
+// logFigures logs that some figures of a rule's page could not be read.
+func (s *Server) logFigures(r *rules.Rule, err error) {
+	if err != nil {
+		s.log.Warn("could not read the figures of a rule", "rule", r.Name, "error", err)
+	}
 }

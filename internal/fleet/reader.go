@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,9 @@ type Reader struct {
 	asked time.Time
 	tens  map[int64]map[string]Counts // stretches that change no more
 
+	sharedMu sync.Mutex
+	shared   map[string]sharedTables
+
 	recentMu    sync.Mutex
 	recent      []Denial // not to be changed
 	recentErr   error
@@ -99,7 +103,7 @@ const fresh = time.Second
 
 // NewReader makes a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
-	return &Reader{board: board, now: now, tens: map[int64]map[string]Counts{}}
+	return &Reader{board: board, now: now, tens: map[int64]map[string]Counts{}, shared: map[string]sharedTables{}}
 }
 
 // Live gives the fleet at this moment, at most a second old. It never fails:
@@ -298,14 +302,42 @@ func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]P
 	return out, err
 }
 
-// tables reads tables by from: with an *OwnError they are this node's.
+// tables reads tables by from: with an *OwnError they are this node's. What is read is
+// shared for a second and not to be changed, so that many who watch a rule cost no
+// more than one.
 func (r *Reader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
+	key := strings.Join(names, "\n")
+	r.sharedMu.Lock()
+	shared, ok := r.shared[key]
+	r.sharedMu.Unlock()
+	now := r.now()
+	if age := now.Sub(shared.at); ok && age >= 0 && age < fresh {
+		return shared.read, shared.err
+	}
 	err = r.from(ctx, func(ctx context.Context, b Board) (err error) {
 		read, err = b.Read(ctx, names)
 		return err
 	})
+	if ctx.Err() == nil {
+		r.sharedMu.Lock()
+		defer r.sharedMu.Unlock()
+		maps.DeleteFunc(r.shared, func(_ string, t sharedTables) bool { return now.Sub(t.at) >= fresh })
+		if len(r.shared) < maxShared {
+			r.shared[key] = sharedTables{now, read, err}
+		}
+	}
 	return read, err
 }
+
+// sharedTables is what tables read at a moment.
+type sharedTables struct {
+	at   time.Time
+	read []map[string]string
+	err  error
+}
+
+// maxShared bounds how many different reads are shared within a second.
+const maxShared = 64
 
 func afterColon(field string) (int64, bool) {
 	i := strings.LastIndexByte(field, ':')

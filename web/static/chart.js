@@ -20,17 +20,18 @@
     });
   }
 
-  function read(table) {
+  function read(table, keys) {
     const rows = [...table.tBodies[0].rows];
-    const data = [rows.map((r) => Number(r.dataset.at))];
-    for (let c = 1; c < (rows[0]?.cells.length ?? 1); c++) data.push(rows.map((r) => digits(r.cells[c].textContent)));
-    return data;
+    return [rows.map((r) => Number(r.dataset.at)), ...keys.map((k, n) => rows.map((r) => digits(r.cells[n + 1]?.textContent ?? "0")))];
   }
+
+  const drawn = new Map(); // how to take each chart away again
 
   function draw(figure) {
     const table = document.getElementById(figure.dataset.chart);
     const plot = figure.querySelector(".graph");
-    if (!table || !plot || table.tBodies[0].rows.length < 2) return;
+    if (!table || !plot) return;
+    drawn.get(figure)?.();
     const keys = [...figure.querySelectorAll("[data-line]")];
     const muted = getComputedStyle(figure.querySelector(".legend .muted")).color;
     const grid = getComputedStyle(plot).borderTopColor;
@@ -48,26 +49,41 @@
         return { label: k.textContent, stroke: ink, width: 1.5, points: { show: false }, fill: k.matches(".good") ? ink.replace(/^rgb\(([^)]*)\)$/, "rgba($1, .1)") : undefined };
       })],
       hooks: { setCursor: [(u) => tell(u)] },
-    }, read(table), box);
-    const sum = figure.querySelector(".graph-sum");
-    const words = sum?.textContent;
+    }, read(table, keys), box);
+    const sum = figure.querySelector(".graph-sum > :not([data-point])");
+    const point = figure.querySelector("[data-point]");
     function tell(u) {
-      if (!sum) return;
       const i = u.cursor.idx;
-      sum.textContent = i == null ? words : table.tBodies[0].rows[i].cells[0].textContent.trim() + ": " +
-        keys.map((k, n) => number.format(u.data[n + 1][i]) + " " + k.textContent.toLowerCase()).join(", ");
+      const row = i == null ? undefined : table.tBodies[0].rows[i];
+      sum.hidden = row !== undefined;
+      point.hidden = !sum.hidden;
+      if (row) {
+        point.textContent = row.cells[0].textContent.trim() + ": " +
+          keys.map((k, n) => number.format(u.data[n + 1][i]) + " " + k.textContent.toLowerCase()).join(", ");
+      }
     }
     plot.querySelector("svg").hidden = true;
     plot.querySelector("svg").classList.add("gone");
     plot.querySelector(".graph-top")?.remove();
-    plot.querySelector(".uplot-box")?.remove();
     plot.append(box);
-    new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: plot.clientHeight })).observe(plot);
+    const size = new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: plot.clientHeight }));
+    size.observe(plot);
     let due = 0;
-    new MutationObserver(() => {
+    const figures = new MutationObserver(() => {
       cancelAnimationFrame(due);
-      due = requestAnimationFrame(() => chart.setData(read(table)));
-    }).observe(table.tBodies[0], { childList: true, subtree: true, characterData: true });
+      due = requestAnimationFrame(() => {
+        chart.setData(read(table, keys));
+        tell(chart);
+      });
+    });
+    figures.observe(table.tBodies[0], { childList: true, subtree: true, characterData: true });
+    drawn.set(figure, () => {
+      size.disconnect();
+      figures.disconnect();
+      cancelAnimationFrame(due);
+      chart.destroy();
+      box.remove();
+    });
   }
 
   function all() { document.querySelectorAll("figure[data-chart]").forEach(draw); }

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ type RulePage struct {
 	Denied  []fleet.KeyCount
 	// NoFigures: some could not be read.
 	NoFigures bool
+	// Changed: the page shows an earlier version of the rule, or one that is gone.
+	Changed bool
 	// Watching: this node looks for hot keys.
 	Watching      bool
 	Hot           []HotLine
@@ -55,6 +58,18 @@ func (m *RulePage) settings() []rules.Change {
 		}
 	}
 	return out
+}
+
+// stream is where the page asks for what moves.
+func (m *RulePage) stream() string {
+	return "/console/events?" + url.Values{
+		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)}, "span": {m.Traffic.Span},
+	}.Encode()
+}
+
+// busy reports whether the lists of keys are likely to grow while the page is open.
+func (m *RulePage) busy() bool {
+	return len(m.Denied) > 0 || len(m.Hot) > 0 || m.Minute.Total() > 0
 }
 
 // next is the version to go on below in the history, 0 for none.

@@ -73,6 +73,9 @@ func (t *Traffic) sum() fleet.Counts {
 	return c
 }
 
+// latest are the points that may still grow: nodes post theirs up to two seconds late.
+func (t *Traffic) latest() []fleet.Point { return t.Points[max(0, len(t.Points)-2):] }
+
 // empty reports whether nothing happened in the span.
 func (t *Traffic) empty() bool { return t.sum() == fleet.Counts{} }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/fleet"
@@ -84,14 +85,24 @@ func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r ru
 }
 
 // Figures have canned figures of single rules. Err, if not nil, is what every
-// call fails with.
+// call fails with. Fields are changed by Change once there is a stream.
 type Figures struct {
+	mu sync.Mutex
 	// Keys are the most denied of every rule, Quiet leaves everything empty.
 	Keys  []fleet.KeyCount
 	Quiet bool
 	// Trials is what each trial counted.
 	Trials map[fleet.Trial]fleet.TrialCounts
-	Err    error
+	// Last is added to the last point of every rule.
+	Last fleet.Counts
+	Err  error
+}
+
+// Change changes the figures.
+func (f *Figures) Change(how func(*Figures)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(f)
 }
 
 var _ web.RuleFigures = (*Figures)(nil)
@@ -105,6 +116,8 @@ func newFigures() *Figures {
 
 // Rule implements web.RuleFigures.
 func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fleet.Point, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	width := time.Minute
 	if span > 3*time.Hour {
 		width = 15 * time.Minute
@@ -127,11 +140,14 @@ func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fl
 			out[i].Shadow = 0
 		}
 	}
+	out[n-1].Add(f.Last)
 	return out, f.Err
 }
 
 // Trial implements web.RuleFigures.
 func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var sum fleet.TrialCounts
 	for _, v := range versions {
 		c := f.Trials[fleet.Trial{Rule: rule, Version: v}]
@@ -142,10 +158,12 @@ func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.
 
 // TopDenied implements web.RuleFigures.
 func (f *Figures) TopDenied(_ context.Context, _ string, n int) ([]fleet.KeyCount, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.Quiet {
 		return nil, f.Err
 	}
-	return f.Keys[:min(n, len(f.Keys))], f.Err
+	return slices.Clone(f.Keys[:min(n, len(f.Keys))]), f.Err
 }
 
 // hotKeys are the fleet's busiest buckets.

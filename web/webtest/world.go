@@ -160,6 +160,13 @@ func (w *World) changed(context.Context) bool {
 	return w.compile() == nil && !w.Late
 }
 
+// Compile puts the rules as they are now in force.
+func (w *World) Compile() error {
+	w.Rules.mu.Lock()
+	defer w.Rules.mu.Unlock()
+	return w.compile()
+}
+
 func (w *World) compile() error {
 	var active []rules.Rule
 	for _, r := range w.Rules.List {

@@ -1,0 +1,123 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/web/webtest"
+)
+
+// TestRuleStream_SendsWhatChangedAndNoMore: the first message has all that moves, later
+// ones only the pieces that are not as they were.
+func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	lines := listen(t, w, "/console/events?rule=7&version=3&span=1h", w.As(access.RoleViewer))
+	first, ok := message(lines)
+	for _, want := range []string{
+		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7\u202f399 requests", `hx-target="#traffic-rows"`,
+		`hx-target="#traffic-sum"`, `hx-target="#live-denied-keys"`, "user:acme-batch", `hx-target="#live-hot"`,
+	} {
+		if !ok || !strings.Contains(first, want) {
+			t.Errorf("the first message lacks %s", want)
+		}
+	}
+	w.Figures.Change(func(f *webtest.Figures) {
+		f.Keys[0].Key, f.Keys[0].Count = `user:<img src=x onerror=alert(1)>`, 4321
+		f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000, Denied: 4}
+		f.Last.Allowed = 987654
+	})
+	next := ""
+	for !strings.Contains(next, "4\u202f321") {
+		if next, ok = message(lines); !ok {
+			t.Fatal("the stream ended")
+		}
+	}
+	for _, want := range []string{"of 8\u202f000 requests", "988\u202f653", "&lt;img src=x onerror=alert(1)&gt;", `#traffic-rows &gt; [data-at=`} {
+		if !strings.Contains(next, want) {
+			t.Errorf("the message lacks %s:\n%s", want, next)
+		}
+	}
+	for _, not := range []string{"<img", "#minute-", "#live-hot", `hx-target="#traffic-rows"`} {
+		if strings.Contains(next, not) {
+			t.Errorf("the message has %s", not)
+		}
+	}
+	if n := strings.Count(next, "data-label=\"Allowed\""); n > 2 {
+		t.Errorf("%d rows of the chart were sent, want those that may grow", n)
+	}
+}
+
+// TestRuleStream_ToldOfAnotherVersionSendsNoFigures: what a page shows of a rule fits the
+// version that it was made from.
+func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	if page := b.Get("/console/events?rule=7&version=3"); page.Has("Load again") || !page.Has("#traffic-rows") {
+		t.Error("the version that is in force")
+	}
+	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Load again") || page.Has("#traffic-rows") {
+		t.Error("a rule that changed")
+	}
+	if page := b.Get("/console/events?rule=7&version=4"); page.Has("Load again") || page.Has("#traffic-rows") {
+		t.Error("a node that is behind")
+	}
+	if page := b.Get("/console/events?rule=99&version=1"); !page.Has("was changed or deleted") {
+		t.Error("a rule that is gone")
+	}
+	off := &w.Rules.List[0]
+	off.IsActive = false
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if page := b.Get("/console/events?rule=1&version=1"); page.Has("Load again") || !page.Has("#traffic-rows") {
+		t.Error("a rule that is off")
+	}
+}
+
+// TestJourney_TheRulePageMoves: chart, sum, trial and keys follow the figures, and nothing
+// else on the page moves for it.
+func TestJourney_TheRulePageMoves(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	w.Figures.Change(func(f *webtest.Figures) { f.Keys = f.Keys[:3] })
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleViewer)
+	for _, width := range []int64{390, 1280} {
+		if err := tab.Show(width, 800, false); err != nil {
+			t.Fatal(err)
+		}
+		steps(t, tab, chromedp.Navigate(url+"/console/rules/7"), chromedp.WaitReady(".uplot-box canvas"))
+		until(t, tab, live)
+		_ = value[bool](t, tab, `{
+			window.shift = 0;
+			window.drawn = 0;
+			window.before = document.querySelector("#traffic-rows tr:last-child").textContent;
+			document.querySelector("#live-denied-keys").scrollIntoView();
+			new PerformanceObserver((all) => { for (const e of all.getEntries()) window.shift += e.value; }).observe({ type: "layout-shift" });
+			const stroke = CanvasRenderingContext2D.prototype.stroke;
+			CanvasRenderingContext2D.prototype.stroke = function () { window.drawn++; return stroke.apply(this, arguments); };
+		} true`)
+		w.Figures.Change(func(f *webtest.Figures) {
+			f.Last.Allowed += 987654
+			f.Keys = append(f.Keys, fleet.KeyCount{Key: "user:late", Count: width})
+			f.Trials[fleet.Trial{Rule: 7, Version: 3}] = fleet.TrialCounts{Seen: 8000 + width/10, Denied: width}
+		})
+		until(t, tab, `document.querySelector("#traffic-rows tr:last-child").textContent !== window.before`)
+		until(t, tab, `document.querySelector("#live-denied-keys").textContent.includes("user:late")`)
+		until(t, tab, `document.querySelector("#trial-denied .note").textContent.includes("of 8\u202f")`)
+		until(t, tab, `/\d\u202f\d+\u202f\d+ allowed/.test(document.querySelector("#traffic-sum").textContent)`)
+		until(t, tab, `window.drawn > 0`)
+		const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+		if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+			t.Fatal(err)
+		}
+		if got := value[float64](t, tab, `window.shift`); got >= .01 {
+			t.Errorf("%d pixels wide: layout shift %.3f", width, got)
+		}
+	}
+}
