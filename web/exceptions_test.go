@@ -159,7 +159,7 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 		t.Error("the page of the rule does not tell")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err = rules.ErrUnavailable })
-	if page := b.Get("/console/hot-keys"); page.Code != http.StatusOK || !page.Has("this is stale", "user:user-40") {
+	if page := b.Get("/console/hot-keys"); page.Code != http.StatusOK || !page.Has("live data unavailable", "user:user-40") {
 		t.Errorf("without the board: %d", page.Code)
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err, l.Hot = nil, nil })

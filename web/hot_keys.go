@@ -15,7 +15,7 @@ const pathHotKeys = "/console/hot-keys"
 func (s *Server) hotKeys(v *visit) error {
 	live := s.deps.Fleet.Live(v.ctx)
 	m := view.HotPage{
-		Watching: s.deps.Live.Watching || len(live.Hot) > 0, Stale: live.Err != nil, ReadAt: live.At,
+		Watching: s.deps.Live.Watching || len(live.Hot) > 0, Live: live,
 		Hot: live.HotKeys(), Lines: hotLines(s.setNow(), live.Hot),
 	}
 	return v.page(http.StatusOK, view.HotKeysPage(v.frame("Hot keys", pathHotKeys), m))

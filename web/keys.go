@@ -71,8 +71,10 @@ func (s *Server) bucket(v *visit, status int, b *rules.Bucket, form url.Values, 
 	if name == "" {
 		name = b.Name
 	}
-	if found, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey); err == nil {
-		m.Recent = found
+	recent, err := s.deps.Inspect.Denials.Denials(v.ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey)
+	m.Recent, m.RecentUnread = recent, unread(err)
+	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
+		m.RecentOwn, m.RecentSince = true, own.Since
 	}
 	if b.Key == "" { // a recent denial may know the hash in full
 		for i := range m.Recent {

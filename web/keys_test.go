@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/web/webtest"
@@ -30,7 +31,7 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusServiceUnavailable || len(w.Counters.Notes) != 0 {
 		t.Errorf("a reset that failed: %d, %q", page.Code, w.Counters.Notes)
 	}
-	if page := b.Get(key43); !page.Has("nobody can tell") {
+	if page := b.Get(key43); !page.Has("Remaining quota is unavailable") {
 		t.Error("counters that are away are not told")
 	}
 	w.Counters.Err = nil
@@ -105,5 +106,44 @@ func TestFailModes_AreEditedInPlaceAndGuarded(t *testing.T) {
 	}
 	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console/fail-modes"); !page.Has("10.0.0.7:6379", "timeout", "live data unavailable") || page.Has(">Save<") {
 		t.Error("a failing fleet is not told")
+	}
+}
+
+// TestKey_DuringAnOutageNoDenialIsDenied: what this node denied is shown, and what cannot
+// be read is not shown as none.
+func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
+	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
+	if page := b.Get(path); !page.Has("the denials of this node", "unknown since", "POST /v1/charges") || page.Has("Nothing denied lately") {
+		t.Error("what this node denied is not shown")
+	}
+	w.Fleet.Err = http.ErrHandlerTimeout
+	if page := b.Get(path); !page.Has("Recent denials are unavailable") || page.Has("Nothing denied lately") {
+		t.Error("what cannot be read is shown as none")
+	}
+}
+
+// TestHotKeys_OfThisNodeAloneAreSaidToBe, and a node that cannot be asked is said to have
+// no number of anything.
+func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Fleet.Change(func(l *fleet.Live) {
+		l.Own, l.Err, l.At = true, http.ErrHandlerTimeout, webtest.Now
+		other := l.Nodes[0]
+		other.ID, other.Address, other.Unknown, other.HotKeys = "b", "10.0.0.9:8080", true, 7654
+		other.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed", Opened: 9876}}
+		l.Nodes = append(l.Nodes, other)
+	})
+	w.Node.Store = "redis"
+	b := w.As(access.RoleViewer)
+	if page := b.Get("/console/hot-keys"); !page.Has("This page shows what this node decided", "unknown since") {
+		t.Error("hot keys of one node are shown as those of all")
+	}
+	for _, path := range []string{"/console", "/console/fail-modes"} {
+		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9\u202f876") {
+			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code, page.Has("10.0.0.9:8080"))
+		}
 	}
 }

@@ -224,3 +224,21 @@ func TestTurns_AreAskedFirst(t *testing.T) {
 		t.Error("asking changed a rule")
 	}
 }
+
+// TestPages_OfferNoChangeWhileTheDatabaseIsAway: what would be refused is not offered.
+func TestPages_OfferNoChangeWhileTheDatabaseIsAway(t *testing.T) {
+	w := world(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	offers := map[string]string{"/console/rules/1": "/console/rules/1/turn?to=off", "/console/rules": "/console/rules/new"}
+	for path, offer := range offers {
+		if page := b.Get(path); !page.Has(offer) {
+			t.Errorf("%s does not offer %s", path, offer)
+		}
+	}
+	w.Rules.Err = rules.ErrUnavailable
+	for path, offer := range offers {
+		if page := b.Get(path); page.Code != http.StatusOK || page.Has(offer) {
+			t.Errorf("%s: %d, offers %s", path, page.Code, offer)
+		}
+	}
+}

@@ -29,7 +29,7 @@ func (s *Server) listRules(v *visit) error {
 		return err
 	}
 	m := view.RuleTable{
-		Lines: s.withDenied(v, ruleLines(&list)), CanEdit: v.user.Role.Includes(access.RoleEditor), Here: v.Request().URL.RequestURI(), Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
+		Lines: s.withDenied(v, ruleLines(&list)), CanEdit: v.canChange(access.RoleEditor), Here: v.Request().URL.RequestURI(), Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 	}
 	return v.page(http.StatusOK, view.RulesPage(v.frame("Rules", pathRules), m))

@@ -169,6 +169,10 @@ func local(path string) string {
 	return u.RequestURI()
 }
 
+// canChange reports whether pages offer what a role may change. Nobody can change
+// anything while the rules database is unreachable.
+func (v *visit) canChange(role access.Role) bool { return v.user.Role.Includes(role) && !v.away }
+
 // frame is what every page has around it. nav is the path of the entry of the
 // navigation to which the page belongs.
 func (v *visit) frame(title, nav string) view.Frame {
@@ -182,7 +186,7 @@ func (v *visit) frame(title, nav string) view.Frame {
 	}
 	node := v.server.deps.Node()
 	f.User, f.Role, f.Version = v.user.Name, string(v.user.Role), node.Version
-	f.CanEdit, f.CanAdmin = v.user.Role.Includes(access.RoleEditor), v.user.Role.Includes(access.RoleAdmin)
+	f.CanEdit, f.CanAdmin = v.canChange(access.RoleEditor), v.canChange(access.RoleAdmin)
 	f.Banners = v.banners(&node)
 	if v.offline {
 		return f

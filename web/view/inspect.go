@@ -198,8 +198,11 @@ type KeyPage struct {
 	Override *rules.Override
 	// OverrideUnknown: an override stands for this key and cannot be read.
 	OverrideUnknown bool
-	// Recent are denials of the bucket.
-	Recent []fleet.Denial
+	// Recent are denials of the bucket; RecentUnread: they cannot be read; RecentOwn:
+	// they are this node's alone since RecentSince.
+	Recent                  []fleet.Denial
+	RecentUnread, RecentOwn bool
+	RecentSince             time.Time
 	// Edit is the form of an override.
 	Edit Form
 	Now  time.Time

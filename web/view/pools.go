@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/rules"
 )
 
@@ -68,9 +69,8 @@ type HotPage struct {
 	Lines    []HotLine
 	// Hot is how many keys are hot on any node.
 	Hot int
-	// Stale: the figures cannot be read; they are as they were at ReadAt.
-	Stale  bool
-	ReadAt time.Time
+	// Live says of which nodes the figures are, and of when.
+	Live fleet.Live
 }
 
 // used is how many units of a pool count now, 0 if nobody knows.
