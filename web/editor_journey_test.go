@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,23 +159,36 @@ func TestJourney_AMethodThatIsNotRegisteredIsWarnedOfAndSaved(t *testing.T) {
 	}
 }
 
-// TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs sends a form that is refused.
+// TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs sends forms of several pages as
+// people do, by typing and pressing Enter, and looks where the focus is then.
 func TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleAdmin)
-	steps(t, tab, chromedp.Navigate(url+"/console/rules/1/edit"), chromedp.WaitReady("#editor"))
-	const send = `const f = document.querySelector("#editor"); f.elements["limit"].value = "many"; HTMLFormElement.prototype.submit.call(f)`
-	if err := tab.Leave(browsertest.Script(send)); err != nil {
-		t.Fatal(err)
+	for _, tt := range []struct{ path, typed, want string }{
+		{"/console/rules/1/edit", `limit=many`, ".notice.bad[role=alert]"},
+		{"/console/people/new", `name=grace&by=password&password=short`, "#f-password"},
+		{"/console/tokens/new", `name=ci`, "#f-name"},
+		{"/console/pools/new", `name=shop&limit=0&window_ms=0`, "#f-window_ms"},
+		{"/console/rules/1/overrides/new", `key=ip:1&limit=many`, "#f-limit"},
+		{"/console/import", `text=rules: many`, "[role=alert]"},
+		{"/console/account", `password=short&repeat=short`, "#f-current, #f-password"},
+	} {
+		steps(t, tab, chromedp.Navigate(url+tt.path), chromedp.WaitReady("main form"))
+		send := `const typed = new URLSearchParams(` + strconv.Quote(tt.typed) + `), first = [...typed.keys()][0];
+			const form = [...document.querySelectorAll("main form")].find((f) => f.elements[first]);
+			for (const [name, value] of typed) if (form.elements[name]) form.elements[name].value = value;
+			form.elements[first].focus(); form.noValidate = true; form.requestSubmit()`
+		if err := tab.Leave(browsertest.Script(send)); err != nil {
+			t.Fatal(tt.path, err)
+		}
+		if status, err := tab.Status(); err != nil || status != 422 {
+			t.Errorf("%s: %d, %v", tt.path, status, err)
+		}
+		if !value[bool](t, tab, `document.activeElement.matches("main :is(`+tt.want+`)")`) {
+			t.Errorf("%s: the focus is at %s", tt.path, value[string](t, tab, `document.activeElement.outerHTML.slice(0, 120)`))
+		}
+		tab.Forgive() // of the status
 	}
-	const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
-	if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
-		t.Fatal(err)
-	}
-	if !value[bool](t, tab, `document.activeElement.matches(".notice.bad[role=alert]")`) {
-		t.Errorf("the focus is at %s", value[string](t, tab, `document.activeElement.outerHTML.slice(0, 120)`))
-	}
-	tab.Forgive() // of the status
 }

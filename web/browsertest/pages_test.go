@@ -43,6 +43,9 @@ func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
 			if weight, err := tab.Weight(); err != nil || weight > maxWeight {
 				t.Errorf("the page weighs %d bytes (%v)", weight, err)
 			}
+			if status, err := tab.Status(); err != nil || status >= 400 && !value[bool](t, tab, atError) {
+				t.Errorf("%d (%v), and the focus is at %s", status, err, value[string](t, tab, `document.activeElement.outerHTML.slice(0, 160)`))
+			}
 			for _, late := range value[[]string](t, tab, foreignTimes) {
 				t.Errorf("not in the viewer's zone: %s", late)
 			}
@@ -73,6 +76,10 @@ func check(t *testing.T, tab *browsertest.Tab, look string, rules []string) {
 		t.Errorf("%s: %s", look, v)
 	}
 }
+
+// atError: the focus of a page that refuses is where it says why, or in the field that it
+// asks for.
+const atError = `document.activeElement.matches("main [role=alert], main [aria-invalid=true], form[data-first] input")`
 
 // foreignTimes lists the times of a page that are not written in the zone of the
 // viewer, or do not say when they are at all.

@@ -4,6 +4,7 @@
 //   <time datetime data-when>    the same, of today only the time, without the year, with the age in the title
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that applies itself
+//   data-first                   a form that is all there is to do on its page
 //   data-copy="id"               a button that copies the text of an element
 (() => {
   "use strict";
@@ -78,6 +79,16 @@
     for (const f of e.target.elements) if (f.name && !f.value) f.disabled = true;
     setTimeout(() => { for (const f of e.target.elements) f.disabled = false; });
   });
+
+  // The focus begins where something is wrong: at the first alert or field in error,
+  // whichever form was refused. Else it begins in the form that the page is about.
+  function begin() {
+    const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
+    const wrong = seen("main [role=alert], main [aria-invalid=true]")[0];
+    if (wrong?.matches("[role=alert]")) wrong.tabIndex = -1;
+    (wrong ?? seen("form[data-first] input:not([type=hidden], [tabindex])").find((e) => !e.value))?.focus();
+  }
+  if (document.activeElement === document.body && !location.hash) begin();
 
   write(document);
   setInterval(() => write(document), 15000);

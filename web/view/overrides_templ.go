@@ -773,7 +773,7 @@ func OverrideImportPage(f Frame, m OverrideImport) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(m.Errors) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<div class=\"notice bad\" role=\"alert\" tabindex=\"-1\" autofocus>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<div class=\"notice bad\" role=\"alert\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

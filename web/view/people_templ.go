@@ -772,7 +772,7 @@ func AcceptPage(f Frame, m Accept) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "</h1><p class=\"muted\">Choose the password of your account. You are then signed in.</p><form class=\"stack\" method=\"post\" action=\"/console/invite\"><input type=\"hidden\" name=\"token\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "</h1><p class=\"muted\">Choose the password of your account. You are then signed in.</p><form class=\"stack\" method=\"post\" action=\"/console/invite\" data-first><input type=\"hidden\" name=\"token\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
