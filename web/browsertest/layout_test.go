@@ -57,6 +57,9 @@ func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
 		if wide := value[int](t, tab, `document.scrollingElement.scrollWidth`); wide > 320 {
 			t.Errorf("%s: %d pixels wide", path, wide)
 		}
+		if narrow := value[string](t, tab, `[...document.querySelectorAll("main .settings tbody th")].filter((e) => e.offsetWidth < .7 * e.parentElement.clientWidth).map((e) => e.textContent.trim()).join(", ")`); narrow != "" {
+			t.Errorf("%s: the heads of rows are narrow beside nothing: %s", path, narrow)
+		}
 		inner := value[string](t, tab, `[...document.querySelectorAll("main .table, main table")].filter((e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && getComputedStyle(e).overflowX !== "visible")
 			.map((e) => e.className + " " + e.scrollWidth + " in " + e.clientWidth).join(", ")`)
 		if inner != "" {
