@@ -67,10 +67,9 @@ func (m *RulePage) stream() string {
 	}.Encode()
 }
 
-// busy reports whether the lists of keys are likely to grow while the page is open.
-func (m *RulePage) busy() bool {
-	return len(m.Denied) > 0 || len(m.Hot) > 0 || m.Minute.Total() > 0
-}
+// busy reports whether the list of denied keys is likely to grow while the page is
+// open.
+func (m *RulePage) busy() bool { return len(m.Denied) > 0 || m.Minute.Total() > 0 }
 
 // next is the version to go on below in the history, 0 for none.
 func (m *RulePage) next() int64 {

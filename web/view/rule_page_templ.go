@@ -416,7 +416,7 @@ func RulePageOf(f Frame, m RulePage) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				var templ_7745c5c3_Var19 = []any{templ.KV("steady", m.busy())}
+				var templ_7745c5c3_Var19 = []any{templ.KV("steady", len(m.Hot) > 0)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var19...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
