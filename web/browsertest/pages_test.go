@@ -77,9 +77,9 @@ func check(t *testing.T, tab *browsertest.Tab, look string, rules []string) {
 	}
 }
 
-// atError: the focus of a page that refuses is where it says why, or in the field that it
-// asks for.
-const atError = `document.activeElement.matches("main [role=alert], main [aria-invalid=true], form[data-first] input")`
+// atError: the focus of a page that refuses is where it says why, in the field that it asks
+// for, or else at the page's heading.
+const atError = `document.activeElement.matches("main [role=alert], main [aria-invalid=true], form[data-first] input, main h1")`
 
 // foreignTimes lists the times of a page that are not written in the zone of the
 // viewer, or do not say when they are at all.

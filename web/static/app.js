@@ -81,12 +81,15 @@
   });
 
   // The focus begins where something is wrong: at the first alert or field in error,
-  // whichever form was refused. Else it begins in the form that the page is about.
+  // whichever form was refused. Else it begins in the form that the page is about, or
+  // at the heading of a page that says no.
   function begin() {
     const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
-    const wrong = seen("main [role=alert], main [aria-invalid=true]")[0];
-    if (wrong?.matches("[role=alert]")) wrong.tabIndex = -1;
-    (wrong ?? seen("form[data-first] input:not([type=hidden], [tabindex])").find((e) => !e.value))?.focus();
+    const refused = performance.getEntriesByType("navigation")[0]?.responseStatus >= 400;
+    const to = seen("main [role=alert], main [aria-invalid=true]")[0] ??
+      seen("form[data-first] input:not([type=hidden], [tabindex])").find((e) => !e.value) ?? (refused && seen("main h1")[0]);
+    if (to && to.tabIndex < 0) to.tabIndex = -1;
+    if (to) to.focus();
   }
   if (document.activeElement === document.body && !location.hash) begin();
 
