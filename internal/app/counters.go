@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -74,7 +75,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	}
 	stops.add("redis store", func(context.Context) error { return store.Close() })
 	nodes := nodeCount{path: cfg.NodesFile(), log: host.Log}
-	presence, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Known: nodes.load(), Counted: nodes.save})
+	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now, Known: nodes.load(), Counted: nodes.save})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
 		Slots:    func() telemetry.Slots { return telemetry.Slots(store.Stats()) },
 	})
-	posted, err := redisstore.NewLoads(client, cfg.KeyPrefix)
+	posted, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/config"
+	"sluice/internal/fleet"
 	"sluice/internal/telemetry"
 	"sluice/limiter"
 	"sluice/limiter/nearstore"
-	"sluice/limiter/redisstore"
 	"sluice/rules"
 )
 
@@ -33,7 +33,7 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	if opt.DenyCache == 0 && opt.HotRate == 0 {
 		return shared, nil, nil
 	}
-	var bus atomic.Pointer[redisstore.Bus] // the two need each other
+	var bus atomic.Pointer[fleet.Bus] // the two need each other
 	opt.Tell = func(k limiter.Key, slices bool) {
 		if b := bus.Load(); b != nil {
 			b.Tell(k, slices)
@@ -43,7 +43,7 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := redisstore.NewBus(redisstore.BusOptions{Client: client, Prefix: cfg.KeyPrefix, Heard: near.Forget})
+	b, err := fleet.NewBus(fleet.BusOptions{Client: client, Prefix: cfg.KeyPrefix, Heard: near.Forget})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +57,7 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	return near, hot, nil
 }
 
-func nearFigures(s nearstore.Stats, b redisstore.BusStats) telemetry.Near {
+func nearFigures(s nearstore.Stats, b fleet.BusStats) telemetry.Near {
 	return telemetry.Near{
 		Remembered: s.Remembered, Answered: s.Answered, Dropped: s.Dropped, Held: s.Held,
 		Hot: s.Hot, TurnedHot: s.TurnedHot, Slices: s.Slices, Leased: s.Leased, Spent: s.Spent,

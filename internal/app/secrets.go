@@ -12,6 +12,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/config"
+	"sluice/internal/fleet"
 	"sluice/limiter/redisstore"
 )
 
@@ -29,7 +30,7 @@ func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, e
 		return nil, err // names REDIS_URL, never its password
 	}
 	stops.add("redis client of the secret", func(context.Context) error { return client.Close() })
-	s, err := redisstore.NewSecret(redisstore.SecretOptions{Client: client, Prefix: cfg.KeyPrefix, Now: host.Now})
+	s, err := fleet.NewSecret(fleet.SecretOptions{Client: client, Prefix: cfg.KeyPrefix, Now: host.Now})
 	if err != nil {
 		return nil, err
 	}

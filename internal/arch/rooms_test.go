@@ -39,7 +39,7 @@ var rooms = []room{
 	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
-	{path: "internal/fleet", foreign: []string{redis}},
+	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/heap"},

@@ -1,7 +1,6 @@
 // Package fleet knows what all nodes together decide: how many requests pass
 // and how many are denied, by which rules, for which keys, and which nodes
-// there are. It is what the console shows, and it is never asked on the check
-// path.
+// there are. This is what the console shows, and no check asks it.
 //
 // Every node counts for itself in a Recorder and posts its own absolute figures
 // on a Board that all of them read: tables in Redis, or in this process when
@@ -19,4 +18,9 @@
 //
 // A reader adds up the nodes. Figures of a second are therefore complete about
 // two seconds later.
+//
+// Nodes that share counters also tell each other what deciding needs, in Redis
+// and under the prefix of the counters: Presence counts the nodes, Bus names
+// buckets that have more room than before, LoadBoard keeps what is reported
+// about pools, and Secret is the secret that seals reservations.
 package fleet

@@ -49,8 +49,8 @@ func causeOfReply(msg string) limiter.Cause {
 	return limiter.CauseInternal
 }
 
-// classify turns an error of a whole script call into a StoreError.
-func classify(err error) *limiter.StoreError {
+// Classify turns an error of a whole call to Redis into a StoreError.
+func Classify(err error) *limiter.StoreError {
 	var known *limiter.StoreError
 	if errors.As(err, &known) { // the breaker's
 		return known

@@ -229,7 +229,7 @@ func (g *guard) judge(start time.Time, err error) {
 		return
 	}
 	now := g.all.now()
-	se := classify(err)
+	se := Classify(err)
 	g.report(now, verdictOf(se, isReply(err), now.Sub(start)), se.Cause, se.Err)
 }
 

@@ -184,7 +184,7 @@ func flush(ctx context.Context, node *redis.Client, calls []*slotCall, queue fun
 
 // outdates reports whether an error may mean that the cluster has changed.
 func outdates(err error) bool {
-	switch classify(err).Cause {
+	switch Classify(err).Cause {
 	case limiter.CauseConnection, limiter.CauseTimeout, limiter.CauseCluster, limiter.CauseReadOnly,
 		limiter.CauseLoading, limiter.CauseBreaker, limiter.CauseClosed:
 		return true

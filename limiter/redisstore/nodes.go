@@ -63,7 +63,7 @@ func (s *Store) build(ops []*op) (keys []string, blob []byte) {
 
 // fail gives every op the same error.
 func fail(ops []*op, err error) {
-	se := classify(err)
+	se := Classify(err)
 	for _, o := range ops {
 		o.err = se
 	}

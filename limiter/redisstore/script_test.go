@@ -48,7 +48,7 @@ func TestScript_ACallThatIsNoneOfOursEnds(t *testing.T) {
 			unpack(reply, []*op{o})
 			err = o.err
 		}
-		if limiter.CauseOf(classify(err)) != limiter.CauseInternal {
+		if limiter.CauseOf(Classify(err)) != limiter.CauseInternal {
 			t.Errorf("%s: got %v, want an internal error", name, err)
 		}
 	}

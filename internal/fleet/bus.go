@@ -1,4 +1,4 @@
-package redisstore
+package fleet
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 
 // BusOptions configure a Bus. Client and Heard are required.
 type BusOptions struct {
-	// Client talks to the servers; it may be the one of the Store.
+	// Client talks to the servers; it may be the one of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the Store: nodes that share buckets hear each other. "sl:"
+	// Prefix is that of the counter store: nodes that share buckets hear each other. "sl:"
 	// if empty.
 	Prefix string
 	// Heard is called with what another node has told, by one goroutine. It must

@@ -1,4 +1,4 @@
-package redisstore
+package fleet
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 
 // SecretOptions configure a Secret. Client and Now are required.
 type SecretOptions struct {
-	// Client talks to the servers; it may be the one of the Store.
+	// Client talks to the servers; it may be the one of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the Store, "sl:" if empty.
+	// Prefix is that of the counter store, "sl:" if empty.
 	Prefix string
 	// Now is the wall clock.
 	Now func() time.Time

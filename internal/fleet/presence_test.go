@@ -1,18 +1,18 @@
-package redisstore_test
+package fleet_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/internal/testenv"
-	"sluice/limiter/redisstore"
 )
 
 // announce starts a node that announces itself every 20 ms.
-func announce(t *testing.T, url, prefix string) *redisstore.Presence {
+func announce(t *testing.T, url, prefix string) *fleet.Presence {
 	t.Helper()
-	p, err := redisstore.NewPresence(redisstore.PresenceOptions{Client: client(t, url), Prefix: prefix, Every: 20 * time.Millisecond})
+	p, err := fleet.NewPresence(fleet.PresenceOptions{Client: client(t, url), Prefix: prefix, Now: time.Now, Every: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func announce(t *testing.T, url, prefix string) *redisstore.Presence {
 	return p
 }
 
-func all(n int, ps ...*redisstore.Presence) func() bool {
+func all(n int, ps ...*fleet.Presence) func() bool {
 	return func() bool {
 		for _, p := range ps {
 			if p.Live() != n {
@@ -70,8 +70,8 @@ func TestPresence_StartsInAnOutageWithTheNumberLastKnown(t *testing.T) {
 	srv := testenv.Redis(t)
 	srv.Kill()
 	counted := make(chan int, 10)
-	p, err := redisstore.NewPresence(redisstore.PresenceOptions{
-		Client: client(t, srv.URL()), Every: 20 * time.Millisecond, Known: 4, Counted: func(n int) { counted <- n },
+	p, err := fleet.NewPresence(fleet.PresenceOptions{
+		Client: client(t, srv.URL()), Now: time.Now, Every: 20 * time.Millisecond, Known: 4, Counted: func(n int) { counted <- n },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestPresence_AloneWithoutRedis(t *testing.T) {
 	if p.Live() != 1 || p.Connected() {
 		t.Errorf("live %d, connected %v", p.Live(), p.Connected())
 	}
-	if _, err := redisstore.NewPresence(redisstore.PresenceOptions{}); err == nil {
+	if _, err := fleet.NewPresence(fleet.PresenceOptions{}); err == nil {
 		t.Error("started without a client")
 	}
 }

@@ -1,32 +1,26 @@
-package redisstore_test
+package fleet_test
 
 import (
 	"bytes"
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/internal/testenv"
-	"sluice/limiter/redisstore"
 )
 
-// handClock is a wall clock that a test sets.
-type handClock struct{ ms atomic.Int64 }
-
-func (c *handClock) now() time.Time { return time.UnixMilli(c.ms.Load()) }
-
-func newSecret(t *testing.T, url string, clock *handClock) *redisstore.Secret {
+func newSecret(t *testing.T, url string, clock *clock) *fleet.Secret {
 	t.Helper()
-	s, err := redisstore.NewSecret(redisstore.SecretOptions{Client: client(t, url), Now: clock.now})
+	s, err := fleet.NewSecret(fleet.SecretOptions{Client: client(t, url), Now: clock.now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func secrets(t *testing.T, s *redisstore.Secret, again bool) [][]byte {
+func secrets(t *testing.T, s *fleet.Secret, again bool) [][]byte {
 	t.Helper()
 	list, err := s.Secrets(t.Context(), again)
 	if err != nil || len(list) == 0 || len(list[0]) != 32 {
@@ -36,8 +30,7 @@ func secrets(t *testing.T, s *redisstore.Secret, again bool) [][]byte {
 }
 
 func TestSecret_IsOneForAllNodesThatStartAtOnce(t *testing.T) {
-	srv, clock := testenv.Redis(t), &handClock{}
-	clock.ms.Store(1_795_260_000_000)
+	srv, clock := testenv.Redis(t), newClock()
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	var wg sync.WaitGroup
@@ -63,8 +56,7 @@ func TestSecret_IsOneForAllNodesThatStartAtOnce(t *testing.T) {
 }
 
 func TestSecret_ThatWasLostIsReplacedAndTheOldOneStillKnown(t *testing.T) {
-	srv, clock := testenv.Redis(t), &handClock{}
-	clock.ms.Store(1_795_260_000_000)
+	srv, clock := testenv.Redis(t), newClock()
 	a, b := newSecret(t, srv.URL(), clock), newSecret(t, srv.URL(), clock)
 	old := secrets(t, a, false)[0]
 	c := client(t, srv.URL())
@@ -78,26 +70,25 @@ func TestSecret_ThatWasLostIsReplacedAndTheOldOneStillKnown(t *testing.T) {
 	if got := secrets(t, a, true); len(got) != 1 {
 		t.Error("asked twice within a second")
 	}
-	clock.ms.Add(1000)
+	clock.add(time.Second)
 	if got := secrets(t, a, true); len(got) != 2 || !bytes.Equal(got[0], fresh) || !bytes.Equal(got[1], old) {
 		t.Errorf("%d secrets after a doubt, want the new and the old", len(got))
 	}
 	if err := c.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	clock.ms.Add(10_000)
+	clock.add(10 * time.Second)
 	if got := secrets(t, a, false); len(got) != 2 || bytes.Equal(got[0], fresh) {
 		t.Error("a lost secret went unnoticed for ten seconds")
 	}
 }
 
 func TestSecret_OnceKnownNeedsNoServer(t *testing.T) {
-	srv, clock := testenv.Redis(t), &handClock{}
-	clock.ms.Store(1_795_260_000_000)
+	srv, clock := testenv.Redis(t), newClock()
 	s, late := newSecret(t, srv.URL(), clock), newSecret(t, srv.URL(), clock)
 	first := secrets(t, s, false)[0]
 	srv.Kill()
-	clock.ms.Add(time.Hour.Milliseconds())
+	clock.add(time.Hour)
 	if got := secrets(t, s, true); !bytes.Equal(got[0], first) {
 		t.Error("it changed")
 	}

@@ -1,4 +1,4 @@
-package redisstore_test
+package fleet_test
 
 import (
 	"errors"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/internal/testenv"
 	"sluice/limiter"
-	"sluice/limiter/redisstore"
 )
 
-func loads(t *testing.T, url, prefix string) *redisstore.Loads {
+func loads(t *testing.T, url, prefix string) *fleet.LoadBoard {
 	t.Helper()
-	l, err := redisstore.NewLoads(client(t, url), prefix)
+	l, err := fleet.NewLoadBoard(client(t, url), prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func loads(t *testing.T, url, prefix string) *redisstore.Loads {
 }
 
 // reports reads what is known of pools a, b and c.
-func reports(t *testing.T, l *redisstore.Loads) ([]int64, []time.Duration) {
+func reports(t *testing.T, l *fleet.LoadBoard) ([]int64, []time.Duration) {
 	t.Helper()
 	v, left, err := l.Get(t.Context(), []string{"a", "b", "c"})
 	if err != nil {
@@ -30,7 +30,7 @@ func reports(t *testing.T, l *redisstore.Loads) ([]int64, []time.Duration) {
 	return v, left
 }
 
-func TestLoads_EveryNodeReadsTheNewestReportUntilItEnds(t *testing.T) {
+func TestLoadBoard_EveryNodeReadsTheNewestReportUntilItEnds(t *testing.T) {
 	srv := testenv.SharedRedis(t)
 	writer, reader := loads(t, srv.URL(), "loads:"), loads(t, srv.URL(), "loads:")
 	for _, v := range []int64{900_000, 420_000} {
@@ -51,7 +51,7 @@ func TestLoads_EveryNodeReadsTheNewestReportUntilItEnds(t *testing.T) {
 	eventually(t, "the report ends", func() bool { _, left := reports(t, reader); return left[1] == 0 })
 }
 
-func TestLoads_WhatIsNotAReportCountsAsNone(t *testing.T) {
+func TestLoadBoard_WhatIsNotAReportCountsAsNone(t *testing.T) {
 	srv := testenv.SharedRedis(t)
 	c := client(t, srv.URL())
 	c.Set(t.Context(), "odd:load:a", "much", time.Minute)
@@ -62,7 +62,7 @@ func TestLoads_WhatIsNotAReportCountsAsNone(t *testing.T) {
 	}
 }
 
-func TestLoads_SayWhyRedisCannotAnswer(t *testing.T) {
+func TestLoadBoard_SayWhyRedisCannotAnswer(t *testing.T) {
 	srv := testenv.Redis(t)
 	l := loads(t, srv.URL(), "")
 	srv.Kill()
@@ -73,12 +73,12 @@ func TestLoads_SayWhyRedisCannotAnswer(t *testing.T) {
 	if _, _, err := l.Get(t.Context(), []string{"a"}); !errors.As(err, &se) || se.Cause != limiter.CauseConnection {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := redisstore.NewLoads(nil, ""); err == nil {
+	if _, err := fleet.NewLoadBoard(nil, ""); err == nil {
 		t.Error("made without a client")
 	}
 }
 
-func TestLoads_OnACluster(t *testing.T) {
+func TestLoadBoard_OnACluster(t *testing.T) {
 	l := loads(t, "redis://"+strings.Join(testenv.Cluster(t).Addrs(), ","), "")
 	for i, pool := range []string{"a", "b", "c"} {
 		if err := l.Put(t.Context(), pool, int64(i+1), time.Minute); err != nil {

@@ -1,4 +1,4 @@
-package redisstore
+package fleet
 
 import (
 	"context"
@@ -7,36 +7,38 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter/redisstore"
 )
 
-// Loads keeps what the fleet reports about the load of pools, where every node
-// can read it: one key a pool, which ends by itself. It is safe for concurrent
-// use and owns no goroutine.
-type Loads struct {
+// LoadBoard keeps what the fleet reports about the load of pools, where every
+// node can read it: one key a pool, which ends by itself. It is safe for
+// concurrent use and owns no goroutine.
+type LoadBoard struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-// NewLoads keeps reports through a client, which may be the one of the Store,
-// under the Store's prefix ("sl:" if empty).
-func NewLoads(client redis.UniversalClient, prefix string) (*Loads, error) {
+// NewLoadBoard keeps reports through a client, which may be the one of the counter
+// store, under that store's prefix ("sl:" if empty).
+func NewLoadBoard(client redis.UniversalClient, prefix string) (*LoadBoard, error) {
 	if client == nil {
 		return nil, errors.New("loads: a client is required")
 	}
 	if prefix == "" {
 		prefix = "sl:"
 	}
-	return &Loads{client: client, prefix: prefix}, nil
+	return &LoadBoard{client: client, prefix: prefix}, nil
 }
 
 // key is the key of one pool's report. No bucket's key is without braces.
-func (l *Loads) key(pool string) string { return l.prefix + "load:" + pool }
+func (l *LoadBoard) key(pool string) string { return l.prefix + "load:" + pool }
 
 // Put stores a report for as long as ttl: how much of the pool is in use, in
 // millionths. It replaces an earlier one. The error is a *limiter.StoreError.
-func (l *Loads) Put(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
+func (l *LoadBoard) Put(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
 	if err := l.client.Set(ctx, l.key(pool), millionths, max(ttl, time.Millisecond)).Err(); err != nil {
-		return classify(err)
+		return redisstore.Classify(err)
 	}
 	return nil
 }
@@ -44,7 +46,7 @@ func (l *Loads) Put(ctx context.Context, pool string, millionths int64, ttl time
 // Get reads the reports of some pools, each with the time that is left to it; a
 // time of 0 means that there is none. What is not a report of ours counts as
 // none. The error is a *limiter.StoreError.
-func (l *Loads) Get(ctx context.Context, pools []string) (millionths []int64, left []time.Duration, err error) {
+func (l *LoadBoard) Get(ctx context.Context, pools []string) (millionths []int64, left []time.Duration, err error) {
 	values, ttls := make([]*redis.StringCmd, len(pools)), make([]*redis.DurationCmd, len(pools))
 	_, err = l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, pool := range pools {
@@ -54,11 +56,11 @@ func (l *Loads) Get(ctx context.Context, pools []string) (millionths []int64, le
 	})
 	for i := range pools { // err may be that a key does not exist, and hide another
 		if e := errors.Join(values[i].Err(), ttls[i].Err()); e != nil && !errors.Is(values[i].Err(), redis.Nil) {
-			return nil, nil, classify(e)
+			return nil, nil, redisstore.Classify(e)
 		}
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, nil, classify(err)
+		return nil, nil, redisstore.Classify(err)
 	}
 	millionths, left = make([]int64, len(pools)), make([]time.Duration, len(pools))
 	for i := range pools {

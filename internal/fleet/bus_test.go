@@ -1,4 +1,4 @@
-package redisstore_test
+package fleet_test
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/internal/fleet"
 	"sluice/internal/testenv"
 	"sluice/limiter"
-	"sluice/limiter/redisstore"
 )
 
 // ear is what a node has heard.
@@ -34,10 +34,10 @@ func (e *ear) count(k limiter.Key) int {
 	return e.keys[k]
 }
 
-func bus(t *testing.T, url, prefix string) (*redisstore.Bus, *ear) {
+func bus(t *testing.T, url, prefix string) (*fleet.Bus, *ear) {
 	t.Helper()
 	e := &ear{}
-	b, err := redisstore.NewBus(redisstore.BusOptions{Client: client(t, url), Prefix: prefix, Heard: e.heard})
+	b, err := fleet.NewBus(fleet.BusOptions{Client: client(t, url), Prefix: prefix, Heard: e.heard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func bus(t *testing.T, url, prefix string) (*redisstore.Bus, *ear) {
 }
 
 // meet makes sure that a hears b.
-func meet(t *testing.T, a *ear, b *redisstore.Bus) {
+func meet(t *testing.T, a *ear, b *fleet.Bus) {
 	t.Helper()
 	eventually(t, "the nodes hear each other", func() bool {
 		b.Tell("{hello}|1|sc", false)
@@ -128,7 +128,7 @@ func TestBus_ForeignMessagesAreLeftAlone(t *testing.T) {
 }
 
 func TestBus_NeedsWhatItIsMadeOf(t *testing.T) {
-	if _, err := redisstore.NewBus(redisstore.BusOptions{}); err == nil {
+	if _, err := fleet.NewBus(fleet.BusOptions{}); err == nil {
 		t.Error("started without a client")
 	}
 }

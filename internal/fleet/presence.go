@@ -1,4 +1,4 @@
-package redisstore
+package fleet
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// PresenceOptions configure a Presence. Client is required.
+// PresenceOptions configure a Presence. Client and Now are required.
 type PresenceOptions struct {
-	// Client talks to the servers; it may be the one of the Store.
+	// Client talks to the servers; it may be the one of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the Store: nodes that share buckets count each other.
+	// Prefix is that of the counter store: nodes that share buckets count each other.
 	// "sl:" if empty.
 	Prefix string
 	// Every is the time between two announcements, 1 s if 0.
@@ -27,6 +27,8 @@ type PresenceOptions struct {
 	// Known is how many nodes lived when this one last heard: so many count until
 	// Redis answers. 1 if 0.
 	Known int
+	// Now is the wall clock.
+	Now func() time.Time
 	// Counted, if not nil, hears each new number that Redis has given. It is called
 	// by the Presence's goroutine.
 	Counted func(n int)
@@ -66,8 +68,8 @@ return redis.call('ZCARD', KEYS[1])`
 // NewPresence starts announcing. Close it to leave at once instead of after
 // the lifetime.
 func NewPresence(opt PresenceOptions) (*Presence, error) {
-	if opt.Client == nil {
-		return nil, errors.New("presence: a client is required")
+	if opt.Client == nil || opt.Now == nil {
+		return nil, errors.New("presence: Client and Now are required")
 	}
 	if opt.Prefix == "" {
 		opt.Prefix = "sl:"
@@ -123,7 +125,7 @@ func (p *Presence) run(ctx context.Context) {
 			return
 		}
 		p.ok.Store(err == nil)
-		live := hold(n, err, wallTime())
+		live := hold(n, err, p.opt.Now())
 		p.live.Store(int64(live))
 		if err == nil && live != told && p.opt.Counted != nil {
 			told = live
