@@ -20,7 +20,7 @@ type tableEntry[V any] struct {
 }
 
 const (
-	tableBits = 4
+	tableBits = 6
 	tableFan  = 1 << tableBits
 	// tableMost is how many entries stand in one place before they are divided.
 	tableMost = 32
