@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
 )
 
 // Bucket is one bucket of a rule that was found by its name.
@@ -143,7 +144,7 @@ func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, er
 	if _, err := p.appendValue(nil, f, text, false); err != nil {
 		return nil, err
 	}
-	v := unescape(text)
+	v := chars.Unescape(text)
 	if strings.HasPrefix(v, hashMark) {
 		return nil, errors.New("has a byte that no request can have")
 	}

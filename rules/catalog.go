@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sluice/rules/chars"
 )
 
 // Actor is who made a change. No change is written without one.
@@ -26,7 +28,7 @@ func CheckReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:
 		message = fmt.Sprintf("must not be longer than %d bytes", MaxReason)
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isUnsafeRune):
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, chars.Unsafe):
 		message = "must be one line of printable text"
 	default:
 		return nil

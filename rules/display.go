@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
 )
 
 // DisplayKey is the name of a bucket for people, such as user:42 or
@@ -49,7 +50,7 @@ func DisplayDirectKey(key limiter.Key) string {
 	if !strings.Contains(v, "%") {
 		return v
 	}
-	return string(appendPrintable(nil, unescape(v), nil))
+	return string(appendPrintable(nil, chars.Unescape(v), nil))
 }
 
 // displayFacts writes the facts of a key, or of a wildcard as far as it goes.
@@ -73,7 +74,7 @@ func displayFact(dst []byte, part string, several bool) []byte {
 	if hash, ok := strings.CutPrefix(value, "%h"); ok {
 		return append(append(dst, hashWord...), hash...)
 	}
-	text := unescape(value)
+	text := chars.Unescape(value)
 	// A colon after which the value would read like a hash, or, given without its
 	// label, like another fact.
 	colon := -1
@@ -121,30 +122,13 @@ func appendPrintable(dst []byte, text string, also func(i int, r rune) bool) []b
 	for i, n := 0, 0; i < len(text); i += n {
 		var r rune
 		r, n = utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) || isUnsafeRune(r) || also != nil && also(i, r) {
+		if r == utf8.RuneError && n == 1 || !unicode.IsPrint(r) || chars.Unsafe(r) || also != nil && also(i, r) {
 			for _, c := range []byte(text[i : i+n]) {
-				dst = appendEscaped(dst, c)
+				dst = chars.AppendEscaped(dst, c)
 			}
 			continue
 		}
 		dst = append(dst, text[i:i+n]...)
 	}
 	return dst
-}
-
-// unescape reads %XX. A % that does not begin one stands for itself.
-func unescape(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]) {
-			b = append(b, unhex(s[i+1])<<4|unhex(s[i+2]))
-			i += 2
-			continue
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
 }

@@ -21,7 +21,7 @@
 //
 // # Routes
 //
-// Requests are compared in one spelling (NormalizeRoute). The fact route in a
+// Requests are compared in one spelling (route.Normalize). The fact route in a
 // scope is the request's own path in that spelling, not the rule's pattern: a
 // rule for /v1/users/{id} with scope user counts a user's requests to all of
 // them in one bucket, with scope user+route in one bucket a path.

@@ -98,7 +98,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 // consider judges one rule by itself, without the index. The sentence is made
 // only when wanted.
 func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func() string) {
-	if c.route != nil && !c.route.matches(k.route) {
+	if c.route != nil && !c.route.Matches(k.route) {
 		return ReasonRoute, func() string {
 			if k.route == "" {
 				return fmt.Sprintf("The rule is for route %s; the request names no route.", *c.Rule.Route)

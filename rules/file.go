@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"sluice/rules/chars"
 )
 
 // Bounds of one rules file. Beyond them ParseFile fails with a *TooLargeError.
@@ -300,7 +302,7 @@ func topField(path string) string {
 
 // safeField keeps a caller's member name short and printable.
 func safeField(name string) string {
-	if isMemberName(name) {
+	if chars.IsName(name) {
 		return name
 	}
 	return fmt.Sprintf("%.40q", name)

@@ -69,10 +69,10 @@ func (e *indexEdit) change(c *Compiled, edit func(*leaf) *leaf) {
 	switch {
 	case c.route == nil:
 		x.everywhere = edit(x.everywhere)
-	case c.route.exact():
+	case c.route.Exact():
 		x.exact = tableWith(x.exact, *c.Rule.Route, edit(x.exact.get(*c.Rule.Route)), e.inPlace)
 	default:
-		x.trie = e.below(x.trie, c.route.segments, c.route.tail, edit)
+		x.trie = e.below(x.trie, c.route.Segments, c.route.Tail, edit)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/route"
 )
 
 // Match appends to dst the rules that apply to a descriptor, in order of id,
@@ -72,7 +73,7 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 }
 
 func (s *Set) keyer(d *Descriptor) keyer {
-	return keyer{set: s, d: d, route: NormalizeRoute(d.Route), method: normalizeMethod(d.Method)}
+	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
 }
 
 // have gives the bits of the facts present, without attributes.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
 )
 
 // Bounds of an override's text.
@@ -140,7 +141,7 @@ func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 		ps.add("reason", "must not be longer than %d bytes", MaxReason)
 	case !utf8.ValidString(o.Reason):
 		ps.add("reason", "must be valid UTF-8")
-	case strings.ContainsFunc(o.Reason, isUnsafeRune):
+	case strings.ContainsFunc(o.Reason, chars.Unsafe):
 		ps.add("reason", "must not contain control characters or line breaks")
 	}
 	o.validateExpiry(now, &ps)

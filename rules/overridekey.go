@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
+	"sluice/rules/route"
 )
 
 // OverrideKey says whom an override is for.
@@ -97,7 +99,7 @@ func checkOverrideText(text string) error {
 		return fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
 	case len(text) > maxWildcard && text[len(text)-1] == '*':
 		return fmt.Errorf("must not be longer than %d bytes with a wildcard", maxWildcard)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafeRune):
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, chars.Unsafe):
 		return errors.New("must be printable text; write other bytes as %XX")
 	case strings.TrimSpace(text) != text:
 		return errors.New("must not begin or end with blanks; write them as %20")
@@ -171,7 +173,7 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && f.kind != factIP && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
 		return append(append(append(dst, f.label...), "%h"...), hash[:shownHash]...), nil
 	}
-	v := unescape(text)
+	v := chars.Unescape(text)
 	switch {
 	case open:
 		return p.appendOpen(dst, f, v)
@@ -240,7 +242,7 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 	case LooksSecret(v) || f.kind == factRoute && looksSecretRoute(v):
 		return nil, errors.New("cannot have a wildcard inside what looks like a credential: those are kept as hashes")
 	case f.kind == factMethod:
-		v = normalizeMethod(v)
+		v = route.NormalizeMethod(v)
 	}
 	return appendClear(append(dst, f.label...), v), nil
 }
@@ -285,4 +287,4 @@ func isHashText(s string, length int) bool {
 	return true
 }
 
-func isHashByte(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
+func isHashByte(c byte) bool { return chars.IsAlnum(c) || c == '-' || c == '_' }

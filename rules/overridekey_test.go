@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
 )
 
 func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
@@ -150,12 +151,12 @@ func textOf(k *keyer, c *Compiled) string {
 		}
 		var b strings.Builder
 		for j := 0; j < len(v); j++ {
-			if isAlnum(v[j]) || v[j] == '/' && f.kind != factIP {
+			if chars.IsAlnum(v[j]) || v[j] == '/' && f.kind != factIP {
 				b.WriteByte(v[j])
 			} else if f.kind == factIP {
 				b.WriteByte(v[j])
 			} else {
-				b.Write(appendEscaped(nil, v[j]))
+				b.Write(chars.AppendEscaped(nil, v[j]))
 			}
 		}
 		parts = append(parts, f.label+b.String())

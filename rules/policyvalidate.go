@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
 )
 
 // policy is what validation makes of the policy fields and Compile keeps.
@@ -189,7 +190,7 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 		t := r.Tiers[name]
 		path := "tiers." + safeField(name)
 		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||
-			strings.ContainsFunc(name, isUnsafeRune) || strings.TrimSpace(name) != name {
+			strings.ContainsFunc(name, chars.Unsafe) || strings.TrimSpace(name) != name {
 			ps.add(path, "must be named with 1 to %d bytes of printable text without blanks around it", MaxTierName)
 			continue
 		}

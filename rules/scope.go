@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/rules/chars"
 )
 
 // MaxScopeFacts is the most facts that one scope may name.
@@ -76,8 +78,8 @@ func parseScope(s string) ([]fact, error) {
 
 func parseFact(p string) (fact, error) {
 	if name, ok := strings.CutPrefix(p, "attr:"); ok {
-		if !isMemberName(name) {
-			return fact{}, fmt.Errorf("attr: must be followed by 1 to %d letters, digits, _, . or -", maxMemberName)
+		if !chars.IsName(name) {
+			return fact{}, fmt.Errorf("attr: must be followed by 1 to %d letters, digits, _, . or -", chars.MaxName)
 		}
 		return fact{kind: factAttr, attr: name, label: "attr:" + name + ":"}, nil
 	}
@@ -90,25 +92,4 @@ func parseFact(p string) (fact, error) {
 		}
 	}
 	return fact{}, fmt.Errorf("%s", scopeHelp)
-}
-
-// maxMemberName bounds the name of an attribute or field.
-const maxMemberName = 64
-
-// isMemberName reports whether s may name an attribute or a field.
-func isMemberName(s string) bool {
-	if s == "" || len(s) > maxMemberName {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if !isAlnum(c) && c != '_' && c != '.' && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-func isAlnum(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

@@ -1,6 +1,10 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"sluice/rules/chars"
+)
 
 // LooksSecret reports whether a value has the shape of a credential: a known
 // prefix (sk_, ghp_, AKIA, …), an Authorization value, a JWT, or a long string
@@ -86,7 +90,7 @@ func looksRandom(v string) bool {
 		default:
 			return false
 		}
-		hex = hex && isHex(c)
+		hex = hex && chars.IsHex(c)
 		if !seen[c] {
 			seen[c] = true
 			distinct++
@@ -113,7 +117,7 @@ func isUUID(v string) bool {
 			if v[i] != '-' {
 				return false
 			}
-		} else if !isHex(v[i]) {
+		} else if !chars.IsHex(v[i]) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"sluice/limiter"
+	"sluice/rules/route"
 )
 
 // Current holds the set in force. One pointer is swapped, so that every
@@ -69,9 +70,9 @@ type Compiled struct {
 
 	need      uint8 // bits of factKind, without attributes
 	facts     []fact
-	route     *pattern    // nil for every route
-	suffix    string      // "|17|sc"
-	globalKey limiter.Key // the key when there are no facts
+	route     *route.Pattern // nil for every route
+	suffix    string         // "|17|sc"
+	globalKey limiter.Key    // the key when there are no facts
 
 	candidate   *candidate // what Candidate does not say
 	from, until int64      // life span, ms since the epoch

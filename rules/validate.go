@@ -6,10 +6,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"sluice/limiter"
+	"sluice/rules/chars"
+	"sluice/rules/route"
 )
 
 // Bounds of a rule's text.
@@ -18,8 +19,6 @@ const (
 	MaxName = 63
 	// MaxDescription is the longest description, in bytes.
 	MaxDescription = 1024
-	// MaxMethod is the longest method, in bytes.
-	MaxMethod = 32
 )
 
 const defaultAlgorithm = "sliding_window_counter"
@@ -38,7 +37,7 @@ func Validate(r *Rule) error {
 type parts struct {
 	limit limiter.Limit
 	facts []fact
-	route *pattern
+	route *route.Pattern
 	policy
 }
 
@@ -85,7 +84,7 @@ func validateDescription(s string, ps *problems) {
 		ps.add("description", "must not be longer than %d bytes", MaxDescription)
 	case !utf8.ValidString(s):
 		ps.add("description", "must be valid UTF-8")
-	case strings.ContainsFunc(s, isUnsafeRune):
+	case strings.ContainsFunc(s, chars.Unsafe):
 		ps.add("description", "must not contain control characters or line breaks")
 	}
 }
@@ -98,37 +97,16 @@ func (p *parts) validateMatchers(r *Rule, ps *problems) {
 	}
 	p.facts = facts
 	if r.Route != nil {
-		route, err := parseRoute(*r.Route)
+		pattern, err := route.Parse(*r.Route)
 		if err != nil {
 			ps.add("route", "%s", err)
 		}
-		p.route = &route
+		p.route = &pattern
 	}
-	if r.Method != nil && !isMethod(*r.Method) {
-		ps.add("method", "must be an HTTP method in upper case, such as POST, of at most %d characters", MaxMethod)
+	if r.Method != nil && !route.IsMethod(*r.Method) {
+		ps.add("method", "must be an HTTP method in upper case, such as POST, of at most %d characters", route.MaxMethod)
 	}
-	if r.WeightField != nil && !isMemberName(*r.WeightField) {
-		ps.add("weight_field", "must be 1 to %d letters, digits, _, . or -", maxMemberName)
+	if r.WeightField != nil && !chars.IsName(*r.WeightField) {
+		ps.add("weight_field", "must be 1 to %d letters, digits, _, . or -", chars.MaxName)
 	}
-}
-
-// isMethod: a token of RFC 9110 section 5.6.2 without lower-case letters.
-func isMethod(s string) bool {
-	if s == "" || len(s) > MaxMethod {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 'a' && c <= 'z' || !isAlnum(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return true
-}
-
-// isUnsafeRune: controls, line and paragraph separators, and the marks that
-// reverse the direction of text, which make a line read as something else.
-func isUnsafeRune(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
-		r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }

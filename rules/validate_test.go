@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules/route"
 )
 
 func TestValidate_AcceptsEveryFormOfRule(t *testing.T) {
@@ -88,9 +90,9 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 		"control in route":    {"route", func(r *Rule) { r.Route = ptr("/v1/\x01") }},
 		"escaped route":       {"route", func(r *Rule) { r.Route = ptr("/v1/%63") }},
 		"route not utf-8":     {"route", func(r *Rule) { r.Route = ptr("/\xff") }},
-		"long route":          {"route", func(r *Rule) { r.Route = ptr("/" + strings.Repeat("a", MaxRoute)) }},
+		"long route":          {"route", func(r *Rule) { r.Route = ptr("/" + strings.Repeat("a", route.Max)) }},
 		"method with space":   {"method", func(r *Rule) { r.Method = ptr("GET POST") }},
-		"long method":         {"method", func(r *Rule) { r.Method = ptr(strings.Repeat("A", MaxMethod+1)) }},
+		"long method":         {"method", func(r *Rule) { r.Method = ptr(strings.Repeat("A", route.MaxMethod+1)) }},
 		"method not ascii":    {"method", func(r *Rule) { r.Method = ptr("GÉT") }},
 		"unknown algorithm":   {"algorithm", func(r *Rule) { r.Algorithm = "magic" }},
 		"negative limit":      {"limit", func(r *Rule) { r.Limit = -1 }},

@@ -13,6 +13,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"sluice/rules/chars"
 )
 
 // conditionEnv is what a condition may speak of. It has no methods: expr would
@@ -61,7 +63,7 @@ func compileCondition(source string) (*condition, error) {
 		return nil, fmt.Errorf("must not be longer than %d bytes", MaxWhen)
 	case !utf8.ValidString(source):
 		return nil, errors.New("must be valid UTF-8")
-	case strings.ContainsFunc(source, func(r rune) bool { return r != '\n' && r != '\t' && isUnsafeRune(r) }):
+	case strings.ContainsFunc(source, func(r rune) bool { return r != '\n' && r != '\t' && chars.Unsafe(r) }):
 		return nil, errors.New("must not contain control characters")
 	}
 	v := whenVisitor{source: source}

@@ -29,7 +29,9 @@ var rooms = []room{
 	{path: "limiter/memstore", may: []string{"limiter"}},
 	{path: "limiter/nearstore", may: []string{"limiter"}, foreign: []string{"github.com/maypok86/otter/v2"}},
 	{path: "limiter/storetest", may: []string{"limiter"}, foreign: []string{"pgregory.net/rapid", "github.com/google/go-cmp"}},
-	{path: "rules", may: []string{"limiter"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
+	{path: "rules/chars"},
+	{path: "rules/route", may: []string{"rules/chars"}},
+	{path: "rules", may: []string{"limiter", "rules/chars", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/deferred"},
@@ -98,11 +100,15 @@ var rooms = []room{
 // are free in tests, except those of notInTests.
 var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
 
+var stores = []string{"limiter/memstore", "limiter/nearstore", "limiter/redisstore"}
+
 // upward lists what the lower rooms must not reach even in their tests, because
 // it would turn an arrow round.
 var upward = map[string][]string{
-	"limiter": {"limiter/memstore", "limiter/nearstore", "limiter/redisstore"},
-	"rules":   {"limiter/memstore", "limiter/nearstore", "limiter/redisstore"},
+	"limiter":     stores,
+	"rules":       stores,
+	"rules/chars": stores,
+	"rules/route": stores,
 }
 
 // beneath lists what no package that a room reaches, however far down, may be.

@@ -1,11 +1,11 @@
-package rules
+package route
 
 import (
 	"testing"
 	"unicode/utf8"
 )
 
-func TestNormalizeRoute_GivesOneSpelling(t *testing.T) {
+func TestNormalize_GivesOneSpelling(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
 		"/":                          "/",
@@ -43,26 +43,26 @@ func TestNormalizeRoute_GivesOneSpelling(t *testing.T) {
 		"https://example.org/a":      "/https:/example.org/a",
 		"/v1/charges/../../../../a/": "/a",
 	} {
-		if got := NormalizeRoute(in); got != want {
+		if got := Normalize(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
 }
 
-func TestNormalizeRoute_DoesNotAllocateWhenClean(t *testing.T) {
-	if n := testing.AllocsPerRun(100, func() { NormalizeRoute("/v1/charges/a.b/{x}") }); n != 0 {
+func TestNormalize_DoesNotAllocateWhenClean(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { Normalize("/v1/charges/a.b/{x}") }); n != 0 {
 		t.Errorf("got %v allocations", n)
 	}
 }
 
-// FuzzNormalizeRoute: the result is a fixed point with the promised shape.
-func FuzzNormalizeRoute(f *testing.F) {
+// FuzzNormalize: the result is a fixed point with the promised shape.
+func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{"/v1/../x", "//a//", "%%361", "/a%2fb?c#d", "/\x00%7f", "/%", "/%2", "..", "/a/.%2e/b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		out := NormalizeRoute(in)
-		if again := NormalizeRoute(out); again != out {
+		out := Normalize(in)
+		if again := Normalize(out); again != out {
 			t.Fatalf("%q became %q, which became %q", in, out, again)
 		}
 		if in == "" {
@@ -76,7 +76,7 @@ func FuzzNormalizeRoute(f *testing.F) {
 				t.Fatalf("%q became %q", in, out)
 			}
 		}
-		if p, err := parseRoute(out); err == nil && utf8.ValidString(out) && p.exact() && !p.matches(out) {
+		if p, err := Parse(out); err == nil && utf8.ValidString(out) && p.Exact() && !p.Matches(out) {
 			t.Fatalf("route %q does not match itself", out)
 		}
 	})

@@ -1,19 +1,21 @@
-package rules
+package route
 
 import (
 	"bytes"
 	"strings"
+
+	"sluice/rules/chars"
 )
 
-// NormalizeRoute gives the one spelling of a request's path that rules are
+// Normalize gives the one spelling of a request's path that rules are
 // compared with, so that no other spelling slips past a rule: query and
 // fragment cut off, a leading slash, no empty segments, . and .. resolved, no
 // trailing slash except on the root, percent-escapes decoded unless they stand
 // for / ? # % or a control byte (those keep their escape, in upper case). Case
 // is kept. The empty route stays empty: it is an absent fact. A route already
 // in this form is returned as it is, without allocating.
-func NormalizeRoute(path string) string {
-	if path == "" || isNormalRoute(path) {
+func Normalize(path string) string {
+	if path == "" || isNormal(path) {
 		return path
 	}
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
@@ -22,9 +24,9 @@ func NormalizeRoute(path string) string {
 	return resolveSegments(decodePath(path))
 }
 
-// isNormalRoute reports whether a path needs no change. It may say no to a
-// route that NormalizeRoute then leaves alone (one that keeps an escape).
-func isNormalRoute(p string) bool {
+// isNormal reports whether a path needs no change. It may say no to a
+// route that Normalize then leaves alone (one that keeps an escape).
+func isNormal(p string) bool {
 	if p[0] != '/' {
 		return false
 	}
@@ -52,16 +54,16 @@ func decodePath(p string) string {
 	b := make([]byte, 0, len(p)+8)
 	for i := 0; i < len(p); i++ {
 		c := p[i]
-		if c == '%' && i+2 < len(p) && isHex(p[i+1]) && isHex(p[i+2]) {
-			c = unhex(p[i+1])<<4 | unhex(p[i+2])
+		if c == '%' && i+2 < len(p) && chars.IsHex(p[i+1]) && chars.IsHex(p[i+2]) {
+			c = chars.Unhex(p[i+1])<<4 | chars.Unhex(p[i+2])
 			i += 2
 			if c == '/' || c == '?' || c == '#' {
-				b = appendEscaped(b, c)
+				b = chars.AppendEscaped(b, c)
 				continue
 			}
 		}
 		if c == '%' || isControl(c) {
-			b = appendEscaped(b, c)
+			b = chars.AppendEscaped(b, c)
 			continue
 		}
 		b = append(b, c)
@@ -88,24 +90,3 @@ func resolveSegments(p string) string {
 }
 
 func isControl(c byte) bool { return c < 0x20 || c == 0x7f }
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&0xdf - 'A' + 10
-}
-
-const upperHex = "0123456789ABCDEF"
-
-func appendEscaped(b []byte, c byte) []byte {
-	return append(b, '%', upperHex[c>>4], upperHex[c&15])
-}
-
-// normalizeMethod folds a method to upper case, so that "get" does not slip
-// past a rule for GET.
-func normalizeMethod(m string) string { return strings.ToUpper(m) }

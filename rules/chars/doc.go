@@ -1,0 +1,7 @@
+// Package chars says which characters the texts of rules may hold, and reads and
+// writes %XX.
+//
+// A worked example. Unsafe refuses the line break in "a\nb", IsName takes
+// "tenant.id" and refuses "tenant id", and Unescape reads "a%2Ab" as "a*b", of
+// which AppendEscaped writes the * as %2A.
+package chars
