@@ -19,6 +19,9 @@ const (
 	recallFor    = time.Hour
 	// recallProbe is how often the database is asked again meanwhile.
 	recallProbe = time.Second
+	// busyPause is how long sessions that were ended here wait after another change
+	// kept them from being deleted: each attempt holds up a page.
+	busyPause = 10 * time.Second
 )
 
 // recalled is a session as the database last confirmed it.
@@ -40,6 +43,8 @@ type recall struct {
 	// since is when the outage began, failed when the database last did not answer;
 	// both are zero while it does.
 	since, failed time.Time
+	// pause is until when the ended sessions are left alone.
+	pause time.Time
 }
 
 func newRecall() *recall {
@@ -148,10 +153,20 @@ func (r *recall) bury(token string) {
 	}
 }
 
-// graves lists up to most sessions that were ended here and are to be deleted.
-func (r *recall) graves(most int) (tokens []string) {
+// postpone notes that another change keeps ended sessions from being deleted.
+func (r *recall) postpone(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.pause = now.Add(busyPause)
+}
+
+// graves lists up to most sessions that were ended here and are to be deleted now.
+func (r *recall) graves(most int, now time.Time) (tokens []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.pause) {
+		return nil
+	}
 	for token := range r.ended {
 		if len(tokens) == most {
 			break

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -139,5 +140,31 @@ func TestRecall_SigningOutIsMadeUpForAfterwards(t *testing.T) {
 	other.Get("/console")
 	if n := w.Sessions.Len(); n != before-1 {
 		t.Errorf("%d sessions, want %d", n, before-1)
+	}
+}
+
+// While a large import holds the embedded database, somebody who signs out does not
+// make the console read-only for the others.
+func TestRecall_ALargeImportIsNoOutage(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Node.Confirmed = 0
+	b, other := w.As(access.RoleViewer), w.As(access.RoleAdmin)
+	b.Get("/console")
+	other.Get("/console")
+	before := w.Sessions.Len()
+	w.Sessions.DeleteErr = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
+	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable || !page.Has("Another change is being written") {
+		t.Fatalf("signing out: %d\n%s", page.Code, page.Body)
+	}
+	for range 3 {
+		if page := other.Get("/console/rules"); page.Code != http.StatusOK || page.Has("The rules database is unreachable") {
+			t.Errorf("a colleague's page: %d\n%s", page.Code, page.Body)
+		}
+	}
+	w.Sessions.DeleteErr = nil
+	w.Clock.Add(time.Minute)
+	other.Get("/console")
+	if n := w.Sessions.Len(); n != before-1 {
+		t.Errorf("%d sessions afterwards, want %d", n, before-1)
 	}
 }

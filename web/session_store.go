@@ -101,7 +101,7 @@ func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool,
 		return nil, false, err
 	}
 	s.recall.up()
-	s.deleteBuried(ctx, s.recall.graves(buriedAtOnce)...)
+	s.deleteBuried(ctx, s.recall.graves(buriedAtOnce, s.now())...)
 	p.expires, p.data = found.ExpiresAt, found.Data
 	return found.Data, true, nil
 }
@@ -117,6 +117,9 @@ func (s *sessionStore) deleteBuried(ctx context.Context, tokens ...string) {
 		switch err := s.to.DeleteSession(ctx, token); {
 		case err == nil:
 			s.recall.level(token)
+		case errors.Is(err, rules.ErrBusy): // the database answers, so this is no outage
+			s.recall.postpone(s.now())
+			return
 		case errors.Is(err, rules.ErrUnavailable):
 			s.recall.down(s.now(), s.confirmed())
 			return

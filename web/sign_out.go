@@ -19,9 +19,13 @@ func (s *Server) signOut(v *visit) error {
 		// This node remembers that the session has ended.
 		s.sessions.WriteSessionCookie(v.ctx, v.Response(), "", time.Time{})
 		v.user, v.offline = access.User{}, true
+		why := "The rules database is unreachable"
+		if errors.Is(err, rules.ErrBusy) {
+			why = "Another change is being written, such as a large import"
+		}
 		return &problem{
 			http.StatusServiceUnavailable, "Signed out in this browser",
-			"The rules database is unreachable, so the session could not be ended on the other nodes. It opens nothing here any more.",
+			why + ", so the session could not be ended on the other nodes. It opens nothing here any more.",
 		}
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -139,6 +140,8 @@ type Sessions struct {
 	byToken map[string]access.Session
 	next    map[string]string // what took the place of a session
 	Err     error
+	// DeleteErr is what deleting a session answers.
+	DeleteErr error
 	// Writes counts what was written.
 	Writes int
 	// BeforeDelete, if not nil, is called before a session is deleted.
@@ -213,11 +216,11 @@ func (f *Sessions) DeleteSession(_ context.Context, token string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for there := f.Err == nil; there; {
+	for there := f.Err == nil && f.DeleteErr == nil; there; {
 		delete(f.byToken, token)
 		token, there = f.next[token]
 	}
-	return f.Err
+	return errors.Join(f.Err, f.DeleteErr)
 }
 
 // Len is how many sessions there are.
