@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 )
 
@@ -17,8 +18,8 @@ const leftoverAge = time.Hour
 // directory. exclusive says that no other server uses the directory.
 func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog.Logger) {
 	for _, pattern := range []string{
-		cfg.SnapshotFile() + ".*.tmp", cfg.CopyFile() + ".*.tmp", cfg.OverridesFile() + ".*.tmp",
-		filepath.Join(queueDir(cfg), "*.new"),
+		atomicfile.Pattern(cfg.SnapshotFile()), atomicfile.Pattern(cfg.CopyFile()), atomicfile.Pattern(cfg.OverridesFile()),
+		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(secretFile(cfg)), filepath.Join(queueDir(cfg), "*.new"),
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil { // the directory's name holds a bracket: nothing is removed

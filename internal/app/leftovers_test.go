@@ -12,7 +12,7 @@ import (
 func TestStart_RemovesTemporaryFilesOfAKill(t *testing.T) {
 	cfg := settings(t)
 	left := []string{cfg.SnapshotFile() + ".1.tmp", cfg.CopyFile() + ".22.tmp", cfg.OverridesFile() + ".333.tmp",
-		filepath.Join(cfg.DataDir, "deferred", "7.queue.new")}
+		cfg.NodesFile() + ".4.tmp", secretFile(&cfg) + ".5.tmp", filepath.Join(cfg.DataDir, "deferred", "7.queue.new")}
 	other := []string{filepath.Join(cfg.DataDir, "mine.tmp"), filepath.Join(cfg.DataDir, "notes.new")}
 	for _, path := range slices.Concat(left, other) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"sluice/internal/atomicfile"
 )
 
 // mostNodes is above any number of nodes that is remembered.
@@ -37,10 +39,10 @@ func (c nodeCount) load() int {
 func (c nodeCount) save(n int) {
 	err := makeDataDir(filepath.Dir(c.path))
 	if err == nil {
-		err = os.WriteFile(c.path+".new", []byte(strconv.Itoa(n)+"\n"), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(c.path+".new", c.path)
+		err = atomicfile.Write(c.path, func(f *os.File) error {
+			_, err := f.WriteString(strconv.Itoa(n) + "\n")
+			return err
+		})
 	}
 	if err != nil {
 		c.log.Warn("the number of nodes could not be saved; a start during a Redis outage would use an older one", "file", c.path, "error", err)

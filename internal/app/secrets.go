@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"sluice/api/decide"
+	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/limiter/redisstore"
@@ -23,7 +24,7 @@ const secretSize = 32
 // that share its counters, else a file beside this node's own.
 func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, error) {
 	if cfg.RedisURL == "" {
-		return fileSecret(filepath.Join(cfg.DataDir, "reservations.key"))
+		return fileSecret(secretFile(cfg))
 	}
 	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: 1})
 	if err != nil {
@@ -39,6 +40,9 @@ func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, e
 	return s, nil
 }
 
+// secretFile is where a node that shares no counters keeps its secret.
+func secretFile(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "reservations.key") }
+
 // fixedSecret is a secret that never changes.
 type fixedSecret [secretSize]byte
 
@@ -53,10 +57,10 @@ func fileSecret(path string) (*fixedSecret, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_, _ = rand.Read(s[:]) // never fails: it ends the process instead
-		if err := writeSecret(path+".new", s[:]); err != nil {
-			return nil, err
-		}
-		return s, os.Rename(path+".new", path)
+		return s, atomicfile.Write(path, func(f *os.File) error {
+			_, err := f.Write(hex.AppendEncode(nil, s[:]))
+			return err
+		})
 	case err != nil:
 		return nil, err
 	}
@@ -66,15 +70,4 @@ func fileSecret(path string) (*fixedSecret, error) {
 	}
 	copy(s[:], b)
 	return s, nil
-}
-
-// writeSecret puts a secret on the disk, so that no power cut leaves an empty
-// file under the name it is given afterwards.
-func writeSecret(path string, secret []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(hex.AppendEncode(nil, secret))
-	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -26,7 +26,7 @@ var rooms = []room{
 	{path: ""},
 	{path: "limiter"},
 	{path: "limiter/redisstore", may: []string{"limiter"}, foreign: []string{redis}},
-	{path: "limiter/memstore", may: []string{"limiter"}},
+	{path: "limiter/memstore", may: []string{"limiter", "internal/atomicfile"}},
 	{path: "limiter/nearstore", may: []string{"limiter"}, foreign: []string{"github.com/maypok86/otter/v2"}},
 	{path: "limiter/storetest", may: []string{"limiter"}, foreign: []string{"pgregory.net/rapid", "github.com/google/go-cmp"}},
 	{path: "rules/chars"},
@@ -34,12 +34,13 @@ var rooms = []room{
 	{path: "rules", may: []string{"limiter", "rules/chars", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
+	{path: "internal/atomicfile"},
 	{path: "internal/deferred"},
-	{path: "internal/deferred/filequeue", may: []string{"internal/deferred"}},
+	{path: "internal/deferred/filequeue", may: []string{"internal/atomicfile", "internal/deferred"}},
 	{path: "internal/deferred/redisqueue", may: []string{"internal/deferred"}, foreign: []string{redis}},
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
-	{path: "internal/rulecopy", may: []string{"rules", "internal/access"}},
+	{path: "internal/rulecopy", may: []string{"rules", "internal/access", "internal/atomicfile"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
@@ -73,7 +74,7 @@ var rooms = []room{
 	{
 		path: "internal/app", may: []string{
 			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "rules", "migrations",
-			"internal/access", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
+			"internal/access", "internal/atomicfile", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
 			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},

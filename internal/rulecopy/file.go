@@ -8,9 +8,9 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 
+	"sluice/internal/atomicfile"
 	"sluice/rules"
 )
 
@@ -76,46 +76,11 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // replaceFile makes the file what write writes, whole or not at all.
-func replaceFile(path string, write func(*os.File) error) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp") // mode 0600
-	if err != nil {
-		return fmt.Errorf("save a copy of the rules: %w", err)
+func replaceFile(path string, write func(*os.File) error) error {
+	if err := atomicfile.Write(path, write); err != nil {
+		return fmt.Errorf("save a copy of the rules to %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			// The first error is the one to tell; what is left is only tidied up.
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("save a copy of the rules to %s: %w", path, err)
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	if err := d.Sync(); err != nil {
-		_ = d.Close()
-		return err
-	}
-	return d.Close()
+	return nil
 }
 
 // Load reads and verifies the file. The error wraps fs.ErrNotExist when there is

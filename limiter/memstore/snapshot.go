@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
+	"sluice/internal/atomicfile"
 	"sluice/limiter"
 )
 
@@ -173,51 +173,19 @@ func (c *chunkWriter) chunk(kind byte, b []byte) {
 }
 
 // SaveFile writes a snapshot to path, readable by its owner only. The file
-// appears whole or not at all: it is written beside path, synced and renamed.
-func (s *Store) SaveFile(path string) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("save counters: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			// The first error is the one to tell; what is left is only tidied up.
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("save counters to %s: %w", path, err)
+// appears whole or not at all.
+func (s *Store) SaveFile(path string) error {
+	err := atomicfile.Write(path, func(f *os.File) error {
+		w := bufio.NewWriterSize(f, 64<<10)
+		if err := s.Snapshot(w); err != nil {
+			return err
 		}
-	}()
-	w := bufio.NewWriterSize(f, 64<<10)
-	if err := s.Snapshot(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+		return w.Flush()
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("save counters to %s: %w", path, err)
 	}
-	if err := d.Sync(); err != nil {
-		_ = d.Close()
-		return err
-	}
-	return d.Close()
+	return nil
 }
 
 // keepWithin bounds how long a restored element is kept.

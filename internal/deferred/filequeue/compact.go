@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"sluice/internal/atomicfile"
 )
 
 // compactOver is the size below which a file is left alone, in bytes.
@@ -40,7 +42,9 @@ func (l *log) compact() error {
 	if err != nil {
 		return errors.Join(err, tmp.Close(), os.Remove(l.path+".new"))
 	}
-	syncDir(filepath.Dir(l.path))
+	// Where folders cannot be synced, the old or the new file is there after a
+	// power cut, and both are good.
+	_ = atomicfile.SyncDir(filepath.Dir(l.path))
 	old := l.file
 	l.file, l.size, l.live = tmp, size, 0
 	for e, p := range places {
@@ -80,15 +84,4 @@ func (l *log) copyTo(f *os.File) (places map[*entry]place, size int64, err error
 		write(record)
 	}
 	return places, size, errors.Join(err, out.Flush())
-}
-
-// syncDir makes a rename last. Where folders cannot be flushed, the old or the
-// new file is there after a power cut, and both are good.
-func syncDir(dir string) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return
-	}
-	_ = d.Sync()
-	_ = d.Close()
 }
