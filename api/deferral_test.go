@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice/api/decide"
-	"sluice/internal/deferred"
 	"sluice/internal/deferred/filequeue"
 	"sluice/limiter"
 	"sluice/rules"
@@ -25,7 +24,7 @@ func deferringRule(name string, limit int64) rules.Rule {
 }
 
 // withQueue gives the server a queue in files that keeps the fixture's time.
-func withQueue(t *testing.T, q *deferred.Queue) func(*decide.CheckerOptions, *Deps) {
+func withQueue(t *testing.T, q *decide.Queue) func(*decide.CheckerOptions, *Deps) {
 	return func(o *decide.CheckerOptions, _ *Deps) {
 		files, err := filequeue.Open(filequeue.Options{Dir: t.TempDir(), Now: o.Now})
 		if err != nil {
@@ -175,22 +174,22 @@ func TestDefer_AFullQueueIsADenialWithAReason(t *testing.T) {
 // awayQueue fails everything.
 type awayQueue struct{}
 
-func (awayQueue) Put(context.Context, int64, deferred.Item, deferred.Bounds) (string, error) {
-	return "", deferred.ErrUnavailable
+func (awayQueue) Put(context.Context, int64, decide.QueueItem, decide.QueueBounds) (string, error) {
+	return "", decide.ErrQueueUnavailable
 }
 
-func (awayQueue) Lease(context.Context, int64, deferred.Want) ([]deferred.Item, error) {
-	return nil, deferred.ErrUnavailable
+func (awayQueue) Lease(context.Context, int64, decide.QueueWant) ([]decide.QueueItem, error) {
+	return nil, decide.ErrQueueUnavailable
 }
 
 func (awayQueue) Finish(context.Context, int64, []string, []string) (int, error) {
-	return 0, deferred.ErrUnavailable
+	return 0, decide.ErrQueueUnavailable
 }
 
-func (awayQueue) Rules(context.Context, int) ([]int64, error) { return nil, deferred.ErrUnavailable }
+func (awayQueue) Rules(context.Context, int) ([]int64, error) { return nil, decide.ErrQueueUnavailable }
 
-func (awayQueue) Status(context.Context, int64) (deferred.Status, error) {
-	return deferred.Status{}, deferred.ErrUnavailable
+func (awayQueue) Status(context.Context, int64) (decide.QueueStatus, error) {
+	return decide.QueueStatus{}, decide.ErrQueueUnavailable
 }
 
 func TestDefer_AQueueThatIsAwayIsADenialWithAReason(t *testing.T) {
@@ -307,7 +306,7 @@ func TestDefer_TheSameRequestIDGetsTheSameTicket(t *testing.T) {
 func TestDefer_KeepsHostilePayloadsAsTheyAreAndNoCredential(t *testing.T) {
 	key := deferringRule("keys", 1)
 	key.Scope = "apikey"
-	var q deferred.Queue
+	var q decide.Queue
 	f := newFixture(t, []rules.Rule{key}, withQueue(t, &q))
 	payload := "\x00\x01\r\n\"}{\u2028<script>\\ud800 " + strings.Repeat("é", 4000) + "\x7f"
 	sent, err := json.Marshal(payload)
@@ -319,7 +318,7 @@ func TestDefer_KeepsHostilePayloadsAsTheyAreAndNoCredential(t *testing.T) {
 	if r := f.check(`{"api_key":"` + secret + `","payload":` + string(sent) + `}`); r.Ticket == "" {
 		t.Fatalf("got %+v", r)
 	}
-	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 1, Hold: time.Minute})
+	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 1, Hold: time.Minute})
 	if err != nil || len(items) != 1 {
 		t.Fatal(items, err)
 	}
@@ -339,10 +338,10 @@ func TestDefer_KeepsHostilePayloadsAsTheyAreAndNoCredential(t *testing.T) {
 }
 
 func TestDefer_DropsWhatItCannotReadWithACount(t *testing.T) {
-	var q deferred.Queue
+	var q decide.Queue
 	f := newFixture(t, []rules.Rule{deferringRule("mails", 5)}, withQueue(t, &q))
 	for _, body := range []string{"", "\x02", "\x01\x01\x7f{}", "\x01\x01\x02[]"} {
-		if _, err := q.Put(t.Context(), 1, deferred.Item{Body: []byte(body)}, deferred.Bounds{Items: 9, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte(body)}, decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}

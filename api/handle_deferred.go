@@ -14,7 +14,6 @@ import (
 
 	"sluice/api/decide"
 	"sluice/api/reply"
-	"sluice/internal/deferred"
 	"sluice/rules"
 )
 
@@ -52,13 +51,13 @@ type releaseAnswer struct {
 
 // queueError maps what a queue could not do.
 func queueError(err error) error {
-	if errors.Is(err, deferred.ErrUnavailable) {
+	if errors.Is(err, decide.ErrQueueUnavailable) {
 		return reply.QueueUnavailable.Problem("What waits there is not lost; try again in a moment.").With("Retry-After", "1")
 	}
 	return err
 }
 
-func oldest(s deferred.Status) *int64 {
+func oldest(s decide.QueueStatus) *int64 {
 	if s.Depth == 0 {
 		return nil
 	}
@@ -172,7 +171,7 @@ func (s *Server) releaseDeferred(c echo.Context) error {
 		return err
 	}
 	most := q.between("max", 0, decide.MaxRelease, 1)
-	hold := q.between("hold_ms", 1, deferred.MaxHold.Milliseconds(), decide.DefaultHold.Milliseconds())
+	hold := q.between("hold_ms", 1, decide.MaxQueueHold.Milliseconds(), decide.DefaultHold.Milliseconds())
 	if err := q.err(); err != nil {
 		return err
 	}

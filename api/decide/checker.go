@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"sluice/internal/deferred"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -38,7 +37,7 @@ type CheckerOptions struct {
 	// Secrets seal reservations; nil: none are given.
 	Secrets Secrets
 	// Deferred keeps requests that may pass later; nil: none are deferred.
-	Deferred deferred.Queue
+	Deferred Queue
 	// Now is the wall clock, used for durations and for what rules say about
 	// time; buckets go by the store's. Required.
 	Now func() time.Time

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/deferred"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -58,7 +57,7 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []planned, a
 	case err == nil:
 		a.Ticket, a.Verdict = ticket, Deferred
 		c.observeDeferral(name, DeferralDeferred, "", 1)
-	case errors.Is(err, deferred.ErrFull):
+	case errors.Is(err, ErrQueueFull):
 		a.NotDeferred = notDeferredFull
 		c.observeDeferral(name, DeferralRefused, notDeferredFull, 1)
 	default:
@@ -86,19 +85,19 @@ func deferring(limits []planned, a *Answer) *rules.Compiled {
 
 func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter.Key, q *Question) (string, error) {
 	if c.opt.Deferred == nil {
-		return "", deferred.ErrUnavailable
+		return "", ErrQueueUnavailable
 	}
 	body, err := packDeferred(q)
 	if err != nil {
 		return "", err
 	}
-	it := deferred.Item{Bucket: shortHash(string(key)), Body: body}
+	it := QueueItem{Bucket: shortHash(string(key)), Body: body}
 	if q.RequestID != "" {
 		it.ID = shortHash(q.RequestID)
 	}
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
-	return c.opt.Deferred.Put(ctx, rule.Rule.ID, it, deferred.Bounds{
+	return c.opt.Deferred.Put(ctx, rule.Rule.ID, it, QueueBounds{
 		Items: rule.Defer.MaxItems, Age: time.Duration(rule.Defer.MaxAgeMS) * time.Millisecond,
 	})
 }
@@ -144,7 +143,7 @@ func unpackDeferred(b []byte, q *Question) error {
 	}
 	r := leaseReader{b: b[1:]}
 	weight := r.number(limiter.MaxExact)
-	d := r.text(deferred.MaxBody)
+	d := r.text(MaxQueueBody)
 	if r.bad || q.Descriptor.UnmarshalStored([]byte(d)) != nil {
 		return errUnreadable
 	}

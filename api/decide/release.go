@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/internal/deferred"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -103,16 +102,16 @@ func (r *releasing) batch(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (r *releasing) lease(ctx context.Context) ([]deferred.Item, error) {
+func (r *releasing) lease(ctx context.Context) ([]QueueItem, error) {
 	ctx, cancel := r.limited(ctx)
 	defer cancel()
-	return r.opt.Deferred.Lease(ctx, r.rule, deferred.Want{
+	return r.opt.Deferred.Lease(ctx, r.rule, QueueWant{
 		Max: min(releaseBatch, r.most-len(r.out.Items)), Hold: r.hold, Except: r.blocked,
 	})
 }
 
 // ask puts one item to the limits.
-func (r *releasing) ask(ctx context.Context, it *deferred.Item) error {
+func (r *releasing) ask(ctx context.Context, it *QueueItem) error {
 	for _, b := range r.blocked {
 		if b == it.Bucket { // an older one was denied in this very batch
 			r.back = append(r.back, it.Ticket)
@@ -161,7 +160,7 @@ func (r *releasing) key(a *Answer) string {
 // What cannot be returned comes back by itself when its lease ends.
 func (r *releasing) giveBack(ctx context.Context) {
 	for len(r.back) > 0 {
-		n := min(len(r.back), deferred.MaxLease)
+		n := min(len(r.back), MaxQueueLease)
 		ctx, cancel := r.limited(context.WithoutCancel(ctx))
 		_, err := r.opt.Deferred.Finish(ctx, r.rule, nil, r.back[:n])
 		cancel()
@@ -186,9 +185,9 @@ func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tick
 }
 
 // Waiting says what a rule's queue holds.
-func (c *Checker) Waiting(ctx context.Context, rule int64) (deferred.Status, error) {
+func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) {
 	if c.opt.Deferred == nil {
-		return deferred.Status{}, nil
+		return QueueStatus{}, nil
 	}
 	ctx, cancel := c.limited(ctx)
 	defer cancel()

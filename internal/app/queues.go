@@ -6,7 +6,6 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/config"
-	"sluice/internal/deferred"
 	"sluice/internal/deferred/filequeue"
 	"sluice/internal/deferred/redisqueue"
 	"sluice/internal/telemetry"
@@ -23,7 +22,7 @@ func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "def
 
 // openQueue opens what keeps deferred requests: Redis where that counts, else
 // files in the data directory.
-func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (deferred.Queue, error) {
+func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (decide.Queue, error) {
 	dropped := func(rule int64, n int) {
 		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped, Reason: decide.DroppedExpired, Count: n})
 	}

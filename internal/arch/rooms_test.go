@@ -35,11 +35,10 @@ var rooms = []room{
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
-	{path: "internal/deferred"},
-	{path: "internal/deferred/filequeue", may: []string{"internal/atomicfile", "internal/deferred"}},
-	{path: "internal/deferred/redisqueue", may: []string{"internal/deferred"}, foreign: []string{redis}},
+	{path: "internal/deferred/filequeue", may: []string{"internal/atomicfile", "api/decide"}},
+	{path: "internal/deferred/redisqueue", may: []string{"api/decide"}, foreign: []string{redis}},
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
-	{path: "internal/deferred/queuetest", may: []string{"internal/deferred"}},
+	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
 	{path: "internal/rulecopy", may: []string{"rules", "internal/access", "internal/atomicfile"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore"}, foreign: []string{redis}},
@@ -55,10 +54,10 @@ var rooms = []room{
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
-	{path: "api/decide", may: []string{"limiter", "rules", "internal/deferred"}},
+	{path: "api/decide", may: []string{"limiter", "rules"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/deferred", "internal/heap"},
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/heap"},
 		foreign: []string{echo},
 	},
 	{
@@ -75,7 +74,7 @@ var rooms = []room{
 		path: "internal/app", may: []string{
 			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "rules", "migrations",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
-			"internal/deferred", "internal/deferred/filequeue", "internal/deferred/redisqueue",
+			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},
 	},

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 // entry is one item of a log, without its body.
@@ -28,8 +28,8 @@ type entry struct {
 func (e *entry) ticket() string { return strconv.FormatInt(e.seq, 36) }
 
 // item is what is known of an entry without its body.
-func (e *entry) item() deferred.Item {
-	return deferred.Item{Ticket: e.ticket(), ID: e.id, Bucket: e.bucket, At: e.at, Expires: e.expires, Deliveries: e.deliveries}
+func (e *entry) item() decide.QueueItem {
+	return decide.QueueItem{Ticket: e.ticket(), ID: e.id, Bucket: e.bucket, At: e.at, Expires: e.expires, Deliveries: e.deliveries}
 }
 
 // log is the file of one rule and what it says.
@@ -160,7 +160,7 @@ func (l *log) write(record []byte) error {
 }
 
 // put appends an item.
-func (l *log) put(it *deferred.Item) (*entry, error) {
+func (l *log) put(it *decide.QueueItem) (*entry, error) {
 	record, bodyAt := putRecord(l.next, it)
 	start := l.size
 	if err := l.write(record); err != nil {
@@ -176,13 +176,13 @@ func (l *log) put(it *deferred.Item) (*entry, error) {
 }
 
 // lease reads an item and marks it until the given time.
-func (l *log) lease(e *entry, until int64) (deferred.Item, error) {
+func (l *log) lease(e *entry, until int64) (decide.QueueItem, error) {
 	body := make([]byte, e.size)
 	if _, err := l.file.ReadAt(body, e.body); err != nil {
-		return deferred.Item{}, err
+		return decide.QueueItem{}, err
 	}
 	if err := l.write(markRecord(recLease, e.seq)); err != nil {
-		return deferred.Item{}, err
+		return decide.QueueItem{}, err
 	}
 	e.until = until
 	e.deliveries++

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 // childDir makes the test binary a process that only puts items, to be killed.
@@ -27,15 +27,15 @@ func putForever(dir string) {
 	q, err := Open(Options{Dir: dir, Now: time.Now, SyncEvery: time.Hour})
 	for i := 0; err == nil; i++ {
 		var ticket string
-		if ticket, err = q.Put(context.Background(), 1, deferred.Item{Body: make([]byte, 700)}, deferred.Bounds{Items: 1 << 20, Age: time.Hour}); err != nil {
+		if ticket, err = q.Put(context.Background(), 1, decide.QueueItem{Body: make([]byte, 700)}, decide.QueueBounds{Items: 1 << 20, Age: time.Hour}); err != nil {
 			break
 		}
 		fmt.Fprintln(os.Stdout, "put", ticket)
 		if i%3 != 0 {
 			continue
 		}
-		var items []deferred.Item
-		if items, err = q.Lease(context.Background(), 1, deferred.Want{Max: 1, Hold: time.Hour}); err != nil {
+		var items []decide.QueueItem
+		if items, err = q.Lease(context.Background(), 1, decide.QueueWant{Max: 1, Hold: time.Hour}); err != nil {
 			break
 		}
 		for _, it := range items {

@@ -26,7 +26,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 // Options configure a Queue. Dir and Now are required.
@@ -37,7 +37,7 @@ type Options struct {
 	// Now is the wall clock.
 	Now func() time.Time
 	// Dropped hears what became too old; nil hears nothing.
-	Dropped deferred.Dropped
+	Dropped decide.QueueDropped
 	// Torn hears of a log that ended in a torn or damaged record when it was
 	// opened, and how many bytes were dropped; nil hears nothing.
 	Torn func(rule, bytes int64)
@@ -50,7 +50,7 @@ type Options struct {
 	SyncEvery time.Duration
 }
 
-// Queue is a deferred.Queue in files. It owns one goroutine, which flushes; Close
+// Queue is a decide.Queue in files. It owns one goroutine, which flushes; Close
 // ends it.
 type Queue struct {
 	opt Options
@@ -62,9 +62,9 @@ type Queue struct {
 	done   chan struct{}
 }
 
-var _ deferred.Queue = (*Queue)(nil)
+var _ decide.Queue = (*Queue)(nil)
 
-var errClosed = fmt.Errorf("%w: it was closed", deferred.ErrUnavailable)
+var errClosed = fmt.Errorf("%w: it was closed", decide.ErrQueueUnavailable)
 
 const suffix = ".queue"
 
@@ -155,7 +155,7 @@ func (q *Queue) log(rule int64) (*log, error) {
 	}
 	l, torn, err := openLog(q.path(rule))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
 	if torn > 0 {
 		q.opt.Torn(rule, torn)
@@ -178,7 +178,7 @@ func (q *Queue) existing(rule int64) (*log, error) {
 	return q.log(rule) // it could not be read at the start
 }
 
-// Rules implements deferred.Queue.
+// Rules implements decide.Queue.
 func (q *Queue) Rules(_ context.Context, most int) ([]int64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -203,8 +203,8 @@ func (q *Queue) sweep(rule int64, l *log) {
 	}
 }
 
-// Put implements deferred.Queue.
-func (q *Queue) Put(_ context.Context, rule int64, it deferred.Item, b deferred.Bounds) (string, error) {
+// Put implements decide.Queue.
+func (q *Queue) Put(_ context.Context, rule int64, it decide.QueueItem, b decide.QueueBounds) (string, error) {
 	if err := it.Check(b); err != nil {
 		return "", err
 	}
@@ -219,20 +219,20 @@ func (q *Queue) Put(_ context.Context, rule int64, it deferred.Item, b deferred.
 		return known.ticket(), nil
 	}
 	if int64(len(l.byTicket)) >= b.Items {
-		return "", deferred.ErrFull
+		return "", decide.ErrQueueFull
 	}
 	it.At = q.opt.Now().UnixMilli()
 	it.Expires = it.At + b.Age.Milliseconds()
 	e, err := l.put(&it)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		return "", fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
 	l.tidy()
 	return e.ticket(), nil
 }
 
-// Lease implements deferred.Queue. It looks at every item that waits.
-func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferred.Item, error) {
+// Lease implements decide.Queue. It looks at every item that waits.
+func (q *Queue) Lease(_ context.Context, rule int64, w decide.QueueWant) ([]decide.QueueItem, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferre
 	}
 	q.sweep(rule, l)
 	now := q.opt.Now().UnixMilli()
-	var items []deferred.Item
+	var items []decide.QueueItem
 	for _, e := range l.entries {
 		if len(items) == w.Max {
 			break
@@ -258,7 +258,7 @@ func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferre
 		}
 		it, err := l.lease(e, now+w.Hold.Milliseconds())
 		if err != nil {
-			return items, orNothing(items, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err))
+			return items, orNothing(items, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err))
 		}
 		items = append(items, it)
 	}
@@ -267,17 +267,17 @@ func (q *Queue) Lease(_ context.Context, rule int64, w deferred.Want) ([]deferre
 }
 
 // orNothing keeps an error only if nothing was leased before it.
-func orNothing(items []deferred.Item, err error) error {
+func orNothing(items []decide.QueueItem, err error) error {
 	if len(items) > 0 {
 		return nil
 	}
 	return err
 }
 
-// Finish implements deferred.Queue.
+// Finish implements decide.Queue.
 func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int, error) {
-	if len(done) > deferred.MaxLease || len(back) > deferred.MaxLease {
-		return 0, deferred.ErrInvalid
+	if len(done) > decide.MaxQueueLease || len(back) > decide.MaxQueueLease {
+		return 0, decide.ErrQueueInvalid
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -289,7 +289,7 @@ func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int,
 	for _, ticket := range done {
 		if e := l.byTicket[ticket]; e != nil && e.deliveries > 0 {
 			if err := l.remove(e); err != nil {
-				return n, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+				return n, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 			}
 			n++
 		}
@@ -297,7 +297,7 @@ func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int,
 	for _, ticket := range back {
 		if e := l.byTicket[ticket]; e != nil && e.deliveries > 0 {
 			if err := l.back(e); err != nil {
-				return n, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+				return n, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 			}
 		}
 	}
@@ -305,16 +305,16 @@ func (q *Queue) Finish(_ context.Context, rule int64, done, back []string) (int,
 	return n, nil
 }
 
-// Status implements deferred.Queue.
-func (q *Queue) Status(_ context.Context, rule int64) (deferred.Status, error) {
+// Status implements decide.Queue.
+func (q *Queue) Status(_ context.Context, rule int64) (decide.QueueStatus, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l, err := q.existing(rule)
 	if l == nil || err != nil {
-		return deferred.Status{}, err
+		return decide.QueueStatus{}, err
 	}
 	q.sweep(rule, l)
-	s := deferred.Status{Depth: int64(len(l.byTicket))}
+	s := decide.QueueStatus{Depth: int64(len(l.byTicket))}
 	for _, e := range l.entries {
 		if !e.gone {
 			s.Age = max(0, time.Duration(q.opt.Now().UnixMilli()-e.at)*time.Millisecond)

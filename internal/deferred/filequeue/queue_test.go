@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 	"sluice/internal/deferred/queuetest"
 )
 
-var roomy = deferred.Bounds{Items: 1 << 20, Age: time.Hour}
+var roomy = decide.QueueBounds{Items: 1 << 20, Age: time.Hour}
 
 func open(t *testing.T, dir string, edit ...func(*Options)) *Queue {
 	t.Helper()
@@ -37,7 +37,7 @@ func open(t *testing.T, dir string, edit ...func(*Options)) *Queue {
 
 func put(t *testing.T, q *Queue, rule int64, body string) string {
 	t.Helper()
-	ticket, err := q.Put(t.Context(), rule, deferred.Item{Body: []byte(body)}, roomy)
+	ticket, err := q.Put(t.Context(), rule, decide.QueueItem{Body: []byte(body)}, roomy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func put(t *testing.T, q *Queue, rule int64, body string) string {
 
 func lease(t *testing.T, q *Queue, rule int64) []string {
 	t.Helper()
-	items, err := q.Lease(t.Context(), rule, deferred.Want{Max: deferred.MaxLease, Hold: time.Hour})
+	items, err := q.Lease(t.Context(), rule, decide.QueueWant{Max: decide.MaxQueueLease, Hold: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func lease(t *testing.T, q *Queue, rule int64) []string {
 }
 
 func TestQueue_Conforms(t *testing.T) {
-	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped deferred.Dropped) deferred.Queue {
+	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped decide.QueueDropped) decide.Queue {
 		return open(t, t.TempDir(), func(o *Options) { o.Dropped = dropped })
 	}})
 }
@@ -69,7 +69,7 @@ func TestOpen_FindsWhatWaitedInOrderAndFreesLeases(t *testing.T) {
 	for _, b := range []string{"a", "b", "c"} {
 		put(t, q, 4, b)
 	}
-	items, err := q.Lease(t.Context(), 4, deferred.Want{Max: 2, Hold: time.Hour})
+	items, err := q.Lease(t.Context(), 4, decide.QueueWant{Max: 2, Hold: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +79,11 @@ func TestOpen_FindsWhatWaitedInOrderAndFreesLeases(t *testing.T) {
 	if err := q.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Put(t.Context(), 4, deferred.Item{}, roomy); !errors.Is(err, deferred.ErrUnavailable) {
+	if _, err := q.Put(t.Context(), 4, decide.QueueItem{}, roomy); !errors.Is(err, decide.ErrQueueUnavailable) {
 		t.Errorf("a closed queue took an item: %v", err)
 	}
 	q = open(t, dir)
-	again, err := q.Lease(t.Context(), 4, deferred.Want{Max: 5, Hold: time.Hour})
+	again, err := q.Lease(t.Context(), 4, decide.QueueWant{Max: 5, Hold: time.Hour})
 	if err != nil || len(again) != 2 {
 		t.Fatalf("%v, %v", again, err)
 	}
@@ -209,7 +209,7 @@ func TestQueue_WritesItsFileAnewAndLosesNothing(t *testing.T) {
 	var biggest, size int64
 	for i := range 1000 {
 		put(t, q, 1, fmt.Sprint(i, body))
-		items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 2, Hold: time.Hour})
+		items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 2, Hold: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestQueue_LeasesThatNobodyEndsDoNotGrowTheFile(t *testing.T) {
 		put(t, q, 1, fmt.Sprint(i))
 	}
 	for range 2500 {
-		if items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 100, Hold: time.Millisecond}); err != nil || len(items) != 100 {
+		if items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 100, Hold: time.Millisecond}); err != nil || len(items) != 100 {
 			t.Fatalf("leased %d, %v", len(items), err)
 		}
 		now = now.Add(time.Millisecond)
@@ -274,7 +274,7 @@ func TestQueue_AFullDiskLosesOnlyTheItemRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.file = readOnly
-	if _, err := q.Put(t.Context(), 1, deferred.Item{Body: []byte("b")}, roomy); !errors.Is(err, deferred.ErrUnavailable) {
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte("b")}, roomy); !errors.Is(err, decide.ErrQueueUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	l.file = good
@@ -292,12 +292,12 @@ func TestQueue_SurvivesAKilledProcess(t *testing.T) {
 		dir := t.TempDir()
 		told := runAndKill(t, dir, lines)
 		q := open(t, dir, func(o *Options) { o.Torn = func(_, n int64) { t.Logf("round %d: %d bytes torn", round, n) } })
-		items, err := q.Lease(t.Context(), 1, deferred.Want{Max: deferred.MaxLease, Hold: time.Hour})
+		items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: decide.MaxQueueLease, Hold: time.Hour})
 		for err == nil && len(items) > 0 {
 			for _, it := range items {
 				told[it.Ticket] += " found"
 			}
-			items, err = q.Lease(t.Context(), 1, deferred.Want{Max: deferred.MaxLease, Hold: time.Hour})
+			items, err = q.Lease(t.Context(), 1, decide.QueueWant{Max: decide.MaxQueueLease, Hold: time.Hour})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +363,7 @@ func TestCompact_KeepsTheOldFileWhenTheDiskDoesNotKeepTheNewOne(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	q = open(t, dir)
-	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 5, Hold: time.Hour})
+	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 5, Hold: time.Hour})
 	if err != nil || len(items) != 2 || string(items[1].Body) != "second" {
 		t.Errorf("after the restart: %v, %v; want both items", items, err)
 	}

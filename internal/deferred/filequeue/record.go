@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 // A record is
@@ -26,7 +26,7 @@ const (
 	recNext = 'N'
 
 	headSize  = 8
-	maxRecord = deferred.MaxBody + 4*deferred.MaxName
+	maxRecord = decide.MaxQueueBody + 4*decide.MaxQueueName
 )
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -52,7 +52,7 @@ func markRecord(kind byte, seq int64) []byte {
 	return seal(binary.AppendUvarint(b, uint64(seq)))
 }
 
-func putRecord(seq int64, it *deferred.Item) (b []byte, bodyAt int64) {
+func putRecord(seq int64, it *decide.QueueItem) (b []byte, bodyAt int64) {
 	b = append(make([]byte, headSize, headSize+64+len(it.ID)+len(it.Bucket)+len(it.Body)), recPut)
 	for _, v := range []int64{seq, it.At, it.Expires, it.Deliveries} {
 		b = binary.AppendUvarint(b, uint64(max(v, 0)))

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 // Harness makes queues for the suite.
 type Harness struct {
 	// Open gives an empty queue that reports what it drops.
-	Open func(t *testing.T, dropped deferred.Dropped) deferred.Queue
+	Open func(t *testing.T, dropped decide.QueueDropped) decide.Queue
 }
 
 // Run runs the suite.
@@ -56,7 +56,7 @@ func Run(t *testing.T, h Harness) {
 type suite struct {
 	*testing.T
 	ctx context.Context
-	q   deferred.Queue
+	q   decide.Queue
 
 	mu      sync.Mutex
 	dropped map[int64]int
@@ -77,12 +77,12 @@ func (s *suite) drops(rule int64) int {
 	return s.dropped[rule]
 }
 
-var roomy = deferred.Bounds{Items: 1000, Age: time.Hour}
+var roomy = decide.QueueBounds{Items: 1000, Age: time.Hour}
 
 // put adds an item whose body says which it is.
-func (s *suite) put(rule int64, body string, edit ...func(*deferred.Item)) string {
+func (s *suite) put(rule int64, body string, edit ...func(*decide.QueueItem)) string {
 	s.Helper()
-	it := deferred.Item{Body: []byte(body), Bucket: "b"}
+	it := decide.QueueItem{Body: []byte(body), Bucket: "b"}
 	for _, e := range edit {
 		e(&it)
 	}
@@ -93,9 +93,9 @@ func (s *suite) put(rule int64, body string, edit ...func(*deferred.Item)) strin
 	return ticket
 }
 
-func (s *suite) lease(rule int64, n int, hold time.Duration, except ...string) []deferred.Item {
+func (s *suite) lease(rule int64, n int, hold time.Duration, except ...string) []decide.QueueItem {
 	s.Helper()
-	items, err := s.q.Lease(s.ctx, rule, deferred.Want{Max: n, Hold: hold, Except: except})
+	items, err := s.q.Lease(s.ctx, rule, decide.QueueWant{Max: n, Hold: hold, Except: except})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (s *suite) eventually(ok func() bool) {
 	}
 }
 
-func bodies(items []deferred.Item) string {
+func bodies(items []decide.QueueItem) string {
 	var out []string
 	for _, it := range items {
 		out = append(out, string(it.Body))
@@ -143,14 +143,14 @@ func bodies(items []deferred.Item) string {
 	return strings.Join(out, " ")
 }
 
-func tickets(items []deferred.Item) (out []string) {
+func tickets(items []decide.QueueItem) (out []string) {
 	for _, it := range items {
 		out = append(out, it.Ticket)
 	}
 	return out
 }
 
-func (s *suite) wantBodies(items []deferred.Item, want string) {
+func (s *suite) wantBodies(items []decide.QueueItem, want string) {
 	s.Helper()
 	if got := bodies(items); got != want {
 		s.Fatalf("got %q, want %q", got, want)
@@ -177,15 +177,15 @@ func (s *suite) order() {
 }
 
 func (s *suite) content() {
-	body := "\x00\x01{\"a\":1}\r\n\xff" + strings.Repeat("x", deferred.MaxBody-12)
-	ticket := s.put(7, body, func(it *deferred.Item) { it.ID, it.Bucket = "an id", strings.Repeat("k", deferred.MaxName) })
+	body := "\x00\x01{\"a\":1}\r\n\xff" + strings.Repeat("x", decide.MaxQueueBody-12)
+	ticket := s.put(7, body, func(it *decide.QueueItem) { it.ID, it.Bucket = "an id", strings.Repeat("k", decide.MaxQueueName) })
 	s.put(7, "")
 	items := s.lease(7, 10, time.Minute)
 	if len(items) != 2 {
 		s.Fatalf("%d items", len(items))
 	}
 	it := items[0]
-	if string(it.Body) != body || it.Ticket != ticket || it.ID != "an id" || it.Bucket != strings.Repeat("k", deferred.MaxName) || it.Deliveries != 1 {
+	if string(it.Body) != body || it.Ticket != ticket || it.ID != "an id" || it.Bucket != strings.Repeat("k", decide.MaxQueueName) || it.Deliveries != 1 {
 		it.Body = nil
 		s.Errorf("got %+v, or another body", it)
 	}
@@ -209,7 +209,7 @@ func (s *suite) comesBack() {
 	s.put(1, "a")
 	s.put(1, "b")
 	s.lease(1, 1, time.Millisecond)
-	var items []deferred.Item
+	var items []decide.QueueItem
 	s.eventually(func() bool {
 		items = append(items, s.lease(1, 1, time.Hour)...)
 		return len(items) > 0 && string(items[len(items)-1].Body) == "a"
@@ -254,27 +254,27 @@ func (s *suite) ended() {
 }
 
 func (s *suite) full() {
-	b := deferred.Bounds{Items: 2, Age: time.Hour}
+	b := decide.QueueBounds{Items: 2, Age: time.Hour}
 	for i := range 2 {
-		if _, err := s.q.Put(s.ctx, 1, deferred.Item{Body: []byte{byte('a' + i)}}, b); err != nil {
+		if _, err := s.q.Put(s.ctx, 1, decide.QueueItem{Body: []byte{byte('a' + i)}}, b); err != nil {
 			s.Fatal(err)
 		}
 	}
 	got := s.lease(1, 1, time.Hour)
-	if _, err := s.q.Put(s.ctx, 1, deferred.Item{Body: []byte("c")}, b); !errors.Is(err, deferred.ErrFull) {
+	if _, err := s.q.Put(s.ctx, 1, decide.QueueItem{Body: []byte("c")}, b); !errors.Is(err, decide.ErrQueueFull) {
 		s.Errorf("got %v, want ErrFull", err)
 	}
 	s.finish(1, tickets(got), nil)
-	if _, err := s.q.Put(s.ctx, 1, deferred.Item{Body: []byte("d")}, b); err != nil {
+	if _, err := s.q.Put(s.ctx, 1, decide.QueueItem{Body: []byte("d")}, b); err != nil {
 		s.Error(err)
 	}
 	s.wantBodies(s.lease(1, 5, time.Hour), "b d")
 }
 
 func (s *suite) age() {
-	short := deferred.Bounds{Items: 10, Age: time.Millisecond}
+	short := decide.QueueBounds{Items: 10, Age: time.Millisecond}
 	for range 3 {
-		if _, err := s.q.Put(s.ctx, 1, deferred.Item{Body: []byte("old")}, short); err != nil {
+		if _, err := s.q.Put(s.ctx, 1, decide.QueueItem{Body: []byte("old")}, short); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -287,7 +287,7 @@ func (s *suite) age() {
 }
 
 func (s *suite) sameID() {
-	named := func(it *deferred.Item) { it.ID = "r" }
+	named := func(it *decide.QueueItem) { it.ID = "r" }
 	first := s.put(1, "a", named)
 	s.put(1, "b")
 	if again := s.put(1, "a", named); again != first {
@@ -310,7 +310,7 @@ func (s *suite) sameID() {
 
 func (s *suite) buckets() {
 	for _, b := range []string{"x1", "y1", "x2", "z1", "y2"} {
-		s.put(1, b, func(it *deferred.Item) { it.Bucket = b[:1] })
+		s.put(1, b, func(it *decide.QueueItem) { it.Bucket = b[:1] })
 	}
 	s.wantBodies(s.lease(1, 2, time.Hour, "x"), "y1 z1")
 	s.wantBodies(s.lease(1, 5, time.Hour, "y"), "x1 x2")
@@ -358,19 +358,19 @@ func (s *suite) foreign() {
 }
 
 func (s *suite) bounds() {
-	for name, it := range map[string]deferred.Item{
-		"body":   {Body: make([]byte, deferred.MaxBody+1)},
-		"bucket": {Bucket: strings.Repeat("b", deferred.MaxName+1)},
-		"id":     {ID: strings.Repeat("i", deferred.MaxName+1)},
+	for name, it := range map[string]decide.QueueItem{
+		"body":   {Body: make([]byte, decide.MaxQueueBody+1)},
+		"bucket": {Bucket: strings.Repeat("b", decide.MaxQueueName+1)},
+		"id":     {ID: strings.Repeat("i", decide.MaxQueueName+1)},
 	} {
-		if _, err := s.q.Put(s.ctx, 1, it, roomy); !errors.Is(err, deferred.ErrInvalid) {
+		if _, err := s.q.Put(s.ctx, 1, it, roomy); !errors.Is(err, decide.ErrQueueInvalid) {
 			s.Errorf("%s: got %v, want ErrInvalid", name, err)
 		}
 	}
-	for _, w := range []deferred.Want{
-		{Max: 0, Hold: time.Second}, {Max: deferred.MaxLease + 1, Hold: time.Second}, {Max: 1}, {Max: 1, Hold: deferred.MaxHold + 1},
+	for _, w := range []decide.QueueWant{
+		{Max: 0, Hold: time.Second}, {Max: decide.MaxQueueLease + 1, Hold: time.Second}, {Max: 1}, {Max: 1, Hold: decide.MaxQueueHold + 1},
 	} {
-		if _, err := s.q.Lease(s.ctx, 1, w); !errors.Is(err, deferred.ErrInvalid) {
+		if _, err := s.q.Lease(s.ctx, 1, w); !errors.Is(err, decide.ErrQueueInvalid) {
 			s.Errorf("%+v: got %v, want ErrInvalid", w, err)
 		}
 	}
@@ -384,7 +384,7 @@ func (s *suite) runners() {
 	defer cancel()
 	var mu sync.Mutex
 	seen := map[string]int{}
-	note := func(got []deferred.Item) int {
+	note := func(got []decide.QueueItem) int {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, it := range got {
@@ -402,7 +402,7 @@ func (s *suite) runners() {
 	}
 	wg.Go(func() {
 		for i := range items {
-			if _, err := s.q.Put(ctx, 1, deferred.Item{Body: fmt.Append(nil, i)}, roomy); !try(err) {
+			if _, err := s.q.Put(ctx, 1, decide.QueueItem{Body: fmt.Append(nil, i)}, roomy); !try(err) {
 				return
 			}
 		}
@@ -410,7 +410,7 @@ func (s *suite) runners() {
 	for range 2 {
 		wg.Go(func() {
 			for note(nil) < items && ctx.Err() == nil {
-				got, err := s.q.Lease(ctx, 1, deferred.Want{Max: 7, Hold: time.Hour})
+				got, err := s.q.Lease(ctx, 1, decide.QueueWant{Max: 7, Hold: time.Hour})
 				if !try(err) {
 					return
 				}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 )
 
 var (
@@ -48,10 +48,10 @@ type Options struct {
 	// Prefix is what every key begins with, "sl:" if empty.
 	Prefix string
 	// Dropped hears what became too old; nil hears nothing.
-	Dropped deferred.Dropped
+	Dropped decide.QueueDropped
 }
 
-// Queue is a deferred.Queue in Redis. It owns no goroutine and nothing to close.
+// Queue is a decide.Queue in Redis. It owns no goroutine and nothing to close.
 type Queue struct {
 	opt                       Options
 	put, lease, finish, state *redis.Script
@@ -60,7 +60,7 @@ type Queue struct {
 	noted sync.Map
 }
 
-var _ deferred.Queue = (*Queue)(nil)
+var _ decide.Queue = (*Queue)(nil)
 
 // New makes a Queue. It does not connect.
 func New(opt Options) (*Queue, error) {
@@ -91,7 +91,7 @@ func (q *Queue) keys(rule int64) []string {
 func (q *Queue) run(ctx context.Context, s *redis.Script, rule int64, args ...any) ([]any, error) {
 	v, err := s.Run(ctx, q.opt.Client, q.keys(rule), args...).Result()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
@@ -108,11 +108,11 @@ func (q *Queue) dropped(rule int64, v any) {
 }
 
 func unexpected(v any) error {
-	return fmt.Errorf("%w: an answer of type %T", deferred.ErrUnavailable, v)
+	return fmt.Errorf("%w: an answer of type %T", decide.ErrQueueUnavailable, v)
 }
 
-// Put implements deferred.Queue.
-func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferred.Bounds) (string, error) {
+// Put implements decide.Queue.
+func (q *Queue) Put(ctx context.Context, rule int64, it decide.QueueItem, b decide.QueueBounds) (string, error) {
 	if err := it.Check(b); err != nil {
 		return "", err
 	}
@@ -136,7 +136,7 @@ func (q *Queue) Put(ctx context.Context, rule int64, it deferred.Item, b deferre
 	case !ok:
 		return "", unexpected(list[0])
 	case ticket == "":
-		return "", deferred.ErrFull
+		return "", decide.ErrQueueFull
 	}
 	return ticket, nil
 }
@@ -174,11 +174,11 @@ func (q *Queue) note(ctx context.Context, rule int64, wasEmpty bool) {
 	}
 }
 
-// Rules implements deferred.Queue. Queues that are empty leave the index.
+// Rules implements decide.Queue. Queues that are empty leave the index.
 func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 	members, err := q.opt.Client.SMembers(ctx, q.index()).Result()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
 	var ids []int64
 	for _, m := range members {
@@ -224,7 +224,7 @@ func (q *Queue) split(ctx context.Context, ids []int64) (full, empty []int64, er
 			return nil
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+			return nil, nil, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 		}
 		for i, id := range some {
 			if lengths[i].Val() > 0 {
@@ -246,7 +246,7 @@ func (q *Queue) prune(ctx context.Context, empty []int64) error {
 			members[i] = id
 		}
 		if err := q.opt.Client.SRem(ctx, q.index(), members...).Err(); err != nil {
-			return fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 		}
 		back, _, err := q.split(ctx, some)
 		if err != nil {
@@ -262,8 +262,8 @@ func (q *Queue) prune(ctx context.Context, empty []int64) error {
 // leased is how many values of the answer describe an item.
 const leased = 6
 
-// Lease implements deferred.Queue. It looks at up to a thousand items.
-func (q *Queue) Lease(ctx context.Context, rule int64, w deferred.Want) ([]deferred.Item, error) {
+// Lease implements decide.Queue. It looks at up to a thousand items.
+func (q *Queue) Lease(ctx context.Context, rule int64, w decide.QueueWant) ([]decide.QueueItem, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (q *Queue) Lease(ctx context.Context, rule int64, w deferred.Want) ([]defer
 	if len(list)%leased != 0 {
 		return nil, unexpected(list)
 	}
-	items := make([]deferred.Item, 0, len(list)/leased)
+	items := make([]decide.QueueItem, 0, len(list)/leased)
 	for ; len(list) > 0; list = list[leased:] {
 		it, err := item(list[:leased])
 		if err != nil {
@@ -291,7 +291,7 @@ func (q *Queue) Lease(ctx context.Context, rule int64, w deferred.Want) ([]defer
 	return items, nil
 }
 
-func item(list []any) (it deferred.Item, err error) {
+func item(list []any) (it decide.QueueItem, err error) {
 	var text [leased]string
 	for i := range text {
 		s, ok := list[i].(string)
@@ -303,7 +303,7 @@ func item(list []any) (it deferred.Item, err error) {
 	if strings.HasPrefix(text[1], ownName) {
 		text[1] = ""
 	}
-	it = deferred.Item{Ticket: text[0], ID: text[1], Bucket: text[2], Body: []byte(text[5])}
+	it = decide.QueueItem{Ticket: text[0], ID: text[1], Bucket: text[2], Body: []byte(text[5])}
 	at, _, _ := strings.Cut(it.Ticket, "-")
 	for dst, s := range map[*int64]string{&it.At: at, &it.Expires: text[3], &it.Deliveries: text[4]} {
 		if *dst, err = strconv.ParseInt(s, 10, 64); err != nil {
@@ -315,10 +315,10 @@ func item(list []any) (it deferred.Item, err error) {
 
 var ticketForm = regexp.MustCompile(`^[0-9]{1,19}-[0-9]{1,19}$`)
 
-// Finish implements deferred.Queue.
+// Finish implements decide.Queue.
 func (q *Queue) Finish(ctx context.Context, rule int64, done, back []string) (int, error) {
-	if len(done) > deferred.MaxLease || len(back) > deferred.MaxLease {
-		return 0, deferred.ErrInvalid
+	if len(done) > decide.MaxQueueLease || len(back) > decide.MaxQueueLease {
+		return 0, decide.ErrQueueInvalid
 	}
 	args, ended := []any{0}, 0
 	for i, list := range [][]string{done, back} {
@@ -338,28 +338,28 @@ func (q *Queue) Finish(ctx context.Context, rule int64, done, back []string) (in
 	args[0] = ended
 	n, err := q.finish.Run(ctx, q.opt.Client, q.keys(rule), args...).Int()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", deferred.ErrUnavailable, err)
+		return 0, fmt.Errorf("%w: %w", decide.ErrQueueUnavailable, err)
 	}
 	return n, nil
 }
 
-// Status implements deferred.Queue.
-func (q *Queue) Status(ctx context.Context, rule int64) (deferred.Status, error) {
+// Status implements decide.Queue.
+func (q *Queue) Status(ctx context.Context, rule int64) (decide.QueueStatus, error) {
 	list, err := q.run(ctx, q.state, rule)
 	if err != nil {
-		return deferred.Status{}, err
+		return decide.QueueStatus{}, err
 	}
 	var n [3]int64
 	if len(list) != len(n) {
-		return deferred.Status{}, unexpected(list)
+		return decide.QueueStatus{}, unexpected(list)
 	}
 	for i := range n {
 		v, ok := list[i].(int64)
 		if !ok {
-			return deferred.Status{}, unexpected(list[i])
+			return decide.QueueStatus{}, unexpected(list[i])
 		}
 		n[i] = v
 	}
 	q.dropped(rule, n[0])
-	return deferred.Status{Depth: n[1], Age: time.Duration(n[2]) * time.Millisecond}, nil
+	return decide.QueueStatus{Depth: n[1], Age: time.Duration(n[2]) * time.Millisecond}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"sluice/internal/deferred"
+	"sluice/api/decide"
 	"sluice/internal/deferred/queuetest"
 	"sluice/internal/testenv"
 	"sluice/limiter/redisstore"
@@ -36,7 +36,7 @@ func client(t *testing.T, url string) redis.UniversalClient {
 	return c
 }
 
-func open(t *testing.T, c redis.UniversalClient, dropped deferred.Dropped) *Queue {
+func open(t *testing.T, c redis.UniversalClient, dropped decide.QueueDropped) *Queue {
 	t.Helper()
 	q, err := New(Options{Client: c, Prefix: prefix(), Dropped: dropped})
 	if err != nil {
@@ -47,14 +47,14 @@ func open(t *testing.T, c redis.UniversalClient, dropped deferred.Dropped) *Queu
 
 func TestQueue_Conforms(t *testing.T) {
 	c := client(t, testenv.SharedRedis(t).URL())
-	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped deferred.Dropped) deferred.Queue {
+	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped decide.QueueDropped) decide.Queue {
 		return open(t, c, dropped)
 	}})
 }
 
 func TestQueue_ConformsOnACluster(t *testing.T) {
 	c := client(t, testenv.Cluster(t).URL())
-	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped deferred.Dropped) deferred.Queue {
+	queuetest.Run(t, queuetest.Harness{Open: func(t *testing.T, dropped decide.QueueDropped) decide.Queue {
 		return open(t, c, dropped)
 	}})
 }
@@ -62,12 +62,12 @@ func TestQueue_ConformsOnACluster(t *testing.T) {
 func TestQueue_LeavesNoKeyBehindForever(t *testing.T) {
 	c := client(t, testenv.SharedRedis(t).URL())
 	q := open(t, c, nil)
-	b := deferred.Bounds{Items: 10, Age: time.Minute}
-	if _, err := q.Put(t.Context(), 1, deferred.Item{ID: "i"}, b); err != nil {
+	b := decide.QueueBounds{Items: 10, Age: time.Minute}
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{ID: "i"}, b); err != nil {
 		t.Fatal(err)
 	}
 	b.Age = time.Second // a later item that may wait less long shortens nothing
-	if _, err := q.Put(t.Context(), 1, deferred.Item{ID: "j"}, b); err != nil {
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{ID: "j"}, b); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range q.keys(1) {
@@ -76,7 +76,7 @@ func TestQueue_LeavesNoKeyBehindForever(t *testing.T) {
 			t.Errorf("%s: lives for %s, %v", key, ttl, err)
 		}
 	}
-	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 5, Hold: time.Second})
+	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 5, Hold: time.Second})
 	if err != nil || len(items) != 2 {
 		t.Fatalf("%v, %v", items, err)
 	}
@@ -96,12 +96,12 @@ func TestQueue_AServerThatIsAwayIsAnErrorInTime(t *testing.T) {
 	s.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, put := q.Put(ctx, 1, deferred.Item{}, deferred.Bounds{Items: 1, Age: time.Hour})
-	_, lease := q.Lease(ctx, 1, deferred.Want{Max: 1, Hold: time.Second})
+	_, put := q.Put(ctx, 1, decide.QueueItem{}, decide.QueueBounds{Items: 1, Age: time.Hour})
+	_, lease := q.Lease(ctx, 1, decide.QueueWant{Max: 1, Hold: time.Second})
 	_, finish := q.Finish(ctx, 1, []string{"1-1"}, nil)
 	_, status := q.Status(ctx, 1)
 	for name, err := range map[string]error{"put": put, "lease": lease, "finish": finish, "status": status} {
-		if !errors.Is(err, deferred.ErrUnavailable) {
+		if !errors.Is(err, decide.ErrQueueUnavailable) {
 			t.Errorf("%s: got %v, want ErrUnavailable", name, err)
 		}
 	}
@@ -110,15 +110,15 @@ func TestQueue_AServerThatIsAwayIsAnErrorInTime(t *testing.T) {
 func TestQueue_LooksPastAThousandReturnedItemsAtMost(t *testing.T) {
 	q := open(t, client(t, testenv.SharedRedis(t).URL()), nil)
 	for i := range 300 {
-		if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "busy", Body: fmt.Append(nil, i)}, deferred.Bounds{Items: 1e6, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "busy", Body: fmt.Append(nil, i)}, decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "free", Body: []byte("mine")}, deferred.Bounds{Items: 1e6, Age: time.Hour}); err != nil {
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "free", Body: []byte("mine")}, decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // first unseen, then returned
-		items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 3, Hold: time.Hour, Except: []string{"busy"}})
+		items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 3, Hold: time.Hour, Except: []string{"busy"}})
 		if err != nil || len(items) != 1 || string(items[0].Body) != "mine" {
 			t.Fatalf("got %d items, %v", len(items), err)
 		}
@@ -126,7 +126,7 @@ func TestQueue_LooksPastAThousandReturnedItemsAtMost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 2, Hold: time.Hour})
+	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 2, Hold: time.Hour})
 	if err != nil || len(items) != 2 || string(items[0].Body) != "0" || string(items[1].Body) != "1" || items[0].Deliveries != 1 {
 		t.Errorf("got %v, %v: items that were left out must keep their places", items, err)
 	}
@@ -148,14 +148,14 @@ func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
 	q := open(t, c, nil)
 	c.AddHook(repeating{})
 	for range 3 {
-		if _, err := q.Put(t.Context(), 1, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 100, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "b"}, decide.QueueBounds{Items: 100, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if st, err := q.Status(t.Context(), 1); err != nil || st.Depth != 3 {
 		t.Errorf("depth %d, %v; want 3 items for 3 calls", st.Depth, err)
 	}
-	items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 1, Hold: time.Hour})
+	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 1, Hold: time.Hour})
 	if err != nil || len(items) != 1 || items[0].ID != "" {
 		t.Errorf("got %v, %v; want one item without a name", items, err)
 	}
@@ -196,7 +196,7 @@ func TestQueue_EmptyOnesLeaveTheListAndComeBack(t *testing.T) {
 			q := open(t, client(t, url), nil)
 			put := func(rule int64) {
 				t.Helper()
-				if _, err := q.Put(t.Context(), rule, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 9, Age: time.Hour}); err != nil {
+				if _, err := q.Put(t.Context(), rule, decide.QueueItem{Bucket: "b"}, decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -209,7 +209,7 @@ func TestQueue_EmptyOnesLeaveTheListAndComeBack(t *testing.T) {
 			}
 			put(1)
 			put(2)
-			items, err := q.Lease(t.Context(), 1, deferred.Want{Max: 1, Hold: time.Hour})
+			items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 1, Hold: time.Hour})
 			if err != nil || len(items) != 1 {
 				t.Fatalf("leased %d: %v", len(items), err)
 			}
@@ -262,7 +262,7 @@ func (*putting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 func (h *putting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	put := func(ctx context.Context) {
-		_, h.err = h.q.Put(ctx, 7, deferred.Item{Bucket: "b"}, deferred.Bounds{Items: 9, Age: time.Hour})
+		_, h.err = h.q.Put(ctx, 7, decide.QueueItem{Bucket: "b"}, decide.QueueBounds{Items: 9, Age: time.Hour})
 		h.done = true
 	}
 	return func(ctx context.Context, cmd redis.Cmder) error {
