@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sluice/limiter"
+	"sluice/rules/redact"
 )
 
 // keyer builds the keys of one descriptor. It encodes each fact once, however
@@ -93,7 +94,7 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 	case factAPIKey:
 		return k.d.appendHashed(dst, k.d.APIKey)
 	case factRoute:
-		if looksSecretRoute(k.route) {
+		if redact.SecretPath(k.route) {
 			return limiter.AppendHashed(dst, k.route)
 		}
 		return limiter.AppendValue(dst, k.route)
@@ -139,7 +140,7 @@ func candidateSuffix(id int64, a limiter.Algorithm) string {
 // if any part of it looks like a credential.
 func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 	for part := range strings.FieldsFuncSeq(key, func(r rune) bool { return strings.ContainsRune(":/|,;@", r) }) {
-		if LooksSecret(part) {
+		if redact.Secret(part) {
 			b := append([]byte(nil), "{key:"...)
 			b = append(limiter.AppendHashed(b, key), "}||"...)
 			return limiter.Key(append(b, a.Kind()...))

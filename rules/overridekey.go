@@ -9,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/redact"
 	"sluice/rules/route"
 )
 
@@ -239,7 +240,7 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 		return nil, errors.New("cannot have a wildcard inside an IP address; name the addresses")
 	case f.kind == factRoute && v[0] != '/':
 		return nil, errors.New("must have a route that begins with /")
-	case LooksSecret(v) || f.kind == factRoute && looksSecretRoute(v):
+	case redact.Secret(v) || f.kind == factRoute && redact.SecretPath(v):
 		return nil, errors.New("cannot have a wildcard inside what looks like a credential: those are kept as hashes")
 	case f.kind == factMethod:
 		v = route.NormalizeMethod(v)

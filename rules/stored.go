@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sluice/limiter"
+	"sluice/rules/redact"
 )
 
 // hashMark begins a value in memory that is the hash of another. It counts only
@@ -82,7 +83,7 @@ func recalled(v string) string {
 
 func concealed(v string) string {
 	switch {
-	case LooksSecret(v):
+	case redact.Secret(v):
 		return storedH + hashOf(v)
 	case strings.HasPrefix(v, storedMark):
 		return storedRaw + v
@@ -102,5 +103,5 @@ func (d *Descriptor) appendHashed(dst []byte, v string) []byte {
 
 // secret reports whether a value is to be hashed in keys.
 func (d *Descriptor) secret(v string) bool {
-	return LooksSecret(v) || d.stored && strings.HasPrefix(v, hashMark)
+	return redact.Secret(v) || d.stored && strings.HasPrefix(v, hashMark)
 }

@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/redact"
 	"sluice/web/view"
 )
 
@@ -84,9 +85,9 @@ func fromDenial(d *fleet.Denial) (url.Values, []string) {
 		"attributes": {lines(d.Attributes, func(v string) string { return v })},
 	}
 	notes := []string{"API keys and fields are not kept with denials: fill in what the rules look at."}
-	if d.User == rules.Hidden || d.Tier == rules.Hidden {
+	if d.User == redact.Hidden || d.Tier == redact.Hidden {
 		for _, name := range []string{"user", "tier"} {
-			if form.Get(name) == rules.Hidden {
+			if form.Get(name) == redact.Hidden {
 				form.Del(name)
 			}
 		}

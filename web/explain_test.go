@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/redact"
 	"sluice/web/webtest"
 )
 
@@ -39,7 +40,7 @@ func TestExplain_FollowsADenial(t *testing.T) {
 	if page := b.Get("/console/explain?denial=s5"); page.Has("<script>alert") || !page.Has("&lt;script&gt;") {
 		t.Error("what a caller sent is markup")
 	}
-	if page := b.Get("/console/explain?denial=s6"); page.Has(rules.Hidden) || !page.Has("looked like a credential") {
+	if page := b.Get("/console/explain?denial=s6"); page.Has(redact.Hidden) || !page.Has("looked like a credential") {
 		t.Error("a hidden user is taken for a name")
 	}
 	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound || !page.Has("no longer kept", "f-route") {

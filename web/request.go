@@ -12,6 +12,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 // pastedRequest is the JSON form of a request, as POST /ratelimit/check takes it.
@@ -106,7 +107,7 @@ func fromCurl(req *curlRequest) (url.Values, []string) {
 	take("ip", "x-real-ip", req.header["x-real-ip"])
 	var left []string
 	for name := range req.header {
-		if !taken[name] && !rules.LooksSecret(name) {
+		if !taken[name] && !redact.Secret(name) {
 			left = append(left, name)
 		}
 	}

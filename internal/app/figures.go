@@ -13,6 +13,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 // figures hears every decision for the figures of the fleet, and tells about
@@ -90,14 +91,14 @@ func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitA
 	}
 	from := &q.Descriptor
 	d.Bucket = rules.BucketName(la.Key)
-	d.Method, d.Route = from.Method, rules.ShownRoute(from.Route)
-	d.User, d.Tier = rules.Shown(from.User), rules.Shown(from.Tier)
+	d.Method, d.Route = from.Method, redact.Path(from.Route)
+	d.User, d.Tier = redact.Text(from.User), redact.Text(from.Tier)
 	if from.IP.IsValid() {
 		d.IP = from.IP.String()
 	}
 	d.Attributes = maps.Clone(from.Attributes)
 	for name, v := range d.Attributes {
-		d.Attributes[name] = rules.Shown(v)
+		d.Attributes[name] = redact.Text(v)
 	}
 	return d
 }

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
@@ -105,7 +106,7 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 	if strings.Contains(lines[0], secret) {
 		t.Errorf("the sample shows the credential: %s", lines[0])
 	}
-	for _, want := range []string{`"user:42"`, `"acme"`, "203.0.113.7", "/v1/" + rules.Hidden} {
+	for _, want := range []string{`"user:42"`, `"acme"`, "203.0.113.7", "/v1/" + redact.Hidden} {
 		if !strings.Contains(lines[0], want) {
 			t.Errorf("the sample lacks %s: %s", want, lines[0])
 		}

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 // evil is what someone sends who hopes that a page shows it as markup.
@@ -21,7 +22,7 @@ func SampleDenials() []fleet.Denial {
 		{Rule: "signups-in-all", Key: "global", Bucket: "global", Status: 503, Degraded: "closed", Limit: 500, RetryAfter: 1000, Method: "POST", Route: "/v1/accounts", IP: "2001:db8::7"},
 		{Rule: "uploads-in-bytes", Key: "user:ada", Bucket: "user:ada", Limit: 1_000_000_000, Weight: 52_428_800, RetryAfter: 1_320_000, Method: "PUT", Route: "/v1/files", User: "ada", Attributes: map[string]string{"tenant": "acme"}},
 		{Rule: "charges-per-user", Key: "user:" + evil, Bucket: "user:" + evil, Limit: 100, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges", User: evil, Attributes: map[string]string{"tenant": evil}},
-		{Rule: "gone-rule", Key: "user:7", Bucket: "user:7", Limit: 3, RetryAfter: 900, Method: "GET", Route: "/old", User: rules.Hidden},
+		{Rule: "gone-rule", Key: "user:7", Bucket: "user:7", Limit: 3, RetryAfter: 900, Method: "GET", Route: "/old", User: redact.Hidden},
 	}
 	for i := range list {
 		d := &list[i]

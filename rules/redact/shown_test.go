@@ -1,8 +1,8 @@
-package rules
+package redact
 
 import "testing"
 
-func TestShown_HidesCredentialsOnly(t *testing.T) {
+func TestText_HidesCredentialsOnly(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"42", "42"},
 		{"", ""},
@@ -11,13 +11,13 @@ func TestShown_HidesCredentialsOnly(t *testing.T) {
 		{"Bearer abcdef", Hidden},
 	}
 	for _, tt := range tests {
-		if got := Shown(tt.in); got != tt.want {
-			t.Errorf("Shown(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := Text(tt.in); got != tt.want {
+			t.Errorf("Text(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
 
-func TestShownRoute_HidesTheSegmentAlone(t *testing.T) {
+func TestPath_HidesTheSegmentAlone(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"/v1/charges", "/v1/charges"},
 		{"/v1/keys/sk_live_abcdef/rotate", "/v1/keys/" + Hidden + "/rotate"},
@@ -25,8 +25,8 @@ func TestShownRoute_HidesTheSegmentAlone(t *testing.T) {
 		{"/v1/a#sk_live_abcdef", "/v1/a"},
 	}
 	for _, tt := range tests {
-		if got := ShownRoute(tt.in); got != tt.want {
-			t.Errorf("ShownRoute(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := Path(tt.in); got != tt.want {
+			t.Errorf("Path(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }

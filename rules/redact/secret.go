@@ -1,4 +1,4 @@
-package rules
+package redact
 
 import (
 	"strings"
@@ -6,24 +6,24 @@ import (
 	"sluice/rules/chars"
 )
 
-// LooksSecret reports whether a value has the shape of a credential: a known
+// Secret reports whether a value has the shape of a credential: a known
 // prefix (sk_, ghp_, AKIA, …), an Authorization value, a JWT, or a long string
 // of random-looking hex or base64. Such values are hashed in keys and displays,
 // because people put tokens where a user's name belongs. It errs towards yes:
 // hashing a harmless value costs only its readability. A UUID is not a secret.
-func LooksSecret(v string) bool {
+func Secret(v string) bool {
 	if len(v) < 6 {
 		return false
 	}
 	return hasSecretPrefix(v) || isJWT(v) || looksRandom(v)
 }
 
-// looksSecretRoute is LooksSecret for each segment of a path.
-func looksSecretRoute(path string) bool {
+// SecretPath is Secret for each segment of a path.
+func SecretPath(path string) bool {
 	from := 0
 	for i := 0; i <= len(path); i++ {
 		if i == len(path) || path[i] == '/' {
-			if LooksSecret(path[from:i]) {
+			if Secret(path[from:i]) {
 				return true
 			}
 			from = i + 1
