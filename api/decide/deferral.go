@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -141,12 +142,12 @@ func unpackDeferred(b []byte, q *Question) error {
 	if len(b) == 0 || b[0] != deferredVersion {
 		return errUnreadable
 	}
-	r := leaseReader{b: b[1:]}
-	weight := r.number(limiter.MaxExact)
-	d := r.text(MaxQueueBody)
-	if r.bad || q.Descriptor.UnmarshalStored([]byte(d)) != nil {
+	r := wire.Read(b[1:])
+	weight := r.Number(limiter.MaxExact)
+	d := r.Text(MaxQueueBody)
+	if r.Failed() || q.Descriptor.UnmarshalStored([]byte(d)) != nil {
 		return errUnreadable
 	}
-	q.Weight, q.Payload = weight, string(r.b)
+	q.Weight, q.Payload = weight, string(r.Bytes(int64(r.Len())))
 	return nil
 }

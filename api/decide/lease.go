@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -57,13 +58,13 @@ func leaseToken(w *work, j *job, a *Answer) string {
 			if la.Degraded == rules.FailLocal {
 				store = leaseLocal
 			}
-			asks = appendString(asks, string(ask.Key))
+			asks = wire.AppendText(asks, string(ask.Key))
 			asks = binary.AppendUvarint(asks, uint64(ask.Limit.Count))
 			asks = binary.AppendUvarint(asks, uint64(ask.Limit.Window))
 			n++
 		}
 		if n > 0 {
-			body := appendString(nil, call.Request.ID)
+			body := wire.AppendText(nil, call.Request.ID)
 			bodies = append(bodies, append(binary.AppendUvarint(body, uint64(n)), asks...))
 			stores = append(stores, store)
 		}
@@ -84,10 +85,6 @@ func leaseToken(w *work, j *job, a *Answer) string {
 		token = append(token, body...)
 	}
 	return base64.RawURLEncoding.EncodeToString(token)
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // Lease releases (OpRelease) or renews (OpRenew) what a token names. Releasing
@@ -169,23 +166,23 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 	if err != nil || len(b) < 3 || b[0] != leaseVersion || b[1] > leaseMixed {
 		return nil, nil, ErrBadLease
 	}
-	r := leaseReader{b: b[2:]}
-	n := r.number(limiter.MaxLimits)
+	r := wire.Read(b[2:])
+	n := r.Number(limiter.MaxLimits)
 	for range n {
 		where := int64(b[1])
 		if where == leaseMixed {
-			where = r.number(leaseLocal)
+			where = r.Number(leaseLocal)
 		}
-		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.text(64)}}
-		for range r.number(limiter.MaxLimits) {
-			key := r.text(maxLeaseKey)
-			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.number(limiter.MaxLeases), Window: r.number(limiter.MaxWindow)}
+		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.Text(64)}}
+		for range r.Number(limiter.MaxLimits) {
+			key := r.Text(maxLeaseKey)
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxLeases), Window: r.Number(limiter.MaxWindow)}
 			if !isLeaseKey(key) || l.Validate() != nil {
 				return nil, nil, ErrBadLease
 			}
 			call.Request.Asks = append(call.Request.Asks, limiter.Ask{Key: limiter.Key(key), Limit: l})
 		}
-		if r.bad || call.Request.Check() != nil {
+		if r.Failed() || call.Request.Check() != nil {
 			return nil, nil, ErrBadLease
 		}
 		if where == leaseLocal {
@@ -194,7 +191,7 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 			shared = append(shared, call)
 		}
 	}
-	if r.bad || n == 0 || len(r.b) > 0 {
+	if n == 0 || !r.Done() {
 		return nil, nil, ErrBadLease
 	}
 	return shared, local, nil
@@ -207,32 +204,4 @@ func isLeaseKey(key string) bool {
 		return false
 	}
 	return !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-// leaseReader reads a token's parts; bad is set at the first thing wrong, and
-// everything read after that is zero.
-type leaseReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *leaseReader) number(most int64) int64 {
-	v, n := binary.Uvarint(r.b)
-	if r.bad || n <= 0 || v > uint64(most) {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return int64(v)
-}
-
-func (r *leaseReader) text(most int64) string {
-	n := r.number(most)
-	if r.bad || n > int64(len(r.b)) {
-		r.bad = true
-		return ""
-	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 )
 
@@ -85,7 +86,7 @@ func (r *reservation) seal(secret []byte) string {
 	b = binary.AppendUvarint(b, uint64(len(r.calls)))
 	for i := range r.calls {
 		c := &r.calls[i]
-		b = appendString(append(b, c.kind), c.id)
+		b = wire.AppendText(append(b, c.kind), c.id)
 		b = binary.AppendUvarint(b, uint64(len(c.asks)))
 		for k := range c.asks {
 			b = c.asks[k].append(b)
@@ -94,9 +95,9 @@ func (r *reservation) seal(secret []byte) string {
 	b = binary.AppendUvarint(b, uint64(len(r.leases)))
 	for i := range r.leases {
 		req := &r.leases[i].Request
-		b = binary.AppendUvarint(appendString(b, req.ID), uint64(len(req.Asks)))
+		b = binary.AppendUvarint(wire.AppendText(b, req.ID), uint64(len(req.Asks)))
 		for k := range req.Asks {
-			b = appendString(b, string(req.Asks[k].Key))
+			b = wire.AppendText(b, string(req.Asks[k].Key))
 			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Count))
 			b = binary.AppendUvarint(b, uint64(req.Asks[k].Limit.Window))
 		}
@@ -119,9 +120,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	if a.isPool {
 		flags |= askPool
 	}
-	b = appendString(append(b, flags), a.source)
+	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
-	b = appendString(b, string(a.Key))
+	b = wire.AppendText(b, string(a.Key))
 	b = binary.AppendUvarint(b, uint64(a.Weight))
 	l := &a.Limit
 	b = append(b, byte(l.Algorithm), byte(l.Align))
@@ -145,61 +146,42 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 	if !genuine || b[0] != reservationVersion {
 		return nil, ErrBadReservation
 	}
-	r := leaseReader{b: b[1:]}
-	out := &reservation{expires: r.number(limiter.MaxExact)}
-	for range r.number(limiter.MaxLimits) {
-		c := reservedCall{kind: r.byte(), id: r.text(64)}
-		for range r.number(limiter.MaxLimits) {
-			c.asks = append(c.asks, r.ask())
+	r := wire.Read(b[1:])
+	out := &reservation{expires: r.Number(limiter.MaxExact)}
+	for range r.Number(limiter.MaxLimits) {
+		c := reservedCall{kind: r.Byte(), id: r.Text(64)}
+		for range r.Number(limiter.MaxLimits) {
+			c.asks = append(c.asks, readAsk(&r))
 		}
 		out.calls = append(out.calls, c)
 	}
-	for range r.number(limiter.MaxLimits) {
-		req := limiter.Request{Op: limiter.OpRelease, ID: r.text(64)}
-		for range r.number(limiter.MaxLimits) {
-			key := limiter.Key(r.text(maxLeaseKey))
-			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.number(limiter.MaxLeases), Window: r.number(limiter.MaxWindow)}
+	for range r.Number(limiter.MaxLimits) {
+		req := limiter.Request{Op: limiter.OpRelease, ID: r.Text(64)}
+		for range r.Number(limiter.MaxLimits) {
+			key := limiter.Key(r.Text(maxLeaseKey))
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxLeases), Window: r.Number(limiter.MaxWindow)}
 			req.Asks = append(req.Asks, limiter.Ask{Key: key, Limit: l})
 		}
 		out.leases = append(out.leases, limiter.Call{Request: req})
 	}
-	if r.bad || len(r.b) > 0 {
+	if !r.Done() {
 		return nil, ErrBadReservation
 	}
 	return out, nil
 }
 
-func (r *leaseReader) byte() byte {
-	if r.bad || len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *leaseReader) signed() int64 {
-	v, n := binary.Varint(r.b)
-	if r.bad || n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *leaseReader) ask() (a reservedAsk) {
-	flags := r.byte()
+// readAsk reads what reservedAsk.append wrote.
+func readAsk(r *wire.Reader) (a reservedAsk) {
+	flags := r.Byte()
 	a.Look, a.isPool = flags&askLook != 0, flags&askPool != 0
-	a.source = r.text(maxSource)
-	a.pool = r.number(limiter.MaxLimits)
-	a.Key = limiter.Key(r.text(maxLeaseKey))
-	a.Weight = r.number(limiter.MaxExact)
-	a.Limit.Algorithm, a.Limit.Align = limiter.Algorithm(r.byte()), limiter.Align(r.byte())
+	a.source = r.Text(maxSource)
+	a.pool = r.Number(limiter.MaxLimits)
+	a.Key = limiter.Key(r.Text(maxLeaseKey))
+	a.Weight = r.Number(limiter.MaxExact)
+	a.Limit.Algorithm, a.Limit.Align = limiter.Algorithm(r.Byte()), limiter.Align(r.Byte())
 	for _, dst := range []*int64{&a.Limit.Count, &a.Limit.Window, &a.Limit.Burst, &a.Limit.Buckets, &a.spare} {
-		*dst = r.number(limiter.MaxExact)
+		*dst = r.Number(limiter.MaxExact)
 	}
-	a.Limit.Anchor = r.signed()
+	a.Limit.Anchor = r.Varint()
 	return a
 }

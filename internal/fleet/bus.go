@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 )
 
@@ -157,17 +158,15 @@ func (b *Bus) unpack(m string) {
 	if len(m) < len(b.id) || m[:len(b.id)] == string(b.id[:]) {
 		return
 	}
-	rest := []byte(m[len(b.id):])
-	for n := 0; len(rest) > 0 && n < busBatch; n++ {
-		head, used := binary.Uvarint(rest)
-		size := head >> 1
-		if used <= 0 || size > busKey || size > uint64(len(rest)-used) {
+	in := wire.Read([]byte(m[len(b.id):]))
+	for n := 0; in.Len() > 0 && n < busBatch; n++ {
+		head := in.Number(2*busKey + 1)
+		key := in.Bytes(head >> 1)
+		if in.Failed() {
 			return
 		}
-		rest = rest[used:]
 		b.heard.Add(1)
-		b.opt.Heard(limiter.Key(rest[:size]), head&1 == 1)
-		rest = rest[size:]
+		b.opt.Heard(limiter.Key(key), head&1 == 1)
 	}
 }
 

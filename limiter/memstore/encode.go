@@ -5,16 +5,12 @@ import (
 	"errors"
 	"strings"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 )
 
 // The elements of a snapshot are unsigned and zigzag varints and strings with
 // their length before them. decoder reads what the append functions write.
-
-func appendString(b []byte, s string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(s)))
-	return append(b, s...)
-}
 
 // appendBucket writes a bucket that is kept for another keep ms.
 func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byte {
@@ -28,22 +24,22 @@ func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byt
 		e := &st.Entries[i]
 		b = binary.AppendVarint(b, e.At)
 		b = binary.AppendVarint(b, e.Weight)
-		b = appendString(b, e.ID)
+		b = wire.AppendText(b, e.ID)
 	}
 	return b
 }
 
 // appendRecord writes a record that is kept for another keep ms.
 func appendRecord(b []byte, name recordName, keep int64, r *record) []byte {
-	b = appendString(b, name.tag)
-	b = appendString(b, name.id)
+	b = wire.AppendText(b, name.tag)
+	b = wire.AppendText(b, name.id)
 	b = binary.AppendVarint(b, keep)
 	b = binary.AppendVarint(b, r.at)
 	b = appendBool(b, r.allowed)
 	b = appendBool(b, r.refunded)
 	b = binary.AppendUvarint(b, uint64(len(r.keys)))
 	for i := range r.keys {
-		b = appendString(b, string(r.keys[i]))
+		b = wire.AppendText(b, string(r.keys[i]))
 		b = binary.AppendVarint(b, r.charged[i].At)
 		b = binary.AppendVarint(b, r.charged[i].Weight)
 		b = appendLimit(b, &r.charged[i].Limit)
@@ -83,67 +79,17 @@ func appendBool(b []byte, v bool) []byte {
 
 var errMalformed = errors.New("malformed element")
 
-// decoder reads elements from b. After a failure every read gives zeroes.
-type decoder struct {
-	b      []byte
-	failed bool
-}
+// decoder reads elements. After a failure every read gives zeroes.
+type decoder struct{ wire.Reader }
 
-func (d *decoder) fail() { d.b, d.failed = nil, true }
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// count reads the number of items that follow, of which each takes at least
-// size bytes, so that no length is believed that the data cannot hold.
-func (d *decoder) count(size int) int {
-	n := d.uvarint()
-	if n > uint64(len(d.b)/size) {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (d *decoder) string() string {
-	n := d.count(1)
-	s := string(d.b[:n])
-	d.b = d.b[n:]
-	return s
-}
-
-func (d *decoder) bool() bool {
-	if len(d.b) == 0 || d.b[0] > 1 {
-		d.fail()
-		return false
-	}
-	v := d.b[0] == 1
-	d.b = d.b[1:]
-	return v
-}
+// string reads a text as long as the data can hold.
+func (d *decoder) string() string { return d.Text(int64(d.Len())) }
 
 // exact reads a number whose size every store can hold.
 func (d *decoder) exact() int64 {
-	v := d.varint()
+	v := d.Varint()
 	if v > limiter.MaxExact || v < -limiter.MaxExact {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return v
@@ -153,7 +99,7 @@ func (d *decoder) exact() int64 {
 func (d *decoder) units() int64 {
 	v := d.exact()
 	if v < 0 {
-		d.fail()
+		d.Fail()
 		return 0
 	}
 	return v
@@ -165,16 +111,16 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 	key = limiter.Key(d.string())
 	keep = d.units()
 	st = limiter.State{Exists: true, At: d.exact(), Used: d.units(), Prev: d.units(), Scale: d.units()}
-	if n := d.count(3); n > 0 {
+	if n := d.Count(3); n > 0 {
 		st.Entries = make([]limiter.Entry, n)
 		for i := range st.Entries {
 			st.Entries[i] = limiter.Entry{At: d.exact(), Weight: d.units(), ID: d.string()}
 		}
 	}
 	if strings.HasSuffix(string(key), "|sb") && (st.Scale < 1 || st.Prev < 1) {
-		d.fail()
+		d.Fail()
 	}
-	if d.failed {
+	if d.Failed() {
 		return "", 0, limiter.State{}, errMalformed
 	}
 	return key, keep, st, nil
@@ -182,12 +128,12 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 
 // limit reads what appendLimit wrote.
 func (d *decoder) limit() limiter.Limit {
-	a := d.varint()
+	a := d.Varint()
 	l := limiter.Limit{Count: d.units(), Window: d.units(), Burst: d.units()}
-	align := d.varint()
+	align := d.Varint()
 	l.Anchor, l.Buckets = d.exact(), d.units()
 	if a < 0 || a > int64(limiter.Concurrency) || align < 0 || align > int64(limiter.AlignFirstHit) {
-		d.fail()
+		d.Fail()
 		return limiter.Limit{}
 	}
 	l.Algorithm, l.Align = limiter.Algorithm(a), limiter.Align(align)
@@ -197,8 +143,8 @@ func (d *decoder) limit() limiter.Limit {
 // decision reads what appendDecision wrote.
 func (d *decoder) decision() limiter.Decision {
 	return limiter.Decision{
-		Allowed: d.bool(), Limit: d.varint(), Remaining: d.varint(),
-		RetryAfter: d.varint(), Reset: d.varint(), Delay: d.varint(), Refunded: d.varint(),
+		Allowed: d.Bool(), Limit: d.Varint(), Remaining: d.Varint(),
+		RetryAfter: d.Varint(), Reset: d.Varint(), Delay: d.Varint(), Refunded: d.Varint(),
 	}
 }
 
@@ -207,10 +153,10 @@ func (d *decoder) decision() limiter.Decision {
 func (d *decoder) record(version uint32) (name recordName, keep int64, r *record, err error) {
 	name = recordName{tag: d.string(), id: d.string()}
 	keep = d.units()
-	r = &record{at: d.exact(), allowed: d.bool(), refunded: d.bool()}
-	n := d.count(10)
+	r = &record{at: d.exact(), allowed: d.Bool(), refunded: d.Bool()}
+	n := d.Count(10)
 	if n < 1 || n > limiter.MaxLimits {
-		d.fail()
+		d.Fail()
 	} else {
 		r.keys, r.charged, r.limits = make([]limiter.Key, n), make([]limiter.Charged, n), make([]limiter.Decision, n)
 	}
@@ -226,13 +172,13 @@ func (d *decoder) record(version uint32) (name recordName, keep int64, r *record
 			r.limits[i].Rate = l.Rate()
 		}
 	}
-	if version > 1 && d.bool() {
+	if version > 1 && d.Bool() {
 		r.settledAt, r.settled = d.exact(), make([]limiter.Decision, len(r.keys))
 		for i := range r.settled {
 			r.settled[i] = d.decision()
 		}
 	}
-	if d.failed {
+	if d.Failed() {
 		return recordName{}, 0, nil, errMalformed
 	}
 	return name, keep, r, nil

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 
+	"sluice/internal/wire"
 	"sluice/limiter"
 )
 
@@ -152,8 +153,8 @@ func (in *snapshotReader) finish(c *contents, end []byte) error {
 }
 
 func (s *Store) readChunk(c *contents, kind byte, data []byte) error {
-	d := &decoder{b: data}
-	for len(d.b) > 0 {
+	d := &decoder{wire.Read(data)}
+	for d.Len() > 0 {
 		var err error
 		if kind == chunkBuckets {
 			err = s.readBucket(c, d)

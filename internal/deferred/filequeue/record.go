@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"sluice/api/decide"
+	"sluice/internal/wire"
 )
 
 // A record is
@@ -27,6 +28,7 @@ const (
 
 	headSize  = 8
 	maxRecord = decide.MaxQueueBody + 4*decide.MaxQueueName
+	maxNumber = 1 << 62
 )
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -58,7 +60,7 @@ func putRecord(seq int64, it *decide.QueueItem) (b []byte, bodyAt int64) {
 		b = binary.AppendUvarint(b, uint64(max(v, 0)))
 	}
 	for _, s := range []string{it.ID, it.Bucket} {
-		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		b = wire.AppendText(b, s)
 	}
 	bodyAt = int64(len(b))
 	return seal(append(b, it.Body...)), bodyAt
@@ -102,33 +104,12 @@ func unlessEnd(err error) error {
 
 // parse reads what follows a record's head.
 func parse(b []byte) (r record, ok bool) {
-	r.kind = b[0]
-	rest, ok := b[1:], true
-	number := func() int64 {
-		v, n := binary.Uvarint(rest)
-		if n <= 0 || v > 1<<62 {
-			ok = false
-			return 0
-		}
-		rest = rest[n:]
-		return int64(v)
+	in := wire.Read(b)
+	r.kind, r.seq = in.Byte(), in.Number(maxNumber)
+	if r.kind == recPut {
+		r.at, r.expires, r.deliveries = in.Number(maxNumber), in.Number(maxNumber), in.Number(maxNumber)
+		r.id, r.bucket = in.Text(maxRecord), in.Text(maxRecord)
+		r.bodyAt, r.bodySize = int64(headSize+len(b)-in.Len()), in.Len()
 	}
-	text := func() string {
-		n := number()
-		if n > int64(len(rest)) {
-			ok = false
-			return ""
-		}
-		s := string(rest[:n])
-		rest = rest[n:]
-		return s
-	}
-	r.seq = number()
-	if r.kind != recPut {
-		return r, ok
-	}
-	r.at, r.expires, r.deliveries = number(), number(), number()
-	r.id, r.bucket = text(), text()
-	r.bodyAt, r.bodySize = int64(headSize+len(b)-len(rest)), len(rest)
-	return r, ok
+	return r, !in.Failed()
 }
