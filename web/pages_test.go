@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/web/static"
+	"sluice/web/view"
 	"sluice/web/webtest"
 )
 
@@ -84,6 +86,23 @@ func TestAssets_AreKeptForEver(t *testing.T) {
 	}
 	if page := w.Browser().Get("/console/static/app.000000000000.css"); page.Code != http.StatusNotFound {
 		t.Errorf("another hash: %d", page.Code)
+	}
+}
+
+// TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown: a node shows what it knows
+// itself, and says that it is no more than that.
+func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
+	w := world(t, webtest.Full)
+	w.Fleet.Change(func(l *fleet.Live) {
+		l.Own, l.Err, l.Rules[0].Minute.Denied = true, http.ErrHandlerTimeout, 4321
+	})
+	page := w.As(access.RoleViewer).Get("/console/rules")
+	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`) || page.Has("cannot be read at the moment") {
+		t.Error("the node keeps to itself what it denied")
+	}
+	w.Fleet.Change(func(l *fleet.Live) { l.Own = false })
+	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) || !page.Has("cannot be read at the moment") {
+		t.Error("old figures are shown as those of now")
 	}
 }
 

@@ -71,10 +71,10 @@ func oneOf(value string, allowed ...string) string {
 }
 
 // withDenied adds how much each rule denied in the last minute, where that is
-// known.
+// known: on all nodes, or on this one while the others' figures cannot be read.
 func (s *Server) withDenied(v *visit, lines []view.RuleLine) []view.RuleLine {
 	live := s.deps.Fleet.Live(v.ctx)
-	if live.Err != nil {
+	if live.Err != nil && !live.Own {
 		return lines
 	}
 	denied := make(map[string]int64, len(live.Rules))
@@ -82,7 +82,7 @@ func (s *Server) withDenied(v *visit, lines []view.RuleLine) []view.RuleLine {
 		denied[live.Rules[i].Name] = live.Rules[i].Minute.Denied
 	}
 	for i := range lines {
-		lines[i].Denied, lines[i].Known = denied[lines[i].Rule.Name], true
+		lines[i].Denied, lines[i].Known, lines[i].Own = denied[lines[i].Rule.Name], true, live.Own
 	}
 	return lines
 }

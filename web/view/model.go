@@ -213,9 +213,10 @@ type RuleLine struct {
 	Rule *rules.Rule
 	// By is who changed it last, "" if unknown.
 	By string
-	// Denied is how many requests it denied in the last minute, if Known.
-	Denied int64
-	Known  bool
+	// Denied is how many requests it denied in the last minute, if Known; only on this
+	// node if Own.
+	Denied     int64
+	Known, Own bool
 }
 
 // RuleTable is the page of rules.
