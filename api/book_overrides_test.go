@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 var (
@@ -13,12 +14,12 @@ var (
 )
 
 // loadOverrides compiles the overrides as the app does.
-func (b *book) loadOverrides() *rules.Overrides {
+func (b *book) loadOverrides() *override.Table {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e := rules.NewOverrides().Edit()
+	e := override.New().Edit()
 	for _, o := range b.overrides {
-		s := rules.StoredOverride{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
 		if o.Limit != nil {
 			s.Limit = *o.Limit
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/rules/override"
 )
 
 // rulebook is what a rule database holds, for TestApply.
@@ -121,8 +123,8 @@ func everything(t *rapid.T, s *Set, ds []Descriptor) string {
 }
 
 func TestApply_GivesWhatCompileSourceGives(t *testing.T) {
-	e := NewOverrides().Edit()
-	e.Add(StoredOverride{RuleID: 2, ID: 1, Match: "{user:42}", Limit: 77, Burst: -1})
+	e := override.New().Edit()
+	e.Add(override.Row{RuleID: 2, ID: 1, Match: "{user:42}", Limit: 77, Burst: -1})
 	overrides := e.Done(1, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		book := &rulebook{map[int64]Rule{}, genPools().Draw(t, "pools")}

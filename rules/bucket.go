@@ -7,6 +7,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/override"
 )
 
 // Bucket is one bucket of a rule that was found by its name.
@@ -23,7 +24,7 @@ type Bucket struct {
 	// Limit is what requests without a tier are held to now, Override what an
 	// override had to say about it.
 	Limit    limiter.Limit
-	Override AppliedOverride
+	Override override.Applied
 	// Candidate is the bucket of the rule's candidate, "" if there is none now.
 	Candidate      limiter.Key
 	CandidateLimit limiter.Limit
@@ -67,7 +68,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	if !p.cut {
 		b.Key = limiter.Key(string(full) + c.suffix)
 	}
-	if o := s.overrides.of(c.Rule.ID); o != nil {
+	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		if p.cut { // wildcards are not for hashes
 			k := s.keyer(&Descriptor{})
 			b.applied(o, &k, short, at)
@@ -79,14 +80,14 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	return b.withCandidate(), nil
 }
 
-func (b *Bucket) applied(o *ruleOverrides, k *keyer, facts []byte, now int64) {
-	a, f := o.find(k, b.Rule, facts, now)
+func (b *Bucket) applied(o *override.OfRule, k *keyer, facts []byte, now int64) {
+	a, f := k.find(o, b.Rule, facts, now)
 	if f == nil {
 		return
 	}
 	b.Override = a
 	if !a.Unlimited {
-		b.Limit = f.apply(b.Rule.base(now))
+		b.Limit = f.Apply(b.Rule.base(now))
 	}
 }
 

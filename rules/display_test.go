@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/limiter"
+	"sluice/rules/override"
 )
 
 // trickyValues try to look like something else when they are displayed.
@@ -72,8 +73,8 @@ func TestDisplayKey_PastedAsAnOverrideNamesThatBucketOnly(t *testing.T) {
 			if err != nil || key.Prefix || key.Text != shown {
 				t.Fatalf("%q of %q: read as %+v, %v", text, keyA[17], key, err)
 			}
-			e := NewOverrides().Edit()
-			e.Add(StoredOverride{RuleID: 17, ID: 1, Match: key.Match, Prefix: key.Prefix, Blocked: true, Limit: -1, Burst: -1})
+			e := override.New().Edit()
+			e.Add(override.Row{RuleID: 17, ID: 1, Match: key.Match, Prefix: key.Prefix, Blocked: true, Limit: -1, Burst: -1})
 			over := set.WithOverrides(e.Done(1, 0))
 			if got := blocked(over, &a, now); !got {
 				t.Fatalf("%q does not block its own bucket %q", text, keyA[17])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/override"
 )
 
 // ExplainOthers is how many rules that do not apply Explain tells about.
@@ -52,7 +53,7 @@ type Considered struct {
 	Limit   limiter.Limit
 	Weight  int64
 	// Override is what an override had to say, zero without one.
-	Override AppliedOverride
+	Override override.Applied
 }
 
 // Explain considers every active rule: first those that apply, exactly as Match
@@ -88,7 +89,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 	for _, m := range s.Match(d, weight, now, nil) {
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + m.Override.sentence(m.Limit),
+			Sentence: "The rule applies." + overrideSentence(m.Override, m.Limit),
 			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override,
 		})
 	}
@@ -161,27 +162,27 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 }
 
 // explainOverride is the override of a rule that an override keeps from applying.
-func (k *keyer) explainOverride(c *Compiled, reason Reason, now time.Time) AppliedOverride {
+func (k *keyer) explainOverride(c *Compiled, reason Reason, now time.Time) override.Applied {
 	if reason != ReasonUnlimited {
-		return AppliedOverride{}
+		return override.Applied{}
 	}
 	a, _ := k.overrideOf(c, now.UnixMilli())
 	return a
 }
 
 // overrideOf finds the override of a rule whose facts are all present.
-func (k *keyer) overrideOf(c *Compiled, now int64) (AppliedOverride, bool) {
-	o := k.set.overrides.of(c.Rule.ID)
+func (k *keyer) overrideOf(c *Compiled, now int64) (override.Applied, bool) {
+	o := k.set.overrides.Of(c.Rule.ID)
 	if o == nil || len(c.facts) == 0 {
-		return AppliedOverride{}, false
+		return override.Applied{}, false
 	}
 	key := k.appendKey(nil, c)
-	a, f := o.find(k, c, key[:len(key)-len(c.suffix)], now)
+	a, f := k.find(o, c, key[:len(key)-len(c.suffix)], now)
 	return a, f != nil
 }
 
-// sentence says to people what an override did to a limit, "" for none.
-func (a AppliedOverride) sentence(l limiter.Limit) string {
+// overrideSentence says to people what an override did to a limit, "" for none.
+func overrideSentence(a override.Applied, l limiter.Limit) string {
 	switch {
 	case a.ID == 0:
 		return ""

@@ -56,7 +56,7 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
-			if o := s.overrides.of(c.Rule.ID); o != nil {
+			if o := s.overrides.Of(c.Rule.ID); o != nil {
 				m.Limit, m.Override, limited = k.override(o, c, key, m.Limit, limited, at)
 			}
 			if !limited {

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sluice/limiter"
 	"sluice/rules/chars"
 )
 
@@ -18,9 +17,6 @@ const (
 	// MaxReason is the longest reason, in bytes.
 	MaxReason = 512
 )
-
-// maxWildcard is the longest key with a wildcard, in bytes.
-const maxWildcard = 1024
 
 // ErrOverrideExists says that the rule has an override for that key already.
 var ErrOverrideExists = errors.New("the rule has an override for this key")
@@ -205,46 +201,4 @@ func (o *Override) validateExpiry(now time.Time, ps *problems) {
 	case at.After(maxExpiry):
 		ps.add("expires_at", "must not be after the year 9998")
 	}
-}
-
-// effect is what an override makes of a limit, as the compiled form keeps it.
-type effect struct {
-	limit, burst int64 // -1: not given
-	expires      int64 // ms since the epoch, 0: never
-	kind         effectKind
-}
-
-type effectKind uint8
-
-const (
-	effectLimit effectKind = iota
-	effectUnlimited
-	effectBlocked
-)
-
-// apply gives the limit that takes the place of l. A number that l's algorithm
-// cannot count exactly, because the rule was edited since, is brought down to
-// what it can.
-func (e *effect) apply(l limiter.Limit) limiter.Limit {
-	count, burst := e.limit, e.burst
-	if e.kind == effectBlocked {
-		count, burst = 0, 0
-	}
-	if burst < 0 {
-		burst = count
-	}
-	most := limiter.MaxExact
-	switch l.Algorithm {
-	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
-		most = limiter.MaxExact / l.Window
-	case limiter.SlidingWindowLog:
-		most = limiter.MaxLogUnits
-	case limiter.Concurrency:
-		most = limiter.MaxLeases
-	}
-	l.Count = min(count, most)
-	if l.Algorithm.Bucketed() {
-		l.Burst = min(burst, limiter.MaxExact/l.Window)
-	}
-	return l
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/override"
 	"sluice/rules/redact"
 	"sluice/rules/route"
 )
@@ -98,8 +99,8 @@ func checkOverrideText(text string) error {
 		return errors.New("is required")
 	case len(text) > MaxOverrideKey:
 		return fmt.Errorf("must not be longer than %d bytes", MaxOverrideKey)
-	case len(text) > maxWildcard && text[len(text)-1] == '*':
-		return fmt.Errorf("must not be longer than %d bytes with a wildcard", maxWildcard)
+	case len(text) > override.MaxWildcard && text[len(text)-1] == '*':
+		return fmt.Errorf("must not be longer than %d bytes with a wildcard", override.MaxWildcard)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, chars.Unsafe):
 		return errors.New("must be printable text; write other bytes as %XX")
 	case strings.TrimSpace(text) != text:

@@ -9,6 +9,7 @@ import (
 
 	"sluice/limiter"
 	"sluice/rules/chars"
+	"sluice/rules/override"
 )
 
 func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
@@ -82,7 +83,7 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 		{"user", "a\xff", "printable"},
 		{"user", "a\u202eb", "printable"},
 		{"user", strings.Repeat("x", MaxOverrideKey+1), "longer"},
-		{"user", strings.Repeat("x", maxWildcard) + "*", "longer"},
+		{"user", strings.Repeat("x", override.MaxWildcard) + "*", "longer"},
 		{"user", "sk_live_*", "credential"},
 		{"apikey", "sk_*", "API key"},
 		{"ip", "203.0.113.*", "wildcard inside an IP"},

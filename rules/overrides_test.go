@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -10,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"sluice/limiter"
+	"sluice/rules/override"
 )
 
 var (
@@ -21,12 +19,12 @@ var (
 )
 
 // stored makes the row of an override as the database would.
-func stored(t testing.TB, r *Rule, id int64, o Override) StoredOverride {
+func stored(t testing.TB, r *Rule, id int64, o Override) override.Row {
 	t.Helper()
 	if err := o.Resolve(r, Options{}, overrideNow); err != nil {
 		t.Fatal(err)
 	}
-	s := StoredOverride{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+	s := override.Row{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
 	if o.Limit != nil {
 		s.Limit = *o.Limit
 	}
@@ -42,7 +40,7 @@ func stored(t testing.TB, r *Rule, id int64, o Override) StoredOverride {
 // withOverrides compiles one rule with overrides whose ids count from 1.
 func withOverrides(t testing.TB, r Rule, os ...Override) *Set {
 	t.Helper()
-	e := NewOverrides().Edit()
+	e := override.New().Edit()
 	for i, o := range os {
 		e.Add(stored(t, &r, int64(i+1), o))
 	}
@@ -133,7 +131,7 @@ func TestOverrides_StandAboveTierScheduleAndRule(t *testing.T) {
 			t.Errorf("tier %q: got %+v, want no limit", tier, m)
 		}
 	}
-	if m := matchOne(s, Descriptor{User: "1", Tier: "pro"}, overrideNow); m == nil || m.Limit.Count != 25 || m.Override != (AppliedOverride{}) {
+	if m := matchOne(s, Descriptor{User: "1", Tier: "pro"}, overrideNow); m == nil || m.Limit.Count != 25 || m.Override != (override.Applied{}) {
 		t.Errorf("without an override: got %+v", m)
 	}
 }
@@ -167,7 +165,7 @@ func TestOverrides_BurstIsTheLimitUnlessGiven(t *testing.T) {
 func TestOverrides_NeverMakeALimitThatCannotBeCounted(t *testing.T) {
 	generous := rule(7, func(r *Rule) { r.Algorithm = "fixed_window" })
 	row := stored(t, &generous, 1, Override{Key: "42", Limit: ptr(limiter.MaxExact)})
-	e := NewOverrides().Edit()
+	e := override.New().Edit()
 	e.Add(row)
 	o := e.Done(1, nowMS)
 	for _, a := range limiter.Algorithms() {
@@ -215,118 +213,6 @@ func TestExplain_SaysWhichOverrideApplied(t *testing.T) {
 	}
 }
 
-// The compiled form and a map with the same history agree, through edits,
-// deletions, expiry, merges and a copy on disk.
-func TestOverrides_AgreeWithAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := rule(7, nil)
-		bare, err := Compile([]Rule{r}, 1, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := NewOverrides()
-		model := map[string]StoredOverride{} // by match and star
-		at := nowMS
-		users := []string{"", "a", "ab", "abc", "b", "ba"}
-		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
-			at += rapid.Int64Range(0, 50).Draw(t, "passed")
-			e := o.Edit()
-			for range rapid.IntRange(1, 6).Draw(t, "edits") {
-				s := StoredOverride{
-					RuleID: 7, ID: rapid.Int64Range(1, 1000).Draw(t, "id"), Match: "{user:" + rapid.SampledFrom(users).Draw(t, "key"), Limit: rapid.Int64Range(0, 3).Draw(t, "limit"), Burst: -1,
-					Prefix: rapid.Bool().Draw(t, "wildcard"), Deleted: rapid.IntRange(0, 3).Draw(t, "delete") == 0,
-				}
-				if rapid.Bool().Draw(t, "ends") {
-					s.ExpiresMS = at + rapid.Int64Range(-20, 100).Draw(t, "end")
-				}
-				name := s.Match + "*"
-				if !s.Prefix {
-					s.Match += "}"
-					name = s.Match
-				}
-				e.Add(s)
-				if delete(model, name); !s.Deleted {
-					model[name] = s
-				}
-			}
-			o = e.Done(int64(step), at)
-			switch rapid.IntRange(0, 3).Draw(t, "then") {
-			case 0: // everything merged
-				for id, rs := range o.byRule {
-					o.byRule[id] = &ruleOverrides{base: merge(rs.base, rs.recent, at), prefixes: rs.prefixes}
-				}
-			case 1:
-				var file bytes.Buffer
-				if err := o.Write(&file, at); err != nil {
-					t.Fatal(err)
-				}
-				if o, err = ReadOverrides(file.Bytes()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			set := bare.WithOverrides(o)
-			for _, user := range append(users[1:], "abcd", "c") {
-				var want StoredOverride
-				for n := 0; n <= len(user); n++ {
-					if s, ok := model["{user:"+user[:n]+"*"]; ok && (s.ExpiresMS == 0 || s.ExpiresMS > at) {
-						want = s
-					}
-				}
-				if s, ok := model["{user:"+user+"}"]; ok && (s.ExpiresMS == 0 || s.ExpiresMS > at) {
-					want = s
-				}
-				m := matchOne(set, Descriptor{User: user}, time.UnixMilli(at))
-				if m == nil || m.Override.ID != want.ID || want.ID != 0 && m.Limit.Count != want.Limit {
-					t.Fatalf("user %s: got %+v, want %+v", user, m, want)
-				}
-			}
-		}
-	})
-}
-
-func TestOverrides_ADeletedRuleLeavesNothing(t *testing.T) {
-	r := rule(7, nil)
-	e := NewOverrides().Edit()
-	e.Add(stored(t, &r, 1, Override{Key: "a", Blocked: true}))
-	e.Add(stored(t, &r, 2, Override{Key: "b*", Blocked: true}))
-	o := e.Done(1, nowMS)
-	e = o.Edit()
-	e.Add(StoredOverride{RuleID: 7, Deleted: true})
-	if after := e.Done(2, nowMS); after.Len() != 0 || len(after.byRule) != 0 || o.Len() != 2 {
-		t.Errorf("got %d left, want 0; before %d", after.Len(), o.Len())
-	}
-}
-
-func TestReadOverrides_RefusesWhatWasNotWritten(t *testing.T) {
-	r := rule(7, nil)
-	e := NewOverrides().Edit()
-	for i := range 20 {
-		e.Add(stored(t, &r, int64(i+1), Override{Key: fmt.Sprint("u", i), Limit: ptr(int64(i))}))
-		e.Add(stored(t, &r, int64(i+100), Override{Key: fmt.Sprint("w", i, "*"), Blocked: true}))
-	}
-	var file bytes.Buffer
-	if err := e.Done(1, nowMS).Write(&file, nowMS); err != nil {
-		t.Fatal(err)
-	}
-	good := file.Bytes()
-	for n := range good {
-		if _, err := ReadOverrides(good[:n]); err == nil {
-			t.Fatalf("%d of %d bytes are taken for a whole", n, len(good))
-		}
-	}
-	if _, err := ReadOverrides(append(bytes.Clone(good), 0)); err == nil {
-		t.Error("a byte too many is not seen")
-	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed sequence is wanted
-	for range 2000 {
-		bad := bytes.Clone(good)
-		bad[random.IntN(len(bad))] ^= byte(1 + random.IntN(255))
-		if o, err := ReadOverrides(bad); err == nil { // the file around it has a checksum; here it must only not panic
-			compile(t, rule(7, nil)).WithOverrides(o).Match(&Descriptor{User: "u1"}, 1, overrideNow, nil)
-		}
-	}
-}
-
 // million makes a set with n exact overrides of one rule, and says what it holds
 // in memory.
 func million(tb testing.TB, n int) (*Set, uint64) {
@@ -335,9 +221,9 @@ func million(tb testing.TB, n int) (*Set, uint64) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	e := NewOverrides().Edit()
+	e := override.New().Edit()
 	for i := range n {
-		e.Add(StoredOverride{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprintf("{user:customer-%07d}", i), Limit: int64(i % 1000), Burst: -1})
+		e.Add(override.Row{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprintf("{user:customer-%07d}", i), Limit: int64(i % 1000), Burst: -1})
 	}
 	o := e.Done(1, nowMS)
 	e = nil
@@ -362,11 +248,8 @@ func TestOverrides_AMillionAreFoundAndFitInMemory(t *testing.T) {
 	}
 	// One edit leaves the million where they are.
 	e := s.overrides.Edit()
-	e.Add(StoredOverride{RuleID: 7, ID: 5_000_000, Match: "{user:customer-0000017}", Limit: 3, Burst: -1})
+	e.Add(override.Row{RuleID: 7, ID: 5_000_000, Match: "{user:customer-0000017}", Limit: 3, Burst: -1})
 	o := e.Done(2, nowMS)
-	if o.byRule[7].base != s.overrides.byRule[7].base {
-		t.Error("one edit copies all overrides of the rule")
-	}
 	if m := matchOne(s.WithOverrides(o), Descriptor{User: "customer-0000017"}, overrideNow); m == nil || m.Override.ID != 5_000_000 {
 		t.Errorf("after the edit: got %+v", m)
 	}
@@ -410,7 +293,7 @@ func BenchmarkOverrides(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			e := o.Edit()
-			e.Add(StoredOverride{RuleID: 7, ID: 1, Match: "{user:" + users[i&(1<<16-1)] + "}", Limit: 1, Burst: -1})
+			e.Add(override.Row{RuleID: 7, ID: 1, Match: "{user:" + users[i&(1<<16-1)] + "}", Limit: 1, Burst: -1})
 			o = e.Done(2, nowMS)
 			i++
 		}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"sluice/limiter"
+	"sluice/rules/override"
 	"sluice/rules/route"
 )
 
@@ -31,7 +32,7 @@ type Set struct {
 	patterns int
 	costly   ordered
 
-	overrides *Overrides
+	overrides *override.Table
 }
 
 // Compiled is one rule of a Set. It and what it points to must not be changed.
@@ -95,7 +96,7 @@ type Match struct {
 	// schedule and the calendar make it, or as Override says.
 	Limit limiter.Limit
 	// Override is what an override had to say, zero without one.
-	Override AppliedOverride
+	Override override.Applied
 	// Weight is in units: the request's, or the value of the rule's weight_field.
 	Weight int64
 }

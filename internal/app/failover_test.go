@@ -15,6 +15,7 @@ import (
 	"sluice/internal/database"
 	"sluice/internal/testenv"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 var editor = rules.Actor{Kind: "user", Name: "ada"}
@@ -121,7 +122,7 @@ func (e *either) LoadChanges(ctx context.Context, since database.Version) (rules
 func (e *either) LoadTokens(ctx context.Context) ([]access.Token, database.Version, error) {
 	return e.Load().LoadTokens(ctx)
 }
-func (e *either) LoadOverrides(ctx context.Context, since database.Version, begin func(bool), each func(rules.StoredOverride)) (database.Version, error) {
+func (e *either) LoadOverrides(ctx context.Context, since database.Version, begin func(bool), each func(override.Row)) (database.Version, error) {
 	return e.Load().LoadOverrides(ctx, since, begin, each)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
-	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // overrideCopies keeps the last good overrides on disk beside the rules. One
@@ -27,10 +27,10 @@ type overrideCopies struct {
 	wake     chan struct{}
 
 	mu     sync.Mutex
-	latest *rules.Overrides
+	latest *override.Table
 
 	// Owned by run.
-	saved   *rules.Overrides
+	saved   *override.Table
 	failing bool
 }
 
@@ -39,7 +39,7 @@ func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemet
 }
 
 // keep makes o what the next copy holds, which is written soon.
-func (c *overrideCopies) keep(o *rules.Overrides) {
+func (c *overrideCopies) keep(o *override.Table) {
 	if c == nil {
 		return
 	}
@@ -77,7 +77,7 @@ func (c *overrideCopies) save(rest func()) {
 	c.saved, c.failing = o, false
 }
 
-func (c *overrideCopies) write(o *rules.Overrides, rest func()) error {
+func (c *overrideCopies) write(o *override.Table, rest func()) error {
 	if o.Len() == 0 { // no file says the same, and needs no disk
 		if err := os.Remove(c.path); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -95,6 +95,6 @@ func (c *overrideCopies) write(o *rules.Overrides, rest func()) error {
 }
 
 // load reads the copy that an earlier run left.
-func (c *overrideCopies) load() (*rules.Overrides, error) {
+func (c *overrideCopies) load() (*override.Table, error) {
 	return rulecopy.LoadOverrides(c.path, c.identity)
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"sluice/internal/database"
-	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // overrideCatalog is what the reloader needs of the rule database for overrides.
 type overrideCatalog interface {
-	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool), each func(rules.StoredOverride)) (database.Version, error)
+	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool), each func(override.Row)) (database.Version, error)
 }
 
 // followOverrides loads what changed since the last time, or everything, and puts
@@ -34,9 +34,9 @@ func (r *reloader) followOverrides(ctx context.Context, version database.Version
 func (r *reloader) loadOverrides(ctx context.Context) error {
 	from := r.overrides
 	if from == nil {
-		from = rules.NewOverrides()
+		from = override.New()
 	}
-	var edit *rules.OverrideEdit
+	var edit *override.Edit
 	var all bool
 	begin := func(full bool) {
 		if all = full; full {
@@ -45,7 +45,7 @@ func (r *reloader) loadOverrides(ctx context.Context) error {
 			edit = from.Edit()
 		}
 	}
-	version, err := r.overridesFrom.LoadOverrides(ctx, r.heldOverrides, begin, func(s rules.StoredOverride) { edit.Add(s) })
+	version, err := r.overridesFrom.LoadOverrides(ctx, r.heldOverrides, begin, func(s override.Row) { edit.Add(s) })
 	if err != nil {
 		return err
 	}
@@ -71,11 +71,11 @@ func (r *reloader) recallOverrides() {
 	o, err := r.copiedOverrides.load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		o = rules.NewOverrides()
+		o = override.New()
 	case err != nil:
 		r.source.Copy("refused")
 		r.log.Error("saved copy of the overrides refused; blocked keys and raised limits are those of the rules until the database answers", "error", err)
-		o = rules.NewOverrides()
+		o = override.New()
 	default:
 		r.source.Copy("restored")
 		r.log.Warn("started with the saved copy of the overrides", "overrides", o.Len(), "version", o.Seq())

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // override makes an override of a rule and returns its path.
@@ -112,12 +113,12 @@ func TestDatabaseDownAtStart_OverridesOfTheLastRunAreInForce(t *testing.T) {
 // ledge is a catalog of overrides whose content and failures a test sets.
 type ledge struct {
 	mu    sync.Mutex
-	rows  []rules.StoredOverride
+	rows  []override.Row
 	since []int64
 	err   error
 }
 
-func (l *ledge) LoadOverrides(_ context.Context, since database.Version, begin func(bool), each func(rules.StoredOverride)) (database.Version, error) {
+func (l *ledge) LoadOverrides(_ context.Context, since database.Version, begin func(bool), each func(override.Row)) (database.Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = append(l.since, since.N)
@@ -139,8 +140,8 @@ func (l *ledge) fail(err error) {
 	l.err = err
 }
 
-func blockedRow(user string) rules.StoredOverride {
-	return rules.StoredOverride{RuleID: 1, ID: 1, Match: "{user:" + user + "}", Blocked: true, Limit: -1, Burst: -1}
+func blockedRow(user string) override.Row {
+	return override.Row{RuleID: 1, ID: 1, Match: "{user:" + user + "}", Blocked: true, Limit: -1, Burst: -1}
 }
 
 // limitFor is what the set in force allows a user.
@@ -159,7 +160,7 @@ func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 
 func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
 	s := &shelf{rules: []rules.Rule{goodRule(1, "r")}, versions: database.Versions{Rules: at(1), Overrides: at(1)}}
-	l := &ledge{rows: []rules.StoredOverride{blockedRow("a")}, err: rules.ErrUnavailable}
+	l := &ledge{rows: []override.Row{blockedRow("a")}, err: rules.ErrUnavailable}
 	r, log := overriddenReloader(t, s, l)
 	pass(t, r)
 	if r.sets.Load() != nil || r.readiness.ready() == nil || !strings.Contains(log.String(), "what=overrides") {
@@ -196,7 +197,7 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
 	c := newOverrideCopies(filepath.Join(t.TempDir(), "made", "overrides.copy"), elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now)
 	stop := task(c.run)
-	o := rules.NewOverrides()
+	o := override.New()
 	for i := range 50 {
 		e := o.Edit()
 		e.Add(blockedRow(fmt.Sprint(i)))
@@ -233,7 +234,7 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 		t.Errorf("of another database: %v", err)
 	}
 	// No overrides any more, no file.
-	c.keep(rules.NewOverrides())
+	c.keep(override.New())
 	c.save(unhurried)
 	if _, err := os.Stat(c.path); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)

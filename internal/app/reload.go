@@ -14,6 +14,7 @@ import (
 	"sluice/internal/rulecopy"
 	"sluice/internal/telemetry"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // catalog is what the reloader needs of the rule database.
@@ -89,7 +90,7 @@ type reloader struct {
 	tokens                []access.Token
 	changedHere, recalled bool
 	// overrides are those in force, nil before there are any.
-	overrides *rules.Overrides
+	overrides *override.Table
 }
 
 // writer waits for its change to be in force here.

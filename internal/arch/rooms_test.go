@@ -32,7 +32,8 @@ var rooms = []room{
 	{path: "rules/chars"},
 	{path: "rules/route", may: []string{"rules/chars"}},
 	{path: "rules/redact", may: []string{"rules/chars"}},
-	{path: "rules", may: []string{"limiter", "rules/chars", "rules/redact", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
+	{path: "rules/override", may: []string{"limiter"}},
+	{path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
@@ -41,7 +42,7 @@ var rooms = []room{
 	{path: "internal/deferred/redisqueue", may: []string{"api/decide"}, foreign: []string{redis}},
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
-	{path: "internal/rulecopy", may: []string{"rules", "internal/access", "internal/atomicfile"}},
+	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "internal/wire"}, foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
@@ -52,7 +53,7 @@ var rooms = []room{
 	{path: "internal/sso/ssotest"},
 	{path: "migrations"},
 	{
-		path: "internal/database", may: []string{"limiter", "rules", "migrations", "internal/access", "internal/audit"},
+		path: "internal/database", may: []string{"limiter", "rules", "rules/override", "migrations", "internal/access", "internal/audit"},
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
@@ -68,14 +69,14 @@ var rooms = []room{
 	},
 	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
-	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "rules/redact", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
+	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "rules/override", "rules/redact", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
 	{path: "web/browsertest", may: []string{"internal/access", "internal/fleet"}, foreign: []string{"github.com/chromedp"}},
 	{path: "web/gallery", may: []string{"internal/fleet", "web/browsertest", "web/static", "web/webtest"}, foreign: []string{"github.com/chromedp"}},
 
 	{
 		path: "internal/app", may: []string{
 			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "migrations",
-			"rules", "rules/redact",
+			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
@@ -101,18 +102,19 @@ var rooms = []room{
 // forTests is what the test files of every room may import on top of the room's
 // own arrows: real servers, both stores, the conformance suite. Foreign modules
 // are free in tests, except those of notInTests.
-var forTests = []string{"", "limiter", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
+var forTests = []string{"", "limiter", "rules/override", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
 
 var stores = []string{"limiter/memstore", "limiter/nearstore", "limiter/redisstore"}
 
 // upward lists what the lower rooms must not reach even in their tests, because
 // it would turn an arrow round.
 var upward = map[string][]string{
-	"limiter":      stores,
-	"rules":        stores,
-	"rules/chars":  stores,
-	"rules/redact": stores,
-	"rules/route":  stores,
+	"limiter":        stores,
+	"rules":          stores,
+	"rules/chars":    stores,
+	"rules/override": stores,
+	"rules/redact":   stores,
+	"rules/route":    stores,
 }
 
 // beneath lists what no package that a room reaches, however far down, may be.

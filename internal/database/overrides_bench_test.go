@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // manyOverrides imports n overrides of a new rule, files at the bound.
@@ -37,7 +38,7 @@ func BenchmarkLoadOverrides(b *testing.B) {
 		for _, since := range []int64{-1, 1} {
 			b.Run(fmt.Sprintf("%s/since=%d", backend.name, since), func(b *testing.B) {
 				for b.Loop() {
-					e := rules.NewOverrides().Edit()
+					e := override.New().Edit()
 					if _, err := d.LoadOverrides(b.Context(), held(b, d, areaOverrides, since), func(bool) {}, e.Add); err != nil {
 						b.Fatal(err)
 					}

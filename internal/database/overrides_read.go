@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 const (
@@ -77,9 +78,9 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 // NoVersion, too long ago, or from another history: then what the node has is to
 // be dropped. Otherwise deletions come as such, each before what was stored under
 // its key since. It reads one moment; an error of each ends it.
-func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(rules.StoredOverride)) (is Version, err error) {
+func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(override.Row)) (is Version, err error) {
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
-		each := func(s rules.StoredOverride) {
+		each := func(s override.Row) {
 			progress()
 			each(s)
 		}
@@ -105,19 +106,19 @@ func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full b
 	return is, err
 }
 
-func eachTombstone(tx *gorm.DB, each func(rules.StoredOverride)) error {
+func eachTombstone(tx *gorm.DB, each func(override.Row)) error {
 	var rows []tombstoneRow
 	if err := tx.Order("seq").Find(&rows).Error; err != nil {
 		return err
 	}
 	for i := range rows {
-		each(rules.StoredOverride{RuleID: rows[i].RuleID, Match: rows[i].MatchKey, Prefix: rows[i].IsPrefix, Deleted: true})
+		each(override.Row{RuleID: rows[i].RuleID, Match: rows[i].MatchKey, Prefix: rows[i].IsPrefix, Deleted: true})
 	}
 	return nil
 }
 
 // eachOverride streams, because there may be millions.
-func eachOverride(tx *gorm.DB, each func(rules.StoredOverride)) (err error) {
+func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	rows, err := tx.Model(&overrideRow{}).
 		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "expires_at").Rows()
 	if err != nil {
@@ -125,7 +126,7 @@ func eachOverride(tx *gorm.DB, each func(rules.StoredOverride)) (err error) {
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var s rules.StoredOverride
+		var s override.Row
 		var limit, burst sql.NullInt64
 		var expires stamp
 		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked, &expires); err != nil {

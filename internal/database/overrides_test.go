@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // mustOverride stores an override of a rule.
@@ -36,9 +37,9 @@ func held(t testing.TB, d *DB, area string, n int64) Version {
 }
 
 // loaded is what a node that has everything up to since gets.
-func loaded(t testing.TB, d *DB, since int64) (rows []rules.StoredOverride, full bool, seq int64) {
+func loaded(t testing.TB, d *DB, since int64) (rows []override.Row, full bool, seq int64) {
 	t.Helper()
-	is, err := d.LoadOverrides(t.Context(), held(t, d, areaOverrides, since), func(f bool) { full = f }, func(s rules.StoredOverride) { rows = append(rows, s) })
+	is, err := d.LoadOverrides(t.Context(), held(t, d, areaOverrides, since), func(f bool) { full = f }, func(s override.Row) { rows = append(rows, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func loaded(t testing.TB, d *DB, since int64) (rows []rules.StoredOverride, full
 }
 
 // words gives the keys of rows, those that are gone with a minus.
-func words(rows []rules.StoredOverride) string {
+func words(rows []override.Row) string {
 	var out []string
 	for _, r := range rows {
 		word := r.Match

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // A file of overrides is
@@ -16,7 +16,7 @@ import (
 //	magic     8 bytes "SLUICEOC"
 //	database  SHA-256 of the database's identity
 //	at        int64, when it was saved, ms since the epoch
-//	content   as rules.Overrides writes itself
+//	content   as override.Table writes itself
 //	check     SHA-256 of everything before it
 //
 // It holds hashes of exact keys and the texts of wildcards.
@@ -29,7 +29,7 @@ const (
 
 // SaveOverrides writes the file as Save does, leaving out what has ended by now. It
 // calls rest after each piece that it has written.
-func SaveOverrides(path, identity string, o *rules.Overrides, rest func(), now time.Time) error {
+func SaveOverrides(path, identity string, o *override.Table, rest func(), now time.Time) error {
 	return replaceFile(path, func(w *os.File) error {
 		check := sha256.New()
 		both := resting{io.MultiWriter(w, check), rest}
@@ -47,7 +47,7 @@ func SaveOverrides(path, identity string, o *rules.Overrides, rest func(), now t
 }
 
 // LoadOverrides reads and verifies the file; errors as of Load.
-func LoadOverrides(path, identity string) (*rules.Overrides, error) {
+func LoadOverrides(path, identity string) (*override.Table, error) {
 	b, err := readFile(path, maxOverridesFile)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func LoadOverrides(path, identity string) (*rules.Overrides, error) {
 	if [sha256.Size]byte(b[len(overridesMagic):]) != fingerprint(identity) {
 		return nil, ErrForeign
 	}
-	o, err := rules.ReadOverrides(b[overridesHead:end])
+	o, err := override.Read(b[overridesHead:end])
 	if err != nil {
 		return nil, damaged(err.Error())
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // Whoever writes many rules or overrides is asked to rest after every piece.
@@ -20,9 +20,9 @@ func TestSave_RestsAfterEachPiece(t *testing.T) {
 		r.ID, r.Name = int64(i+1), fmt.Sprintf("rule-%d", i)
 		c.Rules = append(c.Rules, r)
 	}
-	e := rules.NewOverrides().Edit()
+	e := override.New().Edit()
 	for i := range many {
-		e.Add(rules.StoredOverride{ID: int64(i + 1), RuleID: 1, Match: fmt.Sprintf("user:%d", i), Blocked: true})
+		e.Add(override.Row{ID: int64(i + 1), RuleID: 1, Match: fmt.Sprintf("user:%d", i), Blocked: true})
 	}
 	o := e.Done(1, 0)
 	path := filepath.Join(t.TempDir(), "a.copy")

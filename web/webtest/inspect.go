@@ -8,6 +8,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/override"
 	"sluice/web"
 )
 
@@ -99,10 +100,10 @@ func (f *Overrides) apply(set *rules.Set) *rules.Set {
 	if len(f.List) == 0 {
 		return set
 	}
-	edit := rules.NewOverrides().Replace()
+	edit := override.New().Replace()
 	for i := range f.List {
 		o := &f.List[i]
-		s := rules.StoredOverride{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
 		if o.Limit != nil {
 			s.Limit = *o.Limit
 		}

@@ -1,4 +1,4 @@
-package rules
+package override
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ type prefixTable []prefixEntry
 type prefixEntry struct {
 	match  string
 	id     int64
-	effect effect
+	effect Effect
 	// parent is the longest other wildcard that this one begins with, -1 for none.
 	parent int
 }

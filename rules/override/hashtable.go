@@ -1,4 +1,4 @@
-package rules
+package override
 
 import (
 	"cmp"
@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// overrideTable is the exact overrides of one rule, immutable and compact: some
+// hashTable is the exact overrides of one rule, immutable and compact: some
 // 40 bytes an override. Keys are kept as 128-bit hashes in order, each at the
 // place where its hash belongs in an evenly filled table or soon after, so that
 // finding one usually reads one line of memory.
-type overrideTable struct {
-	slots   []overrideEntry
+type hashTable struct {
+	slots   []hashEntry
 	homes   uint64 // how many places hashes are spread over
 	count   int
-	effects []effect
+	effects []Effect
 }
 
-// overrideEntry is one exact key, or a vacant place.
-type overrideEntry struct {
+// hashEntry is one exact key, or a vacant place.
+type hashEntry struct {
 	a, b   uint64 // the hash of the key
 	id     int64
 	effect uint32 // in effects, or one of the two below
@@ -34,13 +34,13 @@ const (
 	vacant = gone - 1
 )
 
-func compareEntries(x, y overrideEntry) int {
+func compareEntries(x, y hashEntry) int {
 	return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.order, y.order))
 }
 
 // makeTable takes over entries, in any order; of those with one key the last
 // counts.
-func makeTable(entries []overrideEntry, effects []effect) *overrideTable {
+func makeTable(entries []hashEntry, effects []Effect) *hashTable {
 	for i := range entries {
 		entries[i].order = uint32(i)
 	}
@@ -56,12 +56,12 @@ func makeTable(entries []overrideEntry, effects []effect) *overrideTable {
 }
 
 // spread makes a table of distinct entries in order, four of five places filled.
-func spread(entries []overrideEntry, effects []effect) *overrideTable {
-	t := &overrideTable{homes: uint64(len(entries)*5/4 + 1), count: len(entries), effects: effects}
-	t.slots = make([]overrideEntry, 0, int(t.homes)+16)
+func spread(entries []hashEntry, effects []Effect) *hashTable {
+	t := &hashTable{homes: uint64(len(entries)*5/4 + 1), count: len(entries), effects: effects}
+	t.slots = make([]hashEntry, 0, int(t.homes)+16)
 	for i := range entries {
 		for home := t.home(entries[i].a); len(t.slots) < home; {
-			t.slots = append(t.slots, overrideEntry{effect: vacant})
+			t.slots = append(t.slots, hashEntry{effect: vacant})
 		}
 		t.slots = append(t.slots, entries[i])
 	}
@@ -70,13 +70,13 @@ func spread(entries []overrideEntry, effects []effect) *overrideTable {
 }
 
 // home is where a hash belongs.
-func (t *overrideTable) home(a uint64) int {
+func (t *hashTable) home(a uint64) int {
 	hi, _ := bits.Mul64(a, t.homes)
 	return int(hi)
 }
 
 // find gives the entry of a hash, nil if there is none.
-func (t *overrideTable) find(a, b uint64) *overrideEntry {
+func (t *hashTable) find(a, b uint64) *hashEntry {
 	for i := t.home(a); i < len(t.slots); i++ {
 		e := &t.slots[i]
 		if e.a == a && e.b == b && e.effect != vacant {
@@ -90,8 +90,8 @@ func (t *overrideTable) find(a, b uint64) *overrideEntry {
 }
 
 // all gives the entries in order.
-func (t *overrideTable) all() iter.Seq[overrideEntry] {
-	return func(yield func(overrideEntry) bool) {
+func (t *hashTable) all() iter.Seq[hashEntry] {
+	return func(yield func(hashEntry) bool) {
 		for i := range t.slots {
 			if t.slots[i].effect != vacant && !yield(t.slots[i]) {
 				return
@@ -102,13 +102,13 @@ func (t *overrideTable) all() iter.Seq[overrideEntry] {
 
 // interner gives each distinct effect one place.
 type interner struct {
-	list []effect
-	at   map[effect]uint32
+	list []Effect
+	at   map[Effect]uint32
 }
 
-func (in *interner) add(e effect) uint32 {
+func (in *interner) add(e Effect) uint32 {
 	if in.at == nil {
-		in.at = map[effect]uint32{}
+		in.at = map[Effect]uint32{}
 	}
 	i, ok := in.at[e]
 	if !ok {
@@ -121,10 +121,10 @@ func (in *interner) add(e effect) uint32 {
 
 // merge puts the newer table over the older one, either of which may be nil, and
 // drops tombstones and what has ended by now (ms since the epoch).
-func merge(older, newer *overrideTable, now int64) *overrideTable {
+func merge(older, newer *hashTable, now int64) *hashTable {
 	var in interner
-	var out []overrideEntry
-	add := func(t *overrideTable, e overrideEntry) {
+	var out []hashEntry
+	add := func(t *hashTable, e hashEntry) {
 		if e.effect == gone {
 			return
 		}
@@ -135,7 +135,7 @@ func merge(older, newer *overrideTable, now int64) *overrideTable {
 		e.effect = in.add(f)
 		out = append(out, e)
 	}
-	var xs, ys []overrideEntry
+	var xs, ys []hashEntry
 	size := 0
 	if older != nil {
 		xs, size = older.slots, older.count
@@ -143,7 +143,7 @@ func merge(older, newer *overrideTable, now int64) *overrideTable {
 	if newer != nil {
 		ys, size = newer.slots, size+newer.count
 	}
-	out = make([]overrideEntry, 0, size)
+	out = make([]hashEntry, 0, size)
 	for {
 		if xs, ys = skipVacant(xs), skipVacant(ys); len(xs) == 0 && len(ys) == 0 {
 			return spread(out, in.list)
@@ -168,7 +168,7 @@ func merge(older, newer *overrideTable, now int64) *overrideTable {
 	}
 }
 
-func skipVacant(es []overrideEntry) []overrideEntry {
+func skipVacant(es []hashEntry) []hashEntry {
 	for len(es) > 0 && es[0].effect == vacant {
 		es = es[1:]
 	}

@@ -1,4 +1,4 @@
-package rules
+package override
 
 import (
 	"bufio"
@@ -10,14 +10,14 @@ import (
 	"slices"
 )
 
-// overridesFormat is the number of the form that Write writes.
-const overridesFormat = 1
+// formatNumber is the number of the form that Write writes.
+const formatNumber = 1
 
 // maxStoredKey bounds a wildcard's text when it is read back; it has at most
-// maxWildcard bytes, each written as up to three.
-const maxStoredKey = 4 * maxWildcard
+// MaxWildcard bytes, each written as up to three.
+const maxStoredKey = 4 * MaxWildcard
 
-// Write writes the collection for ReadOverrides. It holds hashes of exact keys
+// Write writes the collection for Read. It holds hashes of exact keys
 // and the key of those hashes, no key in clear but wildcards. All numbers are
 // big-endian:
 //
@@ -28,9 +28,9 @@ const maxStoredKey = 4 * maxWildcard
 //
 // Edits kept apart are merged on the way; now (ms since the epoch) leaves out
 // what has ended.
-func (o *Overrides) Write(w io.Writer, now int64) error {
-	out := overrideWriter{w: bufio.NewWriterSize(w, 64<<10)}
-	out.put32(overridesFormat)
+func (o *Table) Write(w io.Writer, now int64) error {
+	out := writer{w: bufio.NewWriterSize(w, 64<<10)}
+	out.put32(formatNumber)
 	out.put64(o.seed[0], o.seed[1], uint64(o.seq), uint64(len(o.byRule)))
 	for _, id := range slices.Sorted(maps.Keys(o.byRule)) {
 		r := o.byRule[id]
@@ -57,19 +57,19 @@ func (o *Overrides) Write(w io.Writer, now int64) error {
 	return out.flush()
 }
 
-// overrideWriter keeps the first error.
-type overrideWriter struct {
+// writer keeps the first error.
+type writer struct {
 	w   *bufio.Writer
 	err error
 }
 
-func (w *overrideWriter) write(b []byte) {
+func (w *writer) write(b []byte) {
 	if w.err == nil {
 		_, w.err = w.w.Write(b)
 	}
 }
 
-func (w *overrideWriter) put64(vs ...uint64) {
+func (w *writer) put64(vs ...uint64) {
 	var b [8]byte
 	for _, v := range vs {
 		binary.BigEndian.PutUint64(b[:], v)
@@ -77,66 +77,66 @@ func (w *overrideWriter) put64(vs ...uint64) {
 	}
 }
 
-func (w *overrideWriter) put32(v uint32) { w.write(binary.BigEndian.AppendUint32(nil, v)) }
+func (w *writer) put32(v uint32) { w.write(binary.BigEndian.AppendUint32(nil, v)) }
 
-func (w *overrideWriter) text(s string) {
+func (w *writer) text(s string) {
 	if w.err == nil {
 		_, w.err = w.w.WriteString(s)
 	}
 }
 
-func (w *overrideWriter) effect(e *effect) {
+func (w *writer) effect(e *Effect) {
 	w.put64(uint64(e.limit), uint64(e.burst), uint64(e.expires))
 	w.write([]byte{byte(e.kind)})
 }
 
-func (w *overrideWriter) effects(es []effect) {
+func (w *writer) effects(es []Effect) {
 	w.put64(uint64(len(es)))
 	for i := range es {
 		w.effect(&es[i])
 	}
 }
 
-func (w *overrideWriter) flush() error {
+func (w *writer) flush() error {
 	if w.err != nil {
 		return w.err
 	}
 	return w.w.Flush()
 }
 
-// errOverrides is content that Write does not write.
-var errOverrides = errors.New("no overrides as they are written")
+// errFormat is content that Write does not write.
+var errFormat = errors.New("no overrides as they are written")
 
-// ReadOverrides reads what Write wrote and believes nothing: counts are bounded
+// Read reads what Write wrote and believes nothing: counts are bounded
 // by the bytes that are there. data is not kept.
-func ReadOverrides(data []byte) (*Overrides, error) {
-	in := overrideReader{data: data}
-	if f := in.get32(); f != overridesFormat {
-		return nil, fmt.Errorf("%w: format %d", errOverrides, f)
+func Read(data []byte) (*Table, error) {
+	in := reader{data: data}
+	if f := in.get32(); f != formatNumber {
+		return nil, fmt.Errorf("%w: format %d", errFormat, f)
 	}
-	o := &Overrides{byRule: map[int64]*ruleOverrides{}}
+	o := &Table{byRule: map[int64]*OfRule{}}
 	o.seed[0], o.seed[1] = in.get64(), in.get64()
 	o.seq = int64(in.get64())
 	for range in.count(8 * 4) {
 		id := int64(in.get64())
-		r := in.rule()
+		r := in.rule(o.seed)
 		if in.failed {
 			break
 		}
 		o.byRule[id] = r
 	}
 	if in.failed || len(in.data) > 0 {
-		return nil, errOverrides
+		return nil, errFormat
 	}
 	return o, nil
 }
 
-type overrideReader struct {
+type reader struct {
 	data   []byte
 	failed bool
 }
 
-func (r *overrideReader) take(n int) []byte {
+func (r *reader) take(n int) []byte {
 	if n > len(r.data) {
 		r.failed = true
 		return make([]byte, min(n, maxStoredKey))
@@ -146,11 +146,11 @@ func (r *overrideReader) take(n int) []byte {
 	return b
 }
 
-func (r *overrideReader) get64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
-func (r *overrideReader) get32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *reader) get64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *reader) get32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
 
 // count reads how many items of at least size bytes follow.
-func (r *overrideReader) count(size int) int {
+func (r *reader) count(size int) int {
 	n := r.get64()
 	if n > uint64(len(r.data)/size) {
 		r.failed = true
@@ -159,23 +159,23 @@ func (r *overrideReader) count(size int) int {
 	return int(n)
 }
 
-func (r *overrideReader) effect() effect {
-	e := effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()), kind: effectKind(r.take(1)[0])}
+func (r *reader) effect() Effect {
+	e := Effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()), kind: effectKind(r.take(1)[0])}
 	if e.kind > effectBlocked || e.kind == effectLimit && e.limit < 0 || e.limit < -1 || e.burst < -1 {
 		r.failed = true
 	}
 	return e
 }
 
-func (r *overrideReader) rule() *ruleOverrides {
-	out := &ruleOverrides{}
-	effects := make([]effect, r.count(25))
+func (r *reader) rule(seed hashSeed) *OfRule {
+	out := &OfRule{seed: seed}
+	effects := make([]Effect, r.count(25))
 	for i := range effects {
 		effects[i] = r.effect()
 	}
-	entries := make([]overrideEntry, r.count(28))
+	entries := make([]hashEntry, r.count(28))
 	for i := range entries {
-		e := overrideEntry{a: r.get64(), b: r.get64(), id: int64(r.get64()), effect: r.get32()}
+		e := hashEntry{a: r.get64(), b: r.get64(), id: int64(r.get64()), effect: r.get32()}
 		if int64(e.effect) >= int64(len(effects)) {
 			r.failed = true
 		}

@@ -1,4 +1,4 @@
-package rules
+package override
 
 import (
 	"encoding/binary"

@@ -1,0 +1,55 @@
+package override
+
+import "sluice/limiter"
+
+// MaxWildcard is the longest key with a wildcard, in bytes.
+const MaxWildcard = 1024
+
+// Effect is what an override makes of a limit, as the compiled form keeps it.
+type Effect struct {
+	limit, burst int64 // -1: not given
+	expires      int64 // ms since the epoch, 0: never
+	kind         effectKind
+}
+
+type effectKind uint8
+
+const (
+	effectLimit effectKind = iota
+	effectUnlimited
+	effectBlocked
+)
+
+// Apply gives the limit that takes the place of l. A number that l's algorithm
+// cannot count exactly, because the rule was edited since, is brought down to
+// what it can.
+func (e *Effect) Apply(l limiter.Limit) limiter.Limit {
+	count, burst := e.limit, e.burst
+	if e.kind == effectBlocked {
+		count, burst = 0, 0
+	}
+	if burst < 0 {
+		burst = count
+	}
+	most := limiter.MaxExact
+	switch l.Algorithm {
+	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+		most = limiter.MaxExact / l.Window
+	case limiter.SlidingWindowLog:
+		most = limiter.MaxLogUnits
+	case limiter.Concurrency:
+		most = limiter.MaxLeases
+	}
+	l.Count = min(count, most)
+	if l.Algorithm.Bucketed() {
+		l.Burst = min(burst, limiter.MaxExact/l.Window)
+	}
+	return l
+}
+
+// ended reports whether an override is over.
+func (e *Effect) ended(now int64) bool { return e.expires != 0 && e.expires <= now }
+
+func applied(id int64, prefix bool, f *Effect) Applied {
+	return Applied{ID: id, Prefix: prefix, Unlimited: f.kind == effectUnlimited, Blocked: f.kind == effectBlocked}
+}

@@ -1,0 +1,254 @@
+package override
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"maps"
+)
+
+// Table is every override in force, compiled and immutable, safe for any
+// number of goroutines. An Edit makes a new one that shares what did not change,
+// so one edit does not cost the others. The zero value is not usable; New makes an
+// empty one.
+//
+// A million exact overrides of one rule take some 40 MB.
+type Table struct {
+	seed   hashSeed
+	seq    int64
+	byRule map[int64]*OfRule
+}
+
+// OfRule is the overrides of one rule: a few recent edits over a large base, and
+// the wildcards.
+type OfRule struct {
+	seed         hashSeed
+	base, recent *hashTable // either may be nil
+	prefixes     prefixTable
+}
+
+// Row is one override, or the end of one, as the rule database gives it to a node.
+type Row struct {
+	RuleID, ID int64
+	// Match and Prefix are as in rules.Override. An empty Match with Deleted ends all
+	// overrides of the rule.
+	Match  string
+	Prefix bool
+	// Deleted: there is no such override any more.
+	Deleted            bool
+	Unlimited, Blocked bool
+	// Limit and Burst are in units, -1 where not given.
+	Limit, Burst int64
+	// ExpiresMS is in ms since the epoch, 0 for never.
+	ExpiresMS int64
+}
+
+// Applied is the override that a match met. The zero value is none.
+type Applied struct {
+	// ID is the override's, 0 for none.
+	ID int64
+	// Prefix: its key is a wildcard.
+	Prefix bool
+	// Unlimited, Blocked: what it says, if not another limit.
+	Unlimited, Blocked bool
+}
+
+// New makes an empty collection. Its sequence is -1: nothing was loaded.
+func New() *Table {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
+	return &Table{
+		seed:   hashSeed{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])},
+		seq:    -1,
+		byRule: map[int64]*OfRule{},
+	}
+}
+
+// Seq is the number of the last change that is contained.
+func (o *Table) Seq() int64 { return o.seq }
+
+// Len is the number of overrides, without those known to have ended. It is exact
+// just after a full load and may count a key twice while edits of it are recent.
+func (o *Table) Len() int {
+	n := 0
+	for _, r := range o.byRule {
+		n += len(r.prefixes)
+		for _, t := range []*hashTable{r.base, r.recent} {
+			if t != nil {
+				n += t.count
+			}
+		}
+	}
+	return n
+}
+
+// of gives the overrides of a rule, nil if it has none.
+func (o *Table) Of(rule int64) *OfRule {
+	if o == nil {
+		return nil
+	}
+	return o.byRule[rule]
+}
+
+// Edit collects changes for a new Table. It is for one goroutine.
+type Edit struct {
+	from  *Table
+	rules map[int64]*ruleEdit
+}
+
+// ruleEdit is the changes of one rule.
+type ruleEdit struct {
+	cleared  bool
+	exact    []hashEntry
+	effects  interner
+	prefixes map[string]*prefixEntry // nil for one that is gone
+}
+
+// Edit begins changes of o, which itself stays as it is.
+func (o *Table) Edit() *Edit {
+	return &Edit{from: o, rules: map[int64]*ruleEdit{}}
+}
+
+// Replace begins a collection that holds nothing of o but its hash key.
+func (o *Table) Replace() *Edit {
+	return (&Table{seed: o.seed, seq: -1}).Edit()
+}
+
+// Add puts in one row, over an earlier one with the same key.
+func (e *Edit) Add(s Row) {
+	r := e.rules[s.RuleID]
+	if r == nil {
+		r = &ruleEdit{prefixes: map[string]*prefixEntry{}}
+		e.rules[s.RuleID] = r
+	}
+	f := Effect{limit: s.Limit, burst: s.Burst, expires: s.ExpiresMS}
+	switch {
+	case s.Deleted && s.Match == "":
+		*r = ruleEdit{cleared: true, prefixes: map[string]*prefixEntry{}}
+		return
+	case s.Blocked:
+		f.kind = effectBlocked
+	case s.Unlimited:
+		f.kind = effectUnlimited
+	}
+	if s.Prefix {
+		r.prefixes[s.Match] = nil
+		if !s.Deleted {
+			r.prefixes[s.Match] = &prefixEntry{match: s.Match, id: s.ID, effect: f}
+		}
+		return
+	}
+	entry := hashEntry{id: s.ID, effect: gone}
+	entry.a, entry.b = e.from.seed.sum([]byte(s.Match))
+	if !s.Deleted {
+		entry.effect = r.effects.add(f)
+	}
+	r.exact = append(r.exact, entry)
+}
+
+// Done gives the new collection. seq is the number of the last change in it, now
+// (ms since the epoch) decides what has ended and can be left out.
+func (e *Edit) Done(seq, now int64) *Table {
+	out := &Table{seed: e.from.seed, seq: seq, byRule: maps.Clone(e.from.byRule)}
+	if out.byRule == nil {
+		out.byRule = map[int64]*OfRule{}
+	}
+	for id, r := range e.rules {
+		was := out.byRule[id]
+		if was == nil || r.cleared {
+			was = &OfRule{seed: out.seed}
+		}
+		is := r.over(was, now)
+		if is.base == nil && is.recent == nil && len(is.prefixes) == 0 {
+			delete(out.byRule, id)
+			continue
+		}
+		out.byRule[id] = is
+	}
+	return out
+}
+
+// fewRecent is how many recent edits of a rule are kept apart before they are
+// merged into its base, which reads all of that; a larger base has more.
+const fewRecent = 1024
+
+// over applies the changes of one rule.
+func (r *ruleEdit) over(was *OfRule, now int64) *OfRule {
+	is := &OfRule{seed: was.seed, base: was.base, recent: was.recent, prefixes: was.prefixes}
+	if len(r.prefixes) > 0 {
+		is.prefixes = was.prefixes.with(r.prefixes, now)
+	}
+	if len(r.exact) == 0 {
+		return is
+	}
+	changed := makeTable(r.exact, r.effects.list)
+	if was.recent != nil {
+		changed = overlay(was.recent, changed)
+	}
+	is.recent = changed
+	size := 0
+	if was.base != nil {
+		size = was.base.count
+	}
+	if size == 0 || changed.count > max(fewRecent, size/64) {
+		is.base, is.recent = merge(was.base, changed, now), nil
+		if is.base.count == 0 {
+			is.base = nil
+		}
+	}
+	return is
+}
+
+// overlay puts the newer of two small tables over the older, keeping tombstones.
+func overlay(older, newer *hashTable) *hashTable {
+	var in interner
+	all := make([]hashEntry, 0, older.count+newer.count)
+	for _, t := range []*hashTable{older, newer} {
+		for e := range t.all() {
+			if e.effect != gone {
+				e.effect = in.add(t.effects[e.effect])
+			}
+			all = append(all, e)
+		}
+	}
+	return makeTable(all, in.list)
+}
+
+// Exact finds the override of one key that has not ended by now (ms since the
+// epoch), nil if there is none.
+func (r *OfRule) Exact(key []byte, now int64) (Applied, *Effect) {
+	a, b := r.seed.sum(key)
+	for _, t := range [2]*hashTable{r.recent, r.base} {
+		if t == nil {
+			continue
+		}
+		e := t.find(a, b)
+		if e == nil {
+			continue
+		}
+		if e.effect == gone {
+			return Applied{}, nil
+		}
+		f := &t.effects[e.effect]
+		if f.ended(now) {
+			return Applied{}, nil
+		}
+		return applied(e.id, false, f), f
+	}
+	return Applied{}, nil
+}
+
+// Longest finds the longest wildcard that text begins with, that has at least the
+// given length and has not ended by now (ms since the epoch), nil if there is none.
+func (r *OfRule) Longest(text []byte, least int, now int64) (Applied, *Effect) {
+	e := r.prefixes.longest(text, least, now)
+	if e == nil {
+		return Applied{}, nil
+	}
+	return applied(e.id, true, &e.effect), &e.effect
+}
+
+// HasExact reports whether Exact may find anything.
+func (r *OfRule) HasExact() bool { return r.base != nil || r.recent != nil }
+
+// HasWildcards reports whether Longest may find anything.
+func (r *OfRule) HasWildcards() bool { return len(r.prefixes) > 0 }
