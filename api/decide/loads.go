@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // loadsEvery is the pause between two looks at what other nodes were told, and
@@ -86,15 +88,9 @@ func (l *Loads) Report(ctx context.Context, pool string, millionths int64, ttl t
 // Follow reads the board each second, as long as there are pools, until ctx
 // ends. It runs in a goroutine of its caller's.
 func (l *Loads) Follow(ctx context.Context, pools func() []string) {
-	tick := time.NewTicker(loadsEvery)
-	defer tick.Stop()
-	for {
+	l.refresh(ctx, pools())
+	for range tick.Every(ctx, loadsEvery) {
 		l.refresh(ctx, pools())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

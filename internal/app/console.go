@@ -13,6 +13,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/tick"
 	"sluice/web"
 )
 
@@ -74,14 +75,7 @@ func consoleNode(cfg *config.Serve, f *figures) web.Node {
 }
 
 func sweepSessions(ctx context.Context, db *database.DB, log *slog.Logger) {
-	tick := time.NewTicker(sweepInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, sweepInterval) {
 		if _, err := db.SweepSessions(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("could not delete expired sessions", "error", err)
 		}

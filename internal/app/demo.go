@@ -13,6 +13,7 @@ import (
 	"sluice/api/decide"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -86,15 +87,8 @@ var demoRoutes = []struct{ method, route string }{
 
 // demoTraffic asks the Checker about made-up requests until ctx ends.
 func demoTraffic(ctx context.Context, checker *decide.Checker) {
-	tick := time.NewTicker(demoPause)
-	defer tick.Stop()
 	var answer decide.Answer
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, demoPause) {
 		q := demoQuestion(rand.IntN)
 		// An unanswered question is counted by the Checker; the next may do better.
 		_ = checker.Do(ctx, &q, &answer)

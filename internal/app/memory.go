@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // liveInterval is how often the collector's target follows what is in use.
@@ -34,15 +36,8 @@ func collectLess(budget int) func(context.Context) error {
 // followLive sets the collector's target anew when what is in use has changed by
 // more than an eighth.
 func followLive(ctx context.Context, budget int) {
-	tick := time.NewTicker(liveInterval)
-	defer tick.Stop()
 	set := liveHeap()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, liveInterval) {
 		if live := liveHeap(); math.Abs(float64(live)-float64(set)) > float64(set)/8 {
 			set = live
 			debug.SetGCPercent(gcPercent(live, budget))
@@ -112,15 +107,8 @@ func (s *shrinkage) look(size int64) bool {
 // returnMemory gives the memory back that counters of the given size gave up, until
 // ctx ends.
 func returnMemory(ctx context.Context, size func() int64) {
-	tick := time.NewTicker(liveInterval)
-	defer tick.Stop()
 	var s shrinkage
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, liveInterval) {
 		if s.look(size()) {
 			debug.FreeOSMemory()
 		}

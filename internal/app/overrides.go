@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/database"
+	"sluice/internal/tick"
 	"sluice/rules/override"
 )
 
@@ -97,14 +98,7 @@ const cleanEvery = time.Minute
 // cleanOverrides cleans every interval until ctx ends. A database that is away
 // is told about elsewhere.
 func cleanOverrides(ctx context.Context, from cleaner, every time.Duration, log *slog.Logger) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, every) {
 		if err := from.CleanHistory(ctx); err != nil && ctx.Err() == nil {
 			log.Debug("cleaning the history of versions failed", "error", err)
 		}

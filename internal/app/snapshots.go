@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/telemetry"
+	"sluice/internal/tick"
 )
 
 // snapshotter is a store that can be saved to a file and loaded from it.
@@ -59,14 +60,7 @@ func (s *snapshots) run(ctx context.Context, every time.Duration) {
 		<-ctx.Done()
 		return
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_ = s.save() // logged and counted there; the next one may succeed
-		}
+	for range tick.Every(ctx, every) {
+		_ = s.save() // logged and counted there; the next one may succeed
 	}
 }

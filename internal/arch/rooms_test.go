@@ -37,14 +37,15 @@ var rooms = []room{
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
+	{path: "internal/tick"},
 	{path: "internal/wire"},
-	{path: "internal/deferred/filequeue", may: []string{"internal/atomicfile", "internal/wire", "api/decide"}},
+	{path: "internal/deferred/filequeue", may: []string{"internal/atomicfile", "internal/tick", "internal/wire", "api/decide"}},
 	{path: "internal/deferred/redisqueue", may: []string{"api/decide"}, foreign: []string{redis}},
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
 	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
-	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "internal/wire"}, foreign: []string{redis}},
+	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "internal/tick", "internal/wire"}, foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/heap"},
@@ -57,7 +58,7 @@ var rooms = []room{
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
-	{path: "api/decide", may: []string{"limiter", "rules", "internal/wire"}},
+	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/heap"},
@@ -77,7 +78,7 @@ var rooms = []room{
 		path: "internal/app", may: []string{
 			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore", "limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
-			"internal/access", "internal/atomicfile", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry",
+			"internal/access", "internal/atomicfile", "internal/audit", "internal/client", "internal/config", "internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry", "internal/tick",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys", "github.com/KimMachineGun/automemlimit"},

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"sluice/internal/tick"
 )
 
 // How long each kind of table is kept, and how much goes into it.
@@ -94,17 +96,10 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 // Run posts every second until ctx ends, then once more, and takes the node off
 // the list.
 func (p *Publisher) Run(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			p.leave(context.WithoutCancel(ctx))
-			return
-		case <-tick.C:
-			p.Post(ctx)
-		}
+	for range tick.Every(ctx, time.Second) {
+		p.Post(ctx)
 	}
+	p.leave(context.WithoutCancel(ctx))
 }
 
 func (p *Publisher) leave(ctx context.Context) {

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/tick"
 )
 
 // Options configure a Queue. Dir and Now are required.
@@ -327,14 +328,7 @@ func (q *Queue) Status(_ context.Context, rule int64) (decide.QueueStatus, error
 // flush tells the disk to keep what was written, at intervals.
 func (q *Queue) flush(ctx context.Context) {
 	defer close(q.done)
-	tick := time.NewTicker(q.opt.SyncEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range tick.Every(ctx, q.opt.SyncEvery) {
 		for _, f := range q.written() {
 			_ = f.Sync() // a failing disk shows in the next write
 		}
