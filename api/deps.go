@@ -9,6 +9,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/access"
+	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -52,7 +53,7 @@ type Deps struct {
 	Hot func(most int) []limiter.HotKey
 	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil:
 	// there is only this node.
-	HotEverywhere func(ctx context.Context) ([]HotEverywhere, error)
+	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
 	// Metrics serves /metrics; nil leaves the route out.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.

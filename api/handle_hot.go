@@ -7,26 +7,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/reply"
-	"sluice/limiter"
+	"sluice/internal/fleet"
 	"sluice/rules"
 )
-
-// HotEverywhere is one of the busiest buckets of all nodes.
-type HotEverywhere struct {
-	// Key is its name for people; credentials show as hashes.
-	Key string
-	// RuleID is its rule's, 0 for none.
-	RuleID int64
-	// Rate is in checks a second on all nodes together, Nodes how many of them are
-	// asked about it much.
-	Rate  int64
-	Nodes int
-	// Hot on any of them, since when, in ms since the epoch. State is how the node
-	// that is asked most serves it.
-	Hot   bool
-	Since int64
-	State string
-}
 
 // hotPage is the answer to GET /ratelimit/hot.
 type hotPage struct {
@@ -75,11 +58,12 @@ func (s *Server) hot(c echo.Context) error {
 			return errNoFigures
 		}
 		for i := range keys[:min(most, len(keys))] {
-			page.HotKeys = append(page.HotKeys, hotLine(set, &keys[i]))
+			page.HotKeys = append(page.HotKeys, hotLine(set, &keys[i].HotKey, len(keys[i].Nodes)))
 		}
 	case s.deps.Hot != nil:
 		for _, k := range s.deps.Hot(most) {
-			page.HotKeys = append(page.HotKeys, showHot(set, k))
+			shown := fleet.ShowHot(k)
+			page.HotKeys = append(page.HotKeys, hotLine(set, &shown, 1))
 		}
 	}
 	return writeJSON(c, http.StatusOK, page)
@@ -88,13 +72,9 @@ func (s *Server) hot(c echo.Context) error {
 // errNoFigures says that what the nodes share cannot be read.
 var errNoFigures error = reply.StoreUnavailable.Problem("What the nodes share cannot be read right now; without nodes=all the answer is about this node.").With("Retry-After", "1")
 
-func showHot(set *rules.Set, k limiter.HotKey) hotKey {
-	id, _ := rules.RuleID(k.Key)
-	return hotLine(set, &HotEverywhere{Key: rules.DisplayKey(k.Key), RuleID: id, Rate: k.Rate, Hot: k.Hot, Since: k.Since, State: k.State.String(), Nodes: 1})
-}
-
-func hotLine(set *rules.Set, k *HotEverywhere) hotKey {
-	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State, Nodes: k.Nodes}
+// hotLine shows a busy key that so many nodes are asked about.
+func hotLine(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {
+	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State, Nodes: nodes}
 	if k.RuleID > 0 && set != nil {
 		if r := set.Get(k.RuleID); r != nil {
 			out.Rule = &r.Rule.Name

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/api/decide"
+	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -46,8 +47,11 @@ func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
 	var away error
 	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *decide.CheckerOptions, d *Deps) {
 		d.Hot = func(int) []limiter.HotKey { return nil }
-		d.HotEverywhere = func(context.Context) ([]HotEverywhere, error) {
-			return []HotEverywhere{{Key: "user:42", RuleID: 1, Rate: 9000, Nodes: 3, Hot: true, Since: epoch, State: "leased"}, {Key: "key:mine", Rate: 3, Nodes: 1, State: "exact"}}, away
+		d.HotEverywhere = func(context.Context) ([]fleet.HotLive, error) {
+			return []fleet.HotLive{
+				{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1, Rate: 9000, Hot: true, Since: epoch, State: "leased"}, Nodes: make([]fleet.HotNode, 3)},
+				{HotKey: fleet.HotKey{Key: "key:mine", Rate: 3, State: "exact"}, Nodes: make([]fleet.HotNode, 1)},
+			}, away
 		}
 	})
 	var got hotPage

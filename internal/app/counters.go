@@ -85,12 +85,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 		return nil, err
 	}
 	stops.add("settling of local decisions", task(func(ctx context.Context) { ledger.Settle(ctx, store) }))
-	metrics.CounterStore(telemetry.CounterStore{
-		Breakers: func() []telemetry.Breaker { return publicBreakers(store.Breakers()) },
-		Nodes:    presence.Live,
-		Units:    func() telemetry.LocalUnits { return telemetry.LocalUnits(ledger.Stats()) },
-		Slots:    func() telemetry.Slots { return telemetry.Slots(store.Stats()) },
-	})
+	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats, Slots: store.Stats})
 	posted, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err
@@ -111,14 +106,6 @@ func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
 	out := make([]fleet.Breaker, len(bs))
 	for i, b := range bs {
 		out[i] = fleet.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened, Cause: string(b.Cause)}
-	}
-	return out
-}
-
-func publicBreakers(bs []redisstore.Breaker) []telemetry.Breaker {
-	out := make([]telemetry.Breaker, len(bs))
-	for i, b := range bs {
-		out[i] = telemetry.Breaker{Node: b.Node, State: int(b.State), Opened: b.Opened, Refused: b.Refused}
 	}
 	return out
 }

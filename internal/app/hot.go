@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 
-	"sluice/api"
 	"sluice/internal/fleet"
-	"sluice/limiter"
-	"sluice/rules"
 )
 
 // looked is how many of the busiest buckets are looked at for hot ones, which
@@ -37,35 +34,15 @@ func (f *figures) hot() func(most int) []fleet.HotKey {
 		out := make([]fleet.HotKey, 0, len(keys))
 		for _, k := range keys {
 			if k.Rate > 0 || k.Hot {
-				out = append(out, postedKey(k))
+				out = append(out, fleet.ShowHot(k))
 			}
 		}
 		return out
 	}
 }
 
-// postedKey is a busy key as people may see it: credentials are hashes.
-func postedKey(k limiter.HotKey) fleet.HotKey {
-	out := fleet.HotKey{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
-	if id, ok := rules.RuleID(k.Key); ok {
-		out.RuleID, out.Bucket = id, rules.BucketName(k.Key)
-	}
-	if k.Hot {
-		out.Since = k.Since
-	}
-	return out
-}
-
 // hotEverywhere are the busiest keys of all nodes, for the API.
-func (f *figures) hotEverywhere(ctx context.Context) ([]api.HotEverywhere, error) {
+func (f *figures) hotEverywhere(ctx context.Context) ([]fleet.HotLive, error) {
 	live := f.reader.Live(ctx)
-	if live.Err != nil {
-		return nil, live.Err
-	}
-	out := make([]api.HotEverywhere, len(live.Hot))
-	for i := range live.Hot {
-		h := &live.Hot[i]
-		out[i] = api.HotEverywhere{Key: h.Key, RuleID: h.RuleID, Rate: h.Rate, Hot: h.Hot, State: h.State, Since: h.Since, Nodes: len(h.Nodes)}
-	}
-	return out, nil
+	return live.Hot, live.Err
 }

@@ -50,20 +50,11 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	bus.Store(b)
 	stops.add("messages between nodes", func(context.Context) error { return b.Close() })
 	stops.add("near answers", near.Close)
-	metrics.Near(func() telemetry.Near { return nearFigures(near.Stats(), b.Stats()) })
+	metrics.Near(func() telemetry.Near { return telemetry.Near{Stats: near.Stats(), Bus: b.Stats()} })
 	if opt.HotRate > 0 {
 		hot = near.HotKeys
 	}
 	return near, hot, nil
-}
-
-func nearFigures(s nearstore.Stats, b fleet.BusStats) telemetry.Near {
-	return telemetry.Near{
-		Remembered: s.Remembered, Answered: s.Answered, Dropped: s.Dropped, Held: s.Held,
-		Hot: s.Hot, TurnedHot: s.TurnedHot, Slices: s.Slices, Leased: s.Leased, Spent: s.Spent,
-		Returned: s.Returned, Lost: s.Lost, Probes: s.Probes,
-		Told: b.Told, Heard: b.Heard, Untold: b.Lost,
-	}
 }
 
 // hotPause is the least time between two log lines about hot keys.

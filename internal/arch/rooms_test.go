@@ -44,8 +44,8 @@ var rooms = []room{
 	{path: "internal/deferred/runner", may: []string{"internal/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
 	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"}},
-	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "rules"}, foreign: []string{prometheus, otel}},
-	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "internal/tick", "internal/wire"}, foreign: []string{redis}},
+	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules", "internal/fleet"}, foreign: []string{prometheus, otel}},
+	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/tick", "internal/wire"}, foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
 	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/heap"},
@@ -61,7 +61,7 @@ var rooms = []room{
 	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/heap"},
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},
 	{

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
 )
 
 const (
@@ -31,6 +34,18 @@ type HotKey struct {
 	Since int64 `json:"since,omitempty"`
 	// State is how it is served: exact, leased or sharded.
 	State string `json:"state"`
+}
+
+// ShowHot is a busy key of this node as people may see it: credentials are hashes.
+func ShowHot(k limiter.HotKey) HotKey {
+	out := HotKey{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
+	if id, ok := rules.RuleID(k.Key); ok {
+		out.RuleID, out.Bucket = id, rules.BucketName(k.Key)
+	}
+	if k.Hot {
+		out.Since = k.Since
+	}
+	return out
 }
 
 // HotLive is a busy key of the fleet.

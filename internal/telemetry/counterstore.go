@@ -1,43 +1,21 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// Breaker is what is published of the breaker in front of one server of the
-// counter store.
-type Breaker struct {
-	// Node is the server's address.
-	Node string
-	// State is 0 for closed, 1 for half open, 2 for open.
-	State int
-	// Opened counts how often it opened, Refused what it did not let through.
-	Opened, Refused int64
-}
-
-// LocalUnits is what became of the units that fail mode local admitted. Spent
-// is the sum of the others.
-type LocalUnits struct {
-	Spent, Reconciled, Expired, Doubtful, Dropped, Pending int64
-}
+	"sluice/api/decide"
+	"sluice/limiter/redisstore"
+)
 
 // CounterStore is where the figures about a shared counter store come from. All
 // functions are required and are called at each scrape.
 type CounterStore struct {
-	Breakers func() []Breaker
+	Breakers func() []redisstore.Breaker
 	// Nodes is the number of live nodes.
 	Nodes func() int
-	Units func() LocalUnits
+	Units func() decide.LedgerStats
 	// Slots is about a Redis Cluster; its zero value is true of a single server.
-	Slots func() Slots
-}
-
-// Slots counts what requests cost whose limits live in different slots of a
-// Redis Cluster.
-type Slots struct {
-	// Spanning is such requests; GiveBacks the parts of them that were taken and
-	// given back; GiveBacksPending those that are tried again; GiveBacksLost those
-	// of which it is not known, an upper bound of what was charged for nothing;
-	// Reloads how often the view of the cluster was loaded again after an error.
-	Spanning, GiveBacks, GiveBacksPending, GiveBacksLost, Reloads int64
+	Slots func() redisstore.Stats
 }
 
 var (

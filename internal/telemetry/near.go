@@ -1,22 +1,17 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// Near is what a node has answered without asking the counter store, since its
-// start.
+	"sluice/internal/fleet"
+	"sluice/limiter/nearstore"
+)
+
+// Near is what a node has answered without asking the counter store since its
+// start, and the buckets that nodes told each other to forget.
 type Near struct {
-	// Denials remembered, takes answered from them, buckets dropped early, and
-	// buckets remembered right now.
-	Remembered, Answered, Dropped, Held int64
-	// Hot is how many keys are hot right now, TurnedHot how often one turned.
-	Hot, TurnedHot int64
-	// Slices taken, and the units that they held (Leased), that takes got from or
-	// with them (Spent), that were given back, and that were lost.
-	Slices, Leased, Spent, Returned, Lost int64
-	// Probes is how often a further shard was asked.
-	Probes int64
-	// Told, Heard and Untold are buckets that nodes told each other to forget.
-	Told, Heard, Untold int64
+	nearstore.Stats
+	Bus fleet.BusStats
 }
 
 // nearSeries reads one figure of Near.
@@ -55,9 +50,9 @@ func (m *Metrics) Near(read func() Near) {
 		{fate, c, func(n *Near) int64 { return n.Returned }, []string{"returned"}},
 		{fate, c, func(n *Near) int64 { return n.Lost }, []string{"lost"}},
 		{desc("sluice_hot_shard_probes_total", "Times a further shard of a sharded key was asked because one had denied."), c, func(n *Near) int64 { return n.Probes }, nil},
-		{forget, c, func(n *Near) int64 { return n.Told }, []string{"told"}},
-		{forget, c, func(n *Near) int64 { return n.Heard }, []string{"heard"}},
-		{forget, c, func(n *Near) int64 { return n.Untold }, []string{"lost"}},
+		{forget, c, func(n *Near) int64 { return n.Bus.Told }, []string{"told"}},
+		{forget, c, func(n *Near) int64 { return n.Bus.Heard }, []string{"heard"}},
+		{forget, c, func(n *Near) int64 { return n.Bus.Lost }, []string{"lost"}},
 	}})
 }
 

@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"sluice/api/decide"
+	"sluice/internal/fleet"
 	"sluice/limiter"
+	"sluice/limiter/nearstore"
+	"sluice/limiter/redisstore"
 	"sluice/rules"
 )
 
@@ -59,19 +62,24 @@ func used(t *testing.T) *Metrics {
 	m.MemoryStore(memoryFigures{})
 	m.Disk(func() bool { return true })
 	m.CounterStore(CounterStore{
-		Breakers: func() []Breaker { return []Breaker{{Node: "redis:6379", State: 2, Opened: 4, Refused: 5}} },
-		Nodes:    func() int { return 3 },
-		Units: func() LocalUnits {
-			return LocalUnits{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
+		Breakers: func() []redisstore.Breaker {
+			return []redisstore.Breaker{{Node: "redis:6379", State: redisstore.BreakerOpen, Opened: 4, Refused: 5}}
 		},
-		Slots: func() Slots {
-			return Slots{Spanning: 9, GiveBacks: 3, GiveBacksPending: 4, GiveBacksLost: 1, Reloads: 2}
+		Nodes: func() int { return 3 },
+		Units: func() decide.LedgerStats {
+			return decide.LedgerStats{Spent: 15, Reconciled: 1, Expired: 2, Doubtful: 3, Dropped: 4, Pending: 5}
+		},
+		Slots: func() redisstore.Stats {
+			return redisstore.Stats{Spanning: 9, GiveBacks: 3, GiveBacksPending: 4, GiveBacksLost: 1, Reloads: 2}
 		},
 	})
 	m.Near(func() Near {
 		return Near{
-			Remembered: 1, Answered: 2, Dropped: 3, Held: 4, Hot: 5, TurnedHot: 6, Slices: 7, Leased: 8, Spent: 9,
-			Returned: 10, Lost: 11, Probes: 12, Told: 13, Heard: 14, Untold: 15,
+			Stats: nearstore.Stats{
+				Remembered: 1, Answered: 2, Dropped: 3, Held: 4, Hot: 5, TurnedHot: 6, Slices: 7, Leased: 8, Spent: 9,
+				Returned: 10, Lost: 11, Probes: 12,
+			},
+			Bus: fleet.BusStats{Told: 13, Heard: 14, Lost: 15},
 		}
 	})
 	d := taken("charges-per-user")
