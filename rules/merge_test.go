@@ -6,6 +6,16 @@ import (
 	"time"
 )
 
+// worded is a valid rule in normal form.
+func worded(edit func(*Rule)) *Rule {
+	r := &Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true}
+	if edit != nil {
+		edit(r)
+	}
+	r.Normalize()
+	return r
+}
+
 func TestMerge_TakesTheNamedFieldsAndNoOthers(t *testing.T) {
 	from := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 	theirs := worded(func(r *Rule) { r.ID, r.Version, r.Limit, r.Burst = 7, 4, 50, new(int64(3)) })

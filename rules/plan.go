@@ -119,7 +119,7 @@ func jsonText(v any) string {
 // "100 per minute (gcra) by user on POST /v1/charges".
 func (r *Rule) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.periodWords(), r.Algorithm, r.Scope)
+	fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)
 	if r.Method != nil || r.Route != nil {
 		b.WriteString(" on")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/words"
 	"sluice/web/view"
 )
 
@@ -89,7 +90,7 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 	if err != nil || r.Scope == "" {
 		return m
 	}
-	m.Summary = rules.Summary(&r)
+	m.Summary = words.Summary(&r)
 	load, err := strconv.ParseInt(d.form.Get("preview.load"), 10, 64)
 	if err != nil || load < 1 || load > maxLoad {
 		load = defaultLoad

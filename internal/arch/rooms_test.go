@@ -34,6 +34,7 @@ var rooms = []room{
 	{path: "rules/redact", may: []string{"rules/chars"}},
 	{path: "rules/override", may: []string{"limiter"}},
 	{path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
+	{path: "rules/words", may: []string{"rules"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
@@ -65,10 +66,10 @@ var rooms = []room{
 		foreign: []string{echo},
 	},
 	{
-		path: "web", may: []string{"limiter", "rules", "rules/redact", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
+		path: "web", may: []string{"limiter", "rules", "rules/redact", "rules/words", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
-	{path: "web/view", may: []string{"limiter", "rules", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
+	{path: "web/view", may: []string{"limiter", "rules", "rules/words", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
 	{path: "web/static"},
 	{path: "web/webtest", may: []string{"limiter", "limiter/memstore", "rules", "rules/override", "rules/redact", "internal/access", "internal/audit", "internal/fleet", "web"}, foreign: []string{echo}},
 	{path: "web/browsertest", may: []string{"internal/access", "internal/fleet"}, foreign: []string{"github.com/chromedp"}},
@@ -115,6 +116,7 @@ var upward = map[string][]string{
 	"rules/chars":    stores,
 	"rules/override": stores,
 	"rules/redact":   stores,
+	"rules/words":    stores,
 	"rules/route":    stores,
 }
 

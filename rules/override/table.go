@@ -81,7 +81,7 @@ func (o *Table) Len() int {
 	return n
 }
 
-// of gives the overrides of a rule, nil if it has none.
+// Of gives the overrides of a rule, nil if it has none.
 func (o *Table) Of(rule int64) *OfRule {
 	if o == nil {
 		return nil

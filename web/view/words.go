@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/words"
 )
 
 // Count writes a number with spaces between thousands, narrow and unbreakable.
@@ -23,14 +24,14 @@ func Plural(n int64, noun string) string {
 // Window is rules.WindowWords.
 func Window(ms int64) string { return rules.WindowWords(ms) }
 
-// ScopeWords is rules.ScopeWords.
-func ScopeWords(scope string) string { return rules.ScopeWords(scope) }
+// ScopeWords is words.Scope.
+func ScopeWords(scope string) string { return words.Scope(scope) }
 
-// LimitWords is rules.LimitWords.
-func LimitWords(r *rules.Rule) string { return rules.LimitWords(r) }
+// LimitWords is words.Limit.
+func LimitWords(r *rules.Rule) string { return words.Limit(r) }
 
-// MatchWords is rules.MatchWords.
-func MatchWords(r *rules.Rule) string { return rules.MatchWords(r) }
+// MatchWords is words.Match.
+func MatchWords(r *rules.Rule) string { return words.Match(r) }
 
 // AlgorithmWords is an algorithm's name as people write it.
 func AlgorithmWords(name string) string {

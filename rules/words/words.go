@@ -1,58 +1,25 @@
-package rules
+package words
 
 import (
-	"strconv"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	"sluice/rules"
 )
 
-// CountWords writes a number with spaces between thousands, narrow and
-// unbreakable.
-func CountWords(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, s = "−", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return sign + s
-}
-
-var wordUnits = []struct {
-	ms        int64
-	one, many string
-}{
-	{604_800_000, "week", "weeks"}, {86_400_000, "day", "days"}, {3_600_000, "hour", "hours"},
-	{60_000, "minute", "minutes"}, {1000, "second", "seconds"},
-}
-
-// WindowWords writes milliseconds the way people say them after per: "minute",
-// "15 minutes", "1 500 ms" for what is no whole number of any unit above it.
-func WindowWords(ms int64) string {
-	for _, u := range wordUnits {
-		if ms >= u.ms && ms%u.ms == 0 {
-			if ms == u.ms {
-				return u.one
-			}
-			return CountWords(ms/u.ms) + " " + u.many
-		}
-	}
-	return CountWords(ms) + " ms"
-}
-
-// spanWords is WindowWords with a number in any case: "1 minute".
+// spanWords is rules.WindowWords with a number in any case: "1 minute".
 func spanWords(ms int64) string {
-	w := WindowWords(ms)
+	w := rules.WindowWords(ms)
 	if !strings.Contains(w, " ") {
 		return "1 " + w
 	}
 	return w
 }
 
-// ScopeWords says what has a bucket of its own: "user and address".
-func ScopeWords(scope string) string {
+// Scope says what has a bucket of its own: "user and address".
+func Scope(scope string) string {
 	parts := strings.Split(scope, "+")
 	for i, p := range parts {
 		p = strings.TrimSpace(p)
@@ -77,31 +44,24 @@ func listWords(parts []string) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// LimitWords says a rule's limit in a few words: "100 per minute per user".
-func LimitWords(r *Rule) string {
-	each := " per " + ScopeWords(r.Scope)
-	if r.Scope == ScopeGlobal {
+// Limit says a rule's limit in a few words: "100 per minute per user".
+func Limit(r *rules.Rule) string {
+	each := " per " + Scope(r.Scope)
+	if r.Scope == rules.ScopeGlobal {
 		each = " in all"
 	}
 	if r.Algorithm == "concurrency" {
-		return CountWords(r.Limit) + " at a time" + each
+		return rules.CountWords(r.Limit) + " at a time" + each
 	}
-	s := CountWords(r.Limit) + " per " + r.periodWords() + each
+	s := rules.CountWords(r.Limit) + " per " + r.PeriodWords() + each
 	if r.Burst != nil && *r.Burst != r.Limit {
-		s += ", bursts of " + CountWords(*r.Burst)
+		s += ", bursts of " + rules.CountWords(*r.Burst)
 	}
 	return s
 }
 
-func (r *Rule) periodWords() string {
-	if r.Calendar != nil {
-		return "calendar " + r.Calendar.Every
-	}
-	return WindowWords(r.WindowMS)
-}
-
-// MatchWords says which requests a rule is for: "POST /v1/charges".
-func MatchWords(r *Rule) string {
+// Match says which requests a rule is for: "POST /v1/charges".
+func Match(r *rules.Rule) string {
 	route, method := "every route", ""
 	if r.Route != nil {
 		route = *r.Route
@@ -119,15 +79,15 @@ func MatchWords(r *Rule) string {
 // its fields. It takes rules that are not valid yet too, and then says what they
 // seem to mean. It is text, not markup: names and conditions stand in it as they
 // were written.
-func Summary(r *Rule) string {
-	s := []string{r.allowanceWords() + ".", r.overWords()}
-	s = append(s, r.variantWords()...)
-	s = append(s, r.timeWords()...)
-	s = append(s, r.trialWords()...)
+func Summary(r *rules.Rule) string {
+	s := []string{allowanceWords(r) + ".", overWords(r)}
+	s = append(s, variantWords(r)...)
+	s = append(s, timeWords(r)...)
+	s = append(s, trialWords(r)...)
 	switch r.FailMode {
-	case FailClosed:
+	case rules.FailClosed:
 		s = append(s, "While the counters cannot be reached, everything it applies to is denied.")
-	case FailLocal:
+	case rules.FailLocal:
 		s = append(s, "While the counters cannot be reached, each node counts its share by itself.")
 	default:
 		s = append(s, "While the counters cannot be reached, everything passes.")
@@ -139,7 +99,7 @@ func Summary(r *Rule) string {
 }
 
 // allowanceWords is who may do how much.
-func (r *Rule) allowanceWords() string {
+func allowanceWords(r *rules.Rule) string {
 	s := "Requests"
 	if r.Method != nil {
 		s = *r.Method + " requests"
@@ -152,24 +112,24 @@ func (r *Rule) allowanceWords() string {
 	if r.When != nil {
 		s += " for which " + *r.When + " holds"
 	}
-	if r.Scope == ScopeGlobal {
+	if r.Scope == rules.ScopeGlobal {
 		s += ", all together,"
 	} else {
-		s += " of the same " + ScopeWords(r.Scope)
+		s += " of the same " + Scope(r.Scope)
 	}
-	amount := "number " + CountWords(r.Limit)
+	amount := "number " + rules.CountWords(r.Limit)
 	if r.WeightField != nil {
-		amount = "spend " + CountWords(r.Limit) + " units, weighed by the field " + *r.WeightField + ","
+		amount = "spend " + rules.CountWords(r.Limit) + " units, weighed by the field " + *r.WeightField + ","
 	}
 	if r.Algorithm == "concurrency" {
 		return s + " may " + amount + " at a time; one that is not released ends after " + spanWords(r.WindowMS)
 	}
-	s += " may " + amount + " per " + r.periodWords()
+	s += " may " + amount + " per " + r.PeriodWords()
 	if r.Calendar != nil {
 		s += " of " + r.Calendar.Zone
 	}
 	if r.Burst != nil {
-		s += ", at most " + CountWords(*r.Burst) + " at once"
+		s += ", at most " + rules.CountWords(*r.Burst) + " at once"
 	}
 	if r.Algorithm == "leaky_queue" {
 		s += ", evenly spaced by a delay"
@@ -178,23 +138,23 @@ func (r *Rule) allowanceWords() string {
 }
 
 // overWords is what becomes of the rest.
-func (r *Rule) overWords() string {
+func overWords(r *rules.Rule) string {
 	var s string
 	switch {
-	case r.Throttle == ThrottleSoft && r.SoftPercent != nil:
-		s = "Up to " + CountWords(*r.SoftPercent) + "% over that passes too, marked as over; what goes beyond "
-	case r.Throttle == ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
-		s = "Up to " + CountWords(*r.ElasticPercent) + "% over that passes while the pool " + *r.Pool + " has room; what goes beyond "
+	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
+		s = "Up to " + rules.CountWords(*r.SoftPercent) + "% over that passes too, marked as over; what goes beyond "
+	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
+		s = "Up to " + rules.CountWords(*r.ElasticPercent) + "% over that passes while the pool " + *r.Pool + " has room; what goes beyond "
 	default:
 		s = "What goes over "
 	}
-	if r.Mode == ModeShadow {
+	if r.Mode == rules.ModeShadow {
 		return s + "is only counted: the rule is on trial (shadow) and denies nothing."
 	}
-	if r.OverLimit == OverLimitDefer {
+	if r.OverLimit == rules.OverLimitDefer {
 		s += "waits in a queue"
 		if r.Defer != nil {
-			s += " of up to " + CountWords(r.Defer.MaxItems) + ", for up to " + spanWords(r.Defer.MaxAgeMS)
+			s += " of up to " + rules.CountWords(r.Defer.MaxItems) + ", for up to " + spanWords(r.Defer.MaxAgeMS)
 		}
 		return s + "."
 	}
@@ -206,45 +166,45 @@ func (r *Rule) overWords() string {
 }
 
 // variantWords is where the limit is another one.
-func (r *Rule) variantWords() []string {
+func variantWords(r *rules.Rule) []string {
 	var s []string
 	if len(r.Tiers) > 0 {
 		parts := make([]string, 0, len(r.Tiers))
-		for _, name := range sortedKeys(r.Tiers) {
+		for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
 			t := r.Tiers[name]
 			switch {
 			case t.Unlimited:
 				parts = append(parts, name+" is not limited")
 			case t.Limit != nil:
-				parts = append(parts, name+" has "+CountWords(*t.Limit))
+				parts = append(parts, name+" has "+rules.CountWords(*t.Limit))
 			}
 		}
 		if len(parts) > 0 {
 			s = append(s, "By tier: "+listWords(parts)+".")
 		}
 	}
-	if r.Pool != nil && r.Throttle != ThrottleElastic {
+	if r.Pool != nil && r.Throttle != rules.ThrottleElastic {
 		s = append(s, "Its traffic counts into the pool "+*r.Pool+".")
 	}
-	if r.ChargeOn == ChargeOnReport {
+	if r.ChargeOn == rules.ChargeOnReport {
 		s = append(s, "A check spends nothing; only a reported charge does.")
 	}
 	switch r.HotKeys {
-	case HotKeysLeased:
+	case rules.HotKeysLeased:
 		s = append(s, "For very busy keys, nodes take slices of the limit ahead of need.")
-	case HotKeysSharded:
+	case rules.HotKeysSharded:
 		s = append(s, "Very busy keys are split over several counters.")
 	}
 	return s
 }
 
 // timeWords is when the limit is another one, or none.
-func (r *Rule) timeWords() []string {
+func timeWords(r *rules.Rule) []string {
 	var s []string
 	if r.Schedule != nil {
 		parts := make([]string, len(r.Schedule.Windows))
 		for i := range r.Schedule.Windows {
-			parts[i] = r.Schedule.Windows[i].words()
+			parts[i] = windowWords(&r.Schedule.Windows[i])
 		}
 		s = append(s, "By the clock of "+r.Schedule.Zone+": "+strings.Join(parts, "; ")+".")
 	}
@@ -261,7 +221,7 @@ func (r *Rule) timeWords() []string {
 	return s
 }
 
-func (w *ScheduleWindow) words() string {
+func windowWords(w *rules.ScheduleWindow) string {
 	days := "every day"
 	if len(w.Days) > 0 {
 		days = strings.Join(w.Days, ", ")
@@ -269,24 +229,24 @@ func (w *ScheduleWindow) words() string {
 	s := days + " from " + w.From + " to " + w.To
 	switch {
 	case w.Percent != nil:
-		return s + " " + CountWords(*w.Percent) + "% of the limit"
+		return s + " " + rules.CountWords(*w.Percent) + "% of the limit"
 	case w.Limit != nil:
-		return s + " " + CountWords(*w.Limit)
+		return s + " " + rules.CountWords(*w.Limit)
 	}
 	return s
 }
 
 // trialWords is what is tried beside the limit.
-func (r *Rule) trialWords() []string {
+func trialWords(r *rules.Rule) []string {
 	c := r.Candidate
 	if c == nil || c.Limit == nil {
 		return nil
 	}
-	per := r.periodWords()
+	per := r.PeriodWords()
 	if c.WindowMS != nil {
-		per = WindowWords(*c.WindowMS)
+		per = rules.WindowWords(*c.WindowMS)
 	}
-	s := "A candidate of " + CountWords(*c.Limit) + " per " + per
+	s := "A candidate of " + rules.CountWords(*c.Limit) + " per " + per
 	if c.Algorithm != "" && c.Algorithm != r.Algorithm {
 		s += " (" + strings.ReplaceAll(c.Algorithm, "_", " ") + ")"
 	}

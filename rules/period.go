@@ -1,0 +1,47 @@
+package rules
+
+import "strconv"
+
+// CountWords writes a number with spaces between thousands, narrow and
+// unbreakable.
+func CountWords(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, s = "−", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+var wordUnits = []struct {
+	ms        int64
+	one, many string
+}{
+	{604_800_000, "week", "weeks"}, {86_400_000, "day", "days"}, {3_600_000, "hour", "hours"},
+	{60_000, "minute", "minutes"}, {1000, "second", "seconds"},
+}
+
+// WindowWords writes milliseconds the way people say them after per: "minute",
+// "15 minutes", "1 500 ms" for what is no whole number of any unit above it.
+func WindowWords(ms int64) string {
+	for _, u := range wordUnits {
+		if ms >= u.ms && ms%u.ms == 0 {
+			if ms == u.ms {
+				return u.one
+			}
+			return CountWords(ms/u.ms) + " " + u.many
+		}
+	}
+	return CountWords(ms) + " ms"
+}
+
+// PeriodWords says what a rule's limit is per: "minute", "calendar month".
+func (r *Rule) PeriodWords() string {
+	if r.Calendar != nil {
+		return "calendar " + r.Calendar.Every
+	}
+	return WindowWords(r.WindowMS)
+}
