@@ -28,7 +28,7 @@ func (s *statementCounter) Trace(context.Context, time.Time, func() (string, int
 // TestApplyPlan_HandlesManyRulesWithEachStatement: with a statement for each rule,
 // an import of 100,000 rules did not end.
 func TestApplyPlan_HandlesManyRulesWithEachStatement(t *testing.T) {
-	const n = 1500
+	const n = 600
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
 		counter := &statementCounter{Interface: logger.Discard}
@@ -77,7 +77,7 @@ func TestApplyPlan_HandlesManyRulesWithEachStatement(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			o := rules.Override{RuleID: created[i*500].ID, Key: "user:1", Blocked: true}
+			o := rules.Override{RuleID: created[i*200].ID, Key: "user:1", Blocked: true}
 			if _, err := d.CreateOverride(ctx, ada, o, rules.Options{}); err != nil {
 				t.Fatal(err)
 			}
