@@ -275,7 +275,7 @@ func TestOverrides_ImportRefusesHostileFiles(t *testing.T) {
 		"key,key\na,b\n":                      "file",
 		"key,colour\na,red\n":                 "file",
 		"limit\n1\n":                          "file",
-		"key,blocked\na\n":                    "file",
+		"key,blocked\na\n":                    "line[2]",
 		"key,blocked\n\"a,true\n":             "file",
 		"key,blocked\na\xff,true\n":           "file",
 		"key,limit\na,1.5\n":                  "line[2].limit",
