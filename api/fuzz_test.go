@@ -164,7 +164,7 @@ func FuzzAnswerEncode(f *testing.F) {
 	f.Add("user:42", int64(5), true)
 	f.Add("{key:\x00\"\\é\xff}||fw", int64(-1), false)
 	f.Fuzz(func(t *testing.T, key string, n int64, allowed bool) {
-		a := decide.Answer{Limits: []decide.LimitAnswer{{
+		a := decide.Answer{Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{
 			Rule: "r", Key: limiter.Key(key), Known: true, Limit: limiter.Limit{Count: 1, Window: 1},
 			Decision: limiter.Decision{Allowed: allowed, Limit: n, Remaining: n, Reset: n, RetryAfter: n},
 		}}}

@@ -5,14 +5,15 @@ import (
 	"sluice/rules"
 )
 
-// Verdict is what was decided about a request as a whole.
+// Verdict is what was decided about a request as a whole. The zero value is none:
+// nothing passes by an answer that nobody gave.
 type Verdict uint8
 
-// The verdicts. Allowed is the zero value.
+// The verdicts.
 const (
 	// Allowed: no enforced limit denied. A renew is allowed if every lease was
 	// still held, a charge if its weight still fitted.
-	Allowed Verdict = iota
+	Allowed Verdict = iota + 1
 	// Denied: an enforced limit did.
 	Denied
 	// Deferred: an enforced limit denied, and the request waits in the queue of its
@@ -24,7 +25,17 @@ const (
 
 // String names a verdict, for people.
 func (v Verdict) String() string {
-	return [...]string{"allowed", "denied", "deferred", "unavailable"}[v]
+	switch v {
+	case Allowed:
+		return "allowed"
+	case Denied:
+		return "denied"
+	case Deferred:
+		return "deferred"
+	case Unavailable:
+		return "unavailable"
+	}
+	return "undecided"
 }
 
 // Answer is what the Checker says of one Question.
@@ -63,7 +74,7 @@ func (a *Answer) Allowed() bool { return a.Verdict == Allowed }
 
 // begin makes a an allowed answer without limits, keeping its memory.
 func (a *Answer) begin(op limiter.Op) {
-	*a = Answer{Op: op, Strictest: -1, Limits: a.Limits[:0]}
+	*a = Answer{Op: op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 }
 
 // Forget drops what a points to and keeps its memory.

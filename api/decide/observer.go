@@ -13,8 +13,9 @@ import (
 // A type that wants some events only embeds NopObserver. One that must not miss any
 // implements all methods itself, so that the compiler names what is new.
 type Observer interface {
-	// ObserveDecision hears of every operation that got an answer, looks included,
-	// after the answer is complete and before it is sent.
+	// ObserveDecision hears of every operation that a caller put and that got an
+	// answer, looks included, after the answer is complete and before it is sent. What
+	// people look at (Explain, Buckets) is no such operation.
 	ObserveDecision(d *Decision)
 	// ObserveUnits hears what became of the units of one limit of a take or charge,
 	// and of those that a refund, a release or a settlement gave back.
@@ -30,7 +31,7 @@ type Observer interface {
 
 // Decision is one operation and its answer. It sees what the caller sent: whoever
 // hears it must show that to nobody who may not see it, must not change it, and
-// must copy what is kept.
+// must copy what is kept: its memory serves the next one.
 type Decision struct {
 	// Question is nil where a token stood for it: a lease released or renewed, a
 	// reservation settled.

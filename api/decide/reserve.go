@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -183,7 +184,7 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 	calls = append(calls, r.leases...)
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
-	return c.settled(ctx, r, calls, a)
+	return c.settled(ctx, r, calls, start, a)
 }
 
 // open reads a token, looking for the secret again if it fits none known.
@@ -245,8 +246,7 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 }
 
 // settled makes the answer of a settlement. Only enforced limits show.
-func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.Call, a *Answer) error {
-	start := c.opt.Now()
+func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time, a *Answer) error {
 	a.begin(limiter.OpSettle)
 	set := c.opt.Sets.Load()
 	for i := range calls {

@@ -13,12 +13,12 @@ const (
 // Status is the HTTP status that a gateway should answer its client with.
 func Status(a *decide.Answer) int {
 	switch a.Verdict {
+	case decide.Allowed:
+		return statusOK
 	case decide.Denied:
 		return statusTooMany
 	case decide.Deferred:
 		return statusAccepted
-	case decide.Unavailable:
-		return statusUnavailable
 	}
-	return statusOK
+	return statusUnavailable
 }

@@ -21,7 +21,7 @@ func editing(d *web.Deps, cfg *config.Serve, db *database.DB, reader *fleet.Read
 
 // headersOf are the headers of an answer that one limit of one rule gave.
 func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-	a := decide.Answer{At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+	a := decide.Answer{Verdict: decide.Allowed, At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
 	if !decided.Allowed {
 		a.Verdict = decide.Denied
 	}

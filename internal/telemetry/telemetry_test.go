@@ -146,7 +146,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 // taken is a take that passed above the soft limit of one rule.
 func taken(rule string) *decide.Decision {
 	return &decide.Decision{Took: time.Millisecond, Answer: &decide.Answer{
-		Op: limiter.OpTake, Limits: []decide.LimitAnswer{{Rule: rule, Soft: true, Decision: limiter.Decision{Allowed: true}}},
+		Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: rule, Soft: true, Decision: limiter.Decision{Allowed: true}}},
 	}}
 }
 
