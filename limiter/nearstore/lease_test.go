@@ -3,6 +3,7 @@ package nearstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -36,7 +37,8 @@ type fleet struct {
 	v      *virtual
 	truth  limiter.Store
 	leased limiter.Ask
-	narrow limiter.Ask // beside it, exact
+	narrow limiter.Ask     // beside it, exact
+	before []limiter.Limit // that the leased one had
 	n      int
 	named  []limiter.Request
 	log    string
@@ -143,9 +145,16 @@ func TestLease_NeverPassesTheLimit(t *testing.T) {
 						if a != limiter.Concurrency && a != limiter.GCRA {
 							// Another rate of gcra is read at the next look, also of a
 							// take that is denied. Another window would be read from when a slice was taken, not
-							// from when its last unit was spent.
-							next := drawWide(rt, a)
-							f.leased.Limit.Count, f.leased.Limit.Burst = next.Count, next.Burst
+							// from when its last unit was spent. A limit that was in force before
+							// does not come back: a node that saw no request meanwhile would spend
+							// what it leased under it (docs/hotkeys.md).
+							next, edited := drawWide(rt, a), f.leased.Limit
+							edited.Count, edited.Burst = next.Count, next.Burst
+							if slices.Contains(f.before, edited) {
+								continue
+							}
+							f.before = append(f.before, f.leased.Limit)
+							f.leased.Limit = edited
 							f.note("edited to %+v", f.leased.Limit)
 						}
 					default:
