@@ -11,7 +11,7 @@ import (
 
 // Bounds of a check, repeated in openapi.yaml.
 const (
-	maxText      = 1024 // bytes of a key or any other string
+	maxText      = decide.MaxText // bytes of a key or any other string
 	maxRequestID = 64
 	maxPairs     = 64   // attributes, fields
 	maxBatch     = 1000 // checks in a batch

@@ -31,8 +31,7 @@ const (
 	// reservable bounds the keys of a request that can be reserved, in bytes, so
 	// that its token is no longer than that.
 	reservable = 24 << 10
-	maxSource  = 1024 // bytes of the name of a member of fields
-	askSize    = 48   // what an ask takes beside its key, about
+	askSize    = 48 // what an ask takes beside its key, about
 )
 
 // ErrBadReservation says that a token was not made by this service, or was cut.
@@ -174,7 +173,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 func readAsk(r *wire.Reader) (a reservedAsk) {
 	flags := r.Byte()
 	a.Look, a.isPool = flags&askLook != 0, flags&askPool != 0
-	a.source = r.Text(maxSource)
+	a.source = r.Text(MaxText)
 	a.pool = r.Number(limiter.MaxLimits)
 	a.Key = limiter.Key(r.Text(maxLeaseKey))
 	a.Weight = r.Number(limiter.MaxExact)
