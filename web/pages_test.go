@@ -97,7 +97,7 @@ func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
 		l.Own, l.Err, l.Rules[0].Minute.Denied = true, http.ErrHandlerTimeout, 4321
 	})
 	page := w.As(access.RoleViewer).Get("/console/rules")
-	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`) || page.Has("cannot be read at the moment") {
+	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`, `data-label="Denied/min, this node"`) || page.Has("cannot be read at the moment") {
 		t.Error("the node keeps to itself what it denied")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Own = false })
