@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"flag"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,7 +34,13 @@ func (b binary) Run() int {
 	return code
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(binary{m}) }
+// TestMain lets more tests wait at the same time than there are processors: those in
+// parallel mostly wait for a browser or for the next message of a stream. The flag
+// -parallel still counts if it is given.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "4")
+	goleak.VerifyTestMain(binary{m})
+}
 
 // world is a console with canned data that ends with the test.
 func world(t testing.TB, kind webtest.Kind) *webtest.World {

@@ -58,7 +58,7 @@ type World struct {
 	Users    *Users
 	Provider *Provider
 	Sessions *Sessions
-	// Passwords hashes at the cost of a real one.
+	// Passwords hashes new ones at the cost of a real one.
 	Passwords *Passwords
 	Fleet     *Fleet
 	// Figures, Overrides and Pools are what the pages of rules show.
