@@ -87,10 +87,10 @@ type tabs struct {
 	prepare func(*browsertest.Tab) error
 }
 
-// plain tabs are as they come; in unguarded ones pages have no policy, and the
-// canary is known.
+// checked tabs can tell whether a page is accessible; in unguarded ones pages have
+// no policy, and the canary is known.
 var (
-	plain     = tabs{make(chan *browsertest.Tab, 8), func(*browsertest.Tab) error { return nil }}
+	checked   = tabs{make(chan *browsertest.Tab, 8), (*browsertest.Tab).Checker}
 	unguarded = tabs{make(chan *browsertest.Tab, 8), func(tab *browsertest.Tab) error { return tab.Canary(true) }}
 )
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -70,19 +71,25 @@ func (t *Tab) Picture() ([]byte, error) {
 	return chromedp.Run(t.Ctx, chromedp.FullScreenshot(100))
 }
 
-// Violations runs axe-core on the page as it stands and lists what is serious or
-// critical, by WCAG 2.2 A and AA and axe's best practices. With rules, such as
-// "color-contrast", it runs those alone, which is quicker.
+// Checker makes the accessibility checker ready in every page from now on. It is
+// long, and sent once this way instead of for each page.
+func (t *Tab) Checker() error {
+	_, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: axe})
+	return err
+}
+
+// Violations runs axe-core on the page as it stands, in a tab with a Checker, and
+// lists what is serious or critical, by WCAG 2.2 A and AA and axe's best practices.
+// With rules, such as "color-contrast", it runs those alone, which is quicker.
 func (t *Tab) Violations(rules ...string) ([]string, error) {
-	// What the protocol evaluates is not subject to the page's policy.
-	if _, err := chromedp.Run(t.Ctx, chromedp.Evaluate[bool]("if (!window.axe) {"+axe+"}; true")); err != nil {
-		return nil, fmt.Errorf("load axe: %w", err)
-	}
 	only, err := json.Marshal(rules)
 	if err != nil {
 		return nil, err
 	}
-	const check = `(only => axe.run(document, {resultTypes: ["violations"], ...(only && {runOnly: only})}).then(r => r.violations
+	// A rule that finds nothing but what is minor or moderate need not run.
+	const check = `(only => axe.run(document, {resultTypes: ["violations"], ...(only ? {runOnly: only} : {
+		rules: Object.fromEntries(axe._audit.rules.filter(r => r.impact === "minor" || r.impact === "moderate").map(r => [r.id, {enabled: false}])),
+	})}).then(r => r.violations
 		.filter(v => v.impact === "serious" || v.impact === "critical")
 		.map(v => v.id + ": " + v.help + " at " + v.nodes.map(n => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; "))))(%s)`
 	return chromedp.Run(t.Ctx, chromedp.Evaluate[[]string](fmt.Sprintf(check, only), chromedp.EvalAwaitPromise))

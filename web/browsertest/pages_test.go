@@ -36,7 +36,7 @@ func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
 		t.Run(shown.Name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, shown.Kind, shown.Prepare)
-			tab, done := s.take(t, &plain, shown.Role)
+			tab, done := s.take(t, &checked, shown.Role)
 			t.Cleanup(done)
 			try(t, tab.Zone("Asia/Kathmandu"))
 			s.show(t, tab, &shown)
