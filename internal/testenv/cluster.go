@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -41,17 +42,30 @@ type RedisCluster struct {
 // (cluster-require-full-coverage no).
 func Cluster(t testing.TB) *RedisCluster {
 	t.Helper()
-	c := &RedisCluster{tb: t}
-	for range clusterNodes {
-		c.Nodes = append(c.Nodes, Redis(t,
-			"--cluster-enabled", "yes",
-			"--cluster-node-timeout", quickTimeout, // the shorter, the more they talk
-			"--cluster-replica-no-failover", "yes",
-			"--cluster-require-full-coverage", "no",
-			"--cluster-replica-validity-factor", "0",
-			"--cluster-allow-replica-migration", "no",
-			"--repl-ping-replica-period", "1",
-		))
+	c := &RedisCluster{tb: t, Nodes: make([]*RedisServer, clusterNodes)}
+	errs := make([]error, clusterNodes)
+	var wg sync.WaitGroup
+	for i := range clusterNodes {
+		wg.Go(func() {
+			c.Nodes[i], errs[i] = newRedis([]string{
+				"--cluster-enabled", "yes",
+				"--cluster-node-timeout", quickTimeout, // the shorter, the more they talk
+				"--cluster-replica-no-failover", "yes",
+				"--cluster-require-full-coverage", "no",
+				"--cluster-replica-validity-factor", "0",
+				"--cluster-allow-replica-migration", "no",
+				"--repl-ping-replica-period", "1",
+			})
+		})
+	}
+	wg.Wait()
+	for _, n := range c.Nodes {
+		if n != nil {
+			n.ownedBy(t)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("redis cluster: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

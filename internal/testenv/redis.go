@@ -30,6 +30,12 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.ownedBy(t)
+	return s
+}
+
+// ownedBy lets the server stop at the end of a test, and fail it.
+func (s *RedisServer) ownedBy(t testing.TB) {
 	s.tb = t
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -37,7 +43,6 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 		}
 		s.report(s.close())
 	})
-	return s
 }
 
 var sharedRedis = sync.OnceValues(func() (*RedisServer, error) {
