@@ -55,9 +55,9 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 			calendarOf(t, EveryDay, zone, 0), calendarOf(t, EveryWeek, zone, 1), calendarOf(t, EveryWeek, zone, 7),
 			calendarOf(t, EveryMonth, zone, 31), calendarOf(t, EveryMonth, zone, 1),
 		} {
-			var until int64
+			var from, until int64
 			for _, year := range []int{2011, 2018, 2024, 2026} {
-				until = 0
+				from, until = 0, 0
 				for h := range 366 * 24 / 5 {
 					at := time.Date(year, 1, 1, 5*h, 0, 0, 0, time.UTC).UnixMilli()
 					f, u := c.period(at)
@@ -66,6 +66,9 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 					}
 					if until != 0 && f != until && u != until {
 						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.every, time.UnixMilli(at).UTC(), until, f)
+					}
+					if f == from && u == until {
+						continue // nothing below depends on the hour
 					}
 					if f2, u2 := c.period(f); f2 != f || u2 != u {
 						t.Fatalf("%s %s: the first instant of %d to %d is in %d to %d", zone, c.every, f, u, f2, u2)
@@ -77,7 +80,7 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 					if before.Day() == first.Day() {
 						t.Fatalf("%s %s: a period begins at %s, inside a day", zone, c.every, first)
 					}
-					until = u
+					from, until = f, u
 				}
 			}
 		}

@@ -56,7 +56,13 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 		}
 	}
 
-	lines := strings.SplitAfter(string(text), "\n")
+	// What is wrong stands at the end of a file that comments make long.
+	few, err := FormatFile(manyRules(60))
+	if err != nil {
+		t.Fatal(err)
+	}
+	filling := strings.Repeat("# "+strings.Repeat("filling ", 128)+"\n", maxWhole>>10)
+	lines := strings.SplitAfter(filling+string(few), "\n")
 	bad := func(edit func(lines []string) []string) error {
 		_, err := ParseFile([]byte(strings.Join(edit(append([]string(nil), lines...)), "")))
 		return err
@@ -69,7 +75,7 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 		edit func([]string) []string
 		want string
 	}{
-		"a wrong value":   {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l }, fmt.Sprintf("rules[5998].window_ms must be a whole number, not text; (line %d)", at+1)},
+		"a wrong value":   {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l }, fmt.Sprintf("rules[58].window_ms must be a whole number, not text; (line %d)", at+1)},
 		"bad syntax":      {func(l []string) []string { l[at] = "    window_ms: [1\n"; return l }, fmt.Sprintf("line %d:", at+1)},
 		"a section twice": {func(l []string) []string { return append(l, "rules:\n") }, "appears twice"},
 		"a section of none": {func(l []string) []string {
@@ -92,10 +98,10 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 // TestParseFile_NamesItsBounds: more rules or bytes than are allowed are told
 // apart from mistakes.
 func TestParseFile_NamesItsBounds(t *testing.T) {
-	one := "\n  - {name: r, scope: user, limit: 1, window_ms: 1}"
+	filling := strings.Repeat("# "+strings.Repeat("filling ", 128)+"\n", maxWhole>>10) // so that it is a long file
 	for name, data := range map[string]string{
 		"bytes":         strings.Repeat(" ", MaxFile+1),
-		"rules in YAML": "rules:" + strings.Repeat(one, MaxFileRules+1),
+		"rules in YAML": filling + "rules:" + strings.Repeat("\n  - {}", MaxFileRules+1),
 		"rules in JSON": `{"rules": [{}` + strings.Repeat(",{}", MaxFileRules) + "]}",
 	} {
 		_, err := ParseFile([]byte(data))
