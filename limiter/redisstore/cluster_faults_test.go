@@ -90,6 +90,7 @@ func used(t testing.TB, s limiter.Store, a limiter.Ask) int64 {
 }
 
 func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *testing.T) {
+	t.Parallel() // it waits for the cluster most of the time
 	cluster := testenv.Cluster(t)
 	s := open(t, client(t, cluster.URL()), redisstore.Options{})
 	victim := cluster.Nodes[0]

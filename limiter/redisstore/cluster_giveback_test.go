@@ -15,6 +15,7 @@ import (
 // give-back is confirmed no bucket holds more than was admitted, and those of the
 // living hold exactly that.
 func TestCluster_NothingIsStrandedWhenAPrimaryDiesWhileASlotMoves(t *testing.T) {
+	t.Parallel() // it waits for the cluster most of the time
 	cluster := testenv.Cluster(t)
 	stores := []*redisstore.Store{
 		open(t, client(t, cluster.URL()), redisstore.Options{}), open(t, client(t, cluster.URL()), redisstore.Options{}),

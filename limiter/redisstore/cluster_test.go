@@ -61,7 +61,8 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 		New:  func(t *testing.T, clock func() int64) limiter.Store { return spread{node(t, clock)} },
 		Pair: func(t *testing.T) (a, b limiter.Store) { return spread{node(t, nil)}, spread{node(t, nil)} },
 	}
-	// The algorithms are the same as on a single node, where everything runs.
+	// The algorithms are the same as on a single node, where everything runs. So
+	// are requests with a single limit, which live in one slot either way.
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
 		storetest.Records(t, one)
 		storetest.Looks(t, one)

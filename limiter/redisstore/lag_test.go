@@ -142,6 +142,7 @@ func (p *laggard) lost() int64 {
 }
 
 func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
+	t.Parallel() // it waits for the cluster most of the time
 	cluster := testenv.Cluster(t)
 	primary := cluster.Nodes[0]
 	replica := direct(t, cluster.ReplicaOf(primary))

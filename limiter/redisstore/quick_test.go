@@ -36,8 +36,9 @@ type ways struct {
 
 func bothWays(t *testing.T, clock *storetest.Clock) *ways {
 	t.Helper()
-	url := testenv.SharedRedis(t).URL()
-	w := &ways{quick: way{client: client(t, url)}, long: way{client: client(t, strings.TrimSuffix(url, "/0")+"/1")}}
+	// The other tests fill database 0, and KEYS looks at every key of a database.
+	server := strings.TrimSuffix(testenv.SharedRedis(t).URL(), "/0")
+	w := &ways{quick: way{client: client(t, server+"/1")}, long: way{client: client(t, server+"/2")}}
 	w.quick.store = open(t, w.quick.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
 	var err error
 	if w.long.store, err = redisstore.NewLongWay(redisstore.Options{Client: w.long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
@@ -55,9 +56,16 @@ func (w *way) stored(t rapid.TB, entity string) (values map[string]string, expir
 	if err != nil {
 		t.Fatal(err)
 	}
+	dumps, expiries := make([]*redis.StringCmd, len(keys)), make([]*redis.DurationCmd, len(keys))
+	_, _ = w.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, k := range keys {
+			dumps[i], expiries[i] = p.Dump(ctx, k), p.PExpireTime(ctx, k)
+		}
+		return nil
+	})
 	values, expiry = map[string]string{}, map[string]time.Duration{}
-	for _, k := range keys {
-		values[k], expiry[k] = w.client.Dump(ctx, k).Val(), w.client.PExpireTime(ctx, k).Val()
+	for i, k := range keys {
+		values[k], expiry[k] = dumps[i].Val(), expiries[i].Val()
 	}
 	return values, expiry
 }

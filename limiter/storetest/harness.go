@@ -32,7 +32,10 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
 	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
-	t.Run("Settlements", func(t *testing.T) { Settlements(t, h) })
+	t.Run("Settlements", func(t *testing.T) {
+		SettlementsAsCharges(t, h)
+		Settlements(t, h)
+	})
 	t.Run("Storm", func(t *testing.T) { Storm(t, h) })
 	t.Run("Errors", func(t *testing.T) { Errors(t, h) })
 }

@@ -9,14 +9,19 @@ import (
 	"sluice/limiter"
 )
 
-// Settlements checks OpSettle: a reservation that is made to weigh what was
-// really used.
-func Settlements(t *testing.T, h Harness) {
+// SettlementsAsCharges compares random settlements with charges, on one bucket of
+// each algorithm.
+func SettlementsAsCharges(t *testing.T, h Harness) {
 	for _, a := range limiter.Algorithms() {
 		if a != limiter.Concurrency {
 			t.Run("NeverLessThanTheActualCharge/"+a.String(), func(t *testing.T) { settleAsCharge(t, h, a) })
 		}
 	}
+}
+
+// Settlements checks OpSettle: a reservation that is made to weigh what was
+// really used.
+func Settlements(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"DifferenceIsGivenBack":             settleLess,
 		"DifferenceIsChargedThoughItIsOver": settleMore,
