@@ -2,7 +2,6 @@ package api
 
 import (
 	"strconv"
-	"time"
 
 	"sluice/rules"
 )
@@ -16,82 +15,17 @@ func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 		return rules.Override{}, err
 	}
 	o := rules.Override{RuleID: rule, ID: id}
-	in := ruleInput{}
-	if id == 0 && v.member("key") == nil {
-		in.wrong("key", "is required")
+	var in input
+	if id == 0 {
+		requireMembers(&in, v, rules.OverrideFields())
 	}
-	for i, name := range v.names {
-		m := &v.members[i]
-		switch name {
-		case "key":
-			in.overrideText(name, m, &o.Key)
-		case "reason":
-			in.overrideText(name, m, &o.Reason)
-		case "limit":
-			in.optionalInteger(name, m, &o.Limit)
-		case "burst":
-			in.optionalInteger(name, m, &o.Burst)
-		case "unlimited":
-			in.flag(name, m, &o.Unlimited)
-		case "blocked":
-			in.flag(name, m, &o.Blocked)
-		case "expires_at":
-			in.overrideEnd(name, m, &o.ExpiresAt)
-		case "id", "rule_id":
-			in.sameID(name, m, map[string]int64{"id": id, "rule_id": rule}[name])
-		case "version", "created_at", "updated_at":
-		default:
-			return o, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+	if err := decodeMembers(&in, v, &o, rules.OverrideFieldNamed, "id", "rule_id"); err != nil {
+		return o, err
+	}
+	for name, want := range map[string]int64{"id": id, "rule_id": rule} {
+		if m := v.Member(name); m != nil && want != 0 && m.Text != strconv.FormatInt(want, 10) {
+			in.wrong(name, "must be %d as in the path, or left out", want)
 		}
 	}
-	if len(in.errs) > 0 {
-		return o, &rules.ValidationError{Fields: in.errs}
-	}
-	return o, nil
-}
-
-// overrideText reads a string; null is none.
-func (in *ruleInput) overrideText(field string, v *jsonValue, dst *string) {
-	switch {
-	case v.kind == jsonNull && field != "key":
-		*dst = ""
-	case v.kind != jsonString:
-		in.wrong(field, "must be a string")
-	case v.text == "" && field == "key":
-		in.wrong(field, "must not be empty")
-	default:
-		*dst = v.text
-	}
-}
-
-// flag reads a truth that is false unless given.
-func (in *ruleInput) flag(field string, v *jsonValue, dst *bool) {
-	switch v.kind {
-	case jsonBool:
-		*dst = v.truth
-	case jsonNull:
-		*dst = false
-	default:
-		in.wrong(field, "must be true or false")
-	}
-}
-
-func (in *ruleInput) overrideEnd(field string, v *jsonValue, dst **time.Time) {
-	if v.kind == jsonNull {
-		*dst = nil
-		return
-	}
-	at, err := time.Parse(time.RFC3339, v.text)
-	if v.kind != jsonString || err != nil {
-		in.wrong(field, "must be null or a time such as 2026-12-31T00:00:00Z")
-		return
-	}
-	*dst = &at
-}
-
-// sameID holds an id in the body to the one in the path; 0 takes any.
-func (in *ruleInput) sameID(field string, v *jsonValue, want int64) {
-	if want != 0 && v.text != strconv.FormatInt(want, 10) {
-		in.wrong(field, "must be %d as in the path, or left out", want)
-	}
+	return o, in.err()
 }

@@ -2,61 +2,23 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
-	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
-// ruleInput puts the members of a JSON object into a rule and collects what is
-// wrong with them.
-type ruleInput struct {
-	rule *rules.Rule
-	errs []rules.FieldError
+// input collects what is wrong with an object that is to be stored.
+type input struct{ errs []rules.FieldError }
+
+func (in *input) wrong(field, format string, args ...any) {
+	in.errs = append(in.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// ruleMembers sets one member of a rule each. Null means "not given".
-var ruleMembers = map[string]func(in *ruleInput, field string, v *jsonValue){
-	"name":              func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Name) },
-	"description":       func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Description) },
-	"scope":             func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Scope) },
-	"route":             func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Route) },
-	"method":            func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Method) },
-	"algorithm":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Algorithm) },
-	"limit":             func(in *ruleInput, f string, v *jsonValue) { in.requiredInteger(f, v, &in.rule.Limit) },
-	"window_ms":         (*ruleInput).window,
-	"burst":             func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Burst) },
-	"align":             func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Align) },
-	"anchor_ms":         func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.AnchorMS) },
-	"buckets":           func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.Buckets) },
-	"weight_field":      func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.WeightField) },
-	"throttle":          func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Throttle) },
-	"soft_percent":      func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.SoftPercent) },
-	"elastic_percent":   func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.ElasticPercent) },
-	"pool":              func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Pool) },
-	"priority":          func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.Priority) },
-	"tiers":             (*ruleInput).composite,
-	"schedule":          (*ruleInput).composite,
-	"calendar":          (*ruleInput).composite,
-	"active_from":       func(in *ruleInput, f string, v *jsonValue) { in.optionalInstant(f, v, &in.rule.ActiveFrom) },
-	"active_until":      func(in *ruleInput, f string, v *jsonValue) { in.optionalInstant(f, v, &in.rule.ActiveUntil) },
-	"when":              func(in *ruleInput, f string, v *jsonValue) { in.optionalText(f, v, &in.rule.When) },
-	"charge_on":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.ChargeOn) },
-	"over_limit":        func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.OverLimit) },
-	"defer":             (*ruleInput).composite,
-	"candidate":         (*ruleInput).composite,
-	"retry_jitter_ms":   func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.RetryJitterMS) },
-	"hot_keys":          func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.HotKeys) },
-	"hot_raise_percent": func(in *ruleInput, f string, v *jsonValue) { in.optionalInteger(f, v, &in.rule.HotRaisePercent) },
-	"mode":              func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.Mode) },
-	"fail_mode":         func(in *ruleInput, f string, v *jsonValue) { in.text(f, v, &in.rule.FailMode) },
-	"is_active":         func(in *ruleInput, f string, v *jsonValue) { in.truth(f, v, &in.rule.IsActive) },
-}
-
-// readOnlyMembers are given by the service. A whole rule may bring them back as
-// they were read; a patch must not.
-var readOnlyMembers = map[string]bool{"id": true, "version": true, "created_at": true, "updated_at": true}
+// given are members that the service gives to everything that is stored. A whole
+// object may bring them back as they were read; a patch must not.
+var given = []string{"version", "created_at", "updated_at"}
 
 // decodeRule reads a whole rule, for POST and PUT. id is the rule's, 0 for a new
 // one. The rule comes back normalised and valid.
@@ -66,170 +28,101 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 		return rules.Rule{}, err
 	}
 	r := rules.Rule{IsActive: true}
-	in := ruleInput{rule: &r}
-	for _, name := range []string{"name", "scope", "limit", "window_ms"} {
-		if v.member(name) == nil && (name != "window_ms" || !hasCalendar(v)) {
-			in.wrong(name, "is required")
-		}
+	var in input
+	requireMembers(&in, v, rules.Fields())
+	if v.Member("window_ms") == nil && !hasCalendar(v) {
+		in.wrong("window_ms", "is required")
 	}
-	if err := in.members(v); err != nil {
+	if err := decodeMembers(&in, v, &r, rules.FieldNamed, "id"); err != nil {
 		return r, err
 	}
-	if m := v.member("id"); m != nil && id != 0 && m.text != strconv.FormatInt(id, 10) {
+	if m := v.Member("id"); m != nil && id != 0 && m.Text != strconv.FormatInt(id, 10) {
 		in.wrong("id", "must be %d as in the path, or left out", id)
 	}
 	r.ID = id
-	return r, in.finish()
+	r.Normalize()
+	return r, in.complete(rules.Validate(&r))
+}
+
+// hasCalendar: a calendar stands in for window_ms.
+func hasCalendar(v *tree.Value) bool {
+	c := v.Member("calendar")
+	return c != nil && c.Kind != tree.Null
 }
 
 // decodePatch applies a JSON merge patch (RFC 7396) to a rule: null takes a
-// member back to its default.
+// member back to its default. Composite members are replaced as a whole, because
+// what their parts mean depends on each other.
 func decodePatch(body []byte, r *rules.Rule) error {
 	v, err := parseJSON(body)
 	if err != nil {
 		return err
 	}
-	in := ruleInput{rule: r}
-	for _, name := range v.names {
-		if readOnlyMembers[name] {
+	var in input
+	for i := range v.Members {
+		if name := v.Members[i].Name; name == "id" || slices.Contains(given, name) {
 			in.wrong(name, "cannot be changed")
 		}
 	}
-	if err := in.members(v); err != nil {
+	if err := decodeMembers(&in, v, r, rules.FieldNamed, "id"); err != nil {
 		return err
 	}
-	return in.finish()
+	r.Normalize()
+	return in.complete(rules.Validate(r))
 }
 
-// members reads every member; an unknown one makes the body malformed.
-func (in *ruleInput) members(v *jsonValue) error {
-	for i, name := range v.names {
-		set := ruleMembers[name]
-		switch {
-		case set != nil:
-			set(in, name, &v.members[i])
-		case !readOnlyMembers[name]:
-			return &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+// requireMembers names the required members that are missing.
+func requireMembers[T any](in *input, v *tree.Value, fields []rules.Field[T]) {
+	for i := range fields {
+		if f := &fields[i]; f.Required && v.Member(f.Name) == nil {
+			in.wrong(f.Name, "is required")
+		}
+	}
+}
+
+// decodeMembers puts every member into t, but for those that are given, or are
+// among ids. An unknown one makes the body malformed.
+func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *rules.Field[T], ids ...string) error {
+	for i := range v.Members {
+		m := &v.Members[i]
+		f := named(m.Name)
+		if f == nil {
+			if !slices.Contains(given, m.Name) && !slices.Contains(ids, m.Name) {
+				return unknownMember(m.Name)
+			}
+			continue
+		}
+		for _, p := range f.Decode(t, &m.Value, rules.FromRequest) {
+			in.errs = append(in.errs, p.FieldError)
 		}
 	}
 	return nil
 }
 
-// finish validates the rule and adds what is wrong to what was wrong already,
-// one complaint a field.
-func (in *ruleInput) finish() error {
-	in.rule.Normalize()
-	return in.complete(rules.Validate(in.rule))
+func unknownMember(name string) error {
+	return &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
 }
 
-// complete adds what validation says to what was wrong already.
-func (in *ruleInput) complete(err error) error {
+// complete adds what validation says to what was wrong already, one complaint a
+// field.
+func (in *input) complete(err error) error {
 	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
 		seen := map[string]bool{}
 		for _, f := range in.errs {
-			seen[topField(f.Field)] = true
+			seen[rules.TopField(f.Field)] = true
 		}
 		for _, f := range ve.Fields {
-			if !seen[topField(f.Field)] {
+			if !seen[rules.TopField(f.Field)] {
 				in.errs = append(in.errs, f)
 			}
 		}
 	}
+	return in.err()
+}
+
+func (in *input) err() error {
 	if len(in.errs) > 0 {
 		return &rules.ValidationError{Fields: in.errs}
 	}
 	return nil
-}
-
-func (in *ruleInput) wrong(field, format string, args ...any) {
-	in.errs = append(in.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
-}
-
-// text reads a string; null makes it "", which Normalize turns into the default.
-func (in *ruleInput) text(field string, v *jsonValue, dst *string) {
-	switch v.kind {
-	case jsonString:
-		*dst = v.text
-		if field != "description" {
-			in.plain(field, v.text)
-		}
-	case jsonNull:
-		*dst = ""
-	default:
-		in.wrong(field, "must be a string")
-	}
-}
-
-// plain refuses what Normalize would silently turn into something else: an
-// empty route, say, would become every route.
-func (in *ruleInput) plain(field, text string) {
-	switch {
-	case text == "" && (field == "name" || field == "scope"):
-		in.wrong(field, "must not be empty")
-	case text == "":
-		in.wrong(field, "must not be empty; leave it out for the default")
-	case strings.TrimSpace(text) != text:
-		in.wrong(field, "must not begin or end with blanks")
-	}
-}
-
-func (in *ruleInput) optionalText(field string, v *jsonValue, dst **string) {
-	switch v.kind {
-	case jsonString:
-		*dst = &v.text
-		in.plain(field, v.text)
-	case jsonNull:
-		*dst = nil
-	default:
-		in.wrong(field, "must be a string or null")
-	}
-}
-
-func (in *ruleInput) truth(field string, v *jsonValue, dst *bool) {
-	switch v.kind {
-	case jsonBool:
-		*dst = v.truth
-	case jsonNull:
-		*dst = true
-	default:
-		in.wrong(field, "must be true or false")
-	}
-}
-
-func (in *ruleInput) requiredInteger(field string, v *jsonValue, dst *int64) {
-	if v.kind == jsonNull {
-		in.wrong(field, "is required")
-		return
-	}
-	in.integer(field, v, dst)
-}
-
-func (in *ruleInput) optionalInteger(field string, v *jsonValue, dst **int64) {
-	if v.kind == jsonNull {
-		*dst = nil
-		return
-	}
-	var n int64
-	in.integer(field, v, &n)
-	*dst = &n
-}
-
-func (in *ruleInput) integer(field string, v *jsonValue, dst *int64) {
-	if v.kind != jsonNumber {
-		in.wrong(field, "must be an integer")
-		return
-	}
-	n, kind := parseInteger([]byte(v.text))
-	switch kind {
-	case notInteger:
-		in.wrong(field, "must be an integer, written without a decimal point or exponent")
-	case outOfRange:
-		least := int64(0)
-		if field == "anchor_ms" {
-			least = -limiter.MaxExact
-		}
-		in.wrong(field, "must be between %d and %d", least, limiter.MaxExact)
-	default:
-		*dst = n
-	}
 }

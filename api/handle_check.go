@@ -11,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // exchange is the memory of one check, pooled.
@@ -186,15 +187,15 @@ func decodeLease(body []byte) (token string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	m := v.member("lease")
+	m := v.Member("lease")
 	if m == nil {
 		return "", false, nil
 	}
-	if len(v.members) > 1 {
+	if len(v.Members) > 1 {
 		return "", false, &malformedError{message: "beside lease there must be no other member"}
 	}
-	if m.kind != jsonString {
+	if m.Kind != tree.Text {
 		return "", false, &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a string"}}}
 	}
-	return m.text, true, nil
+	return m.Text, true, nil
 }

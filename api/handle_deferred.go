@@ -15,6 +15,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // maxQueues bounds how many queues one listing shows.
@@ -234,29 +235,30 @@ func decodeTickets(body []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range v.names {
+	for i := range v.Members {
+		name := v.Members[i].Name
 		if name != "tickets" {
-			return nil, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+			return nil, unknownMember(name)
 		}
 	}
 	invalid := func(field, message string) ([]string, error) {
 		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: field, Message: message}}}
 	}
-	m := v.member("tickets")
+	m := v.Member("tickets")
 	switch {
 	case m == nil:
 		return invalid("tickets", "is required")
-	case m.kind != jsonArray:
+	case m.Kind != tree.List:
 		return invalid("tickets", "must be an array of strings")
-	case len(m.items) == 0 || len(m.items) > maxTickets:
+	case len(m.List) == 0 || len(m.List) > maxTickets:
 		return invalid("tickets", "must have 1 to "+strconv.Itoa(maxTickets)+" elements")
 	}
-	tickets := make([]string, len(m.items))
-	for i := range m.items {
-		if t := &m.items[i]; t.kind != jsonString || t.text == "" || len(t.text) > maxTicket {
+	tickets := make([]string, len(m.List))
+	for i := range m.List {
+		if t := &m.List[i]; t.Kind != tree.Text || t.Text == "" || len(t.Text) > maxTicket {
 			return invalid("tickets["+strconv.Itoa(i)+"]", "must be a ticket that a check gave")
 		}
-		tickets[i] = m.items[i].text
+		tickets[i] = m.List[i].Text
 	}
 	return tickets, nil
 }

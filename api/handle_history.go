@@ -82,22 +82,23 @@ func decodeRollback(body []byte) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range v.names {
+	for i := range v.Members {
+		name := v.Members[i].Name
 		if name != "version" {
-			return 0, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+			return 0, unknownMember(name)
 		}
 	}
 	invalid := func(message string) (int64, error) {
 		return 0, &rules.ValidationError{Fields: []rules.FieldError{{Field: "version", Message: message}}}
 	}
-	m := v.member("version")
+	m := v.Member("version")
 	if m == nil {
 		return invalid("is required")
 	}
-	if m.kind != jsonNumber {
+	if !m.IsNumber() {
 		return invalid("must be an integer")
 	}
-	n, kind := parseInteger([]byte(m.text))
+	n, kind := parseInteger([]byte(m.Text))
 	if kind == notInteger {
 		return invalid("must be an integer, written without a decimal point or exponent")
 	}

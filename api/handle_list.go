@@ -11,6 +11,7 @@ import (
 
 	"sluice/api/reply"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 // rulePage is the answer to GET /ratelimit/rules.
@@ -92,7 +93,7 @@ func (s *Server) exportRules(c echo.Context) error {
 			Rules []rules.Rule `json:"rules"`
 		}{pools, all})
 	}
-	file, err := rules.FormatFile(rules.File{Pools: pools, Rules: all})
+	file, err := rulefile.Format(rules.File{Pools: pools, Rules: all})
 	if err != nil {
 		return fmt.Errorf("format rules: %w", err)
 	}
@@ -114,8 +115,8 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 			return rules.File{}, err
 		}
 	}
-	wanted, err := rules.ParseFile(body)
-	var large *rules.TooLargeError
+	wanted, err := rulefile.Parse(body)
+	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
 		return rules.File{}, reply.TooLarge.Problem(large.Error() + ".")
 	}
@@ -143,7 +144,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if err := contentType(c, mediaJSON, "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"); err != nil {
 		return err
 	}
-	body, done, err := s.readFile(c, rules.MaxFile)
+	body, done, err := s.readFile(c, rulefile.MaxFile)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // Bounds of a report on a pool's load.
@@ -41,41 +42,42 @@ func decodeLoad(body []byte) (loadInput, error) {
 	if err != nil {
 		return in, err
 	}
-	for _, name := range v.names {
+	for i := range v.Members {
+		name := v.Members[i].Name
 		if name != "utilization" && name != "ttl_ms" {
-			return in, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+			return in, unknownMember(name)
 		}
 	}
-	in.utilization(v.member("utilization"))
-	in.lifetime(v.member("ttl_ms"))
+	in.utilization(v.Member("utilization"))
+	in.lifetime(v.Member("ttl_ms"))
 	if len(in.errs) > 0 {
 		return in, &rules.ValidationError{Fields: in.errs}
 	}
 	return in, nil
 }
 
-func (in *loadInput) utilization(v *jsonValue) {
+func (in *loadInput) utilization(v *tree.Value) {
 	const rangeText = "must be a number from 0 to 100, where 1 is the whole pool"
 	if v == nil {
 		in.wrong("utilization", "is required")
 		return
 	}
-	u, err := strconv.ParseFloat(v.text, 64)
-	if v.kind != jsonNumber || err != nil || u < 0 || u > maxUtilization {
+	u, err := strconv.ParseFloat(v.Text, 64)
+	if !v.IsNumber() || err != nil || u < 0 || u > maxUtilization {
 		in.wrong("utilization", rangeText)
 		return
 	}
 	in.millionths = int64(math.Round(u * wholePool))
 }
 
-func (in *loadInput) lifetime(v *jsonValue) {
+func (in *loadInput) lifetime(v *tree.Value) {
 	const rangeText = "must be a whole number of milliseconds from 100 to 600000"
 	if v == nil {
 		in.wrong("ttl_ms", "is required")
 		return
 	}
-	ms, err := strconv.ParseInt(v.text, 10, 64)
-	if v.kind != jsonNumber || err != nil || ms < minLoadTTL || ms > maxLoadTTL {
+	ms, err := strconv.ParseInt(v.Text, 10, 64)
+	if !v.IsNumber() || err != nil || ms < minLoadTTL || ms > maxLoadTTL {
 		in.wrong("ttl_ms", rangeText)
 		return
 	}

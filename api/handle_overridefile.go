@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 const mediaCSV = "text/csv"
@@ -44,10 +45,10 @@ func (s *Server) exportOverrides(c echo.Context) error {
 		return nil
 	}
 	w := csv.NewWriter(c.Response())
-	_ = w.Write(rules.OverrideHeader()) // Flush tells
+	_ = w.Write(rulefile.OverrideHeader()) // Flush tells
 	for {
 		for i := range p.Overrides {
-			_ = w.Write(rules.OverrideRecord(&p.Overrides[i]))
+			_ = w.Write(rulefile.OverrideRecord(&p.Overrides[i]))
 		}
 		w.Flush()
 		if w.Error() != nil || !p.More {
@@ -79,12 +80,12 @@ func (s *Server) importOverrides(c echo.Context) error {
 	if err := contentType(c, mediaCSV); err != nil {
 		return err
 	}
-	body, done, err := s.readFile(c, rules.MaxOverrideFile)
+	body, done, err := s.readFile(c, rulefile.MaxOverrideFile)
 	if err != nil {
 		return err
 	}
 	defer done()
-	items, err := rules.ParseOverrides(body)
+	items, err := rulefile.ParseOverrides(body)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 // overriding is a server with a rule of 3 a second for each user.
@@ -294,8 +295,8 @@ func TestOverrides_ImportRefusesHostileFiles(t *testing.T) {
 	if a := f.importCSV("", "key,limit\n"+strings.Repeat("a,x\n", 100_000)); a.status != 422 || len(a.body) > 64<<10 {
 		t.Errorf("many bad lines: %d, %d bytes of answer", a.status, len(a.body))
 	}
-	f.importCSV("", "key,blocked\n"+strings.Repeat("a,true\n", rules.MaxOverrideLines+1)).want(422)
-	f.importCSV("", "key\n"+strings.Repeat("a", rules.MaxOverrideFile)).want(413)
+	f.importCSV("", "key,blocked\n"+strings.Repeat("a,true\n", rulefile.MaxOverrideLines+1)).want(422)
+	f.importCSV("", "key\n"+strings.Repeat("a", rulefile.MaxOverrideFile)).want(413)
 	f.do(http.MethodPost, "/ratelimit/rules/1/overrides/import", "{}").want(415)
 	f.importCSV("?force=true", "key\n").want(422)
 	if len(f.book.overrides) != 0 {

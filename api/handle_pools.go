@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -116,45 +115,19 @@ func decodePool(body []byte, name string) (rules.Pool, error) {
 		return rules.Pool{}, err
 	}
 	p := rules.NewPool()
-	in := ruleInput{rule: &rules.Rule{}}
-	for _, field := range []string{"name", "limit", "window_ms"} {
-		if v.member(field) == nil && (field != "name" || name == "") {
-			in.wrong(field, "is required")
+	p.Name = name
+	var in input
+	for _, f := range rules.PoolFields() {
+		if f.Required && v.Member(f.Name) == nil && (f.Name != "name" || name == "") {
+			in.wrong(f.Name, "is required")
 		}
 	}
-	for i, field := range v.names {
-		m := &v.members[i]
-		switch field {
-		case "name":
-			in.text(field, m, &p.Name)
-		case "description":
-			in.text(field, m, &p.Description)
-		case "limit":
-			in.requiredInteger(field, m, &p.Limit)
-		case "window_ms":
-			in.requiredInteger(field, m, &p.WindowMS)
-		case "normal_percent":
-			in.integerOr(field, m, &p.NormalPercent)
-		case "low_percent":
-			in.integerOr(field, m, &p.LowPercent)
-		case "version", "created_at", "updated_at":
-		default:
-			return p, &malformedError{message: "unknown member " + strconv.Quote(clip(field))}
-		}
-	}
-	if v.member("name") == nil {
-		p.Name = name
+	if err := decodeMembers(&in, v, &p, rules.PoolFieldNamed); err != nil {
+		return p, err
 	}
 	if name != "" && p.Name != name && rules.ValidPoolName(p.Name) {
 		in.wrong("name", "must be that of the path, or left out; rules name the pool by it")
 	}
 	p.Normalize()
 	return p, in.complete(rules.ValidatePool(&p))
-}
-
-// integerOr reads an integer; null leaves the default.
-func (in *ruleInput) integerOr(field string, v *jsonValue, dst *int64) {
-	if v.kind != jsonNull {
-		in.integer(field, v, dst)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"sluice/api/reply"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // reserve is a check whose weight is an estimate, to be settled.
@@ -100,12 +101,12 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 			errs = append(errs, rules.FieldError{Field: field, Message: message})
 		}
 	}
-	amount := func(field string, v *jsonValue) int64 {
-		if v.kind != jsonNumber {
+	amount := func(field string, v *tree.Value) int64 {
+		if !v.IsNumber() {
 			wrong(field, "must be an integer")
 			return 0
 		}
-		n, kind := parseInteger([]byte(v.text))
+		n, kind := parseInteger([]byte(v.Text))
 		switch {
 		case kind == notInteger:
 			wrong(field, "must be an integer, written without a decimal point or exponent")
@@ -115,33 +116,34 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		return n
 	}
 	s := &decide.Settlement{Weight: -1}
-	for i, name := range v.names {
-		m := &v.members[i]
+	for i := range v.Members {
+		name, m := v.Members[i].Name, &v.Members[i].Value
 		switch name {
 		case "reservation":
-			if m.kind != jsonString || m.text == "" {
+			if m.Kind != tree.Text || m.Text == "" {
 				wrong("reservation", "must be a reservation that an answer gave")
 			}
-			s.Reservation = m.text
+			s.Reservation = m.Text
 		case "weight":
 			s.Weight = amount("weight", m)
 		case "fields":
-			if m.kind != jsonObject || len(m.names) > maxPairs {
+			if m.Kind != tree.Object || len(m.Members) > maxPairs {
 				wrong("fields", "must be an object of at most "+strconv.Itoa(maxPairs)+" members")
 				continue
 			}
-			s.Fields = make(map[string]int64, len(m.names))
-			for k, field := range m.names {
-				s.Fields[field] = amount("fields."+clip(field), &m.members[k])
+			s.Fields = make(map[string]int64, len(m.Members))
+			for k := range m.Members {
+				field := m.Members[k].Name
+				s.Fields[field] = amount("fields."+clip(field), &m.Members[k].Value)
 			}
 		default:
-			return nil, &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
+			return nil, unknownMember(name)
 		}
 	}
-	if v.member("reservation") == nil {
+	if v.Member("reservation") == nil {
 		wrong("reservation", "is required")
 	}
-	if v.member("weight") == nil && v.member("fields") == nil {
+	if v.Member("weight") == nil && v.Member("fields") == nil {
 		wrong("weight", "is required, unless fields say what the request weighed")
 	}
 	if len(errs) > 0 {

@@ -2,43 +2,13 @@ package api
 
 import (
 	"strconv"
+
+	"sluice/rules/tree"
 )
 
-// jsonKind is what a JSON value is.
-type jsonKind uint8
-
-const (
-	jsonNull jsonKind = iota
-	jsonBool
-	jsonNumber
-	jsonString
-	jsonArray
-	jsonObject
-)
-
-// jsonValue is a JSON value as a tree, for the paths where speed does not
-// matter. Members keep their order; names are distinct.
-type jsonValue struct {
-	kind    jsonKind
-	text    string // of a string or number
-	truth   bool
-	items   []jsonValue
-	names   []string
-	members []jsonValue
-}
-
-// member finds a member of an object, nil if it has none of that name.
-func (v *jsonValue) member(name string) *jsonValue {
-	for i := range v.names {
-		if v.names[i] == name {
-			return &v.members[i]
-		}
-	}
-	return nil
-}
-
-// parseJSON reads a body that must be one object, as strictly as scanner does.
-func parseJSON(data []byte) (*jsonValue, error) {
+// parseJSON reads a body that must be one object, as strictly as scanner does, for
+// the paths where speed does not matter.
+func parseJSON(data []byte) (*tree.Value, error) {
 	var s scanner
 	if err := s.start(data); err != nil {
 		return nil, err
@@ -53,17 +23,21 @@ func parseJSON(data []byte) (*jsonValue, error) {
 	return &v, s.end()
 }
 
-func (s *scanner) tree(depth int) (jsonValue, error) {
+func (s *scanner) tree(depth int) (tree.Value, error) {
 	if depth > maxDepth {
-		return jsonValue{}, s.fail("nested deeper than %d", maxDepth)
+		return tree.Value{}, s.fail("nested deeper than %d", maxDepth)
 	}
 	switch c := s.peek(); {
 	case c == '"':
 		b, err := s.str()
-		return jsonValue{kind: jsonString, text: string(b)}, err
+		return tree.Value{Kind: tree.Text, Text: string(b)}, err
 	case c == '-' || c >= '0' && c <= '9':
 		b, err := s.number()
-		return jsonValue{kind: jsonNumber, text: string(b)}, err
+		v := tree.Value{Kind: tree.Number, Text: string(b)}
+		if tree.IsWhole(v.Text) {
+			v.Kind = tree.Whole
+		}
+		return v, err
 	case c == '{':
 		return s.objectTree(depth)
 	case c == '[':
@@ -71,16 +45,16 @@ func (s *scanner) tree(depth int) (jsonValue, error) {
 	}
 	w, err := s.word()
 	if err != nil || w == "null" {
-		return jsonValue{}, err
+		return tree.Value{}, err
 	}
-	return jsonValue{kind: jsonBool, truth: w == "true"}, nil
+	return tree.Value{Kind: tree.Truth, Text: w}, nil
 }
 
-func (s *scanner) arrayTree(depth int) (jsonValue, error) {
-	v := jsonValue{kind: jsonArray}
+func (s *scanner) arrayTree(depth int) (tree.Value, error) {
+	v := tree.Value{Kind: tree.List}
 	s.pos++
 	for {
-		ok, err := s.more(']', len(v.items))
+		ok, err := s.more(']', len(v.List))
 		if err != nil || !ok {
 			return v, err
 		}
@@ -88,16 +62,16 @@ func (s *scanner) arrayTree(depth int) (jsonValue, error) {
 		if err != nil {
 			return v, err
 		}
-		v.items = append(v.items, e)
+		v.List = append(v.List, e)
 	}
 }
 
-func (s *scanner) objectTree(depth int) (jsonValue, error) {
-	v := jsonValue{kind: jsonObject}
+func (s *scanner) objectTree(depth int) (tree.Value, error) {
+	v := tree.Value{Kind: tree.Object}
 	seen := map[string]bool{}
 	s.pos++
 	for {
-		ok, err := s.more('}', len(v.names))
+		ok, err := s.more('}', len(v.Members))
 		if err != nil || !ok {
 			return v, err
 		}
@@ -114,6 +88,6 @@ func (s *scanner) objectTree(depth int) (jsonValue, error) {
 		if err != nil {
 			return v, err
 		}
-		v.names, v.members = append(v.names, name), append(v.members, e)
+		v.Members = append(v.Members, tree.Member{Name: name, Value: e})
 	}
 }

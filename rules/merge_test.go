@@ -23,9 +23,9 @@ func TestMerge_TakesTheNamedFieldsAndNoOthers(t *testing.T) {
 		r.Version, r.Limit, r.Description, r.Route = 3, 70, "ours", nil
 		r.Tiers, r.ActiveFrom = map[string]TierLimit{"free": {Limit: new(int64(1))}}, &from
 	})
-	all := make([]string, len(fields))
-	for i := range fields {
-		all[i] = fields[i].name
+	all := make([]string, len(ruleFields))
+	for i := range ruleFields {
+		all[i] = ruleFields[i].Name
 	}
 	got, err := Merge(theirs, ours, all)
 	if err != nil || len(Diff(&got, ours)) > 0 || got.ID != 7 || got.Version != 4 {

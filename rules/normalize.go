@@ -1,24 +1,20 @@
 package rules
 
-import "strings"
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
 
 // Normalize brings a rule as people write it into the form that is stored and
-// compared: defaults filled in (algorithm, throttle, mode, fail mode and the like), method in
-// upper case (* is every method, like none), blanks around names removed, and ""
-// in an optional field turned into nil. It never makes an invalid rule valid by changing its meaning.
+// compared: defaults filled in (algorithm, throttle, mode, fail mode and the
+// like), method in upper case (* is every method, like none), blanks around names
+// removed, times in whole milliseconds, and "" in an optional field turned into
+// nil. It never makes an invalid rule valid by changing its meaning. What it
+// changes it replaces, because the caller may share what a rule points to.
 func (r *Rule) Normalize() {
-	r.Name = strings.TrimSpace(r.Name)
-	r.Description = strings.TrimSpace(r.Description)
+	normalize(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
-	r.Algorithm = orDefault(r.Algorithm, defaultAlgorithm)
-	r.Throttle = orDefault(r.Throttle, ThrottleHard)
-	r.Mode = orDefault(r.Mode, ModeEnforce)
-	r.FailMode = orDefault(r.FailMode, FailOpen)
-	r.normalizePolicy()
-	r.Route = trimOptional(r.Route)
-	r.Align = trimOptional(r.Align)
-	r.WeightField = trimOptional(r.WeightField)
-	r.Method = trimOptional(r.Method)
 	if r.Method != nil {
 		if m := strings.ToUpper(*r.Method); m == "*" {
 			r.Method = nil
@@ -26,25 +22,33 @@ func (r *Rule) Normalize() {
 			r.Method = &m
 		}
 	}
+	if len(r.Tiers) == 0 {
+		r.Tiers = nil
+	}
+	if r.Schedule != nil {
+		r.Schedule = r.Schedule.normalized()
+	}
+	if r.Calendar != nil {
+		r.Calendar = r.Calendar.normalized()
+		if r.WindowMS == 0 {
+			r.WindowMS = r.Calendar.nominalWindow()
+		}
+	}
+	if r.OverLimit == OverLimitDefer {
+		r.Defer = r.Defer.normalized()
+	}
+	if r.Candidate != nil {
+		c := *r.Candidate
+		normalize(candidateFields, &c)
+		r.Candidate = &c
+	}
 }
 
 // Clone copies a rule so that nothing is shared with the original.
 func (r *Rule) Clone() Rule {
 	c := *r
-	c.Route, c.Method = clonePtr(r.Route), clonePtr(r.Method)
-	c.Burst, c.Align = clonePtr(r.Burst), clonePtr(r.Align)
-	c.AnchorMS, c.Buckets = clonePtr(r.AnchorMS), clonePtr(r.Buckets)
-	c.WeightField, c.SoftPercent = clonePtr(r.WeightField), clonePtr(r.SoftPercent)
-	c.clonePolicy()
+	detach(reflect.ValueOf(&c).Elem())
 	return c
-}
-
-func clonePtr[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
 }
 
 func orDefault(s, def string) string {
@@ -52,21 +56,6 @@ func orDefault(s, def string) string {
 		return def
 	}
 	return s
-}
-
-// trimOptional never writes through the pointer: the caller may share it.
-func trimOptional(p *string) *string {
-	if p == nil {
-		return nil
-	}
-	s := strings.TrimSpace(*p)
-	switch s {
-	case "":
-		return nil
-	case *p:
-		return p
-	}
-	return &s
 }
 
 // normalizeScope removes blanks around the summands.
@@ -79,4 +68,75 @@ func normalizeScope(s string) string {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
 	return strings.Join(parts, "+")
+}
+
+var weekdays = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+
+func (s *Schedule) normalized() *Schedule {
+	out := Schedule{Zone: s.Zone, Windows: slices.Clone(s.Windows)}
+	normalize(scheduleFields, &out)
+	for i := range out.Windows {
+		w := &out.Windows[i]
+		normalize(windowFields, w)
+		w.Days = normalDays(w.Days)
+	}
+	return &out
+}
+
+// normalDays puts the days of the week in order, Monday first, and makes all of
+// them none. A list with anything else in it, or a day twice, stays for Validate
+// to refuse.
+func normalDays(days []string) []string {
+	if len(days) == 0 {
+		return nil
+	}
+	out := make([]string, 0, len(days))
+	for _, name := range weekdays {
+		for _, d := range days {
+			if strings.ToLower(strings.TrimSpace(d)) == name {
+				out = append(out, name)
+			}
+		}
+	}
+	if len(out) != len(days) {
+		return slices.Clone(days)
+	}
+	if slices.Equal(out, weekdays) {
+		return nil
+	}
+	return out
+}
+
+func (c *Calendar) normalized() *Calendar {
+	out := *c
+	normalize(calendarFields, &out)
+	if out.AnchorDay == 0 && out.Every != EveryDay {
+		out.AnchorDay = firstAnchorDay
+	}
+	return &out
+}
+
+// nominalWindow is the window_ms of a rule with this calendar: its longest
+// period but for clock changes, 0 for an unknown one.
+func (c *Calendar) nominalWindow() int64 {
+	switch c.Every {
+	case EveryDay:
+		return nominalDay
+	case EveryWeek:
+		return nominalWeek
+	case EveryMonth:
+		return nominalMonth
+	}
+	return 0
+}
+
+func (d *Defer) normalized() *Defer {
+	out := Defer{MaxItems: DefaultDeferItems, MaxAgeMS: DefaultDeferAge}
+	if d != nil && d.MaxItems != 0 {
+		out.MaxItems = d.MaxItems
+	}
+	if d != nil && d.MaxAgeMS != 0 {
+		out.MaxAgeMS = d.MaxAgeMS
+	}
+	return &out
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"sluice/rules/chars"
 )
 
 // Bounds of an override's text.
@@ -16,6 +13,8 @@ const (
 	MaxOverrideKey = 2560
 	// MaxReason is the longest reason, in bytes.
 	MaxReason = 512
+	// MaxOverrideErrors bounds how many faults of one import are named.
+	MaxOverrideErrors = 1000
 )
 
 // ErrOverrideExists says that the rule has an override for that key already.
@@ -54,6 +53,24 @@ type Override struct {
 	Match  string `json:"-"`
 	Prefix bool   `json:"-"`
 }
+
+// overrideFields are the fields of an override that people write, in the order of
+// the columns of a file.
+var overrideFields = []Field[Override]{
+	{Name: "key", At: func(o *Override) any { return &o.Key }, Required: true, Bytes: MaxOverrideKey},
+	{Name: "limit", At: func(o *Override) any { return &o.Limit }},
+	{Name: "burst", At: func(o *Override) any { return &o.Burst }},
+	{Name: "unlimited", At: func(o *Override) any { return &o.Unlimited }},
+	{Name: "blocked", At: func(o *Override) any { return &o.Blocked }},
+	{Name: "reason", At: func(o *Override) any { return &o.Reason }, Bytes: MaxReason},
+	{Name: "expires_at", At: func(o *Override) any { return &o.ExpiresAt }},
+}
+
+// OverrideFields is Fields for overrides.
+func OverrideFields() []Field[Override] { return overrideFields }
+
+// OverrideFieldNamed is FieldNamed for overrides.
+func OverrideFieldNamed(name string) *Field[Override] { return named(overrideFields, name) }
 
 // OverrideQuery selects overrides of one rule, in order of id.
 type OverrideQuery struct {
@@ -132,14 +149,7 @@ func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 	if strings.TrimSpace(o.Reason) == "" {
 		o.Reason = ""
 	}
-	switch {
-	case len(o.Reason) > MaxReason:
-		ps.add("reason", "must not be longer than %d bytes", MaxReason)
-	case !utf8.ValidString(o.Reason):
-		ps.add("reason", "must be valid UTF-8")
-	case strings.ContainsFunc(o.Reason, chars.Unsafe):
-		ps.add("reason", "must not contain control characters or line breaks")
-	}
+	OverrideFieldNamed("reason").boundText("reason", o.Reason, &ps)
 	o.validateExpiry(now, &ps)
 	if len(ps) > 0 {
 		return &ValidationError{Fields: ps}

@@ -139,7 +139,7 @@ func (f *File) CheckPatterns(current []Rule, prune bool) error {
 		if was == nil || !sameText(was.When, is.When) {
 			size := SizePatterns(is.When)
 			after += size.Total
-			if size.tooLarge != "" && len(ps) < maxFileErrors {
+			if size.tooLarge != "" && len(ps) < MaxFileErrors {
 				ps.add(path("rules", i)+".when", "%s", size.tooLarge)
 			}
 			if was != nil {

@@ -93,7 +93,7 @@ func (p *Plan) String() string {
 	for i := range p.Update {
 		fmt.Fprintf(&b, "~ %s\n", p.Update[i].New.Name)
 		for _, c := range p.Update[i].Changes {
-			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, jsonText(c.Old), jsonText(c.New))
+			fmt.Fprintf(&b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
 		}
 	}
 	for i := range p.Delete {
@@ -104,8 +104,8 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// jsonText is a JSON value on one line, without HTML escapes.
-func jsonText(v any) string {
+// JSONText is a JSON value on one line, without HTML escapes.
+func JSONText(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

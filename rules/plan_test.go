@@ -2,7 +2,6 @@ package rules
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,8 +43,8 @@ func TestDiff_SeesEveryEditableField(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	for _, f := range fields {
-		got = append(got, f.name)
+	for _, f := range ruleFields {
+		got = append(got, f.Name)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -63,13 +62,13 @@ func TestDiff_ValuesAreThoseOfTheJSONForm(t *testing.T) {
 		if err := json.Unmarshal(data, &m); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range fields {
-			got, want := f.get(&r), m[f.name]
+		for _, f := range ruleFields {
+			got, want := f.Value(&r), m[f.Name]
 			if n, ok := got.(int64); ok {
 				got = float64(n)
 			}
 			if got != want {
-				t.Fatalf("%s: got %v, want %v", f.name, got, want)
+				t.Fatalf("%s: got %v, want %v", f.Name, got, want)
 			}
 		}
 	})
@@ -145,72 +144,6 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 		r.FailMode = rapid.SampledFrom([]string{FailOpen, FailClosed, FailLocal}).Draw(t, "fail mode")
 		r.Normalize()
 		return r
-	})
-}
-
-func TestFormatFile_NamesTheRuleThatItCannotWrite(t *testing.T) {
-	bad := rule(2, func(r *Rule) { r.Name, r.WindowMS = "spoilt", 0 })
-	_, err := FormatFile(File{Rules: []Rule{rule(1, nil), bad}})
-	got := fieldErrors(t, err)
-	if len(got) != 1 || !strings.HasPrefix(got[0], "rules[spoilt].window_ms: ") {
-		t.Errorf("got %q, want the field under the rule's name", got)
-	}
-}
-
-func TestFormatFile_KeepsTextThatLooksLikeABlock(t *testing.T) {
-	var rs []Rule
-	for i, text := range []string{"a | #", "a > # b", "ends in |", "over << under", "# only", "-> x"} {
-		for j := range 60 {
-			rs = append(rs, rule(0, func(r *Rule) {
-				r.Name, r.Description = fmt.Sprintf("rule-%d-%d", i, j), text
-			}))
-		}
-	}
-	text, err := FormatFile(File{Rules: rs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := parseRules(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := MakePlan(rs, back, true); !p.Empty() {
-		t.Errorf("came back changed:\n%s", p.String())
-	}
-}
-
-func TestFormatFile_ParseFileReadsItBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var rs []Rule
-		names := map[string]bool{}
-		for i := range rapid.IntRange(0, 6).Draw(t, "rules") {
-			r := genFileRule(int64(i+1)).Draw(t, "rule")
-			if !names[r.Name] && Validate(&r) == nil {
-				names[r.Name] = true
-				rs = append(rs, r)
-			}
-		}
-		text, err := FormatFile(File{Rules: rs})
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := parseRules(text)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if p := MakePlan(rs, back, true); !p.Empty() || len(back) != len(rs) {
-			t.Fatalf("came back changed:\n%s\n%s", p.String(), text)
-		}
-		asJSON, err := json.Marshal(map[string]any{"rules": append([]Rule{}, rs...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if back, err = parseRules(asJSON); err != nil {
-			t.Fatalf("%v\n%s", err, asJSON)
-		}
-		if p := MakePlan(rs, back, true); !p.Empty() {
-			t.Fatalf("came back from JSON changed:\n%s", p.String())
-		}
 	})
 }
 

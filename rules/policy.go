@@ -1,7 +1,5 @@
 package rules
 
-import "time"
-
 // Words of the policy fields, as written in JSON and SQL.
 const (
 	ThrottleSoft    = "soft"
@@ -73,6 +71,12 @@ type TierLimit struct {
 	Unlimited bool   `json:"unlimited,omitempty"`
 }
 
+var tierFields = []Field[TierLimit]{
+	{Name: "limit", At: func(t *TierLimit) any { return &t.Limit }},
+	{Name: "burst", At: func(t *TierLimit) any { return &t.Burst }},
+	{Name: "unlimited", At: func(t *TierLimit) any { return &t.Unlimited }},
+}
+
 // Schedule changes a rule's limit in weekly windows by the wall clock of a zone.
 // The first window that contains the instant counts; outside all of them the
 // rule's own limit stands.
@@ -80,6 +84,11 @@ type Schedule struct {
 	// Zone is an IANA name such as Europe/Berlin; "" is UTC.
 	Zone    string           `json:"zone"`
 	Windows []ScheduleWindow `json:"windows"`
+}
+
+var scheduleFields = []Field[Schedule]{
+	{Name: "zone", At: func(s *Schedule) any { return &s.Zone }, Default: ZoneUTC},
+	{Name: "windows", At: func(s *Schedule) any { return &s.Windows }},
 }
 
 // ScheduleWindow is one window of a Schedule. A time of day that a clock change
@@ -99,6 +108,15 @@ type ScheduleWindow struct {
 	Burst *int64 `json:"burst,omitempty"`
 }
 
+var windowFields = []Field[ScheduleWindow]{
+	{Name: "days", At: func(w *ScheduleWindow) any { return &w.Days }},
+	{Name: "from", At: func(w *ScheduleWindow) any { return &w.From }},
+	{Name: "to", At: func(w *ScheduleWindow) any { return &w.To }},
+	{Name: "percent", At: func(w *ScheduleWindow) any { return &w.Percent }},
+	{Name: "limit", At: func(w *ScheduleWindow) any { return &w.Limit }},
+	{Name: "burst", At: func(w *ScheduleWindow) any { return &w.Burst }},
+}
+
 // Calendar makes the windows of fixed_window days, weeks or months by the wall
 // clock of a zone.
 type Calendar struct {
@@ -111,6 +129,12 @@ type Calendar struct {
 	AnchorDay int64 `json:"anchor_day,omitempty"`
 }
 
+var calendarFields = []Field[Calendar]{
+	{Name: "every", At: func(c *Calendar) any { return &c.Every }, OneOf: []string{EveryDay, EveryWeek, EveryMonth}},
+	{Name: "zone", At: func(c *Calendar) any { return &c.Zone }, Default: ZoneUTC},
+	{Name: "anchor_day", At: func(c *Calendar) any { return &c.AnchorDay }, NotZero: true},
+}
+
 // Defer bounds the queue of requests that a rule defers.
 type Defer struct {
 	// MaxItems is 1 to MaxDeferItems; 0 is DefaultDeferItems.
@@ -118,6 +142,14 @@ type Defer struct {
 	// MaxAgeMS is how long an item waits at most, MinDeferAge to MaxDeferAge; 0
 	// is DefaultDeferAge.
 	MaxAgeMS int64 `json:"max_age_ms,omitempty"`
+}
+
+var deferFields = []Field[Defer]{
+	{Name: "max_items", At: func(d *Defer) any { return &d.MaxItems }, Least: 1, Most: MaxDeferItems, NotZero: true},
+	{
+		Name: "max_age_ms", At: func(d *Defer) any { return &d.MaxAgeMS },
+		Least: MinDeferAge, Most: MaxDeferAge, NotZero: true, Millis: true,
+	},
 }
 
 // Candidate is a second limit that is evaluated beside the rule's own on
@@ -132,6 +164,16 @@ type Candidate struct {
 	Buckets   *int64  `json:"buckets,omitempty"`
 }
 
+var candidateFields = []Field[Candidate]{
+	{Name: "algorithm", At: func(c *Candidate) any { return &c.Algorithm }},
+	{Name: "limit", At: func(c *Candidate) any { return &c.Limit }},
+	{Name: "window_ms", At: func(c *Candidate) any { return &c.WindowMS }, Millis: true},
+	{Name: "burst", At: func(c *Candidate) any { return &c.Burst }},
+	{Name: "align", At: func(c *Candidate) any { return &c.Align }},
+	{Name: "anchor_ms", At: func(c *Candidate) any { return &c.AnchorMS }, Millis: true},
+	{Name: "buckets", At: func(c *Candidate) any { return &c.Buckets }},
+}
+
 // Source is everything that a set is compiled from, as it stood at one moment.
 type Source struct {
 	Rules []Rule
@@ -142,10 +184,11 @@ type Source struct {
 	Stamp   string
 }
 
-// formatInstant is a time as JSON has it.
-func formatInstant(t *time.Time) any {
-	if t == nil {
-		return nil
-	}
-	return t.UTC().Format(time.RFC3339Nano)
-}
+// TierFields is Fields for the limit of a tier.
+func TierFields() []Field[TierLimit] { return tierFields }
+
+// WindowFields is Fields for a window of a schedule.
+func WindowFields() []Field[ScheduleWindow] { return windowFields }
+
+// CandidateFields is Fields for a candidate.
+func CandidateFields() []Field[Candidate] { return candidateFields }

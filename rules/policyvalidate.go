@@ -79,15 +79,12 @@ func throttles(throttle, algorithm string) bool {
 }
 
 func validateThrottle(r *Rule, ps *problems) {
-	ps.oneOf("throttle", r.Throttle, ThrottleHard, ThrottleSoft, ThrottleElastic)
 	if !throttles(r.Throttle, r.Algorithm) {
 		ps.add("throttle", "must not be %s for %s", r.Throttle, r.Algorithm)
 	}
 	soft, elastic := r.Throttle == ThrottleSoft, r.Throttle == ThrottleElastic
 	ps.belongs("soft_percent", r.SoftPercent != nil, soft, true, "throttle soft")
-	ps.between("soft_percent", r.SoftPercent, 1, MaxSoftPercent)
 	ps.belongs("elastic_percent", r.ElasticPercent != nil, elastic, true, "throttle elastic")
-	ps.between("elastic_percent", r.ElasticPercent, 1, MaxElasticPercent)
 	switch {
 	case r.Pool == nil && elastic:
 		ps.add("pool", "is required with throttle elastic")
@@ -97,19 +94,14 @@ func validateThrottle(r *Rule, ps *problems) {
 		ps.add("pool", "must be the name of a pool: %s", nameHelp)
 	}
 	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
-	if r.Priority != nil {
-		ps.oneOf("priority", *r.Priority, PriorityCritical, PriorityNormal, PriorityLow)
-	}
 }
 
 // validateOutcome checks what a denial or a report means.
 func validateOutcome(r *Rule, ps *problems) {
 	concurrency := r.Algorithm == limiter.Concurrency.String()
-	ps.oneOf("charge_on", r.ChargeOn, ChargeOnRequest, ChargeOnReport)
 	if r.ChargeOn == ChargeOnReport && concurrency {
 		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")
 	}
-	ps.oneOf("over_limit", r.OverLimit, OverLimitDeny, OverLimitDefer)
 	deferred := r.OverLimit == OverLimitDefer
 	if deferred {
 		switch {
@@ -123,14 +115,11 @@ func validateOutcome(r *Rule, ps *problems) {
 	}
 	ps.belongs("defer", r.Defer != nil, deferred, false, "over_limit defer")
 	if r.Defer != nil && deferred {
-		ps.between("defer.max_items", &r.Defer.MaxItems, 1, MaxDeferItems)
-		ps.between("defer.max_age_ms", &r.Defer.MaxAgeMS, MinDeferAge, MaxDeferAge)
+		bounds(deferFields, r.Defer, "defer.", ps)
 	}
-	ps.between("retry_jitter_ms", r.RetryJitterMS, 0, MaxRetryJitter)
 }
 
 func validateHot(r *Rule, ps *problems) {
-	ps.oneOf("hot_keys", r.HotKeys, HotKeysExact, HotKeysLeased, HotKeysSharded)
 	exact := r.HotKeys == HotKeysExact
 	if !exact {
 		switch r.Algorithm {
@@ -139,7 +128,6 @@ func validateHot(r *Rule, ps *problems) {
 		}
 	}
 	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
-	ps.between("hot_raise_percent", r.HotRaisePercent, 1, MaxHotRaisePercent)
 }
 
 func validateLife(r *Rule, ps *problems) {
@@ -188,7 +176,7 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 	out := make(map[string]variant, len(r.Tiers))
 	for _, name := range sortedKeys(r.Tiers) {
 		t := r.Tiers[name]
-		path := "tiers." + safeField(name)
+		path := "tiers." + SafeField(name)
 		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||
 			strings.ContainsFunc(name, chars.Unsafe) || strings.TrimSpace(name) != name {
 			ps.add(path, "must be named with 1 to %d bytes of printable text without blanks around it", MaxTierName)
@@ -225,7 +213,7 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 		return nil
 	}
 	before := len(*ps)
-	ps.oneOf("calendar.every", c.Every, EveryDay, EveryWeek, EveryMonth)
+	bounds(calendarFields, c, "calendar.", ps)
 	zone, err := loadZone(c.Zone)
 	if err != nil {
 		ps.add("calendar.zone", "%s", err)

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"sluice/limiter"
@@ -28,15 +27,30 @@ type Pool struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// poolFields are the fields of a pool that people write, in the order of its JSON
+// form.
+var poolFields = []Field[Pool]{
+	{Name: "name", At: func(p *Pool) any { return &p.Name }, Required: true},
+	{Name: "description", At: func(p *Pool) any { return &p.Description }, Bytes: MaxDescription},
+	{Name: "limit", At: func(p *Pool) any { return &p.Limit }, Required: true},
+	{Name: "window_ms", At: func(p *Pool) any { return &p.WindowMS }, Required: true, Millis: true},
+	{Name: "normal_percent", At: func(p *Pool) any { return &p.NormalPercent }, Default: defaultNormalPercent, Most: maxPoolPercent},
+	{Name: "low_percent", At: func(p *Pool) any { return &p.LowPercent }, Default: defaultLowPercent, Most: maxPoolPercent},
+}
+
+// PoolFields is Fields for pools.
+func PoolFields() []Field[Pool] { return poolFields }
+
+// PoolFieldNamed is FieldNamed for pools.
+func PoolFieldNamed(name string) *Field[Pool] { return named(poolFields, name) }
+
 // NewPool is a pool with the default shares and nothing else, to be filled in.
 func NewPool() Pool {
 	return Pool{NormalPercent: defaultNormalPercent, LowPercent: defaultLowPercent}
 }
 
 // Normalize removes blanks around the texts.
-func (p *Pool) Normalize() {
-	p.Name, p.Description = strings.TrimSpace(p.Name), strings.TrimSpace(p.Description)
-}
+func (p *Pool) Normalize() { normalize(poolFields, p) }
 
 // ValidPoolName reports whether a pool may have the name.
 func ValidPoolName(name string) bool { return namePattern.MatchString(name) }
@@ -53,16 +67,15 @@ func ValidatePool(p *Pool) error {
 	if !namePattern.MatchString(p.Name) {
 		ps.add("name", "must be %s", nameHelp)
 	}
-	validateDescription(p.Description, &ps)
+	bounds(poolFields, p, "", &ps)
 	for _, bad := range p.limiterLimit().Problems() {
 		ps.add(bad.Field, "%s", bad.Message)
 	}
-	ps.between("normal_percent", &p.NormalPercent, 0, maxPoolPercent)
-	ps.between("low_percent", &p.LowPercent, 0, maxPoolPercent)
 	if p.LowPercent > p.NormalPercent && p.NormalPercent >= 0 && p.LowPercent <= maxPoolPercent {
 		ps.add("low_percent", "must not be above normal_percent")
 	}
 	if len(ps) > 0 {
+		inOrder(poolFields, ps)
 		return &ValidationError{Fields: ps}
 	}
 	return nil
@@ -108,32 +121,5 @@ func (p *CompiledPool) Share(priority string) limiter.Limit {
 	return l
 }
 
-var poolFields = []struct {
-	name string
-	get  func(*Pool) any
-}{
-	{"name", func(p *Pool) any { return p.Name }},
-	{"description", func(p *Pool) any { return p.Description }},
-	{"limit", func(p *Pool) any { return p.Limit }},
-	{"window_ms", func(p *Pool) any { return p.WindowMS }},
-	{"normal_percent", func(p *Pool) any { return p.NormalPercent }},
-	{"low_percent", func(p *Pool) any { return p.LowPercent }},
-}
-
 // DiffPool is Diff for pools.
-func DiffPool(was, is *Pool) []Change {
-	var changes []Change
-	for _, f := range poolFields {
-		var a, b any
-		if was != nil {
-			a = f.get(was)
-		}
-		if is != nil {
-			b = f.get(is)
-		}
-		if a != b {
-			changes = append(changes, Change{Field: f.name, Old: a, New: b})
-		}
-	}
-	return changes
-}
+func DiffPool(was, is *Pool) []Change { return diff(poolFields, was, is) }

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// MaxFileErrors bounds how many problems of one rules file are reported.
+const MaxFileErrors = 100
+
 // File is what a rules file holds.
 type File struct {
 	// Pools is nil if the file says nothing about pools, which is other than
@@ -99,41 +102,10 @@ func (p *PoolPlan) write(b *strings.Builder) {
 	for i := range p.Update {
 		fmt.Fprintf(b, "~ pool %s\n", p.Update[i].New.Name)
 		for _, c := range p.Update[i].Changes {
-			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, jsonText(c.Old), jsonText(c.New))
+			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
 		}
 	}
 	for i := range p.Delete {
 		fmt.Fprintf(b, "- pool %s\n", p.Delete[i].Name)
 	}
-}
-
-// poolDefaults are the values that FormatFile leaves out.
-var poolDefaults = map[string]any{
-	"description": "", "normal_percent": defaultNormalPercent, "low_percent": defaultLowPercent,
-}
-
-// formatPools writes the section pools of a rules file.
-func formatPools(pools []Pool, b *strings.Builder) error {
-	sorted := slices.Clone(pools)
-	slices.SortFunc(sorted, func(x, y Pool) int { return strings.Compare(x.Name, y.Name) })
-	for i := range sorted {
-		p := &sorted[i]
-		p.Normalize()
-		if err := ValidatePool(p); err != nil {
-			return namedErrors("pools", p.Name, err)
-		}
-		if i == 0 {
-			b.WriteString("pools:\n")
-		}
-		lead := "  - "
-		for _, f := range poolFields {
-			v := f.get(p)
-			if def, ok := poolDefaults[f.name]; ok && v == def {
-				continue
-			}
-			fmt.Fprintf(b, "%s%s: %s\n", lead, f.name, yamlScalar(v))
-			lead = "    "
-		}
-	}
-	return nil
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"sluice/limiter"
 	"sluice/rules/chars"
@@ -48,20 +45,13 @@ func (ps *problems) add(field, format string, args ...any) {
 	*ps = append(*ps, FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// oneOf demands one of a few words.
-func (ps *problems) oneOf(field, got string, allowed ...string) {
-	if !slices.Contains(allowed, got) {
-		ps.add(field, "must be %s", strings.Join(allowed, " or "))
-	}
-}
-
 func validate(r *Rule) (parts, error) {
 	var ps problems
 	var p parts
 	if !namePattern.MatchString(r.Name) {
 		ps.add("name", "must be %s", nameHelp)
 	}
-	validateDescription(r.Description, &ps)
+	bounds(ruleFields, r, "", &ps)
 	p.validateMatchers(r, &ps)
 	l, err := r.LimiterLimit()
 	var ve *ValidationError
@@ -70,23 +60,11 @@ func validate(r *Rule) (parts, error) {
 	}
 	p.limit = l
 	p.policy = validatePolicy(r, l, &ps)
-	ps.oneOf("mode", r.Mode, ModeEnforce, ModeShadow)
-	ps.oneOf("fail_mode", r.FailMode, FailOpen, FailClosed, FailLocal)
 	if len(ps) > 0 {
+		inOrder(ruleFields, ps)
 		return parts{}, &ValidationError{Fields: ps}
 	}
 	return p, nil
-}
-
-func validateDescription(s string, ps *problems) {
-	switch {
-	case len(s) > MaxDescription:
-		ps.add("description", "must not be longer than %d bytes", MaxDescription)
-	case !utf8.ValidString(s):
-		ps.add("description", "must be valid UTF-8")
-	case strings.ContainsFunc(s, chars.Unsafe):
-		ps.add("description", "must not contain control characters or line breaks")
-	}
 }
 
 // validateMatchers checks what decides whether the rule applies.

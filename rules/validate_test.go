@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -136,7 +138,7 @@ func TestValidate_ReportsEveryFieldAtOnce(t *testing.T) {
 	}
 	r.Normalize()
 	want := []string{
-		"name", "description", "scope", "route", "method", "weight_field", "algorithm", "limit", "window_ms",
+		"name", "description", "scope", "route", "method", "algorithm", "limit", "window_ms", "weight_field",
 		"throttle", "mode", "fail_mode",
 	}
 	if d := cmp.Diff(want, badFields(t, Validate(&r))); d != "" {
@@ -181,6 +183,46 @@ func TestClone_SharesNothing(t *testing.T) {
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Pointer && v.Field(i).Pointer() == w.Field(i).Pointer() {
 			t.Errorf("%s is shared", v.Type().Field(i).Name)
+		}
+	}
+}
+
+// fieldErrors gives the field errors of err as "field: message" lines.
+func fieldErrors(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var ve *ValidationError
+	if !errors.As(err, &ve) {
+		t.Fatalf("got %T (%v), want a *ValidationError", err, err)
+	}
+	var out []string
+	for _, f := range ve.Fields {
+		out = append(out, f.Field+": "+f.Message)
+	}
+	return out
+}
+
+// names the fields only.
+func badFields(t *testing.T, err error) []string {
+	var out []string
+	for _, s := range fieldErrors(t, err) {
+		name, _, _ := strings.Cut(s, ": ")
+		out = append(out, name)
+	}
+	return out
+}
+
+// checkFieldErrors: a refusal names fields and says something printable.
+func checkFieldErrors(t *testing.T, err error) {
+	var ve *ValidationError
+	if !errors.As(err, &ve) || len(ve.Fields) == 0 {
+		t.Fatalf("got %T %v, want a *ValidationError with fields", err, err)
+	}
+	for _, f := range ve.Fields {
+		if f.Field == "" || f.Message == "" || !utf8.ValidString(f.Field+f.Message) || len(f.Field+f.Message) > 3000 {
+			t.Fatalf("bad field error %q: %q", f.Field, f.Message)
 		}
 	}
 }

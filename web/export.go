@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 // export sends every rule and pool as a rules file, which import reads back.
@@ -12,7 +13,7 @@ func (s *Server) export(v *visit) error {
 	if err != nil {
 		return err
 	}
-	file, err := rules.FormatFile(rules.File{Pools: source.Pools, Rules: source.Rules})
+	file, err := rulefile.Format(rules.File{Pools: source.Pools, Rules: source.Rules})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/view"
 )
 
@@ -38,8 +39,8 @@ func (s *Server) planImport(v *visit) error {
 
 // planOf compares a file with the rules as they are.
 func (s *Server) planOf(v *visit, f *importFile) (*importing, error) {
-	wanted, err := rules.ParseFile([]byte(f.text))
-	var large *rules.TooLargeError
+	wanted, err := rulefile.Parse([]byte(f.text))
+	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
 		return nil, &problem{status: http.StatusRequestEntityTooLarge, title: "Too large", detail: large.Error() + "."}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/view"
 )
 
@@ -94,7 +95,7 @@ func fileOf(text string, prune bool) string {
 func (s *Server) runOverrides(v *visit, f *importFile, in rules.OverrideImport) (rules.OverrideImported, error) {
 	var unread *rules.ValidationError
 	var err error
-	if in.Items, err = rules.ParseOverrides([]byte(f.text)); err != nil && (!errors.As(err, &unread) || in.Items == nil) {
+	if in.Items, err = rulefile.ParseOverrides([]byte(f.text)); err != nil && (!errors.As(err, &unread) || in.Items == nil) {
 		return rules.OverrideImported{}, err
 	}
 	in.DryRun = in.DryRun || unread != nil

@@ -52,15 +52,8 @@ func poolValues(p *rules.Pool) url.Values {
 // readPool reads the form.
 func readPool(form url.Values) (rules.Pool, []rules.FieldError) {
 	p := rules.NewPool()
-	p.Name, p.Description = form.Get("name"), form.Get("description")
 	rd := &ruleReader{form: form}
-	p.Limit, p.NormalPercent, p.LowPercent = rd.required("limit"), rd.required("normal_percent"), rd.required("low_percent")
-	p.WindowMS = 0
-	if w := rd.millis("window_ms"); w != nil {
-		p.WindowMS = *w
-	} else {
-		rd.wrong("window_ms", "is required")
-	}
+	readFields(rd, "", rules.PoolFields(), &p)
 	p.Normalize()
 	return p, rd.errs
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/view"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) conflict(v *visit, d *draft, ours *rules.Rule) error {
 	if err != nil {
 		return err
 	}
-	m := view.Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"), YAML: string(rules.FormatDraft(ours))}
+	m := view.Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"), YAML: string(rulefile.FormatDraft(ours))}
 	base := s.versionOf(v, &theirs, d.version, &m.By)
 	for _, c := range rules.Diff(&theirs, ours) {
 		f := view.ConflictField{Field: c.Field, Theirs: c.Old, Ours: c.New}

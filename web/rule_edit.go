@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/view"
 )
 
@@ -114,7 +115,7 @@ func (d *draft) rule() *rules.Rule {
 
 // fromYAML reads the text of the YAML tab.
 func (d *draft) fromYAML() *rules.Rule {
-	f, err := rules.ParseFile([]byte(d.form.Get("yaml")))
+	f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
 	switch {
 	case err != nil:
 		d.errs = fieldsOf(err)

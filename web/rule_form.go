@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/rules"
 )
@@ -23,34 +24,58 @@ const activeZone = "active_from.zone"
 // values mean is for rules.Validate.
 type ruleReader struct {
 	form url.Values
+	// zone is the field that names the zone of the form's moments.
+	zone string
 	errs []rules.FieldError
 }
 
 // ruleOf reads the form of a rule, normalised; the errors are about what could
 // not be read.
 func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
-	rd := &ruleReader{form: form}
-	r := rules.Rule{
-		Name: rd.text("name"), Description: rd.text("description"), Scope: rd.text("scope"),
-		Route: rd.optional("route"), Method: rd.optional("method"),
-		Algorithm: rd.text("algorithm"), Limit: rd.required("limit"), Burst: rd.whole("burst"),
-		Align: rd.optional("align"), AnchorMS: rd.millis("anchor_ms"), Buckets: rd.whole("buckets"), WeightField: rd.optional("weight_field"),
-		Throttle: rd.text("throttle"), SoftPercent: rd.whole("soft_percent"), ElasticPercent: rd.whole("elastic_percent"),
-		Pool: rd.optional("pool"), Priority: rd.optional("priority"),
-		Tiers: rd.tiers(), Schedule: rd.schedule(), Calendar: rd.calendar(),
-		ActiveFrom: rd.instant("active_from", activeZone), ActiveUntil: rd.instant("active_until", activeZone), When: rd.optional("when"),
-		ChargeOn: rd.text("charge_on"), OverLimit: rd.text("over_limit"), Candidate: rd.candidate(),
-		RetryJitterMS: rd.millis("retry_jitter_ms"), HotKeys: rd.text("hot_keys"), HotRaisePercent: rd.whole("hot_raise_percent"),
-		Mode: rd.text("mode"), FailMode: rd.text("fail_mode"), IsActive: rd.ticked("is_active"),
-	}
-	r.Defer = rd.deferral(r.OverLimit)
-	if w := rd.millis("window_ms"); w != nil {
-		r.WindowMS = *w
-	} else if r.Calendar == nil {
+	rd := &ruleReader{form: form, zone: activeZone}
+	var r rules.Rule
+	readFields(rd, "", rules.Fields(), &r)
+	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
+	r.Defer, r.Candidate = rd.deferral(r.OverLimit), rd.candidate()
+	if r.Calendar == nil && rd.text("window_ms") == "" {
 		rd.wrong("window_ms", "is required")
 	}
 	r.Normalize()
 	return r, rd.errs
+}
+
+// readFields reads the fields of an object, but for its composite ones.
+func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t *T) {
+	for i := range fields {
+		f := &fields[i]
+		name := under + f.Name
+		number := rd.whole
+		if f.Millis {
+			number = rd.millis
+		}
+		switch p := f.At(t).(type) {
+		case *string:
+			*p = rd.text(name)
+		case **string:
+			if s := rd.text(name); s != "" {
+				*p = &s
+			}
+		case *bool:
+			*p = rd.ticked(name)
+		case *int64:
+			if n := number(name); n != nil {
+				*p = *n
+			} else if f.Required || f.Default != nil { // a form shows the default, to be changed
+				rd.wrong(name, "is required")
+			}
+		case **int64:
+			*p = number(name)
+		case **time.Time:
+			*p = rd.instant(name, rd.zone)
+		case *[]string:
+			*p = slices.Clone(rd.form[name])
+		}
+	}
 }
 
 func (rd *ruleReader) wrong(field, message string) {
@@ -62,13 +87,6 @@ func (rd *ruleReader) wrong(field, message string) {
 func (rd *ruleReader) text(name string) string { return strings.TrimSpace(rd.form.Get(name)) }
 
 func (rd *ruleReader) ticked(name string) bool { return rd.form.Get(name) != "" }
-
-func (rd *ruleReader) optional(name string) *string {
-	if s := rd.text(name); s != "" {
-		return &s
-	}
-	return nil
-}
 
 // whole reads a whole number; blanks between thousands are fine.
 func (rd *ruleReader) whole(name string) *int64 {
@@ -84,15 +102,6 @@ func (rd *ruleReader) whole(name string) *int64 {
 	return &n
 }
 
-func (rd *ruleReader) required(name string) int64 {
-	n := rd.whole(name)
-	if n == nil {
-		rd.wrong(name, "is required")
-		return 0
-	}
-	return *n
-}
-
 func (rd *ruleReader) tiers() map[string]rules.TierLimit {
 	out := map[string]rules.TierLimit{}
 	for i := range rowCount(rd.form, "tiers", rules.MaxTiers) {
@@ -101,7 +110,9 @@ func (rd *ruleReader) tiers() map[string]rules.TierLimit {
 		if _, twice := out[name]; twice {
 			rd.wrong(at+".name", "is there twice")
 		}
-		out[name] = rules.TierLimit{Limit: rd.whole(at + ".limit"), Burst: rd.whole(at + ".burst"), Unlimited: rd.ticked(at + ".unlimited")}
+		var t rules.TierLimit
+		readFields(rd, at+".", rules.TierFields(), &t)
+		out[name] = t
 	}
 	if len(out) == 0 {
 		return nil
@@ -120,11 +131,7 @@ func (rd *ruleReader) schedule() *rules.Schedule {
 	}
 	s := &rules.Schedule{Zone: rd.text("schedule.zone"), Windows: make([]rules.ScheduleWindow, n)}
 	for i := range s.Windows {
-		at := element(list, i)
-		s.Windows[i] = rules.ScheduleWindow{
-			Days: slices.Clone(rd.form[at+".days"]), From: rd.text(at + ".from"), To: rd.text(at + ".to"),
-			Percent: rd.whole(at + ".percent"), Limit: rd.whole(at + ".limit"), Burst: rd.whole(at + ".burst"),
-		}
+		readFields(rd, element(list, i)+".", rules.WindowFields(), &s.Windows[i])
 	}
 	return s
 }
@@ -177,10 +184,8 @@ func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 }
 
 func (rd *ruleReader) candidate() *rules.Candidate {
-	c := rules.Candidate{
-		Algorithm: rd.text("candidate.algorithm"), Limit: rd.whole("candidate.limit"), WindowMS: rd.millis("candidate.window_ms"),
-		Burst: rd.whole("candidate.burst"), Align: rd.optional("candidate.align"), AnchorMS: rd.millis("candidate.anchor_ms"), Buckets: rd.whole("candidate.buckets"),
-	}
+	var c rules.Candidate
+	readFields(rd, "candidate.", rules.CandidateFields(), &c)
 	if c == (rules.Candidate{}) {
 		return nil
 	}
@@ -192,8 +197,16 @@ func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) 
 
 // rowFields are the fields of the rows of each list in the form.
 var rowFields = map[string][]string{
-	"tiers":            {"name", "limit", "burst", "unlimited"},
-	"schedule.windows": {"days", "from", "to", "percent", "limit", "burst"},
+	"tiers":            append([]string{"name"}, namesOf(rules.TierFields())...),
+	"schedule.windows": namesOf(rules.WindowFields()),
+}
+
+func namesOf[T any](fields []rules.Field[T]) []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	return names
 }
 
 // rowCount is how many rows of a list come before the first empty one.

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/rules/words"
 	"sluice/web/view"
 )
@@ -50,7 +51,7 @@ func (s *Server) toYAML(v *visit, d *draft) error {
 		d.errs = placed(d.form, errs)
 		return s.editor(v, http.StatusUnprocessableEntity, d)
 	}
-	d.form.Set("yaml", string(rules.FormatDraft(&r)))
+	d.form.Set("yaml", string(rulefile.FormatDraft(&r)))
 	d.form.Set("as", "yaml")
 	return s.editor(v, http.StatusOK, d)
 }
@@ -73,7 +74,7 @@ func (s *Server) preview(v *visit, d *draft) view.RulePreview {
 	var m view.RulePreview
 	var r rules.Rule
 	if d.asYAML() {
-		f, err := rules.ParseFile([]byte(d.form.Get("yaml")))
+		f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
 		if err != nil || len(f.Rules) != 1 {
 			return m
 		}

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web"
 	"sluice/web/webtest"
 )
@@ -141,7 +142,7 @@ func TestYAML_IsTheSameRule(t *testing.T) {
 		if page.Code != http.StatusOK || !page.Has(`name="version" value="3"`, `action="/console/rules/7"`) {
 			t.Fatalf("%s: %d", r.Name, page.Code)
 		}
-		f, err := rules.ParseFile([]byte(text))
+		f, err := rulefile.Parse([]byte(text))
 		if err != nil || len(rules.Diff(&f.Rules[0], &r)) > 0 {
 			t.Fatalf("%s: %v\n%s", r.Name, err, text)
 		}

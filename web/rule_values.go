@@ -13,36 +13,46 @@ import (
 // valuesOf fills the form of a rule; ruleOf reads the same rule from it.
 func valuesOf(r *rules.Rule) url.Values {
 	f := url.Values{}
-	for name, s := range map[string]string{
-		"name": r.Name, "description": r.Description, "scope": r.Scope, "algorithm": r.Algorithm, "throttle": r.Throttle,
-		"charge_on": r.ChargeOn, "over_limit": r.OverLimit, "hot_keys": r.HotKeys, "mode": r.Mode, "fail_mode": r.FailMode,
-	} {
-		put(f, name, s)
-	}
-	for name, s := range map[string]*string{
-		"route": r.Route, "method": r.Method, "align": r.Align, "weight_field": r.WeightField, "pool": r.Pool, "priority": r.Priority, "when": r.When,
-	} {
-		if s != nil {
-			put(f, name, *s)
-		}
-	}
-	f.Set("limit", strconv.FormatInt(r.Limit, 10))
-	putNumbers(f, map[string]*int64{
-		"burst": r.Burst, "buckets": r.Buckets, "soft_percent": r.SoftPercent,
-		"elastic_percent": r.ElasticPercent, "hot_raise_percent": r.HotRaisePercent,
-	})
-	if r.Calendar == nil {
-		putMillis(f, "window_ms", &r.WindowMS)
-	}
-	putMillis(f, "retry_jitter_ms", r.RetryJitterMS)
-	putMillis(f, "anchor_ms", r.AnchorMS)
-	putInstant(f, "active_from", r.ActiveFrom)
-	putInstant(f, "active_until", r.ActiveUntil)
-	if r.IsActive {
-		f.Set("is_active", "on")
+	putFields(f, "", rules.Fields(), r)
+	f.Set("limit", strconv.FormatInt(r.Limit, 10)) // also when it is 0
+	if r.Calendar != nil {
+		f.Del("window_ms")
+		f.Del("window_ms" + unitSuffix)
 	}
 	putComposites(f, r)
 	return f
+}
+
+// putFields writes the fields of an object, but for its composite ones.
+func putFields[T any](form url.Values, under string, fields []rules.Field[T], t *T) {
+	for i := range fields {
+		f := &fields[i]
+		name := under + f.Name
+		switch p := f.At(t).(type) {
+		case **time.Time:
+			putInstant(form, name, *p)
+			continue
+		case *[]string:
+			if len(*p) > 0 {
+				form[name] = slices.Clone(*p)
+			}
+			continue
+		}
+		switch v := f.Value(t).(type) {
+		case string:
+			put(form, name, v)
+		case int64:
+			if f.Millis {
+				putMillis(form, name, &v)
+			} else {
+				form.Set(name, strconv.FormatInt(v, 10))
+			}
+		case bool:
+			if v {
+				form.Set(name, "on")
+			}
+		}
+	}
 }
 
 func putComposites(f url.Values, r *rules.Rule) {
@@ -54,21 +64,12 @@ func putComposites(f url.Values, r *rules.Rule) {
 	for i, name := range names {
 		t, at := r.Tiers[name], element("tiers", i)
 		f.Set(at+".name", name)
-		putNumbers(f, map[string]*int64{at + ".limit": t.Limit, at + ".burst": t.Burst})
-		if t.Unlimited {
-			f.Set(at+".unlimited", "on")
-		}
+		putFields(f, at+".", rules.TierFields(), &t)
 	}
 	if s := r.Schedule; s != nil {
 		f.Set("schedule.zone", s.Zone)
 		for i := range s.Windows {
-			w, at := &s.Windows[i], element("schedule.windows", i)
-			f.Set(at+".from", w.From)
-			f.Set(at+".to", w.To)
-			if len(w.Days) > 0 {
-				f[at+".days"] = slices.Clone(w.Days)
-			}
-			putNumbers(f, map[string]*int64{at + ".percent": w.Percent, at + ".limit": w.Limit, at + ".burst": w.Burst})
+			putFields(f, element("schedule.windows", i)+".", rules.WindowFields(), &s.Windows[i])
 		}
 	}
 	if c := r.Calendar; c != nil {
@@ -79,33 +80,17 @@ func putComposites(f url.Values, r *rules.Rule) {
 		}
 	}
 	if d := r.Defer; d != nil {
-		putNumbers(f, map[string]*int64{"defer.max_items": &d.MaxItems})
+		f.Set("defer.max_items", strconv.FormatInt(d.MaxItems, 10))
 		putMillis(f, "defer.max_age_ms", &d.MaxAgeMS)
 	}
 	if c := r.Candidate; c != nil {
-		put(f, "candidate.algorithm", c.Algorithm)
-		putNumbers(f, map[string]*int64{
-			"candidate.limit": c.Limit, "candidate.burst": c.Burst, "candidate.buckets": c.Buckets,
-		})
-		putMillis(f, "candidate.anchor_ms", c.AnchorMS)
-		putMillis(f, "candidate.window_ms", c.WindowMS)
-		if c.Align != nil {
-			f.Set("candidate.align", *c.Align)
-		}
+		putFields(f, "candidate.", rules.CandidateFields(), c)
 	}
 }
 
 func put(f url.Values, name, value string) {
 	if value != "" {
 		f.Set(name, value)
-	}
-}
-
-func putNumbers(f url.Values, numbers map[string]*int64) {
-	for name, n := range numbers {
-		if n != nil {
-			f.Set(name, strconv.FormatInt(*n, 10))
-		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/view"
 )
 
@@ -25,8 +26,8 @@ const (
 	maxForm = 1 << 20
 	// maxImport and maxOverrides are files of the largest size, and a little for the
 	// rest of the form.
-	maxImport    = rules.MaxFile + maxForm
-	maxOverrides = rules.MaxOverrideFile + maxForm
+	maxImport    = rulefile.MaxFile + maxForm
+	maxOverrides = rulefile.MaxOverrideFile + maxForm
 	// maxApply is a file that the page carries along, in the longest encoding of a
 	// form, three bytes for one.
 	maxApply = 3*maxCarried + 64<<10

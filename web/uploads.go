@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 // Bounds of files that wait between the page of their plan and its application.
@@ -95,7 +96,7 @@ func (u *uploads) get(user int64, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := io.ReadAll(io.LimitReader(z, rules.MaxFile+1))
+	text, err := io.ReadAll(io.LimitReader(z, rulefile.MaxFile+1))
 	return string(text), err
 }
 

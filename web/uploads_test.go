@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/rules"
+	"sluice/rules/rulefile"
 	"sluice/web/webtest"
 )
 
@@ -88,11 +88,11 @@ func TestImport_LongFilesWaitOnTheNode(t *testing.T) {
 func TestImport_NamesItsBounds(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	many := `{"rules": [{}` + strings.Repeat(",{}", rules.MaxFileRules) + "]}"
+	many := `{"rules": [{}` + strings.Repeat(",{}", rulefile.MaxFileRules) + "]}"
 	if page := upload(t, w, b, "/console/import", many, nil); page.Code != http.StatusRequestEntityTooLarge || !page.Has("more than 100000 rules") {
 		t.Errorf("too many rules: %d", page.Code)
 	}
-	large := strings.Repeat(" ", rules.MaxFile+2<<20)
+	large := strings.Repeat(" ", rulefile.MaxFile+2<<20)
 	if page := upload(t, w, b, "/console/import", large, nil); page.Code != http.StatusRequestEntityTooLarge || !page.Has("64 MiB and 100,000 rules") || len(page.Body) > 64<<10 {
 		t.Errorf("too many bytes: %d, %d bytes", page.Code, len(page.Body))
 	}

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/internal/client"
-	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 // asSluice makes the test binary behave as sluice itself.
@@ -226,7 +226,7 @@ func TestRulesValidate_NamesEveryBadField(t *testing.T) {
 
 // A file cut at the bound could be valid, and mean something else.
 func TestRulesValidate_RefusesAFileAboveTheBoundWhole(t *testing.T) {
-	long := "rules: []\n" + strings.Repeat(" ", rules.MaxFile)
+	long := "rules: []\n" + strings.Repeat(" ", rulefile.MaxFile)
 	code, _, errs := sluice(t, long, "rules", "validate", "-f", "-")
 	if code != exitNo || !strings.Contains(errs, "64 MiB") {
 		t.Errorf("exits %d\n%s", code, errs)

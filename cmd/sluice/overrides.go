@@ -17,6 +17,7 @@ import (
 	"sluice/internal/client"
 	"sluice/internal/config"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 type overridesCmd struct {
@@ -261,11 +262,11 @@ type overridesImportCmd struct {
 
 // Run sends the file in one piece.
 func (c *overridesImportCmd) Run(p *process) error {
-	data, err := readUpTo(p, c.File, rules.MaxOverrideFile)
+	data, err := readUpTo(p, c.File, rulefile.MaxOverrideFile)
 	if err != nil {
 		return err
 	}
-	if _, err := rules.ParseOverrides(data); err != nil { // better messages, no round trip
+	if _, err := rulefile.ParseOverrides(data); err != nil { // better messages, no round trip
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	o, err := c.open(p)

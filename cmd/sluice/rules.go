@@ -12,6 +12,7 @@ import (
 	"sluice/internal/client"
 	"sluice/internal/config"
 	"sluice/rules"
+	"sluice/rules/rulefile"
 )
 
 type rulesCmd struct {
@@ -30,7 +31,7 @@ type rulesValidateCmd struct {
 func (c *rulesValidateCmd) Run(p *process) error {
 	list, err := parseFile(p, c.File)
 	var bad *rules.ValidationError
-	var large *rules.TooLargeError
+	var large *rulefile.TooLargeError
 	switch {
 	case errors.As(err, &bad):
 	case errors.As(err, &large):
@@ -75,7 +76,7 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := rules.ParseFile(data)
+	file, err := rulefile.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func poolsFor(file *rules.File) []rules.Pool {
 }
 
 // readFile reads a rules file, or standard input for "-".
-func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name, rules.MaxFile) }
+func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name, rulefile.MaxFile) }
 
 // importFlags are common to plan and apply.
 type importFlags struct {
@@ -152,7 +153,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if err != nil {
 		return err
 	}
-	file, err := rules.ParseFile(data) // better messages, no round trip
+	file, err := rulefile.Parse(data) // better messages, no round trip
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}

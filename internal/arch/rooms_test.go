@@ -33,7 +33,12 @@ var rooms = []room{
 	{path: "rules/route", may: []string{"rules/chars"}},
 	{path: "rules/redact", may: []string{"rules/chars"}},
 	{path: "rules/override", may: []string{"limiter"}},
-	{path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route"}, foreign: []string{yaml, "github.com/expr-lang/expr", "golang.org/x/text"}},
+	{path: "rules/tree"},
+	{
+		path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route", "rules/tree"},
+		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/text"},
+	},
+	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
 	{path: "rules/words", may: []string{"rules"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
@@ -62,11 +67,11 @@ var rooms = []room{
 	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "internal/access", "internal/fleet", "internal/heap"},
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},
 	{
-		path: "web", may: []string{"limiter", "rules", "rules/redact", "rules/words", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
+		path: "web", may: []string{"limiter", "rules", "rules/redact", "rules/rulefile", "rules/words", "internal/access", "internal/audit", "internal/fleet", "internal/heap", "internal/telemetry", "web/view", "web/static"},
 		foreign: []string{echo, "github.com/a-h/templ", "github.com/alexedwards/scs/v2"},
 	},
 	{path: "web/view", may: []string{"limiter", "rules", "rules/words", "internal/access", "internal/audit", "internal/fleet", "web/static"}, foreign: []string{"github.com/a-h/templ"}},
@@ -88,7 +93,7 @@ var rooms = []room{
 		// The commands beside serve work on one edge each: token and migrate on
 		// the database, rules on a file, check and the rest through the client.
 		path: "cmd/sluice", may: []string{
-			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/deferred/runner", "internal/telemetry", "rules",
+			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/deferred/runner", "internal/telemetry", "rules", "rules/rulefile",
 		},
 		foreign: []string{kong},
 	},
@@ -104,7 +109,7 @@ var rooms = []room{
 // forTests is what the test files of every room may import on top of the room's
 // own arrows: real servers, both stores, the conformance suite. Foreign modules
 // are free in tests, except those of notInTests.
-var forTests = []string{"", "limiter", "rules/override", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
+var forTests = []string{"", "limiter", "rules/override", "rules/rulefile", "limiter/memstore", "limiter/redisstore", "limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso", "internal/sso/ssotest", "web/browsertest", "web/webtest"}
 
 var stores = []string{"limiter/memstore", "limiter/nearstore", "limiter/redisstore"}
 
@@ -116,6 +121,8 @@ var upward = map[string][]string{
 	"rules/chars":    stores,
 	"rules/override": stores,
 	"rules/redact":   stores,
+	"rules/rulefile": stores,
+	"rules/tree":     stores,
 	"rules/words":    stores,
 	"rules/route":    stores,
 }

@@ -6,14 +6,15 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/override"
+	"sluice/rules/rulefile"
 )
 
 // manyOverrides imports n overrides of a new rule, files at the bound.
 func manyOverrides(b *testing.B, d *DB, rule string, n int) {
 	b.Helper()
 	r := mustCreate(b, d, sample(rule))
-	for from := 0; from < n; from += rules.MaxOverrideLines {
-		items := make([]rules.ImportedOverride, min(rules.MaxOverrideLines, n-from))
+	for from := 0; from < n; from += rulefile.MaxOverrideLines {
+		items := make([]rules.ImportedOverride, min(rulefile.MaxOverrideLines, n-from))
 		for i := range items {
 			items[i] = rules.ImportedOverride{Line: i + 2, Override: rules.Override{Key: fmt.Sprintf("user:customer-%07d", from+i), Limit: ptr(int64(i % 1000))}}
 		}

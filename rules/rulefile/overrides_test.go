@@ -1,8 +1,9 @@
-package rules
+package rulefile
 
 import (
 	"errors"
 	"slices"
+	"sluice/rules"
 	"testing"
 	"time"
 )
@@ -13,11 +14,11 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
+	r := rules.Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
 	r.Normalize()
 	for i, want := range []string{" asked for it", ""} {
 		o := items[i].Override
-		if err := o.Resolve(&r, Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
+		if err := o.Resolve(&r, rules.Options{}, time.Unix(0, 0)); err != nil || o.Reason != want {
 			t.Errorf("reason %q, %v; want %q", o.Reason, err, want)
 		}
 		if got := OverrideRecord(&o)[5]; got != want {
@@ -28,7 +29,7 @@ func TestParseOverrides_KeepsTheBlankBeforeAReason(t *testing.T) {
 
 func TestParseOverrides_ALineWithTooFewCellsIsOneFaultAmongOthers(t *testing.T) {
 	items, err := ParseOverrides([]byte("key,limit\nuser:1,many\nuser:2\nuser:3,5\nuser:4,5,6\n"))
-	var invalid *ValidationError
+	var invalid *rules.ValidationError
 	if !errors.As(err, &invalid) {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-package rules
+package rulefile
 
 import (
 	"errors"
+	"sluice/rules"
 	"strings"
 	"testing"
 	"time"
@@ -56,29 +57,29 @@ rules:
     candidate: {limit: 7, algorithm: gcra, burst: 9}
 `
 
-func policyRules() []Rule {
+func policyRules() []rules.Rule {
 	from := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC)
 	until := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-	rs := []Rule{
+	rs := []rules.Rule{
 		{
-			Name: "elastic", Scope: "user", Limit: 10, WindowMS: 1000, Throttle: "elastic", ElasticPercent: ptr(int64(50)),
-			Pool: ptr("shop"), Priority: ptr("low"),
-			Tiers: map[string]TierLimit{"free": {Limit: ptr(int64(5))}, "pro plus": {Limit: ptr(int64(100))}, "staff": {Unlimited: true}},
-			Schedule: &Schedule{Zone: "Europe/Berlin", Windows: []ScheduleWindow{
-				{Days: []string{"sat", "sun"}, From: "09:00", To: "24:00", Percent: ptr(int64(50))},
-				{From: "22:00", To: "06:00", Limit: ptr(int64(3))},
+			Name: "elastic", Scope: "user", Limit: 10, WindowMS: 1000, Throttle: "elastic", ElasticPercent: new(int64(50)),
+			Pool: new("shop"), Priority: new("low"),
+			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(5))}, "pro plus": {Limit: new(int64(100))}, "staff": {Unlimited: true}},
+			Schedule: &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
+				{Days: []string{"sat", "sun"}, From: "09:00", To: "24:00", Percent: new(int64(50))},
+				{From: "22:00", To: "06:00", Limit: new(int64(3))},
 			}},
-			ActiveFrom: &from, ActiveUntil: &until, When: ptr(`attributes.plan == "trial" && weight > 10`),
-			Candidate: &Candidate{Limit: ptr(int64(7))}, RetryJitterMS: ptr(int64(500)),
+			ActiveFrom: &from, ActiveUntil: &until, When: new(`attributes.plan == "trial" && weight > 10`),
+			Candidate: &rules.Candidate{Limit: new(int64(7))}, RetryJitterMS: new(int64(500)),
 		},
 		{
 			Name: "monthly", Scope: "apikey", Algorithm: "fixed_window", Limit: 5, WindowMS: 31 * 86_400_000,
-			Calendar: &Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31},
-			Throttle: "soft", SoftPercent: ptr(int64(10)), OverLimit: "defer", Defer: &Defer{MaxItems: 5, MaxAgeMS: DefaultDeferAge},
-			HotKeys: "leased", HotRaisePercent: ptr(int64(20)),
+			Calendar: &rules.Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31},
+			Throttle: "soft", SoftPercent: new(int64(10)), OverLimit: "defer", Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: rules.DefaultDeferAge},
+			HotKeys: "leased", HotRaisePercent: new(int64(20)),
 		},
 		{Name: "reported", Scope: "user", Limit: 3, WindowMS: 86_400_000, ChargeOn: "report",
-			Candidate: &Candidate{Limit: ptr(int64(7)), Algorithm: "gcra", Burst: ptr(int64(9))}},
+			Candidate: &rules.Candidate{Limit: new(int64(7)), Algorithm: "gcra", Burst: new(int64(9))}},
 	}
 	for i := range rs {
 		rs[i].IsActive = true
@@ -87,27 +88,27 @@ func policyRules() []Rule {
 	return rs
 }
 
-func TestParseFile_ReadsPoliciesAndPools(t *testing.T) {
-	want := File{
-		Pools: []Pool{{Name: "shop", Description: "all of the shop", Limit: 10000, WindowMS: 60000, NormalPercent: 80, LowPercent: 30}},
+func TestParse_ReadsPoliciesAndPools(t *testing.T) {
+	want := rules.File{
+		Pools: []rules.Pool{{Name: "shop", Description: "all of the shop", Limit: 10000, WindowMS: 60000, NormalPercent: 80, LowPercent: 30}},
 		Rules: policyRules(),
 	}
-	got, err := ParseFile([]byte(policiesYAML))
+	got, err := Parse([]byte(policiesYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	text, err := FormatFile(got)
+	text, err := Format(got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := ParseFile(text)
+	back, err := Parse(text)
 	if d := cmp.Diff(want, back); d != "" || err != nil {
 		t.Errorf("%v\n%s\n%s", err, d, text)
 	}
-	if p := MakeFilePlan(want, back, true); !p.Empty() {
+	if p := rules.MakeFilePlan(want, back, true); !p.Empty() {
 		t.Errorf("differs from itself:\n%s", p.String())
 	}
 	if err := got.CheckPools(nil); err != nil {
@@ -119,7 +120,7 @@ func TestParseFile_ReadsPoliciesAndPools(t *testing.T) {
 	}
 }
 
-func TestParseFile_NamesTheNestedFieldAndItsLine(t *testing.T) {
+func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 	for in, want := range map[string]string{
 		`tiers: {free: {limt: 5}}`:     "rules[0].tiers.free.limt is not known here (line 6)",
 		`tiers: {free: {limit: five}}`: "rules[0].tiers.free.limit must be a whole number, not text (line 6)",
@@ -138,8 +139,8 @@ func TestParseFile_NamesTheNestedFieldAndItsLine(t *testing.T) {
 		`when: plan == 1`:                                                        "rules[0].when line 1, column 1: unknown name plan (line 6)",
 		`priority: low`:                                                          "rules[0].priority belongs to a pool; leave it out (line 6)",
 	} {
-		_, err := ParseFile([]byte("rules:\n  - name: a\n    scope: user\n    limit: 1\n    window_ms: 1000\n    " + in + "\n"))
-		var ve *ValidationError
+		_, err := Parse([]byte("rules:\n  - name: a\n    scope: user\n    limit: 1\n    window_ms: 1000\n    " + in + "\n"))
+		var ve *rules.ValidationError
 		if !errors.As(err, &ve) || !strings.Contains(ve.Error(), want) {
 			t.Errorf("%s: got %v, want %s", in, err, want)
 		}
@@ -152,7 +153,7 @@ func TestParseFile_NamesTheNestedFieldAndItsLine(t *testing.T) {
 		"pools: {}\nrules: []": "pools must be a list of pools",
 		"pools: []":            "rules is missing",
 	} {
-		_, err := ParseFile([]byte(in))
+		_, err := Parse([]byte(in))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", in, err, want)
 		}
@@ -160,16 +161,16 @@ func TestParseFile_NamesTheNestedFieldAndItsLine(t *testing.T) {
 }
 
 func TestMakeFilePlan_LeavesPoolsAloneThatTheFileSaysNothingAbout(t *testing.T) {
-	shop, old := NewPool(), NewPool()
+	shop, old := rules.NewPool(), rules.NewPool()
 	shop.Name, shop.Limit, shop.WindowMS, shop.Version = "shop", 5, 1000, 3
 	old.Name, old.Limit, old.WindowMS = "old", 5, 1000
-	current := File{Pools: []Pool{old, shop}}
-	if p := MakeFilePlan(current, File{}, true); !p.Empty() {
+	current := rules.File{Pools: []rules.Pool{old, shop}}
+	if p := rules.MakeFilePlan(current, rules.File{}, true); !p.Empty() {
 		t.Errorf("without a section: %s", p.String())
 	}
 	bigger, fresh := shop, shop
 	bigger.Limit, bigger.Version, fresh.Name = 9, 0, "fresh"
-	p := MakeFilePlan(current, File{Pools: []Pool{fresh, bigger}}, true)
+	p := rules.MakeFilePlan(current, rules.File{Pools: []rules.Pool{fresh, bigger}}, true)
 	if len(p.Pools.Create) != 1 || len(p.Pools.Update) != 1 || len(p.Pools.Delete) != 1 || p.Pools.Update[0].New.Version != 3 {
 		t.Fatalf("got %+v", p.Pools)
 	}
@@ -177,7 +178,7 @@ func TestMakeFilePlan_LeavesPoolsAloneThatTheFileSaysNothingAbout(t *testing.T) 
 	if got := p.String(); got != want {
 		t.Errorf("got %q", got)
 	}
-	if p := MakeFilePlan(current, File{Pools: []Pool{fresh}}, false); len(p.Pools.Delete) != 0 {
+	if p := rules.MakeFilePlan(current, rules.File{Pools: []rules.Pool{fresh}}, false); len(p.Pools.Delete) != 0 {
 		t.Error("deleted without prune")
 	}
 }

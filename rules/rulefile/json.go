@@ -1,4 +1,4 @@
-package rules
+package rulefile
 
 import (
 	"bytes"
@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"slices"
+
+	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // jsonReader builds items from a JSON file, strictly: one value, no repeated
@@ -17,16 +20,6 @@ type jsonReader struct {
 	seen int64
 	// values counts those of the element that is being read.
 	values int
-}
-
-// readJSONValue reads one value.
-func readJSONValue(data []byte) (item, error) {
-	r := newJSONReader(data)
-	it, err := r.value(0)
-	if err != nil {
-		return item{}, err
-	}
-	return it, r.end()
 }
 
 func newJSONReader(data []byte) *jsonReader {
@@ -86,7 +79,7 @@ func (r *jsonReader) section(d *fileDecoder, name string, line int) error {
 	if t != json.Delim('[') {
 		it, err := r.valueOf(t, 1)
 		if err == nil {
-			d.noList(&member{name: name, line: line, value: it})
+			d.noList(&tree.Member{Name: name, Line: line, Value: it})
 		}
 		return err
 	}
@@ -113,7 +106,7 @@ func (r *jsonReader) name(seen func(string) bool, n int) (string, int, error) {
 	name, _ := t.(string) // the decoder allows nothing else here
 	line := r.here()
 	if seen(name) {
-		return "", 0, r.fail("the member " + jsonText(name) + " appears twice")
+		return "", 0, r.fail("the member " + rules.JSONText(name) + " appears twice")
 	}
 	if n == maxMembers {
 		return "", 0, r.fail("an object has too many members")
@@ -146,72 +139,72 @@ func (r *jsonReader) token() (json.Token, error) {
 	return t, nil
 }
 
-func (r *jsonReader) value(depth int) (item, error) {
+func (r *jsonReader) value(depth int) (tree.Value, error) {
 	t, err := r.token()
 	if err != nil {
-		return item{}, err
+		return tree.Value{}, err
 	}
 	return r.valueOf(t, depth)
 }
 
 // valueOf reads the value that begins with t.
-func (r *jsonReader) valueOf(t json.Token, depth int) (item, error) {
+func (r *jsonReader) valueOf(t json.Token, depth int) (tree.Value, error) {
 	if r.values++; r.values > maxValues {
-		return item{}, r.fail("one element has too many parts")
+		return tree.Value{}, r.fail("one element has too many parts")
 	}
-	it := item{line: r.here()}
+	it := tree.Value{Line: r.here()}
 	switch v := t.(type) {
 	case string:
-		it.kind, it.text = itemText, v
+		it.Kind, it.Text = tree.Text, v
 	case json.Number:
-		it.kind, it.text = itemOther, v.String()
-		if isDecimal(it.text) {
-			it.kind = itemWhole
+		it.Kind, it.Text = tree.Number, v.String()
+		if tree.IsWhole(it.Text) {
+			it.Kind = tree.Whole
 		}
 	case bool:
-		it.kind, it.text = itemTruth, "false"
+		it.Kind, it.Text = tree.Truth, "false"
 		if v {
-			it.text = "true"
+			it.Text = "true"
 		}
 	case json.Delim:
 		if depth >= maxDepth {
-			return item{}, r.fail("is nested too deeply")
+			return tree.Value{}, r.fail("is nested too deeply")
 		}
 		if v == '[' {
-			it.kind = itemList
+			it.Kind = tree.List
 			return r.elements(it, depth)
 		}
-		it.kind = itemObject
+		it.Kind = tree.Object
 		return r.members(it, depth)
 	}
 	return it, nil
 }
 
-func (r *jsonReader) elements(it item, depth int) (item, error) {
+func (r *jsonReader) elements(it tree.Value, depth int) (tree.Value, error) {
 	for r.dec.More() {
 		v, err := r.value(depth + 1)
 		if err != nil {
-			return item{}, err
+			return tree.Value{}, err
 		}
-		it.list = append(it.list, v)
+		it.List = append(it.List, v)
 	}
 	_, err := r.token()
 	return it, err
 }
 
-func (r *jsonReader) members(it item, depth int) (item, error) {
+func (r *jsonReader) members(it tree.Value, depth int) (tree.Value, error) {
 	for r.dec.More() {
 		name, line, err := r.name(func(name string) bool {
-			return slices.ContainsFunc(it.members, func(m member) bool { return m.name == name })
-		}, len(it.members))
+			return slices.ContainsFunc(it.Members, func(m tree.Member) bool { return m.Name == name })
+		}, len(it.Members))
 		if err != nil {
-			return item{}, err
+			return tree.Value{}, err
 		}
 		v, err := r.value(depth + 1)
 		if err != nil {
-			return item{}, err
+			return tree.Value{}, err
 		}
-		it.members = append(it.members, member{name: name, line: line, value: v})
+		it.Members = append(it.Members, tree.Member{Name: name, Line: line, Value: v})
 	}
 	_, err := r.token()
 	return it, err

@@ -1,36 +1,6 @@
-package rules
+package rulefile
 
 import "fmt"
-
-// itemKind is the type of one value of a rules file.
-type itemKind uint8
-
-const (
-	itemNull itemKind = iota
-	itemText
-	itemWhole // an integer, in decimal
-	itemOther // another number
-	itemTruth
-	itemList
-	itemObject
-)
-
-var itemNames = [...]string{"nothing", "text", "a whole number", "a number", "true or false", "a list", "an object"}
-
-// item is one value of a rules file, whether written in YAML or JSON.
-type item struct {
-	kind    itemKind
-	text    string   // of a scalar
-	list    []item   // of itemList
-	members []member // of itemObject, in order, names distinct
-	line    int
-}
-
-type member struct {
-	name  string
-	line  int
-	value item
-}
 
 // Bounds that keep a hostile file cheap. Real files are three levels deep and
 // have some twenty members an object.

@@ -1,9 +1,12 @@
-package rules
+package rulefile
 
 import (
 	"bytes"
 	"errors"
 	"regexp"
+
+	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // longSection is the line that begins a section of a long file.
@@ -74,7 +77,7 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	r.section, r.indent, r.begun, r.empty = string(name[1]), -1, n, len(name[2]) > 0
 	if r.seen[r.section] {
-		return &syntaxError{n, 1, "the member " + jsonText(r.section) + " appears twice"}
+		return &syntaxError{n, 1, "the member " + rules.JSONText(r.section) + " appears twice"}
 	}
 	r.seen[r.section] = true
 	if !r.d.begins(r.section, n) {
@@ -98,7 +101,7 @@ func (r *longReader) more(n int, line []byte) error {
 // end is the end of a section.
 func (r *longReader) end() error {
 	if r.section != "" && r.indent < 0 && !r.empty {
-		r.d.noList(&member{name: r.section, line: r.begun, value: item{line: r.begun}})
+		r.d.noList(&tree.Member{Name: r.section, Line: r.begun, Value: tree.Value{Line: r.begun}})
 	}
 	return r.flush()
 }
@@ -118,21 +121,9 @@ func (r *longReader) flush() error {
 	if err != nil {
 		return err
 	}
-	if root.kind != itemList || len(root.list) != 1 {
+	if root.Kind != tree.List || len(root.List) != 1 {
 		return &syntaxError{r.first, r.indent + 1, "is not one element of a list"}
 	}
-	root.list[0].moveDown(r.first - 1)
-	return r.d.element(r.section, root.list[0])
-}
-
-// moveDown adds to every line number.
-func (it *item) moveDown(by int) {
-	it.line += by
-	for i := range it.list {
-		it.list[i].moveDown(by)
-	}
-	for i := range it.members {
-		it.members[i].line += by
-		it.members[i].value.moveDown(by)
-	}
+	root.List[0].MoveDown(r.first - 1)
+	return r.d.element(r.section, root.List[0])
 }

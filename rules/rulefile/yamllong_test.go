@@ -1,9 +1,10 @@
-package rules
+package rulefile
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sluice/rules"
 	"strings"
 	"testing"
 
@@ -11,15 +12,15 @@ import (
 )
 
 // manyRules is a file of n rules with what people write in descriptions.
-func manyRules(n int) File {
-	f := File{Pools: []Pool{NewPool()}}
+func manyRules(n int) rules.File {
+	f := rules.File{Pools: []rules.Pool{rules.NewPool()}}
 	f.Pools[0].Name, f.Pools[0].Limit, f.Pools[0].WindowMS = "shop", 10, 1000
 	for i := range n {
-		r := Rule{Name: fmt.Sprintf("r%06d", i), Scope: "user", Limit: int64(i), WindowMS: 1000, IsActive: true,
+		r := rules.Rule{Name: fmt.Sprintf("r%06d", i), Scope: "user", Limit: int64(i), WindowMS: 1000, IsActive: true,
 			Description: fmt.Sprintf("- no. %d: \"quoted\", #no comment, rules: - name: x and {more} of it, so that files grow", i)}
 		if i%3 == 0 {
 			limit := int64(7)
-			r.Tiers = map[string]TierLimit{"free": {Limit: &limit}}
+			r.Tiers = map[string]rules.TierLimit{"free": {Limit: &limit}}
 		}
 		r.Normalize()
 		f.Rules = append(f.Rules, r)
@@ -27,17 +28,17 @@ func manyRules(n int) File {
 	return f
 }
 
-// TestParseFile_LongFilesReadAsShortOnes: an export of any length can be imported,
+// TestParse_LongFilesReadAsShortOnes: an export of any length can be imported,
 // and what is wrong is named with its line.
-func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
+func TestParse_LongFilesReadAsShortOnes(t *testing.T) {
 	want := manyRules(6000)
-	text, err := FormatFile(want)
+	text, err := Format(want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asJSON, err := json.Marshal(struct {
-		Pools []Pool `json:"pools"`
-		Rules []Rule `json:"rules"`
+		Pools []rules.Pool `json:"pools"`
+		Rules []rules.Rule `json:"rules"`
 	}{want.Pools, want.Rules})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 	}
 	crlf := []byte(strings.ReplaceAll("\ufeff# a comment\n---\n"+string(text)+"\n# the end\n...\n", "\n", "\r\n"))
 	for name, data := range map[string][]byte{"YAML": text, "JSON": asJSON, "YAML of another editor": crlf} {
-		got, err := ParseFile(data)
+		got, err := Parse(data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -57,14 +58,14 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 	}
 
 	// What is wrong stands at the end of a file that comments make long.
-	few, err := FormatFile(manyRules(60))
+	few, err := Format(manyRules(60))
 	if err != nil {
 		t.Fatal(err)
 	}
 	filling := strings.Repeat("# "+strings.Repeat("filling ", 128)+"\n", maxWhole>>10)
 	lines := strings.SplitAfter(filling+string(few), "\n")
 	bad := func(edit func(lines []string) []string) error {
-		_, err := ParseFile([]byte(strings.Join(edit(append([]string(nil), lines...)), "")))
+		_, err := Parse([]byte(strings.Join(edit(append([]string(nil), lines...)), "")))
 		return err
 	}
 	at := len(lines) - 3
@@ -95,16 +96,16 @@ func TestParseFile_LongFilesReadAsShortOnes(t *testing.T) {
 	}
 }
 
-// TestParseFile_NamesItsBounds: more rules or bytes than are allowed are told
+// TestParse_NamesItsBounds: more rules or bytes than are allowed are told
 // apart from mistakes.
-func TestParseFile_NamesItsBounds(t *testing.T) {
+func TestParse_NamesItsBounds(t *testing.T) {
 	filling := strings.Repeat("# "+strings.Repeat("filling ", 128)+"\n", maxWhole>>10) // so that it is a long file
 	for name, data := range map[string]string{
 		"bytes":         strings.Repeat(" ", MaxFile+1),
 		"rules in YAML": filling + "rules:" + strings.Repeat("\n  - {}", MaxFileRules+1),
 		"rules in JSON": `{"rules": [{}` + strings.Repeat(",{}", MaxFileRules) + "]}",
 	} {
-		_, err := ParseFile([]byte(data))
+		_, err := Parse([]byte(data))
 		var large *TooLargeError
 		if !errors.As(err, &large) {
 			t.Errorf("%s: %.200v, want a *TooLargeError", name, err)

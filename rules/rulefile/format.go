@@ -1,4 +1,4 @@
-package rules
+package rulefile
 
 import (
 	"encoding/json"
@@ -7,83 +7,103 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"sluice/rules"
 )
 
-// fileDefaults are the values that FormatFile leaves out.
-var fileDefaults = map[string]any{
-	"description": "", "algorithm": defaultAlgorithm, "throttle": ThrottleHard,
-	"mode": ModeEnforce, "fail_mode": FailOpen, "is_active": true,
-	"charge_on": ChargeOnRequest, "over_limit": OverLimitDeny, "hot_keys": HotKeysExact,
-}
-
-// FormatFile writes a YAML file that ParseFile reads back: rules and pools in
-// order of name, without identity, version and times, and without fields at
-// their defaults; no section pools if there are none. The same content always
-// gives the same bytes. The error is a *ValidationError when it holds something
-// that ParseFile would refuse; its fields name it, as in rules[charges].limit.
-func FormatFile(f File) ([]byte, error) {
-	rs := f.Rules
-	sorted := make([]Rule, len(rs))
-	for i := range rs {
-		sorted[i] = rs[i].Clone()
-		sorted[i].Normalize()
-		if err := Validate(&sorted[i]); err != nil {
-			return nil, namedErrors("rules", sorted[i].Name, err)
-		}
-	}
-	slices.SortStableFunc(sorted, func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
+// Format writes a YAML file that Parse reads back: rules and pools in order of
+// name, without identity, version and times, and without fields at their defaults;
+// no section pools if there are none. The same content always gives the same
+// bytes. The error is a *rules.ValidationError when it holds something that Parse
+// would refuse; its fields name it, as in rules[charges].limit.
+func Format(f rules.File) ([]byte, error) {
 	var b strings.Builder
-	if err := formatPools(f.Pools, &b); err != nil {
+	list, err := checked("rules", f.Rules, func(r rules.Rule) rules.Rule { return r.Clone() }, newFileDecoder().rules.valid)
+	if err != nil {
 		return nil, err
 	}
-	if len(sorted) == 0 {
+	pools, err := checked("pools", f.Pools, func(p rules.Pool) rules.Pool { return p }, newFileDecoder().pools.valid)
+	if err != nil {
+		return nil, err
+	}
+	if len(pools) > 0 {
+		b.WriteString("pools:\n")
+	}
+	for i := range pools {
+		element(&b, rules.PoolFields(), &pools[i])
+	}
+	if len(list) == 0 {
 		b.WriteString("rules: []\n")
 		return []byte(b.String()), nil
 	}
 	b.WriteString("rules:\n")
-	for i := range sorted {
-		formatRule(&sorted[i], &b)
+	for i := range list {
+		element(&b, rules.Fields(), &list[i])
 	}
 	return []byte(b.String()), nil
 }
 
-// FormatDraft writes a rules file with one rule as FormatFile does, but takes a
-// rule that is not valid as well, which ParseFile then refuses: it is for a rule
-// that someone is still writing.
-func FormatDraft(r *Rule) []byte {
+// checked are normalised copies in order of name.
+func checked[T any](section string, list []T, own func(T) T, valid func(*T) (string, error)) ([]T, error) {
+	type entry struct {
+		name string
+		T    T
+	}
+	entries := make([]entry, len(list))
+	for i := range list {
+		t := own(list[i])
+		name, err := valid(&t)
+		if err != nil {
+			return nil, namedErrors(section, name, err)
+		}
+		entries[i] = entry{name, t}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	out := make([]T, len(list))
+	for i := range entries {
+		out[i] = entries[i].T
+	}
+	return out, nil
+}
+
+// FormatDraft writes a rules file with one rule as Format does, but takes a rule
+// that is not valid as well, which Parse then refuses: it is for a rule that
+// someone is still writing.
+func FormatDraft(r *rules.Rule) []byte {
 	draft := r.Clone()
 	draft.Normalize()
 	var b strings.Builder
 	b.WriteString("rules:\n")
-	formatRule(&draft, &b)
+	element(&b, rules.Fields(), &draft)
 	return []byte(b.String())
 }
 
-// formatRule writes one normalised rule as an element of the list.
-func formatRule(r *Rule, b *strings.Builder) {
+// element writes one normalised object as an element of its list.
+func element[T any](b *strings.Builder, fields []rules.Field[T], t *T) {
 	lead := "  - "
-	for _, f := range fields {
-		v := f.get(r)
-		if def, ok := fileDefaults[f.name]; v == nil || ok && v == def {
+	for i := range fields {
+		f := &fields[i]
+		v := f.Value(t)
+		if v == nil || f.IsDefault(t) {
 			continue
 		}
-		fmt.Fprintf(b, "%s%s: %s\n", lead, f.name, yamlValue(v))
+		fmt.Fprintf(b, "%s%s: %s\n", lead, f.Name, yamlValue(v))
 		lead = "    "
 	}
 }
 
 // namedErrors puts the section and the name before the fields of a
-// *ValidationError.
+// *rules.ValidationError.
 func namedErrors(section, name string, err error) error {
-	var ve *ValidationError
+	var ve *rules.ValidationError
 	if !errors.As(err, &ve) {
 		return err
 	}
-	fields := make([]FieldError, len(ve.Fields))
+	fields := make([]rules.FieldError, len(ve.Fields))
 	for i, f := range ve.Fields {
-		fields[i] = FieldError{Field: section + "[" + safeField(name) + "]." + f.Field, Message: f.Message}
+		fields[i] = rules.FieldError{Field: section + "[" + rules.SafeField(name) + "]." + f.Field, Message: f.Message}
 	}
-	return &ValidationError{Fields: fields}
+	return &rules.ValidationError{Fields: fields}
 }
 
 // plainText is what YAML reads as text without quotes, among the values that
@@ -99,7 +119,7 @@ func yamlValue(v any) string {
 	case string, int64, bool:
 		return yamlScalar(v)
 	}
-	d := json.NewDecoder(strings.NewReader(jsonText(v)))
+	d := json.NewDecoder(strings.NewReader(rules.JSONText(v)))
 	d.UseNumber()
 	var b strings.Builder
 	if err := yamlFlow(&b, d); err != nil { // impossible: the text is JSON
@@ -147,7 +167,7 @@ var flowWord = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_/]*$`)
 
 func flowScalar(t json.Token) string {
 	if s, ok := t.(string); ok && (!flowWord.MatchString(s) || slices.Contains(yamlWords, strings.ToLower(s))) {
-		return yamlSigns.Replace(jsonText(s))
+		return yamlSigns.Replace(rules.JSONText(s))
 	}
 	if t == nil {
 		return "null"
@@ -164,7 +184,7 @@ func yamlScalar(v any) string {
 	if ok && plainText.MatchString(s) && !slices.Contains(yamlWords, strings.ToLower(s)) {
 		return s
 	}
-	return yamlSigns.Replace(jsonText(v))
+	return yamlSigns.Replace(rules.JSONText(v))
 }
 
 var yamlSigns = strings.NewReplacer("|", `\u007c`, ">", `\u003e`, "<<", `\u003c\u003c`)

@@ -1,7 +1,8 @@
-package rules
+package rulefile
 
 import (
 	"errors"
+	"sluice/rules"
 	"strings"
 	"testing"
 
@@ -14,23 +15,13 @@ func fieldErrors(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	var ve *ValidationError
+	var ve *rules.ValidationError
 	if !errors.As(err, &ve) {
 		t.Fatalf("got %T (%v), want a *ValidationError", err, err)
 	}
 	var out []string
 	for _, f := range ve.Fields {
 		out = append(out, f.Field+": "+f.Message)
-	}
-	return out
-}
-
-// names the fields only.
-func badFields(t *testing.T, err error) []string {
-	var out []string
-	for _, s := range fieldErrors(t, err) {
-		name, _, _ := strings.Cut(s, ": ")
-		out = append(out, name)
 	}
 	return out
 }
@@ -61,11 +52,11 @@ rules:
   fail_mode: closed
 `
 
-func sampleRules() []Rule {
-	rs := []Rule{
-		{Name: "charges-per-user", Scope: "user", Route: ptr("/v1/charges"), Method: ptr("POST"), Limit: 5, WindowMS: 1000, IsActive: true},
-		{Name: "tenant", Scope: "attr:tenant+ip", Route: ptr("/v1/users/{id}/*"), Algorithm: "gcra", Limit: 100, WindowMS: 60000, Burst: ptr(int64(200))},
-		{Name: "login", Scope: "ip", Description: "Slow down guessing", Algorithm: "fixed_window", Align: ptr("first_hit"), Limit: 10, WindowMS: 60000, Mode: "shadow", FailMode: "closed", IsActive: true},
+func sampleRules() []rules.Rule {
+	rs := []rules.Rule{
+		{Name: "charges-per-user", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 5, WindowMS: 1000, IsActive: true},
+		{Name: "tenant", Scope: "attr:tenant+ip", Route: new("/v1/users/{id}/*"), Algorithm: "gcra", Limit: 100, WindowMS: 60000, Burst: new(int64(200))},
+		{Name: "login", Scope: "ip", Description: "Slow down guessing", Algorithm: "fixed_window", Align: new("first_hit"), Limit: 10, WindowMS: 60000, Mode: "shadow", FailMode: "closed", IsActive: true},
 	}
 	for i := range rs {
 		rs[i].Normalize()
@@ -74,12 +65,12 @@ func sampleRules() []Rule {
 }
 
 // parseRules is ParseFile for files that are about rules only.
-func parseRules(data []byte) ([]Rule, error) {
-	f, err := ParseFile(data)
+func parseRules(data []byte) ([]rules.Rule, error) {
+	f, err := Parse(data)
 	return f.Rules, err
 }
 
-func TestParseFile_ReadsEveryYAMLStyle(t *testing.T) {
+func TestParse_ReadsEveryYAMLStyle(t *testing.T) {
 	got, err := parseRules([]byte(sampleYAML))
 	if err != nil {
 		t.Fatal(err)
@@ -89,40 +80,40 @@ func TestParseFile_ReadsEveryYAMLStyle(t *testing.T) {
 	}
 }
 
-func TestParseFile_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
+func TestParse_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
 	got, err := parseRules([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": \"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, \"window_ms\": 1000, \"burst\": null}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Rule{Name: "a", Scope: "global", Limit: 1, WindowMS: 1000, IsActive: true}
+	want := rules.Rule{Name: "a", Scope: "global", Limit: 1, WindowMS: 1000, IsActive: true}
 	want.Normalize()
-	if d := cmp.Diff([]Rule{want}, got); d != "" {
+	if d := cmp.Diff([]rules.Rule{want}, got); d != "" {
 		t.Error(d)
 	}
 }
 
 // A null is "not given", as in POST /ratelimit/rules and /ratelimit/pools.
-func TestParseFile_TakesNullForNotGiven(t *testing.T) {
-	f, err := ParseFile([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "window_ms": null, "calendar": {"every": "month"},
+func TestParse_TakesNullForNotGiven(t *testing.T) {
+	f, err := Parse([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "window_ms": null, "calendar": {"every": "month"},
 		"description": null, "algorithm": "fixed_window", "throttle": null, "charge_on": null, "over_limit": null, "hot_keys": null,
 		"mode": null, "fail_mode": null, "is_active": null, "tiers": null, "schedule": null, "defer": null, "candidate": null, "when": null}],
 		"pools": [{"name": "p", "description": null, "limit": 5, "window_ms": 1000, "normal_percent": null, "low_percent": null}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := ParseFile([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "calendar": {"every": "month"}, "algorithm": "fixed_window"}],
+	given, err := Parse([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "calendar": {"every": "month"}, "algorithm": "fixed_window"}],
 		"pools": [{"name": "p", "limit": 5, "window_ms": 1000}]}`))
 	if d := cmp.Diff(given, f); d != "" || err != nil {
 		t.Errorf("%v (-left out +null):\n%s", err, d)
 	}
 	for _, missing := range []string{`"name": null, "scope": "global", "limit": 1`, `"name": "a", "scope": null, "limit": 1`, `"name": "a", "scope": "global", "limit": null`} {
-		if _, err := ParseFile([]byte(`{"rules": [{"window_ms": 1000, ` + missing + `}]}`)); err == nil {
+		if _, err := Parse([]byte(`{"rules": [{"window_ms": 1000, ` + missing + `}]}`)); err == nil {
 			t.Errorf("%s passes", missing)
 		}
 	}
 }
 
-func TestParseFile_EmptyListIsLegal(t *testing.T) {
+func TestParse_EmptyListIsLegal(t *testing.T) {
 	for _, in := range []string{"rules: []", `{"rules": []}`} {
 		if got, err := parseRules([]byte(in)); err != nil || len(got) != 0 {
 			t.Errorf("%s: got %v, %v", in, got, err)
@@ -130,8 +121,8 @@ func TestParseFile_EmptyListIsLegal(t *testing.T) {
 	}
 }
 
-func TestParseFile_NamesEveryMistakeWithItsLine(t *testing.T) {
-	_, err := ParseFile([]byte(`rules:
+func TestParse_NamesEveryMistakeWithItsLine(t *testing.T) {
+	_, err := Parse([]byte(`rules:
 - name: Bad Name
   scope: usr
   limit: "5"
@@ -155,7 +146,7 @@ extra: 1
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
-		"rules[0].scope: " + scopeHelp + " (line 3)",
+		"rules[0].scope: must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, method and attr:<name> (line 3)",
 		"rules[1].colour: is not a field of a rule (line 10)",
 		"rules[1].window_ms: must be between 1 and 315576000000 (ten years) (line 9)",
 		"rules[2].limit: is out of range (line 13)",
@@ -168,7 +159,7 @@ extra: 1
 	}
 }
 
-func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
+func TestParse_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 	rule := "name: a\n  scope: user\n  limit: 1\n  window_ms: 1\n"
 	for name, c := range map[string]struct{ in, want string }{
 		"empty":            {"", "line 1:1: is empty"},
@@ -199,7 +190,7 @@ func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 		"too many quotes":  {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParseFile([]byte(c.in))
+			_, err := Parse([]byte(c.in))
 			got := fieldErrors(t, err)
 			if len(got) != 1 || got[0] != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -208,15 +199,15 @@ func TestParseFile_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 	}
 }
 
-func TestParseFile_BoundsTheErrorsItLists(t *testing.T) {
-	_, err := ParseFile([]byte("rules:\n" + strings.Repeat("- 1\n", 5000)))
-	if n := len(fieldErrors(t, err)); n != maxFileErrors+1 {
-		t.Errorf("got %d errors, want %d", n, maxFileErrors+1)
+func TestParse_BoundsTheErrorsItLists(t *testing.T) {
+	_, err := Parse([]byte("rules:\n" + strings.Repeat("- 1\n", 5000)))
+	if n := len(fieldErrors(t, err)); n != rules.MaxFileErrors+1 {
+		t.Errorf("got %d errors, want %d", n, rules.MaxFileErrors+1)
 	}
 }
 
-func TestFormatFile_OmitsDefaultsAndSortsByName(t *testing.T) {
-	got, err := FormatFile(File{Rules: sampleRules()})
+func TestFormat_OmitsDefaultsAndSortsByName(t *testing.T) {
+	got, err := Format(rules.File{Rules: sampleRules()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +241,8 @@ func TestFormatFile_OmitsDefaultsAndSortsByName(t *testing.T) {
 	}
 }
 
-func TestFormatFile_RefusesWhatParseFileWould(t *testing.T) {
-	if _, err := FormatFile(File{Rules: []Rule{{Name: "No"}}}); err == nil {
+func TestFormat_RefusesWhatParseFileWould(t *testing.T) {
+	if _, err := Format(rules.File{Rules: []rules.Rule{{Name: "No"}}}); err == nil {
 		t.Error("got no error")
 	}
 }

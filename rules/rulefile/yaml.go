@@ -1,4 +1,4 @@
-package rules
+package rulefile
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
+
+	"sluice/rules/tree"
 )
 
 // yamlReader builds items from the tokens of a YAML file. It reads the part of
@@ -24,25 +26,25 @@ type yamlReader struct {
 	end    token.Position
 }
 
-func readYAML(data []byte) (root item, err error) {
+func readYAML(data []byte) (root tree.Value, err error) {
 	r := yamlReader{end: token.Position{Line: 1, Column: 1}}
 	if err := r.scan(data); err != nil {
-		return item{}, err
+		return tree.Value{}, err
 	}
 	if t := r.peek(); t != nil && t.Type == token.DocumentHeaderType {
 		r.at++
 	}
 	if r.peek() == nil {
-		return item{}, &syntaxError{1, 1, "is empty"}
+		return tree.Value{}, &syntaxError{1, 1, "is empty"}
 	}
 	if root, err = r.block(0, 0); err != nil {
-		return item{}, err
+		return tree.Value{}, err
 	}
 	if t := r.peek(); t != nil && t.Type == token.DocumentEndType {
 		r.at++
 	}
 	if t := r.peek(); t != nil {
-		return item{}, unexpected(t)
+		return tree.Value{}, unexpected(t)
 	}
 	return root, nil
 }
@@ -153,15 +155,15 @@ func (r *yamlReader) ahead(n int, typ token.Type) bool {
 
 // block reads the value at the current token, which stands to the right of
 // column parent.
-func (r *yamlReader) block(parent, depth int) (item, error) {
+func (r *yamlReader) block(parent, depth int) (tree.Value, error) {
 	t := r.peek()
 	switch {
 	case t == nil:
-		return item{}, &syntaxError{r.end.Line, r.end.Column, "ends where a value is missing"}
+		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends where a value is missing"}
 	case depth > maxDepth:
-		return item{}, at(t, "is nested too deeply")
+		return tree.Value{}, at(t, "is nested too deeply")
 	case t.Position.Column <= parent:
-		return item{}, at(t, "must be indented further")
+		return tree.Value{}, at(t, "must be indented further")
 	case t.Type == token.SequenceEntryType:
 		return r.blockList(depth)
 	case r.ahead(1, token.MappingValueType) && isScalar(t):
@@ -170,30 +172,30 @@ func (r *yamlReader) block(parent, depth int) (item, error) {
 	return r.flow(depth)
 }
 
-func (r *yamlReader) blockList(depth int) (item, error) {
+func (r *yamlReader) blockList(depth int) (tree.Value, error) {
 	first := r.peek()
-	out := item{kind: itemList, line: first.Position.Line}
+	out := tree.Value{Kind: tree.List, Line: first.Position.Line}
 	for {
 		dash := r.peek()
 		if dash == nil || dash.Type != token.SequenceEntryType || dash.Position.Column != first.Position.Column {
 			return out, nil
 		}
 		r.at++
-		value := item{line: dash.Position.Line}
+		value := tree.Value{Line: dash.Position.Line}
 		if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
 			var err error
 			if value, err = r.block(dash.Position.Column, depth+1); err != nil {
-				return item{}, err
+				return tree.Value{}, err
 			}
 		}
-		out.list = append(out.list, value)
+		out.List = append(out.List, value)
 	}
 }
 
-func (r *yamlReader) blockObject(depth int) (item, error) {
+func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 	first := r.peek()
 	column := first.Position.Column
-	out := item{kind: itemObject, line: first.Position.Line}
+	out := tree.Value{Kind: tree.Object, Line: first.Position.Line}
 	for {
 		key := r.peek()
 		if key == nil || key.Position.Column != column || !isScalar(key) || !r.ahead(1, token.MappingValueType) {
@@ -203,24 +205,24 @@ func (r *yamlReader) blockObject(depth int) (item, error) {
 		r.at += 2
 		value, err := r.memberValue(key, colon, column, depth)
 		if err != nil {
-			return item{}, err
+			return tree.Value{}, err
 		}
-		if err := out.add(key, value); err != nil {
-			return item{}, err
+		if err := addMember(&out, key, value); err != nil {
+			return tree.Value{}, err
 		}
 	}
 }
 
 // memberValue reads what follows a colon: a value on its line, or an indented
 // block (a list may stand at the key's own column), or nothing.
-func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (item, error) {
+func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (tree.Value, error) {
 	next := r.peek()
 	if next == nil {
-		return item{line: key.Position.Line}, nil
+		return tree.Value{Line: key.Position.Line}, nil
 	}
 	if next.Position.Line == colon.Position.Line {
 		if next.Type == token.SequenceEntryType {
-			return item{}, unexpected(next)
+			return tree.Value{}, unexpected(next)
 		}
 		return r.flow(depth + 1)
 	}
@@ -231,29 +233,29 @@ func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (it
 	case list && next.Position.Column == column:
 		return r.block(column-1, depth+1)
 	}
-	return item{line: key.Position.Line}, nil
+	return tree.Value{Line: key.Position.Line}, nil
 }
 
-// add appends a member, refusing repeated names.
-func (it *item) add(key *token.Token, value item) error {
-	if slices.ContainsFunc(it.members, func(m member) bool { return m.name == key.Value }) {
+// addMember appends a member, refusing repeated names.
+func addMember(it *tree.Value, key *token.Token, value tree.Value) error {
+	if slices.ContainsFunc(it.Members, func(m tree.Member) bool { return m.Name == key.Value }) {
 		return at(key, "the member %.40q appears twice", key.Value)
 	}
-	if len(it.members) == maxMembers {
+	if len(it.Members) == maxMembers {
 		return at(key, "an object has more than %d members", maxMembers)
 	}
-	it.members = append(it.members, member{name: key.Value, line: key.Position.Line, value: value})
+	it.Members = append(it.Members, tree.Member{Name: key.Value, Line: key.Position.Line, Value: value})
 	return nil
 }
 
 // flow reads a scalar, or a list or object in brackets.
-func (r *yamlReader) flow(depth int) (item, error) {
+func (r *yamlReader) flow(depth int) (tree.Value, error) {
 	t := r.peek()
 	switch {
 	case t == nil:
-		return item{}, &syntaxError{r.end.Line, r.end.Column, "ends inside a bracket"}
+		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends inside a bracket"}
 	case depth > maxDepth:
-		return item{}, at(t, "is nested too deeply")
+		return tree.Value{}, at(t, "is nested too deeply")
 	}
 	r.at++
 	switch t.Type {
@@ -261,41 +263,41 @@ func (r *yamlReader) flow(depth int) (item, error) {
 		return r.brackets(t, depth)
 	}
 	if !isScalar(t) {
-		return item{}, unexpected(t)
+		return tree.Value{}, unexpected(t)
 	}
 	return scalar(t), nil
 }
 
 // brackets reads up to the bracket that closes open.
-func (r *yamlReader) brackets(open *token.Token, depth int) (item, error) {
-	out := item{kind: itemList, line: open.Position.Line}
+func (r *yamlReader) brackets(open *token.Token, depth int) (tree.Value, error) {
+	out := tree.Value{Kind: tree.List, Line: open.Position.Line}
 	closing := token.SequenceEndType
 	if open.Type == token.MappingStartType {
-		out.kind, closing = itemObject, token.MappingEndType
+		out.Kind, closing = tree.Object, token.MappingEndType
 	}
 	for {
 		t := r.peek()
 		if t == nil {
-			return item{}, at(open, "the bracket is not closed")
+			return tree.Value{}, at(open, "the bracket is not closed")
 		}
 		if t.Type == closing {
 			r.at++
 			return out, nil
 		}
 		if err := r.entry(&out, t, depth); err != nil {
-			return item{}, err
+			return tree.Value{}, err
 		}
 		if t := r.peek(); t != nil && t.Type == token.CollectEntryType {
 			r.at++
 		} else if t != nil && t.Type != closing {
-			return item{}, unexpected(t)
+			return tree.Value{}, unexpected(t)
 		}
 	}
 }
 
 // entry reads one element of a list in brackets, or one member of an object.
-func (r *yamlReader) entry(out *item, t *token.Token, depth int) error {
-	if out.kind == itemObject {
+func (r *yamlReader) entry(out *tree.Value, t *token.Token, depth int) error {
+	if out.Kind == tree.Object {
 		if !isScalar(t) || !r.ahead(1, token.MappingValueType) {
 			return unexpected(t)
 		}
@@ -305,10 +307,10 @@ func (r *yamlReader) entry(out *item, t *token.Token, depth int) error {
 	if err != nil {
 		return err
 	}
-	if out.kind == itemObject {
-		return out.add(t, value)
+	if out.Kind == tree.Object {
+		return addMember(out, t, value)
 	}
-	out.list = append(out.list, value)
+	out.List = append(out.List, value)
 	return nil
 }
 
@@ -322,35 +324,22 @@ func isScalar(t *token.Token) bool {
 	return false
 }
 
-func scalar(t *token.Token) item {
-	it := item{kind: itemText, text: t.Value, line: t.Position.Line}
+func scalar(t *token.Token) tree.Value {
+	it := tree.Value{Kind: tree.Text, Text: t.Value, Line: t.Position.Line}
 	switch t.Type {
 	case token.NullType, token.ImplicitNullType:
-		it.kind = itemNull
+		it.Kind = tree.Null
 	case token.BoolType:
-		it.kind = itemTruth
+		it.Kind = tree.Truth
 	case token.IntegerType:
-		it.kind = itemWhole
+		it.Kind = tree.Whole
 	case token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType,
 		token.FloatType, token.InfinityType, token.NanType:
-		it.kind = itemOther
+		it.Kind = tree.Number
 	case token.StringType:
-		if isDecimal(t.Value) { // too long for the lexer, a number all the same
-			it.kind = itemWhole
+		if tree.IsWhole(t.Value) { // too long for the lexer, a number all the same
+			it.Kind = tree.Whole
 		}
 	}
 	return it
-}
-
-// isDecimal reports whether s is an optional minus and digits.
-func isDecimal(s string) bool {
-	if len(s) > 1 && s[0] == '-' {
-		s = s[1:]
-	}
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
 }

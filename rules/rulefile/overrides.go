@@ -1,4 +1,4 @@
-package rules
+package rulefile
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sluice/rules"
 )
 
 // Bounds of one file of overrides.
@@ -19,23 +21,26 @@ const (
 	MaxOverrideFile = 16 << 20
 	// MaxOverrideLines is the most overrides in one file.
 	MaxOverrideLines = 200_000
-	// MaxOverrideErrors bounds how many of its faults are named.
-	MaxOverrideErrors = 1000
 )
 
 // overrideColumns is the header of a file of overrides.
-var overrideColumns = []string{"key", "limit", "burst", "unlimited", "blocked", "reason", "expires_at"}
+var overrideColumns = func() (names []string) {
+	for _, f := range rules.OverrideFields() {
+		names = append(names, f.Name)
+	}
+	return names
+}()
 
 // ParseOverrides reads a file of overrides: CSV (RFC 4180) in UTF-8 whose first
 // line names columns among key, limit, burst, unlimited, blocked, reason and
 // expires_at, in any order; only key must be there. Empty cells are settings not
 // given, truths are true or false, expires_at is RFC 3339. Keys and limits are
-// judged later, by Override.Resolve. The error is a *ValidationError whose fields
+// judged later, by rules.Override.Resolve. The error is a *rules.ValidationError whose fields
 // are file, or such as line[17] or line[17].limit; beside the latter two come the
 // lines that can be read.
-func ParseOverrides(file []byte) ([]ImportedOverride, error) {
-	refuse := func(format string, args ...any) ([]ImportedOverride, error) {
-		return nil, &ValidationError{Fields: []FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
+func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
+	refuse := func(format string, args ...any) ([]rules.ImportedOverride, error) {
+		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
 	}
 	if len(file) > MaxOverrideFile {
 		return refuse("must not be larger than %d bytes", MaxOverrideFile)
@@ -58,16 +63,16 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 	if !slices.Contains(columns, "key") {
 		return refuse("must have a column key")
 	}
-	var items []ImportedOverride
-	var bad []FieldError
-	for len(bad) < MaxOverrideErrors {
+	var items []rules.ImportedOverride
+	var bad []rules.FieldError
+	for len(bad) < rules.MaxOverrideErrors {
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) && errors.Is(err, csv.ErrFieldCount) {
-			bad = append(bad, FieldError{Field: fmt.Sprintf("line[%d]", broken.Line), Message: fmt.Sprintf("must have %d cells, as the first line has", len(columns))})
+			bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d]", broken.Line), Message: fmt.Sprintf("must have %d cells, as the first line has", len(columns))})
 			continue
 		}
 		if broken != nil {
@@ -80,10 +85,10 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 			return refuse("must not have more than %d overrides; import several files", MaxOverrideLines)
 		}
 		line, _ := r.FieldPos(0)
-		item, good := ImportedOverride{Line: line}, true
+		item, good := rules.ImportedOverride{Line: line}, true
 		for i, cell := range cells {
-			if msg := item.setCell(columns[i], cell); msg != "" {
-				bad, good = append(bad, FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg}), false
+			if msg := setCell(&item.Override, columns[i], cell); msg != "" {
+				bad, good = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].%s", line, columns[i]), Message: msg}), false
 			}
 		}
 		if good {
@@ -91,54 +96,39 @@ func ParseOverrides(file []byte) ([]ImportedOverride, error) {
 		}
 	}
 	if len(bad) > 0 {
-		return items, &ValidationError{Fields: bad}
+		return items, &rules.ValidationError{Fields: bad}
 	}
 	return items, nil
 }
 
 // setCell reads one cell and says what is wrong with it, "" for nothing.
-func (o *Override) setCell(column, cell string) string {
-	if column == "key" || column == "reason" {
-		cell = uncover(cell)
-	}
-	switch column {
-	case "key":
-		o.Key = strings.Clone(cell)
-		return ""
-	case "reason":
-		o.Reason = strings.Clone(cell)
+func setCell(o *rules.Override, column, cell string) string {
+	f := rules.OverrideFieldNamed(column)
+	if text, ok := f.At(o).(*string); ok {
+		*text = strings.Clone(uncover(cell))
 		return ""
 	}
 	if cell == "" {
 		return ""
 	}
-	switch column {
-	case "limit", "burst":
+	switch p := f.At(o).(type) {
+	case **int64:
 		n, err := strconv.ParseInt(cell, 10, 64)
 		if err != nil {
 			return "must be an integer"
 		}
-		if column == "limit" {
-			o.Limit = &n
-		} else {
-			o.Burst = &n
-		}
-	case "unlimited", "blocked":
-		v := strings.EqualFold(cell, "true") // spreadsheets write TRUE
-		if !v && !strings.EqualFold(cell, "false") {
+		*p = &n
+	case *bool:
+		*p = strings.EqualFold(cell, "true") // spreadsheets write TRUE
+		if !*p && !strings.EqualFold(cell, "false") {
 			return "must be true or false"
 		}
-		if column == "unlimited" {
-			o.Unlimited = v
-		} else {
-			o.Blocked = v
-		}
-	case "expires_at":
+	case **time.Time:
 		at, err := time.Parse(time.RFC3339, cell)
 		if err != nil {
 			return "must be a time such as 2026-12-31T00:00:00Z"
 		}
-		o.ExpiresAt = &at
+		*p = &at
 	}
 	return ""
 }
@@ -149,20 +139,22 @@ func OverrideHeader() []string { return slices.Clone(overrideColumns) }
 // OverrideRecord is one override as a line of a file that ParseOverrides reads.
 // A key or a reason that a spreadsheet would take for a formula gets an
 // apostrophe before it.
-func OverrideRecord(o *Override) []string {
-	number := func(n *int64) string {
-		if n == nil {
-			return ""
+func OverrideRecord(o *rules.Override) []string {
+	fields := rules.OverrideFields()
+	cells := make([]string, len(fields))
+	for i := range fields {
+		switch v := fields[i].Value(o).(type) {
+		case nil:
+		case string:
+			if _, written := fields[i].At(o).(*string); written {
+				v = cover(v)
+			}
+			cells[i] = v
+		default:
+			cells[i] = fmt.Sprint(v)
 		}
-		return strconv.FormatInt(*n, 10)
 	}
-	expires := ""
-	if o.ExpiresAt != nil {
-		expires = o.ExpiresAt.UTC().Format(time.RFC3339Nano)
-	}
-	return []string{
-		cover(o.Key), number(o.Limit), number(o.Burst), strconv.FormatBool(o.Unlimited), strconv.FormatBool(o.Blocked), cover(o.Reason), expires,
-	}
+	return cells
 }
 
 // isFormula reports whether a spreadsheet may run a text, apostrophes before it

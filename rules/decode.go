@@ -1,0 +1,288 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules/tree"
+)
+
+// Problem is a FieldError and the line of the file that it is about.
+type Problem struct {
+	FieldError
+	Line int
+}
+
+// Reading says how a value is read, and in whose words its problems are told.
+type Reading bool
+
+const (
+	// FromFile reads as people write files: what Normalize mends is fine.
+	FromFile Reading = false
+	// FromRequest refuses texts that Normalize would make something else of.
+	FromRequest Reading = true
+)
+
+// Decode puts a value into the field of t, null for the default. It gives every
+// problem of form, under a path that begins with the field's name; then the field
+// may be as it was. What the values mean is for Validate.
+func (f *Field[T]) Decode(t *T, v *tree.Value, how Reading) []Problem {
+	var d decoder
+	decodeField(&d, f, t, f.Name, v, how)
+	return d.problems
+}
+
+// decoder collects what is wrong with an object.
+type decoder struct{ problems []Problem }
+
+func (d *decoder) wrong(at string, v *tree.Value, format string, args ...any) {
+	d.problems = append(d.problems, Problem{FieldError{at, fmt.Sprintf(format, args...)}, v.Line})
+}
+
+// set keeps what a reader of one value gave, unless it is wrong.
+func set[V any](d *decoder, at string, v *tree.Value, dst *V, read func() (V, error)) {
+	value, err := read()
+	if err != nil {
+		d.wrong(at, v, "%s", err)
+		return
+	}
+	*dst = value
+}
+
+func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value, how Reading) {
+	null := v.Kind == tree.Null
+	text := func() (string, error) { return readText(f, v, how) }
+	whole := func() (int64, error) { return readWhole(f, v, how) }
+	switch p := f.At(t).(type) {
+	case *string:
+		if null {
+			*p = "" // which Normalize makes the default
+			return
+		}
+		set(d, at, v, p, text)
+	case **string:
+		optional(d, at, v, p, text)
+	case *int64:
+		if null && !f.Required {
+			*p, _ = f.Default.(int64)
+			return
+		}
+		set(d, at, v, p, whole)
+	case **int64:
+		optional(d, at, v, p, whole)
+	case *bool:
+		if null {
+			*p, _ = f.Default.(bool)
+			return
+		}
+		set(d, at, v, p, func() (bool, error) { return readTruth(v, how) })
+	case **time.Time:
+		optional(d, at, v, p, func() (time.Time, error) { return readInstant(v, how) })
+	case *map[string]TierLimit:
+		d.tiers(at, v, p)
+	case **Schedule:
+		decodePart(d, scheduleFields, at, v, p)
+	case *[]ScheduleWindow:
+		d.windows(at, v, p)
+	case *[]string:
+		d.days(at, v, p)
+	case **Calendar:
+		decodePart(d, calendarFields, at, v, p)
+	case **Defer:
+		decodePart(d, deferFields, at, v, p)
+	case **Candidate:
+		decodePart(d, candidateFields, at, v, p)
+	}
+}
+
+// optional makes *dst nil for null.
+func optional[V any](d *decoder, at string, v *tree.Value, dst **V, read func() (V, error)) {
+	if v.Kind == tree.Null {
+		*dst = nil
+		return
+	}
+	var value V
+	before := len(d.problems)
+	if set(d, at, v, &value, read); len(d.problems) == before {
+		*dst = &value
+	}
+}
+
+// decodePart reads a composite field as a whole, because what its members mean
+// depends on each other.
+func decodePart[T any](d *decoder, fields []Field[T], at string, v *tree.Value, dst **T) {
+	*dst = nil
+	if v.Kind == tree.Null {
+		return
+	}
+	part := new(T)
+	if decodeObject(d, fields, at, v, part) {
+		*dst = part
+	}
+}
+
+// decodeObject reads the members of an object; false if v is none.
+func decodeObject[T any](d *decoder, fields []Field[T], at string, v *tree.Value, t *T) bool {
+	if v.Kind != tree.Object {
+		d.wrong(at, v, "must be an object, not %s", v.Kind)
+		return false
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		where := at + "." + SafeField(m.Name)
+		if f := named(fields, m.Name); f != nil {
+			decodeField(d, f, t, where, &m.Value, FromFile)
+		} else {
+			d.wrong(where, &m.Value, "is not known here")
+		}
+	}
+	return true
+}
+
+func (d *decoder) tiers(at string, v *tree.Value, dst *map[string]TierLimit) {
+	*dst = nil
+	switch v.Kind {
+	case tree.Null:
+		return
+	case tree.Object:
+	default:
+		d.wrong(at, v, "must be an object of tiers, not %s", v.Kind)
+		return
+	}
+	*dst = make(map[string]TierLimit, len(v.Members))
+	for i := range v.Members {
+		m := &v.Members[i]
+		var t TierLimit
+		decodeObject(d, tierFields, at+"."+SafeField(m.Name), &m.Value, &t)
+		(*dst)[m.Name] = t
+	}
+}
+
+func (d *decoder) windows(at string, v *tree.Value, dst *[]ScheduleWindow) {
+	switch {
+	case v.Kind != tree.List:
+		d.wrong(at, v, "must be a list of windows, not %s", v.Kind)
+		return
+	case len(v.List) > MaxScheduleWindows:
+		d.wrong(at, v, "must be a list of 1 to %d windows", MaxScheduleWindows)
+		return
+	}
+	*dst = make([]ScheduleWindow, len(v.List))
+	for i := range v.List {
+		decodeObject(d, windowFields, path(at, i), &v.List[i], &(*dst)[i])
+	}
+}
+
+func (d *decoder) days(at string, v *tree.Value, dst *[]string) {
+	switch {
+	case v.Kind == tree.Null:
+		*dst = nil
+		return
+	case v.Kind != tree.List || len(v.List) > len(weekdays) || len(v.List) == 0:
+		d.wrong(at, v, "must be a list of days of the week, such as [sat, sun]")
+		return
+	}
+	days := make([]string, len(v.List))
+	for i := range v.List {
+		day := &v.List[i]
+		set(d, path(at, i), day, &days[i], func() (string, error) { return readText(&Field[Rule]{}, day, FromFile) })
+	}
+	*dst = days
+}
+
+func readText[T any](f *Field[T], v *tree.Value, how Reading) (string, error) {
+	switch {
+	case v.Kind == tree.Null:
+		return "", nil
+	case v.Kind != tree.Text && how == FromFile:
+		return "", fmt.Errorf("must be text, not %s; put it in quotes", v.Kind)
+	case v.Kind != tree.Text:
+		return "", errors.New("must be a string" + orNull(f))
+	case how == FromFile:
+		return v.Text, nil
+	case v.Text == "" && f.Required:
+		return "", errors.New("must not be empty")
+	case f.Bytes > 0:
+		return v.Text, nil
+	case v.Text == "":
+		return "", errors.New("must not be empty; leave it out for the default")
+	case strings.TrimSpace(v.Text) != v.Text:
+		return "", errors.New("must not begin or end with blanks")
+	}
+	return v.Text, nil
+}
+
+// orNull adds that null is allowed as well, where it is other than leaving a text
+// empty.
+func orNull[T any](f *Field[T]) string {
+	var t T
+	if _, plain := f.At(&t).(*string); plain {
+		return ""
+	}
+	return " or null"
+}
+
+func readWhole[T any](f *Field[T], v *tree.Value, how Reading) (int64, error) {
+	if how == FromRequest && v.Kind == tree.Null {
+		return 0, errors.New("is required")
+	}
+	if v.Kind != tree.Whole {
+		switch {
+		case how == FromFile:
+			return 0, fmt.Errorf("must be a whole number, not %s", v.Kind)
+		case v.Kind == tree.Number:
+			return 0, errors.New("must be an integer, written without a decimal point or exponent")
+		}
+		return 0, errors.New("must be an integer")
+	}
+	n, err := strconv.ParseInt(v.Text, 10, 64)
+	beyond := errors.Is(err, strconv.ErrRange)
+	switch {
+	case beyond && how == FromFile:
+		return 0, errors.New("is out of range")
+	case how == FromRequest && (beyond || n > limiter.MaxExact || n < -limiter.MaxExact):
+		least := int64(0)
+		if f.Name == "anchor_ms" {
+			least = -limiter.MaxExact
+		}
+		return 0, fmt.Errorf("must be between %d and %d", least, limiter.MaxExact)
+	case err != nil:
+		return 0, errors.New("must be a whole number in plain decimal digits")
+	case n == 0 && f.NotZero:
+		return -1, nil // out of every range that begins at 1, as 0 stands for none
+	}
+	return n, nil
+}
+
+func readTruth(v *tree.Value, how Reading) (bool, error) {
+	if v.Kind == tree.Truth {
+		return v.True(), nil
+	}
+	if how == FromRequest {
+		return false, errors.New("must be true or false")
+	}
+	return false, fmt.Errorf("must be true or false, not %s", v.Kind)
+}
+
+func readInstant(v *tree.Value, how Reading) (time.Time, error) {
+	switch {
+	case v.Kind == tree.Text:
+		return ParseInstant(v.Text)
+	case how == FromRequest:
+		return time.Time{}, errors.New("must be a string or null")
+	}
+	return time.Time{}, fmt.Errorf("must be a time such as 2026-11-27T00:00:00Z in quotes, not %s", v.Kind)
+}
+
+// ParseInstant reads a time of RFC 3339. The error says what is wanted.
+func ParseInstant(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("must be a time with date and offset as in RFC 3339, such as 2026-11-27T00:00:00Z")
+	}
+	return t.UTC(), nil
+}

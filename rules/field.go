@@ -1,0 +1,276 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice/rules/chars"
+)
+
+// Field describes one field of an object that people write: of a Rule, a Pool, or
+// a part of a rule such as its Schedule. Decoding, files, forms, history, copies,
+// defaults and bounds all read it here.
+type Field[T any] struct {
+	// Name is that in JSON, YAML, forms and history.
+	Name string
+	// At points to where the field lives: *string, *int64 or *bool, where "" and
+	// null stand for Default; **string, **int64 or **time.Time, where nil is null;
+	// or a composite, such as **Schedule.
+	At func(*T) any
+	// Default is what Normalize fills in, and what files leave out; nil for none.
+	Default any
+	// Required fields have no default, and null is refused.
+	Required bool
+	// NotZero: 0 means that the number is absent, so nobody can write it.
+	NotZero bool
+	// OneOf are the words that a text may be, none for any text.
+	OneOf []string
+	// Least and Most bound a number; 0 and 0 for bounds that hang on other fields.
+	Least, Most int64
+	// Bytes and Characters bound a text for people: one line, of which Bytes may
+	// have none. 0 for a text with a shape of its own.
+	Bytes, Characters int
+	// Millis marks a length of time in milliseconds.
+	Millis bool
+	// Filter: listings and exports can be narrowed to one value of it. Its column
+	// in the database has its name.
+	Filter bool
+}
+
+// text is a field whose default is nothing, or a word.
+func (f *Field[T]) text() string {
+	s, _ := f.Default.(string)
+	return s
+}
+
+// Value is the field's JSON value: text, int64, bool, the value of a composite, or
+// nil for null. Times are texts, as in JSON.
+func (f *Field[T]) Value(t *T) any {
+	v := reflect.ValueOf(f.At(t)).Elem()
+	switch v.Kind() {
+	case reflect.Map:
+		if v.Len() == 0 {
+			return nil
+		}
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		if at, ok := v.Interface().(*time.Time); ok {
+			return formatInstant(at)
+		}
+		v = v.Elem()
+	}
+	return v.Interface()
+}
+
+// IsDefault reports whether the field of a normalised object is at its default: a
+// file that leaves it out says the same.
+func (f *Field[T]) IsDefault(t *T) bool {
+	switch p := f.At(t).(type) {
+	case *string:
+		return !f.Required && *p == f.text()
+	case *int64, *bool:
+		return f.Default != nil && f.Value(t) == f.Default
+	}
+	return f.Value(t) == nil
+}
+
+// assign makes the field of dst that of src, which then share what it points to.
+func (f *Field[T]) assign(dst, src *T) {
+	reflect.ValueOf(f.At(dst)).Elem().Set(reflect.ValueOf(f.At(src)).Elem())
+}
+
+// diff lists the fields in which two objects differ. A nil one has null in all of
+// them.
+func diff[T any](fields []Field[T], was, is *T) []Change {
+	var changes []Change
+	for i := range fields {
+		f := &fields[i]
+		c := Change{Field: f.Name}
+		if was != nil {
+			c.Old = f.Value(was)
+		}
+		if is != nil {
+			c.New = f.Value(is)
+		}
+		if !reflect.DeepEqual(c.Old, c.New) {
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// detach makes a value share nothing with what it was copied from.
+func detach(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			own := reflect.New(v.Type().Elem())
+			own.Elem().Set(v.Elem())
+			detach(own.Elem())
+			v.Set(own)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(own, v)
+			for i := range own.Len() {
+				detach(own.Index(i))
+			}
+			v.Set(own)
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			own := reflect.MakeMapWithSize(v.Type(), v.Len())
+			for key, shared := range v.Seq2() {
+				e := reflect.New(shared.Type()).Elem()
+				e.Set(shared)
+				detach(e)
+				own.SetMapIndex(key, e)
+			}
+			v.Set(own)
+		}
+	case reflect.Struct:
+		if v.Type() != reflect.TypeFor[time.Time]() {
+			for i := range v.NumField() {
+				detach(v.Field(i))
+			}
+		}
+	}
+}
+
+// normalize fills in defaults and removes blanks around texts. It never writes
+// through a pointer, because the caller may share what an object points to.
+func normalize[T any](fields []Field[T], t *T) {
+	for i := range fields {
+		f := &fields[i]
+		switch p := f.At(t).(type) {
+		case *string:
+			if *p = strings.TrimSpace(*p); *p == "" {
+				*p = f.text()
+			}
+		case **string:
+			*p = trimOptional(*p)
+		case **time.Time:
+			*p = wholeMillis(*p)
+		}
+	}
+}
+
+// bounds checks what the table says about each field of a normalised object.
+func bounds[T any](fields []Field[T], t *T, under string, ps *problems) {
+	for i := range fields {
+		f := &fields[i]
+		at := under + f.Name
+		switch p := f.At(t).(type) {
+		case *string:
+			f.boundText(at, *p, ps)
+		case **string:
+			if *p != nil {
+				f.boundText(at, **p, ps)
+			}
+		case *int64:
+			f.boundNumber(at, *p, ps)
+		case **int64:
+			if *p != nil {
+				f.boundNumber(at, **p, ps)
+			}
+		}
+	}
+}
+
+func (f *Field[T]) boundText(at, s string, ps *problems) {
+	if len(f.OneOf) > 0 && !slices.Contains(f.OneOf, s) {
+		ps.add(at, "must be %s", strings.Join(f.OneOf, " or "))
+	}
+	switch {
+	case f.Bytes+f.Characters == 0:
+	case f.Bytes > 0 && len(s) > f.Bytes:
+		ps.add(at, "must not be longer than %d bytes", f.Bytes)
+	case f.Characters > 0 && utf8.RuneCountInString(s) > f.Characters:
+		ps.add(at, "must not be longer than %d characters", f.Characters)
+	case !utf8.ValidString(s):
+		ps.add(at, "must be valid UTF-8")
+	case strings.ContainsFunc(s, chars.Unsafe):
+		ps.add(at, "must not contain control characters or line breaks")
+	}
+}
+
+func (f *Field[T]) boundNumber(at string, n int64, ps *problems) {
+	if f.Most != 0 && (n < f.Least || n > f.Most) {
+		ps.add(at, "must be between %d and %d", f.Least, f.Most)
+	}
+}
+
+// inOrder sorts problems by the order of the fields that they are about.
+func inOrder[T any](fields []Field[T], ps problems) {
+	slices.SortStableFunc(ps, func(a, b FieldError) int {
+		return position(fields, a.Field) - position(fields, b.Field)
+	})
+}
+
+func position[T any](fields []Field[T], at string) int {
+	return slices.IndexFunc(fields, func(f Field[T]) bool { return f.Name == TopField(at) })
+}
+
+// TopField is the field of an object that a path such as tiers.free.limit leads
+// into.
+func TopField(path string) string {
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// SafeField keeps a caller's member name short and printable.
+func SafeField(name string) string {
+	if chars.IsName(name) {
+		return name
+	}
+	return fmt.Sprintf("%.40q", name)
+}
+
+func trimOptional(p *string) *string {
+	if p == nil {
+		return nil
+	}
+	s := strings.TrimSpace(*p)
+	switch s {
+	case "":
+		return nil
+	case *p:
+		return p
+	}
+	return &s
+}
+
+// wholeMillis is a time as it is stored: UTC, whole milliseconds.
+func wholeMillis(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := time.UnixMilli(t.UnixMilli()).UTC()
+	return &u
+}
+
+// formatInstant is a time as JSON has it.
+func formatInstant(t *time.Time) any {
+	if t == nil {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func named[T any](fields []Field[T], name string) *Field[T] {
+	for i := range fields {
+		if fields[i].Name == name {
+			return &fields[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+// Package rulefile reads and writes the files that people keep: rules and pools as
+// YAML or JSON, and the overrides of a rule as CSV.
+package rulefile

@@ -1,0 +1,298 @@
+package rulefile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/rules"
+	"sluice/rules/tree"
+)
+
+// Bounds of one rules file. Beyond them Parse fails with a *TooLargeError.
+const (
+	// MaxFile is the largest file, in bytes.
+	MaxFile = 64 << 20
+	// MaxFileRules is the most rules in one file, and the most pools.
+	MaxFileRules = 100_000
+)
+
+// TooLargeError is a file beyond a bound.
+type TooLargeError struct{ message string }
+
+func (e *TooLargeError) Error() string { return e.message }
+
+func tooLarge(format string, args ...any) error {
+	return &TooLargeError{fmt.Sprintf("The file "+format, args...)}
+}
+
+// Parse reads a rules file, YAML or (if it begins with a brace) JSON:
+//
+//	rules:
+//	  - name: charges-per-user
+//	    scope: user
+//	    route: /v1/charges
+//	    limit: 5
+//	    window_ms: 1000
+//	pools:
+//	  - name: shop
+//	    limit: 10000
+//	    window_ms: 60000
+//
+// It is strict: unknown and repeated members, wrong types and anything that
+// Validate refuses are errors, all reported at once in a *ValidationError under
+// names such as "rules[3].scope", with the line. What does not even have the
+// form of a file is reported under its place, such as "line 3:7". Rules come
+// back normalised, in the order of the file, without identity: id, version,
+// created_at and updated_at, as an export through the API has them, are ignored.
+// A rule without is_active is active. An empty list is legal, and pools may be
+// left out. Whether the pools that rules name exist is for CheckPools.
+func Parse(data []byte) (rules.File, error) {
+	if len(data) > MaxFile {
+		return rules.File{}, tooLarge("has more than %d bytes (64 MiB)", MaxFile)
+	}
+	d := newFileDecoder()
+	if err := readFile(data, d); err != nil {
+		var se *syntaxError
+		var large *TooLargeError
+		switch {
+		case errors.As(err, &large):
+			return rules.File{}, err
+		case errors.As(err, &se):
+			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.line, se.column), Message: se.message}}}
+		}
+		return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: err.Error()}}}
+	}
+	return d.file()
+}
+
+// readFile reads data and hands on to d what it finds at the top.
+func readFile(data []byte, d *fileDecoder) error {
+	if !utf8.Valid(data) {
+		return errors.New("must be valid UTF-8")
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		return readJSON(data, d)
+	}
+	if len(data) > maxWhole {
+		return readLongYAML(data, d)
+	}
+	root, err := readYAML(data)
+	if err != nil {
+		return err
+	}
+	return d.root(root)
+}
+
+// fileDecoder turns what a file holds into rules and pools, element by element, so
+// that a large file is never in memory as a tree. It collects what is wrong.
+type fileDecoder struct {
+	ps    problems // of the file as a whole
+	rules section[rules.Rule]
+	pools section[rules.Pool]
+}
+
+// problems are errors of fields.
+type problems []rules.FieldError
+
+func (ps *problems) add(field, format string, args ...any) {
+	*ps = append(*ps, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// path names an element of a list in a field error.
+func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// section is one list of a file. A T is made by fresh, has the fields that field
+// finds and no others, but for those that an export of the API has beside them, and is
+// judged by valid, which normalises it first.
+type section[T any] struct {
+	name   string
+	fresh  func() T
+	field  func(name string) *rules.Field[T]
+	beside []string
+	valid  func(*T) (name string, err error)
+
+	there bool
+	count int
+	out   []T
+	ps    problems
+	names map[string]int // name to position in the list
+}
+
+func newFileDecoder() *fileDecoder {
+	return &fileDecoder{
+		rules: section[rules.Rule]{
+			name:  "rules",
+			fresh: func() rules.Rule { return rules.Rule{IsActive: true} },
+			field: rules.FieldNamed, beside: []string{"id", "version", "created_at", "updated_at"},
+			valid: func(r *rules.Rule) (string, error) {
+				r.Normalize()
+				return r.Name, rules.Validate(r)
+			},
+			names: map[string]int{},
+		},
+		pools: section[rules.Pool]{
+			name: "pools", fresh: rules.NewPool,
+			field: rules.PoolFieldNamed, beside: []string{"version", "created_at", "updated_at"},
+			valid: func(p *rules.Pool) (string, error) {
+				p.Normalize()
+				return p.Name, rules.ValidatePool(p)
+			},
+			names: map[string]int{},
+		},
+	}
+}
+
+// file is what has been read, or everything that is wrong with it.
+func (d *fileDecoder) file() (rules.File, error) {
+	if !d.rules.there && len(d.ps) == 0 {
+		d.ps.add("rules", "is missing")
+	}
+	ps := slices.Concat(d.ps, d.pools.ps, d.rules.ps)
+	if len(ps) > rules.MaxFileErrors {
+		name := "rules"
+		if len(d.ps)+len(d.pools.ps) > rules.MaxFileErrors {
+			name = "pools"
+		}
+		ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: name, Message: "has more errors than are listed here"})
+	}
+	if len(ps) > 0 {
+		return rules.File{}, &rules.ValidationError{Fields: ps}
+	}
+	return rules.File{Pools: d.pools.out, Rules: d.rules.out}, nil
+}
+
+// root takes a file that has been read whole.
+func (d *fileDecoder) root(root tree.Value) error {
+	if root.Kind != tree.Object {
+		d.ps.add("file", "must be an object with the member rules, not %s", root.Kind)
+		return nil
+	}
+	for i := range root.Members {
+		if err := d.member(&root.Members[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member takes one member of the file that has been read whole.
+func (d *fileDecoder) member(m *tree.Member) error {
+	if !d.begins(m.Name, m.Line) {
+		return nil
+	}
+	if m.Value.Kind != tree.List {
+		d.noList(m)
+		return nil
+	}
+	for i := range m.Value.List {
+		if err := d.element(m.Name, m.Value.List[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begins reports whether a member of the file is a section, and says so if not.
+func (d *fileDecoder) begins(name string, line int) bool {
+	switch name {
+	case "rules":
+		d.rules.there = true
+	case "pools":
+		d.pools.there = true
+	default:
+		d.ps.add(rules.SafeField(name), "is not known here; only rules and pools are (line %d)", line)
+		return false
+	}
+	return true
+}
+
+func (d *fileDecoder) noList(m *tree.Member) {
+	ps := &d.rules.ps
+	if m.Name == "pools" {
+		ps = &d.pools.ps
+	}
+	ps.add(m.Name, "must be a list of %s, [] for none, not %s (line %d)", m.Name, m.Value.Kind, m.Value.Line)
+}
+
+// element takes the next element of a section.
+func (d *fileDecoder) element(section string, it tree.Value) error {
+	if section == "pools" {
+		return d.pools.add(it)
+	}
+	return d.rules.add(it)
+}
+
+// add reads one element, unless too much is wrong already.
+func (s *section[T]) add(v tree.Value) error {
+	if s.count == MaxFileRules {
+		return tooLarge("has more than %d %s", MaxFileRules, s.name)
+	}
+	s.count++
+	if len(s.ps) <= rules.MaxFileErrors {
+		s.out = append(s.out, s.read(s.count-1, &v))
+	}
+	return nil
+}
+
+// read reads element i, then validates it but for what could not be read.
+func (s *section[T]) read(i int, v *tree.Value) T {
+	t := s.fresh()
+	prefix := path(s.name, i)
+	if v.Kind != tree.Object {
+		s.ps.add(prefix, "must be an object, not %s (line %d)", v.Kind, v.Line)
+		return t
+	}
+	lines := make(map[string]int, len(v.Members))
+	bad := make(map[string]bool)
+	for j := range v.Members {
+		m := &v.Members[j]
+		lines[m.Name] = m.Line
+		f := s.field(m.Name)
+		if f == nil {
+			if !slices.Contains(s.beside, m.Name) {
+				bad[m.Name] = true
+				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", strings.TrimSuffix(s.name, "s"), m.Line)
+			}
+			continue
+		}
+		for _, p := range f.Decode(&t, &m.Value, rules.FromFile) {
+			bad[m.Name] = true
+			s.ps.add(prefix+"."+p.Field, "%s (line %d)", p.Message, p.Line)
+		}
+	}
+	name, err := s.valid(&t)
+	s.refused(prefix, err, bad, lines, v.Line)
+	s.distinct(i, name, lines["name"])
+	return t
+}
+
+// refused adds what validation says, but for fields that could not be read.
+func (s *section[T]) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
+	var ve *rules.ValidationError
+	if errors.As(err, &ve) {
+		for _, f := range ve.Fields {
+			top := rules.TopField(f.Field)
+			line, ok := lines[top]
+			if !ok {
+				line = first
+			}
+			if !bad[top] {
+				s.ps.add(prefix+"."+f.Field, "%s (line %d)", f.Message, line)
+			}
+		}
+	}
+}
+
+// distinct refuses a name that appears twice in a section.
+func (s *section[T]) distinct(i int, name string, line int) {
+	if first, taken := s.names[name]; taken && name != "" {
+		s.ps.add(path(s.name, i)+".name", "is the name of %s too (line %d)", path(s.name, first), line)
+	} else {
+		s.names[name] = i
+	}
+}
