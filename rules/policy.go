@@ -110,8 +110,8 @@ type ScheduleWindow struct {
 
 var windowFields = []Field[ScheduleWindow]{
 	{Name: "days", At: func(w *ScheduleWindow) any { return &w.Days }},
-	{Name: "from", At: func(w *ScheduleWindow) any { return &w.From }},
-	{Name: "to", At: func(w *ScheduleWindow) any { return &w.To }},
+	{Name: "from", At: func(w *ScheduleWindow) any { return &w.From }, Required: true},
+	{Name: "to", At: func(w *ScheduleWindow) any { return &w.To }, Required: true},
 	{Name: "percent", At: func(w *ScheduleWindow) any { return &w.Percent }},
 	{Name: "limit", At: func(w *ScheduleWindow) any { return &w.Limit }},
 	{Name: "burst", At: func(w *ScheduleWindow) any { return &w.Burst }},
@@ -166,7 +166,7 @@ type Candidate struct {
 
 var candidateFields = []Field[Candidate]{
 	{Name: "algorithm", At: func(c *Candidate) any { return &c.Algorithm }},
-	{Name: "limit", At: func(c *Candidate) any { return &c.Limit }},
+	{Name: "limit", At: func(c *Candidate) any { return &c.Limit }, Required: true},
 	{Name: "window_ms", At: func(c *Candidate) any { return &c.WindowMS }, Millis: true},
 	{Name: "burst", At: func(c *Candidate) any { return &c.Burst }},
 	{Name: "align", At: func(c *Candidate) any { return &c.Align }},

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules"
+)
+
+// describes holds a schema to the table of fields that it describes. Shapes that
+// depend on other fields, and formats, stay with the requests that are held to the
+// document.
+func describes[T any](t *testing.T, schema *openapi3.Schema, fields []rules.Field[T], others ...string) {
+	t.Helper()
+	var names, required []string
+	for name, p := range schema.Properties {
+		if !p.Value.ReadOnly && !slices.Contains(others, name) {
+			names = append(names, name)
+		}
+	}
+	want := make([]string, 0, len(fields))
+	for i := range fields {
+		f := &fields[i]
+		want = append(want, f.Name)
+		p := schema.Properties[f.Name]
+		if p == nil {
+			continue // told below
+		}
+		t.Run(f.Name, func(t *testing.T) { describesField(t, p.Value, f) })
+		if f.Required && slices.Contains(schema.Required, f.Name) {
+			required = append(required, f.Name)
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(want)
+	if d := cmp.Diff(want, names); d != "" {
+		t.Errorf("members (-table +openapi.yaml):\n%s", d)
+	}
+	if len(required) != len(schema.Required) {
+		t.Errorf("openapi.yaml requires %v, of which the table requires %v", schema.Required, required)
+	}
+}
+
+func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) {
+	var object T
+	kind := "object"
+	at := reflect.TypeOf(f.At(&object)).Elem()
+	optional := at.Kind() == reflect.Pointer
+	if optional {
+		at = at.Elem()
+	}
+	switch at.Kind() {
+	case reflect.String:
+		kind = "string"
+	case reflect.Int64:
+		kind = "integer"
+	case reflect.Bool:
+		kind = "boolean"
+	case reflect.Slice:
+		kind = "array"
+	case reflect.Struct:
+		if at == reflect.TypeFor[time.Time]() {
+			kind = "string"
+		}
+	}
+	if !p.Type.Is(kind) {
+		t.Errorf("is %v, want %s", p.Type, kind)
+	}
+	if f.Required && p.Nullable {
+		t.Error("may be null, and is required")
+	}
+	if f.Default != nil && !p.Nullable && len(f.OneOf) > 0 {
+		t.Error("has a default, and cannot be null")
+	}
+	if n, ok := f.Default.(int64); ok {
+		if p.Default != float64(n) {
+			t.Errorf("has the default %v, want %d", p.Default, n)
+		}
+	} else if f.Default != nil && p.Default != f.Default {
+		t.Errorf("has the default %v, want %v", p.Default, f.Default)
+	}
+	var words []string
+	for _, w := range p.Enum {
+		if s, ok := w.(string); ok {
+			words = append(words, s)
+		}
+	}
+	if len(f.OneOf) > 0 && !slices.Equal(words, f.OneOf) {
+		t.Errorf("is one of %v, want %v", words, f.OneOf)
+	}
+	if f.Most > 0 && (p.Min == nil || p.Max == nil || *p.Min != float64(f.Least) || *p.Max != float64(f.Most)) {
+		t.Errorf("is not between %d and %d", f.Least, f.Most)
+	}
+	if n := f.Bytes + f.Characters; n > 0 && (p.MaxLength == nil || *p.MaxLength != uint64(n)) {
+		t.Errorf("does not end at %d characters", n)
+	}
+}
+
+func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
+	schemas := loadDocument(t).Components.Schemas
+	rule, pool, override := schemas["RuleInput"].Value, schemas["PoolInput"].Value, schemas["OverrideInput"].Value
+	t.Run("rule", func(t *testing.T) { describes(t, rule, rules.Fields()) })
+	t.Run("candidate", func(t *testing.T) { describes(t, rule.Properties["candidate"].Value, rules.CandidateFields()) })
+	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindow"].Value, rules.WindowFields()) })
+	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimit"].Value, rules.TierFields()) })
+	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolFields()) })
+	t.Run("override", func(t *testing.T) { describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at") })
+}
