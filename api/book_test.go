@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
@@ -85,8 +84,7 @@ func (b *book) ListRules(_ context.Context, q rules.Query) (rules.Page, error) {
 	defer b.mu.Unlock()
 	var p rules.Page
 	for _, r := range b.stored {
-		if r.ID <= q.AfterID || q.Text != "" && !strings.Contains(r.Name, q.Text) || q.Scope != "" && r.Scope != q.Scope ||
-			q.Mode != "" && r.Mode != q.Mode || q.Active != nil && r.IsActive != *q.Active {
+		if r.ID <= q.AfterID || !q.Selects(&r) {
 			continue
 		}
 		if len(p.Rules) == q.PageSize {

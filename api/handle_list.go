@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -21,13 +22,12 @@ type rulePage struct {
 }
 
 func (s *Server) listRules(c echo.Context) error {
-	q, err := parseQuery(c, "q", "scope", "route", "method", "mode", "active", "page_size", "page_token")
+	q, err := parseQuery(c, slices.Concat([]string{"q"}, rules.Filters(), []string{"active", "page_size", "page_token"})...)
 	if err != nil {
 		return err
 	}
 	want := rules.Query{
-		Text: q.values.Get("q"), Scope: q.values.Get("scope"), Route: q.values.Get("route"), Method: q.values.Get("method"),
-		Mode: q.oneOf("mode", rules.ModeEnforce, rules.ModeShadow), Active: q.truth("active"),
+		Text: q.values.Get("q"), Equal: q.filters(), Active: q.truth("active"),
 		PageSize: q.pageSize(), AfterID: q.pageToken(),
 	}
 	if err := q.err(); err != nil {
@@ -47,10 +47,10 @@ func (s *Server) listRules(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
-// allRules reads every stored rule, page by page.
-func (s *Server) allRules(ctx context.Context) ([]rules.Rule, error) {
+// allRules reads every stored rule that filters select, page by page.
+func (s *Server) allRules(ctx context.Context, filters map[string]string) ([]rules.Rule, error) {
 	var all []rules.Rule
-	q := rules.Query{PageSize: maxPage}
+	q := rules.Query{Equal: filters, PageSize: maxPage}
 	for {
 		p, err := s.deps.Rules.ListRules(ctx, q)
 		if err != nil {
@@ -64,23 +64,29 @@ func (s *Server) allRules(ctx context.Context) ([]rules.Rule, error) {
 	}
 }
 
-// exportRules writes every rule as a rules file, which import reads back.
+// exportRules writes rules as a rules file, which import reads back: all of them
+// with all pools, or those that filters select with the pools that they name.
 func (s *Server) exportRules(c echo.Context) error {
-	q, err := parseQuery(c, "format")
+	q, err := parseQuery(c, append([]string{"format"}, rules.Filters()...)...)
 	if err != nil {
 		return err
 	}
-	format := q.oneOf("format", "yaml", "json")
+	format, filters := q.oneOf("format", "yaml", "json"), q.filters()
 	if err := q.err(); err != nil {
 		return err
 	}
-	all, err := s.allRules(c.Request().Context())
+	all, err := s.allRules(c.Request().Context(), filters)
 	if err != nil {
 		return err
 	}
 	pools, err := s.deps.Pools.ListPools(c.Request().Context())
 	if err != nil {
 		return err
+	}
+	if len(filters) > 0 {
+		pools = slices.DeleteFunc(pools, func(p rules.Pool) bool {
+			return !slices.ContainsFunc(all, func(r rules.Rule) bool { return r.Pool != nil && *r.Pool == p.Name })
+		})
 	}
 	h := c.Response().Header()
 	if format == "json" {
@@ -158,7 +164,7 @@ func (s *Server) importRules(c echo.Context) error {
 	}
 	body = nil //nolint:wastedassign,ineffassign // a large file need not stay in memory beside its rules
 	for try := 1; ; try++ {
-		current, err := s.allRules(c.Request().Context())
+		current, err := s.allRules(c.Request().Context(), nil)
 		if err != nil {
 			return err
 		}

@@ -109,5 +109,21 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindow"].Value, rules.WindowFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimit"].Value, rules.TierFields()) })
 	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolFields()) })
-	t.Run("override", func(t *testing.T) { describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at") })
+	t.Run("override", func(t *testing.T) {
+		describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at")
+	})
+}
+
+func TestOpenAPI_NamesTheFiltersOfTheTable(t *testing.T) {
+	for _, path := range []string{"/ratelimit/rules", "/ratelimit/rules/export"} {
+		var names []string
+		for _, p := range loadDocument(t).Paths.Value(path).Get.Parameters {
+			if f := rules.FieldNamed(p.Value.Name); f != nil {
+				names = append(names, f.Name)
+			}
+		}
+		if d := cmp.Diff(rules.Filters(), names); d != "" {
+			t.Errorf("%s (-table +openapi.yaml):\n%s", path, d)
+		}
+	}
 }

@@ -83,6 +83,25 @@ func (q *query) oneOf(name string, allowed ...string) string {
 	return v
 }
 
+// filters reads the values by which rules are narrowed, by the fields' names; nil
+// when none is given.
+func (q *query) filters() map[string]string {
+	var filters map[string]string
+	for _, name := range rules.Filters() {
+		if !q.values.Has(name) {
+			continue
+		}
+		if filters == nil {
+			filters = map[string]string{}
+		}
+		filters[name] = q.values.Get(name)
+		if words := rules.FieldNamed(name).OneOf; len(words) > 0 {
+			q.oneOf(name, words...)
+		}
+	}
+	return filters
+}
+
 func (q *query) pageSize() int {
 	if !q.values.Has("page_size") {
 		return defaultPage

@@ -294,6 +294,29 @@ func TestRules_ExportImportRoundTrip(t *testing.T) {
 	}
 }
 
+func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
+	f := newFixture(t, nil)
+	f.post("/ratelimit/rules/import", `{"pools":[{"name":"shop","limit":9,"window_ms":1000},{"name":"bar","limit":9,"window_ms":1000}],"rules":[
+		{"name":"one","scope":"user","limit":1,"window_ms":1000,"mode":"shadow","pool":"shop"},
+		{"name":"two","scope":"user","limit":1,"window_ms":1000,"pool":"bar"},
+		{"name":"three","scope":"ip","limit":1,"window_ms":1000,"mode":"shadow"}]}`)
+	for query, want := range map[string]string{
+		"mode=shadow":            "pools:\n  - name: shop\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
+		"mode=shadow&scope=ip":   "rules:\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
+		"scope=nobody&mode=":     "",
+		"scope=apikey":           "rules: []\n",
+		"colour=red":             "",
+		"scope=user&scope=other": "",
+	} {
+		a := f.do(http.MethodGet, "/ratelimit/rules/export?"+query, "")
+		if want == "" {
+			a.want(http.StatusUnprocessableEntity)
+		} else if a.want(http.StatusOK); a.body != want {
+			t.Errorf("%s gives\n%s", query, a.body)
+		}
+	}
+}
+
 func TestRules_ImportPlansPrunesAndIsAllOrNothing(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("old", 1), perUser("kept", 1)})
 	file := "rules:\n  - {name: kept, scope: user, limit: 2, window_ms: 1000, algorithm: fixed_window}\n  - {name: new, scope: ip, limit: 1, window_ms: 1}\n"

@@ -11,8 +11,6 @@ type Browse struct {
 	Desc bool
 	// Offset is how many rules to pass over.
 	Offset int
-	// FailMode keeps the rules of one fail mode; "" keeps all.
-	FailMode string
 }
 
 // SortColumns are the orders of Browse.

@@ -38,14 +38,30 @@ func CheckReason(reason string) error {
 
 // Query selects rules. Zero values select everything.
 type Query struct {
-	Text     string // part of name, description or route, any case
-	Scope    string
-	Route    string
-	Method   string
-	Mode     string
+	Text string // part of name, description or route, any case
+	// Equal are values of fields by name, among them those of Filters; "" selects
+	// everything.
+	Equal    map[string]string
 	Active   *bool
 	PageSize int   // 1 to 500; 0 means 50
 	AfterID  int64 // rules with a greater id, in order of id
+}
+
+// Selects reports whether a rule is among those that q asks for, its pages aside.
+func (q *Query) Selects(r *Rule) bool {
+	if q.Active != nil && r.IsActive != *q.Active {
+		return false
+	}
+	for name, value := range q.Equal {
+		if f := FieldNamed(name); value != "" && (f == nil || f.Value(r) != value) {
+			return false
+		}
+	}
+	text := r.Name + "\n" + r.Description
+	if r.Route != nil {
+		text += "\n" + *r.Route
+	}
+	return strings.Contains(strings.ToLower(text), strings.ToLower(q.Text))
 }
 
 // Page is one page of rules in order of id.

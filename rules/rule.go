@@ -154,6 +154,17 @@ func Fields() []Field[Rule] { return ruleFields }
 // FieldNamed finds one of Fields by its name, nil if there is none.
 func FieldNamed(name string) *Field[Rule] { return named(ruleFields, name) }
 
+// Filters are the names of the fields by whose value listings and exports can be
+// narrowed.
+func Filters() (names []string) {
+	for i := range ruleFields {
+		if ruleFields[i].Filter {
+			names = append(names, ruleFields[i].Name)
+		}
+	}
+	return names
+}
+
 // Modes, throttles and fail modes of a rule, as written in JSON and SQL.
 const (
 	ModeEnforce = "enforce"

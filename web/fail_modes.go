@@ -15,9 +15,9 @@ import (
 func (s *Server) failModes(v *visit) error {
 	q := v.QueryParams()
 	page := pageNumber(q)
+	equal := map[string]string{"fail_mode": oneOf(q.Get("fail_mode"), rules.FieldNamed("fail_mode").OneOf...)}
 	list, err := s.browse(v, rules.Browse{
-		Query: rules.Query{Text: q.Get("q"), Active: new(true), PageSize: rulesPerPage}, Sort: "route", Offset: (page - 1) * rulesPerPage,
-		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
+		Query: rules.Query{Text: q.Get("q"), Equal: equal, Active: new(true), PageSize: rulesPerPage}, Sort: "route", Offset: (page - 1) * rulesPerPage,
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"sluice/rules"
 )
@@ -39,39 +38,21 @@ func (s *Server) browse(v *visit, b rules.Browse) (rules.Listing, error) {
 // Nobody knows who made them.
 func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
 	var out rules.Listing
-	if set == nil || b.Active != nil && !*b.Active {
+	if set == nil {
 		return out
 	}
-	text := strings.ToLower(b.Text)
 	for i := range set.Len() {
-		r := &set.At(i).Rule
-		has := strings.Contains(strings.ToLower(r.Name+"\n"+r.Description), text) || r.Route != nil && strings.Contains(strings.ToLower(*r.Route), text)
-		if has && (b.Mode == "" || r.Mode == b.Mode) && (b.FailMode == "" || r.FailMode == b.FailMode) {
+		if r := &set.At(i).Rule; b.Selects(r) {
 			out.Rules = append(out.Rules, *r)
 		}
 	}
-	route := func(r *rules.Rule) string {
-		if r.Route == nil {
-			return ""
-		}
-		return *r.Route
-	}
+	sortBy := rules.FieldNamed(b.Sort)
 	slices.SortStableFunc(out.Rules, func(x, y rules.Rule) int {
 		n := 0
-		switch b.Sort {
-		case "scope":
-			n = cmp.Compare(x.Scope, y.Scope)
-		case "route":
-			n = cmp.Compare(route(&x), route(&y))
-		case "algorithm":
-			n = cmp.Compare(x.Algorithm, y.Algorithm)
-		case "limit":
-			n = cmp.Compare(x.Limit, y.Limit)
-		case "mode":
-			n = cmp.Compare(x.Mode, y.Mode)
-		case "fail_mode":
-			n = cmp.Compare(x.FailMode, y.FailMode)
-		case "updated_at":
+		switch {
+		case sortBy != nil:
+			n = compareValues(sortBy.Value(&x), sortBy.Value(&y))
+		case b.Sort == "updated_at":
 			n = x.UpdatedAt.Compare(y.UpdatedAt)
 		}
 		if n = cmp.Or(n, cmp.Compare(x.Name, y.Name)); b.Desc {
@@ -83,4 +64,15 @@ func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
 	from := min(b.Offset, len(out.Rules))
 	out.Rules = out.Rules[from:min(from+b.PageSize, len(out.Rules))]
 	return out
+}
+
+// compareValues compares two texts or two numbers; nil is the empty text.
+func compareValues(x, y any) int {
+	if n, ok := x.(int64); ok {
+		m, _ := y.(int64)
+		return cmp.Compare(n, m)
+	}
+	a, _ := x.(string)
+	b, _ := y.(string)
+	return cmp.Compare(a, b)
 }

@@ -29,18 +29,31 @@ func (s *Server) listRules(v *visit) error {
 		return err
 	}
 	m := view.RuleTable{
-		Lines: s.withDenied(v, ruleLines(&list)), CanEdit: v.canChange(access.RoleEditor), Here: v.Request().URL.RequestURI(), Query: view.NewQuery(pathRules, q, "q", "mode", "fail_mode", "state", "sort", "desc"),
+		Lines: s.withDenied(v, ruleLines(&list)), CanEdit: v.canChange(access.RoleEditor), Here: v.Request().URL.RequestURI(), Query: view.NewQuery(pathRules, q, append(ruleFilters(), "sort", "desc")...),
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 	}
+	m.Narrowed = m.Query.Filtered(ruleFilters()...)
 	return v.page(http.StatusOK, view.RulesPage(v.frame("Rules", pathRules), m))
 }
+
+// ruleFilters are the parameters that narrow the list of rules.
+func ruleFilters() []string { return append(rules.Filters(), "fail_mode", "state", "q") }
 
 // browseOf reads search, filters and order.
 func browseOf(q url.Values) rules.Browse {
 	b := rules.Browse{
-		Query: rules.Query{Text: q.Get("q"), Mode: oneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow), PageSize: rulesPerPage},
+		Query: rules.Query{Text: q.Get("q"), Equal: map[string]string{}, PageSize: rulesPerPage},
 		Sort:  oneOf(q.Get("sort"), rules.SortColumns()...), Desc: q.Get("desc") == "1",
-		FailMode: oneOf(q.Get("fail_mode"), rules.FailOpen, rules.FailClosed, rules.FailLocal),
+	}
+	for _, name := range ruleFilters() {
+		f := rules.FieldNamed(name)
+		switch {
+		case f == nil:
+		case len(f.OneOf) > 0:
+			b.Equal[name] = oneOf(q.Get(name), f.OneOf...)
+		default:
+			b.Equal[name] = q.Get(name)
+		}
 	}
 	switch q.Get("state") {
 	case "on":

@@ -23,11 +23,11 @@ func BenchmarkManyRules(b *testing.B) {
 			}{
 				{"first page", rules.Query{}},
 				{"last page", rules.Query{AfterID: manyRules - 50}},
-				{"by route", rules.Query{Route: "/r/777"}},
-				{"by scope", rules.Query{Scope: "ip", AfterID: manyRules / 2}},
+				{"by route", rules.Query{Equal: map[string]string{"route": "/r/777"}}},
+				{"by scope", rules.Query{Equal: map[string]string{"scope": "ip"}, AfterID: manyRules / 2}},
 				{"text found early", rules.Query{Text: "rule-"}},
 				{"text found nowhere", rules.Query{Text: "no such thing"}},
-				{"shadow, none", rules.Query{Mode: "shadow"}},
+				{"shadow, none", rules.Query{Equal: map[string]string{"mode": "shadow"}}},
 			}
 			for _, bb := range queries {
 				b.Run(bb.name, func(b *testing.B) {

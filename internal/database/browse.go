@@ -24,10 +24,8 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 	if size < 1 {
 		size = defaultPageSize
 	}
-	for _, text := range []string{b.Text, b.Scope, b.Route, b.Method, b.Mode, b.FailMode} {
-		if !storable(text) {
-			return rules.Listing{}, nil // no row can hold it
-		}
+	if !findable(b.Query) {
+		return rules.Listing{}, nil
 	}
 	order := sortColumns[b.Sort]
 	if order == "" {
@@ -38,13 +36,7 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 	}
 	list := rules.Listing{Editors: map[int64]rules.Actor{}}
 	err := d.snapshot(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		where := func() *gorm.DB {
-			tx := filtered(tx, b.Query)
-			if b.FailMode != "" {
-				tx = tx.Where("fail_mode = ?", b.FailMode)
-			}
-			return tx
-		}
+		where := func() *gorm.DB { return filtered(tx, b.Query) }
 		page := func() *gorm.DB {
 			return where().Order(order + ", id").Offset(max(0, b.Offset)).Limit(min(size, maxPageSize))
 		}

@@ -31,14 +31,14 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			want string
 		}{
 			{rules.Query{}, "one two three four"},
-			{rules.Query{Scope: "user"}, "one three"},
-			{rules.Query{Route: "/axb"}, "two"},
-			{rules.Query{Route: "/%"}, ""},
-			{rules.Query{Method: "get"}, "one four"},
-			{rules.Query{Mode: "shadow"}, "two four"},
+			{rules.Query{Equal: map[string]string{"scope": "user"}}, "one three"},
+			{rules.Query{Equal: map[string]string{"route": "/axb"}}, "two"},
+			{rules.Query{Equal: map[string]string{"route": "/%"}}, ""},
+			{rules.Query{Equal: map[string]string{"method": "get"}}, "one four"},
+			{rules.Query{Equal: map[string]string{"mode": "shadow"}}, "two four"},
 			{rules.Query{Active: ptr(true)}, "one two"},
 			{rules.Query{Active: ptr(false)}, "three four"},
-			{rules.Query{Active: ptr(false), Scope: "user", Text: "hre"}, "three"},
+			{rules.Query{Active: ptr(false), Equal: map[string]string{"scope": "user"}, Text: "hre"}, "three"},
 			{rules.Query{Text: "EVERYTHING"}, "one"},
 			{rules.Query{Text: "%"}, "one"},
 			{rules.Query{Text: "_"}, "one"},
@@ -49,7 +49,7 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			{rules.Query{Text: "'"}, ""},
 			{rules.Query{Text: "o"}, "one two four"},
 			{rules.Query{Text: "\x00"}, ""},
-			{rules.Query{Scope: "\xff"}, ""},
+			{rules.Query{Equal: map[string]string{"scope": "\xff"}}, ""},
 			{rules.Query{Text: strings.Repeat("%", 100_000)}, ""},
 			{rules.Query{Text: strings.Repeat("_", maxStored)}, ""},
 			{rules.Query{PageSize: 2}, "one two +"},
@@ -58,7 +58,7 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			{rules.Query{PageSize: -1}, "one two three four"},
 			{rules.Query{PageSize: 1 << 40}, "one two three four"},
 			{rules.Query{AfterID: 1 << 62}, ""},
-			{rules.Query{AfterID: -5, PageSize: 1, Mode: "shadow"}, "two +"},
+			{rules.Query{AfterID: -5, PageSize: 1, Equal: map[string]string{"mode": "shadow"}}, "two +"},
 		}
 		for _, tt := range tests {
 			page, err := d.ListRules(t.Context(), tt.q)

@@ -26,10 +26,8 @@ func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 		size = defaultPageSize
 	}
 	size = min(size, maxPageSize)
-	for _, text := range []string{q.Text, q.Scope, q.Route, q.Method, q.Mode} {
-		if !storable(text) {
-			return rules.Page{Rules: []rules.Rule{}}, nil // no row can hold it
-		}
+	if !findable(q) {
+		return rules.Page{Rules: []rules.Rule{}}, nil
 	}
 	var rows []ruleRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -48,14 +46,12 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 		like := "%" + likeEscaper.Replace(q.Text) + "%"
 		tx = tx.Where(textCondition(tx), like, like, like)
 	}
-	for _, f := range []struct{ condition, value string }{
-		{"scope = ?", q.Scope},
-		{"route = ?", q.Route},
-		{"method = ?", strings.ToUpper(q.Method)},
-		{"mode = ?", q.Mode},
-	} {
-		if f.value != "" {
-			tx = tx.Where(f.condition, f.value)
+	for name, value := range q.Equal {
+		if name == "method" {
+			value = strings.ToUpper(value)
+		}
+		if f := rules.FieldNamed(name); f != nil && value != "" {
+			tx = tx.Where(f.Name+" = ?", value)
 		}
 	}
 	if q.Active != nil {
@@ -86,6 +82,16 @@ const maxStored = 4096
 // and broken UTF-8 even in a comparison, SQLite refuses endless patterns.
 func storable(text string) bool {
 	return len(text) <= maxStored && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}
+
+// findable reports whether a row could hold the texts of a query.
+func findable(q rules.Query) bool {
+	for _, text := range q.Equal {
+		if !storable(text) {
+			return false
+		}
+	}
+	return storable(q.Text)
 }
 
 // GetRule gives the rule with an id, else ErrNotFound.

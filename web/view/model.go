@@ -223,7 +223,9 @@ type RuleLine struct {
 type RuleTable struct {
 	Lines []RuleLine
 	Query Query
-	Pager Pager
+	// Narrowed: a search or a filter is set.
+	Narrowed bool
+	Pager    Pager
 	// CanEdit: rules may be ticked and changed. Here is where to come back to.
 	CanEdit bool
 	Here    string

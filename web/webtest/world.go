@@ -224,7 +224,7 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 	}
 	var found []*rules.Rule
 	for i := range f.List {
-		if r := &f.List[i]; fits(r, &b) {
+		if r := &f.List[i]; b.Selects(r) {
 			found = append(found, r)
 		}
 	}
@@ -247,18 +247,6 @@ func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, e
 		list.Editors[r.ID] = rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[r.ID%2]}
 	}
 	return list, nil
-}
-
-// fits reports whether a rule is among those that someone looks for.
-func fits(r *rules.Rule, b *rules.Browse) bool {
-	if b.Mode != "" && r.Mode != b.Mode || b.FailMode != "" && r.FailMode != b.FailMode || b.Active != nil && r.IsActive != *b.Active {
-		return false
-	}
-	text := r.Name + "\n" + r.Description
-	if r.Route != nil {
-		text += "\n" + *r.Route
-	}
-	return b.Text == "" || strings.Contains(strings.ToLower(text), strings.ToLower(b.Text))
 }
 
 // Fleet has canned figures. Err, if not nil, is what reading denials fails with.
