@@ -32,7 +32,7 @@ var rooms = []room{
 	{path: "rules/chars"},
 	{path: "rules/route", may: []string{"rules/chars"}},
 	{path: "rules/redact", may: []string{"rules/chars"}},
-	{path: "rules/override", may: []string{"limiter"}},
+	{path: "rules/override", may: []string{"limiter"}, foreign: []string{"github.com/dchest/siphash"}},
 	{path: "rules/tree"},
 	{
 		path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route", "rules/tree"},
