@@ -162,19 +162,16 @@ func TestToken_NeverPrintsItsHash(t *testing.T) {
 		t.Errorf("String: got %s, want %s", got, want)
 	}
 	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("used", "token", tok, "secret", Redact(secret))
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("used", "token", tok)
 	encoded, err := json.Marshal(tok)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := fmt.Sprintf("%v %+v %#v %s %v", tok, tok, tok, tok, &tok) + log.String() + string(encoded) + Redact(secret)
+	out := fmt.Sprintf("%v %+v %#v %s %v", tok, tok, tok, tok, &tok) + log.String() + string(encoded)
 	for _, leak := range []string{secret, secret[4:20], hex.EncodeToString(hash[:]), fmt.Sprint(hash)} {
 		if strings.Contains(out, leak) {
 			t.Errorf("output leaks the secret or its hash: %s", out)
 		}
-	}
-	if got := Redact("hunter2"); got != "(redacted)" {
-		t.Errorf("Redact of something else: got %s", got)
 	}
 }
 

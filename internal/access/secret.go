@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"strings"
 )
 
@@ -34,15 +33,4 @@ func Hash(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 // nothing about whether such a token exists.
 func LooksLikeSecret(text string) bool {
 	return len(text) == secretLen && strings.HasPrefix(text, SecretPrefix)
-}
-
-// Redact gives a form of a secret that is safe to log: slk_…, and the first
-// eight hex digits of its hash, by which two log lines can be seen to be about
-// the same secret. Anything else becomes (redacted).
-func Redact(secret string) string {
-	if !LooksLikeSecret(secret) {
-		return "(redacted)"
-	}
-	hash := Hash(secret)
-	return SecretPrefix + "…" + hex.EncodeToString(hash[:4])
 }

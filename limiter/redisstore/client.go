@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -241,17 +240,4 @@ func (t *target) query(query string, sentinel bool) error {
 		}
 	}
 	return nil
-}
-
-// LogTo hands what the Redis client reports by itself, such as failed
-// connection attempts, to log; without it such lines go to standard error. The
-// setting holds for the whole process: call it once, before NewClient. log must
-// be safe for concurrent use.
-func LogTo(log func(ctx context.Context, message string)) { redis.SetLogger(logTo(log)) }
-
-type logTo func(ctx context.Context, message string)
-
-// Printf implements the client's logger.
-func (l logTo) Printf(ctx context.Context, format string, v ...any) {
-	l(ctx, fmt.Sprintf(format, v...))
 }

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -65,28 +64,5 @@ func TestNewClient_NamesTheSettingAndHidesThePassword(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), "REDIS_URL: ") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", url, err)
 		}
-	}
-}
-
-func TestLogTo_ReceivesWhatTheClientReports(t *testing.T) {
-	said := make(chan string, 100)
-	redisstore.LogTo(func(_ context.Context, message string) {
-		select {
-		case said <- message:
-		default:
-		}
-	})
-	c, err := redisstore.NewClient("redis://:hunter2@127.0.0.1:1", redisstore.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Ping(context.Background()).Err(); err == nil {
-		t.Fatal("something answers on port 1")
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if m := <-said; !strings.Contains(m, "dial") || strings.Contains(m, "hunter2") {
-		t.Errorf("got %q", m)
 	}
 }
