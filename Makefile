@@ -32,17 +32,23 @@ build: ## build bin/sluice, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/sluice ./cmd/sluice
 
 .PHONY: test
-test: deps ## run everything that CI tests, on real servers, with the race detector
+test: deps ## run the tests, on real servers, with the race detector
 	$(GO) vet ./...
 	$(MAKE) --no-print-directory generate-check
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
+# The tests with the tag sweep: each looks at every page.
+.PHONY: sweep
+sweep: deps ## hold every page to accessibility, and type every payload into every form, in Chromium
+	CGO_ENABLED=1 $(GO) test -race -tags sweep -timeout $(TEST_TIMEOUT) \
+		-run '^(TestPages_|TestCanary_|TestInject_NoForm|TestPayloads_)' ./web/browsertest ./internal/app
+
 .PHONY: lint
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet -tags sweep ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	bash .ci/words

@@ -29,7 +29,6 @@ func TestBrowser(t *testing.T) {
 		cfg.Console = withConsole(t).Console
 		denialSeenAndHealed(t, b, start(t, cfg), start(t, cfg))
 	})
-	t.Run("what callers send stays text", func(t *testing.T) { payloadsStayText(t, b) })
 }
 
 // window is a tab that fails the test on what its pages complain about.

@@ -1,3 +1,5 @@
+//go:build sweep
+
 package app
 
 import (
@@ -54,11 +56,16 @@ func printable(text string) string {
 	}, text)
 }
 
-// payloadsStayText sends every payload through the API: as facts of requests that
+// TestPayloads_StayText sends every payload through the API: as facts of requests that
 // are denied, as keys, request ids, names and descriptions of rules, and reasons of
 // overrides. Then it opens every page that shows them, with nothing but escaping to
 // protect them, and listens.
-func payloadsStayText(t *testing.T, b *browsertest.Browser) {
+func TestPayloads_StayText(t *testing.T) {
+	b, err := browsertest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
 	n := start(t, withConsole(t))
 	_, cookies := admitted(t, n)
 	const parts = 4

@@ -1,3 +1,5 @@
+//go:build sweep
+
 package browsertest_test
 
 import (
