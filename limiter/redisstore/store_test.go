@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -17,7 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
 // client connects to url and closes with the test.
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
-	c, err := redisstore.NewClient(url, redisstore.ClientOptions{})
+	// Connecting may take its time on a busy machine: what is tried is the store.
+	c, err := redisstore.NewClient(url, redisstore.ClientOptions{DialTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
