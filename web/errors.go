@@ -86,7 +86,7 @@ func (v *visit) fail(err error) {
 	h.Del("Content-Length")
 	f := view.Frame{Title: p.title, Here: pathHome, Theme: v.themeNow()}
 	if v.user.ID != 0 {
-		f.Nav, f.User, f.Role = v.server.navigation(""), v.user.Name, string(v.user.Role)
+		f.Nav, f.User, f.Role = navigation(""), v.user.Name, string(v.user.Role)
 		if node := v.server.deps.Node(); v.ctx != nil {
 			f.Banners = v.banners(&node)
 		}

@@ -48,7 +48,7 @@ func (s *Server) ruleFeed(v *visit, id int64) func() templ.Component {
 
 func (f *ruleFeed) parts() templ.Component {
 	f.look()
-	m := view.RulePage{Rule: f.rule, Live: f.server.deps.Fleet.Live(f.visit.ctx), Links: f.server.links}
+	m := view.RulePage{Rule: f.rule, Live: f.server.deps.Fleet.Live(f.visit.ctx)}
 	m.Changed = f.gone || f.shown > 0 && f.rule.Version > f.shown
 	if m.Rule.Name == "" && !m.Changed {
 		return templ.NopComponent

@@ -2,14 +2,13 @@ package web
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"sluice/web/view"
 )
 
-// entries of the navigation, in its order; what has no page yet is left out.
+// entries of the navigation, in its order.
 var entries = []view.NavItem{
 	{Path: pathHome, Label: "Overview", Icon: "layout-dashboard"},
 	{Path: pathRules, Label: "Rules", Icon: "list-filter"},
@@ -24,25 +23,9 @@ var entries = []view.NavItem{
 	{Path: pathSettings, Label: "Settings", Icon: "sliders-horizontal"},
 }
 
-// reachable are the entries that have a page.
-func reachable() []view.NavItem {
-	var out []view.NavItem
-	for _, e := range entries {
-		if served(e.Path) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// served reports whether there is a page at a path.
-func served(path string) bool {
-	return slices.ContainsFunc(Table(), func(r Route) bool { return r.Method == http.MethodGet && r.Path == path })
-}
-
 // navigation marks the entry of the present page.
-func (s *Server) navigation(here string) []view.NavItem {
-	out := slices.Clone(s.entries)
+func navigation(here string) []view.NavItem {
+	out := slices.Clone(entries)
 	for i := range out {
 		out[i].Current = out[i].Path == here
 	}

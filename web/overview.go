@@ -29,7 +29,7 @@ func (s *Server) liveOverview(v *visit) view.Overview {
 	node := s.deps.Node()
 	m := view.Overview{
 		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
-		Live: s.deps.Fleet.Live(v.ctx), Rates: map[string]view.Rate{}, Links: s.links,
+		Live: s.deps.Fleet.Live(v.ctx), Rates: map[string]view.Rate{},
 	}
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)

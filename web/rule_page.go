@@ -44,7 +44,7 @@ func (s *Server) rulePage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	m := view.RulePage{Rule: r, Set: s.setNow(), Links: s.links, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span")}
+	m := view.RulePage{Rule: r, Set: s.setNow(), Query: view.NewQuery(rulePath(id), v.QueryParams(), "span")}
 	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
 	if m.History, err = s.deps.History.RuleHistory(v.ctx, id, shownRevision, max(0, before)); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Server) ruleInForce(v *visit, id int64) error {
 		return errAway // it may be one that is off
 	}
 	m := view.RulePage{
-		Rule: set.Get(id).Rule, Set: set, Links: s.links, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span"), StoredAway: true,
+		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(rulePath(id), v.QueryParams(), "span"), StoredAway: true,
 	}
 	s.logFigures(&m.Rule, s.ruleFigures(v, &m, s.trialBegun))
 	return v.page(http.StatusOK, view.RulePageOf(v.frame(m.Rule.Name, pathRules), m))
@@ -138,12 +138,4 @@ func version(form url.Values) int64 {
 		return -1
 	}
 	return n
-}
-
-// linksOf says which pages of other areas there are to lead to.
-func linksOf() view.Links {
-	return view.Links{
-		Edit: served(pathRule + "/edit"), Delete: true,
-		Keys: served("/console/keys"), Denials: served("/console/denials"), Hot: served("/console/hot-keys"),
-	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"sluice/rules"
 	"sluice/rules/rulefile"
-	"sluice/web/view"
 )
 
 const (
@@ -42,9 +41,6 @@ type Server struct {
 	stored   *sessionStore
 	// origins refuses what a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
-	entries []view.NavItem
-	// links says which pages there are to lead to.
-	links view.Links
 	// streams counts the streams of live figures that are open.
 	streams atomic.Int64
 	// uploads are files whose plan has been shown.
@@ -78,7 +74,7 @@ func New(d Deps) (*Server, error) {
 	if d.SessionLife <= 0 {
 		d.SessionLife = 7 * 24 * time.Hour
 	}
-	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), entries: reachable(), links: linksOf(), uploads: uploads{now: d.Now}}
+	s := &Server{deps: d, log: d.Logger, origins: http.NewCrossOriginProtection(), uploads: uploads{now: d.Now}}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	if d.PublicURL != "" {
 		if err := s.origins.AddTrustedOrigin(d.PublicURL); err != nil {

@@ -176,7 +176,7 @@ func (v *visit) canChange(role access.Role) bool { return v.user.Role.Includes(r
 // frame is what every page has around it. nav is the path of the entry of the
 // navigation to which the page belongs.
 func (v *visit) frame(title, nav string) view.Frame {
-	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.themeNow(), Nav: v.server.navigation(nav)}
+	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.themeNow(), Nav: navigation(nav)}
 	if v.Request().Method != http.MethodGet {
 		f.Here = pathHome
 	}

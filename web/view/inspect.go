@@ -255,17 +255,6 @@ type FailLine struct {
 	Degraded int64
 }
 
-// FailConflict says that a rule changed while its fail mode was edited.
-type FailConflict struct {
-	Rule *rules.Rule
-	// Wanted is the mode that was chosen, Theirs how the rule is now against the
-	// version that the page showed.
-	Wanted string
-	Theirs []rules.Change
-	By     string
-	Back   string
-}
-
 // sortedNames are the keys of a map, in order.
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -11,15 +11,11 @@ import (
 	"sluice/rules"
 )
 
-// Links says which pages of other areas there are.
-type Links struct{ Edit, Delete, Keys, Denials, Hot bool }
-
 // RulePage is the page of one rule.
 type RulePage struct {
 	Rule rules.Rule
 	// Set is in force on this node.
 	Set   *rules.Set
-	Links Links
 	Query Query
 	// Minute is the last whole minute, Live the figures it is from.
 	Minute fleet.Counts
@@ -157,9 +153,8 @@ func jsonText(v any) string {
 // Overview is the home page.
 type Overview struct {
 	// Node is this node, Live the whole fleet.
-	Node  fleet.Status
-	Live  fleet.Live
-	Links Links
+	Node fleet.Status
+	Live fleet.Live
 	// Rates are allowed, denied and degraded.
 	Rates   map[string]Rate
 	Traffic Traffic
