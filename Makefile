@@ -65,10 +65,10 @@ generate: ## run the go:generate lines and format
 
 .PHONY: generate-check
 generate-check: ## fail if the generated templates are not those of their sources
-	@before=$$(cat web/view/*_templ.go | sha256sum); \
-	$(GO) generate ./web/view >/dev/null 2>&1; find web/view -name '*_templ.go' -print0 | xargs -0 gofmt -w; \
-	if [ "$$before" != "$$(cat web/view/*_templ.go | sha256sum)" ]; then \
-	echo "web/view/*_templ.go were not generated from their .templ files: run make generate and commit" >&2; exit 1; fi
+	@sum() { find web -name '*_templ.go' -print0 | sort -z | xargs -0 cat | sha256sum; }; before=$$(sum); \
+	$(GO) generate ./web >/dev/null 2>&1; find web -name '*_templ.go' -print0 | xargs -0 gofmt -w; \
+	if [ "$$before" != "$$(sum)" ]; then \
+	echo "web/**/*_templ.go were not generated from their .templ files: run make generate and commit" >&2; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/web/kit"
 )
 
 // WithErase serves the console and one act more that cannot be undone, by POST
@@ -14,30 +15,23 @@ func (s *Server) WithErase() http.Handler {
 	e := echo.New()
 	e.IPExtractor = echo.ExtractIPDirect()
 	s.Routes(e)
-	e.POST("/console/erase", s.wrap(&Route{
+	e.POST("/console/erase", s.kit.Wrap(&Route{
 		Method: http.MethodPost, Path: "/console/erase", Role: access.RoleAdmin, Reauth: true,
-		handle: func(_ *Server, v *visit) error {
-			form, err := v.form()
+		Handle: func(v *kit.Visit) error {
+			form, err := v.Form()
 			if err != nil {
 				return err
 			}
-			v.flash("erased %s, %d fields", form.Get("what"), len(form))
-			return v.redirect(pathHome)
+			v.Flash("erased %s, %d fields", form.Get("what"), len(form))
+			return v.SeeOther(kit.PathHome)
 		},
 	}))
-	e.GET("/console/panic", s.wrap(&Route{Method: http.MethodGet, Path: "/console/panic", handle: func(*Server, *visit) error { panic("on purpose") }}))
+	e.GET("/console/panic", s.kit.Wrap(&Route{Method: http.MethodGet, Path: "/console/panic", Handle: func(*kit.Visit) error { panic("on purpose") }}))
 	return e
 }
 
-// What the form of a rule is made of.
-var (
-	RuleOf   = ruleOf
-	ValuesOf = valuesOf
-	Simulate = simulate
-)
-
 // MaxStreams is how many streams a node serves at once.
-const MaxStreams = maxStreams
+const MaxStreams = kit.MaxStreams
 
 // FillStreams takes places of streams, or with a negative number gives them back.
-func (s *Server) FillStreams(n int64) { s.streams.Add(n) }
+func (s *Server) FillStreams(n int64) { s.kit.Streams.Add(n) }

@@ -42,17 +42,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(binary{m})
 }
 
-// world is a console with canned data that ends with the test.
+// world is webtest.Start.
 func world(t testing.TB, kind webtest.Kind) *webtest.World {
 	t.Helper()
-	w, err := webtest.New(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Guard.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
+	return webtest.Start(t, kind)
 }

@@ -10,7 +10,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
-	"sluice/web"
 	"sluice/web/webtest"
 )
 
@@ -21,6 +20,18 @@ func filled(change ...string) url.Values {
 		f.Set(change[i], change[i+1])
 	}
 	return f
+}
+
+// editForm is what a browser sends of a rule's editor if nobody touches it.
+func editForm(t *testing.T, b *webtest.Browser, rule string) url.Values {
+	t.Helper()
+	for _, f := range formsOf(t, b.Get(rule+"/edit").Body, rule+"/edit") {
+		if f.action == rule {
+			return f.values()
+		}
+	}
+	t.Fatalf("%s has no form to edit it", rule)
+	return nil
 }
 
 func stored(w *webtest.World, name string) *rules.Rule {
@@ -111,7 +122,7 @@ func TestEditRule_ChangesWhatTheFormSays(t *testing.T) {
 	if page := b.Get("/console/rules/2/edit"); page.Code != http.StatusOK || !page.Has("Edit search-per-user", `name="version" value="2"`, `value="20"`) {
 		t.Fatalf("%d", page.Code)
 	}
-	form := web.ValuesOf(&before)
+	form := editForm(t, b, "/console/rules/2")
 	form.Set("limit", "61")
 	form.Set("version", "2")
 	if page := b.Post("/console/rules/2", form); page.Code != http.StatusSeeOther {
@@ -158,8 +169,8 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	ours := w.Rules.List[0].Clone()
+	form := editForm(t, b, "/console/rules/1")
 	meanwhile(t, w, func(r *rules.Rule) { r.Limit, r.Description = 120, "For the <sale>" })
-	form := web.ValuesOf(&ours)
 	form.Set("version", "1")
 	form.Set("limit", "90")
 	form.Set("fail_mode", "closed")
@@ -199,7 +210,7 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 func TestEditRule_OfADeletedOneOffersToMakeItAnew(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	form := web.ValuesOf(&w.Rules.List[0])
+	form := editForm(t, b, "/console/rules/1")
 	form.Set("version", "1")
 	w.Rules.List = w.Rules.List[1:]
 	page := b.Post("/console/rules/1", form)

@@ -33,10 +33,10 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 		return nil, nil //nolint:nilnil // there is no console, and that is no error
 	}
 	c := &console{}
-	d.Rules, d.Users, d.Sessions, d.Passwords = db, db, db, access.NewHasher()
+	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
-	d.Fleet, d.Inspect.Denials = f.reader, f.reader
-	editing(&d, cfg, db, f.reader)
+	d.Fleet, d.Denials = f.reader, f.reader
+	d.Settings = func() []web.SettingGroup { return settingsShown(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	var err error
@@ -107,9 +107,3 @@ func (c *console) greet(w io.Writer, cfg *config.Serve, addr net.Addr) {
 	}
 	greetConsole(w, base, c.welcome)
 }
-
-var (
-	_ web.Users       = (*database.DB)(nil)
-	_ web.Sessions    = (*database.DB)(nil)
-	_ web.RuleBrowser = (*database.DB)(nil)
-)

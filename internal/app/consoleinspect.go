@@ -8,13 +8,11 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/database"
-	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/web"
 )
 
-// inspecting gives the console what its pages about requests and keys need, but
-// for the denials.
+// inspecting gives the console what its pages about requests and keys need.
 func inspecting(checker *decide.Checker, db *database.DB) web.Inspect {
 	return web.Inspect{
 		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
@@ -72,8 +70,3 @@ func shareOf(p *decide.PoolShare) *web.PoolShare {
 	}
 	return out
 }
-
-var (
-	_ web.DenialLog = (*fleet.Reader)(nil)
-	_ web.Resets    = (*database.DB)(nil)
-)

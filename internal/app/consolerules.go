@@ -1,21 +1,30 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
 	"sluice/limiter"
+	"sluice/rules"
 	"sluice/web"
 )
 
-// editing gives the console what it needs to edit rules.
-func editing(d *web.Deps, cfg *config.Serve, db *database.DB, reader *fleet.Reader) {
-	d.Writer, d.Bulk, d.History, d.Denials = db, db, db, reader
+// rulePages gives the console what its pages of rules and pools need.
+func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker, reader *fleet.Reader) web.RulePages {
 	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
-	d.Headers = func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-		return headersOf(style, rule, l, decided, at)
+	return web.RulePages{
+		Store: db, Pools: db, Figures: reader, Watching: c.hot != nil,
+		Headers: func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+			return headersOf(style, rule, l, decided, at)
+		},
+		PoolState: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
+			return shownPool(checker.PoolState(ctx, p))
+		},
 	}
 }
 
@@ -32,9 +41,10 @@ func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided li
 	return out
 }
 
-var (
-	_ web.RuleWriter    = (*database.DB)(nil)
-	_ web.RuleHistory   = (*database.DB)(nil)
-	_ web.RuleBulk      = (*database.DB)(nil)
-	_ web.RecentDenials = (*fleet.Reader)(nil)
-)
+func shownPool(s decide.PoolState) web.PoolState {
+	out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
+	if s.Load != nil {
+		out.Load, out.LoadFor = &s.Load.Utilization, time.Duration(s.Load.ExpiresInMS)*time.Millisecond
+	}
+	return out
+}

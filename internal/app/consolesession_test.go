@@ -38,13 +38,13 @@ func (h *heldSessions) wait() {
 	}
 }
 
-// UpdateSession implements web.Sessions.
+// UpdateSession implements kit.Sessions.
 func (h *heldSessions) UpdateSession(ctx context.Context, s access.Session) (bool, error) {
 	h.wait()
 	return h.DB.UpdateSession(context.WithoutCancel(ctx), s)
 }
 
-// ReplaceSession implements web.Sessions.
+// ReplaceSession implements kit.Sessions.
 func (h *heldSessions) ReplaceSession(ctx context.Context, old string, s access.Session) (bool, error) {
 	h.wait()
 	return h.DB.ReplaceSession(ctx, old, s)

@@ -22,8 +22,3 @@ func signOn(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
 	})
 	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: provider, Accounts: db}
 }
-
-var (
-	_ web.SignOn         = (*sso.Provider)(nil)
-	_ web.SignOnAccounts = (*database.DB)(nil)
-)

@@ -150,7 +150,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	pages, err := openConsole(ctx, &cfg, &host, web.Deps{Sets: sets, Admin: administration(&cfg, db, reload.changedTokens), Changed: reload.changed, Live: livePages(db, buckets, checker, figures.reader), Inspect: inspecting(checker, db)}, db, figures, stops)
+	shown := web.Deps{
+		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspecting(checker, db),
+		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
+	}
+	shown.Sets, shown.Changed = sets, reload.changed
+	pages, err := openConsole(ctx, &cfg, &host, shown, db, figures, stops)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,10 @@ func sparkPath(values []float64, closed bool) string {
 			y = 2 + (sparkHeight-4)*(1-v/top)
 		}
 		b.WriteString([]string{"L", "M"}[btoi(i == 0)])
-		b.WriteString(short(x) + " " + short(y))
+		b.WriteString(Tenths(x) + " " + Tenths(y))
 	}
 	if closed {
-		b.WriteString("L" + short(sparkWidth) + " " + short(sparkHeight) + "L0 " + short(sparkHeight) + "Z")
+		b.WriteString("L" + Tenths(sparkWidth) + " " + Tenths(sparkHeight) + "L0 " + Tenths(sparkHeight) + "Z")
 	}
 	return b.String()
 }
@@ -46,12 +46,13 @@ func btoi(b bool) int {
 	return 0
 }
 
-func short(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
+// Tenths writes a number with one decimal.
+func Tenths(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 
 // barWidth is a part of a whole in hundredths, as an attribute of SVG.
 func barWidth(part, whole int64) string {
 	if whole <= 0 || part <= 0 {
 		return "0"
 	}
-	return short(min(100, float64(part)/float64(whole)*100))
+	return Tenths(min(100, float64(part)/float64(whole)*100))
 }

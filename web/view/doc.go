@@ -1,4 +1,4 @@
-// Package view holds the console's pages and the components they are made of.
+// Package view holds the components that the pages of several areas are made of.
 // A page is a templ component that takes a Frame and a model of its own; models
 // hold what to show, already decided, so that templates only lay out.
 //
@@ -9,5 +9,3 @@
 // forbids them. Drawings use attributes of SVG, behaviour hangs on data attributes
 // that static/app.js knows.
 package view
-
-//go:generate go tool templ generate -include-version=false

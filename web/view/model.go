@@ -3,6 +3,7 @@ package view
 import (
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/rules"
@@ -90,6 +91,9 @@ func (q Query) Get(name string) string { return q.values.Get(name) }
 
 // Path is the page's path without a query.
 func (q Query) Path() string { return q.path }
+
+// At is the same query of another page.
+func (q Query) At(path string) Query { return Query{path: path, values: q.values} }
 
 // Filtered reports whether any of the named parameters is set.
 func (q Query) Filtered(names ...string) bool {
@@ -181,33 +185,6 @@ func (p Pager) link(q Query, page int) string {
 	return q.With("page", strconv.Itoa(page))
 }
 
-// SignIn is the form to sign in.
-type SignIn struct {
-	Name, Next, Error string
-	// Nobody: there is no account yet.
-	Nobody bool
-	// SSO is what the button to sign in elsewhere calls that place, "" for none.
-	SSO string
-}
-
-// Confirm asks for the password once more, with a form carried along.
-type Confirm struct {
-	Method, Action string
-	Carried        url.Values
-	Error          string
-	// Elsewhere is where they sign in who have no password here.
-	Elsewhere string
-}
-
-// SSORefused is the page of a sign-in elsewhere that leads nowhere. Said, if not
-// "", is what was said there, by whoever.
-type SSORefused struct {
-	Title, Detail, Said string
-	// Name is what the button calls the provider.
-	Name     string
-	SignedIn bool
-}
-
 // RuleLine is a row of a table of rules.
 type RuleLine struct {
 	Rule *rules.Rule
@@ -219,14 +196,45 @@ type RuleLine struct {
 	Known, Own bool
 }
 
-// RuleTable is the page of rules.
-type RuleTable struct {
-	Lines []RuleLine
-	Query Query
-	// Narrowed: a search or a filter is set.
-	Narrowed bool
-	Pager    Pager
-	// CanEdit: rules may be ticked and changed. Here is where to come back to.
-	CanEdit bool
-	Here    string
+// Has reports whether the form has something under one of the names, or an
+// error: then the part with these fields is shown open.
+func (f Form) Has(names ...string) bool {
+	for _, n := range names {
+		for field, vs := range f.Values {
+			if strings.HasPrefix(field, n) && strings.Join(vs, "") != "" && !strings.HasSuffix(field, ".unit") && !strings.HasSuffix(field, ".zone") {
+				return true
+			}
+		}
+		for field := range f.errors {
+			if strings.HasPrefix(field, n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Differs reports whether a choice is not at its default, or wrong.
+func (f Form) Differs(name, standard string) bool {
+	return f.Get(name) != "" && f.Get(name) != standard || f.Error(name) != ""
+}
+
+// Holds reports whether a field with several values has one.
+func (f Form) Holds(name, value string) bool {
+	for _, v := range f.Values[name] {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// RuleLines are the rows of a table of rules.
+func RuleLines(list *rules.Listing) []RuleLine {
+	lines := make([]RuleLine, len(list.Rules))
+	for i := range list.Rules {
+		r := &list.Rules[i]
+		lines[i] = RuleLine{Rule: r, By: list.Editors[r.ID].Name}
+	}
+	return lines
 }

@@ -19,8 +19,8 @@ type Traffic struct {
 	Unread bool
 }
 
-// spanWords names a span for people.
-func spanWords(span string) string {
+// SpanWords names a span for people.
+func SpanWords(span string) string {
 	switch span {
 	case "1h":
 		return "1 hour"
@@ -99,7 +99,7 @@ func chartPath(values []float64, top int64, closed bool) string {
 		x := float64(i) * chartWidth / float64(len(values)-1)
 		y := 4 + (chartHeight-5)*(1-v/float64(top))
 		b.WriteString([]string{"L", "M"}[btoi(i == 0)])
-		b.WriteString(short(x) + " " + short(y))
+		b.WriteString(Tenths(x) + " " + Tenths(y))
 	}
 	if closed {
 		b.WriteString("L600 160L0 160Z")
@@ -114,5 +114,5 @@ func (t *Traffic) totals() string {
 	if t.Trial {
 		s += ", " + Count(trialOf(c)) + " would have been denied"
 	}
-	return s + " in " + spanWords(t.Span)
+	return s + " in " + SpanWords(t.Span)
 }

@@ -1,11 +1,13 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"sluice/internal/fleet"
 	"sluice/rules"
 	"sluice/rules/words"
 )
@@ -23,9 +25,6 @@ func Plural(n int64, noun string) string {
 
 // Window is rules.WindowWords.
 func Window(ms int64) string { return rules.WindowWords(ms) }
-
-// ScopeWords is words.Scope.
-func ScopeWords(scope string) string { return words.Scope(scope) }
 
 // LimitWords is words.Limit.
 func LimitWords(r *rules.Rule) string { return words.Limit(r) }
@@ -59,17 +58,8 @@ func Percent(part, whole int64) string {
 	return fmt.Sprintf("%.0f%%", p)
 }
 
-// sampleRule is shown where there are no rules.
-const sampleRule = `rules:
-  - name: charges-per-user
-    scope: user
-    route: /v1/charges
-    method: POST
-    limit: 100
-    window_ms: 60000`
-
-// momentOf is the moment that a JSON value names.
-func momentOf(v any) (time.Time, bool) {
+// MomentOf is the moment that a JSON value names.
+func MomentOf(v any) (time.Time, bool) {
 	text, ok := v.(string)
 	if !ok {
 		return time.Time{}, false
@@ -78,8 +68,8 @@ func momentOf(v any) (time.Time, bool) {
 	return at, err == nil
 }
 
-// diffText writes a JSON value of a change for people.
-func diffText(v any) string {
+// DiffText writes a JSON value of a change for people.
+func DiffText(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
@@ -112,4 +102,25 @@ func Millis(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms)
+}
+
+// jsonText is a value of a field that has parts.
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// BreakerWords is the state of a breaker as people read it.
+func BreakerWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
+
+// RequestWords is a denied request in short.
+func RequestWords(d *fleet.Denial) string {
+	words := strings.TrimSpace(d.Method + " " + d.Route)
+	if words == "" {
+		return "–"
+	}
+	return words
 }

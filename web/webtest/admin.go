@@ -15,25 +15,10 @@ import (
 	"sluice/web"
 )
 
-var (
-	_ web.People   = (*People)(nil)
-	_ web.Tokens   = (*Tokens)(nil)
-	_ web.AuditLog = (*Log)(nil)
-	_ web.Transfer = (*Book)(nil)
-)
-
-// admin is what a world gives to the pages of administration.
-func (w *World) admin() web.Admin {
-	return web.Admin{
-		People: &People{w}, Tokens: w.Tokens, Log: w.Log, Transfer: w.Book,
-		Settings: func() []web.SettingGroup { return w.Settings }, Changed: w.changed,
-	}
-}
-
 // People looks after the accounts and sessions of a world.
 type People struct{ w *World }
 
-// ListUsers implements web.People.
+// ListUsers implements people.People.
 func (f *People) ListUsers(context.Context) ([]access.User, error) {
 	u := f.w.Users
 	u.mu.Lock()
@@ -43,7 +28,7 @@ func (f *People) ListUsers(context.Context) ([]access.User, error) {
 	return list, u.Err
 }
 
-// UpdateUser implements web.People.
+// UpdateUser implements people.People.
 func (f *People) UpdateUser(_ context.Context, _ rules.Actor, want access.User) (access.User, error) {
 	return f.w.Users.edit(want.ID, func(u *access.User) error {
 		if want.Generation != u.Generation {
@@ -62,12 +47,12 @@ func (f *People) UpdateUser(_ context.Context, _ rules.Actor, want access.User) 
 	})
 }
 
-// EndSessions implements web.People.
+// EndSessions implements people.People.
 func (f *People) EndSessions(_ context.Context, _ rules.Actor, id int64) (access.User, error) {
 	return f.w.Users.edit(id, func(u *access.User) error { u.Generation++; return nil })
 }
 
-// ListSessions implements web.People.
+// ListSessions implements people.People.
 func (f *People) ListSessions(context.Context) ([]access.Session, error) {
 	s := f.w.Sessions
 	s.mu.Lock()
@@ -125,14 +110,14 @@ func tokens() []access.Token {
 	return list
 }
 
-// ListTokens implements web.Tokens.
+// ListTokens implements people.Tokens.
 func (f *Tokens) ListTokens(context.Context) ([]access.Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.List), f.Err
 }
 
-// CreateToken implements web.Tokens.
+// CreateToken implements people.Tokens.
 func (f *Tokens) CreateToken(_ context.Context, actor rules.Actor, t access.Token) (access.Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,7 +134,7 @@ func (f *Tokens) CreateToken(_ context.Context, actor rules.Actor, t access.Toke
 	return t, nil
 }
 
-// RevokeToken implements web.Tokens.
+// RevokeToken implements people.Tokens.
 func (f *Tokens) RevokeToken(_ context.Context, _ rules.Actor, id int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +157,7 @@ type Log struct {
 	Err  error
 }
 
-// ListAudit implements web.AuditLog; of the filters it knows actor, action and
+// ListAudit implements people.AuditLog; of the filters it knows actor, action and
 // kind.
 func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error) {
 	f.Last = q
@@ -227,12 +212,12 @@ type Book struct {
 	Applied  []string
 }
 
-// LoadAllRules implements web.Transfer.
+// LoadAllRules implements transfer.Store.
 func (f *Book) LoadAllRules(context.Context) (rules.Source, error) {
 	return rules.Source{Rules: slices.Clone(f.w.Rules.List), Pools: slices.Clone(f.Stored), Version: f.Version}, f.w.Rules.Err
 }
 
-// ApplyPlan implements web.Transfer: it notes the plan in Applied and does its
+// ApplyPlan implements transfer.Store: it notes the plan in Applied and does its
 // deletions and creations.
 func (f *Book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) error {
 	if f.w.Rules.Err != nil {

@@ -19,11 +19,6 @@ type Overrides struct {
 	Err   error
 }
 
-var (
-	_ web.OverrideReader = (*Overrides)(nil)
-	_ web.OverrideWriter = (*Overrides)(nil)
-)
-
 func sampleOverrides(from *Rules) *Overrides {
 	f := &Overrides{rules: from}
 	if len(from.List) == 0 {
@@ -55,7 +50,7 @@ func (f *Overrides) rule(id int64) (*rules.Rule, error) {
 	return nil, rules.ErrNotFound
 }
 
-// ListOverrides implements web.OverrideReader.
+// ListOverrides implements kit.Overrides.
 func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
 	var p rules.OverridePage
 	for i := range f.List {
@@ -72,7 +67,7 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 	return p, f.Err
 }
 
-// GetOverride implements web.OverrideReader.
+// GetOverride implements kit.Overrides.
 func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Override, error) {
 	if f.Err != nil {
 		return rules.Override{}, f.Err
@@ -85,7 +80,7 @@ func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Over
 	return rules.Override{}, rules.ErrNotFound
 }
 
-// CreateOverride implements web.OverrideWriter.
+// CreateOverride implements kit.Overrides.
 func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
 	r, err := f.rule(o.RuleID)
 	if err != nil {
@@ -104,7 +99,7 @@ func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Ove
 	return o, nil
 }
 
-// UpdateOverride implements web.OverrideWriter.
+// UpdateOverride implements kit.Overrides.
 func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
 	was, err := f.GetOverride(ctx, o.RuleID, o.ID)
 	if err != nil {
@@ -132,7 +127,7 @@ func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.O
 	return o, nil
 }
 
-// DeleteOverride implements web.OverrideWriter.
+// DeleteOverride implements kit.Overrides.
 func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, id, ifVersion int64) error {
 	was, err := f.GetOverride(ctx, ruleID, id)
 	if err != nil {
@@ -145,7 +140,7 @@ func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, i
 	return nil
 }
 
-// ImportOverrides implements web.OverrideWriter; it knows creation only.
+// ImportOverrides implements kit.Overrides; it knows creation only.
 func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
 	out := rules.OverrideImported{DryRun: in.DryRun}
 	if f.Err != nil {
@@ -175,11 +170,6 @@ type Pools struct {
 	Err  error
 }
 
-var (
-	_ web.PoolReader = (*Pools)(nil)
-	_ web.PoolWriter = (*Pools)(nil)
-)
-
 func samplePools() *Pools {
 	f := &Pools{Used: map[string]bool{"shop": true}}
 	for _, p := range []rules.Pool{
@@ -196,10 +186,10 @@ func (f *Pools) at(name string) int {
 	return slices.IndexFunc(f.List, func(p rules.Pool) bool { return p.Name == name })
 }
 
-// ListPools implements web.PoolReader.
+// ListPools implements rulepages.Pools.
 func (f *Pools) ListPools(context.Context) ([]rules.Pool, error) { return slices.Clone(f.List), f.Err }
 
-// GetPool implements web.PoolReader.
+// GetPool implements rulepages.Pools.
 func (f *Pools) GetPool(_ context.Context, name string) (rules.Pool, error) {
 	if i := f.at(name); i >= 0 && f.Err == nil {
 		return f.List[i], nil
@@ -209,7 +199,7 @@ func (f *Pools) GetPool(_ context.Context, name string) (rules.Pool, error) {
 	return rules.Pool{}, rules.ErrNotFound
 }
 
-// CreatePool implements web.PoolWriter.
+// CreatePool implements rulepages.Pools.
 func (f *Pools) CreatePool(_ context.Context, _ rules.Actor, p rules.Pool) (rules.Pool, error) {
 	p.Normalize()
 	switch err := rules.ValidatePool(&p); {
@@ -225,7 +215,7 @@ func (f *Pools) CreatePool(_ context.Context, _ rules.Actor, p rules.Pool) (rule
 	return p, nil
 }
 
-// UpdatePool implements web.PoolWriter.
+// UpdatePool implements rulepages.Pools.
 func (f *Pools) UpdatePool(ctx context.Context, _ rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
 	was, err := f.GetPool(ctx, p.Name)
 	if err != nil {
@@ -242,7 +232,7 @@ func (f *Pools) UpdatePool(ctx context.Context, _ rules.Actor, p rules.Pool, ifV
 	return p, nil
 }
 
-// DeletePool implements web.PoolWriter.
+// DeletePool implements rulepages.Pools.
 func (f *Pools) DeletePool(ctx context.Context, _ rules.Actor, name string, ifVersion int64) error {
 	was, err := f.GetPool(ctx, name)
 	switch {

@@ -27,12 +27,6 @@ type Counters struct {
 	NoteErr error
 }
 
-var _ web.Resets = (*Counters)(nil)
-
-func (w *World) inspect() web.Inspect {
-	return web.Inspect{Denials: w.Fleet, Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters}
-}
-
 // Spend charges every bucket that a request leads to.
 func (w *World) Spend(d *rules.Descriptor, weight int64) error {
 	for _, m := range w.Sets.Load().Match(d, weight, w.Clock.Now(), nil) {
@@ -80,7 +74,7 @@ func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op
 	return f.world.Guard.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
 }
 
-// NoteReset implements web.Resets.
+// NoteReset implements inspect.Resets.
 func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +112,7 @@ func (f *Overrides) apply(set *rules.Set) *rules.Set {
 	return set.WithOverrides(edit.Done(1, Now.UnixMilli()))
 }
 
-// Denial implements web.DenialLog.
+// Denial implements kit.DenialLog.
 func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,8 +123,6 @@ func (f *Fleet) Denial(_ context.Context, id string) (fleet.Denial, bool, error)
 	}
 	return fleet.Denial{}, false, f.Err
 }
-
-var _ web.DenialLog = (*Fleet)(nil)
 
 // spendSome empties the buckets of some users.
 func spendSome(w *World) {

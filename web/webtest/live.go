@@ -11,10 +11,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
-	"sluice/web"
 )
-
-var _ web.RuleTurns = (*Rules)(nil)
 
 // remember gives every rule a past.
 func (f *Rules) remember() {
@@ -45,7 +42,7 @@ func invent(r *rules.Rule) []rules.Revision {
 	return out
 }
 
-// RollbackRule implements web.RuleTurns.
+// RollbackRule implements rulepages.Store.
 func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
 	past, err := f.RuleHistory(ctx, id, 1, toVersion+1)
 	if err != nil {
@@ -57,7 +54,7 @@ func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersi
 	return f.turn(ctx, actor, "rollback", past[0].Rule, ifVersion)
 }
 
-// PromoteRule implements web.RuleTurns.
+// PromoteRule implements rulepages.Store.
 func (f *Rules) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error) {
 	r, err := f.GetRule(ctx, id)
 	if err != nil {
@@ -105,8 +102,6 @@ func (f *Figures) Change(how func(*Figures)) {
 	how(f)
 }
 
-var _ web.RuleFigures = (*Figures)(nil)
-
 func newFigures() *Figures {
 	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}}, Keys: []fleet.KeyCount{
 		{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221}, {Key: "user:sha256:1f4a90c2b7de", Count: 87},
@@ -114,7 +109,7 @@ func newFigures() *Figures {
 	}}
 }
 
-// Rule implements web.RuleFigures.
+// Rule implements rulepages.Figures.
 func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fleet.Point, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +139,7 @@ func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fl
 	return out, f.Err
 }
 
-// Trial implements web.RuleFigures.
+// Trial implements rulepages.Figures.
 func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.TrialCounts, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +151,7 @@ func (f *Figures) Trial(_ context.Context, rule int64, versions []int64) (fleet.
 	return sum, f.Err
 }
 
-// TopDenied implements web.RuleFigures.
+// TopDenied implements rulepages.Figures.
 func (f *Figures) TopDenied(_ context.Context, _ string, n int) ([]fleet.KeyCount, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,13 +195,4 @@ func HeatUp(w *World) {
 			}
 		}
 	})
-}
-
-// live is what the pages of rules, overrides, pools and hot keys get.
-func (w *World) live() web.Live {
-	return web.Live{
-		Turns: w.Rules, Figures: w.Figures, Overrides: w.Overrides, OverrideWriter: w.Overrides,
-		Pools: w.Pools, PoolWriter: w.Pools, PoolState: w.Pools.state,
-		Watching: true,
-	}
 }

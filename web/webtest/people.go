@@ -8,7 +8,6 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
-	"sluice/web"
 )
 
 // Names are who has which role.
@@ -33,8 +32,6 @@ type Passwords struct {
 	*access.Hasher
 	Busy map[access.Lane]bool
 }
-
-var _ web.Passwords = (*Passwords)(nil)
 
 // HashPassword refuses if the lane is full.
 func (p *Passwords) HashPassword(ctx context.Context, lane access.Lane, password string) (string, error) {
@@ -64,8 +61,6 @@ type Users struct {
 	Err  error
 }
 
-var _ web.Users = (*Users)(nil)
-
 func (f *Users) find(fits func(*access.User) bool) (access.User, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,24 +75,24 @@ func (f *Users) find(fits func(*access.User) bool) (access.User, error) {
 	return access.User{}, rules.ErrNotFound
 }
 
-// GetUser implements web.Users.
+// GetUser implements kit.Users.
 func (f *Users) GetUser(_ context.Context, id int64) (access.User, error) {
 	return f.find(func(u *access.User) bool { return u.ID == id })
 }
 
-// GetUserByName implements web.Users.
+// GetUserByName implements kit.Users.
 func (f *Users) GetUserByName(_ context.Context, name string) (access.User, error) {
 	return f.find(func(u *access.User) bool { return u.Name == name })
 }
 
-// CountUsers implements web.Users.
+// CountUsers implements kit.Users.
 func (f *Users) CountUsers(context.Context) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return int64(len(f.list)), f.Err
 }
 
-// CreateUser implements web.Users.
+// CreateUser implements kit.Users.
 func (f *Users) CreateUser(_ context.Context, actor rules.Actor, u access.User, first bool) (access.User, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +121,7 @@ func (f *Users) Change(name string, edit func(*access.User)) {
 	}
 }
 
-// NoteLogin implements web.Users.
+// NoteLogin implements kit.Users.
 func (f *Users) NoteLogin(_ context.Context, id int64, at time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,9 +148,7 @@ type Sessions struct {
 	BeforeDelete func()
 }
 
-var _ web.Sessions = (*Sessions)(nil)
-
-// FindSession implements web.Sessions.
+// FindSession implements kit.Sessions.
 func (f *Sessions) FindSession(_ context.Context, token string) (access.Session, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +163,7 @@ func (f *Sessions) EndAll() {
 	clear(f.byToken)
 }
 
-// CreateSession implements web.Sessions.
+// CreateSession implements kit.Sessions.
 func (f *Sessions) CreateSession(_ context.Context, s access.Session) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +174,7 @@ func (f *Sessions) CreateSession(_ context.Context, s access.Session) error {
 	return f.Err
 }
 
-// UpdateSession implements web.Sessions.
+// UpdateSession implements kit.Sessions.
 func (f *Sessions) UpdateSession(_ context.Context, s access.Session) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +190,7 @@ func (f *Sessions) UpdateSession(_ context.Context, s access.Session) (bool, err
 	return true, nil
 }
 
-// ReplaceSession implements web.Sessions.
+// ReplaceSession implements kit.Sessions.
 func (f *Sessions) ReplaceSession(_ context.Context, old string, s access.Session) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,7 +207,7 @@ func (f *Sessions) ReplaceSession(_ context.Context, old string, s access.Sessio
 	return true, nil
 }
 
-// DeleteSession implements web.Sessions.
+// DeleteSession implements kit.Sessions.
 func (f *Sessions) DeleteSession(_ context.Context, token string) error {
 	if f.BeforeDelete != nil {
 		f.BeforeDelete()

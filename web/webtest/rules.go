@@ -13,13 +13,7 @@ import (
 	"sluice/web"
 )
 
-var (
-	_ web.RuleWriter    = (*Rules)(nil)
-	_ web.RuleHistory   = (*Rules)(nil)
-	_ web.RecentDenials = (*Fleet)(nil)
-)
-
-// GetRule implements web.RuleWriter.
+// GetRule implements rulepages.Store.
 func (f *Rules) GetRule(_ context.Context, id int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +53,7 @@ func (f *Rules) checked(actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	return r, nil
 }
 
-// CreateRule implements web.RuleWriter.
+// CreateRule implements rulepages.Store.
 func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +71,7 @@ func (f *Rules) CreateRule(_ context.Context, actor rules.Actor, r rules.Rule) (
 	return r.Clone(), nil
 }
 
-// UpdateRule implements web.RuleWriter.
+// UpdateRule implements rulepages.Store.
 func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +99,7 @@ func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, i
 	return r.Clone(), nil
 }
 
-// DeleteRule implements web.RuleWriter.
+// DeleteRule implements rulepages.Store.
 func (f *Rules) DeleteRule(_ context.Context, actor rules.Actor, id, ifVersion int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +130,7 @@ func (f *Rules) note(action string, actor rules.Actor, r *rules.Rule) {
 	f.Revisions[r.ID] = append([]rules.Revision{rev}, f.Revisions[r.ID]...)
 }
 
-// RuleHistory implements web.RuleHistory.
+// RuleHistory implements rulepages.Store.
 func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +146,7 @@ func (f *Rules) RuleHistory(_ context.Context, id int64, limit int, before int64
 	return out[:min(len(out), cmp.Or(limit, len(out)))], nil
 }
 
-// Denials implements web.RecentDenials.
+// Denials implements kit.DenialLog.
 func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Denial, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,4 +179,31 @@ func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.He
 		return []web.Header{policy}
 	}
 	return []web.Header{{Name: "Retry-After", Value: strconv.FormatInt((d.RetryAfter+999)/1000, 10)}, policy}
+}
+
+// EditRules implements rulepages.Store.
+func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error) {
+	var out rules.BulkEdited
+	if f.Err != nil {
+		return out, f.Err
+	}
+	for _, s := range seen {
+		r, err := f.GetRule(ctx, s.ID)
+		if err != nil {
+			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Err: err})
+			continue
+		}
+		edited := r.Clone()
+		edit(&edited)
+		if r.Version == s.Version && len(rules.Diff(&r, &edited)) == 0 {
+			out.Same++
+			continue
+		}
+		if _, err := f.UpdateRule(ctx, actor, edited, s.Version); err != nil {
+			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Name: r.Name, Err: err})
+			continue
+		}
+		out.Changed++
+	}
+	return out, nil
 }

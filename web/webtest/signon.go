@@ -10,11 +10,6 @@ import (
 	"sluice/web"
 )
 
-var (
-	_ web.SignOn         = (*Provider)(nil)
-	_ web.SignOnAccounts = (*Users)(nil)
-)
-
 // Issuer is the provider of a world with single sign-on.
 const Issuer = "https://id.example.com"
 
@@ -44,7 +39,7 @@ func (w *World) signOn() *web.SSO {
 	return &web.SSO{Name: "Example ID", Issuer: Issuer, Claim: "groups", Provider: w.Provider, Accounts: w.Users}
 }
 
-// AuthURL implements web.SignOn.
+// AuthURL implements kit.SignOn.
 func (f *Provider) AuthURL(_ context.Context, c access.Challenge) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +47,7 @@ func (f *Provider) AuthURL(_ context.Context, c access.Challenge) (string, error
 	return Issuer + "/authorize?" + url.Values{"state": {c.State}}.Encode(), f.Err
 }
 
-// Exchange implements web.SignOn. The code must be of the last challenge, and is
+// Exchange implements kit.SignOn. The code must be of the last challenge, and is
 // good once.
 func (f *Provider) Exchange(_ context.Context, code string, c access.Challenge) (access.Identity, error) {
 	f.mu.Lock()
@@ -118,7 +113,7 @@ func (b *Browser) SignOn(id access.Identity) Page {
 	return b.Get(b.world.Provider.Answer(id))
 }
 
-// SignOn implements web.SignOnAccounts.
+// SignOn implements kit.SignOnAccounts.
 func (f *Users) SignOn(_ context.Context, id access.Identity) (access.User, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -138,14 +139,41 @@ func New(kind Kind) (*World, error) {
 	return w, nil
 }
 
+// Start is New for a test, with which the world ends.
+func Start(t testing.TB, kind Kind) *World {
+	t.Helper()
+	w, err := New(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Guard.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
 // Deps are what the console of this world gets.
 func (w *World) Deps(welcome *web.Welcome) web.Deps {
-	return web.Deps{
-		Rules: w.Rules, Sets: w.Sets, Users: w.Users, Sessions: w.Sessions, Passwords: w.Passwords, Guard: w.Guard,
-		Node: func() web.Node { return w.Node }, Fleet: w.Fleet, Welcome: welcome, Now: w.Clock.Now,
-		Writer: w.Rules, Bulk: w.Rules, History: w.Rules, Denials: w.Fleet, Headers: headers, Changed: w.changed, Live: w.live(),
-		Inspect: w.inspect(), Admin: w.admin(), SSO: w.signOn(),
+	d := web.Deps{
+		Welcome: welcome, Settings: func() []web.SettingGroup { return w.Settings },
+		RulePages: web.RulePages{
+			Store: w.Rules, Figures: w.Figures, Headers: headers,
+			Pools: w.Pools, PoolState: w.Pools.state, Watching: true,
+		},
+		Inspect: web.Inspect{Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters},
+		People:  web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
+		Transfer: struct {
+			*Book
+			*Rules
+			*Overrides
+		}{w.Book, w.Rules, w.Overrides},
 	}
+	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
+	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
+	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
+	return d
 }
 
 // ServeHTTP answers as the console does.
@@ -212,9 +240,7 @@ type Rules struct {
 	Err       error
 }
 
-var _ web.RuleBrowser = (*Rules)(nil)
-
-// BrowseRules implements web.RuleBrowser; of the orders it knows name and
+// BrowseRules implements kit.RuleBrowser; of the orders it knows name and
 // updated_at.
 func (f *Rules) BrowseRules(_ context.Context, b rules.Browse) (rules.Listing, error) {
 	f.mu.Lock()
@@ -257,9 +283,7 @@ type Fleet struct {
 	Err     error
 }
 
-var _ web.Fleet = (*Fleet)(nil)
-
-// Live implements web.Fleet.
+// Live implements kit.Fleet.
 func (f *Fleet) Live(context.Context) fleet.Live {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,0 +1,148 @@
+package inspect
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// denialsPerPage is how many denials a page has.
+const denialsPerPage = 100
+
+// maxNames is how many rules are offered by name; beyond it typing is quicker.
+const maxNames = 300
+
+// denialSpans are the times in which to look for denials.
+var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Minute, "15m": 15 * time.Minute, "1h": time.Hour, "24h": 24 * time.Hour}
+
+// listDenials shows sampled denials, filtered by what the URL says.
+func (p *Pages) listDenials(v *kit.Visit) error {
+	m, err := p.denialsOf(v)
+	if kit.Unread(err) {
+		return p.countersAway(err)
+	}
+	m.Rules = p.ruleNames()
+	return v.Page(http.StatusOK, denialsPage(v.Frame("Denials", kit.PathDenials), m))
+}
+
+// denialsOf are the denials that the URL of a visit chooses.
+func (p *Pages) denialsOf(v *kit.Visit) (Denials, error) {
+	q := v.QueryParams()
+	now := p.Now()
+	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Mode: kit.OneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow, "candidate")}
+	if span := denialSpans[q.Get("since")]; span > 0 {
+		f.From = now.Add(-span)
+	}
+	if to, err := strconv.ParseInt(q.Get("to"), 10, 64); err == nil && to > 0 {
+		f.To = time.UnixMilli(to)
+	}
+	found, err := p.Denials.Denials(v.Ctx, f, denialsPerPage+1)
+	m := Denials{
+		Lines: found[:min(len(found), denialsPerPage)], Query: view.NewQuery(kit.PathDenials, q, "key", "route", "rule", "mode", "since", "to"), Now: now,
+	}
+	m.IDs = p.RuleIDs(m.Lines)
+	var own *fleet.OwnError
+	if m.Own = errors.As(err, &own); m.Own {
+		m.Since = own.Since
+	}
+	if len(found) > denialsPerPage {
+		m.Older = m.Query.With("to", strconv.FormatInt(found[denialsPerPage].At+1, 10))
+	}
+	return m, err
+}
+
+// countersAway is the page for what the counters would have to tell.
+func (p *Pages) countersAway(err error) error {
+	p.Logger.Warn("the console could not read the counters", "error", err)
+	return &kit.Problem{
+		Status: http.StatusServiceUnavailable, Title: "Redis is unreachable",
+		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. Try again in a moment.",
+	}
+}
+
+// ruleNames are the names of the rules in force, nil if they are too many to
+// choose from.
+func (p *Pages) ruleNames() []string {
+	set := p.Sets.Load()
+	if set == nil || set.Len() > maxNames {
+		return nil
+	}
+	names := make([]string, set.Len())
+	for i := range names {
+		names[i] = set.At(i).Rule.Name
+	}
+	return names
+}
+
+// inForce finds a rule in force by its name, nil if there is none.
+func (p *Pages) inForce(name string) *rules.Compiled {
+	set := p.Sets.Load()
+	if set == nil {
+		return nil
+	}
+	for i := range set.Len() {
+		if set.At(i).Rule.Name == name {
+			return set.At(i)
+		}
+	}
+	return nil
+}
+
+// Denials is the page of recent denials.
+type Denials struct {
+	Lines []fleet.Denial
+	Query view.Query
+	// Older leads to those before the last line, "" if there are none.
+	Older string
+	// Rules are the names to choose from.
+	Rules []string
+	// IDs are of the rules in force, by name.
+	IDs map[string]int64
+	// Now is when the page was made.
+	Now time.Time
+	// Own: these are of this node alone, because those of all could not be read
+	// since Since.
+	Own   bool
+	Since time.Time
+}
+
+// Stream is where more of what the page shows comes from.
+func (m *Denials) Stream() string {
+	return m.Query.At("/console/events").With("of", "denials")
+}
+
+// sortedNames are the keys of a map, in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// fromWords says who sent a denied request.
+func fromWords(d *fleet.Denial) string {
+	var parts []string
+	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"}, {"tier ", d.Tier, "tier:"}} {
+		if p.value != "" && d.Key != p.key+p.value { // the key stands beside it
+			parts = append(parts, p.name+p.value)
+		}
+	}
+	for _, name := range sortedNames(d.Attributes) {
+		parts = append(parts, name+" "+d.Attributes[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func statusWords(status int) string { return strconv.Itoa(status) }
+
+// waitWords is Wait within a sentence: "in 12 s", "never".
+func waitWords(ms int64) string {
+	if ms > 0 {
+		return "in " + Wait(ms)
+	}
+	return Wait(ms)
+}

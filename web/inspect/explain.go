@@ -1,0 +1,238 @@
+package inspect
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/rules/redact"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// maxFact bounds each field of the form, in bytes, as the API bounds its members.
+const maxFact = 8 << 10
+
+// explainForm is the form for a request; of a sampled denial it is filled in and
+// explained at once.
+func (p *Pages) explainForm(v *kit.Visit) error {
+	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
+	id := v.QueryParam("denial")
+	if id == "" {
+		return v.Page(http.StatusOK, explainPage(v.Frame("Explain", kit.PathExplain), m))
+	}
+	d, found, err := p.Denials.Denial(v.Ctx, id)
+	switch {
+	case err != nil:
+		return p.countersAway(err)
+	case !found:
+		m.Notes = []string{"This denial is no longer kept; only the most recent ones are. Describe the request below."}
+		return v.Page(http.StatusNotFound, explainPage(v.Frame("Explain", kit.PathExplain), m))
+	}
+	form, notes := fromDenial(&d)
+	m.Denial, m.Notes = &d, notes
+	return p.explained(v, form, m)
+}
+
+// explain says what the rules do with the request that was described or pasted.
+// It spends nothing.
+func (p *Pages) explain(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	var m Explain
+	if paste := form.Get("paste"); paste != "" {
+		filled, notes, err := fromPaste(paste)
+		if err != nil {
+			form.Set("weight", "1")
+			m.Form = view.NewForm(form, []rules.FieldError{{Field: "paste", Message: err.Error()}})
+			return v.Page(http.StatusUnprocessableEntity, explainPage(v.Frame("Explain", kit.PathExplain), m))
+		}
+		if filled.Get("weight") == "" {
+			filled.Set("weight", "1")
+		}
+		form, m.Notes = filled, notes
+	}
+	return p.explained(v, form, m)
+}
+
+// explained shows the form with what the rules say.
+func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
+	d, weight, errs := descriptorOf(form)
+	for name := range form {
+		if len(form.Get(name)) > maxFact {
+			errs = append(errs, rules.FieldError{Field: name, Message: "is longer than any request may say"})
+		}
+	}
+	m.Form = view.NewForm(form, errs)
+	if len(errs) > 0 {
+		return v.Page(http.StatusUnprocessableEntity, explainPage(v.Frame("Explain", kit.PathExplain), m))
+	}
+	e, err := p.Explain(v.Ctx, &d, weight)
+	if err != nil {
+		return err
+	}
+	m.Result = &e
+	return v.Page(http.StatusOK, explainPage(v.Frame("Explain", kit.PathExplain), m))
+}
+
+// fromDenial fills the form from a sampled denial, as far as it was kept.
+func fromDenial(d *fleet.Denial) (url.Values, []string) {
+	form := url.Values{
+		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier}, "weight": {strconv.FormatInt(d.Weight, 10)},
+		"attributes": {lines(d.Attributes, func(v string) string { return v })},
+	}
+	notes := []string{"API keys and fields are not kept with denials: fill in what the rules look at."}
+	if d.User == redact.Hidden || d.Tier == redact.Hidden {
+		for _, name := range []string{"user", "tier"} {
+			if form.Get(name) == redact.Hidden {
+				form.Del(name)
+			}
+		}
+		notes = append(notes, "What looked like a credential was left out.")
+	}
+	return form, notes
+}
+
+// Wait writes how long to wait in ms: "12 s", "never".
+func Wait(ms int64) string {
+	switch {
+	case ms == limiter.Never:
+		return "never"
+	case ms <= 0:
+		return "now"
+	case ms < 1000:
+		return view.Count(ms) + " ms"
+	case ms < 120_000:
+		return view.Tenths(float64((ms+99)/100)/10) + " s"
+	case ms < 7_200_000:
+		return view.Count((ms+59_999)/60_000) + " min"
+	}
+	return view.Count((ms+3_599_999)/3_600_000) + " h"
+}
+
+// Explanation is what the rules in force say of one request, spending nothing.
+type Explanation struct {
+	// SetVersion is the version of the rules, Active how many there are.
+	SetVersion int64
+	Active     int
+	// Allowed and Status are what a check would answer now, Degraded the fail mode
+	// that would have a say. Soft and Elastic: allowed, but above a limit.
+	Allowed       bool
+	Status        int
+	Degraded      string
+	Soft, Elastic bool
+	// Strictest names the rule whose figures the answer would show, "" for none,
+	// RetryAfter is its wait in ms.
+	Strictest  string
+	RetryAfter int64
+	// Rules are those that apply and the nearest misses.
+	Rules []ConsideredRule
+}
+
+// ConsideredRule is what one rule has to do with the request.
+type ConsideredRule struct {
+	rules.Considered
+	// Bucket is the rule's bucket, Candidate its candidate's, Pool its pool; nil
+	// where there is none or nobody can tell.
+	Bucket, Candidate *BucketFigures
+	Pool              *PoolShare
+}
+
+// BucketFigures is a bucket before and after a request.
+type BucketFigures struct {
+	Allowed bool
+	// Limit, Before and After are units: the limit in force, what remains now, and
+	// what would remain afterwards. Burst, of a bucket algorithm, is the most that
+	// can remain. Known is false where a fail mode decides without figures.
+	Limit, Before, After int64
+	Burst                *int64
+	Known                bool
+	// Reset and RetryAfter are waits in ms, -1 for never.
+	Reset, RetryAfter int64
+	// Soft and Elastic: allowed above the limit. Degraded: by a fail mode.
+	Soft, Elastic bool
+	Degraded      string
+}
+
+// FiguresOf are the figures of a decision that a store made on a limit.
+func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
+	f := &BucketFigures{
+		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
+	}
+	limit, burst, bucketed := d.InForce(l.Algorithm)
+	if f.Limit = limit; bucketed {
+		f.Burst = &burst
+	}
+	return f
+}
+
+// limitWords is the limit in force, and the burst beside it.
+func (b *BucketFigures) limitWords() string {
+	if b.Burst == nil {
+		return view.Count(b.Limit)
+	}
+	return view.Count(b.Limit) + ", burst " + view.Count(*b.Burst)
+}
+
+// leftWords is what remains, and of what.
+func (b *BucketFigures) leftWords() string {
+	if b.Burst == nil {
+		return view.Count(b.Before) + " of " + view.Count(b.Limit)
+	}
+	return view.Count(b.Before) + " (limit " + b.limitWords() + ")"
+}
+
+// PoolShare is what a rule's pool holds.
+type PoolShare struct {
+	Name, Priority string
+	// SharePercent is how much of the pool the priority may find in use.
+	SharePercent int64
+	// Used, of Capacity, is in units; -1 if nobody knows.
+	Used, Capacity int64
+	// Load is a fresh report of utilization in percent, -1 for none.
+	Load int64
+}
+
+// matched are the rules that apply, or that would but for an override or a tier.
+func (e *Explanation) matched() (apply, rest []ConsideredRule) {
+	for i := range e.Rules {
+		if e.Rules[i].Matched || e.Rules[i].Reason == rules.ReasonUnlimited {
+			apply = append(apply, e.Rules[i])
+		} else {
+			rest = append(rest, e.Rules[i])
+		}
+	}
+	return apply, rest
+}
+
+// Explain is the page that explains a request.
+type Explain struct {
+	Form view.Form
+	// Notes are what had to be left out of what was pasted or sampled.
+	Notes []string
+	// Denial is what the form was filled from, nil for nothing.
+	Denial *fleet.Denial
+	// Result is nil until there is one.
+	Result *Explanation
+}
+
+// passesWords says when a denied request passes.
+func passesWords(ms int64) string {
+	if ms == limiter.Never {
+		return "Waiting does not help."
+	}
+	return "The same request passes " + waitWords(ms) + "."
+}
+
+// appliesWords says how many rules apply, of those in force.
+func appliesWords(n, active int) string {
+	if n == 1 {
+		return "1 rule of " + view.Count(int64(active)) + " in force applies."
+	}
+	return view.Plural(int64(n), "rule") + " of " + view.Count(int64(active)) + " in force apply."
+}

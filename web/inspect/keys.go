@@ -1,0 +1,271 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// recentOfKey is how many denials the page of a bucket shows.
+const recentOfKey = 10
+
+// keyPage shows one bucket: what is in it, what stands for it, and what was
+// denied. Without rule and key it asks for them.
+func (p *Pages) keyPage(v *kit.Visit) error {
+	q := v.QueryParams()
+	if q.Get("rule") == "" {
+		return p.lookup(v, http.StatusOK, q, nil)
+	}
+	b, errs := p.bucketOf(q)
+	if errs != nil {
+		return p.lookup(v, http.StatusUnprocessableEntity, q, errs)
+	}
+	return p.bucket(v, http.StatusOK, b, url.Values{"does": {"blocked"}}, nil)
+}
+
+// findKey leads to the page of a bucket. It is a post, so that a credential that
+// someone types is in no address: the page's own has its hash.
+func (p *Pages) findKey(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	b, errs := p.bucketOf(form)
+	if errs != nil {
+		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
+	}
+	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
+}
+
+func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.FieldError) error {
+	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.ruleNames()}
+	return v.Page(status, keyLookupPage(v.Frame("One key", kit.PathDenials), m))
+}
+
+// bucketOf finds the bucket of a rule and key that a form or an address names.
+func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
+	c := p.inForce(strings.TrimSpace(form.Get("rule")))
+	if c == nil {
+		return nil, []rules.FieldError{{Field: "rule", Message: "is not the name of a rule in force"}}
+	}
+	b, err := p.Sets.Load().FindBucket(c, form.Get("key"), p.Now())
+	if err != nil {
+		return nil, []rules.FieldError{{Field: "key", Message: err.Error()}}
+	}
+	return &b, nil
+}
+
+// bucket shows a bucket, with the form for an override of it.
+func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Values, errs []rules.FieldError) error {
+	m := KeyPage{Bucket: b, Edit: view.NewForm(form, errs), Now: p.Now()}
+	name := b.Exception
+	if name == "" {
+		name = b.Name
+	}
+	recent, err := p.Denials.Denials(v.Ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey)
+	m.Recent, m.RecentUnread = recent, kit.Unread(err)
+	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
+		m.RecentOwn, m.RecentSince = true, own.Since
+	}
+	if b.Key == "" { // a recent denial may know the hash in full
+		for i := range m.Recent {
+			if whole, errs := p.bucketOf(url.Values{"rule": {m.Recent[i].Rule}, "key": {m.Recent[i].Bucket}}); errs == nil && whole.Exception == b.Exception && whole.Key != "" {
+				b, m.Bucket = whole, whole
+				break
+			}
+		}
+	}
+	p.peek(v.Ctx, b, &m)
+	if id := b.Override.ID; id > 0 {
+		o, err := p.Overrides.GetOverride(v.Ctx, b.Rule.Rule.ID, id)
+		switch {
+		case err == nil:
+			m.Override = &o
+		case errors.Is(err, rules.ErrNotFound): // it was lifted a moment ago
+		default:
+			m.OverrideUnknown = true
+		}
+	}
+	return v.Page(status, keyBucketPage(v.Frame("One key", kit.PathDenials), m))
+}
+
+// peek asks what is in a bucket.
+func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
+	if b.Key == "" {
+		return
+	}
+	asks := asksOf(b)
+	var res limiter.Result
+	if err := p.Buckets(ctx, b.Rule, limiter.OpPeek, asks, &res); err != nil {
+		p.Logger.Warn("the console could not look at a bucket", "error", err)
+		m.Away = true
+		return
+	}
+	for i, d := range res.Limits {
+		f := FiguresOf(asks[i].Limit, d)
+		if i == 0 {
+			m.Figures = f
+		} else {
+			m.Candidate = f
+		}
+	}
+}
+
+// asksOf are the bucket of a rule and its candidate's.
+func asksOf(b *rules.Bucket) []limiter.Ask {
+	asks := []limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}
+	if b.Candidate != "" {
+		asks = append(asks, limiter.Ask{Key: b.Candidate, Limit: b.CandidateLimit, Weight: 1})
+	}
+	return asks
+}
+
+// resetKey forgets what was spent in a bucket.
+func (p *Pages) resetKey(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	b, errs := p.bucketOf(form)
+	if errs != nil {
+		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
+	}
+	if b.Key == "" {
+		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{}, []rules.FieldError{{Field: "reset", Message: "is not possible: the hash of the key is not known in full"}})
+	}
+	err = p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
+		var res limiter.Result
+		return p.Buckets(ctx, b.Rule, limiter.OpReset, asksOf(b), &res)
+	})
+	var store *limiter.StoreError
+	switch {
+	case errors.As(err, &store):
+		return p.countersAway(err)
+	case err != nil:
+		return err
+	}
+	v.Flash("The bucket is empty: nothing counts as spent any more.")
+	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
+}
+
+// overrideKey blocks a key, or gives it another limit.
+func (p *Pages) overrideKey(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	b, errs := p.bucketOf(form)
+	if errs != nil {
+		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
+	}
+	o := rules.Override{RuleID: b.Rule.Rule.ID, Key: b.Exception, Reason: form.Get("reason")}
+	switch form.Get("does") {
+	case "blocked":
+		o.Blocked = true
+		errs = kit.Unwanted(form, "limit")
+	case "unlimited":
+		o.Unlimited = true
+		errs = kit.Unwanted(form, "limit")
+	default:
+		n, err := strconv.ParseInt(strings.TrimSpace(form.Get("limit")), 10, 64)
+		if err != nil {
+			errs = append(errs, rules.FieldError{Field: "limit", Message: "must be a whole number"})
+		}
+		o.Limit = &n
+	}
+	if text := form.Get("hours"); text != "" && text != "0" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 87_600 {
+			errs = append(errs, rules.FieldError{Field: "hours", Message: "must be one of those offered"})
+		}
+		at := p.Now().Add(time.Duration(n) * time.Hour)
+		o.ExpiresAt = &at
+	}
+	if errs != nil {
+		return p.bucket(v, http.StatusUnprocessableEntity, b, form, errs)
+	}
+	_, err = p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
+	switch {
+	case errors.Is(err, rules.ErrOverrideExists):
+		return p.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "was not done: there is an override for this key already; lift it first"}})
+	case kit.FieldsOf(err) != nil:
+		return p.bucket(v, http.StatusUnprocessableEntity, b, form, kit.FieldsOf(err))
+	case errors.Is(err, rules.ErrUnavailable):
+		return p.bucket(v, http.StatusServiceUnavailable, b, form, []rules.FieldError{{Field: "save", Message: kit.ProblemOf(err).Detail + kit.NotSaved}})
+	case err != nil:
+		return err
+	}
+	v.Await(p.Changed)
+	v.Flash("Override saved.")
+	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
+}
+
+// liftOverride deletes the override of a key, unless someone changed it.
+func (p *Pages) liftOverride(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	b, errs := p.bucketOf(form)
+	if errs != nil {
+		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
+	}
+	id, err := strconv.ParseInt(form.Get("id"), 10, 64)
+	known := kit.Version(form)
+	if err != nil || known < 1 {
+		return kit.ErrStale
+	}
+	if err := p.Overrides.DeleteOverride(v.Ctx, v.Actor(), b.Rule.Rule.ID, id, known); err != nil {
+		return err
+	}
+	v.Await(p.Changed)
+	v.Flash("The override is lifted: the rule's own limit holds again.")
+	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
+}
+
+// KeyPage is the page of one bucket.
+type KeyPage struct {
+	// Lookup is the form that finds a bucket; Rules are the names to choose from.
+	Lookup view.Form
+	Rules  []string
+	// Bucket is nil until one is found.
+	Bucket *rules.Bucket
+	// Figures and Candidate are what the counters say, nil if they do not.
+	Figures, Candidate *BucketFigures
+	// Away: the counters do not answer.
+	Away bool
+	// Override is what stands for this key, nil for none or where OverrideUnknown;
+	// Covered: a wildcard covers the key besides.
+	Override *rules.Override
+	// OverrideUnknown: an override stands for this key and cannot be read.
+	OverrideUnknown bool
+	// Recent are denials of the bucket; RecentUnread: they cannot be read; RecentOwn:
+	// they are this node's alone since RecentSince.
+	Recent                  []fleet.Denial
+	RecentUnread, RecentOwn bool
+	RecentSince             time.Time
+	// Edit is the form of an override.
+	Edit view.Form
+	Now  time.Time
+}
+
+// Link is the page's own address.
+func (p *KeyPage) Link() string { return view.KeyLink(p.Bucket.Rule.Rule.Name, p.Bucket.Name) }
+
+// shownName is the bucket's name without the length of its hashes.
+func (p *KeyPage) shownName() string {
+	if p.Bucket.Exception == "" {
+		return p.Bucket.Name
+	}
+	return p.Bucket.Exception
+}

@@ -1,0 +1,91 @@
+package kit
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+)
+
+// Browse lists rules from the database, or from the set in force if that does not
+// answer.
+func (v *Visit) Browse(b rules.Browse) (rules.Listing, error) {
+	if !v.Offline {
+		list, err := v.kit.Rules.BrowseRules(v.Ctx, b)
+		if !errors.Is(err, rules.ErrUnavailable) {
+			return list, err
+		}
+		v.Away = true
+	}
+	return browseSet(v.kit.Sets.Load(), b), nil
+}
+
+// browseSet lists the rules in force as BrowseRules does those that are stored.
+// Nobody knows who made them.
+func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
+	var out rules.Listing
+	if set == nil {
+		return out
+	}
+	for i := range set.Len() {
+		if r := &set.At(i).Rule; b.Selects(r) {
+			out.Rules = append(out.Rules, *r)
+		}
+	}
+	sortBy := rules.FieldNamed(b.Sort)
+	slices.SortStableFunc(out.Rules, func(x, y rules.Rule) int {
+		n := 0
+		switch {
+		case sortBy != nil:
+			n = compareValues(sortBy.Value(&x), sortBy.Value(&y))
+		case b.Sort == "updated_at":
+			n = x.UpdatedAt.Compare(y.UpdatedAt)
+		}
+		if n = cmp.Or(n, cmp.Compare(x.Name, y.Name)); b.Desc {
+			return -n
+		}
+		return n
+	})
+	out.Total = int64(len(out.Rules))
+	from := min(b.Offset, len(out.Rules))
+	out.Rules = out.Rules[from:min(from+b.PageSize, len(out.Rules))]
+	return out
+}
+
+// compareValues compares two texts or two numbers; nil is the empty text.
+func compareValues(x, y any) int {
+	if n, ok := x.(int64); ok {
+		m, _ := y.(int64)
+		return cmp.Compare(n, m)
+	}
+	a, _ := x.(string)
+	b, _ := y.(string)
+	return cmp.Compare(a, b)
+}
+
+// RuleIDs finds the rules in force that denials are of.
+func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
+	ids := map[string]int64{}
+	for i := range lines {
+		ids[lines[i].Rule] = 0
+	}
+	if set := k.Sets.Load(); set != nil {
+		for i := range set.Len() {
+			r := &set.At(i).Rule
+			if _, wanted := ids[r.Name]; wanted {
+				ids[r.Name] = r.ID
+			}
+		}
+	}
+	return ids
+}
+
+// Options are the settings by which addresses are counted here.
+func (k *Kit) Options() rules.Options {
+	if set := k.Sets.Load(); set != nil {
+		return set.Options()
+	}
+	return rules.Options{}
+}

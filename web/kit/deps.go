@@ -1,0 +1,191 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// Deps is what the pages of several areas need. Fields without a remark must be
+// given.
+type Deps struct {
+	// Rules finds rules to show.
+	Rules RuleBrowser
+	// Sets holds the rules in force on this node.
+	Sets *rules.Current
+	// Overrides keeps exceptions from rules.
+	Overrides Overrides
+	// Changed is called after every change of the rules. It waits until this node
+	// decides by the change, or gives up, and reports which.
+	Changed func(ctx context.Context) bool
+	// Users are the accounts, Sessions who is signed in.
+	Users    Users
+	Sessions Sessions
+	// Passwords hashes and checks passwords.
+	Passwords Passwords
+	// SSO is where people sign in besides here; nil if nowhere.
+	SSO *SSO
+	// Guard takes the limits on signing in; GuardLocal stands in while Guard
+	// cannot decide. GuardLocal may be nil: then signing in fails meanwhile.
+	Guard      limiter.Store
+	GuardLocal limiter.Store
+	// Node tells how this node is. It is asked for every page, so it must answer
+	// from memory.
+	Node func() Node
+	// Fleet has the figures of all nodes, Denials sampled denials.
+	Fleet   Fleet
+	Denials DenialLog
+	// PublicURL is where people reach the console, as in
+	// https://sluice.example.com; "" if nobody said. With https, cookies are only
+	// sent over TLS.
+	PublicURL string
+	// TrustedProxies are the networks whose X-Forwarded-Proto counts.
+	TrustedProxies []netip.Prefix
+	// SessionIdle and SessionLife end sessions after so long without a page, and
+	// after so long in all. 0 means 12 hours and 7 days.
+	SessionIdle, SessionLife time.Duration
+	// Logger gets what an operator must know; nil discards.
+	Logger *slog.Logger
+	// Now is the wall clock.
+	Now func() time.Time
+}
+
+var checked = []reflect.Kind{reflect.Interface, reflect.Func, reflect.Pointer, reflect.String}
+
+// Whole reports which dependency has not been given, but for the optional ones.
+func Whole(deps any, optional ...string) error {
+	v := reflect.ValueOf(deps)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		kind := v.Field(i).Kind()
+		if slices.Contains(checked, kind) && v.Field(i).IsZero() && !slices.Contains(optional, name) {
+			return fmt.Errorf("web: %s.%s is required", v.Type(), name)
+		}
+	}
+	return nil
+}
+
+// RuleBrowser finds rules. Errors wrap rules.ErrUnavailable.
+type RuleBrowser interface {
+	BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error)
+}
+
+// Users are the accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or
+// ErrUnavailable, access.ErrNotFirst, or are a *rules.ValidationError.
+type Users interface {
+	GetUser(ctx context.Context, id int64) (access.User, error)
+	GetUserByName(ctx context.Context, name string) (access.User, error)
+	CountUsers(ctx context.Context) (int64, error)
+	// CreateUser stores an account; with first only if there is none yet.
+	CreateUser(ctx context.Context, actor rules.Actor, u access.User, first bool) (access.User, error)
+	NoteLogin(ctx context.Context, id int64, at time.Time) error
+}
+
+// Passwords hashes and checks passwords, as *access.Hasher does. Errors are
+// access.ErrBusy or those of the context; nothing was compared then.
+type Passwords interface {
+	HashPassword(ctx context.Context, lane access.Lane, password string) (string, error)
+	CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error)
+}
+
+// Sessions keep what belongs to a session under the hash of its secret, so that
+// it survives a restart. Errors wrap rules.ErrUnavailable. Only CreateSession and
+// ReplaceSession store a session that was not there; found is false, and nothing
+// is written, if the session to change has ended.
+type Sessions interface {
+	FindSession(ctx context.Context, token string) (s access.Session, found bool, err error)
+	CreateSession(ctx context.Context, s access.Session) error
+	// UpdateSession writes the expiry, and the data unless it is nil.
+	UpdateSession(ctx context.Context, s access.Session) (found bool, err error)
+	// ReplaceSession ends the session of the hash old and stores s, in one step.
+	ReplaceSession(ctx context.Context, old string, s access.Session) (found bool, err error)
+	DeleteSession(ctx context.Context, token string) error
+}
+
+// Fleet tells about all nodes. It answers from what was read within the last
+// second, and says in Live.Err when that is older.
+type Fleet interface {
+	Live(ctx context.Context) fleet.Live
+}
+
+// DenialLog has sampled denials of all nodes, the newest first.
+type DenialLog interface {
+	Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Denial, error)
+	// Denial finds one that is still kept.
+	Denial(ctx context.Context, id string) (fleet.Denial, bool, error)
+}
+
+// Overrides keeps exceptions from rules. opt are the settings by which addresses
+// are counted, ifVersion is the version that the page showed. Errors wrap
+// rules.ErrNotFound, ErrStale, ErrOverrideExists or ErrUnavailable, or are a
+// *rules.ValidationError.
+type Overrides interface {
+	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
+	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)
+	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
+	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error)
+	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
+}
+
+// Node is how this node is.
+type Node struct {
+	fleet.Status
+	// Refused is the version of the stored rules that does not compile, 0 for none.
+	Refused int64
+	// Embedded: the rules are in a file of this node, not in Postgres.
+	Embedded bool
+}
+
+// Degraded reports whether some decisions are made without the counter store.
+func (n *Node) Degraded() bool {
+	for i := range n.Breakers {
+		if n.Breakers[i].State != "closed" {
+			return true
+		}
+	}
+	return false
+}
+
+// SSO is single sign-on at one provider. Every field must be given.
+type SSO struct {
+	// Name is what the button calls the provider, Issuer its address, Claim where it
+	// says someone's groups.
+	Name, Issuer, Claim string
+	Provider            SignOn
+	Accounts            SignOnAccounts
+}
+
+// SSOName is what the button calls the provider of single sign-on, "" if there is
+// none.
+func (k *Kit) SSOName() string {
+	if k.SSO == nil {
+		return ""
+	}
+	return k.SSO.Name
+}
+
+// SignOn is a provider of single sign-on. Errors wrap access.ErrProviderAway or
+// access.ErrIdentity, and are for the log.
+type SignOn interface {
+	// AuthURL is where the browser goes with a challenge.
+	AuthURL(ctx context.Context, c access.Challenge) (string, error)
+	// Exchange turns the code with which it comes back into who is there; the
+	// identity may have no role.
+	Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error)
+}
+
+// SignOnAccounts finds and makes accounts of people who sign in elsewhere.
+type SignOnAccounts interface {
+	// SignOn gives the account of an identity. Errors wrap access.ErrNoRole,
+	// access.ErrDisabled or rules.ErrUnavailable, or are a *rules.ValidationError.
+	SignOn(ctx context.Context, id access.Identity) (access.User, error)
+}

@@ -1,0 +1,105 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// Problem is an error with a page of its own. Its texts are for people.
+type Problem struct {
+	Status        int
+	Title, Detail string
+}
+
+func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
+
+// The kinds of errors that have a page. Areas return those that they can tell apart
+// from what a store says.
+var (
+	ErrMissing     = &Problem{http.StatusNotFound, "Nothing here", "There is no such page, or what it was about has been deleted."}
+	errCrossOrigin = &Problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
+	errPanic       = &Problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
+	ErrAway        = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
+	errChanging    = &Problem{http.StatusServiceUnavailable, "Another change is being written", "Another change is being written, such as a large import. Nothing was changed; try again when it is done."}
+	errDiskFull    = &Problem{http.StatusServiceUnavailable, "The disk under the rules database is full", "The disk under the rules database has no room left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
+	errTaken       = &Problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
+	ErrStale       = &Problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
+	errLastAdmin   = &Problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
+	ErrExternal    = &Problem{http.StatusConflict, "Not changed here", "This account signs in by single sign-on. Its role follows the groups that the provider names at each sign-in, and it has no password here."}
+)
+
+// NotSaved follows what is wrong where a form is shown again.
+const NotSaved = " Nothing has been saved; what was typed is still here."
+
+// GoneMeanwhile is shown with the form of what is no longer there.
+const GoneMeanwhile = "Someone deleted this meanwhile. Nothing was saved; saving now makes it anew."
+
+// ProblemOf maps the few kinds of errors to pages; anything else is nil.
+func ProblemOf(err error) *Problem {
+	var p *Problem
+	var invalid *rules.ValidationError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, rules.ErrNotFound):
+		return ErrMissing
+	case errors.Is(err, rules.ErrDiskFull):
+		return errDiskFull
+	case errors.Is(err, rules.ErrBusy):
+		return errChanging
+	case errors.Is(err, rules.ErrUnavailable):
+		return ErrAway
+	case errors.Is(err, rules.ErrNameTaken):
+		return errTaken
+	case errors.Is(err, rules.ErrStale):
+		return ErrStale
+	case errors.Is(err, access.ErrLastAdmin):
+		return errLastAdmin
+	case errors.Is(err, access.ErrExternal):
+		return ErrExternal
+	case errors.As(err, &invalid):
+		return &Problem{http.StatusUnprocessableEntity, "Not valid", invalid.Error()}
+	}
+	return nil
+}
+
+// fail answers with the page of an error. It must work when nothing else does,
+// so it leaves the session alone.
+func (v *Visit) fail(err error) {
+	if v.Response().Committed {
+		return
+	}
+	p := ProblemOf(err)
+	if p == nil {
+		p = errPanic
+		if !errors.Is(err, context.Canceled) {
+			v.kit.Logger.Error("a page of the console failed", "route", v.Path(), "error", err)
+		}
+	}
+	h := v.Response().Header()
+	h.Del("Content-Encoding")
+	h.Del("Content-Length")
+	f := view.Frame{Title: p.Title, Here: PathHome, Theme: v.themeNow()}
+	if v.User.ID != 0 {
+		f.Nav, f.User, f.Role = navigation(""), v.User.Name, string(v.User.Role)
+		if node := v.kit.Node(); v.Ctx != nil {
+			f.Banners = v.banners(&node)
+		}
+	}
+	ctx := v.Ctx
+	v.Ctx = nil // nothing of the session is saved
+	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Again: v.again(p.Status, err)})
+	if v.HTMX() { // only a part of the page was asked for, and the rest of it stays
+		page = view.Problem(p.Title + ". " + p.Detail)
+	}
+	if err := v.Page(p.Status, page); err != nil {
+		v.kit.Logger.Error("the page of an error failed", "error", err)
+		_ = v.String(http.StatusInternalServerError, "Something broke. It has been logged.")
+	}
+	v.Ctx = ctx
+}

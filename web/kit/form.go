@@ -1,0 +1,160 @@
+package kit
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+)
+
+// lastPage bounds page numbers; beyond it there is nothing anyway.
+const lastPage = 1_000_000
+
+// PageNumber reads page, from 1.
+func PageNumber(q url.Values) int {
+	n, err := strconv.Atoi(q.Get("page"))
+	if err != nil {
+		return 1
+	}
+	return min(max(n, 1), lastPage)
+}
+
+// OneOf is value if it is among the allowed ones, else "".
+func OneOf(value string, allowed ...string) string {
+	for _, a := range allowed {
+		if value == a {
+			return value
+		}
+	}
+	return ""
+}
+
+// ID is an id in the path. What cannot be one is not there.
+func (v *Visit) ID(param string) (int64, error) {
+	id, err := strconv.ParseInt(v.Param(param), 10, 64)
+	if err != nil || id < 1 {
+		return 0, ErrMissing
+	}
+	return id, nil
+}
+
+// Version reads the version that the page showed, -1 if it names none, which no row has.
+func Version(form url.Values) int64 {
+	n, err := strconv.ParseInt(form.Get("version"), 10, 64)
+	if err != nil || n < 1 {
+		return -1
+	}
+	return n
+}
+
+// FieldsOf are the fields of a *rules.ValidationError, nil for no error.
+func FieldsOf(err error) []rules.FieldError {
+	var invalid *rules.ValidationError
+	if errors.As(err, &invalid) {
+		return invalid.Fields
+	}
+	return nil
+}
+
+// Form reads the posted form.
+func (v *Visit) Form() (url.Values, error) {
+	if err := v.Request().ParseForm(); err != nil {
+		return nil, v.formError(err)
+	}
+	return v.Request().PostForm, nil
+}
+
+// formError is the page for a form that could not be read.
+func (v *Visit) formError(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &Problem{http.StatusRequestEntityTooLarge, "Too large", v.route.upload().TooLarge}
+	}
+	return &Problem{http.StatusBadRequest, "Not a form", "What was sent could not be read as a form."}
+}
+
+// File is a form with a file.
+type File struct {
+	Form url.Values
+	// Text is the file that was chosen, or what was typed in its place: then it is
+	// Pasted.
+	Text   string
+	Pasted bool
+}
+
+// File reads a posted form with a file. With an error, what could be read is there.
+func (v *Visit) File() (f File, err error) {
+	r, field := v.Request(), v.route.upload().Field
+	f.Form = url.Values{}
+	paste := func(form url.Values) {
+		f.Form, f.Text = form, unix(form.Get(field))
+		f.Pasted = f.Text != ""
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "multipart/form-data" {
+		form, err := v.Form()
+		if err == nil {
+			paste(form)
+		}
+		return f, err
+	}
+	if err := r.ParseMultipartForm(MaxCarried); err != nil {
+		return f, v.formError(err)
+	}
+	defer func() { _ = r.MultipartForm.RemoveAll() }()
+	paste(r.PostForm)
+	file, head, err := r.FormFile("file")
+	if errors.Is(err, http.ErrMissingFile) {
+		return f, nil
+	}
+	if err != nil {
+		return f, v.formError(err)
+	}
+	defer file.Close()
+	if head.Size == 0 {
+		return f, nil
+	}
+	var b strings.Builder
+	b.Grow(int(head.Size))
+	if _, err := io.Copy(&b, file); err != nil {
+		return f, err
+	}
+	f.Text, f.Pasted = unix(b.String()), false
+	return f, nil
+}
+
+// unix undoes the line ends that browsers send.
+func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// Local gives a path that leads to a page of the console, else its home: what
+// came in a form or a link must not lead elsewhere.
+func Local(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(path, "\\\r\n\t") ||
+		u.Path != PathHome && !strings.HasPrefix(u.Path, PathHome+"/") || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "..") {
+		return PathHome
+	}
+	return u.RequestURI()
+}
+
+// Unread reports whether figures are missing: neither those of all nodes nor those of
+// this node could be read.
+func Unread(err error) bool {
+	var own *fleet.OwnError
+	return err != nil && !errors.As(err, &own)
+}
+
+// Unwanted refuses figures that say nothing beside what was chosen.
+func Unwanted(form url.Values, names ...string) (fields []rules.FieldError) {
+	for _, name := range names {
+		if strings.TrimSpace(form.Get(name)) != "" {
+			fields = append(fields, rules.FieldError{Field: name, Message: "belongs to another limit; choose that, or leave this empty"})
+		}
+	}
+	return fields
+}

@@ -1,0 +1,77 @@
+package kit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/web/view"
+)
+
+// entries of the navigation, in its order.
+var entries = []view.NavItem{
+	{Path: PathHome, Label: "Overview", Icon: "layout-dashboard"},
+	{Path: PathRules, Label: "Rules", Icon: "list-filter"},
+	{Path: PathFailModes, Label: "Fail modes", Icon: "shield-alert"},
+	{Path: PathExplain, Label: "Explain", Icon: "search-code"},
+	{Path: PathDenials, Label: "Denials", Icon: "ban"},
+	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
+	{Path: PathPools, Label: "Pools", Icon: "droplets"},
+	{Path: PathPeople, Label: "People & tokens", Icon: "users"},
+	{Path: PathAudit, Label: "Audit log", Icon: "scroll-text"},
+	{Path: PathImport, Label: "Import & export", Icon: "arrow-up-down"},
+	{Path: PathSettings, Label: "Settings", Icon: "sliders-horizontal"},
+}
+
+// navigation marks the entry of the present page.
+func navigation(here string) []view.NavItem {
+	out := slices.Clone(entries)
+	for i := range out {
+		out[i].Current = out[i].Path == here
+	}
+	return out
+}
+
+// staleAfter is how long ago the database may have confirmed the rules before
+// every page says so.
+const staleAfter = 15 * time.Second
+
+// banners are what everyone should know before reading on.
+func (v *Visit) banners(n *Node) []view.Banner {
+	var out []view.Banner
+	now := v.kit.Now()
+	if n.Degraded() {
+		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
+	}
+	if n.Refused > 0 {
+		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile, so the version before it stays in force.", n.Refused)})
+	}
+	confirmed := time.UnixMilli(n.Confirmed)
+	switch {
+	case n.Source == "copy":
+		out = append(out, view.Banner{Kind: "warn", Text: "This node runs on its saved copy of the rules, because the rule database has not answered since it started."})
+	case v.Away || n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
+		if n.Confirmed == 0 {
+			confirmed = time.Time{}
+		}
+		text := "The rules database is unreachable. Requests are still being rate-limited with the last loaded rules; changes are disabled until it is back."
+		out = append(out, view.Banner{Kind: "warn", Text: text, Since: confirmed})
+	}
+	return out
+}
+
+// Pages that several areas lead to; the navigation has most of them.
+const (
+	PathHome      = "/console"
+	PathSignIn    = "/console/sign-in"
+	PathRules     = "/console/rules"
+	PathFailModes = "/console/fail-modes"
+	PathExplain   = "/console/explain"
+	PathDenials   = "/console/denials"
+	PathHotKeys   = "/console/hot-keys"
+	PathPools     = "/console/pools"
+	PathPeople    = "/console/people"
+	PathAudit     = "/console/audit"
+	PathImport    = "/console/import"
+	PathSettings  = "/console/settings"
+)

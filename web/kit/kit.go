@@ -1,0 +1,183 @@
+// Package kit is what every handler of the console needs: the visit of a browser with
+// its session and the frame of its pages, the guard of signing in, errors that are
+// pages, forms and files, streams of live figures. Areas make their Pages from a Kit
+// and hand over their Routes; the kit authorises before it calls them.
+package kit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"github.com/labstack/echo/v4"
+
+	"sluice/rules"
+	"sluice/web/static"
+)
+
+// Kit serves the routes of all areas. It is safe for concurrent use and owns no
+// goroutine; time limits on connections are the http.Server's.
+type Kit struct {
+	Deps
+	sessions *scs.SessionManager
+	stored   *sessionStore
+	// origins refuses what a browser sends on behalf of another site.
+	origins *http.CrossOriginProtection
+	// Streams counts the streams of live figures that are open.
+	Streams atomic.Int64
+}
+
+// New makes a Kit. It fails only if something required is missing or the public
+// URL cannot be an origin.
+func New(d Deps) (*Kit, error) {
+	if err := Whole(d, "GuardLocal", "SSO", "PublicURL", "Logger"); err != nil {
+		return nil, err
+	}
+	if d.SSO != nil {
+		if err := Whole(*d.SSO); err != nil {
+			return nil, err
+		}
+	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
+	d.SessionIdle = cmp.Or(max(0, d.SessionIdle), 12*time.Hour)
+	d.SessionLife = cmp.Or(max(0, d.SessionLife), 7*24*time.Hour)
+	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
+	k := &Kit{Deps: d, origins: http.NewCrossOriginProtection()}
+	if d.PublicURL != "" {
+		if err := k.origins.AddTrustedOrigin(d.PublicURL); err != nil {
+			return nil, fmt.Errorf("web: public URL: %w", err)
+		}
+	}
+	k.stored = &sessionStore{
+		to: d.Sessions, idle: d.SessionIdle, now: d.Now, recall: newRecall(),
+		confirmed: func() time.Time { return time.UnixMilli(d.Node().Confirmed) },
+	}
+	k.sessions = newSessions(&d, k.stored)
+	return k, nil
+}
+
+// Wrap puts around an action what every route needs: containment of panics,
+// the security headers, the session, authorisation, and error pages.
+func (k *Kit) Wrap(r *Route) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		v := &Visit{Context: c, kit: k, route: r}
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http documents
+					panic(p)
+				}
+				k.Logger.Error("panic in the console", "route", c.Path(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				v.fail(errPanic)
+			}
+		}()
+		secure(c.Response().Header(), k.encrypted(c.Request()))
+		if err := k.serve(v); err != nil {
+			v.fail(err)
+		}
+		return nil
+	}
+}
+
+// serve authorises and acts.
+func (k *Kit) serve(v *Visit) error {
+	r := v.Request()
+	if k.origins.Check(r) != nil {
+		return errCrossOrigin
+	}
+	r.Body = http.MaxBytesReader(v.Response(), r.Body, v.route.upload().Most)
+	if err := v.loadSession(); err != nil {
+		if v.route.Role != "" || !errors.Is(err, rules.ErrUnavailable) {
+			return err
+		}
+		if v.Ctx, err = k.sessions.Load(context.WithValue(r.Context(), presentedKey{}, &presented{}), ""); err != nil {
+			return err
+		}
+	}
+	if err := v.readOnly(); err != nil {
+		return err
+	}
+	if v.route.Accounts {
+		defer k.stored.recall.forgetAll() // what it changed may end sessions
+	}
+	if v.route.Role != "" {
+		switch {
+		case v.User.ID != 0:
+		case v.route.Stream && v.streaming():
+			return v.ended()
+		default:
+			return v.ToSignIn()
+		}
+		if !v.User.Role.Includes(v.route.Role) {
+			return &Problem{Status: http.StatusForbidden, Title: "Not with your role",
+				Detail: fmt.Sprintf("This needs the role %s; you are signed in as %s with the role %s. An admin can change that under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
+		}
+	}
+	if v.route.Reauth {
+		if done, err := k.reauthenticate(v); done || err != nil {
+			return err
+		}
+	}
+	return v.route.Handle(v)
+}
+
+// encrypted reports whether the browser's connection is: by what the
+// configuration says of the public URL, or by the connection itself.
+func (k *Kit) encrypted(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(k.PublicURL, "https://")
+}
+
+// policy lets a page use only what this server serves: no inline script or
+// style, no other site's anything, and no frame around it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func secure(h http.Header, encrypted bool) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store")
+	if encrypted {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// readOnly refuses a change by a session that is only remembered.
+func (v *Visit) readOnly() error {
+	if !v.Offline || v.Request().Method != http.MethodPost || v.route.Offline {
+		return nil
+	}
+	return ErrAway
+}
+
+// Asset serves a file whose name carries its hash, for ever.
+func (k *Kit) Asset(c echo.Context) error {
+	h := c.Response().Header()
+	secure(h, k.encrypted(c.Request()))
+	a, ok := static.Find(c.Request().URL.Path)
+	if !ok {
+		return c.String(http.StatusNotFound, "no such file\n")
+	}
+	h.Set("Content-Type", a.Type)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Add("Vary", "Accept-Encoding")
+	body := a.Body
+	if a.Packed != nil && acceptsGzip(c.Request()) {
+		h.Set("Content-Encoding", "gzip")
+		body = a.Packed
+	}
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(body))
+	return nil
+}

@@ -1,0 +1,97 @@
+package kit
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// Hash gives an account, not yet stored, the hash of its new password. While too
+// many wait for theirs it gives nothing, and says with which status and errors the
+// form is shown again.
+func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError, err error) {
+	u.PasswordHash, err = v.kit.Passwords.HashPassword(v.Ctx, lane, password)
+	if !errors.Is(err, access.ErrBusy) {
+		return http.StatusUnprocessableEntity, nil, err
+	}
+	v.RetryAfter(err)
+	return http.StatusServiceUnavailable, []rules.FieldError{{Field: "password", Message: busy}}, nil
+}
+
+// CheckPassword finds what is wrong with a password and its repetition.
+func CheckPassword(field, name, password, repeat string) []rules.FieldError {
+	if err := access.CheckNewPassword(name, password); err != nil {
+		return []rules.FieldError{{Field: field, Message: err.Error()}}
+	}
+	if password != repeat {
+		return []rules.FieldError{{Field: "repeat", Message: "must be the same password"}}
+	}
+	return nil
+}
+
+// errWrong refuses a name and password without saying which was wrong.
+var errWrong = errors.New("The name or the password is wrong.") //nolint:staticcheck,revive // shown to people as it stands
+
+// Authenticate finds the account of a name and password. Refusal knows the errors
+// that are about them. It takes as long for unknown names. An attempt whose password
+// was not compared is given back.
+func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.User, error) {
+	ctx, k, address := v.Ctx, v.kit, addressOf(v.RealIP())
+	done, err := k.attempt(ctx, name, address)
+	if err != nil {
+		return access.User{}, err
+	}
+	u, err := k.Users.GetUserByName(ctx, name)
+	if err != nil && !errors.Is(err, rules.ErrNotFound) {
+		return access.User{}, err
+	}
+	ok, failed := k.Passwords.CheckPassword(ctx, lane, u.PasswordHash, password)
+	if failed != nil {
+		done()
+		return access.User{}, failed
+	}
+	if err != nil || !ok || u.Disabled {
+		k.Logger.Warn("refused to sign in", "user", printable(name), "address", address)
+		return access.User{}, errWrong
+	}
+	done()
+	return u, nil
+}
+
+// busy is shown with a form whose password could not be hashed for now.
+const busy = "Too many passwords are being checked right now, so nothing was done. Try again in a few seconds."
+
+// Refusal is the status and text with which a form is shown again, or 0 if the
+// error is another page's.
+func Refusal(err error) (int, string) {
+	var many *tooMany
+	switch {
+	case errors.Is(err, errWrong):
+		return http.StatusUnprocessableEntity, err.Error()
+	case errors.As(err, &many):
+		return http.StatusTooManyRequests, many.Error()
+	case errors.Is(err, access.ErrBusy):
+		return http.StatusServiceUnavailable, busy
+	}
+	return 0, ""
+}
+
+// busyWait is about how long a full queue for hashing takes to empty.
+const busyWait = 2 * time.Second
+
+// RetryAfter says in the header how long to wait, if err is about that.
+func (v *Visit) RetryAfter(err error) {
+	var many *tooMany
+	wait := busyWait
+	if errors.As(err, &many) {
+		wait = many.wait
+	} else if !errors.Is(err, access.ErrBusy) {
+		return
+	}
+	v.Response().Header().Set("Retry-After", strconv.FormatInt(int64(math.Ceil(float64(wait)/float64(time.Second))), 10))
+}

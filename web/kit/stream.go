@@ -1,0 +1,183 @@
+package kit
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+)
+
+// Bounds of the streams of live figures.
+const (
+	// MaxStreams is how many a node serves at once. Pages that come after that
+	// ask for their figures every few seconds (live.js).
+	MaxStreams = 256
+	// fullRetry is after how many seconds to ask for a stream again.
+	fullRetry = "15"
+	// beat is the time between two messages.
+	beat = time.Second
+	// checkEvery is after how many messages a stream asks whether its session is
+	// still good.
+	checkEvery = 10
+	// wholeEvery is after how many messages everything is sent again, changed or
+	// not, in case a page has missed something.
+	wholeEvery = 30
+	// unchecked is how many times in a row that may go unanswered.
+	unchecked = 6
+	// writeWait is how long a browser may take to read a message.
+	writeWait = 5 * time.Second
+)
+
+// Feed gives, each time it is called, what moves on a page. It may leave out what
+// the page has from the time before.
+type Feed func() templ.Component
+
+// Events is the stream of live figures of one page, which feed chooses. It ends with
+// the session and when the node drains. Whoever does not ask for a stream, or asks
+// with once, gets one message as a piece of a page.
+func (v *Visit) Events(feed func(*Visit) Feed) error {
+	k := v.kit
+	if !v.streaming() || v.QueryParams().Has("once") {
+		return v.Page(http.StatusOK, feed(v)())
+	}
+	if k.Streams.Add(1) > MaxStreams {
+		k.Streams.Add(-1)
+		v.Response().Header().Set("Retry-After", fullRetry)
+		return v.String(http.StatusServiceUnavailable, "Too many pages are live on this node. Ask with once for the figures of this moment.\n")
+	}
+	defer k.Streams.Add(-1)
+	v.beginStream()
+	if v.Request().Method == http.MethodHead {
+		return nil
+	}
+	// The time limits of the server are for requests that end.
+	_ = http.NewResponseController(v.Response()).SetReadDeadline(time.Time{})
+	if err := v.stream(feed); err != nil && v.Request().Context().Err() == nil {
+		k.Logger.Debug("a stream of the console ended", "error", err)
+	}
+	return nil
+}
+
+// streaming reports whether a script asks for a stream.
+func (v *Visit) streaming() bool {
+	return strings.Contains(v.Request().Header.Get("Accept"), "text/event-stream")
+}
+
+func (v *Visit) beginStream() {
+	h := v.Response().Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Accel-Buffering", "no") // proxies pass messages on at once
+	v.Response().WriteHeader(http.StatusOK)
+}
+
+// ended is a whole stream for who is no longer signed in: it says so, and the
+// page stops asking. A redirect would be followed, and asked for again at once.
+func (v *Visit) ended() error {
+	v.beginStream()
+	if v.Request().Method == http.MethodHead {
+		return nil
+	}
+	return v.write(sessionEnded)
+}
+
+// sessionEnded is the last message of a stream whose session has ended.
+const sessionEnded = "event: ended\ndata: session\n\n"
+
+// errStreamEnds ends a stream in good order.
+var errStreamEnds = errors.New("stream ends")
+
+func (v *Visit) stream(feed func(*Visit) Feed) error {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	missed, next := 0, feed(v)
+	var sent map[string]bool
+	for n := 1; ; n++ {
+		text, parts, err := v.message(next(), sent)
+		if err != nil {
+			return err
+		}
+		if sent = parts; n%wholeEvery == 0 {
+			sent, next = nil, feed(v)
+		}
+		if err := v.write(text); err != nil {
+			return err
+		}
+		select {
+		case <-v.Request().Context().Done():
+			return v.Request().Context().Err()
+		case <-tick.C:
+		}
+		if !v.kit.Node().Ready {
+			return errStreamEnds // the browser comes back, to another node
+		}
+		if n%checkEvery > 0 {
+			continue
+		}
+		switch good, err := v.stillSignedIn(); {
+		case err != nil:
+			if missed++; missed > unchecked {
+				return err
+			}
+		case !good:
+			return v.write(sessionEnded)
+		default:
+			missed = 0
+		}
+	}
+}
+
+// stillSignedIn asks again whose the session is.
+func (v *Visit) stillSignedIn() (bool, error) {
+	again := Visit{Context: v.Context, kit: v.kit, route: v.route}
+	if err := again.loadSession(); err != nil {
+		return false, err
+	}
+	return again.User.ID == v.User.ID && again.User.Role.Includes(v.route.Role), nil
+}
+
+// nothingNew is a message without a piece of a page: the figures are up to date.
+const nothingNew = "data:\n\n"
+
+// endOfPart ends each piece of a page in a message.
+const endOfPart = "</hx-partial>"
+
+// message writes pieces of a page as one message, without those in sent, which the
+// page has. It also returns the set of all the pieces.
+func (v *Visit) message(parts templ.Component, sent map[string]bool) (text string, all map[string]bool, err error) {
+	var buf bytes.Buffer
+	if err := parts.Render(v.Ctx, &buf); err != nil {
+		return "", nil, err
+	}
+	all = map[string]bool{}
+	var out strings.Builder
+	for part := range strings.SplitAfterSeq(buf.String(), endOfPart) {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		if all[part] = true; sent[part] {
+			continue
+		}
+		for line := range strings.SplitSeq(part, "\n") {
+			out.WriteString("data: ")
+			out.WriteString(strings.TrimRight(line, "\r"))
+			out.WriteByte('\n')
+		}
+	}
+	if out.Len() == 0 {
+		return nothingNew, all, nil
+	}
+	return out.String() + "\n", all, nil
+}
+
+// write sends text of a stream at once.
+func (v *Visit) write(text string) error {
+	c := http.NewResponseController(v.Response())
+	_ = c.SetWriteDeadline(time.Now().Add(writeWait)) //nolint:forbidigo // sockets go by the machine's clock
+	if _, err := v.Response().Write([]byte(text)); err != nil {
+		return err
+	}
+	return c.Flush()
+}

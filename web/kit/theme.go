@@ -1,0 +1,34 @@
+package kit
+
+import (
+	"net/http"
+	"slices"
+)
+
+const themeCookie = "sluice_theme"
+
+var themes = []string{"system", "light", "dark"}
+
+// Theme remembers how someone likes the console, in a cookie of its own: it is
+// no secret and outlives the session.
+func Theme(v *Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	if want := form.Get("theme"); slices.Contains(themes, want) {
+		v.SetCookie(&http.Cookie{
+			Name: themeCookie, Value: want, Path: PathHome, MaxAge: 365 * 24 * 3600,
+			HttpOnly: true, Secure: v.kit.encrypted(v.Request()), SameSite: http.SameSiteLaxMode,
+		})
+	}
+	return v.SeeOther(Local(form.Get("back")))
+}
+
+func (v *Visit) themeNow() string {
+	c, err := v.Request().Cookie(themeCookie)
+	if err != nil || !slices.Contains(themes, c.Value) {
+		return "system"
+	}
+	return c.Value
+}

@@ -1,0 +1,223 @@
+package overview
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// overview is the home page: what the fleet decides, what is in force, and how
+// the nodes are.
+func (p *Pages) overview(v *kit.Visit) error {
+	m := p.live(v)
+	recent, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 5}, Sort: "updated_at", Desc: true})
+	if err != nil {
+		return err
+	}
+	m.Stored, m.Recent = recent.Total, view.RuleLines(&recent)
+	return v.Page(http.StatusOK, overviewPage(v.Frame("Overview", kit.PathHome), m))
+}
+
+// live is what moves on the overview.
+func (p *Pages) live(v *kit.Visit) Overview {
+	node := p.Node()
+	m := Overview{
+		Node: node.Status, Embedded: node.Embedded, Degraded: node.Degraded(),
+		Live: p.Fleet.Live(v.Ctx), Rates: map[string]Rate{},
+	}
+	for _, of := range rates {
+		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
+	}
+	m.Traffic = view.Traffic{Points: fives(m.Live.Seconds), Span: "3m"}
+	for i := range m.Live.Nodes {
+		if n := &m.Live.Nodes[i]; !n.Unknown {
+			m.Newest = max(m.Newest, n.SetVersion)
+		}
+	}
+	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, latestOf)
+	m.Latest, m.LatestIDs, m.LatestAway = latest, p.RuleIDs(latest), kit.Unread(err)
+	set := p.Sets.Load()
+	m.HotKeys, m.Hot = m.Live.HotKeys(), hotNow(set, m.Live.Hot)
+	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
+	if set == nil {
+		return m
+	}
+	m.Active = set.Len()
+	for i := range set.Len() {
+		c := set.At(i)
+		if c.Shadow {
+			m.Shadow++
+		}
+		switch c.FailMode {
+		case rules.FailClosed:
+			m.FailClosed++
+		case rules.FailLocal:
+			m.FailLocal++
+		default:
+			m.FailOpen++
+		}
+	}
+	return m
+}
+
+// latestOf is how many denials the overview shows.
+const latestOf = 5
+
+// topOf is how many rules the overview names in each list.
+const topOf = 6
+
+// topRules are the rules that deny most and those that decide most.
+func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []RuleRate) {
+	live = slices.Clone(live)
+	named := map[string]bool{}
+	pick := func(line func(fleet.Counts) int64, fits func(fleet.Counts) bool) []RuleRate {
+		var out []RuleRate
+		for i := range live {
+			if len(out) < topOf && fits(live[i].Minute) {
+				out = append(out, RuleRate{Name: live[i].Name, Minute: live[i].Minute, Line: lineOf(live[i].Tens, line)})
+			}
+		}
+		for i := range out {
+			named[out[i].Name] = true
+		}
+		return out
+	}
+	denied = pick(func(c fleet.Counts) int64 { return c.Denied }, func(c fleet.Counts) bool { return c.Denied > 0 })
+	slices.SortStableFunc(live, func(a, b fleet.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
+	busy = pick(fleet.Counts.Total, func(c fleet.Counts) bool { return c.Total() > 0 })
+	ids := map[string]int64{}
+	if set != nil {
+		for i := range set.Len() {
+			if r := &set.At(i).Rule; named[r.Name] {
+				ids[r.Name] = r.ID
+			}
+		}
+	}
+	for _, list := range [][]RuleRate{denied, busy} {
+		for i := range list {
+			list[i].ID = ids[list[i].Name]
+		}
+	}
+	return denied, busy
+}
+
+func lineOf(points []fleet.Point, of func(fleet.Counts) int64) []float64 {
+	out := make([]float64, max(0, len(points)-1)) // the last one is under way
+	for i := range out {
+		out[i] = float64(of(points[i].Counts))
+	}
+	return out
+}
+
+// fives adds up seconds in whole steps of five, by the clock.
+func fives(seconds []fleet.Point) []fleet.Point {
+	var out []fleet.Point
+	for i := range seconds {
+		at := seconds[i].At.Truncate(5 * time.Second)
+		if n := len(out); n == 0 || !out[n-1].At.Equal(at) {
+			if i+5 > len(seconds) || n == 0 && !seconds[i].At.Equal(at) {
+				continue // not whole
+			}
+			out = append(out, fleet.Point{At: at})
+		}
+		out[len(out)-1].Add(seconds[i].Counts)
+	}
+	return out
+}
+
+// rates are what the overview shows a second.
+var rates = []struct {
+	name  string
+	count func(fleet.Counts) int64
+}{
+	{"allowed", func(c fleet.Counts) int64 { return c.Allowed }},
+	{"denied", func(c fleet.Counts) int64 { return c.Denied }},
+	{"degraded", func(c fleet.Counts) int64 { return c.Degraded }},
+}
+
+// rateSeconds is over how long a rate is taken.
+const rateSeconds = 10
+
+// rateOf is the mean of the last seconds, and a line of the last three minutes.
+func rateOf(seconds []fleet.Point, count func(fleet.Counts) int64) Rate {
+	r := Rate{Line: make([]float64, len(seconds))}
+	var sum int64
+	for i := range seconds {
+		n := count(seconds[i].Counts)
+		r.Line[i] = float64(n)
+		if i >= len(seconds)-rateSeconds {
+			sum += n
+		}
+	}
+	r.PerSecond = float64(sum) / (rateSeconds * time.Second).Seconds()
+	return r
+}
+
+// Overview is the home page.
+type Overview struct {
+	// Node is this node, Live the whole fleet.
+	Node fleet.Status
+	Live fleet.Live
+	// Rates are allowed, denied and degraded.
+	Rates   map[string]Rate
+	Traffic view.Traffic
+	// Denied and Busy are the rules that deny most, and decide most.
+	Denied, Busy []RuleRate
+	// Latest are the last few requests that were denied, LatestIDs their rules in
+	// force by name; LatestAway: they cannot be read.
+	Latest     []fleet.Denial
+	LatestIDs  map[string]int64
+	LatestAway bool
+	// Newest is the newest set version of any node, HotKeys how many keys are hot
+	// on any, of which Hot are named.
+	Newest                          int64
+	HotKeys                         int
+	Hot                             []view.HotLine
+	Active, Shadow                  int
+	FailOpen, FailClosed, FailLocal int
+	// Stored counts the rules that are off too.
+	Stored             int64
+	Embedded, Degraded bool
+	Recent             []view.RuleLine
+}
+
+// mixed reports whether nodes that post run different versions of the rules.
+func (m *Overview) mixed() bool {
+	for i := range m.Live.Nodes {
+		if n := &m.Live.Nodes[i]; !n.Silent && !n.Unknown && n.SetVersion != m.Newest {
+			return true
+		}
+	}
+	return false
+}
+
+// Rate is how often something happens, and a line of how that went.
+type Rate struct {
+	PerSecond float64
+	Line      []float64
+}
+
+// RuleRate is a rule in the last minute, and a line of the last ten.
+type RuleRate struct {
+	Name string
+	// ID is 0 if no rule in force has the name.
+	ID     int64
+	Minute fleet.Counts
+	Line   []float64
+}
+
+// openBreaker is a breaker that is not closed, nil if all are.
+func openBreaker(all []fleet.Breaker) *fleet.Breaker {
+	for i := range all {
+		if all[i].State != "closed" {
+			return &all[i]
+		}
+	}
+	return nil
+}

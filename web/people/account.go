@@ -1,0 +1,159 @@
+package people
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// account shows who is signed in their own account.
+func (p *Pages) account(v *kit.Visit) error { return p.accountPage(v, http.StatusOK, nil, "") }
+
+func (p *Pages) accountPage(v *kit.Visit, status int, fields []rules.FieldError, message string) error {
+	all, err := p.allSessions(v)
+	if err != nil {
+		return err
+	}
+	m := Account{User: &v.User, Sessions: all[v.User.ID], Form: view.NewForm(nil, fields), Problem: message}
+	return v.Page(status, accountPage(v.Frame("Your account", ""), m))
+}
+
+// allSessions are the sessions in force, by account, the latest begun first.
+func (p *Pages) allSessions(v *kit.Visit) (map[int64][]kit.SessionLine, error) {
+	users, err := p.People.ListUsers(v.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	generations := make(map[int64]int64, len(users))
+	for i := range users {
+		if !users[i].Disabled {
+			generations[users[i].ID] = users[i].Generation
+		}
+	}
+	stored, err := p.People.ListSessions(v.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64][]kit.SessionLine{}
+	for i := range stored {
+		if strings.HasPrefix(stored[i].Token, invitePrefix) {
+			continue
+		}
+		line, ok := v.ReadSession(&stored[i])
+		if !ok || line.User == 0 || generations[line.User] != line.Generation {
+			continue // one of another build will expire
+		}
+		out[line.User] = append(out[line.User], line)
+	}
+	for _, lines := range out {
+		slices.SortFunc(lines, func(a, b kit.SessionLine) int {
+			return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return out, nil
+}
+
+// Account is the page of one's own account.
+type Account struct {
+	User     *access.User
+	Sessions []kit.SessionLine
+	Form     view.Form
+	Problem  string
+}
+
+// changePassword gives who is signed in another password, against the present
+// one. Every other session of the account ends.
+func (p *Pages) changePassword(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	if v.User.PasswordHash == "" {
+		return p.accountPage(v, http.StatusConflict, nil, "This account has no password here; it signs in elsewhere.")
+	}
+	if _, err := v.Authenticate(access.LaneSignedIn, v.User.Name, form.Get("current")); err != nil {
+		status, message := kit.Refusal(err)
+		if status == 0 {
+			return err
+		}
+		v.RetryAfter(err)
+		if status == http.StatusUnprocessableEntity {
+			message = "is not your present password"
+		}
+		return p.accountPage(v, status, []rules.FieldError{{Field: "current", Message: message}}, "")
+	}
+	password := form.Get("password")
+	if fields := kit.CheckPassword("password", v.User.Name, password, form.Get("repeat")); len(fields) > 0 {
+		return p.accountPage(v, http.StatusUnprocessableEntity, fields, "")
+	}
+	u := v.User
+	status, fields, err := v.Hash(&u, access.LaneSignedIn, password)
+	if err != nil {
+		return err
+	}
+	if len(fields) > 0 {
+		return p.accountPage(v, status, fields, "")
+	}
+	if u, err = p.People.UpdateUser(v.Ctx, v.Actor(), u); err != nil {
+		return err
+	}
+	if err := v.Begin(u); err != nil { // the present session goes on, under another secret
+		return err
+	}
+	v.Flash("Your password is changed. Every other session has ended.")
+	return v.SeeOther(pathAccount)
+}
+
+// endSessions ends one of one's own sessions, all others, or all.
+func (p *Pages) endSessions(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	switch which := form.Get("which"); which {
+	case "":
+		return p.accountPage(v, http.StatusUnprocessableEntity, nil, "Say which session is to end.")
+	case "all", "others":
+		u, err := p.People.EndSessions(v.Ctx, v.Actor(), v.User.ID)
+		if err != nil {
+			return err
+		}
+		if which == "all" {
+			if err := v.EndSession(); err != nil {
+				return err
+			}
+			return v.SeeOther(kit.PathSignIn)
+		}
+		v.Stay(u)
+		v.Flash("You are signed out everywhere else.")
+		return v.SeeOther(pathAccount)
+	default:
+		return p.endSession(v, which)
+	}
+}
+
+// endSession ends the session that a page calls id, if it is of this account.
+func (p *Pages) endSession(v *kit.Visit, id string) error {
+	stored, err := p.People.ListSessions(v.Ctx)
+	if err != nil {
+		return err
+	}
+	for i := range stored {
+		line, ok := v.ReadSession(&stored[i])
+		if !ok || line.ID != id || line.User != v.User.ID {
+			continue
+		}
+		if err := p.Sessions.DeleteSession(v.Ctx, stored[i].Token); err != nil {
+			return err
+		}
+		break
+	}
+	v.Flash("The session has ended.")
+	return v.SeeOther(pathAccount)
+}

@@ -1,0 +1,246 @@
+package people
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/audit"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// entriesPerPage is how many changes a page of the audit log has.
+const entriesPerPage = 50
+
+// listAudit shows who changed what, filtered by what the URL says. What it says
+// wrongly is ignored.
+func (p *Pages) listAudit(v *kit.Visit) error {
+	q := v.QueryParams()
+	want := auditQuery(q)
+	want.Limit = entriesPerPage + 1 // one more tells whether there are older ones
+	want.BeforeID, _ = strconv.ParseInt(q.Get("before"), 10, 64)
+	list, err := p.Audit.ListAudit(v.Ctx, want)
+	if err != nil {
+		return err
+	}
+	m := AuditList{Query: view.NewQuery(kit.PathAudit, q, "actor", "action", "kind", "subject", "from", "to", "zone"), Zone: auditZone(q).String(), Newest: want.BeforeID == 0}
+	if len(list) > entriesPerPage {
+		list = list[:entriesPerPage]
+		m.Older = list[entriesPerPage-1].ID
+	}
+	m.Entries = list
+	return v.Page(http.StatusOK, auditPage(v.Frame("Audit log", kit.PathAudit), m))
+}
+
+// auditQuery reads the filters. Days are of the zone that they name, else of UTC,
+// and the last one counts too.
+func auditQuery(q url.Values) audit.Query {
+	want := audit.Query{
+		Actor: strings.TrimSpace(q.Get("actor")), Subject: strings.TrimSpace(q.Get("subject")),
+		Action: kit.OneOf(q.Get("action"), audit.Actions()...), SubjectKind: kit.OneOf(q.Get("kind"), audit.Subjects()...),
+	}
+	zone := auditZone(q)
+	if day, err := time.ParseInLocation(time.DateOnly, q.Get("from"), zone); err == nil {
+		want.Since = day
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, q.Get("to"), zone); err == nil {
+		want.Until = day.AddDate(0, 0, 1)
+	}
+	return want
+}
+
+// auditZone is the zone whose days the filters mean.
+func auditZone(q url.Values) *time.Location {
+	if zone, err := rules.Zone(strings.TrimSpace(q.Get("zone"))); err == nil {
+		return zone
+	}
+	return time.UTC
+}
+
+// AuditList is the page of the audit log.
+type AuditList struct {
+	Entries []audit.Entry
+	Query   view.Query
+	// Older is the id before which the next page begins, 0 if there is none.
+	Older int64
+	// Zone is the time zone whose days the filters mean.
+	Zone string
+	// Newest: the page begins with the newest change.
+	Newest bool
+}
+
+func auditChoices(first string, names []string) []view.Choice {
+	out := []view.Choice{{"", first}}
+	for _, n := range names {
+		out = append(out, view.Choice{n, strings.ReplaceAll(n, "_", " ")})
+	}
+	return out
+}
+
+func actionKind(action string) string {
+	switch action {
+	case "delete", "revoke", "disable", "override_delete":
+		return "bad"
+	case "create", "enable", "override_create":
+		return "good"
+	case "rollback", "promote", "reset", "sign_out":
+		return "warn"
+	}
+	return "info"
+}
+
+// subjectLink leads to what an entry is about, "" if that has no page.
+func subjectLink(e *audit.Entry) string {
+	switch {
+	case e.SubjectID == 0: // several rows at once, changed in the database by hand
+		return ""
+	case e.SubjectKind == "user":
+		return fmt.Sprintf("/console/people/%d", e.SubjectID)
+	case e.SubjectKind == "rule" && e.Action != "delete":
+		return fmt.Sprintf("/console/rules/%d", e.SubjectID)
+	case e.SubjectKind == "token":
+		return "/console/tokens"
+	}
+	return ""
+}
+
+// detail is one thing that an entry without field changes tells.
+type detail struct {
+	Name  string
+	Value any
+}
+
+// detailsOf are what an entry tells beside field changes, in order of name.
+func detailsOf(e *audit.Entry) []detail {
+	var d map[string]any
+	if json.Unmarshal(e.Details, &d) != nil {
+		return nil
+	}
+	var out []detail
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		if name == "changes" || d[name] == nil {
+			continue
+		}
+		value := d[name]
+		if list, ok := value.([]any); ok {
+			value = strings.Trim(fmt.Sprint(list), "[]")
+		}
+		out = append(out, detail{strings.ReplaceAll(name, "_", " "), value})
+	}
+	return out
+}
+
+// download is where what the filters select is sent as a file.
+func (m AuditList) download(format string) string {
+	q := m.Query.With("format", format)
+	return strings.Replace(q, m.Query.Path(), m.Query.Path()+"/download", 1)
+}
+
+// maxNames is how many fields a line names.
+const maxNames = 4
+
+func fieldNames(changes []rules.Change) string {
+	var names []string
+	for _, c := range changes[:min(len(changes), maxNames)] {
+		names = append(names, c.Field)
+	}
+	if len(changes) > maxNames {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+const (
+	// downloadBatch is how many changes are read at a time.
+	downloadBatch = 500
+	// batchTime is how long writing a batch may take; the server's own limit is
+	// for pages.
+	batchTime = 30 * time.Second
+)
+
+// downloadAudit sends all changes that the filters select, as CSV or JSON lines.
+// The first batch is read before the first byte, so that a database that is away
+// is an error page; one that goes away later ends the download early.
+func (p *Pages) downloadAudit(v *kit.Visit) error {
+	want := auditQuery(v.QueryParams())
+	want.Limit = downloadBatch
+	list, err := p.Audit.ListAudit(v.Ctx, want)
+	if err != nil {
+		return err
+	}
+	if err := v.Save(); err != nil {
+		return err
+	}
+	kind, name := "application/x-ndjson", "audit-log.jsonl"
+	write := writeJSONLines
+	if v.QueryParam("format") != "json" {
+		kind, name, write = "text/csv; charset=utf-8", "audit-log.csv", writeCSV
+	}
+	w, control := v.Response(), http.NewResponseController(v.Response())
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	p.Logger.Info("the audit log was downloaded", "by", v.User.Name)
+	for first := true; ; first = false {
+		_ = control.SetWriteDeadline(time.Now().Add(batchTime)) //nolint:forbidigo // sockets go by the machine's clock
+		if err := write(w, list, first); err != nil {
+			return nil // the browser has gone
+		}
+		if len(list) < downloadBatch {
+			return nil
+		}
+		want.BeforeID = list[len(list)-1].ID
+		if list, err = p.Audit.ListAudit(v.Ctx, want); err != nil {
+			p.Logger.Error("a download of the audit log ended early", "error", err)
+			panic(http.ErrAbortHandler) // so that the browser knows that the file is not whole
+		}
+	}
+}
+
+func writeJSONLines(w io.Writer, list []audit.Entry, _ bool) error {
+	e := json.NewEncoder(w)
+	for i := range list {
+		if err := e.Encode(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
+	c := csv.NewWriter(w)
+	if first {
+		if err := c.Write([]string{"id", "at", "actor_kind", "actor", "action", "subject_kind", "subject_id", "subject", "details"}); err != nil {
+			return err
+		}
+	}
+	for i := range list {
+		e := &list[i]
+		err := c.Write([]string{
+			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), cell(e.Actor.Kind), cell(e.Actor.Name), cell(e.Action),
+			cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), cell(e.SubjectName), string(e.Details),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// cell keeps a spreadsheet from taking a text for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+package people
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// inviteLife is how long a link to choose a password lets in.
+const inviteLife = 48 * time.Hour
+
+// invitePrefix keeps links apart from sessions, among which they are stored: the
+// hash of a session has no colon.
+const invitePrefix = "invite:"
+
+// invite is what a link is for: an account as it was when the link was made.
+// Whatever changes the account ends the link.
+type invite struct {
+	User       int64 `json:"user"`
+	Generation int64 `json:"generation"`
+}
+
+var errInvite = &kit.Problem{Status: http.StatusGone, Title: "This link no longer works",
+	Detail: "It was used, it is over 48 hours old, or the account has been changed since. An admin can make another under People & tokens."}
+
+func inviteKey(secret string) string {
+	hash := sha256.Sum256([]byte(secret))
+	return invitePrefix + base64.RawURLEncoding.EncodeToString(hash[:])
+}
+
+// showInvite makes a link for an account and shows it, once: only its hash is
+// stored.
+func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand.Read never returns an error
+	secret := base64.RawURLEncoding.EncodeToString(raw[:])
+	data, err := json.Marshal(invite{u.ID, u.Generation})
+	if err != nil {
+		return err
+	}
+	expires := p.Now().Add(inviteLife)
+	if err := p.Sessions.CreateSession(v.Ctx, access.Session{Token: inviteKey(secret), Data: data, ExpiresAt: expires}); err != nil {
+		return err
+	}
+	p.Logger.Info("made a link to choose a password", "user", u.Name, "by", v.User.Name)
+	link := p.base(v) + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
+	return v.Page(http.StatusOK, invitePage(v.Frame("A link for "+u.Name, kit.PathPeople), Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
+}
+
+// base is where the browser reaches the console. Without a public URL that is a
+// guess: the Host of the request with the scheme of its connection. Only a trusted
+// proxy may say that the browser's own connection is encrypted.
+func (p *Pages) base(v *kit.Visit) string {
+	if p.PublicURL != "" {
+		return p.PublicURL
+	}
+	r, scheme := v.Request(), "http"
+	if r.TLS != nil || p.trusts(r.RemoteAddr) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// trusts reports whether a connection comes from a trusted proxy.
+func (p *Pages) trusts(remote string) bool {
+	from, err := netip.ParseAddrPort(remote)
+	return err == nil && slices.ContainsFunc(p.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+}
+
+// invited finds the account of a link. Looking spends nothing: what fetches
+// links ahead of people does not use them up.
+func (p *Pages) invited(v *kit.Visit, secret string) (access.User, error) {
+	if secret == "" {
+		return access.User{}, errInvite
+	}
+	stored, found, err := p.Sessions.FindSession(v.Ctx, inviteKey(secret))
+	if err != nil {
+		return access.User{}, err
+	}
+	var in invite
+	if !found || json.Unmarshal(stored.Data, &in) != nil {
+		return access.User{}, errInvite
+	}
+	u, err := p.Users.GetUser(v.Ctx, in.User)
+	if errors.Is(err, rules.ErrNotFound) || err == nil && (u.Disabled || u.External() || u.Generation != in.Generation) {
+		return access.User{}, errInvite
+	}
+	return u, err
+}
+
+// inviteForm lets whoever holds a link choose a password.
+func (p *Pages) inviteForm(v *kit.Visit) error {
+	secret := v.QueryParam("token")
+	u, err := p.invited(v, secret)
+	if err != nil {
+		return err
+	}
+	return v.Page(http.StatusOK, acceptPage(v.Frame("Choose a password", ""), Accept{Name: u.Name, Token: secret}))
+}
+
+// acceptInvite stores the password and signs its owner in.
+func (p *Pages) acceptInvite(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	secret, password := form.Get("token"), form.Get("password")
+	u, err := p.invited(v, secret)
+	if err != nil {
+		return err
+	}
+	status, fields := http.StatusUnprocessableEntity, kit.CheckPassword("password", u.Name, password, form.Get("repeat"))
+	if len(fields) == 0 {
+		if status, fields, err = v.Hash(&u, access.LaneStrangers, password); err != nil {
+			return err
+		}
+	}
+	if len(fields) > 0 {
+		return v.Page(status, acceptPage(v.Frame("Choose a password", ""), Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
+	}
+	u, err = p.People.UpdateUser(v.Ctx, rules.Actor{Kind: "user", Name: u.Name}, u)
+	if errors.Is(err, rules.ErrStale) {
+		return errInvite
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.Sessions.DeleteSession(v.Ctx, inviteKey(secret)); err != nil {
+		p.Logger.Warn("could not delete a link that was used; it is void all the same", "error", err)
+	}
+	if err := v.Begin(u); err != nil {
+		return err
+	}
+	v.Flash("Welcome, %s. Your password is set.", u.Name)
+	return v.SeeOther(kit.PathHome)
+}
+
+// Invite is a link by which an account's owner chooses a password; it is shown
+// once.
+type Invite struct {
+	User    *access.User
+	Link    string
+	Expires time.Time
+	// Guessed: nobody configured the address of the console, so the link has the
+	// one that the browser asked for.
+	Guessed bool
+}
+
+// Accept is the page behind that link.
+type Accept struct {
+	Name, Token string
+	Form        view.Form
+}

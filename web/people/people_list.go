@@ -1,0 +1,86 @@
+package people
+
+import (
+	"net/http"
+
+	"sluice/internal/access"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// listPeople shows every account.
+func (p *Pages) listPeople(v *kit.Visit) error {
+	users, err := p.People.ListUsers(v.Ctx)
+	if err != nil {
+		return err
+	}
+	sessions, err := p.allSessions(v)
+	if err != nil {
+		return err
+	}
+	m := PeopleList{}
+	for i := range users {
+		u := &users[i]
+		m.Lines = append(m.Lines, PersonLine{User: u, Sessions: len(sessions[u.ID]), Self: u.ID == v.User.ID})
+		if u.Role == access.RoleAdmin && !u.Disabled {
+			m.Admins++
+		}
+	}
+	return v.Page(http.StatusOK, peoplePage(v.Frame("People", kit.PathPeople), m))
+}
+
+// PersonLine is a row of the table of accounts.
+type PersonLine struct {
+	User *access.User
+	// Sessions counts those in force.
+	Sessions int
+	// Self: the account is the viewer's own.
+	Self bool
+}
+
+// PeopleList is the page of accounts. Admins counts those who can sign in.
+type PeopleList struct {
+	Lines  []PersonLine
+	Admins int
+}
+
+// signsInBy says how the owner of an account signs in.
+func signsInBy(u *access.User) string {
+	switch {
+	case u.External():
+		return "single sign-on"
+	case u.PasswordHash == "":
+		return "nothing yet"
+	}
+	return "password"
+}
+
+// roleAbout says what a role may do.
+func roleAbout(r access.Role) string {
+	switch r {
+	case access.RoleAdmin:
+		return "everything, people and tokens too"
+	case access.RoleEditor:
+		return "see everything; change rules and buckets"
+	}
+	return "see everything, change nothing"
+}
+
+// roleChoices are the roles of a form.
+func roleChoices() []view.Choice {
+	var out []view.Choice
+	for _, r := range access.Roles() {
+		out = append(out, view.Choice{string(r), string(r) + ": " + roleAbout(r)})
+	}
+	return out
+}
+
+func roleKind(r access.Role) string {
+	switch r {
+	case access.RoleAdmin:
+		return "warn"
+	case access.RoleEditor:
+		return "info"
+	}
+	return "plain"
+}

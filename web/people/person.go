@@ -1,0 +1,123 @@
+package people
+
+import (
+	"net/http"
+	"strconv"
+
+	"sluice/internal/access"
+	"sluice/web/kit"
+)
+
+// person shows one account and what can be done with it.
+func (p *Pages) person(v *kit.Visit) error {
+	u, err := p.personOf(v)
+	if err != nil {
+		return err
+	}
+	all, err := p.allSessions(v)
+	if err != nil {
+		return err
+	}
+	return v.Page(http.StatusOK, personPage(v.Frame(u.Name, kit.PathPeople), Person{User: &u, Sessions: all[u.ID], Self: u.ID == v.User.ID}))
+}
+
+// personOf is the account that the path names.
+func (p *Pages) personOf(v *kit.Visit) (access.User, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return access.User{}, err
+	}
+	return p.Users.GetUser(v.Ctx, id)
+}
+
+// personPath is where the page of an account is.
+func personPath(id int64) string { return kit.PathPeople + "/" + strconv.FormatInt(id, 10) }
+
+// changePerson edits the account of the path as it is now; what someone else
+// does meanwhile makes it stale rather than lost.
+func (p *Pages) changePerson(v *kit.Visit, edit func(*access.User)) (access.User, error) {
+	u, err := p.personOf(v)
+	if err != nil {
+		return u, err
+	}
+	edit(&u)
+	return p.People.UpdateUser(v.Ctx, v.Actor(), u)
+}
+
+// Person is the page of one account.
+type Person struct {
+	User     *access.User
+	Sessions []kit.SessionLine
+	Self     bool
+}
+
+// newLink makes a link by which the owner of an account chooses a password. The
+// present password stays until then.
+func (p *Pages) newLink(v *kit.Visit) error {
+	u, err := p.personOf(v)
+	switch {
+	case err != nil:
+		return err
+	case u.External():
+		return kit.ErrExternal
+	case u.Disabled:
+		return &kit.Problem{Status: http.StatusConflict, Title: "Disabled", Detail: "The account is kept out. Let it in again first."}
+	}
+	return p.showInvite(v, u)
+}
+
+// changeRole gives an account another role; its sessions end.
+func (p *Pages) changeRole(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	role, err := access.ParseRole(form.Get("role"))
+	if err != nil {
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The role " + err.Error() + "."}
+	}
+	u, err := p.changePerson(v, func(u *access.User) { u.Role = role })
+	if err != nil {
+		return err
+	}
+	v.Flash("%s is %s now and has to sign in again.", u.Name, u.Role)
+	return v.SeeOther(personPath(u.ID))
+}
+
+// signOutPerson ends the sessions of an account.
+func (p *Pages) signOutPerson(v *kit.Visit) error {
+	u, err := p.personOf(v)
+	if err != nil {
+		return err
+	}
+	if u, err = p.People.EndSessions(v.Ctx, v.Actor(), u.ID); err != nil {
+		return err
+	}
+	v.Flash("%s is signed out everywhere.", u.Name)
+	return v.SeeOther(personPath(u.ID))
+}
+
+// changeState keeps an account out, or lets it in again.
+func (p *Pages) changeState(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	disable := form.Get("state") == "disabled"
+	if !disable && form.Get("state") != "enabled" {
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The state must be enabled or disabled."}
+	}
+	if disable && personPath(v.User.ID) == kit.PathPeople+"/"+v.Param("id") {
+		return &kit.Problem{Status: http.StatusConflict, Title: "That is you", Detail: "You cannot keep yourself out. Another admin can."}
+	}
+	u, err := p.changePerson(v, func(u *access.User) { u.Disabled = disable })
+	if err != nil {
+		return err
+	}
+	if disable {
+		v.Flash("%s is kept out, and signed out everywhere.", u.Name)
+	} else {
+		v.Flash("%s may sign in again.", u.Name)
+	}
+	return v.SeeOther(personPath(u.ID))
+}

@@ -1,0 +1,73 @@
+package people
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// How a new account gets its password.
+const (
+	byLink     = "link"
+	byPassword = "password"
+)
+
+// newPerson is the form for an account.
+func (p *Pages) newPerson(v *kit.Visit) error {
+	return v.Page(http.StatusOK, newPersonPage(v.Frame("New account", kit.PathPeople), view.NewForm(url.Values{"role": {string(access.RoleViewer)}, "by": {byLink}}, nil)))
+}
+
+// createPerson makes an account, with a password or with a link that lets its
+// owner choose one.
+func (p *Pages) createPerson(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	name, password := strings.TrimSpace(form.Get("name")), form.Get("password")
+	u := access.User{Name: name}
+	var fields []rules.FieldError
+	if u.Role, err = access.ParseRole(form.Get("role")); err != nil {
+		fields = append(fields, rules.FieldError{Field: "role", Message: err.Error()})
+	}
+	switch form.Get("by") {
+	case byLink:
+	case byPassword:
+		fields = append(fields, kit.CheckPassword("password", name, password, password)...)
+	default:
+		fields = append(fields, rules.FieldError{Field: "by", Message: "must be a link or a password"})
+	}
+	status := http.StatusUnprocessableEntity
+	if len(fields) == 0 && form.Get("by") == byPassword {
+		if status, fields, err = v.Hash(&u, access.LaneSignedIn, password); err != nil {
+			return err
+		}
+	}
+	if len(fields) == 0 {
+		u, err = p.Users.CreateUser(v.Ctx, v.Actor(), u, false)
+		switch {
+		case kit.FieldsOf(err) != nil:
+			fields = kit.FieldsOf(err)
+		case errors.Is(err, rules.ErrNameTaken):
+			fields = []rules.FieldError{{Field: "name", Message: "is taken"}}
+		case err != nil:
+			return err
+		}
+	}
+	if len(fields) > 0 {
+		form.Del("password")
+		return v.Page(status, newPersonPage(v.Frame("New account", kit.PathPeople), view.NewForm(form, fields)))
+	}
+	p.Logger.Info("made an account", "user", u.Name, "role", string(u.Role), "by", v.User.Name)
+	if form.Get("by") == byPassword {
+		v.Flash("%s can sign in now, as %s.", u.Name, u.Role)
+		return v.SeeOther(kit.PathPeople)
+	}
+	return p.showInvite(v, u)
+}

@@ -1,0 +1,92 @@
+// Package people looks after those who use the console and the API: accounts and
+// their sessions, links to choose a password, API tokens, and the log of who changed
+// what.
+package people
+
+import (
+	"context"
+	"net/http"
+
+	"sluice/internal/access"
+	"sluice/internal/audit"
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// Deps is what the area needs beside the kit. Every field must be given.
+type Deps struct {
+	People People
+	Tokens Tokens
+	Audit  AuditLog
+	// TokensChanged is called after a change of tokens, as kit.Deps.Changed is after
+	// one of rules.
+	TokensChanged func(ctx context.Context) bool
+}
+
+// People looks after accounts. Errors are those of kit.Users, or wrap
+// access.ErrLastAdmin or rules.ErrStale.
+type People interface {
+	ListUsers(ctx context.Context) ([]access.User, error)
+	// UpdateUser writes role, password hash and disabled, and ends the account's
+	// sessions if any differs.
+	UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (access.User, error)
+	// EndSessions signs an account out everywhere.
+	EndSessions(ctx context.Context, actor rules.Actor, id int64) (access.User, error)
+	// ListSessions gives the stored sessions of everyone.
+	ListSessions(ctx context.Context) ([]access.Session, error)
+}
+
+// Tokens looks after API tokens. Errors wrap rules.ErrNotFound, ErrNameTaken or
+// ErrUnavailable, or are a *rules.ValidationError.
+type Tokens interface {
+	ListTokens(ctx context.Context) ([]access.Token, error)
+	CreateToken(ctx context.Context, actor rules.Actor, t access.Token) (access.Token, error)
+	RevokeToken(ctx context.Context, actor rules.Actor, id int64) error
+}
+
+// AuditLog is who changed what. Errors wrap rules.ErrUnavailable.
+type AuditLog interface {
+	ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error)
+}
+
+// Pages are the pages of the area.
+type Pages struct {
+	*kit.Kit
+	Deps
+}
+
+const (
+	pathPerson  = kit.PathPeople + "/:id"
+	pathInvite  = "/console/invite"
+	pathAccount = "/console/account"
+	pathTokens  = "/console/tokens"
+)
+
+// Routes are the area's.
+func (p *Pages) Routes() []kit.Route {
+	const viewer, admin = access.RoleViewer, access.RoleAdmin
+	return []kit.Route{
+		{Method: http.MethodGet, Path: kit.PathPeople, Role: viewer, Handle: p.listPeople},
+		{Method: http.MethodGet, Path: kit.PathPeople + "/new", Role: admin, Handle: p.newPerson},
+		{Method: http.MethodPost, Path: kit.PathPeople + "/new", Role: admin, Reauth: true, Accounts: true, Handle: p.createPerson},
+		{Method: http.MethodGet, Path: pathPerson, Role: admin, Handle: p.person},
+		{Method: http.MethodPost, Path: pathPerson + "/role", Role: admin, Reauth: true, Accounts: true, Handle: p.changeRole},
+		{Method: http.MethodPost, Path: pathPerson + "/state", Role: admin, Reauth: true, Accounts: true, Handle: p.changeState},
+		{Method: http.MethodPost, Path: pathPerson + "/link", Role: admin, Reauth: true, Accounts: true, Handle: p.newLink},
+		{Method: http.MethodPost, Path: pathPerson + "/sign-out", Role: admin, Reauth: true, Accounts: true, Handle: p.signOutPerson},
+
+		{Method: http.MethodGet, Path: pathInvite, Handle: p.inviteForm},
+		{Method: http.MethodPost, Path: pathInvite, Accounts: true, Handle: p.acceptInvite},
+		{Method: http.MethodGet, Path: pathAccount, Role: viewer, Handle: p.account},
+		{Method: http.MethodPost, Path: pathAccount + "/password", Role: viewer, Accounts: true, Handle: p.changePassword},
+		{Method: http.MethodPost, Path: pathAccount + "/sessions", Role: viewer, Accounts: true, Handle: p.endSessions},
+
+		{Method: http.MethodGet, Path: pathTokens, Role: viewer, Handle: p.listTokens},
+		{Method: http.MethodGet, Path: pathTokens + "/new", Role: admin, Handle: p.newToken},
+		{Method: http.MethodPost, Path: pathTokens + "/new", Role: admin, Reauth: true, Handle: p.createToken},
+		{Method: http.MethodPost, Path: pathTokens + "/:id/revoke", Role: admin, Reauth: true, Handle: p.revokeToken},
+
+		{Method: http.MethodGet, Path: kit.PathAudit, Role: viewer, Handle: p.listAudit},
+		{Method: http.MethodGet, Path: kit.PathAudit + "/download", Role: admin, Handle: p.downloadAudit},
+	}
+}

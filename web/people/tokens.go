@@ -1,0 +1,142 @@
+package people
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// listTokens shows the API tokens in force, and those that are not any more.
+func (p *Pages) listTokens(v *kit.Visit) error {
+	tokens, err := p.Tokens.ListTokens(v.Ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(tokens, func(a, b access.Token) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	now, m := p.Now(), TokenList{}
+	for i := range tokens {
+		if tokens[i].InForce(now) == nil {
+			m.Live = append(m.Live, tokens[i])
+		} else {
+			m.Over = append(m.Over, tokens[i])
+		}
+	}
+	return v.Page(http.StatusOK, tokensPage(v.Frame("API tokens", kit.PathPeople), m))
+}
+
+// TokenList is the page of API tokens.
+type TokenList struct{ Live, Over []access.Token }
+
+// expiring is the time of an expiry; the zero time is never.
+func expiring(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// newToken is the form for an API token.
+func (p *Pages) newToken(v *kit.Visit) error {
+	return v.Page(http.StatusOK, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(url.Values{scopeField(access.ScopeCheck): {"on"}, "days": {"90"}}, nil)))
+}
+
+// createToken makes an API token and shows its secret, once: the answer is the
+// page itself, because a redirect would need the secret stored.
+func (p *Pages) createToken(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	t := access.Token{Name: form.Get("name")}
+	for _, scope := range access.Scopes() {
+		if form.Get(scopeField(scope)) == "on" {
+			t.Scopes = append(t.Scopes, scope)
+		}
+	}
+	var fields []rules.FieldError
+	days, err := strconv.Atoi(form.Get("days"))
+	if err != nil || days < 0 || days > 3650 {
+		fields = append(fields, rules.FieldError{Field: "days", Message: "must be one of the choices"})
+	}
+	if days > 0 {
+		t.ExpiresAt = new(p.Now().Add(time.Duration(days) * 24 * time.Hour))
+	}
+	if len(t.Scopes) == 0 {
+		fields = append(fields, rules.FieldError{Field: "scopes", Message: "at least one is needed"})
+	}
+	secret := ""
+	if len(fields) == 0 {
+		secret, t.Hash = access.NewSecret()
+		t, err = p.Tokens.CreateToken(v.Ctx, v.Actor(), t)
+		switch {
+		case kit.FieldsOf(err) != nil:
+			fields = kit.FieldsOf(err)
+		case errors.Is(err, rules.ErrNameTaken):
+			fields = []rules.FieldError{{Field: "name", Message: "is taken by a token in force"}}
+		case err != nil:
+			return err
+		}
+	}
+	if len(fields) > 0 {
+		return v.Page(http.StatusUnprocessableEntity, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(form, fields)))
+	}
+	v.Await(p.TokensChanged)
+	if v.Late {
+		v.Flash("Saved.")
+	}
+	p.Logger.Info("made an API token", "token", t, "by", v.User.Name)
+	return v.Page(http.StatusOK, tokenMadePage(v.Frame("Token "+t.Name, kit.PathPeople), TokenMade{Token: &t, Secret: secret, Base: p.base(v)}))
+}
+
+// TokenMade shows the secret of a new token, once. Base is where the API is.
+type TokenMade struct {
+	Token        *access.Token
+	Secret, Base string
+}
+
+// scopeField is the name of the box for a scope.
+func scopeField(s access.Scope) string { return "scope_" + strings.ReplaceAll(string(s), ":", "_") }
+
+func scopeAbout(s access.Scope) string {
+	switch s {
+	case access.ScopeCheck:
+		return "Ask for decisions: what a gateway needs."
+	case access.ScopeCounters:
+		return "Reset buckets, and refund without naming a request."
+	case access.ScopeDeferred:
+		return "Release and acknowledge deferred requests, with their payloads."
+	case access.ScopeRulesRead:
+		return "Read rules, overrides, pools and metrics; explain requests."
+	case access.ScopeRulesWrite:
+		return "Change them; includes rules:read."
+	case access.ScopeAdmin:
+		return "All of the above."
+	}
+	return ""
+}
+
+var expiryChoices = []view.Choice{{"7", "In a week"}, {"30", "In 30 days"}, {"90", "In 90 days"}, {"365", "In a year"}, {"0", "Never"}}
+
+// revokeToken ends an API token for good.
+func (p *Pages) revokeToken(v *kit.Visit) error {
+	id, err := v.ID("id")
+	if err != nil {
+		return err
+	}
+	if err := p.Tokens.RevokeToken(v.Ctx, v.Actor(), id); err != nil {
+		return err
+	}
+	v.Await(p.TokensChanged)
+	p.Logger.Info("revoked an API token", "token", id, "by", v.User.Name)
+	v.Flash("Token revoked. Requests that present it are refused.")
+	return v.SeeOther(pathTokens)
+}

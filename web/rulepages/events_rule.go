@@ -1,0 +1,98 @@
+package rulepages
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// trialRetry is after how many messages a stream asks again when a trial began, if
+// the history could not be read.
+const trialRetry = 15
+
+// ruleFeed is what moves on the page of one rule. The page names the version of the
+// rule that it shows: its parts fit that version alone.
+type ruleFeed struct {
+	pages *Pages
+	visit *kit.Visit
+	id    int64
+	shown int64 // version on the page, 0 if it names none
+	rule  rules.Rule
+	// inForce: the rule has been in force since the stream began. gone: it is no more.
+	inForce, gone bool
+	// trial is when the trial of a version of the rule began.
+	trial   Trial
+	of      []int64
+	trialOf int64
+	wait    int
+	// first is where the chart on the page begins.
+	first time.Time
+}
+
+// Feed is what moves on the page of a rule.
+func (p *Pages) Feed(v *kit.Visit, id int64) kit.Feed {
+	f := &ruleFeed{pages: p, visit: v, id: id}
+	f.shown, _ = strconv.ParseInt(v.QueryParam("version"), 10, 64)
+	if set := p.Sets.Load(); (set == nil || set.Get(id) == nil) && !v.Offline {
+		// It may be off; its figures of before are on the page all the same.
+		var err error
+		f.rule, err = p.Store.GetRule(v.Ctx, id)
+		f.gone = errors.Is(err, rules.ErrNotFound) && f.shown > 0
+	}
+	return f.parts
+}
+
+func (f *ruleFeed) parts() templ.Component {
+	f.look()
+	m := RulePage{Rule: f.rule, Live: f.pages.Fleet.Live(f.visit.Ctx)}
+	m.Changed = f.gone || f.shown > 0 && f.rule.Version > f.shown
+	if m.Rule.Name == "" && !m.Changed {
+		return templ.NopComponent
+	}
+	if m.Changed || f.shown > 0 && f.rule.Version < f.shown { // or this node is behind
+		return RuleNotes(m)
+	}
+	_ = f.pages.ruleFigures(f.visit, &m, f.begun) // the page says what is missing
+	same := len(m.Traffic.Points) > 0 && m.Traffic.Points[0].At.Equal(f.first)
+	f.first = time.Time{}
+	if len(m.Traffic.Points) > 0 {
+		f.first = m.Traffic.Points[0].At
+	}
+	return ruleParts(m, same)
+}
+
+// look sees how the rule is now.
+func (f *ruleFeed) look() {
+	set := f.pages.Sets.Load()
+	if set == nil {
+		return
+	}
+	c := set.Get(f.id)
+	if c != nil {
+		f.rule, f.inForce, f.gone = c.Rule, true, false
+	} else if f.inForce {
+		f.gone = true
+	}
+}
+
+// begun is Pages.trialBegun, which reads the database, once for each version.
+func (f *ruleFeed) begun(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) {
+	if f.trialOf == r.Version {
+		return f.trial, f.of, nil
+	}
+	if f.wait--; f.wait > 0 {
+		return Trial{Version: r.Version, At: r.UpdatedAt}, nil, rules.ErrUnavailable
+	}
+	t, versions, err := f.pages.trialBegun(v, r)
+	if err != nil {
+		f.wait = trialRetry
+		return t, nil, err
+	}
+	f.trial, f.of, f.trialOf = t, versions, r.Version
+	return t, versions, nil
+}

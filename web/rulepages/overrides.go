@@ -1,0 +1,267 @@
+package rulepages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// overridesPerPage is how many rows a page of overrides has.
+const overridesPerPage = 50
+
+// listOverrides shows the exceptions from a rule, searched and paged by what the
+// URL says.
+func (p *Pages) listOverrides(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
+	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
+		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage, AfterID: max(0, after),
+	})
+	if err != nil {
+		return err
+	}
+	m := OverrideTable{
+		Rule: r, Overrides: found.Overrides, More: found.More, First: after <= 0, Now: p.Now(),
+		Query: view.NewQuery(view.RulePath(r.ID)+"/overrides", v.QueryParams(), "q", "ended"),
+	}
+	return v.Page(http.StatusOK, overridesPage(v.Frame("Overrides of "+r.Name, kit.PathRules), m))
+}
+
+// ruleOf is the rule of the path.
+func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return p.Store.GetRule(v.Ctx, id)
+}
+
+// overrideWords says what an override makes of the limit.
+func overrideWords(o *rules.Override) string {
+	switch {
+	case o.Blocked:
+		return "blocked"
+	case o.Unlimited:
+		return "unlimited"
+	case o.Limit == nil:
+		return ""
+	}
+	s := view.Count(*o.Limit)
+	if o.Burst != nil && *o.Burst != *o.Limit {
+		s += ", bursts of " + view.Count(*o.Burst)
+	}
+	return s
+}
+
+// OverrideTable is the page of a rule's overrides.
+type OverrideTable struct {
+	Rule      rules.Rule
+	Overrides []rules.Override
+	// More: there are some after these; First: there are none before.
+	More, First bool
+	Now         time.Time
+	Query       view.Query
+}
+
+// newOverride is the form for another exception; the URL may name the key.
+func (p *Pages) newOverride(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"kind": {"limit"}, "key": {v.QueryParam("key")}}
+	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, Form: view.NewForm(form, nil)})
+}
+
+// editOverride is the form of an exception there is.
+func (p *Pages) editOverride(v *kit.Visit) error {
+	r, o, err := p.overrideOf(v)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"kind": {"limit"}, "key": {o.Key}, "reason": {o.Reason}, "version": {strconv.FormatInt(o.Version, 10)}}
+	if o.Limit != nil {
+		form.Set("limit", strconv.FormatInt(*o.Limit, 10))
+	}
+	if o.Burst != nil {
+		form.Set("burst", strconv.FormatInt(*o.Burst, 10))
+	}
+	if o.Unlimited {
+		form.Set("kind", "unlimited")
+	}
+	if o.Blocked {
+		form.Set("kind", "blocked")
+	}
+	putInstant(form, "expires_at", o.ExpiresAt)
+	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, ID: o.ID, Form: view.NewForm(form, nil)})
+}
+
+func (p *Pages) overrideForm(v *kit.Visit, status int, m OverrideForm) error {
+	return v.Page(status, overridePage(v.Frame("Override of "+m.Rule.Name, kit.PathRules), m))
+}
+
+// saveOverride stores what was typed into either form.
+func (p *Pages) saveOverride(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	m := OverrideForm{Rule: r}
+	if v.Param("oid") != "" {
+		if m.ID, err = v.ID("oid"); err != nil {
+			return err
+		}
+	}
+	o, fields := readOverride(form)
+	o.RuleID, o.ID = r.ID, m.ID
+	if len(fields) == 0 {
+		if m.ID == 0 {
+			o, err = p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Options())
+		} else {
+			o, err = p.Overrides.UpdateOverride(v.Ctx, v.Actor(), o, kit.Version(form), p.Options())
+		}
+	}
+	status := http.StatusUnprocessableEntity
+	switch {
+	case len(fields) > 0:
+	case kit.FieldsOf(err) != nil:
+		fields = kit.FieldsOf(err)
+	case errors.Is(err, rules.ErrOverrideExists):
+		fields, status = []rules.FieldError{{Field: "key", Message: "has an override already; edit that one"}}, http.StatusConflict
+	case errors.Is(err, rules.ErrStale):
+		status = http.StatusConflict
+		if m.Theirs, err = p.staleOverride(v, r.ID, m.ID, form); errors.Is(err, rules.ErrNotFound) {
+			m.ID, m.Problem = 0, kit.GoneMeanwhile
+		} else if err != nil {
+			return err
+		}
+	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
+		m.ID, m.Problem, status = 0, kit.GoneMeanwhile, http.StatusConflict
+	case errors.Is(err, rules.ErrUnavailable):
+		m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
+	case err != nil:
+		return err
+	default:
+		v.Await(p.Changed)
+		v.Flash("Override for %s saved.", o.Key)
+		return v.SeeOther(view.RulePath(r.ID) + "/overrides")
+	}
+	m.Form = view.NewForm(form, fields)
+	return p.overrideForm(v, status, m)
+}
+
+// staleOverride is the override as somebody else made it meanwhile; the form then
+// carries its version.
+func (p *Pages) staleOverride(v *kit.Visit, rule, id int64, form url.Values) (*rules.Override, error) {
+	theirs, err := p.Overrides.GetOverride(v.Ctx, rule, id)
+	if err != nil {
+		return nil, err
+	}
+	form.Set("version", strconv.FormatInt(theirs.Version, 10))
+	return &theirs, nil
+}
+
+// readOverride reads the form.
+func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
+	o := rules.Override{Key: strings.TrimSpace(form.Get("key")), Reason: strings.TrimSpace(form.Get("reason"))}
+	var fields []rules.FieldError
+	number := func(field string) *int64 {
+		text := strings.ReplaceAll(strings.TrimSpace(form.Get(field)), " ", "")
+		if text == "" {
+			return nil
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			fields = append(fields, rules.FieldError{Field: field, Message: "must be a whole number"})
+		}
+		return &n
+	}
+	switch form.Get("kind") {
+	case "unlimited":
+		o.Unlimited = true
+		fields = append(fields, kit.Unwanted(form, "limit", "burst")...)
+	case "blocked":
+		o.Blocked = true
+		fields = append(fields, kit.Unwanted(form, "limit", "burst")...)
+	default:
+		if o.Limit, o.Burst = number("limit"), number("burst"); o.Limit == nil {
+			fields = append(fields, rules.FieldError{Field: "limit", Message: "is required"})
+		}
+	}
+	rd := &ruleReader{form: form}
+	o.ExpiresAt = rd.instant("expires_at", "expires_at.zone")
+	return o, append(fields, rd.errs...)
+}
+
+// overrideOf is the rule and the override of the path.
+func (p *Pages) overrideOf(v *kit.Visit) (rules.Rule, rules.Override, error) {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return r, rules.Override{}, err
+	}
+	id, err := v.ID("oid")
+	if err != nil {
+		return r, rules.Override{}, err
+	}
+	o, err := p.Overrides.GetOverride(v.Ctx, r.ID, id)
+	return r, o, err
+}
+
+// deleteOverride ends an exception.
+func (p *Pages) deleteOverride(v *kit.Visit) error {
+	r, o, err := p.overrideOf(v)
+	if err != nil {
+		return err
+	}
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	if err := p.Overrides.DeleteOverride(v.Ctx, v.Actor(), r.ID, o.ID, kit.Version(form)); err != nil {
+		return err
+	}
+	v.Await(p.Changed)
+	v.Flash("The override for %s is gone; the rule's own limit counts.", o.Key)
+	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
+}
+
+// OverrideForm is an override that is being written.
+type OverrideForm struct {
+	Rule rules.Rule
+	// ID is 0 for a new one.
+	ID      int64
+	Form    view.Form
+	Problem string
+	// Theirs is what somebody else made of it meanwhile, nil if nobody did.
+	Theirs *rules.Override
+}
+
+// keySample is what a key of a scope looks like.
+func keySample(scope string) string {
+	switch {
+	case strings.HasPrefix(scope, "ip"):
+		return "ip:203.0.113.7"
+	case strings.HasPrefix(scope, "apikey"):
+		return "the API key, which is hashed before it is stored"
+	case strings.HasPrefix(scope, "attr:"):
+		name, _, _ := strings.Cut(strings.TrimPrefix(scope, "attr:"), "+")
+		return name + ":acme"
+	case scope == rules.ScopeGlobal:
+		return "global"
+	}
+	return "user:42 or user:acme-*"
+}

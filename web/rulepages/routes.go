@@ -1,0 +1,118 @@
+// Package rulepages shows and edits what limits: rules, their overrides, pools, and
+// what rules do while the counters cannot be asked. It is not called rules, because
+// each of its files needs that package.
+package rulepages
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// Deps is what the area needs beside the kit. Every field must be given.
+type Deps struct {
+	// Store keeps rules, Figures tells what they decide.
+	Store   Store
+	Figures Figures
+	// Headers is what the editor shows of an answer.
+	Headers HeadersOf
+	// Pools keeps pools; PoolState asks what one holds now, spending nothing.
+	Pools     Pools
+	PoolState func(ctx context.Context, p *rules.CompiledPool) PoolState
+	// Watching: this node looks for hot keys.
+	Watching bool
+}
+
+// Store keeps rules. ifVersion is the version that the page showed, 0 for any.
+// Errors wrap rules.ErrNotFound, ErrNameTaken, ErrStale or ErrUnavailable, or are a
+// *rules.ValidationError.
+type Store interface {
+	GetRule(ctx context.Context, id int64) (rules.Rule, error)
+	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
+	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
+	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
+	// EditRules edits many rules, each as it was seen or not at all.
+	EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error)
+	// RuleHistory tells the versions of a rule before a version (0: all), newest first.
+	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
+	// RollbackRule makes an earlier version of a rule the present one, PromoteRule what
+	// it has on trial.
+	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
+	PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error)
+}
+
+// Figures tells what single rules decided.
+type Figures interface {
+	Rule(ctx context.Context, rule string, span time.Duration) ([]fleet.Point, error)
+	// Trial adds up what a trial saw in several versions of a rule.
+	Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error)
+	TopDenied(ctx context.Context, rule string, n int) ([]fleet.KeyCount, error)
+}
+
+// HeadersOf gives what a client is told about one decision of one limit, at a
+// time in ms since the epoch.
+type HeadersOf func(rule string, l limiter.Limit, d limiter.Decision, at int64) []Header
+
+// Pools keeps pools. Errors are those of Store. Deleting one that rules name
+// is rules.ErrPoolUsed.
+type Pools interface {
+	ListPools(ctx context.Context) ([]rules.Pool, error)
+	GetPool(ctx context.Context, name string) (rules.Pool, error)
+	CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error)
+	UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error)
+	DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
+}
+
+// Pages are the pages of the area.
+type Pages struct {
+	*kit.Kit
+	Deps
+}
+
+// pathRule is the page of a rule.
+const pathRule = kit.PathRules + "/:id"
+
+// Routes are the area's.
+func (p *Pages) Routes() []kit.Route {
+	const viewer, editor = access.RoleViewer, access.RoleEditor
+	return []kit.Route{
+		{Method: http.MethodGet, Path: kit.PathRules, Role: viewer, Handle: p.listRules},
+		{Method: http.MethodGet, Path: kit.PathRules + "/new", Role: editor, Handle: p.newRule},
+		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
+		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Handle: p.previewRule},
+		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: p.bulkRules},
+
+		{Method: http.MethodGet, Path: pathRule, Role: viewer, Handle: p.rulePage},
+		{Method: http.MethodPost, Path: pathRule, Role: editor, Handle: p.updateRule},
+		{Method: http.MethodGet, Path: pathRule + "/edit", Role: editor, Handle: p.editRule},
+		{Method: http.MethodPost, Path: pathRule + "/delete", Role: editor, Reauth: true, Handle: p.deleteRule},
+		{Method: http.MethodGet, Path: pathRule + "/turn", Role: editor, Handle: p.askTurn},
+		{Method: http.MethodPost, Path: pathRule + "/state", Role: editor, Handle: p.switchRule},
+		{Method: http.MethodPost, Path: pathRule + "/promote", Role: editor, Handle: p.promoteRule},
+		{Method: http.MethodGet, Path: pathRule + "/rollback", Role: editor, Handle: p.rollbackForm},
+		{Method: http.MethodPost, Path: pathRule + "/rollback", Role: editor, Handle: p.rollbackRule},
+
+		{Method: http.MethodGet, Path: pathRule + "/overrides", Role: viewer, Handle: p.listOverrides},
+		{Method: http.MethodPost, Path: pathRule + "/overrides", Role: editor, Handle: p.saveOverride},
+		{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: editor, Handle: p.newOverride},
+		{Method: http.MethodGet, Path: pathRule + "/overrides/:oid/edit", Role: editor, Handle: p.editOverride},
+		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: editor, Handle: p.saveOverride},
+		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: editor, Reauth: true, Handle: p.deleteOverride},
+
+		{Method: http.MethodGet, Path: kit.PathPools, Role: viewer, Handle: p.listPools},
+		{Method: http.MethodPost, Path: kit.PathPools, Role: editor, Handle: p.savePool},
+		{Method: http.MethodGet, Path: kit.PathPools + "/new", Role: editor, Handle: p.newPool},
+		{Method: http.MethodGet, Path: kit.PathPools + "/:name/edit", Role: editor, Handle: p.editPool},
+		{Method: http.MethodPost, Path: kit.PathPools + "/:name", Role: editor, Handle: p.savePool},
+		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true, Handle: p.deletePool},
+
+		{Method: http.MethodGet, Path: kit.PathFailModes, Role: viewer, Handle: p.failModes},
+		{Method: http.MethodPost, Path: kit.PathFailModes + "/:id", Role: editor, Handle: p.setFailMode},
+	}
+}

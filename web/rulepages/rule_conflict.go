@@ -1,0 +1,142 @@
+package rulepages
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// conflict shows how the stored rule and what was to be saved differ, field by
+// field, to choose from. Nothing is overwritten.
+func (p *Pages) conflict(v *kit.Visit, d *draft, ours *rules.Rule) error {
+	theirs, err := p.Store.GetRule(v.Ctx, d.id)
+	if err != nil {
+		return p.notSaved(v, d, err)
+	}
+	text, err := json.Marshal(ours)
+	if err != nil {
+		return err
+	}
+	m := Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"), YAML: string(rulefile.FormatDraft(ours))}
+	base := p.versionOf(v, &theirs, d.version, &m.By)
+	for _, c := range rules.Diff(&theirs, ours) {
+		f := ConflictField{Field: c.Field, Theirs: c.Old, Ours: c.New}
+		if base != nil {
+			f.OnlyOurs, f.OnlyTheirs = !differ(base, &theirs, c.Field), !differ(base, ours, c.Field)
+		}
+		m.Fields = append(m.Fields, f)
+	}
+	return v.Page(http.StatusConflict, conflictPage(v.Frame("Changed meanwhile", kit.PathRules), m))
+}
+
+// versionOf finds the version from which an edit began, nil if it cannot be
+// read, and who made the present one.
+func (p *Pages) versionOf(v *kit.Visit, theirs *rules.Rule, version int64, by *rules.Actor) *rules.Rule {
+	if last, err := p.Store.RuleHistory(v.Ctx, theirs.ID, 1, 0); err == nil && len(last) == 1 {
+		*by = last[0].Actor
+	}
+	if version < 1 {
+		return nil
+	}
+	was, err := p.revision(v, theirs.ID, version)
+	if err != nil {
+		return nil
+	}
+	return &was.Rule
+}
+
+// differ reports whether two rules differ in a field.
+func differ(a, b *rules.Rule, field string) bool {
+	for _, c := range rules.Diff(a, b) {
+		if c.Field == field {
+			return !reflect.DeepEqual(c.Old, c.New)
+		}
+	}
+	return false
+}
+
+// mergeRule saves what was chosen after a conflict, over the version that the
+// choice was made from.
+func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
+	var ours rules.Rule
+	if err := json.Unmarshal([]byte(d.form.Get("ours")), &ours); err != nil {
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "What was sent is not what the page had. Open the rule and edit it again."}
+	}
+	ours.Normalize()
+	theirs, err := p.Store.GetRule(v.Ctx, d.id)
+	if err != nil {
+		d.form = d.keep(valuesOf(&ours))
+		return p.notSaved(v, d, err)
+	}
+	if theirs.Version != d.version {
+		return p.conflict(v, d, &ours)
+	}
+	var taken []string
+	for _, c := range rules.Diff(&theirs, &ours) {
+		if d.form.Get("take."+c.Field) == "ours" {
+			taken = append(taken, c.Field)
+		}
+	}
+	merged, err := rules.Merge(&theirs, &ours, taken)
+	if err != nil {
+		return err
+	}
+	merged.Normalize()
+	d.form, d.name = d.keep(valuesOf(&merged)), theirs.Name
+	if d.errs = placed(d.form, kit.FieldsOf(rules.Validate(&merged))); len(d.errs) > 0 {
+		d.problem = "What was chosen does not go together. Put it right here; it is based on the newest version."
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	if len(rules.Diff(&theirs, &merged)) == 0 {
+		v.Flash("%s stays as it is stored.", theirs.Name)
+		return v.SeeOther(view.RulePath(theirs.ID))
+	}
+	return p.store(v, d, &merged)
+}
+
+// Conflict is two people's edits of one rule.
+type Conflict struct {
+	ID int64
+	// Theirs is the stored version, by whom, if known.
+	Theirs *rules.Rule
+	By     rules.Actor
+	Fields []ConflictField
+	// Ours is what was to be saved, as JSON, carried along.
+	Ours string
+	// YAML is the same for people, Reason why it was to be saved.
+	YAML    string
+	Reason  string
+	Problem string
+}
+
+// ConflictField is a field in which the two differ. OnlyOurs: theirs is as it
+// was when the edit began; OnlyTheirs the other way round; neither: both changed
+// it, or nobody knows, and someone has to choose.
+type ConflictField struct {
+	Field                string
+	Theirs, Ours         any
+	OnlyOurs, OnlyTheirs bool
+}
+
+// fieldLabel is a field's name as people read it.
+func fieldLabel(field string) string { return strings.ReplaceAll(field, "_", " ") }
+
+// jsonWords writes a value of a field: plain ones as diffText does, the others
+// as JSON.
+func jsonWords(v any) string {
+	switch v.(type) {
+	case string, bool, int64, float64:
+		return view.DiffText(v)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return view.DiffText(v)
+	}
+	return string(text)
+}

@@ -1,0 +1,217 @@
+package rulepages
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// newRule shows the editor with the defaults of a new rule; with sample=1 it is
+// one that works.
+func (p *Pages) newRule(v *kit.Visit) error {
+	form := url.Values{
+		"is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"}, "algorithm": {"sliding_window_counter"},
+		"over_limit": {rules.OverLimitDeny}, "mode": {rules.ModeEnforce}, "fail_mode": {rules.FailOpen},
+	}
+	if v.QueryParam("sample") == "1" {
+		for name, value := range map[string]string{"name": "charges-per-user", "scope": "user", "method": "POST", "route": "/v1/charges", "limit": "100"} {
+			form.Set(name, value)
+		}
+	}
+	return p.editor(v, http.StatusOK, &draft{form: form})
+}
+
+// editRule shows the editor with a rule as it is stored.
+func (p *Pages) editRule(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	return p.editor(v, http.StatusOK, &draft{form: valuesOf(&r), id: r.ID, version: r.Version, name: r.Name})
+}
+
+// draft is a rule while someone writes it.
+type draft struct {
+	form url.Values
+	// id and version are of the rule that is edited, 0 for a new one; name is how
+	// it is called, "" if nobody has looked.
+	id, version int64
+	name        string
+	errs        []rules.FieldError
+	problem     string
+	// extra is a list of the form that gets more empty rows.
+	extra string
+}
+
+// draftOf is what was posted, its lists without empty rows.
+func draftOf(v *kit.Visit) (*draft, error) {
+	form, err := v.Form()
+	if err != nil {
+		return nil, err
+	}
+	d := &draft{form: compact(form)}
+	d.id, _ = strconv.ParseInt(form.Get("id"), 10, 64)           // what is no number is a new rule
+	d.version, _ = strconv.ParseInt(form.Get("version"), 10, 64) // and no version, which is stale
+	return d, nil
+}
+
+// keep carries over to another form what is not about the rule itself.
+func (d *draft) keep(form url.Values) url.Values {
+	for _, name := range []string{"preview.shape", "preview.load", "reason"} {
+		put(form, name, d.form.Get(name))
+	}
+	return form
+}
+
+func (d *draft) asYAML() bool { return d.form.Get("as") == "yaml" }
+
+// rule reads what was typed; nil if that has errors, which are then in d.
+func (d *draft) rule() *rules.Rule {
+	if d.asYAML() {
+		return d.fromYAML()
+	}
+	r, errs := ruleOf(d.form)
+	known := map[string]bool{}
+	for _, e := range errs {
+		known[e.Field] = true
+	}
+	bad := kit.FieldsOf(rules.Validate(&r))
+	if d.id == 0 { // that of a stored rule is known where it is saved
+		bad = append(bad, kit.FieldsOf(rules.CheckPatterns(nil, &r))...)
+	}
+	for _, e := range bad {
+		if !known[e.Field] {
+			errs = append(errs, e)
+		}
+	}
+	if d.errs = placed(d.form, errs); len(errs) > 0 {
+		return nil
+	}
+	return &r
+}
+
+// fromYAML reads the text of the YAML tab.
+func (d *draft) fromYAML() *rules.Rule {
+	f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
+	switch {
+	case err != nil:
+		d.errs = kit.FieldsOf(err)
+	case len(f.Rules) != 1 || len(f.Pools) > 0:
+		d.errs = []rules.FieldError{{Field: "yaml", Message: "must hold one rule and nothing else"}}
+	default:
+		return &f.Rules[0]
+	}
+	for i := range d.errs {
+		d.errs[i].Message = trimLine(d.errs[i].Field) + d.errs[i].Message
+		d.errs[i].Field = "yaml"
+	}
+	return nil
+}
+
+// editor answers with the page on which a draft is written.
+func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
+	title := "New rule"
+	if d.id != 0 {
+		title = "Edit " + d.form.Get("name")
+		if d.name != "" {
+			title = "Edit " + d.name
+		} else if d.asYAML() {
+			title = "Edit a rule"
+		}
+	}
+	m := Editor{
+		Form: view.NewForm(d.form, d.errs), ID: d.id, Version: d.version, Name: d.name, YAML: d.asYAML(),
+		Problem: d.problem, Problems: d.errs, CanEdit: v.User.Role.Includes(access.RoleEditor),
+		TierRows: rows(d, "tiers", rules.MaxTiers), WindowRows: rows(d, "schedule.windows", rules.MaxScheduleWindows),
+		Preview: p.preview(v, d),
+	}
+	if m.Name == "" {
+		m.Name = "this rule"
+	}
+	if set := p.Sets.Load(); set != nil {
+		for _, pool := range set.Pools() {
+			m.Pools = append(m.Pools, pool.Pool.Name)
+		}
+	}
+	return v.Page(status, editorPage(v.Frame(title, kit.PathRules), m))
+}
+
+// spareRows are how many empty rows a list shows, and gets more when asked.
+const spareRows = 2
+
+func rows(d *draft, list string, most int) int {
+	n := rowCount(d.form, list, most) + 1
+	if d.extra == list {
+		n += spareRows
+	}
+	return min(n, most)
+}
+
+// Editor is the page on which a rule is written.
+type Editor struct {
+	Form view.Form
+	// ID and Version are of the rule that is edited, 0 for a new one. Name is how
+	// it is called in the database.
+	ID, Version int64
+	Name        string
+	// YAML: the rule is edited as text, which is in the field yaml of the form.
+	YAML bool
+	// Problem is what is wrong as a whole, Problems with which fields.
+	Problem  string
+	Problems []rules.FieldError
+	// Pools and Tiers are offered.
+	Pools []string
+	// TierRows and WindowRows are how many rows the lists have.
+	TierRows, WindowRows int
+	Preview              RulePreview
+	// CanEdit: the form may be saved by who looks at it.
+	CanEdit bool
+}
+
+// row names a field of a row of a list.
+func row(list string, i int, field string) string { return fmt.Sprintf("%s[%d].%s", list, i, field) }
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// action is where the form is sent.
+func (m *Editor) action() string {
+	if m.ID == 0 {
+		return "/console/rules"
+	}
+	return view.RulePath(m.ID)
+}
+
+var algorithmChoices = []view.Choice{
+	{"sliding_window_counter", "Sliding window (counter), the usual one"}, {"sliding_window_log", "Sliding window (log), exact"},
+	{"sliding_window_buckets", "Sliding window (sub-windows)"}, {"fixed_window", "Fixed window"}, {"token_bucket", "Token bucket"},
+	{"gcra", "GCRA"}, {"leaky_bucket", "Leaky bucket"}, {"leaky_queue", "Leaky queue, delays"}, {"concurrency", "At a time (concurrency)"},
+}
+
+func candidateAlgorithms() []view.Choice {
+	return append([]view.Choice{{"", "The rule's own"}}, algorithmChoices[:len(algorithmChoices)-1]...)
+}
+
+var unitChoices = []view.Choice{{"ms", "ms"}, {"second", "seconds"}, {"minute", "minutes"}, {"hour", "hours"}, {"day", "days"}, {"week", "weeks"}}
+
+var dayChoices = []view.Choice{{"mon", "Mon"}, {"tue", "Tue"}, {"wed", "Wed"}, {"thu", "Thu"}, {"fri", "Fri"}, {"sat", "Sat"}, {"sun", "Sun"}}
+
+var alignChoices = []view.Choice{{"", "The default"}, {"calendar", "by the calendar"}, {"first_hit", "with the first request"}}
+
+// anchor is the id of a part of the form, to which its buttons lead back.
+func anchor(title string) string {
+	switch title {
+	case "Limits by tier":
+		return "more-tiers"
+	case "By the clock and the calendar":
+		return "more-schedule"
+	}
+	return "more-" + strings.ToLower(strings.Fields(title)[0]) + number(int64(len(title)))
+}

@@ -1,0 +1,279 @@
+package rulepages
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/rules"
+)
+
+// Fields of the form of a rule have the JSON names of the rule's fields, with
+// the path of composite ones, such as schedule.windows[0].from. Lengths of time
+// have a unit beside them, under the name with unitSuffix.
+const unitSuffix = ".unit"
+
+// activeZone names the zone of active_from and active_until in the form.
+const activeZone = "active_from.zone"
+
+// ruleReader reads the form of a rule and notes what cannot be read. What the
+// values mean is for rules.Validate.
+type ruleReader struct {
+	form url.Values
+	// zone is the field that names the zone of the form's moments.
+	zone string
+	errs []rules.FieldError
+}
+
+// ruleOf reads the form of a rule, normalised; the errors are about what could
+// not be read.
+func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
+	rd := &ruleReader{form: form, zone: activeZone}
+	var r rules.Rule
+	readFields(rd, "", rules.Fields(), &r)
+	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
+	r.Defer, r.Candidate = rd.deferral(r.OverLimit), rd.candidate()
+	if r.Calendar == nil && rd.text("window_ms") == "" {
+		rd.wrong("window_ms", "is required")
+	}
+	r.Normalize()
+	return r, rd.errs
+}
+
+// readFields reads the fields of an object, but for its composite ones.
+func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t *T) {
+	for i := range fields {
+		f := &fields[i]
+		name := under + f.Name
+		number := rd.whole
+		if f.Millis {
+			number = rd.millis
+		}
+		switch p := f.At(t).(type) {
+		case *string:
+			*p = rd.text(name)
+		case **string:
+			if s := rd.text(name); s != "" {
+				*p = &s
+			}
+		case *bool:
+			*p = rd.ticked(name)
+		case *int64:
+			if n := number(name); n != nil {
+				*p = *n
+			} else if f.Required || f.Default != nil { // a form shows the default, to be changed
+				rd.wrong(name, "is required")
+			}
+		case **int64:
+			*p = number(name)
+		case **time.Time:
+			*p = rd.instant(name, rd.zone)
+		case *[]string:
+			*p = slices.Clone(rd.form[name])
+		}
+	}
+}
+
+func (rd *ruleReader) wrong(field, message string) {
+	if !slices.ContainsFunc(rd.errs, func(e rules.FieldError) bool { return e.Field == field }) {
+		rd.errs = append(rd.errs, rules.FieldError{Field: field, Message: message})
+	}
+}
+
+func (rd *ruleReader) text(name string) string { return strings.TrimSpace(rd.form.Get(name)) }
+
+func (rd *ruleReader) ticked(name string) bool { return rd.form.Get(name) != "" }
+
+// whole reads a whole number; blanks between thousands are fine.
+func (rd *ruleReader) whole(name string) *int64 {
+	s := strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(rd.text(name))
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		rd.wrong(name, "must be a whole number")
+		return nil
+	}
+	return &n
+}
+
+func (rd *ruleReader) tiers() map[string]rules.TierLimit {
+	out := map[string]rules.TierLimit{}
+	for i := range rowCount(rd.form, "tiers", rules.MaxTiers) {
+		at := element("tiers", i)
+		name := rd.text(at + ".name")
+		if _, twice := out[name]; twice {
+			rd.wrong(at+".name", "is there twice")
+		}
+		var t rules.TierLimit
+		readFields(rd, at+".", rules.TierFields(), &t)
+		out[name] = t
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (rd *ruleReader) schedule() *rules.Schedule {
+	const list = "schedule.windows"
+	n := rowCount(rd.form, list, rules.MaxScheduleWindows)
+	if n == 0 {
+		if rd.text("schedule.zone") != "" {
+			rd.wrong("schedule.zone", "belongs to a schedule; add a row, or leave it empty")
+		}
+		return nil
+	}
+	s := &rules.Schedule{Zone: rd.text("schedule.zone"), Windows: make([]rules.ScheduleWindow, n)}
+	for i := range s.Windows {
+		readFields(rd, element(list, i)+".", rules.WindowFields(), &s.Windows[i])
+	}
+	return s
+}
+
+func (rd *ruleReader) calendar() *rules.Calendar {
+	every := rd.text("calendar.every")
+	if every == "" {
+		if rd.text("calendar.zone") != "" || rd.text("calendar.anchor_day") != "" {
+			rd.wrong("calendar.every", "is required with a time zone or a day of the calendar; choose one, or leave them empty")
+		}
+		return nil
+	}
+	c := &rules.Calendar{Every: every, Zone: rd.text("calendar.zone")}
+	if day := rd.whole("calendar.anchor_day"); day != nil {
+		c.AnchorDay = *day
+		if *day == 0 {
+			rd.wrong("calendar.anchor_day", "must be 1 or greater")
+		}
+	}
+	return c
+}
+
+// deferral reads the bounds of the queue, which are nothing without one.
+func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
+	items, age := rd.whole("defer.max_items"), rd.millis("defer.max_age_ms")
+	if items == nil && age == nil {
+		return nil
+	}
+	d := &rules.Defer{}
+	for _, f := range []struct {
+		name string
+		from *int64
+		into *int64
+	}{{"defer.max_items", items, &d.MaxItems}, {"defer.max_age_ms", age, &d.MaxAgeMS}} {
+		switch {
+		case f.from == nil:
+			continue
+		case overLimit != rules.OverLimitDefer:
+			rd.wrong(f.name, "belongs to a queue; let what goes over wait in one, or leave it empty")
+			continue
+		}
+		if *f.into = *f.from; *f.from == 0 {
+			rd.wrong(f.name, "must be greater than 0")
+		}
+	}
+	if overLimit != rules.OverLimitDefer {
+		return nil
+	}
+	return d
+}
+
+func (rd *ruleReader) candidate() *rules.Candidate {
+	var c rules.Candidate
+	readFields(rd, "candidate.", rules.CandidateFields(), &c)
+	if c == (rules.Candidate{}) {
+		return nil
+	}
+	return &c
+}
+
+// element names an element of a list in the form.
+func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// rowFields are the fields of the rows of each list in the form.
+var rowFields = map[string][]string{
+	"tiers":            append([]string{"name"}, namesOf(rules.TierFields())...),
+	"schedule.windows": namesOf(rules.WindowFields()),
+}
+
+func namesOf[T any](fields []rules.Field[T]) []string {
+	names := make([]string, len(fields))
+	for i := range fields {
+		names[i] = fields[i].Name
+	}
+	return names
+}
+
+// rowCount is how many rows of a list come before the first empty one.
+func rowCount(form url.Values, list string, most int) int {
+	for i := range most {
+		if emptyRow(form, list, i) {
+			return i
+		}
+	}
+	return most
+}
+
+func emptyRow(form url.Values, list string, i int) bool {
+	return !slices.ContainsFunc(rowFields[list], func(f string) bool {
+		return strings.TrimSpace(strings.Join(form[element(list, i)+"."+f], "")) != ""
+	})
+}
+
+// compact is a copy of the form without the empty rows of its lists, so that
+// rows have the numbers of what they become.
+func compact(form url.Values) url.Values {
+	out := url.Values{}
+	for name, values := range form {
+		out[name] = values
+	}
+	for list, most := range map[string]int{"tiers": rules.MaxTiers, "schedule.windows": rules.MaxScheduleWindows} {
+		to := 0
+		for from := range most + 1 {
+			if emptyRow(form, list, from) {
+				continue
+			}
+			for _, f := range rowFields[list] {
+				out[element(list, to)+"."+f] = form[element(list, from)+"."+f]
+			}
+			to++
+		}
+		for ; to <= most; to++ {
+			for _, f := range rowFields[list] {
+				delete(out, element(list, to)+"."+f)
+			}
+		}
+	}
+	return out
+}
+
+// placed brings errors of validation to the names of the form: tiers are rows
+// there. Of several errors about one field the first is kept.
+func placed(form url.Values, errs []rules.FieldError) []rules.FieldError {
+	var out []rules.FieldError
+	for _, e := range errs {
+		for i := range rowCount(form, "tiers", rules.MaxTiers) {
+			name, at := strings.TrimSpace(form.Get(element("tiers", i)+".name")), element("tiers", i)
+			for _, path := range []string{"tiers." + name, fmt.Sprintf("tiers.%.40q", name)} {
+				if e.Field == path {
+					e.Field = at + ".name"
+				} else if rest, ok := strings.CutPrefix(e.Field, path+"."); ok && slices.Contains(rowFields["tiers"], rest) {
+					e.Field = at + "." + rest
+				}
+			}
+		}
+		if strings.HasPrefix(e.Field, "schedule.windows[") && strings.HasSuffix(e.Field, "]") {
+			e.Field += ".percent"
+		}
+		if !slices.ContainsFunc(out, func(o rules.FieldError) bool { return o.Field == e.Field }) {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b rules.FieldError) int { return cmp.Compare(orderOf(a.Field), orderOf(b.Field)) })
+	return out
+}

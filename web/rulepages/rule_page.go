@@ -1,0 +1,199 @@
+package rulepages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// How much of each list the page of a rule shows.
+const (
+	topDenied     = 10
+	topHot        = 10
+	shownRevision = 10
+	fewOverrides  = 5
+)
+
+// spans of a rule's chart, the first one unless the URL names another.
+var spans = []struct {
+	name string
+	span time.Duration
+}{{"1h", time.Hour}, {"3h", 3 * time.Hour}, {"day", fleet.Day}, {"week", fleet.Week}}
+
+// rulePage shows one rule: what it says, what it decides, whom it denies, its
+// exceptions and its past. Figures that cannot be read are left out and said to
+// be; the rest of the page stands without them.
+func (p *Pages) rulePage(v *kit.Visit) error {
+	id, err := v.ID("id")
+	if err != nil {
+		return err
+	}
+	var r rules.Rule
+	if err = rules.ErrUnavailable; !v.Offline {
+		r, err = p.Store.GetRule(v.Ctx, id)
+	}
+	if errors.Is(err, rules.ErrUnavailable) {
+		return p.ruleInForce(v, id)
+	}
+	if err != nil {
+		return err
+	}
+	m := RulePage{Rule: r, Set: p.Sets.Load(), Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span")}
+	before, _ := strconv.ParseInt(v.QueryParam("before"), 10, 64)
+	if m.History, err = p.Store.RuleHistory(v.Ctx, id, shownRevision, max(0, before)); err != nil {
+		return err
+	}
+	m.Older = before > 0
+	list, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{RuleID: id, PageSize: fewOverrides})
+	if err != nil {
+		return err
+	}
+	m.Overrides, m.MoreOverrides = list.Overrides, list.More
+	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.trialBegun))
+	return v.Page(http.StatusOK, rulePageOf(v.Frame(r.Name, kit.PathRules), m))
+}
+
+// ruleInForce is rulePage from the set in force, while the database is unreachable.
+func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
+	v.Away = true
+	set := p.Sets.Load()
+	if set == nil || set.Get(id) == nil {
+		return kit.ErrAway // it may be one that is off
+	}
+	m := RulePage{
+		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"), StoredAway: true,
+	}
+	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.trialBegun))
+	return v.Page(http.StatusOK, rulePageOf(v.Frame(m.Rule.Name, kit.PathRules), m))
+}
+
+// ruleFigures fills in what the fleet and this node tell about a rule. With an error
+// some figures are missing, and m says which.
+func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, begun beginning) error {
+	span := spans[0]
+	for _, sp := range spans {
+		if sp.name == v.QueryParam("span") {
+			span = sp
+		}
+	}
+	m.Traffic = view.Traffic{Span: span.name, Trial: m.Rule.OnTrial()}
+	for _, sp := range spans {
+		m.Traffic.Spans = append(m.Traffic.Spans, sp.name)
+	}
+	var err, trialErr error
+	m.Traffic.Points, err = p.Figures.Rule(v.Ctx, m.Rule.Name, span.span)
+	m.Traffic.Unread = kit.Unread(err)
+	if !kit.Unread(err) {
+		m.Denied, err = p.Figures.TopDenied(v.Ctx, m.Rule.Name, topDenied)
+	}
+	if m.Rule.OnTrial() {
+		m.Trial, trialErr = p.trialOf(v, &m.Rule, begun)
+	}
+	m.NoFigures = kit.Unread(err)
+	m.Live = p.Fleet.Live(v.Ctx)
+	for i := range m.Live.Rules {
+		if m.Live.Rules[i].Name == m.Rule.Name {
+			m.Minute = m.Live.Rules[i].Minute
+		}
+	}
+	m.Watching = p.Watching
+	for _, k := range m.Live.Hot {
+		if k.RuleID == m.Rule.ID && len(m.Hot) < topHot {
+			m.Hot = append(m.Hot, view.HotLineOf(p.Sets.Load(), &k))
+		}
+	}
+	if !m.NoFigures {
+		err = nil // of this node alone, which m.Live says
+	}
+	return errors.Join(err, trialErr)
+}
+
+// RulePage is the page of one rule.
+type RulePage struct {
+	Rule rules.Rule
+	// Set is in force on this node.
+	Set   *rules.Set
+	Query view.Query
+	// Minute is the last whole minute, Live the figures it is from.
+	Minute fleet.Counts
+	Live   fleet.Live
+	// Trial is nil if nothing of the rule is on trial.
+	Trial   *Trial
+	Traffic view.Traffic
+	Denied  []fleet.KeyCount
+	// NoFigures: some could not be read.
+	NoFigures bool
+	// Changed: the page shows an earlier version of the rule, or one that is gone.
+	Changed bool
+	// Watching: this node looks for hot keys.
+	Watching      bool
+	Hot           []view.HotLine
+	Overrides     []rules.Override
+	MoreOverrides bool
+	History       []rules.Revision
+	// Older: History does not begin with the newest.
+	Older bool
+	// StoredAway: overrides and history could not be read.
+	StoredAway bool
+}
+
+// settings are the fields of the rule that are set, beyond those the page shows
+// anyway.
+func (m *RulePage) settings() []rules.Change {
+	var out []rules.Change
+	for _, c := range rules.Diff(nil, &m.Rule) {
+		switch c.Field {
+		case "name", "description", "is_active":
+			continue
+		}
+		if c.New != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// stream is where the page asks for what moves.
+func (m *RulePage) stream() string {
+	return "/console/events?" + url.Values{
+		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)}, "span": {m.Traffic.Span},
+	}.Encode()
+}
+
+// busy reports whether the list of denied keys is likely to grow while the page is
+// open.
+func (m *RulePage) busy() bool { return len(m.Denied) > 0 || m.Minute.Total() > 0 }
+
+// next is the version to go on below in the history, 0 for none.
+func (m *RulePage) next() int64 {
+	if n := len(m.History); n > 0 && m.History[n-1].Version > 1 {
+		return m.History[n-1].Version
+	}
+	return 0
+}
+
+// actionWords says what was done to a rule.
+func actionWords(action string) string {
+	switch action {
+	case "create":
+		return "created"
+	case "update":
+		return "edited"
+	case "delete":
+		return "deleted"
+	case "rollback":
+		return "rolled back"
+	case "promote":
+		return "promoted"
+	case "import":
+		return "imported"
+	}
+	return action
+}

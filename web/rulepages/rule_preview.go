@@ -1,0 +1,224 @@
+package rulepages
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/fleet"
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/rules/words"
+	"sluice/web/kit"
+)
+
+// previewedDenials is how many recent denials a rule is tried on.
+const previewedDenials = 500
+
+// previewRule shows what a draft would do, and carries it from the form to YAML
+// and back. Nothing is saved. Scripts get the preview alone.
+func (p *Pages) previewRule(v *kit.Visit) error {
+	d, err := draftOf(v)
+	if err != nil {
+		return err
+	}
+	if v.HTMX() {
+		return v.Page(http.StatusOK, previewAnswer(p.preview(v, d), !d.asYAML()))
+	}
+	switch d.form.Get("do") {
+	case "tier":
+		d.extra = "tiers"
+	case "window":
+		d.extra = "schedule.windows"
+	case "yaml":
+		return p.toYAML(v, d)
+	case "form":
+		return p.toForm(v, d)
+	}
+	return p.editor(v, http.StatusOK, d)
+}
+
+// toYAML carries a form over to the text. What cannot be read stays a form.
+func (p *Pages) toYAML(v *kit.Visit, d *draft) error {
+	if d.asYAML() {
+		return p.editor(v, http.StatusOK, d)
+	}
+	r, errs := ruleOf(d.form)
+	if slices.ContainsFunc(errs, func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" }) {
+		d.errs = placed(d.form, errs)
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	d.form.Set("yaml", string(rulefile.FormatDraft(&r)))
+	d.form.Set("as", "yaml")
+	return p.editor(v, http.StatusOK, d)
+}
+
+// toForm carries the text over to a form. What cannot be read stays text.
+func (p *Pages) toForm(v *kit.Visit, d *draft) error {
+	if !d.asYAML() {
+		return p.editor(v, http.StatusOK, d)
+	}
+	r := d.fromYAML()
+	if r == nil {
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	d.form = d.keep(valuesOf(r))
+	return p.editor(v, http.StatusOK, d)
+}
+
+// preview works out what a draft would do, as far as it can be read.
+func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
+	var m RulePreview
+	var r rules.Rule
+	if d.asYAML() {
+		f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
+		if err != nil || len(f.Rules) != 1 {
+			return m
+		}
+		r = f.Rules[0]
+		m.Warnings = rules.Warnings(&r)
+	} else {
+		var errs []rules.FieldError
+		r, errs = ruleOf(d.form)
+		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs, func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+			return m
+		}
+	}
+	l, spare, err := previewLimit(&r, p.Now())
+	if err != nil || r.Scope == "" {
+		return m
+	}
+	m.Summary = words.Summary(&r)
+	load, err := strconv.ParseInt(d.form.Get("preview.load"), 10, 64)
+	if err != nil || load < 1 || load > maxLoad {
+		load = defaultLoad
+	}
+	shape := kit.OneOf(d.form.Get("preview.shape"), shapeSteady, shapeBurst, shapeBoundary)
+	name := r.Name
+	if !plainName(name) {
+		name = "rule"
+	}
+	headers := p.Headers
+	if m.Silent = r.Mode == rules.ModeShadow; m.Silent {
+		headers = nil
+	}
+	if r.RetryJitterMS != nil {
+		m.Jitter = *r.RetryJitterMS
+	}
+	tried := simulate(l, spare, shape, load, p.Now().UnixMilli(), headers, name)
+	m.Limit = &tried
+	p.tryOnDenials(v, &r, &m)
+	return m
+}
+
+// maxLoad is the most traffic of a preview, in percent of the limit.
+const maxLoad = 1000
+
+// plainName: headers carry names of rules as they are.
+func plainName(name string) bool {
+	return name != "" && len(name) <= rules.MaxName && !strings.ContainsFunc(name, func(c rune) bool {
+		return c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	})
+}
+
+// placeholder stands for an API key, which is not kept with denials.
+const placeholder = "not-kept"
+
+// tryOnDenials finds the recent denials to which a rule would apply.
+func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
+	set := alone(r)
+	if set == nil {
+		m.Unmatched = "They are looked up when the form has no errors."
+		return
+	}
+	if r.When != nil && (strings.Contains(*r.When, "fields") || strings.Contains(*r.When, "api_key")) {
+		m.Unmatched = "The condition asks for what is not kept with denials."
+		return
+	}
+	if rules.SizePatterns(r.When).Largest > rules.MaxPattern {
+		m.Unmatched = "The condition has a pattern that is too large to try it here."
+		return
+	}
+	all, err := p.Denials.Denials(v.Ctx, fleet.Filter{}, previewedDenials)
+	if err != nil {
+		m.DenialsAway = true
+		return
+	}
+	m.Looked = len(all)
+	for i := range all {
+		d := &all[i]
+		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier, Attributes: d.Attributes}
+		of.IP, _ = netip.ParseAddr(d.IP) // a request without an address has none
+		matches, err := set.MatchContext(v.Ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
+		if err != nil {
+			return // nobody waits for it any more
+		}
+		if len(matches) > 0 {
+			m.Denials = append(m.Denials, *d)
+		}
+	}
+}
+
+// alone compiles a set of one rule that tells to which requests it applies,
+// whatever it counts, after some changes; nil if it is not valid.
+func alone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
+	c := r.Clone()
+	for _, change := range changes {
+		change(&c)
+	}
+	c.ID, c.IsActive = 1, true
+	c.Pool, c.Priority, c.Throttle, c.SoftPercent, c.ElasticPercent = nil, nil, rules.ThrottleHard, nil, nil
+	c.WeightField, c.Tiers = nil, nil
+	if !plainName(c.Name) {
+		c.Name = "draft"
+	}
+	set, err := rules.Compile([]rules.Rule{c}, 1, rules.Options{})
+	if err != nil {
+		return nil
+	}
+	return set
+}
+
+// RulePreview is what a rule would do.
+type RulePreview struct {
+	// Warnings are what looks wrong with the rule and yet can be saved.
+	Warnings []rules.FieldError
+	// Summary says it in words, "" while the form cannot be read.
+	Summary string
+	// Limit is how the limit behaves; nil while it is not valid.
+	Limit *Preview
+	// Silent: it only counts, and clients are told nothing. Jitter is by how many ms
+	// retry-after grows at most.
+	Silent bool
+	Jitter int64
+	// Denials are recent ones that the rule would apply to, of Looked at.
+	Denials []fleet.Denial
+	Looked  int
+	// DenialsAway: they cannot be read. Unmatched: why none were tried.
+	DenialsAway bool
+	Unmatched   string
+}
+
+// shownDenials is how many denials the preview shows.
+const shownDenials = 5
+
+func firstDenials(all []fleet.Denial) []fleet.Denial { return all[:min(len(all), shownDenials)] }
+
+func more5(n int) string {
+	if n > shownDenials {
+		return ", the latest five:"
+	}
+	return ":"
+}
+
+// denialWords is the request and the rule of a denial.
+func denialWords(d *fleet.Denial) string {
+	s := d.Route
+	if d.Method != "" {
+		s = d.Method + " " + s
+	}
+	return s + " by " + d.Rule + ","
+}

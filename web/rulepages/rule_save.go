@@ -1,0 +1,142 @@
+package rulepages
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// createRule stores a new rule.
+func (p *Pages) createRule(v *kit.Visit) error {
+	d, err := draftOf(v)
+	if err != nil {
+		return err
+	}
+	d.id, d.version = 0, 0
+	r := d.rule()
+	if r == nil {
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	made, err := p.Store.CreateRule(v.Ctx, v.Because(d.form), *r)
+	if err != nil {
+		return p.notSaved(v, d, err)
+	}
+	v.Await(p.Changed)
+	v.Flash("The rule %s is made.%s", made.Name, inForce(v, &made))
+	return v.SeeOther(view.RulePath(made.ID))
+}
+
+// updateRule replaces a rule, unless someone else did since the form was loaded.
+func (p *Pages) updateRule(v *kit.Visit) error {
+	id, err := v.ID("id")
+	if err != nil {
+		return err
+	}
+	d, err := draftOf(v)
+	if err != nil {
+		return err
+	}
+	d.id = id
+	if d.form.Get("ours") != "" {
+		return p.mergeRule(v, d)
+	}
+	r := d.rule()
+	if r == nil {
+		return p.editor(v, http.StatusUnprocessableEntity, d)
+	}
+	return p.store(v, d, r)
+}
+
+// store writes a rule over the version that d knows.
+func (p *Pages) store(v *kit.Visit, d *draft, r *rules.Rule) error {
+	r.ID = d.id
+	if d.version < 1 {
+		return p.conflict(v, d, r)
+	}
+	saved, err := p.Store.UpdateRule(v.Ctx, v.Because(d.form), *r, d.version)
+	switch {
+	case errors.Is(err, rules.ErrStale):
+		return p.conflict(v, d, r)
+	case err != nil:
+		return p.notSaved(v, d, err)
+	}
+	v.Await(p.Changed)
+	v.Flash("%s is saved.%s", saved.Name, inForce(v, &saved))
+	return v.SeeOther(view.RulePath(saved.ID))
+}
+
+// inForce says what saving meant, after a blank.
+func inForce(v *kit.Visit, r *rules.Rule) string {
+	switch {
+	case !r.IsActive:
+		return " It is off."
+	case r.Mode == rules.ModeShadow:
+		return " It counts what it would deny and denies nothing."
+	case v.Late: // which the flash says
+		return ""
+	}
+	return " It is in force."
+}
+
+// kit.NotSaved shows the editor again with what was typed and why it was not saved.
+func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
+	status := http.StatusUnprocessableEntity
+	switch {
+	case kit.FieldsOf(err) != nil:
+		d.errs = placed(d.form, kit.FieldsOf(err))
+	case errors.Is(err, rules.ErrNameTaken):
+		status = http.StatusConflict
+		d.errs = []rules.FieldError{{Field: "name", Message: "is the name of another rule"}}
+	case errors.Is(err, rules.ErrNotFound):
+		status = http.StatusConflict
+		d.id, d.version, d.name = 0, 0, ""
+		d.problem = "Someone deleted this rule meanwhile. Nothing was saved; saving now makes it anew."
+	case errors.Is(err, rules.ErrDiskFull), errors.Is(err, rules.ErrBusy):
+		status, d.problem = http.StatusServiceUnavailable, kit.ProblemOf(err).Detail+kit.NotSaved
+	case errors.Is(err, rules.ErrUnavailable):
+		status = http.StatusServiceUnavailable
+		d.problem = "The rule database does not answer, so nothing was saved. What you typed is still here: save again when it is back. Checks go on with the rules in force."
+	default:
+		return err
+	}
+	return p.editor(v, status, d)
+}
+
+// trimLine is where in the text an error is, before its message: the place of
+// the one rule says nothing.
+func trimLine(field string) string {
+	if field = strings.TrimPrefix(strings.TrimPrefix(field, "rules[0]"), "."); field == "" || field == "yaml" {
+		return ""
+	}
+	return field + ": "
+}
+
+// deleteRule deletes a rule, unless someone changed it meanwhile.
+func (p *Pages) deleteRule(v *kit.Visit) error {
+	id, err := v.ID("id")
+	if err != nil {
+		return err
+	}
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	version := kit.Version(form)
+	if version < 1 {
+		return kit.ErrStale
+	}
+	r, err := p.Store.GetRule(v.Ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := p.Store.DeleteRule(v.Ctx, v.Because(form), id, version); err != nil {
+		return err
+	}
+	v.Await(p.Changed)
+	v.Flash("The rule %s is deleted.", r.Name)
+	return v.SeeOther(kit.PathRules)
+}

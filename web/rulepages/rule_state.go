@@ -1,0 +1,113 @@
+package rulepages
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// switchRule turns a rule on or off, or between enforce and shadow. Its counters
+// stay.
+func (p *Pages) switchRule(v *kit.Visit) error {
+	id, form, err := ruleForm(v)
+	if err != nil {
+		return err
+	}
+	r, err := p.Store.GetRule(v.Ctx, id)
+	if err != nil {
+		return err
+	}
+	done := ""
+	switch form.Get("to") {
+	case "on":
+		r.IsActive, done = true, "is on"
+	case "off":
+		r.IsActive, done = false, "is off: it limits nothing until it is turned on again"
+	case rules.ModeShadow:
+		r.Mode, done = rules.ModeShadow, "is a shadow rule now: it counts and denies nothing"
+	case rules.ModeEnforce:
+		r.Mode, done = rules.ModeEnforce, "is enforced"
+	default:
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be on, off, shadow or enforce"}}}
+	}
+	_, err = p.Store.UpdateRule(v.Ctx, v.Because(form), r, kit.Version(form))
+	return p.afterChange(v, id, form, err, "%s %s.", r.Name, done)
+}
+
+// promoteRule puts what is on trial in force.
+func (p *Pages) promoteRule(v *kit.Visit) error {
+	id, form, err := ruleForm(v)
+	if err != nil {
+		return err
+	}
+	r, err := p.Store.PromoteRule(v.Ctx, v.Because(form), id, kit.Version(form))
+	return p.afterChange(v, id, form, err, "%s is in force: %s.", r.Name, view.LimitWords(&r))
+}
+
+// ruleForm reads the rule's id and the posted form.
+func ruleForm(v *kit.Visit) (int64, url.Values, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return 0, nil, err
+	}
+	form, err := v.Form()
+	return id, form, err
+}
+
+// afterChange ends an act on a rule: with its page and a word about what was
+// done, or with what somebody else changed meanwhile.
+func (p *Pages) afterChange(v *kit.Visit, id int64, form url.Values, err error, done string, args ...any) error {
+	if errors.Is(err, rules.ErrStale) {
+		return p.ruleConflict(v, id, form)
+	}
+	if err != nil {
+		return err
+	}
+	v.Await(p.Changed)
+	v.Flash(done, args...)
+	return v.SeeOther(view.RulePath(id))
+}
+
+// rollbackForm shows what going back to an earlier version would change.
+func (p *Pages) rollbackForm(v *kit.Visit) error {
+	now, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	to, err := strconv.ParseInt(v.QueryParam("to"), 10, 64)
+	if err != nil || to < 1 || to >= now.Version {
+		return v.SeeOther(view.RulePath(now.ID))
+	}
+	then, err := p.revision(v, now.ID, to)
+	if err != nil {
+		return err
+	}
+	m := Rollback{Rule: now, To: then, Changes: rules.Diff(&now, &then.Rule)}
+	return v.Page(http.StatusOK, rollbackPage(v.Frame("Roll back "+now.Name, kit.PathRules), m))
+}
+
+// rollbackRule makes an earlier version the present one, as a new version.
+func (p *Pages) rollbackRule(v *kit.Visit) error {
+	id, form, err := ruleForm(v)
+	if err != nil {
+		return err
+	}
+	to, err := strconv.ParseInt(form.Get("to"), 10, 64)
+	if err != nil || to < 1 {
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}
+	}
+	r, err := p.Store.RollbackRule(v.Ctx, v.Because(form), id, to, kit.Version(form))
+	return p.afterChange(v, id, form, err, "%s is again as it was in version %d.", r.Name, to)
+}
+
+// Rollback is an earlier version to go back to.
+type Rollback struct {
+	Rule    rules.Rule
+	To      rules.Revision
+	Changes []rules.Change
+}

@@ -1,0 +1,153 @@
+package rulepages
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// momentLayouts are how browsers and people write a moment without its zone.
+var momentLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+
+var (
+	errMoment = errors.New("must be a date and a time, such as 2026-11-27T08:00")
+	errNoHour = errors.New("is left out in this zone: clocks go forward then")
+)
+
+// momentIn is the instant at which clocks in a zone show a text, the first one if
+// they do so twice. A text in the form of RFC 3339 names its zone itself.
+func momentIn(text string, zone *time.Location) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at.UTC(), nil
+	}
+	for _, layout := range momentLayouts {
+		at, err := time.ParseInLocation(layout, text, zone)
+		if err != nil {
+			continue
+		}
+		if wall, _ := time.Parse(layout, text); wall.Format(layout) != at.Format(layout) {
+			return time.Time{}, errNoHour
+		}
+		for _, back := range []time.Duration{30 * time.Minute, time.Hour} { // as far as clocks go back
+			if earlier := at.Add(-back); earlier.Format(layout) == at.Format(layout) {
+				at = earlier
+				break
+			}
+		}
+		return at.UTC(), nil
+	}
+	return time.Time{}, errMoment
+}
+
+// instant reads a moment in the zone that another field names, UTC if it is empty.
+func (rd *ruleReader) instant(name, zoneName string) *time.Time {
+	text := rd.text(name)
+	if text == "" {
+		return nil
+	}
+	zone, err := zoneNamed(rd.text(zoneName))
+	if err != nil {
+		rd.wrong(zoneName, err.Error())
+		return nil
+	}
+	at, err := momentIn(text, zone)
+	if err != nil {
+		rd.wrong(name, err.Error())
+		return nil
+	}
+	return &at
+}
+
+// zoneNamed finds a zone by what was typed; nothing is UTC.
+func zoneNamed(text string) (*time.Location, error) {
+	if text = strings.TrimSpace(text); text == "" {
+		return time.UTC, nil
+	}
+	return rules.Zone(text)
+}
+
+// timeUnits are the units of lengths of time, in ms, with what people write for
+// them behind a number.
+var timeUnits = []struct {
+	name  string
+	ms    int64
+	short []string
+}{
+	{"week", 604_800_000, []string{"w", "week", "weeks"}},
+	{"day", 86_400_000, []string{"d", "day", "days"}},
+	{"hour", 3_600_000, []string{"h", "hour", "hours"}},
+	{"minute", 60_000, []string{"m", "min", "minute", "minutes"}},
+	{"second", 1000, []string{"s", "sec", "second", "seconds"}},
+	{"ms", 1, []string{"ms"}},
+}
+
+// unitOf is how many ms a unit has by any of its names, 0 for none.
+func unitOf(word string) int64 {
+	for _, u := range timeUnits {
+		for _, s := range u.short {
+			if s == word {
+				return u.ms
+			}
+		}
+	}
+	return 0
+}
+
+// millis reads a length of time: a number in the unit that is chosen beside it,
+// which is ms if there is none, or one that says its units itself, such as 90s,
+// 1m30s or 2 h.
+func (rd *ruleReader) millis(name string) *int64 {
+	text := strings.ToLower(rd.text(name))
+	if strings.ContainsAny(text, "smhdw") {
+		return rd.units(name, text)
+	}
+	n := rd.whole(name)
+	if n == nil {
+		return nil
+	}
+	for _, u := range timeUnits {
+		if rd.form.Get(name+unitSuffix) == u.name {
+			return rd.bounded(name, *n, u.ms)
+		}
+	}
+	return n
+}
+
+// units reads numbers each followed by its unit, and adds them up.
+func (rd *ruleReader) units(name, text string) *int64 {
+	var sum int64
+	rest := strings.ReplaceAll(text, " ", "")
+	for rest != "" {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		letters := len(rest) - digits - len(strings.TrimLeft(rest[digits:], "abcdefghijklmnopqrstuvwxyz"))
+		n, err := strconv.ParseInt(rest[:digits], 10, 64)
+		unit := unitOf(rest[digits : digits+letters])
+		if err != nil || unit == 0 {
+			rd.wrong(name, "must be a length of time, such as 10s, 1m30s or 2h")
+			return nil
+		}
+		part := rd.bounded(name, n, unit)
+		if part == nil {
+			return nil
+		}
+		if sum += *part; sum > limiter.MaxExact {
+			return rd.bounded(name, sum, 1)
+		}
+		rest = rest[digits+letters:]
+	}
+	return &sum
+}
+
+// bounded is n units in ms, if that is not beyond every length there is.
+func (rd *ruleReader) bounded(name string, n, unit int64) *int64 {
+	if n > limiter.MaxExact/unit || n < -limiter.MaxExact/unit {
+		rd.wrong(name, "is too long")
+		return nil
+	}
+	n *= unit
+	return &n
+}

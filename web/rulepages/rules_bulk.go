@@ -1,0 +1,296 @@
+package rulepages
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// bulkActs are what can be done to several rules at once.
+var bulkActs = map[string]struct {
+	done, ask string
+	edit      func(*rules.Rule)
+}{
+	"on":      {"on", "Turn on", func(r *rules.Rule) { r.IsActive = true }},
+	"off":     {"off", "Turn off", func(r *rules.Rule) { r.IsActive = false }},
+	"enforce": {"enforced", "Enforce", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
+	"shadow":  {"in shadow mode", "Make shadow rules of", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
+}
+
+// bulkRules does one thing to the rules that are ticked, each as an edit of its
+// own with an audit entry of its own. One that cannot be changed does not keep
+// the others from it; the next page says which.
+func (p *Pages) bulkRules(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	back := kit.Local(form.Get("back"))
+	if back == kit.PathHome {
+		back = kit.PathRules
+	}
+	act, known := bulkActs[form.Get("act")]
+	switch {
+	case known && form.Get("seen") != "":
+		return p.bulkSeen(v, form, back)
+	case known && form.Get("all") != "":
+		return p.bulkConfirm(v, form, back)
+	}
+	ticked := form["rule"]
+	if !known || len(ticked) == 0 {
+		v.Flash("Nothing was changed: tick rules, and choose what to do with them.")
+		return v.SeeOther(back)
+	}
+	var changed, same int
+	var left []string
+	for _, text := range ticked[:min(len(ticked), rulesPerPage)] {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			continue
+		}
+		name, did, err := p.bulkOne(v, id, act.edit)
+		switch {
+		case err != nil && (kit.ProblemOf(err) == nil || changed == 0 && errors.Is(err, rules.ErrUnavailable)):
+			if changed > 0 {
+				v.Await(p.Changed)
+			}
+			return err
+		case err != nil:
+			left = append(left, name+" ("+reason(err)+")")
+		case did:
+			changed++
+		default:
+			same++
+		}
+	}
+	if changed > 0 {
+		v.Await(p.Changed)
+	}
+	v.Flash("%s", bulkWords(changed, same, left, act.done))
+	return v.SeeOther(back)
+}
+
+// bulkOne edits one rule as it is now, so that nothing else of it changes.
+func (p *Pages) bulkOne(v *kit.Visit, id int64, edit func(*rules.Rule)) (name string, changed bool, err error) {
+	name = "rule " + strconv.FormatInt(id, 10)
+	for range bulkAttempts {
+		r, err := p.Store.GetRule(v.Ctx, id)
+		if err != nil {
+			return name, false, err
+		}
+		name = r.Name
+		edited := r.Clone()
+		edit(&edited)
+		if len(rules.Diff(&r, &edited)) == 0 {
+			return name, false, nil
+		}
+		_, err = p.Store.UpdateRule(v.Ctx, v.Actor(), edited, r.Version)
+		if !errors.Is(err, rules.ErrStale) {
+			return name, err == nil, err
+		}
+	}
+	return name, false, rules.ErrStale
+}
+
+// bulkAttempts is how often an edit is tried when others come between.
+const bulkAttempts = 3
+
+// reason is why one of several was left alone, in a few words. The error has a page.
+func reason(err error) string {
+	switch {
+	case kit.FieldsOf(err) != nil:
+		return kit.FieldsOf(err)[0].Field + " " + kit.FieldsOf(err)[0].Message
+	case errors.Is(err, rules.ErrNotFound):
+		return "it was deleted"
+	}
+	return strings.ToLower(kit.ProblemOf(err).Title)
+}
+
+// namedLeft is how many rules that were left alone are named.
+const namedLeft = 20
+
+func bulkWords(changed, same int, left []string, done string) string {
+	noun := func(n int) string {
+		if n == 1 {
+			return "1 rule is"
+		}
+		return view.Count(int64(n)) + " rules are"
+	}
+	var s []string
+	if changed > 0 || same == 0 && len(left) == 0 {
+		s = append(s, noun(changed)+" "+done+" now.")
+	}
+	if same > 0 {
+		verb := " were"
+		if same == 1 {
+			verb = " was"
+		}
+		s = append(s, view.Count(int64(same))+verb+" so already.")
+	}
+	if more := len(left) - namedLeft; more > 0 {
+		left = append(left[:namedLeft:namedLeft], view.Count(int64(more))+" more")
+	}
+	if len(left) > 0 {
+		s = append(s, "Left alone: "+strings.Join(left, ", ")+".")
+	}
+	return strings.Join(s, " ")
+}
+
+const (
+	// bulkRead is how many rules are read at a time.
+	bulkRead = 500
+	// bulkSample is how many rules the page that asks shows.
+	bulkSample = 10
+	// bulkTime is how long an edit of many rules may take; the server's own limit
+	// is for pages.
+	bulkTime = 30 * time.Second
+)
+
+// bulkConfirm asks whether all rules that the filters of the list select should
+// be edited. The page carries the versions of those that would change, so that
+// what someone changes before the answer is left alone.
+func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
+	list, err := url.Parse(back)
+	if err != nil {
+		return err
+	}
+	b, q := browseOf(list.Query()), list.Query()
+	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
+	act := bulkActs[form.Get("act")]
+	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back, Query: view.NewQuery(kit.PathRules, q, "q", "mode", "fail_mode", "state"), Most: rules.MaxBulk}
+	var seen []string
+	known := map[int64]bool{}
+	for ; ; b.Offset += bulkRead {
+		found, err := p.Rules.BrowseRules(v.Ctx, b)
+		if err != nil {
+			return err
+		}
+		if m.Total = found.Total; m.Total > rules.MaxBulk {
+			break
+		}
+		lines := view.RuleLines(&found)
+		for i := range lines {
+			r := lines[i].Rule
+			edited := r.Clone()
+			if act.edit(&edited); known[r.ID] || len(rules.Diff(r, &edited)) == 0 {
+				continue
+			}
+			known[r.ID] = true
+			seen = append(seen, fmt.Sprintf("%d.%d", r.ID, r.Version))
+			if len(m.Sample) < bulkSample {
+				m.Sample = append(m.Sample, lines[i])
+			}
+		}
+		if len(found.Rules) < bulkRead {
+			break
+		}
+	}
+	m.Change, m.Seen = int64(len(seen)), strings.Join(seen, " ")
+	status := http.StatusOK
+	if m.Total > rules.MaxBulk {
+		status = http.StatusUnprocessableEntity
+	}
+	return v.Page(status, bulkPage(v.Frame("Change many rules", kit.PathRules), m))
+}
+
+// bulkSeen edits the rules that the page before has counted, as long as they are
+// as they were then.
+func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
+	act := bulkActs[form.Get("act")]
+	seen, ok := readSeen(form.Get("seen"))
+	if !ok {
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "What was sent is not what the page had. Choose the rules again."}
+	}
+	_ = http.NewResponseController(v.Response()).SetWriteDeadline(time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
+	done, err := p.Store.EditRules(v.Ctx, v.Because(form), seen, act.edit)
+	if err != nil {
+		return err // a reason that is not valid too: nothing else is typed there
+	}
+	if done.Changed > 0 {
+		v.Await(p.Changed)
+	}
+	left := make([]string, len(done.Left))
+	for i, l := range done.Left {
+		name := l.Name
+		if name == "" {
+			name = "rule " + strconv.FormatInt(l.ID, 10)
+		}
+		left[i] = name + " (" + leftReason(l.Err) + ")"
+	}
+	v.Flash("%s", bulkWords(done.Changed, done.Same, left, act.done))
+	return v.SeeOther(back)
+}
+
+// leftReason is why a rule was left alone, in a few words.
+func leftReason(err error) string {
+	if kit.ProblemOf(err) != nil && !errors.Is(err, rules.ErrStale) {
+		return reason(err)
+	}
+	return "someone changed it meanwhile"
+}
+
+// readSeen reads what the page carries: "7.3 9.1" is version 3 of rule 7 and
+// version 1 of rule 9.
+func readSeen(text string) ([]rules.Seen, bool) {
+	words := strings.Fields(text)
+	if len(words) > rules.MaxBulk {
+		return nil, false
+	}
+	out := make([]rules.Seen, len(words))
+	for i, w := range words {
+		id, version, _ := strings.Cut(w, ".")
+		var errs [2]error
+		out[i].ID, errs[0] = strconv.ParseInt(id, 10, 64)
+		out[i].Version, errs[1] = strconv.ParseInt(version, 10, 64)
+		if errors.Join(errs[:]...) != nil {
+			return nil, false
+		}
+	}
+	return out, len(out) > 0
+}
+
+// Bulk asks whether many rules should be changed.
+type Bulk struct {
+	// Act is what is done, Ask and Done say it before and after.
+	Act, Ask, Done string
+	// Total rules are selected by Query, of which Change would change; Most is how
+	// many may be selected.
+	Total, Change, Most int64
+	Query               view.Query
+	// Sample are a few of those that would change.
+	Sample []view.RuleLine
+	// Seen carries their versions, Back leads to the list.
+	Seen, Back string
+}
+
+// filterWords says which rules the filters of the list select.
+func filterWords(q view.Query) string {
+	var out []string
+	if text := q.Get("q"); text != "" {
+		out = append(out, "with “"+text+"” in name, description or route")
+	}
+	switch q.Get("state") {
+	case "on":
+		out = append(out, "that are on")
+	case "off":
+		out = append(out, "that are off")
+	}
+	if mode := q.Get("mode"); mode != "" {
+		out = append(out, "in mode "+mode)
+	}
+	if mode := q.Get("fail_mode"); mode != "" {
+		out = append(out, "that fail "+mode)
+	}
+	if len(out) == 0 {
+		return "there are"
+	}
+	return strings.Join(out, ", ")
+}

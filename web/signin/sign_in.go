@@ -1,0 +1,88 @@
+package signin
+
+import (
+	"errors"
+	"net/http"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// signInAway is shown with the form while nobody can sign in.
+const signInAway = "The rules database is unreachable, so nobody can sign in until it is back. Requests are still being rate-limited."
+
+// signInForm shows the form; who is signed in goes on.
+func (p *Pages) signInForm(v *kit.Visit) error {
+	next := kit.Local(v.QueryParam("next"))
+	if v.User.ID != 0 {
+		return v.SeeOther(next)
+	}
+	n, err := p.Users.CountUsers(v.Ctx)
+	if errors.Is(err, rules.ErrUnavailable) {
+		return v.Page(http.StatusServiceUnavailable, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Error: signInAway, SSO: p.SSOName()}))
+	}
+	if err != nil {
+		return err
+	}
+	return v.Page(http.StatusOK, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Nobody: n == 0, SSO: p.SSOName()}))
+}
+
+// signIn checks a name and a password.
+func (p *Pages) signIn(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	name, next := form.Get("name"), kit.Local(form.Get("next"))
+	u, err := v.Authenticate(access.LaneStrangers, name, form.Get("password"))
+	if err != nil {
+		status, message := kit.Refusal(err)
+		if errors.Is(err, rules.ErrUnavailable) {
+			status, message = http.StatusServiceUnavailable, signInAway
+		}
+		if status == 0 {
+			return err
+		}
+		v.RetryAfter(err)
+		return v.Page(status, signInPage(v.Frame("Sign in", ""), SignIn{Name: name, Next: next, Error: message, SSO: p.SSOName()}))
+	}
+	if err := v.Begin(u); err != nil {
+		return err
+	}
+	return v.SeeOther(next)
+}
+
+// SignIn is the form to sign in.
+type SignIn struct {
+	Name, Next, Error string
+	// Nobody: there is no account yet.
+	Nobody bool
+	// SSO is what the button to sign in elsewhere calls that place, "" for none.
+	SSO string
+}
+
+// signOut ends the session, if there is one.
+func (p *Pages) signOut(v *kit.Visit) error {
+	if v.User.ID != 0 {
+		p.Logger.Info("signed out of the console", "user", v.Actor().Name)
+	}
+	err := v.EndSession()
+	if errors.Is(err, rules.ErrUnavailable) {
+		// This node remembers that the session has ended.
+		v.ClearCookie()
+		v.User, v.Offline = access.User{}, true
+		why := "The rules database is unreachable"
+		if errors.Is(err, rules.ErrBusy) {
+			why = "Another change is being written, such as a large import"
+		}
+		return &kit.Problem{
+			Status: http.StatusServiceUnavailable, Title: "Signed out in this browser",
+			Detail: why + ", so the session could not be ended on the other nodes. It opens nothing here any more.",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return v.SeeOther(kit.PathSignIn)
+}

@@ -1,0 +1,131 @@
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// WelcomeLife is how long the link of the first start lets in.
+const WelcomeLife = time.Hour
+
+// Welcome is the one-time link by which the first account is made. It lives in
+// the process that printed it, so a restart prints another. It is safe for
+// concurrent use; a nil Welcome lets nobody in.
+type Welcome struct {
+	mu      sync.Mutex
+	hash    [32]byte
+	expires time.Time
+	used    bool
+}
+
+// NewWelcome makes a link; secret is shown once and only its hash is kept.
+func NewWelcome(now time.Time) (w *Welcome, secret string) {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand.Read never returns an error
+	secret = base64.RawURLEncoding.EncodeToString(raw[:])
+	return &Welcome{hash: sha256.Sum256([]byte(secret)), expires: now.Add(WelcomeLife)}, secret
+}
+
+// Valid reports whether the secret would let in at now. Looking spends nothing:
+// what fetches links ahead of people does not use them up.
+func (w *Welcome) Valid(secret string, now time.Time) bool {
+	if w == nil {
+		return false
+	}
+	hash := sha256.Sum256([]byte(secret))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.used && now.Before(w.expires) && subtle.ConstantTimeCompare(hash[:], w.hash[:]) == 1
+}
+
+// Use ends the link. The account was made by then: that there is one already is
+// what really stops a second.
+func (w *Welcome) Use() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = true
+}
+
+// WelcomePath is the path of the link on the server.
+func WelcomePath(secret string) string { return pathWelcome + "?token=" + secret }
+
+var errLink = &kit.Problem{Status: http.StatusForbidden, Title: "This link no longer works",
+	Detail: "It was used, it is over an hour old, or sluice has been restarted since. A restart prints a new one as long as there is no account; sluice user create makes an account at any time."}
+
+// welcomeForm lets whoever holds the link of the first start make the first
+// account.
+func (p *Pages) welcomeForm(v *kit.Visit) error {
+	secret := v.QueryParam("token")
+	if err := p.checkWelcome(v, secret); err != nil {
+		return err
+	}
+	return v.Page(http.StatusOK, welcomePage(v.Frame("Welcome", ""), secret, view.NewForm(url.Values{"name": {"admin"}}, nil)))
+}
+
+// checkWelcome: the link is good and there is no account yet.
+func (p *Pages) checkWelcome(v *kit.Visit, secret string) error {
+	if !p.Welcome.Valid(secret, p.Now()) {
+		return errLink
+	}
+	n, err := p.Users.CountUsers(v.Ctx)
+	if err == nil && n > 0 {
+		return errLink
+	}
+	return err
+}
+
+// welcome makes the first account, an admin, and signs it in.
+func (p *Pages) welcome(v *kit.Visit) error {
+	form, err := v.Form()
+	if err != nil {
+		return err
+	}
+	secret, name, password := form.Get("token"), strings.TrimSpace(form.Get("name")), form.Get("password")
+	if err := p.checkWelcome(v, secret); err != nil {
+		return err
+	}
+	fields := kit.CheckPassword("password", name, password, form.Get("repeat"))
+	u := access.User{Name: name, Role: access.RoleAdmin}
+	status := http.StatusUnprocessableEntity
+	if len(fields) == 0 {
+		if status, fields, err = v.Hash(&u, access.LaneStrangers, password); err != nil {
+			return err
+		}
+	}
+	if len(fields) == 0 {
+		u, err = p.Users.CreateUser(v.Ctx, rules.Actor{Kind: "system", Name: "first start"}, u, true)
+		switch {
+		case kit.FieldsOf(err) != nil:
+			fields = kit.FieldsOf(err)
+		case errors.Is(err, access.ErrNotFirst):
+			return errLink
+		case err != nil:
+			return err
+		}
+	}
+	if len(fields) > 0 {
+		return v.Page(status, welcomePage(v.Frame("Welcome", ""), secret, view.NewForm(form, fields)))
+	}
+	p.Welcome.Use()
+	if err := v.Begin(u); err != nil {
+		return err
+	}
+	v.Flash("Welcome, %s. You are the first admin; others get their accounts from you.", u.Name)
+	return v.SeeOther(kit.PathHome)
+}

@@ -1,0 +1,49 @@
+package transfer
+
+import (
+	"errors"
+	"net/http"
+
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// doAll applies a plan with its deletions; without it only the rest is done.
+const doAll = "all"
+
+// applyImport carries out the plan that was shown, exactly that one: if the rules
+// have changed since, the new plan is shown instead and nothing is done.
+func (p *Pages) applyImport(v *kit.Visit) error {
+	f, err := p.importFile(v)
+	if err != nil {
+		return p.importErrors(v, f, err)
+	}
+	defer f.done()
+	in, err := p.planOf(v, f)
+	if err != nil {
+		return p.importErrors(v, f, err)
+	}
+	if in.sum != f.Form.Get("sum") {
+		return p.showPlan(v, http.StatusConflict, in, "The rules have changed since the plan was shown, so nothing was done. This is the plan now.")
+	}
+	todo := in.plan
+	if f.Form.Get("do") != doAll {
+		todo.Delete, todo.Pools.Delete = nil, nil
+	}
+	err = p.Store.ApplyPlan(v.Ctx, v.Because(f.Form), todo)
+	switch {
+	case errors.Is(err, rules.ErrStale), errors.Is(err, rules.ErrNameTaken):
+		if in, err = p.planOf(v, f); err != nil {
+			return p.importErrors(v, f, err)
+		}
+		return p.showPlan(v, http.StatusConflict, in, "A colleague changed the rules at the same moment, so nothing was done. This is the plan now.")
+	case errors.Is(err, rules.ErrPoolUsed):
+		return p.showPlan(v, http.StatusConflict, in, "Nothing was done: a pool that the plan deletes is still used by a rule.")
+	case err != nil:
+		return p.importErrors(v, f, err)
+	}
+	p.uploads.drop(p.Now(), v.User.ID)
+	v.Await(p.Changed)
+	v.Flash("Imported: %s.", planWords(&todo))
+	return v.SeeOther(kit.PathRules)
+}

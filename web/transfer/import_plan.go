@@ -1,0 +1,179 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// importing is a file and what it would do to the rules as they are.
+type importing struct {
+	file    *importFile
+	prune   bool
+	plan    rules.Plan
+	version int64
+	// sum stands for the plan and the version of the rules on which it was made.
+	sum string
+}
+
+// planImport shows what a file would do, without doing it.
+func (p *Pages) planImport(v *kit.Visit) error {
+	f, err := p.importFile(v)
+	if err != nil {
+		return p.importErrors(v, f, err)
+	}
+	defer f.done()
+	in, err := p.planOf(v, f)
+	if err != nil {
+		return p.importErrors(v, f, err)
+	}
+	return p.showPlan(v, http.StatusOK, in, "")
+}
+
+// planOf compares a file with the rules as they are.
+func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
+	wanted, err := rulefile.Parse([]byte(f.Text))
+	var large *rulefile.TooLargeError
+	if errors.As(err, &large) {
+		return nil, &kit.Problem{Status: http.StatusRequestEntityTooLarge, Title: "Too large", Detail: large.Error() + "."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	source, err := p.Store.LoadAllRules(v.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := wanted.CheckPools(source.Pools); err != nil {
+		return nil, err
+	}
+	in := &importing{file: f, prune: f.Form.Get("prune") == "on", version: source.Version}
+	if err := wanted.CheckPatterns(source.Rules, in.prune); err != nil {
+		return nil, err
+	}
+	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Rules: source.Rules}, wanted, in.prune)
+	in.sum, err = sumOf(in.version, &in.plan)
+	return in, err
+}
+
+// sumOf stands for a plan. It writes element by element: the text of a large plan
+// takes several times the memory of its rules.
+func sumOf(version int64, p *rules.Plan) (string, error) {
+	h := sha256.New()
+	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged), p.Untouched})
+	err = errors.Join(err, sumList(h, p.Create), sumList(h, p.Update), sumList(h, p.Delete))
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+func sumList[T any](w io.Writer, list []T) error {
+	e := json.NewEncoder(w)
+	for i := range list {
+		if err := e.Encode(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Pages) showPlan(v *kit.Visit, status int, in *importing, note string) error {
+	return v.Page(status, planPage(v.Frame("Import plan", kit.PathImport), ImportPlan{
+		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note,
+		Reason: in.file.Form.Get("reason"),
+	}))
+}
+
+// importErrors shows the form again with what is wrong with the file.
+func (p *Pages) importErrors(v *kit.Visit, f *importFile, err error) error {
+	fields := kit.FieldsOf(err)
+	if fields == nil {
+		return err
+	}
+	return v.Page(http.StatusUnprocessableEntity, transferPage(v.Frame("Import & export", kit.PathImport), Transfer{
+		Text: f.shown(), Prune: f.Form.Get("prune") == "on", Errors: fields,
+	}))
+}
+
+// ImportPlan shows what a file would do. Sum stands for the plan and Version, the
+// version of the rules on which it was made. The page carries Text along, or names
+// the Upload that waits on the node.
+type ImportPlan struct {
+	Plan              *rules.Plan
+	Text, Upload, Sum string
+	Prune             bool
+	Version           int64
+	Note              string
+	// Reason is why, as it was typed.
+	Reason string
+}
+
+// planWords sums a plan up: "2 to create, 1 to delete".
+func planWords(p *rules.Plan) string {
+	var out []string
+	for _, part := range []struct {
+		n    int
+		what string
+	}{
+		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"}, {len(p.Delete) + len(p.Pools.Delete), "deleted"},
+	} {
+		if part.n > 0 {
+			out = append(out, strconv.Itoa(part.n)+" "+part.what)
+		}
+	}
+	if len(out) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(out, ", ")
+}
+
+// shownRules is how much of each part of a plan is listed.
+const shownRules = 200
+
+// deletions and others count what a plan does.
+func deletions(p *rules.Plan) int { return len(p.Delete) + len(p.Pools.Delete) }
+
+func others(p *rules.Plan) int {
+	return len(p.Create) + len(p.Pools.Create) + len(p.Update) + len(p.Pools.Update)
+}
+
+// deletionWords says what a plan deletes.
+func deletionWords(p *rules.Plan) string {
+	var out []string
+	if n := len(p.Delete); n > 0 {
+		out = append(out, view.Plural(int64(n), "rule"))
+	}
+	if n := len(p.Pools.Delete); n > 0 {
+		out = append(out, view.Plural(int64(n), "pool"))
+	}
+	return strings.Join(out, " and ")
+}
+
+// stayWords says which rules stay as they are.
+func stayWords(p *rules.Plan) string {
+	if p.Untouched == 0 {
+		return ""
+	}
+	return view.Count(int64(p.Untouched)) + " not in the file"
+}
+
+// transferForm is the page of export and import.
+func (p *Pages) transferForm(v *kit.Visit) error {
+	return v.Page(http.StatusOK, transferPage(v.Frame("Import & export", kit.PathImport), Transfer{}))
+}
+
+// Transfer is the page of export and import.
+type Transfer struct {
+	// Text, Prune and Errors are of a file that is not valid.
+	Text   string
+	Prune  bool
+	Errors []rules.FieldError
+}

@@ -1,0 +1,153 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// importForm is the form for many overrides at once.
+func (p *Pages) importForm(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	return overrideImport(v, http.StatusOK, OverrideImport{Rule: r})
+}
+
+func overrideImport(v *kit.Visit, status int, m OverrideImport) error {
+	return v.Page(status, overrideImportPage(v.Frame("Import overrides of "+m.Rule.Name, kit.PathRules), m))
+}
+
+// importOverrides says what a file of overrides would do, or does what it said.
+func (p *Pages) importOverrides(v *kit.Visit) error {
+	r, err := p.ruleOf(v)
+	if err != nil {
+		return err
+	}
+	f, err := p.importFile(v)
+	var done rules.OverrideImported
+	in := rules.OverrideImport{RuleID: r.ID, DryRun: true}
+	m := OverrideImport{Rule: r}
+	if f == nil {
+		return err
+	}
+	defer f.done()
+	if err == nil {
+		in.Prune = f.Form.Get("prune") == "on"
+		m.Of = fileOf(f.Text, in.Prune)
+		if f.Form.Get("do") == "apply" {
+			in.DryRun, in.Expect = false, f.Form.Get("plan")
+			if in.Expect == "" || f.Form.Get("of") != m.Of {
+				err = rules.ErrStale
+			}
+		}
+	}
+	if err == nil {
+		done, err = p.runOverrides(v, f, in)
+	}
+	if errors.Is(err, rules.ErrStale) {
+		m.Problem = "The overrides or the file have changed since the plan was shown, so nothing was done. This is the plan now."
+		in.DryRun, in.Expect = true, ""
+		done, err = p.runOverrides(v, f, in)
+	}
+	f.Form.Set("csv", f.shown())
+	m.Form, m.Upload = view.NewForm(f.Form, nil), f.upload
+	switch {
+	case kit.FieldsOf(err) != nil:
+		m.Errors = kit.FieldsOf(err)
+		return overrideImport(v, http.StatusUnprocessableEntity, m)
+	case errors.Is(err, rules.ErrUnavailable):
+		m.Problem = kit.ProblemOf(err).Detail + kit.NotSaved
+		return overrideImport(v, http.StatusServiceUnavailable, m)
+	case err != nil:
+		return err
+	case m.Problem != "":
+		m.Plan = &done
+		return overrideImport(v, http.StatusConflict, m)
+	case in.DryRun:
+		m.Plan = &done
+		return overrideImport(v, http.StatusOK, m)
+	}
+	p.uploads.drop(p.Now(), v.User.ID)
+	v.Await(p.Changed)
+	v.Flash("Imported: %d new, %d changed, %d deleted, %d unchanged.", done.Created, done.Updated, done.Deleted, done.Unchanged)
+	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
+}
+
+// ruleOf is the rule of the path.
+func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return p.Store.GetRule(v.Ctx, id)
+}
+
+// fileOf stands for a file and whether it prunes.
+func fileOf(text string, prune bool) string {
+	sum := sha256.Sum256([]byte(strconv.FormatBool(prune) + text))
+	return hex.EncodeToString(sum[:])
+}
+
+// runOverrides reads a file and carries it out, or tells everything that is wrong
+// with it at once: what cannot be read and what is not allowed.
+func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImport) (rules.OverrideImported, error) {
+	var unread *rules.ValidationError
+	var err error
+	if in.Items, err = rulefile.ParseOverrides([]byte(f.Text)); err != nil && (!errors.As(err, &unread) || in.Items == nil) {
+		return rules.OverrideImported{}, err
+	}
+	in.DryRun = in.DryRun || unread != nil
+	done, err := p.Store.ImportOverrides(v.Ctx, v.Actor(), in, p.Options())
+	if unread == nil {
+		return done, err
+	}
+	var refused *rules.ValidationError
+	if errors.As(err, &refused) {
+		unread.Fields = append(unread.Fields, refused.Fields...)
+		slices.SortStableFunc(unread.Fields, func(a, b rules.FieldError) int { return faultLine(a) - faultLine(b) })
+		unread.Fields = unread.Fields[:min(len(unread.Fields), rules.MaxOverrideErrors)]
+	}
+	return done, unread
+}
+
+// faultLine is the line that a fault such as line[17].limit is in.
+func faultLine(f rules.FieldError) int {
+	_, rest, _ := strings.Cut(f.Field, "[")
+	number, _, _ := strings.Cut(rest, "]")
+	n, _ := strconv.Atoi(number)
+	return n
+}
+
+// OverrideImport is a file of overrides that is being imported.
+type OverrideImport struct {
+	Rule   rules.Rule
+	Form   view.Form
+	Errors []rules.FieldError
+	// Problem is what else stood in the way.
+	Problem string
+	// Plan is what would happen, nil before anyone asked. Upload is the file that
+	// waits on the node, "" if the page carries it.
+	Plan   *rules.OverrideImported
+	Upload string
+	// Of stands for the file and what was ticked when the plan was made.
+	Of string
+}
+
+// faultWords says how many faults are listed.
+func faultWords(n int) string {
+	if n >= rules.MaxOverrideErrors {
+		return "These are the first faults of the file:"
+	}
+	return view.Plural(int64(n), "fault") + " in the file:"
+}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/internal/access"
+	"sluice/web/inspect"
+	"sluice/web/kit"
+	"sluice/web/overview"
+	"sluice/web/people"
+	"sluice/web/rulepages"
+	"sluice/web/signin"
+	"sluice/web/transfer"
+)
+
+// Server is the console. It is safe for concurrent use and owns no goroutine.
+type Server struct {
+	kit       *kit.Kit
+	signin    *signin.Pages
+	overview  *overview.Pages
+	rulepages *rulepages.Pages
+	inspect   *inspect.Pages
+	people    *people.Pages
+	transfer  *transfer.Pages
+}
+
+// New makes a Server. It fails only if something required is missing or the
+// public URL cannot be an origin.
+func New(d Deps) (*Server, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	k, err := kit.New(d.Deps)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		kit:       k,
+		signin:    &signin.Pages{Kit: k, Welcome: d.Welcome},
+		overview:  &overview.Pages{Kit: k, Settings: d.Settings, Watching: d.RulePages.Watching},
+		rulepages: &rulepages.Pages{Kit: k, Deps: d.RulePages},
+		inspect:   &inspect.Pages{Kit: k, Deps: d.Inspect},
+		people:    &people.Pages{Kit: k, Deps: d.People},
+		transfer:  &transfer.Pages{Kit: k, Store: d.Transfer},
+	}, nil
+}
+
+// Route is one row of the table of everything the console serves.
+type Route = kit.Route
+
+// Table lists every route, to look at.
+func Table() []Route { return (&Server{}).routes() }
+
+func (s *Server) routes() []Route {
+	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(), s.people.Routes(), s.transfer.Routes(), []Route{
+		{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
+		{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
+	})
+}
+
+// events is the stream of live figures of a page: of the overview, with the
+// parameter rule of one rule, with of=denials of the denials that the other
+// parameters choose.
+func (s *Server) events(v *kit.Visit) error {
+	return v.Events(func(v *kit.Visit) kit.Feed {
+		if v.QueryParam("of") == "denials" {
+			return s.inspect.Feed(v)
+		}
+		if id, err := strconv.ParseInt(v.QueryParam("rule"), 10, 64); err == nil {
+			return s.rulepages.Feed(v, id)
+		}
+		return s.overview.Feed(v)
+	})
+}
+
+// Routes registers every route on e, HEAD beside every GET, with the assets, and
+// answers every other path under /console with the console's own 404 page. It
+// leaves e's error handler alone.
+func (s *Server) Routes(e *echo.Echo) {
+	add := func(method, path string, h echo.HandlerFunc) {
+		e.Add(method, path, h)
+		if method == http.MethodGet {
+			e.HEAD(path, h)
+		}
+	}
+	for _, r := range s.routes() {
+		add(r.Method, r.Path, s.kit.Wrap(&r))
+	}
+	home := func(c echo.Context) error { return c.Redirect(http.StatusFound, kit.PathHome) }
+	add(http.MethodGet, "/", home)
+	e.GET("/console/", home)
+	add(http.MethodGet, "/console/static/*", s.kit.Asset)
+	e.Any("/console/*", s.kit.Wrap(&Route{Path: "/console/*", Role: access.RoleViewer, Handle: func(*kit.Visit) error { return kit.ErrMissing }}))
+}
