@@ -62,7 +62,7 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 	}
 	press(kb.Enter)
 	steps(t, tab, chromedp.WaitVisible("[data-flash]"))
-	if r := stored(w, "searches"); r == nil || r.Limit != 5 || *r.Method != "GET" || r.Scope != "user" || r.WindowMS != 60_000 {
+	if r := w.Rules.Named("searches"); r == nil || r.Limit != 5 || *r.Method != "GET" || r.Scope != "user" || r.WindowMS != 60_000 {
 		t.Errorf("stored %+v", r)
 	}
 }
@@ -81,14 +81,14 @@ func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
 	if got := value[string](t, edda, heading); got != "charges-per-user changed meanwhile" {
 		t.Fatalf("the second sees %q", got)
 	}
-	if r := stored(w, "charges-per-user"); r.Limit != 120 {
+	if r := w.Rules.Named("charges-per-user"); r.Limit != 120 {
 		t.Fatalf("the first was overwritten with %d", r.Limit)
 	}
 	if value[bool](t, edda, `document.querySelector("main form").checkValidity()`) {
 		t.Error("what both changed is chosen already")
 	}
 	steps(t, edda, chromedp.Click(`input[name="take.limit"][value="ours"]`), chromedp.Click("main .button.primary"), chromedp.WaitVisible("[data-flash]"))
-	if r := stored(w, "charges-per-user"); r.Limit != 90 || r.Description != "For the sale." || r.Version != 3 {
+	if r := w.Rules.Named("charges-per-user"); r.Limit != 90 || r.Description != "For the sale." || r.Version != 3 {
 		t.Errorf("merged %d, %q, version %d", r.Limit, r.Description, r.Version)
 	}
 }
@@ -114,7 +114,7 @@ func TestJourney_TheYAMLTabKeepsEdits(t *testing.T) {
 		t.Fatalf("the form has %s", got)
 	}
 	steps(t, tab, chromedp.Click(`button[value="save"]`), chromedp.WaitVisible("[data-flash]"))
-	if r := stored(w, "search-per-user"); r.Limit != 78 || r.FailMode != rules.FailClosed || r.Burst == nil {
+	if r := w.Rules.Named("search-per-user"); r.Limit != 78 || r.FailMode != rules.FailClosed || r.Burst == nil {
 		t.Errorf("stored %+v", r)
 	}
 }
@@ -128,11 +128,11 @@ func TestJourney_DeleteAsksFirst(t *testing.T) {
 		chromedp.Navigate(url+"/console/rules/2/edit"), chromedp.WaitVisible("#f-limit"),
 		chromedp.Click(`main > div > .button.danger`), chromedp.WaitVisible("#delete form"),
 	)
-	if stored(w, "search-per-user") == nil {
+	if w.Rules.Named("search-per-user") == nil {
 		t.Fatal("gone without a question")
 	}
 	steps(t, tab, chromedp.Click("#delete .danger"), chromedp.WaitVisible("[data-flash]"))
-	if stored(w, "search-per-user") != nil {
+	if w.Rules.Named("search-per-user") != nil {
 		t.Error("still there")
 	}
 }

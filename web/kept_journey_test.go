@@ -38,7 +38,7 @@ func TestJourney_WhatWasTypedOutlivesTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps(t, tab, chromedp.Click(".error-page button"), chromedp.WaitVisible("[data-flash]"))
-	if r := stored(w, "typed-all-day"); r == nil || r.Description != `two "quoted" & <words>` {
+	if r := w.Rules.Named("typed-all-day"); r == nil || r.Description != `two "quoted" & <words>` {
 		t.Errorf("stored is %+v", r)
 	}
 }

@@ -75,7 +75,7 @@ func TestKept_APartOfAPageStaysAPart(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.Browser()
 	b.Header.Set("HX-Request", "true")
-	page := b.Post("/console/rules/preview", filled())
+	page := b.Post("/console/rules/preview", webtest.RuleForm())
 	if page.Code != http.StatusUnauthorized || page.Header.Get("HX-Redirect") != "" || page.Has("<html") || !page.Has("You are signed out") {
 		t.Errorf("signed out: %d %v", page.Code, page.Header)
 	}

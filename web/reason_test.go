@@ -31,11 +31,11 @@ func TestReason_GoesWithEveryChangeOfARule(t *testing.T) {
 		}
 		return number(r.Version)
 	}
-	page := b.Post("/console/rules", filled("name", "reasoned", "reason", " "+why+" "))
-	id := stored(w, "reasoned").ID
+	page := b.Post("/console/rules", webtest.RuleForm("name", "reasoned", "reason", " "+why+" "))
+	id := w.Rules.Named("reasoned").ID
 	told("creating", id, page)
 	path := "/console/rules/" + number(id)
-	told("editing", id, b.Post(path, filled("name", "reasoned", "limit", "11", "version", version(id), "reason", why)))
+	told("editing", id, b.Post(path, webtest.RuleForm("name", "reasoned", "limit", "11", "version", version(id), "reason", why)))
 	told("turning off", id, b.Post(path+"/state", url.Values{"to": {"off"}, "version": {version(id)}, "reason": {why}}))
 	told("rolling back", id, b.Post(path+"/rollback", url.Values{"to": {"1"}, "version": {version(id)}, "reason": {why}}))
 	told("changing many", id, b.Post("/console/rules/bulk", url.Values{"act": {"shadow"}, "seen": {number(id) + "." + version(id)}, "reason": {why}}))
@@ -50,13 +50,13 @@ func TestReason_IsKeptOnTheWayAndHeldToBounds(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	long := strings.Repeat("a", rules.MaxReason+1)
-	if page := b.Post("/console/rules", filled("reason", long)); page.Code != http.StatusUnprocessableEntity || !page.Has("must not be longer than 512 bytes", long, `id="f-reason-hint"`) {
+	if page := b.Post("/console/rules", webtest.RuleForm("reason", long)); page.Code != http.StatusUnprocessableEntity || !page.Has("must not be longer than 512 bytes", long, `id="f-reason-hint"`) {
 		t.Errorf("too long: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/preview", filled("reason", "because", "do", "yaml")); !page.Has(`name="reason" type="text" value="because"`) {
+	if page := b.Post("/console/rules/preview", webtest.RuleForm("reason", "because", "do", "yaml")); !page.Has(`name="reason" type="text" value="because"`) {
 		t.Error("it is lost on the way to YAML")
 	}
-	if page := b.Post("/console/rules/1", filled("reason", "because", "version", "77")); page.Code != http.StatusConflict || !page.Has(`name="reason" value="because"`) {
+	if page := b.Post("/console/rules/1", webtest.RuleForm("reason", "because", "version", "77")); page.Code != http.StatusConflict || !page.Has(`name="reason" value="because"`) {
 		t.Errorf("it is lost in a conflict: %d", page.Code)
 	}
 }
@@ -65,13 +65,13 @@ func TestReason_GoesWithAnImport(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	page := b.Post("/console/import", url.Values{"text": {webtest.SampleFile}})
-	form := url.Values{"text": {webtest.SampleFile}, "sum": {carried(t, page, "sum")}, "reason": {" because"}}
+	form := url.Values{"text": {webtest.SampleFile}, "sum": {page.Field("sum")}, "reason": {" because"}}
 	w.Book.Version++
 	page = b.Post("/console/import/apply", form)
 	if page.Code != http.StatusConflict || !page.Has(`name="reason" type="text" value=" because"`) {
 		t.Fatalf("another plan: %d\n%s", page.Code, page.Body)
 	}
-	form.Set("sum", carried(t, page, "sum"))
+	form.Set("sum", page.Field("sum"))
 	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || !strings.HasSuffix(w.Book.Applied[0], "deletedbecause") {
 		t.Errorf("%d, %q", page.Code, w.Book.Applied)
 	}

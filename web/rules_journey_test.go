@@ -27,7 +27,7 @@ func TestJourney_AFailModeIsEditedInPlace(t *testing.T) {
 	if got := value[string](t, tab, "location.pathname + location.search"); got != "/console/fail-modes?q=search" {
 		t.Errorf("it led to %s", got)
 	}
-	r := stored(w, "search-per-user")
+	r := w.Rules.Named("search-per-user")
 	if r == nil || r.FailMode != rules.FailClosed {
 		t.Fatalf("stored %+v", r)
 	}
@@ -42,7 +42,7 @@ func TestJourney_AFailModeIsEditedInPlace(t *testing.T) {
 		t.Errorf("the conflict:\n%s", got)
 	}
 	steps(t, tab, chromedp.Click("main form .button.primary"), chromedp.WaitVisible("[data-flash]"))
-	if r := stored(w, "search-per-user"); r.FailMode != rules.FailLocal || r.Limit != 61 {
+	if r := w.Rules.Named("search-per-user"); r.FailMode != rules.FailLocal || r.Limit != 61 {
 		t.Errorf("stored %s with a limit of %d", r.FailMode, r.Limit)
 	}
 }
@@ -64,7 +64,7 @@ func TestJourney_TickedRulesAreChangedTogether(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	for _, name := range []string{"charges-per-user", "search-per-user"} {
-		if r := stored(w, name); r.Mode != rules.ModeShadow {
+		if r := w.Rules.Named(name); r.Mode != rules.ModeShadow {
 			t.Errorf("%s is in mode %s", name, r.Mode)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sluice/web/webtest"
 )
 
+const ssoStart = "/console/sso/start"
+
 // erasing is an admin by single sign-on, and an act that cannot be undone.
 func erasing(t *testing.T) (w *webtest.World, b *webtest.Browser, erase func(extra ...string) webtest.Page) {
 	t.Helper()
@@ -95,7 +97,7 @@ func TestSSOConfirm_RefusesSomeoneElseAndWhoWasNotAsked(t *testing.T) {
 func TestSSOConfirm_IsForWhoSignedInThere(t *testing.T) {
 	w := world(t, webtest.SignOn)
 	stranger, local := w.Browser(), w.Browser()
-	local.Post("/console/sign-in", credentials("ada", webtest.Password))
+	local.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	for _, b := range []*webtest.Browser{stranger, local} {
 		if page := b.Post(ssoStart, url.Values{"again": {"yes"}}); page.Code != http.StatusSeeOther {
 			t.Errorf("got %d", page.Code)
@@ -105,7 +107,7 @@ func TestSSOConfirm_IsForWhoSignedInThere(t *testing.T) {
 	b := w.As(access.RoleAdmin)
 	b.Post(ssoStart, url.Values{"again": {"yes"}})
 	answer := w.Provider.Answer(webtest.Identity(access.RoleAdmin))
-	b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	if page := b.Get(answer); page.Code != http.StatusBadRequest {
 		t.Errorf("another account confirmed: %d", page.Code)
 	}

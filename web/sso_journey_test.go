@@ -44,10 +44,14 @@ func TestJourney_SingleSignOn(t *testing.T) {
 	t.Cleanup(provider.Close)
 	provider.Person("s-grace", "Grace.Hopper", "ops-admins")
 	site := serve(t, w)
-	with(t, w, &web.SSO{Name: "Example ID", Issuer: provider.URL, Claim: "groups", Accounts: w.Users, Provider: sso.New(sso.Options{
+	d := w.Deps(nil)
+	d.SSO = &web.SSO{Name: "Example ID", Issuer: provider.URL, Claim: "groups", Accounts: w.Users, Provider: sso.New(sso.Options{
 		Issuer: provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, RedirectURL: site + web.SignOnPath, Claim: "groups",
 		Groups: map[access.Role][]string{access.RoleAdmin: {"ops-admins"}}, Now: w.Clock.Now,
-	})})
+	})}
+	if err := w.Serve(d); err != nil {
+		t.Fatal(err)
+	}
 	tab := tab(t)
 	steps(t, tab,
 		chromedp.Navigate(site+"/console/rules/1"), chromedp.WaitVisible("#f-name"),

@@ -9,12 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"sluice/internal/access"
 	"sluice/internal/database"
 	"sluice/internal/testenv"
-	"sluice/web"
 	"sluice/web/webtest"
 )
 
@@ -89,12 +86,9 @@ func TestConsole_ASessionThatEndedWhileARequestWasUnderWayStaysEnded(t *testing.
 			held := &heldSessions{DB: db, there: make(chan struct{}), resume: make(chan struct{})}
 			d := w.Deps(nil)
 			d.Sessions = held
-			if w.Server, err = web.New(d); err != nil {
+			if err := w.Serve(d); err != nil {
 				t.Fatal(err)
 			}
-			e := echo.New()
-			w.Server.Routes(e)
-			w.Handler = e
 
 			post := func(b *webtest.Browser) webtest.Page {
 				return b.Post("/console/rules/1/state", url.Values{"to": {"off"}, "version": {"1"}})

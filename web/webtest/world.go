@@ -127,16 +127,20 @@ func New(kind Kind) (*World, error) {
 	}
 	welcome, secret := web.NewWelcome(Now)
 	w.WelcomeSecret = secret
-	var err error
-	w.Server, err = web.New(w.Deps(welcome))
+	return w, w.Serve(w.Deps(welcome))
+}
+
+// Serve makes the console of a world anew.
+func (w *World) Serve(d web.Deps) error {
+	s, err := web.New(d)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e := echo.New()
 	e.IPExtractor = echo.ExtractIPDirect()
-	w.Server.Routes(e)
-	w.Handler = e
-	return w, nil
+	s.Routes(e)
+	w.Server, w.Handler = s, e
+	return nil
 }
 
 // Start is New for a test, with which the world ends.

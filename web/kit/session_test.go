@@ -1,4 +1,4 @@
-package web_test
+package kit_test
 
 import (
 	"net/http"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestSession_LookingAtPagesWritesAtMostOnceAMinute(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
 	look := func() {
 		for _, path := range []string{"/console", "/console/rules", "/console/rules/1", "/console/events?once=1"} {
@@ -53,7 +53,7 @@ func TestReauth_ARefusedActLeavesTheVisitorSignedIn(t *testing.T) {
 		"503": {"/console/rules/1/delete", url.Values{"version": {"1"}}, rules.ErrUnavailable, http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := world(t, webtest.Full)
+			w := webtest.Start(t, webtest.Full)
 			b := w.As(access.RoleAdmin)
 			secret := b.Cookies()["sluice_session"]
 			w.Clock.Add(11 * time.Minute)
@@ -84,7 +84,7 @@ func TestReauth_ARefusedActLeavesTheVisitorSignedIn(t *testing.T) {
 func TestSignOut_BesideAConfirmationEndsTheSession(t *testing.T) {
 	for _, name := range []string{"confirmed before signing out", "confirmed while signing out"} {
 		t.Run(name, func(t *testing.T) {
-			w := world(t, webtest.Full)
+			w := webtest.Start(t, webtest.Full)
 			b, other := w.As(access.RoleAdmin), w.Browser()
 			other.Cookies()["sluice_session"] = b.Cookies()["sluice_session"]
 			w.Clock.Add(11 * time.Minute)

@@ -1,4 +1,4 @@
-package web_test
+package people_test
 
 import (
 	"net/http"
@@ -9,11 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"sluice/internal/access"
 	"sluice/rules"
-	"sluice/web"
 	"sluice/web/webtest"
 )
 
@@ -29,7 +26,7 @@ func invite(t *testing.T, page webtest.Page) (path, secret string) {
 }
 
 func TestPeople_ALinkLetsItsOwnerChooseAPasswordOnce(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	admin := w.As(access.RoleAdmin)
 	page := admin.Post("/console/people/new", url.Values{"name": {" grace "}, "role": {"editor"}, "by": {"link"}})
 	path, secret := invite(t, page)
@@ -74,7 +71,7 @@ func TestPeople_ALinkEndsWithTimeAndWithAnyChangeOfTheAccount(t *testing.T) {
 		},
 		"signed out": func(_ *webtest.World, b *webtest.Browser) { b.Post("/console/people/1/sign-out", url.Values{}) },
 	} {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		admin := w.As(access.RoleAdmin)
 		path, secret := invite(t, admin.Post("/console/people/1/link", url.Values{}))
 		end(w, admin)
@@ -89,7 +86,7 @@ func TestPeople_ALinkEndsWithTimeAndWithAnyChangeOfTheAccount(t *testing.T) {
 }
 
 func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleAdmin)
+	b := webtest.Start(t, webtest.Full).As(access.RoleAdmin)
 	for _, tt := range []struct {
 		form url.Values
 		has  string
@@ -119,7 +116,7 @@ func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
 }
 
 func TestPeople_TheLastAdminStaysAndNobodyKeepsThemselvesOut(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
 	if page := b.Post("/console/people/3/role", url.Values{"role": {"viewer"}}); page.Code != http.StatusConflict || !page.Has("The last admin stays") {
 		t.Errorf("demoted: %d", page.Code)
@@ -136,7 +133,7 @@ func TestPeople_AChangeEndsTheSessionsOfItsAccount(t *testing.T) {
 	for path, form := range map[string]url.Values{
 		"/console/people/2/role": {"role": {"viewer"}}, "/console/people/2/state": {"state": {"disabled"}}, "/console/people/2/sign-out": {},
 	} {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		admin, edda := w.As(access.RoleAdmin), w.As(access.RoleEditor)
 		if page := admin.Get("/console/people/2"); !page.Has("Sign out everywhere", "192.0.2.1") {
 			t.Error("the session is not shown")
@@ -151,7 +148,7 @@ func TestPeople_AChangeEndsTheSessionsOfItsAccount(t *testing.T) {
 }
 
 func TestAccount_AnotherPasswordEndsEveryOtherSession(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	here, there := w.As(access.RoleViewer), w.As(access.RoleViewer)
 	form := url.Values{"current": {"wrong"}, "password": {"a long enough one"}, "repeat": {"a long enough one"}}
 	if page := here.Post("/console/account/password", form); page.Code != http.StatusUnprocessableEntity || !page.Has("is not your present password") {
@@ -172,7 +169,7 @@ func TestAccount_AnotherPasswordEndsEveryOtherSession(t *testing.T) {
 var sessionButton = regexp.MustCompile(`name="which" value="([0-9a-f]{16})"`)
 
 func TestAccount_SessionsEndOneByOneAndTogether(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	here, there, third, other := w.As(access.RoleViewer), w.As(access.RoleViewer), w.As(access.RoleViewer), w.As(access.RoleEditor)
 	ids := sessionButton.FindAllStringSubmatch(here.Get("/console/account").Body, -1)
 	if len(ids) != 2 {
@@ -198,7 +195,7 @@ func TestAccount_SessionsEndOneByOneAndTogether(t *testing.T) {
 }
 
 func TestAdmin_SaysWhenTheDatabaseIsAway(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
 	w.Tokens.Err, w.Log.Err, w.Rules.Err = rules.ErrUnavailable, rules.ErrUnavailable, rules.ErrUnavailable
 	for _, page := range []webtest.Page{
@@ -225,16 +222,12 @@ func TestPeople_ALinkWarnsOfAGuessedAddress(t *testing.T) {
 		{"configured", "http://sluice.example.net", "192.0.2.7", "https", "http://sluice.example.net", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := world(t, webtest.Full)
+			w := webtest.Start(t, webtest.Full)
 			d := w.Deps(nil)
 			d.PublicURL, d.TrustedProxies = c.public, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-			server, err := web.New(d)
-			if err != nil {
+			if err := w.Serve(d); err != nil {
 				t.Fatal(err)
 			}
-			e := echo.New()
-			server.Routes(e)
-			w.Handler = e
 			admin := w.As(access.RoleAdmin)
 			admin.Address = c.from
 			admin.Header.Set("X-Forwarded-Proto", c.proto)

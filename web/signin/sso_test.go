@@ -1,4 +1,4 @@
-package web_test
+package signin_test
 
 import (
 	"fmt"
@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"sluice/internal/access"
 	"sluice/rules"
-	"sluice/web"
+	"sluice/web/kit"
 	"sluice/web/webtest"
 )
 
@@ -22,7 +20,7 @@ const (
 )
 
 func TestSSO_LetsInWithTheRoleOfTheProvider(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	for _, role := range access.Roles() {
 		b := w.Browser()
 		if page := b.Get("/console/sign-in?next=/console/rules"); !page.Has("Sign in with Example ID", `action="/console/sso/start"`, `value="/console/rules"`) {
@@ -51,7 +49,7 @@ func TestSSO_LetsInWithTheRoleOfTheProvider(t *testing.T) {
 }
 
 func TestSSO_EachAttemptHasASessionOfItsOwn(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	b := begun(t, w)
 	first, secret := b.Cookies()["sluice_session"], w.Provider.Last()
 	b.Post(ssoStart, url.Values{})
@@ -64,7 +62,7 @@ func TestSSO_EachAttemptHasASessionOfItsOwn(t *testing.T) {
 }
 
 func TestSSO_TurnedOffIsNotThere(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.Browser()
 	for _, page := range []webtest.Page{b.Post(ssoStart, url.Values{}), b.Get("/console/sso/go"), b.Get(ssoCallback + "?code=x&state=y")} {
 		if page.Code != http.StatusNotFound {
@@ -135,7 +133,7 @@ func TestSSO_AnAnswerIsGoodOnceInTimeForItsBrowser(t *testing.T) {
 		},
 	}
 	for name, prepare := range tests {
-		w := world(t, webtest.SignOn)
+		w := webtest.Start(t, webtest.SignOn)
 		b, answer := prepare(w)
 		if page := b.Get(answer); page.Code != http.StatusBadRequest || !page.Has("This sign-in is over") {
 			t.Errorf("%s: %d", name, page.Code)
@@ -147,7 +145,7 @@ func TestSSO_AnAnswerIsGoodOnceInTimeForItsBrowser(t *testing.T) {
 }
 
 func TestSSO_AnAnswerThatNamesItsProvider(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	for issuer, want := range map[string]int{webtest.Issuer: http.StatusSeeOther, "https://evil.example": http.StatusForbidden} {
 		b := begun(t, w)
 		if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer)) + "&iss=" + url.QueryEscape(issuer)); page.Code != want {
@@ -157,7 +155,7 @@ func TestSSO_AnAnswerThatNamesItsProvider(t *testing.T) {
 }
 
 func TestSSO_WhatTheProviderSaysIsText(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	b := begun(t, w)
 	hostile := url.Values{"error": {"access_denied"}, "error_description": {"<script>alert(1)</script>\r\n\x00" + strings.Repeat("x", 1000)}}
 	if page := b.Get(ssoCallback + "?" + hostile.Encode()); page.Has("alert(1)") {
@@ -176,7 +174,7 @@ func TestSSO_WhoHasNoRoleOrIsKeptOutStaysOut(t *testing.T) {
 	nobody.Role, nobody.Groups = "", []string{"sales", "secret-project"}
 	ungrouped := nobody
 	ungrouped.Groups = nil
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	for id, want := range map[*access.Identity]string{&nobody: "none of them has a role here", &ungrouped: "names no groups of yours"} {
 		b := w.Browser()
 		page := b.SignOn(*id)
@@ -204,7 +202,7 @@ func TestSSO_WhoHasNoRoleOrIsKeptOutStaysOut(t *testing.T) {
 }
 
 func TestSSO_NeverTakesOverAnAccount(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	id := webtest.Identity(access.RoleViewer)
 	id.Name = "ada"
 	b := w.Browser()
@@ -225,7 +223,7 @@ func TestSSO_NeverTakesOverAnAccount(t *testing.T) {
 }
 
 func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	halfWay := begun(t, w)
 	answer := w.Provider.Answer(webtest.Identity(access.RoleViewer))
 	w.Provider.Err = access.ErrProviderAway
@@ -240,7 +238,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	if page := fresh.Get("/console/sign-in"); page.Code != http.StatusOK {
 		t.Errorf("the form: %d", page.Code)
 	}
-	if page := fresh.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := fresh.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("a password: %d", page.Code)
 	}
 	w.Provider.Err = nil
@@ -258,7 +256,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 }
 
 func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	for i := range 50 {
 		if page := w.Browser().SignOn(webtest.Identity(access.RoleViewer)); page.Code != http.StatusSeeOther {
 			t.Fatalf("sign-in %d: %d", i+1, page.Code)
@@ -271,10 +269,10 @@ func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
 	if last.Code != http.StatusTooManyRequests || last.Header.Get("Retry-After") == "" || !last.Has("Too many attempts") {
 		t.Errorf("the 41st that did not come back: %d", last.Code)
 	}
-	if page := w.Browser().Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("passwords are limited with it: %d", page.Code)
 	}
-	w = world(t, webtest.SignOn)
+	w = webtest.Start(t, webtest.SignOn)
 	for i := range 20 {
 		if page := begun(t, w).Get(ssoCallback + "?code=guess&state=" + w.Provider.Last().State); page.Code != http.StatusForbidden {
 			t.Fatalf("guess %d: %d", i+1, page.Code)
@@ -286,7 +284,7 @@ func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
 }
 
 func TestSSO_AnIPv6NetworkIsLimitedInAll(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	for i := range 81 {
 		b := w.Browser()
 		b.Address = fmt.Sprintf("2001:db8:7:%x::1", i)
@@ -298,7 +296,7 @@ func TestSSO_AnIPv6NetworkIsLimitedInAll(t *testing.T) {
 }
 
 func TestSSO_AnotherRoleEndsTheSessions(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	there := w.As(access.RoleAdmin)
 	id := webtest.Identity(access.RoleAdmin)
 	id.Role = access.RoleViewer
@@ -313,27 +311,22 @@ func TestSSO_AnotherRoleEndsTheSessions(t *testing.T) {
 }
 
 // with serves a world's console with other single sign-on.
-func with(t *testing.T, w *webtest.World, sso *web.SSO) {
+func with(t *testing.T, w *webtest.World, sso *kit.SSO) {
 	t.Helper()
 	d := w.Deps(nil)
 	d.SSO = sso
-	s, err := web.New(d)
-	if err != nil {
+	if err := w.Serve(d); err != nil {
 		t.Fatal(err)
 	}
-	e := echo.New()
-	e.IPExtractor = echo.ExtractIPDirect()
-	s.Routes(e)
-	w.Handler = e
 }
 
 func TestSSO_SessionsEndWithTheProvider(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	elsewhere, local := w.As(access.RoleViewer), w.Browser()
-	local.Post("/console/sign-in", credentials("ada", webtest.Password))
+	local.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	moved := *w.Deps(nil).SSO
 	moved.Issuer = "https://other.example"
-	for name, sso := range map[string]*web.SSO{"moved": &moved, "off": nil} {
+	for name, sso := range map[string]*kit.SSO{"moved": &moved, "off": nil} {
 		with(t, w, sso)
 		b := w.Browser()
 		b.Cookies()["sluice_session"] = elsewhere.Cookies()["sluice_session"]
@@ -347,11 +340,11 @@ func TestSSO_SessionsEndWithTheProvider(t *testing.T) {
 }
 
 func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
-	w := world(t, webtest.SignOn)
+	w := webtest.Start(t, webtest.SignOn)
 	w.As(access.RoleEditor)
 	editor, _ := w.Users.Account(webtest.Identity(access.RoleEditor))
 	b := w.Browser()
-	b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	path := "/console/people/4"
 	if page := b.Get(path); !page.Has("single sign-on", "s-editor", webtest.Issuer, "It is changed there") || page.Has("Make a link") || page.Has("Change the role") {
 		t.Errorf("the page: %d", page.Code)
@@ -365,7 +358,7 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 		t.Errorf("it became %v", now)
 	}
 	for _, password := range []string{"", webtest.Password} {
-		if page := w.Browser().Post("/console/sign-in", credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") {
+		if page := w.Browser().Post("/console/sign-in", webtest.Credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") {
 			t.Errorf("a password lets in: %d", page.Code)
 		}
 	}

@@ -1,4 +1,4 @@
-package web_test
+package kit_test
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 func TestRecall_WhoWasHereLatelyMayReadForAnHour(t *testing.T) {
 	begin := func(t *testing.T, idle time.Duration) (*webtest.World, *webtest.Browser) {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		w.Node.Confirmed = 0
 		b := w.As(access.RoleAdmin)
 		b.Get("/console")
@@ -43,7 +43,7 @@ func TestRecall_WhoWasHereLatelyMayReadForAnHour(t *testing.T) {
 }
 
 func TestRecall_AccountsThatChangedAreForgotten(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Node.Confirmed = 0
 	admin, viewer := w.As(access.RoleAdmin), w.As(access.RoleViewer)
 	viewer.Get("/console")
@@ -64,7 +64,7 @@ func TestRecall_WhatThisNodeSawEndedElsewhereStaysEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := world(t, webtest.Full)
+			w := webtest.Start(t, webtest.Full)
 			w.Node.Confirmed = 0
 			b := w.As(access.RoleViewer)
 			b.Get("/console")
@@ -83,7 +83,7 @@ func TestRecall_WhatThisNodeSawEndedElsewhereStaysEnded(t *testing.T) {
 // A request that was under way while its visitor signed out does not make the node
 // remember the session.
 func TestRecall_SigningOutForgetsRequestsUnderWay(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Node.Confirmed = 0
 	b := w.As(access.RoleViewer)
 	secret := b.Cookies()["sluice_session"]
@@ -106,7 +106,7 @@ func TestRecall_SigningOutForgetsRequestsUnderWay(t *testing.T) {
 // Signing in counts also where the visit before it was by a session that was only
 // remembered.
 func TestRecall_SigningInWithADatabaseThatIsBackCounts(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Node.Confirmed = 0
 	b := w.As(access.RoleViewer)
 	b.Get("/console")
@@ -126,7 +126,7 @@ func TestRecall_SigningInWithADatabaseThatIsBackCounts(t *testing.T) {
 // A session that was signed out during an outage ends everywhere once the database
 // is back, whoever comes first.
 func TestRecall_SigningOutIsMadeUpForAfterwards(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Node.Confirmed = 0
 	b, other := w.As(access.RoleViewer), w.As(access.RoleAdmin)
 	b.Get("/console")
@@ -146,7 +146,7 @@ func TestRecall_SigningOutIsMadeUpForAfterwards(t *testing.T) {
 // While a large import holds the embedded database, somebody who signs out does not
 // make the console read-only for the others.
 func TestRecall_ALargeImportIsNoOutage(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Node.Confirmed = 0
 	b, other := w.As(access.RoleViewer), w.As(access.RoleAdmin)
 	b.Get("/console")

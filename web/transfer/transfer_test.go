@@ -1,9 +1,8 @@
-package web_test
+package transfer_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"sluice/internal/access"
-	"sluice/internal/audit"
 	"sluice/rules"
 	"sluice/web/webtest"
 )
@@ -32,7 +30,7 @@ func planned(t *testing.T, b *webtest.Browser, prune string) url.Values {
 }
 
 func TestImport_DoesExactlyThePlanThatWasShown(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	form := planned(t, b, "on")
 	form.Set("do", "all")
@@ -53,14 +51,15 @@ type clocked struct {
 	read bool
 }
 
-func (c *clocked) SetReadDeadline(time.Time) error  { c.read = true; return nil }
+func (c *clocked) SetReadDeadline(time.Time) error { c.read = true; return nil }
+
 func (c *clocked) SetWriteDeadline(time.Time) error { return nil }
 
 // TestImport_IsNotEndedByATimeToSend: the guard that asks for the password has read
 // the form before the import begins. A deadline that is set after that ends the
 // request's context, and a large import took longer.
 func TestImport_IsNotEndedByATimeToSend(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	for path, want := range map[string]bool{"/console/import": true, "/console/import/apply": false} {
 		body := url.Values{"text": {"rules: []\n"}}.Encode()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
@@ -87,7 +86,7 @@ func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 		"a name taken":    func(w *webtest.World, _ url.Values) { w.Book.ApplyErr = rules.ErrNameTaken },
 		"a pool in use":   func(w *webtest.World, _ url.Values) { w.Book.ApplyErr = rules.ErrPoolUsed },
 	} {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		b := w.As(access.RoleEditor)
 		form := planned(t, b, "")
 		meanwhile(w, form)
@@ -106,7 +105,7 @@ func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 }
 
 func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	form := planned(t, b, "on")
 	w.Clock.Add(11 * time.Minute)
@@ -120,7 +119,7 @@ func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
 }
 
 func TestImport_ReadsAFileAndKeepsWhatIsNotValid(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	upload := func(text string) *httptest.ResponseRecorder {
 		var body bytes.Buffer
@@ -155,7 +154,7 @@ func TestImport_ReadsAFileAndKeepsWhatIsNotValid(t *testing.T) {
 }
 
 func TestExport_ImportsToNothingToDo(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	file := b.Get("/console/export")
 	if file.Code != http.StatusOK || !strings.Contains(file.Header.Get("Content-Disposition"), "rules.yaml") {
@@ -163,71 +162,5 @@ func TestExport_ImportsToNothingToDo(t *testing.T) {
 	}
 	if page := b.Post("/console/import", url.Values{"text": {file.Body}, "prune": {"on"}}); page.Code != http.StatusOK || !page.Has("Nothing to do") {
 		t.Errorf("importing it: %d", page.Code)
-	}
-}
-
-func TestTokens_ShowTheirSecretOnceAndEndAtOnce(t *testing.T) {
-	w := world(t, webtest.Full)
-	b := w.As(access.RoleAdmin)
-	page := b.Post("/console/tokens/new", url.Values{"name": {"<b>gate</b>"}, "days": {"30"}, "scope_check": {"on"}, "scope_rules_read": {"on"}})
-	secret := regexp.MustCompile(`slk_[A-Za-z0-9_-]{43}`).FindString(page.Body)
-	if page.Code != http.StatusOK || secret == "" || page.Has("<b>gate</b>") {
-		t.Fatalf("made: %d", page.Code)
-	}
-	got := w.Tokens.List[len(w.Tokens.List)-1]
-	if got.Hash != access.Hash(secret) || access.FormatScopes(got.Scopes) != "check,rules:read" || !got.ExpiresAt.Equal(webtest.Now.Add(30*24*time.Hour)) || got.CreatedBy != "ada" || w.Changes != 1 {
-		t.Errorf("stored %v until %v by %s; %d reloads", got, got.ExpiresAt, got.CreatedBy, w.Changes)
-	}
-	if b.Get("/console/tokens").Has(secret) {
-		t.Error("the list shows the secret")
-	}
-	if page := b.Post("/console/tokens/1/revoke", url.Values{}); page.Code != http.StatusSeeOther || w.Tokens.List[0].RevokedAt == nil || w.Changes != 2 {
-		t.Errorf("revoking: %d", page.Code)
-	}
-	if page := b.Post("/console/tokens/1/revoke", url.Values{}); page.Code != http.StatusNotFound {
-		t.Errorf("revoking again: %d", page.Code)
-	}
-	for _, form := range []url.Values{{"name": {"a"}, "days": {"7"}}, {"name": {"a"}, "days": {"-1"}, "scope_check": {"on"}}, {"name": {"ci"}, "days": {"0"}, "scope_check": {"on"}}, {"days": {"0"}, "scope_check": {"on"}}} {
-		if page := b.Post("/console/tokens/new", form); page.Code != http.StatusUnprocessableEntity || page.Has("slk_") {
-			t.Errorf("%v: %d", form, page.Code)
-		}
-	}
-}
-
-func TestAudit_IsFilteredPagedAndDownloaded(t *testing.T) {
-	w := world(t, webtest.Full)
-	b := w.As(access.RoleAdmin)
-	page := b.Get("/console/audit?actor=edda&action=import&kind=rule&from=2026-11-01&to=2026-11-21&subject=search")
-	want := audit.Query{
-		Actor: "edda", Action: "import", SubjectKind: "rule", Subject: "search", Limit: 51,
-		Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC),
-	}
-	if page.Code != http.StatusOK || w.Log.Last != want {
-		t.Errorf("asked for %+v", w.Log.Last)
-	}
-	if page = b.Get("/console/audit"); !page.Has("before=71", "2 fields: limit, fail_mode", "<del>100</del>", "<ins>120</ins>") {
-		t.Error("the newest page lacks a diff, or the way to older ones")
-	}
-	if page = b.Get("/console/audit?before=71&action=nonsense&from=nonsense"); w.Log.Last.BeforeID != 71 || w.Log.Last.Action != "" || !page.Has("Older changes") {
-		t.Errorf("older: asked for %+v", w.Log.Last)
-	}
-	w.Log.List[0].SubjectName, w.Log.List[0].Actor.Name = "=cmd()", "<script>x</script>"
-	if page = b.Get("/console/audit"); page.Has("<script>x") {
-		t.Error("a name is not escaped")
-	}
-	file := b.Get("/console/audit/download?format=csv")
-	lines, err := csv.NewReader(strings.NewReader(file.Body)).ReadAll()
-	if err != nil || len(lines) != 121 || lines[1][7] != "'=cmd()" || !strings.HasPrefix(file.Header.Get("Content-Type"), "text/csv") {
-		t.Errorf("csv: %d lines, %v", len(lines), err)
-	}
-	if file = b.Get("/console/audit/download?format=json"); strings.Count(file.Body, "\n") != 120 {
-		t.Errorf("json: %d lines", strings.Count(file.Body, "\n"))
-	}
-}
-
-func TestSettings_AreShown(t *testing.T) {
-	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console/settings")
-	if page.Code != http.StatusOK || !page.Has("--listen", "SLUICE_DATA_DIR", "/var/lib/sluice", "changed") {
-		t.Errorf("got %d", page.Code)
 	}
 }

@@ -1,4 +1,4 @@
-package web_test
+package rulepages_test
 
 import (
 	"errors"
@@ -10,47 +10,18 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/web/rulepages"
 	"sluice/web/webtest"
 )
 
-// filled is the form of a valid new rule, with changes.
-func filled(change ...string) url.Values {
-	f := url.Values{"name": {"exports-per-user"}, "scope": {"user"}, "route": {"/v1/exports"}, "method": {"post"}, "limit": {"10"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}
-	for i := 0; i < len(change); i += 2 {
-		f.Set(change[i], change[i+1])
-	}
-	return f
-}
-
-// editForm is what a browser sends of a rule's editor if nobody touches it.
-func editForm(t *testing.T, b *webtest.Browser, rule string) url.Values {
-	t.Helper()
-	for _, f := range formsOf(t, b.Get(rule+"/edit").Body, rule+"/edit") {
-		if f.action == rule {
-			return f.values()
-		}
-	}
-	t.Fatalf("%s has no form to edit it", rule)
-	return nil
-}
-
-func stored(w *webtest.World, name string) *rules.Rule {
-	for i := range w.Rules.List {
-		if w.Rules.List[i].Name == name {
-			return &w.Rules.List[i]
-		}
-	}
-	return nil
-}
-
 func TestNewRule_IsStoredAndInForce(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	page := b.Post("/console/rules", filled())
+	page := b.Post("/console/rules", webtest.RuleForm())
 	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules/13" {
 		t.Fatalf("%d to %s: %s", page.Code, page.Header.Get("Location"), page.Body)
 	}
-	r := stored(w, "exports-per-user")
+	r := w.Rules.Named("exports-per-user")
 	if r == nil || r.WindowMS != 60_000 || *r.Method != "POST" || !r.IsActive {
 		t.Fatalf("stored %+v", r)
 	}
@@ -66,7 +37,7 @@ func TestNewRule_IsStoredAndInForce(t *testing.T) {
 }
 
 func TestNewRule_KeepsWhatWasTypedAndSaysWhatIsWrong(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleEditor)
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
 	tests := []struct {
 		name   string
 		form   url.Values
@@ -74,17 +45,17 @@ func TestNewRule_KeepsWhatWasTypedAndSaysWhatIsWrong(t *testing.T) {
 		has    []string
 	}{
 		{"nothing", url.Values{}, 422, []string{"Nothing was saved", `href="#f-name"`, `href="#f-limit"`, `href="#f-window_ms"`, `href="#f-scope"`}},
-		{"a bad number", filled("limit", "ten<b>"), 422, []string{`value="ten&lt;b&gt;"`, "must be a whole number", `value="exports-per-user"`, `value="/v1/exports"`}},
-		{"a name that is taken", filled("name", "legacy-api"), 409, []string{"is the name of another rule", `value="legacy-api"`}},
-		{"a pool that is not there", filled("pool", "no-such-pool"), 422, []string{`href="#f-pool"`, "does not exist"}},
-		{"a tier without a limit", filled("tiers[3].name", "gold<i>"), 422, []string{`href="#f-tiers[0].limit"`, `value="gold&lt;i&gt;"`}},
-		{"a tier twice", filled("tiers[0].name", "a", "tiers[0].limit", "1", "tiers[1].name", "a", "tiers[1].limit", "1"), 422, []string{`href="#f-tiers[1].name"`, "is there twice"}},
-		{"a window without times", filled("schedule.windows[0].percent", "50"), 422, []string{`href="#f-schedule.windows[0].from"`}},
-		{"a window that says nothing", filled("schedule.windows[0].from", "08:00", "schedule.windows[0].to", "09:00"), 422, []string{`href="#f-schedule.windows[0].percent"`}},
-		{"a condition", filled("when", "tier =="), 422, []string{`href="#f-when"`, "tier ==</textarea>"}},
-		{"soft without how much", filled("throttle", "soft"), 422, []string{`href="#f-soft_percent"`, "<option value=\"soft\" selected>"}},
-		{"a candidate of nothing", filled("candidate.window_ms", "5"), 422, []string{`href="#f-candidate.limit"`}},
-		{"a calendar for a sliding window", filled("calendar.every", "month"), 422, []string{`href="#f-calendar"`}},
+		{"a bad number", webtest.RuleForm("limit", "ten<b>"), 422, []string{`value="ten&lt;b&gt;"`, "must be a whole number", `value="exports-per-user"`, `value="/v1/exports"`}},
+		{"a name that is taken", webtest.RuleForm("name", "legacy-api"), 409, []string{"is the name of another rule", `value="legacy-api"`}},
+		{"a pool that is not there", webtest.RuleForm("pool", "no-such-pool"), 422, []string{`href="#f-pool"`, "does not exist"}},
+		{"a tier without a limit", webtest.RuleForm("tiers[3].name", "gold<i>"), 422, []string{`href="#f-tiers[0].limit"`, `value="gold&lt;i&gt;"`}},
+		{"a tier twice", webtest.RuleForm("tiers[0].name", "a", "tiers[0].limit", "1", "tiers[1].name", "a", "tiers[1].limit", "1"), 422, []string{`href="#f-tiers[1].name"`, "is there twice"}},
+		{"a window without times", webtest.RuleForm("schedule.windows[0].percent", "50"), 422, []string{`href="#f-schedule.windows[0].from"`}},
+		{"a window that says nothing", webtest.RuleForm("schedule.windows[0].from", "08:00", "schedule.windows[0].to", "09:00"), 422, []string{`href="#f-schedule.windows[0].percent"`}},
+		{"a condition", webtest.RuleForm("when", "tier =="), 422, []string{`href="#f-when"`, "tier ==</textarea>"}},
+		{"soft without how much", webtest.RuleForm("throttle", "soft"), 422, []string{`href="#f-soft_percent"`, "<option value=\"soft\" selected>"}},
+		{"a candidate of nothing", webtest.RuleForm("candidate.window_ms", "5"), 422, []string{`href="#f-candidate.limit"`}},
+		{"a calendar for a sliding window", webtest.RuleForm("calendar.every", "month"), 422, []string{`href="#f-calendar"`}},
 		{"two rules as YAML", url.Values{"as": {"yaml"}, "yaml": {"rules: []"}}, 422, []string{"must hold one rule", "rules: []</textarea>"}},
 		{"bad YAML", url.Values{"as": {"yaml"}, "yaml": {"rules:\n  - name: a\n    scope: nobody\n    limit: 1\n    window_ms: 5"}}, 422, []string{"scope: must be", "(line 3)"}},
 	}
@@ -116,19 +87,19 @@ func idsOf(body, before string) map[string]bool {
 }
 
 func TestEditRule_ChangesWhatTheFormSays(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	before := w.Rules.List[1].Clone()
 	if page := b.Get("/console/rules/2/edit"); page.Code != http.StatusOK || !page.Has("Edit search-per-user", `name="version" value="2"`, `value="20"`) {
 		t.Fatalf("%d", page.Code)
 	}
-	form := editForm(t, b, "/console/rules/2")
+	form := rulepages.ValuesOf(&before)
 	form.Set("limit", "61")
 	form.Set("version", "2")
 	if page := b.Post("/console/rules/2", form); page.Code != http.StatusSeeOther {
 		t.Fatalf("%d: %s", page.Code, page.Body)
 	}
-	got := stored(w, "search-per-user")
+	got := w.Rules.Named("search-per-user")
 	if c := rules.Diff(&before, got); len(c) != 1 || c[0].Field != "limit" || got.Limit != 61 || got.Version != 3 {
 		t.Errorf("changed %v, version %d", c, got.Version)
 	}
@@ -140,37 +111,29 @@ func TestEditRule_ChangesWhatTheFormSays(t *testing.T) {
 }
 
 func TestEditRule_WithoutTheDatabaseKeepsWhatWasTyped(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	w.Rules.Err = rules.ErrUnavailable
 	for _, path := range []string{"/console/rules", "/console/rules/2"} {
-		page := b.Post(path, filled("version", "2", "description", "kept & safe"))
+		page := b.Post(path, webtest.RuleForm("version", "2", "description", "kept & safe"))
 		if page.Code != http.StatusServiceUnavailable || !page.Has("does not answer", "kept &amp; safe", `value="exports-per-user"`) {
 			t.Errorf("%s: %d", path, page.Code)
 		}
 	}
 	w.Rules.Err = errors.New("disk on fire")
-	if page := b.Post("/console/rules", filled()); page.Code != http.StatusInternalServerError || page.Has("disk on fire") {
+	if page := b.Post("/console/rules", webtest.RuleForm()); page.Code != http.StatusInternalServerError || page.Has("disk on fire") {
 		t.Errorf("an unknown error: %d", page.Code)
 	}
 }
 
-// meanwhile lets ada change the first rule.
-func meanwhile(t *testing.T, w *webtest.World, edit func(*rules.Rule)) {
-	t.Helper()
-	r := w.Rules.List[0].Clone()
-	edit(&r)
-	if _, err := w.Rules.UpdateRule(t.Context(), rules.Actor{Kind: "user", Name: "ada"}, r, r.Version); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	ours := w.Rules.List[0].Clone()
-	form := editForm(t, b, "/console/rules/1")
-	meanwhile(t, w, func(r *rules.Rule) { r.Limit, r.Description = 120, "For the <sale>" })
+	form := rulepages.ValuesOf(&ours)
+	if err := w.Rules.Meanwhile(func(r *rules.Rule) { r.Limit, r.Description = 120, "For the <sale>" }); err != nil {
+		t.Fatal(err)
+	}
 	form.Set("version", "1")
 	form.Set("limit", "90")
 	form.Set("fail_mode", "closed")
@@ -178,12 +141,14 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 	if page.Code != http.StatusConflict || !page.Has("ada saved this rule", "For the &lt;sale&gt;", "you both changed it", "only you changed it", "only they changed it", `name="version" value="2"`) {
 		t.Fatalf("%d: %s", page.Code, page.Body)
 	}
-	if r := stored(w, "charges-per-user"); r.Version != 2 || r.Limit != 120 {
+	if r := w.Rules.Named("charges-per-user"); r.Version != 2 || r.Limit != 120 {
 		t.Fatalf("stored %d, version %d", r.Limit, r.Version)
 	}
 	ours.Limit, ours.FailMode = 90, rules.FailClosed
 	choice := url.Values{"version": {"2"}, "ours": {jsonOf(t, &ours)}, "take.limit": {"ours"}, "take.fail_mode": {"ours"}, "take.description": {"theirs"}}
-	meanwhile(t, w, func(r *rules.Rule) { r.WindowMS = 30_000 })
+	if err := w.Rules.Meanwhile(func(r *rules.Rule) { r.WindowMS = 30_000 }); err != nil {
+		t.Fatal(err)
+	}
 	if page = b.Post("/console/rules/1", choice); page.Code != http.StatusConflict || !page.Has(`name="version" value="3"`, "window ms") {
 		t.Fatalf("changed once more: %d", page.Code)
 	}
@@ -191,7 +156,7 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 	if page = b.Post("/console/rules/1", choice); page.Code != http.StatusSeeOther {
 		t.Fatalf("the choice: %d", page.Code)
 	}
-	r := stored(w, "charges-per-user")
+	r := w.Rules.Named("charges-per-user")
 	if r.Limit != 90 || r.FailMode != rules.FailClosed || r.Description != "For the <sale>" || r.WindowMS != 30_000 || r.Version != 4 {
 		t.Errorf("merged %+v", r)
 	}
@@ -208,9 +173,9 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 }
 
 func TestEditRule_OfADeletedOneOffersToMakeItAnew(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	form := editForm(t, b, "/console/rules/1")
+	form := rulepages.ValuesOf(&w.Rules.List[0])
 	form.Set("version", "1")
 	w.Rules.List = w.Rules.List[1:]
 	page := b.Post("/console/rules/1", form)
@@ -220,7 +185,7 @@ func TestEditRule_OfADeletedOneOffersToMakeItAnew(t *testing.T) {
 }
 
 func TestDeleteRule_AsksForThePasswordAndMindsTheVersion(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	if page := b.Post("/console/rules/2/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict {
 		t.Errorf("an old version: %d", page.Code)
@@ -229,10 +194,10 @@ func TestDeleteRule_AsksForThePasswordAndMindsTheVersion(t *testing.T) {
 		t.Errorf("no version: %d", page.Code)
 	}
 	w.Clock.Add(11 * time.Minute)
-	if page := b.Post("/console/rules/2/delete", url.Values{"version": {"2"}}); page.Code != http.StatusUnprocessableEntity || stored(w, "search-per-user") == nil {
+	if page := b.Post("/console/rules/2/delete", url.Values{"version": {"2"}}); page.Code != http.StatusUnprocessableEntity || w.Rules.Named("search-per-user") == nil {
 		t.Fatalf("without the password: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/2/delete", url.Values{"version": {"2"}, "confirm_password": {webtest.Password}}); page.Code != http.StatusSeeOther || stored(w, "search-per-user") != nil {
+	if page := b.Post("/console/rules/2/delete", url.Values{"version": {"2"}, "confirm_password": {webtest.Password}}); page.Code != http.StatusSeeOther || w.Rules.Named("search-per-user") != nil {
 		t.Errorf("with it: %d", page.Code)
 	}
 }

@@ -1,4 +1,4 @@
-package web_test
+package signin_test
 
 import (
 	"fmt"
@@ -14,14 +14,10 @@ import (
 	"sluice/web/webtest"
 )
 
-func credentials(name, password string) url.Values {
-	return url.Values{"name": {name}, "password": {password}}
-}
-
 func TestSignIn_OpensASessionUnderANewSecret(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.Browser()
-	page := b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console" {
 		t.Fatalf("got %d to %q", page.Code, page.Header.Get("Location"))
 	}
@@ -30,7 +26,7 @@ func TestSignIn_OpensASessionUnderANewSecret(t *testing.T) {
 		t.Errorf("cookie %q", cookie)
 	}
 	first := b.Cookies()["sluice_session"]
-	b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	if b.Cookies()["sluice_session"] == first {
 		t.Error("signing in again kept the session's secret")
 	}
@@ -40,17 +36,17 @@ func TestSignIn_OpensASessionUnderANewSecret(t *testing.T) {
 }
 
 func TestSignIn_WrongNameAndWrongPasswordLookAlike(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Users.Change("vera", func(u *access.User) { u.Disabled = true })
 	var bodies []string
-	for _, c := range []url.Values{credentials("ada", "wrong"), credentials("nobody", "wrong"), credentials("vera", webtest.Password), credentials("", "")} {
+	for _, c := range []url.Values{webtest.Credentials("ada", "wrong"), webtest.Credentials("nobody", "wrong"), webtest.Credentials("vera", webtest.Password), webtest.Credentials("", "")} {
 		page := w.Browser().Post("/console/sign-in", c)
 		if page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") || page.Header.Get("Set-Cookie") != "" {
 			t.Errorf("%v: got %d, cookie %q", c, page.Code, page.Header.Get("Set-Cookie"))
 		}
 		bodies = append(bodies, strings.ReplaceAll(page.Body, c.Get("name"), ""))
 	}
-	if page := w.Browser().Post("/console/sign-in", credentials("ada", "wrong")); !page.Has(`value="ada"`) || page.Has("wrong\"") {
+	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", "wrong")); !page.Has(`value="ada"`) || page.Has("wrong\"") {
 		t.Error("the form does not keep the name, or keeps the password")
 	}
 	if len(bodies[0]) == 0 {
@@ -59,22 +55,22 @@ func TestSignIn_WrongNameAndWrongPasswordLookAlike(t *testing.T) {
 }
 
 func TestSignIn_GuessingIsLimited(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.Browser()
 	for i := range 5 {
-		if page := b.Post("/console/sign-in", credentials("ada", "guess")); page.Code != http.StatusUnprocessableEntity {
+		if page := b.Post("/console/sign-in", webtest.Credentials("ada", "guess")); page.Code != http.StatusUnprocessableEntity {
 			t.Fatalf("attempt %d: %d", i+1, page.Code)
 		}
 	}
-	page := b.Post("/console/sign-in", credentials("ada", webtest.Password))
+	page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") == "" || !page.Has("Too many attempts") {
 		t.Fatalf("the sixth, with the right password: %d", page.Code)
 	}
-	if page := b.Post("/console/sign-in", credentials("edda", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := b.Post("/console/sign-in", webtest.Credentials("edda", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("another account from the same address: %d", page.Code)
 	}
 	w.Clock.Add(11 * time.Minute)
-	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("later: %d", page.Code)
 	}
 }
@@ -86,7 +82,7 @@ func refusedAfter(w *webtest.World, most int, guess func(i int) (address, name s
 		b := w.Browser()
 		address, name := guess(i)
 		b.Address = address
-		if page := b.Post("/console/sign-in", credentials(name, "guess")); page.Code == http.StatusTooManyRequests {
+		if page := b.Post("/console/sign-in", webtest.Credentials(name, "guess")); page.Code == http.StatusTooManyRequests {
 			return i
 		}
 	}
@@ -94,63 +90,63 @@ func refusedAfter(w *webtest.World, most int, guess func(i int) (address, name s
 }
 
 func TestSignIn_OneAddressAndOneAccountAreLimitedInAll(t *testing.T) {
-	sprayed := refusedAfter(world(t, webtest.Full), 40, func(i int) (address, name string) {
+	sprayed := refusedAfter(webtest.Start(t, webtest.Full), 40, func(i int) (address, name string) {
 		return fmt.Sprintf("2001:db8::%x", i+1), fmt.Sprintf("user%d", i)
 	})
 	if sprayed != 30 {
 		t.Errorf("one network tried %d accounts, want 30", sprayed)
 	}
-	spread := refusedAfter(world(t, webtest.Full), 70, func(i int) (address, name string) {
+	spread := refusedAfter(webtest.Start(t, webtest.Full), 70, func(i int) (address, name string) {
 		return fmt.Sprintf("2001:db8:7:%x::1", i), fmt.Sprintf("user%d", i)
 	})
 	if spread != 60 {
 		t.Errorf("one IPv6 network of /48 tried %d accounts, want 60", spread)
 	}
-	besieged := refusedAfter(world(t, webtest.Full), 60, func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
+	besieged := refusedAfter(webtest.Start(t, webtest.Full), 60, func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
 	if besieged != 50 {
 		t.Errorf("many addresses tried %d passwords of one account, want 50", besieged)
 	}
 }
 
 func TestSignIn_WaitingAsLongAsSaidIsEnough(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Clock.Add(300 * time.Millisecond) // so that the wait is no whole number of seconds
 	b := w.Browser()
 	var page webtest.Page
 	for range 6 {
-		page = b.Post("/console/sign-in", credentials("ada", "guess"))
+		page = b.Post("/console/sign-in", webtest.Credentials("ada", "guess"))
 	}
 	wait, err := strconv.Atoi(page.Header.Get("Retry-After"))
 	if err != nil || page.Code != http.StatusTooManyRequests {
 		t.Fatalf("%d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
 	}
 	w.Clock.Add(time.Duration(wait-1) * time.Second)
-	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusTooManyRequests {
+	if page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusTooManyRequests {
 		t.Errorf("a second too early: %d", page.Code)
 	}
 	w.Clock.Add(time.Second)
-	if page := b.Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("after %d s: %d", wait, page.Code)
 	}
 }
 
 func TestSignIn_SuccessDoesNotCountAsAnAttempt(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	for i := range 8 {
-		if page := w.Browser().Post("/console/sign-in", credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+		if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 			t.Fatalf("sign-in %d: %d", i+1, page.Code)
 		}
 	}
 }
 
 func TestSignIn_LeadsBackIntoTheConsoleOnly(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	for next, want := range map[string]string{
 		"/console/rules?q=a": "/console/rules?q=a", "https://evil.example/console": "/console", "//evil.example": "/console",
 		"/console//evil.example": "/console", "/\\evil.example": "/console", "/consolex": "/console", "javascript:alert(1)": "/console",
 		"/console/../x": "/console", "/console\r\nX: y": "/console", "": "/console",
 	} {
-		form := credentials("ada", webtest.Password)
+		form := webtest.Credentials("ada", webtest.Password)
 		form.Set("next", next)
 		if page := w.Browser().Post("/console/sign-in", form); page.Header.Get("Location") != want {
 			t.Errorf("next %q led to %q, want %q", next, page.Header.Get("Location"), want)
@@ -170,7 +166,7 @@ func TestSession_EndsWithTheAccountAndTheTime(t *testing.T) {
 		"signed out": func(_ *webtest.World, b *webtest.Browser) { b.Post("/console/sign-out", url.Values{}) },
 	}
 	for name, end := range tests {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		b := w.As(access.RoleAdmin)
 		stolen := w.Browser()
 		stolen.Cookies()["sluice_session"] = b.Cookies()["sluice_session"]
@@ -193,7 +189,7 @@ func TestSession_StoreAwayIsAPageThatSaysSo(t *testing.T) {
 		"users":    {func(w *webtest.World) { w.Users.Err = rules.ErrUnavailable }, http.StatusServiceUnavailable},
 		"rules":    {func(w *webtest.World) { w.Rules.Err = rules.ErrUnavailable }, http.StatusOK},
 	} {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		b := w.As(access.RoleAdmin)
 		tt.fails(w)
 		if page := b.Get("/console"); page.Code != tt.want || !page.Has("The rules database is unreachable") {
@@ -203,7 +199,7 @@ func TestSession_StoreAwayIsAPageThatSaysSo(t *testing.T) {
 }
 
 func TestWelcome_MakesTheFirstAdminOnce(t *testing.T) {
-	w := world(t, webtest.Fresh)
+	w := webtest.Start(t, webtest.Fresh)
 	link := "/console/welcome?token=" + w.WelcomeSecret
 	if page := w.Browser().Get("/console/sign-in"); !page.Has("There is no account yet") {
 		t.Error("the form to sign in does not say what to do")
@@ -243,7 +239,7 @@ func TestWelcome_MakesTheFirstAdminOnce(t *testing.T) {
 }
 
 func TestWelcome_EndsAfterAnHourAndNeedsTheSecret(t *testing.T) {
-	w := world(t, webtest.Fresh)
+	w := webtest.Start(t, webtest.Fresh)
 	for _, wrong := range []string{"", "x", w.WelcomeSecret + "x", w.WelcomeSecret[1:]} {
 		if page := w.Browser().Get("/console/welcome?token=" + wrong); page.Code != http.StatusForbidden {
 			t.Errorf("secret %q: %d", wrong, page.Code)

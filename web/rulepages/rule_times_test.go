@@ -1,4 +1,4 @@
-package web_test
+package rulepages_test
 
 import (
 	"net/http"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestMoment_IsInTheZoneThatIsNamed(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	for name, c := range map[string]struct{ at, zone, want, wrong string }{
 		"winter":                 {"2027-01-31T18:00", "Europe/Berlin", "2027-01-31T17:00:00Z", ""},
@@ -24,14 +24,14 @@ func TestMoment_IsInTheZoneThatIsNamed(t *testing.T) {
 		"the zone of the server": {"2027-03-28T02:30", "Local", "", `id="f-active_from.zone-hint">must be the IANA name`},
 		"nonsense":               {"<b>soon</b>", "UTC", "", `id="f-active_from-hint">must be a date and a time`},
 	} {
-		page := b.Post("/console/rules", filled("name", "timed", "active_from", c.at, "active_from.zone", c.zone))
+		page := b.Post("/console/rules", webtest.RuleForm("name", "timed", "active_from", c.at, "active_from.zone", c.zone))
 		if c.wrong != "" {
 			if page.Code != http.StatusUnprocessableEntity || !page.Has(c.wrong, `<details class="card more" id="more-schedule" open>`) || page.Has("<b>soon") {
 				t.Errorf("%s: %d\n%s", name, page.Code, page.Body)
 			}
 			continue
 		}
-		r := stored(w, "timed")
+		r := w.Rules.Named("timed")
 		if page.Code != http.StatusSeeOther || r == nil || r.ActiveFrom.Format(time.RFC3339) != c.want {
 			t.Errorf("%s: %d %v, want %s", name, page.Code, r, c.want)
 			continue
@@ -44,21 +44,5 @@ func TestMoment_IsInTheZoneThatIsNamed(t *testing.T) {
 	}
 	if page := b.Get("/console/rules/1/overrides/4/edit"); !page.Has(`value="2027-01-31T23:00"`, `name="expires_at.zone" type="text" value="UTC"`) {
 		t.Errorf("the end of an override, again: %s", page.Body)
-	}
-}
-
-func TestAudit_DaysAreOfTheZoneThatIsNamed(t *testing.T) {
-	w := world(t, webtest.Full)
-	b := w.As(access.RoleViewer)
-	page := b.Get("/console/audit?from=2026-10-25&to=2026-10-25&zone=Europe%2FBerlin")
-	if q := w.Log.Last; q.Since.UTC().Format(time.RFC3339) != "2026-10-24T22:00:00Z" || q.Until.UTC().Format(time.RFC3339) != "2026-10-25T23:00:00Z" {
-		t.Errorf("from %s until %s: not the 25 hours of that day", q.Since, q.Until)
-	}
-	if !page.Has(`name="zone" value="Europe/Berlin"`) {
-		t.Error("the page does not say which zone it means")
-	}
-	page = b.Get("/console/audit?from=2026-10-25&zone=Mars%2FOlympus")
-	if q := w.Log.Last; !q.Since.Equal(time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)) || !page.Has(`name="zone" value="UTC"`) {
-		t.Errorf("a zone that is not: since %s", q.Since)
 	}
 }

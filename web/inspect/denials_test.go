@@ -1,4 +1,4 @@
-package web_test
+package inspect_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleViewer)
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	tests := []struct {
 		query string
 		has   []string
@@ -38,7 +38,7 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 }
 
 func TestDenials_ShowWhatCallersSentAsText(t *testing.T) {
-	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console/denials")
+	page := webtest.Start(t, webtest.Full).As(access.RoleViewer).Get("/console/denials")
 	if page.Has("<script>alert") || page.Has("<img") || !page.Has("&lt;script&gt;alert(1)") {
 		t.Error("what a caller sent is markup")
 	}
@@ -48,7 +48,7 @@ func TestDenials_ShowWhatCallersSentAsText(t *testing.T) {
 }
 
 func TestDenials_LeadFromPageToPage(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	sample := w.Fleet.Denied[0]
 	for i := range 250 {
 		sample.ID, sample.At = "m"+string(rune('a'+i%26)), webtest.Now.UnixMilli()-int64(i)*1000
@@ -61,7 +61,7 @@ func TestDenials_LeadFromPageToPage(t *testing.T) {
 }
 
 func TestDenials_SayThatTheCountersAreAway(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Fleet.Err = errors.New("no route to host 10.0.0.7")
 	page := w.As(access.RoleViewer).Get("/console/denials")
 	if page.Code != http.StatusServiceUnavailable || !page.Has("Redis is unreachable") || page.Has("10.0.0.7") {

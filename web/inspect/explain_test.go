@@ -1,4 +1,4 @@
-package web_test
+package inspect_test
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	form := url.Values{"method": {"POST"}, "route": {"/v1/charges"}, "user": {"77"}, "weight": {"3"}}
 	for range 2 { // the second time finds what the first did
@@ -32,7 +32,7 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 }
 
 func TestExplain_FollowsADenial(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	if page := b.Get("/console/explain?denial=s0"); page.Code != http.StatusOK || !page.Has("logins-per-address", `value="203.0.113.66"`, "It was denied") {
 		t.Errorf("%d", page.Code)
@@ -49,7 +49,7 @@ func TestExplain_FollowsADenial(t *testing.T) {
 }
 
 func TestExplain_ReadsWhatIsPasted(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleViewer)
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	for paste, has := range map[string][]string{
 		`{"method":"POST","route":"/v1/charges","user":"77","weight":2,"attributes":{"tenant":"acme"},"request_id":"x"}`:                         {"user:77", "tenant=acme", `value="2"`},
 		`curl -X POST https://api.example.com/v1/charges?a=b -H 'X-User-Id: 77' -H 'X-Forwarded-For: 203.0.113.7, 10.0.0.1' -H 'X-Tenant: acme'`: {"user:77", "ip:203.0.113.7", "x-tenant"},
@@ -71,7 +71,7 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 }
 
 func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleViewer)
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "weight": "-1", "attributes": "tenant", "fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
 		form := url.Values{"method": {"BREW"}}
 		form.Set(field, value)

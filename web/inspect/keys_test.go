@@ -1,4 +1,4 @@
-package web_test
+package inspect_test
 
 import (
 	"net/http"
@@ -19,7 +19,7 @@ const key43 = "/console/keys?rule=charges-per-user&key=user%3A43"
 var form43 = url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}}
 
 func TestKey_IsResetAndThatIsNoted(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 }
 
 func TestKey_IsBlockedAndLifted(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	form := url.Values{"rule": form43["rule"], "key": form43["key"], "does": {"blocked"}, "hours": {"24"}, "reason": {"card testing"}}
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusSeeOther {
@@ -75,7 +75,7 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 }
 
 func TestKey_ThatIsACredentialIsHashedInTheAddress(t *testing.T) {
-	b := world(t, webtest.Full).As(access.RoleViewer)
+	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	page := b.Post("/console/keys", url.Values{"rule": {"exports-at-a-time"}, "key": {"sk_live_secret"}})
 	to := page.Header.Get("Location")
 	if page.Code != http.StatusSeeOther || to == "" || len(to) < 80 {
@@ -89,30 +89,10 @@ func TestKey_ThatIsACredentialIsHashedInTheAddress(t *testing.T) {
 	}
 }
 
-func TestFailModes_AreEditedInPlaceAndGuarded(t *testing.T) {
-	w := world(t, webtest.Full)
-	b := w.As(access.RoleEditor)
-	form := url.Values{"version": {"1"}, "fail_mode": {"closed"}, "back": {"/console/fail-modes?q=charges"}}
-	if page := b.Post("/console/fail-modes/1", form); page.Header.Get("Location") != "/console/fail-modes?q=charges" || w.Rules.List[0].FailMode != rules.FailClosed {
-		t.Fatalf("%d %s", page.Code, w.Rules.List[0].FailMode)
-	}
-	form.Set("fail_mode", "open")
-	if page := b.Post("/console/fail-modes/1", form); page.Code != http.StatusConflict || w.Rules.List[0].FailMode != rules.FailClosed {
-		t.Errorf("a stale version: %d", page.Code)
-	}
-	form.Set("fail_mode", "ajar")
-	if page := b.Post("/console/fail-modes/1", form); page.Code != http.StatusUnprocessableEntity {
-		t.Errorf("no such mode: %d", page.Code)
-	}
-	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console/fail-modes"); !page.Has("10.0.0.7:6379", "timeout", "live data unavailable") || page.Has(">Save<") {
-		t.Error("a failing fleet is not told")
-	}
-}
-
 // TestKey_DuringAnOutageNoDenialIsDenied: what this node denied is shown, and what cannot
 // be read is not shown as none.
 func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
 	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
@@ -122,28 +102,5 @@ func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 	w.Fleet.Err = http.ErrHandlerTimeout
 	if page := b.Get(path); !page.Has("Recent denials are unavailable") || page.Has("Nothing denied lately") {
 		t.Error("what cannot be read is shown as none")
-	}
-}
-
-// TestHotKeys_OfThisNodeAloneAreSaidToBe, and a node that cannot be asked is said to have
-// no number of anything.
-func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
-	w := world(t, webtest.Full)
-	w.Fleet.Change(func(l *fleet.Live) {
-		l.Own, l.Err, l.At = true, http.ErrHandlerTimeout, webtest.Now
-		other := l.Nodes[0]
-		other.ID, other.Address, other.Unknown, other.HotKeys = "b", "10.0.0.9:8080", true, 7654
-		other.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed", Opened: 9876}}
-		l.Nodes = append(l.Nodes, other)
-	})
-	w.Node.Store = "redis"
-	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/hot-keys"); !page.Has("This page shows what this node decided", "unknown since") {
-		t.Error("hot keys of one node are shown as those of all")
-	}
-	for _, path := range []string{"/console", "/console/fail-modes"} {
-		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9\u202f876") {
-			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code, page.Has("10.0.0.9:8080"))
-		}
 	}
 }

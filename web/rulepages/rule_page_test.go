@@ -1,4 +1,4 @@
-package web_test
+package rulepages_test
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestRulePage_TellsWhatAndWhom(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	page := w.As(access.RoleViewer).Get("/console/rules/1")
 	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges", "user:acme-batch", "1\u202f183", "user:acme-*", "Version 1", "figures as a table") {
 		t.Fatalf("got %d:\n%s", page.Code, page.Body)
@@ -33,7 +33,7 @@ func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 }
 
 func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	const notice = "new rules may have at most 2\u202f000"
 	if page := w.As(access.RoleViewer).Get("/console/rules/1"); page.Has(notice) {
 		t.Error("said of a rule without a condition")
@@ -46,7 +46,7 @@ func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 }
 
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	w.Figures.Err = errors.New("the board is away")
 	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("figures could not be read", "tighter-charges", "Version 3") {
 		t.Errorf("got %d", page.Code)
@@ -58,7 +58,7 @@ func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 }
 
 func TestRulePage_CallersTextIsShownNotRun(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	const evil = `user:<img src=x onerror=alert(1)>"'&`
 	w.Figures.Keys = []fleet.KeyCount{{Key: evil, Count: 3}}
 	w.Rules.List[0].Description = "<script>alert(1)</script>"
@@ -73,7 +73,7 @@ func TestRulePage_CallersTextIsShownNotRun(t *testing.T) {
 }
 
 func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	for i, to := range []string{"off", "on", "shadow", "enforce"} {
 		form := url.Values{"to": {to}, "version": {[]string{"1", "2", "3", "4"}[i]}}
@@ -101,7 +101,7 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 	for path, form := range map[string]url.Values{
 		"/state": {"to": {"off"}}, "/promote": {}, "/rollback": {"to": {"1"}},
 	} {
-		w := world(t, webtest.Full)
+		w := webtest.Start(t, webtest.Full)
 		form.Set("version", "2")
 		page := w.As(access.RoleEditor).Post("/console/rules/7"+path, form)
 		if page.Code != http.StatusConflict || !page.Has("Changed meanwhile", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
@@ -118,7 +118,7 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 }
 
 func TestPromote_MakesTheTrialTheRule(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	told := []string{"Promote", "Would have denied", ">96<", "of 7\u202f399 requests, 1.3%, since version 3 began the trial"}
 	for _, path := range []string{"/console/rules/7", "/console/rules/7/turn?to=promote"} {
@@ -136,7 +136,7 @@ func TestPromote_MakesTheTrialTheRule(t *testing.T) {
 }
 
 func TestRollback_ShowsTheDiffAndGoesBack(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	if page := b.Get("/console/rules/7/rollback?to=1"); page.Code != http.StatusOK || !page.Has("<del>60</del>", "<ins>90</ins>", "Roll back") {
 		t.Fatalf("got %d", page.Code)
@@ -156,7 +156,7 @@ func TestRollback_ShowsTheDiffAndGoesBack(t *testing.T) {
 }
 
 func TestRuleActs_KeepNothingWhenTheDatabaseIsAway(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	w.Rules.Err = rules.ErrUnavailable
 	for _, path := range []string{"/state", "/promote", "/rollback"} {
@@ -172,7 +172,7 @@ func TestRuleActs_KeepNothingWhenTheDatabaseIsAway(t *testing.T) {
 // TestTrial_BeginsAnewWithItsLimit: versions that try the same add up, an edit of
 // what is tried starts from nothing.
 func TestTrial_BeginsAnewWithItsLimit(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	actor := rules.Actor{Kind: "user", Name: "ada"}
 	edit := func(change func(*rules.Rule)) {
@@ -202,7 +202,7 @@ func TestTrial_BeginsAnewWithItsLimit(t *testing.T) {
 // TestTurns_AreAskedFirst: the rule's page changes nothing at once, and what is so
 // already is not asked.
 func TestTurns_AreAskedFirst(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	for _, path := range []string{"/console/rules/1", "/console/rules/7"} {
 		if page := b.Get(path); page.Has(`action="`+path+`/state"`) || page.Has(`action="`+path+`/promote"`) {
@@ -227,7 +227,7 @@ func TestTurns_AreAskedFirst(t *testing.T) {
 
 // TestPages_OfferNoChangeWhileTheDatabaseIsAway: what would be refused is not offered.
 func TestPages_OfferNoChangeWhileTheDatabaseIsAway(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	offers := map[string]string{"/console/rules/1": "/console/rules/1/turn?to=off", "/console/rules": "/console/rules/new"}
 	for path, offer := range offers {

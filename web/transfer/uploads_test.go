@@ -1,4 +1,4 @@
-package web_test
+package transfer_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +15,6 @@ import (
 	"sluice/rules/rulefile"
 	"sluice/web/webtest"
 )
-
-// hidden is the value of a hidden field of a page.
-func hidden(p webtest.Page, name string) string {
-	found := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(p.Body)
-	if found == nil {
-		return ""
-	}
-	return found[1]
-}
 
 // upload posts a file as a browser does.
 func upload(t *testing.T, w *webtest.World, b *webtest.Browser, path, file string, fields url.Values) webtest.Page {
@@ -64,13 +54,13 @@ func longFile(n int) string {
 // TestImport_LongFilesWaitOnTheNode: a file of 1,200 rules is planned and applied
 // without sending it twice, and the page of its plan stays small.
 func TestImport_LongFilesWaitOnTheNode(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	page := upload(t, w, b, "/console/import", longFile(1200), nil)
 	if page.Code != http.StatusOK || !page.Has("1\u202f200", "and 1\u202f000 more that are not listed here") || len(page.Body) > 256<<10 {
 		t.Fatalf("the plan: %d, %d bytes", page.Code, len(page.Body))
 	}
-	form := url.Values{"upload": {hidden(page, "upload")}, "sum": {hidden(page, "sum")}, "do": {"changes"}}
+	form := url.Values{"upload": {page.Field("upload")}, "sum": {page.Field("sum")}, "do": {"changes"}}
 	stranger := w.As(access.RoleAdmin)
 	if page := stranger.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("not on this node any more") {
 		t.Errorf("another account: %d", page.Code)
@@ -86,7 +76,7 @@ func TestImport_LongFilesWaitOnTheNode(t *testing.T) {
 
 // TestImport_NamesItsBounds: a file beyond them is 413 with the bound.
 func TestImport_NamesItsBounds(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	many := `{"rules": [{}` + strings.Repeat(",{}", rulefile.MaxFileRules) + "]}"
 	if page := upload(t, w, b, "/console/import", many, nil); page.Code != http.StatusRequestEntityTooLarge || !page.Has("more than 100000 rules") {
@@ -101,7 +91,7 @@ func TestImport_NamesItsBounds(t *testing.T) {
 // TestImport_DeletesOnlyByItsOwnButton: what is harmless can be done without the
 // deletions, and rules that the file does not name are counted as they stay.
 func TestImport_DeletesOnlyByItsOwnButton(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	if page := b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}); !page.Has("11 not in the file") || page.Has("Delete 11") {
 		t.Error("the rules that stay are not counted, or are to be deleted")
@@ -120,7 +110,7 @@ func TestImport_DeletesOnlyByItsOwnButton(t *testing.T) {
 // TestOverrideImport_TakesAFileAndNamesEveryFault: of cells that cannot be read and
 // of lines that are not allowed alike, in order.
 func TestOverrideImport_TakesAFileAndNamesEveryFault(t *testing.T) {
-	w := world(t, webtest.Full)
+	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	const path = "/console/rules/1/overrides/import"
 	good := upload(t, w, b, path, "key,limit\nuser:77,500\n", url.Values{"do": {"plan"}})

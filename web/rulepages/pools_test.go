@@ -1,0 +1,52 @@
+package rulepages_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/webtest"
+)
+
+func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76\u202f800", "64%", "87%", "for another 42 s") {
+		t.Errorf("the list: %d\n%s", page.Code, page.Body)
+	}
+	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"10s"}, "normal_percent": {"70"}, "low_percent": {"40"}}
+	if page := b.Post("/console/pools", form); page.Code != http.StatusSeeOther || len(w.Pools.List) != 3 {
+		t.Fatalf("making one: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/pools/mail/edit"); !page.Has(`name="window_ms" type="text" autocomplete="off" value="10"`, `value="second" selected`) {
+		t.Errorf("its window: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Post("/console/pools", form); page.Code != http.StatusConflict || !page.Has("another pool") {
+		t.Errorf("twice: %d", page.Code)
+	}
+	form.Set("limit", "9000")
+	form.Set("version", "1")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusSeeOther || w.Pools.List[2].Limit != 9000 {
+		t.Errorf("editing: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("limit", "1")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict || !page.Has("Somebody changed it meanwhile", "<del>9\u202f000</del>") {
+		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("limit", "lots")
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusUnprocessableEntity || !page.Has(`value="lots"`) {
+		t.Errorf("nonsense: %d", page.Code)
+	}
+	if page := b.Post("/console/pools/shop/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict || !page.Has("Rules use this pool") {
+		t.Errorf("deleting one that is used: %d", page.Code)
+	}
+	if page := b.Post("/console/pools/mail/delete", url.Values{"version": {"2"}}); page.Code != http.StatusSeeOther || len(w.Pools.List) != 2 {
+		t.Errorf("deleting: %d", page.Code)
+	}
+	w.Pools.Err = rules.ErrUnavailable
+	if page := b.Get("/console/pools"); page.Code != http.StatusServiceUnavailable {
+		t.Errorf("without the database: %d", page.Code)
+	}
+}

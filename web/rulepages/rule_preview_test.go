@@ -1,0 +1,207 @@
+package rulepages_test
+
+import (
+	"encoding/json"
+	"errors"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/internal/fleet"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/rules/rulefile"
+	"sluice/web/rulepages"
+	"sluice/web/webtest"
+)
+
+func TestPreview_UsesTheRealArithmetic(t *testing.T) {
+	const now = 1_700_000_010_000
+	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
+	p := rulepages.Simulate(limit, 0, "boundary", 100, now, nil, "r")
+	if p.AllowedUnits != 20 || p.DeniedUnits != 0 {
+		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
+	}
+	limit.Algorithm = limiter.SlidingWindowLog
+	if p = rulepages.Simulate(limit, 0, "boundary", 100, now, nil, "r"); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
+	}
+	if p = rulepages.Simulate(limit, 0, "steady", 80, now, nil, "r"); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
+		t.Errorf("below the limit %d pass, %d are denied; want 24 and 0", p.AllowedUnits, p.DeniedUnits)
+	}
+	if p = rulepages.Simulate(limit, 0, "burst", 300, now, nil, "r"); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
+		t.Errorf("of two bursts %d pass, %d are denied; want 20 and 40", p.AllowedUnits, p.DeniedUnits)
+	}
+	for _, a := range limiter.Algorithms() {
+		l := limiter.Limit{Algorithm: a, Count: 5, Window: 1000}
+		if a.Bucketed() {
+			l.Burst = 5
+		}
+		if a == limiter.SlidingWindowBuckets {
+			l.Buckets = 60
+		}
+		p := rulepages.Simulate(l, 0, "steady", 300, now, nil, "r")
+		var drawn, listed int64
+		for _, s := range p.Slots {
+			drawn += s.Allowed + s.Denied
+		}
+		for _, s := range p.Rows {
+			listed += s.Allowed + s.Denied
+		}
+		if drawn != 45 || listed != 45 || p.AllowedUnits+p.DeniedUnits != 45 || p.AllowedUnits < 5 || p.DeniedUnits < 5 {
+			t.Errorf("%s: %d drawn, %d listed, %d pass and %d are denied of 45", a, drawn, listed, p.AllowedUnits, p.DeniedUnits)
+		}
+	}
+}
+
+func TestYAML_IsTheSameRule(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	for _, r := range policies() {
+		r.Normalize()
+		form := rulepages.ValuesOf(&r)
+		form.Set("is_active", "on")
+		r.IsActive = true
+		form.Set("do", "yaml")
+		form.Set("id", "7")
+		form.Set("version", "3")
+		page := b.Post("/console/rules/preview", form)
+		_, text, _ := strings.Cut(page.Body, "<textarea")
+		_, text, _ = strings.Cut(text, ">")
+		text, _, _ = strings.Cut(text, "</textarea>")
+		text = html.UnescapeString(text)
+		if page.Code != http.StatusOK || !page.Has(`name="version" value="3"`, `action="/console/rules/7"`) {
+			t.Fatalf("%s: %d", r.Name, page.Code)
+		}
+		f, err := rulefile.Parse([]byte(text))
+		if err != nil || len(rules.Diff(&f.Rules[0], &r)) > 0 {
+			t.Fatalf("%s: %v\n%s", r.Name, err, text)
+		}
+		back := b.Post("/console/rules/preview", url.Values{"as": {"yaml"}, "do": {"form"}, "yaml": {text}, "id": {"7"}, "version": {"3"}})
+		if back.Code != http.StatusOK || !back.Has(`value="`+r.Name+`"`, `name="version" value="3"`, "Edit as YAML") {
+			t.Errorf("%s: back %d", r.Name, back.Code)
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+const oddMethod = "rules:\n  - {name: odd, scope: user, method: PSOT, limit: 1, window_ms: 1000}\n"
+
+func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Fleet.Denied = make([]fleet.Denial, 12)
+	for i := range w.Fleet.Denied {
+		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user", Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Weight: 1}
+	}
+	b := w.As(access.RoleEditor)
+	b.Header.Set("HX-Request", "true")
+	page := b.Post("/console/rules/preview", webtest.RuleForm("route", "/v1/charges"))
+	if page.Code != http.StatusOK || strings.Contains(page.Body, "<html") || !page.Has("POST requests to /v1/charges of the same user may number 10 per minute.", "admitted", "Retry-After:", "exports-per-user", "12 of the last 12 denials", "user:40") {
+		t.Errorf("%d: %s", page.Code, page.Body)
+	}
+	for name, tt := range map[string]struct {
+		form url.Values
+		has  string
+	}{
+		"odd method":    {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
+		"odd, as YAML":  {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
+		"elsewhere":     {webtest.RuleForm(), "None of the last 12 denials."},
+		"unfinished":    {url.Values{"scope": {"user"}}, "As soon as there are"},
+		"unnamed":       {webtest.RuleForm("name", ""), "None of the last 12 denials."},
+		"not valid":     {webtest.RuleForm("when", "tier =="), "when the form has no errors"},
+		"not kept":      {webtest.RuleForm("when", `api_key == "x"`), "not kept with denials"},
+		"huge":          {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"), "units a request"},
+		"nothing":       {webtest.RuleForm("limit", "0"), "denied"},
+		"strange knobs": {webtest.RuleForm("preview.shape", "<x>", "preview.load", "-5"), "admitted"},
+		"on trial":      {webtest.RuleForm("mode", "shadow"), "clients are told nothing"},
+		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "grows by up to 2.5 s"},
+		"leases":        {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "admitted"},
+		"queue":         {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"), "delayed by up to"},
+		"calendar":      {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"), "calendar month of UTC"},
+		"longest":       {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000", "window_ms.unit", "ms"), "admitted"},
+		"shortest":      {webtest.RuleForm("limit", "9007199254740991", "window_ms", "1", "window_ms.unit", "ms"), "admitted"},
+	} {
+		if page := b.Post("/console/rules/preview", tt.form); page.Code != http.StatusOK || !page.Has(tt.has) {
+			t.Errorf("%s: %d %s", name, page.Code, page.Body)
+		}
+	}
+	w.Fleet.Denied = []fleet.Denial{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST", User: "u"}}
+	if page := b.Post("/console/rules/preview", webtest.RuleForm()); !page.Has("user:&lt;script&gt;") || page.Has("<script>") || page.Has("<b>") {
+		t.Errorf("what callers say is not escaped: %s", page.Body)
+	}
+	w.Fleet.Err = errors.New("away")
+	if page := b.Post("/console/rules/preview", webtest.RuleForm()); page.Code != http.StatusOK || !page.Has("cannot be read at the moment") {
+		t.Errorf("without the board: %d", page.Code)
+	}
+}
+
+// typed is what stands in the text of the YAML tab.
+func typed(page webtest.Page) string {
+	_, rest, _ := strings.Cut(page.Body, "<textarea")
+	_, rest, _ = strings.Cut(rest, ">")
+	text, _, _ := strings.Cut(rest, "</textarea>")
+	return html.UnescapeString(text)
+}
+
+func TestYAML_IsReadAndSaved(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	if page := b.Post("/console/rules/preview", webtest.RuleForm("do", "yaml", "limit", "many")); page.Code != http.StatusUnprocessableEntity || !page.Has(`value="many"`) {
+		t.Errorf("what cannot be read: %d", page.Code)
+	}
+	if page := b.Post("/console/rules/preview", url.Values{"do": {"yaml"}, "scope": {"user"}}); page.Code != http.StatusOK || !strings.Contains(typed(page), "scope: user") {
+		t.Errorf("an unfinished rule: %d", page.Code)
+	}
+	if page := b.Post("/console/rules/preview", url.Values{"as": {"yaml"}, "do": {"form"}, "yaml": {"rules: [{}]"}}); page.Code != http.StatusUnprocessableEntity || typed(page) != "rules: [{}]" {
+		t.Errorf("bad YAML: %d", page.Code)
+	}
+	page := b.Post("/console/rules", url.Values{"as": {"yaml"}, "yaml": {"rules:\n  - {name: from-text, scope: user, limit: 3, window_ms: 1000}\n"}})
+	if page.Code != http.StatusSeeOther || w.Rules.Named("from-text") == nil {
+		t.Errorf("saving text: %d", page.Code)
+	}
+}
+
+func TestEditor_AddsRows(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	page := b.Post("/console/rules/preview", webtest.RuleForm("do", "tier", "tiers[0].name", "a", "tiers[2].name", "b"))
+	if !page.Has(`name="tiers[1].name" type="text" value="b"`, `name="tiers[4].name"`) || page.Has(`name="tiers[5].name"`) {
+		t.Error("more tiers are not there")
+	}
+	page = b.Post("/console/rules/preview", webtest.RuleForm("do", "window", "schedule.windows[0].days", "sat"))
+	if !page.Has(`name="schedule.windows[3].from"`, `value="sat" checked`) {
+		t.Error("more windows are not there")
+	}
+}
+
+var admitted = regexp.MustCompile(`([0-9]+) admitted`)
+
+func TestPreview_ShowsWhatAThrottleLetsThrough(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	passed := func(change ...string) int {
+		page := b.Post("/console/rules/preview", webtest.RuleForm(append([]string{"preview.shape", "burst", "preview.load", "300"}, change...)...))
+		found := admitted.FindStringSubmatch(page.Body)
+		if found == nil {
+			t.Fatalf("%v: %d", change, page.Code)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if hard, soft := passed(), passed("throttle", "soft", "soft_percent", "50"); hard != 20 || soft != 30 {
+		t.Errorf("of two bursts a limit of 10 admits %d, with half as much more %d; want 20 and 30", hard, soft)
+	}
+}
