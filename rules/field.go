@@ -36,6 +36,8 @@ type Field[T any] struct {
 	Bytes, Characters int
 	// Millis marks a length of time in milliseconds.
 	Millis bool
+	// Label fields are for people: an edit of them decides no request otherwise.
+	Label bool
 	// Filter: listings and exports can be narrowed to one value of it. Its column
 	// in the database has its name.
 	Filter bool

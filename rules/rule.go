@@ -87,8 +87,8 @@ type Rule struct {
 // ruleFields are the fields of a rule that people write, in the order of its JSON
 // form. Identity, version and times are not among them.
 var ruleFields = []Field[Rule]{
-	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true},
-	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription},
+	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true, Label: true},
+	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription, Label: true},
 	{Name: "scope", At: func(r *Rule) any { return &r.Scope }, Required: true, Filter: true},
 	{Name: "route", At: func(r *Rule) any { return &r.Route }, Filter: true},
 	{Name: "method", At: func(r *Rule) any { return &r.Method }, Filter: true},

@@ -5,7 +5,7 @@ package rules
 func (r *Rule) OnTrial() bool { return r.Mode == ModeShadow || r.Candidate != nil }
 
 // SameTrial reports whether two versions of a rule try the same limit on the same
-// requests, so that what either counted can be added up. A name, a description, a
+// requests, so that what either counted can be added up. A label, a
 // fail mode or being switched off and on changes neither; beside a candidate, nor
 // does the rule's own limit where the candidate says its own.
 func SameTrial(a, b *Rule) bool {
@@ -14,8 +14,14 @@ func SameTrial(a, b *Rule) bool {
 
 // tried is the rule reduced to what decides on a trial's requests.
 func (r *Rule) tried() *Rule {
+	var none Rule
 	t := r.Clone()
-	t.Name, t.Description, t.FailMode, t.IsActive = "", "", "", false
+	for i := range ruleFields {
+		if ruleFields[i].Label {
+			ruleFields[i].assign(&t, &none)
+		}
+	}
+	t.FailMode, t.IsActive = "", false
 	t.OverLimit, t.Defer, t.RetryJitterMS, t.HotKeys, t.HotRaisePercent = "", nil, nil, "", nil
 	if c := t.Candidate; c != nil && c.Limit != nil {
 		if !t.candidateFollows() {
