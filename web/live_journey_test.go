@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -16,8 +17,14 @@ import (
 func until(t *testing.T, tab *browsertest.Tab, expression string) {
 	t.Helper()
 	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression + `) { clearInterval(tick); done(true); } }, 20); })`
-	if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise)); err != nil {
-		t.Fatalf("%s: %v", expression, err)
+	for {
+		_, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
+		if err == nil {
+			return
+		}
+		if tab.Ctx.Err() != nil || !strings.Contains(err.Error(), "navigated or closed") { // else the next page is asked
+			t.Fatalf("%s: %v", expression, err)
+		}
 	}
 }
 
