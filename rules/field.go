@@ -41,6 +41,9 @@ type Field[T any] struct {
 	// Filter: listings and exports can be narrowed to one value of it. Its column
 	// in the database has its name.
 	Filter bool
+	// Policy: the database keeps it with the others in one JSON column. A new one
+	// needs no migration.
+	Policy bool
 }
 
 // text is a field whose default is nothing, or a word.

@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// PolicyNames gives the names of the members that MarshalPolicies writes, in the
+// order in which it does.
+func PolicyNames() (names []string) {
+	for i := range ruleFields {
+		if ruleFields[i].Policy {
+			names = append(names, ruleFields[i].Name)
+		}
+	}
+	return names
+}
+
+// MarshalPolicies writes the policies of a rule as a JSON object, without those at
+// their defaults. Equal policies give equal text.
+func (r *Rule) MarshalPolicies() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	sign := byte('{')
+	for i := range ruleFields {
+		f := &ruleFields[i]
+		if !f.Policy || f.IsDefault(r) {
+			continue
+		}
+		b.WriteByte(sign)
+		sign = ','
+		b.WriteString(`"` + f.Name + `":`)
+		if err := e.Encode(f.Value(r)); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		b.Truncate(b.Len() - 1) // the encoder ends with a line break
+	}
+	if sign == '{' {
+		b.WriteByte(sign)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// UnmarshalPolicies sets the policies of a rule to what MarshalPolicies wrote.
+// Members with other names are left out. Text that was damaged by hand is an
+// error; then every member that cannot be read gets a value that validation
+// refuses, so that the rule is listed and never in force without what it said.
+func (r *Rule) UnmarshalPolicies(text []byte) error {
+	var members map[string]json.RawMessage
+	var whole error
+	if string(text) != "{}" {
+		if whole = json.Unmarshal(text, &members); whole == nil && members == nil {
+			whole = errors.New("not an object")
+		}
+	}
+	errs := []error{whole}
+	for i := range ruleFields {
+		f := &ruleFields[i]
+		if !f.Policy {
+			continue
+		}
+		at := f.At(r)
+		reflect.ValueOf(at).Elem().SetZero()
+		if p, ok := at.(*string); ok {
+			*p = f.text()
+		}
+		switch member, given := members[f.Name]; {
+		case whole != nil:
+			damage(at)
+		case given:
+			if err := json.Unmarshal(member, at); err != nil {
+				damage(at)
+				errs = append(errs, fmt.Errorf("%s: %w", f.Name, err))
+			}
+		}
+		if p, ok := at.(**time.Time); ok {
+			*p = wholeMillis(*p)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// damage puts a value in a policy field that validation refuses, also after
+// Normalize.
+func damage(at any) {
+	switch at := at.(type) {
+	case *string:
+		*at = "?"
+	case **string:
+		*at = new(string)
+		**at = "?"
+	case **int64:
+		*at = new(int64)
+		**at = -1
+	case **time.Time:
+		yearZero := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+		*at = &yearZero
+	case *map[string]TierLimit:
+		*at = map[string]TierLimit{"": {}}
+	case **Schedule:
+		*at = &Schedule{}
+	case **Calendar:
+		*at = &Calendar{}
+	case **Defer:
+		*at = &Defer{MaxItems: -1}
+	case **Candidate:
+		*at = &Candidate{}
+	}
+}
