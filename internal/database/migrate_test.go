@@ -68,6 +68,8 @@ func TestMigrate_DialectsHaveTheSameColumns(t *testing.T) {
 	for i, b := range backends {
 		got[i] = columns(t, open(t, b.dsn(t)))
 	}
+	// On Postgres nodes of the release before use these still.
+	got[0]["rules"] = slices.DeleteFunc(got[0]["rules"], func(name string) bool { return slices.Contains(oldColumns, name) })
 	if diff := cmp.Diff(got[0], got[1]); diff != "" {
 		t.Errorf("postgres (-), sqlite (+):\n%s", diff)
 	}

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -218,12 +219,11 @@ func parkedNow(tx *gorm.DB, dialect dialect) ([]string, error) {
 // restoreRules gives rules the content they had, unless they were edited or
 // deleted since, and names those that were edited.
 func (c *change) restoreRules() (restored int, edited []string, err error) {
-	var rows []ruleRow
-	if err := c.tx.Table(parkPrefix + "rules").Order("id").Find(&rows).Error; err != nil {
+	parked, err := c.parkedRules()
+	if err != nil {
 		return 0, nil, err
 	}
-	for i := range rows {
-		want := rows[i].rule()
+	for _, want := range parked {
 		was, err := c.lockedRule(want.ID, 0)
 		if errors.Is(err, rules.ErrNotFound) {
 			continue
@@ -246,6 +246,54 @@ func (c *change) restoreRules() (restored int, edited []string, err error) {
 		restored++
 	}
 	return restored, edited, nil
+}
+
+// parkedRules reads the rules that were set aside. Builds before step 8 did so with
+// a column for each policy, and some before step 7 without seq.
+func (c *change) parkedRules() ([]rules.Rule, error) {
+	var rows []ruleRow
+	all := c.tx.Table(parkPrefix + "rules").Select("*").Order("id").Session(&gorm.Session{})
+	if err := all.Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 || rows[0].Policies != "" {
+		return rulesOf(rows), nil
+	}
+	var columns []map[string]any
+	if err := all.Find(&columns).Error; err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		policies, err := policiesOf(columns[i])
+		if err != nil {
+			return nil, err
+		}
+		rows[i].Policies = policies
+	}
+	return rulesOf(rows), nil
+}
+
+// policiesOf are the policies that columns of their own hold, as up to step 7.
+func policiesOf(columns map[string]any) (document, error) {
+	members := map[string]any{}
+	for _, name := range rules.PolicyNames() {
+		column, isJSON := name, false
+		switch name {
+		case "tiers", "schedule", "calendar", "candidate":
+			isJSON = true
+		case "defer":
+			column, isJSON = "defer_bounds", true
+		case "when":
+			column = "when_expr"
+		}
+		value := columns[column]
+		if text, ok := value.(string); ok && isJSON && json.Valid([]byte(text)) {
+			value = json.RawMessage(text) // else it was damaged, and stays no policy
+		}
+		members[name] = value
+	}
+	text, err := json.Marshal(members)
+	return document(text), err
 }
 
 // restoreRows inserts the rows of a parked table with their ids, except those

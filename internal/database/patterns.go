@@ -30,7 +30,8 @@ func (c *change) checkPatterns() error {
 		return nil
 	}
 	var conditions []string
-	if err := c.tx.Model(&ruleRow{}).Where("when_expr LIKE ?", "%matches%").Pluck("when_expr", &conditions).Error; err != nil {
+	const when = "policies ->> 'when'"
+	if err := c.tx.Model(&ruleRow{}).Where(when+" LIKE ?", "%matches%").Pluck(when, &conditions).Error; err != nil {
 		return err
 	}
 	total := 0

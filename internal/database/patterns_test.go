@@ -1,6 +1,7 @@
 package database
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -38,7 +39,11 @@ const old = `user matches "^(a?){1000}b$"`
 // storeOld puts a condition into the database as an earlier version did.
 func storeOld(t *testing.T, d *DB, id int64, when string) {
 	t.Helper()
-	if err := d.write.Exec("UPDATE rules SET when_expr = ? WHERE id = ?", when, id).Error; err != nil {
+	policies, err := json.Marshal(map[string]string{"when": when})
+	if err == nil {
+		err = d.write.Exec("UPDATE rules SET policies = ? WHERE id = ?", string(policies), id).Error
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -72,31 +72,52 @@ func TestPolicies_ComeBackFromTheDatabaseAsTheyWere(t *testing.T) {
 	})
 }
 
-// A row whose JSON was damaged by hand is listed, and refuses to compile instead
-// of being in force without what it said.
+// A row whose policies were damaged by hand is listed, and refuses to compile
+// instead of being in force without what it said.
 func TestPolicies_DamagedRowsAreListedAndDoNotCompile(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		mustPool(t, d, "shop")
-		for i, column := range []string{"tiers", "schedule", "candidate", "calendar", "defer_bounds"} {
-			r := policies()[0]
-			if i > 2 {
-				r = policies()[1]
-			}
-			r.Name = "r-" + []string{"a", "b", "c", "d", "e"}[i]
-			r = mustCreate(t, d, r)
-			if err := d.write.Exec("UPDATE rules SET "+column+" = '{\"half' WHERE id = ?", r.ID).Error; err != nil {
+		r := mustCreate(t, d, sample("r"))
+		damage := func(set string, args ...any) {
+			t.Helper()
+			if err := d.write.Exec("UPDATE rules SET "+set, args...).Error; err != nil {
 				t.Fatal(err)
 			}
 			src, err := d.LoadRules(t.Context())
 			if err != nil || len(src.Rules) != 1 {
-				t.Fatalf("%s: %+v, %v", column, src, err)
+				t.Fatalf("%s %v: %+v, %v", set, args, src, err)
 			}
 			if _, err := rules.CompileSource(src, rules.Options{}); err == nil {
-				t.Errorf("%s: a damaged rule compiles", column)
+				t.Errorf("%s %v: a damaged rule compiles", set, args)
 			}
-			if err := d.DeleteRule(t.Context(), ada, r.ID, 0); err != nil {
-				t.Errorf("%s: cannot be deleted: %v", column, err)
+			// Other fields cannot be edited over it, which would mend it silently.
+			next := src.Rules[0].Clone()
+			next.Limit++
+			var invalid *rules.ValidationError
+			if _, err := d.UpdateRule(t.Context(), ada, next, 0); !errors.As(err, &invalid) {
+				t.Errorf("%s %v: an edit of another field: %v", set, args, err)
 			}
+		}
+		for _, name := range []string{"tiers", "schedule", "candidate", "calendar", "defer"} {
+			damage("policies = ?", `{"`+name+`": "{\"half"}`)
+			damage("policies = ?", `{"`+name+`": []}`)
+		}
+		if d.dialect == dialectPostgres { // as who knows only the old columns does it
+			for _, column := range []string{"tiers", "schedule", "candidate", "calendar", "defer_bounds"} {
+				if err := d.write.Exec("UPDATE rules SET policies = '{}'").Error; err != nil {
+					t.Fatal(err)
+				}
+				damage(column + ` = '{"half'`)
+			}
+		} else {
+			damage("policies = ?", `{"pool": 5}`)
+		}
+		for _, text := range []string{"[]", "null", "7", `{"half`} {
+			if err := d.write.Exec("UPDATE rules SET policies = ?", text).Error; err == nil {
+				t.Errorf("%s is stored", text)
+			}
+		}
+		if err := d.DeleteRule(t.Context(), ada, r.ID, 0); err != nil {
+			t.Errorf("cannot be deleted: %v", err)
 		}
 	})
 }

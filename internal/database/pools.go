@@ -181,7 +181,7 @@ func (c *change) removePool(action, name string, ifVersion int64) error {
 		return err
 	}
 	var users int64
-	if err := c.tx.Model(&ruleRow{}).Where("pool = ?", name).Count(&users).Error; err != nil {
+	if err := c.tx.Model(&ruleRow{}).Where("policies ->> 'pool' = ?", name).Count(&users).Error; err != nil {
 		return err
 	}
 	if users > 0 {

@@ -57,7 +57,10 @@ func (c *change) replaceRules(action string, e *edits) error {
 	}
 	rows := make([]ruleRow, len(e.is))
 	for i := range rows {
-		row := rowOf(&e.is[i])
+		row, err := rowOf(&e.is[i])
+		if err != nil {
+			return err
+		}
 		row.ID, row.Version, row.Seq = e.was[i].ID, e.was[i].Version+1, c.version
 		row.CreatedAt, row.UpdatedAt = newStamp(e.was[i].CreatedAt), c.at
 		rows[i] = row
@@ -74,6 +77,14 @@ func (c *change) replaceRules(action string, e *edits) error {
 	return nil
 }
 
+// nextPolicies are the policies of a stored row after an update. What this build
+// does not know was written by a newer one, and stays.
+var nextPolicies = map[dialect]string{
+	dialectPostgres: "(rules.policies - '{" + strings.Join(rules.PolicyNames(), ",") + "}'::text[]) || n.policies",
+	dialectSQLite: "json_patch(json_remove(rules.policies, '$." +
+		strings.Join(rules.PolicyNames(), "', '$.") + "'), n.policies)",
+}
+
 // updateRows writes rows with one statement. The version in its condition is the
 // second line of defence, against a writer that does not go through change.
 func (c *change) updateRows(rows []ruleRow) error {
@@ -81,10 +92,15 @@ func (c *change) updateRows(rows []ruleRow) error {
 	if err := statement.Parse(&ruleRow{}); err != nil {
 		return err
 	}
+	speaks := dialect(c.tx.Name())
 	var set, columns []string
 	for _, name := range statement.Schema.DBNames {
 		columns = append(columns, "j.value ->> '"+name+"' AS "+name)
-		if name != "id" && name != "created_at" {
+		switch name {
+		case "id", "created_at":
+		case "policies":
+			set = append(set, "policies = "+nextPolicies[speaks])
+		default:
 			set = append(set, name+" = n."+name)
 		}
 	}
@@ -93,7 +109,7 @@ func (c *change) updateRows(rows []ruleRow) error {
 		return err
 	}
 	from := "json_populate_recordset(NULL::rules, ?::json)"
-	if dialect(c.tx.Name()) == dialectSQLite {
+	if speaks == dialectSQLite {
 		from = "(SELECT " + strings.Join(columns, ", ") + " FROM json_each(?) AS j)"
 	}
 	res := c.tx.Exec("UPDATE rules SET "+strings.Join(set, ", ")+" FROM "+from+" AS n"+
@@ -117,16 +133,12 @@ func jsonRows(statement *gorm.Statement, rows []ruleRow) (string, error) {
 		sign = '{'
 		for _, f := range statement.Schema.Fields {
 			field, _ := f.ValueOf(statement.Context, reflect.ValueOf(&rows[i]).Elem())
-			value, err := driver.DefaultParameterConverter.ConvertValue(field)
+			text, err := jsonOf(field)
 			if err != nil {
 				return "", err
 			}
-			if value == nil {
+			if text == nil {
 				continue
-			}
-			text, err := json.Marshal(value)
-			if err != nil {
-				return "", err
 			}
 			out.WriteByte(sign)
 			out.WriteString(`"` + f.DBName + `":`)
@@ -137,6 +149,18 @@ func jsonRows(statement *gorm.Statement, rows []ruleRow) (string, error) {
 	}
 	out.WriteByte(']')
 	return out.String(), nil
+}
+
+// jsonOf is the JSON of a column's value, nil for NULL.
+func jsonOf(field any) ([]byte, error) {
+	if text, ok := field.(document); ok {
+		return []byte(text), nil
+	}
+	value, err := driver.DefaultParameterConverter.ConvertValue(field)
+	if err != nil || value == nil {
+		return nil, err
+	}
+	return json.Marshal(value)
 }
 
 // removeRules deletes rules with their overrides and records it.

@@ -163,7 +163,10 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 		if err := c.admit(nil, &rs[i]); err != nil {
 			return nil, err
 		}
-		rows[i] = rowOf(&rs[i])
+		var err error
+		if rows[i], err = rowOf(&rs[i]); err != nil {
+			return nil, err
+		}
 		rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, c.version
 		rows[i].CreatedAt, rows[i].UpdatedAt = c.at, c.at
 	}
