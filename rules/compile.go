@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +104,8 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 }
 
 func (s *Set) compileRule(r *Rule) (*Compiled, error) {
-	c := &Compiled{Rule: r.Clone()}
+	c := &Compiled{Rule: *r}
+	detach(reflect.ValueOf(&c.Rule).Elem()) // Clone would need memory of its own
 	c.Rule.Normalize()
 	fail := func(err error) (*Compiled, error) {
 		return nil, fmt.Errorf("rule %q (id %d): %w", r.Name, r.ID, err)

@@ -171,6 +171,9 @@ func normalize[T any](fields []Field[T], t *T) {
 func bounds[T any](fields []Field[T], t *T, under string, ps *problems) {
 	for i := range fields {
 		f := &fields[i]
+		if len(f.OneOf)+f.Bytes+f.Characters == 0 && f.Most == 0 {
+			continue
+		}
 		at := under + f.Name
 		switch p := f.At(t).(type) {
 		case *string:
