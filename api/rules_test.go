@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -291,6 +293,40 @@ func TestRules_ExportImportRoundTrip(t *testing.T) {
 		if len(p.Create) != 2 || len(g.book.all()) != 2 || g.sets.Load().Len() != 2 {
 			t.Errorf("%s: into an empty book: %+v", format, p)
 		}
+	}
+}
+
+func TestRules_AnOwnerIsForPeopleAlone(t *testing.T) {
+	f := newFixture(t, nil)
+	hundred := strings.Repeat("é", rules.MaxOwner)
+	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"ours","owner":"`+hundred+`","scope":"global","limit":0,"window_ms":1000}`).want(201)
+	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"nobodys","scope":"ip","limit":9,"window_ms":1000}`).want(201)
+	for body, field := range map[string]string{`""`: "owner", `"` + hundred + `x"`: "owner", `" a"`: "owner", `"a\nb"`: "owner", `7`: "owner"} {
+		if got := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"owner":`+body+`}`).want(422).fields(); !slices.Equal(got, []string{field}) {
+			t.Errorf("owner %s: fields %v", body, got)
+		}
+	}
+	var p rulePage
+	f.do(http.MethodGet, "/ratelimit/rules?owner="+url.QueryEscape(hundred), "").want(200).decode(&p)
+	if len(p.Rules) != 1 || *p.Rules[0].Owner != hundred {
+		t.Errorf("of the owner there are %+v", p.Rules)
+	}
+	f.do(http.MethodGet, "/ratelimit/rules?owner=%C3%A9", "").want(200).decode(&p)
+	if len(p.Rules) != 0 {
+		t.Errorf("a part of the owner finds %+v", p.Rules)
+	}
+	export := f.do(http.MethodGet, "/ratelimit/rules/export?owner="+url.QueryEscape(hundred), "").want(200)
+	if !strings.Contains(export.body, "name: ours\n") || strings.Contains(export.body, "nobodys") {
+		t.Errorf("the export of the owner is\n%s", export.body)
+	}
+	denied := f.post("/ratelimit/check", `{"ip":"203.0.113.7"}`)
+	if strings.Contains(denied.body, "owner") || strings.Contains(denied.body, "é") {
+		t.Errorf("a caller sees the owner: %s", denied.body)
+	}
+	f.do(http.MethodPatch, "/ratelimit/rules/1", `{"owner":null}`).want(200)
+	history := f.do(http.MethodGet, "/ratelimit/rules/1/history", "").want(200)
+	if !strings.Contains(history.body, `{"field":"owner","old":"`+hundred+`","new":null}`) {
+		t.Errorf("the history says %s", history.body)
 	}
 }
 

@@ -127,6 +127,7 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 	return rapid.Custom(func(t *rapid.T) Rule {
 		r := genRule(id).Draw(t, "rule")
 		r.Description = text.Draw(t, "description")
+		r.Owner = rapid.Ptr(text, true).Draw(t, "owner")
 		if rapid.Bool().Draw(t, "odd name") {
 			r.Name = rapid.SampledFrom([]string{"true", "null", "1", "0x1f", "1e3", "no", "1.5", "2026-11-21", "a-", "0b1", "1_000"}).Draw(t, "name")
 		}

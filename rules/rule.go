@@ -16,6 +16,9 @@ type Rule struct {
 	// Name is unique: [a-z0-9][a-z0-9._-]{0,62}.
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	// Owner is who answers for the rule, such as a team: 1 to MaxOwner characters
+	// of one line. It decides nothing, and no answer to a check has it.
+	Owner *string `json:"owner"`
 	// Scope names the facts that identify the bucket: global, or a sum of ip,
 	// user, apikey, tier, route, method and attr:<name>, such as user+ip. The
 	// rule applies only to descriptors that have them all.
@@ -89,6 +92,7 @@ type Rule struct {
 var ruleFields = []Field[Rule]{
 	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true, Label: true},
 	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription, Label: true},
+	{Name: "owner", At: func(r *Rule) any { return &r.Owner }, Characters: MaxOwner, Label: true, Filter: true},
 	{Name: "scope", At: func(r *Rule) any { return &r.Scope }, Required: true, Filter: true},
 	{Name: "route", At: func(r *Rule) any { return &r.Route }, Filter: true},
 	{Name: "method", At: func(r *Rule) any { return &r.Method }, Filter: true},
@@ -170,6 +174,9 @@ func Filters() (names []string) {
 	}
 	return names
 }
+
+// MaxOwner is the longest owner of a rule, in characters.
+const MaxOwner = 100
 
 // Modes, throttles and fail modes of a rule, as written in JSON and SQL.
 const (

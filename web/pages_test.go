@@ -117,6 +117,7 @@ func TestRules_AreSearchedFilteredAndPaged(t *testing.T) {
 		{"", []string{"charges-per-user", "100 per minute per user", "POST /v1/charges", "1–12 of 12 rules", "by ada"}, ""},
 		{"?q=LOGIN", []string{"logins-per-address", "1–1 of 1 rule"}, "charges-per-user"},
 		{"?mode=shadow", []string{"tighter-charges"}, "charges-per-user<"},
+		{"?owner=payments", []string{"charges-per-user", "owner payments"}, "tighter-charges"},
 		{"?fail_mode=closed", []string{"logins-per-address", "signups-in-all"}, "search-per-user"},
 		{"?state=off", []string{"legacy-api"}, "charges-per-user"},
 		{"?q=none-such", []string{"No rule fits", "Show all rules"}, "charges-per-user"},

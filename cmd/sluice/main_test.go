@@ -173,7 +173,7 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 	dir := t.TempDir()
 	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
 	file := filepath.Join(dir, "rules.yaml")
-	text := "rules:\n  - name: charges-per-user\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
+	text := "rules:\n  - name: charges-per-user\n    owner: payments\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +188,8 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		{args: []string{"rules", "apply", "--server=" + r.url, "-f", file, "--reason=the sale begins"}, want: "1 to create"},
 		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file, "--json"}, want: `"unchanged":[{`},
 		{args: []string{"rules", "export", "--server=" + r.url}, want: text},
+		{args: []string{"rules", "export", "--server=" + r.url, "--owner=payments"}, want: text},
+		{args: []string{"rules", "export", "--server=" + r.url, "--owner=search"}, want: "rules: []\n"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "allowed"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, code: exitNo, want: "denied (429)"},
 		{args: []string{"check", "--server=" + r.url, "--user=u", "--explain"}, code: exitNo, want: "* charges-per-user"},

@@ -189,6 +189,7 @@ type rulesExportCmd struct {
 	config.Client `embed:""`
 	File          string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Where to write; - is standard output."`
 	JSON          bool   `name:"json" help:"Write JSON instead of YAML."`
+	Owner         string `name:"owner" placeholder:"TEXT" help:"Only the rules of this owner, and the pools that they name."`
 }
 
 // Run writes the file only once the server's whole answer is here.
@@ -196,11 +197,14 @@ func (c *rulesExportCmd) Run(p *process) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	path := "/ratelimit/rules/export"
+	query := url.Values{}
 	if c.JSON {
-		path += "?format=json"
+		query.Set("format", "json")
 	}
-	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, path, "", nil)
+	if c.Owner != "" {
+		query.Set("owner", c.Owner)
+	}
+	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, "/ratelimit/rules/export?"+query.Encode(), "", nil)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 			if method != "" {
 				r.Method = &method
 			}
+			if !active {
+				r.Owner = ptr("payments")
+			}
 			mustCreate(t, d, r)
 		}
 		rule("one", "50% of Everything", "user", "/a_b", "GET", "enforce", true)
@@ -32,6 +35,9 @@ func TestListRules_FiltersAndPages(t *testing.T) {
 		}{
 			{rules.Query{}, "one two three four"},
 			{rules.Query{Equal: map[string]string{"scope": "user"}}, "one three"},
+			{rules.Query{Equal: map[string]string{"owner": "payments"}}, "three four"},
+			{rules.Query{Equal: map[string]string{"owner": "payment"}}, ""},
+			{rules.Query{Equal: map[string]string{"owner": "payments", "mode": "shadow"}}, "four"},
 			{rules.Query{Equal: map[string]string{"route": "/axb"}}, "two"},
 			{rules.Query{Equal: map[string]string{"route": "/%"}}, ""},
 			{rules.Query{Equal: map[string]string{"method": "get"}}, "one four"},

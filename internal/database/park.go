@@ -26,6 +26,7 @@ const (
 	stepUsers     = 4
 	stepSignOn    = 5
 	stepReasons   = 6
+	stepOwners    = 9
 )
 
 // parkedTables are copied, in this order, by a migration down to a version below
@@ -50,7 +51,12 @@ var parkedTables = []struct {
 		return "subject_kind = 'user'"
 	}},
 	{"rule_revisions", stepReasons, func(int64) string { return "reason <> ''" }},
-	{"rules", stepOverrides, everything},
+	{"rules", stepOwners, func(version int64) string {
+		if version < stepOverrides {
+			return "1 = 1"
+		}
+		return "owner IS NOT NULL" // the rest of the rule stays where it is
+	}},
 }
 
 func everything(int64) string { return "1 = 1" }

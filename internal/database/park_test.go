@@ -22,6 +22,9 @@ func everyKind(t *testing.T, d *DB) (cannot []string) {
 	t.Helper()
 	mustPool(t, d, "shop")
 	mustCreate(t, d, sample("plain"))
+	owned := sample("owned")
+	owned.Owner = ptr("payments")
+	mustCreate(t, d, owned)
 	for _, r := range policies() {
 		mustCreate(t, d, r)
 		cannot = append(cannot, r.Name)

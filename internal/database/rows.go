@@ -12,6 +12,7 @@ type ruleRow struct {
 	ID          int64  `gorm:"column:id;primaryKey;autoIncrement"`
 	Name        string `gorm:"column:name"`
 	Description string `gorm:"column:description"`
+	Owner       *string
 	Scope       string `gorm:"column:scope"`
 	Route       *string
 	Method      *string
@@ -44,7 +45,7 @@ type document string
 func rowOf(r *rules.Rule) (ruleRow, error) {
 	policies, err := r.MarshalPolicies()
 	return ruleRow{
-		ID: r.ID, Name: r.Name, Description: r.Description, Scope: r.Scope, Route: r.Route, Method: r.Method,
+		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: r.Scope, Route: r.Route, Method: r.Method,
 		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
 		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
@@ -56,7 +57,7 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 // validation refuses: then the rule is listed, and the set does not compile.
 func (row *ruleRow) rule() rules.Rule {
 	r := rules.Rule{
-		ID: row.ID, Name: row.Name, Description: row.Description, Scope: row.Scope, Route: row.Route, Method: row.Method,
+		ID: row.ID, Name: row.Name, Description: row.Description, Owner: row.Owner, Scope: row.Scope, Route: row.Route, Method: row.Method,
 		Algorithm: row.Algorithm, Limit: row.LimitCount, WindowMS: row.WindowMS, Burst: row.Burst, Align: row.Align,
 		AnchorMS: row.AnchorMS, Buckets: row.Buckets, WeightField: row.WeightField, Throttle: row.Throttle,
 		SoftPercent: row.SoftPercent, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,

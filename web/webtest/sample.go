@@ -14,7 +14,7 @@ import (
 func SampleRules() []rules.Rule {
 	text := func(s string) *string { return &s }
 	list := []rules.Rule{
-		{Name: "charges-per-user", Description: "Protects the card processor.", Scope: "user", Route: text("/v1/charges"), Method: text("POST"), Limit: 100, WindowMS: 60_000, FailMode: rules.FailLocal},
+		{Name: "charges-per-user", Description: "Protects the card processor.", Owner: text("payments"), Scope: "user", Route: text("/v1/charges"), Method: text("POST"), Limit: 100, WindowMS: 60_000, FailMode: rules.FailLocal},
 		{Name: "search-per-user", Description: "One search a second on average, bursts of 20.", Scope: "user", Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 60, WindowMS: 60_000, Burst: new(int64(20))},
 		{Name: "logins-per-address", Description: "Guessing passwords has to be slow.", Scope: "ip", Route: text("/v1/login"), Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5, WindowMS: 300_000, FailMode: rules.FailClosed},
 		{Name: "daily-quota-per-tenant", Description: "The quota in the contract, by the calendar.", Scope: "attr:tenant", Algorithm: "fixed_window", Limit: 1_000_000, WindowMS: 86_400_000},
