@@ -39,11 +39,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 
 // explain says what the rules do with the request that was described or pasted.
 // It spends nothing.
-func (p *Pages) explain(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 	var m Explain
 	if paste := form.Get("paste"); paste != "" {
 		filled, notes, err := fromPaste(paste)

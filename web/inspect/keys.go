@@ -35,11 +35,7 @@ func (p *Pages) keyPage(v *kit.Visit) error {
 
 // findKey leads to the page of a bucket. It is a post, so that a credential that
 // someone types is in no address: the page's own has its hash.
-func (p *Pages) findKey(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -131,11 +127,7 @@ func asksOf(b *rules.Bucket) []limiter.Ask {
 }
 
 // resetKey forgets what was spent in a bucket.
-func (p *Pages) resetKey(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -143,7 +135,7 @@ func (p *Pages) resetKey(v *kit.Visit) error {
 	if b.Key == "" {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{}, []rules.FieldError{{Field: "reset", Message: "is not possible: the hash of the key is not known in full"}})
 	}
-	err = p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
+	err := p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
 		var res limiter.Result
 		return p.Buckets(ctx, b.Rule, limiter.OpReset, asksOf(b), &res)
 	})
@@ -159,11 +151,7 @@ func (p *Pages) resetKey(v *kit.Visit) error {
 }
 
 // overrideKey blocks a key, or gives it another limit.
-func (p *Pages) overrideKey(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -194,7 +182,7 @@ func (p *Pages) overrideKey(v *kit.Visit) error {
 	if errs != nil {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, errs)
 	}
-	_, err = p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
+	_, err := p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
 	switch {
 	case errors.Is(err, rules.ErrOverrideExists):
 		return p.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "was not done: there is an override for this key already; lift it first"}})
@@ -211,11 +199,7 @@ func (p *Pages) overrideKey(v *kit.Visit) error {
 }
 
 // liftOverride deletes the override of a key, unless someone changed it.
-func (p *Pages) liftOverride(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) liftOverride(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"cmp"
+	"net/url"
 
 	"sluice/internal/access"
 )
@@ -28,6 +29,17 @@ type Route struct {
 	Upload *Upload
 
 	Handle func(*Visit) error
+}
+
+// Posted is an action that begins with the posted form.
+func Posted(act func(*Visit, url.Values) error) func(*Visit) error {
+	return func(v *Visit) error {
+		form, err := v.Form()
+		if err != nil {
+			return err
+		}
+		return act(v, form)
+	}
 }
 
 // Upload says what file a form takes.

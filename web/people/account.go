@@ -3,6 +3,7 @@ package people
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -69,11 +70,7 @@ type Account struct {
 
 // changePassword gives who is signed in another password, against the present
 // one. Every other session of the account ends.
-func (p *Pages) changePassword(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if v.User.PasswordHash == "" {
 		return p.accountPage(v, http.StatusConflict, nil, "This account has no password here; it signs in elsewhere.")
 	}
@@ -111,11 +108,7 @@ func (p *Pages) changePassword(v *kit.Visit) error {
 }
 
 // endSessions ends one of one's own sessions, all others, or all.
-func (p *Pages) endSessions(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 	switch which := form.Get("which"); which {
 	case "":
 		return p.accountPage(v, http.StatusUnprocessableEntity, nil, "Say which session is to end.")

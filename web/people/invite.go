@@ -112,11 +112,7 @@ func (p *Pages) inviteForm(v *kit.Visit) error {
 }
 
 // acceptInvite stores the password and signs its owner in.
-func (p *Pages) acceptInvite(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) acceptInvite(v *kit.Visit, form url.Values) error {
 	secret, password := form.Get("token"), form.Get("password")
 	u, err := p.invited(v, secret)
 	if err != nil {

@@ -2,6 +2,7 @@ package people
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"sluice/internal/access"
@@ -67,11 +68,7 @@ func (p *Pages) newLink(v *kit.Visit) error {
 }
 
 // changeRole gives an account another role; its sessions end.
-func (p *Pages) changeRole(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) changeRole(v *kit.Visit, form url.Values) error {
 	role, err := access.ParseRole(form.Get("role"))
 	if err != nil {
 		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The role " + err.Error() + "."}
@@ -98,11 +95,7 @@ func (p *Pages) signOutPerson(v *kit.Visit) error {
 }
 
 // changeState keeps an account out, or lets it in again.
-func (p *Pages) changeState(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) changeState(v *kit.Visit, form url.Values) error {
 	disable := form.Get("state") == "disabled"
 	if !disable && form.Get("state") != "enabled" {
 		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The state must be enabled or disabled."}

@@ -25,14 +25,11 @@ func (p *Pages) newPerson(v *kit.Visit) error {
 
 // createPerson makes an account, with a password or with a link that lets its
 // owner choose one.
-func (p *Pages) createPerson(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	name, password := strings.TrimSpace(form.Get("name")), form.Get("password")
 	u := access.User{Name: name}
 	var fields []rules.FieldError
+	var err error
 	if u.Role, err = access.ParseRole(form.Get("role")); err != nil {
 		fields = append(fields, rules.FieldError{Field: "role", Message: err.Error()})
 	}

@@ -51,11 +51,7 @@ func (p *Pages) newToken(v *kit.Visit) error {
 
 // createToken makes an API token and shows its secret, once: the answer is the
 // page itself, because a redirect would need the secret stored.
-func (p *Pages) createToken(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	t := access.Token{Name: form.Get("name")}
 	for _, scope := range access.Scopes() {
 		if form.Get(scopeField(scope)) == "on" {

@@ -3,6 +3,7 @@ package rulepages
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -64,11 +65,7 @@ func (p *Pages) failModes(v *kit.Visit) error {
 
 // setFailMode changes what one rule does while the counters cannot be asked,
 // unless someone changed the rule since the page was loaded.
-func (p *Pages) setFailMode(v *kit.Visit) error {
-	id, form, err := ruleForm(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.GetRule(v.Ctx, id)
 	if err != nil {
 		return err

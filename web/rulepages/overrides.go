@@ -18,11 +18,7 @@ const overridesPerPage = 50
 
 // listOverrides shows the exceptions from a rule, searched and paged by what the
 // URL says.
-func (p *Pages) listOverrides(v *kit.Visit) error {
-	r, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
 	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
 	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
 		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage, AfterID: max(0, after),
@@ -35,15 +31,6 @@ func (p *Pages) listOverrides(v *kit.Visit) error {
 		Query: view.NewQuery(view.RulePath(r.ID)+"/overrides", v.QueryParams(), "q", "ended"),
 	}
 	return v.Page(http.StatusOK, overridesPage(v.Frame("Overrides of "+r.Name, kit.PathRules), m))
-}
-
-// ruleOf is the rule of the path.
-func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
-	id, err := v.ID("id")
-	if err != nil {
-		return rules.Rule{}, err
-	}
-	return p.Store.GetRule(v.Ctx, id)
 }
 
 // overrideWords says what an override makes of the limit.
@@ -74,11 +61,7 @@ type OverrideTable struct {
 }
 
 // newOverride is the form for another exception; the URL may name the key.
-func (p *Pages) newOverride(v *kit.Visit) error {
-	r, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
 	form := url.Values{"kind": {"limit"}, "key": {v.QueryParam("key")}}
 	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, Form: view.NewForm(form, nil)})
 }
@@ -111,11 +94,7 @@ func (p *Pages) overrideForm(v *kit.Visit, status int, m OverrideForm) error {
 }
 
 // saveOverride stores what was typed into either form.
-func (p *Pages) saveOverride(v *kit.Visit) error {
-	r, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	form, err := v.Form()
 	if err != nil {
 		return err

@@ -124,11 +124,7 @@ func readPool(form url.Values) (rules.Pool, []rules.FieldError) {
 }
 
 // savePool stores what was typed into either form.
-func (p *Pages) savePool(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 	m := PoolForm{Name: v.Param("name")}
 	if m.Name != "" {
 		form.Set("name", m.Name)
@@ -139,6 +135,7 @@ func (p *Pages) savePool(v *kit.Visit) error {
 	}
 	status := http.StatusUnprocessableEntity
 	if len(fields) == 0 {
+		var err error
 		if m.Name == "" {
 			pool, err = p.Pools.CreatePool(v.Ctx, v.Actor(), pool)
 		} else {
@@ -176,13 +173,9 @@ func (p *Pages) savePool(v *kit.Visit) error {
 }
 
 // deletePool removes a pool that no rule names.
-func (p *Pages) deletePool(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
 	name := v.Param("name")
-	err = p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
+	err := p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
 	if errors.Is(err, rules.ErrPoolUsed) {
 		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool", Detail: "Rules name the pool " + name + ". Take it out of them first, then delete it."}
 	}

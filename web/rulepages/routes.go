@@ -6,6 +6,7 @@ package rulepages
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"sluice/internal/access"
@@ -86,33 +87,64 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: kit.PathRules + "/new", Role: editor, Handle: p.newRule},
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
 		{Method: http.MethodPost, Path: kit.PathRules + "/preview", Role: editor, Handle: p.previewRule},
-		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: p.bulkRules},
+		{Method: http.MethodPost, Path: kit.PathRules + "/bulk", Role: editor, Handle: kit.Posted(p.bulkRules)},
 
 		{Method: http.MethodGet, Path: pathRule, Role: viewer, Handle: p.rulePage},
 		{Method: http.MethodPost, Path: pathRule, Role: editor, Handle: p.updateRule},
-		{Method: http.MethodGet, Path: pathRule + "/edit", Role: editor, Handle: p.editRule},
+		{Method: http.MethodGet, Path: pathRule + "/edit", Role: editor, Handle: p.withRule(p.editRule)},
 		{Method: http.MethodPost, Path: pathRule + "/delete", Role: editor, Reauth: true, Handle: p.deleteRule},
-		{Method: http.MethodGet, Path: pathRule + "/turn", Role: editor, Handle: p.askTurn},
-		{Method: http.MethodPost, Path: pathRule + "/state", Role: editor, Handle: p.switchRule},
-		{Method: http.MethodPost, Path: pathRule + "/promote", Role: editor, Handle: p.promoteRule},
-		{Method: http.MethodGet, Path: pathRule + "/rollback", Role: editor, Handle: p.rollbackForm},
-		{Method: http.MethodPost, Path: pathRule + "/rollback", Role: editor, Handle: p.rollbackRule},
+		{Method: http.MethodGet, Path: pathRule + "/turn", Role: editor, Handle: p.withRule(p.askTurn)},
+		{Method: http.MethodPost, Path: pathRule + "/state", Role: editor, Handle: onRule(p.switchRule)},
+		{Method: http.MethodPost, Path: pathRule + "/promote", Role: editor, Handle: onRule(p.promoteRule)},
+		{Method: http.MethodGet, Path: pathRule + "/rollback", Role: editor, Handle: p.withRule(p.rollbackForm)},
+		{Method: http.MethodPost, Path: pathRule + "/rollback", Role: editor, Handle: onRule(p.rollbackRule)},
 
-		{Method: http.MethodGet, Path: pathRule + "/overrides", Role: viewer, Handle: p.listOverrides},
-		{Method: http.MethodPost, Path: pathRule + "/overrides", Role: editor, Handle: p.saveOverride},
-		{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: editor, Handle: p.newOverride},
+		{Method: http.MethodGet, Path: pathRule + "/overrides", Role: viewer, Handle: p.withRule(p.listOverrides)},
+		{Method: http.MethodPost, Path: pathRule + "/overrides", Role: editor, Handle: p.withRule(p.saveOverride)},
+		{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: editor, Handle: p.withRule(p.newOverride)},
 		{Method: http.MethodGet, Path: pathRule + "/overrides/:oid/edit", Role: editor, Handle: p.editOverride},
-		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: editor, Handle: p.saveOverride},
+		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: editor, Handle: p.withRule(p.saveOverride)},
 		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: editor, Reauth: true, Handle: p.deleteOverride},
 
 		{Method: http.MethodGet, Path: kit.PathPools, Role: viewer, Handle: p.listPools},
-		{Method: http.MethodPost, Path: kit.PathPools, Role: editor, Handle: p.savePool},
+		{Method: http.MethodPost, Path: kit.PathPools, Role: editor, Handle: kit.Posted(p.savePool)},
 		{Method: http.MethodGet, Path: kit.PathPools + "/new", Role: editor, Handle: p.newPool},
 		{Method: http.MethodGet, Path: kit.PathPools + "/:name/edit", Role: editor, Handle: p.editPool},
-		{Method: http.MethodPost, Path: kit.PathPools + "/:name", Role: editor, Handle: p.savePool},
-		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true, Handle: p.deletePool},
+		{Method: http.MethodPost, Path: kit.PathPools + "/:name", Role: editor, Handle: kit.Posted(p.savePool)},
+		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true, Handle: kit.Posted(p.deletePool)},
 
 		{Method: http.MethodGet, Path: kit.PathFailModes, Role: viewer, Handle: p.failModes},
-		{Method: http.MethodPost, Path: kit.PathFailModes + "/:id", Role: editor, Handle: p.setFailMode},
+		{Method: http.MethodPost, Path: kit.PathFailModes + "/:id", Role: editor, Handle: onRule(p.setFailMode)},
+	}
+}
+
+// ruleOf is the rule of the path.
+func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
+	id, err := v.ID("id")
+	if err != nil {
+		return rules.Rule{}, err
+	}
+	return p.Store.GetRule(v.Ctx, id)
+}
+
+// withRule is an action that begins with the rule of the path.
+func (p *Pages) withRule(act func(*kit.Visit, rules.Rule) error) func(*kit.Visit) error {
+	return func(v *kit.Visit) error {
+		r, err := p.ruleOf(v)
+		if err != nil {
+			return err
+		}
+		return act(v, r)
+	}
+}
+
+// onRule is an action that begins with the rule's id and the posted form.
+func onRule(act func(v *kit.Visit, id int64, form url.Values) error) func(*kit.Visit) error {
+	return func(v *kit.Visit) error {
+		id, err := v.ID("id")
+		if err != nil {
+			return err
+		}
+		return kit.Posted(func(v *kit.Visit, form url.Values) error { return act(v, id, form) })(v)
 	}
 }

@@ -30,11 +30,7 @@ func (p *Pages) newRule(v *kit.Visit) error {
 }
 
 // editRule shows the editor with a rule as it is stored.
-func (p *Pages) editRule(v *kit.Visit) error {
-	r, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) editRule(v *kit.Visit, r rules.Rule) error {
 	return p.editor(v, http.StatusOK, &draft{form: valuesOf(&r), id: r.ID, version: r.Version, name: r.Name})
 }
 

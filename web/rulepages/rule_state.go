@@ -13,11 +13,7 @@ import (
 
 // switchRule turns a rule on or off, or between enforce and shadow. Its counters
 // stay.
-func (p *Pages) switchRule(v *kit.Visit) error {
-	id, form, err := ruleForm(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.GetRule(v.Ctx, id)
 	if err != nil {
 		return err
@@ -40,23 +36,9 @@ func (p *Pages) switchRule(v *kit.Visit) error {
 }
 
 // promoteRule puts what is on trial in force.
-func (p *Pages) promoteRule(v *kit.Visit) error {
-	id, form, err := ruleForm(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.PromoteRule(v.Ctx, v.Because(form), id, kit.Version(form))
 	return p.afterChange(v, id, form, err, "%s is in force: %s.", r.Name, view.LimitWords(&r))
-}
-
-// ruleForm reads the rule's id and the posted form.
-func ruleForm(v *kit.Visit) (int64, url.Values, error) {
-	id, err := v.ID("id")
-	if err != nil {
-		return 0, nil, err
-	}
-	form, err := v.Form()
-	return id, form, err
 }
 
 // afterChange ends an act on a rule: with its page and a word about what was
@@ -74,11 +56,7 @@ func (p *Pages) afterChange(v *kit.Visit, id int64, form url.Values, err error, 
 }
 
 // rollbackForm shows what going back to an earlier version would change.
-func (p *Pages) rollbackForm(v *kit.Visit) error {
-	now, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) rollbackForm(v *kit.Visit, now rules.Rule) error {
 	to, err := strconv.ParseInt(v.QueryParam("to"), 10, 64)
 	if err != nil || to < 1 || to >= now.Version {
 		return v.SeeOther(view.RulePath(now.ID))
@@ -92,11 +70,7 @@ func (p *Pages) rollbackForm(v *kit.Visit) error {
 }
 
 // rollbackRule makes an earlier version the present one, as a new version.
-func (p *Pages) rollbackRule(v *kit.Visit) error {
-	id, form, err := ruleForm(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 	to, err := strconv.ParseInt(form.Get("to"), 10, 64)
 	if err != nil || to < 1 {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}

@@ -19,11 +19,7 @@ const (
 
 // askTurn asks before a rule is promoted, put in shadow mode or turned off, and
 // says what that does.
-func (p *Pages) askTurn(v *kit.Visit) error {
-	r, err := p.ruleOf(v)
-	if err != nil {
-		return err
-	}
+func (p *Pages) askTurn(v *kit.Visit, r rules.Rule) error {
 	m := RuleTurn{Rule: r, To: v.QueryParam("to"), After: r.Clone()}
 	switch {
 	case m.To == "off" && r.IsActive:
@@ -34,7 +30,8 @@ func (p *Pages) askTurn(v *kit.Visit) error {
 		if err := m.After.Promote(); err != nil {
 			return err
 		}
-		m.Trial, err = p.trialOf(v, &r, p.trialBegun)
+		trial, err := p.trialOf(v, &r, p.trialBegun)
+		m.Trial = trial
 		p.logFigures(&r, err)
 	default:
 		return v.SeeOther(view.RulePath(r.ID)) // it is so already

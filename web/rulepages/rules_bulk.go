@@ -28,11 +28,7 @@ var bulkActs = map[string]struct {
 // bulkRules does one thing to the rules that are ticked, each as an edit of its
 // own with an audit entry of its own. One that cannot be changed does not keep
 // the others from it; the next page says which.
-func (p *Pages) bulkRules(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	back := kit.Local(form.Get("back"))
 	if back == kit.PathHome {
 		back = kit.PathRules

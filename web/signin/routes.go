@@ -29,10 +29,10 @@ const (
 func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathSignIn, Handle: p.signInForm},
-		{Method: http.MethodPost, Path: kit.PathSignIn, Offline: true, Handle: p.signIn},
+		{Method: http.MethodPost, Path: kit.PathSignIn, Offline: true, Handle: kit.Posted(p.signIn)},
 		{Method: http.MethodPost, Path: pathSignOut, Offline: true, Handle: p.signOut},
 		{Method: http.MethodGet, Path: pathWelcome, Handle: p.welcomeForm},
-		{Method: http.MethodPost, Path: pathWelcome, Handle: p.welcome},
+		{Method: http.MethodPost, Path: pathWelcome, Handle: kit.Posted(p.welcome)},
 		{Method: http.MethodPost, Path: pathSSOStart, Handle: p.ssoStart},
 		{Method: http.MethodGet, Path: pathSSOGo, Handle: p.ssoGo},
 		{Method: http.MethodGet, Path: SignOnPath, Handle: p.ssoCallback},

@@ -3,6 +3,7 @@ package signin
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"sluice/internal/access"
 	"sluice/rules"
@@ -29,11 +30,7 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 }
 
 // signIn checks a name and a password.
-func (p *Pages) signIn(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 	name, next := form.Get("name"), kit.Local(form.Get("next"))
 	u, err := v.Authenticate(access.LaneStrangers, name, form.Get("password"))
 	if err != nil {

@@ -91,18 +91,14 @@ func (p *Pages) checkWelcome(v *kit.Visit, secret string) error {
 }
 
 // welcome makes the first account, an admin, and signs it in.
-func (p *Pages) welcome(v *kit.Visit) error {
-	form, err := v.Form()
-	if err != nil {
-		return err
-	}
+func (p *Pages) welcome(v *kit.Visit, form url.Values) error {
 	secret, name, password := form.Get("token"), strings.TrimSpace(form.Get("name")), form.Get("password")
 	if err := p.checkWelcome(v, secret); err != nil {
 		return err
 	}
 	fields := kit.CheckPassword("password", name, password, form.Get("repeat"))
 	u := access.User{Name: name, Role: access.RoleAdmin}
-	status := http.StatusUnprocessableEntity
+	status, err := http.StatusUnprocessableEntity, error(nil)
 	if len(fields) == 0 {
 		if status, fields, err = v.Hash(&u, access.LaneStrangers, password); err != nil {
 			return err
