@@ -1,9 +1,8 @@
 package api
 
 import (
-	"strconv"
-
 	"sluice/rules"
+	"sluice/rules/tree"
 )
 
 // decodeOverride reads an override of a rule, for POST (id 0) and PUT. What the
@@ -19,13 +18,13 @@ func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 	if id == 0 {
 		requireMembers(&in, v, rules.OverrideFields())
 	}
+	if m := v.Member("key"); m != nil && m.Kind == tree.Null {
+		in.wrong("key", "must be a string")
+	}
+	in.same("id", v, id)
+	in.same("rule_id", v, rule)
 	if err := decodeMembers(&in, v, &o, rules.OverrideFieldNamed, "id", "rule_id"); err != nil {
 		return o, err
-	}
-	for name, want := range map[string]int64{"id": id, "rule_id": rule} {
-		if m := v.Member(name); m != nil && want != 0 && m.Text != strconv.FormatInt(want, 10) {
-			in.wrong(name, "must be %d as in the path, or left out", want)
-		}
 	}
 	return o, in.err()
 }

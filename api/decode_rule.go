@@ -16,6 +16,13 @@ func (in *input) wrong(field, format string, args ...any) {
 	in.errs = append(in.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// same holds an id in the body to the one in the path; 0 takes any.
+func (in *input) same(field string, v *tree.Value, want int64) {
+	if m := v.Member(field); m != nil && want != 0 && m.Text != strconv.FormatInt(want, 10) {
+		in.wrong(field, "must be %d as in the path, or left out", want)
+	}
+}
+
 // given are members that the service gives to everything that is stored. A whole
 // object may bring them back as they were read; a patch must not.
 var given = []string{"version", "created_at", "updated_at"}
@@ -36,9 +43,7 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	if err := decodeMembers(&in, v, &r, rules.FieldNamed, "id"); err != nil {
 		return r, err
 	}
-	if m := v.Member("id"); m != nil && id != 0 && m.Text != strconv.FormatInt(id, 10) {
-		in.wrong("id", "must be %d as in the path, or left out", id)
-	}
+	in.same("id", v, id)
 	r.ID = id
 	r.Normalize()
 	return r, in.complete(rules.Validate(&r))

@@ -174,6 +174,10 @@ func TestOverrides_RefuseBadInput(t *testing.T) {
 	} {
 		f.do(http.MethodPost, path, `{"key":"user:42","blocked":true}`).want(want)
 	}
+	wrong := f.do(http.MethodPut, "/ratelimit/rules/1/overrides/1", `{"id":9,"rule_id":9,"key":null,"limit":6}`, "If-Match", "*").want(422)
+	if diff := cmp.Diff([]string{"id", "key", "rule_id"}, wrong.fields()); diff != "" {
+		t.Error(diff)
+	}
 	f.do(http.MethodPost, "/ratelimit/rules/1/overrides", `{"key":"a","note":1}`).want(400)
 	f.do(http.MethodGet, "/ratelimit/rules/9/overrides", "").want(404)
 	f.do(http.MethodGet, "/ratelimit/rules/1/overrides?key=a%2Ab", "").want(422)

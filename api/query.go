@@ -91,13 +91,17 @@ func (q *query) filters() map[string]string {
 		if !q.values.Has(name) {
 			continue
 		}
-		if filters == nil {
-			filters = map[string]string{}
-		}
-		filters[name] = q.values.Get(name)
 		if words := rules.FieldNamed(name).OneOf; len(words) > 0 {
 			q.oneOf(name, words...)
 		}
+		value := q.values.Get(name)
+		if value == "" {
+			continue // selects everything
+		}
+		if filters == nil {
+			filters = map[string]string{}
+		}
+		filters[name] = value
 	}
 	return filters
 }

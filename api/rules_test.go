@@ -330,6 +330,24 @@ func TestRules_AnOwnerIsForPeopleAlone(t *testing.T) {
 	}
 }
 
+// A mistake in one field is not blamed on others.
+func TestRules_BlamesTheFieldThatIsWrong(t *testing.T) {
+	f := newFixture(t, nil)
+	for more, want := range map[string][]string{
+		`"throttle":" soft","soft_percent":5`:                {"throttle"},
+		`"algorithm":" fixed_window","align":"calendar"`:     {"algorithm"},
+		`"hot_keys":"leased ","hot_raise_percent":5`:         {"hot_keys"},
+		`"soft_percent":5000`:                                {"soft_percent", "soft_percent"},
+		`"over_limit":" defer","defer":{"max_items":5}`:      {"over_limit"},
+		`"pool":" p","priority":"low","retry_jitter_ms":1.5`: {"pool", "retry_jitter_ms"},
+	} {
+		a := f.do(http.MethodPost, "/ratelimit/rules", `{"name":"r","scope":"user","limit":1,"window_ms":1000,`+more+`}`).want(422)
+		if got := a.fields(); !slices.Equal(got, want) {
+			t.Errorf("%s: fields %v, want %v: %s", more, got, want, a.body)
+		}
+	}
+}
+
 func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 	f := newFixture(t, nil)
 	f.post("/ratelimit/rules/import", `{"pools":[{"name":"shop","limit":9,"window_ms":1000},{"name":"bar","limit":9,"window_ms":1000}],"rules":[
@@ -341,6 +359,7 @@ func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 		"mode=shadow&scope=ip":   "rules:\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
 		"scope=nobody&mode=":     "",
 		"scope=apikey":           "rules: []\n",
+		"scope=":                 "pools:\n  - name: bar\n    limit: 9\n    window_ms: 1000\n  - name: shop\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n  - name: two\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: bar\n",
 		"colour=red":             "",
 		"scope=user&scope=other": "",
 	} {

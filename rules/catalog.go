@@ -53,6 +53,9 @@ func (q *Query) Selects(r *Rule) bool {
 		return false
 	}
 	for name, value := range q.Equal {
+		if name == "method" {
+			value = strings.ToUpper(value)
+		}
 		if f := FieldNamed(name); value != "" && (f == nil || f.Value(r) != value) {
 			return false
 		}

@@ -43,14 +43,17 @@ func (d *decoder) wrong(at string, v *tree.Value, format string, args ...any) {
 	d.problems = append(d.problems, Problem{FieldError{at, fmt.Sprintf(format, args...)}, v.Line})
 }
 
-// set keeps what a reader of one value gave, unless it is wrong.
-func set[V any](d *decoder, at string, v *tree.Value, dst *V, read func() (V, error)) {
+// set keeps what a reader of one value gave. What could be read in spite of a
+// mistake is kept as well, so that no other field is blamed for its absence.
+func set[V comparable](d *decoder, at string, v *tree.Value, dst *V, read func() (V, error)) {
 	value, err := read()
 	if err != nil {
 		d.wrong(at, v, "%s", err)
-		return
 	}
-	*dst = value
+	var none V
+	if err == nil || value != none {
+		*dst = value
+	}
 }
 
 func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value, how Reading) {
@@ -100,14 +103,14 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 }
 
 // optional makes *dst nil for null.
-func optional[V any](d *decoder, at string, v *tree.Value, dst **V, read func() (V, error)) {
+func optional[V comparable](d *decoder, at string, v *tree.Value, dst **V, read func() (V, error)) {
 	if v.Kind == tree.Null {
 		*dst = nil
 		return
 	}
-	var value V
+	var value, none V
 	before := len(d.problems)
-	if set(d, at, v, &value, read); len(d.problems) == before {
+	if set(d, at, v, &value, read); len(d.problems) == before || value != none {
 		*dst = &value
 	}
 }
@@ -211,7 +214,7 @@ func readText[T any](f *Field[T], v *tree.Value, how Reading) (string, error) {
 	case v.Text == "":
 		return "", errors.New("must not be empty; leave it out for the default")
 	case strings.TrimSpace(v.Text) != v.Text:
-		return "", errors.New("must not begin or end with blanks")
+		return v.Text, errors.New("must not begin or end with blanks")
 	}
 	return v.Text, nil
 }

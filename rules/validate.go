@@ -51,7 +51,6 @@ func validate(r *Rule) (parts, error) {
 	if !namePattern.MatchString(r.Name) {
 		ps.add("name", "must be %s", nameHelp)
 	}
-	bounds(ruleFields, r, "", &ps)
 	p.validateMatchers(r, &ps)
 	l, err := r.LimiterLimit()
 	var ve *ValidationError
@@ -60,6 +59,7 @@ func validate(r *Rule) (parts, error) {
 	}
 	p.limit = l
 	p.policy = validatePolicy(r, l, &ps)
+	bounds(ruleFields, r, "", &ps)
 	if len(ps) > 0 {
 		inOrder(ruleFields, ps)
 		return parts{}, &ValidationError{Fields: ps}

@@ -243,9 +243,6 @@ type KeyPage struct {
 	Now  time.Time
 }
 
-// Link is the page's own address.
-func (p *KeyPage) Link() string { return view.KeyLink(p.Bucket.Rule.Rule.Name, p.Bucket.Name) }
-
 // shownName is the bucket's name without the length of its hashes.
 func (p *KeyPage) shownName() string {
 	if p.Bucket.Exception == "" {

@@ -161,7 +161,7 @@ func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	b, q := browseOf(list.Query()), list.Query()
 	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
 	act := bulkActs[form.Get("act")]
-	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back, Query: view.NewQuery(kit.PathRules, q, "q", "mode", "fail_mode", "state"), Most: rules.MaxBulk}
+	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back, Query: view.NewQuery(kit.PathRules, q, ruleFilters()...), Most: rules.MaxBulk}
 	var seen []string
 	known := map[int64]bool{}
 	for ; ; b.Offset += bulkRead {
@@ -284,6 +284,9 @@ func filterWords(q view.Query) string {
 	}
 	if mode := q.Get("fail_mode"); mode != "" {
 		out = append(out, "that fail "+mode)
+	}
+	if owner := q.Get("owner"); owner != "" {
+		out = append(out, "of the owner “"+owner+"”")
 	}
 	if len(out) == 0 {
 		return "there are"

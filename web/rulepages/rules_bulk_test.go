@@ -148,6 +148,9 @@ func TestBulkAll_IsBoundedAndRefusesNonsense(t *testing.T) {
 		}
 	}
 	w.Rules.Err = nil
+	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?owner=payments"}}); !page.Has("All rules of the owner “payments”.", "charges-per-user") {
+		t.Error("the rules of an owner are not named as such")
+	}
 	if page := b.Post("/console/rules/bulk", url.Values{"act": {"enforce"}, "all": {"1"}, "back": {"/console/rules?mode=enforce"}}); !page.Has("Nothing to change") {
 		t.Errorf("what is so already: %d", page.Code)
 	}

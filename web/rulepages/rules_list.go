@@ -34,7 +34,7 @@ func (p *Pages) listRules(v *kit.Visit) error {
 }
 
 // ruleFilters are the parameters that narrow the list of rules.
-func ruleFilters() []string { return append(rules.Filters(), "fail_mode", "state", "q") }
+func ruleFilters() []string { return []string{"q", "state", "mode", "fail_mode", "owner"} }
 
 // browseOf reads search, filters and order.
 func browseOf(q url.Values) rules.Browse {

@@ -65,9 +65,6 @@ func (f Form) Get(field string) string { return f.Values.Get(field) }
 // Error is what is wrong with a field, "" if nothing.
 func (f Form) Error(field string) string { return f.errors[field] }
 
-// Failed reports whether anything is wrong.
-func (f Form) Failed() bool { return len(f.errors) > 0 }
-
 // Query is the part of a URL that says how a table is filtered and sorted. Links
 // of the table change one thing and keep the others.
 type Query struct {
