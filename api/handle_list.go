@@ -84,9 +84,13 @@ func (s *Server) exportRules(c echo.Context) error {
 		return err
 	}
 	if len(filters) > 0 {
-		pools = slices.DeleteFunc(pools, func(p rules.Pool) bool {
-			return !slices.ContainsFunc(all, func(r rules.Rule) bool { return r.Pool != nil && *r.Pool == p.Name })
-		})
+		used := make(map[string]bool, len(pools))
+		for i := range all {
+			if p := all[i].Pool; p != nil {
+				used[*p] = true
+			}
+		}
+		pools = slices.DeleteFunc(pools, func(p rules.Pool) bool { return !used[p.Name] })
 	}
 	h := c.Response().Header()
 	if format == "json" {

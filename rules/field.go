@@ -23,7 +23,7 @@ type Field[T any] struct {
 	At func(*T) any
 	// Default is what Normalize fills in, and what files leave out; nil for none.
 	Default any
-	// Required fields have no default, and null is refused.
+	// Required fields have no default: a whole object without one is refused.
 	Required bool
 	// NotZero: 0 means that the number is absent, so nobody can write it.
 	NotZero bool

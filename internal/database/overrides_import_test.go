@@ -1,0 +1,123 @@
+package database
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules"
+)
+
+// lines makes a file that blocks keys.
+func lines(keys ...string) []rules.ImportedOverride {
+	items := make([]rules.ImportedOverride, len(keys))
+	for i, key := range keys {
+		items[i] = rules.ImportedOverride{Line: i + 2, Override: rules.Override{Key: key, Blocked: true}}
+	}
+	return items
+}
+
+func TestImportOverrides_CountsWhatItDid(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		keep := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:keep", Blocked: true})
+		change := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
+		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:drop*", Blocked: true})
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:keep", "user:change", "user:new", "user:new*"), Prune: true, DryRun: true}
+		want := rules.OverrideImported{DryRun: true, Created: 2, Updated: 1, Unchanged: 1, Deleted: 1}
+		_, _, seq := loaded(t, d, -1)
+		for _, dry := range []bool{true, false} {
+			in.DryRun, want.DryRun = dry, dry
+			got, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Plan == "" || want.Plan != "" && got.Plan != want.Plan {
+				t.Errorf("dry run %v: plan %q, want that of the dry run, %q", dry, got.Plan, want.Plan)
+			}
+			want.Plan = got.Plan
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("dry run %v:\n%s", dry, diff)
+			}
+			rows, _, now := loaded(t, d, seq)
+			if dry != (now == seq) || dry != (len(rows) == 0) {
+				t.Errorf("dry run %v: %s, %d after %d", dry, words(rows), now, seq)
+			}
+			if !dry && words(rows) != "-{user:drop* {user:change} {user:new} {user:new*" {
+				t.Errorf("nodes get %s", words(rows))
+			}
+		}
+		for id, version := range map[int64]int64{keep.ID: 1, change.ID: 2} {
+			if o, err := d.GetOverride(ctx, r.ID, id); err != nil || o.Version != version || !o.Blocked {
+				t.Errorf("got %+v, %v, want version %d", o, err, version)
+			}
+		}
+		_, _, seq = loaded(t, d, -1)
+		in.DryRun = false
+		if got, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || got.Unchanged != 4 {
+			t.Errorf("again: %+v, %v", got, err)
+		}
+		if _, _, now := loaded(t, d, -1); now != seq {
+			t.Error("an import without a change counts as one")
+		}
+	})
+}
+
+func TestImportOverrides_AllOrNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		r := mustCreate(t, d, sample("a"))
+		items := lines("user:a", "user:b", "b", "", "user:c")
+		items[4].Blocked = false
+		_, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, rules.Options{})
+		var invalid *rules.ValidationError
+		if !errors.As(err, &invalid) {
+			t.Fatalf("got %v", err)
+		}
+		var fields []string
+		for _, f := range invalid.Fields {
+			fields = append(fields, f.Field)
+		}
+		if diff := cmp.Diff([]string{"line[4].key", "line[5].key", "line[6].limit"}, fields); diff != "" {
+			t.Error(diff)
+		}
+		if rows, _, seq := loaded(t, d, -1); len(rows) != 0 || seq != 0 {
+			t.Errorf("a refused import left %s", words(rows))
+		}
+		if _, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: 99, Items: lines("user:a")}, rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+			t.Errorf("no such rule: %v", err)
+		}
+	})
+}
+
+// TestImportOverrides_DoesOnlyThePlanThatWasSeen: an override that somebody changed
+// meanwhile makes the plan another one, and nothing is done.
+func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := mustCreate(t, d, sample("a"))
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:change", "user:new"), DryRun: true}
+		seen, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Limit = ptr[int64](6)
+		if _, err := d.UpdateOverride(ctx, ada, o, o.Version, rules.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		in.DryRun, in.Expect = false, seen.Plan
+		if _, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); !errors.Is(err, rules.ErrStale) {
+			t.Fatalf("after a change: %v, want ErrStale", err)
+		}
+		in.DryRun, in.Expect = true, ""
+		if seen, err = d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || seen.Created != 1 || seen.Updated != 1 {
+			t.Fatalf("the stale import did something: %+v, %v", seen, err)
+		}
+		in.DryRun, in.Expect = false, seen.Plan
+		if done, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || done.Created != 1 {
+			t.Errorf("the plan as it is now: %+v, %v", done, err)
+		}
+	})
+}
