@@ -350,7 +350,7 @@ func TestRules_BlamesTheFieldThatIsWrong(t *testing.T) {
 
 func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 	f := newFixture(t, nil)
-	f.post("/ratelimit/rules/import", `{"pools":[{"name":"shop","limit":9,"window_ms":1000},{"name":"bar","limit":9,"window_ms":1000}],"rules":[
+	f.post("/ratelimit/rules/import", `{"pools":[{"name":"shop","limit":9,"window_ms":1000},{"name":"bar","limit":9,"window_ms":1000},{"name":"unused","limit":9,"window_ms":1000}],"rules":[
 		{"name":"one","scope":"user","limit":1,"window_ms":1000,"mode":"shadow","pool":"shop"},
 		{"name":"two","scope":"user","limit":1,"window_ms":1000,"pool":"bar"},
 		{"name":"three","scope":"ip","limit":1,"window_ms":1000,"mode":"shadow"}]}`)
@@ -359,7 +359,7 @@ func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 		"mode=shadow&scope=ip":   "rules:\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
 		"scope=nobody&mode=":     "",
 		"scope=apikey":           "rules: []\n",
-		"scope=":                 "pools:\n  - name: bar\n    limit: 9\n    window_ms: 1000\n  - name: shop\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n  - name: two\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: bar\n",
+		"scope=":                 "pools:\n  - name: bar\n    limit: 9\n    window_ms: 1000\n  - name: shop\n    limit: 9\n    window_ms: 1000\n  - name: unused\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n  - name: two\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: bar\n",
 		"colour=red":             "",
 		"scope=user&scope=other": "",
 	} {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,20 +170,69 @@ func TestNormalize_FillsDefaultsOnceAndLeavesPointersAlone(t *testing.T) {
 
 func TestClone_SharesNothing(t *testing.T) {
 	var r Rule
-	v := reflect.ValueOf(&r).Elem()
-	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Pointer {
-			f.Set(reflect.New(f.Type().Elem()))
-		}
-	}
+	fill(reflect.ValueOf(&r).Elem())
 	c := r.Clone()
 	if d := cmp.Diff(r, c); d != "" {
 		t.Error(d)
 	}
-	w := reflect.ValueOf(&c).Elem()
-	for i := range v.NumField() {
-		if v.Field(i).Kind() == reflect.Pointer && v.Field(i).Pointer() == w.Field(i).Pointer() {
-			t.Errorf("%s is shared", v.Type().Field(i).Name)
+	ours := map[uintptr]bool{}
+	pointers(reflect.ValueOf(r), "Rule", func(_ string, at uintptr) { ours[at] = true })
+	if len(ours) < 30 {
+		t.Errorf("the rule has only %d pointers", len(ours))
+	}
+	pointers(reflect.ValueOf(c), "Rule", func(path string, at uintptr) {
+		if ours[at] {
+			t.Errorf("%s is shared", path)
+		}
+	})
+}
+
+// fill gives everything that can point somewhere something to point to.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		e := reflect.New(v.Type().Elem()).Elem()
+		fill(e)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("key"), e)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type() != reflect.TypeFor[time.Time]() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Int64:
+		v.SetInt(7) // so that no two pointers may be to one zero
+	case reflect.String:
+		v.SetString("x")
+	}
+}
+
+// pointers visits every pointer, slice and map below a value.
+func pointers(v reflect.Value, path string, visit func(path string, at uintptr)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		visit(path, v.Pointer())
+		pointers(v.Elem(), path, visit)
+	case reflect.Slice:
+		visit(path, v.Pointer())
+		pointers(v.Index(0), path+"[0]", visit)
+	case reflect.Map:
+		visit(path, v.Pointer())
+		for key, e := range v.Seq2() {
+			pointers(e, path+"."+key.String(), visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type() != reflect.TypeFor[time.Time]() {
+				pointers(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+			}
 		}
 	}
 }

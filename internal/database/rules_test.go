@@ -13,6 +13,7 @@ import (
 func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		full := sample("full")
+		full.Owner = ptr("Zahlungen — 漢字")
 		bare := rules.Rule{Name: "bare", Scope: "global", Limit: 1, WindowMS: 1}
 		window := rules.Rule{
 			Name: "window", Scope: "ip", Algorithm: "fixed_window", Limit: 1 << 50, WindowMS: 315_576_000_000,
