@@ -28,7 +28,8 @@ const (
 var rooms = []room{
 	{path: ""},
 	{path: "limiter"},
-	{path: "limiter/redisstore", may: []string{"limiter"}, foreign: []string{redis}},
+	{path: "limiter/redisstore", may: []string{"limiter", "limiter/redisstore/script"}, foreign: []string{redis}},
+	{path: "limiter/redisstore/script", may: []string{"limiter"}},
 	{path: "limiter/memstore", may: []string{"limiter", "internal/atomicfile", "internal/wire"}},
 	{path: "limiter/nearstore", may: []string{"limiter"}, foreign: []string{"github.com/maypok86/otter/v2"}},
 	{path: "limiter/storetest", may: []string{"limiter"}, foreign: []string{"pgregory.net/rapid", "github.com/google/go-cmp"}},

@@ -148,7 +148,7 @@ func (s *Store) gather(js []*joint) map[*lane]*group {
 				g = newGroup(n[l]) // grows no further: parts point into it
 				groups[l] = g
 			}
-			j.pack(s.names, p, g.add())
+			j.encode(&s.names, p, g.add())
 			g.giving = g.giving || j.stage == stageGive
 		}
 	}
@@ -191,7 +191,7 @@ func (s *Store) await(ctx context.Context, groups map[*lane]*group) (pending []*
 // refuse answers all of g with err.
 func (g *group) refuse(err error) {
 	for i := range g.ops {
-		g.ops[i].err = err
+		g.ops[i].Err = err
 	}
 }
 

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // placed is a call's place in a group.
 type placed struct {
 	call *limiter.Call
-	op   *op
+	op   *script.Request
 }
 
 // DoAll decides each call by itself, in order, filling Result and Err. It sends
@@ -49,17 +50,17 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			continue
 		}
 		o := s.place(groups, &c.Request)
-		keys += len(o.keys)
+		keys += len(o.Keys)
 		where = append(where, placed{call: c, op: o})
 	}
 	failed := s.sendAll(ctx, groups)
 	for _, p := range where {
-		if err := failed[s.laneOf(p.op.slot)]; err != nil {
+		if err := failed[s.laneOf(p.op.Slot)]; err != nil {
 			p.call.Err = err
 			continue
 		}
-		if p.call.Err = p.op.err; p.call.Err == nil {
-			copyResult(&p.call.Result, &p.op.res)
+		if p.call.Err = p.op.Err; p.call.Err == nil {
+			copyResult(&p.call.Result, &p.op.Result)
 		}
 	}
 	for l, g := range groups {
@@ -74,7 +75,7 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 }
 
 // place packs a request, which is valid, into the group of its lane.
-func (s *Store) place(groups map[*lane]*group, req *limiter.Request) *op {
+func (s *Store) place(groups map[*lane]*group, req *limiter.Request) *script.Request {
 	slot := 0
 	if s.clustered() {
 		slot = slotOf(s.opt.Prefix + string(req.Asks[0].Key))
@@ -91,8 +92,8 @@ func (s *Store) place(groups map[*lane]*group, req *limiter.Request) *op {
 		groups[l] = g
 	}
 	o := g.add() // never grows beyond its capacity, so the pointer stays good
-	o.pack(s.names, req)
-	o.slot = slot
+	o.Encode(&s.names, req)
+	o.Slot = slot
 	return o
 }
 

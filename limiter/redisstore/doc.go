@@ -1,14 +1,8 @@
 // Package redisstore keeps buckets in Redis 7 or newer and decides requests
 // there, in one Lua script, exactly as package limiter does.
 //
-// The *.lua files beside this one are concatenated into that script. batch.lua
-// is the page to read first: it describes what goes in and what comes out; each
-// kernel file (fixed.lua, counter.lua, and so on) describes how its state is
-// stored and mirrors the Go file of the same name in package limiter. Redis runs
-// the whole script for each call, functions being made anew, so the kernels are
-// made only in calls that need them: takes that nothing but their asks describes,
-// which is most, are decided by quick.lua and quick_buckets.lua, with the same
-// answers and the same states.
+// Package script holds that script and the wire; its batch.lua is the page to
+// read first.
 //
 // One call of the script carries many requests. Concurrent calls of [Store.Do]
 // are gathered while an earlier round trip is under way, never by waiting:

@@ -5,49 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
-
-// replyCauses maps the first word of an error reply. Whatever a server refuses
-// with one of these it has not begun to run.
-var replyCauses = []struct {
-	prefix string
-	cause  limiter.Cause
-}{
-	{"WRONGTYPE", limiter.CauseWrongType},
-	{"READONLY", limiter.CauseReadOnly},
-	{"MISCONF", limiter.CauseReadOnly},
-	{"NOREPLICAS", limiter.CauseReadOnly},
-	{"LOADING", limiter.CauseLoading},
-	{"OOM", limiter.CauseMemory},
-	{"NOAUTH", limiter.CauseAuth},
-	{"WRONGPASS", limiter.CauseAuth},
-	{"NOPERM", limiter.CauseAuth},
-	{"BUSY", limiter.CauseBusy},
-	{"MOVED", limiter.CauseCluster},
-	{"ASK", limiter.CauseCluster},
-	{"TRYAGAIN", limiter.CauseCluster},
-	{"CROSSSLOT", limiter.CauseCluster},
-	{"CLUSTERDOWN", limiter.CauseCluster},
-	{"MASTERDOWN", limiter.CauseCluster},
-	{"GIVENUP", limiter.CauseCanceled}, // the script's own: a late take
-	{"ERR max number of clients", limiter.CauseBusy},
-	{"ERR AUTH", limiter.CauseAuth},
-}
-
-func causeOfReply(msg string) limiter.Cause {
-	msg = strings.TrimPrefix(msg, "-")
-	for _, rc := range replyCauses {
-		if strings.HasPrefix(msg, rc.prefix) {
-			return rc.cause
-		}
-	}
-	return limiter.CauseInternal
-}
 
 // Classify turns an error of a whole call to Redis into a StoreError.
 func Classify(err error) *limiter.StoreError {
@@ -64,9 +27,9 @@ func Classify(err error) *limiter.StoreError {
 	dialing = dialing || errors.As(err, &untrusted) // nothing is sent before the handshake
 	switch {
 	case errors.As(err, &reply):
-		cause := causeOfReply(reply.Error())
+		cause := script.CauseOf(reply.Error())
 		// A reply outside the table may come from the middle of the script.
-		return &limiter.StoreError{Cause: cause, Unknown: cause == limiter.CauseInternal, Err: errors.New(trimTrace(reply.Error()))}
+		return &limiter.StoreError{Cause: cause, Unknown: cause == limiter.CauseInternal, Err: errors.New(script.TrimTrace(reply.Error()))}
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: err}
 	case errors.Is(err, redis.ErrClosed):

@@ -1,10 +1,12 @@
 package redisstore
 
+import "sluice/limiter/redisstore/script"
+
 // NewLongWay is New with a script that has no quick way.
 func NewLongWay(opt Options) (*Store, error) {
 	s, err := New(opt)
 	if err == nil {
-		s.script = assemble("local quicks = {}")
+		s.script = script.NewLongWay()
 	}
 	return s, err
 }

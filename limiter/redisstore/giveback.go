@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 const (
@@ -43,7 +44,7 @@ type giveBack struct {
 // giveBack makes what part p has to give back; err is why it could not.
 func (j *joint) giveBack(p *part, err error) *giveBack {
 	return &giveBack{
-		req: limiter.Request{Op: opUndo, ID: j.id, Asks: p.asks}, whole: j.whole, name: p.name, slot: p.slot,
+		req: limiter.Request{Op: script.OpUndo, ID: j.id, Asks: p.asks}, whole: j.whole, name: p.name, slot: p.slot,
 		since: j.since, taken: p.booked != nil, err: err,
 	}
 }
@@ -175,8 +176,8 @@ func (s *Store) giveAgain() (confirmed int) {
 		g.giving = true
 		for _, b := range tried[i] {
 			o := g.add()
-			o.slot = b.slot
-			o.packPart(s.names, &b.req, b.whole, b.name)
+			o.Slot = b.slot
+			o.EncodePart(&s.names, &b.req, b.whole, b.name)
 		}
 		if err := l.submit(g); err != nil {
 			g.refuse(err)
@@ -190,13 +191,13 @@ func (s *Store) giveAgain() (confirmed int) {
 		}
 		<-g.done // no call takes longer than MaxWait
 		for k, b := range tried[i] {
-			if b.err = g.ops[k].err; b.err != nil {
+			if b.err = g.ops[k].Err; b.err != nil {
 				s.gives.back(i, b)
 				continue
 			}
 			confirmed++
 			s.gives.ended(1)
-			if b.taken || gaveBack(&g.ops[k].res) {
+			if b.taken || gaveBack(&g.ops[k].Result) {
 				s.across.gives.Add(1)
 			}
 		}

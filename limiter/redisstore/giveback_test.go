@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/testenv"
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // partsOf is a store on one server that is sent parts of requests, as a cluster is.
@@ -34,11 +35,11 @@ func newParts(t *testing.T) *partsOf {
 }
 
 // do sends one part and returns how it was answered.
-func (s *partsOf) do(op limiter.Op, id, whole, name string) *op {
+func (s *partsOf) do(op limiter.Op, id, whole, name string) *script.Request {
 	s.t.Helper()
 	g := newGroup(1)
 	g.giving = true
-	g.add().packPart(s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
+	g.add().EncodePart(&s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
 	if err := s.lanes[0].submit(g); err != nil {
 		s.t.Fatal(err)
 	}
@@ -66,12 +67,12 @@ func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 		s.do(limiter.OpTake, id+"other", whole, "two")
 		s.holds(6)
 		for range 3 {
-			if o := s.do(opUndo, id, whole, "one"); o.err != nil {
-				t.Fatal(o.err)
+			if o := s.do(script.OpUndo, id, whole, "one"); o.Err != nil {
+				t.Fatal(o.Err)
 			}
 			s.holds(3)
 		}
-		s.do(opUndo, id+"other", whole, "two")
+		s.do(script.OpUndo, id+"other", whole, "two")
 		s.holds(0)
 		s.client.FlushAll(context.Background())
 	}
@@ -80,13 +81,13 @@ func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 // A take whose answer was lost may be carried out after its give-back.
 func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
 	s := newParts(t)
-	if o := s.do(opUndo, "", "", "one"); o.err != nil {
-		t.Fatal(o.err)
+	if o := s.do(script.OpUndo, "", "", "one"); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	o := s.do(limiter.OpTake, "", "", "one")
 	var se *limiter.StoreError
-	if !errors.As(o.err, &se) || se.Cause != limiter.CauseCanceled || se.Unknown {
-		t.Errorf("got %v, want a refusal that spent nothing", o.err)
+	if !errors.As(o.Err, &se) || se.Cause != limiter.CauseCanceled || se.Unknown {
+		t.Errorf("got %v, want a refusal that spent nothing", o.Err)
 	}
 	s.holds(0)
 }
@@ -98,17 +99,17 @@ func TestGiveBack_OfALostChargeTakesNothingFromOthers(t *testing.T) {
 	s.do(limiter.OpTake, "", "", "one")
 	s.client.FlushAll(context.Background())
 	s.do(limiter.OpTake, "", "", "two")
-	s.do(opUndo, "", "", "one")
+	s.do(script.OpUndo, "", "", "one")
 	s.holds(3)
 }
 
 func TestGiveBack_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
 	s := newParts(t)
 	s.do(limiter.OpTake, "a", "w", "one")
-	if o := s.do(opCommit, "a", "w", "two"); !o.committed {
+	if o := s.do(script.OpCommit, "a", "w", "two"); !o.Committed {
 		t.Fatalf("got %+v, want the stored answer, committed", o)
 	}
-	s.do(opUndo, "a", "w", "one")
+	s.do(script.OpUndo, "a", "w", "one")
 	s.holds(3)
 }
 
@@ -130,7 +131,7 @@ func TestGiveBack_NamesExpire(t *testing.T) {
 // name lives, and leaves nothing behind after that.
 func TestGiveBack_AnEmptyNameExpires(t *testing.T) {
 	s := newParts(t)
-	s.do(opUndo, "", "", "one")
+	s.do(script.OpUndo, "", "", "one")
 	life := s.client.PTTL(context.Background(), "sl:{user:a}:g:one").Val()
 	if life <= nameLife || life > 2*nameLife {
 		t.Errorf("an empty name lives %s, want %s", life, 2*nameLife)

@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // guards holds the breakers of a store, one for each server its client talks
 // to, and owns their probes.
 type guards struct {
-	script  *script
+	script  *script.Script
 	empty   []byte // a script call without requests
 	limit   time.Duration
 	changed func(BreakerChange)
@@ -46,8 +47,9 @@ func wallTime() time.Time {
 }
 
 func newGuards(s *Store) *guards {
+	_, empty := script.Encode(nil, nil)
 	gs := &guards{
-		script: &s.script, empty: appendHeader(nil, nil), limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime,
+		script: &s.script, empty: empty, limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime,
 	}
 	gs.ctx, gs.cancel = context.WithCancel(context.Background())
 	return gs
@@ -150,7 +152,7 @@ func (g *guard) probe(ctx context.Context) error {
 	}
 	call, cancel := context.WithTimeout(ctx, g.all.limit)
 	defer cancel()
-	_, err := g.all.script.run(call, g.client, nil, g.all.empty)
+	_, err := run(call, g.client, g.all.script, nil, g.all.empty)
 	return err
 }
 

@@ -10,14 +10,7 @@ import (
 	"time"
 
 	"sluice/limiter"
-)
-
-// Operations that only parts know; see exact.lua.
-const (
-	// opUndo gives back what a part has booked, exactly.
-	opUndo = limiter.OpSettle + 1
-	// opCommit takes, or confirms a stored answer so that nobody undoes it.
-	opCommit = limiter.OpSettle + 2
+	"sluice/limiter/redisstore/script"
 )
 
 // part is what one slot decides of a request that spans slots.
@@ -27,15 +20,15 @@ type part struct {
 	slot  int
 	units int64 // how many such requests its narrowest limit admits at once
 
-	what   limiter.Op // under way, or done last
-	op     *op        // belongs to a lane while a round is under way
+	what   limiter.Op      // under way, or done last
+	op     *script.Request // belongs to a lane while a round is under way
 	res    limiter.Result
-	err    error     // of the last round
-	booked []booking // what this attempt has put into the buckets; nil for nothing
-	name   string    // what it books under, and is given back by
-	unsure bool      // a take whose answer was lost: booked is not known
-	stored bool      // answered by the record of an earlier attempt
-	firm   bool      // and that record is committed
+	err    error            // of the last round
+	booked []script.Booking // what this attempt has put into the buckets; nil for nothing
+	name   string           // what it books under, and is given back by
+	unsure bool             // a take whose answer was lost: booked is not known
+	stored bool             // answered by the record of an earlier attempt
+	firm   bool             // and that record is committed
 }
 
 // spends reports whether a take of the part changes anything.
@@ -43,7 +36,7 @@ func (p *part) spends() bool { return p.units < math.MaxInt64 }
 
 // takes reports whether what is under way books something.
 func (p *part) takes() bool {
-	return p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == opCommit
+	return p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == script.OpCommit
 }
 
 // settled reports whether the part needs no (further) take.
@@ -106,7 +99,7 @@ func split(prefix string, req *limiter.Request) *joint {
 			p.units = min(p.units, a.Limit.Capacity()/a.Weight)
 		}
 	}
-	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && hasRecord(req) {
+	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && script.HasRecord(req) {
 		j.whole = nameOf(req)
 	}
 	slices.SortFunc(j.parts, func(a, b *part) int {
@@ -155,22 +148,22 @@ func (j *joint) begin() {
 // done reports whether nothing is left to send.
 func (j *joint) done() bool { return j.stage == stageDone }
 
-// pack fills o with what p does in the coming round.
-func (j *joint) pack(names naming, p *part, o *op) {
+// encode fills o with what p does in the coming round.
+func (j *joint) encode(names *script.Names, p *part, o *script.Request) {
 	req := limiter.Request{Op: p.what, ID: j.id, Keep: j.keep, Asks: p.asks}
-	o.slot, p.op = p.slot, o
+	o.Slot, p.op = p.slot, o
 	switch {
 	case j.op == limiter.OpRefund, j.op == limiter.OpSettle:
 		// These look for the record as an undivided one would, so that it
 		// finds those of parts and of whole requests.
-		o.pack(names, &req)
-	case p.what == opUndo:
-		o.packPart(names, &req, j.whole, p.name)
+		o.Encode(names, &req)
+	case p.what == script.OpUndo:
+		o.EncodePart(names, &req, j.whole, p.name)
 	case p.takes():
 		p.name = j.name
-		o.packPart(names, &req, j.whole, p.name)
+		o.EncodePart(names, &req, j.whole, p.name)
 	default:
-		o.packPart(names, &req, j.whole, "")
+		o.EncodePart(names, &req, j.whole, "")
 	}
 }
 
@@ -235,19 +228,19 @@ func (j *joint) excuse() {
 
 // read takes over the answer of the last round.
 func (p *part) read() {
-	if p.err = p.op.err; p.err != nil {
+	if p.err = p.op.Err; p.err != nil {
 		return
 	}
-	copyResult(&p.res, &p.op.res)
+	copyResult(&p.res, &p.op.Result)
 	switch p.what {
-	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, opCommit:
-		p.stored, p.firm = p.res.Replayed, p.op.committed
+	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, script.OpCommit:
+		p.stored, p.firm = p.res.Replayed, p.op.Committed
 		if p.stored || p.what == limiter.OpPeek {
 			return
 		}
-		for _, b := range p.op.booked {
-			if b.weight > 0 {
-				p.booked = slices.Clone(p.op.booked)
+		for _, b := range p.op.Booked {
+			if b.Weight > 0 {
+				p.booked = slices.Clone(p.op.Booked)
 				return
 			}
 		}
@@ -283,7 +276,7 @@ func (j *joint) proceed() {
 	// and give back, unless it finds them committed.
 	for _, p := range j.parts {
 		if p.stored && !p.firm {
-			p.what = opCommit
+			p.what = script.OpCommit
 			j.sending = append(j.sending, p)
 		}
 	}
@@ -307,7 +300,7 @@ func (j *joint) give() {
 	}
 	for _, p := range j.parts {
 		if p.booked != nil || p.unsure {
-			p.what = opUndo
+			p.what = script.OpUndo
 			j.sending = append(j.sending, p)
 		}
 	}
@@ -321,19 +314,19 @@ func (j *joint) give() {
 // left to be repeated: a denial stays one meanwhile.
 func (j *joint) given(sent []*part) {
 	for _, p := range sent {
-		if p.op.err != nil {
-			j.left = append(j.left, j.giveBack(p, p.op.err))
+		if p.op.Err != nil {
+			j.left = append(j.left, j.giveBack(p, p.op.Err))
 			if j.err != nil {
 				j.err.Unknown = true
 			}
 			continue
 		}
-		if p.booked != nil || gaveBack(&p.op.res) {
+		if p.booked != nil || gaveBack(&p.op.Result) {
 			j.givesOut++
 		}
 		p.booked = nil
 		for i := range p.res.Limits {
-			d, now := &p.res.Limits[i], p.op.res.Limits[i]
+			d, now := &p.res.Limits[i], p.op.Result.Limits[i]
 			d.Remaining, d.Reset = now.Remaining, now.Reset
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 var errCut = errors.New("cut off")
@@ -22,20 +23,20 @@ func threeSlots() *joint {
 func (j *joint) answers(fn func(count int64, what limiter.Op) error) {
 	for _, p := range j.sending {
 		count := p.asks[0].Limit.Count
-		p.op = &op{part: true}
+		p.op = &script.Request{}
 		d := limiter.Decision{Allowed: true, Limit: count, Remaining: count - 1}
 		switch err := fn(count, p.what); {
 		case errors.Is(err, errDenied):
 			d = limiter.Decision{Limit: count, RetryAfter: count}
 		case err != nil:
-			p.op.err = err
+			p.op.Err = err
 			continue
 		case p.what == limiter.OpTake:
-			p.op.booked = []booking{{at: 7, weight: 1}}
-		case p.what == opUndo:
+			p.op.Booked = []script.Booking{{At: 7, Weight: 1}}
+		case p.what == script.OpUndo:
 			d.Remaining = count
 		}
-		p.op.res = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
+		p.op.Result = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
 	}
 	j.advance()
 }
@@ -70,7 +71,7 @@ func TestJoint_DenialListsEveryLimitThatDeniesAndGivesBack(t *testing.T) {
 		}
 		return nil
 	})
-	if len(j.sending) != 1 || j.sending[0].what != opUndo || j.sending[0].booked[0].at != 7 {
+	if len(j.sending) != 1 || j.sending[0].what != script.OpUndo || j.sending[0].booked[0].At != 7 {
 		t.Fatalf("%+v is sent after a denial", j.sending)
 	}
 	j.answers(yes)
@@ -160,7 +161,7 @@ func TestJoint_CallerWhoLeftIsGivenEverythingBack(t *testing.T) {
 	j := threeSlots()
 	j.giveUp = true
 	j.answers(yes)
-	if len(j.sending) != 1 || j.sending[0].what != opUndo {
+	if len(j.sending) != 1 || j.sending[0].what != script.OpUndo {
 		t.Fatalf("%+v is sent", j.sending)
 	}
 	j.answers(yes)

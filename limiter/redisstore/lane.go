@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // group is requests that travel together in one script call. Its owner fills it,
 // submits it and waits for done; in between it belongs to the lane.
 type group struct {
-	ops  []op
+	ops  []script.Request
 	done chan struct{} // one element when the answers are there, or it expired
 	// alone is where the caller who carries g by itself lists its one request.
-	alone [1]*op
+	alone [1]*script.Request
 
 	deadline time.Time // of the caller, if bounded
 	bounded  bool
@@ -28,18 +29,18 @@ type group struct {
 }
 
 func newGroup(n int) *group {
-	return &group{ops: make([]op, 0, n), done: make(chan struct{}, 1)}
+	return &group{ops: make([]script.Request, 0, n), done: make(chan struct{}, 1)}
 }
 
 // reset empties g for reuse; its requests keep their buffers.
 func (g *group) reset() { g.ops, g.sent, g.watched, g.within = g.ops[:0], false, false, 0 }
 
-// add returns the next free op.
-func (g *group) add() *op {
+// add returns the next free request.
+func (g *group) add() *script.Request {
 	if len(g.ops) < cap(g.ops) {
 		g.ops = g.ops[:len(g.ops)+1]
 	} else {
-		g.ops = append(g.ops, op{})
+		g.ops = append(g.ops, script.Request{})
 	}
 	return &g.ops[len(g.ops)-1]
 }
@@ -47,7 +48,7 @@ func (g *group) add() *op {
 func (g *group) keys() int {
 	n := 0
 	for i := range g.ops {
-		n += len(g.ops[i].keys)
+		n += len(g.ops[i].Keys)
 	}
 	return n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // hops is how often a script call is sent at most: to the owner, to where that
@@ -26,7 +27,7 @@ type manyNodes struct {
 
 // slotCall is the script call of one slot.
 type slotCall struct {
-	ops  []*op
+	ops  []*script.Request
 	keys []string
 	blob []byte
 	cmd  *redis.Cmd
@@ -38,13 +39,13 @@ type slotCall struct {
 	err   error
 }
 
-func (s *Store) slotCall(ops []*op) *slotCall {
+func (s *Store) slotCall(ops []*script.Request) *slotCall {
 	c := &slotCall{ops: ops}
-	c.keys, c.blob = s.build(ops)
+	c.keys, c.blob = script.Encode(ops, s.opt.Clock)
 	return c
 }
 
-func (n *manyNodes) exec(ctx context.Context, ops []*op) {
+func (n *manyNodes) exec(ctx context.Context, ops []*script.Request) {
 	calls := n.bySlot(ops)
 	for hop := 1; len(calls) > 0; hop++ {
 		n.round(ctx, calls)
@@ -52,7 +53,7 @@ func (n *manyNodes) exec(ctx context.Context, ops []*op) {
 		for _, c := range calls {
 			switch {
 			case c.err == nil:
-				unpack(c.reply, c.ops)
+				script.Decode(c.reply, c.ops)
 			case hop < hops && ctx.Err() == nil && n.redirect(ctx, c):
 				again = append(again, n.divide(c)...)
 			default:
@@ -65,14 +66,14 @@ func (n *manyNodes) exec(ctx context.Context, ops []*op) {
 }
 
 // bySlot makes a script call of the ops of each slot, in order of arrival.
-func (n *manyNodes) bySlot(ops []*op) []*slotCall {
+func (n *manyNodes) bySlot(ops []*script.Request) []*slotCall {
 	var order []int
-	of := make(map[int][]*op, len(ops))
+	of := make(map[int][]*script.Request, len(ops))
 	for _, o := range ops {
-		if of[o.slot] == nil {
-			order = append(order, o.slot)
+		if of[o.Slot] == nil {
+			order = append(order, o.Slot)
 		}
-		of[o.slot] = append(of[o.slot], o)
+		of[o.Slot] = append(of[o.Slot], o)
 	}
 	calls := make([]*slotCall, 0, len(order))
 	for _, slot := range order {
@@ -152,7 +153,7 @@ func (n *manyNodes) round(ctx context.Context, calls []*slotCall) {
 // pipeline runs the calls of one node, unknown scripts a second time in full.
 func (n *manyNodes) pipeline(ctx context.Context, node *redis.Client, calls []*slotCall) {
 	sc := &n.store.script
-	flush(ctx, node, calls, func(p redis.Pipeliner, c *slotCall) *redis.Cmd { return p.EvalSha(ctx, sc.sha, c.keys, c.blob) })
+	flush(ctx, node, calls, func(p redis.Pipeliner, c *slotCall) *redis.Cmd { return p.EvalSha(ctx, sc.SHA, c.keys, c.blob) })
 	var unknown []*slotCall
 	for _, c := range calls {
 		if c.err != nil && redis.HasErrorPrefix(c.err, "NOSCRIPT") {
@@ -160,7 +161,7 @@ func (n *manyNodes) pipeline(ctx context.Context, node *redis.Client, calls []*s
 		}
 	}
 	if len(unknown) > 0 {
-		flush(ctx, node, unknown, func(p redis.Pipeliner, c *slotCall) *redis.Cmd { return p.Eval(ctx, sc.source, c.keys, c.blob) })
+		flush(ctx, node, unknown, func(p redis.Pipeliner, c *slotCall) *redis.Cmd { return p.Eval(ctx, sc.Source, c.keys, c.blob) })
 	}
 }
 

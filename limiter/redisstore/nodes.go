@@ -1,71 +1,24 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter/redisstore/script"
 )
 
-// nodes carries out a batch: it fills res or err of every op.
+// nodes carries out a batch: it fills Result or Err of every request.
 type nodes interface {
-	exec(ctx context.Context, ops []*op)
+	exec(ctx context.Context, ops []*script.Request)
 }
 
-// shapes remembers where the latest plain takes of a call stand that differ in
-// limits or weights.
-type shapes struct {
-	at   [8]int // their positions in the array, 0 for none
-	frag [8][]byte
-	next int
-}
-
-// find returns the position of a plain take with the same asks, or remembers that
-// this one stands at pos and returns 0.
-func (s *shapes) find(frag []byte, pos int) int {
-	for i := range s.at {
-		if s.at[i] > 0 && bytes.Equal(s.frag[i], frag) {
-			return s.at[i]
-		}
-	}
-	s.at[s.next], s.frag[s.next] = pos, frag
-	s.next = (s.next + 1) % len(s.at)
-	return 0
-}
-
-// build makes the arguments of one script call.
-func (s *Store) build(ops []*op) (keys []string, blob []byte) {
-	nkeys, size := 0, 16
-	for _, o := range ops {
-		nkeys, size = nkeys+len(o.keys), size+len(o.frag)
-	}
-	keys = make([]string, 0, nkeys)
-	blob = appendHeader(make([]byte, 0, size), s.opt.Clock)
-	elems := headElems
-	var seen shapes
-	for _, o := range ops {
-		keys = append(keys, o.keys...)
-		if o.plain {
-			// Positions count from 1.
-			if at := seen.find(o.frag, elems+1); at > 0 {
-				blob = appendInt(blob, int64(-at))
-				elems++
-				continue
-			}
-		}
-		blob = append(blob, o.frag...)
-		elems += o.elems
-	}
-	setLength(blob, elems)
-	return keys, blob
-}
-
-// fail gives every op the same error.
-func fail(ops []*op, err error) {
+// fail gives every request the same error.
+func fail(ops []*script.Request, err error) {
 	se := Classify(err)
 	for _, o := range ops {
-		o.err = se
+		o.Err = se
 	}
 }
 
@@ -76,14 +29,24 @@ type oneNode struct {
 	store  *Store
 }
 
-func (n *oneNode) exec(ctx context.Context, ops []*op) {
-	keys, blob := n.store.build(ops)
-	reply, err := n.store.script.run(ctx, n.client, keys, blob)
+func (n *oneNode) exec(ctx context.Context, ops []*script.Request) {
+	keys, arg := script.Encode(ops, n.store.opt.Clock)
+	reply, err := run(ctx, n.client, &n.store.script, keys, arg)
 	if err != nil {
 		fail(ops, err)
 		return
 	}
-	unpack(reply, ops)
+	script.Decode(reply, ops)
+}
+
+// run calls the script on one node. A server that does not know it (a restart,
+// a failover, SCRIPT FLUSH) has not run it either, so it is sent in full at once.
+func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string, arg []byte) (string, error) {
+	reply, err := c.EvalSha(ctx, s.SHA, keys, arg).Text()
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return c.Eval(ctx, s.Source, keys, arg).Text()
+	}
+	return reply, err
 }
 
 // slots is the number of hash slots of a cluster.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // Options configure a Store. Client is required.
@@ -66,8 +67,8 @@ const (
 // together in the next.
 type Store struct {
 	opt    Options
-	names  naming
-	script script
+	names  script.Names
+	script script.Script
 	lanes  []*lane
 	nodes  nodes
 	guards *guards
@@ -106,13 +107,13 @@ func New(opt Options) (*Store, error) {
 	if opt.ProbeLimit <= 0 {
 		opt.ProbeLimit = 25 * time.Millisecond
 	}
-	s := &Store{opt: opt, script: newScript()}
+	s := &Store{opt: opt, script: script.New()}
 	s.guards = newGuards(s)
 	s.guards.attach(opt.Client)
 	lanes := 1
 	s.nodes = &oneNode{client: opt.Client, store: s}
 	_, clustered := opt.Client.(*redis.ClusterClient)
-	s.names = naming{prefix: opt.Prefix, plain: opt.PlainKeys || clustered}
+	s.names = script.Names{Prefix: opt.Prefix, Bucket: naming{prefix: opt.Prefix, plain: opt.PlainKeys || clustered}.bucket}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
 		lanes = clusterLanes
 		s.view = newTopology(c)
@@ -174,12 +175,12 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 		s.groups.Put(g)
 		return err
 	}
-	if err := s.send(ctx, g, s.laneOf(o.slot)); err != nil {
+	if err := s.send(ctx, g, s.laneOf(o.Slot)); err != nil {
 		return err // g may still be in use
 	}
-	err := o.err
+	err := o.Err
 	if err == nil {
-		copyResult(res, &o.res)
+		copyResult(res, &o.Result)
 	}
 	s.groups.Put(g)
 	return err
@@ -196,16 +197,16 @@ func (s *Store) spare() *group {
 }
 
 // prepare checks and packs a request.
-func (s *Store) prepare(o *op, req *limiter.Request) error {
+func (s *Store) prepare(o *script.Request, req *limiter.Request) error {
 	if err := req.Check(); err != nil {
 		return err
 	}
-	o.pack(s.names, req)
-	o.slot = 0
+	o.Encode(&s.names, req)
+	o.Slot = 0
 	if !s.clustered() {
 		return nil
 	}
-	o.slot = slotOf(o.keys[0])
+	o.Slot = slotOf(o.Keys[0])
 	return nil
 }
 
@@ -267,7 +268,7 @@ func copyResult(dst, src *limiter.Result) {
 // work is one of a lane's goroutines: it carries batch after batch.
 func (s *Store) work(l *lane) {
 	var batch []*group
-	var ops []*op
+	var ops []*script.Request
 	for {
 		var slot int
 		batch, slot = l.take(batch[:0])
@@ -302,7 +303,7 @@ func latest(batch []*group) (t time.Time) {
 }
 
 // carry runs one script call until the given time, if there is one, or MaxWait.
-func (s *Store) carry(until time.Time, ops []*op) {
+func (s *Store) carry(until time.Time, ops []*script.Request) {
 	if most := wallTime().Add(s.opt.MaxWait); until.IsZero() || most.Before(until) {
 		until = most
 	}

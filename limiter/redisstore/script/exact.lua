@@ -16,13 +16,8 @@
 -- what few requests need is made on demand (make_long in script.go), and
 -- exact.lua, codec.lua, quick.lua and batch.lua hold only what most of them do.
 
-local MAX = 9007199254740991 -- 2^53-1, limiter.MaxExact
-local NEVER = -1             -- limiter.Never
 local byte, sub, fmt, ceil = string.byte, string.sub, string.format, math.ceil
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
-
--- Codes of algorithms that quick.lua tells apart; codes.lua has the others.
-local GCRA, LEAKY_QUEUE, FIRST_HIT = 6, 8, 10
 
 local function bad_state()
   error({err = "BADSTATE the value at a key is not one of ours"}, 0)

@@ -33,8 +33,6 @@
 --            or 2 and the text of the error: this request changed nothing
 --          Behind the last answer the remains of a failed one may follow.
 
-local PLAIN = 32
-
 local m, keys = cmsgpack.unpack(ARGV[1]), KEYS
 local now = m[2]
 if m[1] == 0 then

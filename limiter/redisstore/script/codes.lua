@@ -1,15 +1,4 @@
--- codes.lua: the codes of the wire and the arithmetic of the long way.
-
--- Codes of operations (limiter.Op) and of algorithms (limiter.Algorithm;
--- FIRST_HIT is fixed_window aligned to its first hit).
-local TAKE, PEEK, CHARGE, REFUND, RESET, RELEASE, RENEW, SETTLE = 0, 1, 2, 3, 4, 5, 6, 7
--- For parts of a request that spans slots: give back what a part has taken, and
--- take while declaring that the whole request relies on it.
-local UNDO, COMMIT = 8, 9
-local LOG, COUNTER, BUCKETS, TOKEN_BUCKET, CONCURRENCY = 2, 3, 4, 5, 9
--- LOOKS is added to the algorithm of an ask that looks in a take, KEEPS to an
--- operation that says for how long its record is kept.
-local LOOKS, KEEPS = 16, 16
+-- codes.lua: the arithmetic of the long way.
 
 local floor = math.floor
 

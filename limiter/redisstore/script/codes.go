@@ -1,0 +1,114 @@
+package script
+
+import (
+	"regexp"
+	"strconv"
+
+	"sluice/limiter"
+)
+
+// Operations that only parts of a request that spans slots know.
+const (
+	// OpUndo reverts what a part has booked, exactly.
+	OpUndo = limiter.OpSettle + 1
+	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
+	OpCommit = limiter.OpSettle + 2
+)
+
+// operations names the codes of operations, which are those of limiter.Op.
+var operations = [...]string{
+	limiter.OpTake:    "TAKE",
+	limiter.OpPeek:    "PEEK",
+	limiter.OpCharge:  "CHARGE",
+	limiter.OpRefund:  "REFUND",
+	limiter.OpReset:   "RESET",
+	limiter.OpRelease: "RELEASE",
+	limiter.OpRenew:   "RENEW",
+	limiter.OpSettle:  "SETTLE",
+	OpUndo:            "UNDO",
+	OpCommit:          "COMMIT",
+}
+
+// algorithms lists the codes of algorithms: the index is the code. Records in
+// Redis store them, so a code keeps its meaning for ever. A new algorithm takes
+// the next free code, whatever its limiter.Algorithm is.
+var algorithms = [...]struct {
+	name      string
+	algorithm limiter.Algorithm
+	align     limiter.Align
+}{
+	1:  {name: "FIXED_WINDOW", algorithm: limiter.FixedWindow},
+	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog},
+	3:  {name: "COUNTER", algorithm: limiter.SlidingWindowCounter},
+	4:  {name: "BUCKETS", algorithm: limiter.SlidingWindowBuckets},
+	5:  {name: "TOKEN_BUCKET", algorithm: limiter.TokenBucket},
+	6:  {name: "GCRA", algorithm: limiter.GCRA},
+	7:  {name: "LEAKY_BUCKET", algorithm: limiter.LeakyBucket},
+	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue},
+	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency},
+	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit},
+}
+
+// Marks that are added to a code.
+const (
+	looks = 64 // to an algorithm: the ask looks in a take
+	keeps = 16 // to an operation: the time to keep its record follows
+	plain = 32 // to the number of asks of a plain take, instead of an operation
+)
+
+// These do not compile once a code reaches a mark.
+var (
+	_ [looks - len(algorithms)]struct{}
+	_ [keeps - len(operations)]struct{}
+	_ [plain - keeps - len(operations)]struct{}
+)
+
+// codes gives the code of each algorithm and align; 0, which the script refuses,
+// for what algorithms does not list.
+var codes = func() (of [256][2]uint8) {
+	for code, a := range algorithms {
+		if a.algorithm != 0 {
+			of[a.algorithm][a.align] = uint8(code) //nolint:gosec // below looks
+		}
+	}
+	return of
+}()
+
+// codeOf is the code of a limit's algorithm.
+func codeOf(l *limiter.Limit) int64 {
+	if l.Align > limiter.AlignFirstHit {
+		return 0
+	}
+	return int64(codes[l.Algorithm][l.Align])
+}
+
+// numbers are the names that the Lua files use without defining them.
+var numbers = func() map[string]int64 {
+	n := map[string]int64{
+		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
+		"ANSWERED": kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
+		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed,
+	}
+	for code, name := range operations {
+		n[name] = int64(code)
+	}
+	for code, a := range algorithms {
+		if a.name != "" {
+			n[a.name] = int64(code)
+		}
+	}
+	return n
+}()
+
+var capitals = regexp.MustCompile(`\b[A-Z][A-Z_]+\b`)
+
+// withNumbers puts the numbers in place of their names. A literal costs a call
+// nothing; a local that functions use costs it each time.
+func withNumbers(lua string) string {
+	return capitals.ReplaceAllStringFunc(lua, func(name string) string {
+		if n, ok := numbers[name]; ok {
+			return strconv.FormatInt(n, 10)
+		}
+		return name
+	})
+}

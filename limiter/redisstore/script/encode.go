@@ -1,0 +1,251 @@
+package script
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"sluice/limiter"
+)
+
+// Request is one request on its way to the script and back: encoded when it is
+// accepted, so that the caller's memory is not read again, and with room for its
+// answer. A used one is encoded again without allocating. It is not safe for
+// concurrent use.
+type Request struct {
+	// Keys is its part of KEYS.
+	Keys []string
+	// Slot is for the caller: the cluster slot of all Keys, 0 on a single node.
+	Slot int
+
+	// Result is the answer, unless Err says why there is none.
+	Result limiter.Result
+	Err    error
+	// Booked says, of a part, what each ask has put into its bucket.
+	Booked []Booking
+	// Committed: Result is a stored answer that is committed.
+	Committed bool
+
+	elements []byte // its elements of the flat array that batch.lua describes
+	count    int    // how many
+	most     []most // of each ask
+	part     bool   // of a request that spans slots: its answer says what it booked
+	plain    bool   // described by its asks alone; see isPlain
+}
+
+// Names says how keys are called in Redis.
+type Names struct {
+	// Prefix starts each name.
+	Prefix string
+	// Bucket is the name of a key's bucket.
+	Bucket func(limiter.Key) string
+}
+
+// most is Limit and Rate of a decision.
+type most struct{ limit, rate int64 }
+
+func mostOf(l *limiter.Limit) most { return most{limit: l.Capacity(), rate: l.Rate()} }
+
+// Booking is what one ask of a part has put into its bucket.
+type Booking struct {
+	At     int64 // the time it was booked at, ms
+	Weight int64 // units; 0 for nothing, or for a lease that was held before
+	Base   int64 // the level before it in 1/window, of a bucket that drains
+}
+
+// Encode fills r from req, which is valid (limiter.Request.Check).
+func (r *Request) Encode(names *Names, req *limiter.Request) {
+	r.part = false
+	if r.plain = isPlain(req); r.plain {
+		r.encodePlain(names, req)
+		return
+	}
+	recorded := HasRecord(req)
+	mark := []byte{0}
+	if recorded {
+		mark[0] = 1
+	}
+	r.encode(names, req, mark, recorded, "")
+}
+
+// EncodePart fills r from a part of a request that spans slots. whole names that
+// request in the part's record, "" if it has none. name is what the part books
+// under, or is undone by; "" if it does neither.
+func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name string) {
+	r.part, r.plain = true, false
+	r.encode(names, req, appendString(nil, whole), whole != "", name)
+	if req.Op == OpUndo {
+		r.Keys = append(r.Keys, names.Prefix+"{"+req.Asks[0].Key.Tag()+"}:g:"+name)
+	}
+}
+
+// isPlain reports whether asks alone describe the request: a take without an ID
+// in which nothing only looks. A lease has two keys, so it is not plain either.
+func isPlain(req *limiter.Request) bool {
+	if req.Op != limiter.OpTake || req.ID != "" {
+		return false
+	}
+	for i := range req.Asks {
+		if req.Asks[i].Look || req.Asks[i].Limit.Algorithm == limiter.Concurrency {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Request) encodePlain(names *Names, req *limiter.Request) {
+	r.elements, r.Keys, r.most = r.elements[:0], r.Keys[:0], r.most[:0]
+	r.Err = nil
+	b := appendInt(r.elements, plain+int64(len(req.Asks)))
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		b = appendInt(appendLimit(b, &a.Limit, 0), a.Weight)
+		r.Keys = append(r.Keys, names.Bucket(a.Key))
+		r.most = append(r.most, mostOf(&a.Limit))
+	}
+	r.elements, r.count = b, 1+5*len(req.Asks)
+}
+
+// appendLimit appends the code of a limit's algorithm, plus the given mark, its
+// count, window and extra.
+func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
+	extra := l.Burst
+	switch l.Algorithm {
+	case limiter.FixedWindow:
+		extra = l.Anchor
+	case limiter.SlidingWindowBuckets:
+		extra = l.Buckets
+	}
+	b = appendInt(b, codeOf(l)+mark)
+	b = appendInt(b, l.Count)
+	b = appendInt(b, l.Window)
+	return appendInt(b, extra)
+}
+
+func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, recorded bool, name string) {
+	r.elements, r.Keys, r.most = r.elements[:0], r.Keys[:0], r.most[:0]
+	r.Err = nil
+	keep := recorded && req.Keep > 0
+	verb := int64(req.Op)
+	if keep {
+		verb += keeps
+	}
+	b := appendInt(r.elements, verb)
+	b = appendString(b, req.ID)
+	b = append(b, mark...)
+	b = appendInt(b, int64(len(req.Asks)))
+	if keep {
+		b = appendInt(b, req.Keep)
+	}
+	if r.part {
+		b = appendString(b, name)
+	}
+	for i := range req.Asks {
+		a := &req.Asks[i]
+		mark := int64(0)
+		if a.Look && (req.Op == limiter.OpTake || req.Op == limiter.OpSettle || req.Op == OpCommit) {
+			mark = looks
+		}
+		b = appendLimit(b, &a.Limit, mark)
+		b = appendInt(b, a.Weight)
+		key := names.Bucket(a.Key)
+		r.Keys = append(r.Keys, key)
+		if a.Limit.Algorithm == limiter.Concurrency {
+			r.Keys = append(r.Keys, key+":w")
+		}
+		r.most = append(r.most, mostOf(&a.Limit))
+	}
+	if recorded {
+		r.Keys = append(r.Keys, recordKey(names.Prefix, req))
+	}
+	r.elements, r.count = b, 4+5*len(req.Asks)
+	if keep {
+		r.count++
+	}
+	if r.part {
+		r.count++
+	}
+}
+
+// HasRecord reports whether the request reads or writes a record; see
+// limiter/record.go.
+func HasRecord(req *limiter.Request) bool {
+	switch {
+	case req.ID == "":
+		return false
+	case req.Op == limiter.OpRefund || req.Op == limiter.OpSettle:
+		return true
+	case req.Op != limiter.OpTake && req.Op != limiter.OpCharge:
+		return false
+	}
+	for i := range req.Asks {
+		if req.Asks[i].Limit.Algorithm != limiter.Concurrency {
+			return true
+		}
+	}
+	return false
+}
+
+// recordKey names the record of a request: its entity and its ID.
+func recordKey(prefix string, req *limiter.Request) string {
+	b := make([]byte, 0, 128)
+	b = append(b, prefix...)
+	b = append(b, '{')
+	b = append(b, req.Asks[0].Key.Tag()...)
+	b = append(b, "}:r:"...)
+	return string(limiter.AppendValue(b, req.ID))
+}
+
+// Encode makes the arguments of the script call that carries the requests, in
+// order: KEYS and ARGV[1]. clock, ms since the epoch, replaces the server's own;
+// it is nil outside tests.
+func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte) {
+	nkeys, size := 0, 16
+	for _, r := range requests {
+		nkeys, size = nkeys+len(r.Keys), size+len(r.elements)
+	}
+	keys = make([]string, 0, nkeys)
+	arg = append(make([]byte, 0, size), 0xdd, 0, 0, 0, 0) // an array; its length comes last
+	if clock == nil {
+		arg = append(arg, 0, 0)
+	} else {
+		arg = appendInt(append(arg, 1), clock())
+	}
+	count := 2
+	var seen shapes
+	for _, r := range requests {
+		keys = append(keys, r.Keys...)
+		if r.plain {
+			// Positions count from 1.
+			if at := seen.find(r.elements, count+1); at > 0 {
+				arg = appendInt(arg, int64(-at))
+				count++
+				continue
+			}
+		}
+		arg = append(arg, r.elements...)
+		count += r.count
+	}
+	binary.BigEndian.PutUint32(arg[1:], uint32(count)) //nolint:gosec // a call is far below 2^32 elements
+	return keys, arg
+}
+
+// shapes remembers where the latest plain takes of a call stand that differ in
+// limits or weights.
+type shapes struct {
+	at       [8]int // their positions in the array, 0 for none
+	elements [8][]byte
+	next     int
+}
+
+// find returns the position of a plain take with the same asks, or remembers that
+// this one stands at pos and returns 0.
+func (s *shapes) find(elements []byte, pos int) int {
+	for i := range s.at {
+		if s.at[i] > 0 && bytes.Equal(s.elements[i], elements) {
+			return s.at[i]
+		}
+	}
+	s.at[s.next], s.elements[s.next] = pos, elements
+	s.next = (s.next + 1) % len(s.at)
+	return 0
+}
