@@ -42,7 +42,7 @@ func (a *answer) render(w io.Writer) {
 	case len(a.Limits) == 0:
 		fmt.Fprint(w, ": no rule applies")
 	case !a.Allowed && a.RetryAfterMS != nil && *a.RetryAfterMS < 0:
-		fmt.Fprint(w, ": waiting cannot help")
+		fmt.Fprint(w, ": waiting does not help")
 	case !a.Allowed && a.RetryAfterMS != nil:
 		fmt.Fprintf(w, ": retry after %s", ms(a.RetryAfterMS))
 	case a.DelayMS != nil && *a.DelayMS > 0:

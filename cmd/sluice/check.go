@@ -13,26 +13,26 @@ import (
 type checkCmd struct {
 	config.Client `embed:""`
 
-	Key       string        `name:"key" group:"A direct check (you bring the limit)" placeholder:"TEXT" help:"The bucket."`
-	Limit     *int64        `name:"limit" group:"A direct check (you bring the limit)" placeholder:"N" help:"Units per window."`
-	Window    time.Duration `name:"window" group:"A direct check (you bring the limit)" placeholder:"TIME" help:"The window, as in 1m."`
-	Algorithm string        `name:"algorithm" group:"A direct check (you bring the limit)" placeholder:"NAME" help:"How to count; sliding_window_counter if not given."`
-	Burst     *int64        `name:"burst" group:"A direct check (you bring the limit)" placeholder:"N" help:"Capacity of token_bucket, gcra, leaky_bucket and leaky_queue."`
-	FailMode  string        `name:"fail-mode" group:"A direct check (you bring the limit)" placeholder:"MODE" help:"open, closed or local."`
+	Key       string        `name:"key" group:"Direct check (you provide the limit)" placeholder:"TEXT" help:"Key of the bucket."`
+	Limit     *int64        `name:"limit" group:"Direct check (you provide the limit)" placeholder:"N" help:"Units per window."`
+	Window    time.Duration `name:"window" group:"Direct check (you provide the limit)" placeholder:"TIME" help:"Length of the window, such as 1m."`
+	Algorithm string        `name:"algorithm" group:"Direct check (you provide the limit)" placeholder:"NAME" help:"Algorithm; sliding_window_counter if not set."`
+	Burst     *int64        `name:"burst" group:"Direct check (you provide the limit)" placeholder:"N" help:"Capacity of token_bucket, gcra, leaky_bucket and leaky_queue."`
+	FailMode  string        `name:"fail-mode" group:"Direct check (you provide the limit)" placeholder:"MODE" help:"Fail mode: open, closed or local."`
 
-	Method    string            `name:"method" group:"A check by rules (you describe the request)" help:"Method of the request."`
-	Route     string            `name:"route" group:"A check by rules (you describe the request)" help:"Path of the request."`
-	IP        string            `name:"ip" group:"A check by rules (you describe the request)" help:"Address of the client."`
-	User      string            `name:"user" group:"A check by rules (you describe the request)" help:"Who asks."`
-	APIKey    string            `name:"api-key" group:"A check by rules (you describe the request)" help:"The client's API key."`
-	Tier      string            `name:"tier" group:"A check by rules (you describe the request)" help:"The client's plan."`
-	Attribute map[string]string `name:"attribute" group:"A check by rules (you describe the request)" placeholder:"NAME=VALUE" help:"A free-form fact; may be repeated."`
-	Field     map[string]int64  `name:"field" group:"A check by rules (you describe the request)" placeholder:"NAME=N" help:"A number of the request, for weight_field; may be repeated."`
-	Explain   bool              `name:"explain" group:"A check by rules (you describe the request)" help:"Say of every rule why it applies or not, and spend nothing."`
+	Method    string            `name:"method" group:"Check by rules (you describe the request)" help:"HTTP method of the request."`
+	Route     string            `name:"route" group:"Check by rules (you describe the request)" help:"Path of the request."`
+	IP        string            `name:"ip" group:"Check by rules (you describe the request)" help:"IP address of the client."`
+	User      string            `name:"user" group:"Check by rules (you describe the request)" help:"User who sends the request."`
+	APIKey    string            `name:"api-key" group:"Check by rules (you describe the request)" help:"The client's API key."`
+	Tier      string            `name:"tier" group:"Check by rules (you describe the request)" help:"The client's plan."`
+	Attribute map[string]string `name:"attribute" group:"Check by rules (you describe the request)" placeholder:"NAME=VALUE" help:"Attribute of the request; may be repeated."`
+	Field     map[string]int64  `name:"field" group:"Check by rules (you describe the request)" placeholder:"NAME=N" help:"Numeric field of the request, for weight_field; may be repeated."`
+	Explain   bool              `name:"explain" group:"Check by rules (you describe the request)" help:"Show for every rule why it applies or not. Spends nothing."`
 
-	Weight    *int64 `name:"weight" placeholder:"N" help:"Units to spend; 1 if not given, 0 looks without spending."`
-	RequestID string `name:"request-id" placeholder:"TEXT" help:"Makes a repeat within seconds safe."`
-	JSON      bool   `name:"json" help:"Print the server's answer as it is."`
+	Weight    *int64 `name:"weight" placeholder:"N" help:"Units to spend; 1 if not set. 0 checks without spending."`
+	RequestID string `name:"request-id" placeholder:"TEXT" help:"ID of the request. A repeat with the same ID within a minute gets the same answer and spends nothing."`
+	JSON      bool   `name:"json" help:"Print the server's response as JSON."`
 }
 
 // Run asks once and prints the answer.
@@ -60,7 +60,7 @@ func (c *checkCmd) Run(p *process) error {
 	}
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	if !c.JSON {
 		a.render(p.out)
@@ -87,13 +87,13 @@ func (c *checkCmd) question() (map[string]any, error) {
 	if c.Key != "" {
 		switch {
 		case described != "" || len(c.Attribute)+len(c.Field) > 0:
-			return nil, errors.New("--key brings its own limit; leave out --method, --route, --ip, --user, --api-key, --tier, --attribute and --field")
+			return nil, errors.New("--key comes with its own limit; remove --method, --route, --ip, --user, --api-key, --tier, --attribute and --field")
 		case c.Explain:
-			return nil, errors.New("--explain says which rules apply; it needs no --key")
+			return nil, errors.New("--explain shows which rules apply; remove --key")
 		case c.Limit == nil || c.Window <= 0:
-			return nil, errors.New("--key needs --limit and --window")
+			return nil, errors.New("--key requires --limit and --window")
 		case c.Window%time.Millisecond != 0:
-			return nil, errors.New("--window must be whole milliseconds")
+			return nil, errors.New("--window must be a whole number of milliseconds")
 		}
 		q["key"], q["limit"], q["window_ms"] = c.Key, *c.Limit, c.Window.Milliseconds()
 		put("algorithm", c.Algorithm)
@@ -104,7 +104,7 @@ func (c *checkCmd) question() (map[string]any, error) {
 		return q, nil
 	}
 	if c.Limit != nil || c.Window != 0 || c.Algorithm != "" || c.Burst != nil || c.FailMode != "" {
-		return nil, errors.New("--limit, --window, --algorithm, --burst and --fail-mode need --key; without it the server's rules decide")
+		return nil, errors.New("--limit, --window, --algorithm, --burst and --fail-mode require --key; without --key the server's rules decide")
 	}
 	for name, value := range map[string]string{
 		"method": c.Method, "route": c.Route, "ip": c.IP, "user": c.User, "api_key": c.APIKey, "tier": c.Tier,

@@ -13,20 +13,20 @@ import (
 )
 
 type deferredCmd struct {
-	Run deferredRunCmd `cmd:"" help:"Post deferred requests to where they belong, at the pace of their rule, until stopped."`
+	Run deferredRunCmd `cmd:"" help:"Forward queued requests at their rule's rate until stopped."`
 }
 
 type deferredRunCmd struct {
 	config.Client `embed:""`
 	config.Log    `embed:"" group:"Logging"`
 
-	Rule        string        `name:"rule" required:"" placeholder:"NAME" help:"The rule whose queue to work on, by name or id."`
-	To          string        `name:"to" required:"" placeholder:"URL" help:"Where each payload is posted. A 2xx answer means that it was taken."`
+	Rule        string        `name:"rule" required:"" placeholder:"NAME" help:"Name or id of the rule whose queue to forward."`
+	To          string        `name:"to" required:"" placeholder:"URL" help:"URL that each payload is posted to. A 2xx response confirms the delivery."`
 	ContentType string        `name:"content-type" default:"application/octet-stream" placeholder:"TYPE" help:"Content type of the payloads."`
-	Max         int           `name:"max" default:"10" placeholder:"N" help:"The most requests asked for at once; 1 to 100."`
-	Timeout     time.Duration `name:"timeout" default:"10s" placeholder:"TIME" help:"How long the receiver may take for one request; at most half of --hold."`
-	Hold        time.Duration `name:"hold" default:"30s" placeholder:"TIME" help:"After this long a request that was not acknowledged comes back; at most 1h."`
-	Once        bool          `name:"once" help:"Stop when the queue is empty."`
+	Max         int           `name:"max" default:"10" placeholder:"N" help:"Maximum number of requests fetched at once; 1 to 100."`
+	Timeout     time.Duration `name:"timeout" default:"10s" placeholder:"TIME" help:"Timeout of one delivery; at most half of --hold."`
+	Hold        time.Duration `name:"hold" default:"30s" placeholder:"TIME" help:"Time after which an unacknowledged request returns to the queue; 1s to 1h."`
+	Once        bool          `name:"once" help:"Exit when the queue is empty."`
 }
 
 func (c *deferredRunCmd) validate() error {

@@ -23,7 +23,7 @@ type explanation struct {
 func (c *checkCmd) explain(p *process, raw []byte) error {
 	var e explanation
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	if !c.JSON {
 		fmt.Fprint(p.out, "would be ")

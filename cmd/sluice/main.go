@@ -40,18 +40,18 @@ type process struct {
 }
 
 type cli struct {
-	Serve       serveCmd       `cmd:"" help:"Run the service. With no settings: rules in an embedded database, counters in memory, loopback only."`
-	Demo        demoCmd        `cmd:"" help:"Run the service in a temporary directory with sample rules and gentle synthetic traffic; everything is deleted at the end."`
-	Check       checkCmd       `cmd:"" help:"Ask a running server about one request. Exits 0 if allowed, 1 if denied."`
-	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules as a file."`
-	Overrides   overridesCmd   `cmd:"" help:"Except certain keys from a rule: list, set, delete, import and export overrides on a server."`
-	Deferred    deferredCmd    `cmd:"" help:"Deliver requests that were deferred (rules with over_limit defer)."`
-	Plan        planCmd        `cmd:"" help:"Work out what a load needs: nodes, Redis shards, memory, money."`
-	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rule database."`
-	User        userCmd        `cmd:"" help:"Create, list and disable accounts for the console, directly in the rule database."`
-	Migrate     migrateCmd     `cmd:"" help:"Show or change the schema of the rule database. sluice serve does migrate up by itself."`
-	Healthcheck healthcheckCmd `cmd:"" help:"Ask a running server whether it is ready. Exits 0 if so, else 1."`
-	Version     versionCmd     `cmd:"" help:"Say which build this is."`
+	Serve       serveCmd       `cmd:"" help:"Run the service. By default: rules in an embedded database, counters in memory, on a loopback address."`
+	Demo        demoCmd        `cmd:"" help:"Run the service in a temporary directory with sample rules and synthetic traffic. All data is deleted when it stops."`
+	Check       checkCmd       `cmd:"" help:"Check one request on a running server. Exits with 0 if allowed, 1 if denied."`
+	Rules       rulesCmd       `cmd:"" help:"Validate, plan, apply and export rules files."`
+	Overrides   overridesCmd   `cmd:"" help:"List, set, delete, import and export overrides: exceptions from a rule for certain keys."`
+	Deferred    deferredCmd    `cmd:"" help:"Deliver deferred requests (of rules with over_limit: defer)."`
+	Plan        planCmd        `cmd:"" help:"Estimate capacity: nodes, Redis shards, memory, cost."`
+	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rules database."`
+	User        userCmd        `cmd:"" help:"Create, list and disable console accounts, directly in the rules database."`
+	Migrate     migrateCmd     `cmd:"" help:"Show or change the schema of the rules database. sluice serve runs migrate up when it starts."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Check whether a running server is ready. Exits with 0 if ready, 1 if not."`
+	Version     versionCmd     `cmd:"" help:"Print version."`
 }
 
 // errNo is a command's answer no: nothing failed, and what was to be said has
@@ -96,7 +96,7 @@ func run(p *process, args []string) int {
 	case exited: // help was asked for and printed
 		return exitDone
 	case err != nil:
-		return report(p, fmt.Errorf("%w\nrun sluice --help, or a command with --help, for what there is", err))
+		return report(p, fmt.Errorf("%w\nrun sluice --help for usage", err))
 	}
 	return report(p, k.Run())
 }

@@ -193,7 +193,7 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "allowed"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, code: exitNo, want: "denied (429)"},
 		{args: []string{"check", "--server=" + r.url, "--user=u", "--explain"}, code: exitNo, want: "* charges-per-user"},
-		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "waiting cannot help"},
+		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "waiting does not help"},
 		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "never"},
 		{stdin: "rules: []", args: []string{"rules", "apply", "--server=" + r.url, "-f", "-", "--prune"}, want: "1 to delete"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "no rule applies"},
@@ -260,10 +260,10 @@ func TestToken_CreateListRevokeWhileServing(t *testing.T) {
 
 func TestMigrate_UpStatusDown(t *testing.T) {
 	dir := "--data-dir=" + filepath.Join(t.TempDir(), "data")
-	if _, out, _ := sluice(t, "", "migrate", "status", dir); !strings.Contains(out, "not yet") {
+	if _, out, _ := sluice(t, "", "migrate", "status", dir); !strings.Contains(out, "pending") {
 		t.Errorf("status of an empty database:\n%s", out)
 	}
-	if code, out, errs := sluice(t, "", "migrate", "up", dir); code != exitDone || strings.Contains(out, "not yet") {
+	if code, out, errs := sluice(t, "", "migrate", "up", dir); code != exitDone || strings.Contains(out, "pending") {
 		t.Errorf("up exits %d:\n%s%s", code, out, errs)
 	}
 	if code, _, errs := sluice(t, "", "migrate", "down", dir, "--to=0"); code != exitError || !strings.Contains(errs, "--yes") {
@@ -272,7 +272,7 @@ func TestMigrate_UpStatusDown(t *testing.T) {
 	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=999", "--yes"); code != exitError || out != "" || !strings.Contains(errs, "--to 999") {
 		t.Errorf("down to a step that does not exist exits %d:\n%s%s", code, out, errs)
 	}
-	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone || !strings.Contains(out, "not yet") {
+	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone || !strings.Contains(out, "pending") {
 		t.Errorf("down exits %d:\n%s%s", code, out, errs)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Bring the schema up to date."`
-	Down   migrateDownCmd   `cmd:"" help:"Undo every step above a version, and with it its data."`
-	Status migrateStatusCmd `cmd:"" help:"List the steps, done and to come."`
+	Down   migrateDownCmd   `cmd:"" help:"Undo every step after a version, and delete the data of those steps."`
+	Status migrateStatusCmd `cmd:"" help:"List the applied and pending steps."`
 }
 
 // schemaFlags are common to the three.
@@ -33,8 +33,8 @@ func (c *migrateUpCmd) Run(p *process) error { return c.show(p, app.MigrateUp) }
 
 type migrateDownCmd struct {
 	schemaFlags `embed:""`
-	To          int64 `name:"to" required:"" placeholder:"VERSION" help:"The last step to keep; 0 undoes all, and deletes every rule, token and audit entry."`
-	Yes         bool  `name:"yes" help:"Really do it."`
+	To          int64 `name:"to" required:"" placeholder:"VERSION" help:"Last step to keep. 0 undoes every step and deletes all rules, tokens and audit entries."`
+	Yes         bool  `name:"yes" help:"Confirm."`
 }
 
 // Run migrates down, if it is really meant.
@@ -47,11 +47,11 @@ func (c *migrateDownCmd) Run(p *process) error {
 		return err
 	}
 	if len(steps) > 0 && c.To > steps[len(steps)-1].Version {
-		return fmt.Errorf("--to %d is above the last step, %d; sluice migrate status lists them", c.To, steps[len(steps)-1].Version)
+		return fmt.Errorf("--to %d is after the last step, %d; sluice migrate status lists the steps", c.To, steps[len(steps)-1].Version)
 	}
 	if !c.Yes {
 		if c.To > 0 {
-			return errors.New("this switches off rules that the older version cannot say and sets aside what it does not know; " +
+			return errors.New("this disables rules that the older version does not support and sets aside data that it does not know; " +
 				"back up first, then add --yes")
 		}
 		return errors.New("this deletes everything in the rules database; back up first, then add --yes")
@@ -79,7 +79,7 @@ func (f *schemaFlags) show(p *process, steps func(context.Context, config.Storag
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tSTEP\tAPPLIED")
 	for _, m := range list {
-		applied := "not yet"
+		applied := "pending"
 		if m.AppliedAt != nil {
 			applied = m.AppliedAt.Format(time.RFC3339)
 		}

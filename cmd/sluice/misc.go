@@ -20,7 +20,7 @@ func printJSON(p *process, v any) error {
 }
 
 type healthcheckCmd struct {
-	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"The running server to ask."`
+	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the server."`
 }
 
 // Run asks /readyz, which needs no token.

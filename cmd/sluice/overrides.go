@@ -22,16 +22,16 @@ import (
 
 type overridesCmd struct {
 	List   overridesListCmd   `cmd:"" help:"List the overrides of a rule."`
-	Set    overridesSetCmd    `cmd:"" help:"Make an override for a key, or replace what the one there says."`
-	Delete overridesDeleteCmd `cmd:"" help:"End the override for a key."`
-	Import overridesImportCmd `cmd:"" help:"Store the overrides of a CSV file, all or nothing."`
-	Export overridesExportCmd `cmd:"" help:"Write the overrides of a rule as a CSV file."`
+	Set    overridesSetCmd    `cmd:"" help:"Create an override for a key, or replace the existing one."`
+	Delete overridesDeleteCmd `cmd:"" help:"Delete the override of a key."`
+	Import overridesImportCmd `cmd:"" help:"Import overrides from a CSV file, all or nothing."`
+	Export overridesExportCmd `cmd:"" help:"Export the overrides of a rule as a CSV file."`
 }
 
 // ruleFlags name a rule on a server.
 type ruleFlags struct {
 	config.Client `embed:""`
-	Rule          string `arg:"" help:"Name of the rule, or its id."`
+	Rule          string `arg:"" help:"Name or id of the rule."`
 }
 
 // overridesOf is the overrides of one rule on a server.
@@ -68,7 +68,7 @@ func (c *ruleFlags) open(p *process) (*overridesOf, error) {
 	}
 	id, err := strconv.ParseInt(c.Rule, 10, 64)
 	if err != nil || id < 1 {
-		return nil, fmt.Errorf("there is no rule %q", c.Rule)
+		return nil, fmt.Errorf("rule %q does not exist", c.Rule)
 	}
 	o.path = fmt.Sprintf("/ratelimit/rules/%d/overrides", id)
 	return o, nil
@@ -84,7 +84,7 @@ func (o *overridesOf) get(p *process, path string, into any) error {
 
 func readAnswer(raw []byte, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	return nil
 }
@@ -110,9 +110,9 @@ func (o *overridesOf) find(p *process, key string) (*rules.Override, error) {
 
 type overridesListCmd struct {
 	ruleFlags `embed:""`
-	Search    string `name:"search" short:"q" placeholder:"TEXT" help:"Only those with this text in key or reason."`
-	Expired   bool   `name:"expired" help:"Also those that have ended."`
-	JSON      bool   `name:"json" help:"Print JSON, one object a line."`
+	Search    string `name:"search" short:"q" placeholder:"TEXT" help:"Only overrides with this text in the key or reason."`
+	Expired   bool   `name:"expired" help:"Include expired overrides."`
+	JSON      bool   `name:"json" help:"Print JSON, one object per line."`
 }
 
 // Run prints page by page, so that a million overrides need no memory.
@@ -123,7 +123,7 @@ func (c *overridesListCmd) Run(p *process) error {
 	}
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
-		fmt.Fprintln(t, "KEY\tSAYS\tENDS\tREASON")
+		fmt.Fprintln(t, "KEY\tOVERRIDE\tEXPIRES\tREASON")
 	}
 	query := url.Values{"page_size": {"500"}, "include_expired": {strconv.FormatBool(c.Expired)}}
 	if c.Search != "" {
@@ -173,13 +173,13 @@ func ending(o *rules.Override) string {
 
 type overridesSetCmd struct {
 	ruleFlags `embed:""`
-	Key       string        `arg:"" help:"Whom it is for, as in user:42 or user:acme-*."`
-	Limit     *int64        `name:"limit" placeholder:"N" help:"Another limit, in units per window."`
-	Burst     *int64        `name:"burst" placeholder:"N" help:"Burst of that limit, for the bucket algorithms; the limit if not given."`
-	Unlimited bool          `name:"unlimited" help:"The rule does not limit the key."`
-	Blocked   bool          `name:"blocked" help:"The key is denied."`
-	Reason    string        `name:"reason" placeholder:"TEXT" help:"Why, for colleagues."`
-	Expires   time.Duration `name:"expires" placeholder:"TIME" help:"How long it holds, as in 720h; for ever if not given."`
+	Key       string        `arg:"" help:"Key, such as user:42 or user:acme-*."`
+	Limit     *int64        `name:"limit" placeholder:"N" help:"Limit for the key, in units per window."`
+	Burst     *int64        `name:"burst" placeholder:"N" help:"Burst for the key, for bucket algorithms; equals --limit if not set."`
+	Unlimited bool          `name:"unlimited" help:"Do not limit the key."`
+	Blocked   bool          `name:"blocked" help:"Deny every request of the key."`
+	Reason    string        `name:"reason" placeholder:"TEXT" help:"Reason, shown to colleagues."`
+	Expires   time.Duration `name:"expires" placeholder:"TIME" help:"Lifetime, such as 720h; unlimited if not set."`
 	JSON      bool          `name:"json" help:"Print JSON."`
 }
 
@@ -223,13 +223,13 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if err := readAnswer(raw, &is); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s: %s, ends %s\n", is.Key, saying(&is), ending(&is))
+	_, err = fmt.Fprintf(p.out, "%s: %s (expires: %s)\n", is.Key, saying(&is), ending(&is))
 	return err
 }
 
 type overridesDeleteCmd struct {
 	ruleFlags `embed:""`
-	Key       string `arg:"" help:"Whom it is for, as in user:42 or user:acme-*."`
+	Key       string `arg:"" help:"Key, such as user:42 or user:acme-*."`
 }
 
 // Run deletes what is there, whatever its version.
@@ -243,7 +243,7 @@ func (c *overridesDeleteCmd) Run(p *process) error {
 		return err
 	}
 	if was == nil {
-		return fmt.Errorf("the rule has no override for %s", c.Key)
+		return fmt.Errorf("the rule has no override for key %s", c.Key)
 	}
 	if _, err := o.Do(p.ctx, http.MethodDelete, fmt.Sprintf("%s/%d", o.path, was.ID), "", nil); err != nil {
 		return err
@@ -254,9 +254,9 @@ func (c *overridesDeleteCmd) Run(p *process) error {
 
 type overridesImportCmd struct {
 	ruleFlags `embed:""`
-	File      string `name:"file" short:"f" required:"" placeholder:"FILE" help:"CSV file with the columns key, limit, burst, unlimited, blocked, reason and expires_at; - is standard input."`
-	DryRun    bool   `name:"dry-run" help:"Count what would happen and change nothing."`
-	Prune     bool   `name:"prune" help:"Delete the overrides of the rule that the file does not name."`
+	File      string `name:"file" short:"f" required:"" placeholder:"FILE" help:"CSV file with the columns key, limit, burst, unlimited, blocked, reason and expires_at; - reads standard input."`
+	DryRun    bool   `name:"dry-run" help:"Show what would change without changing it."`
+	Prune     bool   `name:"prune" help:"Delete overrides of the rule that are missing from the file."`
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
@@ -288,7 +288,7 @@ func (c *overridesImportCmd) Run(p *process) error {
 	}
 	word := "done"
 	if done.DryRun {
-		word = "nothing changed yet"
+		word = "dry run, nothing changed"
 	}
 	_, err = fmt.Fprintf(p.out, "%d created, %d updated, %d unchanged, %d deleted; %s\n", done.Created, done.Updated, done.Unchanged, done.Deleted, word)
 	return err
@@ -296,7 +296,7 @@ func (c *overridesImportCmd) Run(p *process) error {
 
 type overridesExportCmd struct {
 	ruleFlags `embed:""`
-	File      string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Where to write; - is standard output."`
+	File      string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Output file; - writes to standard output."`
 }
 
 // Run writes the file only once the server's whole answer is here and can be
@@ -311,7 +311,7 @@ func (c *overridesExportCmd) Run(p *process) error {
 		return err
 	}
 	if _, err := csv.NewReader(bytes.NewReader(data)).ReadAll(); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	if c.File == "-" {
 		_, err := p.out.Write(data)

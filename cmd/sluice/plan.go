@@ -9,20 +9,20 @@ import (
 )
 
 type planCmd struct {
-	RPS       float64 `name:"rps" placeholder:"N" help:"Checks a second at the peak."`
-	Daily     float64 `name:"daily" placeholder:"N" help:"Checks a day, instead of --rps: the peak is --peak times the mean."`
-	Peak      float64 `name:"peak" default:"3" placeholder:"X" help:"How many times the mean of a day its peak is; 1 to 1000."`
-	Keys      float64 `name:"keys" placeholder:"N" help:"Buckets alive at once, of all rules together."`
-	Rules     int     `name:"rules" default:"1" placeholder:"N" help:"Rules that apply to a check; 1 to 100."`
-	Algorithm string  `name:"algorithm" default:"sliding_window_counter" placeholder:"NAME" help:"Algorithm of those rules."`
-	Entries   *int64  `name:"entries" placeholder:"N" help:"Entries in each log of sliding_window_log at once; --limit if not given, and without that 100."`
-	Limit     *int64  `name:"limit" placeholder:"N" help:"Limit of those rules. a log of sliding_window_log has up to as many entries."`
-	Batch     bool    `name:"batch" help:"Checks come in batches of about a hundred."`
-	Busy      float64 `name:"busy" default:"0.6" placeholder:"SHARE" help:"How busy processors may be at the peak; 0.05 to 1."`
-	NodeCores int     `name:"node-cores" default:"4" placeholder:"N" help:"Cores of a node."`
-	ShardGiB  float64 `name:"shard-gib" default:"12" placeholder:"N" help:"Memory that a Redis shard may use, GiB."`
-	NodeHour  float64 `name:"node-hour" placeholder:"PRICE" help:"What a node costs an hour, in any currency."`
-	RedisHour float64 `name:"redis-hour" placeholder:"PRICE" help:"What a Redis server costs an hour."`
+	RPS       float64 `name:"rps" placeholder:"N" help:"Checks per second at the peak."`
+	Daily     float64 `name:"daily" placeholder:"N" help:"Checks per day, instead of --rps. The peak is --peak times the average."`
+	Peak      float64 `name:"peak" default:"3" placeholder:"X" help:"Ratio of the daily peak to the daily average; 1 to 1000."`
+	Keys      float64 `name:"keys" placeholder:"N" help:"Number of live buckets of all rules together."`
+	Rules     int     `name:"rules" default:"1" placeholder:"N" help:"Number of rules that apply to each check; 1 to 100."`
+	Algorithm string  `name:"algorithm" default:"sliding_window_counter" placeholder:"NAME" help:"Algorithm of the rules."`
+	Entries   *int64  `name:"entries" placeholder:"N" help:"Entries in each log of sliding_window_log; equals --limit if not set, or 100 without --limit."`
+	Limit     *int64  `name:"limit" placeholder:"N" help:"Limit of the rules. A log of sliding_window_log has up to that many entries."`
+	Batch     bool    `name:"batch" help:"Checks arrive in batches of about 100."`
+	Busy      float64 `name:"busy" default:"0.6" placeholder:"SHARE" help:"Highest acceptable CPU utilization at the peak; 0.05 to 1."`
+	NodeCores int     `name:"node-cores" default:"4" placeholder:"N" help:"CPU cores per node."`
+	ShardGiB  float64 `name:"shard-gib" default:"12" placeholder:"N" help:"Memory that each Redis shard may use, in GiB."`
+	NodeHour  float64 `name:"node-hour" placeholder:"PRICE" help:"Price of a node per hour, in any currency."`
+	RedisHour float64 `name:"redis-hour" placeholder:"PRICE" help:"Price of a Redis server per hour."`
 	JSON      bool    `name:"json" help:"Print JSON."`
 }
 
@@ -33,7 +33,7 @@ func (c *planCmd) Run(p *process) error {
 	perSecond := c.RPS
 	switch {
 	case (c.RPS != 0) == (c.Daily != 0):
-		return errors.New("give either --rps or --daily")
+		return errors.New("set either --rps or --daily")
 	case !(c.Peak >= 1 && c.Peak <= 1000):
 		return fmt.Errorf("--peak must be between 1 and 1000, not %g", c.Peak)
 	case c.Daily != 0:

@@ -16,14 +16,14 @@ import (
 )
 
 type rulesCmd struct {
-	Validate rulesValidateCmd `cmd:"" help:"Check a rules file; needs no server. Exits 0 if valid, else 1."`
-	Plan     rulesPlanCmd     `cmd:"" help:"Say what applying a rules file would change on a server."`
-	Apply    rulesApplyCmd    `cmd:"" help:"Put a rules file into force on a server, all or nothing."`
-	Export   rulesExportCmd   `cmd:"" help:"Write a server's rules as a file."`
+	Validate rulesValidateCmd `cmd:"" help:"Validate a rules file without a server. Exits with 0 if valid, 1 if not."`
+	Plan     rulesPlanCmd     `cmd:"" help:"Show what applying a rules file would change on a server."`
+	Apply    rulesApplyCmd    `cmd:"" help:"Apply a rules file to a server, all or nothing."`
+	Export   rulesExportCmd   `cmd:"" help:"Export a server's rules to a file."`
 }
 
 type rulesValidateCmd struct {
-	File string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - is standard input."`
+	File string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - reads standard input."`
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
@@ -120,8 +120,8 @@ func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name
 // importFlags are common to plan and apply.
 type importFlags struct {
 	config.Client `embed:""`
-	File          string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - is standard input."`
-	Prune         bool   `name:"prune" help:"Delete the server's rules that the file does not name."`
+	File          string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - reads standard input."`
+	Prune         bool   `name:"prune" help:"Delete the server's rules that are missing from the file."`
 	JSON          bool   `name:"json" help:"Print the server's plan as JSON."`
 }
 
@@ -134,7 +134,7 @@ func (c *rulesPlanCmd) Run(p *process) error { return c.send(p, true, "") }
 
 type rulesApplyCmd struct {
 	importFlags `embed:""`
-	Reason      string `name:"reason" placeholder:"TEXT" help:"Why, for the history of each rule and the audit log."`
+	Reason      string `name:"reason" placeholder:"TEXT" help:"Reason, recorded in the history of each rule and in the audit log."`
 }
 
 // Run applies the file in one transaction.
@@ -179,7 +179,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	}
 	var plan rules.Plan
 	if err := json.Unmarshal(raw, &plan); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	_, err = fmt.Fprint(p.out, plan.String())
 	return err
@@ -187,9 +187,9 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 
 type rulesExportCmd struct {
 	config.Client `embed:""`
-	File          string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Where to write; - is standard output."`
+	File          string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Output file; - writes to standard output."`
 	JSON          bool   `name:"json" help:"Write JSON instead of YAML."`
-	Owner         string `name:"owner" placeholder:"TEXT" help:"Only the rules of this owner, and the pools that they name."`
+	Owner         string `name:"owner" placeholder:"TEXT" help:"Only the rules of this owner and the pools that they use."`
 }
 
 // Run writes the file only once the server's whole answer is here.

@@ -11,16 +11,16 @@ import (
 )
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token and print its secret, once."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token and print its secret."`
 	List   tokenListCmd   `cmd:"" help:"List all tokens."`
-	Revoke tokenRevokeCmd `cmd:"" help:"End a token; servers follow within their poll interval."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token (effective within the poll interval)."`
 }
 
 type tokenCreateCmd struct {
 	config.Storage `embed:""`
-	Name           string        `arg:"" help:"What the token is for, as in gateway-eu."`
-	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"What it may do: check, counters (resets, and refunds without a request_id), deferred (release deferred requests), rules:read, rules:write (includes rules:read), admin (includes all)."`
-	Expires        time.Duration `name:"expires" placeholder:"TIME" help:"How long it lives, as in 720h; for ever if not given."`
+	Name           string        `arg:"" help:"Name of the token, such as gateway-eu."`
+	Scopes         string        `name:"scopes" default:"check" placeholder:"SCOPE,..." help:"Scopes: check, counters (reset, and refund without a request_id), deferred (release deferred requests), rules:read, rules:write (includes rules:read), admin (includes all)."`
+	Expires        time.Duration `name:"expires" placeholder:"TIME" help:"Lifetime, such as 720h; unlimited if not set."`
 	JSON           bool          `name:"json" help:"Print JSON."`
 }
 
@@ -44,7 +44,7 @@ func (c *tokenCreateCmd) Run(p *process) error {
 		return printJSON(p, v)
 	}
 	fmt.Fprintln(p.out, secret)
-	fmt.Fprintf(p.errs, "token %q (%s) made; the line above is its secret, shown this once: present it as Authorization: Bearer …, or in SLUICE_TOKEN\n",
+	fmt.Fprintf(p.errs, "Token %q (%s) was created. The line above is its secret, which is shown only once. Send it as Authorization: Bearer SECRET, or set SLUICE_TOKEN.\n",
 		t.Name, access.FormatScopes(t.Scopes))
 	return nil
 }
@@ -93,7 +93,7 @@ func (c *tokenRevokeCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "token %q (id %d) is revoked\n", t.Name, t.ID)
+	fmt.Fprintf(p.out, "Token %q (id %d) was revoked.\n", t.Name, t.ID)
 	return nil
 }
 

@@ -13,10 +13,10 @@ import (
 )
 
 type userCmd struct {
-	Create  userCreateCmd  `cmd:"" help:"Make an account for the console; the password is read from standard input."`
+	Create  userCreateCmd  `cmd:"" help:"Create a console account; the password is read from standard input."`
 	List    userListCmd    `cmd:"" help:"List all accounts."`
-	Disable userDisableCmd `cmd:"" help:"Keep someone out and end their sessions."`
-	Passwd  userPasswdCmd  `cmd:"" help:"Give an account another password, read from standard input, and end its sessions."`
+	Disable userDisableCmd `cmd:"" help:"Disable an account and end its sessions."`
+	Passwd  userPasswdCmd  `cmd:"" help:"Change the password of an account (read from standard input) and end its sessions."`
 }
 
 // readPassword takes the first line of standard input, so that a password stands
@@ -27,7 +27,7 @@ func readPassword(p *process) (string, error) {
 	line = strings.TrimRight(line, "\r\n")
 	if line == "" {
 		if err != nil {
-			return "", errors.New("no password on standard input")
+			return "", errors.New("standard input contains no password")
 		}
 		return "", errors.New("the password is empty")
 	}
@@ -37,8 +37,8 @@ func readPassword(p *process) (string, error) {
 
 type userCreateCmd struct {
 	config.Storage `embed:""`
-	Name           string `arg:"" help:"Name to sign in with: a-z, 0-9 and . _ @ -"`
-	Role           string `name:"role" default:"viewer" placeholder:"ROLE" help:"What the account may do: viewer, editor or admin."`
+	Name           string `arg:"" help:"Name to sign in with; a-z, 0-9 and . _ @ -"`
+	Role           string `name:"role" default:"viewer" placeholder:"ROLE" help:"Role: viewer, editor or admin."`
 }
 
 // Run makes the account.
@@ -55,7 +55,7 @@ func (c *userCreateCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "account %q (%s) made\n", u.Name, u.Role)
+	fmt.Fprintf(p.out, "Account %q (%s) was created.\n", u.Name, u.Role)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (c *userListCmd) Run(p *process) error {
 		return printJSON(p, views)
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tROLE\tSTATE\tSIGNS IN BY\tMADE BY\tLAST SIGNED IN")
+	fmt.Fprintln(w, "NAME\tROLE\tSTATE\tSIGN-IN\tCREATED BY\tLAST SIGN-IN")
 	for _, v := range views {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.State, v.SignsInBy, v.CreatedBy, v.LastLogin)
 	}
@@ -112,7 +112,7 @@ func (c *userDisableCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "account %q is disabled and signed out everywhere\n", u.Name)
+	fmt.Fprintf(p.out, "Account %q was disabled and its sessions were ended.\n", u.Name)
 	return nil
 }
 
@@ -131,6 +131,6 @@ func (c *userPasswdCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "account %q has another password and is signed out everywhere\n", u.Name)
+	fmt.Fprintf(p.out, "The password of account %q was changed and its sessions were ended.\n", u.Name)
 	return nil
 }

@@ -51,7 +51,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	if c.server, err = web.New(d); err != nil {
 		return nil, err
 	}
-	stops.add("sweep of sessions", task(func(ctx context.Context) { sweepSessions(ctx, db, host.Log) }))
+	stops.add("session cleanup", task(func(ctx context.Context) { sweepSessions(ctx, db, host.Log) }))
 	return c, nil
 }
 
@@ -77,7 +77,7 @@ func consoleNode(cfg *config.Serve, f *figures) web.Node {
 func sweepSessions(ctx context.Context, db *database.DB, log *slog.Logger) {
 	for range tick.Every(ctx, sweepInterval) {
 		if _, err := db.SweepSessions(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("could not delete expired sessions", "error", err)
+			log.Warn("deleting expired sessions failed", "error", err)
 		}
 	}
 }

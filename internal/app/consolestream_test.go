@@ -37,7 +37,7 @@ func TestConsole_StreamsEndInGoodOrderWhenTheNodeDrains(t *testing.T) {
 			t.Errorf("the stream was cut off: %v", err)
 		}
 	}
-	if strings.Contains(n.log.String(), "drain deadline passed") {
+	if strings.Contains(n.log.String(), "drain timeout passed") {
 		t.Error("streams held up the node until its deadline")
 	}
 }

@@ -88,7 +88,7 @@ func (c *copies) save(rest func()) {
 	if err := c.write(f, rest); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
-			c.log.Error("the rules cannot be copied to disk; this node could not start without the rule database", "file", c.path, "error", err)
+			c.log.Error("saving the local copy of the rules failed; without a copy this node cannot start while the rules database is unavailable", "file", c.path, "error", err)
 		}
 		c.failing = true
 		return
@@ -96,7 +96,7 @@ func (c *copies) save(rest func()) {
 	c.saved = seq
 	c.metrics.Copy("saved")
 	if c.failing {
-		c.log.Info("the rules are copied to disk again", "file", c.path)
+		c.log.Info("saving the local copy of the rules works again", "file", c.path)
 	}
 	c.failing = false
 }

@@ -94,7 +94,7 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 		c.keep(setOf(t, v, 1), true)
 		c.save(unhurried)
 	}
-	if got := strings.Count(log.String(), "cannot be copied"); got != 1 {
+	if got := strings.Count(log.String(), "saving the local copy of the rules failed"); got != 1 {
 		t.Errorf("%d log lines about one failure, want 1:\n%s", got, log)
 	}
 	if err := os.Remove(blocked); err != nil {
@@ -135,7 +135,7 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 			if r.readiness.ready() == nil || r.sets.Load() != nil || r.access.Load() != nil {
 				t.Error("a damaged copy is in force")
 			}
-			if got := strings.Count(log.String(), "copy of the rules refused"); got != 1 || !strings.Contains(log.String(), "not ready") {
+			if got := strings.Count(log.String(), "copy of the rules was rejected"); got != 1 || !strings.Contains(log.String(), "not ready") {
 				t.Errorf("%d log lines say so, want 1:\n%s", got, log)
 			}
 		})

@@ -41,16 +41,16 @@ type counters struct {
 // answer yet.
 func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
 	most := mostKeys(int(cfg.MaxKeys), memoryLimits())
-	host.Log.Info("counters in memory are bounded", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
+	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
 	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes), Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
-	stops.add("return of memory", task(func(ctx context.Context) {
+	stops.add("memory release", task(func(ctx context.Context) {
 		returnMemory(ctx, func() int64 { return int64(memory.Keys())*autoKeyBytes + memory.RecordBytes() })
 	}))
 	metrics.MemoryStore(memory)
 	if cfg.RedisURL == "" {
 		if cfg.Postgres() {
-			host.Log.Warn("no REDIS_URL: this node counts for itself; several nodes would each allow the whole limit")
+			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		keepOnDisk(cfg, memory, host.Log, metrics, stops)
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
@@ -65,7 +65,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
-	stops.add("redis client", func(context.Context) error { return client.Close() })
+	stops.add("Redis client", func(context.Context) error { return client.Close() })
 	breakers := &breakerLog{log: host.Log, now: host.Now}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: cfg.KeyPrefix, PlainKeys: cfg.PlainKeys, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
@@ -73,7 +73,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	if err != nil {
 		return nil, err
 	}
-	stops.add("redis store", func(context.Context) error { return store.Close() })
+	stops.add("Redis store", func(context.Context) error { return store.Close() })
 	nodes := nodeCount{path: cfg.NodesFile(), log: host.Log}
 	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now, Known: nodes.load(), Counted: nodes.save})
 	if err != nil {
@@ -84,7 +84,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	if err != nil {
 		return nil, err
 	}
-	stops.add("settling of local decisions", task(func(ctx context.Context) { ledger.Settle(ctx, store) }))
+	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Settle(ctx, store) }))
 	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats, Slots: store.Stats})
 	posted, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
@@ -124,6 +124,6 @@ func (silence) Printf(context.Context, string, ...any) {}
 func keepOnDisk(cfg *config.Serve, memory snapshotter, log *slog.Logger, metrics *telemetry.Metrics, stops *stops) {
 	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, metrics: metrics}
 	s.restore()
-	stops.add("last snapshot", func(context.Context) error { return s.save() })
+	stops.add("final snapshot", func(context.Context) error { return s.save() })
 	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
 }

@@ -202,7 +202,7 @@ func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
 	if status, _ := n.send(http.MethodGet, "/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answered %d with half a copy", status)
 	}
-	if log := n.log.String(); !strings.Contains(log, "copy of the rules refused") || !strings.Contains(log, "torn") {
+	if log := n.log.String(); !strings.Contains(log, "copy of the rules was rejected") || !strings.Contains(log, "torn") {
 		t.Errorf("no log line says why:\n%s", log)
 	}
 	postgres.Restart()
@@ -226,7 +226,7 @@ func TestDataDirectoryUnwritable_ServesAllTheSame(t *testing.T) {
 		t.Error("the rule does not decide")
 	}
 	eventually(t, "the failure is counted", func() bool { return n.metric(`sluice_rule_copies_total{outcome="failed"}`) > 0 })
-	if !strings.Contains(n.log.String(), "cannot be copied to disk") {
+	if !strings.Contains(n.log.String(), "saving the local copy of the rules failed") {
 		t.Errorf("the log does not say so:\n%s", n.log)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errDataDirInUse: another server holds the data directory.
-var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it, or choose another with --data-dir (SLUICE_DATA_DIR)")
+var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it or choose another directory with --data-dir (SLUICE_DATA_DIR)")
 
 // makeDataDir creates dir, readable by its owner alone, because it holds token
 // hashes and counters.

@@ -45,9 +45,9 @@ func descriptor(c *net.TCPConn) int {
 func (p *patient) waitForRoom() bool {
 	if now := time.Now(); now.Sub(p.roomSaid) >= roomLog {
 		p.roomSaid = now
-		p.log.Warn("too many open connections: new ones wait until others end",
+		p.log.Warn("too many open connections; new ones wait until others close",
 			"descriptors", p.ceiling, "kept_free", "for Redis, the rules database and files",
-			"remedy", "raise the limit on open files (ulimit -n)")
+			"remedy", "raise the open-file limit (ulimit -n)")
 	}
 	retry := time.NewTicker(roomRetry)
 	defer retry.Stop()

@@ -129,7 +129,7 @@ func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := start(t, cfg)
-			if !strings.Contains(n.log.String(), "snapshot of counters refused") {
+			if !strings.Contains(n.log.String(), "counter snapshot was rejected") {
 				t.Errorf("no log line about the refusal:\n%s", n.log)
 			}
 			if !n.allowed(`{"key":"k","limit":1,"window_ms":86400000}`) {

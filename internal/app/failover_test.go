@@ -243,7 +243,7 @@ func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
 		eventually(t, fmt.Sprintf("node %d decides by what is there", i), func() bool {
 			return n.limitOf() == 7 && n.allowed(`{"user":"lost"}`) && !n.allowed(`{"user":"found"}`) && !n.allowed(`{"user":"base"}`)
 		})
-		if !strings.Contains(n.log.String(), "another server") {
+		if !strings.Contains(n.log.String(), "a different server") {
 			t.Errorf("no log line says so:\n%s", n.log)
 		}
 	}

@@ -22,7 +22,7 @@ func (r *reloader) fallBack() {
 	r.recalled = true
 	c, err := r.recall()
 	if errors.Is(err, fs.ErrNotExist) {
-		r.log.Info("no saved copy of the rules to start with")
+		r.log.Info("there is no saved copy of the rules to start with")
 		return
 	}
 	if err == nil {
@@ -30,7 +30,7 @@ func (r *reloader) fallBack() {
 	}
 	if err != nil {
 		r.source.Copy("refused")
-		r.log.Error("saved copy of the rules refused; waiting for the rule database", "error", err)
+		r.log.Error("the saved copy of the rules was rejected; waiting for the rules database", "error", err)
 		return
 	}
 	r.source.Copy("restored")

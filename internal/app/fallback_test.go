@@ -48,7 +48,7 @@ func TestFallBack_DecidesWithTheCopyUntilTheDatabaseAnswers(t *testing.T) {
 	if state.Version != 7 || state.Source != "copy" || state.AgeMS != 150*60*1000 || state.RefusedVersion != nil {
 		t.Errorf("readiness tells %+v", state)
 	}
-	for _, want := range []string{"saved copy of the rules", "age=2h30m0s", "version=7", "checks go on"} {
+	for _, want := range []string{"saved copy of the rules", "age=2h30m0s", "version=7", "checks use the rules last loaded"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
 		}

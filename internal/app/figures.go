@@ -123,7 +123,7 @@ func (f *figures) status() fleet.Status {
 // publish posts this node's figures on board until stopped.
 func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status, Hot: f.hot(), Now: f.now, Log: log})
-	stops.add("figures of the fleet", task(p.Run))
+	stops.add("fleet metrics", task(p.Run))
 }
 
 var _ decide.Observer = (*figures)(nil)

@@ -184,7 +184,7 @@ func (p *patient) drain(ctx context.Context) error {
 	// Without an error the queue of the kernel does not grow any more. With one,
 	// say on another system than Linux, it is emptied as far as possible.
 	if err := refuseNew(p.TCPListener); err != nil {
-		p.log.Debug("new connections are accepted until the listener closes", "error", err)
+		p.log.Debug("refusing new connections failed; they are accepted until the listener closes", "error", err)
 	}
 	if err := p.SetDeadline(time.Now().Add(queueQuiet)); err != nil {
 		return err

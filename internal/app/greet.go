@@ -27,12 +27,12 @@ func greet(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Curren
 	url := "http://" + reachable(addr)
 	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
 
-Ask it whether one request may pass, six times in a row:
+Run this six times. Five requests are allowed and the sixth is denied:
 
   curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
     -d '{"key": "user:42", "limit": 5, "window_ms": 60000}'
 
-The whole API: %[1]s/openapi.yaml
+API reference: %[1]s/openapi.yaml
 
 `, url, places, authorize)
 }
@@ -41,10 +41,10 @@ The whole API: %[1]s/openapi.yaml
 // link that makes the first.
 func greetConsole(w io.Writer, base, welcome string) {
 	if welcome == "" {
-		fmt.Fprintf(w, "The console: %s/console\n\n", base)
+		fmt.Fprintf(w, "Console: %s/console\n\n", base)
 		return
 	}
-	fmt.Fprintf(w, `The console, this once without a password (the link works for an hour):
+	fmt.Fprintf(w, `Sign-in link for the console (one use, valid for 1 hour):
 
   %s%s
 

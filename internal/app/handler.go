@@ -11,13 +11,13 @@ import (
 // index is what / answers where there is no console to send people to.
 const index = `sluice, a rate-limit service
 
-POST /ratelimit/check          may this request pass?
-POST /ratelimit/check/batch    may these?
-     /ratelimit/rules          the rules
+POST /ratelimit/check          check one request
+POST /ratelimit/check/batch    check up to 1,000 requests
+     /ratelimit/rules          list, create, update and delete rules
 POST /ratelimit/explain        which rules apply to a request, and why
-GET  /openapi.yaml             the whole API
-GET  /metrics                  Prometheus
-GET  /livez, /readyz           health
+GET  /openapi.yaml             API reference
+GET  /metrics                  Prometheus metrics
+GET  /livez, /readyz           health checks
 `
 
 // newHandler puts the decision surface and the console on one router.

@@ -31,7 +31,7 @@ func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog
 				continue
 			}
 			if err := os.Remove(path); err != nil {
-				log.Warn("could not remove a temporary file of an earlier run", "file", path, "error", err)
+				log.Warn("removing a temporary file of an earlier run failed", "file", path, "error", err)
 				continue
 			}
 			log.Info("removed a temporary file of an earlier run", "file", path)

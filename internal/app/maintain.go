@@ -133,7 +133,7 @@ func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (
 			return t.RevokedAt == nil && (t.Name == nameOrID || fmt.Sprint(t.ID) == nameOrID)
 		})
 		if i < 0 {
-			return fmt.Errorf("token %q: %w, or revoked already", nameOrID, rules.ErrNotFound)
+			return fmt.Errorf("token %q: %w or already revoked", nameOrID, rules.ErrNotFound)
 		}
 		token = list[i]
 		return db.RevokeToken(ctx, cliActor(by), token.ID)

@@ -49,7 +49,7 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	}
 	bus.Store(b)
 	stops.add("messages between nodes", func(context.Context) error { return b.Close() })
-	stops.add("near answers", near.Close)
+	stops.add("deny cache and leases", near.Close)
 	metrics.Near(func() telemetry.Near { return telemetry.Near{Stats: near.Stats(), Bus: b.Stats()} })
 	if opt.HotRate > 0 {
 		hot = near.HotKeys
@@ -76,7 +76,7 @@ func (h *hotLog) turned(k limiter.HotKey) {
 		return
 	}
 	id, _ := rules.RuleID(k.Key)
-	h.log.Warn("a key turned hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.quiet,
+	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.quiet,
 		"more", "GET /ratelimit/hot lists them")
 	h.last, h.quiet = now, 0
 }

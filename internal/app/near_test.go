@@ -48,7 +48,7 @@ func TestNear_HotKeyIsLeasedOnTwoNodesAndShown(t *testing.T) {
 	if k := keys[0].(map[string]any); k["key"] != "global" || k["rule"] != "everyone" || k["hot"] != true || k["state"] != "leased" {
 		t.Errorf("listed %v", k)
 	}
-	eventually(t, "the log tells of it", func() bool { return strings.Contains(nodes[0].log.String(), "a key turned hot") })
+	eventually(t, "the log tells of it", func() bool { return strings.Contains(nodes[0].log.String(), "a key became hot") })
 }
 
 func TestNear_DeniedUserIsAnsweredFromMemoryUntilReset(t *testing.T) {

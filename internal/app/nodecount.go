@@ -29,7 +29,7 @@ func (c nodeCount) load() int {
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || n < 1 || n > mostNodes {
-		c.log.Warn("the saved number of nodes is ignored", "file", c.path)
+		c.log.Warn("the saved node count is not valid and is ignored", "file", c.path)
 		return 0
 	}
 	return n
@@ -45,6 +45,6 @@ func (c nodeCount) save(n int) {
 		})
 	}
 	if err != nil {
-		c.log.Warn("the number of nodes could not be saved; a start during a Redis outage would use an older one", "file", c.path, "error", err)
+		c.log.Warn("saving the node count failed; a start during a Redis outage uses an older count", "file", c.path, "error", err)
 	}
 }

@@ -32,22 +32,22 @@ func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if now-last < outagePause.Milliseconds() || !o.last.CompareAndSwap(last, now) {
 		return
 	}
-	o.log.Warn("the counter store cannot decide; fail modes do", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
+	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
 }
 
 // advice says what an operator can do about a cause.
 var advice = map[limiter.Cause]string{
-	limiter.CauseTimeout:    "look at Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is how long a check waits",
-	limiter.CauseConnection: "see whether Redis runs and REDIS_URL names it",
-	limiter.CauseBusy:       "a script elsewhere blocks Redis (SCRIPT KILL), or more checks arrive than it can take",
-	limiter.CauseReadOnly:   "this server is a replica, or refuses writes (a failed save, too few replicas): see INFO replication and persistence",
-	limiter.CauseLoading:    "Redis is loading its data and will be back by itself",
+	limiter.CauseTimeout:    "check Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is how long a check waits",
+	limiter.CauseConnection: "check that Redis is running and that REDIS_URL is correct",
+	limiter.CauseBusy:       "a script of another client blocks Redis (see SCRIPT KILL), or more checks arrive than Redis can process",
+	limiter.CauseReadOnly:   "this Redis server is a replica or refuses writes (a failed save, too few replicas); see INFO replication and INFO persistence",
+	limiter.CauseLoading:    "Redis is loading its data; it recovers without help",
 	limiter.CauseMemory:     "raise Redis's maxmemory, or find out what fills it",
-	limiter.CauseAuth:       "check user and password in REDIS_URL and the user's rights (ACL LOG): it needs eval, evalsha, hello and ping on its keys",
-	limiter.CauseCluster:    "see CLUSTER INFO: a slot is not served",
-	limiter.CauseWrongType:  "something else writes to keys that begin with SLUICE_KEY_PREFIX",
-	limiter.CauseBadState:   "something else writes to keys that begin with SLUICE_KEY_PREFIX",
-	limiter.CauseBreaker:    "an earlier line says why the breaker opened",
+	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); see the ACL in docs/operations.md",
+	limiter.CauseCluster:    "a slot is not served; see CLUSTER INFO",
+	limiter.CauseWrongType:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBadState:   "another program writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBreaker:    "an earlier log line says why the circuit breaker opened",
 }
 
 // breakerLog tells when the breaker of a server opens and closes, at most one
@@ -84,12 +84,12 @@ func (b *breakerLog) changed(c redisstore.BreakerChange) {
 			return
 		}
 		told.opened, told.open, told.since = now, true, now
-		b.log.Error("a server of the counter store fails; its breaker opened and fail modes decide",
+		b.log.Error("the circuit breaker of a Redis server opened; fail modes decide",
 			"node", c.Node, "cause", string(c.Cause), "error", c.Err, "advice", advice[c.Cause])
 	case redisstore.BreakerClosed:
 		if told.open {
 			told.open = false
-			b.log.Info("a server of the counter store is back; its breaker closed",
+			b.log.Info("a Redis server is available again; its circuit breaker closed",
 				"node", c.Node, "after", now.Sub(told.since).Round(time.Millisecond).String())
 		}
 	}

@@ -157,7 +157,7 @@ func TestOutage_TheLogNamesTheCauseAndWhatToDo(t *testing.T) {
 			eventually(t, "the breaker opens", func() bool { return n.sum(`sluice_breaker_opened_total\{.*\}`) > 0 })
 			var told []string
 			for line := range strings.Lines(n.log.String()) {
-				if strings.Contains(line, "its breaker opened") {
+				if strings.Contains(line, "circuit breaker of a Redis server opened") {
 					told = append(told, line)
 				}
 			}

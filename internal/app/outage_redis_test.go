@@ -36,7 +36,7 @@ func TestOutage_KilledUnderLoadEveryRequestIsAnsweredByItsFailMode(t *testing.T)
 	eventually(t, "every client is answered without Redis", l.everyone)
 	count, p99, most := l.report()
 	t.Logf("in the outage: %d answers, 99 %% within %s, all within %s", count, p99, most)
-	if log := n.log.String(); strings.Count(log, "its breaker opened") != 1 || !strings.Contains(log, "see whether Redis runs") {
+	if log := n.log.String(); strings.Count(log, "circuit breaker of a Redis server opened") != 1 || !strings.Contains(log, "check that Redis is running") {
 		t.Errorf("the log should tell once, with advice:\n%s", log)
 	}
 
@@ -180,7 +180,7 @@ func TestOutage_RedisAppearsAndDecidesWithinASecond(t *testing.T) {
 	back := time.Now()
 	eventually(t, "the breaker closes", func() bool { return n.sum(`sluice_breaker_state\{.*\}`) == 0 })
 	t.Logf("normal %s after Redis appeared", time.Since(back).Round(time.Millisecond))
-	eventually(t, "the log tells", func() bool { return strings.Contains(n.log.String(), "its breaker closed") })
+	eventually(t, "the log tells", func() bool { return strings.Contains(n.log.String(), "its circuit breaker closed") })
 	if got := n.sum(`sluice_degraded_total\{cause="connection",.*\}`); got == 0 {
 		t.Error("nothing was counted as degraded by connection")
 	}

@@ -69,7 +69,7 @@ func (c *overrideCopies) save(rest func()) {
 	if err := c.write(o, rest); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
-			c.log.Error("the overrides cannot be copied to disk; this node could not start with them without the rule database", "file", c.path, "error", err)
+			c.log.Error("saving the local copy of the overrides failed; without a copy this node starts without overrides while the rules database is unavailable", "file", c.path, "error", err)
 		}
 		c.failing = true
 		return

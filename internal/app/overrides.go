@@ -75,7 +75,7 @@ func (r *reloader) recallOverrides() {
 		o = override.New()
 	case err != nil:
 		r.source.Copy("refused")
-		r.log.Error("saved copy of the overrides refused; blocked keys and raised limits are those of the rules until the database answers", "error", err)
+		r.log.Error("the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules database is available", "error", err)
 		o = override.New()
 	default:
 		r.source.Copy("restored")
@@ -100,12 +100,12 @@ const cleanEvery = time.Minute
 func cleanOverrides(ctx context.Context, from cleaner, every time.Duration, log *slog.Logger) {
 	for range tick.Every(ctx, every) {
 		if err := from.CleanHistory(ctx); err != nil && ctx.Err() == nil {
-			log.Debug("cleaning the history of versions failed", "error", err)
+			log.Debug("deleting old version history failed", "error", err)
 		}
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			if more, err = from.CleanOverrides(ctx); err != nil && ctx.Err() == nil {
-				log.Debug("cleaning overrides failed", "error", err)
+				log.Debug("deleting expired overrides failed", "error", err)
 				break
 			}
 		}

@@ -251,7 +251,7 @@ func TestFallBack_DamagedOverridesDoNotStopTheRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	pass(t, r)
-	if r.readiness.ready() != nil || limitFor(r, "a") != 5 || !strings.Contains(log.String(), "copy of the overrides refused") {
+	if r.readiness.ready() != nil || limitFor(r, "a") != 5 || !strings.Contains(log.String(), "copy of the overrides was rejected") {
 		t.Errorf("not ready, or silent:\n%s", log)
 	}
 }

@@ -22,13 +22,13 @@ func namePatterns(log *slog.Logger, before, set *rules.Set) {
 			}
 		}
 		if named++; named > maxNamedRules {
-			log.Warn("more rules with such patterns are not named", "rules", len(set.Costly()))
+			log.Warn("further rules with oversized patterns are not listed", "rules", len(set.Costly()))
 			break
 		}
-		log.Warn("condition in force with a pattern larger than new rules may have", "rule", c.Rule.Name, "id", c.Rule.ID,
+		log.Warn("the condition of a rule has a larger pattern than new rules may have", "rule", c.Rule.Name, "id", c.Rule.ID,
 			"instructions", c.Patterns().Largest, "most", rules.MaxPattern)
 	}
 	if n := set.Patterns(); n > rules.MaxPatterns && (before == nil || before.Patterns() <= rules.MaxPatterns) {
-		log.Warn("patterns in force are more than new rules may add to", "instructions", n, "most", rules.MaxPatterns)
+		log.Warn("the patterns of all rules together are larger than new rules may make them", "instructions", n, "most", rules.MaxPatterns)
 	}
 }

@@ -35,7 +35,7 @@ func noDescriptors(t *testing.T, bin string) {
 		if err != nil {
 			t.Error(err)
 		}
-		return strings.Contains(c.log.String(), "new ones wait until others end")
+		return strings.Contains(c.log.String(), "new ones wait until others close")
 	})
 	for range 20 {
 		if doc := c.check(plenty); !strings.HasPrefix(doc, `{"allowed":true`) {
@@ -60,7 +60,7 @@ func nowhereToWrite(t *testing.T, bin string) {
 	if err := os.Rename(data, away); err != nil {
 		t.Fatal(err)
 	}
-	c.logged("snapshot of counters failed")
+	c.logged("saving the counter snapshot failed")
 	eventually(t, "the failure is counted", func() bool { return c.metric(`sluice_snapshots_total{outcome="failed"}`) > 0 })
 	if doc := c.check(plenty); !strings.HasPrefix(doc, `{"allowed":true`) {
 		t.Errorf("a check got %s", doc)

@@ -31,22 +31,22 @@ func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *tele
 		if err != nil {
 			return nil, err // names REDIS_URL, never its password
 		}
-		stops.add("redis client of deferred requests", func(context.Context) error { return client.Close() })
+		stops.add("Redis client of the deferred queues", func(context.Context) error { return client.Close() })
 		return redisqueue.New(redisqueue.Options{Client: client, Now: host.Now, Prefix: cfg.KeyPrefix, Dropped: dropped})
 	}
 	q, err := filequeue.Open(filequeue.Options{
 		Dir: queueDir(cfg), Now: host.Now, Dropped: dropped,
 		Unusable: func(file string, err error) {
-			host.Log.Error("a queue of deferred requests cannot be read; the others are served", "file", file, "error", err)
+			host.Log.Error("a deferred queue cannot be read; other queues are not affected", "file", file, "error", err)
 		},
 		Torn: func(rule, bytes int64) {
-			host.Log.Warn("the end of a queue of deferred requests is torn or damaged and was cut off", "rule_id", rule, "bytes", bytes)
+			host.Log.Warn("the damaged end of a deferred queue was removed", "rule_id", rule, "bytes", bytes)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	stops.add("deferred requests", func(context.Context) error { return q.Close() })
+	stops.add("deferred queues", func(context.Context) error { return q.Close() })
 	return q, nil
 }
 

@@ -33,7 +33,7 @@ type ruleState struct {
 }
 
 var (
-	errDraining = errors.New("draining: this node is about to stop")
+	errDraining = errors.New("draining: this node is shutting down")
 	errNoSet    = errors.New("no rule set is loaded yet")
 	errNoTokens = errors.New("API tokens are not loaded yet")
 )

@@ -190,14 +190,14 @@ func (r *reloader) await(ctx context.Context, tokens bool) bool {
 			return true
 		}
 	case <-r.ended:
-		why = "the node is stopping"
+		why = "the node is shutting down"
 	case <-ctx.Done():
-		why = "the writer's time is over"
+		why = "the request timed out"
 	}
 	r.mu.Lock()
 	r.waiting = slices.DeleteFunc(r.waiting, func(other *writer) bool { return other == w })
 	r.mu.Unlock()
-	r.log.Warn("an edit is stored but not in force on this node yet; its writer was answered", "why", why)
+	r.log.Warn("a change was saved but is not in force on this node yet", "why", why)
 	return false
 }
 
@@ -224,11 +224,11 @@ func (r *reloader) pass(ctx context.Context) error {
 	}
 	if r.away {
 		r.away = false
-		r.log.Info("rule database is back")
+		r.log.Info("the rules database is available again")
 	}
 	if v.Server != r.server {
 		if r.server != "" {
-			r.log.Info("rule database is another server, or was restarted; loading everything anew")
+			r.log.Info("the rules database was restarted or is a different server; loading everything again")
 			r.forget()
 		}
 		r.server = v.Server
@@ -279,7 +279,7 @@ func (r *reloader) loadRules(ctx context.Context) error {
 	set, err := rules.CompileSource(source, r.options)
 	if err != nil {
 		r.refused = version
-		return fmt.Errorf("version %d of the rules is refused, what is in force stays: %w", version.N, err)
+		return fmt.Errorf("version %d of the rules was rejected; the previous version stays in force: %w", version.N, err)
 	}
 	r.putInForce(set, version)
 	return nil
@@ -299,7 +299,7 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 	delta.PoolsChanged = !slices.EqualFunc(delta.Pools, set.Pools(), func(is rules.Pool, was *rules.CompiledPool) bool { return is == was.Pool })
 	next, err := set.Apply(delta)
 	if err != nil {
-		r.log.Warn("changed rules could not be applied; loading all rules", "version", version.N, "error", err)
+		r.log.Warn("applying the changed rules failed; loading all rules", "version", version.N, "error", err)
 		return false, nil
 	}
 	r.putInForce(next, version)
@@ -337,7 +337,7 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 func (r *reloader) failed(what string, err error) {
 	r.loadFailed = true
 	r.metrics.ReloadFailed(what)
-	r.log.Error("reload changed nothing", "what", what, "error", err)
+	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
 }
 
 // unreachable reports a database that went away once, not every second.
@@ -350,9 +350,9 @@ func (r *reloader) unreachable(ctx context.Context, err error) {
 	switch {
 	case r.away:
 	case r.sets.Load() == nil:
-		r.log.Warn("rule database unavailable; not ready until it answers, retrying", "error", err)
+		r.log.Warn("the rules database is unavailable; this node is not ready until it is back; retrying", "error", err)
 	default:
-		r.log.Warn("rule database unavailable; checks go on with the set in force, retrying", "error", err)
+		r.log.Warn("the rules database is unavailable; checks use the rules last loaded; retrying", "error", err)
 	}
 	r.away = true
 }

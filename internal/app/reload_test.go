@@ -163,7 +163,7 @@ func TestReload_DatabaseAwayKeepsTheSetAndReturns(t *testing.T) {
 	for range 5 {
 		pass(t, r)
 	}
-	if got := strings.Count(log.String(), "checks go on"); got != 1 {
+	if got := strings.Count(log.String(), "checks use the rules last loaded"); got != 1 {
 		t.Errorf("%d log lines about one outage, want 1", got)
 	}
 	if r.sets.Load().Version() != 1 || r.readiness.ready() != nil {

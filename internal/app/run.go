@@ -41,7 +41,7 @@ type Host struct {
 }
 
 // errNoCredentials refuses to serve a network without any credentials.
-var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no API token in force, so anyone could use and edit everything; make one first:
+var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no valid API token, so anyone could use and edit everything. Create a token first:
 
   sluice token create first-admin --scopes admin
 
@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	metrics.Disk(db.DiskFailing)
-	stops.add("rule database", func(context.Context) error { return db.Close() })
+	stops.add("rules database", func(context.Context) error { return db.Close() })
 
 	identity, err := db.Identity()
 	if err != nil {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
-	stops.add("cleaning of overrides", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
+	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err
 	}

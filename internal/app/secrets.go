@@ -30,13 +30,13 @@ func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, e
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}
-	stops.add("redis client of the secret", func(context.Context) error { return client.Close() })
+	stops.add("Redis client of the reservation secret", func(context.Context) error { return client.Close() })
 	s, err := fleet.NewSecret(fleet.SecretOptions{Client: client, Prefix: cfg.KeyPrefix, Now: host.Now})
 	if err != nil {
 		return nil, err
 	}
 	// So that the first reserve need not wait for it. Redis may be away.
-	stops.add("first look at the secret", task(func(ctx context.Context) { _, _ = s.Secrets(ctx, false) }))
+	stops.add("first read of the reservation secret", task(func(ctx context.Context) { _, _ = s.Secrets(ctx, false) }))
 	return s, nil
 }
 
@@ -66,7 +66,7 @@ func fileSecret(path string) (*fixedSecret, error) {
 	}
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != secretSize {
-		return nil, fmt.Errorf("%s does not hold a secret; remove it, and reservations made before cannot be settled", path)
+		return nil, fmt.Errorf("%s does not contain a valid secret; delete the file to create a new secret (open reservations can then no longer be settled)", path)
 	}
 	copy(s[:], b)
 	return s, nil

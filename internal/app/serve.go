@@ -112,7 +112,7 @@ func (d *frontDoor) close(context.Context) error {
 		err = d.server.Shutdown(ctx)
 	}
 	if err != nil {
-		d.log.Warn("drain deadline passed; cutting the requests still in flight")
+		d.log.Warn("the drain timeout passed; closing connections with requests in flight")
 		err = d.server.Close()
 	}
 	<-d.done

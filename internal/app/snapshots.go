@@ -36,10 +36,10 @@ func (s *snapshots) restore() {
 		s.metrics.Snapshot("restored")
 		s.log.Info("counters restored", "file", s.path)
 	case errors.Is(err, fs.ErrNotExist):
-		s.log.Debug("no snapshot of counters to restore", "file", s.path)
+		s.log.Debug("there is no counter snapshot to restore", "file", s.path)
 	default:
 		s.metrics.Snapshot("refused")
-		s.log.Error("snapshot of counters refused; counting starts afresh", "file", s.path, "error", err)
+		s.log.Error("the counter snapshot was rejected; all counters start at zero", "file", s.path, "error", err)
 	}
 }
 
@@ -47,7 +47,7 @@ func (s *snapshots) restore() {
 func (s *snapshots) save() error {
 	if err := s.store.SaveFile(s.path); err != nil {
 		s.metrics.Snapshot("failed")
-		s.log.Error("snapshot of counters failed; the one before stays", "file", s.path, "error", err)
+		s.log.Error("saving the counter snapshot failed; the previous snapshot is kept", "file", s.path, "error", err)
 		return err
 	}
 	s.metrics.Snapshot("saved")

@@ -43,7 +43,7 @@ func (m *Metrics) Near(read func() Near) {
 		{desc("sluice_deny_cache_drops_total", "Buckets whose denials were forgotten because something was given back, charged or reset."), c, func(n *Near) int64 { return n.Dropped }, nil},
 		{desc("sluice_deny_cache_buckets", "Buckets whose denials are remembered."), g, func(n *Near) int64 { return n.Held }, nil},
 		{desc("sluice_hot_keys", "Keys that are hot on this node."), g, func(n *Near) int64 { return n.Hot }, nil},
-		{desc("sluice_hot_keys_turned_total", "Times a key turned hot on this node."), c, func(n *Near) int64 { return n.TurnedHot }, nil},
+		{desc("sluice_hot_keys_turned_total", "Times a key became hot on this node."), c, func(n *Near) int64 { return n.TurnedHot }, nil},
 		{desc("sluice_hot_slices_total", "Slices of hot keys asked for, each in one operation of the counter store."), c, func(n *Near) int64 { return n.Slices }, nil},
 		{fate, c, func(n *Near) int64 { return n.Leased }, []string{"leased"}},
 		{fate, c, func(n *Near) int64 { return n.Spent }, []string{"spent"}},

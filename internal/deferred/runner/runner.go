@@ -130,7 +130,7 @@ func (r *runner) ask(ctx context.Context) (*release, error) {
 	}
 	var got release
 	if err := json.Unmarshal(raw, &got); err != nil {
-		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
+		return nil, fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	return &got, nil
 }
@@ -154,7 +154,7 @@ func (r *runner) defers(ctx context.Context, id int64) error {
 		} `json:"queues"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	for _, q := range list.Queues {
 		if q.RuleID == id {
