@@ -37,7 +37,7 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	if r.Scope == access.ScopeRulesWrite {
 		by := rules.Actor{Kind: "token", Name: token.Name, Reason: req.Header.Get(headerReason)}
 		if token.ID == 0 {
-			by.Kind, by.Name = "system", "open mode"
+			by.Kind, by.Name = "system", "API without token"
 		}
 		c.Set(actorKey, by)
 	}

@@ -29,7 +29,7 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		return dst, tooLarge(most)
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return dst, reply.MediaType.Problem("Bodies must not be compressed.")
+		return dst, reply.MediaType.Problem("The body must not be compressed.")
 	}
 	dst = dst[:0]
 	for {
@@ -48,13 +48,13 @@ func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return dst, reply.Timeout.Problem("The body did not arrive in time.").With("Connection", "close")
 		default:
-			return dst, reply.Malformed.Problem("The body was cut off.").With("Connection", "close")
+			return dst, reply.Malformed.Problem("The body is incomplete.").With("Connection", "close")
 		}
 	}
 }
 
 func tooLarge(most int) *reply.Problem {
-	return reply.TooLarge.Problem(fmt.Sprintf("At most %d bytes are accepted here.", most))
+	return reply.TooLarge.Problem(fmt.Sprintf("The body must not be larger than %d bytes.", most))
 }
 
 // contentType demands one of the accepted media types, in UTF-8 if a charset

@@ -36,7 +36,7 @@ func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), e
 	done = func() {}
 	if size < 0 || size > maxLargeBody {
 		if !s.importing.TryLock() {
-			return nil, nil, reply.NotReady.Problem("Another large file is being imported on this node. Try again when that is done.").With("Retry-After", "5")
+			return nil, nil, reply.NotReady.Problem("Another large file is being imported on this node. Try again when that import has finished.").With("Retry-After", "5")
 		}
 		unbound := heap.Bound(heap.Import)
 		done = func() {

@@ -19,7 +19,7 @@ func (in *input) wrong(field, format string, args ...any) {
 // same holds an id in the body to the one in the path; 0 takes any.
 func (in *input) same(field string, v *tree.Value, want int64) {
 	if m := v.Member(field); m != nil && want != 0 && m.Text != strconv.FormatInt(want, 10) {
-		in.wrong(field, "must be %d as in the path, or left out", want)
+		in.wrong(field, "must be %d, as in the path, or omitted", want)
 	}
 }
 

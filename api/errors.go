@@ -28,22 +28,22 @@ func problemFor(err error) (*reply.Problem, bool) {
 	case errors.As(err, &httpErr):
 		return statusProblem(httpErr.Code)
 	}
-	return reply.Internal.Problem("It has been logged. Trying again may help."), false
+	return reply.Internal.Problem("The error was logged. Try again."), false
 }
 
 // statusProblem maps what the router itself answers.
 func statusProblem(status int) (*reply.Problem, bool) {
 	switch status {
 	case http.StatusNotFound:
-		return reply.NotFound.Problem("No such path; GET /openapi.yaml describes those there are."), true
+		return reply.NotFound.Problem("This path does not exist. GET /openapi.yaml lists every path."), true
 	case http.StatusMethodNotAllowed:
-		return reply.Method.Problem("See the Allow header for the methods of this path."), true
+		return reply.Method.Problem("The Allow header lists the methods of this path."), true
 	case http.StatusRequestEntityTooLarge:
 		return reply.TooLarge.Problem(""), true
 	case http.StatusBadRequest:
 		return reply.Malformed.Problem(""), true
 	}
-	return reply.Internal.Problem("It has been logged. Trying again may help."), false
+	return reply.Internal.Problem("The error was logged. Try again."), false
 }
 
 // lateAnswer is how long a 408 may take to send.
@@ -61,7 +61,7 @@ func (s *Server) writeProblem(c echo.Context, err error) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		s.log.Error("encoding a problem failed", "error", err)
-		body = []byte(`{"type":"/problems/internal","title":"Something went wrong in this service","status":500}`)
+		body = []byte(`{"type":"/problems/internal","title":"Internal error","status":500}`)
 	}
 	h := c.Response().Header()
 	for name, value := range p.Header {

@@ -172,7 +172,7 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 	}
 	err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
 	if errors.Is(err, decide.ErrBadLease) {
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "is not a lease that an answer of this service gave"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a lease from a response of this service"}}}
 	}
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func decodeLease(body []byte) (token string, ok bool, err error) {
 		return "", false, nil
 	}
 	if len(v.Members) > 1 {
-		return "", false, &malformedError{message: "beside lease there must be no other member"}
+		return "", false, &malformedError{message: "lease must be the only member"}
 	}
 	if m.Kind != tree.Text {
 		return "", false, &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a string"}}}

@@ -53,7 +53,7 @@ type releaseAnswer struct {
 // queueError maps what a queue could not do.
 func queueError(err error) error {
 	if errors.Is(err, decide.ErrQueueUnavailable) {
-		return reply.QueueUnavailable.Problem("What waits there is not lost; try again in a moment.").With("Retry-After", "1")
+		return reply.QueueUnavailable.Problem("Queued requests are not lost. Try again later.").With("Retry-After", "1")
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
 		return id, "", nil
 	}
 	return 0, "", &rules.ValidationError{Fields: []rules.FieldError{{
-		Field: "id", Message: "is the name of several deleted rules; use one of the ids " + strings.Join(ids, ", "),
+		Field: "id", Message: "is the name of several deleted rules; use one of these ids: " + strings.Join(ids, ", "),
 	}}}
 }
 
@@ -256,7 +256,7 @@ func decodeTickets(body []byte) ([]string, error) {
 	tickets := make([]string, len(m.List))
 	for i := range m.List {
 		if t := &m.List[i]; t.Kind != tree.Text || t.Text == "" || len(t.Text) > maxTicket {
-			return invalid("tickets["+strconv.Itoa(i)+"]", "must be a ticket that a check gave")
+			return invalid("tickets["+strconv.Itoa(i)+"]", "must be a ticket from a response of this service")
 		}
 		tickets[i] = m.List[i].Text
 	}

@@ -54,7 +54,7 @@ func (s *Server) hot(c echo.Context) error {
 	case nodes == hotAll && s.deps.HotEverywhere != nil:
 		keys, err := s.deps.HotEverywhere(c.Request().Context())
 		if err != nil {
-			s.log.Warn("the busy keys of all nodes cannot be read", "error", err)
+			s.log.Warn("reading the hot keys of all nodes failed", "error", err)
 			return errNoFigures
 		}
 		for i := range keys[:min(most, len(keys))] {
@@ -70,7 +70,7 @@ func (s *Server) hot(c echo.Context) error {
 }
 
 // errNoFigures says that what the nodes share cannot be read.
-var errNoFigures error = reply.StoreUnavailable.Problem("What the nodes share cannot be read right now; without nodes=all the answer is about this node.").With("Retry-After", "1")
+var errNoFigures error = reply.StoreUnavailable.Problem("The hot keys of the other nodes are unavailable. Omit nodes=all to get the hot keys of this node.").With("Retry-After", "1")
 
 // hotLine shows a busy key that so many nodes are asked about.
 func hotLine(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {

@@ -99,7 +99,7 @@ func (s *Server) reportLoad(c echo.Context) error {
 		return decide.ErrNoSet
 	}
 	if set.Pool(c.Param("name")) == nil {
-		return reply.NotFound.Problem("There is no pool of this name.")
+		return reply.NotFound.Problem("The pool does not exist.")
 	}
 	err = s.deps.Checker.ReportLoad(c.Request().Context(), c.Param("name"), in.millionths, in.ttl)
 	var store *limiter.StoreError
@@ -116,7 +116,7 @@ func (s *Server) reportLoad(c echo.Context) error {
 // can always be repeated.
 func loadDetail(e *limiter.StoreError) string {
 	if e.Unknown {
-		return "The report may have been taken all the same (" + string(e.Cause) + "). It can be sent again at once: of several the last one counts."
+		return "The report may have been applied nevertheless (" + string(e.Cause) + "). You can send it again; the last report counts."
 	}
-	return "The report was not taken (" + string(e.Cause) + "). It can be sent again."
+	return "The report was not applied (" + string(e.Cause) + "). You can send it again."
 }

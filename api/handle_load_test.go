@@ -126,7 +126,7 @@ func TestLoad_KeepsTheDeadlineOfTheStore(t *testing.T) {
 	if board.within <= 0 || board.within > 20*time.Millisecond {
 		t.Errorf("the board was given %s, want up to 20 ms", board.within)
 	}
-	if body := a.body; strings.Contains(body, "request_id") || !strings.Contains(body, "sent again") || a.header.Get("Retry-After") == "" {
+	if body := a.body; strings.Contains(body, "request_id") || !strings.Contains(body, "send it again") || a.header.Get("Retry-After") == "" {
 		t.Errorf("the answer says %s", body)
 	}
 }

@@ -56,7 +56,7 @@ func (s *Server) exportOverrides(c echo.Context) error {
 		}
 		q.AfterID = p.Overrides[len(p.Overrides)-1].ID
 		if p, err = s.deps.Overrides.ListOverrides(ctx, q); err != nil {
-			s.log.Error("export of overrides cut off", "rule", id, "error", err)
+			s.log.Error("the export of overrides ended early", "rule", id, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 	}

@@ -126,7 +126,7 @@ func decodePool(body []byte, name string) (rules.Pool, error) {
 		return p, err
 	}
 	if name != "" && p.Name != name && rules.ValidPoolName(p.Name) {
-		in.wrong("name", "must be that of the path, or left out; rules name the pool by it")
+		in.wrong("name", "must be the name in the path, or omitted; rules refer to the pool by its name")
 	}
 	p.Normalize()
 	return p, in.complete(rules.ValidatePool(&p))

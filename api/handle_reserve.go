@@ -80,11 +80,11 @@ func settleError(err error) error {
 	var away *limiter.StoreError
 	switch {
 	case errors.Is(err, decide.ErrBadReservation):
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "reservation", Message: "is not a reservation that an answer of this service gave"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
 	case errors.Is(err, decide.ErrReservationEnded):
-		return reply.ReservationEnded.Problem("It stays charged as it is: at the estimate, unless it was settled before.")
+		return reply.ReservationEnded.Problem("The charge is final: the estimate, or the actual weight if the reservation was settled before.")
 	case errors.As(err, &away):
-		return reply.StoreUnavailable.Problem("Settle it again ("+string(away.Cause)+"): that is safe, and counts once.").With("Retry-After", "1")
+		return reply.StoreUnavailable.Problem("Repeat the request ("+string(away.Cause)+"). A repeated settle is safe and counts once.").With("Retry-After", "1")
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		switch name {
 		case "reservation":
 			if m.Kind != tree.Text || m.Text == "" {
-				wrong("reservation", "must be a reservation that an answer gave")
+				wrong("reservation", "must be a reservation from a response of this service")
 			}
 			s.Reservation = m.Text
 		case "weight":
@@ -144,7 +144,7 @@ func decodeSettlement(body []byte) (*decide.Settlement, error) {
 		wrong("reservation", "is required")
 	}
 	if v.Member("weight") == nil && v.Member("fields") == nil {
-		wrong("weight", "is required, unless fields say what the request weighed")
+		wrong("weight", "is required unless fields contain the actual weights")
 	}
 	if len(errs) > 0 {
 		return nil, &rules.ValidationError{Fields: errs}

@@ -130,7 +130,7 @@ func (s *scanner) str() ([]byte, error) {
 		}
 		s.pos++
 	}
-	return nil, s.fail("a string is not closed")
+	return nil, s.fail("a string is not terminated")
 }
 
 // escaped goes on with a string that began at start and has an escape at pos.
@@ -152,12 +152,12 @@ func (s *scanner) escaped(start int) ([]byte, error) {
 			s.pos++
 		}
 	}
-	return nil, s.fail("a string is not closed")
+	return nil, s.fail("a string is not terminated")
 }
 
 func (s *scanner) escape() error {
 	if s.pos+1 >= len(s.data) {
-		return s.fail("a string is not closed")
+		return s.fail("a string is not terminated")
 	}
 	c := s.data[s.pos+1]
 	if c == 'u' {
@@ -165,7 +165,7 @@ func (s *scanner) escape() error {
 	}
 	i := bytes.IndexByte([]byte(`"\/bfnrt`), c)
 	if i < 0 {
-		return s.fail("bad escape in a string")
+		return s.fail("invalid escape in a string")
 	}
 	s.tmp = append(s.tmp, "\"\\/\b\f\n\r\t"[i])
 	s.pos += 2
@@ -177,11 +177,11 @@ func (s *scanner) unicode() error {
 	if utf16.IsSurrogate(r) {
 		r = utf16.DecodeRune(r, s.hex4())
 		if r == utf8.RuneError {
-			return s.fail("half a surrogate pair in a string")
+			return s.fail("incomplete surrogate pair in a string")
 		}
 	}
 	if r < 0 {
-		return s.fail("bad escape in a string")
+		return s.fail("invalid escape in a string")
 	}
 	s.tmp = utf8.AppendRune(s.tmp, r)
 	return nil
@@ -261,7 +261,7 @@ func (s *scanner) word() (string, error) {
 // skip reads over a value, checking its syntax and the names of its members.
 func (s *scanner) skip(depth int) error {
 	if depth > maxDepth {
-		return s.fail("nested deeper than %d", maxDepth)
+		return s.fail("nested more than %d levels deep", maxDepth)
 	}
 	var err error
 	switch c := s.peek(); {

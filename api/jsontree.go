@@ -25,7 +25,7 @@ func parseJSON(data []byte) (*tree.Value, error) {
 
 func (s *scanner) tree(depth int) (tree.Value, error) {
 	if depth > maxDepth {
-		return tree.Value{}, s.fail("nested deeper than %d", maxDepth)
+		return tree.Value{}, s.fail("nested more than %d levels deep", maxDepth)
 	}
 	switch c := s.peek(); {
 	case c == '"':

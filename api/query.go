@@ -30,7 +30,7 @@ type query struct {
 func parseQuery(c echo.Context, known ...string) (*query, error) {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
-		return nil, reply.Malformed.Problem("The query string cannot be read.")
+		return nil, reply.Malformed.Problem("The query string is malformed.")
 	}
 	q := &query{values: values}
 	names := make([]string, 0, len(values))
@@ -41,9 +41,9 @@ func parseQuery(c echo.Context, known ...string) (*query, error) {
 	for _, name := range names {
 		switch v := values[name]; {
 		case !slices.Contains(known, name):
-			q.wrong(clip(strings.ToValidUTF8(name, "�")), "is not a parameter of this path; there are "+strings.Join(known, ", "))
+			q.wrong(clip(strings.ToValidUTF8(name, "�")), "is not a parameter of this path; allowed: "+strings.Join(known, ", "))
 		case len(v) > 1:
-			q.wrong(name, "must be given once")
+			q.wrong(name, "must not be repeated")
 		case len(v[0]) > maxText:
 			q.wrong(name, "must not be longer than "+strconv.Itoa(maxText)+" bytes")
 		}
@@ -129,7 +129,7 @@ func (q *query) pageToken() int64 {
 			return n
 		}
 	}
-	q.wrong("page_token", "must be a next_page_token that an answer gave")
+	q.wrong("page_token", "must be a next_page_token from a response")
 	return 0
 }
 

@@ -24,7 +24,7 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 		in.payload(q)
 	}
 	if in.given(inTTL) && !in.reserve {
-		in.wrong("ttl_ms", "belongs to a reserve only")
+		in.wrong("ttl_ms", "is allowed only in a reserve")
 	}
 }
 
@@ -32,11 +32,11 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 func (in *checkInput) payload(q *decide.Question) {
 	switch {
 	case in.element > 0:
-		in.wrong("payload", "does not belong in a batch; a request that may be deferred is checked by itself")
+		in.wrong("payload", "is not allowed in a batch; check requests that can be deferred one at a time")
 	case q.Op != limiter.OpTake || in.reserve:
-		in.wrong("payload", "belongs to a check only")
+		in.wrong("payload", "is allowed only in a check")
 	case q.IsDirect:
-		in.wrong("payload", "does not belong beside key; only rules defer")
+		in.wrong("payload", "is not allowed with key; only rules defer requests")
 	default:
 		q.Deferrable, q.Payload = q.Weight > 0, in.text[inPayload]
 	}
@@ -47,7 +47,7 @@ func (in *checkInput) direct(q *decide.Question) {
 	q.IsDirect = true
 	for i := inMethod; i <= inFields; i++ {
 		if in.given(i) {
-			in.wrong(checkMembers[i], "does not belong beside key; a check brings either key and limit or the facts of a request")
+			in.wrong(checkMembers[i], "is not allowed with key; send either key and limit, or the facts of a request")
 		}
 	}
 	if in.text[inKey] == "" && !in.complained("key") {
@@ -55,7 +55,7 @@ func (in *checkInput) direct(q *decide.Question) {
 	}
 	for _, i := range []int{inLimit, inWindow} {
 		if !in.given(i) {
-			in.wrong(checkMembers[i], "is required beside key")
+			in.wrong(checkMembers[i], "is required with key")
 		}
 	}
 	q.Direct.Key = in.text[inKey]
@@ -119,7 +119,7 @@ func (in *checkInput) complained(field string) bool {
 func (in *checkInput) described(q *decide.Question) {
 	for i := inLimit; i <= inFailMode; i++ {
 		if in.given(i) {
-			in.wrong(checkMembers[i], "needs key beside it; without key, limits come from the rules")
+			in.wrong(checkMembers[i], "requires key; without key, limits come from the rules")
 		}
 	}
 	facts := false
@@ -127,7 +127,7 @@ func (in *checkInput) described(q *decide.Question) {
 		facts = facts || in.given(i)
 	}
 	if !facts && len(in.errs) == 0 {
-		in.wrong("key", "is missing: bring either key, limit and window_ms, or facts of the request such as method, route, ip or user")
+		in.wrong("key", "is missing; send either key, limit and window_ms, or facts of the request such as method, route, ip or user")
 	}
 	d := &q.Descriptor
 	d.Method, d.Route, d.User = in.text[inMethod], in.text[inRoute], in.text[inUser]
@@ -148,18 +148,18 @@ func (in *checkInput) operation(q *decide.Question) {
 	switch q.Op {
 	case limiter.OpRelease, limiter.OpRenew:
 		if q.IsDirect && !leases && q.Direct.Limit.Algorithm != 0 && !in.complained("algorithm") {
-			in.wrong("algorithm", "must be concurrency: only leases can be released or renewed")
+			in.wrong("algorithm", "must be concurrency; only concurrency leases can be released or renewed")
 		}
 		if q.RequestID == "" && !in.complained("request_id") {
-			in.wrong("request_id", "is required: it names the lease")
+			in.wrong("request_id", "is required; it identifies the lease")
 		}
 	case limiter.OpCharge:
 		if leases {
-			in.wrong("algorithm", "must not be concurrency: a lease is taken by a check, never charged")
+			in.wrong("algorithm", "must not be concurrency; leases are taken by a check and cannot be charged")
 		}
 	case limiter.OpRefund:
 		if leases && q.RequestID == "" {
-			in.wrong("request_id", "is required: it names the lease to give back")
+			in.wrong("request_id", "is required; it identifies the lease to release")
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (s *Server) contain(c echo.Context, v any) {
 	}
 	s.deps.Panicked()
 	s.log.Error("panic in a request", "route", c.Path(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	s.writeProblem(c, reply.Internal.Problem("It has been logged. Trying again may help."))
+	s.writeProblem(c, reply.Internal.Problem("The error was logged. Try again."))
 }
 
 // fail answers what never reached a handler: unknown paths and methods.

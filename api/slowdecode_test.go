@@ -113,11 +113,11 @@ func slowStrict(data []byte) error {
 			continue
 		}
 		if high > 0xdbff || i+7 > len(data) || data[i+1] != '\\' || data[i+2] != 'u' {
-			return errors.New("half a surrogate")
+			return errors.New("incomplete surrogate")
 		}
 		low, _ := strconv.ParseUint(string(data[i+3:i+7]), 16, 16)
 		if low < 0xdc00 || low > 0xdfff {
-			return errors.New("half a surrogate")
+			return errors.New("incomplete surrogate")
 		}
 		i += 6
 	}

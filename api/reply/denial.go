@@ -17,14 +17,14 @@ const (
 // it denies, or the notice to one whose request is deferred. It must only be called for a denied answer.
 func AppendDenial(b []byte, a *decide.Answer) []byte {
 	if a.Ticket != "" {
-		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request will be carried out when its limits allow it.","ticket":`...)
+		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request is processed when its limits allow it.","ticket":`...)
 		return append(AppendString(b, a.Ticket), '}')
 	}
 	b = append(b, `{"type":"`...)
 	closed := a.Verdict == decide.Unavailable
 	if closed {
 		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
-		b = append(b, `"detail":"Whether this request is within its limits cannot be determined right now, and these limits admit nothing in doubt.",`...)
+		b = append(b, `"detail":"It cannot be determined right now whether this request is within its limits, so it is denied.",`...)
 	} else {
 		b = append(b, typeQuotaExceeded+`","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,`...)
 		b = append(b, `"detail":"`...)
@@ -56,7 +56,7 @@ func AppendDenial(b []byte, a *decide.Answer) []byte {
 func appendAdvice(b []byte, a *decide.Answer) []byte {
 	ms, ok := a.RetryAfter()
 	if !ok || ms == limiter.Never {
-		return append(b, "This request is larger than the limit allows; waiting does not help."...)
+		return append(b, "This request is larger than the limit allows. Waiting does not help."...)
 	}
 	b = append(b, "Please try again in "...)
 	s := CeilSeconds(ms)

@@ -38,25 +38,25 @@ type Kind struct {
 
 // The kinds of problem; docs and openapi.yaml list the same.
 var (
-	Malformed           = Kind{"malformed", 400, "The request cannot be read"}
-	Credentials         = Kind{"unauthorized", 401, "Credentials are missing or not valid"}
-	Forbidden           = Kind{"forbidden", 403, "This is not allowed"}
-	NotFound            = Kind{"not-found", 404, "There is nothing here"}
-	Method              = Kind{"method-not-allowed", 405, "This method is not available here"}
-	Timeout             = Kind{"request-timeout", 408, "The request took too long to arrive"}
-	NameTaken           = Kind{"name-taken", 409, "The name is taken"}
-	PoolUsed            = Kind{"pool-used", 409, "Rules use this pool"}
-	OverrideExists      = Kind{"override-exists", 409, "The rule has an override for this key"}
-	Stale               = Kind{"stale", 412, "It has changed since"}
-	ReservationEnded    = Kind{"reservation-ended", 410, "The reservation has ended"}
-	TooLarge            = Kind{"too-large", 413, "The request body is too large"}
-	MediaType           = Kind{"unsupported-media-type", 415, "This content type is not accepted here"}
-	Invalid             = Kind{"invalid", 422, "Some fields are not valid"}
-	Internal            = Kind{"internal", 500, "Something went wrong in this service"}
-	StoreUnavailable    = Kind{"store-unavailable", 503, "The counter store cannot do this now"}
-	QueueUnavailable    = Kind{"queue-unavailable", 503, "The queue of deferred requests is away"}
+	Malformed           = Kind{"malformed", 400, "Malformed request"}
+	Credentials         = Kind{"unauthorized", 401, "Missing or invalid credentials"}
+	Forbidden           = Kind{"forbidden", 403, "Forbidden"}
+	NotFound            = Kind{"not-found", 404, "Not found"}
+	Method              = Kind{"method-not-allowed", 405, "Method not allowed"}
+	Timeout             = Kind{"request-timeout", 408, "Request timeout"}
+	NameTaken           = Kind{"name-taken", 409, "Name already in use"}
+	PoolUsed            = Kind{"pool-used", 409, "Pool in use"}
+	OverrideExists      = Kind{"override-exists", 409, "Override already exists"}
+	Stale               = Kind{"stale", 412, "Version conflict"}
+	ReservationEnded    = Kind{"reservation-ended", 410, "Reservation ended"}
+	TooLarge            = Kind{"too-large", 413, "Request body too large"}
+	MediaType           = Kind{"unsupported-media-type", 415, "Unsupported content type"}
+	Invalid             = Kind{"invalid", 422, "Invalid fields"}
+	Internal            = Kind{"internal", 500, "Internal error"}
+	StoreUnavailable    = Kind{"store-unavailable", 503, "Counter store unavailable"}
+	QueueUnavailable    = Kind{"queue-unavailable", 503, "Deferred queue unavailable"}
 	DatabaseUnavailable = Kind{"database-unavailable", 503, "Rules database unavailable"}
-	NotReady            = Kind{"not-ready", 503, "This node is not ready"}
+	NotReady            = Kind{"not-ready", 503, "Node not ready"}
 )
 
 // Problem is a document of this kind about one case.
@@ -92,31 +92,31 @@ func ProblemOf(err error) (*Problem, bool) {
 		p.Errors = invalid.Fields
 		return p, true
 	case errors.Is(err, rules.ErrNotFound):
-		return NotFound.Problem("There is no such rule, version or pool."), true
+		return NotFound.Problem("The rule, version, override or pool does not exist."), true
 	case errors.Is(err, rules.ErrNameTaken):
-		p = NameTaken.Problem("Names are unique; choose another.")
-		p.Errors = []rules.FieldError{{Field: "name", Message: "is taken already"}}
+		p = NameTaken.Problem("Names are unique. Choose another name.")
+		p.Errors = []rules.FieldError{{Field: "name", Message: "is already in use"}}
 		return p, true
 	case errors.Is(err, rules.ErrPoolUsed):
-		return PoolUsed.Problem("Take it out of every rule first."), true
+		return PoolUsed.Problem("Remove the pool from every rule first."), true
 	case errors.Is(err, rules.ErrOverrideExists):
-		p = OverrideExists.Problem("Change that one, or delete it first.")
-		p.Errors = []rules.FieldError{{Field: "key", Message: "has an override already"}}
+		p = OverrideExists.Problem("Update or delete the existing override.")
+		p.Errors = []rules.FieldError{{Field: "key", Message: "already has an override"}}
 		return p, true
 	case errors.Is(err, rules.ErrStale):
-		return Stale.Problem("Read it again and repeat the change on its present version."), true
+		return Stale.Problem("Read the current version and repeat the change on it."), true
 	case errors.Is(err, rules.ErrUnavailable):
 		return DatabaseUnavailable.Problem(databaseDetail(err)).With("Retry-After", "2"), true
 	case errors.As(err, &store):
 		return StoreUnavailable.Problem(storeDetail(store)).With("Retry-After", "1"), true
 	case errors.Is(err, decide.ErrNoSet):
-		return NotReady.Problem("No rules have been loaded yet.").With("Retry-After", "1"), true
+		return NotReady.Problem("This node has not loaded any rules yet.").With("Retry-After", "1"), true
 	case errors.Is(err, decide.ErrTooManyLimits):
-		return Invalid.Problem("So many limits apply that a reservation cannot name them; check and charge instead."), true
+		return Invalid.Problem("Too many limits apply for a reservation. Use a check and a charge instead."), true
 	case errors.Is(err, limiter.ErrInvalid):
-		return Invalid.Problem("These limits cannot be taken together in one request."), true
+		return Invalid.Problem("These limits cannot be combined in one request."), true
 	case errors.Is(err, context.Canceled):
-		return Timeout.Problem("The caller went away."), true
+		return Timeout.Problem("The client closed the request."), true
 	}
 	return nil, false
 }
@@ -124,23 +124,23 @@ func ProblemOf(err error) (*Problem, bool) {
 // databaseDetail says why the rules database cannot be used, without naming
 // anything of the machine.
 func databaseDetail(err error) string {
-	const meanwhile = " Checks go on with the rules last loaded."
+	const meanwhile = " Checks continue with the rules last loaded."
 	switch {
 	case errors.Is(err, rules.ErrDiskFull):
-		return "The disk under the rules database is full, so nothing can be changed until there is room." + meanwhile
+		return "The disk of the rules database is full. Changes are disabled until there is free space." + meanwhile
 	case errors.Is(err, rules.ErrDiskFailing):
-		return "The disk under the rules database reports errors, so nothing can be changed." + meanwhile
+		return "The disk of the rules database reports errors. Changes are disabled." + meanwhile
 	case errors.Is(err, rules.ErrBusy):
-		return "Another change is being written, such as a large import. Nothing was changed; try again when it is done."
+		return "Another change, such as a large import, is in progress. Nothing was changed. Try again when it has finished."
 	}
-	return "Changes are disabled until it is back." + meanwhile
+	return "Changes are disabled until the rules database is available again." + meanwhile
 }
 
 func storeDetail(e *limiter.StoreError) string {
 	if e.Unknown {
-		return "It may have been applied all the same (" + string(e.Cause) + "). Repeat it only with a request_id."
+		return "The operation may have been applied nevertheless (" + string(e.Cause) + "). Repeat it only with a request_id."
 	}
-	return "Nothing was changed (" + string(e.Cause) + "). It can be repeated."
+	return "Nothing was changed (" + string(e.Cause) + "). You can repeat the request."
 }
 
 // refusal is the answer to a caller who is not let in.

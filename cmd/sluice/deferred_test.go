@@ -151,7 +151,7 @@ func TestDeferredRun_WhatIsRefusedComesBackAndIsNeverLogged(t *testing.T) {
 	if got, tickets := r.heard(); len(got) != 2 || len(tickets) != 1 {
 		t.Errorf("got %q with tickets %v", got, tickets)
 	}
-	if strings.Contains(errs+out, "secret payload") || !strings.Contains(errs, "not taken") {
+	if strings.Contains(errs+out, "secret payload") || !strings.Contains(errs, "delivering a deferred request failed") {
 		t.Errorf("log: %s", errs)
 	}
 }

@@ -29,7 +29,7 @@ type tokenCreateCmd struct {
 func (c *tokenCreateCmd) Run(p *process) error {
 	scopes, err := access.ParseScopes(c.Scopes)
 	if err != nil {
-		return fmt.Errorf("--scopes %w", err)
+		return fmt.Errorf("--scopes: %w", err)
 	}
 	if c.Expires < 0 {
 		return fmt.Errorf("--expires must not be negative")

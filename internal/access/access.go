@@ -112,14 +112,14 @@ func ParseScopes(text string) ([]Scope, error) {
 	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		s := Scope(name)
 		if !slices.Contains(Scopes(), s) {
-			return nil, fmt.Errorf("%q is no scope; allowed are %s", name, allowedScopes())
+			return nil, fmt.Errorf("unknown scope %q; allowed: %s", name, allowedScopes())
 		}
 		if !slices.Contains(scopes, s) {
 			scopes = append(scopes, s)
 		}
 	}
 	if len(scopes) == 0 {
-		return nil, fmt.Errorf("at least one scope is needed; allowed are %s", allowedScopes())
+		return nil, fmt.Errorf("at least one scope is required; allowed: %s", allowedScopes())
 	}
 	return scopes, nil
 }

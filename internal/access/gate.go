@@ -65,7 +65,7 @@ type Gate struct {
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	ring := g.Tokens.Load()
 	if ring == nil {
-		return Token{}, &Refusal{Reason: NotLoaded, Detail: "This node has not loaded its API tokens yet. Your token may be valid: try again."}
+		return Token{}, &Refusal{Reason: NotLoaded, Detail: "This node has not loaded its API tokens yet. Try again."}
 	}
 	if len(call.Authorization) == 0 && g.OpenMode && ring.Open() {
 		return admitOpen(call)
@@ -81,7 +81,7 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	case errors.Is(err, ErrRevoked):
 		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token was revoked."}
 	case err != nil:
-		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token is not known here."}
+		return Token{}, &Refusal{Reason: BadCredentials, Detail: "The token is unknown."}
 	case !slices.ContainsFunc(want, t.Permits):
 		return Token{}, Lacks(want...)
 	}
@@ -91,7 +91,7 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 // Lacks refuses a token that has none of the scopes.
 func Lacks(want ...Scope) *Refusal {
 	return &Refusal{Reason: LacksScope, Need: want,
-		Detail: "This needs a token with the scope " + strings.ReplaceAll(FormatScopes(want), ",", " or ") + "."}
+		Detail: "This request requires a token with the scope " + strings.ReplaceAll(FormatScopes(want), ",", " or ") + "."}
 }
 
 // admitOpen lets calls in while there are no tokens. A page in the browser of this
@@ -102,11 +102,11 @@ func admitOpen(call Call) (Token, error) {
 	const make1st = " Create a token with sluice token create."
 	switch {
 	case !LoopbackHost(call.Host):
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "While no token exists, only requests to localhost or a loopback address are served." + make1st}
+		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." + make1st}
 	case call.Forwarded:
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "While no token exists, requests that a proxy forwarded are refused." + make1st}
+		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + make1st}
 	case call.OtherSite:
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "While no token exists, requests from other web sites are refused."}
+		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests from other web sites are rejected."}
 	}
 	return openToken, nil
 }
@@ -117,11 +117,11 @@ var openToken = Token{Scopes: []Scope{ScopeAdmin}}
 // bearer takes the secret out of the Authorization values.
 func bearer(values []string) (string, error) {
 	if len(values) == 0 {
-		return "", &Refusal{Reason: NoCredentials, Detail: "Send the header Authorization: Bearer and a token made by sluice token create."}
+		return "", &Refusal{Reason: NoCredentials, Detail: "Send the header Authorization: Bearer TOKEN. Create a token with sluice token create."}
 	}
 	scheme, secret, ok := strings.Cut(values[0], " ")
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", &Refusal{Reason: BadCredentials, Detail: "The Authorization header must be Bearer and a token."}
+		return "", &Refusal{Reason: BadCredentials, Detail: "The Authorization header must have the form Bearer TOKEN."}
 	}
 	return strings.TrimLeft(secret, " "), nil
 }

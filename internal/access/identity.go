@@ -11,15 +11,15 @@ import (
 // Why someone is not let in by single sign-on.
 var (
 	// ErrProviderAway: the provider cannot be reached, or does not answer as one.
-	ErrProviderAway = errors.New("the provider of single sign-on does not answer")
+	ErrProviderAway = errors.New("the single sign-on provider is unavailable")
 	// ErrIdentity: the provider's answer proves nothing.
-	ErrIdentity = errors.New("the answer of single sign-on is not accepted")
+	ErrIdentity = errors.New("the response of the single sign-on provider was rejected")
 	// ErrNoRole: the provider says who it is, and nothing that leads to a role.
-	ErrNoRole = errors.New("single sign-on gives no role")
-	// ErrDisabled: the account is kept out.
-	ErrDisabled = errors.New("the account is kept out")
+	ErrNoRole = errors.New("single sign-on gives this person no role")
+	// ErrDisabled: the account is disabled.
+	ErrDisabled = errors.New("the account is disabled")
 	// ErrExternal refuses to change here what single sign-on says of an account.
-	ErrExternal = errors.New("role and password of this account are those of single sign-on, so they cannot be changed here")
+	ErrExternal = errors.New("single sign-on manages the role and password of this account; they cannot be changed here")
 )
 
 // Identity is who someone is by the word of a provider of single sign-on. Issuer

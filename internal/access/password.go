@@ -35,7 +35,7 @@ const (
 var (
 	ErrPasswordShort   = fmt.Errorf("must have at least %d characters", MinPassword)
 	ErrPasswordLong    = fmt.Errorf("must have at most %d bytes", MaxPassword)
-	ErrPasswordText    = errors.New("must be valid text")
+	ErrPasswordText    = errors.New("must be valid UTF-8")
 	ErrPasswordObvious = errors.New("must not be the account's name or one character repeated")
 )
 

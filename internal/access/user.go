@@ -12,9 +12,9 @@ import (
 // Why a change of accounts is refused.
 var (
 	// ErrNotFirst refuses the first account when there is one already.
-	ErrNotFirst = errors.New("there is an account already")
+	ErrNotFirst = errors.New("an account already exists")
 	// ErrLastAdmin refuses a change after which nobody could look after people.
-	ErrLastAdmin = errors.New("the last admin who can sign in must stay one")
+	ErrLastAdmin = errors.New("cannot disable, demote or delete the last administrator who can sign in")
 )
 
 // Role says what a person may do in the console. Each includes the one before.

@@ -153,12 +153,12 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 		return fmt.Errorf("%s must be between %g and %g, not %g", what, least, most, v)
 	}
 	for _, err := range []error{
-		between("checks a second", l.PerSecond, 1, 1e9),
+		between("checks per second", l.PerSecond, 1, 1e9),
 		between("keys", l.Keys, 0, 1e12),
-		between("rules a check", float64(l.Rules), 1, 100),
+		between("rules per check", float64(l.Rules), 1, 100),
 		between("busy", s.Busy, 0.05, 1),
-		between("cores of a node", float64(s.NodeCores), 1, 1024),
-		between("bytes of a shard", s.ShardBytes, 1<<20, 1<<50),
+		between("cores per node", float64(s.NodeCores), 1, 1024),
+		between("bytes per shard", s.ShardBytes, 1<<20, 1<<50),
 		between("overhead", s.Overhead, 1, 10),
 		between("price of a node", s.NodePrice, 0, 1e6),
 		between("price of a Redis server", s.ShardPrice, 0, 1e6),
@@ -168,7 +168,7 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 		}
 	}
 	if _, ok := f.KeyBytes[l.Algorithm]; !ok {
-		return fmt.Errorf("algorithm %q is not one of %v", l.Algorithm, f.Algorithms())
+		return fmt.Errorf("unknown algorithm %q; allowed: %v", l.Algorithm, f.Algorithms())
 	}
 	if l.Algorithm != logAlgorithm {
 		l.Entries = nil
@@ -178,7 +178,7 @@ func (f *Figures) check(l *Load, s *Sizing) error {
 		l.Entries = new(int64)
 		*l.Entries = defaultEntries
 	}
-	return between("entries of a log", float64(*l.Entries), 0, 1e6)
+	return between("entries per log", float64(*l.Entries), 0, 1e6)
 }
 
 // logAlgorithm is the one whose buckets grow with their limit.

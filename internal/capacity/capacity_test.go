@@ -53,8 +53,8 @@ func TestMake_RefusesWhatIsOutOfRange(t *testing.T) {
 		edit func(*capacity.Load, *capacity.Sizing)
 		want string
 	}{
-		{"no load", func(l *capacity.Load, _ *capacity.Sizing) { l.PerSecond = 0 }, "checks a second"},
-		{"not a number", func(l *capacity.Load, _ *capacity.Sizing) { l.PerSecond = math.NaN() }, "checks a second"},
+		{"no load", func(l *capacity.Load, _ *capacity.Sizing) { l.PerSecond = 0 }, "checks per second"},
+		{"not a number", func(l *capacity.Load, _ *capacity.Sizing) { l.PerSecond = math.NaN() }, "checks per second"},
 		{"negative keys", func(l *capacity.Load, _ *capacity.Sizing) { l.Keys = -1 }, "keys"},
 		{"no rules", func(l *capacity.Load, _ *capacity.Sizing) { l.Rules = 0 }, "rules"},
 		{"busier than busy", func(_ *capacity.Load, s *capacity.Sizing) { s.Busy = 1.1 }, "busy"},

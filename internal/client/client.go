@@ -57,7 +57,7 @@ type Problem struct {
 // Error gives the title, the detail and each bad field on a line of its own.
 func (p *Problem) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the server answered %d", p.Status)
+	fmt.Fprintf(&b, "the server responded with status %d", p.Status)
 	for _, s := range []string{p.Title, p.Detail} {
 		if s != "" {
 			b.WriteString(": " + s)
@@ -67,7 +67,7 @@ func (p *Problem) Error() string {
 		fmt.Fprintf(&b, "\n  %s %s", e.Field, e.Message)
 	}
 	if p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden {
-		b.WriteString("\n  give a token in SLUICE_TOKEN; sluice token create makes one")
+		b.WriteString("\n  set SLUICE_TOKEN to a token; create one with sluice token create")
 	}
 	return b.String()
 }
@@ -99,12 +99,12 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nis a server running there? (--server or SLUICE_SERVER names it, sluice serve starts one)", err)
+		return nil, fmt.Errorf("%w\ncheck that a server is running and that --server (SLUICE_SERVER) is its URL", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
+		return nil, fmt.Errorf("reading the server's response failed: %w", err)
 	}
 	if res.StatusCode/100 == 2 {
 		return answer, nil

@@ -121,11 +121,11 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		text     string
 	}{
 		{"newer format", here, newer, ErrNewer, "format 3"},
-		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "another rule database"},
-		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "does not begin"},
-		{"nothing", here, nil, ErrDamaged, "torn"},
-		{"half", here, good[:len(good)/2], ErrDamaged, "torn"},
-		{"a length that nobody wrote", here, huge, ErrDamaged, "claims"},
+		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "a different rules database"},
+		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "its header is not"},
+		{"nothing", here, nil, ErrDamaged, "incomplete"},
+		{"half", here, good[:len(good)/2], ErrDamaged, "incomplete"},
+		{"a length that nobody wrote", here, huge, ErrDamaged, "header gives"},
 		{"not JSON", here, sealed("{"), ErrDamaged, "content"},
 		{"two values", here, sealed(`{"version":1}{}`), ErrDamaged, "more than one"},
 		{"negative version", here, sealed(`{"version":-1}`), ErrDamaged, "version -1"},

@@ -42,7 +42,7 @@ var (
 	// ErrNewer: a newer build wrote it in a form that this one cannot read.
 	ErrNewer = errors.New("the copy is from a newer build")
 	// ErrForeign: it was saved from another database.
-	ErrForeign = errors.New("the copy is of another rule database")
+	ErrForeign = errors.New("the copy belongs to a different rules database")
 	// ErrTooLarge: the content is above MaxContent.
 	ErrTooLarge = errors.New("too large for a copy")
 )
@@ -91,7 +91,7 @@ func Decode(identity string, b []byte) (*Copy, error) {
 	head := b[:min(len(b), len(magic))]
 	switch {
 	case !strings.HasPrefix(magic, string(head)):
-		return nil, damaged("it does not begin as a copy does")
+		return nil, damaged("its header is not that of a copy")
 	case len(b) < len(magic)+4:
 		return nil, torn(len(b))
 	}
@@ -106,7 +106,7 @@ func Decode(identity string, b []byte) (*Copy, error) {
 	}
 	length := binary.BigEndian.Uint64(b[headerSize-8:])
 	if length > MaxContent {
-		return nil, damaged(fmt.Sprintf("its content claims %d bytes", length))
+		return nil, damaged(fmt.Sprintf("its header gives %d bytes of content", length))
 	}
 	end := headerSize + int(length)
 	switch {
@@ -139,5 +139,5 @@ func Decode(identity string, b []byte) (*Copy, error) {
 func damaged(how string) error { return fmt.Errorf("%w: %s", ErrDamaged, how) }
 
 func torn(size int) error {
-	return damaged(fmt.Sprintf("torn, it ends after %d bytes", size))
+	return damaged(fmt.Sprintf("incomplete, it ends after %d bytes", size))
 }

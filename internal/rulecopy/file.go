@@ -103,7 +103,7 @@ func readFile(path string, most int64) ([]byte, error) {
 		return nil, damaged("not a regular file")
 	}
 	if info.Size() > most {
-		return nil, damaged(fmt.Sprintf("%d bytes are more than a copy ever has", info.Size()))
+		return nil, damaged(fmt.Sprintf("%d bytes are more than a copy can have", info.Size()))
 	}
 	f, err := os.Open(path)
 	if err != nil {

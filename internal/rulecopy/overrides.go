@@ -53,7 +53,7 @@ func LoadOverrides(path, identity string) (*override.Table, error) {
 		return nil, err
 	}
 	if len(b) < overridesHead+sha256.Size || !bytes.HasPrefix(b, []byte(overridesMagic)) {
-		return nil, damaged("no whole file of overrides")
+		return nil, damaged("the file of overrides is incomplete")
 	}
 	end := len(b) - sha256.Size
 	if sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]) {

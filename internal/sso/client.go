@@ -13,7 +13,7 @@ import (
 const maxAnswer = 512 << 10
 
 // errNoAnswer is what every failure to be answered wraps.
-var errNoAnswer = errors.New("no answer")
+var errNoAnswer = errors.New("no response")
 
 // newClient makes the client for everything that is asked of a provider. It leaves
 // no connection open, follows no redirect, and speaks https, or http to a loopback
@@ -41,7 +41,7 @@ func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			r.Body.Close()
 		}
-		return nil, fmt.Errorf("%w: that is no https address", errNoAnswer)
+		return nil, fmt.Errorf("%w: not an https address", errNoAnswer)
 	}
 	res, err := c.next.RoundTrip(r)
 	if err != nil {

@@ -61,11 +61,11 @@ func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge
 }
 
 var (
-	errNoToken  = errors.New("the answer has no ID token, or one that is too large")
-	errNonce    = errors.New("the ID token is for another attempt")
-	errParty    = errors.New("the ID token is for another client")
-	errSubject  = errors.New("the ID token names nobody")
-	errUserInfo = errors.New("the user info is about someone else")
+	errNoToken  = errors.New("the response has no ID token, or one that is too large")
+	errNonce    = errors.New("the ID token belongs to another sign-in attempt")
+	errParty    = errors.New("the ID token was issued to another client")
+	errSubject  = errors.New("the ID token has no subject")
+	errUserInfo = errors.New("the user info has another subject")
 )
 
 // verify checks the ID token of an answer: the signature, issuer, audience and

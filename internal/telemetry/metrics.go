@@ -47,41 +47,41 @@ func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		decisions: counters("sluice_decisions_total",
-			"Limits decided, by rule (the first 1000 names, then other; default where the caller brought the limit), mode and outcome (allowed, denied).", "rule", "mode", "outcome"),
+			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome (allowed, denied).", "rule", "mode", "outcome"),
 		degraded: counters("sluice_degraded_total",
-			"Limits that the counter store could not decide, by the fail mode that did (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
+			"Limits that the counter store could not decide, by the fail mode that decided (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
 		account:  newAccount(),
 		deferral: newDeferral(),
 		above: counters("sluice_above_limit_total",
-			"Limits that let a request pass above themselves, by rule and throttle (soft, elastic).", "rule", "throttle"),
+			"Requests admitted above an enforced limit, by rule and throttle (soft, elastic).", "rule", "throttle"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_check_duration_seconds",
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 		}, []string{"op", "outcome"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total", Help: "Requests that ended in a panic; each is a bug."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total", Help: "Requests that ended in a panic. Each one is a bug."}),
 		setVersion: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_version",
 			Help: "Version of the rule set in force on this node."}),
 		setRules: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_rules",
 			Help: "Active rules in the set in force."}),
 		setSwaps: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_set_swaps_total",
-			Help: "Times a new set was put in force."}),
+			Help: "Times a new rule set was loaded."}),
 		reloads: counters("sluice_reload_failures_total",
-			"Reloads that changed nothing, by what failed: rules (a rule does not compile), overrides, tokens, database.", "what"),
+			"Failed reloads, by what failed: rules (a rule does not compile), overrides, tokens, database.", "what"),
 		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
-			Help: "Times a rule's condition could not be evaluated and therefore counted as true."}),
+			Help: "Times the condition of a rule could not be evaluated and counted as true."}),
 		condition: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "sluice_condition_duration_seconds",
-			Help:    "Time that one evaluation of the condition of one rule took.",
+			Help:    "Time of one evaluation of the condition of one rule.",
 			Buckets: []float64{.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
 		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
-			Help: "1 while /readyz answers 200, else 0."}),
+			Help: "1 while the node is ready, else 0."}),
 		snapshots: counters("sluice_snapshots_total",
-			"Snapshots of in-process counters, by outcome (saved, failed, restored, refused).", "outcome"),
+			"Snapshots of in-memory counters, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_set_age_seconds",
-		Help: "Seconds since the rule database last confirmed the set in force; -1 before the first time."}, func() float64 {
+		Help: "Seconds since the rules database last confirmed the rule set in force; -1 before the first confirmation."}, func() float64 {
 		at := m.confirmed.Load()
 		if at == 0 {
 			return -1
@@ -89,7 +89,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		return max(0, now().Sub(time.UnixMilli(at)).Seconds())
 	})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_build_info",
-		Help: "Always 1; the labels say which build this is.",
+		Help: "Always 1. The labels identify the build.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision,
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)

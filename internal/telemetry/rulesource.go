@@ -23,14 +23,14 @@ const (
 func (m *Metrics) RuleSource() *RuleSource {
 	r := &RuleSource{
 		source: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_set_source",
-			Help: "1 for where the rule set in force came from (database, or the copy on disk), else 0."}, []string{"source"}),
+			Help: "1 for the source of the rule set in force (database or copy), else 0."}, []string{"source"}),
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_refused",
-			Help: "1 while the rules in the database do not compile and an earlier set stays in force, else 0."}),
+			Help: "1 while the stored rules do not compile and an earlier set stays in force, else 0."}),
 		copies: counters("sluice_rule_copies_total",
-			"Copies of the rules or of the overrides on disk, by outcome (saved, failed, restored, refused).", "outcome"),
+			"Local copies of the rules or overrides, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
 	r.overrides = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_overrides",
-		Help: "Overrides in force on this node, those that ended lately included."})
+		Help: "Overrides loaded on this node, including recently expired ones."})
 	m.registry.MustRegister(r.source, r.refused, r.copies, r.overrides)
 	r.Source("")
 	for _, outcome := range []string{"saved", "failed", "restored", "refused"} {

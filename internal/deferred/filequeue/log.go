@@ -54,7 +54,7 @@ type log struct {
 const magic = "sluice queue 1\n"
 
 // errNotAQueue says that a file does not begin as a queue of this version does.
-var errNotAQueue = errors.New("is not a queue of this version")
+var errNotAQueue = errors.New("is not a queue file that this version can read")
 
 // openLog opens or creates a file and reads it. torn is how many bytes behind
 // the last good record were cut off.

@@ -108,7 +108,7 @@ func (q *Queue) dropped(rule int64, v any) {
 }
 
 func unexpected(v any) error {
-	return fmt.Errorf("%w: an answer of type %T", decide.ErrQueueUnavailable, v)
+	return fmt.Errorf("%w: unexpected response of type %T", decide.ErrQueueUnavailable, v)
 }
 
 // Put implements decide.Queue.

@@ -108,7 +108,7 @@ func Run(ctx context.Context, opt Options) (Tally, error) {
 		case err != nil && !passing(err):
 			return r.tally, err
 		case err != nil:
-			r.failed("the server does not release anything now", err)
+			r.failed("fetching deferred requests failed; retrying", err)
 			r.pause(ctx, r.backoff())
 		case len(got.Items) > 0:
 			r.deliver(ctx, got.Items)
@@ -140,7 +140,7 @@ const maxQueues = 1000
 
 // ErrNotDeferring says that the rule defers nothing and nothing of it waits, so there
 // would never be anything to do.
-var ErrNotDeferring = errors.New("this rule does not defer requests: set its over_limit to defer, and turn it on")
+var ErrNotDeferring = errors.New("this rule does not defer requests; set its over_limit to defer and enable the rule")
 
 // defers returns ErrNotDeferring if the server does not list a queue of the rule.
 func (r *runner) defers(ctx context.Context, id int64) error {
@@ -189,7 +189,7 @@ func (r *runner) deliver(ctx context.Context, items []item) {
 		// The end of ctx must not cut off what is under way.
 		if err := r.send(context.WithoutCancel(ctx), &items[i]); err != nil {
 			r.tally.Failed++
-			r.failed("a deferred request was not taken; it comes back", err, "ticket", items[i].Ticket, "delivery", items[i].Deliveries)
+			r.failed("delivering a deferred request failed; it returns to the queue", err, "ticket", items[i].Ticket, "delivery", items[i].Deliveries)
 			r.pause(ctx, r.backoff())
 			continue
 		}
@@ -214,7 +214,7 @@ func (r *runner) send(ctx context.Context, it *item) error {
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("the receiver answered %d", res.StatusCode)
+		return fmt.Errorf("the receiver responded with status %d", res.StatusCode)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (r *runner) acknowledge(ctx context.Context, ticket string) {
 	}
 	if err != nil || answer.Acked == 0 {
 		r.tally.Unacknowledged++
-		r.Log.Warn("a deferred request was taken, but could not be acknowledged; it may come back", "ticket", ticket, "error", err)
+		r.Log.Warn("a deferred request was delivered, but acknowledging it failed; it may be delivered again", "ticket", ticket, "error", err)
 		return
 	}
 	r.tally.Delivered++
