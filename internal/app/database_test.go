@@ -202,7 +202,7 @@ func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
 	if status, _ := n.send(http.MethodGet, "/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answered %d with half a copy", status)
 	}
-	if log := n.log.String(); !strings.Contains(log, "copy of the rules was rejected") || !strings.Contains(log, "torn") {
+	if log := n.log.String(); !strings.Contains(log, "copy of the rules was rejected") || !strings.Contains(log, "incomplete") {
 		t.Errorf("no log line says why:\n%s", log)
 	}
 	postgres.Restart()

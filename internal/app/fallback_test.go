@@ -111,7 +111,7 @@ func TestFallBack_WhereATokenIsNeededACopyWithoutOneIsRefused(t *testing.T) {
 		return errNoCredentials
 	}
 	pass(t, r) // and does not end the server
-	if r.readiness.ready() == nil || r.sets.Load() != nil || !strings.Contains(log.String(), "refused") {
+	if r.readiness.ready() == nil || r.sets.Load() != nil || !strings.Contains(log.String(), "rejected") {
 		t.Errorf("the copy is in force without credentials:\n%s", log)
 	}
 }

@@ -43,7 +43,7 @@ var advice = map[limiter.Cause]string{
 	limiter.CauseReadOnly:   "this Redis server is a replica or refuses writes (a failed save, too few replicas); see INFO replication and INFO persistence",
 	limiter.CauseLoading:    "Redis is loading its data; it recovers without help",
 	limiter.CauseMemory:     "raise Redis's maxmemory, or find out what fills it",
-	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); see the ACL in docs/operations.md",
+	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); it needs eval, evalsha, hello and ping on its keys",
 	limiter.CauseCluster:    "a slot is not served; see CLUSTER INFO",
 	limiter.CauseWrongType:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
 	limiter.CauseBadState:   "another program writes to keys that begin with SLUICE_KEY_PREFIX",

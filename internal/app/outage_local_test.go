@@ -134,7 +134,7 @@ func TestOutage_TheLogNamesTheCauseAndWhatToDo(t *testing.T) {
 	}{
 		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}, "memory", "maxmemory"},
 		{"read-only", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}, "read_only", "replica"},
-		{"no permission", []any{"ACL", "SETUSER", "default", "-eval", "-evalsha"}, []any{"ACL", "SETUSER", "default", "+eval", "+evalsha"}, "auth", "rights"},
+		{"no permission", []any{"ACL", "SETUSER", "default", "-eval", "-evalsha"}, []any{"ACL", "SETUSER", "default", "+eval", "+evalsha"}, "auth", "permissions"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

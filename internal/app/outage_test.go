@@ -14,7 +14,7 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	log, at := &buffer{}, time.UnixMilli(1_000_000)
 	now := func() time.Time { return at }
 	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: now}
-	lines := func() int { return strings.Count(log.String(), "cannot decide") }
+	lines := func() int { return strings.Count(log.String(), "could not decide") }
 	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseCanceled})
 	if lines() != 0 {
 		t.Error("a caller that went away was blamed on the store")
