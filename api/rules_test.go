@@ -422,7 +422,7 @@ func TestRules_DatabaseAwayIs503AndChecksGoOn(t *testing.T) {
 	if !f.check(`{"user":"42"}`).Allowed {
 		t.Error("checks stopped")
 	}
-	for kind, says := range map[error]string{rules.ErrDiskFull: "is full", rules.ErrDiskFailing: "reports errors", rules.ErrBusy: "Another change is being written"} {
+	for kind, says := range map[error]string{rules.ErrDiskFull: "is full", rules.ErrDiskFailing: "reports errors", rules.ErrBusy: "Another change, such as a large import, is in progress"} {
 		f.book.err = fmt.Errorf("%w: %w: /var/lib/secret", rules.ErrUnavailable, kind)
 		a := f.do(http.MethodPost, "/ratelimit/rules", charges).want(503)
 		if !strings.Contains(a.body, says) || strings.Contains(a.body, "/var/lib") || !strings.Contains(a.body, "/problems/database-unavailable") {

@@ -48,9 +48,9 @@ func TestParseScopes(t *testing.T) {
 		{"check", []Scope{ScopeCheck}, ""},
 		{"check,rules:read", []Scope{ScopeCheck, ScopeRulesRead}, ""},
 		{" rules:write  check, check ", []Scope{ScopeRulesWrite, ScopeCheck}, ""},
-		{"", nil, "allowed are check, counters, deferred, rules:read, rules:write, admin"},
-		{" , ", nil, "at least one scope"},
-		{"check,Admin", nil, `"Admin" is no scope; allowed are check, counters, deferred, rules:read, rules:write, admin`},
+		{"", nil, "allowed: check, counters, deferred, rules:read, rules:write, admin"},
+		{" , ", nil, "at least one scope is required"},
+		{"check,Admin", nil, `unknown scope "Admin"; allowed: check, counters, deferred, rules:read, rules:write, admin`},
 	}
 	for _, tt := range tests {
 		got, err := ParseScopes(tt.text)

@@ -99,7 +99,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w\ncheck that a server is running and that --server (SLUICE_SERVER) is its URL", err)
+		return nil, fmt.Errorf("%w\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a running server", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
