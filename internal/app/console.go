@@ -2,18 +2,27 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
+	"sluice/internal/fleet"
+	"sluice/internal/sso"
 	"sluice/internal/tick"
+	"sluice/limiter"
+	"sluice/rules"
 	"sluice/web"
 )
 
@@ -106,4 +115,125 @@ func (c *console) greet(w io.Writer, cfg *config.Serve, addr net.Addr) {
 		base = "http://" + reachable(addr)
 	}
 	greetConsole(w, base, c.welcome)
+}
+
+// rulePages gives the console what its pages of rules and pools need.
+func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker, reader *fleet.Reader) web.RulePages {
+	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
+	return web.RulePages{
+		Store: db, Pools: db, Figures: reader, Watching: c.hot != nil,
+		Headers: func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+			return headersOf(style, rule, l, decided, at)
+		},
+		PoolState: func(ctx context.Context, p *rules.CompiledPool) web.PoolState {
+			return shownPool(checker.PoolState(ctx, p))
+		},
+	}
+}
+
+// headersOf are the headers of an answer that one limit of one rule gave.
+func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
+	a := decide.Answer{Verdict: decide.Allowed, At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+	if !decided.Allowed {
+		a.Verdict = decide.Denied
+	}
+	var out []web.Header
+	style.Headers(&a, nil, func(name string, value []byte) {
+		out = append(out, web.Header{Name: name, Value: string(value)})
+	})
+	return out
+}
+
+func shownPool(s decide.PoolState) web.PoolState {
+	out := web.PoolState{Used: s.Used, Capacity: s.Capacity}
+	if s.Load != nil {
+		out.Load, out.LoadFor = &s.Load.Utilization, time.Duration(s.Load.ExpiresInMS)*time.Millisecond
+	}
+	return out
+}
+
+// inspecting gives the console what its pages about requests and keys need.
+func inspecting(checker *decide.Checker, db *database.DB) web.Inspect {
+	return web.Inspect{
+		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+			return explained(ctx, checker, d, weight)
+		},
+		Buckets: checker.Buckets, Resets: db,
+	}
+}
+
+// explained puts what the engine explains into the console's words.
+func explained(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+	said, err := checker.Explain(ctx, &decide.Question{Descriptor: *d, Weight: weight})
+	if errors.Is(err, decide.ErrNoSet) {
+		return web.Explanation{}, fmt.Errorf("%w: %w", rules.ErrUnavailable, err)
+	}
+	if err != nil {
+		return web.Explanation{}, err
+	}
+	a := &said.Answer
+	e := web.Explanation{
+		SetVersion: said.SetVersion, Active: said.ActiveRules, Allowed: a.Allowed(), Status: reply.Status(a),
+		Degraded: a.Degraded, Soft: a.Soft, Elastic: a.Elastic,
+	}
+	if a.Strictest >= 0 {
+		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
+	}
+	for i := range said.Rules {
+		r := &said.Rules[i]
+		e.Rules = append(e.Rules, web.ConsideredRule{
+			Considered: r.Considered, Bucket: figuresOf(r.Bucket), Candidate: figuresOf(r.Candidate), Pool: shareOf(r.Pool),
+		})
+	}
+	return e, nil
+}
+
+func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
+	if l == nil {
+		return nil
+	}
+	f := web.FiguresOf(l.Limit, l.Decision)
+	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
+	return f
+}
+
+func shareOf(p *decide.PoolShare) *web.PoolShare {
+	if p == nil {
+		return nil
+	}
+	out := &web.PoolShare{Name: p.Name, Priority: p.Priority, SharePercent: p.SharePercent, Used: -1, Capacity: p.Capacity, Load: -1}
+	if p.Used != nil {
+		out.Used = *p.Used
+	}
+	if p.Load != nil {
+		out.Load = int64(p.Load.Utilization*100 + 0.5)
+	}
+	return out
+}
+
+// settingsShown are the settings of this node for people to see.
+func settingsShown(cfg *config.Serve) []web.SettingGroup {
+	var out []web.SettingGroup
+	for _, v := range config.Values(*cfg) {
+		if len(out) == 0 || out[len(out)-1].Name != v.Group {
+			out = append(out, web.SettingGroup{Name: v.Group})
+		}
+		g := &out[len(out)-1]
+		g.Settings = append(g.Settings, web.Setting{Flag: v.Flag, Env: v.Env, Value: v.Value, Help: v.Help, Default: v.IsDefault})
+	}
+	return out
+}
+
+// signOn is the console's single sign-on, or nil if the settings leave it out. The
+// provider is not asked yet, so that one that is away stops no start.
+func signOn(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
+	if !cfg.SignsOn() {
+		return nil
+	}
+	provider := sso.New(sso.Options{
+		Issuer: cfg.OIDCIssuer, ClientID: cfg.OIDCClientID, ClientSecret: cfg.OIDCClientSecret,
+		RedirectURL: strings.TrimSuffix(cfg.ConsoleURL, "/") + web.SignOnPath,
+		Scopes:      cfg.OIDCScopeList(), Claim: cfg.OIDCGroupsClaim, Groups: cfg.OIDCGroups(), Now: host.Now,
+	})
+	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: provider, Accounts: db}
 }

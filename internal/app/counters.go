@@ -2,19 +2,28 @@ package app
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"sluice/api/decide"
+	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
 	"sluice/internal/telemetry"
+	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/limiter/memstore"
 	"sluice/limiter/redisstore"
+	"sluice/rules"
 )
 
 // counters is where buckets are counted.
@@ -126,4 +135,112 @@ func keepOnDisk(cfg *config.Serve, memory snapshotter, log *slog.Logger, metrics
 	s.restore()
 	stops.add("final snapshot", func(context.Context) error { return s.save() })
 	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
+}
+
+// followLoads keeps up with what the fleet reports about the pools of the set in
+// force, wherever a report was made.
+func followLoads(loads *decide.Loads, sets *rules.Current, stops *stops) {
+	stops.add("pool loads", task(func(ctx context.Context) {
+		loads.Follow(ctx, func() (names []string) {
+			if set := sets.Load(); set != nil {
+				for _, p := range set.Pools() {
+					names = append(names, p.Pool.Name)
+				}
+			}
+			return names
+		})
+	}))
+}
+
+// snapshotter is a store that can be saved to a file and loaded from it.
+type snapshotter interface {
+	SaveFile(path string) error
+	LoadFile(path string) error
+}
+
+// snapshots keeps the counters of this process on disk, so that a restart
+// forgets nothing and a crash no more than one interval.
+type snapshots struct {
+	store   snapshotter
+	path    string
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+}
+
+// restore loads the last snapshot. One that is torn, corrupt or from a newer
+// build is refused with a log line, and counting starts afresh: wrong counters
+// are worse than none, and no server at all is worse still.
+func (s *snapshots) restore() {
+	err := s.store.LoadFile(s.path)
+	switch {
+	case err == nil:
+		s.metrics.Snapshot("restored")
+		s.log.Info("counters restored", "file", s.path)
+	case errors.Is(err, fs.ErrNotExist):
+		s.log.Debug("there is no counter snapshot to restore", "file", s.path)
+	default:
+		s.metrics.Snapshot("refused")
+		s.log.Error("the counter snapshot was rejected; all counters start at zero", "file", s.path, "error", err)
+	}
+}
+
+// save writes a snapshot. A failure (a full disk) is loud and nothing more.
+func (s *snapshots) save() error {
+	if err := s.store.SaveFile(s.path); err != nil {
+		s.metrics.Snapshot("failed")
+		s.log.Error("saving the counter snapshot failed; the previous snapshot is kept", "file", s.path, "error", err)
+		return err
+	}
+	s.metrics.Snapshot("saved")
+	return nil
+}
+
+// run saves every interval until ctx ends; 0 means never.
+func (s *snapshots) run(ctx context.Context, every time.Duration) {
+	if every == 0 {
+		<-ctx.Done()
+		return
+	}
+	for range tick.Every(ctx, every) {
+		_ = s.save() // logged and counted there; the next one may succeed
+	}
+}
+
+// mostNodes is above any number of nodes that is remembered.
+const mostNodes = 100_000
+
+// nodeCount remembers on disk how many nodes share the counters, so that a node
+// that starts while Redis is unreachable enforces its share of a limit and not the
+// whole.
+type nodeCount struct {
+	path string
+	log  *slog.Logger
+}
+
+// load returns the number last saved, 0 if there is none that makes sense.
+func (c nodeCount) load() int {
+	b, err := os.ReadFile(c.path)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || n < 1 || n > mostNodes {
+		c.log.Warn("the saved node count is not valid and is ignored", "file", c.path)
+		return 0
+	}
+	return n
+}
+
+// save keeps the number for the next start. It can do without.
+func (c nodeCount) save(n int) {
+	err := makeDataDir(filepath.Dir(c.path))
+	if err == nil {
+		err = atomicfile.Write(c.path, func(f *os.File) error {
+			_, err := f.WriteString(strconv.Itoa(n) + "\n")
+			return err
+		})
+	}
+	if err != nil {
+		c.log.Warn("saving the node count failed; a start during a Redis outage uses an older count", "file", c.path, "error", err)
+	}
 }
