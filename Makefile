@@ -48,7 +48,7 @@ sweep: deps ## hold every page to accessibility, and type every payload into eve
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet -tags sweep ./...
+	$(GO) vet -tags sweep,road ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	bash .ci/words
@@ -87,6 +87,10 @@ soak: deps ## break parts at random under load for MINUTES (default 5) and close
 vulncheck: ## look for known vulnerabilities in what is linked (asks the Go vulnerability database)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
 	cd bench && $(GO) run golang.org/x/vuln/cmd/govulncheck@$(VULNCHECK_VERSION) ./...
+
+.PHONY: road
+road: deps ## list the files and functions that one check runs through on a node on Redis
+	$(GO) test -count=1 -tags road -run '^TestRoad$$' -v ./internal/road
 
 .PHONY: gallery
 gallery: ## render every page of the console with canned data to bin/gallery

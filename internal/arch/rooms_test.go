@@ -116,6 +116,7 @@ var rooms = []room{
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},
+	{path: "internal/road", may: []string{"internal/app", "internal/config"}, foreign: []string{kong}},
 	{path: "internal/playbook", may: []string{"internal/app", "internal/config", "internal/testenv"}},
 	{path: "internal/capacity"},
 	{path: "internal/testenv", foreign: []string{pgx}},
