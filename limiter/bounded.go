@@ -5,15 +5,22 @@ import (
 	"time"
 )
 
-// Bounded is a context whose Done channel costs a timer once it is asked for.
-// A store that keeps the deadline by itself asks for Canceled instead; every
-// other store may treat it as any context.
+// Bounded is a context whose Done channel costs a timer once someone asks for it.
+// A store that keeps the deadline by itself asks for the Bound instead; every other
+// store may treat it as any context.
 type Bounded interface {
 	context.Context
-	// Canceled is closed when the caller leaves, and not at the deadline, which
-	// Deadline tells. It may be nil, for never.
-	Canceled() <-chan struct{}
-	// Within is at most how long it was from the context's making to its
-	// deadline, so that a store need not look at the clock to tell a short one.
-	Within() time.Duration
+	Bound() Bound
+}
+
+// Bound is what a store needs to keep a deadline by itself.
+type Bound struct {
+	// Start is when the bound was set: shortly before the store is called, so that
+	// the store need not look at the clock.
+	Start time.Time
+	// Deadline is never later than the caller's own.
+	Deadline time.Time
+	// Canceled is closed when the caller leaves, and not at the deadline. It may be
+	// nil, for never.
+	Canceled <-chan struct{}
 }

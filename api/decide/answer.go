@@ -83,6 +83,55 @@ func (a *Answer) Forget() {
 	*a = Answer{Limits: a.Limits[:0]}
 }
 
+// apply takes over the store's decisions on the enforced limits of a plan. The
+// strictest gives the answer its figures.
+func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
+	res := &call.Result
+	a.At, a.Replayed = res.At, res.Replayed
+	for i := range limits {
+		la := limits[i].answer()
+		la.Decision, la.Known = res.Limits[i], true
+		if l := &limits[i]; l.spare > 0 {
+			var pool *limiter.Decision
+			if l.raised > 0 {
+				pool = &res.Limits[len(limits)+int(l.pool)-1-p.pools]
+			}
+			l.present(&la, a.Op, res.Allowed, pool)
+			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
+		}
+		a.Limits = append(a.Limits, la)
+	}
+	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
+		a.Verdict = Denied
+	}
+	a.Strictest = a.strictest()
+}
+
+// applyApart lists the shadow limits and the candidates. They never change the
+// answer's own figures, and one that the store could not decide counts as allowed.
+func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.Call) {
+	for i := range limits {
+		la := limits[i].answer()
+		la.Shadow = true
+		switch call := &calls[i]; {
+		case call.Err != nil:
+			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
+			la.Degraded = rules.FailOpen
+			c.undecided(call.Err)
+		default:
+			la.Decision, la.Known = call.Result.Limits[0], true
+			if l := &limits[i]; l.spare > 0 {
+				var pool *limiter.Decision
+				if l.raised > 0 {
+					pool = &call.Result.Limits[1]
+				}
+				l.present(&la, a.Op, call.Result.Allowed, pool)
+			}
+		}
+		a.Limits = append(a.Limits, la)
+	}
+}
+
 // strictest is the index of the strictest limit that has a say and figures, the
 // first among equals, or -1.
 func (a *Answer) strictest() int {

@@ -13,9 +13,8 @@ import (
 // store watches deadlines by itself, and its cost would be a tenth of the
 // check's.
 type bounded struct {
-	context.Context           // the caller's
-	until           time.Time // never later than the caller's own deadline
-	within          time.Duration
+	context.Context // the caller's
+	bound           limiter.Bound
 
 	mu     sync.Mutex
 	real   context.Context //nolint:containedctx // the timer of this very context
@@ -27,21 +26,19 @@ var _ limiter.Bounded = (*bounded)(nil)
 
 // within bounds ctx by d from now. The caller calls release when done with it.
 func within(ctx context.Context, d time.Duration) *bounded {
-	until := time.Now().Add(d) //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
+	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
+	until := start.Add(d)
 	if t, ok := ctx.Deadline(); ok && t.Before(until) {
 		until = t
 	}
-	return &bounded{Context: ctx, until: until, within: d}
+	return &bounded{Context: ctx, bound: limiter.Bound{Start: start, Deadline: until, Canceled: ctx.Done()}}
 }
 
+// Bound is the bound itself.
+func (b *bounded) Bound() limiter.Bound { return b.bound }
+
 // Deadline is never absent.
-func (b *bounded) Deadline() (time.Time, bool) { return b.until, true }
-
-// Canceled is the caller's own Done.
-func (b *bounded) Canceled() <-chan struct{} { return b.Context.Done() }
-
-// Within is the bound that was asked for.
-func (b *bounded) Within() time.Duration { return b.within }
+func (b *bounded) Deadline() (time.Time, bool) { return b.bound.Deadline, true }
 
 // Done is closed at the deadline, on release, or when the caller leaves.
 func (b *bounded) Done() <-chan struct{} { return b.timed().Done() }
@@ -58,7 +55,7 @@ func (b *bounded) Err() error {
 		return err
 	case b.done:
 		return context.Canceled
-	case time.Now().Before(b.until): //nolint:forbidigo // see within
+	case time.Now().Before(b.bound.Deadline): //nolint:forbidigo // see within
 		return nil
 	}
 	return context.DeadlineExceeded
@@ -68,7 +65,7 @@ func (b *bounded) timed() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.real == nil {
-		b.real, b.cancel = context.WithDeadline(b.Context, b.until)
+		b.real, b.cancel = context.WithDeadline(b.Context, b.bound.Deadline)
 		if b.done {
 			b.cancel()
 		}

@@ -24,7 +24,7 @@ func TestBounded_IsAnOrdinaryContextToWhoeverAsks(t *testing.T) {
 		t.Errorf("at the deadline: child %v, itself %v", child.Err(), b.Err())
 	}
 	select {
-	case <-b.Canceled():
+	case <-b.Bound().Canceled:
 		t.Error("the deadline shows as the caller's leaving")
 	default:
 	}
@@ -39,7 +39,7 @@ func TestBounded_NeverOutlivesItsCaller(t *testing.T) {
 	if at, _ := b.Deadline(); time.Until(at) > time.Second {
 		t.Errorf("deadline %v is later than the caller's", at)
 	}
-	<-b.Canceled()
+	<-b.Bound().Canceled
 	if !errors.Is(b.Err(), context.DeadlineExceeded) {
 		t.Errorf("err %v", b.Err())
 	}

@@ -24,9 +24,9 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	if err := c.opt.Store.Do(ctx, &call.Request, &call.Result); err != nil {
 		return err
 	}
-	limits := make([]planned, len(asks))
+	limits := make([]plannedLimit, len(asks))
 	for i := range asks {
-		limits[i] = planned{rule: rule, key: asks[i].Key, limit: asks[i].Limit, failMode: rule.FailMode}
+		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, failMode: rule.FailMode}
 	}
 	c.opt.Ledger.mirror(limits, &call)
 	*res = call.Result

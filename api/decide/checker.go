@@ -84,26 +84,28 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 // loaded (ErrNoSet). The other operations are carried out by the store or not
 // at all; their error is then the store's, a *limiter.StoreError.
 func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
-	w := getWork()
-	defer putWork(w)
+	w, _ := workPool.Get().(*work)
+	defer w.release()
 	start := c.opt.Now()
 	if err := w.add(ctx, q, c.opt.Sets.Load(), start); err != nil {
 		return err
 	}
-	c.run(ctx, w)
-	err := c.settle(ctx, w, &w.jobs[0], a)
-	if err == nil {
-		c.tell(w, &w.jobs[0], a, c.opt.Now().Sub(start))
+	c.decide(ctx, w)
+	p := &w.plans[0]
+	if err := c.answer(ctx, w, p, a); err != nil {
+		return err
 	}
-	return err
+	w.decision = Decision{Question: q, Answer: a, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by}
+	c.opt.Observe.ObserveDecision(&w.decision)
+	return nil
 }
 
 // DoAll answers many takes or peeks, each by itself, with one call of the store.
 // as has the length of qs. All of them see the same set. The error is ErrNoSet,
-// or that of ctx if the caller left before the store was asked: then nothing is spent.
+// or that of ctx if the caller left before the store was called: then nothing is spent.
 func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
-	w := getWork()
-	defer putWork(w)
+	w, _ := workPool.Get().(*work)
+	defer w.release()
 	start := c.opt.Now()
 	set := c.opt.Sets.Load()
 	for i := range qs {
@@ -114,22 +116,24 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 			return err
 		}
 	}
-	c.run(ctx, w)
+	c.decide(ctx, w)
 	for i := range qs {
-		if err := c.settle(ctx, w, &w.jobs[i], &as[i]); err != nil {
+		if err := c.answer(ctx, w, &w.plans[i], &as[i]); err != nil {
 			return err
 		}
 	}
 	took := c.opt.Now().Sub(start)
 	for i := range as {
-		c.tell(w, &w.jobs[i], &as[i], took)
+		p := &w.plans[i]
+		w.decision = Decision{Question: p.q, Answer: &as[i], Took: took, Outcome: p.outcome, By: p.by}
+		c.opt.Observe.ObserveDecision(&w.decision)
 	}
 	return nil
 }
 
-// run makes the one call of the store, and a second one for what elastic limits
+// decide makes the one call of the store, and a second one for what elastic limits
 // may let through after all.
-func (c *Checker) run(ctx context.Context, w *work) {
+func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if c.opt.Timeout > 0 && len(calls) > 0 {
 		b := within(ctx, c.opt.Timeout)
@@ -143,57 +147,56 @@ func (c *Checker) run(ctx context.Context, w *work) {
 	default:
 		c.opt.Store.DoAll(ctx, calls)
 	}
-	if w.above {
-		c.goAbove(ctx, w)
+	if w.hasElastic {
+		c.retryElastic(ctx, w)
 	}
 }
 
 // Set gives the rules in force, nil if none were ever loaded.
 func (c *Checker) Set() *rules.Set { return c.opt.Sets.Load() }
 
-// settle turns what the store said of one job into its answer.
-func (c *Checker) settle(ctx context.Context, w *work, j *job, a *Answer) error {
-	q := j.q
+// answer turns what the store decided for one plan into the answer to its question, and
+// tells the observer what became of the units.
+func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error {
+	q := p.q
 	a.begin(q.Op)
-	calls := w.calls[j.from:j.to]
-	if j.enforced > 0 {
-		main := &calls[0]
-		calls = calls[1:]
-		switch {
+	calls, enforced := w.calls[p.from:p.to], w.limits[p.first:p.first+p.enforced]
+	if len(enforced) > 0 {
+		switch main := &calls[0]; {
 		case main.Err == nil:
-			a.decided(w, j, main)
-			c.opt.Ledger.mirror(w.limits[j.first:j.first+j.enforced], main)
+			a.apply(p, enforced, main)
+			if p.failsLocal {
+				c.opt.Ledger.mirror(enforced, main)
+			}
 		case (q.Op == limiter.OpTake || q.Op == limiter.OpPeek) && !q.strict:
-			c.degrade(ctx, a, w.limits[j.first:j.first+j.enforced], main)
+			c.degrade(ctx, a, enforced, main)
 		default:
 			c.undecided(main.Err)
 			if q.Op == limiter.OpCharge || q.Op == limiter.OpTake {
-				c.doubt(rules.ModeEnforce, q.Op, w.limits[j.first:j.first+j.enforced], main.Err)
+				c.observeDoubt(rules.ModeEnforce, q.Op, enforced, main.Err)
 			}
 			return main.Err
 		}
+		calls = calls[1:]
 	}
-	if !a.Allowed() && jittery(q.Op) {
-		c.jitter(a, w.limits[j.first:j.first+j.enforced])
+	// A denial of these reaches a client that will come back.
+	if !a.Allowed() && (q.Op == limiter.OpTake || q.Op == limiter.OpCharge) {
+		c.jitter(a, enforced)
 	}
-	c.settleShadow(a, w.limits[j.first+j.enforced:j.end], calls)
-	if q.Op == limiter.OpTake && a.Allowed() && j.leases {
-		a.Lease = leaseToken(w, j, a)
+	if len(calls) > 0 {
+		c.applyApart(a, w.limits[p.first+p.enforced:p.end], calls)
+	}
+	if q.Op == limiter.OpTake && a.Allowed() && p.hasLeases {
+		a.Lease = leaseToken(w, p, a)
 	}
 	if q.secret != nil && a.Allowed() && a.Degraded == "" {
-		a.Reservation = c.reserved(w, j, a)
+		a.Reservation = c.reserved(w, p, a)
 	}
 	if q.Deferrable && !a.Allowed() {
-		c.postpone(ctx, q, w.limits[j.first:j.first+j.enforced], a)
+		c.postpone(ctx, q, enforced, a)
 	}
-	c.account(w, j, a)
+	c.account(w, p, a)
 	return nil
-}
-
-// tell tells the observer about an answer to a question.
-func (c *Checker) tell(w *work, j *job, a *Answer, took time.Duration) {
-	w.told = Decision{Question: j.q, Answer: a, Took: took, Outcome: j.outcome, By: j.by}
-	c.opt.Observe.ObserveDecision(&w.told)
 }
 
 // undecided tells the observer that the store failed where no fail mode decides.

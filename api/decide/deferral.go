@@ -47,7 +47,7 @@ func (c *Checker) observeDeferral(rule, what, reason string, n int) {
 // postpone puts a request that was denied into the queue of the rule that
 // decided, if every limit that denied it says so, the store decided them all,
 // and waiting can help. It has its own time limit, that of a check.
-func (c *Checker) postpone(ctx context.Context, q *Question, limits []planned, a *Answer) {
+func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLimit, a *Answer) {
 	rule := deferring(limits, a)
 	if rule == nil {
 		return
@@ -68,7 +68,7 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []planned, a
 }
 
 // deferring is the rule whose queue takes a denied request, nil if it is denied.
-func deferring(limits []planned, a *Answer) *rules.Compiled {
+func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
 	if a.Verdict != Denied || a.Degraded != "" || a.Strictest < 0 || a.Strictest >= len(limits) {
 		return nil
 	}

@@ -48,8 +48,8 @@ type PoolShare struct {
 // considered under the same set. A direct question considers none. Errors are
 // those of Do.
 func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error) {
-	w := getWork()
-	defer putWork(w)
+	w, _ := workPool.Get().(*work)
+	defer w.release()
 	set := c.opt.Sets.Load()
 	if set == nil {
 		return nil, ErrNoSet
@@ -59,9 +59,9 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 	if err := w.add(ctx, q, set, now); err != nil {
 		return nil, err
 	}
-	c.run(ctx, w)
+	c.decide(ctx, w)
 	e := &Explanation{SetVersion: set.Version(), ActiveRules: set.Len()}
-	if err := c.settle(ctx, w, &w.jobs[0], &e.Answer); err != nil {
+	if err := c.answer(ctx, w, &w.plans[0], &e.Answer); err != nil {
 		return nil, err
 	}
 	if q.IsDirect {

@@ -14,7 +14,7 @@ import (
 // Ledger. Closed wins over everything; otherwise the local limits decide among
 // themselves, all or nothing. What an override blocks is denied in any case: that
 // needs no store.
-func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call) {
+func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed, blocked := false, -1
 	for i := range limits {
@@ -59,7 +59,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []planned, fail
 // decideLocally puts the limits with fail mode local to the local store, or only
 // looks when the request is denied anyway. If even that fails they are open. No
 // pool is asked or counted: elastic limits are decided without it, as hard ones.
-func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned, failed *limiter.Call, closed bool) {
+func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call, closed bool) {
 	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
 	if closed {
 		req.Op = limiter.OpPeek

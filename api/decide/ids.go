@@ -24,7 +24,7 @@ func reportID(id string) string {
 // apartID is the id of the own call of a shadow rule or a candidate. It differs
 // from the enforced limits' id, so that each leaves a record of its own, and it
 // is a function of both, so that a repeat, a refund or a release finds them again.
-func apartID(id string, p *planned) string {
+func apartID(id string, p *plannedLimit) string {
 	if id == "" {
 		return ""
 	}

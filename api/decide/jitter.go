@@ -1,11 +1,9 @@
 package decide
 
-import "sluice/limiter"
-
 // jitter lets the retry-after of each limit that denies grow by as much as its
 // rule says at most, uniformly, so that clients that were denied together do not
 // come back together. It never shrinks, and what waiting cannot mend stays so.
-func (c *Checker) jitter(a *Answer, limits []planned) {
+func (c *Checker) jitter(a *Answer, limits []plannedLimit) {
 	changed := false
 	for i := range limits {
 		la := &a.Limits[i]
@@ -18,6 +16,3 @@ func (c *Checker) jitter(a *Answer, limits []planned) {
 		a.Strictest = a.strictest()
 	}
 }
-
-// jittery: the operation's denial reaches a client that will come back.
-func jittery(op limiter.Op) bool { return op == limiter.OpTake || op == limiter.OpCharge }

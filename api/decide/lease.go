@@ -37,17 +37,17 @@ const (
 // ErrBadLease says that a lease token was not made by this service, or was cut.
 var ErrBadLease = errors.New("not a lease token")
 
-// leaseToken writes the token of the leases that job j took, "" if none were
+// leaseToken writes the token of the leases that plan p took, "" if none were
 // taken anywhere.
-func leaseToken(w *work, j *job, a *Answer) string {
+func leaseToken(w *work, p *plan, a *Answer) string {
 	first := 0
 	var stores []byte // of each call that took leases
 	var bodies [][]byte
-	for i := j.from; i < j.to; i++ {
+	for i := p.from; i < p.to; i++ {
 		call := &w.calls[i]
 		limits := 1
-		if i == j.from && j.enforced > 0 {
-			limits = j.enforced
+		if i == p.from && p.enforced > 0 {
+			limits = p.enforced
 		}
 		asks, n, store := []byte(nil), 0, byte(leaseShared)
 		for k := range limits { // pools come after them

@@ -23,14 +23,14 @@ type LedgerOptions struct {
 	Nodes func() int
 	// Now is the wall clock, the same as the local store's. Required.
 	Now func() time.Time
-	// MaxDebts bounds the buckets that wait to be settled, 100,000 if 0.
+	// MaxDebts bounds the buckets that wait to be reconciled, 100,000 if 0.
 	MaxDebts int
 }
 
 // Ledger makes fail mode local fair. While the counter store decides, what it
 // admits under such limits is also charged in this node's memory, so that an
 // outage does not begin with empty buckets. During an outage each node enforces
-// limit.Share of the live nodes and remembers what it admits. Afterwards Settle
+// limit.Share of the live nodes and remembers what it admits. Afterwards Reconcile
 // charges that to the counter store, as far as it still counts.
 //
 // With 4 nodes and 100 units a minute each node enforces 25. If a user had spent
@@ -114,7 +114,7 @@ func (l *Ledger) share(limit limiter.Limit) limiter.Limit {
 // mirror repeats in memory what the counter store has done to limits with fail
 // mode local. It cannot fail in a way that matters: at worst an outage begins
 // with an emptier bucket.
-func (l *Ledger) mirror(limits []planned, call *limiter.Call) {
+func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 	if l == nil || call.Result.Replayed {
 		return
 	}
@@ -125,8 +125,8 @@ func (l *Ledger) mirror(limits []planned, call *limiter.Call) {
 	}
 }
 
-func (l *Ledger) mirrorOne(p *planned, call *limiter.Call, d *limiter.Decision) {
-	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.asked()), Weight: p.weight}}}
+func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
+	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
 	leases := p.limit.Algorithm == limiter.Concurrency
 	switch req.Op {
 	case limiter.OpTake:
@@ -191,7 +191,7 @@ func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 	l.stats.Pending += ask.Weight
 	select {
 	case l.wake <- struct{}{}:
-	default: // Settle knows already
+	default: // Reconcile knows already
 	}
 }
 

@@ -39,10 +39,10 @@ func closes(t *testing.T, l *Ledger) LedgerStats {
 	return s
 }
 
-// settleOnce tries to settle everything, once.
-func settleOnce(t *testing.T, l *Ledger, store limiter.Store, again []*debt) []*debt {
+// reconcileOnce tries to settle everything, once.
+func reconcileOnce(t *testing.T, l *Ledger, store limiter.Store, again []*debt) []*debt {
 	t.Helper()
-	again = l.settleAll(t.Context(), store, again)
+	again = l.reconcileAll(t.Context(), store, again)
 	closes(t, l)
 	return again
 }
@@ -147,12 +147,12 @@ func TestLedger_ChargesWhatWasAdmittedWhenTheStoreIsBack(t *testing.T) {
 	f.store.fail(errAway)
 	f.admitted(30, anyone)
 	f.left()
-	settleOnce(t, l, f.store, nil) // in vain
+	reconcileOnce(t, l, f.store, nil) // in vain
 	if s := closes(t, l); s.Spent != 30 || s.Pending != 30 {
 		t.Fatalf("got %+v", s)
 	}
 	f.store.fail(nil)
-	settleOnce(t, l, f.store, nil)
+	reconcileOnce(t, l, f.store, nil)
 	if s := closes(t, l); s.Reconciled != 30 || s.Pending != 0 {
 		t.Errorf("got %+v", s)
 	}
@@ -178,7 +178,7 @@ func TestLedger_WhatNoLongerCountsIsNotCharged(t *testing.T) {
 		f.admitted(30, anyone)
 		f.now.Add(tt.wait)
 		f.store.fail(nil)
-		settleOnce(t, l, f.store, nil)
+		reconcileOnce(t, l, f.store, nil)
 		if s := closes(t, l); s.Reconciled != tt.charged || s.Expired != 30-tt.charged {
 			t.Errorf("%s after %d ms: %+v, want %d charged", tt.algorithm, tt.wait, s, tt.charged)
 		}
@@ -230,7 +230,7 @@ func TestLedger_LostAnswersChargeOnce(t *testing.T) {
 	store := &losing{Store: f.store, n: 3}
 	var again []*debt
 	for range 5 {
-		again = settleOnce(t, l, store, again)
+		again = reconcileOnce(t, l, store, again)
 		f.now.Add(1000)
 	}
 	if s := closes(t, l); s.Reconciled != 30 || len(again) != 0 {
@@ -246,9 +246,9 @@ func TestLedger_GivesUpOnWhatStaysInDoubt(t *testing.T) {
 	f.store.fail(errAway)
 	f.admitted(30, anyone)
 	f.store.fail(nil)
-	again := settleOnce(t, l, &losing{Store: f.store, n: 1 << 30}, nil)
-	f.now.Add(settleRepeat.Milliseconds())
-	again = settleOnce(t, l, &losing{Store: f.store, n: 1 << 30}, again)
+	again := reconcileOnce(t, l, &losing{Store: f.store, n: 1 << 30}, nil)
+	f.now.Add(reconcileRepeat.Milliseconds())
+	again = reconcileOnce(t, l, &losing{Store: f.store, n: 1 << 30}, again)
 	if s := closes(t, l); s.Doubtful != 30 || len(again) != 0 {
 		t.Errorf("got %+v", s)
 	}
@@ -264,19 +264,19 @@ func TestLedger_SpendingWhileSettlingIsAdded(t *testing.T) {
 		t.Errorf("settled without a store: %v", again)
 	}
 	f.store.fail(nil)
-	settleOnce(t, l, f.store, nil)
+	reconcileOnce(t, l, f.store, nil)
 	if s := closes(t, l); s.Reconciled != 15 {
 		t.Errorf("got %+v", s)
 	}
 }
 
-func TestSettle_RunsUntilItIsStopped(t *testing.T) {
+func TestReconcile_RunsUntilItIsStopped(t *testing.T) {
 	f, l := withLedger(t, &nodes{n: 1}, perUser("l", "local", 100))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.Settle(ctx, f.store)
+		l.Reconcile(ctx, f.store)
 	}()
 	f.store.fail(errAway)
 	f.admitted(10, anyone)
@@ -288,7 +288,7 @@ func TestSettle_RunsUntilItIsStopped(t *testing.T) {
 	for l.Stats().Reconciled != 10 {
 		select {
 		case <-limit.C:
-			t.Fatalf("never settled: %+v", l.Stats())
+			t.Fatalf("never reconciled: %+v", l.Stats())
 		case <-tick.C:
 		}
 	}

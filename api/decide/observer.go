@@ -1,9 +1,11 @@
 package decide
 
 import (
+	"errors"
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // Observer hears what the engine does: for metrics, for the figures of the fleet,
@@ -75,6 +77,27 @@ type Deferral struct {
 	Count        int
 }
 
+// Outcomes of the accounting.
+const (
+	// OutcomeAdmitted: the request may pass. By ByStore, open or local.
+	OutcomeAdmitted = "admitted"
+	// OutcomeDenied: it may not. By ByLimit, closed or local.
+	OutcomeDenied = "denied"
+	// OutcomeReplayed: the stored answer was given again and nothing was spent.
+	// By ByStore.
+	OutcomeReplayed = "replayed"
+	// OutcomeRefunded: units were given back. By ByStore.
+	OutcomeRefunded = "refunded"
+)
+
+// Who decided, where no fail mode did.
+const (
+	// ByStore is the counter store, admitting.
+	ByStore = "store"
+	// ByLimit is the counter store, denying.
+	ByLimit = "limit"
+)
+
 // NopObserver hears nothing. It is there to be embedded.
 type NopObserver struct{}
 
@@ -128,6 +151,88 @@ func (os Observers) ObserveDegraded(d Degraded) {
 func (os Observers) ObserveDeferral(d Deferral) {
 	for _, o := range os {
 		o.ObserveDeferral(d)
+	}
+}
+
+// account tells the observer what became of the units of an answered plan.
+func (c *Checker) account(w *work, p *plan, a *Answer) {
+	limits, calls := w.limits[p.first:p.end], w.calls[p.from:p.to]
+	spending := a.Op == limiter.OpTake || a.Op == limiter.OpCharge
+	refunding := a.Op == limiter.OpRefund || a.Op == limiter.OpRelease
+	if p.enforced > 0 {
+		switch {
+		case refunding:
+			for i := range p.enforced {
+				c.observeUnits(rules.ModeEnforce, OutcomeRefunded, ByStore, a.Limits[i].Decision.Refunded)
+			}
+		case spending:
+			if calls[0].Err != nil {
+				c.observeDoubt(rules.ModeEnforce, a.Op, limits[:p.enforced], calls[0].Err)
+			}
+			outcome, by := a.outcome()
+			p.outcome, p.by = outcome, by
+			for i := range p.enforced {
+				if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
+					by = a.Limits[i].Degraded
+				}
+				c.observeUnits(rules.ModeEnforce, outcome, by, limits[i].spends(a.Op))
+			}
+		}
+		calls, limits = calls[1:], limits[p.enforced:]
+	}
+	for i := range calls { // of shadow limits and candidates
+		mode, units := limits[i].mode(), limits[i].spends(a.Op)
+		switch res := &calls[i].Result; {
+		case calls[i].Err != nil:
+			c.observeDoubt(mode, a.Op, limits[i:i+1], calls[i].Err)
+		case refunding:
+			c.observeUnits(mode, OutcomeRefunded, ByStore, res.Limits[0].Refunded)
+		case !spending:
+		case res.Replayed:
+			c.observeUnits(mode, OutcomeReplayed, ByStore, units)
+		case res.Allowed || a.Op == limiter.OpCharge:
+			c.observeUnits(mode, OutcomeAdmitted, ByStore, units)
+		default:
+			c.observeUnits(mode, OutcomeDenied, ByLimit, units)
+		}
+	}
+}
+
+// outcome is the outcome of a take or charge, and who is behind it. A charge is
+// admitted whatever the limit says.
+func (a *Answer) outcome() (outcome, by string) {
+	switch {
+	case a.Replayed:
+		return OutcomeReplayed, ByStore
+	case !a.Allowed() && a.Op == limiter.OpTake && a.Verdict == Unavailable:
+		return OutcomeDenied, rules.FailClosed
+	case !a.Allowed() && a.Op == limiter.OpTake && a.Degraded != "":
+		return OutcomeDenied, rules.FailLocal
+	case !a.Allowed() && a.Op == limiter.OpTake:
+		return OutcomeDenied, ByLimit
+	case a.Degraded != "":
+		return OutcomeAdmitted, a.Degraded
+	}
+	return OutcomeAdmitted, ByStore
+}
+
+// observeUnits tells the observer about units, if there are any.
+func (c *Checker) observeUnits(mode, outcome, by string, units int64) {
+	if units > 0 {
+		c.opt.Observe.ObserveUnits(Units{mode, outcome, by, units})
+	}
+}
+
+// observeDoubt tells the observer about the units of limits whose answer was lost.
+func (c *Checker) observeDoubt(mode string, op limiter.Op, limits []plannedLimit, err error) {
+	var se *limiter.StoreError
+	if !errors.As(err, &se) || !se.Unknown {
+		return
+	}
+	for i := range limits {
+		if units := limits[i].spends(op); units > 0 {
+			c.opt.Observe.ObserveDoubt(Doubt{mode, units})
+		}
 	}
 }
 

@@ -34,31 +34,27 @@ func (p *plannedPool) ask() limiter.Ask {
 	return limiter.Ask{Key: p.pool.Key, Limit: counting(p.pool), Weight: p.weight, Look: p.look}
 }
 
-// throttle completes the limit planned last with what its rule's throttle and
-// pool say.
-func (w *work) throttle(j *job, r *rules.Compiled) {
-	if r.SoftPercent == 0 && r.Pool == nil {
-		return
-	}
-	p := &w.limits[len(w.limits)-1]
+// throttle completes the limit planned last with its rule's throttle and pool.
+func (w *work) throttle(p *plan, r *rules.Compiled) {
+	l := &w.limits[len(w.limits)-1]
 	percent := r.SoftPercent
 	if r.ElasticPercent > 0 {
 		percent = r.ElasticPercent
 	}
-	p.spare = p.limit.Spare(percent)
-	p.elastic = r.ElasticPercent > 0 && p.spare > 0
+	l.spare = l.limit.Spare(percent)
+	l.elastic = r.ElasticPercent > 0 && l.spare > 0
 	if r.Pool != nil {
-		w.pool(j, p, r)
+		w.pool(p, l, r)
 	}
 }
 
 // pool plans what a limit has to do with its rule's pool. Shadow rules and
 // candidates only look, and only if they are elastic.
-func (w *work) pool(j *job, p *planned, r *rules.Compiled) {
-	apart := r.Shadow || p.candidate
-	switch j.q.Op {
+func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
+	apart := r.Shadow || l.candidate
+	switch p.q.Op {
 	case limiter.OpTake, limiter.OpPeek:
-		if apart && !p.elastic {
+		if apart && !l.elastic {
 			return
 		}
 	case limiter.OpCharge, limiter.OpRefund:
@@ -68,18 +64,18 @@ func (w *work) pool(j *job, p *planned, r *rules.Compiled) {
 	default:
 		return
 	}
-	look := apart || p.spends(j.q.Op) == 0
+	look := apart || l.spends(p.q.Op) == 0
 	if !apart {
-		for i := j.pools; i < len(w.pools); i++ {
+		for i := p.pools; i < len(w.pools); i++ {
 			if known := &w.pools[i]; known.pool == r.Pool {
-				known.join(p.weight, look)
-				p.pool = int32(i + 1) //nolint:gosec // a place in a list of at most MaxLimits a question
+				known.join(l.weight, look)
+				l.pool = int32(i + 1) //nolint:gosec // a place in a list of at most MaxLimits a question
 				return
 			}
 		}
 	}
-	w.pools = append(w.pools, plannedPool{pool: r.Pool, weight: p.weight, look: look})
-	p.pool = int32(len(w.pools)) //nolint:gosec // as above
+	w.pools = append(w.pools, plannedPool{pool: r.Pool, weight: l.weight, look: look})
+	l.pool = int32(len(w.pools)) //nolint:gosec // as above
 }
 
 // join adds another limit of the same request: those that spend have the say.

@@ -29,7 +29,7 @@ type Question struct {
 
 	strict  bool   // no fail mode decides
 	reserve int64  // the life of the reservation to give, ms; 0 for none
-	secret  []byte // what it is sealed with; nil if that cannot be had
+	secret  []byte // what it is sealed with; nil while it is unavailable
 }
 
 // Direct is a limit that the caller brings.

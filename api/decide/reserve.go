@@ -38,7 +38,7 @@ var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
 // Reserve is Do for a take whose weight is an estimate: an allowed answer carries
 // a reservation that lives for ttl ms, to be settled with the actual weight. An
 // answer that a fail mode gave carries none, because then nobody can say what
-// was charged; it may carry none too while the secret cannot be had. Errors are
+// was charged; it may carry none too while the secret is unavailable. Errors are
 // those of Do, and ErrTooManyLimits.
 func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer) error {
 	q.reserve = ttl
@@ -54,11 +54,11 @@ func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer
 
 // keep asks the store to keep the records of a reserve until it can no longer be
 // settled. It refuses a request whose token would be too long.
-func (w *work) keep(j *job) error {
+func (w *work) keep(p *plan) error {
 	size := 0
-	for i := j.from; i < len(w.calls); i++ {
+	for i := p.from; i < len(w.calls); i++ {
 		req := &w.calls[i].Request
-		req.Keep = j.q.reserve + reservationGrace
+		req.Keep = p.q.reserve + reservationGrace
 		for k := range req.Asks {
 			size += len(req.Asks[k].Key) + askSize
 		}
@@ -69,31 +69,31 @@ func (w *work) keep(j *job) error {
 	return nil
 }
 
-// reserved makes the token of what job j charged.
-func (c *Checker) reserved(w *work, j *job, a *Answer) string {
-	out := reservation{expires: c.opt.Now().UnixMilli() + j.q.reserve}
-	limit := j.first
-	for i := j.from; i < j.to; i++ {
+// reserved makes the token of what plan p charged.
+func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
+	out := reservation{expires: c.opt.Now().UnixMilli() + p.q.reserve}
+	limit := p.first
+	for i := p.from; i < p.to; i++ {
 		call := &w.calls[i]
 		n := 1
-		if i == j.from && j.enforced > 0 {
-			n = j.enforced
+		if i == p.from && p.enforced > 0 {
+			n = p.enforced
 		}
 		if call.Err == nil && call.Result.Allowed {
-			out.add(call, w.limits[limit:limit+n], i == j.from && j.enforced > 0)
+			out.add(call, w.limits[limit:limit+n], i == p.from && p.enforced > 0)
 		}
 		limit += n
 	}
-	token := out.seal(j.q.secret)
+	token := out.seal(p.q.secret)
 	if len(token) > maxReservation { // names of fields as long as they may be
 		return ""
 	}
-	a.ExpiresIn = j.q.reserve
+	a.ExpiresIn = p.q.reserve
 	return token
 }
 
 // add names what one call charged, and the leases it took.
-func (r *reservation) add(call *limiter.Call, limits []planned, enforced bool) {
+func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bool) {
 	out := reservedCall{kind: resApart, id: call.Request.ID}
 	if enforced {
 		out.kind = resEnforced
@@ -132,7 +132,7 @@ func (r *reservation) add(call *limiter.Call, limits []planned, enforced bool) {
 
 // poolPlaces gives, for each pool that limits of one call count into, its place
 // (from 1) among the pools at the end of the call's asks.
-func poolPlaces(limits []planned) map[int32]int64 {
+func poolPlaces(limits []plannedLimit) map[int32]int64 {
 	first := int32(0)
 	for i := range limits {
 		if p := limits[i].pool; p > 0 && (first == 0 || p < first) {
@@ -184,7 +184,7 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 	calls = append(calls, r.leases...)
 	c.opt.Store.DoAll(ctx, calls)
 	calls, r.leases = calls[:len(r.calls)], calls[len(r.calls):]
-	return c.settled(ctx, r, calls, start, a)
+	return c.answerSettlement(ctx, r, calls, start, a)
 }
 
 // open reads a token, looking for the secret again if it fits none known.
@@ -245,8 +245,8 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 	return a.Weight
 }
 
-// settled makes the answer of a settlement. Only enforced limits show.
-func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time, a *Answer) error {
+// answerSettlement makes the answer of a settlement. Only enforced limits show.
+func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time, a *Answer) error {
 	a.begin(limiter.OpSettle)
 	set := c.opt.Sets.Load()
 	for i := range calls {
@@ -260,8 +260,8 @@ func (c *Checker) settled(ctx context.Context, r *reservation, calls []limiter.C
 		if !calls[i].Result.Allowed && r.calls[i].kind&resBare == 0 {
 			return ErrReservationEnded
 		}
-		a.settledLimits(set, &r.calls[i], &calls[i])
-		c.accountSettled(&r.calls[i], &calls[i])
+		a.applySettlement(set, &r.calls[i], &calls[i])
+		c.observeSettlement(&r.calls[i], &calls[i])
 	}
 	for i := range r.leases {
 		if err := r.leases[i].Err; err != nil {
@@ -293,7 +293,7 @@ func (c *Checker) bare(ctx context.Context, kind uint8, call *limiter.Call) erro
 	return c.opt.Store.Do(ctx, &call.Request, &call.Result)
 }
 
-func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Call) {
+func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.Call) {
 	a.At, a.Replayed = call.Result.At, call.Result.Replayed
 	for i := range call.Request.Asks {
 		if r.asks[i].isPool {
@@ -311,8 +311,8 @@ func (a *Answer) settledLimits(set *rules.Set, r *reservedCall, call *limiter.Ca
 	}
 }
 
-// accountSettled reports the difference that a settlement made.
-func (c *Checker) accountSettled(r *reservedCall, call *limiter.Call) {
+// observeSettlement reports the difference that a settlement made.
+func (c *Checker) observeSettlement(r *reservedCall, call *limiter.Call) {
 	if call.Result.Replayed {
 		return
 	}
@@ -320,7 +320,7 @@ func (c *Checker) accountSettled(r *reservedCall, call *limiter.Call) {
 		if r.asks[i].isPool || r.asks[i].Look {
 			continue
 		}
-		c.units(rules.ModeEnforce, OutcomeRefunded, ByStore, call.Result.Limits[i].Refunded)
-		c.units(rules.ModeEnforce, OutcomeAdmitted, ByStore, call.Request.Asks[i].Weight-r.asks[i].Weight)
+		c.observeUnits(rules.ModeEnforce, OutcomeRefunded, ByStore, call.Result.Limits[i].Refunded)
+		c.observeUnits(rules.ModeEnforce, OutcomeAdmitted, ByStore, call.Request.Asks[i].Weight-r.asks[i].Weight)
 	}
 }

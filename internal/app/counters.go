@@ -93,7 +93,7 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	if err != nil {
 		return nil, err
 	}
-	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Settle(ctx, store) }))
+	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, store) }))
 	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats, Slots: store.Stats})
 	posted, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {

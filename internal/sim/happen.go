@@ -12,7 +12,7 @@ func (w *world) happen() error {
 	case n < 154:
 		return w.client.act()
 	case n < 160:
-		return w.settleOne()
+		return w.reconcileOne()
 	case n < 164:
 		w.dark = w.now + w.rng.Int64N(1500)
 		w.say("store down for %d ms", w.dark-w.now)

@@ -39,9 +39,9 @@ func (s *settling) DoAll(_ context.Context, calls []limiter.Call) {
 	}
 }
 
-// settleOne has one node's Ledger settle once. Its writes reach the replica, so
+// reconcileOne has one node's Ledger reconcile once. Its writes reach the replica, so
 // that no failover depends on their order.
-func (w *world) settleOne() error {
+func (w *world) reconcileOne() error {
 	n := pick(w.rng, w.nodes)
 	if n.down {
 		return nil
@@ -50,13 +50,13 @@ func (w *world) settleOne() error {
 	cancel() // a Ledger whose time is over tries exactly once
 	way := &settling{w: w}
 	before := n.ledger.Stats()
-	n.ledger.Settle(over, way)
+	n.ledger.Reconcile(over, way)
 	w.server.model.firm = len(w.server.model.log)
 	after := n.ledger.Stats()
 	if w.now < w.dark { // which debt it tried first is not ours to know
-		w.say("node %d cannot settle", n.id)
+		w.say("node %d cannot reconcile", n.id)
 	} else {
-		w.say("node %d settles: %+v", n.id, after)
+		w.say("node %d reconciles: %+v", n.id, after)
 	}
 	if got := after.Reconciled - before.Reconciled; got != way.charged {
 		return broken("node %d says it reconciled %d units, %d arrived", n.id, got, way.charged)

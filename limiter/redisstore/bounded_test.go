@@ -15,18 +15,20 @@ import (
 // else would end it.
 type promptness struct {
 	context.Context
-	until  time.Time
-	within time.Duration
-	leave  chan struct{}
+	start, until time.Time
+	leave        chan struct{}
 }
 
 func within(d time.Duration) *promptness {
-	return &promptness{Context: context.Background(), until: time.Now().Add(d), within: d, leave: make(chan struct{})}
+	now := time.Now()
+	return &promptness{Context: context.Background(), start: now, until: now.Add(d), leave: make(chan struct{})}
 }
 
 func (p *promptness) Deadline() (time.Time, bool) { return p.until, true }
-func (p *promptness) Canceled() <-chan struct{}   { return p.leave }
-func (p *promptness) Within() time.Duration       { return p.within }
+
+func (p *promptness) Bound() limiter.Bound {
+	return limiter.Bound{Start: p.start, Deadline: p.until, Canceled: p.leave}
+}
 
 func (p *promptness) Err() error {
 	select {

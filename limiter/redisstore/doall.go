@@ -111,7 +111,7 @@ func (s *Store) sendAll(ctx context.Context, groups map[*lane]*group) map[*lane]
 	for l, g := range groups {
 		g.deadline, g.bounded = ctx.Deadline()
 		if b != nil {
-			g.within = b.Within()
+			g.within = g.deadline.Sub(b.Bound().Start)
 		}
 		if err := l.submit(g); err != nil {
 			failed[l] = err

@@ -228,26 +228,26 @@ func (s *Store) send(ctx context.Context, g *group, l *lane) error {
 		}
 		return l.wait(ctx, ctx.Done(), g)
 	}
-	canceled := b.Canceled()
+	bound := b.Bound()
 	select {
-	case <-canceled:
+	case <-bound.Canceled:
 		return given(ctx, false)
 	default:
 	}
-	g.deadline, g.bounded = b.Deadline()
-	g.watched, g.within = true, b.Within()
+	g.deadline, g.bounded = bound.Deadline, true
+	g.watched, g.within = true, bound.Deadline.Sub(bound.Start)
 	if g.within > longestLead {
 		if err := l.submit(g); err != nil {
 			return err
 		}
-		return l.wait(ctx, canceled, g)
+		return l.wait(ctx, bound.Canceled, g)
 	}
 	slot, lead, err := l.claim(g)
 	switch {
 	case err != nil:
 		return err
 	case !lead:
-		return l.wait(ctx, canceled, g)
+		return l.wait(ctx, bound.Canceled, g)
 	}
 	s.lead(l, g, slot)
 	return nil

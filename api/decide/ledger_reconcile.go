@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// settleEvery is the pause between two attempts, settleBatch how many
-	// buckets one attempt charges, settleWait how long it may take.
-	settleEvery = 200 * time.Millisecond
-	settleBatch = 100
-	settleWait  = time.Second
-	// settleRepeat is how long a charge whose answer was lost may be repeated.
+	// reconcileEvery is the pause between two attempts, reconcileBatch how many
+	// buckets one attempt charges, reconcileWait how long it may take.
+	reconcileEvery = 200 * time.Millisecond
+	reconcileBatch = 100
+	reconcileWait  = time.Second
+	// reconcileRepeat is how long a charge whose answer was lost may be repeated.
 	// The store remembers its id for longer (limiter/record.go).
-	settleRepeat = 30 * time.Second
+	reconcileRepeat = 30 * time.Second
 )
 
-// Settle charges what was admitted without the counter store to it, as soon as
+// Reconcile charges what was admitted without the counter store to it, as soon as
 // it answers, a bounded batch at a time, until ctx ends; then it tries once
 // more. It runs in a goroutine of its caller's, one for each Ledger. A charge
 // whose answer is lost is repeated under its id, so it counts once.
-func (l *Ledger) Settle(ctx context.Context, store limiter.Store) {
-	tick := time.NewTicker(settleEvery)
+func (l *Ledger) Reconcile(ctx context.Context, store limiter.Store) {
+	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
 	var sent []*debt // in doubt, to be repeated first
 	for ctx.Err() == nil {
@@ -37,19 +37,19 @@ func (l *Ledger) Settle(ctx context.Context, store limiter.Store) {
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
-			sent = l.settleAll(ctx, store, sent)
+			sent = l.reconcileAll(ctx, store, sent)
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWait)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), reconcileWait)
 	defer cancel()
-	l.settleAll(last, store, sent)
+	l.reconcileAll(last, store, sent)
 }
 
-// settleAll goes on while everything it sends is answered. It returns what is
+// reconcileAll goes on while everything it sends is answered. It returns what is
 // to be repeated.
-func (l *Ledger) settleAll(ctx context.Context, store limiter.Store, again []*debt) []*debt {
+func (l *Ledger) reconcileAll(ctx context.Context, store limiter.Store, again []*debt) []*debt {
 	size := 1 // so that a store that is still away costs one call
-	for ok := true; ok && ctx.Err() == nil; size = settleBatch {
+	for ok := true; ok && ctx.Err() == nil; size = reconcileBatch {
 		if len(again) == 0 {
 			if again = l.collect(size); len(again) == 0 {
 				return nil
@@ -85,7 +85,7 @@ func (l *Ledger) collect(n int) []*debt {
 // charge sends debts. It returns those to be sent again and whether all were
 // answered.
 func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt) (again []*debt, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, settleWait)
+	ctx, cancel := context.WithTimeout(ctx, reconcileWait)
 	defer cancel()
 	calls := make([]limiter.Call, len(debts))
 	for i, d := range debts {
@@ -97,7 +97,7 @@ func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt)
 	defer l.mu.Unlock()
 	ok = true
 	for i, d := range debts {
-		if l.settled(d, calls[i].Err, now) {
+		if l.record(d, calls[i].Err, now) {
 			continue
 		}
 		ok = false
@@ -110,9 +110,9 @@ func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt)
 	return again, ok
 }
 
-// settled books what became of a charge and reports whether that was the end
+// record books what became of a charge and reports whether that was the end
 // of it. The caller holds mu.
-func (l *Ledger) settled(d *debt, err error, now time.Time) bool {
+func (l *Ledger) record(d *debt, err error, now time.Time) bool {
 	var se *limiter.StoreError
 	passing := errors.As(err, &se) && transient(se.Cause)
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *Ledger) settled(d *debt, err error, now time.Time) bool {
 	switch {
 	case err == nil:
 		l.stats.Reconciled += d.held
-	case passing && (!d.doubted || now.Sub(d.since) < settleRepeat):
+	case passing && (!d.doubted || now.Sub(d.since) < reconcileRepeat):
 		return false
 	case d.doubted:
 		l.stats.Doubtful += d.held

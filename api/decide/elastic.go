@@ -21,15 +21,15 @@ type retry struct {
 	from, to, poolsFrom, poolsEnd int // its limits and pools in work
 }
 
-// goAbove repeats the calls that only elastic limits denied, with those limits
+// retryElastic repeats the calls that only elastic limits denied, with those limits
 // raised as far as their pools have room, all within the deadline of ctx. A call
 // whose repetition fails keeps its answer: it was over its limits.
-func (c *Checker) goAbove(ctx context.Context, w *work) {
+func (c *Checker) retryElastic(ctx context.Context, w *work) {
 	for attempt := int32(1); attempt < attempts; attempt++ {
 		w.again, w.retried = w.again[:0], w.retried[:0]
-		for i := range w.jobs {
-			if w.jobs[i].above {
-				c.plan(w, &w.jobs[i], attempt)
+		for i := range w.plans {
+			if w.plans[i].hasElastic {
+				c.planRetry(w, &w.plans[i], attempt)
 			}
 		}
 		switch len(w.again) {
@@ -41,35 +41,35 @@ func (c *Checker) goAbove(ctx context.Context, w *work) {
 			c.opt.Store.DoAll(ctx, w.again)
 		}
 		for i := range w.again {
-			c.accept(w, i, attempt)
+			c.acceptRetry(w, i, attempt)
 		}
 	}
 }
 
-// plan finds the calls of a job that are worth another attempt.
-func (c *Checker) plan(w *work, j *job, attempt int32) {
-	if j.q.Op != limiter.OpTake && j.q.Op != limiter.OpPeek {
+// planRetry finds the calls of a plan that are worth another attempt.
+func (c *Checker) planRetry(w *work, p *plan, attempt int32) {
+	if p.q.Op != limiter.OpTake && p.q.Op != limiter.OpPeek {
 		return
 	}
-	next := retry{call: j.from, from: j.first, to: j.first + j.enforced, poolsFrom: j.pools, poolsEnd: j.poolsEnd}
-	if j.enforced > 0 {
-		c.prepare(w, next, attempt)
+	next := retry{call: p.from, from: p.first, to: p.first + p.enforced, poolsFrom: p.pools, poolsEnd: p.poolsEnd}
+	if p.enforced > 0 {
+		c.prepareRetry(w, next, attempt)
 		next.call++
 	}
-	for i := next.to; i < j.end; i++ {
+	for i := next.to; i < p.end; i++ {
 		next.from, next.to, next.poolsFrom, next.poolsEnd = i, i+1, 0, 0
 		if n := int(w.limits[i].pool); n > 0 {
 			next.poolsFrom, next.poolsEnd = n-1, n
 		}
-		c.prepare(w, next, attempt)
+		c.prepareRetry(w, next, attempt)
 		next.call++
 	}
 }
 
-// prepare adds another attempt at a call, if nothing stands in its way but
+// prepareRetry adds another attempt at a call, if nothing stands in its way but
 // elastic limits that have not been raised yet and have a chance, and pools that
 // cannot count any further.
-func (c *Checker) prepare(w *work, r retry, attempt int32) {
+func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	call := &w.calls[r.call]
 	if call.Err != nil || call.Result.Allowed {
 		return
@@ -112,7 +112,7 @@ func (c *Checker) prepare(w *work, r retry, attempt int32) {
 
 // roomy is false if the fleet reports that a limit's pool has no room for its
 // priority; where there is no fresh report the counted traffic decides.
-func (c *Checker) roomy(w *work, p *planned) bool {
+func (c *Checker) roomy(w *work, p *plannedLimit) bool {
 	pool := w.pools[p.pool-1].pool
 	used, _, fresh := c.opt.Loads.Load(pool.Pool.Name)
 	return !fresh || used < pool.SharePercent(p.rule.Priority)*millionthsOfPercent
@@ -121,19 +121,19 @@ func (c *Checker) roomy(w *work, p *planned) bool {
 // gate makes a pool's room a condition of the next attempt, for the lowest
 // priority that goes above its limit, unless a fresh report has said already
 // that there is room.
-func (c *Checker) gate(p *plannedPool, above *planned) bool {
+func (c *Checker) gate(p *plannedPool, l *plannedLimit) bool {
 	if _, _, fresh := c.opt.Loads.Load(p.pool.Pool.Name); fresh {
 		return p.gated
 	}
-	share := p.pool.Share(above.rule.Priority)
+	share := p.pool.Share(l.rule.Priority)
 	if !p.gated || share.Count < p.share.Count {
 		p.gated, p.share = true, share
 	}
 	return true
 }
 
-// accept takes over the answer of another attempt.
-func (c *Checker) accept(w *work, i int, attempt int32) {
+// acceptRetry takes over the answer of another attempt.
+func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 	again, r := &w.again[i], w.retried[i]
 	call := &w.calls[r.call]
 	if again.Err == nil {
@@ -143,7 +143,7 @@ func (c *Checker) accept(w *work, i int, attempt int32) {
 	limits := w.limits[r.from:r.to]
 	c.undecided(again.Err)
 	if call.Request.Op == limiter.OpTake {
-		c.doubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
+		c.observeDoubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
 	}
 	for k := range limits {
 		if limits[k].raised == attempt { // and not again
@@ -156,7 +156,7 @@ func (c *Checker) accept(w *work, i int, attempt int32) {
 // itself, whose figures the answer shows: 100 a minute with 10 spare and 103
 // used has 0 remaining, not 7. said is the whole request's answer, pool the
 // decision of the limit's pool, if it was asked with the spare units.
-func (p *planned) present(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
+func (p *plannedLimit) present(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
 	d := &la.Decision
 	spare := d.Limit - la.Limit.Capacity() // 0 for an elastic limit that was not raised
 	if spare <= 0 || p.spare == 0 {        // a repeat is answered under the limit of its first time

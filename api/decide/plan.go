@@ -1,0 +1,293 @@
+package decide
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// work is the memory of one call of the Checker: a plan for each question, their
+// limits, and the store calls that decide them. It is pooled; nothing in it outlives
+// the call.
+type work struct {
+	plans      []plan
+	calls      []limiter.Call
+	limits     []plannedLimit
+	pools      []plannedPool
+	matches    []rules.Match
+	again      []limiter.Call // second attempts, see retryElastic
+	retried    []retry
+	hasElastic bool // some plan may need a second attempt
+	decision   Decision
+}
+
+// plan is what becomes of one question: its limits and its calls of the store. Its
+// enforced limits, if there are any, are decided by its first call, all together and
+// with the pools that they count into; each shadow limit and each candidate by a call
+// of its own.
+type plan struct {
+	q           *Question
+	first       int // in work.limits
+	enforced    int // how many from first on
+	end         int
+	pools       int // in work.pools, those of the enforced limits
+	poolsEnd    int
+	from, to    int  // in work.calls
+	hasLeases   bool // concurrency is among the limits
+	hasElastic  bool // elastic limits or pools are
+	failsLocal  bool // an enforced limit has fail mode local
+	forReports  bool // it is about limits charged by report only
+	outcome, by string
+}
+
+// plannedLimit is one limit of a question.
+type plannedLimit struct {
+	rule *rules.Compiled // nil for a direct limit
+	key  limiter.Key
+	// limit is what the answer shows; storeLimit is what the store enforces.
+	limit    limiter.Limit
+	failMode string
+	weight   int64
+	// spare is how many units are admitted above the limit: by a soft one always,
+	// by an elastic one while its pool has room.
+	spare int64
+	// pool is the place of the pool in work.pools plus 1, 0 for none.
+	pool int32
+	// raised is the attempt from which on the store enforces an elastic limit with its
+	// spare units, 0 for never, and wait what its retry-after was without them.
+	raised    int32
+	wait      int64
+	elastic   bool
+	look      bool // a take spends nothing here
+	candidate bool
+	blocked   bool // an override says so, whatever the store
+}
+
+// storeLimit is the limit that the store enforces at the first attempt.
+func (p *plannedLimit) storeLimit() limiter.Limit {
+	if p.spare == 0 || p.elastic {
+		return p.limit
+	}
+	return p.limit.Widen(p.spare)
+}
+
+// spends is how many units an operation that is carried out spends here.
+func (p *plannedLimit) spends(op limiter.Op) int64 {
+	if p.look && op == limiter.OpTake {
+		return 0
+	}
+	return p.weight
+}
+
+// mode is the limit's mode as metrics have it.
+func (p *plannedLimit) mode() string {
+	switch {
+	case p.candidate:
+		return ModeCandidate
+	case p.rule != nil && p.rule.Shadow:
+		return rules.ModeShadow
+	}
+	return rules.ModeEnforce
+}
+
+// answer is the limit's part of an answer, without a decision.
+func (p *plannedLimit) answer() LimitAnswer {
+	la := LimitAnswer{Key: p.key, Limit: p.limit, Candidate: p.candidate}
+	if p.rule != nil {
+		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
+	}
+	return la
+}
+
+// workPool holds *work and nothing else.
+var workPool = sync.Pool{New: func() any { return new(work) }}
+
+// maxPooled keeps the memory of the largest batches out of the pool: a hundred
+// checks with ten limits each stay.
+const maxPooled = 1024
+
+// release returns w to the pool without what it points to.
+func (w *work) release() {
+	if cap(w.calls) > maxPooled || cap(w.limits) > maxPooled {
+		return
+	}
+	clear(w.plans)
+	clear(w.limits)
+	clear(w.pools)
+	clear(w.matches)
+	w.decision = Decision{}
+	if w.hasElastic {
+		clear(w.again[:cap(w.again)])
+		w.again, w.retried, w.hasElastic = w.again[:0], w.retried[:0], false
+	}
+	for i := range w.calls {
+		w.calls[i].Request.ID, w.calls[i].Err = "", nil
+		clear(w.calls[i].Request.Asks)
+	}
+	w.plans, w.calls, w.limits, w.pools, w.matches = w.plans[:0], w.calls[:0], w.limits[:0], w.pools[:0], w.matches[:0]
+	workPool.Put(w)
+}
+
+// add plans one question under one set, at an instant of the wall clock. The
+// error is ErrNoSet, or that of ctx if the caller has left.
+func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Time) error {
+	p := plan{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
+	if q.IsDirect {
+		w.limits = append(w.limits, plannedLimit{
+			key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), limit: q.Direct.Limit,
+			failMode: q.Direct.FailMode, weight: q.Weight,
+		})
+		p.enforced = 1
+	} else {
+		if set == nil {
+			return ErrNoSet
+		}
+		var err error
+		if w.matches, err = set.MatchContext(ctx, &q.Descriptor, q.Weight, now, w.matches[:0]); err != nil {
+			return err
+		}
+		w.planMatches(&p)
+	}
+	p.end = len(w.limits)
+	for i := p.first; i < p.end; i++ {
+		l := &w.limits[i]
+		p.hasLeases = p.hasLeases || l.limit.Algorithm == limiter.Concurrency
+		p.failsLocal = p.failsLocal || l.failMode == rules.FailLocal
+	}
+	p.hasElastic = len(w.pools) > p.pools
+	w.hasElastic = w.hasElastic || p.hasElastic
+
+	id := q.RequestID
+	if id == "" && (p.hasLeases && q.Op == limiter.OpTake || q.reserve > 0) {
+		id = randomID()
+	}
+	if p.forReports && id != "" {
+		id = reportID(id)
+	}
+	if p.enforced > 0 {
+		w.addCall(q.Op, id, w.limits[p.first:p.first+p.enforced], w.pools[p.pools:p.poolsEnd])
+	}
+	for i := p.first + p.enforced; i < p.end; i++ {
+		w.addCall(q.Op, apartID(id, &w.limits[i]), w.limits[i:i+1], w.poolOf(i))
+	}
+	if q.reserve > 0 {
+		if err := w.keep(&p); err != nil {
+			return err
+		}
+	}
+	p.to = len(w.calls)
+	w.plans = append(w.plans, p)
+	return nil
+}
+
+// planMatches plans the limits of the rules that match and that the operation applies
+// to: the enforced ones, then the shadow ones, then the candidates. In each of the
+// first two, concurrency comes after the rest, so that a charge (which leaves it out)
+// and the take or refund of the same id begin with the same key.
+//
+// Where an enforced rule is charged by report, charge and refund are about such rules
+// only.
+func (w *work) planMatches(p *plan) {
+	op := p.q.Op
+	var reports, candidates bool
+	var groups [4]bool // which there are, by their order
+	for i := range w.matches {
+		r := w.matches[i].Rule
+		reports = reports || r.ChargeReport && !r.Shadow
+		candidates = candidates || r.Candidate != nil
+		groups[groupOf(r)] = true
+	}
+	if reports && (op == limiter.OpCharge || op == limiter.OpRefund) {
+		p.forReports = true
+		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return !m.Rule.ChargeReport })
+	}
+	for group, there := range groups {
+		if group == firstShadow {
+			p.enforced, p.poolsEnd = len(w.limits)-p.first, len(w.pools)
+		}
+		if !there || !applies(p.q, group%firstShadow == 1) {
+			continue
+		}
+		for i := range w.matches {
+			if m := &w.matches[i]; groupOf(m.Rule) == group {
+				w.limits = append(w.limits, plannedLimit{
+					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+					blocked: m.Override.Blocked,
+				})
+				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
+					w.throttle(p, m.Rule)
+				}
+			}
+		}
+	}
+	if !candidates || !applies(p.q, false) {
+		return
+	}
+	for i := range w.matches {
+		m := &w.matches[i]
+		key, limit, ok := m.Candidate()
+		if !ok {
+			continue
+		}
+		w.limits = append(w.limits, plannedLimit{
+			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport, candidate: true,
+		})
+		w.throttle(p, m.Rule)
+	}
+}
+
+// firstShadow is the first group of shadow limits; see groupOf.
+const firstShadow = 2
+
+// groupOf is the group of a rule's limit: 0 and 1 are enforced, 2 and 3 are shadow,
+// and the odd ones are concurrency.
+func groupOf(r *rules.Compiled) (group int) {
+	if r.Shadow {
+		group = firstShadow
+	}
+	if r.Limit.Algorithm == limiter.Concurrency {
+		group++
+	}
+	return group
+}
+
+// applies says whether an operation concerns concurrency limits, or others.
+func applies(q *Question, concurrency bool) bool {
+	switch q.Op {
+	case limiter.OpCharge:
+		return !concurrency
+	case limiter.OpRelease, limiter.OpRenew:
+		return concurrency
+	case limiter.OpRefund:
+		return !concurrency || q.RequestID != ""
+	}
+	return true
+}
+
+// addCall appends one store call, reusing the memory of an earlier one.
+func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []plannedPool) {
+	if n := len(w.calls); n < cap(w.calls) {
+		w.calls = w.calls[:n+1]
+	} else {
+		w.calls = append(w.calls, limiter.Call{})
+	}
+	c := &w.calls[len(w.calls)-1]
+	c.Err = nil
+	c.Request.Op, c.Request.ID, c.Request.Keep = op, id, 0
+	c.Request.Asks = c.Request.Asks[:0]
+	for i := range limits {
+		l := &limits[i]
+		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look}
+		if l.rule != nil {
+			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
+		}
+		c.Request.Asks = append(c.Request.Asks, ask)
+	}
+	for i := range pools {
+		c.Request.Asks = append(c.Request.Asks, pools[i].ask())
+	}
+}
