@@ -116,7 +116,7 @@ func (c *denyCache) looked(asks []limiter.Ask, now int64) {
 // answer decides a take from memory: every limit of it is remembered, and at
 // least one surely denies. It reports whether it could.
 func (c *denyCache) answer(req *limiter.Request, res *limiter.Result, now int64) bool {
-	if len(req.Asks) > maxAsks || c.empty() {
+	if len(req.Asks) > maxAsks {
 		return false
 	}
 	var found [maxAsks]*denial
@@ -247,9 +247,6 @@ func (c *denyCache) drop(k limiter.Key) {
 // admitted forgets what denies buckets that have just admitted something: under
 // another limit, or because another node has given back.
 func (c *denyCache) admitted(asks []limiter.Ask) {
-	if c.empty() {
-		return
-	}
 	for i := range asks {
 		es, ok := c.cache.GetIfPresent(asks[i].Key)
 		if !ok || asks[i].Weight == 0 {

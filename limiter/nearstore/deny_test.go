@@ -334,17 +334,16 @@ func TestDenyCache_AnswerUnderWayIsNotRememberedAfterADrop(t *testing.T) {
 	s := v.nodes[0]
 	a := limiter.Ask{Key: bucket(oneAMinute), Limit: oneAMinute, Weight: 1}
 	take(t, s, a)
-	tr := s.trip(&limiter.Request{Asks: []limiter.Ask{a}})
+	r := &request{req: &limiter.Request{Asks: []limiter.Ask{a}}}
 	var res limiter.Result
-	if s.near(t.Context(), tr, &res) {
-		t.Fatal("answered near")
+	if s.answer(t.Context(), r, &res) {
+		t.Fatal("answered without the store")
 	}
-	tr.depart(s)
-	if err := v.inner.Do(t.Context(), tr.out, &res); err != nil {
+	if err := v.inner.Do(t.Context(), r.out, &res); err != nil {
 		t.Fatal(err)
 	}
 	send(t, s, limiter.OpReset, "", a) // while the denial travels
-	s.arrive(tr, &res, nil)
+	s.learn(r, &res, nil)
 	if !take(t, s, a).Allowed {
 		t.Error("a denial from before the reset was remembered")
 	}

@@ -128,7 +128,7 @@ func (s *Store) recall(k limiter.Key) (out []back) {
 	for _, h := range s.of(k) {
 		h.mu.Lock()
 		h.gen++
-		h.known, h.drought = false, drought{}
+		h.known, h.denyPause = false, denyPause{}
 		b, ok := h.take(s.tick())
 		h.mu.Unlock()
 		if ok {
@@ -146,26 +146,22 @@ func (s *Store) recall(k limiter.Key) (out []back) {
 	return out
 }
 
-// touch counts a take and gives the bucket's hotKey, nil if it is not hot.
-func (s *Store) touch(a *limiter.Ask, now int64) *hotKey {
-	h, fresh := s.heat.touch(a.Key, now, func() *hotKey { return &hotKey{since: s.opt.Now().UnixMilli()} })
-	if h == nil {
-		return nil
-	}
+// serveHot notes how a hot bucket is served. turned: it has just turned hot.
+func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 	if mode := uint32(a.Hot); h.mode.Load() != mode {
 		h.mode.Store(mode)
 	}
-	if fresh {
-		s.mu.Lock()
-		s.leased[h] = struct{}{}
-		s.mu.Unlock()
-		s.count.turned.Add(1)
-		select {
-		case s.alerts <- limiter.HotKey{Key: h.key, Rate: int64(s.opt.HotRate), Hot: true, State: a.Hot, Since: h.since}:
-		default: // counted all the same
-		}
+	if !turned {
+		return
 	}
-	return h
+	s.mu.Lock()
+	s.leased[h] = struct{}{}
+	s.mu.Unlock()
+	s.count.turned.Add(1)
+	select {
+	case s.alerts <- limiter.HotKey{Key: h.key, Rate: int64(s.opt.HotRate), Hot: true, State: a.Hot, Since: h.since}:
+	default: // counted all the same
+	}
 }
 
 func (s *Store) all() []*hotKey {

@@ -20,12 +20,12 @@ const (
 	leaseHold = 500 * ms
 	// leaseEdge is how shortly before the end of a window no slice is taken, ns.
 	leaseEdge = 5 * ms
-	// leasePause is for how long the store is asked exactly after it failed, ns.
+	// leasePause is for how long no slice is taken after the store failed, ns.
 	leasePause = 100 * ms
-	// droughtFor is for how long takes are denied after a denial, and droughtEnds
-	// how long after the last one small change is taken again, ns.
-	droughtFor  = 25 * ms
-	droughtEnds = 100 * ms
+	// pauseFor is for how long takes are denied after a denial (see denyPause), and
+	// pauseAgainFor how long after a pause another one may begin, ns.
+	pauseFor      = 25 * ms
+	pauseAgainFor = 100 * ms
 	// leaseShort is the shortest life of a slice of a bucket that is worth it, ns.
 	leaseShort = 20 * ms
 	// leaseLeast is the smallest slice worth an operation, in units.
@@ -43,16 +43,16 @@ type hotKey struct {
 	mode  atomic.Uint32
 	cold  atomic.Bool // no longer counted; to be tidied up
 
-	mu      sync.Mutex
-	slice   slice
-	filling chan struct{} // closed when the refill that is under way has ended
-	gen     uint64        // grows when the bucket is recalled
-	pause   int64         // local time before which no slice is taken
-	edge    int64         // local time at which the last slice's window ends
-	want    int64         // units that the next slice should have
-	known   bool          // the store has said what remains
-	room    int64         // what that was
-	drought drought
+	mu        sync.Mutex
+	slice     slice
+	filling   chan struct{} // closed when the refill that is under way has ended
+	gen       uint64        // grows when the bucket is recalled
+	pause     int64         // local time before which no slice is taken
+	edge      int64         // local time at which the last slice's window ends
+	want      int64         // units that the next slice should have
+	known     bool          // the store has said what remains
+	room      int64         // what that was
+	denyPause denyPause
 }
 
 // grant is what a slice gave to one limit of a take.
@@ -62,8 +62,8 @@ type grant struct {
 	w  int64
 	d  limiter.Decision
 	at int64
-	// dry: nothing was given; the take is denied.
-	dry bool
+	// denied: nothing was given, in a denyPause.
+	denied bool
 }
 
 // undo returns the units to the slice, if it is still there.
@@ -87,7 +87,7 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 			s.count.spent.Add(a.Weight)
 			return true
 		}
-		if alone && h.dry(a, now, g) {
+		if alone && h.denyInPause(a, now, g) {
 			h.mu.Unlock()
 			return true
 		}
@@ -103,9 +103,9 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 		extra := h.size(a, now, int64(max(1, s.opt.Nodes())))
 		if extra < leaseLeast || !alone && a.Limit.Align == limiter.AlignFirstHit {
 			// A window that starts at its first hit must be started by one.
-			dry := alone && h.known && h.smallChange(a, now) && h.dry(a, now, g)
+			denied := alone && h.known && h.pauseAgain(a, now) && h.denyInPause(a, now, g)
 			h.mu.Unlock()
-			return dry
+			return denied
 		}
 		old, had := h.take(now)
 		done := make(chan struct{})
@@ -250,7 +250,7 @@ func (h *hotKey) saw(a *limiter.Ask, d *limiter.Decision) {
 		return
 	}
 	h.mu.Lock()
-	h.known, h.room, h.drought.asked = true, d.Remaining, true
+	h.known, h.room, h.denyPause.heard = true, d.Remaining, true
 	h.mu.Unlock()
 }
 

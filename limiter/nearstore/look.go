@@ -21,13 +21,13 @@ func (r *rest) add(d *limiter.Decision) {
 	r.reset = longer(r.reset, d.Reset)
 }
 
-// looks appends a look at each shard of t's cold buckets beside the one that the
+// looks appends a look at each shard of r's cold buckets beside the one that the
 // take asks, so that the answer can say what remains in the whole bucket. A look
 // is a plain take without weight, which a store decides in the same round trip as
 // the take.
-func (t *trip) looks(calls []limiter.Call) []limiter.Call {
-	for i := range t.shards {
-		sh := &t.shards[i]
+func (r *request) looks(calls []limiter.Call) []limiter.Call {
+	for i := range r.shards {
+		sh := &r.shards[i]
 		for k := 1; k < sh.n && !sh.hot; k++ {
 			part := sh.part(sh.next + k)
 			part.Weight, part.Look = 0, false
@@ -39,9 +39,9 @@ func (t *trip) looks(calls []limiter.Call) []limiter.Call {
 
 // looked takes in the answers to looks and returns the calls behind them. A
 // bucket of which one could not be looked at is known by its estimate.
-func (t *trip) looked(calls []limiter.Call) []limiter.Call {
-	for i := range t.shards {
-		sh := &t.shards[i]
+func (r *request) looked(calls []limiter.Call) []limiter.Call {
+	for i := range r.shards {
+		sh := &r.shards[i]
 		if sh.hot {
 			continue
 		}
@@ -59,35 +59,36 @@ func (t *trip) looked(calls []limiter.Call) []limiter.Call {
 	return calls
 }
 
-// ask puts a trip's take to the store, and with it the looks that belong to it.
-func (s *Store) ask(ctx context.Context, t *trip, res *limiter.Result) error {
-	t.calls = t.looks(append(t.calls[:0], limiter.Call{}))
-	if len(t.calls) == 1 {
-		return s.inner.Do(ctx, t.out, res)
+// doWithLooks sends a request that has shards to the store, and with it the looks that
+// belong to it.
+func (s *Store) doWithLooks(ctx context.Context, r *request, res *limiter.Result) error {
+	r.calls = r.looks(append(r.calls[:0], limiter.Call{}))
+	if len(r.calls) == 1 {
+		return s.inner.Do(ctx, r.out, res)
 	}
-	t.calls[0] = limiter.Call{Request: *t.out, Result: limiter.Result{Limits: res.Limits}}
-	s.inner.DoAll(ctx, t.calls)
-	t.looked(t.calls[1:])
-	*res = t.calls[0].Result
-	err := t.calls[0].Err
-	clear(t.calls)
+	r.calls[0] = limiter.Call{Request: *r.out, Result: limiter.Result{Limits: res.Limits}}
+	s.inner.DoAll(ctx, r.calls)
+	r.looked(r.calls[1:])
+	*res = r.calls[0].Result
+	err := r.calls[0].Err
+	clear(r.calls)
 	return err
 }
 
 // lookAround adds to the answer of a settlement, which concerns one shard of each
 // bucket, what the others say.
 func (s *Store) lookAround(ctx context.Context, req *limiter.Request, res *limiter.Result) {
-	var t trip
+	var r request
 	for i := range req.Asks {
 		if n := s.shards(&req.Asks[i]); n > 1 {
-			t.shards = append(t.shards, sharding{at: i, whole: req.Asks[i], n: n, first: shardOf(req.ID, n)})
+			r.shards = append(r.shards, sharding{at: i, whole: req.Asks[i], n: n, first: shardOf(req.ID, n)})
 		}
 	}
-	calls := t.looks(nil)
+	calls := r.looks(nil)
 	s.inner.DoAll(ctx, calls)
-	t.looked(calls)
-	for i := range t.shards {
-		if sh := &t.shards[i]; sh.rest.known {
+	r.looked(calls)
+	for i := range r.shards {
+		if sh := &r.shards[i]; sh.rest.known {
 			d := &res.Limits[sh.at]
 			d.Remaining, d.Reset = d.Remaining+sh.rest.remaining, longer(d.Reset, sh.rest.reset)
 		}

@@ -109,42 +109,39 @@ func shardKey(k limiter.Key, i int) limiter.Key {
 	return k[:end] + "%s" + limiter.Key(strconv.Itoa(i)) + k[end:]
 }
 
-// again makes a denied take ask the next shard, if every limit that denied it
+// nextShard sends a denied take to the next shard, if every limit that denied it
 // has one. Otherwise it makes res the answer for the whole buckets.
-func (s *Store) again(t *trip, res *limiter.Result) bool {
-	if len(t.shards) == 0 {
-		return false
-	}
+func (s *Store) nextShard(r *request, res *limiter.Result) bool {
 	more := !res.Allowed
 	for i := range res.Limits {
 		if !res.Limits[i].Allowed {
-			sh := t.sharding(i)
+			sh := r.sharding(i)
 			more = more && sh != nil && !sh.single && sh.next+1 < sh.n
 		}
 	}
 	if !more {
-		for i := range t.shards {
-			sh := &t.shards[i]
+		for i := range r.shards {
+			sh := &r.shards[i]
 			res.Limits[sh.at] = sh.summary(res.Limits[sh.at])
 		}
 		return false
 	}
 	for i := range res.Limits {
 		if !res.Limits[i].Allowed {
-			sh := t.sharding(i)
+			sh := r.sharding(i)
 			sh.note(res.Limits[i])
 			sh.next, sh.rest = sh.next+1, rest{}
-			sh.place(&t.asks[i])
+			sh.place(&r.asks[i])
 			s.count.probes.Add(1)
 		}
 	}
 	return true
 }
 
-func (t *trip) sharding(at int) *sharding {
-	for i := range t.shards {
-		if t.shards[i].at == at {
-			return &t.shards[i]
+func (r *request) sharding(at int) *sharding {
+	for i := range r.shards {
+		if r.shards[i].at == at {
+			return &r.shards[i]
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"sluice/limiter"
 )
@@ -40,7 +41,8 @@ type counter struct {
 // always among them.
 type sketch struct {
 	seed  maphash.Seed
-	rate  uint64 // takes a second from which a bucket is hot
+	rate  uint64           // takes a second from which a bucket is hot
+	wall  func() time.Time // for hotKey.since
 	parts [sketchParts]part
 }
 
@@ -52,8 +54,8 @@ type part struct {
 	_     [64]byte
 }
 
-func newSketch(rate int64) *sketch {
-	s := &sketch{seed: maphash.MakeSeed(), rate: uint64(max(1, rate))}
+func newSketch(rate int64, wall func() time.Time) *sketch {
+	s := &sketch{seed: maphash.MakeSeed(), rate: uint64(max(1, rate)), wall: wall}
 	for i := range s.parts {
 		s.parts[i].index = make(map[uint64]int, partCounters)
 		s.parts[i].list = make([]counter, 0, partCounters)
@@ -61,14 +63,16 @@ func newSketch(rate int64) *sketch {
 	return s
 }
 
-// touch counts one take and gives the bucket's hotKey, nil if it is not hot.
-// make is called for one that has just turned hot; fresh says so.
-func (s *sketch) touch(k limiter.Key, now int64, mk func() *hotKey) (h *hotKey, fresh bool) {
+// touch counts one take at local time now and gives the bucket's hotKey, nil if it is
+// not hot. turned: it has just turned hot.
+func (s *sketch) touch(k limiter.Key, now int64) (h *hotKey, turned bool) {
 	hash := maphash.String(s.seed, string(k))
 	p := &s.parts[hash%sketchParts]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.roll(now/second, s.rate)
+	if epoch := now / second; epoch > p.epoch {
+		p.roll(epoch, s.rate)
+	}
 	i, ok := p.index[hash]
 	if !ok {
 		i = p.place(hash)
@@ -76,17 +80,14 @@ func (s *sketch) touch(k limiter.Key, now int64, mk func() *hotKey) (h *hotKey, 
 	c := &p.list[i]
 	c.count++
 	c.cur++
-	if c.cur >= namedFrom && c.key == "" {
+	turned = c.hot == nil && c.cur >= s.rate
+	if c.key == "" && (turned || c.cur >= namedFrom) {
 		c.key = limiter.Key(strings.Clone(string(k)))
 	}
-	if c.hot == nil && c.cur >= s.rate {
-		if c.key == "" {
-			c.key = limiter.Key(strings.Clone(string(k)))
-		}
-		c.hot, fresh = mk(), true
-		c.hot.key = c.key
+	if turned {
+		c.hot = &hotKey{key: c.key, since: s.wall().UnixMilli()}
 	}
-	return c.hot, fresh
+	return c.hot, turned
 }
 
 // place gives a bucket a counter: a new one, or the smallest.

@@ -68,9 +68,8 @@ type Store struct {
 	once   sync.Once
 	closed atomic.Bool
 	count  counts
-	trips  sync.Pool
-	// parties has *party.
-	parties sync.Pool
+	// requests has *request and batches *batch, and nothing else.
+	requests, batches sync.Pool
 }
 
 var _ limiter.Store = (*Store)(nil)
@@ -101,8 +100,8 @@ func newStore(opt Options) (*Store, error) {
 		wake: make(chan struct{}, 1), alerts: make(chan limiter.HotKey, maxAlerts),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.trips.New = func() any { return new(trip) }
-	s.parties.New = func() any { return new(party) }
+	s.requests.New = func() any { return new(request) }
+	s.batches.New = func() any { return new(batch) }
 	if opt.DenyCache > 0 {
 		var err error
 		if s.deny, err = newDenyCache(opt.DenyCache, opt.DenyExact); err != nil {
@@ -110,84 +109,9 @@ func newStore(opt Options) (*Store, error) {
 		}
 	}
 	if opt.HotRate > 0 {
-		s.heat = newSketch(int64(opt.HotRate))
+		s.heat = newSketch(int64(opt.HotRate), opt.Now)
 	}
 	return s, nil
-}
-
-// tick is the local time, ns since the start.
-func (s *Store) tick() int64 { return int64(s.opt.Now().Sub(s.start)) }
-
-// Do decides one request within the deadline of ctx.
-func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	if s.closed.Load() {
-		return s.inner.Do(ctx, req, res)
-	}
-	if req.Op != limiter.OpTake {
-		return s.other(ctx, req, res)
-	}
-	t := s.trip(req)
-	err := s.travel(ctx, t, res)
-	s.home(t)
-	return err
-}
-
-// travel decides a take, near or at the store.
-func (s *Store) travel(ctx context.Context, t *trip, res *limiter.Result) error {
-	for !s.near(ctx, t, res) {
-		t.depart(s)
-		err := s.ask(ctx, t, t.into(res))
-		s.arrive(t, res, err)
-		if err != nil {
-			return err
-		}
-		if !s.again(t, res) {
-			break
-		}
-	}
-	return nil
-}
-
-// DoAll decides each call by itself, in order.
-func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
-	for i := range calls {
-		if s.closed.Load() || calls[i].Request.Op != limiter.OpTake {
-			s.each(ctx, calls)
-			return
-		}
-	}
-	p := s.party()
-	defer s.disband(p)
-	for i := range calls {
-		t := s.trip(&calls[i].Request)
-		calls[i].Err = nil
-		if s.near(ctx, t, &calls[i].Result) {
-			s.home(t)
-			continue
-		}
-		t.call = i
-		t.depart(s)
-		p.trips = append(p.trips, t)
-		p.away = append(p.away, limiter.Call{Request: *t.out, Result: limiter.Result{Limits: t.into(&calls[i].Result).Limits}})
-	}
-	for _, t := range p.trips {
-		p.away = t.looks(p.away)
-	}
-	if len(p.away) > 0 {
-		s.inner.DoAll(ctx, p.away)
-	}
-	looks := p.away[len(p.trips):]
-	for n, t := range p.trips {
-		c := &calls[t.call]
-		*t.into(&c.Result) = p.away[n].Result
-		c.Err = p.away[n].Err
-		looks = t.looked(looks)
-		s.arrive(t, &c.Result, c.Err)
-		if c.Err == nil && s.again(t, &c.Result) {
-			c.Err = s.travel(ctx, t, &c.Result)
-		}
-		s.home(t)
-	}
 }
 
 // each decides calls that are not all takes: near nothing is answered, so that

@@ -1,0 +1,56 @@
+package nearstore
+
+import "sluice/limiter"
+
+// denyPause is a time in which a leased bucket denies takes of one unit without a call:
+// the store has just denied one, and what comes back is too little to be worth a call
+// each. What is not taken meanwhile stays in the bucket.
+type denyPause struct {
+	limit limiter.Limit
+	d     limiter.Decision // of the store
+	at    int64            // its time, ms
+	got   int64            // when it arrived, local
+	until int64            // local
+	heard bool             // the store has answered since the pause ended
+}
+
+// denyInPause denies a take during a pause. h.mu is held.
+func (h *hotKey) denyInPause(a *limiter.Ask, now int64, g *grant) bool {
+	p := &h.denyPause
+	if now >= p.until || now < p.got || a.Weight != 1 || a.Limit != p.limit {
+		return false
+	}
+	d := p.d
+	over := (now - p.got) / ms
+	d.RetryAfter = max(d.RetryAfter-over, (p.until-now+ms-1)/ms)
+	if d.Reset > 0 {
+		d.Reset = max(1, d.Reset-over)
+	}
+	*g = grant{h: h, d: d, at: p.at + over, denied: true}
+	return true
+}
+
+// pauseAgain begins another pause when the one before has hardly ended and the store,
+// called since, has less than is worth a slice. h.mu is held.
+func (h *hotKey) pauseAgain(a *limiter.Ask, now int64) bool {
+	p := &h.denyPause
+	if a.Limit != p.limit || !p.heard || now < p.until || now-p.until > pauseAgainFor {
+		return false
+	}
+	p.until, p.heard = now+pauseFor, false
+	return true
+}
+
+// denied begins a pause.
+func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64) {
+	if a.Hot != limiter.HotLeased || a.Weight != 1 || d.Remaining != 0 || d.RetryAfter < 1 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	wait := pauseFor
+	if a.Limit.Algorithm == limiter.FixedWindow {
+		wait = min(wait, d.RetryAfter*ms) // then there is plenty at once
+	}
+	h.denyPause = denyPause{limit: a.Limit, d: *d, at: at, got: got, until: sent + wait}
+}
