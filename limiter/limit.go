@@ -222,13 +222,13 @@ func (l Limit) foreignProblems(add func(field, format string, args ...any)) {
 	}
 	if l.Algorithm != FixedWindow {
 		if l.Align != AlignCalendar {
-			add("align", "does not apply to %s; it belongs to fixed_window", l.Algorithm)
+			add("align", "does not apply to %s, only to fixed_window", l.Algorithm)
 		}
 		if l.Anchor != 0 {
-			add("anchor_ms", "does not apply to %s; it belongs to fixed_window", l.Algorithm)
+			add("anchor_ms", "does not apply to %s, only to fixed_window", l.Algorithm)
 		}
 	} else if l.Anchor != 0 && l.Align == AlignFirstHit {
-		add("anchor_ms", "does not apply to align first_hit; such a window starts at its first request")
+		add("anchor_ms", "does not apply to align first_hit, because such a window starts at its first request")
 	}
 	if l.Buckets != 0 && l.Algorithm != SlidingWindowBuckets {
 		add("buckets", "does not apply to %s; it belongs to sliding_window_buckets", l.Algorithm)

@@ -45,7 +45,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	b := Bucket{Rule: c, Limit: c.base(at)}
 	if len(c.facts) == 0 {
 		if text != "" && text != ScopeGlobal {
-			return Bucket{}, errors.New("must be global: the rule has one bucket for everybody")
+			return Bucket{}, errors.New("must be global, because the rule has one bucket for all requests")
 		}
 		b.Name, b.Key = ScopeGlobal, c.globalKey
 		return b.withCandidate(), nil
@@ -54,7 +54,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 		return Bucket{}, err
 	}
 	if strings.Contains(text, "*") {
-		return Bucket{}, errors.New("must name one bucket; write a * that stands for itself as %2A")
+		return Bucket{}, errors.New("must name one bucket; write a literal * as %2A")
 	}
 	p := bucketParser{overrideParser: overrideParser{facts: c.facts, set: Set{opt: s.opt}}}
 	p.d.stored = true
@@ -147,7 +147,7 @@ func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, er
 	}
 	v := chars.Unescape(text)
 	if strings.HasPrefix(v, hashMark) {
-		return nil, errors.New("has a byte that no request can have")
+		return nil, errors.New("contains a byte that no request can contain")
 	}
 	p.note(f, v)
 	k := p.set.keyer(&p.d)

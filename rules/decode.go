@@ -140,7 +140,7 @@ func decodeObject[T any](d *decoder, fields []Field[T], at string, v *tree.Value
 		if f := named(fields, m.Name); f != nil {
 			decodeField(d, f, t, where, &m.Value, FromFile)
 		} else {
-			d.wrong(where, &m.Value, "is not known here")
+			d.wrong(where, &m.Value, "is not a known field")
 		}
 	}
 	return true

@@ -17,7 +17,7 @@ var (
 	// ErrPoolUsed: rules still name the pool.
 	ErrPoolUsed = errors.New("rules use the pool")
 	// ErrUnavailable: the rule database cannot be reached.
-	ErrUnavailable = errors.New("rule database unavailable")
+	ErrUnavailable = errors.New("rules database unavailable")
 	// ErrDiskFull: the disk under the embedded database has no room left. It comes
 	// together with ErrUnavailable, as does ErrDiskFailing.
 	ErrDiskFull = errors.New("disk full")

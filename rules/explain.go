@@ -102,17 +102,17 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 	if c.route != nil && !c.route.Matches(k.route) {
 		return ReasonRoute, func() string {
 			if k.route == "" {
-				return fmt.Sprintf("The rule is for route %s; the request names no route.", *c.Rule.Route)
+				return fmt.Sprintf("The rule applies to route %s; the request has no route.", *c.Rule.Route)
 			}
-			return fmt.Sprintf("The rule is for route %s; the request's route %q does not fit it.", *c.Rule.Route, k.route)
+			return fmt.Sprintf("The rule applies to route %s; the request's route %q does not match.", *c.Rule.Route, k.route)
 		}
 	}
 	if m := c.Rule.Method; m != nil && *m != k.method {
 		return ReasonMethod, func() string {
 			if k.method == "" {
-				return fmt.Sprintf("The rule is for method %s; the request names no method.", *m)
+				return fmt.Sprintf("The rule applies to method %s; the request has no method.", *m)
 			}
-			return fmt.Sprintf("The rule is for method %s; the request's method is %q.", *m, k.method)
+			return fmt.Sprintf("The rule applies to method %s; the request's method is %q.", *m, k.method)
 		}
 	}
 	for i := range c.facts {
@@ -125,7 +125,7 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 	w, ok := c.weight(k.d, weight)
 	if !ok {
 		return ReasonMissingField, func() string {
-			return fmt.Sprintf("The rule weighs requests by the field %s; the request does not have it.", *c.Rule.WeightField)
+			return fmt.Sprintf("The rule takes the weight from the field %s; the request does not have it.", *c.Rule.WeightField)
 		}
 	}
 	return k.considerPolicy(c, w, now.UnixMilli())
@@ -140,7 +140,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 		}
 	case now >= c.until:
 		return ReasonLifeSpan, func() string {
-			return fmt.Sprintf("The rule is out of force since %s.", formatInstant(c.Rule.ActiveUntil))
+			return fmt.Sprintf("The rule expired at %s.", formatInstant(c.Rule.ActiveUntil))
 		}
 	case c.when != nil && !k.holds(c, weight):
 		return ReasonCondition, func() string {
@@ -150,7 +150,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 	a, found := k.overrideOf(c, now)
 	if a.Unlimited {
 		return ReasonUnlimited, func() string {
-			return fmt.Sprintf("Override %d leaves the key unlimited.", a.ID)
+			return fmt.Sprintf("Override %d makes the key unlimited.", a.ID)
 		}
 	}
 	if _, limited := c.effective(k.d, now); !limited && !found {

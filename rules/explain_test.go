@@ -23,10 +23,10 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 	}
 	want := []string{
 		"5 matched The rule applies. key={user:42}|5|sc display=user:42 weight=2",
-		"4 missing_field The rule weighs requests by the field bytes; the request does not have it. key= display= weight=0",
+		"4 missing_field The rule takes the weight from the field bytes; the request does not have it. key= display= weight=0",
 		"3 missing_fact The rule counts by user+attr:tenant; the request has no attr:tenant. key= display= weight=0",
-		`2 method The rule is for method PUT; the request's method is "POST". key= display= weight=0`,
-		`1 route The rule is for route /v2/*; the request's route "/v1/charges" does not fit it. key= display= weight=0`,
+		`2 method The rule applies to method PUT; the request's method is "POST". key= display= weight=0`,
+		`1 route The rule applies to route /v2/*; the request's route "/v1/charges" does not match. key= display= weight=0`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -36,8 +36,8 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 func TestExplain_TellsAbsentFromDifferent(t *testing.T) {
 	s := compile(t, rule(1, func(r *Rule) { r.Route = ptr("/x") }), rule(2, func(r *Rule) { r.Method = ptr("PUT") }))
 	all := s.Explain(&Descriptor{}, 1, noon)
-	if all[0].Sentence != "The rule is for method PUT; the request names no method." ||
-		all[1].Sentence != "The rule is for route /x; the request names no route." {
+	if all[0].Sentence != "The rule applies to method PUT; the request has no method." ||
+		all[1].Sentence != "The rule applies to route /x; the request has no route." {
 		t.Errorf("got %+v", all)
 	}
 }

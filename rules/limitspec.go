@@ -40,7 +40,7 @@ func (s LimitSpec) Resolve() (limiter.Limit, error) {
 // settings fills in what belongs to l's algorithm and reports what does not.
 func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 	foreign := func(field, owner string) {
-		ps.add(field, "does not apply to %s; it belongs to %s", l.Algorithm, owner)
+		ps.add(field, "does not apply to %s, only to %s", l.Algorithm, owner)
 	}
 	if l.Algorithm.Bucketed() {
 		l.Burst = l.Count
@@ -77,7 +77,7 @@ func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 	if s.AnchorMS != nil {
 		l.Anchor = *s.AnchorMS
 		if l.Anchor == 0 && l.Align == limiter.AlignFirstHit {
-			ps.add("anchor_ms", "does not apply to align first_hit; such a window starts at its first request")
+			ps.add("anchor_ms", "does not apply to align first_hit, because such a window starts at its first request")
 		}
 	}
 }

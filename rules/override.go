@@ -169,7 +169,7 @@ func (o *Override) validateSaying(r *Rule, ps *problems) {
 		ps.add("limit", "exactly one of limit, unlimited and blocked must be given")
 	}
 	if o.Burst != nil && o.Limit == nil {
-		ps.add("burst", "goes with limit only")
+		ps.add("burst", "can be set only together with limit")
 		return
 	}
 	if o.Limit == nil {
@@ -177,7 +177,7 @@ func (o *Override) validateSaying(r *Rule, ps *problems) {
 	}
 	l, err := r.LimiterLimit()
 	if err != nil {
-		ps.add("limit", "cannot be judged: the rule itself is not valid")
+		ps.add("limit", "cannot be checked, because the rule itself is not valid")
 		return
 	}
 	l.Count = *o.Limit

@@ -58,7 +58,7 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 	case err != nil:
 		return OverrideKey{}, err
 	case len(facts) == 0:
-		return OverrideKey{}, errors.New("is not possible: the rule has one bucket for everybody; change its limit instead")
+		return OverrideKey{}, errors.New("is not possible, because the rule has one bucket for all requests; change its limit instead")
 	}
 	if err := checkOverrideText(text); err != nil {
 		return OverrideKey{}, err
@@ -66,7 +66,7 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 	p := overrideParser{facts: facts, set: Set{opt: opt}}
 	text, p.prefix = strings.CutSuffix(text, "*")
 	if strings.Contains(text, "*") {
-		return OverrideKey{}, errors.New("can have a * at its end only; write a * that stands for itself as %2A")
+		return OverrideKey{}, errors.New("may have a wildcard * only at its end; write a literal * as %2A")
 	}
 	values, err := p.split(text)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *overrideParser) split(text string) ([]string, error) {
 	for _, next := range p.facts[1:] {
 		sep := "+" + next.label
 		if strings.Count(rest, sep) > 1 {
-			return nil, errors.New("can be read in two ways; write a + that belongs to a value as %2B")
+			return nil, errors.New("is ambiguous; write a + inside a value as %2B")
 		}
 		v, after, found := strings.Cut(rest, sep)
 		if !found {
@@ -180,7 +180,7 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	case open:
 		return p.appendOpen(dst, f, v)
 	case v == "":
-		return nil, fmt.Errorf("lacks the value of %s", f.name())
+		return nil, fmt.Errorf("has no value for %s", f.name())
 	}
 	d := Descriptor{}
 	switch f.kind {
@@ -226,7 +226,7 @@ func (p *overrideParser) address(v string) (netip.Addr, error) {
 		bits = p.set.opt.IPv4Prefix
 	}
 	if isNetwork && (ip.Is4In6() || network.Bits() != bits || network.Masked() != network) {
-		return ip, fmt.Errorf("must have an address, or a whole network of /%d as addresses are counted here", bits)
+		return ip, fmt.Errorf("must name an address or a whole /%d network, the size by which addresses are counted", bits)
 	}
 	return ip, nil
 }
@@ -236,13 +236,13 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 	switch {
 	case v == "":
 	case f.kind == factAPIKey:
-		return nil, errors.New("cannot have a wildcard inside an API key: those are kept as hashes")
+		return nil, errors.New("cannot have a wildcard inside an API key, because API keys are stored as hashes")
 	case f.kind == factIP:
-		return nil, errors.New("cannot have a wildcard inside an IP address; name the addresses")
+		return nil, errors.New("cannot have a wildcard inside an IP address; list the addresses")
 	case f.kind == factRoute && v[0] != '/':
 		return nil, errors.New("must have a route that begins with /")
 	case redact.Secret(v) || f.kind == factRoute && redact.SecretPath(v):
-		return nil, errors.New("cannot have a wildcard inside what looks like a credential: those are kept as hashes")
+		return nil, errors.New("cannot have a wildcard inside a value that looks like a credential, because credentials are stored as hashes")
 	case f.kind == factMethod:
 		v = route.NormalizeMethod(v)
 	}

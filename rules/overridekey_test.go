@@ -72,12 +72,12 @@ func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
 
 func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 	for _, c := range []struct{ scope, in, why string }{
-		{"global", "x", "one bucket for everybody"},
+		{"global", "x", "one bucket for all requests"},
 		{"user", "", "required"},
-		{"user", "user:", "lacks the value"},
+		{"user", "user:", "has no value"},
 		{"user", "ip:203.0.113.7", "form user:<value>"},
-		{"user", "a*b", "end only"},
-		{"user", "a**", "end only"},
+		{"user", "a*b", "only at its end"},
+		{"user", "a**", "only at its end"},
 		{"user", " 42", "blanks"},
 		{"user", "a\nb", "printable"},
 		{"user", "a\xff", "printable"},
@@ -100,7 +100,7 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 		{"user+ip", "user:42", "form"},
 		{"user+ip", "ip:1.2.3.4+user:42", "form"},
 		{"user+ip", "user:42+*", "+ip:*"},
-		{"user+ip", "user:a+ip:1+ip:1.2.3.4", "two ways"},
+		{"user+ip", "user:a+ip:1+ip:1.2.3.4", "is ambiguous"},
 		{"nonsense", "42", "global"},
 	} {
 		got, err := ParseOverrideKey(c.scope, Options{}, c.in)

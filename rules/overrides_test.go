@@ -204,7 +204,7 @@ func TestResolve_RefusesWhatContradictsItself(t *testing.T) {
 func TestExplain_SaysWhichOverrideApplied(t *testing.T) {
 	s := withOverrides(t, rule(7, nil), Override{Key: "42", Limit: ptr[int64](9), Reason: "secret"}, Override{Key: "vip*", Unlimited: true}, Override{Key: "bad", Blocked: true})
 	for user, want := range map[string]string{
-		"42": "The rule applies. Override 1 sets its limit to 9.", "vip1": "Override 2 leaves the key unlimited.", "bad": "The rule applies. Override 3 blocks the key.", "1": "The rule applies.",
+		"42": "The rule applies. Override 1 sets its limit to 9.", "vip1": "Override 2 makes the key unlimited.", "bad": "The rule applies. Override 3 blocks the key.", "1": "The rule applies.",
 	} {
 		got := s.Explain(&Descriptor{User: user}, 1, overrideNow)[0]
 		if got.Sentence != want || got.Matched != (user != "vip1") || (got.Override.ID != 0) != (user != "1") {

@@ -59,7 +59,7 @@ func (ps *problems) between(field string, v *int64, least, most int64) {
 func (ps *problems) belongs(field string, given, wanted, required bool, owner string) {
 	switch {
 	case given && !wanted:
-		ps.add(field, "belongs to %s; leave it out", owner)
+		ps.add(field, "applies only with %s; leave it out", owner)
 	case !given && wanted && required:
 		ps.add(field, "is required with %s", owner)
 	}
@@ -170,7 +170,7 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 		return nil
 	}
 	if len(r.Tiers) > MaxTiers {
-		ps.add("tiers", "must not have more than %d members", MaxTiers)
+		ps.add("tiers", "must not have more than %d tiers", MaxTiers)
 		return nil
 	}
 	out := make(map[string]variant, len(r.Tiers))
@@ -179,12 +179,12 @@ func validateTiers(r *Rule, base limiter.Limit, ps *problems) map[string]variant
 		path := "tiers." + SafeField(name)
 		if name == "" || len(name) > MaxTierName || !utf8.ValidString(name) ||
 			strings.ContainsFunc(name, chars.Unsafe) || strings.TrimSpace(name) != name {
-			ps.add(path, "must be named with 1 to %d bytes of printable text without blanks around it", MaxTierName)
+			ps.add(path, "must have a name of 1 to %d bytes of printable text, without blanks at either end", MaxTierName)
 			continue
 		}
 		switch {
 		case t.Unlimited && (t.Limit != nil || t.Burst != nil):
-			ps.add(path, "must be either unlimited or have a limit")
+			ps.add(path, "must either have a limit or be unlimited")
 		case t.Unlimited:
 			out[name] = variant{unlimited: true}
 		case t.Limit == nil:
@@ -229,16 +229,16 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfMonth)
 	}
 	if r.Algorithm != limiter.FixedWindow.String() {
-		ps.add("calendar", "does not apply to %s; it belongs to fixed_window", r.Algorithm)
+		ps.add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
 	}
 	if r.Align != nil && *r.Align != limiter.AlignCalendar.String() {
-		ps.add("align", "must be calendar, or left out, with a calendar")
+		ps.add("align", "must be calendar or left out with a calendar")
 	}
 	if r.AnchorMS != nil {
 		ps.add("anchor_ms", "does not apply to a rule with a calendar; leave it out")
 	}
 	if n := c.nominalWindow(); n != 0 && r.WindowMS != n {
-		ps.add("window_ms", "must be left out, or %d, with a calendar of every %s", n, c.Every)
+		ps.add("window_ms", "must be left out or be %d with a calendar of every %s", n, c.Every)
 	}
 	if len(*ps) > before {
 		return nil
@@ -252,7 +252,7 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 		return nil
 	}
 	if r.Mode == ModeShadow {
-		ps.add("candidate", "does not apply to a rule with mode shadow, which is a trial itself")
+		ps.add("candidate", "cannot be combined with mode shadow, because a shadow rule is itself a trial")
 	}
 	if c.Limit == nil {
 		ps.add("candidate.limit", "is required")

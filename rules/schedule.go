@@ -90,7 +90,7 @@ func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limite
 		for _, d := range w.Days {
 			bit := uint8(1) << max(0, slices.Index(weekdays, d))
 			if !slices.Contains(weekdays, d) || out.days&bit != 0 {
-				ps.add(at+".days", "must be some of mon, tue, wed, thu, fri, sat and sun, each once")
+				ps.add(at+".days", "must list days from mon, tue, wed, thu, fri, sat and sun, each at most once")
 				break
 			}
 			out.days |= bit

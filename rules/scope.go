@@ -84,7 +84,7 @@ func parseFact(p string) (fact, error) {
 		return fact{kind: factAttr, attr: name, label: "attr:" + name + ":"}, nil
 	}
 	if p == ScopeGlobal {
-		return fact{}, fmt.Errorf("global stands alone; it cannot be part of a sum")
+		return fact{}, fmt.Errorf("global cannot be combined with other facts")
 	}
 	for k, name := range factNames {
 		if p == name && factKind(k) != factAttr {

@@ -123,7 +123,7 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 		v.ip = v.ip || n.Value == "ip"
 	case *ast.BinaryNode:
 		if _, constant := n.Right.(*ast.StringNode); n.Operator == "matches" && !constant {
-			v.refuse(n, "the pattern of matches must be a text in quotes")
+			v.refuse(n, "the pattern of matches must be text in quotes")
 		}
 		if n.Operator == ".." {
 			v.refuse(n, "ranges are not supported; compare with >= and <=")

@@ -75,7 +75,7 @@ func TestWhen_ErrorsPointAtThePlace(t *testing.T) {
 		`now().Unix() > 1`:                       "line 1, column 1: unknown name now",
 		`any([1, 2], # > 2)`:                     "not available",
 		`weight in 1..1000000000`:                "line 1, column 12: ranges are not supported",
-		`user matches attributes.p`:              "line 1, column 6: the pattern of matches must be a text",
+		`user matches attributes.p`:              "line 1, column 6: the pattern of matches must be text",
 		`user matches "("`:                       "line 1, column 6: error parsing regexp",
 		`user = "a"`:                             "line 1, column 6",
 		`repeat(user, 1000000) == ""`:            "unknown name repeat",

@@ -103,7 +103,7 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 	if status, _ := n.send("POST", "/ratelimit/check", sixth); status == http.StatusOK {
 		t.Error("an unknown keyring counted as open mode")
 	}
-	if !strings.Contains(n.log.String(), "rule database unavailable") {
+	if !strings.Contains(n.log.String(), "rules database unavailable") {
 		t.Errorf("no log line says so:\n%s", n.log)
 	}
 	postgres.Restart()

@@ -56,7 +56,7 @@ func (d *DB) diskFailed(err error) {
 		return
 	}
 	d.disk.failed = true
-	d.log.Error("the rules database cannot be written: changes are refused until the disk takes them again",
+	d.log.Error("the rules database cannot be written; changes are refused until the disk accepts writes again",
 		"file", d.dsn, "error", err)
 	d.listeners.Go(d.awaitDisk)
 }

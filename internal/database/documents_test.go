@@ -192,7 +192,7 @@ func TestMigrate_RestoresWhatAnOlderBuildSetAside(t *testing.T) {
 			}
 			var log bytes.Buffer
 			d.log = slog.New(slog.NewTextHandler(&log, nil))
-			if err := d.Migrate(t.Context()); err != nil || !strings.Contains(log.String(), "is in place again") {
+			if err := d.Migrate(t.Context()); err != nil || !strings.Contains(log.String(), "restored the data") {
 				t.Fatalf("%v, logged:\n%s", err, log.String())
 			}
 			got, _, err := loadAllRules(t.Context(), d)

@@ -154,5 +154,5 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 // refused is input that the schema does not take. The validator stands before
 // it and knows better words; this keeps what slips through from being a 500.
 func refused(why string) error {
-	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "is refused by the database: " + why}}}
+	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "was refused by the database: " + why}}}
 }

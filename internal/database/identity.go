@@ -15,13 +15,13 @@ func (d *DB) Identity() (string, error) {
 	if d.dialect == dialectSQLite {
 		path, err := filepath.Abs(d.dsn)
 		if err != nil {
-			return "", fmt.Errorf("identify the rule database: %w", err)
+			return "", fmt.Errorf("identify the rules database: %w", err)
 		}
 		return "sqlite " + path, nil
 	}
 	cfg, err := parsePostgres(d.dsn)
 	if err != nil {
-		return "", fmt.Errorf("identify the rule database: %w", err)
+		return "", fmt.Errorf("identify the rules database: %w", err)
 	}
 	// Fallbacks repeat a server once with TLS and once without.
 	servers := []string{fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)}

@@ -59,7 +59,7 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 		if connected {
 			wait = listenFirstTry
 		}
-		d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; the poll goes on",
+		d.log.LogAttrs(ctx, slog.LevelWarn, "listening for rule changes was interrupted; polling continues",
 			slog.Any("error", err), slog.Duration("retry_in", wait))
 		timer := time.NewTimer(wait)
 		select {

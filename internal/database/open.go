@@ -119,11 +119,11 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 		d.dsn = filepath.Join(opt.DataDir, sqliteName)
 		err = d.openSQLite(ctx, d.dsn)
 	default:
-		err = errors.New("no database is named")
+		err = errors.New("no database is configured")
 	}
 	if err != nil {
 		d.stop()
-		return nil, fmt.Errorf("open the rule database: %w", err)
+		return nil, fmt.Errorf("open the rules database: %w", err)
 	}
 	return d, nil
 }

@@ -115,7 +115,7 @@ func (im *overrideImport) resolve() error {
 		default:
 			name := overrideName{item.Match, item.Prefix}
 			if first, twice := lines[name]; twice {
-				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line), Message: fmt.Sprintf("is that of line %d as well", first)})
+				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line), Message: fmt.Sprintf("is a duplicate, first seen on line %d", first)})
 			}
 			lines[name] = item.Line
 		}

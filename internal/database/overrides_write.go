@@ -110,7 +110,7 @@ func keepKey(o, was *rules.Override, given string, err error) error {
 		}
 	}
 	if len(left) == 0 && given != "" && given != was.Key && (o.Match != was.Match || o.Prefix != was.Prefix) {
-		left = append(left, rules.FieldError{Field: "key", Message: "cannot be changed; make another override"})
+		left = append(left, rules.FieldError{Field: "key", Message: "cannot be changed; create another override"})
 	}
 	if len(left) > 0 {
 		return &rules.ValidationError{Fields: left}

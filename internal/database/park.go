@@ -87,7 +87,7 @@ func (d *DB) park(ctx context.Context, version int64) error {
 		return err
 	})
 	for _, line := range off {
-		d.log.Warn("a rule is switched off: the older schema cannot hold all of it; migrating up switches it on again", "rule", line)
+		d.log.Warn("rule disabled, because the older schema cannot hold all of it; migrating up enables it again", "rule", line)
 	}
 	return err
 }
@@ -194,12 +194,12 @@ func (d *DB) restore(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		d.log.Error("what an earlier migration down had set aside could not be put back; rules that it switched off stay off", "error", err)
+		d.log.Error("restoring the data that an earlier migration down set aside failed; rules that it disabled stay disabled", "error", err)
 		return nil
 	}
-	d.log.Info("what an earlier migration down had set aside is in place again", "rules", restored)
+	d.log.Info("restored the data that an earlier migration down set aside", "rules", restored)
 	for _, name := range kept {
-		d.log.Warn("a rule was edited after the migration down and stays as it is; its history holds what it was before", "rule", name)
+		d.log.Warn("a rule was edited after the migration down and is not restored; its history holds the earlier version", "rule", name)
 	}
 	return nil
 }

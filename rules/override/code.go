@@ -105,7 +105,7 @@ func (w *writer) flush() error {
 }
 
 // errFormat is content that Write does not write.
-var errFormat = errors.New("no overrides as they are written")
+var errFormat = errors.New("not overrides in a known format")
 
 // Read reads what Write wrote and believes nothing: counts are bounded
 // by the bytes that are there. data is not kept.

@@ -31,7 +31,7 @@ func newJSONReader(data []byte) *jsonReader {
 // end fails if there is more.
 func (r *jsonReader) end() error {
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		return r.fail("there is more after the end of the JSON value")
+		return r.fail("has more data after the end of the JSON value")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (r *jsonReader) token() (json.Token, error) {
 	t, err := r.dec.Token()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, r.fail("the JSON value ends too early")
+		return nil, r.fail("ends in the middle of the JSON value")
 	case err != nil:
 		return nil, r.fail("is not valid JSON")
 	}

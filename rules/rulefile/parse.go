@@ -205,7 +205,7 @@ func (d *fileDecoder) begins(name string, line int) bool {
 	case "pools":
 		d.pools.there = true
 	default:
-		d.ps.add(rules.SafeField(name), "is not known here; only rules and pools are (line %d)", line)
+		d.ps.add(rules.SafeField(name), "is not a known member; use rules and pools (line %d)", line)
 		return false
 	}
 	return true
@@ -291,7 +291,7 @@ func (s *section[T]) refused(prefix string, err error, bad map[string]bool, line
 // distinct refuses a name that appears twice in a section.
 func (s *section[T]) distinct(i int, name string, line int) {
 	if first, taken := s.names[name]; taken && name != "" {
-		s.ps.add(path(s.name, i)+".name", "is the name of %s too (line %d)", path(s.name, first), line)
+		s.ps.add(path(s.name, i)+".name", "is already used by %s (line %d)", path(s.name, first), line)
 	} else {
 		s.names[name] = i
 	}

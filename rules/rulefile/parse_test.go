@@ -142,7 +142,7 @@ extra: 1
 `))
 	got := fieldErrors(t, err)
 	want := []string{
-		"extra: is not known here; only rules and pools are (line 17)",
+		"extra: is not a known member; use rules and pools (line 17)",
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
@@ -151,7 +151,7 @@ extra: 1
 		"rules[1].window_ms: must be between 1 and 315576000000 (ten years) (line 9)",
 		"rules[2].limit: is out of range (line 13)",
 		"rules[2].is_active: must be true or false, not text (line 15)",
-		"rules[2].name: is the name of rules[1] too (line 11)",
+		"rules[2].name: is already used by rules[1] (line 11)",
 		"rules[3]: must be an object, not text (line 16)",
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -178,12 +178,12 @@ func TestParse_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 		"tab":              {"rules:\n\t- a\n", "line 2:1: found character '\t' that cannot start any token"},
 		"nested colons":    {"rules: a: b\n", `line 1:9: unexpected ":"`},
 		"bad dedent":       {"rules:\n    - a\n  b: 1\n", `line 3:3: unexpected "b"`},
-		"trailing json":    {`{"rules": []} x`, "line 1:15: there is more after the end of the JSON value"},
-		"cut json":         {`{"rules": [`, "line 1:12: the JSON value ends too early"},
+		"trailing json":    {`{"rules": []} x`, "line 1:15: has more data after the end of the JSON value"},
+		"cut json":         {`{"rules": [`, "line 1:12: ends in the middle of the JSON value"},
 		"deep":             {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested too deeply"},
 		"deep json":        {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
 		"deep dashes":      {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:33: is nested too deeply"},
-		"block of text":    {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000), "line 2:10: blocks of text (| and >) are not supported in rules files; write the text in quotes"},
+		"block of text":    {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000), "line 2:10: block texts (| and >) are not supported in rules files; write the text in quotes"},
 		"many merges":      {strings.Repeat("<<", 500_000), "line 1:1: contains << too often; merge keys are not supported in rules files"},
 		"many at signs":    {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
 		"too many parts":   {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},

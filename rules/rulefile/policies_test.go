@@ -122,22 +122,22 @@ func TestParse_ReadsPoliciesAndPools(t *testing.T) {
 
 func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 	for in, want := range map[string]string{
-		`tiers: {free: {limt: 5}}`:     "rules[0].tiers.free.limt is not known here (line 6)",
+		`tiers: {free: {limt: 5}}`:     "rules[0].tiers.free.limt is not a known field (line 6)",
 		`tiers: {free: {limit: five}}`: "rules[0].tiers.free.limit must be a whole number, not text (line 6)",
 		`tiers: [1]`:                   "rules[0].tiers must be an object of tiers, not a list (line 6)",
 		`tiers: {free: {}}`:            "rules[0].tiers.free.limit is required, unless the tier is unlimited (line 6)",
 		`schedule: {windows: [{from: "9:00", to: "10:00", percent: 5}]}`:         "rules[0].schedule.windows[0].from must be a time of day from 00:00 to 23:59 (line 6)",
-		`schedule: {windows: [{from: "09:00", to: "10:00"}], tz: x}`:             "rules[0].schedule.tz is not known here (line 6)",
-		"schedule:\n      windows:\n        - from: \"09:00\"\n          too: x": "rules[0].schedule.windows[0].too is not known here (line 9)",
+		`schedule: {windows: [{from: "09:00", to: "10:00"}], tz: x}`:             "rules[0].schedule.tz is not a known field (line 6)",
+		"schedule:\n      windows:\n        - from: \"09:00\"\n          too: x": "rules[0].schedule.windows[0].too is not a known field (line 9)",
 		`schedule: {windows: [{days: [], from: "09:00", to: "10:00"}]}`:          "rules[0].schedule.windows[0].days must be a list of days of the week",
 		`calendar: {every: month, anchor_day: 0}`:                                "rules[0].calendar.anchor_day must be between 1 and 31",
-		`candidate: {limit: 1, mode: x}`:                                         "rules[0].candidate.mode is not known here (line 6)",
+		`candidate: {limit: 1, mode: x}`:                                         "rules[0].candidate.mode is not a known field (line 6)",
 		"over_limit: defer\n    defer: {max_items: 0}":                           "rules[0].defer.max_items must be between 1 and 1000000",
-		`defer: {max_items: 0}`:                                                  "rules[0].defer belongs to over_limit defer; leave it out (line 6)",
+		`defer: {max_items: 0}`:                                                  "rules[0].defer applies only with over_limit defer; leave it out (line 6)",
 		`active_from: 2026`:                                                      "rules[0].active_from must be a time such as 2026-11-27T00:00:00Z in quotes, not a whole number (line 6)",
 		`active_from: "tomorrow"`:                                                "rules[0].active_from must be a time with date and offset",
 		`when: plan == 1`:                                                        "rules[0].when line 1, column 1: unknown name plan (line 6)",
-		`priority: low`:                                                          "rules[0].priority belongs to a pool; leave it out (line 6)",
+		`priority: low`:                                                          "rules[0].priority applies only with a pool; leave it out (line 6)",
 	} {
 		_, err := Parse([]byte("rules:\n  - name: a\n    scope: user\n    limit: 1\n    window_ms: 1000\n    " + in + "\n"))
 		var ve *rules.ValidationError
@@ -149,7 +149,7 @@ func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 		"pools:\n- name: a\n  limit: 1\nrules: []":                                                 "pools[0].window_ms must be between 1 and",
 		"pools:\n- {name: a, limit: 1, window_ms: 1, low_percent: 90}\nrules: []":                  "pools[0].low_percent must not be above normal_percent (line 2)",
 		"pools:\n- {name: a, limit: 1, window_ms: 1, size: 90}\nrules: []":                         "pools[0].size is not a field of a pool (line 2)",
-		"pools: [{name: a, limit: 1, window_ms: 1}, {name: a, limit: 1, window_ms: 1}]\nrules: []": "pools[1].name is the name of pools[0] too",
+		"pools: [{name: a, limit: 1, window_ms: 1}, {name: a, limit: 1, window_ms: 1}]\nrules: []": "pools[1].name is already used by pools[0]",
 		"pools: {}\nrules: []": "pools must be a list of pools",
 		"pools: []":            "rules is missing",
 	} {

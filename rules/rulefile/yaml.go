@@ -70,7 +70,7 @@ func (r *yamlReader) scan(data []byte) error {
 	if at := blockText.FindIndex(data); at != nil {
 		line := 1 + bytes.Count(data[:at[0]], []byte("\n"))
 		column := at[1] - bytes.LastIndexByte(data[:at[0]], '\n') - 1
-		return &syntaxError{line, column, "blocks of text (| and >) are not supported in rules files; write the text in quotes"}
+		return &syntaxError{line, column, "block texts (| and >) are not supported in rules files; write the text in quotes"}
 	}
 	var s scanner.Scanner
 	s.Init(string(data))
@@ -126,7 +126,7 @@ func refuse(t *token.Token) error {
 	case token.TagType, token.DirectiveType:
 		what = "tags and directives"
 	case token.LiteralType, token.FoldedType:
-		what = "blocks of text (| and >)"
+		what = "block texts (| and >)"
 	case token.MappingKeyType:
 		what = "keys marked with ?"
 	default:
@@ -159,7 +159,7 @@ func (r *yamlReader) block(parent, depth int) (tree.Value, error) {
 	t := r.peek()
 	switch {
 	case t == nil:
-		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends where a value is missing"}
+		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends before a value"}
 	case depth > maxDepth:
 		return tree.Value{}, at(t, "is nested too deeply")
 	case t.Position.Column <= parent:

@@ -69,8 +69,8 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	name := longSection.FindSubmatch(text)
 	if name == nil || indent > 0 {
-		return &syntaxError{n, indent + 1, "is not where a file of more than 1 MiB may have it: " +
-			"write sections and their elements on lines of their own, as an export does, or use JSON"}
+		return &syntaxError{n, indent + 1, "is not allowed here in a file of more than 1 MiB: " +
+			"write each section and element on a separate line, as an export does, or use JSON"}
 	}
 	if err := r.end(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	r.seen[r.section] = true
 	if !r.d.begins(r.section, n) {
-		return &syntaxError{n, 1, "only rules and pools may stand here"}
+		return &syntaxError{n, 1, "only rules and pools are allowed here"}
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestParse_LongFilesReadAsShortOnes(t *testing.T) {
 			return append(l[:0:0], append([]string{"pools:\n"}, strings.Repeat("# filling\n", 200_000))...)
 		}, "must be a list of pools"},
 		"another member": {func(l []string) []string { return append(l, "groups:\n") }, "only rules and pools"},
-		"a stray line":   {func(l []string) []string { return append(l, "x\n") }, "not where a file of more than 1 MiB may have it"},
+		"a stray line":   {func(l []string) []string { return append(l, "x\n") }, "is not allowed here in a file of more than 1 MiB"},
 		"too long an element": {func(l []string) []string {
 			return append(l, "  - name: "+strings.Repeat("#", 1)+"\n", strings.Repeat("    # filling\n", 100_000))
 		}, "one element has more than 1 MiB"},
