@@ -144,7 +144,7 @@ func (in *checkInput) described(q *decide.Question) {
 
 // operation checks what only some operations demand.
 func (in *checkInput) operation(q *decide.Question) {
-	leases := q.IsDirect && q.Direct.Limit.Algorithm == limiter.Concurrency
+	leases := q.IsDirect && q.Direct.Limit.Algorithm.Slots()
 	switch q.Op {
 	case limiter.OpRelease, limiter.OpRenew:
 		if q.IsDirect && !leases && q.Direct.Limit.Algorithm != 0 && !in.complained("algorithm") {

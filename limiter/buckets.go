@@ -158,6 +158,15 @@ func (bucketsKernel) gone(l Limit, j int64) int64 {
 	return ceilDiv((j+l.Buckets+1)*l.Window, l.Buckets)
 }
 
+func (k bucketsKernel) bookedAt(l Limit, s *State, _ int64) []int64 {
+	k.convert(l, s) // may merge entries
+	var ts []int64
+	for i := len(s.Entries) - 1; i >= 0; i-- {
+		ts = append(ts, ceilDiv(s.Entries[i].At*l.Window, l.Buckets))
+	}
+	return ts
+}
+
 func (k bucketsKernel) expires(l Limit, s *State) int64 {
 	k.convert(l, s)
 	return k.gone(l, k.index(l, s.At))

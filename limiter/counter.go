@@ -92,6 +92,11 @@ func (k counterKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return remaining, reset
 }
 
+func (counterKernel) bookedAt(l Limit, s *State, now int64) []int64 {
+	t := max(now, s.At)
+	return []int64{t, t - l.Window}
+}
+
 func (counterKernel) expires(l Limit, s *State) int64 {
 	return (floorDiv(s.At, l.Window) + 2) * l.Window
 }

@@ -29,27 +29,11 @@ type kernel interface {
 	refund(l Limit, s *State, now int64, c Charged) (units int64, changed bool)
 	// figures returns remaining and reset.
 	figures(l Limit, s *State, now int64) (remaining, reset int64)
+	// bookedAt lists times at which charges that still count may have been
+	// booked, newest first.
+	bookedAt(l Limit, s *State, now int64) []int64
 	// expires returns the instant from which s equals the zero state.
 	expires(l Limit, s *State) int64
-}
-
-func kernelOf(a Algorithm) kernel {
-	switch a {
-	case FixedWindow:
-		return fixedKernel{}
-	case SlidingWindowLog:
-		return logKernel{}
-	case SlidingWindowCounter:
-		return counterKernel{}
-	case SlidingWindowBuckets:
-		return bucketsKernel{}
-	case GCRA:
-		return gcraKernel{}
-	case Concurrency:
-		return leaseKernel{}
-	default:
-		return levelKernel{}
-	}
 }
 
 // Decide runs a take, peek or charge of all asks together at time now (ms).
@@ -64,7 +48,7 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 	all := true
 	for i := range asks {
 		l, s := asks[i].Limit, states[i]
-		k := kernelOf(l.Algorithm)
+		k := l.Algorithm.Traits().kernel
 		changed[i] = s.Exists && k.rebase(l, s, now)
 		ok, retry := k.fits(l, s, now, asks[i].Weight, id)
 		out[i] = Decision{Allowed: ok, RetryAfter: retry, Limit: l.Capacity(), Rate: l.Rate()}
@@ -76,14 +60,14 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 		for i := range asks {
 			if w := asks[i].Weight; asks[i].Spends(op) {
 				s := states[i]
-				charged[i] = Charged{At: kernelOf(asks[i].Limit.Algorithm).spend(asks[i].Limit, s, now, w, id), Weight: w, Limit: asks[i].Limit}
+				charged[i] = Charged{At: asks[i].Limit.Algorithm.Traits().kernel.spend(asks[i].Limit, s, now, w, id), Weight: w, Limit: asks[i].Limit}
 				s.Exists = true
 				changed[i] = true
 			}
 		}
 	}
 	for i := range asks {
-		out[i].Remaining, out[i].Reset = kernelOf(asks[i].Limit.Algorithm).figures(asks[i].Limit, states[i], now)
+		out[i].Remaining, out[i].Reset = asks[i].Limit.Algorithm.Traits().kernel.figures(asks[i].Limit, states[i], now)
 	}
 	return all
 }
@@ -92,7 +76,7 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 // (Allowed, Remaining, Reset and Refunded) and whether the state changed. It
 // gives nothing where an edit since then has mixed c with what others spent.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
-	k := kernelOf(l.Algorithm)
+	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	if s.Exists && c.Weight > 0 && c.tells(l) {
@@ -108,11 +92,11 @@ func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 // caller that did not name its charge. Whether those were the caller's own units
 // cannot be known; name the charge where it matters.
 func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
-	k := kernelOf(l.Algorithm)
+	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	if s.Exists && w > 0 {
-		for _, at := range newestFirst(l, s, now) {
+		for _, at := range k.bookedAt(l, s, now) {
 			units, did := k.refund(l, s, now, Charged{At: at, Weight: w - d.Refunded})
 			d.Refunded += units
 			changed = changed || did
@@ -123,31 +107,6 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	}
 	d.Remaining, d.Reset = k.figures(l, s, now)
 	return d, changed
-}
-
-// newestFirst lists times at which charges that still count may have been
-// booked: every entry's, or the current window's and the one before.
-func newestFirst(l Limit, s *State, now int64) []int64 {
-	var ts []int64
-	switch l.Algorithm {
-	case GCRA:
-		return []int64{now}
-	case SlidingWindowCounter:
-		t := max(now, s.At)
-		return []int64{t, t - l.Window}
-	case SlidingWindowLog:
-		for i := len(s.Entries) - 1; i >= 0; i-- {
-			ts = append(ts, s.Entries[i].At)
-		}
-		return ts
-	case SlidingWindowBuckets:
-		bucketsKernel{}.convert(l, s) // may merge entries
-		for i := len(s.Entries) - 1; i >= 0; i-- {
-			ts = append(ts, ceilDiv(s.Entries[i].At*l.Window, l.Buckets))
-		}
-		return ts
-	}
-	return []int64{max(now, s.At)}
 }
 
 // Release ends the lease id. Refunded is its weight, 0 if it is not held.
@@ -174,4 +133,4 @@ func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
 
 // Expires returns the instant (ms, on the state's clock) from which the state
 // says no more than an absent one. Stores keep it at least until then.
-func Expires(l Limit, s *State) int64 { return kernelOf(l.Algorithm).expires(l, s) }
+func Expires(l Limit, s *State) int64 { return l.Algorithm.Traits().kernel.expires(l, s) }

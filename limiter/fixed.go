@@ -79,6 +79,8 @@ func (k fixedKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return max(0, l.Count-used), end - now
 }
 
+func (fixedKernel) bookedAt(_ Limit, s *State, now int64) []int64 { return []int64{max(now, s.At)} }
+
 func (fixedKernel) expires(l Limit, s *State) int64 {
 	if l.Align == AlignFirstHit {
 		return s.At + l.Window

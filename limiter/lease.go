@@ -72,4 +72,7 @@ func (k leaseKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return logKernel{}.figures(l, s, now)
 }
 
+// bookedAt is empty: a slot is released by its id.
+func (leaseKernel) bookedAt(Limit, *State, int64) []int64 { return nil }
+
 func (leaseKernel) expires(l Limit, s *State) int64 { return logKernel{}.expires(l, s) }

@@ -95,6 +95,8 @@ func bucketFigures(l Limit, level, skew int64) (remaining, reset int64) {
 	return remaining, addExact(ceilDiv(level, l.Count), skew)
 }
 
+func (levelKernel) bookedAt(_ Limit, s *State, now int64) []int64 { return []int64{max(now, s.At)} }
+
 func (k levelKernel) expires(l Limit, s *State) int64 {
 	level, t := k.level(l, s, s.At)
 	if l.Count == 0 {
@@ -105,7 +107,7 @@ func (k levelKernel) expires(l Limit, s *State) int64 {
 
 // delay is how long an admitted request waits for what is queued before it.
 func delay(l Limit, s *State, now int64, allowed bool) int64 {
-	if l.Algorithm != LeakyQueue {
+	if !l.Algorithm.Traits().Queues {
 		return 0
 	}
 	level, _ := levelKernel{}.level(l, s, now)

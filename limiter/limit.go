@@ -23,92 +23,6 @@ const (
 	MaxLeases int64 = 100_000
 )
 
-// Algorithm names how consumption is counted. The zero value is no algorithm.
-type Algorithm uint8
-
-// The algorithms. docs/algorithms.md gives the published bound of each.
-const (
-	FixedWindow Algorithm = iota + 1
-	SlidingWindowLog
-	SlidingWindowCounter
-	SlidingWindowBuckets
-	TokenBucket
-	GCRA
-	LeakyBucket
-	LeakyQueue
-	Concurrency
-)
-
-// DefaultAlgorithm is used where a limit names none.
-const DefaultAlgorithm = SlidingWindowCounter
-
-var algorithmNames = [...]string{
-	FixedWindow:          "fixed_window",
-	SlidingWindowLog:     "sliding_window_log",
-	SlidingWindowCounter: "sliding_window_counter",
-	SlidingWindowBuckets: "sliding_window_buckets",
-	TokenBucket:          "token_bucket",
-	GCRA:                 "gcra",
-	LeakyBucket:          "leaky_bucket",
-	LeakyQueue:           "leaky_queue",
-	Concurrency:          "concurrency",
-}
-
-// Algorithms lists every algorithm in the order of the documentation.
-func Algorithms() []Algorithm {
-	return []Algorithm{
-		FixedWindow, SlidingWindowLog, SlidingWindowCounter, SlidingWindowBuckets,
-		TokenBucket, GCRA, LeakyBucket, LeakyQueue, Concurrency,
-	}
-}
-
-// String gives the name used in JSON, SQL and YAML; "" for the zero value.
-func (a Algorithm) String() string {
-	if int(a) < len(algorithmNames) {
-		return algorithmNames[a]
-	}
-	return fmt.Sprintf("algorithm(%d)", a)
-}
-
-// ParseAlgorithm reads a name as String gives it. The error lists the names.
-func ParseAlgorithm(name string) (Algorithm, error) {
-	for _, a := range Algorithms() {
-		if algorithmNames[a] == name {
-			return a, nil
-		}
-	}
-	return 0, fmt.Errorf("must be one of %s", strings.Join(algorithmNames[1:], ", "))
-}
-
-// Bucketed reports whether the algorithm has a burst: a level that drains at a
-// steady rate.
-func (a Algorithm) Bucketed() bool {
-	return a == TokenBucket || a == GCRA || a == LeakyBucket || a == LeakyQueue
-}
-
-// Kind is the two-letter form of the stored state. Algorithms of one kind can
-// read each other's state, so an edit between them keeps consumption; the kind
-// is part of a bucket's key, so an edit to another kind starts afresh.
-func (a Algorithm) Kind() string {
-	switch a {
-	case FixedWindow:
-		return "fw"
-	case SlidingWindowLog:
-		return "sl"
-	case SlidingWindowCounter:
-		return "sc"
-	case SlidingWindowBuckets:
-		return "sb"
-	case TokenBucket, LeakyBucket, LeakyQueue:
-		return "lv"
-	case GCRA:
-		return "ga"
-	case Concurrency:
-		return "cc"
-	}
-	return ""
-}
-
 // Align says where a fixed window starts. The zero value is AlignCalendar.
 type Align uint8
 
@@ -160,13 +74,25 @@ type Limit struct {
 
 // Capacity is the largest weight that an empty bucket admits.
 func (l Limit) Capacity() int64 {
-	if l.Algorithm.Bucketed() {
-		if l.Algorithm == GCRA && l.Count == 0 {
-			return 0
-		}
-		return l.Burst
+	switch t := l.Algorithm.Traits(); {
+	case t.Setting != SettingBurst:
+		return l.Count
+	case t.Instant && l.Count == 0:
+		return 0
 	}
-	return l.Count
+	return l.Burst
+}
+
+// MaxCapacity is the largest capacity that every store decides exactly with the
+// algorithm and the window.
+func (l Limit) MaxCapacity() int64 {
+	switch t := l.Algorithm.Traits(); {
+	case t.MaxUnits > 0:
+		return t.MaxUnits
+	case t.Decay == DecaySliding || t.Decay == DecayDrain: // fractions are kept, in 1/Window
+		return MaxExact / l.Window
+	}
+	return MaxExact
 }
 
 // Rate is Decision.Rate of decisions on the limit.
@@ -191,7 +117,7 @@ func (l Limit) Problems() []Problem {
 	add := func(field, format string, args ...any) {
 		ps = append(ps, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 	}
-	if l.Algorithm.Kind() == "" {
+	if !l.Algorithm.Exists() {
 		_, err := ParseAlgorithm("")
 		add("algorithm", "%s", err)
 	}
@@ -217,46 +143,36 @@ func (l Limit) Problems() []Problem {
 
 // foreignProblems reports settings that the algorithm would ignore.
 func (l Limit) foreignProblems(add func(field, format string, args ...any)) {
-	if l.Burst != 0 && !l.Algorithm.Bucketed() {
-		add("burst", "does not apply to %s; it belongs to token_bucket, gcra, leaky_bucket and leaky_queue", l.Algorithm)
+	for _, given := range []struct {
+		field string
+		of    Setting
+		is    bool
+	}{
+		{"burst", SettingBurst, l.Burst != 0}, {"align", SettingAlign, l.Align != AlignCalendar},
+		{"anchor_ms", SettingAlign, l.Anchor != 0}, {"buckets", SettingBuckets, l.Buckets != 0},
+	} {
+		if given.is && l.Algorithm.Traits().Setting != given.of {
+			add(given.field, "does not apply to %s, only to %s", l.Algorithm, given.of.Owners())
+		}
 	}
-	if l.Algorithm != FixedWindow {
-		if l.Align != AlignCalendar {
-			add("align", "does not apply to %s, only to fixed_window", l.Algorithm)
-		}
-		if l.Anchor != 0 {
-			add("anchor_ms", "does not apply to %s, only to fixed_window", l.Algorithm)
-		}
-	} else if l.Anchor != 0 && l.Align == AlignFirstHit {
+	if l.Algorithm.Traits().Setting == SettingAlign && l.Anchor != 0 && l.Align == AlignFirstHit {
 		add("anchor_ms", "does not apply to align first_hit, because such a window starts at its first request")
-	}
-	if l.Buckets != 0 && l.Algorithm != SlidingWindowBuckets {
-		add("buckets", "does not apply to %s; it belongs to sliding_window_buckets", l.Algorithm)
 	}
 }
 
 // productProblems reports limits too large to be decided exactly.
 func (l Limit) productProblems(add func(field, format string, args ...any)) {
-	switch l.Algorithm {
-	case SlidingWindowCounter, SlidingWindowBuckets:
-		if l.Count > MaxExact/l.Window {
-			add("limit", "times window_ms must not exceed %d, so at most %d with this window", MaxExact, MaxExact/l.Window)
-		}
-		if l.Algorithm == SlidingWindowBuckets && (l.Buckets < 1 || l.Buckets > MaxBuckets || l.Buckets > l.Window) {
-			add("buckets", "must be between 1 and %d and not above window_ms", MaxBuckets)
-		}
-	case TokenBucket, GCRA, LeakyBucket, LeakyQueue:
-		if l.Burst > MaxExact/l.Window {
-			add("burst", "(or the limit it defaults to) times window_ms must not exceed %d, so at most %d with this window", MaxExact, MaxExact/l.Window)
-		}
-	case SlidingWindowLog:
-		if l.Count > MaxLogUnits {
-			add("limit", "must not exceed %d for sliding_window_log, which stores an entry a request; sliding_window_counter has no such bound", MaxLogUnits)
-		}
-	case Concurrency:
-		if l.Count > MaxLeases {
-			add("limit", "must not exceed %d for concurrency", MaxLeases)
-		}
+	t, most := l.Algorithm.Traits(), l.MaxCapacity()
+	switch {
+	case t.Setting == SettingBurst && l.Burst > most:
+		add("burst", "(or the limit it defaults to) times window_ms must not exceed %d, so at most %d with this window", MaxExact, most)
+	case t.Setting != SettingBurst && l.Count > most && t.MaxUnits > 0:
+		add("limit", "must not exceed %d for %s, which stores an entry for each request", most, l.Algorithm)
+	case t.Setting != SettingBurst && l.Count > most:
+		add("limit", "times window_ms must not exceed %d, so at most %d with this window", MaxExact, most)
+	}
+	if t.Setting == SettingBuckets && (l.Buckets < 1 || l.Buckets > MaxBuckets || l.Buckets > l.Window) {
+		add("buckets", "must be between 1 and %d and not above window_ms", MaxBuckets)
 	}
 }
 

@@ -104,4 +104,12 @@ func (k logKernel) figures(l Limit, s *State, now int64) (int64, int64) {
 	return max(0, l.Count-sum(live)), live[len(live)-1].At + l.Window - now
 }
 
+func (logKernel) bookedAt(_ Limit, s *State, _ int64) []int64 {
+	var ts []int64
+	for i := len(s.Entries) - 1; i >= 0; i-- {
+		ts = append(ts, s.Entries[i].At)
+	}
+	return ts
+}
+
 func (logKernel) expires(l Limit, s *State) int64 { return s.newest() + l.Window }

@@ -11,7 +11,7 @@ func (l Limit) Raise(percent int64) Limit {
 	c := l.Capacity()
 	// In two steps, so that no product leaves the range of int64.
 	more := addSat(mulSat(c/100, percent), mulSat(c%100, percent)/100)
-	return l.Widen(max(0, min(more, l.largest()-c)))
+	return l.Widen(max(0, min(more, l.MaxCapacity()-c)))
 }
 
 // Widen is the limit with a capacity larger by so many units. It does not check
@@ -23,20 +23,6 @@ func (l Limit) Widen(units int64) Limit {
 		l.Count += units
 	}
 	return l
-}
-
-// largest is the largest capacity that Problems accepts for the algorithm and
-// the window.
-func (l Limit) largest() int64 {
-	switch l.Algorithm {
-	case SlidingWindowCounter, SlidingWindowBuckets, TokenBucket, GCRA, LeakyBucket, LeakyQueue:
-		return MaxExact / l.Window
-	case SlidingWindowLog:
-		return MaxLogUnits
-	case Concurrency:
-		return MaxLeases
-	}
-	return MaxExact
 }
 
 // Spare is how many units a throttle of so many percent admits above the limit.

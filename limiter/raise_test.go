@@ -34,7 +34,7 @@ func TestRaise_GrowsTheCapacityAndLeavesTheRate(t *testing.T) {
 func TestRaise_OfAValidLimitIsValidAndExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Algorithm: rapid.SampledFrom(Algorithms()).Draw(t, "algorithm"), Window: rapid.Int64Range(1, MaxWindow).Draw(t, "window")}
-		capacity := rapid.Int64Range(0, l.largest()).Draw(t, "capacity")
+		capacity := rapid.Int64Range(0, l.MaxCapacity()).Draw(t, "capacity")
 		l.Count = capacity
 		if l.Algorithm.Bucketed() {
 			l.Count, l.Burst = rapid.Int64Range(1, MaxExact).Draw(t, "count"), capacity
@@ -51,7 +51,7 @@ func TestRaise_OfAValidLimitIsValidAndExact(t *testing.T) {
 			t.Fatalf("%+v raised by %d %% is invalid: %v", l, percent, ps)
 		}
 		if capacity <= MaxExact/20_000 {
-			if want := min(capacity+capacity*percent/100, l.largest()); got.Capacity() != want {
+			if want := min(capacity+capacity*percent/100, l.MaxCapacity()); got.Capacity() != want {
 				t.Fatalf("%d raised by %d %% is %d, want %d", capacity, percent, got.Capacity(), want)
 			}
 		}

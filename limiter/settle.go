@@ -6,7 +6,7 @@ package limiter
 // charged in the first place. It returns the decision (Allowed, Remaining, Reset
 // and Refunded) and whether the state changed. It does not apply to concurrency.
 func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bool) {
-	k := kernelOf(l.Algorithm)
+	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
 	switch missing := actual - c.Weight; {
@@ -25,20 +25,12 @@ func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bo
 // units of c from those of others: not after an edit that moved them elsewhere
 // or changed how fast they drain.
 func (c *Charged) tells(l Limit) bool {
-	was := &c.Limit
+	was, t := &c.Limit, l.Algorithm.Traits()
 	switch {
-	case was.Algorithm == 0, l.Algorithm == SlidingWindowLog, l.Algorithm == Concurrency:
+	case was.Algorithm == 0, t.Decay == DecayEach:
 		return true
-	case was.Window != l.Window:
+	case was.Window != l.Window, t.Decay == DecayDrain && was.Count != l.Count, t.Instant && was.Burst != l.Burst:
 		return false
-	case l.Algorithm == FixedWindow:
-		return was.Align == l.Align && was.Anchor == l.Anchor
-	case l.Algorithm == SlidingWindowBuckets:
-		return was.Buckets == l.Buckets
-	case l.Algorithm == GCRA:
-		return was.Count == l.Count && was.Burst == l.Burst
-	case l.Algorithm.Bucketed():
-		return was.Count == l.Count
 	}
-	return true
+	return was.Align == l.Align && was.Anchor == l.Anchor && was.Buckets == l.Buckets
 }

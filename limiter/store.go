@@ -255,7 +255,7 @@ func (r *Request) checkAsk(i int) error {
 	if a.Weight < 0 || a.Weight > MaxExact {
 		return fmt.Errorf("%w: weight %d out of range", ErrInvalid, a.Weight)
 	}
-	if a.Limit.Algorithm == Concurrency {
+	if a.Limit.Algorithm.Slots() {
 		switch {
 		case r.Op == OpCharge:
 			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)

@@ -39,34 +39,37 @@ func (s LimitSpec) Resolve() (limiter.Limit, error) {
 
 // settings fills in what belongs to l's algorithm and reports what does not.
 func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
-	foreign := func(field, owner string) {
-		ps.add(field, "does not apply to %s, only to %s", l.Algorithm, owner)
+	own := l.Algorithm.Traits().Setting
+	for _, given := range []struct {
+		field string
+		of    limiter.Setting
+		is    bool
+	}{
+		{"burst", limiter.SettingBurst, s.Burst != nil}, {"buckets", limiter.SettingBuckets, s.Buckets != nil},
+		{"align", limiter.SettingAlign, s.Align != nil}, {"anchor_ms", limiter.SettingAlign, s.AnchorMS != nil},
+	} {
+		if given.is && given.of != own {
+			ps.add(given.field, "does not apply to %s, only to %s", l.Algorithm, given.of.Owners())
+		}
 	}
-	if l.Algorithm.Bucketed() {
+	switch own {
+	case limiter.SettingBurst:
 		l.Burst = l.Count
 		if s.Burst != nil {
 			l.Burst = *s.Burst
 		}
-	} else if s.Burst != nil {
-		foreign("burst", "token_bucket, gcra, leaky_bucket and leaky_queue")
-	}
-	if l.Algorithm == limiter.SlidingWindowBuckets {
+	case limiter.SettingBuckets:
 		l.Buckets = max(1, min(limiter.DefaultBuckets, l.Window))
 		if s.Buckets != nil {
 			l.Buckets = *s.Buckets
 		}
-	} else if s.Buckets != nil {
-		foreign("buckets", "sliding_window_buckets")
+	case limiter.SettingAlign:
+		s.align(l, ps)
 	}
-	if l.Algorithm != limiter.FixedWindow {
-		if s.Align != nil {
-			foreign("align", "fixed_window")
-		}
-		if s.AnchorMS != nil {
-			foreign("anchor_ms", "fixed_window")
-		}
-		return
-	}
+}
+
+// align places the windows of l.
+func (s LimitSpec) align(l *limiter.Limit, ps *problems) {
 	if s.Align != nil {
 		a, err := limiter.ParseAlign(*s.Align)
 		if err != nil {

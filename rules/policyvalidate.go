@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,21 +66,21 @@ func (ps *problems) belongs(field string, given, wanted, required bool, owner st
 	}
 }
 
-// throttles says whether a throttle suits an algorithm. A queue and leases have
-// nothing above their limit to let through; gcra cannot remember what is above a
-// limit that is asked about again without it (limiter.Limit.Raise).
-func throttles(throttle, algorithm string) bool {
-	switch algorithm {
-	case limiter.LeakyQueue.String(), limiter.Concurrency.String():
-		return throttle != ThrottleSoft && throttle != ThrottleElastic
-	case limiter.GCRA.String():
-		return throttle != ThrottleElastic
+// throttles says whether a throttle suits an algorithm. A queue and slots have
+// nothing above their limit to let through. State that is an instant cannot keep
+// what is above a limit that is decided again without it (limiter.Limit.Raise).
+func throttles(throttle string, t *limiter.Traits) bool {
+	switch throttle {
+	case ThrottleSoft:
+		return !t.Queues && !t.Slots
+	case ThrottleElastic:
+		return !t.Queues && !t.Slots && !t.Instant
 	}
 	return true
 }
 
 func validateThrottle(r *Rule, ps *problems) {
-	if !throttles(r.Throttle, r.Algorithm) {
+	if !throttles(r.Throttle, r.Traits()) {
 		ps.add("throttle", "must not be %s for %s", r.Throttle, r.Algorithm)
 	}
 	soft, elastic := r.Throttle == ThrottleSoft, r.Throttle == ThrottleElastic
@@ -88,7 +89,7 @@ func validateThrottle(r *Rule, ps *problems) {
 	switch {
 	case r.Pool == nil && elastic:
 		ps.add("pool", "is required with throttle elastic")
-	case r.Pool != nil && r.Algorithm == limiter.Concurrency.String():
+	case r.Pool != nil && r.Traits().Slots:
 		ps.add("pool", "does not apply to concurrency")
 	case r.Pool != nil && !namePattern.MatchString(*r.Pool):
 		ps.add("pool", "must be the name of a pool: %s", nameHelp)
@@ -98,7 +99,7 @@ func validateThrottle(r *Rule, ps *problems) {
 
 // validateOutcome checks what a denial or a report means.
 func validateOutcome(r *Rule, ps *problems) {
-	concurrency := r.Algorithm == limiter.Concurrency.String()
+	concurrency := r.Traits().Slots
 	if r.ChargeOn == ChargeOnReport && concurrency {
 		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")
 	}
@@ -121,11 +122,8 @@ func validateOutcome(r *Rule, ps *problems) {
 
 func validateHot(r *Rule, ps *problems) {
 	exact := r.HotKeys == HotKeysExact
-	if !exact {
-		switch r.Algorithm {
-		case limiter.SlidingWindowLog.String(), limiter.LeakyQueue.String(), limiter.Concurrency.String():
-			ps.add("hot_keys", "must be exact for %s", r.Algorithm)
-		}
+	if t := r.Traits(); !exact && t.Name != "" && !t.Divisible {
+		ps.add("hot_keys", "must be exact for %s", r.Algorithm)
 	}
 	ps.belongs("hot_raise_percent", r.HotRaisePercent != nil, !exact, false, "hot_keys leased or sharded")
 }
@@ -228,7 +226,7 @@ func validateCalendar(r *Rule, ps *problems) *calendar {
 	case EveryMonth:
 		ps.between("calendar.anchor_day", &c.AnchorDay, firstAnchorDay, lastAnchorDayOfMonth)
 	}
-	if r.Algorithm != limiter.FixedWindow.String() {
+	if r.Traits().Setting != limiter.SettingAlign {
 		ps.add("calendar", "does not apply to %s, only to fixed_window", r.Algorithm)
 	}
 	if r.Align != nil && *r.Align != limiter.AlignCalendar.String() {
@@ -267,15 +265,21 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 		ps.under("candidate", ve.Fields)
 		return nil
 	}
-	if base.Algorithm == limiter.Concurrency || l.Algorithm == limiter.Concurrency {
+	if base.Algorithm.Slots() || l.Algorithm.Slots() {
 		ps.add("candidate", "does not apply to concurrency")
 		return nil
 	}
-	if a := l.Algorithm.String(); !throttles(r.Throttle, a) {
-		ps.add("candidate.algorithm", "must not be %s with throttle %s", a, r.Throttle)
+	if t := l.Algorithm.Traits(); !throttles(r.Throttle, t) {
+		ps.add("candidate.algorithm", "must not be %s with throttle %s", t.Name, r.Throttle)
 		return nil
 	}
 	return &l
+}
+
+// Traits are those of the rule's algorithm, empty ones if it names none.
+func (r *Rule) Traits() *limiter.Traits {
+	a, _ := limiter.ParseAlgorithm(r.Algorithm) // Resolve reports a bad name
+	return a.Traits()
 }
 
 // spec is the rule's own limit as it is written.
@@ -301,16 +305,13 @@ func (r *Rule) candidateSpec() LimitSpec {
 	if err != nil {
 		return s // Resolve says so
 	}
-	if s.Burst == nil && a.Bucketed() {
-		s.Burst = r.Burst
-	}
-	if s.Buckets == nil && a == limiter.SlidingWindowBuckets {
-		s.Buckets = r.Buckets
-	}
-	if a == limiter.FixedWindow {
-		if s.Align == nil {
-			s.Align = r.Align
-		}
+	switch a.Traits().Setting {
+	case limiter.SettingBurst:
+		s.Burst = cmp.Or(s.Burst, r.Burst)
+	case limiter.SettingBuckets:
+		s.Buckets = cmp.Or(s.Buckets, r.Buckets)
+	case limiter.SettingAlign:
+		s.Align = cmp.Or(s.Align, r.Align)
 		if s.AnchorMS == nil && (s.Align == nil || *s.Align != limiter.AlignFirstHit.String()) {
 			s.AnchorMS = r.AnchorMS
 		}

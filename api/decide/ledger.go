@@ -127,7 +127,7 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 
 func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
 	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
-	leases := p.limit.Algorithm == limiter.Concurrency
+	leases := p.limit.Algorithm.Slots()
 	switch req.Op {
 	case limiter.OpTake:
 		if !call.Result.Allowed || p.spends(req.Op) == 0 {

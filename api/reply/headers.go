@@ -95,7 +95,7 @@ func appendPolicies(b []byte, a *decide.Answer) []byte {
 		b = append(b, ";q="...)
 		q, w := quota(la)
 		b = strconv.AppendInt(b, min(q, maxStructured), 10)
-		if la.Limit.Algorithm == limiter.Concurrency {
+		if la.Limit.Algorithm.Slots() {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
 		b = append(b, ";w="...)

@@ -145,7 +145,7 @@ func spent(ctx context.Context, store limiter.Store, key limiter.Key, a limiter.
 	if a.Bucketed() {
 		limit.Count, limit.Burst = count, plenty
 	}
-	if a == limiter.SlidingWindowBuckets {
+	if a.Traits().Setting == limiter.SettingBuckets {
 		limit.Buckets = 60
 	}
 	var res limiter.Result

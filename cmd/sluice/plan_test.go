@@ -4,7 +4,18 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"sluice/internal/capacity"
+	"sluice/limiter"
 )
+
+func TestPlan_KnowsEveryAlgorithm(t *testing.T) {
+	for _, a := range limiter.Algorithms() {
+		if f := &capacity.Measured; f.KeyBytes[a.String()] == 0 || f.RedisMicros[a.String()] == 0 {
+			t.Errorf("nothing is measured of %s", a)
+		}
+	}
+}
 
 func TestPlan_PrintsTableAndJSON(t *testing.T) {
 	code, out, errs := sluice(t, "", "plan", "--rps", "50000", "--keys", "10000000")

@@ -134,7 +134,7 @@ func (a *audit) charged(e *entry, i int) error {
 		}
 	case a.req.Op == limiter.OpCharge:
 		want = min(want, a.pre[i].Remaining)
-		e.spilled = e.spilled || (ask.Limit.Algorithm == limiter.GCRA && want < ask.Weight)
+		e.spilled = e.spilled || (ask.Limit.Algorithm.Traits().Instant && want < ask.Weight)
 	}
 	if gone != want {
 		return fmt.Errorf("bucket %s lost %d units for a weight of %d", ask.Key, gone, ask.Weight)

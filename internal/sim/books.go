@@ -43,11 +43,11 @@ type books struct {
 	asked map[limiter.Key]limiter.Limit
 }
 
-// ask notes under which limits gcra buckets are asked about.
+// ask notes under which limits buckets that keep an instant are asked about.
 func (b *books) ask(req *limiter.Request) {
 	for i := range req.Asks {
 		a := &req.Asks[i]
-		if a.Limit.Algorithm != limiter.GCRA {
+		if !a.Limit.Algorithm.Traits().Instant {
 			continue
 		}
 		if last, ok := b.asked[a.Key]; ok && last != a.Limit {
@@ -74,7 +74,7 @@ func (s *split) add(heard bool, n int64) {
 
 // lease reports whether ask i is of concurrency.
 func lease(req *limiter.Request, i int) bool {
-	return req.Asks[i].Limit.Algorithm == limiter.Concurrency
+	return req.Asks[i].Limit.Algorithm.Slots()
 }
 
 // shadowCall reports whether a request is a shadow rule's own, by its rule.

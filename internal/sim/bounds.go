@@ -70,10 +70,10 @@ func (b *books) overrun(key limiter.Key, l limiter.Limit, epoch int) string {
 		return drained(takes, l)
 	}
 	most := l.Count
-	switch l.Algorithm {
-	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+	switch l.Algorithm.Traits().Decay {
+	case limiter.DecaySliding:
 		most = 2*l.Count - 1
-	case limiter.FixedWindow:
+	case limiter.DecayAtOnce:
 		most = 2 * l.Count
 		if l.Align == limiter.AlignFirstHit && whole {
 			most--
@@ -91,7 +91,8 @@ func (b *books) overrun(key limiter.Key, l limiter.Limit, epoch int) string {
 
 // windowStart is where the aligned window of t starts, for limits that have one.
 func windowStart(l limiter.Limit, t int64) (int64, bool) {
-	if l.Algorithm != limiter.SlidingWindowCounter && (l.Algorithm != limiter.FixedWindow || l.Align != limiter.AlignCalendar) {
+	d := l.Algorithm.Traits().Decay
+	if d != limiter.DecayAtOnce && d != limiter.DecaySliding || l.Align != limiter.AlignCalendar || l.Buckets > 0 {
 		return 0, false
 	}
 	into := (t - l.Anchor) % l.Window

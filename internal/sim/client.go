@@ -57,7 +57,7 @@ func (c *client) act() error {
 		return c.token(pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew}), t.lease)
 	case n < 9:
 		t.q.Op = pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew})
-		if t.q.IsDirect && t.q.Direct.Limit.Algorithm != limiter.Concurrency {
+		if t.q.IsDirect && !t.q.Direct.Limit.Algorithm.Slots() {
 			return nil
 		}
 		return c.once(t.q)
@@ -91,7 +91,7 @@ func (c *client) question(op limiter.Op) decide.Question {
 // leases reports whether any rule is of concurrency.
 func (w *world) leases() bool {
 	for i := range w.book.rules {
-		if w.book.rules[i].Algorithm == limiter.Concurrency.String() {
+		if w.book.rules[i].Traits().Slots {
 			return true
 		}
 	}

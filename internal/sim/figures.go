@@ -10,7 +10,7 @@ import (
 // untouched bucket is empty.
 func memory(l limiter.Limit) int64 {
 	switch {
-	case l.Algorithm == limiter.SlidingWindowCounter || l.Algorithm == limiter.SlidingWindowBuckets:
+	case l.Algorithm.Traits().Decay == limiter.DecaySliding:
 		return 2 * l.Window
 	case l.Algorithm.Bucketed() && l.Count > 0:
 		return (l.Burst*l.Window + l.Count - 1) / l.Count

@@ -43,7 +43,7 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 }
 
 func rank(m rules.Match) int {
-	if m.Rule.Limit.Algorithm == limiter.Concurrency {
+	if m.Rule.Limit.Algorithm.Slots() {
 		return 1
 	}
 	return 0
@@ -184,7 +184,7 @@ func (n *node) reported(mode string, err error) error {
 // units is the weight of all asks but leases.
 func units(asks []limiter.Ask) (n int64) {
 	for i := range asks {
-		if asks[i].Limit.Algorithm != limiter.Concurrency {
+		if !asks[i].Limit.Algorithm.Slots() {
 			n += asks[i].Weight
 		}
 	}

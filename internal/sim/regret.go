@@ -34,10 +34,10 @@ func (a *audit) regret(e *entry) error {
 // shape is what of a limit places and drains units: an edit of anything else
 // does not keep a refund from telling them.
 func shape(l limiter.Limit) limiter.Limit {
-	switch l.Algorithm {
-	case limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+	switch t := l.Algorithm.Traits(); {
+	case t.Decay == limiter.DecayAtOnce || t.Decay == limiter.DecaySliding:
 		l.Count = 0
-	case limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue:
+	case t.Decay == limiter.DecayDrain && !t.Instant:
 		l.Algorithm, l.Burst = limiter.TokenBucket, 0
 	}
 	return l

@@ -32,7 +32,7 @@ func newRulebook(r *rand.Rand) *rulebook {
 	b.rules = append(b.rules, meterRule(r))
 	for id := int64(meterID + 1); id <= 4+r.Int64N(3); id++ {
 		rule := rules.Rule{
-			ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: pick(r, scopes), Algorithm: limiter.Algorithms()[r.IntN(9)].String(),
+			ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: pick(r, scopes), Algorithm: pick(r, limiter.Algorithms()).String(),
 			Limit: 1 + r.Int64N(8), WindowMS: pick(r, windows), FailMode: pick(r, fails), IsActive: true,
 		}
 		if r.IntN(12) == 0 {
@@ -66,18 +66,20 @@ func meterRule(r *rand.Rand) rules.Rule {
 // details draws the settings that belong to the rule's algorithm.
 func details(r *rand.Rand, rule *rules.Rule) {
 	rule.Burst, rule.Align, rule.AnchorMS, rule.Buckets = nil, nil, nil, nil
-	a, err := limiter.ParseAlgorithm(rule.Algorithm)
-	half := r.IntN(2) == 0
-	switch {
-	case err != nil || !half:
-	case a.Bucketed():
+	if r.IntN(2) != 0 {
+		return
+	}
+	switch rule.Traits().Setting {
+	case limiter.SettingBurst:
 		rule.Burst = ptr(1 + r.Int64N(10))
-	case a == limiter.SlidingWindowBuckets:
+	case limiter.SettingBuckets:
 		rule.Buckets = ptr(1 + r.Int64N(min(10, rule.WindowMS)))
-	case a == limiter.FixedWindow && r.IntN(2) == 0:
-		rule.Align = ptr("first_hit")
-	case a == limiter.FixedWindow:
-		rule.AnchorMS = ptr(r.Int64N(100) - 50)
+	case limiter.SettingAlign:
+		if r.IntN(2) == 0 {
+			rule.Align = ptr("first_hit")
+		} else {
+			rule.AnchorMS = ptr(r.Int64N(100) - 50)
+		}
 	}
 }
 
@@ -102,7 +104,7 @@ func (b *rulebook) edit(r *rand.Rand) *rules.Rule {
 		rule.Limit = r.Int64N(9)
 	default:
 		rule.WindowMS = pick(r, windows)
-		if a, err := limiter.ParseAlgorithm(rule.Algorithm); err == nil && a.Kind() == limiter.TokenBucket.Kind() {
+		if rule.Traits().Kind == limiter.TokenBucket.Kind() {
 			rule.Algorithm = pick(r, []limiter.Algorithm{limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue}).String()
 		}
 		details(r, rule)

@@ -43,7 +43,7 @@ func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlo
 		return nil
 	}
 	*st = old.value
-	if a.Limit.Algorithm == limiter.SlidingWindowBuckets && (st.Scale != a.Limit.Window || st.Prev != a.Limit.Buckets) {
+	if a.Limit.Buckets > 0 && (st.Scale != a.Limit.Window || st.Prev != a.Limit.Buckets) {
 		// Only a changed rule rewrites entries without spending.
 		st.Entries = slices.Clone(st.Entries)
 	}
@@ -122,7 +122,7 @@ func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now i
 			*d, changed[i] = rec.settle(a, states[i], now)
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
-		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm == limiter.Concurrency:
+		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Slots():
 			rec.giveBack(a.Key)
 			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
 		case req.ID != "":
@@ -137,7 +137,7 @@ func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now i
 // ownID is the request's ID in memory of its own if a lease may keep it.
 func ownID(req *limiter.Request) string {
 	for i := range req.Asks {
-		if req.Asks[i].Limit.Algorithm == limiter.Concurrency {
+		if req.Asks[i].Limit.Algorithm.Slots() {
 			return strings.Clone(req.ID)
 		}
 	}

@@ -132,7 +132,7 @@ func (d *decoder) limit() limiter.Limit {
 	l := limiter.Limit{Count: d.units(), Window: d.units(), Burst: d.units()}
 	align := d.Varint()
 	l.Anchor, l.Buckets = d.exact(), d.units()
-	if a < 0 || a > int64(limiter.Concurrency) || align < 0 || align > int64(limiter.AlignFirstHit) {
+	if a < 0 || a > 255 || (a > 0 && !limiter.Algorithm(a).Exists()) || align < 0 || align > int64(limiter.AlignFirstHit) {
 		d.Fail()
 		return limiter.Limit{}
 	}

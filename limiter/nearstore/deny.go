@@ -161,13 +161,13 @@ func (e *denial) after(ms int64) limiter.Decision {
 // instants of retry and reset do not move: every algorithm computes them from
 // its state, and a state that nobody changes is read the same later on.
 func certainty(a *limiter.Ask, d *limiter.Decision) int64 {
-	if d.Allowed || a.Weight < 1 || d.Remaining != 0 || a.Limit.Algorithm == limiter.Concurrency {
+	if d.Allowed || a.Weight < 1 || d.Remaining != 0 || a.Limit.Algorithm.Slots() {
 		return 0
 	}
 	switch {
 	case a.Limit.Capacity() == 0:
 		return denyLife.Milliseconds() // nothing ever passes, nothing ever remains
-	case a.Weight > 1 && a.Limit.Algorithm != limiter.FixedWindow:
+	case a.Weight > 1 && a.Limit.Algorithm.Traits().Decay != limiter.DecayAtOnce:
 		return 0
 	case d.RetryAfter != limiter.Never:
 		return d.RetryAfter
@@ -197,7 +197,7 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 		switch {
 		case ms >= denyWorth:
 			e.sure = true
-		case c.exact || a.Limit.Algorithm == limiter.Concurrency || len(req.Asks) == 1:
+		case c.exact || a.Limit.Algorithm.Slots() || len(req.Asks) == 1:
 			continue
 		case d.RetryAfter > 0:
 			ms = d.RetryAfter

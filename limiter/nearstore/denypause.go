@@ -49,7 +49,7 @@ func (h *hotKey) denied(a *limiter.Ask, d *limiter.Decision, at, sent, got int64
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	wait := pauseFor
-	if a.Limit.Algorithm == limiter.FixedWindow {
+	if a.Limit.Algorithm.Traits().Decay == limiter.DecayAtOnce {
 		wait = min(wait, d.RetryAfter*ms) // then there is plenty at once
 	}
 	h.denyPause = denyPause{limit: a.Limit, d: *d, at: at, got: got, until: sent + wait}

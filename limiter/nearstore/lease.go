@@ -179,7 +179,7 @@ func (h *hotKey) take(now int64) (back, bool) {
 		id: sl.id, ask: limiter.Ask{Key: h.key, Limit: sl.limit, Weight: sl.total - sl.left}, left: sl.left,
 		drains: sl.leak,
 	}
-	if now >= sl.until && sl.limit.Algorithm == limiter.FixedWindow {
+	if now >= sl.until && sl.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce {
 		b.left = 0 // they count no more
 	}
 	*sl = slice{}

@@ -48,7 +48,7 @@ func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bo
 
 // shards is into how many keys an ask's bucket is split; below 2 it is not.
 func (s *Store) shards(a *limiter.Ask) int {
-	if a.Hot != limiter.HotSharded || s.heat == nil || !divisible(a.Limit.Algorithm) {
+	if a.Hot != limiter.HotSharded || s.heat == nil || !a.Limit.Algorithm.Traits().Divisible {
 		return 0
 	}
 	n := min(int64(s.opt.Shards), a.Limit.Count)
@@ -56,11 +56,6 @@ func (s *Store) shards(a *limiter.Ask) int {
 		n = min(n, a.Limit.Burst)
 	}
 	return int(n)
-}
-
-// divisible reports whether parts of a limit add up to it.
-func divisible(a limiter.Algorithm) bool {
-	return a != limiter.SlidingWindowLog && a != limiter.LeakyQueue && a != limiter.Concurrency
 }
 
 // shardOf is the shard of a named request, the same on every node.

@@ -38,7 +38,7 @@ func TestShard_PartsAddUpAndKeysAreApart(t *testing.T) {
 // on whether the key is hot.
 func TestShard_ExactlyTheLimitPasses(t *testing.T) {
 	for _, a := range limiter.Algorithms() {
-		if !divisible(a) {
+		if !a.Traits().Divisible {
 			continue
 		}
 		for _, count := range []int64{1, 3, 8, 100, 777} {

@@ -25,15 +25,13 @@ type slice struct {
 // leasable reports whether slices of a limit can be spent without ever passing
 // it. docs/hotkeys.md has the argument for each algorithm.
 func leasable(l *limiter.Limit) bool {
-	switch l.Algorithm {
-	case limiter.FixedWindow, limiter.SlidingWindowCounter:
-		return l.Window*ms > 4*leaseEdge
-	case limiter.SlidingWindowBuckets:
-		return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
-	case limiter.TokenBucket, limiter.LeakyBucket, limiter.GCRA:
+	switch t := l.Algorithm.Traits(); {
+	case !t.Divisible:
+		return false
+	case t.Decay == limiter.DecayDrain:
 		return l.Count > 0
 	}
-	return false
+	return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
 }
 
 // lasts is for how many ms after its charge a slice may be spent, and whether it
@@ -45,10 +43,10 @@ func leasable(l *limiter.Limit) bool {
 // it. A slice that leaks in proportion to the level, and twice as fast as that,
 // never holds more than its part of it.
 func lasts(l *limiter.Limit, d *limiter.Decision) (wait int64, leak bool) {
-	switch l.Algorithm {
-	case limiter.FixedWindow:
+	switch l.Algorithm.Traits().Decay {
+	case limiter.DecayAtOnce:
 		return d.Reset, false
-	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
+	case limiter.DecaySliding:
 		return d.Reset - l.Window, false
 	}
 	return d.Reset / 2, true

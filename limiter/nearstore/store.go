@@ -174,7 +174,7 @@ func (s *Store) after(req *limiter.Request) {
 		return
 	}
 	for i := range req.Asks {
-		if req.Asks[i].Limit.Algorithm != limiter.Concurrency { // of which nothing is remembered
+		if !req.Asks[i].Limit.Algorithm.Slots() { // of which nothing is remembered
 			s.changed(req.Asks[i].Key, lowers(req.Op), true)
 		}
 	}

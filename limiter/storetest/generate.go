@@ -36,21 +36,23 @@ func siblings(a limiter.Algorithm) []limiter.Algorithm {
 // drawLimit draws a valid limit of algorithm a.
 func drawLimit(t *rapid.T, a limiter.Algorithm) limiter.Limit {
 	l := limiter.Limit{Algorithm: a, Count: genCount.Draw(t, "count"), Window: genWindow.Draw(t, "window")}
-	if a != limiter.SlidingWindowLog && a != limiter.Concurrency && rapid.IntRange(0, 9).Draw(t, "big") == 0 {
+	if a.Traits().MaxUnits == 0 && rapid.IntRange(0, 9).Draw(t, "big") == 0 {
 		l.Count = rapid.Int64Range(1, limiter.MaxExact/l.Window/8).Draw(t, "big count")
 	}
-	switch {
-	case a.Bucketed():
+	switch a.Traits().Setting {
+	case limiter.SettingBurst:
 		l.Burst = l.Count
 		if rapid.Bool().Draw(t, "own burst") && l.Count <= 1000 {
 			l.Burst = genCount.Draw(t, "burst")
 		}
-	case a == limiter.SlidingWindowBuckets:
+	case limiter.SettingBuckets:
 		l.Buckets = min(l.Window, genBuckets.Draw(t, "buckets"))
-	case a == limiter.FixedWindow && rapid.Bool().Draw(t, "first_hit"):
-		l.Align = limiter.AlignFirstHit
-	case a == limiter.FixedWindow:
-		l.Anchor = genAnchor.Draw(t, "anchor")
+	case limiter.SettingAlign:
+		if rapid.Bool().Draw(t, "first_hit") {
+			l.Align = limiter.AlignFirstHit
+		} else {
+			l.Anchor = genAnchor.Draw(t, "anchor")
+		}
 	}
 	return l
 }

@@ -119,7 +119,7 @@ func (r *Reference) bucket(a limiter.Ask) (model, bool) {
 // recorded reports whether req leaves a record when it spends.
 func recorded(req *limiter.Request) bool {
 	return req.ID != "" && req.Op != limiter.OpPeek && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool {
-		return a.Limit.Algorithm != limiter.Concurrency
+		return !a.Limit.Algorithm.Slots()
 	})
 }
 
@@ -180,7 +180,7 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	if rec != nil && id != "" {
 		if c, ok := rec.spent[a.Key]; ok && c.weight > 0 && !rec.given[a.Key] {
 			rec.given[a.Key] = true
-			if stored && a.Limit.Algorithm != limiter.Concurrency && unmixed(c.under, a.Limit) {
+			if stored && !a.Limit.Algorithm.Slots() && unmixed(c.under, a.Limit) {
 				units = m.refund(a.Limit, now, c)
 			}
 		}
@@ -204,12 +204,12 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 // unmixed reports whether units charged under one limit can still be told from
 // others under another: what places and drains them must be the same.
 func unmixed(was, is limiter.Limit) bool {
-	switch is.Algorithm {
-	case limiter.SlidingWindowLog:
+	switch t := is.Algorithm.Traits(); {
+	case t.Decay == limiter.DecayEach:
 		return true
-	case limiter.GCRA:
+	case t.Instant:
 		return was == is
-	case limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue:
+	case t.Decay == limiter.DecayDrain:
 		return was.Count == is.Count && was.Window == is.Window
 	}
 	was.Count = is.Count
@@ -248,7 +248,7 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 	m.settle(a.Limit, now)
 	named := slices.Contains(rec.order, a.Key)
 	var units int64
-	if named && !a.Look && a.Limit.Algorithm != limiter.Concurrency {
+	if named && !a.Look && !a.Limit.Algorithm.Slots() {
 		c := rec.spent[a.Key]
 		if rec.given[a.Key] {
 			c.weight = 0

@@ -61,7 +61,7 @@ func admit(l limiter.Limit, m model, now, w int64, id string) limiter.Decision {
 			d.RetryAfter = smallest(1, func(wait int64) bool { return admits(l, m, now+wait, w) })
 		}
 	}
-	if l.Algorithm == limiter.LeakyQueue {
+	if l.Algorithm.Traits().Queues {
 		d.Delay = queueDelay(l, m, now, d.Allowed)
 	}
 	return d

@@ -44,12 +44,12 @@ func pair(t *testing.T, h Harness) [2]limiter.Store {
 // slowLimit is a limit of n units from which nothing comes back meanwhile.
 func slowLimit(a limiter.Algorithm, n int64) limiter.Limit {
 	l := limiter.Limit{Algorithm: a, Count: n, Window: tenYears}
-	switch {
-	case a.Bucketed():
+	switch a.Traits().Setting {
+	case limiter.SettingBurst:
 		l.Count, l.Burst = 1, n
-	case a == limiter.SlidingWindowBuckets:
+	case limiter.SettingBuckets:
 		l.Buckets = 60
-	case a == limiter.FixedWindow:
+	case limiter.SettingAlign:
 		l.Align = limiter.AlignFirstHit
 	}
 	return l
@@ -111,7 +111,7 @@ func exactlyTheLimit(t *testing.T, h Harness, a limiter.Algorithm) {
 }
 
 func leaseID(a limiter.Algorithm, caller, call int) string {
-	if a != limiter.Concurrency {
+	if !a.Slots() {
 		return ""
 	}
 	return fmt.Sprintf("%d/%d", caller, call)

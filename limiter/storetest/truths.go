@@ -46,7 +46,7 @@ type scene struct {
 // of its own.
 func (s *scene) ask(t *rapid.T, op limiter.Op, i int, w int64) limiter.Decision {
 	id := ""
-	if s.limit.Algorithm == limiter.Concurrency {
+	if s.limit.Algorithm.Slots() {
 		s.n++
 		id = "lease" + string(rune('0'+i)) + string(rune('A'+s.n))
 	}
@@ -93,7 +93,7 @@ func waitIsExact(t *rapid.T, s *scene) {
 func remainingIsExact(t *rapid.T, s *scene) {
 	for range rapid.IntRange(1, steps).Draw(t, "steps") {
 		s.take(t)
-		if rapid.IntRange(0, 7).Draw(t, "charge") == 0 && s.limit.Algorithm != limiter.Concurrency {
+		if rapid.IntRange(0, 7).Draw(t, "charge") == 0 && !s.limit.Algorithm.Slots() {
 			s.ask(t, limiter.OpCharge, 0, drawWeight(t, s.limit))
 		}
 		rest := s.ask(t, limiter.OpPeek, 0, 0).Remaining
@@ -179,10 +179,10 @@ func bound(l limiter.Limit, stretch int64) int64 {
 	if stretch >= l.Window {
 		return -1
 	}
-	switch l.Algorithm {
-	case limiter.SlidingWindowLog, limiter.Concurrency:
+	switch l.Algorithm.Traits().Decay {
+	case limiter.DecayEach:
 		return l.Count
-	case limiter.FixedWindow:
+	case limiter.DecayAtOnce:
 		if l.Align == limiter.AlignCalendar {
 			return 2 * l.Count
 		}

@@ -186,7 +186,7 @@ func (v *vectorLimit) limit() (limiter.Limit, error) {
 	if v.Burst != nil {
 		l.Burst = *v.Burst
 	}
-	if a == limiter.SlidingWindowBuckets {
+	if a.Traits().Setting == limiter.SettingBuckets {
 		l.Buckets = limiter.DefaultBuckets
 	}
 	if v.Buckets != nil {

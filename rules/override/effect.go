@@ -31,18 +31,10 @@ func (e *Effect) Apply(l limiter.Limit) limiter.Limit {
 	if burst < 0 {
 		burst = count
 	}
-	most := limiter.MaxExact
-	switch l.Algorithm {
-	case limiter.SlidingWindowCounter, limiter.SlidingWindowBuckets:
-		most = limiter.MaxExact / l.Window
-	case limiter.SlidingWindowLog:
-		most = limiter.MaxLogUnits
-	case limiter.Concurrency:
-		most = limiter.MaxLeases
-	}
-	l.Count = min(count, most)
 	if l.Algorithm.Bucketed() {
-		l.Burst = min(burst, limiter.MaxExact/l.Window)
+		l.Count, l.Burst = min(count, limiter.MaxExact), min(burst, l.MaxCapacity())
+	} else {
+		l.Count = min(count, l.MaxCapacity())
 	}
 	return l
 }

@@ -50,7 +50,7 @@ func Limit(r *rules.Rule) string {
 	if r.Scope == rules.ScopeGlobal {
 		each = " in all"
 	}
-	if r.Algorithm == "concurrency" {
+	if r.Traits().Slots {
 		return rules.CountWords(r.Limit) + " at a time" + each
 	}
 	s := rules.CountWords(r.Limit) + " per " + r.PeriodWords() + each
@@ -121,7 +121,7 @@ func allowanceWords(r *rules.Rule) string {
 	if r.WeightField != nil {
 		amount = "spend " + rules.CountWords(r.Limit) + " units, weighed by the field " + *r.WeightField + ","
 	}
-	if r.Algorithm == "concurrency" {
+	if r.Traits().Slots {
 		return s + " may " + amount + " at a time; one that is not released ends after " + spanWords(r.WindowMS)
 	}
 	s += " may " + amount + " per " + r.PeriodWords()
@@ -131,7 +131,7 @@ func allowanceWords(r *rules.Rule) string {
 	if r.Burst != nil {
 		s += ", at most " + rules.CountWords(*r.Burst) + " at once"
 	}
-	if r.Algorithm == "leaky_queue" {
+	if r.Traits().Queues {
 		s += ", evenly spaced by a delay"
 	}
 	return s

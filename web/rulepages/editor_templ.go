@@ -522,7 +522,7 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(m.Form, "algorithm", "counted by", "", algorithmChoices).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Select(m.Form, "algorithm", "counted by", "", algorithmChoices()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/access"
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/rulefile"
 	"sluice/web/kit"
@@ -185,14 +186,26 @@ func (m *Editor) action() string {
 	return view.RulePath(m.ID)
 }
 
-var algorithmChoices = []view.Choice{
-	{"sliding_window_counter", "Sliding window (counter), the usual one"}, {"sliding_window_log", "Sliding window (log), exact"},
-	{"sliding_window_buckets", "Sliding window (sub-windows)"}, {"fixed_window", "Fixed window"}, {"token_bucket", "Token bucket"},
-	{"gcra", "GCRA"}, {"leaky_bucket", "Leaky bucket"}, {"leaky_queue", "Leaky queue, delays"}, {"concurrency", "At a time (concurrency)"},
+// algorithmChoices begins with the default.
+func algorithmChoices() []view.Choice {
+	choices := []view.Choice{{limiter.DefaultAlgorithm.String(), limiter.DefaultAlgorithm.Traits().Title + " (default)"}}
+	for _, a := range limiter.Algorithms() {
+		if a != limiter.DefaultAlgorithm {
+			choices = append(choices, view.Choice{a.String(), a.Traits().Title})
+		}
+	}
+	return choices
 }
 
+// candidateAlgorithms leaves out those that a candidate cannot have.
 func candidateAlgorithms() []view.Choice {
-	return append([]view.Choice{{"", "The rule's own"}}, algorithmChoices[:len(algorithmChoices)-1]...)
+	choices := []view.Choice{{"", "The rule's own"}}
+	for _, c := range algorithmChoices() {
+		if a, _ := limiter.ParseAlgorithm(c.Value()); !a.Slots() {
+			choices = append(choices, c)
+		}
+	}
+	return choices
 }
 
 var unitChoices = []view.Choice{{"ms", "ms"}, {"second", "seconds"}, {"minute", "minutes"}, {"hour", "hours"}, {"day", "days"}, {"week", "weeks"}}

@@ -32,12 +32,10 @@ func LimitWords(r *rules.Rule) string { return words.Limit(r) }
 // MatchWords is words.Match.
 func MatchWords(r *rules.Rule) string { return words.Match(r) }
 
-// AlgorithmWords is an algorithm's name as people write it.
+// AlgorithmWords is an algorithm's name for people.
 func AlgorithmWords(name string) string {
-	if name == "gcra" {
-		return "GCRA"
-	}
-	return strings.ReplaceAll(name, "_", " ")
+	r := rules.Rule{Algorithm: name}
+	return r.Traits().Title
 }
 
 // Stamp is a time for the datetime attribute.

@@ -85,7 +85,7 @@ func isPlain(req *limiter.Request) bool {
 		return false
 	}
 	for i := range req.Asks {
-		if req.Asks[i].Look || req.Asks[i].Limit.Algorithm == limiter.Concurrency {
+		if req.Asks[i].Look || req.Asks[i].Limit.Algorithm.Slots() {
 			return false
 		}
 	}
@@ -109,10 +109,10 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) {
 // count, window and extra.
 func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 	extra := l.Burst
-	switch l.Algorithm {
-	case limiter.FixedWindow:
+	switch l.Algorithm.Traits().Setting {
+	case limiter.SettingAlign:
 		extra = l.Anchor
-	case limiter.SlidingWindowBuckets:
+	case limiter.SettingBuckets:
 		extra = l.Buckets
 	}
 	b = appendInt(b, codeOf(l)+mark)
@@ -149,7 +149,7 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		b = appendInt(b, a.Weight)
 		key := names.Bucket(a.Key)
 		r.Keys = append(r.Keys, key)
-		if a.Limit.Algorithm == limiter.Concurrency {
+		if a.Limit.Algorithm.Slots() {
 			r.Keys = append(r.Keys, key+":w")
 		}
 		r.most = append(r.most, mostOf(&a.Limit))
@@ -178,7 +178,7 @@ func HasRecord(req *limiter.Request) bool {
 		return false
 	}
 	for i := range req.Asks {
-		if req.Asks[i].Limit.Algorithm != limiter.Concurrency {
+		if !req.Asks[i].Limit.Algorithm.Slots() {
 			return true
 		}
 	}
