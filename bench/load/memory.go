@@ -14,7 +14,7 @@ import (
 var memoryLine = regexp.MustCompile(`(?m)^BenchmarkMemory/(\w+)/plain=(true|false)\S*\s.*?([\d.]+) bytes/key`)
 
 // bytesAKey measures what a bucket costs Redis, by algorithm, under short names
-// as they are packed and as they are with SLUICE_PLAIN_KEYS.
+// as they are packed and as they are where names are plain.
 func bytesAKey(ctx context.Context) ([]bar, error) {
 	fmt.Fprintln(os.Stderr, "bytes a key")
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Memory$", "-benchtime", "1x", "./limiter/redisstore")

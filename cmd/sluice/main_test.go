@@ -321,11 +321,11 @@ func TestServe_NamesEveryBadSettingAtOnce(t *testing.T) {
 }
 
 func TestFlags_NamesEveryBadOneAtOnce(t *testing.T) {
-	t.Setenv("SLUICE_DENY_CACHE_SIZE", "large")
+	t.Setenv("SLUICE_HOT_KEY_RATE", "large")
 	for _, tt := range []struct{ args, want []string }{
 		{
-			[]string{"serve", "--memory-budget=64MiB", "--store-timeout", "soon", "--max-keys=many", "--memory-budget=1GiB"},
-			[]string{"--memory-budget: must be a whole number of MiB", "--store-timeout", "--max-keys: must be auto", "SLUICE_DENY_CACHE_SIZE"},
+			[]string{"serve", "--max-record-bytes=much", "--store-timeout", "soon", "--max-keys=many", "--max-record-bytes=more"},
+			[]string{"--max-record-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto", "SLUICE_HOT_KEY_RATE"},
 		},
 		{[]string{"check", "--key=k", "--limit=a", "--window=b"}, []string{"--limit", "--window"}},
 		{[]string{"check", "--key=k", "--limit=a", "--nope"}, []string{"--limit", "--nope"}},

@@ -95,7 +95,7 @@ func emptySettings(t *testing.T) config.Serve {
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: 10 * time.Second},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
-		Near:     config.Near{DenyCache: "on", DenyCacheSize: 10_000, HotKeys: "on", HotKeyRate: 1000, HotKeyShards: 8},
+		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}

@@ -48,7 +48,7 @@ type counters struct {
 // openCounters opens the counter store and what stands in for it. Without Redis
 // it is in memory and kept on disk, and nothing can stand in. Redis need not
 // answer yet.
-func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
 	most := mostKeys(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
 	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes), Clock: host.Clock})
@@ -64,11 +64,11 @@ func openCounters(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, sto
 		keepOnDisk(cfg, memory, host.Log, metrics, stops)
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
 	}
-	return openRedis(cfg, host, memory, metrics, stops)
+	return openRedis(ctx, cfg, host, memory, metrics, stops, fatal)
 }
 
 // openRedis opens the shared counter store, with memory beside it.
-func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics, stops *stops) (*counters, error) {
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
 	quietRedis()
 	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{})
 	if err != nil {
@@ -77,12 +77,18 @@ func openRedis(cfg *config.Serve, host *Host, memory limiter.Store, metrics *tel
 	stops.add("Redis client", func(context.Context) error { return client.Close() })
 	breakers := &breakerLog{log: host.Log, now: host.Now}
 	store, err := redisstore.New(redisstore.Options{
-		Client: client, Prefix: cfg.KeyPrefix, PlainKeys: cfg.PlainKeys, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
+		Client: client, Prefix: cfg.KeyPrefix, Clock: host.Clock, OnBreaker: breakers.changed, ProbeLimit: cfg.StoreTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
 	stops.add("Redis store", func(context.Context) error { return store.Close() })
+	agreed := newAgreement(cfg, client, store.UsePlainKeys, host.Log)
+	if err := agreed.first(ctx); err != nil {
+		return nil, err
+	}
+	stops.add("comparison of settings", task(func(ctx context.Context) { agreed.run(ctx, fatal) }))
+	metrics.SettingsDiffer(agreed.differ.Load)
 	nodes := nodeCount{path: cfg.NodesFile(), log: host.Log}
 	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now, Known: nodes.load(), Counted: nodes.save})
 	if err != nil {

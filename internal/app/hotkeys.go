@@ -17,21 +17,14 @@ import (
 )
 
 // answerNear puts in front of the shared store what need not ask it, as far as
-// the settings say. hot lists this node's hot keys; it is nil where they are
-// switched off.
+// the settings say. hot lists this node's hot keys.
 func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient, shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey, err error) {
 	opt := nearstore.Options{
-		Store: shared, Now: host.Now, Nodes: nodes, Shards: cfg.HotKeyShards, DenyExact: cfg.DenyCache == "exact",
+		Store: shared, Now: host.Now, Nodes: nodes, HotRate: cfg.HotKeyRate, DenyExact: cfg.DenyCache == "exact",
 		TurnedHot: (&hotLog{log: host.Log, now: host.Now}).turned,
 	}
 	if cfg.DenyCache != "off" {
-		opt.DenyCache = cfg.DenyCacheSize
-	}
-	if cfg.HotKeys != "off" {
-		opt.HotRate = cfg.HotKeyRate
-	}
-	if opt.DenyCache == 0 && opt.HotRate == 0 {
-		return shared, nil, nil
+		opt.DenyCache = denyCacheSize
 	}
 	var bus atomic.Pointer[fleet.Bus] // the two need each other
 	opt.Tell = func(k limiter.Key, slices bool) {
@@ -51,11 +44,11 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	stops.add("messages between nodes", func(context.Context) error { return b.Close() })
 	stops.add("deny cache and leases", near.Close)
 	metrics.Near(func() telemetry.Near { return telemetry.Near{Stats: near.Stats(), Bus: b.Stats()} })
-	if opt.HotRate > 0 {
-		hot = near.HotKeys
-	}
-	return near, hot, nil
+	return near, near.HotKeys, nil
 }
+
+// denyCacheSize is of how many buckets denials are remembered, some 500 bytes each.
+const denyCacheSize = 100_000
 
 // hotPause is the least time between two log lines about hot keys.
 const hotPause = 10 * time.Second

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -77,18 +76,15 @@ func TestNear_DeniedUserIsAnsweredFromMemoryUntilReset(t *testing.T) {
 	}
 }
 
-func TestNear_SwitchedOffAsksRedisAlways(t *testing.T) {
+func TestNear_WithoutADenyCacheRedisDeniesAlways(t *testing.T) {
 	cfg := sharedSettings(t)
-	cfg.DenyCache, cfg.HotKeys = "off", "off"
+	cfg.DenyCache = "off"
 	n := start(t, cfg)
 	n.create(`{"name":"few","scope":"user","limit":1,"window_ms":315360000000}`)
 	for range 20 {
 		n.check(`{"user":"42"}`)
 	}
-	if text := n.text("/metrics"); strings.Contains(text, "sluice_deny_cache") {
-		t.Error("metrics of what is switched off")
-	}
-	if _, doc := n.send(http.MethodGet, "/ratelimit/hot", ""); fmt.Sprint(doc["enabled"]) != "false" {
-		t.Errorf("got %v", doc)
+	if text := n.text("/metrics"); !strings.Contains(text, "sluice_deny_cache_answers_total 0\n") {
+		t.Error("a denial was answered from memory")
 	}
 }

@@ -16,6 +16,9 @@ import (
 // liveInterval is how often the collector's target follows what is in use.
 const liveInterval = time.Second
 
+// garbageBudget is how many MiB garbage may fill before it is collected.
+const garbageBudget = 64
+
 // collectLess lets garbage fill a memory budget of so many MiB before it is
 // collected. By itself Go collects each time the heap has doubled, which for the
 // few MiB that a node without counters of its own has in use is many times a

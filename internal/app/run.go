@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,10 @@ import (
 	"sluice/rules"
 	"sluice/web"
 )
+
+// pollInterval is how often the rule database is asked for changes, beside its
+// notifications.
+const pollInterval = time.Second
 
 // stopTimeout bounds everything that is stopped after the last request.
 const stopTimeout = 10 * time.Second
@@ -66,7 +71,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		defer cancel()
 		err = errors.Join(err, stops.unwind(wait))
 	}()
-	stops.add("memory budget", collectLess(int(cfg.MemoryBudget)))
+	stops.add("memory budget", collectLess(garbageBudget))
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build, host.Now)
 
@@ -82,7 +87,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
-	buckets, err := openCounters(&cfg, &host, metrics, stops)
+	buckets, err := openCounters(ctx, &cfg, &host, metrics, stops, fatal)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		}
 		return err
 	}
-	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
+	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cmp.Or(cfg.PollInterval, pollInterval)) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err

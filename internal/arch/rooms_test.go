@@ -108,7 +108,7 @@ var rooms = []room{
 		// The commands beside serve work on one edge each: token and migrate on
 		// the database, rules on a file, check and the rest through the client.
 		path: "cmd/sluice", may: []string{
-			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/deferred/runner", "internal/telemetry", "rules", "rules/rulefile",
+			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database", "internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/rulefile",
 		},
 		foreign: []string{kong},
 	},

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Keys is a number of buckets. 0 is the text "auto": as many as the memory of this
-// machine allows.
+// Keys is a number of buckets. 0 is written "auto": as many as fit in memory.
 type Keys int
 
 const autoKeys = "auto"
@@ -27,7 +26,7 @@ func (k *Keys) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the text that UnmarshalText reads.
+// String is the inverse of UnmarshalText.
 func (k Keys) String() string {
 	if k == 0 {
 		return autoKeys
@@ -35,21 +34,8 @@ func (k Keys) String() string {
 	return strconv.Itoa(int(k))
 }
 
-// Mebibytes is an amount of memory as a number of MiB.
-type Mebibytes int
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (m *Mebibytes) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
-		return fmt.Errorf("must be a whole number of MiB without a unit, as in 64, not %q", text)
-	}
-	*m = Mebibytes(n)
-	return nil
-}
-
-// Bytes is an amount of memory: a number of bytes, or a whole number of KiB, MiB or
-// GiB, as in 64MiB.
+// Bytes is an amount of memory: a whole number of bytes, KiB, MiB or GiB, as in
+// 64MiB.
 type Bytes int64
 
 var byteUnits = []struct {
@@ -74,7 +60,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return errors.New("must be a number of bytes, or one of KiB, MiB or GiB, as in 64MiB")
 }
 
-// String is the shortest text that UnmarshalText reads.
+// String is the shortest form that UnmarshalText accepts.
 func (b Bytes) String() string {
 	for _, u := range byteUnits {
 		if b != 0 && int64(b)%u.size == 0 {

@@ -90,7 +90,6 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},
 		{"--ipv4-prefix=33", "--ipv4-prefix", "SLUICE_IPV4_PREFIX"},
 		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
-		{"--poll-interval=1ms", "--poll-interval", "SLUICE_POLL_INTERVAL"},
 		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
 		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},
 		{"--key-prefix={x}", "--key-prefix", "SLUICE_KEY_PREFIX"},
@@ -99,10 +98,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--log-format=xml", "--log-format", "SLUICE_LOG_FORMAT"},
 		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
 		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
-		{"--deny-cache-size=1", "--deny-cache-size", "SLUICE_DENY_CACHE_SIZE"},
-		{"--hot-keys=perhaps", "--hot-keys", "SLUICE_HOT_KEYS"},
 		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
-		{"--hot-key-shards=1", "--hot-key-shards", "SLUICE_HOT_KEY_SHARDS"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
 	}
 	for _, tt := range tests {
@@ -118,6 +114,52 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 				t.Error("message repeats a password")
 			}
 		})
+	}
+}
+
+// Each by flag and by environment variable, whatever its value.
+func TestRemovedSettings_AreErrorsThatSayWhatToDo(t *testing.T) {
+	for env, tt := range map[string]struct{ flag, value, advice string }{
+		"SLUICE_PLAIN_KEYS":      {"--plain-keys", "true", "HSET sl:settings names plain"},
+		"SLUICE_DENY_CACHE_SIZE": {"--deny-cache-size", "100000", "100000 buckets"},
+		"SLUICE_HOT_KEYS":        {"--hot-keys", "on", "exact"},
+		"SLUICE_HOT_KEY_SHARDS":  {"--hot-key-shards", "8", "8 parts"},
+		"SLUICE_POLL_INTERVAL":   {"--poll-interval", "1s", "every second"},
+		"SLUICE_MEMORY_BUDGET":   {"--memory-budget", "64", "GOMEMLIMIT"},
+	} {
+		for _, asFlag := range []bool{true, false} {
+			clearEnvironment(t)
+			var args []string
+			if asFlag {
+				args = []string{tt.flag + "=" + tt.value}
+			} else {
+				t.Setenv(env, tt.value)
+			}
+			_, err := parse(t, args...)
+			if err == nil {
+				t.Errorf("%s (as a flag: %v) is accepted", env, asFlag)
+				continue
+			}
+			for _, want := range []string{tt.flag, env, "was removed", tt.advice, "Remove the setting"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error of %s (as a flag: %v) lacks %q: %v", env, asFlag, want, err)
+				}
+			}
+			if err := os.Unsetenv(env); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestRemovedSettings_AreNotShown(t *testing.T) {
+	for _, v := range Values(Serve{}) {
+		if strings.Contains(v.Help, "was removed") || v.Env == "SLUICE_PLAIN_KEYS" || v.Env == "" {
+			t.Errorf("%s is shown as a setting", v.Flag)
+		}
+	}
+	if settings := Settings(Serve{}); len(settings) != len(Values(Serve{})) {
+		t.Errorf("%d settings, %d values", len(settings), len(Values(Serve{})))
 	}
 }
 

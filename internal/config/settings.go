@@ -23,17 +23,23 @@ func Settings(of ...any) []Setting {
 func settingsOf(t reflect.Type, group string) []Setting {
 	var out []Setting
 	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
+		switch f := t.Field(i); {
+		case f.Anonymous:
 			out = append(out, settingsOf(f.Type, f.Tag.Get("group"))...)
-			continue
+		case isSetting(f):
+			out = append(out, Setting{
+				Group: group, Flag: "--" + f.Tag.Get("name"), Env: f.Tag.Get("env"),
+				Default: f.Tag.Get("default"), Help: f.Tag.Get("help"),
+			})
 		}
-		out = append(out, Setting{
-			Group: group, Flag: "--" + f.Tag.Get("name"), Env: f.Tag.Get("env"),
-			Default: f.Tag.Get("default"), Help: f.Tag.Get("help"),
-		})
 	}
 	return out
+}
+
+// isSetting is false for fields of tests and for removed settings.
+func isSetting(f reflect.StructField) bool {
+	_, hidden := f.Tag.Lookup("hidden")
+	return f.Tag.Get("env") != "" && !hidden
 }
 
 // Markdown renders settings as tables, one a group.

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// checker collects every problem of a configuration, each with the names of its
-// setting.
+// checker collects the problems of a configuration. Each names its setting.
 type checker struct{ errs []error }
 
 func (c *checker) fail(flag, env, format string, args ...any) {
@@ -60,12 +59,11 @@ func (s *Serve) Validate() error {
 	s.Near.check(&c)
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
-	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)
-	c.between("memory-budget", "SLUICE_MEMORY_BUDGET", int(s.MemoryBudget), 0, 1<<20)
 	c.oneOf("log-level", "SLUICE_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("log-format", "SLUICE_LOG_FORMAT", s.LogFormat, "text", "json")
+	s.Removed.check(&c)
 	return errors.Join(c.errs...)
 }
 
@@ -103,10 +101,7 @@ func (k *Console) check(c *checker) {
 
 func (n *Near) check(c *checker) {
 	c.oneOf("deny-cache", "SLUICE_DENY_CACHE", n.DenyCache, "on", "exact", "off")
-	c.between("deny-cache-size", "SLUICE_DENY_CACHE_SIZE", n.DenyCacheSize, 100, 10_000_000)
-	c.oneOf("hot-keys", "SLUICE_HOT_KEYS", n.HotKeys, "on", "off")
 	c.between("hot-key-rate", "SLUICE_HOT_KEY_RATE", n.HotKeyRate, 10, 1_000_000)
-	c.between("hot-key-shards", "SLUICE_HOT_KEY_SHARDS", n.HotKeyShards, 2, 64)
 }
 
 // Validate checks what can be checked without a connection.
@@ -135,21 +130,20 @@ func (s *Storage) Database() string {
 	return filepath.Join(s.DataDir, "sluice.db")
 }
 
-// NeedsDataDir reports whether this machine's disk holds what exists nowhere
-// else, so that the node cannot do without it.
+// NeedsDataDir reports whether the data directory holds the only copy of rules or
+// counters.
 func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
 
-// CopyFile is where the last good rules and tokens are saved, in every shape of
-// deployment.
+// CopyFile is the file with the last good rules and tokens.
 func (s *Serve) CopyFile() string { return filepath.Join(s.DataDir, "rules.copy") }
 
-// OverridesFile is where overrides are saved beside it.
+// OverridesFile is the file with their overrides.
 func (s *Serve) OverridesFile() string { return filepath.Join(s.DataDir, "overrides.copy") }
 
-// NodesFile is where the number of live nodes is remembered for an outage.
+// NodesFile is the file with the number of live nodes, for an outage of Redis.
 func (s *Serve) NodesFile() string { return filepath.Join(s.DataDir, "nodes.count") }
 
-// SnapshotFile is where in-process counters are saved.
+// SnapshotFile is the file with the counters of this process.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 
 // host is the host part of the address, which must have a port too.

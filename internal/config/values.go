@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Value is a setting as it is in force, for people to see.
+// Value is a setting with the value in force, for people.
 type Value struct {
 	Setting
-	// Value is "" where nothing is set. Of a secret it says only that there is one.
+	// Value is "" where nothing is set. It does not contain secrets.
 	Value string
-	// IsDefault: it is what the setting is when nobody says anything.
+	// IsDefault: the value is the default.
 	IsDefault bool
 }
 
@@ -21,8 +21,8 @@ type Value struct {
 const hidden = "set, not shown"
 
 // Values lists every setting of a struct with its value, in order of
-// declaration. Fields tagged secret:"true" are never shown; of an address only
-// what holds no password is.
+// declaration. Fields tagged secret:"true" are never shown, and URLs are shown
+// without passwords.
 func Values(of any) []Value {
 	settings, values := Settings(of), reflected(reflect.ValueOf(of))
 	out := make([]Value, len(settings))
@@ -68,22 +68,22 @@ type reflectedField struct {
 	secret bool
 }
 
-// reflected are the fields in the order of Settings.
+// reflected lists the fields in the order of Settings.
 func reflected(v reflect.Value) []reflectedField {
 	var out []reflectedField
 	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if f.Anonymous {
+		switch f := v.Type().Field(i); {
+		case f.Anonymous:
 			out = append(out, reflected(v.Field(i))...)
-			continue
+		case isSetting(f):
+			out = append(out, reflectedField{v.Field(i), f.Tag.Get("secret") == "true"})
 		}
-		out = append(out, reflectedField{v.Field(i), f.Tag.Get("secret") == "true"})
 	}
 	return out
 }
 
-// addresses are the scheme, host and path of one or several URLs: passwords
-// stand in the part before the host or in the query.
+// addresses keeps scheme, host and path of one or several URLs. Passwords are in
+// the part before the host or in the query.
 func addresses(text string) string {
 	parts := strings.Split(text, ",")
 	for i, p := range parts {

@@ -28,8 +28,8 @@ func TestValues_ShowNoSecret(t *testing.T) {
 			t.Errorf("%s is shown as %q, want %q", flag, got[flag].Value, want)
 		}
 	}
-	if got["--redis-url"].IsDefault || !got["--listen"].IsDefault || !got["--plain-keys"].IsDefault || !got["--session-idle"].IsDefault {
-		t.Error("what is a default is told wrongly")
+	if got["--redis-url"].IsDefault || !got["--listen"].IsDefault || !got["--metrics-public"].IsDefault || !got["--session-idle"].IsDefault {
+		t.Error("a default is not recognised")
 	}
 	if len(got) != len(Settings(Serve{})) {
 		t.Errorf("%d values of %d settings", len(got), len(Settings(Serve{})))

@@ -103,7 +103,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
-		Near:     config.Near{DenyCache: "off", DenyCacheSize: 10_000, HotKeys: "off", HotKeyRate: 1000, HotKeyShards: 8},
+		Near:     config.Near{DenyCache: "off", HotKeyRate: 1000},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
 	}
 	if redis != nil {

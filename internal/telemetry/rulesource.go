@@ -51,6 +51,14 @@ func (m *Metrics) Disk(failing func() bool) {
 	}))
 }
 
+// SettingsDiffer publishes how many settings of this node differ from those that
+// are stored beside the counters. Call it at most once.
+func (m *Metrics) SettingsDiffer(count func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
+		Help: "Settings of this node that differ from those stored beside the counters. Not 0: it counts under other keys."},
+		func() float64 { return float64(count()) }))
+}
+
 // Source records where the set in force came from: FromDatabase, FromCopy, or ""
 // for none.
 func (r *RuleSource) Source(from string) {

@@ -61,6 +61,7 @@ func used(t *testing.T) *Metrics {
 	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
 	m.MemoryStore(memoryFigures{})
 	m.Disk(func() bool { return true })
+	m.SettingsDiffer(func() int64 { return 2 })
 	m.CounterStore(CounterStore{
 		Breakers: func() []redisstore.Breaker {
 			return []redisstore.Breaker{{Node: "redis:6379", State: redisstore.BreakerOpen, Opened: 4, Refused: 5}}
@@ -119,7 +120,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_account_doubt_units_total{mode="enforce"} 3`,
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
 		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
-		`sluice_rules_disk_failing 1`,
+		`sluice_rules_disk_failing 1`, `sluice_settings_differ 2`,
 		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
 		`sluice_breaker_state{node="redis:6379"} 2`, `sluice_breaker_opened_total{node="redis:6379"} 4`,
 		`sluice_breaker_refused_total{node="redis:6379"} 5`, `sluice_live_nodes 3`,

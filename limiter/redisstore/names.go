@@ -3,6 +3,7 @@ package redisstore
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"sluice/limiter"
 )
@@ -20,12 +21,23 @@ const shortName = 14
 //	value   four bytes for label "ip:"; else six bits a letter, the last byte
 //	        filled up with zeroes
 //
-// The first byte is above 127, the one of a plain name is a brace. Two keys never
-// share a name. Cluster slots are hashed from names, so there they stay plain.
+// The first byte is above 127, the one of a readable name is a brace. Two keys
+// never share a name. Cluster slots are hashed from names, so there they stay
+// readable.
 type naming struct {
 	prefix string
-	plain  bool
+	plain  *atomic.Bool // readable names only
 }
+
+func newNaming(prefix string, plain bool) naming {
+	n := naming{prefix: prefix, plain: new(atomic.Bool)}
+	n.plain.Store(plain)
+	return n
+}
+
+// UsePlainKeys keeps every name readable from now on, or packs short ones. Buckets
+// under the other names are no longer found. A cluster's names are always readable.
+func (s *Store) UsePlainKeys(plain bool) { s.naming.plain.Store(plain || s.view != nil) }
 
 // The kinds and labels that have a packed form, at the place of their code.
 // Leases are not among them: their buckets have a companion whose name is made
@@ -52,7 +64,7 @@ var letterCode = func() (t [256]byte) {
 
 // bucket is the name of a key's bucket.
 func (n naming) bucket(key limiter.Key) string {
-	if !n.plain && len(n.prefix) < shortName {
+	if len(n.prefix) < shortName && !n.plain.Load() {
 		var b [shortName]byte
 		at := copy(b[:], n.prefix)
 		if size := packKey(b[at:], string(key)); size > 0 {
@@ -61,6 +73,10 @@ func (n naming) bucket(key limiter.Key) string {
 	}
 	return n.prefix + string(key)
 }
+
+// NameOf is what the bucket of a key is called in Redis under a prefix where short
+// names are packed.
+func NameOf(prefix string, key limiter.Key) string { return newNaming(prefix, false).bucket(key) }
 
 // packKey writes the packed form of a key to b and returns its length, 0 if there
 // is none or it does not fit.

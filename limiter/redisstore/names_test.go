@@ -36,7 +36,7 @@ func TestNames_UsualKeysAreShort(t *testing.T) {
 		"":                           false,
 	}
 	for key, short := range tests {
-		name := naming{prefix: "sl:"}.bucket(key)
+		name := newNaming("sl:", false).bucket(key)
 		if got := name != "sl:"+string(key); got != short {
 			t.Errorf("%s is called %q", key, name)
 		}
@@ -46,7 +46,7 @@ func TestNames_UsualKeysAreShort(t *testing.T) {
 		if back, ok := KeyOf("sl:", name); key != "" && key[0] == '{' && (!ok || back != key) {
 			t.Errorf("%s comes back as %q", key, back)
 		}
-		if plain := (naming{prefix: "sl:", plain: true}).bucket(key); plain != "sl:"+string(key) {
+		if plain := newNaming("sl:", true).bucket(key); plain != "sl:"+string(key) {
 			t.Errorf("%s is called %q though names are plain", key, plain)
 		}
 	}
@@ -59,7 +59,7 @@ func TestNames_NoTwoKeysShareOne(t *testing.T) {
 		rest := rapid.StringMatching(`\|[0-9]{0,6}\|(fw|sc|lv|ga|sb|sl|cc|x)?`).Draw(t, "rest")
 		key := limiter.Key("{" + tag + "}" + rest)
 		prefix := rapid.StringMatching(`[a-z:]{1,14}`).Draw(t, "prefix")
-		name := naming{prefix: prefix}.bucket(key)
+		name := newNaming(prefix, false).bucket(key)
 		if back, ok := KeyOf(prefix, name); !ok || back != key {
 			t.Fatalf("%s is called %q, which is %q", key, name, back)
 		}
@@ -75,7 +75,7 @@ func TestKeyOf_RefusesWhatIsNotABucket(t *testing.T) {
 }
 
 func BenchmarkNames(b *testing.B) {
-	n := naming{prefix: "sl:"}
+	n := newNaming("sl:", false)
 	b.ReportAllocs()
 	for b.Loop() {
 		n.bucket("{user:8f14e45f}|1234|fw")

@@ -23,7 +23,8 @@ type Options struct {
 	Prefix string
 	// PlainKeys keeps every name in Redis readable. Otherwise short keys have a
 	// packed name, which saves 16 bytes a bucket; KeyOf reads it. Names of a
-	// cluster are always plain. All nodes that share buckets must agree.
+	// cluster are always readable. Nodes that share buckets must agree;
+	// UsePlainKeys changes it later.
 	PlainKeys bool
 	// Clock replaces the server's clock, ms since the epoch; for tests. nil
 	// means Redis TIME, read once in each script call.
@@ -67,7 +68,8 @@ const (
 // together in the next.
 type Store struct {
 	opt    Options
-	names  script.Names
+	naming naming
+	names  script.Names // of naming
 	script script.Script
 	lanes  []*lane
 	nodes  nodes
@@ -113,7 +115,8 @@ func New(opt Options) (*Store, error) {
 	lanes := 1
 	s.nodes = &oneNode{client: opt.Client, store: s}
 	_, clustered := opt.Client.(*redis.ClusterClient)
-	s.names = script.Names{Prefix: opt.Prefix, Bucket: naming{prefix: opt.Prefix, plain: opt.PlainKeys || clustered}.bucket}
+	s.naming = newNaming(opt.Prefix, opt.PlainKeys || clustered)
+	s.names = script.Names{Prefix: opt.Prefix, Bucket: s.naming.bucket}
 	if c, ok := opt.Client.(*redis.ClusterClient); ok {
 		lanes = clusterLanes
 		s.view = newTopology(c)
