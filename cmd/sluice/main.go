@@ -47,6 +47,7 @@ type cli struct {
 	Overrides   overridesCmd   `cmd:"" help:"List, set, delete, import and export overrides: exceptions from a rule for certain keys."`
 	Deferred    deferredCmd    `cmd:"" help:"Deliver deferred requests (of rules with over_limit: defer)."`
 	Plan        planCmd        `cmd:"" help:"Estimate capacity: nodes, Redis shards, memory, cost."`
+	Key         keyCmd         `cmd:"" help:"Translate names of buckets in Redis to rules and keys, and back."`
 	Token       tokenCmd       `cmd:"" help:"Create, list and revoke API tokens, directly in the rules database."`
 	User        userCmd        `cmd:"" help:"Create, list and disable console accounts, directly in the rules database."`
 	Migrate     migrateCmd     `cmd:"" help:"Show or change the schema of the rules database. sluice serve runs migrate up when it starts."`

@@ -19,6 +19,13 @@ func printJSON(p *process, v any) error {
 	return e.Encode(v)
 }
 
+// printLine prints v as one line of JSON.
+func printLine(p *process, v any) error {
+	e := json.NewEncoder(p.out)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 type healthcheckCmd struct {
 	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the server."`
 }

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+	"sluice/rules"
+)
+
+type keyCmd struct {
+	Names     []string `arg:"" optional:"" name:"name" help:"Name of a bucket in Redis, raw or as redis-cli prints it (sl:\\x80\\x11...), or its readable key, as in {user:42}|17|fw. With --rule, the key as the console shows it, as in user:42. Empty: one name a line from standard input."`
+	Rule      int64    `name:"rule" placeholder:"ID" help:"Rule of the keys: gives their names in Redis. Needs --algorithm."`
+	Algorithm string   `name:"algorithm" placeholder:"NAME" help:"Algorithm of that rule."`
+	KeyPrefix string   `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis."`
+	JSON      bool     `name:"json" help:"Print one JSON object a line."`
+}
+
+// bucketName is one bucket with all its names.
+type bucketName struct {
+	// Name is the one in Redis, as redis-cli prints it; Readable is what Redis
+	// would show if names were not packed.
+	Name     string `json:"name"`
+	Readable string `json:"readable"`
+	// Rule is 0 for the bucket of a caller who brought the limit.
+	Rule       int64    `json:"rule_id,omitempty"`
+	Candidate  bool     `json:"candidate,omitempty"`
+	Key        string   `json:"key"`
+	Algorithms []string `json:"algorithms"`
+}
+
+// Run prints each bucket with its names.
+func (c *keyCmd) Run(p *process) error {
+	suffix := ""
+	if c.Rule != 0 || c.Algorithm != "" {
+		a, err := limiter.ParseAlgorithm(c.Algorithm)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--algorithm %w", err)
+		case c.Rule < 1:
+			return fmt.Errorf("--rule must be the id of a rule")
+		}
+		suffix = "|" + strconv.FormatInt(c.Rule, 10) + "|" + a.Kind()
+	}
+	for _, name := range c.Names {
+		if err := c.explain(p, name, suffix); err != nil {
+			return err
+		}
+	}
+	if len(c.Names) > 0 {
+		return nil
+	}
+	lines := bufio.NewScanner(p.in)
+	for lines.Scan() {
+		if err := c.explain(p, lines.Text(), suffix); err != nil {
+			fmt.Fprintf(p.errs, "sluice: %v\n", err) // a listing has other keys too
+		}
+	}
+	return lines.Err()
+}
+
+// explain prints the bucket of one name.
+func (c *keyCmd) explain(p *process, text, suffix string) error {
+	key, err := c.read(text, suffix)
+	if err != nil {
+		return err
+	}
+	b := bucketName{
+		Name:     quoteName(redisstore.NameOf(c.KeyPrefix, key)),
+		Readable: c.KeyPrefix + string(key), Key: rules.DisplayKey(key),
+	}
+	_, rest, _ := strings.Cut(string(key), "|")
+	rule, kind, _ := strings.Cut(rest, "|")
+	b.Candidate = strings.HasSuffix(rule, ".c")
+	b.Rule, _ = rules.RuleID(key) // 0 without a rule
+	if b.Rule == 0 {
+		b.Key = rules.DisplayDirectKey(key)
+	}
+	for _, a := range limiter.Algorithms() {
+		if a.Kind() == kind {
+			b.Algorithms = append(b.Algorithms, a.String())
+		}
+	}
+	if c.JSON {
+		return printLine(p, b)
+	}
+	owner := "direct check"
+	if b.Rule > 0 {
+		owner = fmt.Sprintf("rule %d", b.Rule)
+	}
+	if b.Candidate {
+		owner += " (candidate)"
+	}
+	_, err = fmt.Fprintf(p.out, "%s  %s  %s  %s  %s\n", b.Name, b.Readable, owner, b.Key, strings.Join(b.Algorithms, " or "))
+	return err
+}
+
+// bucketKey is the form of a key; its second part is the rule.
+var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?)?\|[a-z]{2}$`)
+
+// shownKey is a key as the console shows it.
+var shownKey = regexp.MustCompile(`^[^{}|+\s]+(\+[^{}|+\s]+)*$`)
+
+// read gives the key that a text names.
+func (c *keyCmd) read(text, suffix string) (limiter.Key, error) {
+	if suffix != "" {
+		if !shownKey.MatchString(text) {
+			return "", fmt.Errorf("%q is not a key as the console shows it, such as user:42", text)
+		}
+		first, more, several := strings.Cut(text, "+")
+		key := "{" + first + "}"
+		if several {
+			key += "+" + more
+		}
+		return limiter.Key(key + suffix), nil
+	}
+	if bucketKey.MatchString(text) {
+		return limiter.Key(text), nil
+	}
+	for _, name := range []string{text, unquoteName(text)} {
+		key, ok := redisstore.KeyOf(c.KeyPrefix, name)
+		if ok && bucketKey.MatchString(string(key)) && (name == c.KeyPrefix+string(key) || name == redisstore.NameOf(c.KeyPrefix, key)) {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not the name of a bucket with the prefix %s", quoteName(text), c.KeyPrefix)
+}
+
+// quoteName writes a name as redis-cli does, in quotes where it is not readable.
+func quoteName(name string) string {
+	var b strings.Builder
+	plain := true
+	for _, c := range []byte(name) {
+		if esc, ok := cliEscapes[c]; ok {
+			b.WriteString(esc)
+			plain = false
+		} else if c < ' ' || c > '~' {
+			fmt.Fprintf(&b, `\x%02x`, c)
+			plain = false
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	if plain {
+		return name
+	}
+	return `"` + b.String() + `"`
+}
+
+var cliEscapes = map[byte]string{'\\': `\\`, '"': `\"`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\a': `\a`, '\b': `\b`}
+
+// cliEscape is one of quoteName's.
+var cliEscape = regexp.MustCompile(`\\(x[0-9a-f]{2}|["\\nrtab])`)
+
+// unquoteName undoes quoteName; the quotes may be missing, as shells take them.
+func unquoteName(text string) string {
+	if len(text) > 1 && text[0] == '"' && text[len(text)-1] == '"' {
+		text = text[1 : len(text)-1]
+	}
+	return cliEscape.ReplaceAllStringFunc(text, func(esc string) string {
+		if esc[1] == 'x' {
+			n, _ := strconv.ParseUint(esc[2:], 16, 8) // the pattern has two digits
+			return string([]byte{byte(n)})
+		}
+		for c, known := range cliEscapes {
+			if known == esc {
+				return string([]byte{c})
+			}
+		}
+		return esc
+	})
+}

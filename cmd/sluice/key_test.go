@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sluice/limiter"
+	"sluice/limiter/redisstore"
+)
+
+func TestKey_ReadsPackedNamesBothWays(t *testing.T) {
+	for _, key := range []limiter.Key{"{user:42}|17|fw", "{ip:203.0.113.7}|512|lv", "{key:user-42}||sc", "{global}|3|sb", "{user:42}+ip:10.0.0.1|3|fw"} {
+		name := redisstore.NameOf("sl:", key)
+		quoted := quoteName(name)
+		for _, given := range []string{name, quoted, strings.Trim(quoted, `"`), "sl:" + string(key), string(key)} {
+			code, out, errs := sluice(t, "", "key", "--json", given)
+			var got bucketName
+			if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone {
+				t.Errorf("%q exits %d: %s%s", given, code, out, errs)
+				continue
+			}
+			if got.Readable != "sl:"+string(key) || got.Name != quoted {
+				t.Errorf("%q is read as %+v, want %s", given, got, key)
+			}
+		}
+	}
+}
+
+func TestKey_SaysWhoseBucketItIs(t *testing.T) {
+	code, out, errs := sluice(t, "", "key", quoteName(redisstore.NameOf("sl:", "{user:42}|17|lv")))
+	if code != exitDone || !strings.Contains(out, "rule 17") || !strings.Contains(out, "user:42") || !strings.Contains(out, "token_bucket or leaky_bucket or leaky_queue") {
+		t.Errorf("exits %d: %s%s", code, out, errs)
+	}
+	code, out, _ = sluice(t, "", "key", "--json", "{user:42}|17.c|fw")
+	if code != exitDone || !strings.Contains(out, `"candidate":true`) || !strings.Contains(out, `"rule_id":17`) {
+		t.Errorf("a candidate exits %d: %s", code, out)
+	}
+}
+
+func TestKey_GivesTheNameOfARulesKey(t *testing.T) {
+	code, out, errs := sluice(t, "", "key", "--rule=17", "--algorithm=fixed_window", "user:42", "user:42+ip:10.0.0.1")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != exitDone || len(lines) != 2 {
+		t.Fatalf("exits %d: %s%s", code, out, errs)
+	}
+	for i, key := range []limiter.Key{"{user:42}|17|fw", "{user:42}+ip:10.0.0.1|17|fw"} {
+		if want := quoteName(redisstore.NameOf("sl:", key)) + "  sl:" + string(key); !strings.HasPrefix(lines[i], want) {
+			t.Errorf("got %q, want it to begin with %q", lines[i], want)
+		}
+	}
+}
+
+func TestKey_ReadsAListingAndNamesWhatIsNoBucket(t *testing.T) {
+	list := quoteName(redisstore.NameOf("sl:", "{user:42}|17|fw")) + "\nsl:nodes\nsl:{user:42}:r:id\nsl:\\x82\n"
+	code, out, errs := sluice(t, list, "key")
+	if code != exitDone || strings.Count(out, "\n") != 1 || strings.Count(errs, "is not the name of a bucket") != 3 {
+		t.Errorf("exits %d: %s%s", code, out, errs)
+	}
+	for _, args := range [][]string{{"key", "sl:nodes"}, {"key", "--rule=3", "user:42"}, {"key", "--algorithm=gcra", "user:42"}, {"key", "--rule=3", "--algorithm=gcra", "{user:42}"}} {
+		if code, out, _ := sluice(t, "", args...); code != exitError || out != "" {
+			t.Errorf("%q exits %d: %s", args, code, out)
+		}
+	}
+}
