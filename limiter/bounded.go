@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Bounded is a context whose Done channel costs a timer once someone asks for it.
-// A store that keeps the deadline by itself asks for the Bound instead; every other
-// store may treat it as any context.
+// Bounded is a context that starts a timer only when Done is called. A store that
+// watches the deadline by itself uses Bound instead; other stores may treat it as
+// any context.
 type Bounded interface {
 	context.Context
 	Bound() Bound
 }
 
-// Bound is what a store needs to keep a deadline by itself.
+// Bound is what a store needs to watch a deadline by itself.
 type Bound struct {
 	// Start is when the bound was set: shortly before the store is called, so that
 	// the store need not look at the clock.

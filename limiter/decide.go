@@ -1,31 +1,31 @@
 package limiter
 
-// Charged says what a take or charge put into one bucket, for a later refund.
+// Charged is what a take or charge booked in one bucket, for a later refund.
 type Charged struct {
 	// At is the time the charge was booked at, ms.
 	At int64
 	// Weight is in units.
 	Weight int64
-	// Base is how many units certainly lay below it; 0 if that is not known. A
-	// bucket that drains, drains those first.
+	// Base is a number of units that were certainly booked before it, 0 if unknown.
+	// A bucket that drains, drains those first.
 	Base int64
-	// Limit is what it was charged under. The zero Limit is one that is not
-	// known and taken for unchanged.
+	// Limit is the limit at that time. The zero Limit stands for an unknown one,
+	// which counts as unchanged.
 	Limit Limit
 }
 
 // kernel is the arithmetic of one kind of state. Times are ms; now is the
 // request's own time, which may lie before the state's last change.
 type kernel interface {
-	// rebase pulls a state whose clock is further ahead of now than the
-	// algorithm remembers back to now, and reports whether it changed it.
+	// rebase moves the clock of a state back to now if it is further ahead than the
+	// algorithm remembers, and reports whether it changed the state.
 	rebase(l Limit, s *State, now int64) bool
-	// fits reports whether weight w is admitted, and if not how long the same
-	// request has to wait (or Never). It does not change s.
+	// fits reports whether weight w is admitted, and if not, after what wait the
+	// same request is (or Never). It does not change s.
 	fits(l Limit, s *State, now, w int64, id string) (ok bool, retryAfter int64)
 	// spend books w unconditionally and returns the time it was booked at.
 	spend(l Limit, s *State, now, w int64, id string) int64
-	// refund gives back what is still held of c and returns it in whole units.
+	// refund gives back the part of c that still counts, in whole units.
 	refund(l Limit, s *State, now int64, c Charged) (units int64, changed bool)
 	// figures returns remaining and reset.
 	figures(l Limit, s *State, now int64) (remaining, reset int64)
@@ -42,8 +42,7 @@ type kernel interface {
 // charged[i] what was booked (weight 0 for nothing, as for Ask.Look in a take). All slices have the length
 // of asks. It returns whether every limit allowed.
 //
-// A state is stored without anything being spent in one case: its clock was
-// ahead by more than the algorithm remembers and has been rebased to now.
+// One state is stored though nothing is spent: one whose clock was rebased to now.
 func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged) bool {
 	all := true
 	for i := range asks {
@@ -74,12 +73,12 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 
 // Refund gives back c to one bucket at time now and returns the decision
 // (Allowed, Remaining, Reset and Refunded) and whether the state changed. It
-// gives nothing where an edit since then has mixed c with what others spent.
+// gives back nothing if an edit since then has mixed c with other charges.
 func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	changed := s.Exists && k.rebase(l, s, now)
-	if s.Exists && c.Weight > 0 && c.tells(l) {
+	if s.Exists && c.Weight > 0 && c.separable(l) {
 		units, did := k.refund(l, s, now, c)
 		d.Refunded = units
 		changed = changed || did
@@ -88,9 +87,9 @@ func Refund(l Limit, s *State, now int64, c Charged) (Decision, bool) {
 	return d, changed
 }
 
-// RefundNow gives back up to w units of what was spent last, newest first, for a
-// caller that did not name its charge. Whether those were the caller's own units
-// cannot be known; name the charge where it matters.
+// RefundNow gives back up to w units, those spent last first, for a caller that
+// did not name its charge. They may be units that others spent: name the charge
+// where that matters.
 func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
@@ -109,9 +108,9 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	return d, changed
 }
 
-// Release ends the lease id. Refunded is its weight, 0 if it is not held.
+// Release ends the slot held under id. Refunded is its weight, 0 if none is held.
 func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
-	k := leaseKernel{}
+	k := slotKernel{}
 	changed := s.Exists && k.rebase(l, s, now)
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
 	if units, did := k.release(l, s, now, id); did {
@@ -121,9 +120,9 @@ func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
 	return d, changed
 }
 
-// Renew restarts the lease id at now. Allowed is false if it is not held.
+// Renew restarts the slot held under id at now. Allowed is false if none is held.
 func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
-	k := leaseKernel{}
+	k := slotKernel{}
 	changed := s.Exists && k.rebase(l, s, now)
 	ok := k.renew(l, s, now, id)
 	d := Decision{Allowed: ok, Limit: l.Capacity(), Rate: l.Rate()}
@@ -131,6 +130,6 @@ func Renew(l Limit, s *State, now int64, id string) (Decision, bool) {
 	return d, changed || ok
 }
 
-// Expires returns the instant (ms, on the state's clock) from which the state
-// says no more than an absent one. Stores keep it at least until then.
+// Expires returns the instant (ms, on the state's clock) from which the state is
+// equal to an absent one. Stores keep it at least until then.
 func Expires(l Limit, s *State) int64 { return l.Algorithm.Traits().kernel.expires(l, s) }

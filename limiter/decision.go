@@ -1,17 +1,17 @@
 package limiter
 
-// Never is the retry-after or reset of something that waiting cannot bring
-// about: a weight above the limit, a quota that does not refill.
+// Never is the retry-after or reset if waiting does not help: for a weight above
+// the limit, or a quota that does not refill.
 const Never int64 = -1
 
-// Decision is what one limit says of one request. All times are milliseconds
+// Decision is the decision of one limit on one request. All times are milliseconds
 // measured from the request's own time. The zero value is a denial.
 type Decision struct {
-	// Allowed: the weight fitted. Of several limits taken together, each says
-	// this for itself; nothing was spent unless all fitted.
+	// Allowed: the weight fits. Of several limits taken together, each has its own
+	// answer; nothing was spent unless all of them allowed.
 	Allowed bool
-	// Limit is the most the bucket ever admits at once: the count, or the burst
-	// of a bucket algorithm.
+	// Limit is the largest weight that the bucket ever admits: the count, or the
+	// burst of a bucket algorithm.
 	Limit int64
 	// Rate is the count of a bucket algorithm's limit, units per window; 0 for
 	// the others, whose Limit it is.
@@ -20,19 +20,19 @@ type Decision struct {
 	// this decision; never negative.
 	Remaining int64
 	// RetryAfter is 0 if allowed, else the smallest wait after which the same
-	// request is admitted if nobody else comes, or Never.
+	// request is admitted if there are no others, or Never.
 	RetryAfter int64
-	// Reset is the wait until the bucket is empty: 0 if it is, or Never.
+	// Reset is the wait until nothing counts as spent: 0 if nothing does, or Never.
 	Reset int64
-	// Delay is how long a leaky_queue asks the request to wait before it starts;
-	// 0 for other algorithms, Never when denied by a leaky_queue.
+	// Delay is the wait that leaky_queue imposes on an admitted request; Never if it
+	// denied the request, and 0 for other algorithms.
 	Delay int64
 	// Refunded is how many whole units a refund or release gave back.
 	Refunded int64
 }
 
-// InForce is what people and clients are told of the limit: units per window, and
-// beside it the burst where the limit has one.
+// InForce is the limit as people and clients see it: units per window, and the
+// burst if the algorithm has one.
 func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
 	if a.Bucketed() {
 		return d.Rate, d.Limit, true

@@ -11,19 +11,18 @@ func (m HotMode) String() string {
 	return "exact"
 }
 
-// HotKey is one of a node's busiest buckets, for people. It is a copy; nothing
-// of it follows what happens later.
+// HotKey is a copy of the figures of one of a node's busiest buckets, for people.
 type HotKey struct {
 	Key Key
-	// Rate is how many takes a second this node was asked about it lately.
+	// Rate is the number of takes per second on this node lately.
 	Rate int64
-	// Hot: it passed the rate from which a key is called hot, and has not yet
-	// fallen to half of it.
+	// Hot: the rate passed the one from which a key is hot, and has not yet fallen
+	// to half of it.
 	Hot bool
-	// State is how it is served now: HotExact until it is hot, then what its
+	// State is how the key is served now: HotExact until it is hot, then as its
 	// rule allows.
 	State HotMode
-	// Since is when it turned hot, ms since the epoch on this node's clock; 0 if
-	// it is not hot.
+	// Since is when the key became hot, ms since the epoch on this node's clock; 0
+	// if it is not hot.
 	Since int64
 }

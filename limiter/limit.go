@@ -19,8 +19,8 @@ const (
 	DefaultBuckets int64 = 60
 	// MaxLogUnits bounds sliding_window_log, which stores up to one entry a unit.
 	MaxLogUnits int64 = 1_000_000
-	// MaxLeases bounds concurrency, which stores one lease a holder.
-	MaxLeases int64 = 100_000
+	// MaxSlots bounds concurrency, which stores one entry a slot.
+	MaxSlots int64 = 100_000
 )
 
 // Align says where a fixed window starts. The zero value is AlignCalendar.
@@ -59,10 +59,10 @@ type Limit struct {
 	// Count is the number of units per window, 0 to MaxExact. 0 admits nothing.
 	Count int64
 	// Window is in milliseconds, 1 to MaxWindow. For concurrency it is how long
-	// a lease lives.
+	// a slot is held unless it is renewed.
 	Window int64
-	// Burst is the capacity of the bucket algorithms, in units, already
-	// defaulted to Count by the caller where none was given.
+	// Burst is the capacity of the bucket algorithms, in units. The caller has set
+	// it to Count if none was given.
 	Burst int64
 	// Align and Anchor (ms since the epoch, may be negative) place the windows
 	// of fixed_window.
@@ -72,7 +72,7 @@ type Limit struct {
 	Buckets int64
 }
 
-// Capacity is the largest weight that an empty bucket admits.
+// Capacity is the largest weight that an unused bucket admits.
 func (l Limit) Capacity() int64 {
 	switch t := l.Algorithm.Traits(); {
 	case t.Setting != SettingBurst:
@@ -109,9 +109,9 @@ type Problem struct {
 	Message string
 }
 
-// Problems lists everything wrong with the limit, nil when it can be decided
-// exactly by every store. It checks ranges, settings that belong to another
-// algorithm, and the products that must stay within MaxExact.
+// Problems lists everything wrong with the limit, nil if every store can decide
+// it exactly. It checks ranges, settings of other algorithms, and the products
+// that must stay within MaxExact.
 func (l Limit) Problems() []Problem {
 	var ps []Problem
 	add := func(field, format string, args ...any) {
@@ -160,7 +160,7 @@ func (l Limit) foreignProblems(add func(field, format string, args ...any)) {
 	}
 }
 
-// productProblems reports limits too large to be decided exactly.
+// productProblems reports limits that are too large for exact decisions.
 func (l Limit) productProblems(add func(field, format string, args ...any)) {
 	t, most := l.Algorithm.Traits(), l.MaxCapacity()
 	switch {

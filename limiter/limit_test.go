@@ -36,7 +36,7 @@ func TestLimitProblems_NameEveryBadField(t *testing.T) {
 		{"limit times window too large", func(l *Limit) { l.Algorithm, l.Count = SlidingWindowCounter, MaxExact/1000+1 }, []string{"limit"}},
 		{"limit times window just fits", func(l *Limit) { l.Algorithm, l.Count = SlidingWindowCounter, MaxExact/1000 }, nil},
 		{"log too long", func(l *Limit) { l.Algorithm, l.Count = SlidingWindowLog, MaxLogUnits+1 }, []string{"limit"}},
-		{"too many leases", func(l *Limit) { l.Algorithm, l.Count = Concurrency, MaxLeases+1 }, []string{"limit"}},
+		{"too many slots", func(l *Limit) { l.Algorithm, l.Count = Concurrency, MaxSlots+1 }, []string{"limit"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

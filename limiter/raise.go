@@ -1,9 +1,9 @@
 package limiter
 
-// Raise is the limit with a capacity that is larger by a percentage, rounded
-// down to whole units: the count of a window, the burst of a bucket, whose rate
-// stays. It stops at the largest capacity that every store decides exactly, and
-// never lowers anything. A percentage of 0 or less changes nothing.
+// Raise increases the capacity of the limit by a percentage, rounded down to whole
+// units: the count of a window, or the burst of a bucket, whose rate stays. The
+// result is at most MaxCapacity and at least the capacity before. A percentage of
+// 0 or less changes nothing.
 func (l Limit) Raise(percent int64) Limit {
 	if percent <= 0 {
 		return l
@@ -14,8 +14,8 @@ func (l Limit) Raise(percent int64) Limit {
 	return l.Widen(max(0, min(more, l.MaxCapacity()-c)))
 }
 
-// Widen is the limit with a capacity larger by so many units. It does not check
-// that the result is valid.
+// Widen increases the capacity of the limit by units. It does not check that the
+// result is valid.
 func (l Limit) Widen(units int64) Limit {
 	if l.Algorithm.Bucketed() {
 		l.Burst += units
@@ -25,12 +25,12 @@ func (l Limit) Widen(units int64) Limit {
 	return l
 }
 
-// Spare is how many units a throttle of so many percent admits above the limit.
+// Spare is the number of units that Raise adds to the capacity.
 func (l Limit) Spare(percent int64) int64 { return l.Raise(percent).Capacity() - l.Capacity() }
 
-// Within turns what a limit with spare units (see Widen) decided into what
-// callers are told, who know nothing of the spare: of 100 with 10 spare and 103
-// used, 0 of 100 remain, not 7 of 110. Negative spare counts as none.
+// Within takes spare units (see Widen) out of the figures of a decision, because
+// callers do not know of them: of 100 with 10 spare and 103 used, 0 of 100 remain,
+// not 7 of 110. Negative spare counts as 0.
 func (d Decision) Within(spare int64) Decision {
 	if spare > 0 {
 		d.Limit, d.Remaining = d.Limit-spare, max(0, d.Remaining-spare)

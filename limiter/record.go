@@ -1,13 +1,13 @@
 package limiter
 
-// A store remembers what a named request (Request.ID) did, so that its caller
-// may repeat it after a lost answer without being charged again, and may refund
-// it later. Both stores follow these rules:
+// A store records what a named request (Request.ID) did. The caller can then
+// repeat it after a lost answer without a second charge, and refund it later.
+// Both stores follow these rules:
 //
-//   - Recorded is every OpCharge, and every OpTake that all limits allowed, if
+//   - A store records every OpCharge, and every OpTake that all limits allowed, if
 //     it spent anything and at least one of its limits is not concurrency
-//     (whose leases are idempotent by themselves). Denied takes, peeks and takes
-//     that spend nothing (weight 0, Ask.Look) leave no record and do not touch
+//     (whose slots are idempotent by themselves). Denied takes, peeks and takes
+//     that spend nothing (weight 0, Ask.Look) leave no record and do not change
 //     an older one.
 //   - A record belongs to the entity of the request's first key (Key.Tag) and
 //     the ID. A later recorded request of the same entity and ID replaces it.
@@ -15,29 +15,28 @@ package limiter
 //     order, has not been refunded in any part, and is between 0 and
 //     ReplayWindow old on the store's clock, is answered from the record:
 //     Result.Replayed is true, Result.At and every Decision are those of the
-//     first time, nothing is spent, nothing is written. Where limits of a
-//     request live in different slots of a cluster, those that only looked
-//     agree and show the figures of now.
+//     first time, nothing is spent, nothing is written. If the limits of a
+//     request are in different slots of a cluster, limits that only looked
+//     allow it and show their present figures.
 //   - OpRefund with an ID gives back, for each of its keys that the record
 //     names, what was charged there, once; other keys give back 0. A
-//     concurrency ask releases the lease of that ID instead. The record knows
-//     the limit of each charge: where an edit has since mixed it with what
-//     others spent (another window, alignment or number of sub-windows, another
-//     rate of a bucket, for gcra another burst), nothing is given back.
-//   - OpSettle makes each charge of the record weigh what its ask says. What was
-//     refunded before weighs nothing, so settling charges it anew: in the end
-//     the bucket never holds less than if the actual weight had been charged at
-//     first. (A first_hit window that the charge opened stays where it is, even if
-//     the actual weight is 0.) It happens once for a record; a repeat gets the first answer for
-//     the keys it settled, for as long as the record lives, and at least
-//     ReplayWindow after it was settled. A refund by ID that comes after it gives
-//     back what was charged at first, as far as it is still charged, and not
-//     what the settlement added. A take or charge repeated after it still gets
-//     the answer of its first time.
-//   - Where limits of a request live in different slots of a cluster, each slot
+//     concurrency ask releases the slot of that ID instead. The record has
+//     the limit of each charge: if an edit has since mixed the charge with others
+//     (another window, alignment or number of sub-windows, another rate of a
+//     bucket, for gcra another burst), nothing is given back.
+//   - OpSettle changes the weight of each charge of the record to that of its ask.
+//     A refunded charge weighs 0, so settling charges it again: in the end the
+//     bucket never holds less than if the actual weight had been charged at first.
+//     (A first_hit window that the charge opened stays where it is, even if
+//     the actual weight is 0.) A record is settled once. A repeat gets the first
+//     answer for the keys it settled, while the record exists, and at least for
+//     ReplayWindow after it was settled. A later refund by ID gives back what was
+//     charged at first, as far as it is still charged, and not what the settlement
+//     added. A take or charge that is repeated later still gets its first answer.
+//   - If the limits of a request are in different slots of a cluster, each slot
 //     settles its own; Allowed is true if any slot had a record. After an error
-//     the same request settles what is left.
-//   - A record lives for as long as any of its charges can still count, but at
+//     the same request settles the rest.
+//   - A record exists for as long as any of its charges can still count, but at
 //     least ReplayWindow and at most RecordTTLMax; Request.Keep prolongs that.
 const (
 	// ReplayWindow is how long a repeat gets the stored answer, ms.
@@ -48,8 +47,8 @@ const (
 	RecordKeepMax int64 = 86_400_000
 )
 
-// RecordTTL is how long to keep a record whose longest-lived bucket expires
-// after needed ms and that is to be kept for keep ms.
+// RecordTTL is how long to keep a record, in ms, if its last bucket expires after
+// needed ms and Request.Keep is keep.
 func RecordTTL(needed, keep int64) int64 {
 	return max(min(max(needed, ReplayWindow), RecordTTLMax), min(keep, RecordKeepMax))
 }

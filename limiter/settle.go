@@ -1,10 +1,10 @@
 package limiter
 
-// Settle makes the charge c of one bucket weigh actual units: what is missing is
-// charged at now whether it fits or not, what is too much is given back with the
-// care of a refund, so that the bucket never holds less than if actual had been
-// charged in the first place. It returns the decision (Allowed, Remaining, Reset
-// and Refunded) and whether the state changed. It does not apply to concurrency.
+// Settle changes the charge c of one bucket to actual units. Missing units are
+// charged at now, whether or not they fit. Surplus units are refunded as Refund
+// does, so that the bucket never holds less than if actual had been charged at
+// first. It returns the decision (Allowed, Remaining, Reset and Refunded) and
+// whether the state changed. It does not apply to concurrency.
 func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bool) {
 	k := l.Algorithm.Traits().kernel
 	d := Decision{Allowed: true, Limit: l.Capacity(), Rate: l.Rate()}
@@ -13,7 +13,7 @@ func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bo
 	case missing > 0:
 		k.spend(l, s, now, missing, "")
 		s.Exists, changed = true, true
-	case missing < 0 && s.Exists && c.tells(l):
+	case missing < 0 && s.Exists && c.separable(l):
 		units, did := k.refund(l, s, now, Charged{At: c.At, Weight: -missing, Base: actual})
 		d.Refunded, changed = units, changed || did
 	}
@@ -21,10 +21,10 @@ func Settle(l Limit, s *State, now int64, c Charged, actual int64) (Decision, bo
 	return d, changed
 }
 
-// tells reports whether a bucket that is limited by l now can still tell the
-// units of c from those of others: not after an edit that moved them elsewhere
-// or changed how fast they drain.
-func (c *Charged) tells(l Limit) bool {
+// separable reports whether a bucket whose limit is now l can still tell the units
+// of c from others. It cannot after an edit that moved them to another window or
+// changed how fast they drain.
+func (c *Charged) separable(l Limit) bool {
 	was, t := &c.Limit, l.Algorithm.Traits()
 	switch {
 	case was.Algorithm == 0, t.Decay == DecayEach:

@@ -1,11 +1,11 @@
 package limiter
 
-// Share is the part of a limit that one of n nodes enforces when they cannot
-// ask a common store: count and burst divided by n, rounded down, but not to
-// nothing: a limit that admits anything leaves each node at least one unit.
+// Share is the part of a limit that one of n nodes enforces while the common store
+// is unavailable: count and burst divided by n, rounded down. A limit that admits
+// anything leaves each node at least one unit.
 //
-// All nodes together then admit no more than the limit, or n units where the
-// limit is smaller than n. n below 2 changes nothing.
+// Together the nodes then admit at most the limit, or n units if the limit is
+// smaller than n. n below 2 changes nothing.
 func (l Limit) Share(n int64) Limit {
 	if n < 2 {
 		return l

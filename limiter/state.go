@@ -3,8 +3,8 @@ package limiter
 import "math/bits"
 
 // State is the stored consumption of one bucket. The zero value is a bucket
-// that nobody has used. It is owned by whoever holds the bucket's lock; nothing
-// here is safe for concurrent use.
+// that nobody has used. Whoever holds the bucket's lock owns it; it is not safe
+// for concurrent use.
 //
 // What the fields hold depends on the kind:
 //
@@ -14,7 +14,7 @@ import "math/bits"
 //	ga  At, Used, Scale = count: the theoretical arrival time is At + Used/Scale ms
 //	sl  Entries: time and weight, oldest first
 //	sb  At: last change; Scale = window_ms, Prev = sub-windows; Entries: index and units
-//	cc  Entries: start, weight and id of each lease, oldest first
+//	cc  Entries: start, weight and id of each slot, oldest first
 type State struct {
 	Exists  bool
 	At      int64
@@ -24,7 +24,7 @@ type State struct {
 	Entries []Entry
 }
 
-// Entry is one element of a log, a sub-window or a lease.
+// Entry is one element of a log, a sub-window or a slot.
 type Entry struct {
 	At     int64
 	Weight int64

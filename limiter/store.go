@@ -6,35 +6,34 @@ import (
 	"fmt"
 )
 
-// Op is what a request asks of its buckets. The zero value is OpTake.
+// Op is the operation of a request. The zero value is OpTake.
 type Op uint8
 
 const (
 	// OpTake spends each weight if all of them fit, else nothing anywhere.
 	OpTake Op = iota
-	// OpPeek answers as OpTake would and spends nothing.
+	// OpPeek gives the answer of OpTake and spends nothing.
 	OpPeek
-	// OpCharge spends regardless; Allowed says whether it fitted. It does not
-	// apply to concurrency.
+	// OpCharge spends whether or not the weight fits; Allowed says whether it did.
+	// It does not apply to concurrency.
 	OpCharge
-	// OpRefund gives back. With an ID it undoes the take or charge recorded
-	// under that ID, once, never leaving less than if it had not happened;
-	// without one it gives back what was spent last, up to the weight.
-	// Decision.Refunded says how much.
+	// OpRefund gives back units; Decision.Refunded says how many. With an ID it
+	// gives back the take or charge recorded under that ID, once, and never leaves
+	// less than without that charge. Without one it gives back what was spent last,
+	// up to the weight.
 	OpRefund
-	// OpReset forgets the buckets.
+	// OpReset deletes the buckets.
 	OpReset
-	// OpRelease ends the concurrency lease named by ID.
+	// OpRelease ends the concurrency slot held under ID.
 	OpRelease
-	// OpRenew restarts the concurrency lease named by ID; Allowed is false if
-	// it has ended.
+	// OpRenew restarts the concurrency slot held under ID; Allowed is false if
+	// none is held.
 	OpRenew
-	// OpSettle makes the take or charge recorded under ID weigh what each ask's
-	// Weight says: the difference is charged regardless, or given back as a
-	// refund would (Decision.Refunded says how much). Once: a repeat gets the
-	// stored answer. Allowed is false, and nothing happens, if there is no such
-	// record. Leases, asks that look and limits that the record does not name are
-	// left alone.
+	// OpSettle changes the take or charge recorded under ID to each ask's Weight:
+	// the difference is charged, whether or not it fits, or refunded
+	// (Decision.Refunded says how much). Once: a repeat gets the stored answer.
+	// Without such a record Allowed is false and nothing changes. Slots, asks that
+	// look and limits that are not in the record do not change.
 	OpSettle
 )
 
@@ -48,9 +47,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("op(%d)", o)
 }
 
-// MaxLimits bounds how many limits one request may take together. Nobody means
-// to have a thousand rules apply to one request; the bound is there so that a
-// request's cost has one.
+// MaxLimits is the largest number of limits in one request. It bounds the cost of
+// a request; no sensible set of rules comes near it.
 const MaxLimits = 1024
 
 // Ask is one limit of a request: which bucket, its limit, and the weight.
@@ -59,30 +57,29 @@ type Ask struct {
 	Limit Limit
 	// Weight is in units, 0 to MaxExact; 0 looks without spending.
 	Weight int64
-	// Look: in a take, this limit has its say about Weight and spends nothing,
-	// while the others are taken all or nothing. A denial of it denies them all.
-	// Other operations do not mind it.
+	// Look: in a take, this limit is checked for Weight and spends nothing, while
+	// the others are taken all or nothing. If it denies, all are denied. Other
+	// operations ignore it.
 	Look bool
-	// Hot says what may be done for this bucket when it is hot. Stores that
-	// keep buckets ignore it; see package nearstore.
+	// Hot says how this bucket may be served while it is hot. Stores that keep
+	// buckets ignore it; see package nearstore.
 	Hot HotMode
-	// HotRaise is by how many percent (Limit.Raise) the limit is raised while the
-	// bucket is hot and Hot is not HotExact; 0 for not at all. Stores that keep
-	// buckets ignore it too.
+	// HotRaise is the percentage by which the limit is raised (Limit.Raise) while
+	// the bucket is hot and Hot is not HotExact. Stores that keep buckets ignore it.
 	HotRaise int64
 }
 
-// Spends reports whether a take or charge that goes through books the weight.
+// Spends reports whether a successful take or charge books the weight.
 func (a *Ask) Spends(op Op) bool { return a.Weight > 0 && (!a.Look || op != OpTake) }
 
-// HotMode says how a bucket that very many requests share may be served. The
-// zero value is HotExact.
+// HotMode says how a bucket may be served while it is hot. The zero value is
+// HotExact.
 type HotMode uint8
 
 const (
-	// HotExact asks the store about every request.
+	// HotExact decides every request in the store.
 	HotExact HotMode = iota
-	// HotLeased lets a node take slices of the limit and spend them by itself:
+	// HotLeased lets a node lease parts of the limit and spend them by itself:
 	// never over the limit, possibly a little under it.
 	HotLeased
 	// HotSharded splits the bucket among several keys, each with its share of
@@ -93,11 +90,11 @@ const (
 // Request is decided as one: all limits together or not at all.
 type Request struct {
 	Op Op
-	// ID names the request (to repeat it safely, or to refund it) and, for
-	// concurrency, the lease. Optional otherwise. At most 64 bytes.
+	// ID names the request, so that it can be repeated safely or refunded, and the
+	// slot of concurrency, which requires it. At most 64 bytes.
 	ID string
-	// Keep is how long the record of a take or charge is kept at least, in ms, 0
-	// to RecordKeepMax, so that it can be settled or refunded until then. Zero
+	// Keep is the least time for which the record of a take or charge is kept, so
+	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
 	// leaves it to RecordTTL.
 	Keep int64
 	// Asks are 1 to MaxLimits limits with distinct keys.
@@ -129,18 +126,18 @@ type Call struct {
 // atomic: no other request sees half of it. Implementations are safe for
 // concurrent use and do not touch req or res after returning.
 //
-// An error means "could not decide", never "denied", and is a *StoreError
-// unless the request itself is malformed (ErrInvalid).
+// An error means "could not decide", never "denied". It is a *StoreError, or
+// ErrInvalid for a malformed request.
 type Store interface {
 	// Do decides one request within the deadline of ctx.
 	Do(ctx context.Context, req *Request, res *Result) error
-	// DoAll decides each call by itself, in order, filling Result and Err. One
-	// that fails leaves the others alone.
+	// DoAll decides each call by itself, in order, and sets Result and Err. A
+	// failure does not affect the other calls.
 	DoAll(ctx context.Context, calls []Call)
 }
 
 // ErrInvalid wraps every refusal of a malformed request: too many limits, a
-// repeated key, a weight out of range, a lease operation without an ID.
+// repeated key, a weight out of range, an operation on a slot without an ID.
 var ErrInvalid = errors.New("invalid request")
 
 // Cause classifies why a store could not decide. It is a metric label.
@@ -149,27 +146,27 @@ type Cause string
 // The causes.
 const (
 	CauseTimeout    Cause = "timeout"    // the deadline passed first
-	CauseCanceled   Cause = "canceled"   // the caller went away
+	CauseCanceled   Cause = "canceled"   // the caller left
 	CauseConnection Cause = "connection" // refused, reset, cut off
 	CauseBusy       Cause = "busy"       // pool or queue exhausted, script running
 	CauseReadOnly   Cause = "read_only"  // a replica, or writes are disabled
 	CauseLoading    Cause = "loading"    // the server is loading its data
 	CauseMemory     Cause = "memory"     // out of memory
-	CauseAuth       Cause = "auth"       // credentials missing or refused
+	CauseAuth       Cause = "auth"       // credentials missing or rejected
 	CauseCluster    Cause = "cluster"    // slot moved, cluster down, cross-slot
 	CauseWrongType  Cause = "wrong_type" // something else lives at the key
 	CauseBadState   Cause = "bad_state"  // the stored bytes are not ours
 	CauseClosed     Cause = "closed"     // the store was closed
 	CauseInternal   Cause = "internal"   // anything else
-	CauseBreaker    Cause = "breaker"    // the breaker is open
+	CauseBreaker    Cause = "breaker"    // the circuit breaker is open
 )
 
-// StoreError says that a store could not decide, why, and whether the request
-// may have been applied all the same.
+// StoreError says why a store could not decide, and whether the request may have
+// been applied.
 type StoreError struct {
 	Cause Cause
-	// Unknown: the request may have been applied (its answer was lost). False
-	// means it certainly was not.
+	// Unknown: the request may have been applied, because its answer was lost. If
+	// false, it was certainly not applied.
 	Unknown bool
 	Err     error
 }
@@ -194,11 +191,11 @@ func CauseOf(err error) Cause {
 	return CauseInternal
 }
 
-// Check reports the first thing wrong with the form of a request, wrapped in
-// ErrInvalid. Stores call it before they do anything.
+// Check reports the first problem of a malformed request, wrapped in ErrInvalid.
+// Stores call it first.
 func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {
-		return fmt.Errorf("%w: a request has 1 to %d limits, this one %d", ErrInvalid, MaxLimits, len(r.Asks))
+		return fmt.Errorf("%w: a request must have 1 to %d limits, not %d", ErrInvalid, MaxLimits, len(r.Asks))
 	}
 	if r.Op > OpSettle {
 		return fmt.Errorf("%w: unknown operation %s", ErrInvalid, r.Op)
@@ -207,13 +204,13 @@ func (r *Request) Check() error {
 		return fmt.Errorf("%w: id longer than 64 bytes", ErrInvalid)
 	}
 	if (r.Op == OpRelease || r.Op == OpRenew) && r.ID == "" {
-		return fmt.Errorf("%w: %s needs the id of a lease", ErrInvalid, r.Op)
+		return fmt.Errorf("%w: %s needs the id of a slot", ErrInvalid, r.Op)
 	}
 	if r.Op == OpSettle && r.ID == "" {
-		return fmt.Errorf("%w: %s needs the id of what is settled", ErrInvalid, r.Op)
+		return fmt.Errorf("%w: %s needs the id of the request to settle", ErrInvalid, r.Op)
 	}
 	if r.Keep < 0 || r.Keep > RecordKeepMax {
-		return fmt.Errorf("%w: a record is kept 0 to %d ms", ErrInvalid, RecordKeepMax)
+		return fmt.Errorf("%w: a record must be kept for 0 to %d ms", ErrInvalid, RecordKeepMax)
 	}
 	for i := range r.Asks {
 		if err := r.checkAsk(i); err != nil {
@@ -223,10 +220,10 @@ func (r *Request) Check() error {
 	return r.checkKeys()
 }
 
-// fewAsks is how many keys are compared with each other one by one.
+// fewAsks is the number of keys up to which they are compared pairwise.
 const fewAsks = 32
 
-// checkKeys refuses a key that appears twice.
+// checkKeys rejects a key that appears twice.
 func (r *Request) checkKeys() error {
 	if len(r.Asks) <= fewAsks {
 		for i := range r.Asks {
@@ -260,7 +257,7 @@ func (r *Request) checkAsk(i int) error {
 		case r.Op == OpCharge:
 			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)
 		case r.Op == OpTake && r.ID == "" && a.Weight > 0 && !a.Look:
-			return fmt.Errorf("%w: a concurrency lease needs an id", ErrInvalid)
+			return fmt.Errorf("%w: concurrency needs an id for the slot", ErrInvalid)
 		}
 	} else if r.Op == OpRelease || r.Op == OpRenew {
 		return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)

@@ -114,8 +114,8 @@ var traits = [algorithmsEnd]Traits{
 		Setting: SettingBurst, Decay: DecayDrain, Queues: true,
 	},
 	Concurrency: {
-		Name: "concurrency", Title: "Concurrency", Kind: "cc", kernel: leaseKernel{},
-		Decay: DecayEach, MaxUnits: MaxLeases, Slots: true,
+		Name: "concurrency", Title: "Concurrency", Kind: "cc", kernel: slotKernel{},
+		Decay: DecayEach, MaxUnits: MaxSlots, Slots: true,
 	},
 }
 

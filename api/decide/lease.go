@@ -176,7 +176,7 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.Text(64)}}
 		for range r.Number(limiter.MaxLimits) {
 			key := r.Text(maxLeaseKey)
-			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxLeases), Window: r.Number(limiter.MaxWindow)}
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxSlots), Window: r.Number(limiter.MaxWindow)}
 			if !isLeaseKey(key) || l.Validate() != nil {
 				return nil, nil, ErrBadLease
 			}

@@ -136,7 +136,7 @@ func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decis
 		req.Op = limiter.OpCharge
 		if leases { // held whatever the share says
 			req.Op, req.ID = limiter.OpTake, call.Request.ID
-			req.Asks[0].Limit.Count = limiter.MaxLeases
+			req.Asks[0].Limit.Count = limiter.MaxSlots
 		}
 	case limiter.OpRefund:
 		if d.Refunded == 0 || leases {

@@ -98,5 +98,5 @@ func (n *node) newLedger() (*decide.Ledger, error) {
 // mirrored reports whether a request to a node's own store only repeats what
 // the shared store did.
 func mirrored(req *limiter.Request) bool {
-	return (req.Op != limiter.OpTake && req.Op != limiter.OpPeek) || req.Asks[0].Limit.Count == limiter.MaxLeases
+	return (req.Op != limiter.OpTake && req.Op != limiter.OpPeek) || req.Asks[0].Limit.Count == limiter.MaxSlots
 }
