@@ -13,7 +13,7 @@ import (
 )
 
 type keyCmd struct {
-	Names     []string `arg:"" optional:"" name:"name" help:"Name of a bucket in Redis, raw or as redis-cli prints it (sl:\\x80\\x11...), or its readable key, as in {user:42}|17|fw. With --rule, the key as the console shows it, as in user:42. Empty: one name a line from standard input."`
+	Names     []string `arg:"" optional:"" name:"name" help:"Name of a bucket as redis-cli prints it (sl:\\x80\\x11...), or its readable key, as in {user:42}|17|fw. With --rule, the key as the console shows it, as in user:42. Empty: names from standard input, one a line."`
 	Rule      int64    `name:"rule" placeholder:"ID" help:"Rule of the keys: gives their names in Redis. Needs --algorithm."`
 	Algorithm string   `name:"algorithm" placeholder:"NAME" help:"Algorithm of that rule."`
 	KeyPrefix string   `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis."`
@@ -123,7 +123,8 @@ func (c *keyCmd) read(text, suffix string) (limiter.Key, error) {
 	}
 	for _, name := range []string{text, unquoteName(text)} {
 		key, ok := redisstore.KeyOf(c.KeyPrefix, name)
-		if ok && bucketKey.MatchString(string(key)) && (name == c.KeyPrefix+string(key) || name == redisstore.NameOf(c.KeyPrefix, key)) {
+		known := name == c.KeyPrefix+string(key) || name == redisstore.NameOf(c.KeyPrefix, key)
+		if ok && known && bucketKey.MatchString(string(key)) {
 			return key, nil
 		}
 	}

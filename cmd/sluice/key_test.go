@@ -14,7 +14,11 @@ func TestKey_ReadsPackedNamesBothWays(t *testing.T) {
 		name := redisstore.NameOf("sl:", key)
 		quoted := quoteName(name)
 		for _, given := range []string{name, quoted, strings.Trim(quoted, `"`), "sl:" + string(key), string(key)} {
-			code, out, errs := sluice(t, "", "key", "--json", given)
+			args, in := []string{"key", "--json", given}, ""
+			if given == name { // raw bytes come in by standard input only
+				args, in = args[:2], given+"\n"
+			}
+			code, out, errs := sluice(t, in, args...)
 			var got bucketName
 			if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone {
 				t.Errorf("%q exits %d: %s%s", given, code, out, errs)
