@@ -32,106 +32,113 @@
 --            0: allowed), remaining, reset (ms); then, if 5, the delay of each ask
 --            or 2 and the text of the error: this request changed nothing
 --          Behind the last answer the remains of a failed one may follow.
+--
+-- A kernel (fixed.lua and so on) decides about w units of one limit. It is
+--   kernel(v, now, count, window, extra, w, algorithm, key, how, booked, base, id, side)
+-- of what is stored (v; false for nothing), the time, the limit and the weight;
+-- algorithm and key as on the wire. how is nothing or TAKE to spend w if it fits,
+-- PEEK to spend nothing, CHARGE to spend regardless, REFUND or UNDO to give back up
+-- to w units that were booked at the time booked (nil: what was spent last) over a
+-- level of base. It changes nothing in Redis and returns
+--   value      what to store; false if nothing changes; nil, and no more, if v is
+--              none of ours
+--   needed     for how long the state counts, ms
+--   result     0 if w fits, else the wait, ms, or NEVER; of REFUND and UNDO what was
+--              given back
+--   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
+--              is to be stored
+--   booked, base   the time that w is booked at, and the level before it
+-- Kernels of lists (log.lua, lease.lua) take what their headers say, return a
+-- function that writes as value, and may raise errors.
 
 local m, keys = cmsgpack.unpack(ARGV[1]), KEYS
-local now = m[2]
+local size, now = #m, m[2]
 if m[1] == 0 then
-  local t = call('TIME')
+  local t = try('TIME')
   now = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
 else
   test_life = 600000
 end
 
 -- Where the next request and its keys begin (at pos, behind k), and where the
--- answers of those before the one under way end (o). Reading a request moves pos
--- and k, its complete answer moves o.
+-- answers of those before it end (o).
 local out, pos, k, o = {now}, 3, 0, 1
 
-local olds, values, needs, delays = {}, {}, {}, {}
-local life, life_needed
+local stored, values, needs, delays = {}, {}, {}, {}
+local long -- operations.lua's functions, once a request needs them
 
--- quick_take decides the plain take of the n asks at m[p], whose keys come behind
--- first, and reports whether it could. It reads all, decides all, then writes
--- all, so that an error or a denial leaves everything as it was.
-local function quick_take(p, n, first)
-  local to, all, delayed = o + 1, true, false
-  for i = 1, n do
-    local algorithm = m[p]
-    local quick = quicks[algorithm]
-    if not quick then return false end
-    local v = call('GET', keys[first + i])
-    local value, needed, retry, remaining, reset, delay = quick(v, now, m[p + 1], m[p + 2], m[p + 3], m[p + 4], algorithm)
-    if value == nil then return false end
-    olds[i], values[i], needs[i] = v, value, needed
-    out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
-    if retry ~= 0 then all = false end
-    if delay then delays[i], delayed = delay, true else delays[i] = 0 end
-    p, to = p + 5, to + 3
-  end
-  if not all then
-    -- What would fit spends nothing: its figures are those of no weight.
-    p, to = p - 5 * n, o + 1
+while pos <= size do
+  local p, first, verb = pos, k, m[pos]
+  local failed, ok
+  if verb < 0 or verb >= PLAIN then
+    -- A plain take reads all, decides all, then writes all, so that an error or a
+    -- denial leaves everything as it was. What its kernels cannot decide at once
+    -- (a list, a value that is none of ours) goes the long way.
+    if verb < 0 then
+      p, pos = -verb, p + 1
+      verb = m[p]
+    else
+      pos = p + 1 + 5 * (verb - PLAIN)
+    end
+    local n = verb - PLAIN
+    k, p = first + n, p + 1
+    local q, to, all, delayed, able = p, o + 1, true, false, PLAIN_WAY
     for i = 1, n do
-      if values[i] then
-        local _
-        values[i], needs[i], _, out[to + 2], out[to + 3] =
-          quicks[m[p]](olds[i], now, m[p + 1], m[p + 2], m[p + 3], 0, m[p])
+      local algorithm, key = m[q], keys[first + i]
+      local kernel = kernels[algorithm]
+      if not kernel then
+        kernel = algorithm ~= LOG and make(algorithm)
+        if not kernel then able = false break end
+        kernels[algorithm] = kernel
       end
-      p, to = p + 5, to + 3
+      local v = try('GET', key)
+      if v and #v == 0 then able = false break end -- an error, or an empty string
+      local value, needed, retry, remaining, reset, delay =
+        kernel(v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
+      if value == nil then able = false break end
+      stored[i], values[i], needs[i] = v, value, needed
+      out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
+      if retry ~= 0 then all = false end
+      if delay then delays[i], delayed = delay, true else delays[i] = 0 end
+      q, to = q + 5, to + 3
     end
-  end
-  for i = 1, n do
-    local value, needed = values[i], needs[i]
-    if needed ~= life_needed then life, life_needed = life_of(needed), needed end
-    if value then
-      call('SET', keys[first + i], value, 'PX', life)
-    elseif olds[i] and needed > 0 and call('PTTL', keys[first + i]) < needed then
-      call('PEXPIRE', keys[first + i], life)
-    end
-    if delayed then out[to + i] = delays[i] end
-  end
-  out[o + 1] = delayed and 5 or 4
-  o = delayed and to + n or to
-  return true
-end
-
-local long -- serve.lua's functions, once a request needs them
-
-local function run()
-  local size = #m
-  while pos <= size do
-    local p, first, verb = pos, k, m[pos]
-    if verb < 0 or verb >= PLAIN then
-      if verb < 0 then
-        p, pos = -verb, p + 1
-        verb = m[p]
-      else
-        pos = p + 1 + 5 * (verb - PLAIN)
+    if able then
+      if not all then
+        -- What would fit spends nothing.
+        q, to = p, o + 1
+        for i = 1, n do
+          if values[i] then
+            local _
+            values[i], needs[i], _, out[to + 2], out[to + 3] = kernels[m[q]](stored[i], now, m[q + 1], m[q + 2],
+              m[q + 3], m[q + 4], m[q], nil, PEEK)
+          end
+          q, to = q + 5, to + 3
+        end
       end
-      local n = verb - PLAIN
-      k = first + n
-      if not quick_take(p + 1, n, first) then
-        long = long or make_long()
-        long.plain(m, p + 1, n, keys, first)
-        o = long.finish(now, out, o)
+      for i = 1, n do
+        failed = failed or save(keys[first + i], stored[i], values[i], needs[i])
+        if delayed then out[to + i] = delays[i] end
+      end
+      if not failed then
+        out[o + 1] = delayed and ANSWERED_DELAYED or ANSWERED_PLAIN
+        o = delayed and to + n or to
       end
     else
-      long = long or make_long()
-      pos, k = long.read(m, p, keys, first)
-      o = long.finish(now, out, o)
+      long = long or make(0)
+      ok, failed = pcall(long.plain, m, p, n, keys, first)
+      if ok then ok, failed = pcall(long.finish, now, out, o) end
+      if ok then o, failed = failed, nil end
     end
+  else
+    long = long or make(0)
+    pos, k = long.read(m, p, keys, first)
+    ok, failed = pcall(long.finish, now, out, o)
+    if ok then o, failed = failed, nil end
   end
-end
-
--- An error ends only its own request. One that leaves no request behind is about
--- the call: it would come for ever.
-local ended
-local ok, err = pcall(run)
-while not ok do
-  if pos == ended then error(err, 0) end
-  ended = pos
-  out[o + 1], out[o + 2] = 2, type(err) == 'table' and err.err or tostring(err)
-  o = o + 2
-  ok, err = pcall(run)
+  if failed then
+    -- An error ends only its own request.
+    out[o + 1], out[o + 2] = REFUSED, type(failed) == 'table' and failed.err or tostring(failed)
+    o = o + 2
+  end
 end
 return cmsgpack.pack(out)

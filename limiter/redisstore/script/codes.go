@@ -29,24 +29,27 @@ var operations = [...]string{
 	OpCommit:          "COMMIT",
 }
 
-// algorithms lists the codes of algorithms: the index is the code. Records in
-// Redis store them, so a code keeps its meaning for ever. A new algorithm takes
-// the next free code, whatever its limiter.Algorithm is.
+// algorithms lists the codes of algorithms, which are the indexes, and the files
+// of their kernels. Records in Redis store the codes, so a code keeps its meaning
+// for ever. A new algorithm takes the next free code, whatever its
+// limiter.Algorithm is.
 var algorithms = [...]struct {
 	name      string
 	algorithm limiter.Algorithm
 	align     limiter.Align
+	kernel    string
+	list      bool // its state is a list or a sorted set, not one string
 }{
-	1:  {name: "FIXED_WINDOW", algorithm: limiter.FixedWindow},
-	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog},
-	3:  {name: "COUNTER", algorithm: limiter.SlidingWindowCounter},
-	4:  {name: "BUCKETS", algorithm: limiter.SlidingWindowBuckets},
-	5:  {name: "TOKEN_BUCKET", algorithm: limiter.TokenBucket},
-	6:  {name: "GCRA", algorithm: limiter.GCRA},
-	7:  {name: "LEAKY_BUCKET", algorithm: limiter.LeakyBucket},
-	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue},
-	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency},
-	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit},
+	1:  {name: "FIXED_WINDOW", algorithm: limiter.FixedWindow, kernel: "fixed.lua"},
+	2:  {name: "LOG", algorithm: limiter.SlidingWindowLog, kernel: "log.lua", list: true},
+	3:  {name: "COUNTER", algorithm: limiter.SlidingWindowCounter, kernel: "counter.lua"},
+	4:  {name: "BUCKETS", algorithm: limiter.SlidingWindowBuckets, kernel: "buckets.lua"},
+	5:  {name: "TOKEN_BUCKET", algorithm: limiter.TokenBucket, kernel: "bucket.lua"},
+	6:  {name: "GCRA", algorithm: limiter.GCRA, kernel: "bucket.lua"},
+	7:  {name: "LEAKY_BUCKET", algorithm: limiter.LeakyBucket, kernel: "bucket.lua"},
+	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue, kernel: "bucket.lua"},
+	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "lease.lua", list: true},
+	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
 }
 
 // Marks that are added to a code.

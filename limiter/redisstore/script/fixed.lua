@@ -3,107 +3,64 @@
 -- State: at = last change (first hit: start of the window), used = units. Stored
 -- as the decimal integer at*10^6 + used, which Redis keeps without a string; as
 -- "at:used" where used has more than six digits. Never read through a double.
+-- extra is the anchor, ms.
 
-local function make_fixed()
-  local fixed = {keep = keep_one}
+local sub, fmt = string.sub, string.format
 
-  local function window(a, s, now)
-    local t, w = now, a.window
-    if s.exists and s.at > now then t = s.at end
-    if a.algorithm == FIRST_HIT then
-      if s.exists and t < s.at + w then return s.used, s.at + w, t end
-      return 0, t + w, t
+-- read returns time and units of what is not in the common form, or nil.
+local function read(v)
+  if v:find('^%d%d?%d?%d?%d?%d?$') then return 0, tonumber(v) end
+  local at, used = v:match('^(%-?%d+):(%d+)$')
+  at, used = tonumber(at), tonumber(used)
+  if not at or used > MAX or at > MAX or at < -MAX then return nil end
+  return at, used
+end
+
+local function write(at, used)
+  if used <= 999999 and at > 0 and at < 9200000000000 then return fmt('%d%06d', at, used) end
+  if used <= 999999 and at == 0 then return fmt('%d', used) end
+  return fmt('%d:%d', at, used)
+end
+
+return function(v, now, count, window, anchor, w, code, _, how, booked)
+  local first_hit, t, at, held, value = code == FIRST_HIT, now, nil, 0, false
+  if v then
+    local n, c = #v, byte(v)
+    if n > 6 and n <= 19 and c >= 48 and c <= 57 then at, held = tonumber(sub(v, 1, n - 6)), tonumber(sub(v, n - 5)) end
+    if not at or not held then
+      at, held = read(v)
+      if not at then return nil end
     end
-    local start = t - (t - a.anchor) % w
-    if s.exists and s.at >= start then return s.used, start + w, t end
-    return 0, start + w, t
+    if at - now > window then at, value = now, write(now, held) end
+    if at > t then t = at end
   end
-
-  function fixed.load(a)
-    local s, v = load_string(a)
-    s.void = nil
-    if not v then return s end
-    local n, first = #v, byte(v, 1)
-    if n > 6 and n <= 19 and first >= 48 and first <= 57 then
-      local at, used = tonumber(sub(v, 1, n - 6)), tonumber(sub(v, n - 5))
-      if at and used then
-        s.at, s.used = at, used
-        return s
-      end
-    elseif n > 0 and n <= 6 and string.find(v, '^%d+$') then
-      s.at, s.used = 0, tonumber(v)
-      return s
+  -- The window that t is in, and what has been used of it.
+  local used, start, stop = 0, t, nil
+  if first_hit then
+    if at and t < at + window then used, start = held, at end
+    stop = (at or start) + window
+  else
+    start = t - (t - anchor) % window
+    if at and at >= start then used = held end
+    stop = at and at - (at - anchor) % window + window or start + window
+  end
+  local due, result = start + window - now, 0
+  if how == REFUND or how == UNDO then
+    booked = booked or t
+    if booked >= start and booked < start + window and used > 0 and w > 0 then
+      result = w < used and w or used
+      used = used - result
+      value = write(at, used)
+      -- An undo also forgets a window that began with what it gives back.
+      if how == UNDO and first_hit and used == 0 and at == booked then value = '' end
     end
-    local at, used = string.match(v, '^(%-?%d+):(%d+)$')
-    s.at, s.used = tonumber(at), tonumber(used)
-    if not at or s.used > MAX or s.at > MAX or s.at < -MAX then bad_state() end
-    return s
-  end
-
-  function fixed.save(a, s, life)
-    if s.void then
-      call('DEL', a.key)
-      return
+  else
+    if w > count - used then result = w > count and NEVER or due end
+    if w > 0 and (result == 0 and how ~= PEEK or how == CHARGE) then
+      used = used > MAX - w and MAX or used + w
+      at, stop = first_hit and start or t, start + window
+      value = write(at, used)
     end
-    local v
-    if s.used < 1000000 and s.at >= 0 and s.at < 9200000000000 then
-      v = s.at == 0 and text(s.used) or fmt('%d%06d', s.at, s.used)
-    else
-      v = fmt('%d:%d', s.at, s.used)
-    end
-    save_string(a, v, life)
   end
-
-  function fixed.rebase(a, s, now)
-    if s.at - now <= a.window then return false end
-    s.at = now
-    return true
-  end
-
-  function fixed.fits(a, s, now, w)
-    local used, stop = window(a, s, now)
-    if w <= a.count - used then return true, 0 end
-    if w > a.count then return false, NEVER end
-    return false, stop - now
-  end
-
-  function fixed.spend(a, s, now, w)
-    local used, stop, t = window(a, s, now)
-    s.used = add(used, w)
-    s.at = a.algorithm == FIRST_HIT and stop - a.window or t
-    return t
-  end
-
-  function fixed.refund(a, s, now, at, w)
-    local used, stop = window(a, s, now)
-    if at < stop - a.window or at >= stop then return 0, false end
-    local give = least(w, used)
-    if give == 0 then return 0, false end
-    s.used = used - give
-    return give, true
-  end
-
-  -- undo also forgets a window that began with what it gives back.
-  function fixed.undo(a, s, now, at, w)
-    local give, did = fixed.refund(a, s, now, at, w)
-    s.void = did and s.used == 0 and a.algorithm == FIRST_HIT and s.at == at
-    return give, did
-  end
-
-  function fixed.refund_now(a, s, now, w)
-    return fixed.refund(a, s, now, most(now, s.at), w)
-  end
-
-  function fixed.figures(a, s, now)
-    local used, stop = window(a, s, now)
-    if used == 0 then return a.count, 0 end
-    return most(0, a.count - used), stop - now
-  end
-
-  function fixed.expires(a, s)
-    if a.algorithm == FIRST_HIT then return s.at + a.window end
-    return s.at - (s.at - a.anchor) % a.window + a.window
-  end
-
-  return fixed
+  return value, stop - now, result, used < count and count - used or 0, used > 0 and due or 0, nil, t
 end

@@ -64,11 +64,11 @@ local function tells(r, at, a)
   if algorithm == LOG or algorithm == CONCURRENCY then return true end
   if r[at + 11] ~= a.window then return false end
   if algorithm == COUNTER then return true end
-  if algorithm == BUCKETS then return r[at + 12] == a.buckets end
+  if algorithm == BUCKETS then return r[at + 12] == a.extra end
   if algorithm < TOKEN_BUCKET or algorithm > LEAKY_QUEUE then
-    return r[at + 9] == algorithm and r[at + 12] == a.anchor
+    return r[at + 9] == algorithm and r[at + 12] == a.extra
   end
-  return r[at + 10] == a.count and (algorithm ~= GCRA or r[at + 12] == a.burst)
+  return r[at + 10] == a.count and (algorithm ~= GCRA or r[at + 12] == a.extra)
 end
 
 -- place returns behind which position the fields of a key begin, or nil.
@@ -98,7 +98,7 @@ local function save_record(key, asks, n, now, needed, whole, mark, keep)
     local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
     r[at + 1], r[at + 2], r[at + 3] = a.key, a.booked_at, a.booked
     r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8] = a.allowed, a.remaining, a.retry, a.reset, a.delay
-    r[at + 9], r[at + 10], r[at + 11], r[at + 12] = a.algorithm, a.count, a.window, a.burst
+    r[at + 9], r[at + 10], r[at + 11], r[at + 12] = a.algorithm, a.count, a.window, a.extra
   end
   call('SET', key, cmsgpack.pack(r), 'PX', text(most(life, test_life)))
 end

@@ -4,6 +4,9 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1
 	"embed"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -19,38 +22,60 @@ type Script struct {
 }
 
 // New assembles the script.
-func New() Script { return assemble("quick.lua", "quick_buckets.lua") }
+func New() Script { return assemble(true) }
 
-// NewLongWay assembles the script without its quick way, for tests that compare
-// the two.
-func NewLongWay() Script { return assemble() }
+// NewLongWay assembles the script without its way for plain takes, for tests that
+// compare the two ways.
+func NewLongWay() Script { return assemble(false) }
 
-// assemble puts the files together in the order in which they use each other.
-// What few requests need stands inside a function, make_long, because Redis runs
-// the script from its first line for each call. The first line makes Redis
-// refuse a call as a whole, before anything is written, when it may not write:
-// on a replica, out of memory, after a failed save.
-func assemble(quick ...string) Script {
+// assemble puts the files together:
+//
+//	codec.lua                        the main chunk and all kernels use it
+//	function make(code)              makes what a call needs on demand:
+//	  fixed.lua, counter.lua, ...    the kernel of the algorithm with that code
+//	  record.lua, operations.lua     if code is 0, the functions of the long way
+//	batch.lua                        the main chunk
+//
+// Redis runs the script from its first line for each call. A function, and each
+// outer local that functions use, costs a call some 50 ns before it has decided
+// anything, so nothing is made that a call does not need. The first line makes
+// Redis refuse a call as a whole, before anything is written, when it may not
+// write: on a replica, out of memory, after a failed save.
+func assemble(plainWay bool) Script {
 	var b strings.Builder
-	b.WriteString("#!lua\n")
-	add := func(names ...string) {
-		for _, name := range names {
-			text, err := files.ReadFile(name)
-			if err != nil {
-				panic(err) // a name in this file that is not among the embedded ones
-			}
-			b.WriteString(withNumbers(string(text)))
-		}
-	}
-	add("exact.lua", "codec.lua")
-	if add(quick...); len(quick) == 0 {
-		b.WriteString("local quicks = {}\n")
-	}
-	b.WriteString("local function make_long()\n")
-	add("codes.lua", "fixed.lua", "counter.lua", "level.lua", "gcra.lua", "buckets.lua", "log.lua", "lease.lua",
-		"record.lua", "decide.lua", "serve.lua")
-	b.WriteString("end\n")
-	add("batch.lua")
+	b.WriteString("#!lua\n" + lua("codec.lua"))
+	b.WriteString("local kernels, make = {}, nil\nfunction make(code)\n")
+	b.WriteString(kernels(false) + lua("common.lua") + kernels(true))
+	b.WriteString("if code ~= 0 then return nil end\n" + lua("record.lua", "operations.lua") + "end\n")
+	b.WriteString(strings.ReplaceAll(lua("batch.lua"), "PLAIN_WAY", fmt.Sprint(plainWay)))
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // not a secret
 	return Script{Source: b.String(), SHA: hex.EncodeToString(sum[:])}
+}
+
+// kernels is the part of make that returns the kernels of lists, or of strings.
+func kernels(list bool) string {
+	of := map[string]string{} // the condition under which each file is meant
+	for code, a := range algorithms {
+		if a.kernel != "" && a.list == list {
+			of[a.kernel] += fmt.Sprintf("code == %d or ", code)
+		}
+	}
+	var b strings.Builder
+	for _, file := range slices.Sorted(maps.Keys(of)) {
+		fmt.Fprintf(&b, "if %s then\n%send\n", strings.TrimSuffix(of[file], " or "), lua(file))
+	}
+	return b.String()
+}
+
+// lua is the text of files, with numbers in place of their names.
+func lua(names ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // a name in this package that is not among the embedded ones
+		}
+		b.WriteString(withNumbers(string(text)))
+	}
+	return b.String()
 }

@@ -26,10 +26,10 @@ type way struct {
 	client redis.UniversalClient
 }
 
-// ways are a store as it is and one without the quick way, each on a database of
-// its own of one server.
+// ways are a store as it is and one that sends plain takes the long way too, each
+// on a database of its own of one server.
 type ways struct {
-	quick, long way
+	plain, long way
 	// apart is how far apart the same step of both can have been by Redis's clock.
 	apart time.Duration
 }
@@ -38,8 +38,8 @@ func bothWays(t *testing.T, clock *storetest.Clock) *ways {
 	t.Helper()
 	// The other tests fill database 0, and KEYS looks at every key of a database.
 	server := strings.TrimSuffix(testenv.SharedRedis(t).URL(), "/0")
-	w := &ways{quick: way{client: client(t, server+"/1")}, long: way{client: client(t, server+"/2")}}
-	w.quick.store = open(t, w.quick.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
+	w := &ways{plain: way{client: client(t, server+"/1")}, long: way{client: client(t, server+"/2")}}
+	w.plain.store = open(t, w.plain.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
 	var err error
 	if w.long.store, err = redisstore.NewLongWay(redisstore.Options{Client: w.long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
 		t.Fatal(err)
@@ -75,22 +75,22 @@ func (w *way) stored(t rapid.TB, entity string) (values map[string]string, expir
 func (w *ways) same(t rapid.TB, entity string, calls []limiter.Call) {
 	ctx := context.Background()
 	other := slices.Clone(calls)
-	begun := w.quick.client.Time(ctx).Val()
-	w.quick.store.DoAll(ctx, calls)
+	begun := w.plain.client.Time(ctx).Val()
+	w.plain.store.DoAll(ctx, calls)
 	w.long.store.DoAll(ctx, other)
-	w.apart = max(w.apart, w.quick.client.Time(ctx).Val().Sub(begun)+time.Millisecond)
+	w.apart = max(w.apart, w.plain.client.Time(ctx).Val().Sub(begun)+time.Millisecond)
 	for i := range calls {
 		if diff := cmp.Diff(fmt.Sprint(other[i].Err), fmt.Sprint(calls[i].Err)); diff != "" {
-			t.Fatalf("%+v at %d (-long +quick):\n%s", calls[i].Request, calls[i].Result.At, diff)
+			t.Fatalf("%+v at %d (-long +plain):\n%s", calls[i].Request, calls[i].Result.At, diff)
 		}
 		if diff := cmp.Diff(other[i].Result, calls[i].Result); diff != "" {
-			t.Fatalf("%+v (-long +quick):\n%s", calls[i].Request, diff)
+			t.Fatalf("%+v (-long +plain):\n%s", calls[i].Request, diff)
 		}
 	}
-	got, gotExpiry := w.quick.stored(t, entity)
+	got, gotExpiry := w.plain.stored(t, entity)
 	want, wantExpiry := w.long.stored(t, entity)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%+v (-long +quick):\n%s", calls, diff)
+		t.Fatalf("%+v (-long +plain):\n%s", calls, diff)
 	}
 	for k := range got {
 		if d := gotExpiry[k] - wantExpiry[k]; d.Abs() > w.apart {
@@ -136,9 +136,9 @@ var foreign = []func(context.Context, redis.UniversalClient, string){
 	},
 }
 
-// quickTraffic draws mostly plain takes, of one ask or several, among requests of
+// plainTraffic draws mostly plain takes, of one ask or several, among requests of
 // every other kind.
-func quickTraffic(t *rapid.T, tr *traffic) limiter.Request {
+func plainTraffic(t *rapid.T, tr *traffic) limiter.Request {
 	if rapid.IntRange(0, 5).Draw(t, "any") == 0 {
 		return tr.request(t)
 	}
@@ -155,10 +155,10 @@ func quickTraffic(t *rapid.T, tr *traffic) limiter.Request {
 	return req
 }
 
-// TestScript_QuickWayAndLongWayAreTheSame is the promise that what quick.lua does
-// is not seen: answers, errors, stored values and their expiry are those of the
+// TestScript_PlainWayAndLongWayAreTheSame is the promise that which way a take
+// goes through the script is not seen: answers, errors, stored values and their expiry are those of the
 // long way, whatever stands at the keys.
-func TestScript_QuickWayAndLongWayAreTheSame(t *testing.T) {
+func TestScript_PlainWayAndLongWayAreTheSame(t *testing.T) {
 	clock := storetest.NewClock(0)
 	both := bothWays(t, clock)
 	ctx := context.Background()
@@ -171,14 +171,14 @@ func TestScript_QuickWayAndLongWayAreTheSame(t *testing.T) {
 				i := rapid.IntRange(0, len(tr.limits)-1).Draw(t, "bucket")
 				k := fmt.Sprintf("sl:{%s}|%d|%s", tr.entity, i, tr.limits[i].Algorithm.Kind())
 				put := rapid.SampledFrom(foreign).Draw(t, "foreign")
-				for _, w := range []way{both.quick, both.long} {
+				for _, w := range []way{both.plain, both.long} {
 					w.client.Del(ctx, k)
 					put(ctx, w.client, k)
 				}
 			}
 			var calls []limiter.Call
 			for range rapid.IntRange(1, 8).Draw(t, "requests") {
-				if req := quickTraffic(t, tr); req.Check() == nil {
+				if req := plainTraffic(t, tr); req.Check() == nil {
 					calls = append(calls, limiter.Call{Request: req})
 				}
 			}
@@ -187,9 +187,9 @@ func TestScript_QuickWayAndLongWayAreTheSame(t *testing.T) {
 	})
 }
 
-// TestScript_QuickWayAndLongWayStayTogether walks one bucket of each kind for as
+// TestScript_PlainWayAndLongWayStayTogether walks one bucket of each kind for as
 // long as it takes to fill, slide, deny and empty, now and then by an edit.
-func TestScript_QuickWayAndLongWayStayTogether(t *testing.T) {
+func TestScript_PlainWayAndLongWayStayTogether(t *testing.T) {
 	clock := storetest.NewClock(0)
 	both := bothWays(t, clock)
 	for _, l := range []limiter.Limit{
@@ -231,10 +231,10 @@ func TestScript_QuickWayAndLongWayStayTogether(t *testing.T) {
 	}
 }
 
-// TestScript_QuickWayReadsOddSubWindowsAsTheLongWay puts states of 60 sub-windows
+// TestScript_PlainWayReadsOddSubWindowsAsTheLongWay puts states of 60 sub-windows
 // a second into a bucket that only a stranger, or a clock gone wrong, can have
 // written. The current sub-window is 105,600,000,000.
-func TestScript_QuickWayReadsOddSubWindowsAsTheLongWay(t *testing.T) {
+func TestScript_PlainWayReadsOddSubWindowsAsTheLongWay(t *testing.T) {
 	clock := storetest.NewClock(1_760_000_000_000)
 	both := bothWays(t, clock)
 	at := "\x0a\xdf\x67\x59\x88\x00\x03\xe8\x3c" // 140,000,000 s before EPOCH, that is now; 1000, 60
@@ -270,7 +270,7 @@ func TestScript_QuickWayReadsOddSubWindowsAsTheLongWay(t *testing.T) {
 		for _, weights := range [][]int64{{1, 1, 9}, {300}, {12, 0}, {4, 4, 4}} {
 			who := entity()
 			k := ask(who, 1, limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 12, Window: 1000, Buckets: 60})
-			for _, w := range []way{both.quick, both.long} {
+			for _, w := range []way{both.plain, both.long} {
 				w.client.Set(context.Background(), "sl:"+string(k.Key), at+body, 0)
 			}
 			var calls []limiter.Call

@@ -1,0 +1,194 @@
+package script
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"sluice/internal/testenv"
+	"sluice/limiter"
+)
+
+// recordedCall is one line of testdata/answers.jsonl: a script call of an earlier
+// version, what it answered, and what it stored.
+type recordedCall struct {
+	Now      int64
+	Entity   string
+	Requests []recordedRequest
+	Stored   map[string]any // keys whose value changed; nil for gone
+}
+
+type recordedRequest struct {
+	Op    limiter.Op
+	ID    string
+	Keep  int64
+	Asks  [][]int64 // place, kind, code of the algorithm, count, window, extra, weight, look
+	Part  bool
+	Whole string
+	Name  string
+
+	Refused string
+	Kind    int64 // see batch.lua
+	At      int64
+	// Limits has for each ask allowed, remaining, retry-after, reset, delay,
+	// refunded; of a stored answer capacity and rate; of a part what it booked.
+	Limits [][]int64
+}
+
+// request is what a caller would have asked.
+func (r *recordedRequest) request(entity string) *limiter.Request {
+	req := &limiter.Request{Op: r.Op, ID: r.ID, Keep: r.Keep}
+	for _, a := range r.Asks {
+		known := algorithms[a[2]]
+		l := limiter.Limit{Algorithm: known.algorithm, Align: known.align, Count: a[3], Window: a[4]}
+		switch l.Algorithm {
+		case limiter.FixedWindow:
+			l.Anchor = a[5]
+		case limiter.SlidingWindowBuckets:
+			l.Buckets = a[5]
+		default:
+			l.Burst = a[5]
+		}
+		key := limiter.Key(fmt.Sprintf("{%s}|%d|%d", entity, a[0], a[1]))
+		req.Asks = append(req.Asks, limiter.Ask{Key: key, Limit: l, Weight: a[6], Look: a[7] == 1})
+	}
+	return req
+}
+
+// want is the answer to r as Decode gives it.
+func (r *recordedRequest) want(req *limiter.Request) (res limiter.Result, booked []Booking) {
+	stored := r.Kind == kindStored || r.Kind == kindCommitted
+	res = limiter.Result{Allowed: true, Replayed: stored, At: r.At}
+	for i, n := range r.Limits {
+		l := req.Asks[i].Limit
+		d := limiter.Decision{
+			Allowed: n[0] == 1, Remaining: n[1], RetryAfter: n[2], Reset: n[3], Delay: n[4], Refunded: n[5],
+			Limit: l.Capacity(), Rate: l.Rate(),
+		}
+		if n = n[6:]; stored {
+			d.Limit, d.Rate, n = n[0], n[1], n[2:]
+		}
+		if r.Part {
+			booked = append(booked, Booking{At: n[0], Weight: n[1], Base: n[2]})
+		}
+		res.Allowed = res.Allowed && d.Allowed
+		res.Limits = append(res.Limits, d)
+	}
+	return res, booked
+}
+
+// stored reads a key in the form of recordedCall.Stored.
+func stored(ctx context.Context, t *testing.T, c *redis.Client, key string) any {
+	t.Helper()
+	list := func(values []string) (out []any) {
+		for _, v := range values {
+			out = append(out, latin1(v))
+		}
+		return out
+	}
+	switch kind := c.Type(ctx, key).Val(); kind {
+	case "none":
+		return nil
+	case "string":
+		return latin1(c.Get(ctx, key).Val())
+	case "list":
+		return list(c.LRange(ctx, key, 0, -1).Val())
+	case "zset":
+		v, err := c.Do(ctx, "ZRANGE", key, 0, -1, "WITHSCORES").StringSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list(v)
+	case "hash":
+		out := map[string]any{}
+		for k, v := range c.HGetAll(ctx, key).Val() {
+			out[latin1(k)] = latin1(v)
+		}
+		return out
+	default:
+		t.Fatalf("%s is a %s", key, kind)
+		return nil
+	}
+}
+
+// latin1 is s with a letter for each byte, as JSON can hold it.
+func latin1(s string) string {
+	var out []rune
+	for i := range len(s) {
+		out = append(out, rune(s[i]))
+	}
+	return string(out)
+}
+
+// A node of an earlier version decides on the same Redis. testdata/answers.jsonl
+// has what the script answered and stored before its two arithmetics became one:
+// all algorithms and operations, several limits, changed limits, parts of
+// requests that span slots, clocks that go back and ahead. Never edit it.
+func TestScript_AnswersAndStoresWhatItAlwaysDid(t *testing.T) {
+	f, err := os.Open("testdata/answers.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	c := redis.NewClient(&redis.Options{Addr: testenv.Redis(t).Addr, MaxRetries: -1, DisableIdentity: true, Protocol: 2})
+	t.Cleanup(func() { _ = c.Close() })
+	s, ctx := New(), t.Context()
+	if err := c.ScriptLoad(ctx, s.Source).Err(); err != nil {
+		t.Fatal(err)
+	}
+	names := Names{Prefix: "sl:", Bucket: func(k limiter.Key) string { return "sl:" + string(k) }}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for line := 1; lines.Scan(); line++ {
+		var call recordedCall
+		if err := json.Unmarshal(lines.Bytes(), &call); err != nil {
+			t.Fatal(err)
+		}
+		var requests []*Request
+		for i := range call.Requests {
+			r, recorded := &Request{}, &call.Requests[i]
+			if req := recorded.request(call.Entity); recorded.Part {
+				r.EncodePart(&names, req, recorded.Whole, recorded.Name)
+			} else {
+				r.Encode(&names, req)
+			}
+			requests = append(requests, r)
+		}
+		keys, arg := Encode(requests, func() int64 { return call.Now })
+		reply, err := c.EvalSha(ctx, s.SHA, keys, arg).Text()
+		if err != nil {
+			t.Fatalf("line %d: %v", line, err)
+		}
+		Decode(reply, requests)
+		for i, r := range requests {
+			recorded := &call.Requests[i]
+			if recorded.Refused != "" {
+				if se := refusal(recorded.Refused); r.Err == nil || r.Err.Error() != se.Error() {
+					t.Errorf("line %d, request %d: got %v, want %v", line, i, r.Err, se)
+				}
+				continue
+			}
+			want, booked := recorded.want(recorded.request(call.Entity))
+			if diff := cmp.Diff(want, r.Result); diff != "" || r.Err != nil {
+				t.Errorf("line %d, request %d: %v (-want +got):\n%s", line, i, r.Err, diff)
+			}
+			if diff := cmp.Diff(booked, r.Booked[:len(booked)]); diff != "" {
+				t.Errorf("line %d, request %d (-want +got):\n%s", line, i, diff)
+			}
+		}
+		for key, want := range call.Stored {
+			if diff := cmp.Diff(want, stored(ctx, t, c, key)); diff != "" {
+				t.Errorf("line %d, %s (-want +got):\n%s", line, key, diff)
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,328 @@
+-- operations.lua: the long way, for everything but plain takes: requests that look,
+-- charge, give back, reset, settle or hold, those with a record, and parts of
+-- requests that span slots. Mirrors limiter/decide.go.
+--
+-- An ask is a table: algorithm, count, window, extra, weight, key (and side), what
+-- is stored (v), the kernel, what to store (value) and for how long it is needed,
+-- and the answer: allowed (0 or 1), remaining, retry, reset, delay, refunded. Every
+-- function here reads and decides first, then writes, so that an error leaves
+-- everything as it was.
+
+-- The tables of asks serve one request after the other; pool[i] is the i-th of each.
+local pool = {}
+local lists = {} -- the kernels of lists, which plain takes do without
+
+local function ask_of(i, m, pos, key)
+  local a = pool[i]
+  if not a then
+    a = {
+      algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
+      v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
+      capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, -- so that the table need not grow
+    }
+    pool[i] = a
+  end
+  local algorithm = m[pos]
+  a.looks = algorithm >= LOOKS
+  if a.looks then algorithm = algorithm - LOOKS end
+  local known = (algorithm == LOG or algorithm == CONCURRENCY) and lists or kernels
+  if not known[algorithm] then known[algorithm] = make(algorithm) end
+  a.algorithm, a.kernel = algorithm, known[algorithm]
+  a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
+  if algorithm == LOG then a.side = false end
+  a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held = 0, 0, 0, 0, 0, 0, false
+  return a
+end
+
+local function load(a)
+  if a.algorithm == LOG then
+    a.v = call('LRANGE', a.key, -2, -1)
+  elseif a.algorithm == CONCURRENCY then
+    local side = call('HMGET', a.side, 'o', 't')
+    a.v = {call('ZCARD', a.key), side}
+  else
+    a.v = call('GET', a.key)
+  end
+end
+
+-- decide asks a's kernel about w units. See batch.lua for what it returns.
+local function decide(a, now, w, how, booked, base, id)
+  local value, needed, result, remaining, reset, delay, booked_at, before, held =
+    a.kernel(a.v, now, a.count, a.window, a.extra, w, a.algorithm, a.key, how, booked, base, id, a.side)
+  if value == nil then bad_state() end
+  a.value, a.needed, a.remaining, a.reset = value, needed, remaining, reset
+  return result, delay, booked_at, before, held
+end
+
+-- store writes what has changed and keeps the rest alive for as long as it counts.
+-- It returns the longest time any of it is needed.
+local function store(asks, n)
+  local longest = 0
+  for i = 1, n do
+    local a = asks[i]
+    if a.value or a.v then
+      longest = most(longest, a.needed)
+      local failed = save(a.key, a.v, a.value, a.needed, a.side)
+      if failed then error(failed, 0) end
+    end
+  end
+  return longest
+end
+
+-- What a part of a request that spans slots has booked is kept for a moment under
+-- the name of the attempt, so that it can be undone exactly once and whether or not
+-- its answer arrived: cmsgpack of time, units and base an ask, or '' once nobody may
+-- book under that name any more.
+-- The empty mark lives twice as long as a name: a take that was lost on its way is
+-- sent again by TCP after at most as long as it has been lost already.
+local NAME_LIFE, ENDED_LIFE = 30000, 60000
+
+-- sign writes down what has been booked under a name, before anything else is
+-- written. In a slot that is leaving this server no key may be added: the request
+-- is refused there. The name's key is not among KEYS, or it would be refused where
+-- the slot goes to as well.
+local function sign(asks, n, name)
+  local what, life, key = {}, 1000, asks[1].key
+  for i = 1, n do
+    local a = asks[i]
+    what[3 * i - 2], what[3 * i - 1], what[3 * i] = a.booked_at, a.held and 0 or a.booked, a.base
+    if a.value then life = most(life, a.needed) end
+  end
+  local done = redis.pcall('SET', key:sub(1, key:find('}', 1, true)) .. ':g:' .. name, cmsgpack.pack(what),
+    'NX', 'PX', text(most(least(life, NAME_LIFE), test_life)))
+  if not done then error({err = 'GIVENUP what this request takes has been given back'}, 0) end
+  if done.err then error({err = 'TRYAGAIN the slot is on its way to another server'}, 0) end
+end
+
+-- take serves take, commit, peek and charge. It returns the time of the answer
+-- and ANSWERED, STORED or STORED_COMMITTED. Only parts peek with a record.
+local function take(op, id, asks, n, now, record, whole, keep, name)
+  if record then
+    local r = load_record(record)
+    if replays(r, asks, n, now, whole) then
+      if op == COMMIT and r[2] == 0 then
+        r[2] = COMMITTED
+        keep_record(record, r)
+      end
+      answer_from(r, asks, n)
+      return r[1], (r[2] == COMMITTED or r[5]) and STORED_COMMITTED or STORED
+    end
+  end
+  local all, spent = true, 0
+  for i = 1, n do
+    local a = asks[i]
+    local delay, booked_at, base
+    load(a)
+    a.retry, delay, booked_at, base, a.held = decide(a, now, a.weight, a.looks and PEEK or op, nil, nil, id)
+    a.allowed, a.delay = a.retry == 0 and 1 or 0, delay or 0
+    if a.weight > 0 and not a.looks and op ~= PEEK then
+      a.booked, a.booked_at, a.base = a.weight, booked_at, base or 0
+    end
+    all, spent = all and a.retry == 0, spent + a.booked
+  end
+  if not all and op ~= CHARGE and op ~= PEEK then
+    -- What would fit spends nothing.
+    spent = 0
+    for i = 1, n do
+      local a = asks[i]
+      if a.booked > 0 and a.retry == 0 then decide(a, now, a.weight, PEEK, nil, nil, id) end
+      a.booked, a.booked_at, a.base, a.held = 0, 0, 0, false
+    end
+  end
+  if name and spent > 0 then sign(asks, n, name) end
+  local longest = store(asks, n)
+  if record and spent > 0 then
+    save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
+  end
+  return now, ANSWERED
+end
+
+local function refund(id, asks, n, now, record)
+  local r = record and load_record(record)
+  for i = 1, n do
+    local a = asks[i]
+    local lease, w, at = a.algorithm == CONCURRENCY, a.weight, nil
+    if id ~= '' then at, w = claim(r, a) end
+    a.allowed = 1
+    load(a)
+    if lease and id ~= '' then
+      a.refunded = decide(a, now, 0, RELEASE, nil, nil, id)
+    elseif w > 0 and not lease then
+      a.refunded = decide(a, now, w, REFUND, at)
+    else
+      decide(a, now, 0, PEEK, nil, nil, '')
+    end
+  end
+  store(asks, n)
+  if r and r[2] == REFUNDED then keep_record(record, r) end
+end
+
+-- settle makes what a record says weigh what the asks say. It returns the time of
+-- the answer and ANSWERED or STORED.
+local function settle(asks, n, now, record)
+  local r = load_record(record)
+  local again = r and r[5]
+  for i = 1, n do
+    local a = asks[i]
+    local w, at = a.weight, r and not again and not a.looks and a.algorithm ~= CONCURRENCY and place(r, a.key)
+    a.capacity, a.rate = capacity_of(a.algorithm, a.count, a.extra), rate_of(a.algorithm, a.count)
+    a.allowed = r and 1 or 0
+    load(a)
+    if at and w > r[at + 3] then
+      decide(a, now, w - r[at + 3], CHARGE)
+    elseif at and w < r[at + 3] and tells(r, at, a) then
+      a.refunded = decide(a, now, r[at + 3] - w, REFUND, r[at + 2], least(w * a.window, MAX))
+      r[at + 3] = w
+    else
+      decide(a, now, 0, PEEK, nil, nil, '')
+      if at then r[at + 3] = least(w, r[at + 3]) end
+      -- What a stored answer tells about stays as it is.
+      if again and place(r, a.key) and answer_settled(r, a) then a.value = false end
+    end
+  end
+  store(asks, n)
+  if not r then return now, ANSWERED end
+  if again then return again, STORED end
+  save_settled(record, r, asks, n, now)
+  return now, ANSWERED
+end
+
+-- undo gives back what a take or charge of these asks has booked, as far as it
+-- can be told from what others have done since. It goes by what stands under its
+-- name, whose key it is given, and does so once; a take that comes later is refused.
+-- With a record it does so only while that is neither gone, replaced, refunded nor
+-- committed.
+local function undo(id, asks, n, now, record, whole, name)
+  local signed = call('GET', name)
+  local ok, what = pcall(cmsgpack.unpack, signed and signed ~= '' and signed or '\144')
+  if not ok or type(what) ~= 'table' then bad_state() end
+  for i = 1, n do
+    local a = asks[i]
+    a.booked_at, a.weight, a.base = what[3 * i - 2] or 0, what[3 * i - 1] or 0, what[3 * i] or 0
+  end
+  local mine = what[1] and (not record or made_by(load_record(record), asks, n, whole))
+  for i = 1, n do
+    local a = asks[i]
+    a.allowed = 1
+    load(a)
+    if mine and a.weight > 0 then
+      a.refunded = decide(a, now, a.weight, UNDO, a.booked_at, a.base, id)
+    else
+      decide(a, now, 0, PEEK, nil, nil, '')
+    end
+  end
+  store(asks, n)
+  if record and mine then call('DEL', record) end
+  if what[1] then call('DEL', name) else call('SET', name, '', 'PX', text(ENDED_LIFE)) end
+end
+
+local function reset(asks, n, now)
+  for i = 1, n do
+    local a = asks[i]
+    a.v, a.allowed = a.algorithm == LOG and {} or a.algorithm == CONCURRENCY and {0, {}}, 1
+    decide(a, now, 0, PEEK, nil, nil, '')
+  end
+  for i = 1, n do
+    call('DEL', asks[i].key)
+    if asks[i].side then call('DEL', asks[i].side) end
+  end
+end
+
+local function hold(op, id, asks, n, now)
+  for i = 1, n do
+    local a = asks[i]
+    load(a)
+    local result = decide(a, now, 0, op, nil, nil, id)
+    if op == RELEASE then a.allowed, a.refunded = 1, result else a.allowed = result end
+  end
+  store(asks, n)
+end
+
+local function run(op, id, asks, n, now, record, whole, keep, name)
+  if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name) end
+  if op == SETTLE then return settle(asks, n, now, record) end
+  if op == UNDO then
+    undo(id, asks, n, now, record, whole, name)
+  elseif op == REFUND then
+    refund(id, asks, n, now, record)
+  elseif op == RESET then
+    reset(asks, n, now)
+  else
+    hold(op, id, asks, n, now)
+  end
+  return now, ANSWERED
+end
+
+local long = {}
+
+-- The request that is under way: what read has found and finish carries out.
+local job = {asks = {}, op = TAKE, id = '', n = 0, record = nil, whole = 0, keep = 0, name = false}
+
+-- plain prepares the plain take of the n asks at m[pos]; their keys come behind
+-- keys[k].
+function long.plain(m, pos, n, keys, k)
+  local asks = job.asks
+  for i = 1, n do asks[i] = ask_of(i, m, pos + 5 * i - 5, keys[k + i]) end
+  job.op, job.id, job.n, job.record, job.whole, job.keep, job.name = TAKE, '', n, nil, 0, 0, false
+end
+
+-- read prepares the request at m[pos] and returns where the next one begins, and
+-- the last of its keys.
+function long.read(m, pos, keys, k)
+  local op, whole, n, asks = m[pos], m[pos + 2], m[pos + 3], job.asks
+  job.id, job.whole, job.n, job.keep, job.record, job.name = m[pos + 1], whole, n, 0, nil, false
+  pos = pos + 4
+  if op >= KEEPS then
+    op, job.keep, pos = op - KEEPS, m[pos], pos + 1
+  end
+  local name = ''
+  if type(whole) == 'string' then name, pos = m[pos], pos + 1 end
+  job.op = op
+  for i = 1, n do
+    k = k + 1
+    local a = ask_of(i, m, pos, keys[k])
+    if a.algorithm == CONCURRENCY then
+      k = k + 1
+      a.side = keys[k]
+    end
+    asks[i], pos = a, pos + 5
+  end
+  if whole ~= 0 and whole ~= '' then
+    k = k + 1
+    job.record = keys[k]
+  end
+  if name ~= '' then
+    job.name = name
+    if op == UNDO then
+      k = k + 1
+      job.name = keys[k]
+    end
+  end
+  return pos, k
+end
+
+-- finish decides what was prepared, appends its answer behind out[o] and returns
+-- where that ends.
+function long.finish(now, out, o)
+  local asks, n, part = job.asks, job.n, type(job.whole) == 'string'
+  local at, kind = run(job.op, job.id, asks, n, now, job.record, job.whole, job.keep, job.name)
+  out[o + 1], out[o + 2] = kind, at
+  o = o + 2
+  for i = 1, n do
+    local a = asks[i]
+    out[o + 1], out[o + 2], out[o + 3] = a.allowed, a.remaining, a.retry
+    out[o + 4], out[o + 5], out[o + 6] = a.reset, a.delay, a.refunded
+    o = o + 6
+    if kind ~= ANSWERED then
+      out[o + 1], out[o + 2] = a.capacity, a.rate
+      o = o + 2
+    end
+    if part then
+      out[o + 1], out[o + 2], out[o + 3] = a.booked_at, a.held and 0 or a.booked, a.base
+      o = o + 3
+    end
+  end
+  return o
+end
+
+return long
