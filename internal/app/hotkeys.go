@@ -29,14 +29,14 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	var bus atomic.Pointer[fleet.Bus] // the two need each other
 	opt.Tell = func(k limiter.Key, slices bool) {
 		if b := bus.Load(); b != nil {
-			b.Tell(k, slices)
+			b.Send(k, slices)
 		}
 	}
 	near, err := nearstore.New(opt)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := fleet.NewBus(fleet.BusOptions{Client: client, Prefix: cfg.KeyPrefix, Heard: near.Forget})
+	b, err := fleet.NewBus(fleet.BusOptions{Client: client, Prefix: cfg.KeyPrefix, Received: near.Forget})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,32 +8,28 @@ import (
 
 // Entry is one field of a table on a Board.
 type Entry struct {
-	// Table is the table's name, Field the field in it, Value replaces what was
-	// there.
+	// Value replaces the value of Field in the table called Table.
 	Table, Field, Value string
-	// TTL is how long the table lives from now on.
+	// TTL is how long the table is kept from now on.
 	TTL time.Duration
 }
 
-// Board is where nodes post their figures and read those of all. It is safe for
-// concurrent use. Errors mean that it could not be reached; whatever was posted
-// may be posted again.
+// Board is where nodes post their figures and read those of all nodes. It is safe
+// for concurrent use. An error means that it is unreachable; a post may be repeated.
 type Board interface {
-	// Post writes entries; the order does not matter.
+	// Post writes entries in any order.
 	Post(ctx context.Context, entries []Entry) error
-	// Read gives the fields of each table, an empty map for one that is not there.
+	// Read returns the fields of each table, an empty map for a missing one.
 	Read(ctx context.Context, tables []string) ([]map[string]string, error)
 	// Drop removes fields of a table.
 	Drop(ctx context.Context, table string, fields []string) error
-	// Append adds lines to the one list of recent lines, of which the newest keep
-	// are kept.
+	// Append adds lines to the list of recent lines and keeps the newest.
 	Append(ctx context.Context, lines []string, keep int) error
-	// Recent gives up to n lines, the newest first.
+	// Recent returns up to n lines, newest first.
 	Recent(ctx context.Context, n int) ([]string, error)
 }
 
-// Memory is a Board in this process, for a node that shares nothing. A restart
-// forgets it.
+// Memory is a Board in this process, for a node without Redis. A restart loses it.
 type Memory struct {
 	now func() time.Time
 
@@ -50,7 +46,7 @@ type table struct {
 
 var _ Board = (*Memory)(nil)
 
-// NewMemory makes an empty board. now tells when tables end.
+// NewMemory creates an empty board. Tables expire by now.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, tables: map[string]*table{}, swept: now()}
 }

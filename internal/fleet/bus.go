@@ -15,102 +15,102 @@ import (
 	"sluice/limiter"
 )
 
-// BusOptions configure a Bus. Client and Heard are required.
+// BusOptions configure a Bus. Client and Received are required.
 type BusOptions struct {
 	// Client talks to the servers; it may be the one of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the counter store: nodes that share buckets hear each other. "sl:"
-	// if empty.
+	// Prefix is that of the counter store: nodes that share buckets share a channel.
+	// "sl:" if empty.
 	Prefix string
-	// Heard is called with what another node has told, by one goroutine. It must
-	// not block.
-	Heard func(k limiter.Key, slices bool)
+	// Received is called by one goroutine for each bucket that another node named.
+	// It must not block.
+	Received func(k limiter.Key, slices bool)
 }
 
 const (
-	// maxTold bounds the buckets that wait to be told of.
-	maxTold = 1024
-	// busBatch is how many buckets one message names at most.
+	// maxQueued is the largest number of buckets that wait to be sent.
+	maxQueued = 1024
+	// busBatch is the largest number of buckets in one message.
 	busBatch = 64
-	// busKey is the longest key that is told of, bytes.
+	// busKey is the longest key that is sent, in bytes.
 	busKey = 4096
-	// busWait bounds one message on its way, busRetry is the pause after a
+	// busWait bounds the time to send one message. busRetry is the pause after a
 	// subscription has ended.
 	busWait  = 250 * time.Millisecond
 	busRetry = 250 * time.Millisecond
 )
 
-// Bus tells other nodes of buckets that have more room than before, through
+// Bus sends to other nodes which buckets have more room than before, through
 // Redis publish and subscribe: at most once, in no order, and not at all while
-// Redis is away. It is safe for concurrent use and owns two goroutines.
+// Redis is unreachable. It is safe for concurrent use and owns two goroutines.
 type Bus struct {
 	opt     BusOptions
 	id      [8]byte
 	channel string
-	queue   chan news
+	queue   chan notice
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	told, heard, lost atomic.Int64
+	sent, received, lost atomic.Int64
 }
 
-// news is a bucket that has more room than before. slices: and those who spend
-// from slices of it must end them.
-type news struct {
+// notice names a bucket that has more room than before. slices: nodes that spend
+// slices of it must end them.
+type notice struct {
 	key    limiter.Key
 	slices bool
 }
 
-// BusStats counts buckets: told of, heard of, and those that nobody was told of
-// because too many waited or Redis did not take the message.
-type BusStats struct{ Told, Heard, Lost int64 }
+// BusStats counts the buckets that were sent, received, and lost because too many
+// waited or the message failed.
+type BusStats struct{ Sent, Received, Lost int64 }
 
-// NewBus starts to listen. Close it to stop its goroutines.
+// NewBus subscribes. Close it to stop its goroutines.
 func NewBus(opt BusOptions) (*Bus, error) {
-	if opt.Client == nil || opt.Heard == nil {
-		return nil, errors.New("bus: Client and Heard are required")
+	if opt.Client == nil || opt.Received == nil {
+		return nil, errors.New("bus: Client and Received are required")
 	}
 	if opt.Prefix == "" {
 		opt.Prefix = "sl:"
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Bus{opt: opt, channel: opt.Prefix + "forget", queue: make(chan news, maxTold), cancel: cancel}
+	b := &Bus{opt: opt, channel: opt.Prefix + "forget", queue: make(chan notice, maxQueued), cancel: cancel}
 	_, _ = rand.Read(b.id[:]) // never fails: it ends the process instead
-	b.wg.Go(func() { b.speak(ctx) })
-	b.wg.Go(func() { b.listen(ctx) })
+	b.wg.Go(func() { b.sendAll(ctx) })
+	b.wg.Go(func() { b.receiveAll(ctx) })
 	return b, nil
 }
 
-// Tell tells the other nodes of a bucket that has more room than before, and with
+// Send sends to the other nodes that a bucket has more room than before, and with
 // slices that theirs of it must end. It never blocks and may fail silently.
-func (b *Bus) Tell(k limiter.Key, slices bool) {
+func (b *Bus) Send(k limiter.Key, slices bool) {
 	if len(k) > busKey {
 		b.lost.Add(1)
 		return
 	}
 	select {
-	case b.queue <- news{k, slices}:
+	case b.queue <- notice{k, slices}:
 	default:
 		b.lost.Add(1)
 	}
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the present counts.
 func (b *Bus) Stats() BusStats {
-	return BusStats{Told: b.told.Load(), Heard: b.heard.Load(), Lost: b.lost.Load()}
+	return BusStats{Sent: b.sent.Load(), Received: b.received.Load(), Lost: b.lost.Load()}
 }
 
-// Close stops speaking and listening. It may be called twice.
+// Close stops sending and receiving. It may be called twice.
 func (b *Bus) Close() error {
 	b.cancel()
 	b.wg.Wait()
 	return nil
 }
 
-// speak sends what has queued while the last message was on its way.
-func (b *Bus) speak(ctx context.Context) {
+// sendAll sends the buckets that queued during the last message.
+func (b *Bus) sendAll(ctx context.Context) {
 	for {
-		var some []news
+		var some []notice
 		select {
 		case <-ctx.Done():
 			return
@@ -126,20 +126,20 @@ func (b *Bus) speak(ctx context.Context) {
 				break more
 			}
 		}
-		say, cancel := context.WithTimeout(ctx, busWait)
-		err := b.opt.Client.Publish(say, b.channel, b.pack(some)).Err()
+		sending, cancel := context.WithTimeout(ctx, busWait)
+		err := b.opt.Client.Publish(sending, b.channel, b.pack(some)).Err()
 		cancel()
 		if err != nil {
 			b.lost.Add(int64(len(some)))
 			continue
 		}
-		b.told.Add(int64(len(some)))
+		b.sent.Add(int64(len(some)))
 	}
 }
 
-// pack writes a message: who speaks, and each key behind its length, whose lowest
-// bit says slices.
-func (b *Bus) pack(some []news) []byte {
+// pack encodes a message: the sender's id, then each key after its length, whose
+// lowest bit is slices.
+func (b *Bus) pack(some []notice) []byte {
 	out := append(make([]byte, 0, 256), b.id[:]...)
 	for _, n := range some {
 		head := uint64(len(n.key)) << 1
@@ -152,8 +152,8 @@ func (b *Bus) pack(some []news) []byte {
 	return out
 }
 
-// unpack hands on the keys of a message of another node. What is not a message
-// of ours is left alone.
+// unpack reads the keys in a message of another node. It ignores malformed
+// messages.
 func (b *Bus) unpack(m string) {
 	if len(m) < len(b.id) || m[:len(b.id)] == string(b.id[:]) {
 		return
@@ -165,13 +165,13 @@ func (b *Bus) unpack(m string) {
 		if in.Failed() {
 			return
 		}
-		b.heard.Add(1)
-		b.opt.Heard(limiter.Key(key), head&1 == 1)
+		b.received.Add(1)
+		b.opt.Received(limiter.Key(key), head&1 == 1)
 	}
 }
 
-// listen subscribes, again and again while Redis is away.
-func (b *Bus) listen(ctx context.Context) {
+// receiveAll subscribes, and again after each failure.
+func (b *Bus) receiveAll(ctx context.Context) {
 	for {
 		b.subscription(ctx)
 		pause := time.NewTimer(busRetry)
@@ -184,7 +184,7 @@ func (b *Bus) listen(ctx context.Context) {
 	}
 }
 
-// subscription hands on messages until the connection or ctx ends.
+// subscription receives messages until the connection or ctx ends.
 func (b *Bus) subscription(ctx context.Context) {
 	sub := b.opt.Client.Subscribe(ctx, b.channel)
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })

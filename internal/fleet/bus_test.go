@@ -37,7 +37,7 @@ func (e *ear) count(k limiter.Key) int {
 func bus(t *testing.T, url, prefix string) (*fleet.Bus, *ear) {
 	t.Helper()
 	e := &ear{}
-	b, err := fleet.NewBus(fleet.BusOptions{Client: client(t, url), Prefix: prefix, Heard: e.heard})
+	b, err := fleet.NewBus(fleet.BusOptions{Client: client(t, url), Prefix: prefix, Received: e.heard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func bus(t *testing.T, url, prefix string) (*fleet.Bus, *ear) {
 func meet(t *testing.T, a *ear, b *fleet.Bus) {
 	t.Helper()
 	eventually(t, "the nodes hear each other", func() bool {
-		b.Tell("{hello}|1|sc", false)
+		b.Send("{hello}|1|sc", false)
 		return a.count("{hello}|1|sc") > 0
 	})
 }
@@ -68,7 +68,7 @@ func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 			keys := make([]limiter.Key, 300)
 			for i := range keys {
 				keys[i] = limiter.Key("{user:" + strings.Repeat("x", i) + "}|1|sc")
-				a.Tell(keys[i], i%3 == 0)
+				a.Send(keys[i], i%3 == 0)
 			}
 			eventually(t, "the other node has heard all", func() bool {
 				for _, k := range keys {
@@ -99,12 +99,12 @@ func TestBus_ListensAgainWhenRedisIsBack(t *testing.T) {
 	meet(t, earB, a)
 	srv.Kill()
 	for range 3000 { // more than may wait
-		a.Tell("{away}|1|sc", false)
+		a.Send("{away}|1|sc", false)
 	}
 	eventually(t, "what could not be told is counted", func() bool { return a.Stats().Lost > 1000 })
 	srv.Restart()
 	eventually(t, "the nodes hear each other again", func() bool {
-		a.Tell("{back}|1|sc", false)
+		a.Send("{back}|1|sc", false)
 		return earB.count("{back}|1|sc") > 0
 	})
 }

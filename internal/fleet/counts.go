@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Counts is what was decided in a stretch of time: requests, or the limits of
-// one rule.
+// Counts are the decisions of a period: on requests, or by the limits of one rule.
 type Counts struct {
-	// Allowed and Denied had a say.
+	// Allowed and Denied were enforced.
 	Allowed, Denied int64
 	// Shadow and Candidate would have been denied by a limit on trial.
 	Shadow, Candidate int64
-	// Degraded were decided by a fail mode; they are among Allowed and Denied.
+	// Degraded were decided by a fail mode; Allowed and Denied include them.
 	Degraded int64
 }
 
@@ -25,10 +24,10 @@ func (c *Counts) Add(o Counts) {
 	c.Degraded += o.Degraded
 }
 
-// Total is everything that had a say.
+// Total is the number of enforced decisions.
 func (c Counts) Total() int64 { return c.Allowed + c.Denied }
 
-// weight orders rules by how much they have to tell.
+// weight orders rules by their activity.
 func (c Counts) weight() int64 { return c.Allowed + 8*(c.Denied+c.Shadow+c.Candidate+c.Degraded) }
 
 func (c Counts) figures() [5]int64 {
@@ -39,7 +38,7 @@ func countsOf(f [5]int64) Counts {
 	return Counts{Allowed: f[0], Denied: f[1], Shadow: f[2], Candidate: f[3], Degraded: f[4]}
 }
 
-// pack writes the figures with blanks between them.
+// pack writes the figures with spaces between them.
 func (c Counts) pack() string {
 	var b []byte
 	for i, n := range c.figures() {
@@ -51,8 +50,8 @@ func (c Counts) pack() string {
 	return string(b)
 }
 
-// unpack reads what pack wrote; what is not that counts as nothing, because
-// figures on a screen are not worth an error.
+// unpack reads what pack wrote. Anything else counts as zero, because figures on a
+// screen are not worth an error.
 func unpack(s string) Counts {
 	var f [5]int64
 	for i := range f {

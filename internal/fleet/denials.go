@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Denial is one request that a limit denied, or would have denied. Everything in
-// it may be shown to whoever may read rules: values that look like credentials
-// are left out by whoever makes it.
+// Denial is one request that a limit denied, or would have denied. Everyone who can
+// read rules may see it: its creator has left out values that look like
+// credentials.
 type Denial struct {
 	// ID is unique.
 	ID string `json:"id"`
-	// At is when, ms since the epoch.
+	// At is the time of the decision, ms since the epoch.
 	At int64 `json:"at"`
 	// Node made the decision.
 	Node string `json:"node"`
@@ -25,12 +25,12 @@ type Denial struct {
 	Rule string `json:"rule"`
 	Key  string `json:"key"`
 	Mode string `json:"mode"`
-	// Bucket is the bucket's name by which it can be found again
-	// (rules.BucketName), "" where the caller brought the limit.
+	// Bucket is the name by which the bucket can be found (rules.BucketName), "" if
+	// the caller sent the limit.
 	Bucket string `json:"bucket,omitempty"`
-	// Status is what the gateway was told to answer: 200 for a limit on trial.
+	// Status is the status for the client: 200 for a limit on trial.
 	Status int `json:"status"`
-	// The limit's figures; times in ms, RetryAfter -1 for never.
+	// The figures of the limit. Times are in ms; RetryAfter is -1 for never.
 	Limit      int64  `json:"limit"`
 	Weight     int64  `json:"weight"`
 	RetryAfter int64  `json:"retry_after"`
@@ -44,18 +44,18 @@ type Denial struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-// Time is when it was decided.
+// Time is the time of the decision.
 func (d *Denial) Time() time.Time { return time.UnixMilli(d.At) }
 
-// KeyCount is how often a key was denied; a key that was denied seldom among
-// many others may show up to the count of the least one too many.
+// KeyCount is the number of denials of a key. Among many keys, the count of a key
+// with few denials can be too high by the smallest count.
 type KeyCount struct {
 	Key   string
 	Count int64
 }
 
-// TopDenied gives up to n keys that a rule denied most in the current hour and
-// the one before. With an *OwnError they are of this node alone.
+// TopDenied returns up to n keys that a rule denied most in the current hour and
+// the one before. With an *OwnError they are those of this node only.
 func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount, error) {
 	hour := r.now().Unix() / 3600
 	read, err := r.tables(ctx, []string{keysTable(hour-1, rule), keysTable(hour, rule)})
@@ -82,13 +82,13 @@ func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount,
 	return out[:min(n, len(out))], err
 }
 
-// Filter chooses denials. Zero fields choose everything.
+// Filter selects denials. Zero fields match everything.
 type Filter struct {
-	// Rule and Mode are exact; Key and Route are parts of the text, unless WholeKey
-	// says that Key is all of it.
+	// Rule and Mode must be equal; Key and Route must be contained, and with
+	// WholeKey Key must be equal.
 	Rule, Mode, Key, Route string
 	WholeKey               bool
-	// From and To bound the time, To excluded.
+	// From and To bound the time; To is excluded.
 	From, To time.Time
 }
 
@@ -99,9 +99,9 @@ func (f *Filter) match(d *Denial) bool {
 		(f.From.IsZero() || !at.Before(f.From)) && (f.To.IsZero() || at.Before(f.To))
 }
 
-// Denials gives up to n sampled denials that match, the newest first, as they
-// were at most a second ago. What they hold is not to be changed. With an *OwnError
-// they are of this node alone.
+// Denials returns up to n sampled denials that match, newest first, at most a second
+// old. Callers must not change them. With an *OwnError they are those of this node
+// only.
 func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error) {
 	r.recentMu.Lock()
 	defer r.recentMu.Unlock()
@@ -119,7 +119,7 @@ func (r *Reader) Denials(ctx context.Context, f Filter, n int) ([]Denial, error)
 	return out, r.recentErr
 }
 
-// kept reads every denial that the board keeps, the newest first.
+// kept reads every denial on the board, newest first.
 func (r *Reader) kept(ctx context.Context) ([]Denial, error) {
 	var lines []string
 	err := r.from(ctx, func(ctx context.Context, b Board) (err error) {
@@ -136,15 +136,15 @@ func (r *Reader) kept(ctx context.Context) ([]Denial, error) {
 		if json.Unmarshal([]byte(line), &d) != nil || seen[d.ID] {
 			continue
 		}
-		seen[d.ID] = true // a posting whose answer was lost is there twice
+		seen[d.ID] = true // a post whose answer was lost is there twice
 		all = append(all, d)
 	}
 	slices.SortStableFunc(all, func(a, b Denial) int { return cmp.Compare(b.At, a.At) })
 	return all, err
 }
 
-// Denial finds a sampled denial that is still kept. It asks anew: the link to a
-// denial may come from another node.
+// Denial finds a sampled denial that is still kept. It reads the board again,
+// because the link to a denial may come from another node.
 func (r *Reader) Denial(ctx context.Context, id string) (Denial, bool, error) {
 	all, err := r.kept(ctx)
 	i := slices.IndexFunc(all, func(d Denial) bool { return d.ID == id })

@@ -1,11 +1,11 @@
-// Package fleet knows what all nodes together decide: how many requests pass
-// and how many are denied, by which rules, for which keys, and which nodes
-// there are. This is what the console shows, and no check asks it.
+// Package fleet collects what all nodes decide: how many requests are allowed and
+// denied, by which rules, for which keys, and which nodes are live. The console
+// shows it; no check waits for it.
 //
 // Every node counts for itself in a Recorder and posts its own absolute figures
-// on a Board that all of them read: tables in Redis, or in this process when
-// nothing is shared. A table belongs to a stretch of time and has a field a
-// node, so posting again after a lost answer changes nothing:
+// on a Board that all of them read: tables in Redis, or in this process without
+// Redis. A table belongs to a period and has a field for each node, so posting
+// again after a lost answer changes nothing:
 //
 //	s:29400123   one minute  node-1:07 -> "812 14 0 0 0"   requests in second 7
 //	t:176400741  ten seconds node-1    -> {"charges-per-user":[812,14,0,0,0]}
@@ -19,8 +19,9 @@
 // A reader adds up the nodes. Figures of a second are therefore complete about
 // two seconds later.
 //
-// Nodes that share counters also tell each other what deciding needs, in Redis
-// and under the prefix of the counters: Presence counts the nodes, Bus names
-// buckets that have more room than before, LoadBoard keeps what is reported
-// about pools, and Secret is the secret that seals reservations.
+// Nodes that share counters also share what decisions need, in Redis and under the
+// prefix of the counters: Presence counts the live nodes, Bus sends which buckets
+// have more room than before, LoadBoard keeps the reported loads of pools, Secret
+// is the secret that seals reservations, and CompareSettings finds nodes whose
+// settings differ.
 package fleet

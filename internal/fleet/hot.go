@@ -13,30 +13,30 @@ import (
 const (
 	hotTable = "hot"
 	hotTTL   = 15 * time.Second
-	// maxHot bounds the busy keys that a node posts, those asked about most.
+	// maxHot is the largest number of busy keys that a node posts.
 	maxHot = 50
 )
 
-// HotKey is a bucket that a node is asked about more than about others. Like a
-// Denial it may be shown to whoever may read rules.
+// HotKey is one of the busiest buckets of a node. Like a Denial, everyone who can
+// read rules may see it.
 type HotKey struct {
-	// Key is the bucket's display name, Bucket its name by which it can be found
-	// again (rules.BucketName), "" where the caller brought the limit.
+	// Key is the bucket's display name. Bucket is the name by which it can be found
+	// (rules.BucketName), "" if the caller sent the limit.
 	Key    string `json:"key"`
 	Bucket string `json:"bucket,omitempty"`
-	// RuleID is its rule's, 0 for none.
+	// RuleID is the id of its rule, 0 for none.
 	RuleID int64 `json:"rule_id,omitempty"`
-	// Rate is in checks a second.
+	// Rate is in checks per second.
 	Rate int64 `json:"rate"`
-	// Hot: it passed the rate from which keys are called hot. Since is when, ms
-	// since the epoch, 0 if it is not.
+	// Hot: the rate passed the one from which keys are hot. Since is the time of
+	// that, ms since the epoch, 0 if the key is not hot.
 	Hot   bool  `json:"hot,omitempty"`
 	Since int64 `json:"since,omitempty"`
-	// State is how it is served: exact, leased or sharded.
+	// State is how the key is served: exact, leased or sharded.
 	State string `json:"state"`
 }
 
-// ShowHot is a busy key of this node as people may see it: credentials are hashes.
+// ShowHot converts a busy key of this node for people: credentials are hashes.
 func ShowHot(k limiter.HotKey) HotKey {
 	out := HotKey{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
 	if id, ok := rules.RuleID(k.Key); ok {
@@ -50,30 +50,30 @@ func ShowHot(k limiter.HotKey) HotKey {
 
 // HotLive is a busy key of the fleet.
 type HotLive struct {
-	// HotKey is as the node says that is asked about it most, but Rate is of all
-	// nodes together, Hot if it is so on any, Since the earliest.
+	// HotKey is that of the busiest node, but Rate is the sum of all nodes, Hot is
+	// true if it is on any, and Since is the earliest.
 	HotKey
-	// Nodes are those that are asked about it much, the busiest first.
+	// Nodes are those that posted the key, busiest first.
 	Nodes []HotNode
 }
 
-// HotNode is a node's part in a busy key.
+// HotNode is the part of one node in a busy key.
 type HotNode struct {
-	// Address is where the node listens.
+	// Address is the address at which the node listens.
 	Address string
 	Rate    int64
 	Hot     bool
 	State   string
 }
 
-// postedHot is what a node posts about its busiest keys.
+// postedHot is the post of a node about its busiest keys.
 type postedHot struct {
 	At      int64    `json:"at"`
 	Address string   `json:"address"`
 	Keys    []HotKey `json:"keys"`
 }
 
-// appendHot writes the busiest keys, and once that there are none any more.
+// appendHot writes the busiest keys, and once an empty list when there are none.
 func (p *Publisher) appendHot(out []Entry, now time.Time, address string) []Entry {
 	if p.opt.Hot == nil {
 		return out
@@ -87,8 +87,7 @@ func (p *Publisher) appendHot(out []Entry, now time.Time, address string) []Entr
 	return append(out, Entry{Table: hotTable, Field: p.node, Value: jsonOf(postedHot{At: now.UnixMilli(), Address: address, Keys: keys}), TTL: hotTTL})
 }
 
-// hotOf merges what the nodes posted, the busiest first. What a node posted too
-// long ago counts no more.
+// hotOf merges the posts of the nodes, busiest first. It ignores old posts.
 func hotOf(fields map[string]string, now time.Time) []HotLive {
 	type name struct {
 		rule int64
@@ -133,8 +132,8 @@ func (h *HotLive) add(k HotKey, address string) {
 	h.Nodes = append(h.Nodes, HotNode{Address: address, Rate: k.Rate, Hot: k.Hot, State: k.State})
 }
 
-// HotKeys is how many keys are hot on any node: those that are named, or where a
-// node has more than it names, as many as that node has.
+// HotKeys is the number of keys that are hot on any node: the number of those that
+// were posted, or that of a node with more than it posts.
 func (l *Live) HotKeys() int {
 	named, most := 0, 0
 	for i := range l.Hot {

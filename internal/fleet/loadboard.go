@@ -11,16 +11,16 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// LoadBoard keeps what the fleet reports about the load of pools, where every
-// node can read it: one key a pool, which ends by itself. It is safe for
-// concurrent use and owns no goroutine.
+// LoadBoard stores the reported loads of pools where every node can read them: one
+// key for each pool, which expires. It is safe for concurrent use and owns no
+// goroutine.
 type LoadBoard struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-// NewLoadBoard keeps reports through a client, which may be the one of the counter
-// store, under that store's prefix ("sl:" if empty).
+// NewLoadBoard stores reports through a client, which may be the one of the counter
+// store, under the prefix of that store ("sl:" if empty).
 func NewLoadBoard(client redis.UniversalClient, prefix string) (*LoadBoard, error) {
 	if client == nil {
 		return nil, errors.New("loads: a client is required")
@@ -31,11 +31,11 @@ func NewLoadBoard(client redis.UniversalClient, prefix string) (*LoadBoard, erro
 	return &LoadBoard{client: client, prefix: prefix}, nil
 }
 
-// key is the key of one pool's report. No bucket's key is without braces.
+// key is the key of the report on one pool. Keys of buckets have braces.
 func (l *LoadBoard) key(pool string) string { return l.prefix + "load:" + pool }
 
-// Put stores a report for as long as ttl: how much of the pool is in use, in
-// millionths. It replaces an earlier one. The error is a *limiter.StoreError.
+// Put stores a report for ttl: the part of the pool that is in use, in millionths.
+// It replaces an earlier one. The error is a *limiter.StoreError.
 func (l *LoadBoard) Put(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
 	if err := l.client.Set(ctx, l.key(pool), millionths, max(ttl, time.Millisecond)).Err(); err != nil {
 		return redisstore.Classify(err)
@@ -43,9 +43,9 @@ func (l *LoadBoard) Put(ctx context.Context, pool string, millionths int64, ttl 
 	return nil
 }
 
-// Get reads the reports of some pools, each with the time that is left to it; a
-// time of 0 means that there is none. What is not a report of ours counts as
-// none. The error is a *limiter.StoreError.
+// Get reads the reports of some pools, each with its remaining time, which is 0 if
+// there is no report. Malformed reports count as none. The error is a
+// *limiter.StoreError.
 func (l *LoadBoard) Get(ctx context.Context, pools []string) (millionths []int64, left []time.Duration, err error) {
 	values, ttls := make([]*redis.StringCmd, len(pools)), make([]*redis.DurationCmd, len(pools))
 	_, err = l.client.Pipelined(ctx, func(p redis.Pipeliner) error {

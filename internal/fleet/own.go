@@ -5,26 +5,25 @@ import (
 	"time"
 )
 
-// ownTTL bounds how long a node keeps figures of its own for when the shared
-// board cannot be read.
+// ownTTL is how long a node keeps its own figures for times at which the shared board
+// is unavailable.
 const ownTTL = minutesTTL
 
-// OwnError says that the shared board could not be read: what was returned with
-// it is this node's alone.
+// OwnError says that the shared board is unavailable and that the result covers this
+// node only.
 type OwnError struct {
-	// Since is when the shared board was last read, zero if never.
+	// Since is the time of the last read of the shared board, zero without any.
 	Since time.Time
-	// Err is why it cannot be read now.
+	// Err is the error of the read.
 	Err error
 }
 
 func (e *OwnError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns that error.
 func (e *OwnError) Unwrap() error { return e.Err }
 
-// postOwn keeps for this node itself what it is about to post for all: entries,
-// and the denials that are new.
+// postOwn stores the entries and new denials of a post in Own as well.
 func (p *Publisher) postOwn(ctx context.Context, entries []Entry, denials []string) {
 	if p.opt.Own == nil {
 		return
@@ -34,17 +33,17 @@ func (p *Publisher) postOwn(ctx context.Context, entries []Entry, denials []stri
 		e.TTL = min(e.TTL, ownTTL)
 		mine[i] = e
 	}
-	_ = p.opt.Own.Post(ctx, mine) // memory takes everything
+	_ = p.opt.Own.Post(ctx, mine) // memory never fails
 	_ = p.opt.Own.Append(ctx, denials, keptDenials)
 }
 
-// FallBackOn lets the reader tell what this node knows of itself while its board
-// cannot be read. Call it before the first read.
+// FallBackOn makes the reader use this node's own figures while its board is
+// unavailable. Call it before the first read.
 func (r *Reader) FallBackOn(own *Memory) { r.own = own }
 
-// from reads the shared board by read, or this node's own if that fails; the error
-// is then an *OwnError. A shared board that has just failed is not asked again
-// within a second, so that a page waits for it once.
+// from calls read with the shared board, or, if that fails, with this node's own and
+// returns an *OwnError. After a failure it leaves the shared board alone for a
+// second, so that a page waits for it once.
 func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Board) error) error {
 	now := r.now()
 	failed := r.failed.Load()
@@ -69,7 +68,7 @@ func (r *Reader) from(ctx context.Context, read func(ctx context.Context, b Boar
 	return &OwnError{Since: r.lastGood(), Err: failed.err}
 }
 
-// failure is a read of the shared board that failed.
+// failure is a failed read of the shared board.
 type failure struct {
 	at  int64
 	err error
@@ -82,7 +81,7 @@ func failedAt(f *failure) int64 {
 	return f.at
 }
 
-// lastGood is when the shared board was last read, zero if never.
+// lastGood is the time of the last read of the shared board, zero without any.
 func (r *Reader) lastGood() time.Time {
 	if at := r.good.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -90,8 +89,8 @@ func (r *Reader) lastGood() time.Time {
 	return time.Time{}
 }
 
-// ownLive is what this node knows of itself, with the other nodes as they were
-// when the shared board was last read.
+// ownLive is this node's own state, with the other nodes as they were at the last
+// read of the shared board.
 func (r *Reader) ownLive(ctx context.Context, now time.Time, err error) Live {
 	before := r.live
 	live, _ := r.read(ctx, r.own, now, map[int64]map[string]Counts{}) // memory never fails

@@ -16,28 +16,28 @@ import (
 type PresenceOptions struct {
 	// Client talks to the servers; it may be the one of the counter store.
 	Client redis.UniversalClient
-	// Prefix is that of the counter store: nodes that share buckets count each other.
-	// "sl:" if empty.
+	// Prefix is that of the counter store: nodes that share buckets count each
+	// other. "sl:" if empty.
 	Prefix string
 	// Every is the time between two announcements, 1 s if 0.
 	Every time.Duration
-	// Lifetime is how long a node counts after its last announcement, five times
-	// Every if 0.
+	// Lifetime is how long a node counts as live after its last announcement, five
+	// times Every if 0.
 	Lifetime time.Duration
-	// Known is how many nodes lived when this one last heard: so many count until
-	// Redis answers. 1 if 0.
+	// Known is the last known number of nodes. It is used until Redis answers. 1 if
+	// 0.
 	Known int
 	// Now is the wall clock.
 	Now func() time.Time
-	// Counted, if not nil, hears each new number that Redis has given. It is called
-	// by the Presence's goroutine.
+	// Counted, if not nil, is called with each new number from Redis, by the
+	// goroutine of the Presence.
 	Counted func(n int)
 }
 
-// Presence announces this node in Redis and counts the nodes that do so. The
-// count outlives Redis: while it is away the last one known stays, and nodes
-// that come back later than this one are waited for before it falls. It is safe
-// for concurrent use, owns one goroutine and never disturbs a check.
+// Presence announces this node in Redis and counts the nodes that do so. While
+// Redis is unreachable the last count stays. After an outage the count does not
+// fall until the other nodes had time to announce themselves again. It is safe for
+// concurrent use, owns one goroutine and never delays a check.
 type Presence struct {
 	opt  PresenceOptions
 	id   string
@@ -50,10 +50,10 @@ type Presence struct {
 	once   sync.Once
 }
 
-// announce adds a node to the sorted set of nodes by the server's clock, drops
-// those whose time has passed, and counts.
+// announceScript adds a node to the sorted set of nodes by the server's clock,
+// removes expired ones, and counts.
 // KEYS[1] the set; ARGV[1] the node, ARGV[2] its lifetime in ms, 0 to leave.
-const announce = `
+const announceScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -65,8 +65,8 @@ else
 end
 return redis.call('ZCARD', KEYS[1])`
 
-// NewPresence starts announcing. Close it to leave at once instead of after
-// the lifetime.
+// NewPresence starts to announce this node. Close it to leave immediately instead of
+// after the lifetime.
 func NewPresence(opt PresenceOptions) (*Presence, error) {
 	if opt.Client == nil || opt.Now == nil {
 		return nil, errors.New("presence: Client and Now are required")
@@ -93,21 +93,21 @@ func NewPresence(opt PresenceOptions) (*Presence, error) {
 	return p, nil
 }
 
-// Live is the number of nodes, this one included: at least 1. Before the first
-// answer of Redis it is the number last known.
+// Live is the number of nodes including this one, at least 1. Before the first
+// answer of Redis it is the last known number.
 func (p *Presence) Live() int { return int(p.live.Load()) }
 
 // Connected reports whether the last announcement succeeded.
 func (p *Presence) Connected() bool { return p.ok.Load() }
 
-// Close stops announcing and takes this node off the list if Redis answers
-// within a moment. It may be called twice.
+// Close stops announcing, and removes this node from the list if Redis was reachable
+// last. It may be called twice.
 func (p *Presence) Close() error {
 	p.once.Do(func() {
 		p.cancel()
 		<-p.done
 		if p.ok.Load() {
-			_, _ = p.say(context.Background(), 0) // else the lifetime ends it
+			_, _ = p.announce(context.Background(), 0) // else the lifetime ends it
 		}
 	})
 	return nil
@@ -118,17 +118,17 @@ func (p *Presence) run(ctx context.Context) {
 	tick := time.NewTicker(p.opt.Every)
 	defer tick.Stop()
 	hold := p.hold()
-	told := p.opt.Known
+	reported := p.opt.Known
 	for {
-		n, err := p.say(ctx, p.opt.Lifetime)
+		n, err := p.announce(ctx, p.opt.Lifetime)
 		if ctx.Err() != nil {
 			return
 		}
 		p.ok.Store(err == nil)
 		live := hold(n, err, p.opt.Now())
 		p.live.Store(int64(live))
-		if err == nil && live != told && p.opt.Counted != nil {
-			told = live
+		if err == nil && live != reported && p.opt.Counted != nil {
+			reported = live
 			p.opt.Counted(live)
 		}
 		select {
@@ -139,9 +139,9 @@ func (p *Presence) run(ctx context.Context) {
 	}
 }
 
-// hold returns what turns one announcement's answer into the count: the count
-// itself, but after a failure not less than before until every node has had its
-// lifetime to announce itself again.
+// hold returns the function from the answer to an announcement to the count. The
+// count does not fall after a failure until every node had its lifetime to
+// announce itself again.
 func (p *Presence) hold() func(n int, err error, now time.Time) int {
 	known, until := max(1, p.opt.Known), time.Time{}
 	return func(n int, err error, now time.Time) int {
@@ -155,8 +155,8 @@ func (p *Presence) hold() func(n int, err error, now time.Time) int {
 	}
 }
 
-func (p *Presence) say(ctx context.Context, lifetime time.Duration) (int, error) {
+func (p *Presence) announce(ctx context.Context, lifetime time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(p.opt.Every, time.Second))
 	defer cancel()
-	return p.opt.Client.Eval(ctx, announce, []string{p.key}, p.id, lifetime.Milliseconds()).Int()
+	return p.opt.Client.Eval(ctx, announceScript, []string{p.key}, p.id, lifetime.Milliseconds()).Int()
 }

@@ -22,44 +22,44 @@ const (
 	quartersTTL = 8 * 24 * time.Hour
 	keysTTL     = 3 * time.Hour
 	nodesTTL    = 24 * time.Hour
-	// maxPosted bounds the rules with figures of their own in a posting: those
-	// with the most to tell.
+	// maxPosted is the largest number of rules with figures of their own in a post:
+	// the most active ones.
 	maxPosted = 200
-	// postTimeout bounds one posting.
+	// postTimeout bounds one post.
 	postTimeout = 800 * time.Millisecond
-	// slowEvery is how often minutes, quarters and most denied keys are posted.
+	// slowEvery is the interval of posts of minutes, quarters and most denied keys.
 	slowEvery = 5 * time.Second
-	// backlog is how long figures wait for a board that is away.
+	// backlog is how long figures wait for an unavailable board.
 	backlog = 5 * time.Minute
-	// keptDenials is how many recent denials the board keeps.
+	// keptDenials is the number of recent denials on the board.
 	keptDenials = 2000
-	// maxWaiting bounds the denials that wait for a board that is away.
+	// maxWaiting is the largest number of denials that wait for an unavailable board.
 	maxWaiting = 500
 )
 
-// PublisherOptions configure a Publisher. All are required but Own, Hot and Log.
+// PublisherOptions configure a Publisher. Own, Hot and Log are optional.
 type PublisherOptions struct {
 	Recorder *Recorder
 	Board    Board
-	// Own keeps the same for this node itself, for when Board cannot be read; nil
-	// where Board is in this process.
+	// Own stores the figures of this node for times at which Board is unavailable;
+	// nil if Board is in this process.
 	Own *Memory
-	// Status tells about this node; its ID must be unique among the nodes and
-	// contain neither blank nor colon. At is filled in.
+	// Status describes this node. Its ID must be unique among the nodes and contain
+	// neither space nor colon. At is filled in.
 	Status func() Status
-	// Hot gives at most so many of this node's busiest keys, the busiest first;
-	// nil where nobody looks for them.
+	// Hot returns up to that many of this node's busiest keys, busiest first; nil
+	// without hot-key detection.
 	Hot func(most int) []HotKey
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Publisher posts what a Recorder heard. Run it in one goroutine.
+// Publisher posts what a Recorder counted. Run it in one goroutine.
 type Publisher struct {
 	opt  PublisherOptions
 	node string
 	away bool
-	cold bool // the last posting about busy keys named none
+	cold bool // the last post listed no busy keys
 
 	seconds  map[int64]Counts
 	tens     map[int64]map[string]Counts
@@ -74,13 +74,13 @@ type Publisher struct {
 	serial   int64
 }
 
-// slot is a stretch of time whose figures are to be posted.
+// slot is a period whose figures are to be posted.
 type slot struct {
 	kind byte // s, t, m or q
 	at   int64
 }
 
-// NewPublisher prepares one.
+// NewPublisher creates a Publisher.
 func NewPublisher(opt PublisherOptions) *Publisher {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -93,7 +93,7 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 	}
 }
 
-// Run posts every second until ctx ends, then once more, and takes the node off
+// Run posts every second until ctx ends, then once more, and removes the node from
 // the list.
 func (p *Publisher) Run(ctx context.Context) {
 	for range tick.Every(ctx, time.Second) {
@@ -103,16 +103,16 @@ func (p *Publisher) Run(ctx context.Context) {
 }
 
 func (p *Publisher) leave(ctx context.Context) {
-	p.slowAt = time.Time{} // everything goes out now
+	p.slowAt = time.Time{} // post everything now
 	p.Post(ctx)
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	_ = p.opt.Board.Drop(ctx, "nodes", []string{p.node}) // else its age tells
+	_ = p.opt.Board.Drop(ctx, "nodes", []string{p.node}) // otherwise its age shows it
 	_ = p.opt.Board.Drop(ctx, hotTable, []string{p.node})
 }
 
-// Post gathers and posts once. What a board that is away did not take goes with
-// the next posting.
+// Post collects and posts once. If the board is unavailable, the figures are in the
+// next post.
 func (p *Publisher) Post(ctx context.Context) {
 	now := p.opt.Now()
 	p.take(now)
@@ -144,7 +144,7 @@ func (p *Publisher) Post(ctx context.Context) {
 	p.trim(now)
 }
 
-// take moves what the recorder heard into its stretches of time.
+// take moves the counts of the recorder to their periods.
 func (p *Publisher) take(now time.Time) {
 	g := p.opt.Recorder.gather()
 	p.fresh = p.fresh[:0]
@@ -189,7 +189,7 @@ func add[K comparable](m map[K]Counts, k K, c Counts) {
 	m[k] = sum
 }
 
-// entries writes what is to be posted, and says of which stretches it is.
+// entries returns what is to be posted, and its periods.
 func (p *Publisher) entries(now time.Time) (posted []slot, trials []*trialSum, out []Entry) {
 	st := p.opt.Status()
 	st.At = now.UnixMilli()
@@ -235,8 +235,8 @@ func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {
 
 func (p *Publisher) field(n int64) string { return p.node + ":" + strconv.FormatInt(n, 10) }
 
-// appendKeys writes the most denied keys, for the last time when their hour is
-// over.
+// appendKeys writes the most denied keys, for the last time when their hour has
+// ended.
 func (p *Publisher) appendKeys(out []Entry, now time.Time) []Entry {
 	hour := now.Unix() / 3600
 	for rule, keys := range p.opt.Recorder.topKeys(hour != p.hour) {
@@ -246,7 +246,7 @@ func (p *Publisher) appendKeys(out []Entry, now time.Time) []Entry {
 	return out
 }
 
-// heaviest gives the names of the rules that have the most to tell.
+// heaviest returns the names of the most active rules.
 func heaviest(m map[string]Counts) []string {
 	names := slices.Collect(maps.Keys(m))
 	if len(names) <= maxPosted {
@@ -258,7 +258,7 @@ func heaviest(m map[string]Counts) []string {
 	return names[:maxPosted]
 }
 
-// trim forgets stretches of time that are over and posted, or too old.
+// trim drops periods that have ended and are posted, or are too old.
 func (p *Publisher) trim(now time.Time) {
 	for _, t := range []struct {
 		kind  byte

@@ -14,31 +14,30 @@ import (
 	"time"
 )
 
-// Point is the figures of one stretch of time that begins at At.
+// Point holds the figures of the period that begins at At.
 type Point struct {
 	At time.Time
 	Counts
 }
 
-// Live is the fleet at this moment.
+// Live is the present state of the fleet.
 type Live struct {
-	// At is when it was read. Err is why it could not be read again since, nil if
-	// it could: then everything else is what was last known.
+	// At is the time of the read. Err is why later reads failed, nil if they did
+	// not; with an error everything else is what was last known.
 	At  time.Time
 	Err error
-	// Own: the figures are this node's alone, because those of all could not be
-	// read since At.
+	// Own: the figures are those of this node only, because the board is unavailable
+	// since At.
 	Own bool
 	// Seconds are the requests of the last minutes, a point a second without
 	// gaps, oldest first. The last point is two seconds old, because nodes post
 	// once a second.
 	Seconds []Point
-	// Rules are those with something to tell in the last ten minutes, the most
-	// denied first.
+	// Rules are those with activity in the last ten minutes, the most denied first.
 	Rules []RuleLive
-	// Nodes are in order of address. One that fell silent stays for a minute.
+	// Nodes are in order of address. One that stopped posting stays for a minute.
 	Nodes []NodeLive
-	// Hot are the keys that the fleet is asked about most, the busiest first.
+	// Hot are the busiest keys of the fleet, busiest first.
 	Hot []HotLive
 }
 
@@ -56,26 +55,26 @@ type NodeLive struct {
 	Status
 	// Silent: it has not posted for more than five seconds.
 	Silent bool
-	// Unknown: how it is could not be read; the rest is what was last known.
+	// Unknown: its state is unavailable; the rest is what was last known.
 	Unknown bool
 }
 
 const (
 	liveSeconds = 180
 	liveTens    = 60
-	// lag is how old figures are before they are taken for complete.
+	// lag is the age from which figures count as complete.
 	lag = 2 * time.Second
-	// silentAfter and goneAfter are how long a node may not post.
+	// silentAfter and goneAfter are times without a post.
 	silentAfter = 5 * time.Second
 	goneAfter   = time.Minute
 	readTimeout = 800 * time.Millisecond
 )
 
-// Reader reads a Board. It is safe for concurrent use; what many want to see at
-// once is read once a second.
+// Reader reads a Board. It is safe for concurrent use. Concurrent readers share one
+// read per second.
 type Reader struct {
 	board Board
-	own   *Memory // nil: there is nothing to fall back on
+	own   *Memory // nil: no fallback
 	now   func() time.Time
 	// good is when the board was last read, in ns since the epoch; failed is the
 	// last read if that failed.
@@ -84,10 +83,10 @@ type Reader struct {
 
 	mu   sync.Mutex
 	live Live
-	// asked is when the board was last asked, whatever came of it: a board that
-	// hangs holds up one reader a second and not everyone.
+	// asked is the time of the last read, failed or not: a board that hangs delays
+	// one reader per second.
 	asked time.Time
-	tens  map[int64]map[string]Counts // stretches that change no more
+	tens  map[int64]map[string]Counts // periods that no longer change
 
 	sharedMu sync.Mutex
 	shared   map[string]sharedTables
@@ -98,17 +97,17 @@ type Reader struct {
 	recentAsked time.Time
 }
 
-// fresh is for how long an answer of the board serves everyone who asks.
+// fresh is how long a read of the board is shared.
 const fresh = time.Second
 
-// NewReader makes a reader of board.
+// NewReader creates a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
 	return &Reader{board: board, now: now, tens: map[int64]map[string]Counts{}, shared: map[string]sharedTables{}}
 }
 
-// Live gives the fleet at this moment, at most a second old. It never fails:
-// when the board cannot be read, Err says so, and the rest is what this node knows
-// of itself, or, if it keeps nothing for that, what was last known.
+// Live returns the state of the fleet, at most a second old. It never fails: if the
+// board is unavailable, Err says so, and the rest is this node's own state, or,
+// without FallBackOn, what was last known.
 func (r *Reader) Live(ctx context.Context) Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +120,7 @@ func (r *Reader) Live(ctx context.Context) Live {
 	defer cancel()
 	live, err := r.read(ctx, r.board, now, r.tens)
 	if err != nil {
-		err = fmt.Errorf("read the fleet's figures: %w", err)
+		err = fmt.Errorf("read the figures of the fleet: %w", err)
 		if r.own == nil {
 			r.live.Err = err
 			return r.live
@@ -135,7 +134,7 @@ func (r *Reader) Live(ctx context.Context) Live {
 	return live
 }
 
-// read reads a board; known are stretches of ten seconds that change no more.
+// read reads a board. known are periods of ten seconds that no longer change.
 func (r *Reader) read(ctx context.Context, board Board, now time.Time, known map[int64]map[string]Counts) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
@@ -163,7 +162,7 @@ func (r *Reader) read(ctx context.Context, board Board, now time.Time, known map
 	for i, ten := range tens {
 		fresh[ten] = tensOf(read[plain+i])
 		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
-			known[ten] = fresh[ten] // nobody posts to it any more
+			known[ten] = fresh[ten] // no node posts to it any more
 		}
 	}
 	for ten := range known {
@@ -243,7 +242,7 @@ func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
 				byName[name] = rl
 			}
 			rl.Tens[i].Add(c)
-			if i >= liveTens-7 && i < liveTens-1 { // the stretch that is under way is not whole
+			if i >= liveTens-7 && i < liveTens-1 { // the present period is incomplete
 				rl.Minute.Add(c)
 			}
 		}
@@ -260,17 +259,17 @@ func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
 
 // Spans of a rule's chart.
 const (
-	// minutesSpan is the longest that is drawn in minutes; beyond it, a point is a
-	// quarter of an hour.
+	// minutesSpan is the longest span in minutes; above it, a point is a quarter of
+	// an hour.
 	minutesSpan = 3 * time.Hour
-	// Day and Week are drawn in quarters of an hour. Week is the longest span.
+	// Day and Week are in quarters of an hour. Week is the longest span.
 	Day  = 24 * time.Hour
 	Week = 7 * 24 * time.Hour
 )
 
-// Rule gives one rule's figures over the last span, from one minute to Week,
-// without gaps, oldest first. The last point is under way. With an *OwnError they
-// are of this node alone.
+// Rule returns the figures of one rule over the last span, from one minute to Week,
+// without gaps, oldest first. The last point is incomplete. With an *OwnError they
+// are those of this node only.
 func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]Point, error) {
 	width, perTable, name := int64(60), int64(60), minutesTable
 	if span > minutesSpan {
@@ -302,9 +301,9 @@ func (r *Reader) Rule(ctx context.Context, rule string, span time.Duration) ([]P
 	return out, err
 }
 
-// tables reads tables by from: with an *OwnError they are this node's. What is read is
-// shared for a second and not to be changed, so that many who watch a rule cost no
-// more than one.
+// tables reads tables through from: with an *OwnError they are those of this node.
+// A read is shared for a second, so that many viewers of a rule cost as much as
+// one. Callers must not change it.
 func (r *Reader) tables(ctx context.Context, names []string) (read []map[string]string, err error) {
 	key := strings.Join(names, "\n")
 	r.sharedMu.Lock()
@@ -329,14 +328,14 @@ func (r *Reader) tables(ctx context.Context, names []string) (read []map[string]
 	return read, err
 }
 
-// sharedTables is what tables read at a moment.
+// sharedTables is one read of tables.
 type sharedTables struct {
 	at   time.Time
 	read []map[string]string
 	err  error
 }
 
-// maxShared bounds how many different reads are shared within a second.
+// maxShared is the largest number of different reads that are shared.
 const maxShared = 64
 
 func afterColon(field string) (int64, bool) {

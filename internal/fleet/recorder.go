@@ -6,37 +6,37 @@ import (
 	"sync/atomic"
 )
 
-// Kind says what part a limit had in a decision.
+// Kind is the role of a limit in a decision.
 type Kind uint8
 
 const (
-	// Enforced has a say.
+	// Enforced can deny.
 	Enforced Kind = iota
-	// Shadow is counted only.
+	// Shadow is only counted.
 	Shadow
 	// Candidate is a second limit on trial beside an enforced one.
 	Candidate
 )
 
 const (
-	// maxRules bounds the rules that a node counts apart; the rest share one
-	// line called Other.
+	// maxRules is the largest number of rules that a node counts separately; the
+	// rest share one line called Other.
 	maxRules = 20_000
-	// Other collects the rules beyond what is counted apart.
+	// Other collects the rules that are not counted separately.
 	Other = "(other)"
-	// maxTopRules and maxTopKeys bound the keys that are counted apart, in an
+	// maxTopRules and maxTopKeys bound the keys that are counted separately in an
 	// hour.
 	maxTopRules = 200
 	maxTopKeys  = 64
-	// maxSamples is how many denials a node keeps in a second, and
-	// maxSamplesRule how many of them may be of one rule.
+	// maxSamples is the number of denials that a node keeps per second,
+	// maxSamplesRule that of one rule.
 	maxSamples     = 20
 	maxSamplesRule = 5
 )
 
-// Recorder counts what this node decides. Its methods are quick, never block
-// for long and are safe for any number of goroutines. It owns none; a
-// Publisher empties it.
+// Recorder counts the decisions of this node. Its methods are fast, never block for
+// long and are safe for concurrent use. It owns no goroutine; a Publisher empties
+// it.
 type Recorder struct {
 	allowed, denied, degraded atomic.Int64
 
@@ -54,7 +54,7 @@ type Recorder struct {
 
 type ruleCounts struct{ figures [5]atomic.Int64 }
 
-// NewRecorder makes an empty recorder.
+// NewRecorder creates an empty recorder.
 func NewRecorder() *Recorder {
 	return &Recorder{ofRule: map[string]int{}, top: map[string]map[string]int64{}}
 }
@@ -71,7 +71,7 @@ func (r *Recorder) Request(allowed, degraded bool) {
 	}
 }
 
-// Limit counts one limit of a request under its rule's name.
+// Limit counts one limit of a request under the name of its rule.
 func (r *Recorder) Limit(rule string, kind Kind, allowed, degraded bool) {
 	c := r.counts(rule)
 	switch {
@@ -100,8 +100,8 @@ func (r *Recorder) counts(rule string) *ruleCounts {
 	return counts
 }
 
-// Denied keeps a denial as a sample if there is room in this second, and counts
-// its key among those most denied by its rule. make builds the sample only then.
+// Denied counts the key of a denial for its rule, and keeps the denial as a sample
+// if this second has room. It calls make only then.
 func (r *Recorder) Denied(rule, key string, sample func() Denial) {
 	r.sampleMu.Lock()
 	defer r.sampleMu.Unlock()
@@ -113,8 +113,8 @@ func (r *Recorder) Denied(rule, key string, sample func() Denial) {
 	r.samples = append(r.samples, sample())
 }
 
-// countKey is Space-Saving (Metwally, Agrawal, El Abbadi 2005): a key that finds
-// no room takes the place of the least one and its count.
+// countKey is Space-Saving (Metwally, Agrawal, El Abbadi 2005): without room, a key
+// replaces the one with the smallest count and takes over that count.
 func (r *Recorder) countKey(rule, key string) {
 	keys := r.top[rule]
 	if keys == nil {
@@ -138,7 +138,7 @@ func (r *Recorder) countKey(rule, key string) {
 	keys[key] = count + 1
 }
 
-// gathered is what a recorder heard since it was last emptied.
+// gathered is what a recorder counted since it was last emptied.
 type gathered struct {
 	total   Counts
 	rules   map[string]Counts
@@ -164,8 +164,8 @@ func (r *Recorder) gather() gathered {
 		return true
 	})
 	if r.known.Load() >= maxRules {
-		// Rules were renamed or deleted often enough. A count that someone is
-		// adding at this moment may be lost with it.
+		// Many rules were renamed or deleted. A count that is added at this moment
+		// may be lost.
 		r.rules.Clear()
 		r.known.Store(0)
 	}
@@ -176,8 +176,8 @@ func (r *Recorder) gather() gathered {
 	return g
 }
 
-// topKeys gives the most denied keys of each rule since they were last
-// forgotten, which forget does afterwards.
+// topKeys returns the most denied keys of each rule since the last reset. forget
+// resets them.
 func (r *Recorder) topKeys(forget bool) map[string]map[string]int64 {
 	r.sampleMu.Lock()
 	defer r.sampleMu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a Board that all nodes on the same servers and key prefix share. Its
-// tables are hashes, its list a list, all below the prefix and with an expiry.
+// Redis is a Board that all nodes with the same servers and key prefix share. Its
+// tables are hashes and its list is a list, all under the prefix and with an expiry.
 type Redis struct {
 	client redis.UniversalClient
 	prefix string
@@ -16,17 +16,17 @@ type Redis struct {
 
 var _ Board = (*Redis)(nil)
 
-// boardTTL is how long the list of recent lines outlives its last line.
+// boardTTL is how long the list of recent lines is kept after its last line.
 const boardTTL = 24 * time.Hour
 
-// NewRedis makes a board on client below prefix, such as "sl:". It does not
+// NewRedis creates a board on client under a prefix such as "sl:". It does not
 // connect and does not close the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	return &Redis{client: client, prefix: prefix + "fleet:"} // no bucket's key is without braces
+	return &Redis{client: client, prefix: prefix + "fleet:"} // keys of buckets have braces
 }
 
-// pipelined sends at most this many commands at once, so that a script call of
-// the check path never waits long behind them.
+// pipelined is the largest number of commands sent at once, so that a script call
+// of the check path never waits long behind them.
 const pipelined = 100
 
 // Post implements Board.

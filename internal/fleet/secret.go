@@ -22,29 +22,30 @@ type SecretOptions struct {
 	Now func() time.Time
 }
 
-// Secret is a random secret that all nodes of one counter store share. It lives
-// beside the counters and is lost with them: what it seals is about them. The
-// first node that asks makes it. Safe for concurrent use; it owns no goroutine.
+// Secret is a random secret that all nodes with the same counter store share. It is
+// stored beside the counters and lost with them, because it seals reservations of
+// them. The first node that reads it creates it. It is safe for concurrent use and
+// owns no goroutine.
 type Secret struct {
 	opt SecretOptions
 	key string
-	// turn lets one caller at a time ask the server.
+	// turn lets one caller at a time read from the server.
 	turn chan struct{}
 
 	mu    sync.Mutex
-	known [][]byte // the one in use first, then the one before it
+	known [][]byte // the present one, then the one before it
 	asked time.Time
 }
 
-// How often the server is asked: regularly, in case the counters were lost and
-// another node has made a new secret, and after a failure or a doubt.
+// The intervals of reads: regularly, in case the counters were lost and another node
+// has created a new secret, and after a failure or on request.
 const (
 	secretEvery = 10 * time.Second
 	secretRetry = time.Second
 	secretSize  = 32
 )
 
-// NewSecret makes a Secret. It does not connect.
+// NewSecret creates a Secret. It does not connect.
 func NewSecret(opt SecretOptions) (*Secret, error) {
 	if opt.Client == nil || opt.Now == nil {
 		return nil, errors.New("secret: Client and Now are required")
@@ -52,13 +53,13 @@ func NewSecret(opt SecretOptions) (*Secret, error) {
 	if opt.Prefix == "" {
 		opt.Prefix = "sl:"
 	}
-	// No bucket's key is without braces.
+	// Keys of buckets have braces.
 	return &Secret{opt: opt, key: opt.Prefix + "secret", turn: make(chan struct{}, 1)}, nil
 }
 
-// Secrets gives the secret in use and the one before it. again asks the server
-// anew unless that was done within the last second. A server that is away does
-// not matter once the secret is known.
+// Secrets returns the present secret and the one before it. With again it reads
+// them anew unless that was done within the last second. Once the secret is known,
+// an unreachable server does not matter.
 func (s *Secret) Secrets(ctx context.Context, again bool) ([][]byte, error) {
 	known, due := s.look(again)
 	if len(known) > 0 && !due {
@@ -80,12 +81,12 @@ func (s *Secret) Secrets(ctx context.Context, again bool) ([][]byte, error) {
 		}
 	}
 	if len(known) == 0 {
-		return nil, errors.New("the secret could not be had a moment ago")
+		return nil, errors.New("fetching the shared secret failed less than a second ago")
 	}
 	return known, nil
 }
 
-// look gives what is known and whether to ask the server.
+// look returns what is known and whether to read from the server.
 func (s *Secret) look(again bool) (known [][]byte, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +98,7 @@ func (s *Secret) look(again bool) (known [][]byte, due bool) {
 	return s.known, passed >= wait || passed < 0
 }
 
-// ask reads the secret, or makes it.
+// ask reads the secret, or creates it.
 func (s *Secret) ask(ctx context.Context) error {
 	s.mu.Lock()
 	s.asked = s.opt.Now()

@@ -1,16 +1,17 @@
 package fleet
 
-// Status is what a node says of itself. It is posted each second.
+// Status describes a node. Each node posts its own every second.
 type Status struct {
-	// ID names the process, Address is where it listens, Version is its build's.
+	// ID names the process, Address is where it listens, Version is that of its
+	// build.
 	ID      string `json:"id"`
 	Address string `json:"address"`
 	Version string `json:"version"`
 	// Started and At are ms since the epoch; At is when it was posted.
 	Started int64 `json:"started"`
 	At      int64 `json:"at"`
-	// SetVersion and Rules are the version and size of the set in force, Source
-	// where it came from, Confirmed when the rule database last confirmed it.
+	// SetVersion and Rules are the version and size of the set in force, Source is
+	// its origin, Confirmed the last time the rules database confirmed it.
 	SetVersion int64  `json:"set_version"`
 	Rules      int    `json:"rules"`
 	Source     string `json:"source"`
@@ -19,18 +20,18 @@ type Status struct {
 	// Store is redis or memory.
 	Store    string    `json:"store"`
 	Breakers []Breaker `json:"breakers,omitempty"`
-	// HotKeys is how many keys are hot here.
+	// HotKeys is the number of hot keys on the node.
 	HotKeys int `json:"hot_keys"`
 }
 
-// Breaker is the state of one server's breaker as a node sees it.
+// Breaker is the circuit breaker of one server on a node.
 type Breaker struct {
 	Server string `json:"server"`
 	// State is closed, open or half_open.
 	State string `json:"state"`
-	// Since is when it came into this state, ms since the epoch.
+	// Since is when it entered this state, ms since the epoch.
 	Since int64 `json:"since"`
-	// Opened counts how often it opened, Cause is why it did last.
+	// Opened is how often it opened, Cause why it opened last.
 	Opened int64  `json:"opened"`
 	Cause  string `json:"cause,omitempty"`
 }

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// maxTrials bounds the trials that a node counts at once. Requests of trials
-	// beyond it are not counted.
+	// maxTrials is the largest number of trials that a node counts at once. It does
+	// not count requests of others.
 	maxTrials = 1000
-	// trialsTTL is how long the counts of a trial outlive its last request.
+	// trialsTTL is how long the counts of a trial are kept after its last request.
 	trialsTTL = 30 * 24 * time.Hour
 )
 
-// Trial names a limit that is counted without denying, by the version of its rule.
+// Trial names a limit on trial, which never denies, by the version of its rule.
 type Trial struct{ Rule, Version int64 }
 
-// TrialCounts are the requests that a trial decided since it began.
+// TrialCounts counts the requests of a trial since it began.
 type TrialCounts struct {
-	// Seen are all of them, Denied those that it would have denied.
+	// Seen counts all of them, Denied those that it would have denied.
 	Seen, Denied int64
-	// First is when the first of them came, zero if there was none.
+	// First is the time of the first one, zero without any.
 	First time.Time
 }
 
@@ -56,7 +56,7 @@ func (r *Recorder) Trial(t Trial, allowed bool) {
 
 type trialFigures struct{ seen, denied atomic.Int64 }
 
-// gatherTrials gives what was counted since the last time.
+// gatherTrials returns the counts since the last call.
 func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
 	out := map[Trial]TrialCounts{}
 	r.trials.Range(func(k, v any) bool {
@@ -68,14 +68,14 @@ func (r *Recorder) gatherTrials() map[Trial]TrialCounts {
 		return true
 	})
 	if r.knownTrials.Load() >= maxTrials {
-		r.trials.Clear() // of trials that have ended, too
+		r.trials.Clear() // also of trials that have ended
 		r.knownTrials.Store(0)
 	}
 	return out
 }
 
-// trialSum is what this node counted of a trial. It is posted as a whole under a
-// field of its own, so posting it again changes nothing.
+// trialSum is this node's count of a trial. It is posted as a whole in a field of
+// its own, so posting it again changes nothing.
 type trialSum struct {
 	TrialCounts
 	field string
@@ -83,8 +83,8 @@ type trialSum struct {
 	dirty bool
 }
 
-// takeTrials adds what the recorder heard. Where there is no room, the trial that
-// was posted and saw no request for the longest time makes it.
+// takeTrials adds the counts of the recorder. Without room, it drops the posted
+// trial without a request for the longest time.
 func (p *Publisher) takeTrials(now time.Time) {
 	for t, c := range p.opt.Recorder.gatherTrials() {
 		sum := p.trials[t]
@@ -116,7 +116,7 @@ func (p *Publisher) forgetTrial() bool {
 	return true
 }
 
-// appendTrials writes the trials that saw requests, up to maxPosted at a time.
+// appendTrials writes the trials with new requests, up to maxPosted at a time.
 func (p *Publisher) appendTrials(out []Entry) ([]Entry, []*trialSum) {
 	var posted []*trialSum
 	for t, sum := range p.trials {
@@ -132,7 +132,7 @@ func (p *Publisher) appendTrials(out []Entry) ([]Entry, []*trialSum) {
 
 func trialTable(t Trial) string { return fmt.Sprintf("x:%d:%d", t.Rule, t.Version) }
 
-// Trial adds up what all nodes counted of a trial that several versions of a rule
+// Trial adds up the counts of all nodes of a trial that several versions of a rule
 // share.
 func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (TrialCounts, error) {
 	tables := make([]string, len(versions))
@@ -140,7 +140,7 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 		tables[i] = trialTable(Trial{rule, v})
 	}
 	read, err := r.tables(ctx, tables)
-	if err != nil { // also if it is this node's alone, which is no share of a trial
+	if err != nil { // also an *OwnError: one node is no measure of a trial
 		return TrialCounts{}, fmt.Errorf("read the trial of rule %d: %w", rule, err)
 	}
 	var sum TrialCounts
@@ -152,7 +152,7 @@ func (r *Reader) Trial(ctx context.Context, rule int64, versions []int64) (Trial
 	return sum, nil
 }
 
-// unpackTrial reads what appendTrials wrote, and anything else as nothing.
+// unpackTrial reads what appendTrials wrote. Anything else counts as zero.
 func unpackTrial(text string) TrialCounts {
 	var n [3]int64
 	words := strings.Fields(text)

@@ -50,8 +50,8 @@ func (m *Metrics) Near(read func() Near) {
 		{fate, c, func(n *Near) int64 { return n.Returned }, []string{"returned"}},
 		{fate, c, func(n *Near) int64 { return n.Lost }, []string{"lost"}},
 		{desc("sluice_hot_shard_probes_total", "Times another shard of a sharded key was tried because one had denied."), c, func(n *Near) int64 { return n.Probes }, nil},
-		{forget, c, func(n *Near) int64 { return n.Bus.Told }, []string{"told"}},
-		{forget, c, func(n *Near) int64 { return n.Bus.Heard }, []string{"heard"}},
+		{forget, c, func(n *Near) int64 { return n.Bus.Sent }, []string{"told"}},
+		{forget, c, func(n *Near) int64 { return n.Bus.Received }, []string{"heard"}},
 		{forget, c, func(n *Near) int64 { return n.Bus.Lost }, []string{"lost"}},
 	}})
 }
