@@ -2,8 +2,7 @@ package rules
 
 import "strconv"
 
-// CountWords writes a number with spaces between thousands, narrow and
-// unbreakable.
+// CountWords writes a number with commas between thousands: "1,240".
 func CountWords(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -11,7 +10,7 @@ func CountWords(n int64) string {
 		sign, s = "−", s[1:]
 	}
 	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
+		s = s[:i] + "," + s[i:]
 	}
 	return sign + s
 }
@@ -25,7 +24,7 @@ var wordUnits = []struct {
 }
 
 // WindowWords writes milliseconds the way people say them after per: "minute",
-// "15 minutes", "1 500 ms" for what is no whole number of any unit above it.
+// "15 minutes", or "1,500 ms" if it is not a whole number of any larger unit.
 func WindowWords(ms int64) string {
 	for _, u := range wordUnits {
 		if ms >= u.ms && ms%u.ms == 0 {

@@ -55,7 +55,7 @@ func TestJourney_SomeoneIsInvitedAndGetsAnotherRole(t *testing.T) {
 		t.Fatalf("another role left the session open: %s", got)
 	}
 	steps(t, grace, chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", newPassword+kb.Enter), chromedp.WaitVisible("main h1"))
-	until(t, grace, `document.querySelector("h1").textContent === "Not with your role"`)
+	until(t, grace, `document.querySelector("h1").textContent === "Permission denied"`)
 	grace.Forgive() // the browser notes the 403
 }
 
@@ -72,7 +72,7 @@ func TestJourney_ATokenIsMadeShownOnceAndRevoked(t *testing.T) {
 	if !strings.HasPrefix(secret, "slk_") || len(secret) < 40 {
 		t.Fatalf("the secret is %q", secret)
 	}
-	steps(t, ada, chromedp.Click(`//a[text()="To the tokens"]`), chromedp.WaitVisible(`button[aria-label="Revoke edge-2"]`))
+	steps(t, ada, chromedp.Click(`//a[text()="Back to tokens"]`), chromedp.WaitVisible(`button[aria-label="Revoke edge-2"]`))
 	if value[bool](t, ada, `document.documentElement.outerHTML.includes("`+secret+`")`) {
 		t.Error("the secret is shown again")
 	}

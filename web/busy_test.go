@@ -11,7 +11,7 @@ import (
 	"sluice/web/webtest"
 )
 
-const busyText = "Too many passwords are being checked right now, so nothing was done."
+const busyText = "Too many passwords are being checked right now. Nothing was changed."
 
 // isBusy checks that a page refuses for now, shows these texts and no password.
 func isBusy(t *testing.T, what string, page webtest.Page, shows ...string) {

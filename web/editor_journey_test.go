@@ -54,7 +54,7 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 		t.Fatalf("focus is at %q", at())
 	}
 	steps(t, tab, chromedp.WaitVisible("#preview .plot"))
-	if got := value[string](t, tab, `document.querySelector("#preview .summary").textContent`); !strings.Contains(got, "GET requests to /v1/search of the same user may number 5 per minute") {
+	if got := value[string](t, tab, `document.querySelector("#preview .summary").textContent`); !strings.Contains(got, "Each user may send 5 GET requests per minute to /v1/search") {
 		t.Errorf("the summary says %q", got)
 	}
 	if at() != "f-window_ms" {
@@ -78,7 +78,7 @@ func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
 	steps(t, ada, chromedp.SetValue("#f-limit", "120"), chromedp.SetValue("#f-description", "For the sale."), chromedp.Click(`button[value="save"]`), chromedp.WaitVisible("[data-flash]"))
 	steps(t, edda, chromedp.SetValue("#f-limit", "90"), chromedp.Click(`button[value="save"]`), chromedp.WaitVisible(`input[name="take.limit"]`))
 	edda.Forgive() // the browser notes the 409
-	if got := value[string](t, edda, heading); got != "charges-per-user changed meanwhile" {
+	if got := value[string](t, edda, heading); got != "charges-per-user was changed in the meantime" {
 		t.Fatalf("the second sees %q", got)
 	}
 	if r := w.Rules.Named("charges-per-user"); r.Limit != 120 {

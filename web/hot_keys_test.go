@@ -23,11 +23,11 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 	})
 	w.Node.Store = "redis"
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/hot-keys"); !page.Has("This page shows what this node decided", "unknown since") {
+	if page := b.Get("/console/hot-keys"); !page.Has("this page shows only the decisions of this node", "unknown since") {
 		t.Error("hot keys of one node are shown as those of all")
 	}
 	for _, path := range []string{"/console", "/console/fail-modes"} {
-		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9\u202f876") {
+		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9,876") {
 			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code, page.Has("10.0.0.9:8080"))
 		}
 	}
@@ -38,13 +38,13 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 	webtest.HeatUp(w)
 	b := w.As(access.RoleViewer)
 	page := b.Get("/console/hot-keys")
-	if page.Code != http.StatusOK || !page.Has("user:user-40", "hot, exact", "4\u202f200", "charges-per-user", "10.0.0.5:8080: 2\u202f800/s", "10.0.0.6:8080: 1\u202f400/s", `href="/console/keys?key=user%3Auser-40&amp;rule=charges-per-user"`, "2 keys are hot") {
+	if page.Code != http.StatusOK || !page.Has("user:user-40", "hot, exact", "4,200", "charges-per-user", "10.0.0.5:8080: 2,800/s", "10.0.0.6:8080: 1,400/s", `href="/console/keys?key=user%3Auser-40&amp;rule=charges-per-user"`, "2 keys are hot") {
 		t.Errorf("got %d\n%s", page.Code, page.Body)
 	}
 	if page := b.Get("/console"); !page.Has("2 keys are hot", "user:user-41", `href="/console/hot-keys"`) {
 		t.Error("the overview does not tell")
 	}
-	if page := b.Get("/console/rules/1"); !page.Has("Checks a second on all nodes.", "user:user-40") {
+	if page := b.Get("/console/rules/1"); !page.Has("Checks per second on all nodes.", "user:user-40") {
 		t.Error("the page of the rule does not tell")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err = rules.ErrUnavailable })
@@ -52,7 +52,7 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 		t.Errorf("without the board: %d", page.Code)
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err, l.Hot = nil, nil })
-	if page := b.Get("/console/hot-keys"); !page.Has("Nothing is busy") || page.Has("is hot", "are hot") {
+	if page := b.Get("/console/hot-keys"); !page.Has("No keys yet") || page.Has("is hot", "are hot") {
 		t.Error("no traffic is not told")
 	}
 }

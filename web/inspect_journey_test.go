@@ -48,7 +48,7 @@ func TestJourney_FromADenialToItsExplanation(t *testing.T) {
 			until(t, tab, live)
 			steps(t, tab, chromedp.Click(list+" .go a"), chromedp.WaitVisible(".verdict"))
 			verdict := shownText(t, tab, ".verdict")
-			for _, want := range []string{"denied, 429", "by charges-per-user", "It was denied"} {
+			for _, want := range []string{"denied, 429", "by charges-per-user", "The request was denied"} {
 				if !strings.Contains(verdict, want) {
 					t.Errorf("the verdict lacks %q: %s", want, verdict)
 				}
@@ -99,7 +99,7 @@ func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	until(t, tab, live)
 	place := value[[]float64](t, tab, `(r => [r.left + 20, r.top + 5])(document.querySelector("[data-denial='3']").getBoundingClientRect())`)
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
-	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Held")`)
+	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Paused while")`)
 	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("user:late")) window.came = true; }), true`)
 	w.Fleet.Deny(fleet.Denial{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce, Status: 429, At: webtest.Now.UnixMilli()})
 	until(t, tab, `window.came`)
@@ -127,7 +127,7 @@ func TestJourney_ACurlCommandIsExplained(t *testing.T) {
 		}
 	}
 	steps(t, tab, chromedp.SetValue("#f-weight", "101"), chromedp.Click(`form:has(#f-weight) button`), chromedp.WaitVisible(".verdict .badge.bad"))
-	if got := shownText(t, tab, ".verdict"); !strings.Contains(got, "Waiting does not help") {
+	if got := shownText(t, tab, ".verdict"); !strings.Contains(got, "Retrying will not help") {
 		t.Errorf("a weight above the limit: %s", got)
 	}
 }
@@ -143,7 +143,7 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 		chromedp.Navigate(url+"/console/denials?key=user%3A43"), chromedp.WaitVisible("#live-denials"),
 		chromedp.Click(`#live-denials a[href*="key=user%3A43"]`), chromedp.WaitVisible(`form[action="/console/keys/reset"]`),
 	)
-	if got := shownText(t, tab, "main"); !strings.Contains(got, "0 of 100") || !strings.Contains(got, "is denied") {
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "0 of 100") || !strings.Contains(got, "denied") {
 		t.Fatalf("the bucket:\n%s", got)
 	}
 	steps(t, tab, chromedp.Click(`form[action="/console/keys/reset"] button`), chromedp.WaitVisible("#f-confirm_password"))

@@ -133,7 +133,7 @@ func TestJourney_KeyboardOnly(t *testing.T) {
 	press(kb.Enter)
 	steps(t, tab, chromedp.WaitVisible(".tiles"))
 	press(kb.Tab)
-	if at() != "Skip to the content" {
+	if at() != "Skip to content" {
 		t.Errorf("the first stop is %q", at())
 	}
 	press(kb.Enter)

@@ -120,25 +120,25 @@ func TestKept_FormsComeBackFilledIn(t *testing.T) {
 	w.Overrides.Err = rules.ErrUnavailable
 	form := url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}, "does": {"limit"}, "limit": {"777"}, "hours": {"168"}, "reason": {"<b>mine</b>"}}
 	page := b.Post("/console/keys/override", form)
-	if page.Code != http.StatusServiceUnavailable || !page.Has(`value="777"`, "&lt;b&gt;mine&lt;/b&gt;", `value="168" selected`, "what was typed is still here") {
+	if page.Code != http.StatusServiceUnavailable || !page.Has(`value="777"`, "&lt;b&gt;mine&lt;/b&gt;", `value="168" selected`, "What you typed is still here") {
 		t.Errorf("the page of a key without the database: %d\n%s", page.Code, page.Body)
 	}
 	page = b.Post("/console/rules/1/overrides/import", url.Values{"csv": {"key,limit\nuser:9,5\n"}, "prune": {"on"}, "do": {"apply"}})
-	if page.Code != http.StatusServiceUnavailable || !page.Has("user:9,5", "checked", "what was typed is still here") {
+	if page.Code != http.StatusServiceUnavailable || !page.Has("user:9,5", "checked", "What you typed is still here") {
 		t.Errorf("lines without the database: %d\n%s", page.Code, page.Body)
 	}
 	w.Overrides.Err = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
 	page = b.Post("/console/keys/override", form)
-	if page.Code != http.StatusServiceUnavailable || !page.Has("Another change is being written", "what was typed is still here") {
+	if page.Code != http.StatusServiceUnavailable || !page.Has("Another change, such as a large import, is in progress", "What you typed is still here") {
 		t.Errorf("the page of a key during a large import: %d\n%s", page.Code, page.Body)
 	}
 	w.Overrides.Err = nil
 	page = b.Post("/console/rules/1/overrides/99", url.Values{"key": {"user:99"}, "kind": {"limit"}, "limit": {"777"}, "version": {"1"}})
-	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="user:99"`, `action="/console/rules/1/overrides"`, "deleted this meanwhile") {
+	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="user:99"`, `action="/console/rules/1/overrides"`, "deleted this in the meantime") {
 		t.Errorf("an override that is gone: %d\n%s", page.Code, page.Body)
 	}
 	page = b.Post("/console/pools/gone", url.Values{"limit": {"777"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}, "version": {"1"}})
-	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="gone"`, `action="/console/pools"`, "deleted this meanwhile") {
+	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="gone"`, `action="/console/pools"`, "deleted this in the meantime") {
 		t.Errorf("a pool that is gone: %d\n%s", page.Code, page.Body)
 	}
 }

@@ -35,7 +35,7 @@ func TestJourney_MomentsAreTypedInTheViewersZoneOrAnother(t *testing.T) {
 		t.Errorf("the viewer's own zone needs no translation: %q", said())
 	}
 	typed("f-expires_at.zone", "America/New_York")
-	if want := value[string](t, tab, `"That is " + new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "short"}).format(new Date("2027-07-31T22:00:00Z")) + " where you are."`); said() != want {
+	if want := value[string](t, tab, `new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "short"}).format(new Date("2027-07-31T22:00:00Z")) + " in your time zone."`); said() != want {
 		t.Errorf("it says %q, want %q", said(), want)
 	}
 	steps(t, tab, chromedp.SetValue("#f-key", "user:77"), chromedp.SetValue("#f-kind", "blocked"), chromedp.Click("form.stack button.primary"), chromedp.WaitVisible("[data-flash]"))

@@ -97,11 +97,11 @@ func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
 		l.Own, l.Err, l.Rules[0].Minute.Denied = true, http.ErrHandlerTimeout, 4321
 	})
 	page := w.As(access.RoleViewer).Get("/console/rules")
-	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`, `data-label="Denied/min, this node"`) || page.Has("cannot be read at the moment") {
+	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`, `data-label="Denied/min, this node"`) || page.Has("live data unavailable") {
 		t.Error("the node keeps to itself what it denied")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Own = false })
-	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) || !page.Has("cannot be read at the moment") {
+	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) || !page.Has("live data unavailable") {
 		t.Error("old figures are shown as those of now")
 	}
 }
@@ -120,7 +120,7 @@ func TestRules_AreSearchedFilteredAndPaged(t *testing.T) {
 		{"?owner=payments", []string{"charges-per-user", "owner payments"}, "tighter-charges"},
 		{"?fail_mode=closed", []string{"logins-per-address", "signups-in-all"}, "search-per-user"},
 		{"?state=off", []string{"legacy-api"}, "charges-per-user"},
-		{"?q=none-such", []string{"No rule fits", "Show all rules"}, "charges-per-user"},
+		{"?q=none-such", []string{"No matching rules", "Show all rules"}, "charges-per-user"},
 		{"?page=99", []string{"No such page"}, "charges-per-user"},
 		{"?page=-1&mode=nonsense&sort=nonsense", []string{"charges-per-user"}, ""},
 		{"?q=%3Cscript%3Ealert(1)%3C/script%3E", []string{"&lt;script&gt;"}, "<script>"},
@@ -144,11 +144,11 @@ func TestRules_AreSearchedFilteredAndPaged(t *testing.T) {
 
 func TestOverview_SaysWhatIsWrong(t *testing.T) {
 	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console"); !page.Has(
-		"Redis is unreachable", "The rules database is unreachable", "live data unavailable", "silent", "10.0.0.7:6379", "Redis, shared by all nodes") {
+		"Redis is unreachable", "The rules database is unreachable", "live data unavailable", "not reporting", "10.0.0.7:6379", "Redis, shared by all nodes") {
 		t.Error("a failing fleet is not told")
 	}
 	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console")
-	if page.Has("notice bad") || page.Has("notice warn") || !page.Has("healthy", "This node runs embedded", "7 rules") {
+	if page.Has("notice bad") || page.Has("notice warn") || !page.Has("healthy", "This node keeps rules in a file", "7 rules") {
 		t.Error("a healthy node is not told")
 	}
 }

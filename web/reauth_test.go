@@ -33,7 +33,7 @@ func TestReauth_AsksOnceMoreAndCarriesTheFormAlong(t *testing.T) {
 	if page.Code != http.StatusUnprocessableEntity || !page.Has("Confirm it is you", `name="what" value="everything &#34;quoted&#34;"`, `action="/console/erase"`) {
 		t.Fatalf("later: %d\n%s", page.Code, page.Body)
 	}
-	if page := b.Post("/console/erase", form("wrong")); page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") || page.Has("wrong\"") {
+	if page := b.Post("/console/erase", form("wrong")); page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") || page.Has("wrong\"") {
 		t.Errorf("wrong password: %d", page.Code)
 	}
 	secret := b.Cookies()["sluice_session"]
@@ -55,7 +55,7 @@ func TestPanic_IsOnePageAndSaysNothingInside(t *testing.T) {
 	w := world(t, webtest.Full)
 	w.Handler = w.Server.WithErase()
 	page := w.Browser().Get("/console/panic")
-	if page.Code != http.StatusInternalServerError || !page.Has("Something broke", "</html>") || page.Has("on purpose") {
+	if page.Code != http.StatusInternalServerError || !page.Has("Internal error", "</html>") || page.Has("on purpose") {
 		t.Errorf("got %d", page.Code)
 	}
 }

@@ -60,7 +60,7 @@ func letInOnlyTheirRole(t *testing.T, kind webtest.Kind) {
 					t.Errorf("%s: got %d to %q, want the way to sign in", name, page.Code, page.Header.Get("Location"))
 				}
 			case !role.Includes(r.Role):
-				if page.Code != http.StatusForbidden || !page.Has("Not with your role") {
+				if page.Code != http.StatusForbidden || !page.Has("Permission denied") {
 					t.Errorf("%s: got %d, want 403", name, page.Code)
 				}
 			default:
@@ -87,7 +87,7 @@ func TestRoutes_RefuseOtherSites(t *testing.T) {
 				}
 				continue
 			}
-			if page.Code != http.StatusForbidden || !page.Has("from another web site") {
+			if page.Code != http.StatusForbidden || !page.Has("from another website") {
 				t.Errorf("%s %s with %v: got %d, want 403", r.Method, r.Path, head, page.Code)
 			}
 		}
@@ -158,7 +158,7 @@ func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
 
 func TestMissing_IsAPageOfItsOwn(t *testing.T) {
 	w := world(t, webtest.Full)
-	if page := w.As(access.RoleViewer).Get("/console/nothing"); page.Code != http.StatusNotFound || !page.Has("Nothing here", "vera") {
+	if page := w.As(access.RoleViewer).Get("/console/nothing"); page.Code != http.StatusNotFound || !page.Has("Not found", "vera") {
 		t.Errorf("got %d", page.Code)
 	}
 	if page := w.Browser().Get("/console/nothing"); page.Code != http.StatusSeeOther {

@@ -19,7 +19,7 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 	lines := listen(t, w, "/console/events?rule=7&version=3&span=1h", w.As(access.RoleViewer))
 	first, ok := message(lines)
 	for _, want := range []string{
-		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7\u202f399 requests", `hx-target="#traffic-rows"`,
+		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7,399 requests", `hx-target="#traffic-rows"`,
 		`hx-target="#traffic-sum"`, `hx-target="#live-denied-keys"`, "user:acme-batch", `hx-target="#live-hot"`,
 	} {
 		if !ok || !strings.Contains(first, want) {
@@ -32,12 +32,12 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 		f.Last.Allowed = 987654
 	})
 	next := ""
-	for !strings.Contains(next, "4\u202f321") {
+	for !strings.Contains(next, "4,321") {
 		if next, ok = message(lines); !ok {
 			t.Fatal("the stream ended")
 		}
 	}
-	for _, want := range []string{"of 8\u202f000 requests", "988\u202f653", "&lt;img src=x onerror=alert(1)&gt;", `#traffic-rows &gt; [data-at=`} {
+	for _, want := range []string{"of 8,000 requests", "988,653", "&lt;img src=x onerror=alert(1)&gt;", `#traffic-rows &gt; [data-at=`} {
 		if !strings.Contains(next, want) {
 			t.Errorf("the message lacks %s:\n%s", want, next)
 		}
@@ -57,13 +57,13 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/events?rule=7&version=3"); page.Has("Load again") || !page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=3"); page.Has("was changed or deleted") || !page.Has("#traffic-rows") {
 		t.Error("the version that is in force")
 	}
-	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Load again") || page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Reload") || page.Has("#traffic-rows") {
 		t.Error("a rule that changed")
 	}
-	if page := b.Get("/console/events?rule=7&version=4"); page.Has("Load again") || page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=4"); page.Has("was changed or deleted") || page.Has("#traffic-rows") {
 		t.Error("a node that is behind")
 	}
 	if page := b.Get("/console/events?rule=99&version=1"); !page.Has("was changed or deleted") {
@@ -74,7 +74,7 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 	if err := w.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	if page := b.Get("/console/events?rule=1&version=1"); page.Has("Load again") || !page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=1&version=1"); page.Has("was changed or deleted") || !page.Has("#traffic-rows") {
 		t.Error("a rule that is off")
 	}
 }
@@ -109,8 +109,8 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 		})
 		until(t, tab, `document.querySelector("#traffic-rows tr:last-child").textContent !== window.before`)
 		until(t, tab, `document.querySelector("#live-denied-keys").textContent.includes("user:late")`)
-		until(t, tab, `document.querySelector("#trial-denied .note").textContent.includes("of 8\u202f")`)
-		until(t, tab, `/\d\u202f\d+\u202f\d+ allowed/.test(document.querySelector("#traffic-sum").textContent)`)
+		until(t, tab, `document.querySelector("#trial-denied .note").textContent.includes("of 8,")`)
+		until(t, tab, `/\d,\d+,\d+ allowed/.test(document.querySelector("#traffic-sum").textContent)`)
 		until(t, tab, `window.drawn > 0`)
 		const frames = `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 		if _, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {

@@ -21,7 +21,7 @@ func TestJourney_AFailModeIsEditedInPlace(t *testing.T) {
 		chromedp.Navigate(url+"/console/fail-modes?q=search"), chromedp.WaitVisible(form+"select"),
 		chromedp.SetValue(form+"select", "closed"), chromedp.Click(form+"button"), chromedp.WaitVisible("[data-flash]"),
 	)
-	if got := shownText(t, tab, "[data-flash]"); !strings.Contains(got, "search-per-user fails closed now.") {
+	if got := shownText(t, tab, "[data-flash]"); !strings.Contains(got, "Fail mode of \"search-per-user\" set to closed.") {
 		t.Errorf("it says %q", got)
 	}
 	if got := value[string](t, tab, "location.pathname + location.search"); got != "/console/fail-modes?q=search" {
@@ -53,8 +53,8 @@ func TestJourney_TickedRulesAreChangedTogether(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
 	steps(t, tab,
-		chromedp.Navigate(url+"/console/rules?q=per-user"), chromedp.WaitVisible(`input[aria-label="Tick charges-per-user"]`),
-		chromedp.Click(`input[aria-label="Tick charges-per-user"]`), chromedp.Click(`input[aria-label="Tick search-per-user"]`),
+		chromedp.Navigate(url+"/console/rules?q=per-user"), chromedp.WaitVisible(`input[aria-label="Select charges-per-user"]`),
+		chromedp.Click(`input[aria-label="Select charges-per-user"]`), chromedp.Click(`input[aria-label="Select search-per-user"]`),
 		chromedp.Click(`button[value="shadow"]`), chromedp.WaitVisible("[data-flash]"),
 	)
 	if got := value[string](t, tab, "location.search"); got != "?q=per-user" {

@@ -36,17 +36,17 @@ func TestSSOConfirm_AsksElsewhereAndKeepsWhatWasTyped(t *testing.T) {
 		page.Has("confirm_password") {
 		t.Fatalf("single sign-on of who knows when counts: %d\n%s", page.Code, page.Body)
 	}
-	if page := erase("confirm_elsewhere"); page.Code != http.StatusUnprocessableEntity || !page.Has("You have not signed in again yet") {
+	if page := erase("confirm_elsewhere"); page.Code != http.StatusUnprocessableEntity || !page.Has("You have not signed in again") {
 		t.Errorf("saying so is enough: %d", page.Code)
 	}
-	if page := erase("confirm_password"); page.Code != http.StatusUnprocessableEntity || page.Has("The name or the password is wrong.") {
+	if page := erase("confirm_password"); page.Code != http.StatusUnprocessableEntity || page.Has("Wrong name or password.") {
 		t.Errorf("a password: %d", page.Code)
 	}
 	secret := b.Cookies()["sluice_session"]
 	if page := b.Post(ssoStart, url.Values{"again": {"yes"}}); page.Code != http.StatusOK || !w.Provider.Last().Fresh {
 		t.Fatalf("start: %d, fresh %v", page.Code, w.Provider.Last().Fresh)
 	}
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleAdmin))); page.Code != http.StatusOK || !page.Has("It is you") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleAdmin))); page.Code != http.StatusOK || !page.Has(">Confirmed<") {
 		t.Fatalf("back: %d", page.Code)
 	}
 	if b.Cookies()["sluice_session"] == secret {
@@ -68,10 +68,10 @@ func TestSSOConfirm_RefusesSomeoneElseAndWhoWasNotAsked(t *testing.T) {
 		old   time.Duration
 		want  string
 	}{
-		"someone else":      {id: webtest.Identity(access.RoleEditor), want: "That was someone else"},
+		"someone else":      {id: webtest.Identity(access.RoleEditor), want: "Different account"},
 		"no time":           {id: webtest.Identity(access.RoleAdmin), stale: true, want: "Not confirmed"},
 		"an hour ago":       {id: webtest.Identity(access.RoleAdmin), stale: true, old: time.Hour, want: "Not confirmed"},
-		"someone else, old": {id: webtest.Identity(access.RoleViewer), stale: true, want: "That was someone else"},
+		"someone else, old": {id: webtest.Identity(access.RoleViewer), stale: true, want: "Different account"},
 	} {
 		w, b, erase := erasing(t)
 		b.Post(ssoStart, url.Values{"again": {"yes"}})
@@ -118,7 +118,7 @@ func TestSSOConfirm_ALostRoleEndsTheSession(t *testing.T) {
 	b.Post(ssoStart, url.Values{"again": {"yes"}})
 	lost := webtest.Identity(access.RoleAdmin)
 	lost.Role = ""
-	if page := b.Get(w.Provider.Answer(lost)); page.Code != http.StatusForbidden || !page.Has("No role for you here") {
+	if page := b.Get(w.Provider.Answer(lost)); page.Code != http.StatusForbidden || !page.Has("No role assigned") {
 		t.Errorf("no role: %d", page.Code)
 	}
 	if page := b.Get("/console"); page.Code != http.StatusSeeOther {

@@ -70,7 +70,7 @@ func TestJourney_SingleSignOn(t *testing.T) {
 	steps(t, tab, chromedp.Click(`form[action="/console/sso/start"] button`))
 	second := window(t, tab, provider.URL)
 	steps(t, second, chromedp.WaitVisible("#approve"), chromedp.Click("#approve"), chromedp.WaitVisible(".notice.good"))
-	if got := value[string](t, second, heading); got != "It is you" {
+	if got := value[string](t, second, heading); got != "Confirmed" {
 		t.Errorf("the second window ends with %s", got)
 	}
 	steps(t, tab, chromedp.Click(`.steps form[action="/console/people/2/state"] button`), chromedp.WaitVisible("[data-flash]"))

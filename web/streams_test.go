@@ -55,7 +55,7 @@ func TestEvents_OneStreamTooManyIsToldToComeBack(t *testing.T) {
 	if first, ok := message(listen(t, w, "/console/events?rule=1", b)); !ok || !strings.Contains(first, "#minute-denied") {
 		t.Fatalf("the last place of %d gave %q", web.MaxStreams, first)
 	}
-	if page := ask(t, url, streamKind, b); page.Code != http.StatusServiceUnavailable || page.Header.Get("Retry-After") == "" || !page.Has("Too many pages are live") {
+	if page := ask(t, url, streamKind, b); page.Code != http.StatusServiceUnavailable || page.Header.Get("Retry-After") == "" || !page.Has("Too many live pages") {
 		t.Errorf("one more got %d %q", page.Code, page.Body)
 	}
 	if page := ask(t, url+"?once=1", streamKind, b); page.Code != http.StatusOK || !page.Has("live-tiles") {
@@ -152,8 +152,8 @@ func TestJourney_WithoutAStreamThePageAsksNowAndThen(t *testing.T) {
 	tab := signedIn(t, w, url, access.RoleViewer)
 	steps(t, tab, chromedp.Navigate(url+"/console"), chromedp.WaitVisible("#live-tiles"))
 	w.Fleet.Change(func(l *fleet.Live) { l.Rules[0].Minute.Denied = 4321 })
-	until(t, tab, `document.querySelector("#live-denied .number").textContent.includes("4\u202f321")`)
-	until(t, tab, `document.querySelector("[data-live-state]").textContent === "Every 5 seconds"`)
+	until(t, tab, `document.querySelector("#live-denied .number").textContent.includes("4,321")`)
+	until(t, tab, `document.querySelector("[data-live-state]").textContent === "Updated every 5 seconds"`)
 	w.Server.FillStreams(-web.MaxStreams)
 	until(t, tab, `document.querySelector("[data-live-state]").textContent === "Live"`)
 	tab.Forgive() // the browser notes the 503

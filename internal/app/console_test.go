@@ -71,7 +71,7 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 		t.Fatalf("the first start printed no link: %s", n.out)
 	}
 	p := newPerson(t, n)
-	if status, body := p.get(n.url + "/"); status != http.StatusOK || !strings.Contains(body, "There is no account yet") {
+	if status, body := p.get(n.url + "/"); status != http.StatusOK || !strings.Contains(body, "No account exists yet") {
 		t.Errorf("/ led to %d", status)
 	}
 	form := url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}}

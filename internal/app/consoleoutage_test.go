@@ -63,23 +63,23 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 	p := asAdmin(t, n)
 	n.create(`{"name":"one","scope":"user","limit":1,"window_ms":86400000,"fail_mode":"closed"}`)
 	n.check(`{"user":"before"}`)
-	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(redis.Addr, `badge good">closed<`)...)
+	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(redis.Addr, `badge good">healthy<`)...)
 	redis.Kill()
 	for range 5 {
 		n.check(`{"user":"after"}`)
 	}
-	body := p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`This page shows what this node decided`, `unknown since`, `badge bad">(open|half-open)<`, `Decided by fail modes</dt><dd><span class="figure">[1-9]`)...)
-	if strings.Contains(body, `badge good">closed<`) {
-		t.Error("a breaker is shown closed")
+	body := p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`this page shows only the decisions of this node`, `unknown since`, `badge bad">(tripped|recovering)<`, `Decided by fail modes</dt><dd><span class="figure">[1-9]`)...)
+	if strings.Contains(body, `badge good">healthy<`) {
+		t.Error("a breaker is shown as healthy")
 	}
 	p.shows(n.url+"/console", http.StatusOK, texts(`data-partial`, `unknown since`, `Redis is unreachable`, `Degraded</dt><dd><span class="figure">(0\.[1-9]|[1-9])`)...)
 	body = p.shows(n.url+"/console/rules/1", http.StatusOK, texts(`data-partial`, `[1-9]\d* denied`)...)
 	if strings.Contains(body, "No requests in this period") {
 		t.Error("the page of the rule says that there was no request")
 	}
-	p.shows(n.url+"/console/denials", http.StatusOK, texts(`the denials of this node`, `user:after`)...)
+	p.shows(n.url+"/console/denials", http.StatusOK, texts(`denials of this node`, `user:after`)...)
 	redis.Restart()
-	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`badge good">closed<`)...)
+	p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`badge good">healthy<`)...)
 	// The breaker and the reader of the figures notice it each by itself.
 	eventually(t, "the overview shows the figures of all nodes again", func() bool {
 		status, body := p.get(n.url + "/console")

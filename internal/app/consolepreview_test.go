@@ -55,7 +55,7 @@ func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
 			t.Fatalf("%s: the preview answered %d", name, status)
 		}
 		shown := previewedHeaders(t, page)
-		if status, page := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(page, "The rule "+name+" is made.") {
+		if status, page := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(page, "Rule &#34;"+name+"&#34; created.") {
 			t.Fatalf("%s: making it answered %d", name, status)
 		}
 		var doc map[string]any
@@ -87,7 +87,7 @@ func TestConsole_PreviewOfATrialShowsNoHeadersAsTheAPISendsNone(t *testing.T) {
 	link := welcomeLink.FindStringSubmatch(n.out.String())
 	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
 	form := url.Values{"name": {"trial"}, "scope": {"user"}, "limit": {"0"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}, "mode": {"shadow"}}
-	if _, page := p.post(n.url+"/console/rules/preview", form); strings.Contains(page, `aria-label="Headers"`) || !strings.Contains(page, "clients are told nothing") {
+	if _, page := p.post(n.url+"/console/rules/preview", form); strings.Contains(page, `aria-label="Headers"`) || !strings.Contains(page, "sends no headers") {
 		t.Error("the preview of a shadow rule shows headers")
 	}
 	p.post(n.url+"/console/rules", form)

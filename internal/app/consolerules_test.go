@@ -17,7 +17,7 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 	link := welcomeLink.FindStringSubmatch(n.out.String())
 	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
 	form := url.Values{"name": {"reports"}, "scope": {"user"}, "route": {"/v1/reports"}, "limit": {"1"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}}
-	if status, body := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(body, "The rule reports is made.") {
+	if status, body := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(body, "Rule &#34;reports&#34; created.") {
 		t.Fatalf("making it: %d", status)
 	}
 	const request = `{"user":"42","route":"/v1/reports","method":"GET"}`
@@ -33,22 +33,22 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 	})
 	form.Set("version", "1")
 	form.Set("limit", "2")
-	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports is saved.") {
+	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "Rule &#34;reports&#34; saved.") {
 		t.Error("saving it did not work")
 	}
 	if !n.allowed(request) || n.allowed(request) {
 		t.Error("the raised limit is not in force")
 	}
-	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports changed meanwhile") || !strings.Contains(body, "grace saved this rule") {
+	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports was changed in the meantime") || !strings.Contains(body, "grace saved this rule") {
 		t.Error("an old version overwrites")
 	}
-	if _, body := p.post(n.url+"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); !strings.Contains(body, "1 rule is off now.") {
+	if _, body := p.post(n.url+"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); !strings.Contains(body, "1 rule is now disabled.") {
 		t.Error("turning it off did not work")
 	}
 	if !n.allowed(request) {
 		t.Error("a rule that is off denies")
 	}
-	if _, body := p.post(n.url+"/console/rules/1/delete", url.Values{"version": {"3"}}); !strings.Contains(body, "The rule reports is deleted.") {
+	if _, body := p.post(n.url+"/console/rules/1/delete", url.Values{"version": {"3"}}); !strings.Contains(body, "Rule &#34;reports&#34; deleted.") {
 		t.Error("deleting it did not work")
 	}
 }

@@ -31,7 +31,7 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 	if status, body := p.get(n.url + "/console/sign-in"); status != http.StatusOK || !strings.Contains(body, "Sign in with Example ID") {
 		t.Fatalf("the form: %d", status)
 	}
-	if status, body := p.post(n.url+"/console/sso/start", url.Values{}); status != http.StatusServiceUnavailable || !strings.Contains(body, "does not answer") {
+	if status, body := p.post(n.url+"/console/sso/start", url.Values{}); status != http.StatusServiceUnavailable || !strings.Contains(body, "The provider is unreachable") {
 		t.Errorf("while it is away: %d", status)
 	}
 	n.stop()
@@ -68,7 +68,7 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 		t.Errorf("a password for it: %v", err)
 	}
 	provider.Person("s-1", "Ada", "sales")
-	if status, body := signIn(); status != http.StatusForbidden || !strings.Contains(body, "No role for you here") {
+	if status, body := signIn(); status != http.StatusForbidden || !strings.Contains(body, "No role assigned") {
 		t.Errorf("without its group: %d", status)
 	}
 }

@@ -1,11 +1,9 @@
-// Package words says in prose what a rule does, for people.
+// Package words describes rules in prose, for people.
 //
-// A worked example. Of the rule {scope: user, route: /v1/charges, method: POST,
-// limit: 100, window_ms: 60000}, Limit says "100 per minute per user", Match says
-// "POST /v1/charges", and Summary says "POST requests to /v1/charges of the same
-// user may number 100 per minute. What goes over is denied. While the counters
-// cannot be reached, everything passes."
+// A worked example. For the rule {scope: user, route: /v1/charges, method: POST, limit: 100, window_ms: 60000}, Limit
+// gives "100 per minute per user", Match gives "POST /v1/charges", and Summary gives "Each user may send 100 POST requests
+// per minute to /v1/charges; the rest are denied. If Redis is unreachable, all of these requests pass."
 //
-// Numbers and windows by themselves (rules.CountWords, rules.WindowWords) stay in
-// package rules, because its plans name them too.
+// The functions for single numbers and windows (rules.CountWords, rules.WindowWords) are in package rules, because its
+// plans use them too.
 package words

@@ -9,23 +9,60 @@ import (
 	"sluice/rules"
 )
 
-// spanWords is rules.WindowWords with a number in any case: "1 minute".
-func spanWords(ms int64) string {
-	w := rules.WindowWords(ms)
-	if !strings.Contains(w, " ") {
-		return "1 " + w
+// Summary describes in sentences what a normalized rule does. It also takes rules that are not valid yet, and then
+// describes what they seem to mean. The result is text, not markup: names and conditions stand in it unescaped.
+func Summary(r *rules.Rule) string {
+	s := []string{allowance(r) + "; " + excess(r) + "."}
+	s = append(s, details(r)...)
+	s = append(s, exceptions(r)...)
+	s = append(s, times(r)...)
+	s = append(s, candidate(r)...)
+	s = append(s, outage(r))
+	if !r.IsActive {
+		s = append(s, "The rule is disabled.")
 	}
-	return w
+	return strings.Join(s, " ")
 }
 
-// Scope says what has a bucket of its own: "user and address".
-func Scope(scope string) string {
+// Limit describes a rule's limit in a few words: "100 per minute per user".
+func Limit(r *rules.Rule) string {
+	each := " per " + Scope(r.Scope)
+	if r.Scope == rules.ScopeGlobal {
+		each = " in total"
+	}
+	if r.Traits().Slots {
+		return rules.CountWords(r.Limit) + " at a time" + each
+	}
+	s := rules.CountWords(r.Limit) + " per " + r.PeriodWords() + each
+	if r.Burst != nil && *r.Burst != r.Limit {
+		s += ", bursts up to " + rules.CountWords(*r.Burst)
+	}
+	return s
+}
+
+// Match describes which requests a rule applies to: "POST /v1/charges".
+func Match(r *rules.Rule) string {
+	switch {
+	case r.Route == nil && r.Method == nil:
+		return "all routes"
+	case r.Route == nil:
+		return *r.Method + " on all routes"
+	case r.Method == nil:
+		return *r.Route
+	}
+	return *r.Method + " " + *r.Route
+}
+
+// Scope lists the facts that a rule counts by: "user and IP address".
+func Scope(scope string) string { return list(facts(scope)) }
+
+// facts are the names of the facts of a scope.
+func facts(scope string) []string {
 	parts := strings.Split(scope, "+")
 	for i, p := range parts {
-		p = strings.TrimSpace(p)
-		switch p {
+		switch p = strings.TrimSpace(p); p {
 		case "ip":
-			p = "address"
+			p = "IP address"
 		case "apikey":
 			p = "API key"
 		default:
@@ -33,211 +70,245 @@ func Scope(scope string) string {
 		}
 		parts[i] = p
 	}
-	return listWords(parts)
+	return parts
 }
 
-// listWords joins "a, b and c".
-func listWords(parts []string) string {
+// list joins "a, b and c".
+func list(parts []string) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
 	}
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// Limit says a rule's limit in a few words: "100 per minute per user".
-func Limit(r *rules.Rule) string {
-	each := " per " + Scope(r.Scope)
-	if r.Scope == rules.ScopeGlobal {
-		each = " in all"
+// duration is rules.WindowWords that always has a number: "1 minute".
+func duration(ms int64) string {
+	w := rules.WindowWords(ms)
+	if !strings.Contains(w, " ") {
+		return "1 " + w
 	}
-	if r.Traits().Slots {
-		return rules.CountWords(r.Limit) + " at a time" + each
-	}
-	s := rules.CountWords(r.Limit) + " per " + r.PeriodWords() + each
-	if r.Burst != nil && *r.Burst != r.Limit {
-		s += ", bursts of " + rules.CountWords(*r.Burst)
-	}
-	return s
+	return w
 }
 
-// Match says which requests a rule is for: "POST /v1/charges".
-func Match(r *rules.Rule) string {
-	route, method := "every route", ""
-	if r.Route != nil {
-		route = *r.Route
+// allowance says who may send how many of which requests.
+func allowance(r *rules.Rule) string {
+	who, each := senders(r)
+	count := rules.CountWords(r.Limit)
+	switch {
+	case r.Traits().Slots && r.WeightField != nil:
+		return who + " may hold " + count + " units at a time with " + requests(r, each) + weight(r)
+	case r.Traits().Slots:
+		return who + " may have " + count + " " + requests(r, each) + " in progress at a time"
+	case r.WeightField != nil:
+		return who + " may spend " + count + " units per " + period(r) + " on " + requests(r, each) + weight(r) + burst(r)
 	}
-	if r.Method != nil {
-		method = *r.Method + " "
-		if r.Route == nil {
-			method += "on "
+	return who + " may send " + count + " " + kind(r) + " per " + period(r) + destination(r, each) + condition(r) + burst(r)
+}
+
+// senders names who has a limit of its own. each are the parts of the scope that belong to the request instead:
+// its route and its method.
+func senders(r *rules.Rule) (who string, each []string) {
+	var senders []string
+	for _, p := range facts(r.Scope) {
+		switch p {
+		case "route", "method":
+			each = append(each, p)
+		default:
+			senders = append(senders, p)
 		}
 	}
-	return method + route
+	switch {
+	case len(senders) == 0, r.Scope == rules.ScopeGlobal:
+		return "All clients together", each
+	case len(senders) == 1:
+		return "Each " + senders[0], each
+	}
+	return "Each combination of " + list(senders), each
 }
 
-// Summary says in sentences what a normalised rule does, for who has never seen
-// its fields. It takes rules that are not valid yet too, and then says what they
-// seem to mean. It is text, not markup: names and conditions stand in it as they
-// were written.
-func Summary(r *rules.Rule) string {
-	s := []string{allowanceWords(r) + ".", overWords(r)}
-	s = append(s, variantWords(r)...)
-	s = append(s, timeWords(r)...)
-	s = append(s, trialWords(r)...)
-	switch r.FailMode {
-	case rules.FailClosed:
-		s = append(s, "While the counters cannot be reached, everything it applies to is denied.")
-	case rules.FailLocal:
-		s = append(s, "While the counters cannot be reached, each node counts its share by itself.")
-	default:
-		s = append(s, "While the counters cannot be reached, everything passes.")
+// kind is the noun for the requests: "POST requests", or "POST request" if the limit is one.
+func kind(r *rules.Rule) string {
+	noun := "requests"
+	if r.Limit == 1 && r.WeightField == nil {
+		noun = "request"
 	}
-	if !r.IsActive {
-		s = append(s, "The rule is off.")
-	}
-	return strings.Join(s, " ")
-}
-
-// allowanceWords is who may do how much.
-func allowanceWords(r *rules.Rule) string {
-	s := "Requests"
 	if r.Method != nil {
-		s = *r.Method + " requests"
+		return *r.Method + " " + noun
 	}
-	if r.Route != nil {
-		s += " to " + *r.Route
-	} else {
-		s += " on every route"
-	}
-	if r.When != nil {
-		s += " for which " + *r.When + " holds"
-	}
-	if r.Scope == rules.ScopeGlobal {
-		s += ", all together,"
-	} else {
-		s += " of the same " + Scope(r.Scope)
-	}
-	amount := "number " + rules.CountWords(r.Limit)
-	if r.WeightField != nil {
-		amount = "spend " + rules.CountWords(r.Limit) + " units, weighed by the field " + *r.WeightField + ","
-	}
-	if r.Traits().Slots {
-		return s + " may " + amount + " at a time; one that is not released ends after " + spanWords(r.WindowMS)
-	}
-	s += " may " + amount + " per " + r.PeriodWords()
-	if r.Calendar != nil {
-		s += " of " + r.Calendar.Zone
-	}
-	if r.Burst != nil {
-		s += ", at most " + rules.CountWords(*r.Burst) + " at once"
-	}
-	if r.Traits().Queues {
-		s += ", evenly spaced by a delay"
-	}
-	return s
+	return noun
 }
 
-// overWords is what becomes of the rest.
-func overWords(r *rules.Rule) string {
+// destination is where the requests go, after a blank.
+func destination(r *rules.Rule, each []string) string {
 	var s string
 	switch {
-	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
-		s = "Up to " + rules.CountWords(*r.SoftPercent) + "% over that passes too, marked as over; what goes beyond "
-	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
-		s = "Up to " + rules.CountWords(*r.ElasticPercent) + "% over that passes while the pool " + *r.Pool + " has room; what goes beyond "
+	case slices.Contains(each, "route") && r.Route != nil:
+		s = " to each route that matches " + *r.Route
+	case slices.Contains(each, "route"):
+		s = " to each route"
+	case r.Route != nil:
+		s = " to " + *r.Route
 	default:
-		s = "What goes over "
+		s = " across all routes"
 	}
-	if r.Mode == rules.ModeShadow {
-		return s + "is only counted: the rule is on trial (shadow) and denies nothing."
+	if slices.Contains(each, "method") {
+		s += ", counted per method"
 	}
-	if r.OverLimit == rules.OverLimitDefer {
-		s += "waits in a queue"
-		if r.Defer != nil {
-			s += " of up to " + rules.CountWords(r.Defer.MaxItems) + ", for up to " + spanWords(r.Defer.MaxAgeMS)
-		}
-		return s + "."
-	}
-	s += "is denied"
-	if r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
-		s += ", and told to wait up to " + spanWords(*r.RetryJitterMS) + " longer at random"
-	}
-	return s + "."
+	return s
 }
 
-// variantWords is where the limit is another one.
-func variantWords(r *rules.Rule) []string {
+func condition(r *rules.Rule) string {
+	if r.When == nil {
+		return ""
+	}
+	return ", if " + *r.When
+}
+
+// requests are kind, destination and condition together.
+func requests(r *rules.Rule, each []string) string {
+	return kind(r) + destination(r, each) + condition(r)
+}
+
+func weight(r *rules.Rule) string { return ", weighted by the field " + *r.WeightField }
+
+// period is the time that the limit is for: "minute", "calendar month (UTC)".
+func period(r *rules.Rule) string {
+	if r.Calendar != nil {
+		return r.PeriodWords() + " (" + r.Calendar.Zone + ")"
+	}
+	return r.PeriodWords()
+}
+
+func burst(r *rules.Rule) string {
+	var s string
+	if r.Burst != nil {
+		s = ", in bursts of up to " + rules.CountWords(*r.Burst)
+	}
+	if r.Traits().Queues {
+		s += ", evenly spaced by delaying early requests"
+	}
+	return s
+}
+
+// excess says what happens to requests over the limit.
+func excess(r *rules.Rule) string {
+	more, rest := "", "the rest "
+	switch {
+	case r.Throttle == rules.ThrottleSoft && r.SoftPercent != nil:
+		more = "up to " + rules.CountWords(*r.SoftPercent) + "% more pass, marked as over the limit, and "
+	case r.Throttle == rules.ThrottleElastic && r.ElasticPercent != nil && r.Pool != nil:
+		more = "up to " + rules.CountWords(*r.ElasticPercent) + "% more pass while the pool " + *r.Pool + " has room, and "
+	}
+	switch {
+	case r.Mode == rules.ModeShadow:
+		rest += "would be denied, but the rule is in shadow mode: it counts and denies nothing"
+	case r.OverLimit == rules.OverLimitDefer && r.Defer != nil:
+		rest += "wait in a queue of up to " + rules.CountWords(r.Defer.MaxItems) + " requests for up to " + duration(r.Defer.MaxAgeMS)
+	case r.OverLimit == rules.OverLimitDefer:
+		rest += "wait in a queue"
+	default:
+		rest += "are denied"
+	}
+	return more + rest
+}
+
+// details are sentences about how the rule counts and answers.
+func details(r *rules.Rule) []string {
 	var s []string
-	if len(r.Tiers) > 0 {
-		parts := make([]string, 0, len(r.Tiers))
-		for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
-			t := r.Tiers[name]
-			switch {
-			case t.Unlimited:
-				parts = append(parts, name+" is not limited")
-			case t.Limit != nil:
-				parts = append(parts, name+" has "+rules.CountWords(*t.Limit))
-			}
-		}
-		if len(parts) > 0 {
-			s = append(s, "By tier: "+listWords(parts)+".")
-		}
+	if r.Traits().Slots {
+		s = append(s, "A request that is not released stops counting after "+duration(r.WindowMS)+".")
+	}
+	if r.RetryJitterMS != nil && *r.RetryJitterMS > 0 && r.Mode != rules.ModeShadow && r.OverLimit != rules.OverLimitDefer {
+		s = append(s, "Denied clients are told to wait up to "+duration(*r.RetryJitterMS)+" longer, at random.")
 	}
 	if r.Pool != nil && r.Throttle != rules.ThrottleElastic {
-		s = append(s, "Its traffic counts into the pool "+*r.Pool+".")
+		s = append(s, "These requests also count against the pool "+*r.Pool+".")
 	}
 	if r.ChargeOn == rules.ChargeOnReport {
-		s = append(s, "A check spends nothing; only a reported charge does.")
+		s = append(s, "A check uses up nothing; only reported usage counts.")
 	}
 	switch r.HotKeys {
 	case rules.HotKeysLeased:
-		s = append(s, "For very busy keys, nodes take slices of the limit ahead of need.")
+		s = append(s, "For very busy keys, each node leases parts of the limit in advance.")
 	case rules.HotKeysSharded:
-		s = append(s, "Very busy keys are split over several counters.")
+		s = append(s, "Very busy keys are split into shards.")
 	}
 	return s
 }
 
-// timeWords is when the limit is another one, or none.
-func timeWords(r *rules.Rule) []string {
+// exceptions are sentences about requests that have another limit.
+func exceptions(r *rules.Rule) []string {
+	parts := make([]string, 0, len(r.Tiers))
+	for _, name := range slices.Sorted(maps.Keys(r.Tiers)) {
+		t := r.Tiers[name]
+		switch {
+		case t.Unlimited:
+			parts = append(parts, name+" is unlimited")
+		case t.Limit != nil && t.Burst != nil:
+			parts = append(parts, name+" has "+rules.CountWords(*t.Limit)+" with bursts up to "+rules.CountWords(*t.Burst))
+		case t.Limit != nil:
+			parts = append(parts, name+" has "+rules.CountWords(*t.Limit))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{"Tier limits: " + list(parts) + "."}
+}
+
+// times are sentences about when the limit differs or the rule applies at all.
+func times(r *rules.Rule) []string {
 	var s []string
 	if r.Schedule != nil {
 		parts := make([]string, len(r.Schedule.Windows))
 		for i := range r.Schedule.Windows {
-			parts[i] = windowWords(&r.Schedule.Windows[i])
+			parts[i] = window(&r.Schedule.Windows[i])
 		}
-		s = append(s, "By the clock of "+r.Schedule.Zone+": "+strings.Join(parts, "; ")+".")
+		s = append(s, "Schedule ("+r.Schedule.Zone+"): "+strings.Join(parts, "; ")+".")
 	}
-	const form = "2006-01-02 15:04 UTC"
-	instant := func(t *time.Time) string { return t.UTC().Format(form) }
+	instant := func(t *time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 	switch {
 	case r.ActiveFrom != nil && r.ActiveUntil != nil:
-		s = append(s, "It is in force from "+instant(r.ActiveFrom)+" until "+instant(r.ActiveUntil)+".")
+		s = append(s, "The rule is in force from "+instant(r.ActiveFrom)+" until "+instant(r.ActiveUntil)+".")
 	case r.ActiveFrom != nil:
-		s = append(s, "It is in force from "+instant(r.ActiveFrom)+".")
+		s = append(s, "The rule is in force from "+instant(r.ActiveFrom)+".")
 	case r.ActiveUntil != nil:
-		s = append(s, "It is in force until "+instant(r.ActiveUntil)+".")
+		s = append(s, "The rule is in force until "+instant(r.ActiveUntil)+".")
 	}
 	return s
 }
 
-func windowWords(w *rules.ScheduleWindow) string {
+var dayNames = map[string]string{
+	"mon": "Mon", "tue": "Tue", "wed": "Wed", "thu": "Thu", "fri": "Fri", "sat": "Sat", "sun": "Sun",
+}
+
+// window describes one window of a schedule.
+func window(w *rules.ScheduleWindow) string {
 	days := "every day"
 	if len(w.Days) > 0 {
-		days = strings.Join(w.Days, ", ")
+		names := make([]string, len(w.Days))
+		for i, d := range w.Days {
+			if names[i] = dayNames[d]; names[i] == "" {
+				names[i] = d
+			}
+		}
+		days = list(names)
 	}
 	s := days + " from " + w.From + " to " + w.To
 	switch {
 	case w.Percent != nil:
-		return s + " " + rules.CountWords(*w.Percent) + "% of the limit"
+		s += ", " + rules.CountWords(*w.Percent) + "% of the limit"
 	case w.Limit != nil:
-		return s + " " + rules.CountWords(*w.Limit)
+		s += ", a limit of " + rules.CountWords(*w.Limit)
+	}
+	if w.Burst != nil {
+		s += " with bursts up to " + rules.CountWords(*w.Burst)
 	}
 	return s
 }
 
-// trialWords is what is tried beside the limit.
-func trialWords(r *rules.Rule) []string {
+// candidate is a sentence about the limit that is tested beside the rule's own.
+func candidate(r *rules.Rule) []string {
 	c := r.Candidate
 	if c == nil || c.Limit == nil {
 		return nil
@@ -246,9 +317,22 @@ func trialWords(r *rules.Rule) []string {
 	if c.WindowMS != nil {
 		per = rules.WindowWords(*c.WindowMS)
 	}
-	s := "A candidate of " + rules.CountWords(*c.Limit) + " per " + per
+	s := "A candidate limit of " + rules.CountWords(*c.Limit) + " per " + per
 	if c.Algorithm != "" && c.Algorithm != r.Algorithm {
-		s += " (" + strings.ReplaceAll(c.Algorithm, "_", " ") + ")"
+		s += " (" + (&rules.Rule{Algorithm: c.Algorithm}).Traits().Title + ")"
 	}
-	return []string{s + " is tried beside it and denies nothing."}
+	return []string{s + " is tested beside it and denies nothing."}
+}
+
+// outage says what happens to the requests while the counter store is unreachable.
+func outage(r *rules.Rule) string {
+	switch {
+	case r.Mode == rules.ModeShadow:
+		return "If Redis is unreachable, the rule counts nothing."
+	case r.FailMode == rules.FailClosed:
+		return "If Redis is unreachable, all of these requests are denied."
+	case r.FailMode == rules.FailLocal:
+		return "If Redis is unreachable, each node enforces its share of the limit."
+	}
+	return "If Redis is unreachable, all of these requests pass."
 }

@@ -8,8 +8,11 @@ import (
 	"sluice/rules"
 )
 
-func worded(edit func(*rules.Rule)) *rules.Rule {
-	r := &rules.Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true}
+// rule is a rule of 100 POST requests per minute and user to /v1/charges, after an edit.
+func rule(edit func(*rules.Rule)) *rules.Rule {
+	r := &rules.Rule{
+		Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true,
+	}
 	if edit != nil {
 		edit(r)
 	}
@@ -17,71 +20,177 @@ func worded(edit func(*rules.Rule)) *rules.Rule {
 	return r
 }
 
-func TestSummary_SaysWhatTheRuleDoes(t *testing.T) {
+func TestSummary_DescribesTheRule(t *testing.T) {
+	const (
+		plain = "Each user may send 100 POST requests per minute to /v1/charges; the rest are denied."
+		open  = " If Redis is unreachable, all of these requests pass."
+	)
 	from := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+	until := from.AddDate(0, 0, 3)
 	tests := []struct {
 		name string
 		edit func(*rules.Rule)
 		want string
 	}{
-		{"plain", nil, "POST requests to /v1/charges of the same user may number 100 per minute. What goes over is denied. While the counters cannot be reached, everything passes."},
-		{"everyone", func(r *rules.Rule) { r.Scope, r.Route, r.Method, r.FailMode = "global", nil, nil, rules.FailClosed },
-			"Requests on every route, all together, may number 100 per minute. What goes over is denied. While the counters cannot be reached, everything it applies to is denied."},
-		{"bucket", func(r *rules.Rule) {
-			r.Scope, r.Algorithm, r.Burst, r.FailMode = "user+ip", "token_bucket", new(int64(20)), rules.FailLocal
-		},
-			"POST requests to /v1/charges of the same user and address may number 100 per minute, at most 20 at once. What goes over is denied. While the counters cannot be reached, each node counts its share by itself."},
-		{"leases", func(r *rules.Rule) { r.Algorithm, r.Limit, r.WindowMS = "concurrency", 2, 600_000 },
-			"may number 2 at a time; one that is not released ends after 10 minutes."},
-		{"weighed", func(r *rules.Rule) { r.WeightField, r.Limit = new("bytes"), 1_000_000 },
-			"may spend 1\u202f000\u202f000 units, weighed by the field bytes, per minute."},
+		{"plain", nil, plain + open},
+		{"per second and closed", func(r *rules.Rule) {
+			r.Limit, r.WindowMS, r.Route, r.FailMode = 10, 1000, new("/payments"), rules.FailClosed
+		}, "Each user may send 10 POST requests per second to /payments; the rest are denied. " +
+			"If Redis is unreachable, all of these requests are denied."},
+		{"one request", func(r *rules.Rule) { r.Limit = 1 },
+			"Each user may send 1 POST request per minute to /v1/charges; the rest are denied." + open},
+		{"local", func(r *rules.Rule) { r.FailMode = rules.FailLocal },
+			plain + " If Redis is unreachable, each node enforces its share of the limit."},
+
+		{"global without a route or a method", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "global", nil, nil },
+			"All clients together may send 100 requests per minute across all routes; the rest are denied." + open},
+		{"by IP address", func(r *rules.Rule) { r.Scope = "ip" },
+			"Each IP address may send 100 POST requests per minute to /v1/charges; the rest are denied." + open},
+		{"by API key and attribute", func(r *rules.Rule) { r.Scope = "apikey+attr:tenant" },
+			"Each combination of API key and tenant may send 100 POST requests per minute to /v1/charges; the rest are denied." + open},
+		{"by user and route", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "user+route", nil, nil },
+			"Each user may send 100 requests per minute to each route; the rest are denied." + open},
+		{"by route alone", func(r *rules.Rule) { r.Scope, r.Route = "route", new("/v1/files/*") },
+			"All clients together may send 100 POST requests per minute to each route that matches /v1/files/*; the rest are denied." + open},
+		{"by user and method", func(r *rules.Rule) { r.Scope, r.Method = "user+method", nil },
+			"Each user may send 100 requests per minute to /v1/charges, counted per method; the rest are denied." + open},
+		{"condition", func(r *rules.Rule) { r.When = new(`tier == "free"`) },
+			`Each user may send 100 POST requests per minute to /v1/charges, if tier == "free"; the rest are denied.` + open},
+
+		{"burst", func(r *rules.Rule) { r.Algorithm, r.Burst = "token_bucket", new(int64(20)) },
+			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20; the rest are denied." + open},
+		{"leaky queue", func(r *rules.Rule) { r.Algorithm, r.Burst = "leaky_queue", new(int64(20)) },
+			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20, evenly spaced by delaying early requests; the rest are denied." + open},
+		{"concurrency", func(r *rules.Rule) { r.Algorithm, r.Limit, r.WindowMS = "concurrency", 2, 600_000 },
+			"Each user may have 2 POST requests to /v1/charges in progress at a time; the rest are denied. " +
+				"A request that is not released stops counting after 10 minutes." + open},
+		{"weighted", func(r *rules.Rule) { r.WeightField, r.Limit = new("bytes"), 1_000_000 },
+			"Each user may spend 1,000,000 units per minute on POST requests to /v1/charges, weighted by the field bytes; the rest are denied." + open},
+		{"weighted concurrency", func(r *rules.Rule) {
+			r.Algorithm, r.WeightField, r.WindowMS = "concurrency", new("seats"), 60_000
+		}, "Each user may hold 100 units at a time with POST requests to /v1/charges, weighted by the field seats; the rest are denied. " +
+			"A request that is not released stops counting after 1 minute." + open},
+		{"calendar", func(r *rules.Rule) {
+			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &rules.Calendar{Every: rules.EveryMonth, Zone: "Europe/Berlin"}
+		}, "Each user may send 100 POST requests per calendar month (Europe/Berlin) to /v1/charges; the rest are denied." + open},
+
 		{"soft", func(r *rules.Rule) { r.Throttle, r.SoftPercent = rules.ThrottleSoft, new(int64(20)) },
-			"Up to 20% over that passes too, marked as over; what goes beyond is denied."},
+			"to /v1/charges; up to 20% more pass, marked as over the limit, and the rest are denied." + open},
 		{"elastic", func(r *rules.Rule) {
 			r.Throttle, r.ElasticPercent, r.Pool = rules.ThrottleElastic, new(int64(50)), new("shop")
-		},
-			"Up to 50% over that passes while the pool shop has room; what goes beyond is denied."},
-		{"shadow", func(r *rules.Rule) { r.Mode = rules.ModeShadow }, "What goes over is only counted: the rule is on trial (shadow) and denies nothing."},
-		{"defer", func(r *rules.Rule) { r.OverLimit = rules.OverLimitDefer }, "What goes over waits in a queue of up to 10\u202f000, for up to 1 hour."},
-		{"jitter", func(r *rules.Rule) { r.RetryJitterMS = new(int64(1500)) }, "is denied, and told to wait up to 1\u202f500 ms longer at random."},
+		}, "to /v1/charges; up to 50% more pass while the pool shop has room, and the rest are denied." + open},
+		{"pool", func(r *rules.Rule) { r.Pool = new("shop") },
+			plain + " These requests also count against the pool shop." + open},
+		{"shadow and closed", func(r *rules.Rule) { r.Mode, r.FailMode = rules.ModeShadow, rules.FailClosed },
+			"to /v1/charges; the rest would be denied, but the rule is in shadow mode: it counts and denies nothing. " +
+				"If Redis is unreachable, the rule counts nothing."},
+		{"soft in shadow mode", func(r *rules.Rule) {
+			r.Throttle, r.SoftPercent, r.Mode = rules.ThrottleSoft, new(int64(20)), rules.ModeShadow
+		}, "up to 20% more pass, marked as over the limit, and the rest would be denied, but the rule is in shadow mode"},
+		{"queue", func(r *rules.Rule) { r.OverLimit = rules.OverLimitDefer },
+			"to /v1/charges; the rest wait in a queue of up to 10,000 requests for up to 1 hour." + open},
+		{"jitter", func(r *rules.Rule) { r.RetryJitterMS = new(int64(1500)) },
+			plain + " Denied clients are told to wait up to 1,500 ms longer, at random." + open},
+		{"reported usage", func(r *rules.Rule) { r.ChargeOn = rules.ChargeOnReport },
+			plain + " A check uses up nothing; only reported usage counts." + open},
+		{"leased", func(r *rules.Rule) { r.HotKeys = rules.HotKeysLeased },
+			plain + " For very busy keys, each node leases parts of the limit in advance." + open},
+		{"sharded", func(r *rules.Rule) { r.HotKeys = rules.HotKeysSharded },
+			plain + " Very busy keys are split into shards." + open},
+
 		{"tiers", func(r *rules.Rule) {
-			r.Tiers = map[string]rules.TierLimit{"gold": {Unlimited: true}, "free": {Limit: new(int64(10))}}
-		}, "By tier: free has 10 and gold is not limited."},
+			r.Algorithm = "gcra"
+			r.Tiers = map[string]rules.TierLimit{
+				"gold": {Unlimited: true}, "free": {Limit: new(int64(10))}, "paid": {Limit: new(int64(1000)), Burst: new(int64(50))},
+			}
+		}, " Tier limits: free has 10, gold is unlimited and paid has 1,000 with bursts up to 50." + open},
 		{"schedule", func(r *rules.Rule) {
-			r.Schedule = &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{{Days: []string{"sat", "sun"}, From: "08:00", To: "20:00", Percent: new(int64(50))}, {From: "22:00", To: "06:00", Limit: new(int64(5))}}}
-		}, "By the clock of Europe/Berlin: sat, sun from 08:00 to 20:00 50% of the limit; every day from 22:00 to 06:00 5."},
-		{"calendar", func(r *rules.Rule) {
-			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &rules.Calendar{Every: rules.EveryMonth}
-		}, "may number 100 per calendar month of UTC."},
-		{"life", func(r *rules.Rule) { r.ActiveFrom = &from }, "It is in force from 2026-11-27 00:00 UTC."},
-		{"condition", func(r *rules.Rule) { r.When = new(`tier == "free"`) }, `POST requests to /v1/charges for which tier == "free" holds of the same user`},
-		{"report", func(r *rules.Rule) { r.ChargeOn = rules.ChargeOnReport }, "A check spends nothing; only a reported charge does."},
+			r.Schedule = &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
+				{Days: []string{"sat", "sun"}, From: "08:00", To: "20:00", Percent: new(int64(50))},
+				{From: "22:00", To: "06:00", Limit: new(int64(5)), Burst: new(int64(2))},
+			}}
+		}, plain + " Schedule (Europe/Berlin): Sat and Sun from 08:00 to 20:00, 50% of the limit; " +
+			"every day from 22:00 to 06:00, a limit of 5 with bursts up to 2." + open},
+		{"starts", func(r *rules.Rule) { r.ActiveFrom = &from }, plain + " The rule is in force from 2026-11-27 00:00 UTC." + open},
+		{"ends", func(r *rules.Rule) { r.ActiveUntil = &until }, plain + " The rule is in force until 2026-11-30 00:00 UTC." + open},
+		{"starts and ends", func(r *rules.Rule) { r.ActiveFrom, r.ActiveUntil = &from, &until },
+			plain + " The rule is in force from 2026-11-27 00:00 UTC until 2026-11-30 00:00 UTC." + open},
 		{"candidate", func(r *rules.Rule) { r.Candidate = &rules.Candidate{Algorithm: "gcra", Limit: new(int64(60))} },
-			"A candidate of 60 per minute (gcra) is tried beside it and denies nothing."},
-		{"off", func(r *rules.Rule) { r.IsActive = false }, "The rule is off."},
+			plain + " A candidate limit of 60 per minute (GCRA) is tested beside it and denies nothing." + open},
+		{"candidate with a window", func(r *rules.Rule) {
+			r.Candidate = &rules.Candidate{Limit: new(int64(2000)), WindowMS: new(int64(3_600_000))}
+		}, plain + " A candidate limit of 2,000 per hour is tested beside it and denies nothing." + open},
+		{"disabled", func(r *rules.Rule) { r.IsActive = false }, plain + open + " The rule is disabled."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Summary(worded(tt.edit)); !strings.Contains(got, tt.want) {
+			if got := Summary(rule(tt.edit)); !strings.HasSuffix(got, tt.want) && !strings.Contains(got, tt.want) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 	if got := Summary(&rules.Rule{}); got == "" {
-		t.Error("nothing is said of an empty rule")
+		t.Error("an empty rule has no summary")
 	}
 }
 
-func TestLimitWords_AreShort(t *testing.T) {
+// Every combination gives whole sentences: no doubled blanks or marks, and no empty part.
+func TestSummary_IsWellFormedForEveryCombination(t *testing.T) {
+	algorithms := []string{
+		"sliding_window_counter", "sliding_window_log", "sliding_window_buckets", "fixed_window", "token_bucket", "gcra",
+		"leaky_bucket", "leaky_queue", "concurrency",
+	}
+	for _, algorithm := range algorithms {
+		for _, scope := range []string{"global", "user", "user+ip", "route", "user+route+method", "attr:tenant"} {
+			for _, throttle := range []string{rules.ThrottleHard, rules.ThrottleSoft, rules.ThrottleElastic} {
+				for _, mode := range []string{rules.ModeEnforce, rules.ModeShadow} {
+					for _, over := range []string{rules.OverLimitDeny, rules.OverLimitDefer} {
+						for _, fail := range []string{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
+							got := Summary(rule(func(r *rules.Rule) {
+								r.Algorithm, r.Scope, r.Throttle, r.Mode, r.OverLimit, r.FailMode = algorithm, scope, throttle, mode, over, fail
+								r.SoftPercent, r.ElasticPercent, r.Pool = new(int64(5)), new(int64(5)), new("p")
+								r.Burst, r.When, r.WeightField = new(int64(3)), new("weight > 1"), new("bytes")
+							}))
+							for _, bad := range []string{"  ", " ,", " .", "..", ",,", ";;", " ;"} {
+								if strings.Contains(got, bad) {
+									t.Fatalf("%q in %s", bad, got)
+								}
+							}
+							if !strings.HasSuffix(got, ".") || !strings.Contains(got, "; ") {
+								t.Fatalf("not whole sentences: %s", got)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestLimit_IsShort(t *testing.T) {
 	for want, edit := range map[string]func(*rules.Rule){
-		"100 per minute per user":                        nil,
-		"100 per 90 seconds in all":                      func(r *rules.Rule) { r.Scope, r.WindowMS = "global", 90_000 },
-		"2 at a time per API key":                        func(r *rules.Rule) { r.Scope, r.Algorithm, r.Limit = "apikey", "concurrency", 2 },
-		"100 per minute per tenant, bursts of 5":         func(r *rules.Rule) { r.Scope, r.Algorithm, r.Burst = "attr:tenant", "gcra", new(int64(5)) },
-		"100 per calendar week per user":                 func(r *rules.Rule) { r.Algorithm, r.Calendar = "fixed_window", &rules.Calendar{Every: rules.EveryWeek} },
-		"1\u202f000\u202f000 per 1\u202f500 ms per user": func(r *rules.Rule) { r.Limit, r.WindowMS = 1_000_000, 1500 },
+		"100 per minute per user":                   nil,
+		"100 per 90 seconds in total":               func(r *rules.Rule) { r.Scope, r.WindowMS = "global", 90_000 },
+		"2 at a time per API key":                   func(r *rules.Rule) { r.Scope, r.Algorithm, r.Limit = "apikey", "concurrency", 2 },
+		"100 per minute per tenant, bursts up to 5": func(r *rules.Rule) { r.Scope, r.Algorithm, r.Burst = "attr:tenant", "gcra", new(int64(5)) },
+		"100 per minute per user and IP address":    func(r *rules.Rule) { r.Scope = "user+ip" },
+		"100 per calendar week per user":            func(r *rules.Rule) { r.Algorithm, r.Calendar = "fixed_window", &rules.Calendar{Every: rules.EveryWeek} },
+		"1,000,000 per 1,500 ms per user":           func(r *rules.Rule) { r.Limit, r.WindowMS = 1_000_000, 1500 },
 	} {
-		if got := Limit(worded(edit)); got != want {
+		if got := Limit(rule(edit)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestMatch_NamesMethodAndRoute(t *testing.T) {
+	for want, edit := range map[string]func(*rules.Rule){
+		"POST /v1/charges":   nil,
+		"/v1/charges":        func(r *rules.Rule) { r.Method = nil },
+		"POST on all routes": func(r *rules.Rule) { r.Route = nil },
+		"all routes":         func(r *rules.Rule) { r.Route, r.Method = nil, nil },
+	} {
+		if got := Match(rule(edit)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

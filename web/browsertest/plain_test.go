@@ -67,7 +67,7 @@ func TestPlain_ARuleLivesAndDiesWithoutScripts(t *testing.T) {
 	}
 	press(t, tab, "#delete form button.danger")
 	try(t, tab.Go(s.url+"/console/rules?q=plain-rule"))
-	if text := main(); !strings.Contains(text, "No rule fits") {
+	if text := main(); !strings.Contains(text, "No matching rules") {
 		t.Fatalf("after it was deleted: %.300s", text)
 	}
 }
@@ -84,7 +84,7 @@ func TestPlain_ThePagesSayWhenTheyWereLoaded(t *testing.T) {
 	tab := s.tab(t, "viewer")
 	try(t, tab.WithoutScripts())
 	try(t, tab.Go(s.url+"/console"))
-	if text := value[string](t, tab, `document.querySelector(".live").innerText`); !strings.Contains(text, "Load again") {
+	if text := value[string](t, tab, `document.querySelector(".live").innerText`); !strings.Contains(text, "Reload") {
 		t.Errorf("the page says %q", text)
 	}
 	if value[bool](t, tab, `document.querySelector("[data-live-pause]").checkVisibility()`) {

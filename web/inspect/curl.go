@@ -46,7 +46,7 @@ func parseCurl(command string) (*curlRequest, error) {
 		return nil, err
 	}
 	if len(words) == 0 || words[0] != "curl" {
-		return nil, errors.New("must begin with curl")
+		return nil, errors.New("must start with curl")
 	}
 	p := curlParser{req: curlRequest{header: map[string]string{}}}
 	for i := 1; i < len(words); i++ {
@@ -84,7 +84,7 @@ func (p *curlParser) word(w string, rest []string) (used int, err error) {
 		name := curlShort[w[j]]
 		if strings.IndexByte(curlValues, w[j]) < 0 {
 			if strings.IndexByte(curlFlags, w[j]) < 0 {
-				return 0, fmt.Errorf("has the option -%c, which is not known here", w[j])
+				return 0, fmt.Errorf("has the unknown option -%c", w[j])
 			}
 			if err := p.option(name, ""); err != nil {
 				return 0, err
@@ -95,7 +95,7 @@ func (p *curlParser) word(w string, rest []string) (used int, err error) {
 			return 0, p.option(name, w[j+1:])
 		}
 		if len(rest) == 0 {
-			return 0, fmt.Errorf("ends after -%c, which wants a value", w[j])
+			return 0, fmt.Errorf("ends after -%c, which needs a value", w[j])
 		}
 		return 1, p.option(name, rest[0])
 	}
@@ -107,13 +107,13 @@ func (p *curlParser) long(name string, rest []string) (used int, err error) {
 	wants, known := curlLong[name]
 	switch {
 	case !known:
-		return 0, errors.New("has an option that is not known here: leave out what does not change the request")
+		return 0, errors.New("has an unknown option; remove options that do not change the request")
 	case !wants:
 		return 0, p.option(name, "")
 	case joined:
 		return 0, p.option(name, value)
 	case len(rest) == 0:
-		return 0, fmt.Errorf("ends after --%s, which wants a value", name)
+		return 0, fmt.Errorf("ends after --%s, which needs a value", name)
 	}
 	return 1, p.option(name, rest[0])
 }
@@ -146,7 +146,7 @@ func (p *curlParser) option(name, value string) error {
 
 func (p *curlParser) to(address string) error {
 	if p.address != "" {
-		return errors.New("has more than one address")
+		return errors.New("has more than one URL")
 	}
 	p.address = address
 	return nil
@@ -154,7 +154,7 @@ func (p *curlParser) to(address string) error {
 
 func (p *curlParser) done() (*curlRequest, error) {
 	if p.address == "" {
-		return nil, errors.New("has no address")
+		return nil, errors.New("has no URL")
 	}
 	address := p.address
 	if !strings.Contains(address, "://") && !strings.HasPrefix(address, "/") {
@@ -162,7 +162,7 @@ func (p *curlParser) done() (*curlRequest, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("has an address that cannot be read")
+		return nil, errors.New("has an invalid URL")
 	}
 	p.req.url, p.req.body = u, strings.Join(p.data, "&")
 	switch {
@@ -211,7 +211,7 @@ func shellWords(s string) ([]string, error) {
 				in = false
 			}
 		case strings.IndexByte("|;&<>`", c) >= 0:
-			return nil, errors.New("must be one command, without pipes and redirections; put the address in quotes")
+			return nil, errors.New("must be one command without pipes or redirections; put the URL in quotes")
 		default:
 			word.WriteByte(c)
 			in = true
@@ -244,7 +244,7 @@ func quoted(s string, to *strings.Builder) (int, error) {
 			to.WriteByte(s[i])
 		}
 	}
-	return 0, errors.New("has a quote that is not closed")
+	return 0, errors.New("has an unclosed quote")
 }
 
 // ansiEscape is a letter after a backslash within $'…'.

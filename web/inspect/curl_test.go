@@ -39,8 +39,8 @@ func TestParseCurl_ReadsWhatIsCopiedAround(t *testing.T) {
 
 func TestParseCurl_SaysWhatIsWrong(t *testing.T) {
 	for command, want := range map[string]string{
-		"": "begin with curl", "wget x": "begin with curl", "curl": "no address", "curl a b": "more than one", "curl 'a": "not closed", "curl -H": "wants a value",
-		"curl --request": "wants a value", "curl -@ a": "not known", "curl --no-such a": "not known", "curl a | sh": "one command", "curl http://a/?b=c&d=e": "quotes",
+		"": "start with curl", "wget x": "start with curl", "curl": "no URL", "curl a b": "more than one", "curl 'a": "unclosed", "curl -H": "needs a value",
+		"curl --request": "needs a value", "curl -@ a": "unknown option", "curl --no-such a": "unknown option", "curl a | sh": "one command", "curl http://a/?b=c&d=e": "quotes",
 	} {
 		if _, err := parseCurl(command); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", command, err, want)

@@ -65,7 +65,7 @@ func (p *Pages) countersAway(err error) error {
 	p.Logger.Warn("the console could not read the counters", "error", err)
 	return &kit.Problem{
 		Status: http.StatusServiceUnavailable, Title: "Redis is unreachable",
-		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. Try again in a moment.",
+		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. Try again later.",
 	}
 }
 

@@ -93,7 +93,7 @@ func denialsPage(f view.Frame, m Denials) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Denials", "A sample of what limits denied, or would have: up to 20 a second and node, the last 2 000.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Denials", "Sampled denials (up to 20/s per node, last 2,000), including shadow rules.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -160,11 +160,11 @@ func denialsPage(f view.Frame, m Denials) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "mode", "Mode", []view.Choice{{"", "Any mode"}, {rules.ModeEnforce, "Denied"}, {rules.ModeShadow, "Shadow"}, {"candidate", "Candidate"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "mode", "Mode", []view.Choice{{"", "All modes"}, {rules.ModeEnforce, "Denied"}, {rules.ModeShadow, "Shadow"}, {"candidate", "Candidate"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "since", "Time", []view.Choice{{"", "Any time"}, {"1m", "Last minute"}, {"5m", "Last 5 minutes"}, {"15m", "Last 15 minutes"}, {"1h", "Last hour"}, {"24h", "Last day"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "since", "Time", []view.Choice{{"", "All times"}, {"1m", "Last minute"}, {"5m", "Last 5 minutes"}, {"15m", "Last 15 minutes"}, {"1h", "Last hour"}, {"24h", "Last day"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -257,7 +257,7 @@ func denialParts(m Denials, away bool) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span>Redis is unreachable, so new denials are unknown. Below are those that were read last.</span></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span>Redis is unreachable, so new denials are missing. The list shows the denials that were read last.</span></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -362,12 +362,12 @@ func denialList(m Denials) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.Empty("search", "No denial fits", "Nothing that is kept matches these filters.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var13), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Empty("search", "No matching denials", "No stored denial matches these filters.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var13), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Empty("ban", "Nothing denied yet", "As soon as a limit denies a request, or one on trial would have, it shows up here.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Empty("ban", "No denials yet", "Denials show up here as soon as a rule denies a request, or would deny it in shadow mode.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -549,7 +549,7 @@ func denialTable(lines []fleet.Denial, ids map[string]int64, rule bool) templ.Co
 			templ_7745c5c3_Var21 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<div class=\"table\"><table class=\"denials\"><thead><tr><th scope=\"col\">When</th>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<div class=\"table\"><table class=\"denials\"><thead><tr><th scope=\"col\">Time</th>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -559,7 +559,7 @@ func denialTable(lines []fleet.Denial, ids map[string]int64, rule bool) templ.Co
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<th scope=\"col\">Key</th><th scope=\"col\">Request</th><th scope=\"col\" class=\"number\">Limit</th><th scope=\"col\">Answer</th><th scope=\"col\"><span class=\"hidden\">More</span></th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<th scope=\"col\">Key</th><th scope=\"col\">Request</th><th scope=\"col\" class=\"number\">Limit</th><th scope=\"col\">Answer</th><th scope=\"col\"><span class=\"hidden\">Actions</span></th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -844,7 +844,7 @@ func denialBadge(d *fleet.Denial) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if d.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", fails "+d.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", fail mode "+d.Degraded).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -880,7 +880,7 @@ func denialsNote(m Denials) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if m.Own {
-			templ_7745c5c3_Err = view.OwnNote("the denials of this node", "What other nodes deny", m.Since).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.OwnNote("denials", m.Since).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -17,13 +17,13 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 		has   []string
 		not   string
 	}{
-		{"", []string{"charges-per-user", "ip:203.0.113.66", "/console/explain?denial=s0", "retry never", "weight 52", "503, fails closed"}, ""},
+		{"", []string{"charges-per-user", "ip:203.0.113.66", "/console/explain?denial=s0", "retry never", "weight 52", "503, fail mode closed"}, ""},
 		{"?rule=logins-per-address", []string{"ip:203.0.113.66"}, "charges-per-user</a>"},
 		{"?key=user%3Aada", []string{"uploads-in-bytes</a>"}, "exports-at-a-time</a>"},
 		{"?route=/v1/exp", []string{"exports-at-a-time</a>"}, "charges-per-user</a>"},
 		{"?mode=shadow", []string{"tighter-charges</a>", "badge info"}, "badge bad"},
 		{"?since=1m", []string{"charges-per-user</a>"}, "gone-rule"},
-		{"?to=1763726280000&mode=nonsense", []string{"No denial fits", "Show all denials"}, "charges-per-user</a>"},
+		{"?to=1763726280000&mode=nonsense", []string{"No matching denials", "Show all denials"}, "charges-per-user</a>"},
 		{"?key=%3Cscript%3E", []string{"&lt;script&gt;"}, "<script>alert"},
 	}
 	for _, tt := range tests {

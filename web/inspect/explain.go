@@ -29,7 +29,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	case err != nil:
 		return p.countersAway(err)
 	case !found:
-		m.Notes = []string{"This denial is no longer kept; only the most recent ones are. Describe the request below."}
+		m.Notes = []string{"This denial is no longer stored. Describe the request below."}
 		return v.Page(http.StatusNotFound, explainPage(v.Frame("Explain", kit.PathExplain), m))
 	}
 	form, notes := fromDenial(&d)
@@ -61,7 +61,7 @@ func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	d, weight, errs := descriptorOf(form)
 	for name := range form {
 		if len(form.Get(name)) > maxFact {
-			errs = append(errs, rules.FieldError{Field: name, Message: "is longer than any request may say"})
+			errs = append(errs, rules.FieldError{Field: name, Message: "must be at most 8 KiB"})
 		}
 	}
 	m.Form = view.NewForm(form, errs)
@@ -82,14 +82,14 @@ func fromDenial(d *fleet.Denial) (url.Values, []string) {
 		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier}, "weight": {strconv.FormatInt(d.Weight, 10)},
 		"attributes": {lines(d.Attributes, func(v string) string { return v })},
 	}
-	notes := []string{"API keys and fields are not kept with denials: fill in what the rules look at."}
+	notes := []string{"API keys and fields are not stored. Re-enter them if a rule uses them."}
 	if d.User == redact.Hidden || d.Tier == redact.Hidden {
 		for _, name := range []string{"user", "tier"} {
 			if form.Get(name) == redact.Hidden {
 				form.Del(name)
 			}
 		}
-		notes = append(notes, "What looked like a credential was left out.")
+		notes = append(notes, "Values that looked like credentials were removed.")
 	}
 	return form, notes
 }
@@ -220,15 +220,15 @@ type Explain struct {
 // passesWords says when a denied request passes.
 func passesWords(ms int64) string {
 	if ms == limiter.Never {
-		return "Waiting does not help."
+		return "Retrying will not help."
 	}
-	return "The same request passes " + waitWords(ms) + "."
+	return "The same request would pass " + waitWords(ms) + "."
 }
 
 // appliesWords says how many rules apply, of those in force.
 func appliesWords(n, active int) string {
 	if n == 1 {
-		return "1 rule of " + view.Count(int64(active)) + " in force applies."
+		return "1 of " + view.Plural(int64(active), "active rule") + " applies."
 	}
-	return view.Plural(int64(n), "rule") + " of " + view.Count(int64(active)) + " in force apply."
+	return view.Count(int64(n)) + " of " + view.Plural(int64(active), "active rule") + " apply."
 }

@@ -48,7 +48,7 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Explain", "Describe a request, and see every rule that was considered, its bucket, and the decision. Nothing is spent.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Explain", "Describe a request to see which rules apply, the usage of each key, and the decision. Nothing is charged.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -89,7 +89,7 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " <div class=\"columns wide\"><form class=\"card\" method=\"post\" action=\"/console/explain\"><h2>The request</h2><div class=\"pairs\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, " <div class=\"columns wide\"><form class=\"card\" method=\"post\" action=\"/console/explain\"><h2>Request</h2><div class=\"pairs\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -97,7 +97,7 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "route", "Route", "text", "The path, such as /v1/charges.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "route", "Route", "text", "The path, for example /v1/charges.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -105,11 +105,11 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "ip", "Address", "text", "", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "ip", "IP address", "text", "", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = secretInput(m.Form, "api_key", "API key", "Not stored, and shown as a hash.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = secretInput(m.Form, "api_key", "API key", "Not stored. Shown as a hash.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -117,27 +117,27 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.TextArea(m.Form, "attributes", "Attributes", "A line each: tenant=acme", "2").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "attributes", "Attributes", "One per line, for example tenant=acme.", "2").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.TextArea(m.Form, "fields", "Fields", "A line each: bytes=1234", "2").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "fields", "Fields", "One per line, for example bytes=1234.", "2").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "weight", "Weight", "number", "Units that the request spends.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "weight", "Weight", "number", "Units that the request uses.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</div><div class=\"actions\"><button class=\"button primary\">Explain</button></div></form><form class=\"card\" method=\"post\" action=\"/console/explain\"><h2>Or paste one</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</div><div class=\"actions\"><button class=\"button primary\">Explain</button></div></form><form class=\"card\" method=\"post\" action=\"/console/explain\"><h2>Or paste a request</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.TextArea(m.Form, "paste", "JSON or curl", "The body of a check, or a client's command. No option of it is executed.", "9").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "paste", "JSON or curl", "Paste a check request (JSON) or a curl command. Nothing is executed.", "9").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"actions\"><button class=\"button\">Read and explain</button></div></form></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<div class=\"actions\"><button class=\"button\">Parse and explain</button></div></form></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -324,19 +324,19 @@ func explainResult(m Explain) templ.Component {
 			}
 		}
 		if e.Soft {
-			templ_7745c5c3_Err = view.Badge("warn", "above a soft limit").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "over a soft limit").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if e.Elastic {
-			templ_7745c5c3_Err = view.Badge("warn", "above an elastic limit").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "over an elastic limit").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
 		if e.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", "degraded: fails "+e.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "degraded: fail mode "+e.Degraded).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -383,9 +383,9 @@ func explainResult(m Explain) templ.Component {
 			}
 		} else if e.Strictest != "" {
 			var templ_7745c5c3_Var17 string
-			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs("The closest limit is ")
+			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs("The strictest rule is ")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 85, Col: 30}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 85, Col: 31}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 			if templ_7745c5c3_Err != nil {
@@ -419,9 +419,9 @@ func explainResult(m Explain) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var19 string
-		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("As the rules are now, version " + view.Count(e.SetVersion) + ": " + appliesWords(len(apply), e.Active))
+		templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("Evaluated against rules version " + view.Count(e.SetVersion) + ": " + appliesWords(len(apply), e.Active))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 93, Col: 108}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 93, Col: 110}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 		if templ_7745c5c3_Err != nil {
@@ -433,9 +433,9 @@ func explainResult(m Explain) templ.Component {
 		}
 		if m.Denial != nil {
 			var templ_7745c5c3_Var20 string
-			templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(" It was denied ")
+			templ_7745c5c3_Var20, templ_7745c5c3_Err = templ.JoinStringErrs(" The request was denied ")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 95, Col: 23}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 95, Col: 32}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var20))
 			if templ_7745c5c3_Err != nil {
@@ -464,7 +464,7 @@ func explainResult(m Explain) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(apply) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<section><div class=\"section-head\"><h2>Rules that apply</h2></div><div class=\"table\"><table><thead><tr><th scope=\"col\">Rule</th><th scope=\"col\">Key</th><th scope=\"col\">Decision</th><th scope=\"col\" class=\"number\">Before</th><th scope=\"col\" class=\"number\">After</th><th scope=\"col\" class=\"number\">Limit</th><th scope=\"col\">Wait</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<section><div class=\"section-head\"><h2>Rules that apply</h2></div><div class=\"table\"><table><thead><tr><th scope=\"col\">Rule</th><th scope=\"col\">Key</th><th scope=\"col\">Decision</th><th scope=\"col\" class=\"number\">Remaining before</th><th scope=\"col\" class=\"number\">Remaining after</th><th scope=\"col\" class=\"number\">Limit</th><th scope=\"col\">Wait</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -485,9 +485,9 @@ func explainResult(m Explain) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var22 string
-			templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(view.Plural(int64(len(rest)), "rule") + " that " + doOrDoes(len(rest)) + " not apply, the nearest misses first")
+			templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(view.Plural(int64(len(rest)), "rule") + " that " + doOrDoes(len(rest)) + " not apply, closest match first")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 130, Col: 125}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 130, Col: 120}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var22))
 			if templ_7745c5c3_Err != nil {
@@ -681,7 +681,7 @@ func consideredRow(c *ConsideredRule) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Badge("plain", "not limited").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("plain", "unlimited").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -691,27 +691,27 @@ func consideredRow(c *ConsideredRule) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if c.Bucket != nil && c.Bucket.Known {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "<td data-label=\"Before\" class=\"number\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "<td data-label=\"Remaining before\" class=\"number\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var33 string
 			templ_7745c5c3_Var33, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(c.Bucket.Before))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 176, Col: 71}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 176, Col: 81}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var33))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "</td><td data-label=\"After\" class=\"number\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 50, "</td><td data-label=\"Remaining after\" class=\"number\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var34 string
 			templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(c.Bucket.After))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 177, Col: 69}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 177, Col: 79}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var34))
 			if templ_7745c5c3_Err != nil {
@@ -760,7 +760,7 @@ func consideredRow(c *ConsideredRule) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if c.Bucket != nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "The counters do not answer; its fail mode decides.")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "Redis is unreachable; the fail mode decides.")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -796,27 +796,27 @@ func consideredRow(c *ConsideredRule) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "</td><td data-label=\"Before\" class=\"number\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "</td><td data-label=\"Remaining before\" class=\"number\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var38 string
 			templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(c.Candidate.Before))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 201, Col: 74}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 201, Col: 84}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var38))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "</td><td data-label=\"After\" class=\"number\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, "</td><td data-label=\"Remaining after\" class=\"number\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var39 string
 			templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(c.Candidate.After))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 202, Col: 72}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `inspect/explain.templ`, Line: 202, Col: 82}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 			if templ_7745c5c3_Err != nil {
@@ -886,7 +886,7 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if trial && b.Allowed {
-			templ_7745c5c3_Err = view.Badge("info", "would pass").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("info", "would allow").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -896,12 +896,12 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if b.Allowed {
-			templ_7745c5c3_Err = view.Badge("good", "passes").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("good", "allowed").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = view.Badge("bad", "denies").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("bad", "denied").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -919,7 +919,7 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 			}
 		}
 		if b.Degraded != "" {
-			templ_7745c5c3_Err = view.Badge("warn", "fails "+b.Degraded).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "fail mode "+b.Degraded).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -937,10 +937,10 @@ func doOrDoes(n int) string {
 
 // poolWords says what a pool holds and how much of it the rule may find in use.
 func poolWords(p *PoolShare) string {
-	s := "Pool " + p.Name + ", priority " + p.Priority + " up to " + strconv.FormatInt(p.SharePercent, 10) + "%"
+	s := "Pool " + p.Name + ", priority " + p.Priority + " (up to " + strconv.FormatInt(p.SharePercent, 10) + "%)"
 	switch {
 	case p.Load >= 0:
-		s += ": reported " + strconv.FormatInt(p.Load, 10) + "% in use."
+		s += ": " + strconv.FormatInt(p.Load, 10) + "% in use, as reported."
 	case p.Used >= 0:
 		s += ": " + view.Count(p.Used) + " of " + view.Count(p.Capacity) + " in use."
 	default:

@@ -26,7 +26,7 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "77", IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
-	if page := b.Post("/console/explain", form); !page.Has("denied, 429", "<strong>charges-per-user</strong>", "denies", "would deny") {
+	if page := b.Post("/console/explain", form); !page.Has("denied, 429", "<strong>charges-per-user</strong>", ">denied<", "would deny") {
 		t.Error("a full bucket is not told")
 	}
 }
@@ -34,16 +34,16 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 func TestExplain_FollowsADenial(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/explain?denial=s0"); page.Code != http.StatusOK || !page.Has("logins-per-address", `value="203.0.113.66"`, "It was denied") {
+	if page := b.Get("/console/explain?denial=s0"); page.Code != http.StatusOK || !page.Has("logins-per-address", `value="203.0.113.66"`, "The request was denied") {
 		t.Errorf("%d", page.Code)
 	}
 	if page := b.Get("/console/explain?denial=s5"); page.Has("<script>alert") || !page.Has("&lt;script&gt;") {
 		t.Error("what a caller sent is markup")
 	}
-	if page := b.Get("/console/explain?denial=s6"); page.Has(redact.Hidden) || !page.Has("looked like a credential") {
+	if page := b.Get("/console/explain?denial=s6"); page.Has(redact.Hidden) || !page.Has("looked like credentials") {
 		t.Error("a hidden user is taken for a name")
 	}
-	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound || !page.Has("no longer kept", "f-route") {
+	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound || !page.Has("no longer stored", "f-route") {
 		t.Errorf("a denial that is gone: %d", page.Code)
 	}
 }
@@ -53,7 +53,7 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 	for paste, has := range map[string][]string{
 		`{"method":"POST","route":"/v1/charges","user":"77","weight":2,"attributes":{"tenant":"acme"},"request_id":"x"}`:                         {"user:77", "tenant=acme", `value="2"`},
 		`curl -X POST https://api.example.com/v1/charges?a=b -H 'X-User-Id: 77' -H 'X-Forwarded-For: 203.0.113.7, 10.0.0.1' -H 'X-Tenant: acme'`: {"user:77", "ip:203.0.113.7", "x-tenant"},
-		`curl http://127.0.0.1:8080/ratelimit/check -d '{"route":"/v1/search","user":"78"}'`:                                                     {"user:78", "asks sluice itself"},
+		`curl http://127.0.0.1:8080/ratelimit/check -d '{"route":"/v1/search","user":"78"}'`:                                                     {"user:78", "calls sluice itself"},
 	} {
 		if page := b.Post("/console/explain", url.Values{"paste": {paste}}); page.Code != http.StatusOK || !page.Has(has...) {
 			t.Errorf("%s: %d lacks one of %q", paste, page.Code, has)

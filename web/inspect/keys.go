@@ -45,14 +45,14 @@ func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 
 func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.FieldError) error {
 	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.ruleNames()}
-	return v.Page(status, keyLookupPage(v.Frame("One key", kit.PathDenials), m))
+	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 
 // bucketOf finds the bucket of a rule and key that a form or an address names.
 func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
 	c := p.inForce(strings.TrimSpace(form.Get("rule")))
 	if c == nil {
-		return nil, []rules.FieldError{{Field: "rule", Message: "is not the name of a rule in force"}}
+		return nil, []rules.FieldError{{Field: "rule", Message: "must be the name of an active rule"}}
 	}
 	b, err := p.Sets.Load().FindBucket(c, form.Get("key"), p.Now())
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 			m.OverrideUnknown = true
 		}
 	}
-	return v.Page(status, keyBucketPage(v.Frame("One key", kit.PathDenials), m))
+	return v.Page(status, keyBucketPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 
 // peek asks what is in a bucket.
@@ -133,7 +133,7 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
 	}
 	if b.Key == "" {
-		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{}, []rules.FieldError{{Field: "reset", Message: "is not possible: the hash of the key is not known in full"}})
+		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{}, []rules.FieldError{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
 	}
 	err := p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
 		var res limiter.Result
@@ -146,7 +146,7 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	case err != nil:
 		return err
 	}
-	v.Flash("The bucket is empty: nothing counts as spent any more.")
+	v.Flash("Usage reset: the key has its full quota again.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
@@ -174,7 +174,7 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	if text := form.Get("hours"); text != "" && text != "0" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 87_600 {
-			errs = append(errs, rules.FieldError{Field: "hours", Message: "must be one of those offered"})
+			errs = append(errs, rules.FieldError{Field: "hours", Message: "must be one of the options"})
 		}
 		at := p.Now().Add(time.Duration(n) * time.Hour)
 		o.ExpiresAt = &at
@@ -185,7 +185,7 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	_, err := p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
 	switch {
 	case errors.Is(err, rules.ErrOverrideExists):
-		return p.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "was not done: there is an override for this key already; lift it first"}})
+		return p.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "This key already has an override. Delete it first."}})
 	case kit.FieldsOf(err) != nil:
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrUnavailable):
@@ -213,7 +213,7 @@ func (p *Pages) liftOverride(v *kit.Visit, form url.Values) error {
 		return err
 	}
 	v.Await(p.Changed)
-	v.Flash("The override is lifted: the rule's own limit holds again.")
+	v.Flash("Override deleted. The rule's own limit applies again.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 

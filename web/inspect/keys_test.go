@@ -24,7 +24,7 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := w.As(access.RoleEditor)
-	if page := b.Get(key43); !page.Has("0 of 100", "is denied") {
+	if page := b.Get(key43); !page.Has("0 of 100", ">denied<") {
 		t.Error("a full bucket is not told")
 	}
 	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseTimeout, Err: http.ErrHandlerTimeout}
@@ -38,7 +38,7 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusSeeOther || len(w.Counters.Notes) != 1 || w.Counters.Notes[0] != "edda charges-per-user user:43" {
 		t.Fatalf("%d, %q", page.Code, w.Counters.Notes)
 	}
-	if page := b.Get(key43); !page.Has("100 of 100", "passes") {
+	if page := b.Get(key43); !page.Has("100 of 100", ">allowed<") {
 		t.Error("the bucket is not empty")
 	}
 }
@@ -53,11 +53,11 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 	if o := w.Overrides.List[len(w.Overrides.List)-1]; o.ExpiresAt == nil || !o.ExpiresAt.Equal(webtest.Now.Add(24*time.Hour)) {
 		t.Errorf("blocked for a day, until %v", o.ExpiresAt)
 	}
-	if page := b.Get(key43); !page.Has("card testing", "blocked", "Lift the override", "0 of 0") {
+	if page := b.Get(key43); !page.Has("card testing", "blocked", "Delete override", "0 of 0") {
 		t.Error("the block is not in force")
 	}
 	w.Overrides.Err = rules.ErrUnavailable
-	if page := b.Get(key43); !page.Has("An override is in force for this key") || page.Has("This key") {
+	if page := b.Get(key43); !page.Has("An override is in force for this key") || page.Has("Custom limit") {
 		t.Error("an override that cannot be read is shown as none")
 	}
 	w.Overrides.Err = nil
@@ -65,7 +65,7 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 		t.Errorf("twice: %d", page.Code)
 	}
 	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"blocked"}, "limit": {"12"}, "reason": {"card testing"}}
-	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("belongs to another limit", `value="12"`) {
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("applies only to a custom limit", `value="12"`) {
 		t.Errorf("a limit for nobody: %d", page.Code)
 	}
 	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"limit"}, "reason": {"card testing"}}
@@ -96,11 +96,11 @@ func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 	b := w.As(access.RoleViewer)
 	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
 	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
-	if page := b.Get(path); !page.Has("the denials of this node", "unknown since", "POST /v1/charges") || page.Has("Nothing denied lately") {
+	if page := b.Get(path); !page.Has("denials of this node", "unknown since", "POST /v1/charges") || page.Has("No recent denials") {
 		t.Error("what this node denied is not shown")
 	}
 	w.Fleet.Err = http.ErrHandlerTimeout
-	if page := b.Get(path); !page.Has("Recent denials are unavailable") || page.Has("Nothing denied lately") {
+	if page := b.Get(path); !page.Has("Recent denials are unavailable") || page.Has("No recent denials") {
 		t.Error("what cannot be read is shown as none")
 	}
 }

@@ -47,7 +47,7 @@ func fromPaste(text string) (form url.Values, notes []string, err error) {
 		}
 		if strings.HasPrefix(req.url.Path, "/ratelimit/") && strings.HasPrefix(strings.TrimSpace(req.body), "{") {
 			form, err = fromJSON(req.body)
-			return form, []string{"The command asks sluice itself, so what its body describes is explained."}, err
+			return form, []string{"The command calls sluice itself, so the request in its body is explained."}, err
 		}
 		form, notes = fromCurl(req)
 		return form, notes, nil
@@ -68,9 +68,9 @@ func fromJSON(text string) (url.Values, error) {
 	case errors.As(err, &wrong):
 		return nil, errors.New("has a member of the wrong type: " + wrong.Field)
 	case err != nil && strings.Contains(err.Error(), "unknown field"):
-		return nil, errors.New("has a member that does not describe a request; there are method, route, ip, user, api_key, tier, attributes, fields and weight")
+		return nil, errors.New("has an unknown member; allowed are method, route, ip, user, api_key, tier, attributes, fields and weight")
 	case err != nil:
-		return nil, errors.New("is not one JSON object")
+		return nil, errors.New("must be one JSON object")
 	}
 	form := url.Values{
 		"method": {in.Method}, "route": {in.Route}, "ip": {in.IP}, "user": {in.User}, "api_key": {in.APIKey}, "tier": {in.Tier},
@@ -114,9 +114,9 @@ func fromCurl(req *curlRequest) (url.Values, []string) {
 	var notes []string
 	if len(left) > 0 {
 		slices.Sort(left)
-		notes = append(notes, "These headers are no facts that rules know of: "+strings.Join(left, ", ")+".")
+		notes = append(notes, "Rules do not use these headers: "+strings.Join(left, ", ")+".")
 	}
-	notes = append(notes, "A gateway may name user, key and tier in its own way: check the fields below.")
+	notes = append(notes, "Your gateway may take user, key and tier from other headers. Check the fields below.")
 	return form, notes
 }
 
@@ -151,7 +151,7 @@ func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rul
 	if text := strings.TrimSpace(form.Get("weight")); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > limiter.MaxExact {
-			wrong("weight", "must be a whole number from 0 on")
+			wrong("weight", "must be a whole number, 0 or greater")
 		}
 		weight = n
 	}

@@ -47,7 +47,7 @@ func confirmPage(f view.Frame, m confirm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.PageHead("Confirm it is you", "This cannot be undone, so please give your password once more. It then counts for ten minutes.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Confirm it is you", "Enter your password to confirm this action. The confirmation is valid for 10 minutes.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -119,11 +119,11 @@ func confirmPage(f view.Frame, m confirm) templ.Component {
 					}
 				}
 			}
-			templ_7745c5c3_Err = view.Input(view.Form{}, "confirm_password", "Your password", "password", "", "current-password", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(view.Form{}, "confirm_password", "Password", "password", "", "current-password", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<div class=\"actions\"><button class=\"button primary\">Go on</button> <a class=\"button\" href=\"/console\">Cancel</a></div></form></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<div class=\"actions\"><button class=\"button primary\">Continue</button> <a class=\"button\" href=\"/console\">Cancel</a></div></form></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -176,7 +176,7 @@ func confirmElsewherePage(f view.Frame, m confirm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.PageHead("Confirm it is you", "This cannot be undone, so please sign in with "+m.Elsewhere+" once more. It then counts for ten minutes.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Confirm it is you", "Sign in with "+m.Elsewhere+" again to confirm this action. The confirmation is valid for 10 minutes.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -205,7 +205,7 @@ func confirmElsewherePage(f view.Frame, m confirm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</button></form><p class=\"hint\">It opens in a window of its own. Nothing you entered is lost.</p></li><li><form method=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "</button></form><p class=\"hint\">A new window opens. What you entered here is kept.</p></li><li><form method=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -269,7 +269,7 @@ func confirmElsewherePage(f view.Frame, m confirm) templ.Component {
 					}
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<input type=\"hidden\" name=\"confirm_elsewhere\" value=\"yes\"><div class=\"actions\"><button class=\"button\">Go on</button> <a class=\"button quiet\" href=\"/console\">Cancel</a></div></form></li></ol></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<input type=\"hidden\" name=\"confirm_elsewhere\" value=\"yes\"><div class=\"actions\"><button class=\"button\">Continue</button> <a class=\"button quiet\" href=\"/console\">Cancel</a></div></form></li></ol></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -21,23 +21,23 @@ func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 // The kinds of errors that have a page. Areas return those that they can tell apart
 // from what a store says.
 var (
-	ErrMissing     = &Problem{http.StatusNotFound, "Nothing here", "There is no such page, or what it was about has been deleted."}
-	errCrossOrigin = &Problem{http.StatusForbidden, "Refused", "This was sent from another web site, so nothing was done. Open the console and do it there."}
-	errPanic       = &Problem{http.StatusInternalServerError, "Something broke", "It has been logged. Trying again may help."}
+	ErrMissing     = &Problem{http.StatusNotFound, "Not found", "This page does not exist, or the object that it showed was deleted."}
+	errCrossOrigin = &Problem{http.StatusForbidden, "Request rejected", "The request came from another website, so nothing was changed. Open the console and try again there."}
+	errPanic       = &Problem{http.StatusInternalServerError, "Internal error", "The error was logged. Try again."}
 	ErrAway        = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
-	errChanging    = &Problem{http.StatusServiceUnavailable, "Another change is being written", "Another change is being written, such as a large import. Nothing was changed; try again when it is done."}
-	errDiskFull    = &Problem{http.StatusServiceUnavailable, "The disk under the rules database is full", "The disk under the rules database has no room left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
-	errTaken       = &Problem{http.StatusConflict, "The name is taken", "Something else has this name already."}
-	ErrStale       = &Problem{http.StatusConflict, "Changed meanwhile", "Someone else changed this since the page was loaded, so nothing was done. Load it again to see how it is now."}
-	errLastAdmin   = &Problem{http.StatusConflict, "The last admin stays", "Without this account nobody could look after people and tokens. Make someone else an admin first."}
-	ErrExternal    = &Problem{http.StatusConflict, "Not changed here", "This account signs in by single sign-on. Its role follows the groups that the provider names at each sign-in, and it has no password here."}
+	errChanging    = &Problem{http.StatusServiceUnavailable, "Another change is in progress", "Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
+	errDiskFull    = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full", "The disk of the rules database has no space left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
+	errTaken       = &Problem{http.StatusConflict, "Name already in use", "Something else already has this name."}
+	ErrStale       = &Problem{http.StatusConflict, "Changed in the meantime", "Someone else changed this after the page was loaded, so nothing was changed. Reload the page to see the current version."}
+	errLastAdmin   = &Problem{http.StatusConflict, "Last administrator", "This is the last administrator account. Give another account the role admin first."}
+	ErrExternal    = &Problem{http.StatusConflict, "Managed by single sign-on", "This account signs in with single sign-on. Its role follows the groups that the provider reports at each sign-in, and it has no password here."}
 )
 
 // NotSaved follows what is wrong where a form is shown again.
-const NotSaved = " Nothing has been saved; what was typed is still here."
+const NotSaved = " Nothing was saved. What you typed is still here."
 
 // GoneMeanwhile is shown with the form of what is no longer there.
-const GoneMeanwhile = "Someone deleted this meanwhile. Nothing was saved; saving now makes it anew."
+const GoneMeanwhile = "Someone deleted this in the meantime. Nothing was saved. Saving now creates it again."
 
 // ProblemOf maps the few kinds of errors to pages; anything else is nil.
 func ProblemOf(err error) *Problem {
@@ -63,7 +63,7 @@ func ProblemOf(err error) *Problem {
 	case errors.Is(err, access.ErrExternal):
 		return ErrExternal
 	case errors.As(err, &invalid):
-		return &Problem{http.StatusUnprocessableEntity, "Not valid", invalid.Error()}
+		return &Problem{http.StatusUnprocessableEntity, "Invalid input", invalid.Error()}
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (v *Visit) fail(err error) {
 	}
 	if err := v.Page(p.Status, page); err != nil {
 		v.kit.Logger.Error("the page of an error failed", "error", err)
-		_ = v.String(http.StatusInternalServerError, "Something broke. It has been logged.")
+		_ = v.String(http.StatusInternalServerError, "Internal error. It was logged.")
 	}
 	v.Ctx = ctx
 }

@@ -76,7 +76,7 @@ func (v *Visit) formError(err error) error {
 	if errors.As(err, &large) {
 		return &Problem{http.StatusRequestEntityTooLarge, "Too large", v.route.upload().TooLarge}
 	}
-	return &Problem{http.StatusBadRequest, "Not a form", "What was sent could not be read as a form."}
+	return &Problem{http.StatusBadRequest, "Invalid form", "The form could not be read."}
 }
 
 // File is a form with a file.
@@ -153,7 +153,7 @@ func Unread(err error) bool {
 func Unwanted(form url.Values, names ...string) (fields []rules.FieldError) {
 	for _, name := range names {
 		if strings.TrimSpace(form.Get(name)) != "" {
-			fields = append(fields, rules.FieldError{Field: name, Message: "belongs to another limit; choose that, or leave this empty"})
+			fields = append(fields, rules.FieldError{Field: name, Message: "applies only to a custom limit; choose that, or leave this field empty"})
 		}
 	}
 	return fields

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/web/view"
 )
 
 // What signing in is limited to. An attempt that succeeds is given back.
@@ -104,7 +105,15 @@ func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks
 type tooMany struct{ wait time.Duration }
 
 func (e *tooMany) Error() string {
-	return fmt.Sprintf("Too many attempts. Try again in %s.", e.wait.Round(time.Second))
+	return fmt.Sprintf("Too many attempts. Try again in %s.", waitWords(e.wait))
+}
+
+// waitWords is a wait for people, rounded up: "45 seconds", "5 minutes".
+func waitWords(wait time.Duration) string {
+	if wait < 2*time.Minute {
+		return view.Plural(int64((wait+time.Second-1)/time.Second), "second")
+	}
+	return view.Plural(int64((wait+time.Minute-1)/time.Minute), "minute")
 }
 
 // printable is a name that someone typed, made fit for a log. People type their

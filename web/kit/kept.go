@@ -14,7 +14,7 @@ import (
 // errSignedOut answers a form whose session ended while it was filled in.
 var errSignedOut = &Problem{
 	http.StatusUnauthorized, "You are signed out",
-	"Nothing was done, and nothing you typed is lost: it is kept on this page. Sign in in another tab, come back here and send it again.",
+	"Nothing was changed. What you typed is kept on this page: sign in in another tab, then come back here and send it again.",
 }
 
 // secretFields are never sent back to a browser.

@@ -117,8 +117,8 @@ func (k *Kit) serve(v *Visit) error {
 			return v.ToSignIn()
 		}
 		if !v.User.Role.Includes(v.route.Role) {
-			return &Problem{Status: http.StatusForbidden, Title: "Not with your role",
-				Detail: fmt.Sprintf("This needs the role %s; you are signed in as %s with the role %s. An admin can change that under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
+			return &Problem{Status: http.StatusForbidden, Title: "Permission denied",
+				Detail: fmt.Sprintf("This requires the role %s. You are signed in as %s with the role %s. An administrator can change your role under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
 		}
 	}
 	if v.route.Reauth {

@@ -29,13 +29,13 @@ func CheckPassword(field, name, password, repeat string) []rules.FieldError {
 		return []rules.FieldError{{Field: field, Message: err.Error()}}
 	}
 	if password != repeat {
-		return []rules.FieldError{{Field: "repeat", Message: "must be the same password"}}
+		return []rules.FieldError{{Field: "repeat", Message: "must match the password"}}
 	}
 	return nil
 }
 
 // errWrong refuses a name and password without saying which was wrong.
-var errWrong = errors.New("The name or the password is wrong.") //nolint:staticcheck,revive // shown to people as it stands
+var errWrong = errors.New("Wrong name or password.") //nolint:staticcheck,revive // shown to people as it stands
 
 // Authenticate finds the account of a name and password. Refusal knows the errors
 // that are about them. It takes as long for unknown names. An attempt whose password
@@ -64,7 +64,7 @@ func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.Us
 }
 
 // busy is shown with a form whose password could not be hashed for now.
-const busy = "Too many passwords are being checked right now, so nothing was done. Try again in a few seconds."
+const busy = "Too many passwords are being checked right now. Nothing was changed. Try again in a few seconds."
 
 // Refusal is the status and text with which a form is shown again, or 0 if the
 // error is another page's.

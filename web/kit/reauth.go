@@ -58,7 +58,7 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 func (k *Kit) confirmElsewhere(v *Visit, form url.Values, claims bool) error {
 	m := confirm{Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Elsewhere: k.SSOName()}
 	if claims {
-		m.Error = "You have not signed in again yet, or more than ten minutes ago."
+		m.Error = "You have not signed in again in the last ten minutes."
 	}
 	return v.Page(http.StatusUnprocessableEntity, confirmElsewherePage(v.Frame("Confirm it is you", ""), m))
 }

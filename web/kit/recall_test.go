@@ -153,7 +153,7 @@ func TestRecall_ALargeImportIsNoOutage(t *testing.T) {
 	other.Get("/console")
 	before := w.Sessions.Len()
 	w.Sessions.DeleteErr = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
-	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable || !page.Has("Another change is being written") {
+	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable || !page.Has("Another change, such as a large import, is in progress") {
 		t.Fatalf("signing out: %d\n%s", page.Code, page.Body)
 	}
 	for range 3 {

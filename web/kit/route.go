@@ -59,6 +59,6 @@ const (
 )
 
 // anyForm is the Upload of routes that expect no file.
-var anyForm = Upload{Field: "text", Most: MaxForm, TooLarge: "A form may have up to 1 MiB."}
+var anyForm = Upload{Field: "text", Most: MaxForm, TooLarge: "A form can have up to 1 MiB."}
 
 func (r *Route) upload() *Upload { return cmp.Or(r.Upload, &anyForm) }

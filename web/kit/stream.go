@@ -46,7 +46,7 @@ func (v *Visit) Events(feed func(*Visit) Feed) error {
 	if k.Streams.Add(1) > MaxStreams {
 		k.Streams.Add(-1)
 		v.Response().Header().Set("Retry-After", fullRetry)
-		return v.String(http.StatusServiceUnavailable, "Too many pages are live on this node. Ask with once for the figures of this moment.\n")
+		return v.String(http.StatusServiceUnavailable, "Too many live pages on this node. Add the parameter once to get the current figures.\n")
 	}
 	defer k.Streams.Add(-1)
 	v.beginStream()

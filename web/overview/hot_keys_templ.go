@@ -73,7 +73,7 @@ func hotKeysPage(f view.Frame, m HotPage) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Hot keys", "The buckets that the nodes are asked about most.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Hot keys", "Keys with the most checks per second.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -103,9 +103,9 @@ func hotKeysPage(f view.Frame, m HotPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var4 string
-				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(hotCount(m.Hot) + ". A rule that allows leased or sharded keys spares the counters; see the rule under “How it counts”.")
+				templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(hotCount(m.Hot) + ". Rules that allow leased or sharded keys take load off Redis; see “Counting” in the rule editor.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/hot_keys.templ`, Line: 22, Col: 136}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/hot_keys.templ`, Line: 22, Col: 133}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 				if templ_7745c5c3_Err != nil {
@@ -121,17 +121,17 @@ func hotKeysPage(f view.Frame, m HotPage) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if !m.Watching {
-				templ_7745c5c3_Err = view.Empty("flame", "Nobody looks for hot keys here", "Counters in memory do not need it. With Redis, nodes look for keys that are asked about more often than others; --hot-keys says whether.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("flame", "Hot-key detection is off", "It runs only with Redis, and only if --hot-keys is on. Counters in memory do not need it.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else if len(m.Lines) == 0 {
-				templ_7745c5c3_Err = view.Empty("flame", "Nothing is busy", "Keys appear here as soon as there is traffic.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("flame", "No keys yet", "Keys show up once traffic arrives.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">Rule</th><th scope=\"col\">Allows</th><th scope=\"col\">State</th><th scope=\"col\">Hot since</th><th scope=\"col\" class=\"number\">Checks a second</th><th scope=\"col\">Nodes</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">Rule</th><th scope=\"col\">Hot-key mode</th><th scope=\"col\">State</th><th scope=\"col\">Hot since</th><th scope=\"col\" class=\"number\">Checks per second</th><th scope=\"col\">Nodes</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -267,12 +267,12 @@ func hotRow(l view.HotLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<span class=\"muted\">not a rule's</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<span class=\"muted\">no rule</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</td><td data-label=\"Allows\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "</td><td data-label=\"Hot-key mode\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -322,14 +322,14 @@ func hotRow(l view.HotLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</td><td data-label=\"Checks a second\" class=\"number\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</td><td data-label=\"Checks per second\" class=\"number\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var12 string
 		templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(l.Rate))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/hot_keys.templ`, Line: 91, Col: 70}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `overview/hot_keys.templ`, Line: 91, Col: 72}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 		if templ_7745c5c3_Err != nil {
@@ -412,7 +412,7 @@ func hotNote(m Overview) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, " <a href=\"/console/hot-keys\">See hot keys</a></span></p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, " <a href=\"/console/hot-keys\">Show hot keys</a></span></p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -429,7 +429,7 @@ func hotWords(m Overview) string {
 	var names []string
 	for _, l := range m.Hot[:min(len(m.Hot), namedHot)] {
 		if l.Rule != "" {
-			names = append(names, l.Key+" of "+l.Rule)
+			names = append(names, l.Key+" ("+l.Rule+")")
 		} else {
 			names = append(names, l.Key)
 		}

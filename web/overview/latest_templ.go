@@ -48,12 +48,12 @@ func latestDenials(m Overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if len(m.Latest) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"muted\">Nothing was denied lately.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"muted\">No recent denials.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table class=\"denials short\"><thead><tr><th scope=\"col\">When</th><th scope=\"col\">Rule</th><th scope=\"col\">Key</th><th scope=\"col\">Request</th><th scope=\"col\"><span class=\"hidden\">More</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table class=\"denials short\"><thead><tr><th scope=\"col\">Time</th><th scope=\"col\">Rule</th><th scope=\"col\">Key</th><th scope=\"col\">Request</th><th scope=\"col\"><span class=\"hidden\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

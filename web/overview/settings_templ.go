@@ -48,7 +48,7 @@ func settingsPage(f view.Frame, node fleet.Status, groups []SettingGroup) templ.
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Settings", "What the node that answered runs with. A flag or its environment variable changes it at the next start; secrets are never shown.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Settings", "Settings of the node that served this page. To change one, set its flag or environment variable and restart the node. Secrets are never shown.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -64,7 +64,7 @@ func settingsPage(f view.Frame, node fleet.Status, groups []SettingGroup) templ.
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Tile("Rules in force", strconv.FormatInt(node.SetVersion, 10), view.Plural(int64(node.Rules), "rule")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Tile("Rules version", strconv.FormatInt(node.SetVersion, 10), view.Plural(int64(node.Rules), "rule")).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

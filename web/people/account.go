@@ -72,7 +72,7 @@ type Account struct {
 // one. Every other session of the account ends.
 func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if v.User.PasswordHash == "" {
-		return p.accountPage(v, http.StatusConflict, nil, "This account has no password here; it signs in elsewhere.")
+		return p.accountPage(v, http.StatusConflict, nil, "This account signs in with single sign-on and has no password here.")
 	}
 	if _, err := v.Authenticate(access.LaneSignedIn, v.User.Name, form.Get("current")); err != nil {
 		status, message := kit.Refusal(err)
@@ -81,7 +81,7 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 		}
 		v.RetryAfter(err)
 		if status == http.StatusUnprocessableEntity {
-			message = "is not your present password"
+			message = "is not your current password"
 		}
 		return p.accountPage(v, status, []rules.FieldError{{Field: "current", Message: message}}, "")
 	}
@@ -103,7 +103,7 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if err := v.Begin(u); err != nil { // the present session goes on, under another secret
 		return err
 	}
-	v.Flash("Your password is changed. Every other session has ended.")
+	v.Flash("Password changed. All other sessions were signed out.")
 	return v.SeeOther(pathAccount)
 }
 
@@ -111,7 +111,7 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 	switch which := form.Get("which"); which {
 	case "":
-		return p.accountPage(v, http.StatusUnprocessableEntity, nil, "Say which session is to end.")
+		return p.accountPage(v, http.StatusUnprocessableEntity, nil, "Choose a session to sign out.")
 	case "all", "others":
 		u, err := p.People.EndSessions(v.Ctx, v.Actor(), v.User.ID)
 		if err != nil {
@@ -124,7 +124,7 @@ func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 			return v.SeeOther(kit.PathSignIn)
 		}
 		v.Stay(u)
-		v.Flash("You are signed out everywhere else.")
+		v.Flash("All other sessions were signed out.")
 		return v.SeeOther(pathAccount)
 	default:
 		return p.endSession(v, which)
@@ -147,6 +147,6 @@ func (p *Pages) endSession(v *kit.Visit, id string) error {
 		}
 		break
 	}
-	v.Flash("The session has ended.")
+	v.Flash("Session signed out.")
 	return v.SeeOther(pathAccount)
 }

@@ -34,7 +34,7 @@ type invite struct {
 }
 
 var errInvite = &kit.Problem{Status: http.StatusGone, Title: "This link no longer works",
-	Detail: "It was used, it is over 48 hours old, or the account has been changed since. An admin can make another under People & tokens."}
+	Detail: "It was already used, is more than 48 hours old, or the account was changed. An administrator can create a new link under People & tokens."}
 
 func inviteKey(secret string) string {
 	hash := sha256.Sum256([]byte(secret))
@@ -57,7 +57,7 @@ func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
 	}
 	p.Logger.Info("made a link to choose a password", "user", u.Name, "by", v.User.Name)
 	link := p.base(v) + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
-	return v.Page(http.StatusOK, invitePage(v.Frame("A link for "+u.Name, kit.PathPeople), Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
+	return v.Page(http.StatusOK, invitePage(v.Frame("Invite link for "+u.Name, kit.PathPeople), Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
 }
 
 // base is where the browser reaches the console. Without a public URL that is a

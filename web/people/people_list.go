@@ -50,7 +50,7 @@ func signsInBy(u *access.User) string {
 	case u.External():
 		return "single sign-on"
 	case u.PasswordHash == "":
-		return "nothing yet"
+		return "none yet"
 	}
 	return "password"
 }
@@ -59,11 +59,11 @@ func signsInBy(u *access.User) string {
 func roleAbout(r access.Role) string {
 	switch r {
 	case access.RoleAdmin:
-		return "everything, people and tokens too"
+		return "full access, including people and tokens"
 	case access.RoleEditor:
-		return "see everything; change rules and buckets"
+		return "view everything, change rules and reset usage"
 	}
-	return "see everything, change nothing"
+	return "view everything, change nothing"
 }
 
 // roleChoices are the roles of a form.

@@ -44,7 +44,7 @@ func TestPeople_ALinkLetsItsOwnerChooseAPasswordOnce(t *testing.T) {
 		t.Errorf("a short password: %d", page.Code)
 	}
 	form.Set("password", "a long enough one")
-	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity || !page.Has("must be the same password") {
+	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity || !page.Has("must match the password") {
 		t.Errorf("another repetition: %d", page.Code)
 	}
 	form.Set("repeat", "a long enough one")
@@ -94,7 +94,7 @@ func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
 		{url.Values{"name": {"ada"}, "role": {"king"}, "by": {"link"}}, "must be one of viewer, editor, admin"},
 		{url.Values{"name": {"grace"}, "role": {"viewer"}, "by": {"password"}, "password": {"hunter2"}}, "must have at least 12 characters"},
 		{url.Values{"name": {""}, "role": {"viewer"}, "by": {"link"}}, "must not be empty"},
-		{url.Values{"name": {`"><script>alert(1)</script>`}, "role": {"viewer"}, "by": {"never"}}, "must be a link or a password"},
+		{url.Values{"name": {`"><script>alert(1)</script>`}, "role": {"viewer"}, "by": {"never"}}, "must be an invite link or a password"},
 	} {
 		page := b.Post("/console/people/new", tt.form)
 		if page.Code != http.StatusUnprocessableEntity || !page.Has(tt.has) || page.Has("<script>alert") || page.Has("hunter2") {
@@ -118,10 +118,10 @@ func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
 func TestPeople_TheLastAdminStaysAndNobodyKeepsThemselvesOut(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
-	if page := b.Post("/console/people/3/role", url.Values{"role": {"viewer"}}); page.Code != http.StatusConflict || !page.Has("The last admin stays") {
+	if page := b.Post("/console/people/3/role", url.Values{"role": {"viewer"}}); page.Code != http.StatusConflict || !page.Has("Last administrator") {
 		t.Errorf("demoted: %d", page.Code)
 	}
-	if page := b.Post("/console/people/3/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusConflict || !page.Has("cannot keep yourself out") {
+	if page := b.Post("/console/people/3/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusConflict || !page.Has("cannot disable your own account") {
 		t.Errorf("kept out: %d", page.Code)
 	}
 	if page := b.Get("/console/people"); page.Code != http.StatusOK {
@@ -135,7 +135,7 @@ func TestPeople_AChangeEndsTheSessionsOfItsAccount(t *testing.T) {
 	} {
 		w := webtest.Start(t, webtest.Full)
 		admin, edda := w.As(access.RoleAdmin), w.As(access.RoleEditor)
-		if page := admin.Get("/console/people/2"); !page.Has("Sign out everywhere", "192.0.2.1") {
+		if page := admin.Get("/console/people/2"); !page.Has("Sign out all sessions", "192.0.2.1") {
 			t.Error("the session is not shown")
 		}
 		if page := admin.Post(path, form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/people/2" {
@@ -151,11 +151,11 @@ func TestAccount_AnotherPasswordEndsEveryOtherSession(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	here, there := w.As(access.RoleViewer), w.As(access.RoleViewer)
 	form := url.Values{"current": {"wrong"}, "password": {"a long enough one"}, "repeat": {"a long enough one"}}
-	if page := here.Post("/console/account/password", form); page.Code != http.StatusUnprocessableEntity || !page.Has("is not your present password") {
+	if page := here.Post("/console/account/password", form); page.Code != http.StatusUnprocessableEntity || !page.Has("is not your current password") {
 		t.Errorf("the wrong password: %d", page.Code)
 	}
 	form.Set("current", webtest.Password)
-	if page := here.Post("/console/account/password", form); page.Code != http.StatusSeeOther || !here.Get("/console/account").Has("Your password is changed") {
+	if page := here.Post("/console/account/password", form); page.Code != http.StatusSeeOther || !here.Get("/console/account").Has("Password changed") {
 		t.Errorf("changing: %d", page.Code)
 	}
 	if page := there.Get("/console"); page.Code != http.StatusSeeOther {

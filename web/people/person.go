@@ -62,7 +62,7 @@ func (p *Pages) newLink(v *kit.Visit) error {
 	case u.External():
 		return kit.ErrExternal
 	case u.Disabled:
-		return &kit.Problem{Status: http.StatusConflict, Title: "Disabled", Detail: "The account is kept out. Let it in again first."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Account disabled", Detail: "The account is disabled. Enable it first."}
 	}
 	return p.showInvite(v, u)
 }
@@ -71,13 +71,13 @@ func (p *Pages) newLink(v *kit.Visit) error {
 func (p *Pages) changeRole(v *kit.Visit, form url.Values) error {
 	role, err := access.ParseRole(form.Get("role"))
 	if err != nil {
-		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The role " + err.Error() + "."}
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input", Detail: "The role " + err.Error() + "."}
 	}
 	u, err := p.changePerson(v, func(u *access.User) { u.Role = role })
 	if err != nil {
 		return err
 	}
-	v.Flash("%s is %s now and has to sign in again.", u.Name, u.Role)
+	v.Flash("Role of %s changed to %s. All sessions of the account were signed out.", u.Name, u.Role)
 	return v.SeeOther(personPath(u.ID))
 }
 
@@ -90,7 +90,7 @@ func (p *Pages) signOutPerson(v *kit.Visit) error {
 	if u, err = p.People.EndSessions(v.Ctx, v.Actor(), u.ID); err != nil {
 		return err
 	}
-	v.Flash("%s is signed out everywhere.", u.Name)
+	v.Flash("All sessions of %s were signed out.", u.Name)
 	return v.SeeOther(personPath(u.ID))
 }
 
@@ -98,19 +98,19 @@ func (p *Pages) signOutPerson(v *kit.Visit) error {
 func (p *Pages) changeState(v *kit.Visit, form url.Values) error {
 	disable := form.Get("state") == "disabled"
 	if !disable && form.Get("state") != "enabled" {
-		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Not valid", Detail: "The state must be enabled or disabled."}
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input", Detail: "The state must be enabled or disabled."}
 	}
 	if disable && personPath(v.User.ID) == kit.PathPeople+"/"+v.Param("id") {
-		return &kit.Problem{Status: http.StatusConflict, Title: "That is you", Detail: "You cannot keep yourself out. Another admin can."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Your own account", Detail: "You cannot disable your own account. Another administrator can."}
 	}
 	u, err := p.changePerson(v, func(u *access.User) { u.Disabled = disable })
 	if err != nil {
 		return err
 	}
 	if disable {
-		v.Flash("%s is kept out, and signed out everywhere.", u.Name)
+		v.Flash("Account %s disabled. Its sessions were signed out.", u.Name)
 	} else {
-		v.Flash("%s may sign in again.", u.Name)
+		v.Flash("Account %s enabled.", u.Name)
 	}
 	return v.SeeOther(personPath(u.ID))
 }

@@ -38,7 +38,7 @@ func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	case byPassword:
 		fields = append(fields, kit.CheckPassword("password", name, password, password)...)
 	default:
-		fields = append(fields, rules.FieldError{Field: "by", Message: "must be a link or a password"})
+		fields = append(fields, rules.FieldError{Field: "by", Message: "must be an invite link or a password"})
 	}
 	status := http.StatusUnprocessableEntity
 	if len(fields) == 0 && form.Get("by") == byPassword {
@@ -52,7 +52,7 @@ func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 		case kit.FieldsOf(err) != nil:
 			fields = kit.FieldsOf(err)
 		case errors.Is(err, rules.ErrNameTaken):
-			fields = []rules.FieldError{{Field: "name", Message: "is taken"}}
+			fields = []rules.FieldError{{Field: "name", Message: "is already in use"}}
 		case err != nil:
 			return err
 		}
@@ -63,7 +63,7 @@ func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	}
 	p.Logger.Info("made an account", "user", u.Name, "role", string(u.Role), "by", v.User.Name)
 	if form.Get("by") == byPassword {
-		v.Flash("%s can sign in now, as %s.", u.Name, u.Role)
+		v.Flash("Account %s created with the role %s.", u.Name, u.Role)
 		return v.SeeOther(kit.PathPeople)
 	}
 	return p.showInvite(v, u)

@@ -61,13 +61,13 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	var fields []rules.FieldError
 	days, err := strconv.Atoi(form.Get("days"))
 	if err != nil || days < 0 || days > 3650 {
-		fields = append(fields, rules.FieldError{Field: "days", Message: "must be one of the choices"})
+		fields = append(fields, rules.FieldError{Field: "days", Message: "must be one of the options"})
 	}
 	if days > 0 {
 		t.ExpiresAt = new(p.Now().Add(time.Duration(days) * 24 * time.Hour))
 	}
 	if len(t.Scopes) == 0 {
-		fields = append(fields, rules.FieldError{Field: "scopes", Message: "at least one is needed"})
+		fields = append(fields, rules.FieldError{Field: "scopes", Message: "Select at least one scope."})
 	}
 	secret := ""
 	if len(fields) == 0 {
@@ -77,7 +77,7 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 		case kit.FieldsOf(err) != nil:
 			fields = kit.FieldsOf(err)
 		case errors.Is(err, rules.ErrNameTaken):
-			fields = []rules.FieldError{{Field: "name", Message: "is taken by a token in force"}}
+			fields = []rules.FieldError{{Field: "name", Message: "is already used by an active token"}}
 		case err != nil:
 			return err
 		}
@@ -87,7 +87,7 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	}
 	v.Await(p.TokensChanged)
 	if v.Late {
-		v.Flash("Saved.")
+		v.Flash("Token created.")
 	}
 	p.Logger.Info("made an API token", "token", t, "by", v.User.Name)
 	return v.Page(http.StatusOK, tokenMadePage(v.Frame("Token "+t.Name, kit.PathPeople), TokenMade{Token: &t, Secret: secret, Base: p.base(v)}))
@@ -105,15 +105,15 @@ func scopeField(s access.Scope) string { return "scope_" + strings.ReplaceAll(st
 func scopeAbout(s access.Scope) string {
 	switch s {
 	case access.ScopeCheck:
-		return "Ask for decisions: what a gateway needs."
+		return "Check requests. This is what a gateway needs."
 	case access.ScopeCounters:
-		return "Reset buckets, and refund without naming a request."
+		return "Reset usage, and refund without naming a request."
 	case access.ScopeDeferred:
 		return "Release and acknowledge deferred requests, with their payloads."
 	case access.ScopeRulesRead:
 		return "Read rules, overrides, pools and metrics; explain requests."
 	case access.ScopeRulesWrite:
-		return "Change them; includes rules:read."
+		return "Change rules, overrides and pools. Includes rules:read."
 	case access.ScopeAdmin:
 		return "All of the above."
 	}
@@ -133,6 +133,6 @@ func (p *Pages) revokeToken(v *kit.Visit) error {
 	}
 	v.Await(p.TokensChanged)
 	p.Logger.Info("revoked an API token", "token", id, "by", v.User.Name)
-	v.Flash("Token revoked. Requests that present it are refused.")
+	v.Flash("Token revoked. Requests using this token are now rejected.")
 	return v.SeeOther(pathTokens)
 }

@@ -44,7 +44,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			if m.Total > m.Most {
-				templ_7745c5c3_Err = view.PageHead("Too many rules at once", "The list selects "+view.Plural(m.Total, "rule")+": all "+filterWords(m.Query)+".").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("Too many rules at once", "The list selects "+view.Plural(m.Total, "rule")+".").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -61,9 +61,9 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var3 string
-				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs("Up to " + view.Count(m.Most) + " rules are changed in one go, so nothing was done. Narrow the list with its search and filters, and do it part by part.")
+				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs("You can change up to " + view.Count(m.Most) + " rules at once. Nothing was changed. Narrow the list with search and filters, and change it in parts.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 12, Col: 165}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 12, Col: 162}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 				if templ_7745c5c3_Err != nil {
@@ -87,7 +87,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if m.Change == 0 {
-				templ_7745c5c3_Err = view.PageHead("Nothing to change", "Of the rules "+filterWords(m.Query)+", each is "+m.Done+" already, or there are none.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("Nothing to change", "All "+filterWords(m.Query)+" are already "+m.Done+", or no rule matches.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -109,7 +109,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.PageHead(m.Ask+" "+view.Plural(m.Change, "rule")+"?", "All rules "+filterWords(m.Query)+".").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead(m.ask()+"?", "All "+filterWords(m.Query)+".").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -123,9 +123,9 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var6 string
-					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(view.Plural(m.Total, "rule") + " fit; " + view.Count(same) + " of them will not change, because that is how they are already.")
+					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(matchWords(m.Total) + ". " + view.Count(same) + " of them will not change, because they are already " + m.Done + ".")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 21, Col: 135}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 21, Col: 125}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 					if templ_7745c5c3_Err != nil {
@@ -136,7 +136,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, " <p>Each change has its own version and audit entry and can be rolled back by itself. What someone else changes before you confirm is left alone, and named.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, " <p>Each change gets its own version and audit entry and can be rolled back on its own. Rules that someone else changes before you confirm are skipped and listed.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -210,7 +210,7 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = view.Input(view.Form{}, "reason", "Why", "text", "For the history of each rule. May be empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Input(view.Form{}, "reason", "Reason", "text", "Optional. Shown in the history of each rule.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -219,9 +219,9 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var11 string
-				templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(m.Ask + " " + view.Plural(m.Change, "rule"))
+				templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(m.ask())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 34, Col: 81}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 34, Col: 45}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 				if templ_7745c5c3_Err != nil {

@@ -241,7 +241,7 @@ func editorPage(f view.Frame, m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "reason", "Why", "text", "For the history: what this change is for. May be empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "reason", "Reason", "text", "Optional. Shown in the history.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -251,15 +251,15 @@ func editorPage(f view.Frame, m Editor) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "</section></div><aside class=\"editor-side\" aria-label=\"What it does\"><section class=\"card\"><div class=\"section-head\"><h2>What it does</h2><button class=\"button quiet\" formaction=\"/console/rules/preview\" formnovalidate name=\"do\" value=\"preview\">Update</button></div><div class=\"preview-knobs\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "</section></div><aside class=\"editor-side\" aria-label=\"Preview\"><section class=\"card\"><div class=\"section-head\"><h2>Preview</h2><button class=\"button quiet\" formaction=\"/console/rules/preview\" formnovalidate name=\"do\" value=\"preview\">Update</button></div><div class=\"preview-knobs\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = plain(m.Form, "preview.shape", "Try it on", []view.Choice{{"steady", "steady traffic"}, {"burst", "bursts"}, {"boundary", "a rush across a window's end"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = plain(m.Form, "preview.shape", "Test with", []view.Choice{{"steady", "steady traffic"}, {"burst", "bursts"}, {"boundary", "a burst across a window boundary"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = plain(m.Form, "preview.load", "of", []view.Choice{{"150", "150% of the limit"}, {"80", "80% of the limit"}, {"100", "100% of the limit"}, {"300", "300% of the limit"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = plain(m.Form, "preview.load", "at", []view.Choice{{"150", "150% of the limit"}, {"80", "80% of the limit"}, {"100", "100% of the limit"}, {"300", "300% of the limit"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -280,7 +280,7 @@ func editorPage(f view.Frame, m Editor) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = deleteRule(m.ID, m.Version, m.Name, "Delete this rule").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = deleteRule(m.ID, m.Version, m.Name, "Delete rule").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -413,7 +413,7 @@ func yamlPart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.TextArea(m.Form, "yaml", "The rule as YAML", "The same as in a rules file: one rule under rules. What is left out has its default.", "24").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.TextArea(m.Form, "yaml", "Rule as YAML", "The format of a rules file, with one rule under rules. Omitted fields have their defaults.", "24").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -450,11 +450,11 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Input(m.Form, "name", "Name", "text", "Small letters, digits, dots and dashes. Clients see it.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Input(m.Form, "name", "Name", "text", "Lowercase letters, digits, dots and dashes. Visible to clients in the RateLimit-Policy header.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Input(m.Form, "description", "Description", "text", "For colleagues: what it protects, and from what.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Input(m.Form, "description", "Description", "text", "For colleagues: what the rule protects, and from what.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -462,7 +462,7 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Input(m.Form, "owner", "Owner", "text", "Who answers for it, such as a team. May be empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Input(m.Form, "owner", "Owner", "text", "Optional. Who is responsible, for example a team.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -470,19 +470,19 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Check(m.Form, "is_active", "The rule is on", "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Check(m.Form, "is_active", "Enabled", "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "</section><section class=\"card sentence\"><h2 class=\"hidden\">The rule</h2><fieldset><legend>Requests that match</legend><div class=\"stack\"><div class=\"pair narrow-first\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "</section><section class=\"card sentence\"><h2 class=\"hidden\">Rule</h2><fieldset><legend>Requests that match</legend><div class=\"stack\"><div class=\"pair narrow-first\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = suggested(m.Form, "method", "Method", "", "any", []string{"GET", "POST", "PUT", "PATCH", "DELETE"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = suggested(m.Form, "method", "Method", "", "all", []string{"GET", "POST", "PUT", "PATCH", "DELETE"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = suggested(m.Form, "route", "Route", "", "every route, or /v1/charges, /v1/users/{id}, /v1/files/*", nil).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = suggested(m.Form, "route", "Route", "", "all, or for example /v1/charges, /v1/users/{id}, /v1/files/*", nil).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -494,19 +494,19 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</p></div></div></fieldset><fieldset><legend>of the same</legend><div class=\"stack\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</p></div></div></fieldset><fieldset><legend>grouped by</legend><div class=\"stack\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = suggested(m.Form, "scope", "What is counted together", "user, apikey, ip, tier, route, method, attr:name, or a sum of them with +. global counts everyone together.", "user", []string{"user", "apikey", "ip", "global", "user+ip", "user+route", "apikey+route", "attr:tenant"}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = suggested(m.Form, "scope", "Count per", "user, apikey, ip, tier, route, method, attr:name, or several joined by +. global counts all requests together.", "user", []string{"user", "apikey", "ip", "global", "user+ip", "user+route", "apikey+route", "attr:tenant"}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "</div></fieldset><fieldset><legend>may make</legend><div class=\"stack\"><div class=\"trio wide-middle\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "</div></fieldset><fieldset><legend>are limited to</legend><div class=\"stack\"><div class=\"trio wide-middle\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = numberField(m.Form, "limit", "Limit", "", "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = numberField(m.Form, "limit", "Requests", "", "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -522,19 +522,19 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(m.Form, "algorithm", "counted by", "", algorithmChoices()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Select(m.Form, "algorithm", "Algorithm", "", algorithmChoices()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "</div></fieldset><fieldset><legend>or else</legend><div class=\"stack\"><div class=\"pair\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "</div></fieldset><fieldset><legend>over the limit</legend><div class=\"stack\"><div class=\"pair\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(m.Form, "over_limit", "what goes over", "", []view.Choice{{"deny", "is denied"}, {"defer", "waits in a queue"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Select(m.Form, "over_limit", "Excess requests", "", []view.Choice{{"deny", "Deny"}, {"defer", "Queue"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(m.Form, "mode", "Mode", "", []view.Choice{{"enforce", "Enforce"}, {"shadow", "Shadow: only count what would be denied"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Select(m.Form, "mode", "Mode", "", []view.Choice{{"enforce", "Enforce"}, {"shadow", "Shadow: count, deny nothing"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -542,7 +542,7 @@ func sentencePart(m Editor) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Select(m.Form, "fail_mode", "While the counters cannot be reached", "", []view.Choice{{"open", "Open: everything passes"}, {"closed", "Closed: everything is denied"}, {"local", "Local: each node counts its share"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Select(m.Form, "fail_mode", "If Redis is unreachable", "", []view.Choice{{"open", "Open: all requests pass"}, {"closed", "Closed: all requests are denied"}, {"local", "Local: each node enforces its share"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -587,13 +587,13 @@ func whenPart(m Editor) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.TextArea(m.Form, "when", "When", "An expression on method, route, ip, user, api_key, tier, attributes, fields and weight, such as tier == \"free\" && attributes[\"region\"] == \"eu\".", "2").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "when", "When", "An expression over method, route, ip, user, api_key, tier, attributes, fields and weight, for example tier == \"free\" && attributes[\"region\"] == \"eu\".", "2").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("Only on a condition", m.Form.Has("when")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("condition", "Condition", m.Form.Has("when")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var15), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -638,7 +638,7 @@ func overPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "throttle", "Throttle", "", []view.Choice{{"hard", "Hard: the limit is the limit"}, {"soft", "Soft: some more, marked"}, {"elastic", "Elastic: more while a pool has room"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "throttle", "Throttle", "", []view.Choice{{"hard", "Hard: nothing over the limit"}, {"soft", "Soft: some more, marked"}, {"elastic", "Elastic: more while a pool has room"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -654,11 +654,11 @@ func overPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = suggested(m.Form, "pool", "Pool", "Its traffic counts into this pool.", "none", m.Pools).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = suggested(m.Form, "pool", "Pool", "These requests also count against the pool.", "none", m.Pools).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "priority", "Priority in the pool", "", []view.Choice{{"", "Normal, the default"}, {"critical", "Critical"}, {"normal", "Normal"}, {"low", "Low"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "priority", "Priority in the pool", "", []view.Choice{{"", "Default (normal)"}, {"critical", "Critical"}, {"normal", "Normal"}, {"low", "Low"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -666,15 +666,15 @@ func overPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = numberField(m.Form, "defer.max_items", "Queue: at most", "", "10000").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = numberField(m.Form, "defer.max_items", "Queue: most requests", "", "10,000").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = spanField(m.Form, "defer.max_age_ms", "Queue: for up to", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = spanField(m.Form, "defer.max_age_ms", "Queue: longest wait", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = spanField(m.Form, "retry_jitter_ms", "Retry later by up to", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = spanField(m.Form, "retry_jitter_ms", "Retry-After: random extra", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -688,7 +688,7 @@ func overPart(m Editor) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("A little over the limit, pools and queues", m.Form.Differs("throttle", "hard") || m.Form.Has("soft_percent", "elastic_percent", "pool", "priority", "retry_jitter_ms") || m.Form.Differs("over_limit", "deny") || m.Form.Has("defer")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("soft", "Soft limits, pools and queueing", m.Form.Differs("throttle", "hard") || m.Form.Has("soft_percent", "elastic_percent", "pool", "priority", "retry_jitter_ms") || m.Form.Differs("over_limit", "deny") || m.Form.Has("defer")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var17), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -729,7 +729,7 @@ func tierPart(m Editor) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<p class=\"hint\">A request of another tier, or of none, has the rule's own limit. A row without anything in it is left out.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 53, "<p class=\"hint\">Requests of other tiers, or of none, have the rule's own limit. Empty rows are ignored.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -784,13 +784,13 @@ func tierPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "More tiers</button>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "Add tiers</button>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("Limits by tier", m.Form.Has("tiers")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("tiers", "Limits by tier", m.Form.Has("tiers")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var19), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -843,7 +843,7 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.ZoneField(m.Form, "active_from.zone", "Time zone of both", "f-active_from f-active_until").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.ZoneField(m.Form, "active_from.zone", "Time zone", "f-active_from f-active_until").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -851,15 +851,15 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "calendar.every", "A window is a calendar", "For fixed windows; then leave the window above empty.", []view.Choice{{"", "no"}, {"day", "day"}, {"week", "week"}, {"month", "month"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "calendar.every", "Calendar window", "Only for fixed windows. Leave the window above empty.", []view.Choice{{"", "none"}, {"day", "day"}, {"week", "week"}, {"month", "month"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "calendar.zone", "Time zone", "text", "Such as Europe/Berlin; UTC if empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "calendar.zone", "Time zone", "text", "For example Europe/Berlin. Empty means UTC.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_day", "from day", "Of the month, or of the week from Monday.", "1").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = numberField(m.Form, "calendar.anchor_day", "First day", "Of the month, or of the week (1 is Monday).", "1").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -871,7 +871,7 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, " <h3>Schedule</h3><p class=\"hint\">The first row that fits the time counts, with a percentage of the limit or a limit of its own. A row without anything in it is left out.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 62, " <h3>Schedule</h3><p class=\"hint\">The first row that matches the time applies, with a percentage of the limit or its own limit. Empty rows are ignored.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -923,7 +923,7 @@ func timePart(m Editor) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "\" role=\"group\" aria-label=\"Days; none means every day\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 67, "\" role=\"group\" aria-label=\"Days (none means every day)\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1002,11 +1002,11 @@ func timePart(m Editor) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = numberField(m.Form, row("schedule.windows", i, "limit"), "or limit", "", "").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = numberField(m.Form, row("schedule.windows", i, "limit"), "Or limit", "", "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = numberField(m.Form, row("schedule.windows", i, "burst"), "burst", "", "").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = numberField(m.Form, row("schedule.windows", i, "burst"), "Burst", "", "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1023,13 +1023,13 @@ func timePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 77, "More windows</button>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 77, "Add windows</button>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("By the clock and the calendar", m.Form.Has("schedule", "calendar", "active_")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var22), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("schedule", "Schedule and calendar", m.Form.Has("schedule", "calendar", "active_")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var22), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1070,7 +1070,7 @@ func candidatePart(m Editor) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<p class=\"hint\">A candidate counts on its own and denies nothing. Where it leaves something out, it is as the rule.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<p class=\"hint\">A candidate counts separately and denies nothing. Empty fields inherit from the rule.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1098,7 +1098,7 @@ func candidatePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "candidate.algorithm", "counted by", "", candidateAlgorithms()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "candidate.algorithm", "Algorithm", "", candidateAlgorithms()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1106,11 +1106,11 @@ func candidatePart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "candidate.align", "Windows begin", "", alignChoices).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "candidate.align", "Windows start", "", alignChoices).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = spanField(m.Form, "candidate.anchor_ms", "shifted by", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = spanField(m.Form, "candidate.anchor_ms", "Shifted by", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1124,7 +1124,7 @@ func candidatePart(m Editor) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("Try another limit beside it", m.Form.Has("candidate")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("candidate", "Candidate limit (test without enforcing)", m.Form.Has("candidate")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var30), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1169,11 +1169,11 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "weight_field", "Weigh requests by the field", "text", "Empty: each request has the weight it was sent with, usually 1.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "weight_field", "Weight field", "text", "The field that holds the weight of a request. Empty means the weight sent with the request, usually 1.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "charge_on", "Spend", "", []view.Choice{{"request", "when a request is checked"}, {"report", "when the use is reported"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "charge_on", "Count usage", "", []view.Choice{{"request", "When a request is checked"}, {"report", "When usage is reported"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1181,11 +1181,11 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "align", "Fixed windows begin", "", alignChoices).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "align", "Fixed windows start", "", alignChoices).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = spanField(m.Form, "anchor_ms", "shifted by", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = spanField(m.Form, "anchor_ms", "Shifted by", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1197,11 +1197,11 @@ func countingPart(m Editor) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "hot_keys", "Very busy keys", "", []view.Choice{{"exact", "are counted exactly"}, {"leased", "are counted in slices (leased)"}, {"sharded", "are split (sharded)"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "hot_keys", "Hot keys", "", []view.Choice{{"exact", "Exact"}, {"leased", "Leased: nodes take parts in advance"}, {"sharded", "Sharded: split into several counters"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = numberField(m.Form, "hot_raise_percent", "and raised by percent", "", "none").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = numberField(m.Form, "hot_raise_percent", "Raise limit of hot keys by percent", "", "none").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1211,7 +1211,7 @@ func countingPart(m Editor) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = more("How it counts", m.Form.Has("align", "anchor_ms", "buckets", "weight_field", "hot_raise_percent") || m.Form.Differs("charge_on", "request") || m.Form.Differs("hot_keys", "exact")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = more("counting", "Counting", m.Form.Has("align", "anchor_ms", "buckets", "weight_field", "hot_raise_percent") || m.Form.Differs("charge_on", "request") || m.Form.Differs("hot_keys", "exact")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var32), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1219,8 +1219,8 @@ func countingPart(m Editor) templ.Component {
 	})
 }
 
-// more is a part of the form that is out of the way until it is needed.
-func more(title string, open bool) templ.Component {
+// more is a section of the form that is closed until it is needed.
+func more(name, title string, open bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1246,9 +1246,9 @@ func more(title string, open bool) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var34 string
-		templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs(anchor(title))
+		templ_7745c5c3_Var34, templ_7745c5c3_Err = templ.JoinStringErrs("more-" + name)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 289, Col: 46}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/editor.templ`, Line: 289, Col: 47}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var34))
 		if templ_7745c5c3_Err != nil {
@@ -2127,7 +2127,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 161, "?</h2><p>Its overrides go with it; its history stays. Requests that only this rule limits will then pass.</p><form class=\"stack\" method=\"post\" action=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 161, "?</h2><p>Its overrides are deleted too; its history is kept. Requests that only this rule limits will then pass.</p><form class=\"stack\" method=\"post\" action=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2153,7 +2153,7 @@ func deleteRule(id, version int64, name, label string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 163, "\"><div class=\"field\"><label for=\"delete-reason\">Why</label> <input id=\"delete-reason\" name=\"reason\" type=\"text\" maxlength=\"512\" autocomplete=\"off\"></div><div class=\"actions\"><button class=\"button danger\">Delete it</button> <button class=\"button\" type=\"button\" popovertarget=\"delete\" popovertargetaction=\"hide\">Keep it</button></div></form></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 163, "\"><div class=\"field\"><label for=\"delete-reason\">Reason</label> <input id=\"delete-reason\" name=\"reason\" type=\"text\" maxlength=\"512\" autocomplete=\"off\"></div><div class=\"actions\"><button class=\"button danger\">Delete</button> <button class=\"button\" type=\"button\" popovertarget=\"delete\" popovertargetaction=\"hide\">Cancel</button></div></form></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2309,7 +2309,7 @@ func deleteRow(id, what, about string, action templ.SafeURL, version int64) temp
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 174, "\"> <button class=\"button danger\">Delete it</button> <button class=\"button\" type=\"button\" popovertarget=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 174, "\"> <button class=\"button danger\">Delete</button> <button class=\"button\" type=\"button\" popovertarget=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2322,7 +2322,7 @@ func deleteRow(id, what, about string, action templ.SafeURL, version int64) temp
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 175, "\" popovertargetaction=\"hide\">Keep it</button></form></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 175, "\" popovertargetaction=\"hide\">Cancel</button></form></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -87,7 +87,7 @@ func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 		return err
 	}
 	v.Await(p.Changed)
-	v.Flash("%s fails %s now.", r.Name, mode)
+	v.Flash("Fail mode of %q set to %s.", r.Name, mode)
 	return v.SeeOther(kit.Local(form.Get("back")))
 }
 

@@ -48,7 +48,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Fail modes", "What happens to a request while Redis cannot decide: open lets it pass, closed answers 503, local counts in each node's memory.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Fail modes", "What happens to requests while Redis is unreachable: open allows them, closed denies them with 503, local enforces each node's share in its memory.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -57,7 +57,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.Own {
-				templ_7745c5c3_Err = view.OwnNote("what this node decided", "What the others do", m.ReadAt).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.OwnNote("decisions", m.ReadAt).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -71,11 +71,11 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Tile("Decided by fail modes", view.Count(m.Degraded), view.Percent(m.Degraded, m.Total)+" of the last three minutes"+m.where()).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Tile("Decided by fail modes", view.Count(m.Degraded), view.Percent(m.Degraded, m.Total)+" in the last three minutes"+m.where()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"tile\"><dt>Last switch</dt><dd><span class=\"figure\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<div class=\"tile\"><dt>Last breaker change</dt><dd><span class=\"figure\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -122,7 +122,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<span>The counters are in this process, so nothing can come between. Fail modes count once REDIS_URL is set.</span></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<span>Counters are in the memory of this node, so they are always reachable. Fail modes apply once REDIS_URL is set.</span></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -165,7 +165,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "fail_mode", "Fail mode", []view.Choice{{"", "Any fail mode"}, {rules.FailOpen, "Fails open"}, {rules.FailClosed, "Fails closed"}, {rules.FailLocal, "Fails local"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "fail_mode", "Fail mode", []view.Choice{{"", "All fail modes"}, {rules.FailOpen, "Fail open"}, {rules.FailClosed, "Fail closed"}, {rules.FailLocal, "Fail local"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -174,7 +174,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(m.Lines) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Route</th><th scope=\"col\">Rule</th><th scope=\"col\">Mode</th><th scope=\"col\" class=\"number\">Degraded, 10 min</th><th scope=\"col\">If Redis fails</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Route</th><th scope=\"col\">Rule</th><th scope=\"col\">Mode</th><th scope=\"col\" class=\"number\">Degraded in 10 min</th><th scope=\"col\">If Redis fails</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -189,7 +189,7 @@ func failModesPage(f view.Frame, m FailModes) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.Empty("shield-alert", "No rule in force", "Nothing that is in force matches.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("shield-alert", "No active rules", "No active rule matches.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -461,7 +461,7 @@ func breakerTable(m FailModes) templ.Component {
 			templ_7745c5c3_Var19 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Node</th><th scope=\"col\">Server</th><th scope=\"col\">State</th><th scope=\"col\">Last switch</th><th scope=\"col\" class=\"number\">Opened</th><th scope=\"col\">Why</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Node</th><th scope=\"col\">Server</th><th scope=\"col\">State</th><th scope=\"col\">Last change</th><th scope=\"col\" class=\"number\">Times tripped</th><th scope=\"col\">Cause</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -485,7 +485,7 @@ func breakerTable(m FailModes) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if n.Silent {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<span class=\"sub\">silent</span>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<span class=\"sub\">not reporting</span>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -512,13 +512,8 @@ func breakerTable(m FailModes) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-				} else if b.State == "closed" {
-					templ_7745c5c3_Err = view.Badge("good", "closed").Render(ctx, templ_7745c5c3_Buffer)
-					if templ_7745c5c3_Err != nil {
-						return templ_7745c5c3_Err
-					}
 				} else {
-					templ_7745c5c3_Err = view.Badge("bad", view.BreakerWords(b.State)).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.BreakerBadge(b.State).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -528,12 +523,12 @@ func breakerTable(m FailModes) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if n.Unknown {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<td data-label=\"Last switch\" class=\"muted\">–</td><td data-label=\"Opened\" class=\"number muted\">–</td><td data-label=\"Why\" class=\"muted\">–</td>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<td data-label=\"Last change\" class=\"muted\">–</td><td data-label=\"Times tripped\" class=\"number muted\">–</td><td data-label=\"Cause\" class=\"muted\">–</td>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				} else {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<td data-label=\"Last switch\" class=\"nowrap\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<td data-label=\"Last change\" class=\"nowrap\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -541,27 +536,27 @@ func breakerTable(m FailModes) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "</td><td data-label=\"Opened\" class=\"number\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "</td><td data-label=\"Times tripped\" class=\"number\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var22 string
 					templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinStringErrs(view.Count(b.Opened))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/fail_modes.templ`, Line: 153, Col: 69}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/fail_modes.templ`, Line: 151, Col: 76}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var22))
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "</td><td data-label=\"Why\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "</td><td data-label=\"Cause\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var23 string
 					templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinStringErrs(b.Cause)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/fail_modes.templ`, Line: 154, Col: 38}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/fail_modes.templ`, Line: 152, Col: 40}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 					if templ_7745c5c3_Err != nil {

@@ -120,7 +120,7 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	case kit.FieldsOf(err) != nil:
 		fields = kit.FieldsOf(err)
 	case errors.Is(err, rules.ErrOverrideExists):
-		fields, status = []rules.FieldError{{Field: "key", Message: "has an override already; edit that one"}}, http.StatusConflict
+		fields, status = []rules.FieldError{{Field: "key", Message: "already has an override; edit that one"}}, http.StatusConflict
 	case errors.Is(err, rules.ErrStale):
 		status = http.StatusConflict
 		if m.Theirs, err = p.staleOverride(v, r.ID, m.ID, form); errors.Is(err, rules.ErrNotFound) {
@@ -159,11 +159,11 @@ func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
 	o := rules.Override{Key: strings.TrimSpace(form.Get("key")), Reason: strings.TrimSpace(form.Get("reason"))}
 	var fields []rules.FieldError
 	number := func(field string) *int64 {
-		text := strings.ReplaceAll(strings.TrimSpace(form.Get(field)), " ", "")
+		text := strings.TrimSpace(form.Get(field))
 		if text == "" {
 			return nil
 		}
-		n, err := strconv.ParseInt(text, 10, 64)
+		n, err := parseWhole(text)
 		if err != nil {
 			fields = append(fields, rules.FieldError{Field: field, Message: "must be a whole number"})
 		}
@@ -214,7 +214,7 @@ func (p *Pages) deleteOverride(v *kit.Visit) error {
 		return err
 	}
 	v.Await(p.Changed)
-	v.Flash("The override for %s is gone; the rule's own limit counts.", o.Key)
+	v.Flash("Override for %s deleted. The rule's own limit applies.", o.Key)
 	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 }
 

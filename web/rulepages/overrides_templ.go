@@ -79,7 +79,7 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">The rule</a> ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\">Open rule</a> ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -126,14 +126,14 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "Add</a>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "Add override</a>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Overrides of "+m.Rule.Name, "Everyone else has "+view.LimitWords(&m.Rule)+".").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Overrides of "+m.Rule.Name, "All other keys: "+view.LimitWords(&m.Rule)+".").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -175,7 +175,7 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "ended", "Ended", []view.Choice{{"", "In force"}, {"1", "Ended too"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "ended", "State", []view.Choice{{"", "Active"}, {"1", "Active and expired"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -185,12 +185,12 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 			}
 			if len(m.Overrides) == 0 {
 				if m.Query.Filtered("q") {
-					templ_7745c5c3_Err = view.Empty("search", "Nothing found", "No override has this in its key or reason.").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Empty("search", "No matching overrides", "No key or reason contains this text.").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				} else {
-					templ_7745c5c3_Err = view.Empty("users", "No overrides", "The limit is the same for everyone. An override gives certain keys another limit, none, or nothing at all.").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Empty("users", "No overrides", "All keys have the same limit. An override gives certain keys a custom limit, makes them unlimited, or blocks them.").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -292,7 +292,7 @@ func overrideTable(f view.Frame, r rules.Rule, list []rules.Override, now time.T
 			templ_7745c5c3_Var11 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">Limit</th><th scope=\"col\">Reason</th><th scope=\"col\">Ends</th><th scope=\"col\">Changed</th>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">Limit</th><th scope=\"col\">Reason</th><th scope=\"col\">Expires</th><th scope=\"col\">Changed</th>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -358,7 +358,7 @@ func overrideTable(f view.Frame, r rules.Rule, list []rules.Override, now time.T
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</td><td data-label=\"Ends\" class=\"nowrap\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "</td><td data-label=\"Expires\" class=\"nowrap\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -368,7 +368,7 @@ func overrideTable(f view.Frame, r rules.Rule, list []rules.Override, now time.T
 					return templ_7745c5c3_Err
 				}
 			} else if !now.IsZero() && o.Expired(now) {
-				templ_7745c5c3_Err = view.Badge("plain", "ended").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Badge("plain", "expired").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -429,7 +429,7 @@ func overrideTable(f view.Frame, r rules.Rule, list []rules.Override, now time.T
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = deleteRow(fmt.Sprintf("delete-%d", o.ID), "the override for "+o.Key, "The rule's own limit counts for them again, and what they have spent of it.", overrideURL(r.ID, o.ID, "/delete"), o.Version).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = deleteRow(fmt.Sprintf("delete-%d", o.ID), "the override for "+o.Key, "The rule's own limit applies again, including what was already used of it.", overrideURL(r.ID, o.ID, "/delete"), o.Version).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -490,12 +490,12 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.ID == 0 {
-				templ_7745c5c3_Err = view.PageHead("New override of "+m.Rule.Name, "Everyone else has "+view.LimitWords(&m.Rule)+".").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("New override of "+m.Rule.Name, "All other keys: "+view.LimitWords(&m.Rule)+".").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.PageHead("Override of "+m.Rule.Name, "Everyone else has "+view.LimitWords(&m.Rule)+".").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("Override of "+m.Rule.Name, "All other keys: "+view.LimitWords(&m.Rule)+".").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -518,9 +518,9 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var19 string
-				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("Somebody changed it meanwhile, so nothing has been saved. It now says: " + overrideWords(m.Theirs))
+				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("Someone else changed this override in the meantime, so nothing was saved. It is now: " + overrideWords(m.Theirs))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/overrides.templ`, Line: 136, Col: 107}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/overrides.templ`, Line: 136, Col: 121}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 				if templ_7745c5c3_Err != nil {
@@ -546,9 +546,9 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 					}
 				}
 				var templ_7745c5c3_Var21 string
-				templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(". Saving again puts yours in its place.")
+				templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinStringErrs(". Saving again replaces it with yours.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/overrides.templ`, Line: 140, Col: 49}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/overrides.templ`, Line: 140, Col: 48}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var21))
 				if templ_7745c5c3_Err != nil {
@@ -577,7 +577,7 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.ID == 0 {
-				templ_7745c5c3_Err = view.Input(m.Form, "key", "For whom", "text", "Such as "+keySample(m.Rule.Scope)+"; a * at the end stands for anything.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Input(m.Form, "key", "Key", "text", "For example "+keySample(m.Rule.Scope)+". A * at the end matches anything.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -613,7 +613,7 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var25 string
-				templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs("For ")
+				templ_7745c5c3_Var25, templ_7745c5c3_Err = templ.JoinStringErrs("Key ")
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/overrides.templ`, Line: 151, Col: 14}
 				}
@@ -662,19 +662,19 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = view.Select(m.Form, "kind", "They have", "", []view.Choice{{"limit", "another limit"}, {"unlimited", "no limit"}, {"blocked", "nothing: every request is denied"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Select(m.Form, "kind", "Override", "", []view.Choice{{"limit", "Custom limit"}, {"unlimited", "Unlimited"}, {"blocked", "Blocked: all requests are denied"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Limit", "text", "In units per "+view.Window(m.Rule.WindowMS)+"; only with another limit.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Limit", "text", "Requests per "+view.Window(m.Rule.WindowMS)+" (custom limit only).", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "burst", "Burst", "text", "Only for algorithms with a bucket; empty is the limit.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "burst", "Burst", "text", "Only for algorithms with a burst. Empty means the limit.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "reason", "Reason", "text", "For colleagues; callers never see it.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "reason", "Reason", "text", "For colleagues. Clients never see it.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -682,11 +682,11 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Moment(m.Form, "expires_at", "Ends", "Empty is never.", "expires_at.zone").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Moment(m.Form, "expires_at", "Expires", "Empty means never.", "expires_at.zone").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.ZoneField(m.Form, "expires_at.zone", "Time zone of the end", "f-expires_at").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.ZoneField(m.Form, "expires_at.zone", "Time zone", "f-expires_at").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

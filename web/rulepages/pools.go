@@ -147,7 +147,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 			v.Flash("Pool %s saved.", pool.Name)
 			return v.SeeOther(kit.PathPools)
 		case errors.Is(err, rules.ErrNameTaken):
-			fields, status = []rules.FieldError{{Field: "name", Message: "is another pool's"}}, http.StatusConflict
+			fields, status = []rules.FieldError{{Field: "name", Message: "is already used by another pool"}}, http.StatusConflict
 		case errors.Is(err, rules.ErrStale):
 			status = http.StatusConflict
 			theirs, err := p.Pools.GetPool(v.Ctx, m.Name)
@@ -177,13 +177,13 @@ func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
 	name := v.Param("name")
 	err := p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
 	if errors.Is(err, rules.ErrPoolUsed) {
-		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool", Detail: "Rules name the pool " + name + ". Take it out of them first, then delete it."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool", Detail: "Rules use the pool " + name + ". Remove it from these rules first, then delete it."}
 	}
 	if err != nil {
 		return err
 	}
 	v.Await(p.Changed)
-	v.Flash("The pool %s is gone.", name)
+	v.Flash("Pool %s deleted.", name)
 	return v.SeeOther(kit.PathPools)
 }
 

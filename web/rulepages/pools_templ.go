@@ -81,7 +81,7 @@ func poolsPage(f view.Frame, lines []PoolLine) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Pools", "Capacity that rules share: elastic rules go above their limits only while it has room.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Pools", "Shared capacity. Elastic rules may exceed their limit while the pool has room.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -90,12 +90,12 @@ func poolsPage(f view.Frame, lines []PoolLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if len(lines) == 0 {
-				templ_7745c5c3_Err = view.Empty("droplets", "No pools", "A rule that names a pool counts its traffic into it; one with throttle elastic may go above its limit while the pool has room.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("droplets", "No pools", "Rules that name a pool share its capacity. A rule with the throttle elastic may exceed its limit while the pool has room.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Capacity</th><th scope=\"col\">In use</th><th scope=\"col\">Reported load</th><th scope=\"col\">Above limits</th><th scope=\"col\" class=\"number\">Rules</th><th scope=\"col\">Changed</th>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Capacity</th><th scope=\"col\">In use</th><th scope=\"col\">Reported load</th><th scope=\"col\">Available above limits</th><th scope=\"col\" class=\"number\">Rules</th><th scope=\"col\">Changed</th>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -205,7 +205,7 @@ func poolRow(f view.Frame, l PoolLine) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if l.State.Used == nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<span class=\"muted\">not known now</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<span class=\"muted\">unknown</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -248,9 +248,9 @@ func poolRow(f view.Frame, l PoolLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var10 string
-			templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("for another %.0f s", l.State.LoadFor.Seconds()))
+			templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("valid for %.0f s", l.State.LoadFor.Seconds()))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/pools.templ`, Line: 78, Col: 84}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/pools.templ`, Line: 78, Col: 82}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 			if templ_7745c5c3_Err != nil {
@@ -261,14 +261,14 @@ func poolRow(f view.Frame, l PoolLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</td><td data-label=\"Above limits\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "</td><td data-label=\"Available above limits\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var11 string
-		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("normal to %d%%, low to %d%%", l.Pool.NormalPercent, l.Pool.LowPercent))
+		templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("normal up to %d%%, low up to %d%%", l.Pool.NormalPercent, l.Pool.LowPercent))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/pools.templ`, Line: 82, Col: 88}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/pools.templ`, Line: 82, Col: 94}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 		if templ_7745c5c3_Err != nil {
@@ -338,7 +338,7 @@ func poolRow(f view.Frame, l PoolLine) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = deleteRow("delete-"+l.Pool.Name, "the pool "+l.Pool.Name, "That needs no rule to name it any more. What was counted in it is forgotten.", poolURL(l.Pool.Name, "/delete"), l.Pool.Version).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = deleteRow("delete-"+l.Pool.Name, "the pool "+l.Pool.Name, "A pool can be deleted only if no rule uses it. Its counters are deleted too.", poolURL(l.Pool.Name, "/delete"), l.Pool.Version).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -394,12 +394,12 @@ func poolPage(f view.Frame, m PoolForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.Name == "" {
-				templ_7745c5c3_Err = view.PageHead("New pool", "Rules name it to count their traffic into it.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("New pool", "Rules that name the pool share its capacity.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.PageHead("Pool "+m.Name, "What is counted in it stays when it is edited.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.PageHead("Pool "+m.Name, "Editing a pool keeps its counters.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -432,7 +432,7 @@ func poolPage(f view.Frame, m PoolForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if m.Name == "" {
-				templ_7745c5c3_Err = view.Input(m.Form, "name", "Name", "text", "Small letters, digits, dots and dashes.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Input(m.Form, "name", "Name", "text", "Lowercase letters, digits, dots and dashes.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -459,19 +459,19 @@ func poolPage(f view.Frame, m PoolForm) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Capacity", "text", "In units per window.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "limit", "Capacity", "text", "Units per window.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = spanField(m.Form, "window_ms", "Window", "A number and its unit, or such as 10s or 1m30s.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = spanField(m.Form, "window_ms", "Window", "A number with a unit, or text such as 10s or 1m30s.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "normal_percent", "Share of normal priority", "text", "How full the pool may be, in percent, for requests above their limit. Critical ones may fill it.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "normal_percent", "Share of normal priority", "text", "How full the pool may be, in percent, before requests over their limit are denied. Critical requests may fill it.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(m.Form, "low_percent", "Share of low priority", "text", "The same for low priority.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(m.Form, "low_percent", "Share of low priority", "text", "The same for requests of low priority.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -525,7 +525,7 @@ func poolChanged(changes []rules.Change) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span>Somebody changed it meanwhile, so nothing has been saved. From theirs to yours; saving again puts yours in its place.</span></p><div class=\"table\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 36, "<span>Someone else changed this pool in the meantime, so nothing was saved. The table shows their version and yours. Saving again replaces theirs.</span></p><div class=\"table\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -13,7 +13,7 @@ import (
 func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76\u202f800", "64%", "87%", "for another 42 s") {
+	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76,800", "64%", "87%", "valid for 42 s") {
 		t.Errorf("the list: %d\n%s", page.Code, page.Body)
 	}
 	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"10s"}, "normal_percent": {"70"}, "low_percent": {"40"}}
@@ -32,7 +32,7 @@ func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 		t.Errorf("editing: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("limit", "1")
-	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict || !page.Has("Somebody changed it meanwhile", "<del>9\u202f000</del>") {
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict || !page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>") {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("limit", "lots")

@@ -34,7 +34,7 @@ func (p *Pages) ruleConflict(v *kit.Visit, id int64, form url.Values) error {
 			m.Changes = rules.Diff(&then.Rule, &now)
 		}
 	}
-	return v.Page(http.StatusConflict, ruleConflictPage(v.Frame("Changed meanwhile", kit.PathRules), m))
+	return v.Page(http.StatusConflict, ruleConflictPage(v.Frame("Changed in the meantime", kit.PathRules), m))
 }
 
 // revision finds one version of a rule.

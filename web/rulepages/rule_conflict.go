@@ -32,7 +32,7 @@ func (p *Pages) conflict(v *kit.Visit, d *draft, ours *rules.Rule) error {
 		}
 		m.Fields = append(m.Fields, f)
 	}
-	return v.Page(http.StatusConflict, conflictPage(v.Frame("Changed meanwhile", kit.PathRules), m))
+	return v.Page(http.StatusConflict, conflictPage(v.Frame("Changed in the meantime", kit.PathRules), m))
 }
 
 // versionOf finds the version from which an edit began, nil if it cannot be
@@ -66,7 +66,7 @@ func differ(a, b *rules.Rule, field string) bool {
 func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	var ours rules.Rule
 	if err := json.Unmarshal([]byte(d.form.Get("ours")), &ours); err != nil {
-		return &kit.Problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "What was sent is not what the page had. Open the rule and edit it again."}
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form", Detail: "The form does not match the page. Open the rule and edit it again."}
 	}
 	ours.Normalize()
 	theirs, err := p.Store.GetRule(v.Ctx, d.id)
@@ -90,11 +90,11 @@ func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	merged.Normalize()
 	d.form, d.name = d.keep(valuesOf(&merged)), theirs.Name
 	if d.errs = placed(d.form, kit.FieldsOf(rules.Validate(&merged))); len(d.errs) > 0 {
-		d.problem = "What was chosen does not go together. Put it right here; it is based on the newest version."
+		d.problem = "The chosen values do not fit together. Correct them here; the form is based on the newest version."
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
 	if len(rules.Diff(&theirs, &merged)) == 0 {
-		v.Flash("%s stays as it is stored.", theirs.Name)
+		v.Flash("Rule %q was not changed.", theirs.Name)
 		return v.SeeOther(view.RulePath(theirs.ID))
 	}
 	return p.store(v, d, &merged)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"sluice/internal/access"
 	"sluice/limiter"
@@ -102,7 +101,7 @@ func (d *draft) fromYAML() *rules.Rule {
 	case err != nil:
 		d.errs = kit.FieldsOf(err)
 	case len(f.Rules) != 1 || len(f.Pools) > 0:
-		d.errs = []rules.FieldError{{Field: "yaml", Message: "must hold one rule and nothing else"}}
+		d.errs = []rules.FieldError{{Field: "yaml", Message: "must contain exactly one rule and nothing else"}}
 	default:
 		return &f.Rules[0]
 	}
@@ -186,7 +185,7 @@ func (m *Editor) action() string {
 	return view.RulePath(m.ID)
 }
 
-// algorithmChoices begins with the default.
+// algorithmChoices are the options of the field for the algorithm, starting with the default.
 func algorithmChoices() []view.Choice {
 	choices := []view.Choice{{limiter.DefaultAlgorithm.String(), limiter.DefaultAlgorithm.Traits().Title + " (default)"}}
 	for _, a := range limiter.Algorithms() {
@@ -197,9 +196,9 @@ func algorithmChoices() []view.Choice {
 	return choices
 }
 
-// candidateAlgorithms leaves out those that a candidate cannot have.
+// candidateAlgorithms are the options for a candidate, which cannot have all algorithms.
 func candidateAlgorithms() []view.Choice {
-	choices := []view.Choice{{"", "The rule's own"}}
+	choices := []view.Choice{{"", "Same as the rule"}}
 	for _, c := range algorithmChoices() {
 		if a, _ := limiter.ParseAlgorithm(c.Value()); !a.Slots() {
 			choices = append(choices, c)
@@ -212,15 +211,4 @@ var unitChoices = []view.Choice{{"ms", "ms"}, {"second", "seconds"}, {"minute", 
 
 var dayChoices = []view.Choice{{"mon", "Mon"}, {"tue", "Tue"}, {"wed", "Wed"}, {"thu", "Thu"}, {"fri", "Fri"}, {"sat", "Sat"}, {"sun", "Sun"}}
 
-var alignChoices = []view.Choice{{"", "The default"}, {"calendar", "by the calendar"}, {"first_hit", "with the first request"}}
-
-// anchor is the id of a part of the form, to which its buttons lead back.
-func anchor(title string) string {
-	switch title {
-	case "Limits by tier":
-		return "more-tiers"
-	case "By the clock and the calendar":
-		return "more-schedule"
-	}
-	return "more-" + strings.ToLower(strings.Fields(title)[0]) + number(int64(len(title)))
-}
+var alignChoices = []view.Choice{{"", "Default"}, {"calendar", "By the calendar"}, {"first_hit", "With the first request"}}

@@ -31,7 +31,7 @@ func TestNewRule_IsStoredAndInForce(t *testing.T) {
 	if got := w.Rules.Revisions[r.ID][0].Actor; got != (rules.Actor{Kind: "user", Name: "edda"}) {
 		t.Errorf("made by %+v", got)
 	}
-	if page := b.Get("/console/rules"); !page.Has("The rule exports-per-user is made.", "exports-per-user") {
+	if page := b.Get("/console/rules"); !page.Has("Rule &#34;exports-per-user&#34; created.", "exports-per-user") {
 		t.Error("the list does not tell")
 	}
 }
@@ -46,17 +46,17 @@ func TestNewRule_KeepsWhatWasTypedAndSaysWhatIsWrong(t *testing.T) {
 	}{
 		{"nothing", url.Values{}, 422, []string{"Nothing was saved", `href="#f-name"`, `href="#f-limit"`, `href="#f-window_ms"`, `href="#f-scope"`}},
 		{"a bad number", webtest.RuleForm("limit", "ten<b>"), 422, []string{`value="ten&lt;b&gt;"`, "must be a whole number", `value="exports-per-user"`, `value="/v1/exports"`}},
-		{"a name that is taken", webtest.RuleForm("name", "legacy-api"), 409, []string{"is the name of another rule", `value="legacy-api"`}},
+		{"a name that is taken", webtest.RuleForm("name", "legacy-api"), 409, []string{"is already used by another rule", `value="legacy-api"`}},
 		{"a pool that is not there", webtest.RuleForm("pool", "no-such-pool"), 422, []string{`href="#f-pool"`, "does not exist"}},
 		{"a tier without a limit", webtest.RuleForm("tiers[3].name", "gold<i>"), 422, []string{`href="#f-tiers[0].limit"`, `value="gold&lt;i&gt;"`}},
-		{"a tier twice", webtest.RuleForm("tiers[0].name", "a", "tiers[0].limit", "1", "tiers[1].name", "a", "tiers[1].limit", "1"), 422, []string{`href="#f-tiers[1].name"`, "is there twice"}},
+		{"a tier twice", webtest.RuleForm("tiers[0].name", "a", "tiers[0].limit", "1", "tiers[1].name", "a", "tiers[1].limit", "1"), 422, []string{`href="#f-tiers[1].name"`, "is a duplicate"}},
 		{"a window without times", webtest.RuleForm("schedule.windows[0].percent", "50"), 422, []string{`href="#f-schedule.windows[0].from"`}},
 		{"a window that says nothing", webtest.RuleForm("schedule.windows[0].from", "08:00", "schedule.windows[0].to", "09:00"), 422, []string{`href="#f-schedule.windows[0].percent"`}},
 		{"a condition", webtest.RuleForm("when", "tier =="), 422, []string{`href="#f-when"`, "tier ==</textarea>"}},
 		{"soft without how much", webtest.RuleForm("throttle", "soft"), 422, []string{`href="#f-soft_percent"`, "<option value=\"soft\" selected>"}},
 		{"a candidate of nothing", webtest.RuleForm("candidate.window_ms", "5"), 422, []string{`href="#f-candidate.limit"`}},
 		{"a calendar for a sliding window", webtest.RuleForm("calendar.every", "month"), 422, []string{`href="#f-calendar"`}},
-		{"two rules as YAML", url.Values{"as": {"yaml"}, "yaml": {"rules: []"}}, 422, []string{"must hold one rule", "rules: []</textarea>"}},
+		{"two rules as YAML", url.Values{"as": {"yaml"}, "yaml": {"rules: []"}}, 422, []string{"must contain exactly one rule", "rules: []</textarea>"}},
 		{"bad YAML", url.Values{"as": {"yaml"}, "yaml": {"rules:\n  - name: a\n    scope: nobody\n    limit: 1\n    window_ms: 5"}}, 422, []string{"scope: must be", "(line 3)"}},
 	}
 	for _, tt := range tests {
@@ -116,7 +116,7 @@ func TestEditRule_WithoutTheDatabaseKeepsWhatWasTyped(t *testing.T) {
 	w.Rules.Err = rules.ErrUnavailable
 	for _, path := range []string{"/console/rules", "/console/rules/2"} {
 		page := b.Post(path, webtest.RuleForm("version", "2", "description", "kept & safe"))
-		if page.Code != http.StatusServiceUnavailable || !page.Has("does not answer", "kept &amp; safe", `value="exports-per-user"`) {
+		if page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable", "kept &amp; safe", `value="exports-per-user"`) {
 			t.Errorf("%s: %d", path, page.Code)
 		}
 	}
@@ -138,7 +138,7 @@ func TestEditRule_OfTwoPeopleOverwritesNothing(t *testing.T) {
 	form.Set("limit", "90")
 	form.Set("fail_mode", "closed")
 	page := b.Post("/console/rules/1", form)
-	if page.Code != http.StatusConflict || !page.Has("ada saved this rule", "For the &lt;sale&gt;", "you both changed it", "only you changed it", "only they changed it", `name="version" value="2"`) {
+	if page.Code != http.StatusConflict || !page.Has("ada saved this rule", "For the &lt;sale&gt;", "you and they changed it", "only you changed it", "only they changed it", `name="version" value="2"`) {
 		t.Fatalf("%d: %s", page.Code, page.Body)
 	}
 	if r := w.Rules.Named("charges-per-user"); r.Version != 2 || r.Limit != 120 {

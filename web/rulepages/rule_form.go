@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,13 +89,25 @@ func (rd *ruleReader) text(name string) string { return strings.TrimSpace(rd.for
 
 func (rd *ruleReader) ticked(name string) bool { return rd.form.Get(name) != "" }
 
-// whole reads a whole number; blanks between thousands are fine.
+// withCommas matches a number with commas between thousands, as the console writes it.
+var withCommas = regexp.MustCompile(`^-?\d{1,3}(,\d{3})+$`)
+
+// parseWhole reads a whole number as people write it: with blanks or commas between thousands, or without.
+func parseWhole(text string) (int64, error) {
+	text = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(text)
+	if withCommas.MatchString(text) {
+		text = strings.ReplaceAll(text, ",", "")
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// whole reads a whole number, nil if the field is empty.
 func (rd *ruleReader) whole(name string) *int64 {
-	s := strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "").Replace(rd.text(name))
+	s := rd.text(name)
 	if s == "" {
 		return nil
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := parseWhole(s)
 	if err != nil {
 		rd.wrong(name, "must be a whole number")
 		return nil
@@ -108,7 +121,7 @@ func (rd *ruleReader) tiers() map[string]rules.TierLimit {
 		at := element("tiers", i)
 		name := rd.text(at + ".name")
 		if _, twice := out[name]; twice {
-			rd.wrong(at+".name", "is there twice")
+			rd.wrong(at+".name", "is a duplicate")
 		}
 		var t rules.TierLimit
 		readFields(rd, at+".", rules.TierFields(), &t)
@@ -125,7 +138,7 @@ func (rd *ruleReader) schedule() *rules.Schedule {
 	n := rowCount(rd.form, list, rules.MaxScheduleWindows)
 	if n == 0 {
 		if rd.text("schedule.zone") != "" {
-			rd.wrong("schedule.zone", "belongs to a schedule; add a row, or leave it empty")
+			rd.wrong("schedule.zone", "applies only to a schedule; add a row, or leave this field empty")
 		}
 		return nil
 	}
@@ -140,7 +153,7 @@ func (rd *ruleReader) calendar() *rules.Calendar {
 	every := rd.text("calendar.every")
 	if every == "" {
 		if rd.text("calendar.zone") != "" || rd.text("calendar.anchor_day") != "" {
-			rd.wrong("calendar.every", "is required with a time zone or a day of the calendar; choose one, or leave them empty")
+			rd.wrong("calendar.every", "is required if a time zone or a first day is set")
 		}
 		return nil
 	}
@@ -170,7 +183,7 @@ func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 		case f.from == nil:
 			continue
 		case overLimit != rules.OverLimitDefer:
-			rd.wrong(f.name, "belongs to a queue; let what goes over wait in one, or leave it empty")
+			rd.wrong(f.name, "applies only to a queue; choose Queue for excess requests, or leave this field empty")
 			continue
 		}
 		if *f.into = *f.from; *f.from == 0 {

@@ -65,9 +65,17 @@ func TestRuleForm_NamesWhatItCannotRead(t *testing.T) {
 	}
 	form.Set("window_ms", "5")
 	form.Set("window_ms.unit", "fortnight")
-	form.Set("limit", "1 000\u202f000")
-	if got, errs := rulepages.RuleOf(form); len(errs) > 0 || got.WindowMS != 5 || got.Limit != 1_000_000 {
-		t.Errorf("an unknown unit: %v, %d, %d", errs, got.WindowMS, got.Limit)
+	for _, limit := range []string{"1000000", "1,000,000", "1 000\u202f000"} {
+		form.Set("limit", limit)
+		if got, errs := rulepages.RuleOf(form); len(errs) > 0 || got.WindowMS != 5 || got.Limit != 1_000_000 {
+			t.Errorf("limit %s with an unknown unit: %v, %d, %d", limit, errs, got.WindowMS, got.Limit)
+		}
+	}
+	for _, limit := range []string{"1,5", "1,0000", "1.000", ",100"} {
+		form.Set("limit", limit)
+		if _, errs := rulepages.RuleOf(form); len(errs) != 1 || errs[0].Field != "limit" {
+			t.Errorf("limit %s: %v, want an error", limit, errs)
+		}
 	}
 }
 

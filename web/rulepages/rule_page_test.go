@@ -16,13 +16,13 @@ import (
 func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	page := w.As(access.RoleViewer).Get("/console/rules/1")
-	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges", "user:acme-batch", "1\u202f183", "user:acme-*", "Version 1", "figures as a table") {
+	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges", "user:acme-batch", "1,183", "user:acme-*", "Version 1", "Show as table") {
 		t.Fatalf("got %d:\n%s", page.Code, page.Body)
 	}
-	if page.Has("Turn off") || page.Has("/state") {
+	if page.Has("Disable") || page.Has("/state") {
 		t.Error("a viewer is offered what only editors may")
 	}
-	if page := w.As(access.RoleEditor).Get("/console/rules/1"); !page.Has("Turn off", "Shadow") {
+	if page := w.As(access.RoleEditor).Get("/console/rules/1"); !page.Has("Disable", "Switch to shadow") {
 		t.Error("an editor is not offered to turn it off")
 	}
 	for _, path := range []string{"/console/rules/99", "/console/rules/x", "/console/rules/-1"} {
@@ -34,13 +34,13 @@ func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 
 func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	const notice = "new rules may have at most 2\u202f000"
+	const notice = "new rules can have at most 2,000"
 	if page := w.As(access.RoleViewer).Get("/console/rules/1"); page.Has(notice) {
 		t.Error("said of a rule without a condition")
 	}
 	when := `user matches "^(a?){1000}b$"`
 	w.Rules.List[0].When = &when
-	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("a pattern of 4\u202f005 instructions", notice) {
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); !page.Has("a pattern of 4,005 instructions", notice) {
 		t.Errorf("not said: %d", page.Code)
 	}
 }
@@ -48,7 +48,7 @@ func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Figures.Err = errors.New("the board is away")
-	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("figures could not be read", "tighter-charges", "Version 3") {
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("metrics could not be loaded", "tighter-charges", "Version 3") {
 		t.Errorf("got %d", page.Code)
 	}
 	w.Rules.Err = rules.ErrUnavailable
@@ -89,7 +89,7 @@ func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
 	if w.Changes != 4 {
 		t.Errorf("%d reloads of 4 changes", w.Changes)
 	}
-	if page := b.Get("/console/rules/1"); !page.Has("charges-per-user is enforced.", "edited by edda") {
+	if page := b.Get("/console/rules/1"); !page.Has("Rule &#34;charges-per-user&#34; enforced.", "edited by edda") {
 		t.Error("neither the flash nor the history tells")
 	}
 	if page := b.Post("/console/rules/1/state", url.Values{"to": {"up"}, "version": {"5"}}); page.Code != http.StatusUnprocessableEntity {
@@ -104,7 +104,7 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 		w := webtest.Start(t, webtest.Full)
 		form.Set("version", "2")
 		page := w.As(access.RoleEditor).Post("/console/rules/7"+path, form)
-		if page.Code != http.StatusConflict || !page.Has("Changed meanwhile", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
+		if page.Code != http.StatusConflict || !page.Has("Changed in the meantime", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
 			t.Errorf("%s: %d\n%s", path, page.Code, page.Body)
 		}
 		if r := w.Rules.List[6]; r.Version != 3 || w.Changes != 0 {
@@ -120,7 +120,7 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 func TestPromote_MakesTheTrialTheRule(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	told := []string{"Promote", "Would have denied", ">96<", "of 7\u202f399 requests, 1.3%, since version 3 began the trial"}
+	told := []string{"Promote", "Would have denied", ">96<", "of 7,399 requests, 1.3%, since version 3"}
 	for _, path := range []string{"/console/rules/7", "/console/rules/7/turn?to=promote"} {
 		if page := b.Get(path); !page.Has(told...) {
 			t.Errorf("%s does not tell of the trial", path)
@@ -150,7 +150,7 @@ func TestRollback_ShowsTheDiffAndGoesBack(t *testing.T) {
 	if page.Code != http.StatusSeeOther || w.Rules.List[6].Limit != 90 || w.Rules.List[6].Version != 4 {
 		t.Fatalf("got %d, limit %d", page.Code, w.Rules.List[6].Limit)
 	}
-	if page := b.Get("/console/rules/7"); !page.Has("again as it was in version 1", "rolled back by edda") {
+	if page := b.Get("/console/rules/7"); !page.Has("rolled back to version 1", "rolled back by edda") {
 		t.Error("the history does not tell")
 	}
 }
@@ -188,12 +188,12 @@ func TestTrial_BeginsAnewWithItsLimit(t *testing.T) {
 	}
 	edit(func(r *rules.Rule) { r.Description = "Said better." })
 	w.Figures.Trials[fleet.Trial{Rule: 7, Version: 4}] = fleet.TrialCounts{Seen: 1, Denied: 1}
-	if page := b.Get("/console/rules/7"); !page.Has(">97<", "of 7\u202f400 requests, 1.3%, since version 3 began") {
+	if page := b.Get("/console/rules/7"); !page.Has(">97<", "of 7,400 requests, 1.3%, since version 3") {
 		t.Errorf("after an edit of the description")
 	}
 	edit(func(r *rules.Rule) { r.Limit = 61 })
 	for _, path := range []string{"/console/rules/7", "/console/rules/7/turn?to=promote"} {
-		if page := b.Get(path); !page.Has(">0<", "the trial has seen no request yet, since version 5 began") || page.Has("7\u202f399") {
+		if page := b.Get(path); !page.Has(">0<", "no request seen yet, since version 5") || page.Has("7,399") {
 			t.Errorf("%s after an edit of the limit", path)
 		}
 	}

@@ -131,15 +131,15 @@ const placeholder = "not-kept"
 func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
 	set := alone(r)
 	if set == nil {
-		m.Unmatched = "They are looked up when the form has no errors."
+		m.Unmatched = "Correct the errors in the form to see matching denials."
 		return
 	}
 	if r.When != nil && (strings.Contains(*r.When, "fields") || strings.Contains(*r.When, "api_key")) {
-		m.Unmatched = "The condition asks for what is not kept with denials."
+		m.Unmatched = "The condition uses values that are not stored with denials."
 		return
 	}
 	if rules.SizePatterns(r.When).Largest > rules.MaxPattern {
-		m.Unmatched = "The condition has a pattern that is too large to try it here."
+		m.Unmatched = "The condition has a pattern that is too large to test here."
 		return
 	}
 	all, err := p.Denials.Denials(v.Ctx, fleet.Filter{}, previewedDenials)

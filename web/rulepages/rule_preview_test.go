@@ -108,7 +108,7 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	b := w.As(access.RoleEditor)
 	b.Header.Set("HX-Request", "true")
 	page := b.Post("/console/rules/preview", webtest.RuleForm("route", "/v1/charges"))
-	if page.Code != http.StatusOK || strings.Contains(page.Body, "<html") || !page.Has("POST requests to /v1/charges of the same user may number 10 per minute.", "admitted", "Retry-After:", "exports-per-user", "12 of the last 12 denials", "user:40") {
+	if page.Code != http.StatusOK || strings.Contains(page.Body, "<html") || !page.Has("Each user may send 10 POST requests per minute to /v1/charges; the rest are denied.", "allowed", "Retry-After:", "exports-per-user", "12 of the last 12 denials", "user:40") {
 		t.Errorf("%d: %s", page.Code, page.Body)
 	}
 	for name, tt := range map[string]struct {
@@ -117,21 +117,21 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	}{
 		"odd method":    {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
 		"odd, as YAML":  {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
-		"elsewhere":     {webtest.RuleForm(), "None of the last 12 denials."},
-		"unfinished":    {url.Values{"scope": {"user"}}, "As soon as there are"},
-		"unnamed":       {webtest.RuleForm("name", ""), "None of the last 12 denials."},
-		"not valid":     {webtest.RuleForm("when", "tier =="), "when the form has no errors"},
-		"not kept":      {webtest.RuleForm("when", `api_key == "x"`), "not kept with denials"},
-		"huge":          {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"), "units a request"},
+		"elsewhere":     {webtest.RuleForm(), "None of the last 12 denials match."},
+		"unfinished":    {url.Values{"scope": {"user"}}, "Enter a scope, a limit and a window"},
+		"unnamed":       {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
+		"not valid":     {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
+		"not kept":      {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},
+		"huge":          {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"), "Each request uses"},
 		"nothing":       {webtest.RuleForm("limit", "0"), "denied"},
-		"strange knobs": {webtest.RuleForm("preview.shape", "<x>", "preview.load", "-5"), "admitted"},
-		"on trial":      {webtest.RuleForm("mode", "shadow"), "clients are told nothing"},
-		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "grows by up to 2.5 s"},
-		"leases":        {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "admitted"},
+		"strange knobs": {webtest.RuleForm("preview.shape", "<x>", "preview.load", "-5"), "allowed"},
+		"on trial":      {webtest.RuleForm("mode", "shadow"), "sends no headers"},
+		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "extended by up to 2.5 s"},
+		"leases":        {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue":         {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"), "delayed by up to"},
-		"calendar":      {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"), "calendar month of UTC"},
-		"longest":       {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000", "window_ms.unit", "ms"), "admitted"},
-		"shortest":      {webtest.RuleForm("limit", "9007199254740991", "window_ms", "1", "window_ms.unit", "ms"), "admitted"},
+		"calendar":      {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"), "calendar month (UTC)"},
+		"longest":       {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000", "window_ms.unit", "ms"), "allowed"},
+		"shortest":      {webtest.RuleForm("limit", "9007199254740991", "window_ms", "1", "window_ms.unit", "ms"), "allowed"},
 	} {
 		if page := b.Post("/console/rules/preview", tt.form); page.Code != http.StatusOK || !page.Has(tt.has) {
 			t.Errorf("%s: %d %s", name, page.Code, page.Body)
@@ -142,7 +142,7 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		t.Errorf("what callers say is not escaped: %s", page.Body)
 	}
 	w.Fleet.Err = errors.New("away")
-	if page := b.Post("/console/rules/preview", webtest.RuleForm()); page.Code != http.StatusOK || !page.Has("cannot be read at the moment") {
+	if page := b.Post("/console/rules/preview", webtest.RuleForm()); page.Code != http.StatusOK || !page.Has("Recent denials are unavailable") {
 		t.Errorf("without the board: %d", page.Code)
 	}
 }
@@ -185,13 +185,13 @@ func TestEditor_AddsRows(t *testing.T) {
 	}
 }
 
-var admitted = regexp.MustCompile(`([0-9]+) admitted`)
+var allowedCount = regexp.MustCompile(`([0-9]+) allowed`)
 
 func TestPreview_ShowsWhatAThrottleLetsThrough(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
 	passed := func(change ...string) int {
 		page := b.Post("/console/rules/preview", webtest.RuleForm(append([]string{"preview.shape", "burst", "preview.load", "300"}, change...)...))
-		found := admitted.FindStringSubmatch(page.Body)
+		found := allowedCount.FindStringSubmatch(page.Body)
 		if found == nil {
 			t.Fatalf("%v: %d", change, page.Code)
 		}

@@ -26,7 +26,7 @@ func (p *Pages) createRule(v *kit.Visit) error {
 		return p.notSaved(v, d, err)
 	}
 	v.Await(p.Changed)
-	v.Flash("The rule %s is made.%s", made.Name, inForce(v, &made))
+	v.Flash("Rule %q created.%s", made.Name, inForce(v, &made))
 	return v.SeeOther(view.RulePath(made.ID))
 }
 
@@ -65,7 +65,7 @@ func (p *Pages) store(v *kit.Visit, d *draft, r *rules.Rule) error {
 		return p.notSaved(v, d, err)
 	}
 	v.Await(p.Changed)
-	v.Flash("%s is saved.%s", saved.Name, inForce(v, &saved))
+	v.Flash("Rule %q saved.%s", saved.Name, inForce(v, &saved))
 	return v.SeeOther(view.RulePath(saved.ID))
 }
 
@@ -73,9 +73,9 @@ func (p *Pages) store(v *kit.Visit, d *draft, r *rules.Rule) error {
 func inForce(v *kit.Visit, r *rules.Rule) string {
 	switch {
 	case !r.IsActive:
-		return " It is off."
+		return " It is disabled."
 	case r.Mode == rules.ModeShadow:
-		return " It counts what it would deny and denies nothing."
+		return " It is in shadow mode: it counts but does not deny."
 	case v.Late: // which the flash says
 		return ""
 	}
@@ -90,16 +90,16 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 		d.errs = placed(d.form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrNameTaken):
 		status = http.StatusConflict
-		d.errs = []rules.FieldError{{Field: "name", Message: "is the name of another rule"}}
+		d.errs = []rules.FieldError{{Field: "name", Message: "is already used by another rule"}}
 	case errors.Is(err, rules.ErrNotFound):
 		status = http.StatusConflict
 		d.id, d.version, d.name = 0, 0, ""
-		d.problem = "Someone deleted this rule meanwhile. Nothing was saved; saving now makes it anew."
+		d.problem = "Someone deleted this rule in the meantime. Nothing was saved. Saving now creates it again."
 	case errors.Is(err, rules.ErrDiskFull), errors.Is(err, rules.ErrBusy):
 		status, d.problem = http.StatusServiceUnavailable, kit.ProblemOf(err).Detail+kit.NotSaved
 	case errors.Is(err, rules.ErrUnavailable):
 		status = http.StatusServiceUnavailable
-		d.problem = "The rule database does not answer, so nothing was saved. What you typed is still here: save again when it is back. Checks go on with the rules in force."
+		d.problem = "The rules database is unreachable, so nothing was saved. What you typed is still here: save again when the database is back. Requests are still being rate-limited with the last loaded rules."
 	default:
 		return err
 	}
@@ -137,6 +137,6 @@ func (p *Pages) deleteRule(v *kit.Visit) error {
 		return err
 	}
 	v.Await(p.Changed)
-	v.Flash("The rule %s is deleted.", r.Name)
+	v.Flash("Rule %q deleted.", r.Name)
 	return v.SeeOther(kit.PathRules)
 }

@@ -21,24 +21,24 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	done := ""
 	switch form.Get("to") {
 	case "on":
-		r.IsActive, done = true, "is on"
+		r.IsActive, done = true, "enabled"
 	case "off":
-		r.IsActive, done = false, "is off: it limits nothing until it is turned on again"
+		r.IsActive, done = false, "disabled"
 	case rules.ModeShadow:
-		r.Mode, done = rules.ModeShadow, "is a shadow rule now: it counts and denies nothing"
+		r.Mode, done = rules.ModeShadow, "switched to shadow mode: it counts but does not deny"
 	case rules.ModeEnforce:
-		r.Mode, done = rules.ModeEnforce, "is enforced"
+		r.Mode, done = rules.ModeEnforce, "enforced"
 	default:
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
 	_, err = p.Store.UpdateRule(v.Ctx, v.Because(form), r, kit.Version(form))
-	return p.afterChange(v, id, form, err, "%s %s.", r.Name, done)
+	return p.afterChange(v, id, form, err, "Rule %q %s.", r.Name, done)
 }
 
 // promoteRule puts what is on trial in force.
 func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.PromoteRule(v.Ctx, v.Because(form), id, kit.Version(form))
-	return p.afterChange(v, id, form, err, "%s is in force: %s.", r.Name, view.LimitWords(&r))
+	return p.afterChange(v, id, form, err, "Rule %q promoted: %s.", r.Name, view.LimitWords(&r))
 }
 
 // afterChange ends an act on a rule: with its page and a word about what was
@@ -76,7 +76,7 @@ func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}
 	}
 	r, err := p.Store.RollbackRule(v.Ctx, v.Because(form), id, to, kit.Version(form))
-	return p.afterChange(v, id, form, err, "%s is again as it was in version %d.", r.Name, to)
+	return p.afterChange(v, id, form, err, "Rule %q rolled back to version %d.", r.Name, to)
 }
 
 // Rollback is an earlier version to go back to.

@@ -14,8 +14,8 @@ import (
 var momentLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
 var (
-	errMoment = errors.New("must be a date and a time, such as 2026-11-27T08:00")
-	errNoHour = errors.New("is left out in this zone: clocks go forward then")
+	errMoment = errors.New("must be a date and time, for example 2026-11-27T08:00")
+	errNoHour = errors.New("does not exist in this time zone: clocks go forward then")
 )
 
 // momentIn is the instant at which clocks in a zone show a text, the first one if
@@ -127,7 +127,7 @@ func (rd *ruleReader) units(name, text string) *int64 {
 		n, err := strconv.ParseInt(rest[:digits], 10, 64)
 		unit := unitOf(rest[digits : digits+letters])
 		if err != nil || unit == 0 {
-			rd.wrong(name, "must be a length of time, such as 10s, 1m30s or 2h")
+			rd.wrong(name, "must be a duration, for example 10s, 1m30s or 2h")
 			return nil
 		}
 		part := rd.bounded(name, n, unit)

@@ -19,10 +19,10 @@ func TestMoment_IsInTheZoneThatIsNamed(t *testing.T) {
 		"nothing is UTC":         {"2027-07-31T18:00:30", "", "2027-07-31T18:00:30Z", ""},
 		"a zone of its own":      {"2027-07-31T18:00:00+09:00", "Europe/Berlin", "2027-07-31T09:00:00Z", ""},
 		"an hour that is twice":  {"2027-10-31T02:30", "Europe/Berlin", "2027-10-31T00:30:00Z", ""},
-		"an hour that is not":    {"2027-03-28T02:30", "Europe/Berlin", "", `id="f-active_from-hint">is left out in this zone`},
+		"an hour that is not":    {"2027-03-28T02:30", "Europe/Berlin", "", `id="f-active_from-hint">does not exist in this time zone`},
 		"a zone that is not":     {"2027-03-28T02:30", "Mars/Olympus", "", `id="f-active_from.zone-hint">must be the IANA name`},
 		"the zone of the server": {"2027-03-28T02:30", "Local", "", `id="f-active_from.zone-hint">must be the IANA name`},
-		"nonsense":               {"<b>soon</b>", "UTC", "", `id="f-active_from-hint">must be a date and a time`},
+		"nonsense":               {"<b>soon</b>", "UTC", "", `id="f-active_from-hint">must be a date and time`},
 	} {
 		page := b.Post("/console/rules", webtest.RuleForm("name", "timed", "active_from", c.at, "active_from.zone", c.zone))
 		if c.wrong != "" {

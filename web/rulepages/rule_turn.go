@@ -106,9 +106,9 @@ func (t *Trial) figure() string {
 func (t *Trial) share() string {
 	switch {
 	case t.Unknown:
-		return "unknown: the counts could not be read"
+		return "unknown: the counts could not be loaded"
 	case t.Counts.Seen == 0:
-		return "the trial has seen no request yet"
+		return "no request seen yet"
 	}
 	return "of " + view.Plural(t.Counts.Seen, "request") + ", " + view.Percent(t.Counts.Denied, t.Counts.Seen)
 }
@@ -127,9 +127,12 @@ type RuleTurn struct {
 func (m *RuleTurn) Title() string {
 	switch m.To {
 	case "promote":
-		return "Promote the trial of " + m.Rule.Name + "?"
+		if m.Rule.Candidate != nil {
+			return "Promote the candidate of " + m.Rule.Name + "?"
+		}
+		return "Promote " + m.Rule.Name + "?"
 	case "off":
-		return "Turn off " + m.Rule.Name + "?"
+		return "Disable " + m.Rule.Name + "?"
 	}
 	return "Switch " + m.Rule.Name + " to shadow mode?"
 }
@@ -138,13 +141,13 @@ func (m *RuleTurn) Title() string {
 func (m *RuleTurn) effect() string {
 	switch {
 	case m.To == "off":
-		return "The rule limits nothing until it is turned on again. Its counters are kept."
+		return "The rule limits nothing until it is enabled again. Its counters are kept."
 	case m.To == rules.ModeShadow:
-		return "The rule counts what it would deny and denies nothing. Its counters are kept."
+		return "The rule counts but does not deny. Its counters are kept."
 	case m.Rule.Candidate != nil:
-		return "The candidate becomes the limit in force, and requests over it are denied. Counters are kept."
+		return "The candidate becomes the rule's limit, and requests over it are denied. Counters are kept."
 	}
-	return "The rule is enforced: requests over the limit are denied. Its counters are kept."
+	return "The rule is enforced, and requests over the limit are denied. Its counters are kept."
 }
 
 func (m *RuleTurn) path() string {
@@ -159,7 +162,7 @@ func (m *RuleTurn) button() (icon, label string) {
 	case "promote":
 		return "circle-check", "Promote"
 	case "off":
-		return "pause", "Turn off"
+		return "pause", "Disable"
 	}
 	return "eye", "Switch to shadow"
 }

@@ -19,10 +19,10 @@ var bulkActs = map[string]struct {
 	done, ask string
 	edit      func(*rules.Rule)
 }{
-	"on":      {"on", "Turn on", func(r *rules.Rule) { r.IsActive = true }},
-	"off":     {"off", "Turn off", func(r *rules.Rule) { r.IsActive = false }},
-	"enforce": {"enforced", "Enforce", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
-	"shadow":  {"in shadow mode", "Make shadow rules of", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
+	"on":      {"enabled", "Enable %s", func(r *rules.Rule) { r.IsActive = true }},
+	"off":     {"disabled", "Disable %s", func(r *rules.Rule) { r.IsActive = false }},
+	"enforce": {"enforced", "Enforce %s", func(r *rules.Rule) { r.Mode = rules.ModeEnforce }},
+	"shadow":  {"in shadow mode", "Switch %s to shadow mode", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
 }
 
 // bulkRules does one thing to the rules that are ticked, each as an edit of its
@@ -42,7 +42,7 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	}
 	ticked := form["rule"]
 	if !known || len(ticked) == 0 {
-		v.Flash("Nothing was changed: tick rules, and choose what to do with them.")
+		v.Flash("Nothing was changed. Select rules first, then choose an action.")
 		return v.SeeOther(back)
 	}
 	var changed, same int
@@ -105,7 +105,7 @@ func reason(err error) string {
 	case kit.FieldsOf(err) != nil:
 		return kit.FieldsOf(err)[0].Field + " " + kit.FieldsOf(err)[0].Message
 	case errors.Is(err, rules.ErrNotFound):
-		return "it was deleted"
+		return "deleted"
 	}
 	return strings.ToLower(kit.ProblemOf(err).Title)
 }
@@ -114,30 +114,36 @@ func reason(err error) string {
 const namedLeft = 20
 
 func bulkWords(changed, same int, left []string, done string) string {
-	noun := func(n int) string {
-		if n == 1 {
-			return "1 rule is"
-		}
-		return view.Count(int64(n)) + " rules are"
-	}
 	var s []string
 	if changed > 0 || same == 0 && len(left) == 0 {
-		s = append(s, noun(changed)+" "+done+" now.")
+		s = append(s, isOrAre(changed)+" now "+done+".")
 	}
 	if same > 0 {
-		verb := " were"
-		if same == 1 {
-			verb = " was"
-		}
-		s = append(s, view.Count(int64(same))+verb+" so already.")
+		s = append(s, isOrAre(same)+" already "+done+".")
 	}
 	if more := len(left) - namedLeft; more > 0 {
 		left = append(left[:namedLeft:namedLeft], view.Count(int64(more))+" more")
 	}
 	if len(left) > 0 {
-		s = append(s, "Left alone: "+strings.Join(left, ", ")+".")
+		s = append(s, "Skipped: "+strings.Join(left, ", ")+".")
 	}
 	return strings.Join(s, " ")
+}
+
+// isOrAre is a number of rules with its verb: "1 rule is", "2 rules are".
+func isOrAre(n int) string {
+	if n == 1 {
+		return "1 rule is"
+	}
+	return view.Plural(int64(n), "rule") + " are"
+}
+
+// matchWords says how many rules match: "1 rule matches", "2 rules match".
+func matchWords(n int64) string {
+	if n == 1 {
+		return "1 rule matches"
+	}
+	return view.Plural(n, "rule") + " match"
 }
 
 const (
@@ -203,7 +209,7 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	act := bulkActs[form.Get("act")]
 	seen, ok := readSeen(form.Get("seen"))
 	if !ok {
-		return &kit.Problem{Status: http.StatusBadRequest, Title: "Not a form", Detail: "What was sent is not what the page had. Choose the rules again."}
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form", Detail: "The form does not match the page. Select the rules again."}
 	}
 	_ = http.NewResponseController(v.Response()).SetWriteDeadline(time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
 	done, err := p.Store.EditRules(v.Ctx, v.Because(form), seen, act.edit)
@@ -230,7 +236,7 @@ func leftReason(err error) string {
 	if kit.ProblemOf(err) != nil && !errors.Is(err, rules.ErrStale) {
 		return reason(err)
 	}
-	return "someone changed it meanwhile"
+	return "changed by someone else"
 }
 
 // readSeen reads what the page carries: "7.3 9.1" is version 3 of rule 7 and
@@ -255,7 +261,7 @@ func readSeen(text string) ([]rules.Seen, bool) {
 
 // Bulk asks whether many rules should be changed.
 type Bulk struct {
-	// Act is what is done, Ask and Done say it before and after.
+	// Act is the action, Ask the question with a place for the rules, Done the state of a rule afterwards.
 	Act, Ask, Done string
 	// Total rules are selected by Query, of which Change would change; Most is how
 	// many may be selected.
@@ -267,7 +273,10 @@ type Bulk struct {
 	Seen, Back string
 }
 
-// filterWords says which rules the filters of the list select.
+// ask is the question, as in "Enable 3 rules".
+func (m *Bulk) ask() string { return fmt.Sprintf(m.Ask, view.Plural(m.Change, "rule")) }
+
+// filterWords describes the rules that the filters of the list select: "rules in mode shadow".
 func filterWords(q view.Query) string {
 	var out []string
 	if text := q.Get("q"); text != "" {
@@ -275,21 +284,18 @@ func filterWords(q view.Query) string {
 	}
 	switch q.Get("state") {
 	case "on":
-		out = append(out, "that are on")
+		out = append(out, "that are enabled")
 	case "off":
-		out = append(out, "that are off")
+		out = append(out, "that are disabled")
 	}
 	if mode := q.Get("mode"); mode != "" {
 		out = append(out, "in mode "+mode)
 	}
 	if mode := q.Get("fail_mode"); mode != "" {
-		out = append(out, "that fail "+mode)
+		out = append(out, "with the fail mode "+mode)
 	}
 	if owner := q.Get("owner"); owner != "" {
-		out = append(out, "of the owner “"+owner+"”")
+		out = append(out, "with the owner “"+owner+"”")
 	}
-	if len(out) == 0 {
-		return "there are"
-	}
-	return strings.Join(out, ", ")
+	return strings.TrimSpace("rules " + strings.Join(out, ", "))
 }

@@ -27,7 +27,7 @@ func TestBulk_ChangesEachTickedRuleByItself(t *testing.T) {
 		}
 		return b.Get("/console/rules")
 	}
-	if page := bulk("off", "1", "2", "11", "999"); !page.Has("2 rules are off now.", "1 was so already.", "rule 999 (it was deleted)") {
+	if page := bulk("off", "1", "2", "11", "999"); !page.Has("2 rules are now disabled.", "1 rule is already disabled.", "rule 999 (deleted)") {
 		t.Error("the flash says otherwise")
 	}
 	for _, id := range []int64{1, 2} {
@@ -47,11 +47,11 @@ func TestBulk_ChangesEachTickedRuleByItself(t *testing.T) {
 		t.Error("a rule that is on is not in force")
 	}
 	bulk("shadow", "1", "2")
-	if page := bulk("enforce", "1", "2"); !page.Has("2 rules are enforced now.") {
+	if page := bulk("enforce", "1", "2"); !page.Has("2 rules are now enforced.") {
 		t.Error("modes are not changed")
 	}
 	w.Rules.List[2].OverLimit = rules.OverLimitDefer
-	if page := bulk("shadow", "3"); !page.Has("Left alone: logins-per-address (over_limit must be deny with mode shadow") {
+	if page := bulk("shadow", "3"); !page.Has("Skipped: logins-per-address (over_limit must be deny with mode shadow") {
 		t.Error("a rule that may not be in shadow mode")
 	}
 	if page := bulk("explode", "1"); !page.Has("Nothing was changed") {
@@ -86,7 +86,7 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 		}
 	}
 	page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {back}})
-	if count := "Turn off " + strconv.Itoa(want) + " rules?"; page.Code != http.StatusOK || !page.Has(count, "that fail closed", "that are on", "“per”") {
+	if count := "Disable " + strconv.Itoa(want) + " rules?"; page.Code != http.StatusOK || !page.Has(count, "with the fail mode closed", "that are enabled", "“per”") {
 		t.Fatalf("%d, want %s\n%s", page.Code, count, page.Body)
 	}
 	for i := range w.Rules.List {
@@ -112,7 +112,7 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != back {
 		t.Fatalf("%d to %s", page.Code, page.Header.Get("Location"))
 	}
-	if page := b.Get(back); !page.Has(strconv.Itoa(want-1)+" rules are off now.", "Left alone: "+meanwhile.Name+" (someone changed it meanwhile)") {
+	if page := b.Get(back); !page.Has(strconv.Itoa(want-1)+" rules are now disabled.", "Skipped: "+meanwhile.Name+" (changed by someone else)") {
 		t.Errorf("the flash says otherwise\n%s", page.Body)
 	}
 	off := 0
@@ -148,7 +148,7 @@ func TestBulkAll_IsBoundedAndRefusesNonsense(t *testing.T) {
 		}
 	}
 	w.Rules.Err = nil
-	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?owner=payments"}}); !page.Has("All rules of the owner “payments”.", "charges-per-user") {
+	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?owner=payments"}}); !page.Has("All rules with the owner “payments”.", "charges-per-user") {
 		t.Error("the rules of an owner are not named as such")
 	}
 	if page := b.Post("/console/rules/bulk", url.Values{"act": {"enforce"}, "all": {"1"}, "back": {"/console/rules?mode=enforce"}}); !page.Has("Nothing to change") {

@@ -74,7 +74,7 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Rules", "Who may send how many requests. Every rule that matches a request counts it.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Rules", "Limits on who may send how many requests. All matching rules apply.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -116,15 +116,15 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "state", "On or off", []view.Choice{{"", "On and off"}, {"on", "On"}, {"off", "Off"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "state", "State", []view.Choice{{"", "All states"}, {"on", "Enabled"}, {"off", "Disabled"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "mode", "Mode", []view.Choice{{"", "Any mode"}, {rules.ModeEnforce, "Enforce"}, {rules.ModeShadow, "Shadow"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "mode", "Mode", []view.Choice{{"", "All modes"}, {rules.ModeEnforce, "Enforce"}, {rules.ModeShadow, "Shadow"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.FilterSelect(m.Query, "fail_mode", "Fail mode", []view.Choice{{"", "Any fail mode"}, {rules.FailOpen, "Fails open"}, {rules.FailClosed, "Fails closed"}, {rules.FailLocal, "Fails local"}}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.FilterSelect(m.Query, "fail_mode", "Fail mode", []view.Choice{{"", "All fail modes"}, {rules.FailOpen, "Fail open"}, {rules.FailClosed, "Fail closed"}, {rules.FailLocal, "Fail local"}}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -141,7 +141,7 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "\" placeholder=\"Any owner\" maxlength=\"100\" autocomplete=\"off\"></label> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "\" placeholder=\"Owner\" maxlength=\"100\" autocomplete=\"off\"></label> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -247,7 +247,7 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = view.Empty("search", "No rule fits", "Nothing matches this search and these filters.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("search", "No matching rules", "No rule matches this search and these filters.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var10), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -282,19 +282,19 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					if m.CanEdit {
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<div class=\"actions\"><a class=\"button primary\" href=\"/console/rules/new?sample=1\">Begin with this one</a> <a class=\"button\" href=\"/console/rules/new\">Begin from nothing</a></div>")
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<div class=\"actions\"><a class=\"button primary\" href=\"/console/rules/new?sample=1\">Start with this example</a> <a class=\"button\" href=\"/console/rules/new\">Start from scratch</a></div>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = view.Empty("list-filter", "No rules yet", "Every request passes. A rule says which requests it is for, of what to count the same, and how many may pass, such as this one:").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("list-filter", "No rules yet", "All requests pass. A rule says which requests it applies to, what to count per, and how many may pass. For example:").Render(templ.WithChildren(ctx, templ_7745c5c3_Var12), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = view.Empty("list-filter", "No such page", "The list is shorter than that by now.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("list-filter", "No such page", "The list now has fewer pages.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -357,7 +357,7 @@ func ruleList(m RuleTable) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if m.CanEdit {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<th scope=\"col\"><span class=\"hidden\">Tick</span></th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<th scope=\"col\"><span class=\"hidden\">Select</span></th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -446,9 +446,9 @@ func ruleList(m RuleTable) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var19 string
-				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("Tick " + l.Rule.Name)
+				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("Select " + l.Rule.Name)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/rules.templ`, Line: 95, Col: 122}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/rules.templ`, Line: 95, Col: 124}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 				if templ_7745c5c3_Err != nil {
@@ -545,7 +545,7 @@ func ruleList(m RuleTable) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if l.Rule.When != nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<span class=\"sub\">on a condition</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<span class=\"sub\">with a condition</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -620,7 +620,7 @@ func ruleList(m RuleTable) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<span class=\"muted\" title=\"The figures cannot be read at the moment\">–</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 51, "<span class=\"muted\" title=\"Unknown: live data unavailable\">–</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -662,7 +662,7 @@ func ruleList(m RuleTable) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if m.CanEdit {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "<div class=\"actions bulk\" role=\"group\" aria-label=\"Change rules\"><span class=\"muted\">The ticked rules:</span> <button class=\"button\" name=\"act\" value=\"on\">Turn on</button> <button class=\"button\" name=\"act\" value=\"off\">Turn off</button> <button class=\"button\" name=\"act\" value=\"enforce\">Enforce</button> <button class=\"button\" name=\"act\" value=\"shadow\">Shadow</button> ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "<div class=\"actions bulk\" role=\"group\" aria-label=\"Change rules\"><span class=\"muted\">With selected:</span> <button class=\"button\" name=\"act\" value=\"on\">Enable</button> <button class=\"button\" name=\"act\" value=\"off\">Disable</button> <button class=\"button\" name=\"act\" value=\"enforce\">Enforce</button> <button class=\"button\" name=\"act\" value=\"shadow\">Switch to shadow</button> ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -672,9 +672,9 @@ func ruleList(m RuleTable) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var30 string
-				templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(" or all " + view.Count(m.Pager.Total) + " of the list (asks first)")
+				templ_7745c5c3_Var30, templ_7745c5c3_Err = templ.JoinStringErrs(" Select all " + view.Count(m.Pager.Total) + " matching rules")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/rules.templ`, Line: 148, Col: 140}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/rules.templ`, Line: 148, Col: 134}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var30))
 				if templ_7745c5c3_Err != nil {

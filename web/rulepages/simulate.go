@@ -253,12 +253,15 @@ func (p *Preview) rows() []previewRow {
 	return rows
 }
 
-// spanShort writes ms as 0 s, 1.5 s, 15 min, 6 h, 2 d.
+// spanShort writes ms as 0 s, 1.5 s, 15 min, 6 h, 2 d, 3,653 d.
 func spanShort(ms int64) string {
 	for _, u := range []struct {
 		ms   int64
 		name string
 	}{{86_400_000, "d"}, {3_600_000, "h"}, {60_000, "min"}, {1000, "s"}} {
+		if ms >= 100*u.ms {
+			return view.Count((ms+u.ms/2)/u.ms) + " " + u.name
+		}
 		if ms >= u.ms {
 			return strconv.FormatFloat(float64(ms)/float64(u.ms), 'g', 3, 64) + " " + u.name
 		}
@@ -271,7 +274,7 @@ func spanShort(ms int64) string {
 
 // label says what the picture shows.
 func (p *Preview) label() string {
-	return fmt.Sprintf("Of %s units over %s, %s are admitted and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits), spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
+	return fmt.Sprintf("Of %s units over %s, %s are allowed and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits), spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
 }
 
 // headerText is the headers as they go over the wire.

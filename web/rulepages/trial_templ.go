@@ -38,9 +38,9 @@ func trialNote(t *Trial) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		var templ_7745c5c3_Var2 string
-		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(t.share() + fmt.Sprintf(", since version %d began the trial ", t.Version))
+		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(t.share() + fmt.Sprintf(", since version %d, ", t.Version))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/trial.templ`, Line: 13, Col: 76}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/trial.templ`, Line: 13, Col: 61}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
@@ -156,7 +156,7 @@ func ruleTurnPage(f view.Frame, m RuleTurn) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if m.Trial.Counts.Seen > 0 {
-					templ_7745c5c3_Err = view.Tile("Requests seen by the trial", view.Count(m.Trial.Counts.Seen), "on all nodes").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Tile("Requests seen", view.Count(m.Trial.Counts.Seen), "on all nodes").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -175,12 +175,12 @@ func ruleTurnPage(f view.Frame, m RuleTurn) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					if m.Trial.Unknown {
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<span>What the trial would have denied is unknown: its counts could not be read.</span>")
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<span>The number of requests that would have been denied is unknown, because it could not be loaded.</span>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
 					} else {
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<span>The trial has seen no request yet, so nothing shows what this limit will deny.</span>")
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<span>No request has been seen yet, so it is not known how many this limit will deny.</span>")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
@@ -248,7 +248,7 @@ func ruleTurnPage(f view.Frame, m RuleTurn) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = view.Input(view.Form{}, "reason", "Why", "text", "For the history. May be empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(view.Form{}, "reason", "Reason", "text", "Optional. Shown in the history.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -71,11 +71,11 @@ func (p *Pages) signOut(v *kit.Visit) error {
 		v.User, v.Offline = access.User{}, true
 		why := "The rules database is unreachable"
 		if errors.Is(err, rules.ErrBusy) {
-			why = "Another change is being written, such as a large import"
+			why = "Another change, such as a large import, is in progress"
 		}
 		return &kit.Problem{
 			Status: http.StatusServiceUnavailable, Title: "Signed out in this browser",
-			Detail: why + ", so the session could not be ended on the other nodes. It opens nothing here any more.",
+			Detail: why + ", so the session could not be ended on the other nodes. It no longer works on this node.",
 		}
 	}
 	if err != nil {

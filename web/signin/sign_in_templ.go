@@ -60,7 +60,7 @@ func signInPage(f view.Frame, m SignIn) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<span>There is no account yet. Open the link that sluice printed when it started, or make an account with <code>sluice user create</code>.</span></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<span>No account exists yet. Open the link that sluice printed when it started, or create an account with <code>sluice user create</code>.</span></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -156,7 +156,7 @@ func welcomePage(f view.Frame, token string, form view.Form) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<h1>Welcome to Sluice</h1><p class=\"muted\">Make the first account. It is an admin: it can change everything and give others their accounts.</p><form class=\"stack\" method=\"post\" action=\"/console/welcome\" data-first><input type=\"hidden\" name=\"token\" value=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<h1>Welcome to Sluice</h1><p class=\"muted\">Create the first administrator account. Administrators can change everything and invite other people.</p><form class=\"stack\" method=\"post\" action=\"/console/welcome\" data-first><input type=\"hidden\" name=\"token\" value=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -177,15 +177,15 @@ func welcomePage(f view.Frame, token string, form view.Form) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(form, "password", "Password", "password", "At least 12 characters. A few unrelated words are easy to keep in mind and hard to guess.", "new-password", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(form, "password", "Password", "password", "At least 12 characters. Use a passphrase: several unrelated words.", "new-password", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Input(form, "repeat", "Password again", "password", "", "new-password", true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Input(form, "repeat", "Repeat password", "password", "", "new-password", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<button class=\"button primary\">Make the account</button></form>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<button class=\"button primary\">Create account</button></form>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

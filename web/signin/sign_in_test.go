@@ -41,7 +41,7 @@ func TestSignIn_WrongNameAndWrongPasswordLookAlike(t *testing.T) {
 	var bodies []string
 	for _, c := range []url.Values{webtest.Credentials("ada", "wrong"), webtest.Credentials("nobody", "wrong"), webtest.Credentials("vera", webtest.Password), webtest.Credentials("", "")} {
 		page := w.Browser().Post("/console/sign-in", c)
-		if page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") || page.Header.Get("Set-Cookie") != "" {
+		if page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") || page.Header.Get("Set-Cookie") != "" {
 			t.Errorf("%v: got %d, cookie %q", c, page.Code, page.Header.Get("Set-Cookie"))
 		}
 		bodies = append(bodies, strings.ReplaceAll(page.Body, c.Get("name"), ""))
@@ -201,7 +201,7 @@ func TestSession_StoreAwayIsAPageThatSaysSo(t *testing.T) {
 func TestWelcome_MakesTheFirstAdminOnce(t *testing.T) {
 	w := webtest.Start(t, webtest.Fresh)
 	link := "/console/welcome?token=" + w.WelcomeSecret
-	if page := w.Browser().Get("/console/sign-in"); !page.Has("There is no account yet") {
+	if page := w.Browser().Get("/console/sign-in"); !page.Has("No account exists yet") {
 		t.Error("the form to sign in does not say what to do")
 	}
 	for range 2 { // looking does not use it up

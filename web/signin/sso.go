@@ -77,18 +77,18 @@ func quotable(text string) string {
 
 // Why an attempt leads nowhere.
 var (
-	errSSOOver = &kit.Problem{Status: http.StatusBadRequest, Title: "This sign-in is over",
-		Detail: "It took more than ten minutes, it was finished already, or it began in another browser. Begin again."}
-	errSSOAway = &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The provider does not answer",
-		Detail: "Single sign-on has to wait until it does; the reason is in the log. Accounts with a password can sign in meanwhile."}
-	errSSOIdentity = &kit.Problem{Status: http.StatusForbidden, Title: "Not accepted",
-		Detail: "What the provider sent does not prove who you are. The reason is in the log. Begin again, and tell an admin if this stays."}
-	errSSORefused  = &kit.Problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Detail: "It ended the sign-in. This is what it said:"}
-	errSSODisabled = &kit.Problem{Status: http.StatusForbidden, Title: "Kept out", Detail: "An admin has disabled your account here."}
-	errSSOOther    = &kit.Problem{Status: http.StatusForbidden, Title: "That was someone else",
-		Detail: "You proved to be someone else than who is signed in here, so nothing has changed. Sign out first to go on as them."}
+	errSSOOver = &kit.Problem{Status: http.StatusBadRequest, Title: "This sign-in has expired",
+		Detail: "It took more than ten minutes, was already completed, or was started in another browser. Start again."}
+	errSSOAway = &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The provider is unreachable",
+		Detail: "Single sign-on works again as soon as the provider responds. The log has the reason. Accounts with a password can still sign in."}
+	errSSOIdentity = &kit.Problem{Status: http.StatusForbidden, Title: "Sign-in rejected",
+		Detail: "The provider's response does not prove who you are. The log has the reason. Try again, and tell an administrator if this keeps happening."}
+	errSSORefused  = &kit.Problem{Status: http.StatusForbidden, Title: "The provider rejected the sign-in", Detail: "The provider's message:"}
+	errSSODisabled = &kit.Problem{Status: http.StatusForbidden, Title: "Account disabled", Detail: "An administrator disabled your account here."}
+	errSSOOther    = &kit.Problem{Status: http.StatusForbidden, Title: "Different account",
+		Detail: "You signed in with a different account than the one in use here, so nothing was changed. To switch accounts, sign out first."}
 	errSSOStale = &kit.Problem{Status: http.StatusForbidden, Title: "Not confirmed",
-		Detail: "The provider did not ask you again who you are, or does not say when it last did, so nothing has changed."}
+		Detail: "The provider did not ask you to sign in again, or did not report when it last did, so nothing was changed."}
 )
 
 // ssoFailed is the page of an error that is none of this server's own; any other

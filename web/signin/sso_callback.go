@@ -116,7 +116,7 @@ func (p *Pages) ssoProved(v *kit.Visit, u access.User) error {
 	}
 	v.Stay(u) // with the role that it has by now
 	v.User = u
-	return v.Page(http.StatusOK, ssoProvedPage(v.Frame("It is you", "")))
+	return v.Page(http.StatusOK, ssoProvedPage(v.Frame("Confirmed", "")))
 }
 
 // ssoNoRole tells someone whom the provider knows that nothing lets them in here.
@@ -131,10 +131,10 @@ func (p *Pages) ssoNoRole(v *kit.Visit, id *access.Identity) error {
 		}
 		v.User = access.User{}
 	}
-	why := "names no groups of yours"
+	why := "names none of your groups"
 	if len(id.Groups) > 0 {
-		why = "names groups of yours, and none of them has a role here"
+		why = "names your groups, but none of them has a role here"
 	}
-	return p.ssoRefused(v, &kit.Problem{Status: http.StatusForbidden, Title: "No role for you here",
-		Detail: "You are known, but not let in: the provider's claim “" + p.SSO.Claim + "” " + why + ". Ask whoever looks after this console, or your groups."}, "")
+	return p.ssoRefused(v, &kit.Problem{Status: http.StatusForbidden, Title: "No role assigned",
+		Detail: "You signed in, but you have no access: the provider's claim “" + p.SSO.Claim + "” " + why + ". Ask the administrator of this console or of your groups."}, "")
 }

@@ -135,7 +135,7 @@ func TestSSO_AnAnswerIsGoodOnceInTimeForItsBrowser(t *testing.T) {
 	for name, prepare := range tests {
 		w := webtest.Start(t, webtest.SignOn)
 		b, answer := prepare(w)
-		if page := b.Get(answer); page.Code != http.StatusBadRequest || !page.Has("This sign-in is over") {
+		if page := b.Get(answer); page.Code != http.StatusBadRequest || !page.Has("This sign-in has expired") {
 			t.Errorf("%s: %d", name, page.Code)
 		}
 		if page := b.Get("/console"); page.Code != http.StatusSeeOther {
@@ -164,7 +164,7 @@ func TestSSO_WhatTheProviderSaysIsText(t *testing.T) {
 	b = begun(t, w)
 	hostile.Set("state", w.Provider.Last().State)
 	page := b.Get(ssoCallback + "?" + hostile.Encode())
-	if page.Code != http.StatusForbidden || !page.Has("The provider did not let you in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;") || page.Has(strings.Repeat("x", 301)) {
+	if page.Code != http.StatusForbidden || !page.Has("The provider rejected the sign-in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;") || page.Has(strings.Repeat("x", 301)) {
 		t.Errorf("got %d", page.Code)
 	}
 }
@@ -175,10 +175,10 @@ func TestSSO_WhoHasNoRoleOrIsKeptOutStaysOut(t *testing.T) {
 	ungrouped := nobody
 	ungrouped.Groups = nil
 	w := webtest.Start(t, webtest.SignOn)
-	for id, want := range map[*access.Identity]string{&nobody: "none of them has a role here", &ungrouped: "names no groups of yours"} {
+	for id, want := range map[*access.Identity]string{&nobody: "none of them has a role here", &ungrouped: "names none of your groups"} {
 		b := w.Browser()
 		page := b.SignOn(*id)
-		if page.Code != http.StatusForbidden || !page.Has("No role for you here", want, "groups") || page.Has("secret-project") || page.Has("sales") {
+		if page.Code != http.StatusForbidden || !page.Has("No role assigned", want, "groups") || page.Has("secret-project") || page.Has("sales") {
 			t.Errorf("%d: %.400s", page.Code, page.Body)
 		}
 		if page := b.Get("/console"); page.Code != http.StatusSeeOther {
@@ -196,7 +196,7 @@ func TestSSO_WhoHasNoRoleOrIsKeptOutStaysOut(t *testing.T) {
 	}
 	u, _ := w.Users.Account(member)
 	w.Users.Change(u.Name, func(u *access.User) { u.Disabled = true })
-	if page := w.Browser().SignOn(member); page.Code != http.StatusForbidden || !page.Has("Kept out") {
+	if page := w.Browser().SignOn(member); page.Code != http.StatusForbidden || !page.Has("Account disabled") {
 		t.Errorf("disabled: %d", page.Code)
 	}
 }
@@ -217,7 +217,7 @@ func TestSSO_NeverTakesOverAnAccount(t *testing.T) {
 	}
 	other := id
 	other.Issuer = "https://other.example"
-	if page := w.Browser().SignOn(other); page.Code != http.StatusForbidden || !page.Has("Not accepted") {
+	if page := w.Browser().SignOn(other); page.Code != http.StatusForbidden || !page.Has("Sign-in rejected") {
 		t.Errorf("another issuer: %d", page.Code)
 	}
 }
@@ -231,7 +231,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	for name, page := range map[string]webtest.Page{
 		"start": fresh.Post(ssoStart, url.Values{}), "go": halfWay.Get("/console/sso/go"), "back": halfWay.Get(answer),
 	} {
-		if page.Code != http.StatusServiceUnavailable || !page.Has("The provider does not answer", "/console/sign-in") {
+		if page.Code != http.StatusServiceUnavailable || !page.Has("The provider is unreachable", "/console/sign-in") {
 			t.Errorf("%s: %d", name, page.Code)
 		}
 	}
@@ -244,7 +244,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	w.Provider.Err = nil
 	b := begun(t, w)
 	w.Provider.Err = access.ErrIdentity
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusForbidden || !page.Has("Not accepted") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusForbidden || !page.Has("Sign-in rejected") {
 		t.Errorf("refused: %d", page.Code)
 	}
 	w.Provider.Err = nil
@@ -346,11 +346,11 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 	b := w.Browser()
 	b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	path := "/console/people/4"
-	if page := b.Get(path); !page.Has("single sign-on", "s-editor", webtest.Issuer, "It is changed there") || page.Has("Make a link") || page.Has("Change the role") {
+	if page := b.Get(path); !page.Has("single sign-on", "s-editor", webtest.Issuer, "Change the groups there") || page.Has("Create invite link") || page.Has("Change role") {
 		t.Errorf("the page: %d", page.Code)
 	}
 	for action, form := range map[string]url.Values{"/role": {"role": {"admin"}}, "/link": {}} {
-		if page := b.Post(path+action, form); page.Code != http.StatusConflict || !page.Has("Not changed here") {
+		if page := b.Post(path+action, form); page.Code != http.StatusConflict || !page.Has("Managed by single sign-on") {
 			t.Errorf("%s: %d", action, page.Code)
 		}
 	}
@@ -358,7 +358,7 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 		t.Errorf("it became %v", now)
 	}
 	for _, password := range []string{"", webtest.Password} {
-		if page := w.Browser().Post("/console/sign-in", webtest.Credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has("The name or the password is wrong.") {
+		if page := w.Browser().Post("/console/sign-in", webtest.Credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") {
 			t.Errorf("a password lets in: %d", page.Code)
 		}
 	}

@@ -66,7 +66,7 @@ func (w *Welcome) Use() {
 func WelcomePath(secret string) string { return pathWelcome + "?token=" + secret }
 
 var errLink = &kit.Problem{Status: http.StatusForbidden, Title: "This link no longer works",
-	Detail: "It was used, it is over an hour old, or sluice has been restarted since. A restart prints a new one as long as there is no account; sluice user create makes an account at any time."}
+	Detail: "It was already used, is more than one hour old, or sluice was restarted. A restart prints a new link while no account exists. The command sluice user create creates an account at any time."}
 
 // welcomeForm lets whoever holds the link of the first start make the first
 // account.
@@ -122,6 +122,6 @@ func (p *Pages) welcome(v *kit.Visit, form url.Values) error {
 	if err := v.Begin(u); err != nil {
 		return err
 	}
-	v.Flash("Welcome, %s. You are the first admin; others get their accounts from you.", u.Name)
+	v.Flash("Welcome, %s. You are the first administrator. Invite colleagues under People & tokens.", u.Name)
 	return v.SeeOther(kit.PathHome)
 }

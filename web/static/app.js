@@ -1,7 +1,7 @@
 // What the console does in the browser beyond plain HTML. Every page works
 // without it. Behaviour hangs on data attributes:
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
-//   <time datetime data-when>    the same, of today only the time, without the year, with the age in the title
+//   <time datetime data-when>    the same in lists: of today only the time, of this year no year, the age in the title
 //   data-search                  the field that "/" goes to
 //   data-submit                  a filter that applies itself
 //   data-first                   a form that is all there is to do on its page
@@ -30,8 +30,9 @@
       const at = new Date(t.dateTime);
       if (isNaN(at)) continue;
       const when = t.hasAttribute("data-when");
-      const today = at.toDateString() === new Date().toDateString();
-      const text = when ? (today ? clock : sameYear).format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
+      const now = new Date();
+      const list = at.toDateString() === now.toDateString() ? clock : at.getFullYear() === now.getFullYear() ? sameYear : brief;
+      const text = when ? list.format(at) : t.hasAttribute("data-ago") ? age(at) : t.hasAttribute("data-clock") ? clock.format(at) : brief.format(at);
       if (t.textContent !== text) t.textContent = text;
       const whole = when ? full.format(at) + ", " + age(at) : full.format(at);
       if (t.title !== whole) t.title = whole;

@@ -4,8 +4,8 @@
 (() => {
   "use strict";
 
-  // As the server writes them: thousands apart by a narrow space.
-  const number = { format: (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f") };
+  // As the server writes them: a comma between thousands.
+  const number = { format: (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",") };
   const digits = (text) => Number(text.replace(/[^\d-]/g, ""));
 
   const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });

@@ -35,14 +35,14 @@
 
   function show() {
     const at = clock.format(last || loaded);
-    if (ended) say("stale", "Signed out. Load the page again.");
+    if (ended) say("stale", "Signed out. Reload the page.");
     else if (paused) say("paused", "Paused at " + at);
     else if (last === 0 && Date.now() - loaded < stale) say("waiting", "Connecting");
-    else if (last === 0) say("stale", "No live figures; as of " + clock.format(loaded));
+    else if (last === 0) say("stale", "No live data; as of " + clock.format(loaded));
     else if (Date.now() - last > (streamed ? stale : 3 * stale)) say("stale", "No update since " + at);
-    else if (held) say("paused", "Held while you are in the list");
+    else if (held) say("paused", "Paused while you are in the list");
     else if (partial()) say("stale", partial());
-    else say("live", streamed ? "Live" : "Every " + pollEvery + " seconds");
+    else say("live", streamed ? "Live" : "Updated every " + pollEvery + " seconds");
     button.hidden = ended;
     for (const s of button.children) s.hidden = (s.dataset.when === "paused") !== paused;
   }

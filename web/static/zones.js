@@ -36,7 +36,7 @@
       const zone = field(out.dataset.in)?.value.trim() || "UTC";
       let words = "";
       try {
-        if (text && zone !== here) words = "That is " + brief.format(instant(text, zone)) + " where you are.";
+        if (text && zone !== here) words = brief.format(instant(text, zone)) + " in your time zone.";
       } catch {
         // Not a zone, or not a moment: the server says so.
       }

@@ -17,7 +17,7 @@ const (
 // errImporting refuses a second large file.
 var errImporting = &kit.Problem{
 	Status: http.StatusServiceUnavailable, Title: "Another import is running",
-	Detail: "Another large file is being imported on this node. Nothing was changed. Try again when that is done.",
+	Detail: "Another large file is being imported on this node. Nothing was changed. Try again when the other import is done.",
 }
 
 // importFile is the file of an import as it was sent.

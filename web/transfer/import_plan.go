@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"sluice/rules"
@@ -126,11 +125,11 @@ func planWords(p *rules.Plan) string {
 		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"}, {len(p.Delete) + len(p.Pools.Delete), "deleted"},
 	} {
 		if part.n > 0 {
-			out = append(out, strconv.Itoa(part.n)+" "+part.what)
+			out = append(out, view.Count(int64(part.n))+" "+part.what)
 		}
 	}
 	if len(out) == 0 {
-		return "nothing to do"
+		return "nothing changed"
 	}
 	return strings.Join(out, ", ")
 }

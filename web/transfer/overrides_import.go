@@ -56,7 +56,7 @@ func (p *Pages) importOverrides(v *kit.Visit) error {
 		done, err = p.runOverrides(v, f, in)
 	}
 	if errors.Is(err, rules.ErrStale) {
-		m.Problem = "The overrides or the file have changed since the plan was shown, so nothing was done. This is the plan now."
+		m.Problem = "The overrides or the file changed after the plan was shown, so nothing was changed. This is the current plan."
 		in.DryRun, in.Expect = true, ""
 		done, err = p.runOverrides(v, f, in)
 	}
@@ -80,7 +80,8 @@ func (p *Pages) importOverrides(v *kit.Visit) error {
 	}
 	p.uploads.drop(p.Now(), v.User.ID)
 	v.Await(p.Changed)
-	v.Flash("Imported: %d new, %d changed, %d deleted, %d unchanged.", done.Created, done.Updated, done.Deleted, done.Unchanged)
+	v.Flash("Imported: %s created, %s changed, %s deleted, %s unchanged.",
+		view.Count(done.Created), view.Count(done.Updated), view.Count(done.Deleted), view.Count(done.Unchanged))
 	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 }
 
@@ -147,7 +148,7 @@ type OverrideImport struct {
 // faultWords says how many faults are listed.
 func faultWords(n int) string {
 	if n >= rules.MaxOverrideErrors {
-		return "These are the first faults of the file:"
+		return "The first errors in the file:"
 	}
-	return view.Plural(int64(n), "fault") + " in the file:"
+	return view.Plural(int64(n), "error") + " in the file:"
 }

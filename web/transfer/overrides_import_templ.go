@@ -47,7 +47,7 @@ func overrideImportPage(f view.Frame, m OverrideImport) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Import overrides of "+m.Rule.Name, "CSV whose first line names the columns: key, limit, burst, unlimited, blocked, reason, expires_at. Only key must be there.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Import overrides of "+m.Rule.Name, "CSV with a header line that names the columns: key, limit, burst, unlimited, blocked, reason, expires_at. Only key is required.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -157,20 +157,20 @@ func overrideImportPage(f view.Frame, m OverrideImport) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\"><p class=\"muted\">The file that you chose is kept on this node for 30 minutes.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\"><p class=\"muted\">The chosen file is kept on this node for 30 minutes.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"f-file\">A file</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".csv,text/csv\"></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<div class=\"field\"><label for=\"f-file\">File</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".csv,text/csv\"></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.TextArea(m.Form, "csv", "or its lines", "CSV, up to 16 MiB. A chosen file takes precedence.", "14").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.TextArea(m.Form, "csv", "Or paste CSV", "CSV, up to 16 MiB. A chosen file takes precedence.", "14").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Check(m.Form, "prune", "Delete the overrides that are not in it", "").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Check(m.Form, "prune", "Delete overrides missing from the file", "").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -236,7 +236,7 @@ func overrideImportPage(f view.Frame, m OverrideImport) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var12 string
-				templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("This would add %s, change %s and delete %s. %s unchanged.",
+				templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(fmt.Sprintf("The import creates %s, changes %s and deletes %s overrides. %s unchanged.",
 					view.Count(m.Plan.Created), view.Count(m.Plan.Updated), view.Count(m.Plan.Deleted), view.Count(m.Plan.Unchanged)))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `transfer/overrides_import.templ`, Line: 45, Col: 120}

@@ -15,7 +15,7 @@ func TestOverrideImport_ShowsFirstAndNamesBadLines(t *testing.T) {
 	const csv = "key,limit,reason\nuser:77,500,contract\n"
 	const path = "/console/rules/1/overrides/import"
 	page := b.Post(path, url.Values{"csv": {csv}, "do": {"plan"}})
-	if page.Code != http.StatusOK || !page.Has("would add 1", "user:77") || len(w.Overrides.List) != 3 {
+	if page.Code != http.StatusOK || !page.Has("The import creates 1", "user:77") || len(w.Overrides.List) != 3 {
 		t.Fatalf("the plan: %d, %d overrides", page.Code, len(w.Overrides.List))
 	}
 	form := func() url.Values {
@@ -30,7 +30,7 @@ func TestOverrideImport_ShowsFirstAndNamesBadLines(t *testing.T) {
 	} {
 		f := form()
 		change(f)
-		if page := b.Post(path, f); page.Code != http.StatusConflict || !page.Has("nothing was done", "would add") || len(w.Overrides.List) != 3 {
+		if page := b.Post(path, f); page.Code != http.StatusConflict || !page.Has("nothing was changed", "import creates") || len(w.Overrides.List) != 3 {
 			t.Errorf("%s: %d, %d overrides", name, page.Code, len(w.Overrides.List))
 		}
 	}

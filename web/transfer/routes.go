@@ -38,9 +38,9 @@ const pathOverrides = kit.PathRules + "/:id/overrides/import"
 // form. The page of a plan carries the file along, in the longest encoding of a
 // form: three bytes for one.
 var (
-	rulesFile     = &kit.Upload{Field: "text", Most: rulefile.MaxFile + kit.MaxForm, TooLarge: "A rules file may have up to 64 MiB and 100,000 rules."}
-	carriedFile   = &kit.Upload{Field: "text", Most: 3*kit.MaxCarried + 64<<10, TooLarge: "A form may have up to 1 MiB."}
-	overridesFile = &kit.Upload{Field: "csv", Most: rulefile.MaxOverrideFile + kit.MaxForm, TooLarge: "A file of overrides may have up to 16 MiB."}
+	rulesFile     = &kit.Upload{Field: "text", Most: rulefile.MaxFile + kit.MaxForm, TooLarge: "A rules file can have up to 64 MiB and 100,000 rules."}
+	carriedFile   = &kit.Upload{Field: "text", Most: 3*kit.MaxCarried + 64<<10, TooLarge: "A form can have up to 1 MiB."}
+	overridesFile = &kit.Upload{Field: "csv", Most: rulefile.MaxOverrideFile + kit.MaxForm, TooLarge: "A file of overrides can have up to 16 MiB."}
 )
 
 // Routes are the area's.

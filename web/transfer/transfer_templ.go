@@ -75,7 +75,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Import & export", "All rules and pools as one YAML file: to keep them in version control, or to move them.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Import & export", "All rules and pools as one YAML file, for version control or to copy them to another server.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -92,7 +92,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div><p>Nothing was changed. The file is not valid:</p><ul class=\"problems\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div><p>Nothing was changed. The file is invalid:</p><ul class=\"problems\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -138,11 +138,11 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if f.CanEdit {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<form class=\"stack card\" method=\"post\" action=\"/console/import\" enctype=\"multipart/form-data\"><h2>Import</h2><p class=\"muted\">You see what the file would create, change and delete before anything happens. All of it is done, or nothing.</p><div class=\"field\"><label for=\"f-file\">A file</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".yaml,.yml,.json,application/yaml,application/json\"></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<form class=\"stack card\" method=\"post\" action=\"/console/import\" enctype=\"multipart/form-data\"><h2>Import</h2><p class=\"muted\">Preview what the file creates, changes and deletes before you apply it. The plan is applied as a whole or not at all.</p><div class=\"field\"><label for=\"f-file\">File</label> <input id=\"f-file\" name=\"file\" type=\"file\" accept=\".yaml,.yml,.json,application/yaml,application/json\"></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = view.TextArea(view.NewForm(url.Values{"text": {m.Text}}, nil), "text", "or its text", "YAML or JSON, up to 64 MiB and 100,000 rules. A chosen file takes precedence.", "14").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.TextArea(view.NewForm(url.Values{"text": {m.Text}}, nil), "text", "Or paste YAML or JSON", "Up to 64 MiB and 100,000 rules. A chosen file takes precedence.", "14").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -156,7 +156,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, " aria-describedby=\"f-prune-hint\"> <label for=\"f-prune\">Delete what the file does not name</label><p class=\"hint\" id=\"f-prune-hint\">Otherwise rules that it does not name stay as they are. Pools are left alone if the file says nothing of pools.</p></div><div class=\"actions\"><button class=\"button primary\">Show the plan</button></div></form>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, " aria-describedby=\"f-prune-hint\"> <label for=\"f-prune\">Delete rules missing from the file</label><p class=\"hint\" id=\"f-prune-hint\">Also deletes missing pools, if the file has a section for pools. Otherwise missing rules and pools stay unchanged.</p></div><div class=\"actions\"><button class=\"button primary\">Preview import</button></div></form>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -169,7 +169,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span>Importing needs the role editor.</span></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span>Importing requires the role editor.</span></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -218,7 +218,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = view.PageHead("Import plan", "Compared with version "+strconv.FormatInt(m.Version, 10)+" of the rules. Nothing has been done yet.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Import plan", "Compared with version "+strconv.FormatInt(m.Version, 10)+" of the rules. Nothing was changed yet.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -296,7 +296,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = view.Empty("circle-check", "Nothing to do", "The rules are already as the file wants them.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Empty("circle-check", "Nothing to do", "The rules already match the file.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -365,7 +365,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = view.Input(view.NewForm(url.Values{"reason": {m.Reason}}, nil), "reason", "Why", "text", "For the history of each rule. May be empty.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.Input(view.NewForm(url.Values{"reason": {m.Reason}}, nil), "reason", "Reason", "text", "Optional. Shown in the history of each rule.", "off", false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -499,7 +499,7 @@ func planDelete(p *rules.Plan) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 42, "</h2><p>Their overrides go with them. Requests that only they limit will then pass. History stays.</p><div class=\"actions\"><button class=\"button danger\" name=\"do\" value=\"all\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 42, "</h2><p>Their overrides are deleted too; their history is kept. Requests that only these rules limit will then pass.</p><div class=\"actions\"><button class=\"button danger\" name=\"do\" value=\"all\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -512,7 +512,7 @@ func planDelete(p *rules.Plan) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</button> <button class=\"button\" type=\"button\" popovertarget=\"plan-delete\" popovertargetaction=\"hide\">Keep them</button></div></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "</button> <button class=\"button\" type=\"button\" popovertarget=\"plan-delete\" popovertargetaction=\"hide\">Cancel</button></div></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -548,9 +548,9 @@ func notListed(rules, pools int) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var19 string
-			templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("and " + view.Count(int64(n)) + " more that are not listed here")
+			templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs("and " + view.Count(int64(n)) + " more not listed here")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `transfer/transfer.templ`, Line: 136, Col: 86}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `transfer/transfer.templ`, Line: 136, Col: 77}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 			if templ_7745c5c3_Err != nil {

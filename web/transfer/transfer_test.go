@@ -95,7 +95,7 @@ func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 			if page.Code != http.StatusUnprocessableEntity && page.Code != http.StatusConflict {
 				t.Errorf("%s: %d", name, page.Code)
 			}
-		} else if page.Code != http.StatusConflict || !page.Has("Import plan", "refunds-per-user") || !strings.Contains(strings.ToLower(page.Body), "nothing was done") {
+		} else if page.Code != http.StatusConflict || !page.Has("Import plan", "refunds-per-user") || !strings.Contains(strings.ToLower(page.Body), "nothing was changed") {
 			t.Errorf("%s: %d", name, page.Code)
 		}
 		if len(w.Book.Applied) != 0 || w.Changes != 0 {

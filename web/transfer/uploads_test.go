@@ -57,19 +57,19 @@ func TestImport_LongFilesWaitOnTheNode(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	page := upload(t, w, b, "/console/import", longFile(1200), nil)
-	if page.Code != http.StatusOK || !page.Has("1\u202f200", "and 1\u202f000 more that are not listed here") || len(page.Body) > 256<<10 {
+	if page.Code != http.StatusOK || !page.Has("1,200", "and 1,000 more not listed here") || len(page.Body) > 256<<10 {
 		t.Fatalf("the plan: %d, %d bytes", page.Code, len(page.Body))
 	}
 	form := url.Values{"upload": {page.Field("upload")}, "sum": {page.Field("sum")}, "do": {"changes"}}
 	stranger := w.As(access.RoleAdmin)
-	if page := stranger.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("not on this node any more") {
+	if page := stranger.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("no longer on this node") {
 		t.Errorf("another account: %d", page.Code)
 	}
 	w.Clock.Add(9 * time.Minute)
 	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || len(w.Book.Applied) != 1 || w.Book.Applied[0] != "edda: 1200 created, 0 updated, 0 deleted" {
 		t.Fatalf("applied: %d, %q", page.Code, w.Book.Applied)
 	}
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("not on this node any more") {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("no longer on this node") {
 		t.Errorf("once more: %d", page.Code)
 	}
 }
@@ -114,7 +114,7 @@ func TestOverrideImport_TakesAFileAndNamesEveryFault(t *testing.T) {
 	b := w.As(access.RoleEditor)
 	const path = "/console/rules/1/overrides/import"
 	good := upload(t, w, b, path, "key,limit\nuser:77,500\n", url.Values{"do": {"plan"}})
-	if good.Code != http.StatusOK || !good.Has("would add 1", "user:77,500") {
+	if good.Code != http.StatusOK || !good.Has("The import creates 1", "user:77,500") {
 		t.Fatalf("a file: %d", good.Code)
 	}
 	bad := "key,limit\n" + strings.Repeat("user:1,many\n", 1200)

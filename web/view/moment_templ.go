@@ -345,7 +345,7 @@ func ZoneField(f Form, name, label, of string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = FieldHint(f, name, "UTC, or such as Europe/Berlin.").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = FieldHint(f, name, "UTC, or a name such as Europe/Berlin.").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -112,7 +112,7 @@ func (t *Traffic) totals() string {
 	c := t.sum()
 	s := Count(c.Allowed) + " allowed, " + Count(c.Denied) + " denied"
 	if t.Trial {
-		s += ", " + Count(trialOf(c)) + " would have been denied"
+		s += ", " + Count(trialOf(c)) + " that would be denied"
 	}
 	return s + " in " + SpanWords(t.Span)
 }

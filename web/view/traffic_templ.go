@@ -49,7 +49,7 @@ func TrafficChart(t Traffic) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if t.Trial {
-			templ_7745c5c3_Err = legendKey("info", "Would be denied").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = legendKey("info", "Would deny").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -171,12 +171,12 @@ func TrafficChart(t Traffic) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</span> <span data-point hidden></span></p><details><summary>The figures as a table</summary><div class=\"table tall\" tabindex=\"0\" role=\"region\" aria-label=\"Figures\"><table id=\"traffic-table\"><thead><tr><th scope=\"col\">From</th><th scope=\"col\" class=\"number\">Allowed</th><th scope=\"col\" class=\"number\">Denied</th>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "</span> <span data-point hidden></span></p><details><summary>Show as table</summary><div class=\"table tall\" tabindex=\"0\" role=\"region\" aria-label=\"Traffic\"><table id=\"traffic-table\"><thead><tr><th scope=\"col\">Start</th><th scope=\"col\" class=\"number\">Allowed</th><th scope=\"col\" class=\"number\">Denied</th>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if t.Trial {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<th scope=\"col\" class=\"number\">Would be denied</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<th scope=\"col\" class=\"number\">Would deny</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -279,7 +279,7 @@ func trafficNone(t Traffic) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if t.Unread {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<p class=\"graph-none muted\">Unknown: these figures could not be read.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<p class=\"graph-none muted\">These metrics could not be loaded.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -594,14 +594,14 @@ func trafficRow(t Traffic, p fleet.Point) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if t.Trial {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<td class=\"number\" data-label=\"Would be denied\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<td class=\"number\" data-label=\"Would deny\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var28 string
 			templ_7745c5c3_Var28, templ_7745c5c3_Err = templ.JoinStringErrs(Count(trialOf(p.Counts)))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `view/traffic.templ`, Line: 126, Col: 76}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `view/traffic.templ`, Line: 126, Col: 71}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var28))
 			if templ_7745c5c3_Err != nil {

@@ -36,7 +36,7 @@ func FiguresNote(live fleet.Live) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if live.Own {
-			templ_7745c5c3_Err = OwnNote("what this node decided", "What the others decide", live.At).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = OwnNote("decisions", live.At).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -51,7 +51,7 @@ func FiguresNote(live fleet.Live) templ.Component {
 }
 
 // OwnNote: shown is of this node alone, and rest has been unknown since then.
-func OwnNote(shown, rest string, since time.Time) templ.Component {
+func OwnNote(shown string, since time.Time) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -85,9 +85,9 @@ func OwnNote(shown, rest string, since time.Time) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var3 string
-		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs("Redis is unreachable. This page shows " + shown + ". " + rest + " is unknown since ")
+		templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs("Redis is unreachable, so this page shows only the " + shown + " of this node. Those of other nodes are unknown since ")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `view/unknown.templ`, Line: 23, Col: 90}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `view/unknown.templ`, Line: 23, Col: 124}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 		if templ_7745c5c3_Err != nil {

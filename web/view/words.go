@@ -12,7 +12,7 @@ import (
 	"sluice/rules/words"
 )
 
-// Count writes a number with spaces between thousands, narrow and unbreakable.
+// Count writes a number with commas between thousands.
 func Count(n int64) string { return rules.CountWords(n) }
 
 // Plural is Count with its noun: "1 rule", "2 rules".
@@ -86,7 +86,7 @@ func DiffText(v any) string {
 	return jsonText(v)
 }
 
-// PerSecond writes a rate: "1 240/s", "0.3/s".
+// PerSecond writes a rate: "1,240/s", "0.3/s".
 func PerSecond(r float64) string {
 	if r > 0 && r < 10 {
 		return strconv.FormatFloat(r, 'f', 1, 64) + "/s"
@@ -111,8 +111,16 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// BreakerWords is the state of a breaker as people read it.
-func BreakerWords(state string) string { return strings.ReplaceAll(state, "_", " ") }
+// BreakerWords is the state of a circuit breaker for people: "closed" would read as a fail mode.
+func BreakerWords(state string) string {
+	switch state {
+	case "closed":
+		return "healthy"
+	case "open":
+		return "tripped"
+	}
+	return "recovering"
+}
 
 // RequestWords is a denied request in short.
 func RequestWords(d *fleet.Denial) string {

@@ -67,7 +67,7 @@ func Gallery() []Shown {
 		{Name: "rule-stale", About: "Turning off what a colleague has changed", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
 		{Name: "denials", About: "Recent denials", Role: access.RoleViewer, Path: "/console/denials"},
 		{Name: "denials-search", About: "Denials, searched in vain", Role: access.RoleViewer, Path: "/console/denials?key=nobody&since=5m"},
-		{Name: "denials-empty", About: "Nothing denied yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
+		{Name: "denials-empty", About: "No denials yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
 		{Name: "explain", About: "Explain a request", Role: access.RoleViewer, Path: "/console/explain"},
 		{Name: "explain-denial", About: "A denial explained", Role: access.RoleViewer, Path: "/console/explain?denial=2", Prepare: spendSome},
 		{Name: "explain-errors", About: "A request that cannot be", Role: access.RoleViewer, Path: "/console/explain", Form: url.Values{"ip": {"nowhere"}, "route": {"v1"}, "weight": {"-1"}, "attributes": {"tenant"}, "fields": {"bytes=many"}}},

@@ -15,7 +15,7 @@ func adminPages() []Shown {
 		{Name: "person-new", About: "A new account", Role: access.RoleAdmin, Path: "/console/people/new"},
 		{Name: "person-errors", About: "A new account, not valid", Role: access.RoleAdmin, Path: "/console/people/new", Form: url.Values{"name": {"ada"}, "role": {"editor"}, "by": {"password"}, "password": {"short"}}},
 		{Name: "person-link", About: "A link to choose a password", Role: access.RoleAdmin, Path: "/console/people/2/link", Form: url.Values{}},
-		{Name: "person-last-admin", About: "The last admin stays", Role: access.RoleAdmin, Path: "/console/people/3/role", Form: url.Values{"role": {"viewer"}}},
+		{Name: "person-last-admin", About: "The last administrator stays", Role: access.RoleAdmin, Path: "/console/people/3/role", Form: url.Values{"role": {"viewer"}}},
 		{Name: "link", About: "A link to choose a password", Path: "/console/invite?token=$INVITE"},
 		{Name: "link-used", About: "A link to choose a password, used", Path: "/console/invite?token=no"},
 		{Name: "account", About: "One's own account", Role: access.RoleEditor, Path: "/console/account", Prepare: func(w *World) { w.As(access.RoleEditor) }},
