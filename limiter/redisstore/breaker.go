@@ -121,7 +121,11 @@ type breaker struct {
 // admit reports whether a script call may be sent.
 func (b *breaker) admit(now time.Time) bool {
 	b.mu.Lock()
-	change := b.settle(now)
+	if b.state == BreakerClosed {
+		b.mu.Unlock()
+		return true
+	}
+	change := b.endRamp(now)
 	ok := true
 	switch b.state {
 	case BreakerOpen:
@@ -136,12 +140,12 @@ func (b *breaker) admit(now time.Time) bool {
 		b.refused++
 	}
 	b.mu.Unlock()
-	b.tell(change)
+	b.notify(change)
 	return ok
 }
 
-// settle closes a breaker that has been half open for long enough.
-func (b *breaker) settle(now time.Time) *BreakerChange {
+// endRamp closes a breaker that has been half open for long enough.
+func (b *breaker) endRamp(now time.Time) *BreakerChange {
 	if b.state != BreakerHalfOpen || b.run > 0 || now.Sub(b.since) < b.ramp {
 		return nil
 	}
@@ -173,7 +177,7 @@ func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err erro
 	}
 	b.mu.Unlock()
 	if change != nil {
-		b.tell(change)
+		b.notify(change)
 		b.watch(b)
 	}
 }
@@ -192,10 +196,10 @@ func (b *breaker) recovered(now time.Time) {
 	b.ramp = min(max(now.Sub(b.outage)/rampPart, rampLeast), rampMost)
 	change := b.enter(BreakerHalfOpen, now)
 	b.mu.Unlock()
-	b.tell(change)
+	b.notify(change)
 }
 
-// enter changes the state; the caller holds mu and tells afterwards.
+// enter changes the state; the caller holds mu and calls notify afterwards.
 func (b *breaker) enter(to BreakerState, now time.Time) *BreakerChange {
 	c := &BreakerChange{Node: b.node, From: b.state, To: to, Cause: b.cause, Err: b.err, Lasted: now.Sub(b.since)}
 	if b.since.IsZero() {
@@ -205,7 +209,7 @@ func (b *breaker) enter(to BreakerState, now time.Time) *BreakerChange {
 	return c
 }
 
-func (b *breaker) tell(c *BreakerChange) {
+func (b *breaker) notify(c *BreakerChange) {
 	if c != nil && b.changed != nil {
 		b.changed(*c)
 	}
@@ -221,8 +225,8 @@ func (b *breaker) probing() time.Duration {
 	return b.pause - rand.N(b.pause/4) //nolint:gosec // not a secret
 }
 
-// why is the error of a call that was not let through.
-func (b *breaker) why() error {
+// refusal is the error of a call that was not let through.
+func (b *breaker) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return &limiter.StoreError{Cause: limiter.CauseBreaker, Err: &refusal{node: b.node, cause: b.cause}}
@@ -231,12 +235,12 @@ func (b *breaker) why() error {
 // snapshot is the breaker at this moment.
 func (b *breaker) snapshot(now time.Time) Breaker {
 	b.mu.Lock()
-	change := b.settle(now)
+	change := b.endRamp(now)
 	s := Breaker{
 		Node: b.node, State: b.state, Since: b.since, Opened: b.opened, Probes: b.probes, Refused: b.refused, Cause: b.cause,
 	}
 	b.mu.Unlock()
-	b.tell(change)
+	b.notify(change)
 	return s
 }
 

@@ -66,7 +66,7 @@ func TestBreaker_OpensAfterFailuresInARow(t *testing.T) {
 		t.Errorf("got %+v, probed by %d", s, b.watched)
 	}
 	var se *limiter.StoreError
-	if err := b.why(); !errors.As(err, &se) || se.Cause != limiter.CauseBreaker || se.Unknown {
+	if err := b.refusal(); !errors.As(err, &se) || se.Cause != limiter.CauseBreaker || se.Unknown {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"sluice/limiter/redisstore/script"
 )
 
-// placed is a call's place in a group.
+// placed is a call's place in a batch.
 type placed struct {
-	call *limiter.Call
-	op   *script.Request
+	call    *limiter.Call
+	request *script.Request
 }
 
 // DoAll decides each call by itself, in order, filling Result and Err. It sends
@@ -25,13 +25,13 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 
 // chunk decides the first calls and returns how many.
 func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
-	groups := make(map[*lane]*group, 1)
+	batches := make(map[*dispatcher]*batch, 1)
 	n, keys := 0, 0
 	var spanning []*limiter.Call
 	where := make([]placed, 0, min(len(calls), s.opt.MaxBatch))
 	for n < len(calls) && n < s.opt.MaxBatch && keys < maxKeys {
 		c := &calls[n]
-		if c.Err = c.Request.Check(); c.Err == nil && s.spans(&c.Request) {
+		if c.Err = c.Request.Check(); c.Err == nil && s.cluster != nil && s.cluster.spans(&c.Request) {
 			if c.Request.Op != limiter.OpTake && n > 0 {
 				break
 			}
@@ -49,80 +49,77 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 		if c.Err != nil {
 			continue
 		}
-		o := s.place(groups, &c.Request)
-		keys += len(o.Keys)
-		where = append(where, placed{call: c, op: o})
+		r := s.place(batches, &c.Request)
+		keys += len(r.Keys)
+		where = append(where, placed{call: c, request: r})
 	}
-	failed := s.sendAll(ctx, groups)
+	failed := s.sendAll(ctx, batches)
 	for _, p := range where {
-		if err := failed[s.laneOf(p.op.Slot)]; err != nil {
+		if err := failed[s.dispatchers[dispatcherOf(p.request.Slot)]]; err != nil {
 			p.call.Err = err
 			continue
 		}
-		if p.call.Err = p.op.Err; p.call.Err == nil {
-			copyResult(&p.call.Result, &p.op.Result)
+		if p.call.Err = p.request.Err; p.call.Err == nil {
+			copyResult(&p.call.Result, &p.request.Result)
 		}
 	}
-	for l, g := range groups {
-		if failed[l] == nil { // else it may still be in use
-			s.batches.Put(g)
+	for d, b := range batches {
+		if failed[d] == nil { // else it may still be in use
+			s.batches.Put(b)
 		}
 	}
 	if len(spanning) > 0 {
-		s.drive(ctx, spanning)
+		s.cluster.doAll(ctx, spanning)
 	}
 	return n
 }
 
-// place packs a request, which is valid, into the group of its lane.
-func (s *Store) place(groups map[*lane]*group, req *limiter.Request) *script.Request {
+// place encodes a request, which is valid, into the batch of its dispatcher.
+func (s *Store) place(batches map[*dispatcher]*batch, req *limiter.Request) *script.Request {
 	slot := 0
-	if s.clustered() {
-		slot = slotOf(s.opt.Prefix + string(req.Asks[0].Key))
+	if s.cluster != nil {
+		slot = s.cluster.slot(&req.Asks[0])
 	}
-	l := s.laneOf(slot)
-	g := groups[l]
-	if g == nil {
-		var ok bool
-		if g, ok = s.batches.Get().(*group); ok {
-			g.reset()
-		} else {
-			g = newGroup(s.opt.MaxBatch)
-		}
-		groups[l] = g
+	d := s.dispatchers[dispatcherOf(slot)]
+	b := batches[d]
+	if b == nil {
+		b, _ = s.batches.Get().(*batch)
+		b.reset()
+		batches[d] = b
 	}
-	o := g.add() // never grows beyond its capacity, so the pointer stays good
-	o.Encode(&s.names, req)
-	o.Slot = slot
-	return o
+	r := b.add() // never grows beyond its capacity, so the pointer stays good
+	r.Encode(&s.names, req)
+	r.Slot = slot
+	return r
 }
 
-// sendAll sends the groups of different lanes at once and waits for them all.
-// It returns the lanes that failed.
-func (s *Store) sendAll(ctx context.Context, groups map[*lane]*group) map[*lane]error {
-	failed := make(map[*lane]error)
+// sendAll sends the batches of different dispatchers at once and waits for them all.
+// It returns those that failed.
+func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map[*dispatcher]error {
+	failed := make(map[*dispatcher]error)
 	if ctx.Err() != nil {
-		for l := range groups {
-			failed[l] = given(ctx, false)
+		for d := range batches {
+			failed[d] = callerLeft(ctx, false)
 		}
 		return failed
 	}
-	b, _ := ctx.(limiter.Bounded)
-	for l, g := range groups {
-		g.deadline, g.bounded = ctx.Deadline()
-		if b != nil {
-			g.within = g.deadline.Sub(b.Bound().Start)
+	bounded, _ := ctx.(limiter.Bounded)
+	for d, b := range batches {
+		b.deadline, b.bounded = ctx.Deadline()
+		b.canceled = ctx.Done()
+		if bounded != nil {
+			b.within = b.deadline.Sub(bounded.Bound().Start)
 		}
-		if err := l.submit(g); err != nil {
-			failed[l] = err
+		if err := d.submit(b); err != nil {
+			failed[d] = err
 		}
 	}
-	for l, g := range groups {
-		if failed[l] != nil {
+	for d, b := range batches {
+		if failed[d] != nil {
 			continue
 		}
-		if err := l.wait(ctx, ctx.Done(), g); err != nil {
-			failed[l] = err
+		if err := d.wait(ctx, b.canceled, b); err != nil {
+			failed[d] = err
 		}
 	}
 	return failed

@@ -5,10 +5,11 @@
 // read first.
 //
 // One call of the script carries many requests. Concurrent calls of [Store.Do]
-// are gathered while an earlier round trip is under way, never by waiting:
+// are gathered while an earlier round trip is under way, never by waiting
+// (dispatcher.go):
 //
 //	t=0.00 ms  A arrives, nothing is under way      script call 1: A
-//	t=0.05 ms  B arrives, one lane is still free    script call 2: B
+//	t=0.05 ms  B arrives, another call may start    script call 2: B
 //	t=0.10 ms  C, D and E arrive                    they queue
 //	t=0.20 ms  call 1 returns                       script call 3: C, D, E
 //
@@ -17,9 +18,10 @@
 // nothing.
 //
 // All keys that the script touches are declared. On a cluster one call serves
-// one hash slot. A request whose limits name several entities (see
-// [limiter.Key.Tag]) goes in two rounds, all or nothing; joint.go is the page to
-// read. Of 100 a minute by user and 9000 by address:
+// one hash slot. What only a cluster needs is in cluster_*.go, and the Store
+// enters there through cluster (cluster_store.go). A request whose limits name
+// several entities (see [limiter.Key.Tag]) goes in two rounds, all or nothing;
+// cluster_joint.go is the page to read. Of 100 a minute by user and 9000 by address:
 //
 //	t=0.0 ms  user: take, 60 left    address: look, 1 left
 //	t=0.3 ms  address: take, denied, another request was quicker

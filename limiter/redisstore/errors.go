@@ -46,8 +46,8 @@ func Classify(err error) *limiter.StoreError {
 	return &limiter.StoreError{Cause: limiter.CauseConnection, Unknown: true, Err: err}
 }
 
-// given says why a caller stopped waiting.
-func given(ctx context.Context, sent bool) error {
+// callerLeft says why a caller stopped waiting. sent: its request may have been applied.
+func callerLeft(ctx context.Context, sent bool) error {
 	cause := limiter.CauseTimeout
 	if errors.Is(ctx.Err(), context.Canceled) {
 		cause = limiter.CauseCanceled

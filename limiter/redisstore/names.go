@@ -37,7 +37,7 @@ func newNaming(prefix string, plain bool) naming {
 
 // UsePlainKeys keeps every name readable from now on, or packs short ones. Buckets
 // under the other names are no longer found. A cluster's names are always readable.
-func (s *Store) UsePlainKeys(plain bool) { s.naming.plain.Store(plain || s.view != nil) }
+func (s *Store) UsePlainKeys(plain bool) { s.naming.plain.Store(plain || s.cluster != nil) }
 
 // The kinds and labels that have a packed form, at the place of their code.
 // Leases are not among them: their buckets have a companion whose name is made

@@ -31,7 +31,7 @@ type Options struct {
 	Clock func() int64
 	// MaxBatch is the most requests one script call carries, 100 if 0.
 	MaxBatch int
-	// MaxQueue is the most requests that wait for a script call on one lane (see
+	// MaxQueue is the most requests that wait for a script call on one dispatcher (see
 	// Store), 4096 if 0. More are refused with limiter.CauseBusy.
 	MaxQueue int
 	// MaxWait bounds one round trip, whatever deadlines its requests have; 1 s
@@ -46,46 +46,39 @@ type Options struct {
 }
 
 const (
-	// inFlight is how many script calls of a lane are under way at once. One
+	// inFlight is how many script calls of a dispatcher are under way at once. One
 	// would leave Redis idle while an answer travels and is read; with two, one
-	// runs while the other travels. The third is for the moments of a calm lane
+	// runs while the other travels. The third is for the moments of a calm dispatcher
 	// when three requests come close together: none waits for a whole round trip
 	// first. More only make batches smaller, and the script runs on one thread in
 	// any case.
 	inFlight = 3
-	// clusterLanes splits a cluster's slots, so that a node that hangs holds up
-	// only the lanes of its own slots.
-	clusterLanes = 16
 	// maxKeys bounds the keys of one script call.
 	maxKeys = 512
 )
 
 // Store keeps buckets in Redis. It is safe for concurrent use.
 //
-// Requests go through lanes: one on a single node, sixteen ranges of hash slots
-// on a cluster. A lane has three script calls under way at most, and a bounded
-// queue of what arrives meanwhile; when one returns, what has queued goes out
-// together in the next.
+// Requests go through a dispatcher: one for a single server, one for each of sixteen
+// ranges of hash slots on a cluster. What only a cluster needs is behind cluster, in the
+// files cluster_*.go.
 type Store struct {
-	opt    Options
-	naming naming
-	names  script.Names // of naming
-	script script.Script
-	lanes  []*lane
-	nodes  nodes
-	guards *guards
-	groups sync.Pool // *group of one request; see spare
-	// batches has *group of up to MaxBatch requests; see place.
-	batches sync.Pool
-	across  across
-	gives   giveBacks // of a cluster
-	view    *topology // of a cluster, else nil
-	wg      sync.WaitGroup
+	opt         Options
+	naming      naming
+	names       script.Names // of naming
+	script      script.Script
+	dispatchers []*dispatcher
+	servers     *servers
+	server      *server   // the only one; nil on a cluster
+	cluster     *cluster  // nil on a single server
+	singles     sync.Pool // *batch of one request
+	batches     sync.Pool // *batch of up to MaxBatch requests
+	wg          sync.WaitGroup
 }
 
 var _ limiter.Store = (*Store)(nil)
 
-// New starts a store. It does not connect: a server that is away shows in the
+// New starts a store. It does not connect: a server that is unreachable shows in the
 // first request. Close it to stop its goroutines.
 func New(opt Options) (*Store, error) {
 	if opt.Client == nil {
@@ -110,28 +103,27 @@ func New(opt Options) (*Store, error) {
 		opt.ProbeLimit = 25 * time.Millisecond
 	}
 	s := &Store{opt: opt, script: script.New()}
-	s.guards = newGuards(s)
-	s.guards.attach(opt.Client)
-	lanes := 1
-	s.nodes = &oneNode{client: opt.Client, store: s}
-	_, clustered := opt.Client.(*redis.ClusterClient)
-	s.naming = newNaming(opt.Prefix, opt.PlainKeys || clustered)
-	s.names = script.Names{Prefix: opt.Prefix, Bucket: s.naming.bucket}
-	if c, ok := opt.Client.(*redis.ClusterClient); ok {
-		lanes = clusterLanes
-		s.view = newTopology(c)
-		s.nodes = &manyNodes{view: s.view, store: s}
+	s.singles.New = func() any { return newBatch(1) }
+	s.batches.New = func() any { return newBatch(opt.MaxBatch) }
+	s.servers = newServers(s)
+	dispatchers, plain := 1, opt.PlainKeys
+	if client, ok := opt.Client.(*redis.ClusterClient); ok {
+		dispatchers, plain = clusterDispatchers, true
+		s.cluster = newCluster(s, client)
+	} else {
+		s.server = s.servers.add(opt.Client)
 	}
-	for range lanes {
-		l := newLane(opt.MaxBatch, opt.MaxQueue)
-		s.lanes = append(s.lanes, l)
+	s.naming = newNaming(opt.Prefix, plain)
+	s.names = script.Names{Prefix: opt.Prefix, Bucket: s.naming.bucket}
+	for range dispatchers {
+		d := newDispatcher(opt.MaxBatch, opt.MaxQueue)
+		s.dispatchers = append(s.dispatchers, d)
 		for range inFlight {
-			s.wg.Go(func() { s.work(l) })
+			s.wg.Go(func() { s.work(d) })
 		}
 	}
-	if s.view != nil {
-		s.gives.wake, s.gives.stop, s.gives.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-		go s.repeat()
+	if s.cluster != nil {
+		go s.cluster.repeatUndos()
 	}
 	return s, nil
 }
@@ -139,128 +131,140 @@ func New(opt Options) (*Store, error) {
 // Close refuses further requests with limiter.CauseClosed, answers those that
 // have been accepted and waits for its goroutines. It may be called twice.
 func (s *Store) Close() error {
-	s.across.close()
-	s.closeGiveBacks()
-	for _, l := range s.lanes {
-		l.close()
+	if s.cluster != nil {
+		s.cluster.finishUndos()
+	}
+	for _, d := range s.dispatchers {
+		d.close()
 	}
 	s.wg.Wait()
-	for _, l := range s.lanes {
-		l.drain()
+	for _, d := range s.dispatchers {
+		d.drain()
 	}
-	s.guards.close()
-	if s.view != nil {
-		s.view.close()
+	s.servers.close()
+	if s.cluster != nil {
+		s.cluster.view.close()
 	}
 	return nil
 }
 
-func (s *Store) clustered() bool { return len(s.lanes) > 1 }
-
-// laneOf is the lane of a hash slot.
-func (s *Store) laneOf(slot int) *lane { return s.lanes[s.laneIndex(slot)] }
-
-func (s *Store) laneIndex(slot int) int { return slot * len(s.lanes) / slots }
+// longestCall is the longest that a caller makes its own script call: in that time it
+// does not notice if it is canceled.
+const longestCall = 100 * time.Millisecond
 
 // Do decides one request within the deadline of ctx.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	if s.clustered() && len(req.Asks) > 1 {
-		if err := req.Check(); err != nil {
-			return err
-		}
-		if s.spans(req) {
-			return s.doAcross(ctx, req, res)
-		}
-	}
-	g := s.spare()
-	o := g.add()
-	if err := s.prepare(o, req); err != nil {
-		s.groups.Put(g)
-		return err
-	}
-	if err := s.send(ctx, g, s.laneOf(o.Slot)); err != nil {
-		return err // g may still be in use
-	}
-	err := o.Err
-	if err == nil {
-		copyResult(res, &o.Result)
-	}
-	s.groups.Put(g)
-	return err
-}
-
-// spare returns an empty group for one request.
-func (s *Store) spare() *group {
-	g, ok := s.groups.Get().(*group)
-	if !ok {
-		return newGroup(1)
-	}
-	g.reset()
-	return g
-}
-
-// prepare checks and packs a request.
-func (s *Store) prepare(o *script.Request, req *limiter.Request) error {
 	if err := req.Check(); err != nil {
 		return err
 	}
-	o.Encode(&s.names, req)
-	o.Slot = 0
-	if !s.clustered() {
-		return nil
+	if s.cluster != nil && s.cluster.spans(req) {
+		return s.cluster.do(ctx, req, res)
 	}
-	o.Slot = slotOf(o.Keys[0])
-	return nil
+	b, _ := s.singles.Get().(*batch)
+	b.reset()
+	r, d := b.add(), s.dispatchers[0]
+	r.Encode(&s.names, req)
+	if s.cluster != nil {
+		r.Slot = slotOf(r.Keys[0])
+		d = s.dispatchers[dispatcherOf(r.Slot)]
+	}
+	if err := s.send(ctx, d, b); err != nil {
+		return err // b may still be in use
+	}
+	err := r.Err
+	if err == nil {
+		copyResult(res, &r.Result)
+	}
+	s.singles.Put(b)
+	return err
 }
 
-// longestLead is the longest that a caller carries its own script call: in that
-// time it does not notice if it is canceled.
-const longestLead = 100 * time.Millisecond
-
-// send gets the answers of g, a group of one request. After an error g belongs
-// to whoever still works on it.
-func (s *Store) send(ctx context.Context, g *group, l *lane) error {
-	b, ok := ctx.(limiter.Bounded)
+// send gets the answer of b, a batch of one request. After an error b belongs to whoever
+// still works on it.
+func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
+	bounded, ok := ctx.(limiter.Bounded)
 	if !ok {
 		if ctx.Err() != nil {
-			return given(ctx, false)
+			return callerLeft(ctx, false)
 		}
-		g.deadline, g.bounded = ctx.Deadline()
-		if err := l.submit(g); err != nil {
+		b.deadline, b.bounded = ctx.Deadline()
+		b.canceled = ctx.Done()
+		if err := d.submit(b); err != nil {
 			return err
 		}
-		return l.wait(ctx, ctx.Done(), g)
+		return d.wait(ctx, b.canceled, b)
 	}
-	bound := b.Bound()
+	bound := bounded.Bound()
 	select {
 	case <-bound.Canceled:
-		return given(ctx, false)
+		return callerLeft(ctx, false)
 	default:
 	}
-	g.deadline, g.bounded = bound.Deadline, true
-	g.watched, g.within = true, bound.Deadline.Sub(bound.Start)
-	if g.within > longestLead {
-		if err := l.submit(g); err != nil {
+	b.deadline, b.bounded, b.watched = bound.Deadline, true, true
+	b.canceled, b.within = bound.Canceled, bound.Deadline.Sub(bound.Start)
+	if b.within > longestCall {
+		if err := d.submit(b); err != nil {
 			return err
 		}
-		return l.wait(ctx, bound.Canceled, g)
+		return d.wait(ctx, b.canceled, b)
 	}
-	slot, lead, err := l.claim(g)
+	call, ok, err := d.claim(b, bound.Start)
 	switch {
 	case err != nil:
 		return err
-	case !lead:
-		return l.wait(ctx, bound.Canceled, g)
+	case !ok:
+		return d.wait(ctx, b.canceled, b)
 	}
-	s.lead(l, g, slot)
+	defer d.finish(call, nil) // even if the call panics: the dispatcher goes on
+	b.alone[0] = &b.requests[0]
+	s.call(bound.Start, bound.Deadline, b.alone[:])
 	return nil
 }
 
-// lead carries the caller's own request in a script call of its own.
-func (s *Store) lead(l *lane, g *group, slot int) {
-	g.alone[0] = &g.ops[0]
-	defer l.finish(slot, nil) // even if it panics: the lane goes on
-	s.carry(g.deadline, g.alone[:])
+// call makes a script call that begins now and ends at the given time, if it is not zero,
+// or after MaxWait. It fills Result or Err of every request. On a cluster it is one script
+// call for each hash slot.
+func (s *Store) call(now, until time.Time, requests []*script.Request) {
+	if most := now.Add(s.opt.MaxWait); until.IsZero() || most.Before(until) {
+		until = most
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	if s.cluster != nil {
+		s.cluster.call(ctx, requests)
+		return
+	}
+	if !s.server.admit(now) {
+		fail(requests, s.server.refusal())
+		return
+	}
+	keys, arg := script.Encode(requests, s.opt.Clock)
+	reply, err := run(ctx, s.opt.Client, &s.script, keys, arg)
+	if err != nil {
+		s.server.judge(now, err)
+		fail(requests, err)
+		return
+	}
+	s.server.report(now, healthy, "", nil)
+	script.Decode(reply, requests)
+}
+
+// run calls the script on one server. A server that does not know it (a restart,
+// a failover, SCRIPT FLUSH) has not run it either, so it is sent in full at once.
+func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string, arg []byte) (string, error) {
+	reply, err := c.EvalSha(ctx, s.SHA, keys, arg).Text()
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return c.Eval(ctx, s.Source, keys, arg).Text()
+	}
+	return reply, err
+}
+
+// fail gives every request the same error.
+func fail(requests []*script.Request, err error) {
+	se := Classify(err)
+	for _, r := range requests {
+		r.Err = se
+	}
 }
 
 func copyResult(dst, src *limiter.Result) {
@@ -268,49 +272,39 @@ func copyResult(dst, src *limiter.Result) {
 	dst.Limits = append(dst.Limits[:0], src.Limits...)
 }
 
-// work is one of a lane's goroutines: it carries batch after batch.
-func (s *Store) work(l *lane) {
-	var batch []*group
-	var ops []*script.Request
+// work is one of a dispatcher's goroutines: it makes one script call after the other.
+func (s *Store) work(d *dispatcher) {
+	var batches []*batch
+	var requests []*script.Request
 	for {
-		var slot int
-		batch, slot = l.take(batch[:0])
-		if len(batch) == 0 {
+		var call int
+		var now time.Time
+		batches, call, now = d.next(batches[:0])
+		if len(batches) == 0 {
 			return
 		}
-		ops = ops[:0]
-		for _, g := range batch {
-			for i := range g.ops {
-				ops = append(ops, &g.ops[i])
+		requests = requests[:0]
+		for _, b := range batches {
+			for i := range b.requests {
+				requests = append(requests, &b.requests[i])
 			}
 		}
-		s.carry(latest(batch), ops)
-		l.finish(slot, batch)
-		clear(batch)
-		clear(ops)
+		s.call(now, latest(batches), requests)
+		d.finish(call, batches)
+		clear(batches)
+		clear(requests)
 	}
 }
 
-// latest is the last of the deadlines of a batch, zero if one of its groups has
-// none.
-func latest(batch []*group) (t time.Time) {
-	for _, g := range batch {
-		if !g.bounded {
+// latest is the last of the deadlines of some batches, zero if one of them has none.
+func latest(batches []*batch) (t time.Time) {
+	for _, b := range batches {
+		if !b.bounded {
 			return time.Time{}
 		}
-		if g.deadline.After(t) {
-			t = g.deadline
+		if b.deadline.After(t) {
+			t = b.deadline
 		}
 	}
 	return t
-}
-
-// carry runs one script call until the given time, if there is one, or MaxWait.
-func (s *Store) carry(until time.Time, ops []*script.Request) {
-	if most := wallTime().Add(s.opt.MaxWait); until.IsZero() || most.Before(until) {
-		until = most
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
-	s.nodes.exec(ctx, ops)
 }

@@ -23,20 +23,20 @@ func threeSlots() *joint {
 func (j *joint) answers(fn func(count int64, what limiter.Op) error) {
 	for _, p := range j.sending {
 		count := p.asks[0].Limit.Count
-		p.op = &script.Request{}
+		p.sent = &script.Request{}
 		d := limiter.Decision{Allowed: true, Limit: count, Remaining: count - 1}
 		switch err := fn(count, p.what); {
 		case errors.Is(err, errDenied):
 			d = limiter.Decision{Limit: count, RetryAfter: count}
 		case err != nil:
-			p.op.Err = err
+			p.sent.Err = err
 			continue
 		case p.what == limiter.OpTake:
-			p.op.Booked = []script.Booking{{At: 7, Weight: 1}}
+			p.sent.Booked = []script.Booking{{At: 7, Weight: 1}}
 		case p.what == script.OpUndo:
 			d.Remaining = count
 		}
-		p.op.Result = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
+		p.sent.Result = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
 	}
 	j.advance()
 }
@@ -63,7 +63,7 @@ func TestJoint_NarrowestTakesFirstAndOthersLook(t *testing.T) {
 	}
 }
 
-func TestJoint_DenialListsEveryLimitThatDeniesAndGivesBack(t *testing.T) {
+func TestJoint_DenialListsEveryLimitThatDeniesAndUndoes(t *testing.T) {
 	j := threeSlots()
 	j.answers(func(count int64, _ limiter.Op) error {
 		if count > 3 {
@@ -93,7 +93,7 @@ func TestJoint_LostRaceIsTriedOnceMoreInOrder(t *testing.T) {
 		}
 		return nil
 	})
-	j.answers(yes) // give back 3 and 50
+	j.answers(yes) // undo 3 and 50
 	var order []int64
 	for rounds := 0; !j.done() && rounds < 9; rounds++ {
 		j.answers(func(count int64, what limiter.Op) error {
@@ -112,7 +112,7 @@ func TestJoint_LostRaceIsTriedOnceMoreInOrder(t *testing.T) {
 	}
 }
 
-func TestJoint_ADenialStaysOneWhileItsGiveBackIsRepeated(t *testing.T) {
+func TestJoint_ADenialStaysOneWhileItsUndoIsRepeated(t *testing.T) {
 	j := threeSlots()
 	j.answers(func(count int64, _ limiter.Op) error {
 		if count == 50 {
@@ -127,8 +127,8 @@ func TestJoint_ADenialStaysOneWhileItsGiveBackIsRepeated(t *testing.T) {
 	if err := j.answer(&res); !j.done() || err != nil || res.Allowed {
 		t.Errorf("got %+v, %v", res, err)
 	}
-	if j.givesOut != 0 || len(j.left) != 1 || !j.left[0].taken {
-		t.Errorf("gave back %d, left %+v", j.givesOut, j.left)
+	if j.undone != 0 || len(j.left) != 1 || !j.left[0].taken {
+		t.Errorf("undid %d, left %+v", j.undone, j.left)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestJoint_SlotThatCannotDecideLeavesNothingTaken(t *testing.T) {
 			want = 3
 		}
 		if len(j.sending) != want {
-			t.Fatalf("%d parts are given back, want the 2 that were taken and one that may have been", len(j.sending))
+			t.Fatalf("%d parts are undone, want the 2 that were taken and one that may have been", len(j.sending))
 		}
 		j.answers(yes)
 		var se *limiter.StoreError
@@ -157,7 +157,7 @@ func TestJoint_SlotThatCannotDecideLeavesNothingTaken(t *testing.T) {
 	}
 }
 
-func TestJoint_CallerWhoLeftIsGivenEverythingBack(t *testing.T) {
+func TestJoint_EverythingIsUndoneForACallerWhoLeft(t *testing.T) {
 	j := threeSlots()
 	j.giveUp = true
 	j.answers(yes)

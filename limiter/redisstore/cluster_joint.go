@@ -20,15 +20,15 @@ type part struct {
 	slot  int
 	units int64 // how many such requests its narrowest limit admits at once
 
-	what   limiter.Op      // under way, or done last
-	op     *script.Request // belongs to a lane while a round is under way
-	res    limiter.Result
-	err    error            // of the last round
-	booked []script.Booking // what this attempt has put into the buckets; nil for nothing
-	name   string           // what it books under, and is given back by
-	unsure bool             // a take whose answer was lost: booked is not known
-	stored bool             // answered by the record of an earlier attempt
-	firm   bool             // and that record is committed
+	what      limiter.Op      // under way, or done last
+	sent      *script.Request // belongs to a dispatcher while a round is under way
+	res       limiter.Result
+	err       error            // of the last round
+	booked    []script.Booking // what this attempt has put into the buckets; nil for nothing
+	name      string           // what it books under, and is undone by
+	unsure    bool             // a take whose answer was lost: booked is not known
+	stored    bool             // answered by the record of an earlier attempt
+	committed bool             // and that record is committed
 }
 
 // spends reports whether a take of the part changes anything.
@@ -39,8 +39,8 @@ func (p *part) takes() bool {
 	return p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == script.OpCommit
 }
 
-// settled reports whether the part needs no (further) take.
-func (p *part) settled() bool { return p.booked != nil || p.stored || !p.spends() }
+// taken reports whether the part needs no (further) take.
+func (p *part) taken() bool { return p.booked != nil || p.stored || !p.spends() }
 
 // joint is a request that spans slots on its way. advance is its whole course:
 // each call reads what the last round brought and puts the parts of the next
@@ -57,17 +57,17 @@ type joint struct {
 	parts []*part // narrowest first
 	asks  int
 
-	sending  []*part
-	stage    stage
-	strict   bool        // one part after the other: the second attempt after a lost race
-	retry    bool        // make that attempt when everything has been given back
-	giveUp   bool        // the caller is gone: give back whatever was taken
-	name     string      // of this attempt
-	since    time.Time   // when that began
-	left     []*giveBack // what could not be given back yet
-	denied   bool
-	err      *limiter.StoreError
-	givesOut int // parts given back
+	sending []*part
+	stage   stage
+	strict  bool      // one part after the other: the second attempt after a lost race
+	retry   bool      // make that attempt when everything has been undone
+	giveUp  bool      // the caller has left: undo whatever was taken
+	name    string    // of this attempt
+	since   time.Time // when that began
+	left    []*undo   // what could not be undone yet
+	denied  bool
+	err     *limiter.StoreError
+	undone  int // parts undone
 }
 
 // stage says what the round under way is for.
@@ -77,7 +77,7 @@ const (
 	stageFirst  stage = iota // the narrowest takes, the others look; or all do as the request says
 	stageTake                // the others take
 	stageCommit              // parts that rely on an earlier attempt are confirmed
-	stageGive                // what was taken is given back
+	stageUndo                // what was taken is undone
 	stageDone
 )
 
@@ -133,7 +133,7 @@ func (j *joint) begin() {
 	j.stage, j.denied, j.name, j.since = stageFirst, false, newName(), wallTime()
 	first := j.op == limiter.OpTake
 	for _, p := range j.parts {
-		p.stored, p.firm, p.unsure = false, false, false
+		p.stored, p.committed, p.unsure = false, false, false
 		p.what = j.op
 		if j.op == limiter.OpTake {
 			p.what = limiter.OpPeek
@@ -151,7 +151,7 @@ func (j *joint) done() bool { return j.stage == stageDone }
 // encode fills o with what p does in the coming round.
 func (j *joint) encode(names *script.Names, p *part, o *script.Request) {
 	req := limiter.Request{Op: p.what, ID: j.id, Keep: j.keep, Asks: p.asks}
-	o.Slot, p.op = p.slot, o
+	o.Slot, p.sent = p.slot, o
 	switch {
 	case j.op == limiter.OpRefund, j.op == limiter.OpSettle:
 		// These look for the record as an undivided one would, so that it
@@ -171,8 +171,8 @@ func (j *joint) encode(names *script.Names, p *part, o *script.Request) {
 func (j *joint) advance() {
 	sent := j.sending
 	j.sending = nil
-	if j.stage == stageGive {
-		j.given(sent)
+	if j.stage == stageUndo {
+		j.readUndone(sent)
 		return
 	}
 	for _, p := range sent {
@@ -188,12 +188,12 @@ func (j *joint) advance() {
 	}
 	switch {
 	case j.err != nil || j.giveUp:
-		j.give()
+		j.startUndo()
 	case j.op != limiter.OpTake:
 		j.stage = stageDone
 	case j.denied:
 		j.retry = j.stage == stageTake && !j.strict && len(j.parts) > 2
-		j.give()
+		j.startUndo()
 	default:
 		j.proceed()
 	}
@@ -228,19 +228,19 @@ func (j *joint) excuse() {
 
 // read takes over the answer of the last round.
 func (p *part) read() {
-	if p.err = p.op.Err; p.err != nil {
+	if p.err = p.sent.Err; p.err != nil {
 		return
 	}
-	copyResult(&p.res, &p.op.Result)
+	copyResult(&p.res, &p.sent.Result)
 	switch p.what {
 	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, script.OpCommit:
-		p.stored, p.firm = p.res.Replayed, p.op.Committed
+		p.stored, p.committed = p.res.Replayed, p.sent.Committed
 		if p.stored || p.what == limiter.OpPeek {
 			return
 		}
-		for _, b := range p.op.Booked {
+		for _, b := range p.sent.Booked {
 			if b.Weight > 0 {
-				p.booked = slices.Clone(p.op.Booked)
+				p.booked = slices.Clone(p.sent.Booked)
 				return
 			}
 		}
@@ -263,7 +263,7 @@ func (j *joint) fail(p *part) {
 // proceed goes on after a round in which everything fitted.
 func (j *joint) proceed() {
 	for _, p := range j.parts {
-		if !p.settled() && (len(j.sending) == 0 || !j.strict) {
+		if !p.taken() && (len(j.sending) == 0 || !j.strict) {
 			p.what = limiter.OpTake
 			j.sending = append(j.sending, p)
 		}
@@ -273,9 +273,9 @@ func (j *joint) proceed() {
 		return
 	}
 	// The attempt whose records some parts rely on may still find itself denied
-	// and give back, unless it finds them committed.
+	// and undo, unless it finds them committed.
 	for _, p := range j.parts {
-		if p.stored && !p.firm {
+		if p.stored && !p.committed {
 			p.what = script.OpCommit
 			j.sending = append(j.sending, p)
 		}
@@ -286,10 +286,10 @@ func (j *joint) proceed() {
 	}
 }
 
-// give prepares the round that gives everything back.
-func (j *joint) give() {
+// startUndo prepares the round that undoes everything.
+func (j *joint) startUndo() {
 	if j.op != limiter.OpTake && j.op != limiter.OpCharge {
-		// What else changes buckets cannot be taken back.
+		// What else changes buckets cannot be undone.
 		for _, p := range j.parts {
 			if j.err != nil && p.err == nil && j.op != limiter.OpPeek {
 				j.err.Unknown = true
@@ -304,29 +304,29 @@ func (j *joint) give() {
 			j.sending = append(j.sending, p)
 		}
 	}
-	j.stage = stageGive
+	j.stage = stageUndo
 	if len(j.sending) == 0 {
-		j.given(nil)
+		j.readUndone(nil)
 	}
 }
 
-// given reads the answers of the round that gave back. What was not confirmed is
+// readUndone reads the answers of the round that undid. What was not confirmed is
 // left to be repeated: a denial stays one meanwhile.
-func (j *joint) given(sent []*part) {
+func (j *joint) readUndone(sent []*part) {
 	for _, p := range sent {
-		if p.op.Err != nil {
-			j.left = append(j.left, j.giveBack(p, p.op.Err))
+		if p.sent.Err != nil {
+			j.left = append(j.left, j.undo(p, p.sent.Err))
 			if j.err != nil {
 				j.err.Unknown = true
 			}
 			continue
 		}
-		if p.booked != nil || gaveBack(&p.op.Result) {
-			j.givesOut++
+		if p.booked != nil || gaveBack(&p.sent.Result) {
+			j.undone++
 		}
 		p.booked = nil
 		for i := range p.res.Limits {
-			d, now := &p.res.Limits[i], p.op.Result.Limits[i]
+			d, now := &p.res.Limits[i], p.sent.Result.Limits[i]
 			d.Remaining, d.Reset = now.Remaining, now.Reset
 		}
 	}
@@ -338,9 +338,9 @@ func (j *joint) given(sent []*part) {
 	j.stage = stageDone
 }
 
-// settled makes parts without a record agree with those that had one: they had
+// agreeOnSettle makes parts without a record agree with those that had one: they had
 // nothing to settle.
-func (j *joint) settled() {
+func (j *joint) agreeOnSettle() {
 	if !slices.ContainsFunc(j.parts, func(p *part) bool { return p.res.Allowed }) {
 		return
 	}
@@ -359,7 +359,7 @@ func (j *joint) answer(res *limiter.Result) error {
 		return j.err
 	}
 	if j.op == limiter.OpSettle {
-		j.settled()
+		j.agreeOnSettle()
 	}
 	res.Allowed, res.Replayed = true, j.whole != "" || j.op == limiter.OpSettle
 	if cap(res.Limits) < j.asks {

@@ -37,14 +37,14 @@ func newParts(t *testing.T) *partsOf {
 // do sends one part and returns how it was answered.
 func (s *partsOf) do(op limiter.Op, id, whole, name string) *script.Request {
 	s.t.Helper()
-	g := newGroup(1)
-	g.giving = true
-	g.add().EncodePart(&s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
-	if err := s.lanes[0].submit(g); err != nil {
+	b := newBatch(1)
+	b.isUndo = true
+	b.add().EncodePart(&s.names, &limiter.Request{Op: op, ID: id, Asks: []limiter.Ask{s.ask}}, whole, name)
+	if err := s.dispatchers[0].submit(b); err != nil {
 		s.t.Fatal(err)
 	}
-	<-g.done
-	return &g.ops[0]
+	<-b.done
+	return &b.requests[0]
 }
 
 // holds fails the test unless the bucket holds this many units.
@@ -59,7 +59,7 @@ func (s *partsOf) holds(want int64) {
 	}
 }
 
-func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
+func TestUndo_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 	s := newParts(t)
 	for _, id := range []string{"", "a"} {
 		whole := id
@@ -79,7 +79,7 @@ func TestGiveBack_ByNameHappensOnceHoweverOftenItIsSent(t *testing.T) {
 }
 
 // A take whose answer was lost may be carried out after its give-back.
-func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
+func TestUndo_ATakeThatComesLaterIsRefused(t *testing.T) {
 	s := newParts(t)
 	if o := s.do(script.OpUndo, "", "", "one"); o.Err != nil {
 		t.Fatal(o.Err)
@@ -94,7 +94,7 @@ func TestGiveBack_ATakeThatComesLaterIsRefused(t *testing.T) {
 
 // A failover that loses a charge loses its name with it, so that the give-back
 // leaves alone what others hold.
-func TestGiveBack_OfALostChargeTakesNothingFromOthers(t *testing.T) {
+func TestUndo_OfALostChargeTakesNothingFromOthers(t *testing.T) {
 	s := newParts(t)
 	s.do(limiter.OpTake, "", "", "one")
 	s.client.FlushAll(context.Background())
@@ -103,7 +103,7 @@ func TestGiveBack_OfALostChargeTakesNothingFromOthers(t *testing.T) {
 	s.holds(3)
 }
 
-func TestGiveBack_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
+func TestUndo_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
 	s := newParts(t)
 	s.do(limiter.OpTake, "a", "w", "one")
 	if o := s.do(script.OpCommit, "a", "w", "two"); !o.Committed {
@@ -114,7 +114,7 @@ func TestGiveBack_LeavesAloneWhatAnotherAttemptReliesOn(t *testing.T) {
 }
 
 // Names last no longer than what they stand for counts, and never long.
-func TestGiveBack_NamesExpire(t *testing.T) {
+func TestUndo_NamesExpire(t *testing.T) {
 	s := newParts(t)
 	for _, window := range []int64{2000, 3_600_000} {
 		s.ask.Limit.Window = window
@@ -129,7 +129,7 @@ func TestGiveBack_NamesExpire(t *testing.T) {
 
 // What was given back before it was taken cannot be taken for twice as long as a
 // name lives, and leaves nothing behind after that.
-func TestGiveBack_AnEmptyNameExpires(t *testing.T) {
+func TestUndo_AnEmptyNameExpires(t *testing.T) {
 	s := newParts(t)
 	s.do(script.OpUndo, "", "", "one")
 	life := s.client.PTTL(context.Background(), "sl:{user:a}:g:one").Val()
@@ -138,21 +138,21 @@ func TestGiveBack_AnEmptyNameExpires(t *testing.T) {
 	}
 }
 
-func TestGiveBacks_AreBoundedAndCounted(t *testing.T) {
-	s := newParts(t)
-	s.gives.n = maxGiveBacks - 1
-	away := &limiter.StoreError{Cause: limiter.CauseConnection, Err: errDown}
-	b := giveBack{name: "one", since: wallTime(), err: away}
+func TestUndos_AreBoundedAndCounted(t *testing.T) {
+	s := &Store{cluster: &cluster{view: &topology{}}}
+	s.cluster.undos.n = maxUndos - 1
+	unreachable := &limiter.StoreError{Cause: limiter.CauseConnection, Err: errDown}
+	u := undo{name: "one", since: wallTime(), err: unreachable}
 	for range 3 {
-		c := b
-		s.leave(&c)
+		again := u
+		s.cluster.undoLater(&again)
 	}
-	if st := s.Stats(); st.GiveBacksPending != maxGiveBacks || st.GiveBacksLost != 2 {
-		t.Errorf("got %+v, want %d pending and 2 lost", st, maxGiveBacks)
+	if st := s.Stats(); st.GiveBacksPending != maxUndos || st.GiveBacksLost != 2 {
+		t.Errorf("got %+v, want %d pending and 2 lost", st, maxUndos)
 	}
-	old := b
-	old.since = b.since.Add(-nameLife)
-	if b.hopeless(wallTime()) || !old.hopeless(wallTime()) {
+	old := u
+	old.since = u.since.Add(-nameLife)
+	if u.hopeless(wallTime()) || !old.hopeless(wallTime()) {
 		t.Error("only what is too old is hopeless")
 	}
 }

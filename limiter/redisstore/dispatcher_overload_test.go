@@ -11,17 +11,17 @@ import (
 	"sluice/limiter"
 )
 
-// hurried makes a group of n requests that has left of its within.
-func hurried(n int, left, within time.Duration) *group {
-	g := newGroup(n)
+// hurried makes a batch of n requests that has left of its within.
+func hurried(n int, left, within time.Duration) *batch {
+	b := newBatch(n)
 	for range n {
-		g.add()
+		b.add()
 	}
-	g.deadline, g.within, g.bounded, g.watched = wallTime().Add(left), within, true, true
-	return g
+	b.deadline, b.within, b.bounded, b.watched = wallTime().Add(left), within, true, true
+	return b
 }
 
-func TestLane_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
+func TestDispatcher_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const within = 30 * time.Millisecond
 		for _, tt := range []struct {
@@ -35,36 +35,36 @@ func TestLane_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
 			{"less than a third", time.Second, within/3 - 1, false},
 			{"nothing known of the server", 0, 1, true},
 		} {
-			l := newLane(10, 100)
-			l.pace.took = tt.took
-			g, other := hurried(1, tt.left, within), hurried(1, within, within)
-			for _, g := range []*group{g, other} {
-				if err := l.submit(g); err != nil {
+			d := newDispatcher(10, 100)
+			d.took = tt.took
+			b, other := hurried(1, tt.left, within), hurried(1, within, within)
+			for _, b := range []*batch{b, other} {
+				if err := d.submit(b); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, _ := l.take(nil)
+			got, _, _ := d.next(nil)
 			if sent := len(got) == 2; sent != tt.sent || got[len(got)-1] != other {
 				t.Errorf("%s: sent is %v", tt.name, sent)
 			}
 			if tt.sent {
 				continue
 			}
-			se, ok := l.wait(context.Background(), nil, g).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+			se, ok := d.wait(context.Background(), nil, b).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
 			if !ok || se.Cause != limiter.CauseBusy || se.Unknown {
 				t.Errorf("%s: got %+v, want that it was busy and nothing was sent", tt.name, se)
 			}
-			if l.queued != 0 {
-				t.Errorf("%s: the lane counts %d requests in its queue", tt.name, l.queued)
+			if d.queued != 0 {
+				t.Errorf("%s: the dispatcher counts %d requests in its queue", tt.name, d.queued)
 			}
 		}
 	})
 }
 
-// TestLane_AskedForTooMuchStillDoesItsBest asks for twice what a server can do.
+// TestLane_OfferedTooMuchStillDoesItsBest sends twice what a server can do.
 // Sent in order of arrival to the last, every request would be too old by its
 // turn, and none would be answered.
-func TestLane_AskedForTooMuchStillDoesItsBest(t *testing.T) {
+func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			call, each = 100 * time.Microsecond, 10 * time.Microsecond
@@ -73,20 +73,20 @@ func TestLane_AskedForTooMuchStillDoesItsBest(t *testing.T) {
 			callers    = 64
 			size       = 100
 		)
-		l := newLane(size, 4096)
+		d := newDispatcher(size, 4096)
 		var wg sync.WaitGroup
 		wg.Go(func() { // the server, behind one connection
 			for {
-				batch, slot := l.take(nil)
-				if len(batch) == 0 {
+				batches, slot, _ := d.next(nil)
+				if len(batches) == 0 {
 					return
 				}
 				n := 0
-				for _, g := range batch {
-					n += len(g.ops)
+				for _, b := range batches {
+					n += len(b.requests)
 				}
 				<-time.After(call + time.Duration(n)*each)
-				l.finish(slot, batch)
+				d.finish(slot, batches)
 			}
 		})
 		var mu sync.Mutex
@@ -96,10 +96,10 @@ func TestLane_AskedForTooMuchStillDoesItsBest(t *testing.T) {
 		for range callers {
 			load.Go(func() {
 				for wallTime().Before(end) {
-					g := hurried(size, within, within)
-					err := l.submit(g)
+					b := hurried(size, within, within)
+					err := d.submit(b)
 					if err == nil {
-						err = l.wait(context.Background(), nil, g)
+						err = d.wait(context.Background(), nil, b)
 					}
 					var se *limiter.StoreError
 					mu.Lock()
@@ -117,7 +117,7 @@ func TestLane_AskedForTooMuchStillDoesItsBest(t *testing.T) {
 			})
 		}
 		load.Wait()
-		l.close()
+		d.close()
 		wg.Wait()
 		best := int(length/(call+size*each)) * size
 		if answered < best*9/10 {

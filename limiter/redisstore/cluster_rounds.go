@@ -1,0 +1,206 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"sluice/limiter"
+)
+
+// errGivenUp says that a request was given up on while parts of it were under way.
+var errGivenUp = errors.New("given up; what was taken is being given back")
+
+// doAll decides requests that span slots, round by round, all at once.
+func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
+	c.spanning.Add(int64(len(calls)))
+	if ctx.Err() != nil {
+		for _, call := range calls {
+			call.Err = callerLeft(ctx, false)
+		}
+		return
+	}
+	js := make([]*joint, len(calls))
+	for i, call := range calls {
+		js[i] = split(c.store.opt.Prefix, &call.Request)
+	}
+	pending := c.rounds(ctx, js)
+	var unfinished []*joint
+	for i, call := range calls {
+		if js[i].done() {
+			c.count(js[i])
+			call.Err = js[i].answer(&call.Result)
+			continue
+		}
+		unfinished = append(unfinished, js[i])
+		call.Err = callerLeft(ctx, true)
+	}
+	if len(unfinished) > 0 {
+		c.finish(unfinished, pending)
+	}
+}
+
+// rounds drives the joints until all are done or ctx ends. In the second case
+// it returns the batches that are still under way; the joints that are not done
+// must go to finish.
+func (c *cluster) rounds(ctx context.Context, js []*joint) []*batch {
+	for {
+		batches := c.gather(js)
+		if len(batches) == 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return []*batch{} // nothing of this round has been sent
+		}
+		if pending := c.await(ctx, batches); len(pending) > 0 {
+			return pending
+		}
+		for _, j := range js {
+			if !j.done() {
+				j.advance()
+			}
+		}
+	}
+}
+
+// gather encodes what the joints want to send, a batch for each dispatcher.
+func (c *cluster) gather(js []*joint) map[*dispatcher]*batch {
+	n := make(map[*dispatcher]int)
+	for _, j := range js {
+		for _, p := range j.sending {
+			n[c.store.dispatchers[dispatcherOf(p.slot)]]++
+		}
+	}
+	batches := make(map[*dispatcher]*batch, len(n))
+	for _, j := range js {
+		for _, p := range j.sending {
+			d := c.store.dispatchers[dispatcherOf(p.slot)]
+			b := batches[d]
+			if b == nil {
+				b = newBatch(n[d]) // grows no further: parts point into it
+				batches[d] = b
+			}
+			j.encode(&c.store.names, p, b.add())
+			b.isUndo = b.isUndo || j.stage == stageUndo
+		}
+	}
+	return batches
+}
+
+// await sends the batches and waits. It returns those still under way when ctx
+// ended; all others have been answered, if only with an error. What undoes
+// is bound by MaxWait alone: the caller's deadline, which may be the very reason
+// for it, must not cut it off.
+func (c *cluster) await(ctx context.Context, batches map[*dispatcher]*batch) (pending []*batch) {
+	for d, b := range batches {
+		if !b.isUndo {
+			b.deadline, b.bounded = ctx.Deadline()
+		}
+		if err := d.submit(b); err != nil {
+			b.refuse(err)
+			delete(batches, d)
+		}
+	}
+	for d, b := range batches {
+		select {
+		case <-b.done:
+			continue
+		case <-ctx.Done():
+		}
+		if !b.isUndo && d.withdraw(b) {
+			b.refuse(callerLeft(ctx, false))
+			continue
+		}
+		select {
+		case <-b.done:
+		default:
+			pending = append(pending, b)
+		}
+	}
+	return pending
+}
+
+// finish undoes, in the background and whatever the caller does, what joints have taken
+// whose caller did not wait. It never holds up Close for longer than two round trips may
+// take.
+func (c *cluster) finish(js []*joint, pending []*batch) {
+	if !c.enter(c.store.opt.MaxQueue) {
+		for _, j := range js {
+			for _, p := range j.parts {
+				if p.booked != nil || slices.Contains(j.sending, p) && p.takes() {
+					c.undoLater(j.undo(p, errGivenUp))
+				}
+			}
+		}
+		return
+	}
+	go func() {
+		defer c.leave()
+		for _, b := range pending {
+			<-b.done
+		}
+		for _, j := range js {
+			j.giveUp = true
+			if len(pending) > 0 {
+				j.advance()
+			} else {
+				j.abandon()
+			}
+		}
+		c.rounds(context.Background(), js)
+		for _, j := range js {
+			c.count(j)
+		}
+	}()
+}
+
+// abandon undoes before a round that has not been sent.
+func (j *joint) abandon() {
+	j.sending = nil
+	if j.err == nil {
+		j.err = &limiter.StoreError{Cause: limiter.CauseCanceled, Err: errGivenUp}
+	}
+	j.startUndo()
+}
+
+// count adds up what a finished joint undid, and keeps what it could not.
+func (c *cluster) count(j *joint) {
+	c.undone.Add(int64(j.undone))
+	for _, u := range j.left {
+		if c.undoLater(u) {
+			continue
+		}
+		if j.err == nil {
+			j.err = &limiter.StoreError{Cause: asStoreError(u.err).Cause, Err: u.err}
+		}
+		j.err.Unknown = true
+	}
+}
+
+// enter makes room for one more goroutine of finish, up to most.
+func (c *cluster) enter(most int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.finishing >= most {
+		return false
+	}
+	c.finishing++
+	c.wg.Add(1)
+	return true
+}
+
+func (c *cluster) leave() {
+	c.mu.Lock()
+	c.finishing--
+	c.mu.Unlock()
+	c.wg.Done()
+}
+
+// asStoreError gives any error of a request as a StoreError.
+func asStoreError(err error) *limiter.StoreError {
+	var se *limiter.StoreError
+	if errors.As(err, &se) {
+		return se
+	}
+	return &limiter.StoreError{Cause: limiter.CauseInternal, Unknown: true, Err: err}
+}

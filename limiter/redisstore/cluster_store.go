@@ -1,0 +1,127 @@
+package redisstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter"
+)
+
+// clusterDispatchers splits a cluster's slots, so that a node that hangs holds up
+// only the requests of its own slots.
+const clusterDispatchers = 16
+
+// cluster is what only a cluster needs: where each hash slot is (cluster_topology.go),
+// a script call for each slot (cluster_call.go), and requests whose limits live in
+// different slots. Those go in rounds (cluster_rounds.go), whose course is a joint
+// (cluster_joint.go); what a round took and must not keep is undone (cluster_undo.go).
+type cluster struct {
+	store *Store
+	view  *topology
+	undos undos
+
+	spanning, undone, lost atomic.Int64
+
+	mu        sync.Mutex
+	closed    bool
+	finishing int // rounds that go on after their caller has left
+	wg        sync.WaitGroup
+}
+
+func newCluster(s *Store, client *redis.ClusterClient) *cluster {
+	client.OnNewNode(func(node *redis.Client) { s.servers.add(node) })
+	return &cluster{
+		store: s, view: newTopology(client),
+		undos: undos{wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})},
+	}
+}
+
+// Stats counts since the store was started.
+type Stats struct {
+	// Spanning is requests whose limits live in different slots of a cluster.
+	Spanning int64
+	// GiveBacks is parts of such requests that were taken and given back because
+	// another limit denied or could not decide.
+	GiveBacks int64
+	// GiveBacksPending is parts that could not be given back yet and are tried
+	// again.
+	GiveBacksPending int64
+	// GiveBacksLost is parts of requests that were not admitted of which it is
+	// not known whether anything is still taken: an upper bound of the units
+	// (times weight) that a client was charged for nothing.
+	GiveBacksLost int64
+	// Reloads is how often the view of a cluster was reloaded after an error.
+	Reloads int64
+}
+
+// Stats returns the counters. It may be called at any time.
+func (s *Store) Stats() Stats {
+	c := s.cluster
+	if c == nil {
+		return Stats{}
+	}
+	return Stats{
+		Spanning: c.spanning.Load(), GiveBacks: c.undone.Load(), GiveBacksPending: c.undos.pending(),
+		GiveBacksLost: c.lost.Load(), Reloads: c.view.reloads.Load(),
+	}
+}
+
+// spans reports whether the limits of a request live in different slots.
+func (c *cluster) spans(req *limiter.Request) bool {
+	if len(req.Asks) < 2 {
+		return false
+	}
+	first := c.slot(&req.Asks[0])
+	for i := range req.Asks[1:] {
+		if c.slot(&req.Asks[i+1]) != first {
+			return true
+		}
+	}
+	return false
+}
+
+// slot is where a limit lives.
+func (c *cluster) slot(a *limiter.Ask) int { return slotOf(c.store.opt.Prefix + string(a.Key)) }
+
+// do decides one request that spans slots.
+func (c *cluster) do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	calls := []*limiter.Call{{Request: *req, Result: *res}}
+	c.doAll(ctx, calls)
+	if calls[0].Err != nil {
+		return calls[0].Err
+	}
+	*res = calls[0].Result
+	return nil
+}
+
+// dispatcherOf is the place of the dispatcher of a hash slot.
+func dispatcherOf(slot int) int { return slot * clusterDispatchers / slots }
+
+// slots is the number of hash slots of a cluster.
+const slots = 16384
+
+// slotOf is the hash slot of a key: CRC16 (XMODEM) of what stands in the first
+// braces, or of the whole key, as the Redis Cluster specification defines it.
+func slotOf(key string) int {
+	if i := strings.IndexByte(key, '{'); i >= 0 {
+		if j := strings.IndexByte(key[i+1:], '}'); j > 0 {
+			key = key[i+1 : i+1+j]
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
+}

@@ -1,0 +1,411 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
+)
+
+// dispatcher decides when the requests of a single server, or of a range of a
+// cluster's hash slots, go out in a script call, and which of them go together.
+//
+// A request arrives in a batch: alone from Store.Do, up to MaxBatch of them from
+// Store.DoAll. A batch is sent whole and answered as a whole.
+//
+//   - Calm: where a call may start at once and nobody waits, the caller makes the call
+//     for its own batch (claim, finish). Handing it to another goroutine would only cost
+//     time.
+//   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
+//     of the dispatcher's goroutines takes what has queued, in order of arrival, up to
+//     MaxBatch requests, and makes the call (next, finish).
+//   - A call may start when none is under way; beside others, when it has at least half
+//     as many requests as those carry. Fewer are better off in the call after them,
+//     since Redis runs one script at a time in any case.
+//
+// A deadline holds whatever the server does. The caller who makes a call ends with it.
+// For those who wait, one timer rings at the earliest deadline: a timer for each request
+// would cost more than deciding it, and under load this one rings once in the time that a
+// check may take. Who is answered that way learns whether the request was sent; if it
+// was, it may have been applied, and nobody sends it again.
+//
+// What has grown too old is not sent: a batch that has less time left than a few calls
+// take, nor one whose caller has left. A server that gets more than it can do would
+// otherwise get only what misses its deadline, charge it for nothing, and look as if it
+// failed.
+type dispatcher struct {
+	maxBatch, maxQueue int
+
+	mu      sync.Mutex
+	wake    sync.Cond
+	queue   []*batch
+	queued  int // requests in queue
+	closed  bool
+	calls   [inFlight]call
+	running int           // calls under way
+	carried int           // requests in them
+	took    time.Duration // how long calls take, a moving average
+	timer   *time.Timer   // for the deadlines of queue and calls
+	rings   time.Time     // when; zero if it is not set
+}
+
+const (
+	// averageOf is how many calls the average of their length covers, about.
+	averageOf = 8
+	// A batch is sent only with this many times the length of a call left, or with this
+	// part of what its caller had at first.
+	leastCalls, leastPart = 4, 3
+)
+
+// call is a script call under way.
+type call struct {
+	batches  []*batch // none: no call
+	requests int
+	began    time.Time
+}
+
+// batch is requests that go out together in one script call. Its owner fills it,
+// submits it and waits for done; in between it belongs to the dispatcher.
+type batch struct {
+	requests []script.Request
+	done     chan struct{} // one element when it is answered, or will not be
+	// alone is where the caller who makes its own call lists its one request.
+	alone [1]*script.Request
+
+	deadline time.Time // of the caller, if bounded
+	bounded  bool
+	within   time.Duration   // how long the deadline was away at first; 0 if unknown
+	canceled <-chan struct{} // closed when the caller leaves; may be nil
+	watched  bool            // the dispatcher keeps the deadline; else whoever waits does
+	isUndo   bool            // undoes what a request across slots has taken: no deadline ends it
+
+	// The dispatcher's own until done.
+	sent    bool
+	outcome outcome
+}
+
+// outcome says why a batch has no answers.
+type outcome uint8
+
+const (
+	answered outcome = iota
+	expired          // its deadline passed first
+	tooOld           // too little time was left to send it
+	left             // its caller left before it was sent
+)
+
+func newBatch(n int) *batch {
+	return &batch{requests: make([]script.Request, 0, n), done: make(chan struct{}, 1)}
+}
+
+// reset empties b for reuse; its requests keep their buffers.
+func (b *batch) reset() {
+	b.requests, b.sent, b.watched, b.within, b.canceled = b.requests[:0], false, false, 0, nil
+}
+
+// add returns the next free request.
+func (b *batch) add() *script.Request {
+	if len(b.requests) < cap(b.requests) {
+		b.requests = b.requests[:len(b.requests)+1]
+	} else {
+		b.requests = append(b.requests, script.Request{})
+	}
+	return &b.requests[len(b.requests)-1]
+}
+
+// refuse answers all of b with err.
+func (b *batch) refuse(err error) {
+	for i := range b.requests {
+		b.requests[i].Err = err
+	}
+}
+
+func newDispatcher(maxBatch, maxQueue int) *dispatcher {
+	d := &dispatcher{maxBatch: maxBatch, maxQueue: maxQueue}
+	d.wake.L = &d.mu
+	return d
+}
+
+var (
+	errClosed = errors.New("the store is closed")
+	errQueue  = errors.New("too many requests are waiting for the counter store")
+)
+
+// submit queues b, or refuses it at once.
+func (d *dispatcher) submit(b *batch) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.enqueue(b)
+}
+
+// enqueue is submit for who holds mu.
+func (d *dispatcher) enqueue(b *batch) error {
+	switch {
+	case d.closed:
+		return &limiter.StoreError{Cause: limiter.CauseClosed, Err: errClosed}
+	case d.queued+len(b.requests) > d.maxQueue:
+		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
+	}
+	d.queue = append(d.queue, b)
+	d.queued += len(b.requests)
+	if b.watched {
+		d.ringAt(b.deadline)
+	}
+	if d.mayStart(d.queued) {
+		d.wake.Signal()
+	}
+	return nil
+}
+
+// claim gives the next call to the caller itself, who then makes it for b from its
+// start on and calls finish. Where others wait, or a call may not start, it submits b.
+func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) > 0 || d.closed || !d.mayStart(len(b.requests)) {
+		return 0, false, d.enqueue(b)
+	}
+	b.sent, b.watched = true, false // the call ends with the caller's deadline
+	call = d.begin(len(b.requests), start)
+	d.calls[call].batches = append(d.calls[call].batches, b)
+	return call, true, nil
+}
+
+// mayStart reports whether a call with n requests may start.
+func (d *dispatcher) mayStart(n int) bool {
+	return n > 0 && (d.running == 0 || d.running < inFlight && 2*n >= d.carried)
+}
+
+// begin takes a free place for a call with n requests; there must be one. mu is held.
+func (d *dispatcher) begin(n int, now time.Time) int {
+	d.running++
+	d.carried += n
+	for i := range d.calls {
+		if c := &d.calls[i]; len(c.batches) == 0 {
+			c.requests, c.began = n, now
+			return i
+		}
+	}
+	panic("more script calls under way than a dispatcher has room for")
+}
+
+// next waits until a call may start and claims it: whole batches in order of arrival,
+// appended to into, but for those that are not worth sending. It returns none when the
+// dispatcher is closed and empty. The caller calls finish.
+func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		for !d.mayStart(d.queued) {
+			if d.closed && len(d.queue) == 0 {
+				return into, 0, now
+			}
+			d.wake.Wait()
+		}
+		now = wallTime()
+		batches, n := d.dequeue(into, now)
+		if n == 0 {
+			continue
+		}
+		call = d.begin(n, now)
+		d.calls[call].batches = append(d.calls[call].batches, batches[len(into):]...)
+		return batches, call, now
+	}
+}
+
+// dequeue moves the batches of one call from the queue to into and returns how many
+// requests those are. It answers what is not worth sending.
+func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, requests int) {
+	n, keys := 0, 0
+	for _, b := range d.queue {
+		if b.outcome = d.worth(b, now); b.outcome != answered {
+			d.queued -= len(b.requests)
+			b.done <- struct{}{} // never blocks: a batch is answered once
+			n++
+			continue
+		}
+		for i := range b.requests {
+			keys += len(b.requests[i].Keys)
+		}
+		if requests > 0 && (requests+len(b.requests) > d.maxBatch || keys > maxKeys) {
+			break
+		}
+		requests += len(b.requests)
+		b.sent = true
+		into = append(into, b)
+		n++
+	}
+	rest := copy(d.queue, d.queue[n:])
+	clear(d.queue[rest:])
+	d.queue = d.queue[:rest]
+	d.queued -= requests
+	return into, requests
+}
+
+// worth says why a batch is not worth sending; answered means that it is.
+func (d *dispatcher) worth(b *batch, now time.Time) outcome {
+	select {
+	case <-b.canceled:
+		return left
+	default:
+	}
+	if b.bounded && b.within > 0 && !b.isUndo && b.deadline.Sub(now) < min(leastCalls*d.took, b.within/leastPart) {
+		return tooOld
+	}
+	return answered
+}
+
+// finish ends a call and answers its batches: none for a caller who made its own call.
+// An expired one has been answered already and is nobody's any more.
+func (d *dispatcher) finish(call int, batches []*batch) {
+	now := wallTime()
+	d.mu.Lock()
+	c := &d.calls[call]
+	if took := now.Sub(c.began); d.took == 0 {
+		d.took = took
+	} else {
+		d.took += (took - d.took) / averageOf
+	}
+	d.running--
+	d.carried -= c.requests
+	clear(c.batches)
+	c.batches, c.requests = c.batches[:0], 0
+	if d.closed || len(d.queue) > 0 && d.mayStart(d.queued) {
+		d.wake.Broadcast()
+	}
+	d.mu.Unlock()
+	for _, b := range batches {
+		if b.outcome != expired {
+			b.done <- struct{}{}
+		}
+	}
+}
+
+// wait returns nil when the answers of b are there, or gives up when its caller leaves,
+// which canceled tells. What has not been sent by then never will be.
+func (d *dispatcher) wait(ctx context.Context, canceled <-chan struct{}, b *batch) error {
+	select {
+	case <-b.done:
+		return b.err(ctx)
+	case <-canceled:
+	}
+	if d.withdraw(b) {
+		return callerLeft(ctx, false)
+	}
+	select {
+	case <-b.done:
+		return b.err(ctx)
+	default:
+		return callerLeft(ctx, true)
+	}
+}
+
+// err is why a batch that is done has no answers, nil if it has them.
+func (b *batch) err(ctx context.Context) error {
+	switch b.outcome {
+	case tooOld:
+		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: errQueue}
+	case expired: // its deadline was the dispatcher's to keep
+		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: b.sent, Err: context.DeadlineExceeded}
+	case left:
+		return callerLeft(ctx, false)
+	}
+	return nil
+}
+
+// withdraw takes b out of the queue and reports whether it was still there.
+func (d *dispatcher) withdraw(b *batch) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.sent {
+		return false
+	}
+	for i, q := range d.queue {
+		if q == b {
+			n := len(d.queue) - 1
+			copy(d.queue[i:], d.queue[i+1:])
+			d.queue[n] = nil
+			d.queue = d.queue[:n]
+			d.queued -= len(b.requests)
+			return true
+		}
+	}
+	return false
+}
+
+// ringAt makes the timer ring at t at the latest. The caller holds mu.
+func (d *dispatcher) ringAt(t time.Time) {
+	if !d.rings.IsZero() && !t.Before(d.rings) {
+		return
+	}
+	d.rings = t
+	in := t.Sub(wallTime())
+	if d.timer == nil {
+		d.timer = time.AfterFunc(in, d.expire)
+		return
+	}
+	d.timer.Reset(in)
+}
+
+// expire answers every watched batch whose deadline has passed, and takes those that
+// have not been sent out of the queue.
+func (d *dispatcher) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := wallTime()
+	d.rings = time.Time{}
+	kept := d.queue[:0]
+	for _, b := range d.queue {
+		if d.overdue(b, now) {
+			d.queued -= len(b.requests)
+			continue
+		}
+		kept = append(kept, b)
+	}
+	clear(d.queue[len(kept):])
+	d.queue = kept
+	for i := range d.calls {
+		for _, b := range d.calls[i].batches {
+			d.overdue(b, now)
+		}
+	}
+}
+
+// overdue answers b if its deadline has passed, and else sees to it that the timer
+// rings then.
+func (d *dispatcher) overdue(b *batch, now time.Time) bool {
+	switch {
+	case !b.watched || b.outcome == expired:
+		return false
+	case b.deadline.After(now):
+		d.ringAt(b.deadline)
+		return false
+	}
+	b.outcome = expired
+	b.done <- struct{}{} // never blocks: a batch is answered once
+	return true
+}
+
+// close refuses what comes from now on.
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.wake.Broadcast()
+}
+
+// drain waits for the calls under way of a closed dispatcher whose goroutines have
+// returned: those that callers make themselves.
+func (d *dispatcher) drain() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.running > 0 {
+		d.wake.Wait()
+	}
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}

@@ -1,0 +1,206 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/limiter"
+)
+
+// queue submits batches of the given sizes.
+func queue(t *testing.T, d *dispatcher, sizes ...int) []*batch {
+	t.Helper()
+	var out []*batch
+	for _, n := range sizes {
+		b := newBatch(n)
+		for range n {
+			b.add()
+		}
+		if err := d.submit(b); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func TestDispatcher_TakesWholeBatchesInOrderUpToABatch(t *testing.T) {
+	d := newDispatcher(10, 100)
+	bs := queue(t, d, 4, 5, 3, 20, 1)
+	for i, want := range [][]*batch{bs[:2], bs[2:3], bs[3:4], bs[4:]} {
+		got, slot, _ := d.next(nil)
+		if len(got) != len(want) || got[0] != want[0] {
+			t.Fatalf("batch %d has %d batches, want %d", i, len(got), len(want))
+		}
+		d.finish(slot, got)
+	}
+	if d.queued != 0 || len(d.queue) != 0 {
+		t.Errorf("%d requests and %d batches are left", d.queued, len(d.queue))
+	}
+}
+
+func TestDispatcher_RefusesWhatExceedsItsQueue(t *testing.T) {
+	d := newDispatcher(10, 8)
+	bs := queue(t, d, 5, 3)
+	b := newBatch(1)
+	b.add()
+	if cause := limiter.CauseOf(d.submit(b)); cause != limiter.CauseBusy {
+		t.Errorf("got %s", cause)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if cause := limiter.CauseOf(d.wait(ctx, ctx.Done(), bs[0])); cause != limiter.CauseCanceled {
+		t.Errorf("got %s", cause)
+	}
+	if err := d.submit(b); err != nil {
+		t.Errorf("after a caller left: %v", err)
+	}
+	if got, _, _ := d.next(nil); len(got) != 2 || got[0] != bs[1] || got[1] != b {
+		t.Error("the batch of the caller who left is sent all the same")
+	}
+}
+
+func TestDispatcher_CallerWhoLeavesAfterSendingLearnsThatItMayHaveCounted(t *testing.T) {
+	d := newDispatcher(10, 8)
+	b := queue(t, d, 1)[0]
+	d.next(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	se, ok := d.wait(ctx, ctx.Done(), b).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+	if !ok || !se.Unknown || se.Cause != limiter.CauseCanceled {
+		t.Errorf("got %+v", se)
+	}
+}
+
+func TestDispatcher_ClosedOneEmptiesItselfFirst(t *testing.T) {
+	d := newDispatcher(10, 8)
+	bs := queue(t, d, 1)
+	d.close()
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != bs[0] {
+		t.Error("what was accepted is lost")
+	}
+	if got, _, _ := d.next(nil); len(got) != 0 {
+		t.Error("a closed dispatcher gives out more than it has")
+	}
+}
+
+func TestDispatcher_SecondCallWaitsForHalfOfWhatTheFirstCarries(t *testing.T) {
+	d := newDispatcher(10, 100)
+	bs := queue(t, d, 6)
+	first, slot, _ := d.next(nil)
+	queue(t, d, 2)
+	if d.mayStart(d.queued) {
+		t.Error("2 requests set off beside a call with 6")
+	}
+	queue(t, d, 1)
+	if !d.mayStart(d.queued) {
+		t.Error("3 requests wait for a call with 6 to return")
+	}
+	if got, _, _ := d.next(nil); len(got) != 2 {
+		t.Fatalf("the second call has %d batches", len(got))
+	}
+	queue(t, d, 9)
+	if got, _, _ := d.next(nil); len(got) != 1 {
+		t.Fatalf("the third call has %d batches", len(got))
+	}
+	queue(t, d, 10)
+	if d.mayStart(d.queued) {
+		t.Error("a fourth call sets off")
+	}
+	d.finish(slot, first)
+	if !d.mayStart(d.queued) {
+		t.Error("nothing sets off when a call has returned")
+	}
+	if len(bs[0].done) != 1 {
+		t.Error("the first call's batch is not answered")
+	}
+}
+
+func TestDispatcher_CalmOneLetsTheCallerMakeTheCall(t *testing.T) {
+	d := newDispatcher(10, 100)
+	one := func() *batch {
+		b := newBatch(1)
+		b.add()
+		b.deadline, b.bounded, b.watched = wallTime().Add(time.Hour), true, true
+		return b
+	}
+	var slots []int
+	for n := range inFlight { // each as much as a half of those before, or more
+		slot, ok, err := d.claim(one(), wallTime())
+		if err != nil || !ok {
+			t.Fatalf("caller %d does not make its call: %v", n, err)
+		}
+		slots = append(slots, slot)
+	}
+	other := one()
+	if _, ok, err := d.claim(other, wallTime()); err != nil || ok {
+		t.Fatal("one caller more makes its call beside the others", err)
+	}
+	d.finish(slots[0], nil)
+	if _, ok, err := d.claim(one(), wallTime()); err != nil || ok {
+		t.Fatal("a caller goes past one who waits", err)
+	}
+	if got, _, _ := d.next(nil); len(got) != 2 || got[0] != other {
+		t.Error("those who wait do not go together")
+	}
+	lone := d.calls[slots[1]].batches[0]
+	lone.deadline = wallTime()
+	d.expire()
+	d.finish(slots[1], nil)
+	if len(lone.done) != 0 {
+		t.Error("who makes its own call is also signalled")
+	}
+}
+
+func TestDispatcher_BusyOneGathersWhatComes(t *testing.T) {
+	d := newDispatcher(10, 100)
+	queue(t, d, 6)
+	d.next(nil)
+	b := newBatch(1)
+	b.add()
+	if _, ok, err := d.claim(b, wallTime()); err != nil || ok {
+		t.Error("a lone request sets off beside a call with 6", err)
+	}
+}
+
+// watched submits a batch of one request with a deadline that the dispatcher keeps.
+func watched(t *testing.T, d *dispatcher, until time.Time) *batch {
+	t.Helper()
+	b := newBatch(1)
+	b.add()
+	b.deadline, b.bounded, b.watched = until, true, true
+	if err := d.submit(b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestDispatcher_KeepsEachDeadlineOfWhatItHolds(t *testing.T) {
+	d := newDispatcher(10, 100)
+	now := wallTime()
+	sent := watched(t, d, now.Add(20*time.Millisecond))
+	batches, slot, _ := d.next(nil)
+	sooner := watched(t, d, now.Add(10*time.Millisecond))
+	later := watched(t, d, now.Add(time.Hour))
+	for _, tt := range []struct {
+		b       *batch
+		unknown bool
+	}{{sooner, false}, {sent, true}} {
+		err := d.wait(context.Background(), nil, tt.b)
+		se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+		if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != tt.unknown {
+			t.Errorf("got %+v, want a timeout with unknown %v", err, tt.unknown)
+		}
+	}
+	if wallTime().Before(sent.deadline) {
+		t.Error("the deadline was cut short")
+	}
+	d.finish(slot, batches) // must not answer the expired batch a second time
+	if len(sent.done) != 0 {
+		t.Error("an expired batch was answered again")
+	}
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != later {
+		t.Error("the queue lost the batch whose deadline is far, or kept the expired one")
+	}
+}

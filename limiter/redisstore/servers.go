@@ -1,0 +1,226 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
+)
+
+// servers are those that a store's client talks to, each with its breaker, and the
+// goroutines that probe them.
+type servers struct {
+	script  *script.Script
+	empty   []byte // a script call without requests
+	limit   time.Duration
+	changed func(BreakerChange)
+	now     func() time.Time
+
+	ctx    context.Context //nolint:containedctx // ends the probes when the store closes
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	all    []*server
+}
+
+// server is one server behind its breaker. Only script calls concern the breaker: who
+// makes one asks admit first and reports how it went.
+type server struct {
+	*breaker
+	client redis.UniversalClient
+	of     *servers
+}
+
+// wallTime is the one place where this package reads the wall clock.
+func wallTime() time.Time {
+	return time.Now() //nolint:forbidigo // measures durations and outages, never a bucket's time
+}
+
+func newServers(s *Store) *servers {
+	_, empty := script.Encode(nil, nil)
+	ss := &servers{script: &s.script, empty: empty, limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime}
+	ss.ctx, ss.cancel = context.WithCancel(context.Background())
+	return ss
+}
+
+// add adds a server. A new client for a known address takes over its place.
+func (ss *servers) add(client redis.UniversalClient) *server {
+	sv := &server{client: client, of: ss, breaker: &breaker{changed: ss.changed}}
+	if c, ok := client.(*redis.Client); ok {
+		sv.node = c.Options().Addr
+	}
+	sv.watch = func(b *breaker) {
+		ss.spawn(func() {
+			if !b.watchUntil(ss.ctx, ss.now, sv.probe) {
+				ss.drop(sv)
+			}
+		})
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed {
+		return sv
+	}
+	ss.all = slices.DeleteFunc(ss.all, func(old *server) bool { return old.node == sv.node })
+	ss.all = append(ss.all, sv)
+	client.AddHook(dialing{ss})
+	return sv
+}
+
+// of finds the server of a client, nil if it is not one of those added.
+func (ss *servers) of(client *redis.Client) *server {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, sv := range ss.all {
+		if sv.client == redis.UniversalClient(client) {
+			return sv
+		}
+	}
+	return nil
+}
+
+// drop forgets a server that has left the cluster.
+func (ss *servers) drop(sv *server) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.all = slices.DeleteFunc(ss.all, func(old *server) bool { return old == sv })
+}
+
+// spawn runs f in a goroutine that close waits for.
+func (ss *servers) spawn(f func()) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if !ss.closed {
+		ss.wg.Go(f)
+	}
+}
+
+// close ends the probes.
+func (ss *servers) close() {
+	ss.mu.Lock()
+	ss.closed = true
+	ss.mu.Unlock()
+	ss.cancel()
+	ss.wg.Wait()
+}
+
+// snapshot shows the servers that the client still talks to. The client closes
+// what it has for a server that left the cluster a minute after it noticed.
+func (ss *servers) snapshot() []Breaker {
+	ss.mu.Lock()
+	if !ss.closed {
+		ss.all = slices.DeleteFunc(ss.all, func(sv *server) bool { return sv.left() })
+	}
+	all := slices.Clone(ss.all)
+	ss.mu.Unlock()
+	out := make([]Breaker, len(all))
+	for i, sv := range all {
+		out[i] = sv.snapshot(ss.now())
+	}
+	slices.SortFunc(out, func(a, b Breaker) int {
+		if a.Node < b.Node {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Breakers shows the breaker of each server that has been talked to, in order
+// of address.
+func (s *Store) Breakers() []Breaker { return s.servers.snapshot() }
+
+// probe runs the script without requests: what fails for want of a right, of
+// memory, of a writable primary, fails here too, and nothing is written. The
+// connection may take probeWait: what a frozen server is sent it answers the moment
+// it goes on, while what was swallowed on the way must be given up and sent anew.
+// The script may take only as long as a check.
+func (sv *server) probe(ctx context.Context) error {
+	dial, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	if err := sv.client.Ping(dial).Err(); err != nil && !isReply(err) {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, sv.of.limit)
+	defer cancel()
+	_, err := run(call, sv.client, sv.of.script, nil, sv.of.empty)
+	return err
+}
+
+// gone reports that a client was closed for good: its server left the cluster.
+func gone(err error) bool { return errors.Is(err, redis.ErrClosed) }
+
+// left reports whether the client of this server was closed for good. It sends
+// nothing: a closed client says so before it looks at the context.
+func (sv *server) left() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return gone(sv.client.Ping(ctx).Err())
+}
+
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// judge reports how a call failed that began at start.
+func (sv *server) judge(start time.Time, err error) {
+	now := sv.of.now()
+	se := Classify(err)
+	sv.report(now, verdictOf(se, isReply(err), now.Sub(start)), se.Cause, se.Err)
+}
+
+// verdictOf says what a failed call tells about the server.
+func verdictOf(se *limiter.StoreError, reply bool, took time.Duration) verdict {
+	switch se.Cause {
+	case limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth:
+		return failing
+	case limiter.CauseTimeout:
+		if took >= fairWait {
+			return failing
+		}
+		return neither
+	case limiter.CauseBusy:
+		if reply {
+			return failing
+		}
+		return neither // our own pool is busy
+	case limiter.CauseCanceled, limiter.CauseClosed, limiter.CauseCluster, limiter.CauseBreaker:
+		return neither
+	}
+	return healthy // it answered; what is wrong is in one request or in the script
+}
+
+// dialing is the hook of a client that watches its attempts to connect.
+type dialing struct{ *servers }
+
+// ProcessHook leaves commands alone.
+func (dialing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook leaves pipelines alone.
+func (dialing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// DialHook hands out a connection that fails at its first use instead of a
+// failed attempt. The client counts failed attempts and, after as many as its
+// pool has room for, stops dialling but once a second; when to try again is the
+// breaker's decision.
+func (d dialing) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := next(ctx, network, addr)
+		if err != nil && d.ctx.Err() == nil {
+			return &undialled{&notDialled{err}}, nil
+		}
+		return c, err
+	}
+}
