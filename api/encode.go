@@ -23,12 +23,29 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	b = strconv.AppendBool(b, a.Allowed())
 	b = append(b, `,"status":`...)
 	b = strconv.AppendInt(b, int64(reply.Status(a)), 10)
-	b = appendTopFigures(b, a)
+	if a.Strictest >= 0 {
+		la := &a.Limits[a.Strictest]
+		b = appendFigures(b, la)
+		seconds := la.Decision.RetryAfter
+		if seconds != limiter.Never {
+			seconds = reply.CeilSeconds(seconds)
+		}
+		b = appendMember(b, "retry_after_s", seconds)
+		b = appendEnforced(b, a)
+	} else if ms, ok := a.RetryAfter(); ok {
+		b = appendMember(b, "retry_after_ms", ms)
+		b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
+	}
 	b = append(b, `,"degraded":`...)
 	b = appendNullable(b, a.Degraded)
 	b = append(b, `,"rule":`...)
 	b = appendNullable(b, decidingRule(a))
-	b = appendAbove(b, a.Soft, a.Elastic)
+	if a.Soft {
+		b = append(b, `,"soft":true`...)
+	}
+	if a.Elastic {
+		b = append(b, `,"elastic":true`...)
+	}
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
@@ -56,18 +73,25 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		}
 		b = appendLimit(b, a.Op, &a.Limits[i])
 	}
-	b = append(b, `],"headers":`...)
-	b = e.appendHeaders(b, a)
-	if !a.Allowed() && reachesClient(a) {
-		b = append(b, `,"body":`...)
-		b = reply.AppendDenial(b, a)
+	b = append(b, `],"headers":{`...)
+	// The outcome of these operations is what a gateway passes to its client.
+	if a.Op == limiter.OpTake || a.Op == limiter.OpPeek || a.Op == limiter.OpCharge {
+		n := 0
+		e.scratch = e.style.Headers(a, e.scratch[:0], func(name string, value []byte) {
+			if n > 0 {
+				b = append(b, ',')
+			}
+			n++
+			b = reply.AppendString(b, name)
+			b = append(b, ':')
+			b = reply.AppendString(b, value)
+		})
+		if !a.Allowed() {
+			b = append(b, `},"body":`...)
+			return append(reply.AppendDenial(b, a), '}')
+		}
 	}
-	return append(b, '}')
-}
-
-// reachesClient: the operation is one whose outcome a gateway passes to its client.
-func reachesClient(a *decide.Answer) bool {
-	return a.Op == limiter.OpTake || a.Op == limiter.OpPeek || a.Op == limiter.OpCharge
+	return append(b, '}', '}')
 }
 
 // decidingRule names the limit that decided: the strictest, or the closed one.
@@ -83,50 +107,26 @@ func decidingRule(a *decide.Answer) string {
 	return ""
 }
 
-func appendTopFigures(b []byte, a *decide.Answer) []byte {
-	if a.Strictest < 0 {
-		if ms, ok := a.RetryAfter(); ok {
-			b = appendMember(b, "retry_after_ms", ms)
-			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
+// appendEnforced writes the figures that are of all enforced limits: how long the request
+// should wait before it starts, which is the longest that any of them says (a denied one
+// is not started at all), and the most units that any of them got back.
+func appendEnforced(b []byte, a *decide.Answer) []byte {
+	var delay, refunded int64
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if la.Shadow {
+			continue
 		}
-		return b
+		if a.Allowed() && la.Known {
+			delay = max(delay, la.Decision.Delay)
+		}
+		refunded = max(refunded, la.Decision.Refunded)
 	}
-	la := &a.Limits[a.Strictest]
-	d := &la.Decision
-	b = appendFigures(b, la)
-	s := limiter.Never
-	if d.RetryAfter != limiter.Never {
-		s = reply.CeilSeconds(d.RetryAfter)
-	}
-	b = appendMember(b, "retry_after_s", s)
-	b = appendMember(b, "delay_ms", delayOf(a))
+	b = appendMember(b, "delay_ms", delay)
 	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
-		b = appendMember(b, "refunded", refundedBy(a))
+		b = appendMember(b, "refunded", refunded)
 	}
 	return b
-}
-
-// delayOf is how long the request should wait before it starts: the longest that
-// any enforced limit asks for. A denied request is not started at all.
-func delayOf(a *decide.Answer) int64 {
-	var ms int64
-	for i := range a.Limits {
-		if la := &a.Limits[i]; a.Allowed() && !la.Shadow && la.Known {
-			ms = max(ms, la.Decision.Delay)
-		}
-	}
-	return ms
-}
-
-// refundedBy is the most units that any enforced limit got back.
-func refundedBy(a *decide.Answer) int64 {
-	var n int64
-	for i := range a.Limits {
-		if la := &a.Limits[i]; !la.Shadow {
-			n = max(n, la.Decision.Refunded)
-		}
-	}
-	return n
 }
 
 func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
@@ -167,38 +167,15 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	}
 	b = append(b, `,"mode":"`...)
 	b = append(append(b, la.Mode()...), '"')
-	b = appendAbove(b, la.Soft, la.Elastic)
+	if la.Soft {
+		b = append(b, `,"soft":true`...)
+	}
+	if la.Elastic {
+		b = append(b, `,"elastic":true`...)
+	}
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)
 		b = append(append(b, la.Degraded...), '"')
-	}
-	return append(b, '}')
-}
-
-// appendAbove says that the part of a request above a limit was let through.
-func appendAbove(b []byte, soft, elastic bool) []byte {
-	if soft {
-		b = append(b, `,"soft":true`...)
-	}
-	if elastic {
-		b = append(b, `,"elastic":true`...)
-	}
-	return b
-}
-
-func (e *encoder) appendHeaders(b []byte, a *decide.Answer) []byte {
-	b = append(b, '{')
-	if reachesClient(a) {
-		n := 0
-		e.scratch = e.style.Headers(a, e.scratch[:0], func(name string, value []byte) {
-			if n > 0 {
-				b = append(b, ',')
-			}
-			n++
-			b = reply.AppendString(b, name)
-			b = append(b, ':')
-			b = reply.AppendString(b, value)
-		})
 	}
 	return append(b, '}')
 }

@@ -3,19 +3,19 @@ package api
 import (
 	"errors"
 	"net/http"
-	"sync"
 
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/decide"
+	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/tree"
 )
 
-// exchange is the memory of one check, pooled.
-type exchange struct {
+// buffers are the memory of one check, pooled.
+type buffers struct {
 	body []byte
 	out  []byte
 	enc  encoder
@@ -23,48 +23,46 @@ type exchange struct {
 	a    decide.Answer
 }
 
-var exchanges = sync.Pool{New: func() any { return &exchange{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048)} }}
-
-func (s *Server) getExchange() *exchange {
-	x, _ := exchanges.Get().(*exchange) // the pool holds nothing else
-	x.enc.style = s.style
-	return x
+func newBuffers(style reply.HeaderStyle) *buffers {
+	return &buffers{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048), enc: encoder{style: style}}
 }
 
-func putExchange(x *exchange) {
+// putBack returns x to the pool, unless it has grown large.
+func (s *Server) putBack(x *buffers) {
 	if cap(x.body) > maxBody || cap(x.out) > maxBody || cap(x.a.Limits) > limiter.MaxLimits {
 		return
 	}
 	x.q = decide.Question{}
 	clear(x.a.Limits)
-	exchanges.Put(x)
+	s.buffers.Put(x)
 }
 
-func (s *Server) check(c echo.Context) error  { return s.ask(c, limiter.OpTake) }
-func (s *Server) charge(c echo.Context) error { return s.ask(c, limiter.OpCharge) }
-func (s *Server) refund(c echo.Context) error { return s.ask(c, limiter.OpRefund) }
-func (s *Server) reset(c echo.Context) error  { return s.ask(c, limiter.OpReset) }
-
-// ask is the path of every single check: decode, decide, encode.
-func (s *Server) ask(c echo.Context, op limiter.Op) error {
-	x := s.getExchange()
-	defer putExchange(x)
-	if err := contentType(c, mediaJSON); err != nil {
-		return err
-	}
-	var err error
-	if x.body, err = readBody(c, maxBody, x.body); err != nil {
-		return err
-	}
-	if err := decodeCheck(x.body, op, &x.q); err != nil {
-		return err
-	}
-	if op == limiter.OpRefund {
-		if err := permit(c, refundScope(&x.q)); err != nil {
+// single is the handler of every operation on a single request: decode, decide, encode.
+func single(op limiter.Op) func(*Server, echo.Context) error {
+	return func(s *Server, c echo.Context) error {
+		x, _ := s.buffers.Get().(*buffers)
+		defer s.putBack(x)
+		if err := contentType(c, mediaJSON); err != nil {
 			return err
 		}
+		var err error
+		if x.body, err = readBody(c, maxBody, x.body); err != nil {
+			return err
+		}
+		if err := decodeCheck(x.body, op, &x.q); err != nil {
+			return err
+		}
+		if op == limiter.OpRefund {
+			if err := permit(c, refundScope(&x.q)); err != nil {
+				return err
+			}
+		}
+		if err := s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a); err != nil {
+			return err
+		}
+		x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
+		return write(c, http.StatusOK, jsonType, x.out)
 	}
-	return s.answer(c, x)
 }
 
 // refundScope is what a refund needs: one that names a request gives back at most
@@ -76,16 +74,8 @@ func refundScope(q *decide.Question) access.Scope {
 	return access.ScopeCheck
 }
 
-func (s *Server) answer(c echo.Context, x *exchange) error {
-	if err := s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a); err != nil {
-		return err
-	}
-	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
-	return write(c, http.StatusOK, jsonType, x.out)
-}
-
-// batchExchange is the memory of one batch, pooled.
-type batchExchange struct {
+// batchBuffers are the memory of one batch, pooled.
+type batchBuffers struct {
 	body []byte
 	out  []byte
 	enc  encoder
@@ -93,19 +83,12 @@ type batchExchange struct {
 	as   []decide.Answer
 }
 
-var batchExchanges = sync.Pool{New: func() any { return new(batchExchange) }}
-
-func (s *Server) getBatchExchange() *batchExchange {
-	x, _ := batchExchanges.Get().(*batchExchange) // the pool holds nothing else
-	x.enc.style = s.style
-	return x
-}
-
 // maxPooledBatch keeps the memory of the largest batches out of the pool: their
 // checks, and the bytes of their bodies and answers.
 const maxPooledBatch, maxPooledBytes = 256, 512 << 10
 
-func putBatchExchange(x *batchExchange) {
+// putBackBatch returns x to the pool, unless it has grown large.
+func (s *Server) putBackBatch(x *batchBuffers) {
 	if cap(x.qs) > maxPooledBatch || cap(x.body) > maxPooledBytes || cap(x.out) > maxPooledBytes {
 		return
 	}
@@ -113,12 +96,12 @@ func putBatchExchange(x *batchExchange) {
 	for i := range x.as {
 		x.as[i].Forget()
 	}
-	batchExchanges.Put(x)
+	s.batchBuffers.Put(x)
 }
 
 func (s *Server) checkBatch(c echo.Context) error {
-	x := s.getBatchExchange()
-	defer putBatchExchange(x)
+	x, _ := s.batchBuffers.Get().(*batchBuffers)
+	defer s.putBackBatch(x)
 	if err := contentType(c, mediaJSON); err != nil {
 		return err
 	}
@@ -154,8 +137,8 @@ func (s *Server) renew(c echo.Context) error   { return s.lease(c, limiter.OpRen
 // lease serves both forms of release and renew: the token of an answer, or the
 // request that took the lease together with its request_id.
 func (s *Server) lease(c echo.Context, op limiter.Op) error {
-	x := s.getExchange()
-	defer putExchange(x)
+	x, _ := s.buffers.Get().(*buffers)
+	defer s.putBack(x)
 	body, err := readJSON(c)
 	if err != nil {
 		return err
@@ -164,13 +147,11 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 	if err != nil {
 		return err
 	}
-	if !ok {
-		if err := decodeCheck(body, op, &x.q); err != nil {
-			return err
-		}
-		return s.answer(c, x)
+	if ok {
+		err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
+	} else if err = decodeCheck(body, op, &x.q); err == nil {
+		err = s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a)
 	}
-	err = s.deps.Checker.Lease(c.Request().Context(), op, token, &x.a)
 	if errors.Is(err, decide.ErrBadLease) {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a lease from a response of this service"}}}
 	}

@@ -16,8 +16,8 @@ import (
 
 // reserve is a check whose weight is an estimate, to be settled.
 func (s *Server) reserve(c echo.Context) error {
-	x := s.getExchange()
-	defer putExchange(x)
+	x, _ := s.buffers.Get().(*buffers)
+	defer s.putBack(x)
 	body, err := readJSON(c)
 	if err != nil {
 		return err
@@ -58,8 +58,8 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 }
 
 func (s *Server) settle(c echo.Context) error {
-	x := s.getExchange()
-	defer putExchange(x)
+	x, _ := s.buffers.Get().(*buffers)
+	defer s.putBack(x)
 	body, err := readJSON(c)
 	if err != nil {
 		return err

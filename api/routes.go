@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/internal/access"
+	"sluice/limiter"
 )
 
 // Route is one row of the table of everything this package serves. Tests hold
@@ -47,11 +48,11 @@ var table = []Route{
 	{http.MethodGet, "/openapi.yaml", "", (*Server).openapi},
 	{http.MethodGet, "/metrics", access.ScopeRulesRead, (*Server).metrics},
 
-	{http.MethodPost, "/ratelimit/check", access.ScopeCheck, (*Server).check},
+	{http.MethodPost, "/ratelimit/check", access.ScopeCheck, single(limiter.OpTake)},
 	{http.MethodPost, "/ratelimit/check/batch", access.ScopeCheck, (*Server).checkBatch},
-	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, (*Server).charge},
-	{http.MethodPost, refundPath, access.ScopeCheck, (*Server).refund},
-	{http.MethodPost, "/ratelimit/reset", access.ScopeCounters, (*Server).reset},
+	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, single(limiter.OpCharge)},
+	{http.MethodPost, refundPath, access.ScopeCheck, single(limiter.OpRefund)},
+	{http.MethodPost, "/ratelimit/reset", access.ScopeCounters, single(limiter.OpReset)},
 	{http.MethodPost, "/ratelimit/reserve", access.ScopeCheck, (*Server).reserve},
 	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
