@@ -48,8 +48,8 @@
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
 --              is to be stored
 --   booked, base   the time that w is booked at, and the level before it
--- Kernels of lists (log.lua, lease.lua) take what their headers say, return a
--- function that writes as value, and may raise errors.
+-- Kernels of lists (log.lua, slots.lua) read what is stored themselves unless v is
+-- false, return a function that writes as value, and may raise errors.
 
 local m, keys = cmsgpack.unpack(ARGV[1]), KEYS
 local size, now = #m, m[2]
@@ -87,7 +87,7 @@ while pos <= size do
       local algorithm, key = m[q], keys[first + i]
       local kernel = kernels[algorithm]
       if not kernel then
-        kernel = algorithm ~= LOG and make(algorithm)
+        kernel = not LIST(algorithm) and make(algorithm)
         if not kernel then able = false break end
         kernels[algorithm] = kernel
       end

@@ -1,8 +1,10 @@
 package script
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"sluice/limiter"
 )
@@ -48,7 +50,7 @@ var algorithms = [...]struct {
 	6:  {name: "GCRA", algorithm: limiter.GCRA, kernel: "bucket.lua"},
 	7:  {name: "LEAKY_BUCKET", algorithm: limiter.LeakyBucket, kernel: "bucket.lua"},
 	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue, kernel: "bucket.lua"},
-	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "lease.lua", list: true},
+	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "slots.lua", list: true},
 	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
 }
 
@@ -103,11 +105,45 @@ var numbers = func() map[string]int64 {
 	return n
 }()
 
-var capitals = regexp.MustCompile(`\b[A-Z][A-Z_]+\b`)
+// sets are the algorithms that a Lua file means by NAME(code).
+var sets = map[string]func(code int) bool{
+	"LIST":        func(code int) bool { return algorithms[code].list },
+	"DRAINS":      func(code int) bool { return traits(code).Decay == limiter.DecayDrain },
+	"DECAYS_EACH": func(code int) bool { return traits(code).Decay == limiter.DecayEach },
+	"INSTANT":     func(code int) bool { return traits(code).Instant },
+	"HOLDS_SLOTS": func(code int) bool { return traits(code).Slots },
+}
 
-// withNumbers puts the numbers in place of their names. A literal costs a call
-// nothing; a local that functions use costs it each time.
+func traits(code int) *limiter.Traits { return algorithms[code].algorithm.Traits() }
+
+// condition is true in Lua if the expression is the code of an algorithm that in
+// accepts.
+func condition(expression string, in func(code int) bool) string {
+	var tests []string
+	for code, a := range algorithms {
+		if a.name != "" && in(code) {
+			tests = append(tests, fmt.Sprintf("%s == %d", expression, code))
+		}
+	}
+	return "(" + strings.Join(tests, " or ") + ")"
+}
+
+var (
+	member   = regexp.MustCompile(`\b([A-Z][A-Z_]+)\(([\w.]+)\)`)
+	capitals = regexp.MustCompile(`\b[A-Z][A-Z_]+\b`)
+)
+
+// withNumbers puts numbers and comparisons with numbers in place of the names of
+// sets and numbers. A literal costs a call nothing; a local that functions use
+// costs it each time.
 func withNumbers(lua string) string {
+	lua = member.ReplaceAllStringFunc(lua, func(text string) string {
+		parts := member.FindStringSubmatch(text)
+		if in, ok := sets[parts[1]]; ok {
+			return condition(parts[2], in)
+		}
+		return text
+	})
 	return capitals.ReplaceAllStringFunc(lua, func(name string) string {
 		if n, ok := numbers[name]; ok {
 			return strconv.FormatInt(n, 10)

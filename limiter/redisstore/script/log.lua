@@ -36,11 +36,13 @@ local function header(s)
   return string.format('#%s:%d:%d', s.over and 'x' or text(s.total), s.n, s.offset)
 end
 
--- open makes the state of what stands at the end of the list, which tail has.
-local function open(tail, key, count, window)
+-- open reads the state, or makes an empty one if v is false.
+local function open(v, key, count, window)
+  local tail = v and call('LRANGE', key, -2, -1) or {}
+  -- All fields at once, so that the table need not grow.
   local s = {key = key, count = count, window = window, n = 0, total = 0, offset = 0, newest = 0, newest_w = 0,
     loaded = 0, pops = 0, cut = 0, dead_n = 0, dead_w = 0, head_at = {}, head_w = {},
-    over = false, stored = false, limit = false, push = false, edit = false} -- so that it need not grow
+    over = false, stored = false, limit = false, push = false, edit = false}
   if #tail == 0 then return s end
   local total, n, offset = string.match(tail[2] or '', '^#(%w+):(%d+):(%-?%d+)$')
   if not total then bad_state() end
@@ -63,8 +65,8 @@ local function read(s, i)
   end
 end
 
--- settle finds how many entries have expired at t, and their units.
-local function settle(s, t)
+-- expire finds how many entries have expired at t, and their units.
+local function expire(s, t)
   local limit = t - s.window
   if s.limit == limit then return end
   s.limit = limit
@@ -133,7 +135,7 @@ end
 -- fits returns 0 if w fits, else the wait.
 local function fits(s, now, w)
   if w > s.count then return NEVER end
-  settle(s, at_time(s, now))
+  expire(s, at_time(s, now))
   local held = live(s)
   if held <= s.count - w then return 0 end
   return wait(s, now, w, held)
@@ -174,7 +176,7 @@ end
 
 local function spend(s, now, w)
   local t = at_time(s, now)
-  settle(s, t)
+  expire(s, t)
   prune(s)
   if s.n > 0 and (s.newest == t or s.n > s.count) then
     -- The second case only a charge can reach. Joining the newest keeps the
@@ -279,7 +281,7 @@ local function refund_now(s, now, w)
 end
 
 local function figures(s, now)
-  settle(s, at_time(s, now))
+  expire(s, at_time(s, now))
   if s.dead_n == s.n then return s.count, 0 end
   return most(0, s.count - live(s)), s.newest + s.window - now
 end
@@ -305,8 +307,8 @@ local function save(s, life)
   call('PEXPIRE', s.key, life)
 end
 
-return function(tail, now, count, window, _, w, _, key, how, booked)
-  local s = open(tail, key, count, window)
+return function(v, now, count, window, _, w, _, key, how, booked)
+  local s = open(v, key, count, window)
   local changed, result, did, booked_at = rebase(s, now), 0, false, nil
   if how == REFUND or how == UNDO then
     if booked then

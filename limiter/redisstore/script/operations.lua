@@ -25,25 +25,17 @@ local function ask_of(i, m, pos, key)
   local algorithm = m[pos]
   a.looks = algorithm >= LOOKS
   if a.looks then algorithm = algorithm - LOOKS end
-  local known = (algorithm == LOG or algorithm == CONCURRENCY) and lists or kernels
+  local known = LIST(algorithm) and lists or kernels
   if not known[algorithm] then known[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, known[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
-  if algorithm == LOG then a.side = false end
+  if LIST(algorithm) then a.side = false end
   a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held = 0, 0, 0, 0, 0, 0, false
   return a
 end
 
-local function load(a)
-  if a.algorithm == LOG then
-    a.v = call('LRANGE', a.key, -2, -1)
-  elseif a.algorithm == CONCURRENCY then
-    local side = call('HMGET', a.side, 'o', 't')
-    a.v = {call('ZCARD', a.key), side}
-  else
-    a.v = call('GET', a.key)
-  end
-end
+-- load reads what is stored. Kernels of lists read it themselves.
+local function load(a) a.v = LIST(a.algorithm) or call('GET', a.key) end
 
 -- decide asks a's kernel about w units. See batch.lua for what it returns.
 local function decide(a, now, w, how, booked, base, id)
@@ -141,13 +133,13 @@ local function refund(id, asks, n, now, record)
   local r = record and load_record(record)
   for i = 1, n do
     local a = asks[i]
-    local lease, w, at = a.algorithm == CONCURRENCY, a.weight, nil
+    local slot, w, at = HOLDS_SLOTS(a.algorithm), a.weight, nil
     if id ~= '' then at, w = claim(r, a) end
     a.allowed = 1
     load(a)
-    if lease and id ~= '' then
+    if slot and id ~= '' then
       a.refunded = decide(a, now, 0, RELEASE, nil, nil, id)
-    elseif w > 0 and not lease then
+    elseif w > 0 and not slot then
       a.refunded = decide(a, now, w, REFUND, at)
     else
       decide(a, now, 0, PEEK, nil, nil, '')
@@ -164,13 +156,13 @@ local function settle(asks, n, now, record)
   local again = r and r[5]
   for i = 1, n do
     local a = asks[i]
-    local w, at = a.weight, r and not again and not a.looks and a.algorithm ~= CONCURRENCY and place(r, a.key)
+    local w, at = a.weight, r and not again and not a.looks and not HOLDS_SLOTS(a.algorithm) and place(r, a.key)
     a.capacity, a.rate = capacity_of(a.algorithm, a.count, a.extra), rate_of(a.algorithm, a.count)
     a.allowed = r and 1 or 0
     load(a)
     if at and w > r[at + 3] then
       decide(a, now, w - r[at + 3], CHARGE)
-    elseif at and w < r[at + 3] and tells(r, at, a) then
+    elseif at and w < r[at + 3] and separable(r, at, a) then
       a.refunded = decide(a, now, r[at + 3] - w, REFUND, r[at + 2], least(w * a.window, MAX))
       r[at + 3] = w
     else
@@ -219,7 +211,7 @@ end
 local function reset(asks, n, now)
   for i = 1, n do
     local a = asks[i]
-    a.v, a.allowed = a.algorithm == LOG and {} or a.algorithm == CONCURRENCY and {0, {}}, 1
+    a.v, a.allowed = false, 1
     decide(a, now, 0, PEEK, nil, nil, '')
   end
   for i = 1, n do
@@ -281,7 +273,7 @@ function long.read(m, pos, keys, k)
   for i = 1, n do
     k = k + 1
     local a = ask_of(i, m, pos, keys[k])
-    if a.algorithm == CONCURRENCY then
+    if HOLDS_SLOTS(a.algorithm) then
       k = k + 1
       a.side = keys[k]
     end

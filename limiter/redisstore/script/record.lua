@@ -46,29 +46,23 @@ end
 
 -- capacity_of is the most that a limit ever admits at once.
 local function capacity_of(algorithm, count, extra)
-  if algorithm < TOKEN_BUCKET or algorithm > LEAKY_QUEUE then return count end
-  if algorithm == GCRA and count == 0 then return 0 end
+  if not DRAINS(algorithm) then return count end
+  if INSTANT(algorithm) and count == 0 then return 0 end
   return extra
 end
 
 -- rate_of is the count of a limit that drains, 0 of any other.
-local function rate_of(algorithm, count)
-  return algorithm >= TOKEN_BUCKET and algorithm <= LEAKY_QUEUE and count or 0
-end
+local function rate_of(algorithm, count) return DRAINS(algorithm) and count or 0 end
 
--- tells reports whether the bucket of a can still tell the units that r booked
+-- separable reports whether the bucket of a can still tell the units that r booked
 -- for it (its fields begin behind at) from those of others, or whether an edit
 -- has moved them or changed how fast they drain.
-local function tells(r, at, a)
+local function separable(r, at, a)
   local algorithm = a.algorithm
-  if algorithm == LOG or algorithm == CONCURRENCY then return true end
+  if DECAYS_EACH(algorithm) then return true end
   if r[at + 11] ~= a.window then return false end
-  if algorithm == COUNTER then return true end
-  if algorithm == BUCKETS then return r[at + 12] == a.extra end
-  if algorithm < TOKEN_BUCKET or algorithm > LEAKY_QUEUE then
-    return r[at + 9] == algorithm and r[at + 12] == a.extra
-  end
-  return r[at + 10] == a.count and (algorithm ~= GCRA or r[at + 12] == a.extra)
+  if not DRAINS(algorithm) then return r[at + 9] == algorithm and r[at + 12] == a.extra end
+  return r[at + 10] == a.count and (not INSTANT(algorithm) or r[at + 12] == a.extra)
 end
 
 -- place returns behind which position the fields of a key begin, or nil.
@@ -110,7 +104,7 @@ local function claim(r, a)
   if not at or r[at + 3] == 0 then return 0, 0 end
   local w = r[at + 3]
   r[at + 3], r[2] = 0, REFUNDED
-  return r[at + 2], tells(r, at, a) and w or 0
+  return r[at + 2], separable(r, at, a) and w or 0
 end
 
 -- answer_settled gives a the answer of the settlement and returns true, or false

@@ -5,8 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -54,15 +52,15 @@ func assemble(plainWay bool) Script {
 
 // kernels is the part of make that returns the kernels of lists, or of strings.
 func kernels(list bool) string {
-	of := map[string]string{} // the condition under which each file is meant
-	for code, a := range algorithms {
-		if a.kernel != "" && a.list == list {
-			of[a.kernel] += fmt.Sprintf("code == %d or ", code)
-		}
-	}
 	var b strings.Builder
-	for _, file := range slices.Sorted(maps.Keys(of)) {
-		fmt.Fprintf(&b, "if %s then\n%send\n", strings.TrimSuffix(of[file], " or "), lua(file))
+	made := map[string]bool{}
+	for _, a := range algorithms {
+		if a.kernel == "" || a.list != list || made[a.kernel] {
+			continue
+		}
+		made[a.kernel] = true
+		its := condition("code", func(code int) bool { return algorithms[code].kernel == a.kernel })
+		fmt.Fprintf(&b, "if %s then\n%send\n", its, lua(a.kernel))
 	}
 	return b.String()
 }

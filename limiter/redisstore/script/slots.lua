@@ -1,14 +1,14 @@
--- lease.lua: concurrency. Mirrors limiter/lease.go.
+-- slots.lua: concurrency. Mirrors limiter/slots.go.
 --
--- The key is a sorted set: member = lease id, score = start - offset. Its side is a
--- hash that exists only if a lease weighs more than one unit or the clock has
+-- The key is a sorted set: member = id of a slot, score = start - offset. Its side is a
+-- hash that exists only if a slot weighs more than one unit or the clock has
 -- been rebased: "o" = offset, "t" = sum of (weight - 1), "w:<id>" = weight of a
--- lease of more than one. Both expire together; a server that evicts the hash
--- alone makes its leases weigh one unit. Nothing is ever scanned but
--- leases that have expired and, if weights differ, those a denial waits for.
+-- slot of more than one. Both expire together; a server that evicts the hash
+-- alone makes its slots weigh one unit. Nothing is ever scanned but
+-- slots that have expired and, if weights differ, those a denial waits for.
 --
--- State in memory: n leases, extra (the sum in "t"), newest (start), and the
--- pending change: dead_n expired leases to drop, gone (an id to remove), set
+-- State in memory: n slots, extra (the sum in "t"), newest (start), and the
+-- pending change: dead_n expired slots to drop, gone (an id to remove), set
 -- (an id to write with start and weight).
 
 local function load_newest(s, rank)
@@ -19,8 +19,10 @@ local function load_newest(s, rank)
   return at + s.offset, got[1]
 end
 
--- open makes the state of n leases beside which side (offset and extra) stands.
-local function open(n, side, key, side_key, count, window)
+-- open reads the state, or makes an empty one if v is false.
+local function open(v, key, side_key, count, window)
+  local side = v and call('HMGET', side_key, 'o', 't') or {}
+  local n = v and call('ZCARD', key) or 0
   -- All fields at once, so that the table need not grow.
   local s = {key = key, side = side_key, count = count, window = window, n = n, extra = 0, offset = 0, newest = 0,
     dead_n = 0, dead_extra = 0, newest_id = false, had_side = false, limit = false, dead_fields = false, asked = false,
@@ -52,8 +54,8 @@ local function weights_over(s, got)
   return out, fields
 end
 
--- settle finds how many leases have expired at t, and their extra units.
-local function settle(s, t)
+-- expire finds how many slots have expired at t, and their extra units.
+local function expire(s, t)
   local limit = t - s.window
   if s.limit == limit then return end
   s.limit, s.dead_n, s.dead_extra, s.dead_fields = limit, 0, 0, false
@@ -80,8 +82,8 @@ local function seek(s, t, id)
   return at, tonumber(w or '1') or bad_state()
 end
 
--- find returns start and weight of the lease id if it is live at t. A request
--- has one id and changes no lease before it has found it, so it seeks once.
+-- find returns start and weight of the slot id if it is live at t. A request
+-- has one id and changes no slot before it has found it, so it seeks once.
 local function find(s, t, id)
   if s.asked ~= t then
     s.held_at, s.held_w = seek(s, t, id)
@@ -90,7 +92,7 @@ local function find(s, t, id)
   return s.held_at, s.held_w
 end
 
--- wait is how long until the oldest leases that hold need units have expired.
+-- wait is how long until the oldest slots that hold need units have expired.
 local function wait(s, now, need)
   if s.extra == 0 then
     local at = load_newest(s, s.dead_n + need - 1)
@@ -118,7 +120,7 @@ end
 -- fits returns 0 if w fits or id is held already, else the wait.
 local function fits(s, now, w, id)
   local t = at_time(s, now)
-  settle(s, t)
+  expire(s, t)
   if w > 0 and find(s, t, id) then return 0 end
   if w > s.count then return NEVER end
   local need = live(s) + w - s.count
@@ -131,10 +133,10 @@ local function put(s, id, at, w)
   s.newest, s.newest_id = at, id
 end
 
--- spend returns the start of the lease, and true if it was held before.
+-- spend returns the start of the slot, and true if it was held before.
 local function spend(s, now, w, id)
   local t = at_time(s, now)
-  settle(s, t)
+  expire(s, t)
   local held = find(s, t, id)
   if held then return held, true end
   s.drop_n, s.drop_fields = s.dead_n, s.dead_fields
@@ -145,7 +147,7 @@ local function spend(s, now, w, id)
   return t, false
 end
 
-local function release(s, now, id)
+local function reslot(s, now, id)
   local t = at_time(s, now)
   local at, w = find(s, t, id)
   if not at then return 0, false end
@@ -158,13 +160,13 @@ local function renew(s, now, id)
   local t = at_time(s, now)
   local at, w = find(s, t, id)
   if not at then return false end
-  settle(s, t)
+  expire(s, t)
   put(s, id, t, w)
   return true
 end
 
 local function figures(s, now)
-  settle(s, at_time(s, now))
+  expire(s, at_time(s, now))
   if s.n == s.dead_n then return s.count, 0 end
   return most(0, s.count - live(s)), s.newest + s.window - now
 end
@@ -197,13 +199,13 @@ local function save(s, life)
   if s.had_side then call('PEXPIRE', s.side, life) end
 end
 
--- v is the number of leases, and "o" and "t" of the side; a release or renewal
+-- v is the number of slots, and "o" and "t" of the side; a reslot or renewal
 -- returns in the place of the wait what it ended, or 1 if it renewed.
 return function(v, now, count, window, _, w, _, key, how, _, _, id, side)
-  local s = open(v[1], v[2], key, side, count, window)
+  local s = open(v, key, side, count, window)
   local changed, result, did, booked_at, held = rebase(s, now), 0, false, nil, false
   if how == RELEASE or how == UNDO then
-    result, did = release(s, now, id)
+    result, did = reslot(s, now, id)
   elseif how == RENEW then
     did = renew(s, now, id)
     result = did and 1 or 0
