@@ -15,18 +15,18 @@ import (
 	"sluice/rules"
 )
 
-// commandTimeout bounds one command on the rule database, in which it may have
-// to wait for another process's migration.
+// commandTimeout bounds one command on the rules database, including the wait for a
+// migration by another process.
 const commandTimeout = 2 * time.Minute
 
-// withDatabase opens the rule database for one command, whether or not a server
-// uses it at the same time, and closes it again.
+// withDatabase opens the rules database for one command and closes it afterwards. A
+// server may use the database at the same time.
 func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Context, *database.DB) error) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	if !cfg.Postgres() {
-		if err := makeDataDir(cfg.DataDir); err != nil {
+		if err := createDataDir(cfg.DataDir); err != nil {
 			return err
 		}
 	}
@@ -40,8 +40,8 @@ func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Cont
 	return use(ctx, db)
 }
 
-// MigrateUp brings the schema of the rule database up to date and lists its
-// steps. Running servers are not disturbed.
+// MigrateUp migrates the schema of the rules database to the latest version and lists
+// its steps. Running servers are not affected.
 func MigrateUp(ctx context.Context, cfg config.Storage) (steps []database.Migration, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
@@ -53,7 +53,7 @@ func MigrateUp(ctx context.Context, cfg config.Storage) (steps []database.Migrat
 	return steps, err
 }
 
-// MigrateDown undoes every step above version, and with them their data; 0
+// MigrateDown undoes every step after version and deletes the data of those steps; 0
 // leaves an empty database.
 func MigrateDown(ctx context.Context, cfg config.Storage, version int64) (steps []database.Migration, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
@@ -66,7 +66,7 @@ func MigrateDown(ctx context.Context, cfg config.Storage, version int64) (steps 
 	return steps, err
 }
 
-// Migrations lists the steps of the schema, done and to come.
+// Migrations lists the applied and pending steps of the schema.
 func Migrations(ctx context.Context, cfg config.Storage) (steps []database.Migration, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		steps, err = db.Migrations(ctx)
@@ -80,12 +80,12 @@ type NewToken struct {
 	Name     string
 	Scopes   []access.Scope
 	Lifetime time.Duration
-	// By is who makes it, for the audit log.
+	// By is the actor for the audit log.
 	By string
 }
 
-// CreateToken makes a token and returns it with its secret, which is stored
-// nowhere and can never be shown again.
+// CreateToken creates a token and returns it with its secret. The secret is not stored
+// and cannot be shown again.
 func CreateToken(ctx context.Context, cfg config.Storage, want NewToken, now time.Time) (token access.Token, secret string, err error) {
 	secret, hash := access.NewSecret()
 	token = access.Token{Name: want.Name, Scopes: want.Scopes, Hash: hash}
@@ -106,7 +106,7 @@ func CreateToken(ctx context.Context, cfg config.Storage, want NewToken, now tim
 	return token, secret, nil
 }
 
-// Tokens lists every token, revoked and expired ones too.
+// Tokens lists all tokens, including revoked and expired ones.
 func Tokens(ctx context.Context, cfg config.Storage) (list []access.Token, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
@@ -118,8 +118,8 @@ func Tokens(ctx context.Context, cfg config.Storage) (list []access.Token, err e
 	return list, err
 }
 
-// RevokeToken ends the live token of that name, or of that id in decimal.
-// Running servers follow within their poll interval.
+// RevokeToken revokes the valid token with that name, or with that id in decimal. It is
+// effective on running servers within their poll interval.
 func RevokeToken(ctx context.Context, cfg config.Storage, nameOrID, by string) (token access.Token, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
@@ -148,7 +148,7 @@ func cliActor(name string) rules.Actor {
 	return rules.Actor{Kind: "cli", Name: name}
 }
 
-// NewUser is what to make of an account. By is who makes it, for the audit log.
+// NewUser describes an account to create. By is the actor for the audit log.
 type NewUser struct {
 	Name     string
 	Role     access.Role
@@ -156,8 +156,7 @@ type NewUser struct {
 	By       string
 }
 
-// CreateUser makes an account for the console, in a database that it brings up to
-// date first.
+// CreateUser creates a console account. It migrates the database first.
 func CreateUser(ctx context.Context, cfg config.Storage, want NewUser) (u access.User, err error) {
 	if err := access.CheckNewPassword(want.Name, want.Password); err != nil {
 		return u, fmt.Errorf("the password %w", err)
@@ -176,7 +175,7 @@ func CreateUser(ctx context.Context, cfg config.Storage, want NewUser) (u access
 	return u, err
 }
 
-// Users lists every account, disabled ones too.
+// Users lists all accounts, including disabled ones.
 func Users(ctx context.Context, cfg config.Storage) (list []access.User, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
@@ -188,12 +187,12 @@ func Users(ctx context.Context, cfg config.Storage) (list []access.User, err err
 	return list, err
 }
 
-// DisableUser keeps an account out and ends its sessions at once.
+// DisableUser disables an account and ends its sessions at once.
 func DisableUser(ctx context.Context, cfg config.Storage, name, by string) (access.User, error) {
-	return changeUser(ctx, cfg, name, by, func(u *access.User) { u.Disabled = true })
+	return updateUser(ctx, cfg, name, by, func(u *access.User) { u.Disabled = true })
 }
 
-// SetPassword gives an account another password and ends its sessions at once.
+// SetPassword changes the password of an account and ends its sessions at once.
 func SetPassword(ctx context.Context, cfg config.Storage, name, password, by string) (access.User, error) {
 	if err := access.CheckNewPassword(name, password); err != nil {
 		return access.User{}, fmt.Errorf("the password %w", err)
@@ -202,7 +201,7 @@ func SetPassword(ctx context.Context, cfg config.Storage, name, password, by str
 	if err != nil {
 		return access.User{}, err
 	}
-	return changeUser(ctx, cfg, name, by, func(u *access.User) { u.PasswordHash = hash })
+	return updateUser(ctx, cfg, name, by, func(u *access.User) { u.PasswordHash = hash })
 }
 
 func hashPassword(ctx context.Context, password string) (string, error) {
@@ -213,7 +212,7 @@ func hashPassword(ctx context.Context, password string) (string, error) {
 	return hash, nil
 }
 
-func changeUser(ctx context.Context, cfg config.Storage, name, by string, edit func(*access.User)) (u access.User, err error) {
+func updateUser(ctx context.Context, cfg config.Storage, name, by string, edit func(*access.User)) (u access.User, err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
 			return err

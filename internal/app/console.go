@@ -26,26 +26,26 @@ import (
 	"sluice/web"
 )
 
-// sweepInterval is how often sessions that have expired are deleted.
+// sweepInterval is how often expired sessions are deleted.
 const sweepInterval = 15 * time.Minute
 
-// console is the pages, and what they need beside the API.
+// console is the web console.
 type console struct {
 	server *web.Server
-	// welcome is the path of the one-time link, "" if there is none.
+	// welcome is the path of the one-time sign-in link, or "".
 	welcome string
 }
 
-// openConsole makes the console, or nil if the settings leave it out.
-func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps, db *database.DB, f *figures, stops *stops) (*console, error) {
+// openConsole creates the console, or returns nil if it is disabled.
+func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps, db *database.DB, f *fleetReporter, stops *stops) (*console, error) {
 	if !cfg.Console.Console {
-		return nil, nil //nolint:nilnil // there is no console, and that is no error
+		return nil, nil //nolint:nilnil // a disabled console is not an error
 	}
 	c := &console{}
 	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Denials = f.reader, f.reader
-	d.Settings = func() []web.SettingGroup { return settingsShown(cfg) }
+	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	var err error
@@ -53,7 +53,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 		return nil, err
 	}
 	d.Logger, d.Now = host.Log, host.Now
-	d.SSO = signOn(cfg, db, host)
+	d.SSO = newSSO(cfg, db, host)
 	if cfg.Loopback() {
 		c.welcome, d.Welcome = welcome(ctx, db, host)
 	}
@@ -64,8 +64,8 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	return c, nil
 }
 
-// welcome makes the one-time link if there is no account. Without the database
-// nobody knows, so there is none.
+// welcome creates the one-time sign-in link if there is no account. If the database is
+// unavailable, it creates none.
 func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *web.Welcome) {
 	if n, err := db.CountUsers(ctx); err != nil || n > 0 {
 		return "", nil
@@ -74,8 +74,8 @@ func welcome(ctx context.Context, db *database.DB, host *Host) (path string, w *
 	return web.WelcomePath(secret), w
 }
 
-// consoleNode is what the pages say of this node.
-func consoleNode(cfg *config.Serve, f *figures) web.Node {
+// consoleNode returns the status of this node for the console.
+func consoleNode(cfg *config.Serve, f *fleetReporter) web.Node {
 	n := web.Node{Status: f.status(), Embedded: !cfg.Postgres()}
 	if s := f.ready.rules.Load(); s != nil && s.refused > 0 {
 		n.Refused = s.refused
@@ -91,7 +91,7 @@ func sweepSessions(ctx context.Context, db *database.DB, log *slog.Logger) {
 	}
 }
 
-// mount puts the console, or in its place a page of text, on e.
+// mount adds the routes of the console to e, or a page of text if it is disabled.
 func (c *console) mount(e *echo.Echo) {
 	if c != nil {
 		c.server.Routes(e)
@@ -105,19 +105,19 @@ func (c *console) mount(e *echo.Echo) {
 	e.HEAD("/", root)
 }
 
-// greet prints where the console is, and how to get in the first time.
-func (c *console) greet(w io.Writer, cfg *config.Serve, addr net.Addr) {
+// printGreeting prints the URL of the console and, at the first start, a sign-in link.
+func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 	if c == nil {
 		return
 	}
 	base := cfg.ConsoleURL
 	if base == "" {
-		base = "http://" + reachable(addr)
+		base = "http://" + localURLHost(addr)
 	}
-	greetConsole(w, base, c.welcome)
+	printConsoleURL(w, base, c.welcome)
 }
 
-// rulePages gives the console what its pages of rules and pools need.
+// rulePages returns what the pages about rules and pools depend on.
 func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker, reader *fleet.Reader) web.RulePages {
 	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
 	return web.RulePages{
@@ -131,7 +131,7 @@ func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.
 	}
 }
 
-// headersOf are the headers of an answer that one limit of one rule gave.
+// headersOf returns the response headers of a decision by one limit of one rule.
 func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
 	a := decide.Answer{Verdict: decide.Allowed, At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
 	if !decided.Allowed {
@@ -152,18 +152,18 @@ func shownPool(s decide.PoolState) web.PoolState {
 	return out
 }
 
-// inspecting gives the console what its pages about requests and keys need.
-func inspecting(checker *decide.Checker, db *database.DB) web.Inspect {
+// inspectDeps returns what the pages about requests and keys depend on.
+func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
 	return web.Inspect{
 		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
-			return explained(ctx, checker, d, weight)
+			return explain(ctx, checker, d, weight)
 		},
 		Buckets: checker.Buckets, Resets: db,
 	}
 }
 
-// explained puts what the engine explains into the console's words.
-func explained(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
+// explain explains a request and converts the result to the types of the console.
+func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
 	said, err := checker.Explain(ctx, &decide.Question{Descriptor: *d, Weight: weight})
 	if errors.Is(err, decide.ErrNoSet) {
 		return web.Explanation{}, fmt.Errorf("%w: %w", rules.ErrUnavailable, err)
@@ -211,8 +211,8 @@ func shareOf(p *decide.PoolShare) *web.PoolShare {
 	return out
 }
 
-// settingsShown are the settings of this node for people to see.
-func settingsShown(cfg *config.Serve) []web.SettingGroup {
+// shownSettings returns the settings of this node for display.
+func shownSettings(cfg *config.Serve) []web.SettingGroup {
 	var out []web.SettingGroup
 	for _, v := range config.Values(*cfg) {
 		if len(out) == 0 || out[len(out)-1].Name != v.Group {
@@ -224,9 +224,9 @@ func settingsShown(cfg *config.Serve) []web.SettingGroup {
 	return out
 }
 
-// signOn is the console's single sign-on, or nil if the settings leave it out. The
-// provider is not asked yet, so that one that is away stops no start.
-func signOn(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
+// newSSO returns the single sign-on of the console, or nil if it is not configured. It
+// does not contact the provider, so that the server starts while it is unavailable.
+func newSSO(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
 	if !cfg.SignsOn() {
 		return nil
 	}

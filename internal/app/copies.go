@@ -17,12 +17,12 @@ import (
 	"sluice/rules/override"
 )
 
-// copyInterval is how often the copy is written again although nothing changed:
-// its age then tells when the database was last heard, and a disk that was full
-// or a file that was removed mends itself.
+// copyInterval is how often the copy is written if nothing changed. Its age then says
+// when the database was last available, and a copy that was lost, or not written to a
+// full disk, is restored.
 const copyInterval = 10 * time.Minute
 
-// inForce is what a copy is made of.
+// inForce is the content of a copy.
 type inForce struct {
 	set    *rules.Set
 	stamp  string // of the set's version
@@ -31,12 +31,12 @@ type inForce struct {
 	at time.Time
 }
 
-// copies keeps the last good rules and tokens on disk, so that this node can
-// start while the rule database is away. One goroutine (run) writes, one file at
-// a time, and always the latest; whoever puts rules in force never waits for it.
-type copies struct {
+// ruleCopies saves the last valid rules and tokens to disk, so that this node can
+// start while the rules database is unavailable. One goroutine (run) writes the latest
+// content to a file; save never waits for it.
+type ruleCopies struct {
 	path string
-	// identity is of the database that the copies are of.
+	// identity identifies the database that the copies belong to.
 	identity string
 	log      *slog.Logger
 	metrics  *telemetry.RuleSource
@@ -45,20 +45,21 @@ type copies struct {
 
 	mu     sync.Mutex
 	latest inForce
-	seq    uint64 // counts what was kept; 0 for nothing yet
+	seq    uint64 // counts calls of save; 0 before the first
 
 	// Owned by run.
-	saved   uint64 // seq of what is on disk
+	written uint64 // seq of the file
 	failing bool
 }
 
-func newCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource, now func() time.Time) *copies {
-	return &copies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
+func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource, now func() time.Time) *ruleCopies {
+	return &ruleCopies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
 }
 
-// keep makes f what the next copy holds. The copy is written soon if something
-// changed, else at the next interval. keep never blocks.
-func (c *copies) keep(f inForce, changed bool) {
+// save makes f the content of the next copy, which is written soon if something
+// changed and otherwise at the next interval. It does not block and is safe for
+// concurrent use.
+func (c *ruleCopies) save(f inForce, changed bool) {
 	c.mu.Lock()
 	c.latest = f
 	c.seq++
@@ -68,27 +69,27 @@ func (c *copies) keep(f inForce, changed bool) {
 	}
 	select {
 	case c.wake <- struct{}{}:
-	default: // a write is due already, and will take the latest
+	default: // a write is pending and takes the latest content
 	}
 }
 
-// run writes what is kept until ctx ends, and then once more.
-func (c *copies) run(ctx context.Context, every time.Duration) {
+// run writes the saved content until ctx ends, and then once more.
+func (c *ruleCopies) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	writeSlowly(ctx, c.now, c.wake, tick.C, c.save)
+	writePaced(ctx, c.now, c.wake, tick.C, c.writeLatest)
 }
 
-// save writes the latest unless it is on disk, and calls rest often meanwhile. A
-// failure (a full or read-only disk) is loud once, counted each time, and nothing more.
-func (c *copies) save(rest func()) {
+// writeLatest writes the latest content unless the file has it, and calls pause often
+// meanwhile. A failure, such as a full disk, is logged once and counted each time.
+func (c *ruleCopies) writeLatest(pause func()) {
 	c.mu.Lock()
 	f, seq := c.latest, c.seq
 	c.mu.Unlock()
-	if seq == c.saved {
+	if seq == c.written {
 		return
 	}
-	if err := c.write(f, rest); err != nil {
+	if err := c.write(f, pause); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
 			c.log.Error("saving the local copy of the rules failed; without a copy this node cannot start while the rules database is unavailable", "file", c.path, "error", err)
@@ -96,7 +97,7 @@ func (c *copies) save(rest func()) {
 		c.failing = true
 		return
 	}
-	c.saved = seq
+	c.written = seq
 	c.metrics.Copy("saved")
 	if c.failing {
 		c.log.Info("saving the local copy of the rules works again", "file", c.path)
@@ -104,15 +105,15 @@ func (c *copies) save(rest func()) {
 	c.failing = false
 }
 
-func (c *copies) write(f inForce, rest func()) error {
-	if err := makeDataDir(filepath.Dir(c.path)); err != nil {
+func (c *ruleCopies) write(f inForce, pause func()) error {
+	if err := createDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
 	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Stamp: f.stamp, Tokens: f.tokens}
 	for _, p := range f.set.Pools() {
 		out.Pools = append(out.Pools, p.Pool)
 	}
-	return rulecopy.SaveRules(c.path, c.identity, &out, rest, func(yield func(*rules.Rule) bool) {
+	return rulecopy.SaveRules(c.path, c.identity, &out, pause, func(yield func(*rules.Rule) bool) {
 		for i := range f.set.Len() {
 			if !yield(&f.set.At(i).Rule) {
 				return
@@ -121,18 +122,17 @@ func (c *copies) write(f inForce, rest func()) error {
 	})
 }
 
-// load reads the copy that an earlier run of this node left.
-func (c *copies) load() (*rulecopy.Copy, error) { return rulecopy.Load(c.path, c.identity) }
+// load reads the copy of an earlier run of this node.
+func (c *ruleCopies) load() (*rulecopy.Copy, error) { return rulecopy.Load(c.path, c.identity) }
 
-// exists reports whether there is a file to load, good or not.
-func (c *copies) exists() bool {
+// exists reports whether there is a copy to load, valid or not.
+func (c *ruleCopies) exists() bool {
 	_, err := os.Stat(c.path)
 	return err == nil
 }
 
-// overrideCopies keeps the last good overrides on disk beside the rules. One
-// goroutine (run) writes, always the latest; keep never waits for it. A nil one
-// keeps nothing.
+// overrideCopies saves the last valid overrides to disk, like ruleCopies. A nil
+// *overrideCopies saves nothing.
 type overrideCopies struct {
 	path     string
 	identity string
@@ -145,7 +145,7 @@ type overrideCopies struct {
 	latest *override.Table
 
 	// Owned by run.
-	saved   *override.Table
+	written *override.Table
 	failing bool
 }
 
@@ -153,8 +153,9 @@ func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemet
 	return &overrideCopies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
 }
 
-// keep makes o what the next copy holds, which is written soon.
-func (c *overrideCopies) keep(o *override.Table) {
+// save makes o the content of the next copy, which is written soon. It does not block
+// and is safe for concurrent use.
+func (c *overrideCopies) save(o *override.Table) {
 	if c == nil {
 		return
 	}
@@ -163,25 +164,26 @@ func (c *overrideCopies) keep(o *override.Table) {
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
-	default: // a write is due already, and will take the latest
+	default: // a write is pending and takes the latest content
 	}
 }
 
-// run writes what is kept until ctx ends, and then once more.
+// run writes the saved overrides until ctx ends, and then once more.
 func (c *overrideCopies) run(ctx context.Context) {
-	writeSlowly(ctx, c.now, c.wake, nil, c.save)
+	writePaced(ctx, c.now, c.wake, nil, c.writeLatest)
 }
 
-// save writes the latest unless it is on disk, and calls rest often meanwhile. A
-// failure is loud once and counted each time; the next change tries again.
-func (c *overrideCopies) save(rest func()) {
+// writeLatest writes the latest overrides unless the file has them, and calls pause
+// often meanwhile. A failure is logged once and counted each time; the next change
+// retries.
+func (c *overrideCopies) writeLatest(pause func()) {
 	c.mu.Lock()
 	o := c.latest
 	c.mu.Unlock()
-	if o == nil || o == c.saved {
+	if o == nil || o == c.written {
 		return
 	}
-	if err := c.write(o, rest); err != nil {
+	if err := c.write(o, pause); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
 			c.log.Error("saving the local copy of the overrides failed; without a copy this node starts without overrides while the rules database is unavailable", "file", c.path, "error", err)
@@ -189,27 +191,27 @@ func (c *overrideCopies) save(rest func()) {
 		c.failing = true
 		return
 	}
-	c.saved, c.failing = o, false
+	c.written, c.failing = o, false
 }
 
-func (c *overrideCopies) write(o *override.Table, rest func()) error {
-	if o.Len() == 0 { // no file says the same, and needs no disk
+func (c *overrideCopies) write(o *override.Table, pause func()) error {
+	if o.Len() == 0 { // no file means no overrides
 		if err := os.Remove(c.path); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	if err := makeDataDir(filepath.Dir(c.path)); err != nil {
+	if err := createDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
-	if err := rulecopy.SaveOverrides(c.path, c.identity, o, rest, c.now()); err != nil {
+	if err := rulecopy.SaveOverrides(c.path, c.identity, o, pause, c.now()); err != nil {
 		return err
 	}
 	c.metrics.Copy("saved")
 	return nil
 }
 
-// load reads the copy that an earlier run left.
+// load reads the copy of an earlier run.
 func (c *overrideCopies) load() (*override.Table, error) {
 	return rulecopy.LoadOverrides(c.path, c.identity)
 }

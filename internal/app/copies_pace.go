@@ -5,66 +5,67 @@ import (
 	"time"
 )
 
-// How a copy on disk is written. 100,000 rules or a million overrides take some
-// tenths of a second of a processor, and every node of a fleet begins to write them
-// at the same moment, after the same edit. Written in one go they make checks wait.
+// Pacing of the local copies. To write 100,000 rules or a million overrides takes some
+// tenths of a second of CPU time, and every node begins at the same moment, after the
+// same change. Without pauses, checks would have to wait.
 const (
-	// copyPiece is how long a copy is worked on before it rests.
-	copyPiece = time.Millisecond
-	// copyRest is how many times as long as a piece the rest after it is, copyRestMost
-	// the longest such rest, so that a machine that stalls does not keep a copy for long.
-	copyRest     = 9
-	copyRestMost = 50 * time.Millisecond
-	// copyPause is how many times as long as the whole work all rests together are.
-	// What is missing follows the write. Nothing else is written meanwhile.
-	copyPause = 20
+	// maxSlice is how long a copy is written before it pauses.
+	maxSlice = time.Millisecond
+	// pauseFactor is the length of a pause as a multiple of the slice before it.
+	// maxPause bounds it, so that a machine that stalls does not delay a copy for long.
+	pauseFactor = 9
+	maxPause    = 50 * time.Millisecond
+	// totalPauseFactor is the total length of all pauses as a multiple of the work. The
+	// remainder follows the write; nothing else is written meanwhile.
+	totalPauseFactor = 20
 )
 
-// writeSlowly calls save whenever wake or tick says so, and once more when ctx has
-// ended. What it gives to save rests where that is due; a rest ends with ctx.
-func writeSlowly(ctx context.Context, now func() time.Time, wake <-chan struct{}, tick <-chan time.Time, save func(rest func())) {
+// writePaced calls write whenever wake or tick fires, and once more when ctx has
+// ended. write calls the function that it gets often; that function pauses when a pause
+// is due. A pause ends with ctx.
+func writePaced(ctx context.Context, now func() time.Time, wake <-chan struct{}, tick <-chan time.Time, write func(pause func())) {
 	for {
 		select {
 		case <-ctx.Done():
-			save(func() {})
+			write(func() {})
 			return
 		case <-tick:
 		case <-wake:
 		}
 		p := pace{now: now, began: now()}
-		save(func() { p.step(ctx) })
+		write(func() { p.step(ctx) })
 		p.end(ctx)
 	}
 }
 
-// pace measures work and rests from it.
+// pace measures work and pauses.
 type pace struct {
 	now            func() time.Time
-	began          time.Time // when the present piece began
-	worked, rested time.Duration
+	began          time.Time // start of the current slice
+	worked, paused time.Duration
 }
 
-// step rests if the present piece took long enough.
+// step pauses if the current slice took maxSlice or longer.
 func (p *pace) step(ctx context.Context) {
-	if piece := p.now().Sub(p.began); piece >= copyPiece {
-		p.worked += piece
-		p.rest(ctx, min(copyRest*piece, copyRestMost))
+	if slice := p.now().Sub(p.began); slice >= maxSlice {
+		p.worked += slice
+		p.pause(ctx, min(pauseFactor*slice, maxPause))
 	}
 }
 
-// end rests for what is left.
+// end pauses for the remainder of the total.
 func (p *pace) end(ctx context.Context) {
 	p.worked += p.now().Sub(p.began)
-	p.rest(ctx, copyPause*p.worked-p.rested)
+	p.pause(ctx, totalPauseFactor*p.worked-p.paused)
 }
 
-func (p *pace) rest(ctx context.Context, length time.Duration) {
+func (p *pace) pause(ctx context.Context, length time.Duration) {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	p.rested += length
+	p.paused += length
 	p.began = p.now()
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// unhurried is the rest of a save that takes none.
-func unhurried() {}
+// withoutPause is the rest of a save that takes none.
+func withoutPause() {}
 
 // A write shares the processor all the time it takes, and not only on average. Time
 // is virtual here.
@@ -29,18 +29,18 @@ func TestWriteSlowly_RestsBetweenPieces(t *testing.T) {
 		stopped := make(chan struct{})
 		go func() {
 			defer close(stopped)
-			writeSlowly(ctx, time.Now, wake, nil, save)
+			writePaced(ctx, time.Now, wake, nil, save)
 		}()
 
 		wake <- struct{}{}
 		first := <-begun
 		wake <- struct{}{}
 		took := (<-ended).Sub(first)
-		if want := (1 + copyRest) * pieces * piece; took != want {
+		if want := (1 + pauseFactor) * pieces * piece; took != want {
 			t.Errorf("a write of %v took %v, want %v with its rests", pieces*piece, took, want)
 		}
 		second := <-begun
-		if got, want := second.Sub(first), (1+copyPause)*pieces*piece; got != want {
+		if got, want := second.Sub(first), (1+totalPauseFactor)*pieces*piece; got != want {
 			t.Errorf("the next write began after %v, want %v", got, want)
 		}
 
@@ -63,8 +63,8 @@ func TestWriteSlowly_AStallDoesNotKeepACopy(t *testing.T) {
 		<-time.After(10 * time.Second)
 		stalled := time.Now()
 		p.step(t.Context())
-		if got := time.Since(stalled); got != copyRestMost {
-			t.Errorf("rested %v after a stall, want %v", got, copyRestMost)
+		if got := time.Since(stalled); got != maxPause {
+			t.Errorf("paused %v after a stall, want %v", got, maxPause)
 		}
 	})
 }

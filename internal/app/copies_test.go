@@ -18,11 +18,11 @@ import (
 
 const elsewhere = "postgres db.example:5432/sluice"
 
-func copiesAt(t *testing.T, path string) (*copies, *buffer) {
+func copiesAt(t *testing.T, path string) (*ruleCopies, *buffer) {
 	t.Helper()
 	log := &buffer{}
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
-	return newCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now), log
+	return newRuleCopies(path, elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now), log
 }
 
 // setOf compiles rules named after their number.
@@ -43,13 +43,13 @@ func TestCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "made", "rules.copy"))
 	stop := task(func(ctx context.Context) { c.run(ctx, time.Hour) })
 	for v := range int64(200) {
-		c.keep(setOf(t, v, 3), true)
+		c.save(setOf(t, v, 3), true)
 	}
 	eventually(t, "version 199 is on disk", func() bool {
 		got, err := c.load()
 		return err == nil && got.Version == 199 && len(got.Rules) == 3 && len(got.Tokens) == 1
 	})
-	c.keep(setOf(t, 200, 3), false) // no reason to write yet
+	c.save(setOf(t, 200, 3), false) // no reason to write yet
 	if err := stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +72,13 @@ func TestCopies_NothingIsWrittenBeforeThereIsAnything(t *testing.T) {
 
 func TestCopies_ARefreshHealsARemovedFile(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
-	c.keep(setOf(t, 1, 1), true)
-	c.save(unhurried)
+	c.save(setOf(t, 1, 1), true)
+	c.writeLatest(withoutPause)
 	if err := os.Remove(c.path); err != nil {
 		t.Fatal(err)
 	}
-	c.keep(setOf(t, 1, 1), false)
-	c.save(unhurried)
+	c.save(setOf(t, 1, 1), false)
+	c.writeLatest(withoutPause)
 	if !c.exists() {
 		t.Error("the file did not come back")
 	}
@@ -91,8 +91,8 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 	}
 	c, log := copiesAt(t, filepath.Join(blocked, "rules.copy")) // a file where a folder must be
 	for v := range int64(5) {
-		c.keep(setOf(t, v, 1), true)
-		c.save(unhurried)
+		c.save(setOf(t, v, 1), true)
+		c.writeLatest(withoutPause)
 	}
 	if got := strings.Count(log.String(), "saving the local copy of the rules failed"); got != 1 {
 		t.Errorf("%d log lines about one failure, want 1:\n%s", got, log)
@@ -100,7 +100,7 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)
 	}
-	c.save(unhurried)
+	c.writeLatest(withoutPause)
 	if got, err := c.load(); err != nil || got.Version != 4 || !strings.Contains(log.String(), "again") {
 		t.Errorf("got %v, %v after the disk healed\n%s", got, err, log)
 	}
@@ -110,8 +110,8 @@ func TestCopies_AFullDiskIsLoudOnceAndHeals(t *testing.T) {
 // try every place, this one that the node waits and says so.
 func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
-	c.keep(setOf(t, 7, 2), true)
-	c.save(unhurried)
+	c.save(setOf(t, 7, 2), true)
+	c.writeLatest(withoutPause)
 	good, err := os.ReadFile(c.path)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, log := reloaderOf(&shelf{migrate: rules.ErrUnavailable})
-			r.recall = c.load
+			r.loadCopy = c.load
 			pass(t, r)
 			pass(t, r)
 			if r.readiness.ready() == nil || r.sets.Load() != nil || r.access.Load() != nil {

@@ -26,50 +26,49 @@ import (
 	"sluice/rules"
 )
 
-// counters is where buckets are counted.
+// counters is the counter store and what belongs to it.
 type counters struct {
-	// store decides.
+	// store decides requests.
 	store limiter.Store
-	// local decides for fail mode local while store, in Redis, cannot, and
-	// ledger keeps account of that. Both are nil without Redis.
+	// local decides for fail mode local while Redis is unavailable, and ledger records
+	// what it admitted. Both are nil without Redis.
 	local  limiter.Store
 	ledger *decide.Ledger
-	// loads is what the fleet reports about pools.
+	// loads holds the load reports of pools.
 	loads *decide.Loads
-	// board is where the nodes that share these counters post their figures,
-	// kind is redis or memory, and breakers tells what guards the servers.
+	// board is where the nodes that share these counters publish their figures. kind is
+	// redis or memory. breakers returns the state of the circuit breakers.
 	board    fleet.Board
 	kind     string
 	breakers func() []fleet.Breaker
-	// hot lists this node's hot keys, nil where nobody looks for them.
+	// hot lists the busiest keys of this node; nil without hot-key detection.
 	hot func(most int) []limiter.HotKey
 }
 
-// openCounters opens the counter store and what stands in for it. Without Redis
-// it is in memory and kept on disk, and nothing can stand in. Redis need not
-// answer yet.
+// openCounters opens the counter store: Redis, with memory for fail mode local, or
+// memory with snapshots on disk. Redis need not be available yet.
 func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
-	most := mostKeys(int(cfg.MaxKeys), memoryLimits())
+	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
 	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes), Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
 	stops.add("memory release", task(func(ctx context.Context) {
-		returnMemory(ctx, func() int64 { return int64(memory.Keys())*autoKeyBytes + memory.RecordBytes() })
+		releaseMemory(ctx, func() int64 { return int64(memory.Keys())*bytesPerKey + memory.RecordBytes() })
 	}))
 	metrics.MemoryStore(memory)
 	if cfg.RedisURL == "" {
 		if cfg.Postgres() {
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
-		keepOnDisk(cfg, memory, host.Log, metrics, stops)
+		startSnapshots(cfg, memory, host.Log, metrics, stops)
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
 	}
 	return openRedis(ctx, cfg, host, memory, metrics, stops, fatal)
 }
 
-// openRedis opens the shared counter store, with memory beside it.
+// openRedis opens the shared counter store. memory decides for fail mode local.
 func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
-	quietRedis()
+	silenceRedis()
 	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
@@ -89,7 +88,7 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 	}
 	stops.add("comparison of settings", task(func(ctx context.Context) { agreed.run(ctx, fatal) }))
 	metrics.SettingsDiffer(agreed.differ.Load)
-	nodes := nodeCount{path: cfg.NodesFile(), log: host.Log}
+	nodes := nodeCountFile{path: cfg.NodesFile(), log: host.Log}
 	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now, Known: nodes.load(), Counted: nodes.save})
 	if err != nil {
 		return nil, err
@@ -101,16 +100,16 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 	}
 	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, store) }))
 	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats, Slots: store.Stats})
-	posted, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
+	loadBoard, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err
 	}
-	near, hot, err := answerNear(cfg, host, metrics, client, store, presence.Live, stops)
+	near, hot, err := openNearStore(cfg, host, metrics, client, store, presence.Live, stops)
 	if err != nil {
 		return nil, err
 	}
 	return &counters{
-		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(posted, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }
@@ -125,27 +124,27 @@ func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
 	return out
 }
 
-// quietRedis keeps go-redis from writing to standard error by itself. What fails
-// is classified, counted and logged by the observer.
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
+// silenceRedis keeps go-redis from writing to standard error. Its errors are
+// classified, counted and logged by the observers.
+var silenceRedis = sync.OnceFunc(func() { redis.SetLogger(discardLogger{}) })
 
-type silence struct{}
+type discardLogger struct{}
 
-// Printf drops a line.
-func (silence) Printf(context.Context, string, ...any) {}
+// Printf discards a line.
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// keepOnDisk restores the last snapshot, saves at intervals, and once more when
-// everything that could still count has stopped.
-func keepOnDisk(cfg *config.Serve, memory snapshotter, log *slog.Logger, metrics *telemetry.Metrics, stops *stops) {
+// startSnapshots restores the last snapshot, saves at intervals, and once more after
+// everything that can change a counter has stopped.
+func startSnapshots(cfg *config.Serve, memory snapshotter, log *slog.Logger, metrics *telemetry.Metrics, stops *stops) {
 	s := &snapshots{store: memory, path: cfg.SnapshotFile(), log: log, metrics: metrics}
 	s.restore()
 	stops.add("final snapshot", func(context.Context) error { return s.save() })
 	stops.add("snapshots", task(func(ctx context.Context) { s.run(ctx, cfg.SnapshotInterval) }))
 }
 
-// followLoads keeps up with what the fleet reports about the pools of the set in
-// force, wherever a report was made.
-func followLoads(loads *decide.Loads, sets *rules.Current, stops *stops) {
+// followPoolLoads keeps the load reports of the pools in force up to date, including
+// reports that other nodes received.
+func followPoolLoads(loads *decide.Loads, sets *rules.Current, stops *stops) {
 	stops.add("pool loads", task(func(ctx context.Context) {
 		loads.Follow(ctx, func() (names []string) {
 			if set := sets.Load(); set != nil {
@@ -164,8 +163,8 @@ type snapshotter interface {
 	LoadFile(path string) error
 }
 
-// snapshots keeps the counters of this process on disk, so that a restart
-// forgets nothing and a crash no more than one interval.
+// snapshots saves the counters of this process to disk, so that a restart loses
+// nothing and a crash loses at most one interval.
 type snapshots struct {
 	store   snapshotter
 	path    string
@@ -173,9 +172,9 @@ type snapshots struct {
 	metrics *telemetry.Metrics
 }
 
-// restore loads the last snapshot. One that is torn, corrupt or from a newer
-// build is refused with a log line, and counting starts afresh: wrong counters
-// are worse than none, and no server at all is worse still.
+// restore loads the last snapshot. An incomplete or corrupt snapshot, or one from a
+// newer build, is rejected with a log line, and all counters start at zero: wrong
+// counters are worse than none, and a server that does not start is worse still.
 func (s *snapshots) restore() {
 	err := s.store.LoadFile(s.path)
 	switch {
@@ -190,7 +189,7 @@ func (s *snapshots) restore() {
 	}
 }
 
-// save writes a snapshot. A failure (a full disk) is loud and nothing more.
+// save writes a snapshot. A failure, such as a full disk, is logged and counted.
 func (s *snapshots) save() error {
 	if err := s.store.SaveFile(s.path); err != nil {
 		s.metrics.Snapshot("failed")
@@ -201,45 +200,44 @@ func (s *snapshots) save() error {
 	return nil
 }
 
-// run saves every interval until ctx ends; 0 means never.
+// run saves at every interval until ctx ends; an interval of 0 means never.
 func (s *snapshots) run(ctx context.Context, every time.Duration) {
 	if every == 0 {
 		<-ctx.Done()
 		return
 	}
 	for range tick.Every(ctx, every) {
-		_ = s.save() // logged and counted there; the next one may succeed
+		_ = s.save() // save logs and counts an error; the next one may succeed
 	}
 }
 
-// mostNodes is above any number of nodes that is remembered.
-const mostNodes = 100_000
+// maxNodes is the largest node count that is accepted.
+const maxNodes = 100_000
 
-// nodeCount remembers on disk how many nodes share the counters, so that a node
-// that starts while Redis is unreachable enforces its share of a limit and not the
-// whole.
-type nodeCount struct {
+// nodeCountFile stores on disk how many nodes share the counters, so that a node that
+// starts while Redis is unavailable enforces its share of a limit and not the whole.
+type nodeCountFile struct {
 	path string
 	log  *slog.Logger
 }
 
-// load returns the number last saved, 0 if there is none that makes sense.
-func (c nodeCount) load() int {
+// load returns the number last saved, or 0 if there is no valid one.
+func (c nodeCountFile) load() int {
 	b, err := os.ReadFile(c.path)
 	if err != nil {
 		return 0
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || n < 1 || n > mostNodes {
+	if err != nil || n < 1 || n > maxNodes {
 		c.log.Warn("the saved node count is not valid and is ignored", "file", c.path)
 		return 0
 	}
 	return n
 }
 
-// save keeps the number for the next start. It can do without.
-func (c nodeCount) save(n int) {
-	err := makeDataDir(filepath.Dir(c.path))
+// save stores the number for the next start. A failure is logged and has no other effect.
+func (c nodeCountFile) save(n int) {
+	err := createDataDir(filepath.Dir(c.path))
 	if err == nil {
 		err = atomicfile.Write(c.path, func(f *os.File) error {
 			_, err := f.WriteString(strconv.Itoa(n) + "\n")

@@ -8,7 +8,7 @@ import (
 )
 
 func TestNodeCount_IsRememberedAndOnlyIfItMakesSense(t *testing.T) {
-	c := nodeCount{path: filepath.Join(t.TempDir(), "data", "nodes.count"), log: slog.New(slog.DiscardHandler)}
+	c := nodeCountFile{path: filepath.Join(t.TempDir(), "data", "nodes.count"), log: slog.New(slog.DiscardHandler)}
 	if got := c.load(); got != 0 {
 		t.Errorf("got %d from no file", got)
 	}

@@ -13,20 +13,20 @@ import (
 	"sluice/internal/config"
 )
 
-// errDataDirInUse: another server holds the data directory.
+// errDataDirInUse means that another server uses the data directory.
 var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it or choose another directory with --data-dir (SLUICE_DATA_DIR)")
 
-// makeDataDir creates dir, readable by its owner alone, because it holds token
+// createDataDir creates dir with access for its owner only, because it contains token
 // hashes and counters.
-func makeDataDir(dir string) error {
+func createDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("--data-dir (SLUICE_DATA_DIR): %w", err)
 	}
 	return nil
 }
 
-// lockDataDir keeps a second server out of dir until unlock is called or the
-// process ends. Commands that only touch the rule database do not take it.
+// lockDataDir keeps other servers from using dir until unlock is called or the process
+// ends. Commands that only use the rules database do not lock it.
 func lockDataDir(dir string) (unlock func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "serve.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -39,24 +39,24 @@ func lockDataDir(dir string) (unlock func() error, err error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	// Closing gives up the lock. The file stays: removing it would let two
-	// servers lock two files of one name.
+	// Close releases the lock. The file stays: if it were removed, two servers could lock
+	// two files with the same name.
 	return f.Close, nil
 }
 
-// leftoverAge is how old a temporary file must be before a node removes it from
-// a folder that others may write to at the same time.
+// leftoverAge is the minimum age at which a node removes a temporary file from a
+// directory that other processes may write to.
 const leftoverAge = time.Hour
 
-// removeLeftovers removes the temporary files that a kill left in the data
-// directory. exclusive says that no other server uses the directory.
+// removeLeftovers removes temporary files of killed processes from the data directory.
+// exclusive means that no other server uses the directory.
 func removeLeftovers(cfg *config.Serve, exclusive bool, now time.Time, log *slog.Logger) {
 	for _, pattern := range []string{
 		atomicfile.Pattern(cfg.SnapshotFile()), atomicfile.Pattern(cfg.CopyFile()), atomicfile.Pattern(cfg.OverridesFile()),
 		atomicfile.Pattern(cfg.NodesFile()), atomicfile.Pattern(secretFile(cfg)), filepath.Join(queueDir(cfg), "*.new"),
 	} {
 		found, err := filepath.Glob(pattern)
-		if err != nil { // the directory's name holds a bracket: nothing is removed
+		if err != nil { // the name of the directory contains a bracket; nothing is removed
 			continue
 		}
 		for _, path := range found {

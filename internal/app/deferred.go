@@ -13,14 +13,14 @@ import (
 	"sluice/rules"
 )
 
-// queueConnections bounds the connections for deferred requests, which have a
-// pool of their own so that no check waits behind a payload.
+// queueConnections is the maximum number of Redis connections for deferred requests.
+// They have their own pool, so that checks do not wait behind payloads.
 const queueConnections = 16
 
-// queueDir is where files of deferred requests are.
+// queueDir is the directory of the queue files.
 func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "deferred") }
 
-// openQueue opens what keeps deferred requests: Redis where that counts, else
+// openQueue opens the deferred queues: in Redis if the counters are there, otherwise in
 // files in the data directory.
 func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (decide.Queue, error) {
 	dropped := func(rule int64, n int) {
@@ -50,7 +50,7 @@ func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *tele
 	return q, nil
 }
 
-// ruleName is the name of a rule in force, "" for another.
+// ruleName returns the name of a rule in force, or "".
 func ruleName(sets *rules.Current, id int64) string {
 	if set := sets.Load(); set != nil {
 		if r := set.Get(id); r != nil {

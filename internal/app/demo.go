@@ -18,12 +18,12 @@ import (
 	"sluice/rules"
 )
 
-// demoPause is the mean time between two synthetic requests.
-const demoPause = 50 * time.Millisecond
+// demoInterval is the average time between two synthetic requests.
+const demoInterval = 50 * time.Millisecond
 
-// Demo serves like Run with no settings, in a temporary directory that is
-// deleted at the end, with sample rules and gentle traffic of made-up users. The
-// traffic is put to the Checker directly; nothing leaves the process.
+// Demo runs the server with default settings in a temporary directory that is deleted at
+// the end, with sample rules and synthetic traffic. The traffic calls the Checker
+// directly and does not leave the process.
 func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) (err error) {
 	dir, err := os.MkdirTemp("", "sluice-demo-")
 	if err != nil {
@@ -47,7 +47,7 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 	}
 	host.Traffic = demoTraffic
 	fmt.Fprintf(host.Out, "Demo: sample rules and about %[2]d requests per second from synthetic users demo-user-1 to demo-user-%[1]d.\nAll data is in %[3]s and is deleted when the demo stops.\n\n",
-		demoUsers, time.Second/demoPause, dir)
+		demoUsers, time.Second/demoInterval, dir)
 	return Run(ctx, cfg, host)
 }
 
@@ -78,31 +78,31 @@ func demoRules() []rules.Rule {
 	return list
 }
 
-// demoUsers is how many made-up users there are; the first ones are busier.
+// demoUsers is the number of synthetic users; the first ones send more requests.
 const demoUsers = 12
 
 var demoRoutes = []struct{ method, route string }{
 	{"POST", "/v1/charges"}, {"POST", "/v1/charges"}, {"GET", "/v1/search"}, {"GET", "/v1/search"}, {"POST", "/v1/login"}, {"GET", "/v1/invoices"},
 }
 
-// demoTraffic asks the Checker about made-up requests until ctx ends.
+// demoTraffic checks synthetic requests until ctx ends.
 func demoTraffic(ctx context.Context, checker *decide.Checker) {
 	var answer decide.Answer
-	for range tick.Every(ctx, demoPause) {
+	for range tick.Every(ctx, demoInterval) {
 		q := demoQuestion(rand.IntN)
-		// An unanswered question is counted by the Checker; the next may do better.
+		// The Checker counts errors; the next request may succeed.
 		_ = checker.Do(ctx, &q, &answer)
 	}
 }
 
-// demoQuestion makes up one request; pick gives a number in [0, n).
+// demoQuestion returns a random request. pick returns a number in [0, n).
 func demoQuestion(pick func(n int) int) decide.Question {
 	user := 1 + min(pick(demoUsers), pick(demoUsers))
-	on := demoRoutes[pick(len(demoRoutes))]
+	request := demoRoutes[pick(len(demoRoutes))]
 	return decide.Question{
 		Op: limiter.OpTake,
 		Descriptor: rules.Descriptor{
-			Method: on.method, Route: on.route, User: fmt.Sprintf("demo-user-%d", user),
+			Method: request.method, Route: request.route, User: fmt.Sprintf("demo-user-%d", user),
 			// Addresses reserved for documentation.
 			IP:         netip.AddrFrom4([4]byte{203, 0, 113, byte(user)}),
 			Attributes: map[string]string{"tenant": fmt.Sprintf("demo-tenant-%d", user%3)},

@@ -15,8 +15,8 @@ import (
 	"sluice/rules"
 )
 
-// door opens a frontDoor for h that is ready.
-func openDoor(t *testing.T, h http.Handler, delay, timeout time.Duration) (*frontDoor, string) {
+// startServer starts a server for h that is ready.
+func startServer(t *testing.T, h http.Handler, delay, timeout time.Duration) (*httpServer, string) {
 	t.Helper()
 	sets, keyring := &rules.Current{}, &access.Current{}
 	set, err := rules.Compile(nil, 1, rules.Options{})
@@ -26,7 +26,7 @@ func openDoor(t *testing.T, h http.Handler, delay, timeout time.Duration) (*fron
 	sets.Store(set)
 	keyring.Store(access.NewKeyring(nil))
 	ready := &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
-	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, frontDoor{
+	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, httpServer{
 		readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler), now: time.Now,
 	}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -60,7 +60,7 @@ func get(ctx context.Context, url string) fetched {
 
 func TestDrain_RequestInFlightFinishes(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	d, url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(entered)
 		<-leave
 		_, _ = io.WriteString(w, "decided")
@@ -91,7 +91,7 @@ func TestDrain_RequestInFlightFinishes(t *testing.T) {
 // from the connection after that one's answer.
 func TestDrain_PipelinedRequestIsNoSilence(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	d, url := openDoor(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	d, url := startServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			close(entered)
 			<-leave
@@ -100,9 +100,9 @@ func TestDrain_PipelinedRequestIsNoSilence(t *testing.T) {
 	c := connect(t, url[len("http://"):], "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-entered
 	d.listener.mu.Lock()
-	for g := range d.listener.guests {
-		g.hurry(time.Now().Add(time.Hour))
-		if g.hurried {
+	for c := range d.listener.conns {
+		c.expireIdle(time.Now().Add(time.Hour))
+		if c.expired {
 			t.Error("a drain cuts off a request under way")
 		}
 	}
@@ -115,7 +115,7 @@ func TestDrain_PipelinedRequestIsNoSilence(t *testing.T) {
 }
 
 func TestDrain_DelayStillServesAndSendsClientsAway(t *testing.T) {
-	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	d, url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok")
 	}), time.Hour, time.Minute)
 	d.readiness.drain()
@@ -130,7 +130,7 @@ func TestDrain_DelayStillServesAndSendsClientsAway(t *testing.T) {
 
 func TestDrain_DeadlineCutsWhatHangs(t *testing.T) {
 	entered := make(chan struct{})
-	d, url := openDoor(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	d, url := startServer(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
 		<-r.Context().Done() // hangs until the connection is cut
 	}), 0, time.Millisecond)
@@ -158,7 +158,7 @@ func TestHandler_ServesAnIndex(t *testing.T) {
 }
 
 func TestServe_HandlersCannotOutliveTheirLimits(t *testing.T) {
-	d, _ := openDoor(t, http.NotFoundHandler(), 0, time.Second)
+	d, _ := startServer(t, http.NotFoundHandler(), 0, time.Second)
 	defer func() {
 		if err := d.close(t.Context()); err != nil {
 			t.Error(err)
@@ -187,7 +187,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 
 func TestServe_FilesOfRulesGetMoreTime(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
-	h := (&frontDoor{readiness: &readiness{}, now: func() time.Time { return at }}).around(http.NotFoundHandler())
+	h := (&httpServer{readiness: &readiness{}, now: func() time.Time { return at }}).wrap(http.NotFoundHandler())
 	for path, want := range map[string]time.Time{
 		"/ratelimit/rules/import": at.Add(fileTimeout), "/ratelimit/rules/export": at.Add(fileTimeout), "/ratelimit/check": {},
 	} {

@@ -156,7 +156,7 @@ func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
 				from := &either{}
 				from.Store(lost)
 				r, log := reloaderOf(&shelf{})
-				r.from, r.overridesFrom = from, from
+				r.database, r.overrideDatabase = from, from
 				pass(t, r)
 				history{limit: 6, pool: 20, blocked: "lost"}.live(t, lost)
 				pass(t, r)

@@ -16,28 +16,28 @@ import (
 	"sluice/rules/redact"
 )
 
-// figures hears every decision for the figures of the fleet, and tells about
-// this node.
-type figures struct {
+// fleetReporter observes every decision and publishes the figures and the status of
+// this node to the other nodes. It is safe for concurrent use.
+type fleetReporter struct {
 	decide.NopObserver
 	recorder *fleet.Recorder
 	now      func() time.Time
 
 	node, version string
 	started       time.Time
-	address       atomic.Value // string, once there is a listener
+	address       atomic.Value // string; set once the listener is open
 	ready         *readiness
 	counters      *counters
-	// reader reads what all nodes posted; own is what this node falls back on while
-	// that cannot be read, nil where the board is its own.
+	// reader reads the figures of all nodes. own holds those of this node, for when the
+	// board is unavailable; it is nil if the board is in memory.
 	reader *fleet.Reader
 	own    *fleet.Memory
 }
 
-func newFigures(now func() time.Time, version string, ready *readiness, c *counters) *figures {
+func newFleetReporter(now func() time.Time, version string, ready *readiness, c *counters) *fleetReporter {
 	var id [6]byte
-	_, _ = rand.Read(id[:]) // never fails: it ends the process instead
-	f := &figures{
+	_, _ = rand.Read(id[:]) // never returns an error
+	f := &fleetReporter{
 		recorder: fleet.NewRecorder(), now: now, node: hex.EncodeToString(id[:]), version: version,
 		started: now(), ready: ready, counters: c, reader: fleet.NewReader(c.board, now),
 	}
@@ -48,8 +48,8 @@ func newFigures(now func() time.Time, version string, ready *readiness, c *count
 	return f
 }
 
-// ObserveDecision implements decide.Observer. The figures are about takes.
-func (f *figures) ObserveDecision(d *decide.Decision) {
+// ObserveDecision implements decide.Observer. Only takes are counted.
+func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	q, a := d.Question, d.Answer
 	if a.Op != limiter.OpTake {
 		return
@@ -78,9 +78,9 @@ func (f *figures) ObserveDecision(d *decide.Decision) {
 	}
 }
 
-// sample is one denial as people may see it: no API key, and nothing that looks
-// like a credential.
-func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
+// sample describes one denial for display, without API keys and values that look
+// like credentials.
+func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
 		At: f.now().UnixMilli(), Rule: la.Name(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
@@ -103,8 +103,8 @@ func (f *figures) sample(q *decide.Question, a *decide.Answer, la *decide.LimitA
 	return d
 }
 
-// status is what this node says of itself.
-func (f *figures) status() fleet.Status {
+// status is the status of this node.
+func (f *fleetReporter) status() fleet.Status {
 	st := fleet.Status{
 		ID: f.node, Version: f.version, Started: f.started.UnixMilli(), Ready: f.ready.ready() == nil,
 		Store: f.counters.kind, Breakers: f.counters.breakers(),
@@ -120,10 +120,10 @@ func (f *figures) status() fleet.Status {
 	return st
 }
 
-// publish posts this node's figures on board until stopped.
-func (f *figures) publish(board fleet.Board, log *slog.Logger, stops *stops) {
+// publish publishes the figures of this node on board until it is stopped.
+func (f *fleetReporter) publish(board fleet.Board, log *slog.Logger, stops *stops) {
 	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Own: f.own, Status: f.status, Hot: f.hot(), Now: f.now, Log: log})
 	stops.add("fleet metrics", task(p.Run))
 }
 
-var _ decide.Observer = (*figures)(nil)
+var _ decide.Observer = (*fleetReporter)(nil)

@@ -89,7 +89,7 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 // who may read rules.
 func TestFigures_SamplesHideCredentials(t *testing.T) {
 	secret := "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
-	f := &figures{recorder: fleet.NewRecorder(), now: time.Now}
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
 	q := &decide.Question{Op: limiter.OpTake, Weight: 1, Descriptor: rules.Descriptor{
 		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
 		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/config"
 )
 
-// greet prints where the server is and a request that works when pasted.
-func greet(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Current) {
+// printGreeting prints the address of the server and a command that sends a check.
+func printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Current) {
 	places := "rules in " + cfg.Database()
 	if cfg.Postgres() {
 		places = "rules in Postgres"
@@ -24,7 +24,7 @@ func greet(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Curren
 	if !keyring.Load().Open() || !cfg.Loopback() {
 		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
 	}
-	url := "http://" + reachable(addr)
+	url := "http://" + localURLHost(addr)
 	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
 
 Run this six times. Five requests are allowed and the sixth is denied:
@@ -37,9 +37,9 @@ API reference: %[1]s/openapi.yaml
 `, url, places, authorize)
 }
 
-// greetConsole prints where the console is, and while there is no account the
-// link that makes the first.
-func greetConsole(w io.Writer, base, welcome string) {
+// printConsoleURL prints the URL of the console, or, while there is no account, the
+// sign-in link to create the first one.
+func printConsoleURL(w io.Writer, base, welcome string) {
 	if welcome == "" {
 		fmt.Fprintf(w, "Console: %s/console\n\n", base)
 		return
@@ -51,8 +51,8 @@ func greetConsole(w io.Writer, base, welcome string) {
 `, base, welcome)
 }
 
-// reachable is the address as a client on this machine would write it.
-func reachable(addr net.Addr) string {
+// localURLHost returns the host and port of addr for a URL on this machine.
+func localURLHost(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
 		return addr.String()

@@ -16,17 +16,17 @@ import (
 	"sluice/rules"
 )
 
-// answerNear puts in front of the shared store what need not ask it, as far as
-// the settings say. hot lists this node's hot keys.
-func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient, shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey, err error) {
+// openNearStore adds the deny cache and the leases of hot keys in front of the shared
+// store, as far as they are enabled. hot lists the busiest keys of this node.
+func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient, shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey, err error) {
 	opt := nearstore.Options{
 		Store: shared, Now: host.Now, Nodes: nodes, HotRate: cfg.HotKeyRate, DenyExact: cfg.DenyCache == "exact",
-		TurnedHot: (&hotLog{log: host.Log, now: host.Now}).turned,
+		TurnedHot: (&hotKeyLog{log: host.Log, now: host.Now}).becameHot,
 	}
 	if cfg.DenyCache != "off" {
 		opt.DenyCache = denyCacheSize
 	}
-	var bus atomic.Pointer[fleet.Bus] // the two need each other
+	var bus atomic.Pointer[fleet.Bus] // set below: the store and the bus refer to each other
 	opt.Tell = func(k limiter.Key, slices bool) {
 		if b := bus.Load(); b != nil {
 			b.Send(k, slices)
@@ -47,42 +47,42 @@ func answerNear(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, clien
 	return near, near.HotKeys, nil
 }
 
-// denyCacheSize is of how many buckets denials are remembered, some 500 bytes each.
+// denyCacheSize is how many buckets the deny cache holds, of some 500 bytes each.
 const denyCacheSize = 100_000
 
-// hotPause is the least time between two log lines about hot keys.
-const hotPause = 10 * time.Second
+// hotKeyLogInterval is the shortest time between two log lines about hot keys.
+const hotKeyLogInterval = 10 * time.Second
 
-// hotLog tells of keys that turn hot, without the keys.
-type hotLog struct {
-	log   *slog.Logger
-	now   func() time.Time
-	last  time.Time
-	quiet int64 // since the last line
+// hotKeyLog logs that keys became hot, without the keys themselves.
+type hotKeyLog struct {
+	log     *slog.Logger
+	now     func() time.Time
+	last    time.Time
+	skipped int64 // keys since the last line
 }
 
-// turned hears of each key; by one goroutine.
-func (h *hotLog) turned(k limiter.HotKey) {
+// becameHot is called for each key that becomes hot, by one goroutine.
+func (h *hotKeyLog) becameHot(k limiter.HotKey) {
 	now := h.now()
-	if !h.last.IsZero() && now.Sub(h.last) < hotPause {
-		h.quiet++
+	if !h.last.IsZero() && now.Sub(h.last) < hotKeyLogInterval {
+		h.skipped++
 		return
 	}
 	id, _ := rules.RuleID(k.Key)
-	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.quiet,
+	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.skipped,
 		"more", "GET /ratelimit/hot lists them")
-	h.last, h.quiet = now, 0
+	h.last, h.skipped = now, 0
 }
 
-// looked is how many of the busiest buckets are looked at for hot ones, which
-// are the busiest.
-const looked = 1000
+// hotKeysChecked is how many of the busiest keys are checked for hot ones, which are the
+// busiest.
+const hotKeysChecked = 1000
 
-// hotKeys is how many keys are hot on this node.
+// hotKeys returns the number of hot keys on this node.
 func (c *counters) hotKeys() int {
 	n := 0
 	if c.hot != nil {
-		for _, k := range c.hot(looked) {
+		for _, k := range c.hot(hotKeysChecked) {
 			if k.Hot {
 				n++
 			}
@@ -91,9 +91,9 @@ func (c *counters) hotKeys() int {
 	return n
 }
 
-// hot is what this node tells the others about its busiest keys; nil where nobody
-// looks for them.
-func (f *figures) hot() func(most int) []fleet.HotKey {
+// hot returns a function that lists the busiest keys of this node for the other
+// nodes; nil without hot-key detection.
+func (f *fleetReporter) hot() func(most int) []fleet.HotKey {
 	if f.counters.hot == nil {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (f *figures) hot() func(most int) []fleet.HotKey {
 	}
 }
 
-// hotEverywhere are the busiest keys of all nodes, for the API.
-func (f *figures) hotEverywhere(ctx context.Context) ([]fleet.HotLive, error) {
+// hotEverywhere returns the busiest keys of all nodes.
+func (f *fleetReporter) hotEverywhere(ctx context.Context) ([]fleet.HotLive, error) {
 	live := f.reader.Live(ctx)
 	return live.Hot, live.Err
 }

@@ -10,188 +10,193 @@ import (
 	"time"
 )
 
-// patient is a listener that hands on a connection when its first byte arrives.
-// Clients open connections ahead of need; net/http would count the time until
-// the first request against that request's headers, and cut off after two
-// seconds what a client believes to be ready for use. Here such a connection may
-// wait as long as one that has been used; from its first byte on net/http's own
-// limits hold.
+// firstByteListener is a listener that returns a connection from Accept once its
+// first byte has arrived. Clients open connections before they need them, and
+// net/http counts the time until the first request against the header timeout: it
+// would close such a connection after two seconds, while the client believes that
+// it is ready for use. Here a new connection may stay idle as long as a used one.
+// From the first byte on, the timeouts of net/http apply.
 //
-// It knows every open connection, so that drain can end them without dropping a
-// request whose bytes have arrived.
-type patient struct {
+// It tracks every open connection, so that drain can close them without losing a
+// request whose bytes have arrived. It is safe for concurrent use.
+type firstByteListener struct {
 	*net.TCPListener
-	wait    time.Duration
-	log     *slog.Logger
-	ceiling int // of descriptors; see waitForRoom
-	next    chan accepted
-	done    chan struct{} // closed by Close
-	leaving chan struct{} // closed by drain: accept what the kernel holds, then stop
-	stopped chan struct{} // closed when nothing is accepted any more
-	freed   chan struct{} // holds a token after a connection has ended
-	// roomSaid is when waitForRoom last wrote to the log.
-	roomSaid time.Time
+	idle     time.Duration // after which a connection without a first byte is closed
+	log      *slog.Logger
+	ceiling  int // of file descriptors; see waitForDescriptors
+	accepted chan acceptResult
+	closing  chan struct{} // closed by Close
+	draining chan struct{} // closed by drain: accept what the kernel has queued, then stop
+	stopped  chan struct{} // closed when no more connections are accepted
+	freed    chan struct{} // holds a token after a connection has ended
+	// ceilingLogged is when waitForDescriptors last wrote to the log.
+	ceilingLogged time.Time
 
 	mu     sync.Mutex
-	guests map[*guest]bool // every open connection; true once it was handed on
+	conns  map[*trackedConn]bool // every open connection; true once Accept returned it
 	closed bool
 	wg     sync.WaitGroup
 }
 
-type accepted struct {
+type acceptResult struct {
 	conn net.Conn
 	err  error
 }
 
-// newPatient takes over l. A connection that says nothing for wait is closed.
-func newPatient(l *net.TCPListener, wait time.Duration, log *slog.Logger) *patient {
-	p := &patient{
-		TCPListener: l, wait: wait, log: log, ceiling: descriptorCeiling(), next: make(chan accepted), done: make(chan struct{}),
-		leaving: make(chan struct{}), stopped: make(chan struct{}), freed: make(chan struct{}, 1), guests: map[*guest]bool{},
+// newFirstByteListener takes over l. A connection that sends nothing within idle
+// is closed.
+func newFirstByteListener(l *net.TCPListener, idle time.Duration, log *slog.Logger) *firstByteListener {
+	f := &firstByteListener{
+		TCPListener: l, idle: idle, log: log, ceiling: descriptorCeiling(),
+		accepted: make(chan acceptResult), closing: make(chan struct{}), draining: make(chan struct{}),
+		stopped: make(chan struct{}), freed: make(chan struct{}, 1), conns: map[*trackedConn]bool{},
 	}
-	p.wg.Go(p.accept)
-	return p
+	f.wg.Go(f.acceptAll)
+	return f
 }
 
-// Accept gives the next connection with something to read.
-func (p *patient) Accept() (net.Conn, error) {
+// Accept returns the next connection that has something to read.
+func (f *firstByteListener) Accept() (net.Conn, error) {
 	select {
-	case a := <-p.next:
+	case a := <-f.accepted:
 		return a.conn, a.err
-	case <-p.done:
+	case <-f.closing:
 		return nil, net.ErrClosed
 	}
 }
 
-// Close closes the listener and the connections that have said nothing.
-func (p *patient) Close() error {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+// Close closes the listener and the connections that Accept has not returned.
+func (f *firstByteListener) Close() error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
 		return net.ErrClosed
 	}
-	p.closed = true
-	close(p.done)
-	err := p.TCPListener.Close()
+	f.closed = true
+	close(f.closing)
+	err := f.TCPListener.Close()
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // by drain
+		err = nil // drain closed it
 	}
-	for g, handed := range p.guests {
-		if !handed {
-			_ = g.Conn.Close()
+	for c, returned := range f.conns {
+		if !returned {
+			_ = c.Conn.Close()
 		}
 	}
-	p.mu.Unlock()
-	p.wg.Wait()
+	f.mu.Unlock()
+	f.wg.Wait()
 	return err
 }
 
-// accept passes errors on, so that the server logs them and decides how long to
-// pause: handing one over waits for it.
-func (p *patient) accept() {
-	defer close(p.stopped)
-	q := quiet{p: p}
+// acceptAll accepts connections until the listener is closed or drained. It passes
+// errors on to Accept and waits until they are received, because the server logs
+// them and decides how long to pause.
+func (f *firstByteListener) acceptAll() {
+	defer close(f.stopped)
+	drained := queueDrain{listener: f}
 	for {
-		c, err := p.AcceptTCP()
-		if q.ended(err) {
-			// Whoever connects from now on is refused. Errors of closing change nothing.
-			_ = p.TCPListener.Close()
+		tcp, err := f.AcceptTCP()
+		if drained.after(err) {
+			// New connections are refused from now on. An error of Close changes nothing.
+			_ = f.TCPListener.Close()
 			return
 		}
 		if err != nil {
-			if !errors.Is(err, os.ErrDeadlineExceeded) && !p.hand(accepted{err: err}) {
+			if !errors.Is(err, os.ErrDeadlineExceeded) && !f.send(acceptResult{err: err}) {
 				return
 			}
 			continue
 		}
-		g := &guest{Conn: c, home: p, silent: true, moment: firstMoment, since: time.Now()}
-		if !p.admit(g) {
-			_ = c.Close()
+		c := &trackedConn{Conn: tcp, listener: f, idle: true, grace: newConnGrace, since: time.Now()}
+		if !f.track(c) {
+			_ = tcp.Close()
 			return
 		}
-		p.wg.Go(func() { p.await(g) })
-		if descriptor(c) >= p.ceiling && !p.waitForRoom() {
+		f.wg.Go(func() { f.awaitFirstByte(c) })
+		if descriptor(tcp) >= f.ceiling && !f.waitForDescriptors() {
 			return
 		}
 	}
 }
 
-func (p *patient) admit(g *guest) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.guests[g] = false
+// track adds c to the open connections. It reports false if the listener is closed.
+func (f *firstByteListener) track(c *trackedConn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.conns[c] = false
 	}
-	return !p.closed
+	return !f.closed
 }
 
-// await hands g on with its first bytes, or closes it.
-func (p *patient) await(g *guest) {
-	first := make([]byte, firstBytes)
-	n, ok := 0, g.SetReadDeadline(time.Now().Add(p.wait)) == nil
-	if ok {
-		n, _ = g.Read(first) // whatever is wrong besides shows at the next read
+// untrack is called once for each connection that ends.
+func (f *firstByteListener) untrack(c *trackedConn) {
+	f.mu.Lock()
+	delete(f.conns, c)
+	f.mu.Unlock()
+	select {
+	case f.freed <- struct{}{}:
+	default:
 	}
-	if g.first = first[:n]; n == 0 || !p.hand(accepted{conn: g}) {
-		_ = g.Close()
+}
+
+// awaitFirstByte passes c to Accept with its first bytes, or closes it.
+func (f *firstByteListener) awaitFirstByte(c *trackedConn) {
+	first := make([]byte, firstRead)
+	n := 0
+	if c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
+		n, _ = c.Read(first) // the next read returns the same error
+	}
+	if c.first = first[:n]; n == 0 || !f.send(acceptResult{conn: c}) {
+		_ = c.Close()
 		return
 	}
-	p.mu.Lock()
-	if _, open := p.guests[g]; open {
-		p.guests[g] = true
+	f.mu.Lock()
+	if _, open := f.conns[c]; open {
+		f.conns[c] = true
 	}
-	p.mu.Unlock()
+	f.mu.Unlock()
 }
 
-func (p *patient) hand(a accepted) bool {
+// send waits until Accept receives a. It reports false if the listener is closed.
+func (f *firstByteListener) send(a acceptResult) bool {
 	select {
-	case p.next <- a:
+	case f.accepted <- a:
 		return true
-	case <-p.done:
+	case <-f.closing:
 		return false
-	}
-}
-
-// leave is called once for each connection that ends.
-func (p *patient) leave(g *guest) {
-	p.mu.Lock()
-	delete(p.guests, g)
-	p.mu.Unlock()
-	select {
-	case p.freed <- struct{}{}:
-	default:
 	}
 }
 
 // Times of a drain.
 const (
-	// firstMoment is how long a new connection may take to say something.
-	firstMoment = time.Second
-	// idleMoment is the same after an answer. Clients were told with their
-	// answers to leave, so only those without traffic are left here.
-	idleMoment = 100 * time.Millisecond
-	// lastLook is how long a connection that is about to end is read once more.
-	lastLook = 20 * time.Millisecond
-	// drainTick is how often a drain looks at its connections.
+	// newConnGrace is how long a new connection may stay without a first byte.
+	newConnGrace = time.Second
+	// idleGrace is the same for a connection after a response. The responses told
+	// clients to close the connection, so only those without traffic are left.
+	idleGrace = 100 * time.Millisecond
+	// finalRead is how long a connection is read once more before it is closed.
+	finalRead = 20 * time.Millisecond
+	// drainTick is how often a drain checks its connections.
 	drainTick = 5 * time.Millisecond
 )
 
-// drain accepts what the kernel has accepted already, then nothing more, lets
-// all requests finish and ends the connections that stay silent. It returns nil
-// when none is left, or when ctx ends its error. The server must be serving.
-func (p *patient) drain(ctx context.Context) error {
-	close(p.leaving)
-	// Without an error the queue of the kernel does not grow any more. With one,
-	// say on another system than Linux, it is emptied as far as possible.
-	if err := refuseNew(p.TCPListener); err != nil {
-		p.log.Debug("refusing new connections failed; they are accepted until the listener closes", "error", err)
+// drain accepts the connections that the kernel has queued, and then no more. It
+// lets all requests finish and closes idle connections. It returns nil when no
+// connection is left, or the error of ctx. The server must be serving.
+func (f *firstByteListener) drain(ctx context.Context) error {
+	close(f.draining)
+	// If this succeeds, the kernel's queue grows no more. If not, as on systems other
+	// than Linux, the queue is emptied as far as possible.
+	if err := refuseNew(f.TCPListener); err != nil {
+		f.log.Debug("refusing new connections failed; they are accepted until the listener closes", "error", err)
 	}
-	if err := p.SetDeadline(time.Now().Add(queueQuiet)); err != nil {
+	if err := f.SetDeadline(time.Now().Add(queueQuiet)); err != nil {
 		return err
 	}
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for !p.empty(time.Now()) {
+	for !f.drained(time.Now()) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -201,45 +206,46 @@ func (p *patient) drain(ctx context.Context) error {
 	return nil
 }
 
-// empty reports whether nobody can come and nobody is left, and makes haste
-// where a connection stays silent.
-func (p *patient) empty(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for g := range p.guests {
-		g.hurry(now)
+// drained ends the waits of idle connections. It reports whether no connection is
+// left and none can arrive.
+func (f *firstByteListener) drained(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		c.expireIdle(now)
 	}
 	select {
-	case <-p.stopped:
-		return len(p.guests) == 0
+	case <-f.stopped:
+		return len(f.conns) == 0
 	default:
 		return false
 	}
 }
 
 const (
-	// queueQuiet is how long nobody may come out of the kernel's queue before it
-	// counts as empty, twice in a row. Connections whose handshake is under way
-	// get this time to finish it.
+	// queueQuiet is how long the kernel's queue must yield no connection before it
+	// counts as empty, twice in a row. Handshakes that are under way get this time to
+	// finish.
 	queueQuiet = 50 * time.Millisecond
-	// queueLimit bounds emptying the queue where newcomers cannot be refused.
+	// queueLimit bounds the time to empty the queue if new connections cannot be
+	// refused.
 	queueLimit = time.Second
 )
 
-// quiet notices that nobody is left in the kernel's queue.
-type quiet struct {
-	p      *patient
-	misses int
-	limit  time.Time
+// queueDrain detects that the kernel's queue of connections is empty.
+type queueDrain struct {
+	listener *firstByteListener
+	misses   int
+	limit    time.Time
 }
 
-// ended takes the outcome of an Accept and reports whether it was the last one.
-func (q *quiet) ended(err error) bool {
+// after takes the result of an Accept and reports whether it was the last one.
+func (q *queueDrain) after(err error) bool {
 	if errors.Is(err, net.ErrClosed) {
 		return true
 	}
 	select {
-	case <-q.p.leaving:
+	case <-q.listener.draining:
 	default:
 		return false
 	}
@@ -252,5 +258,5 @@ func (q *quiet) ended(err error) bool {
 	} else {
 		q.misses = 0
 	}
-	return q.misses >= 2 || now.After(q.limit) || q.p.SetDeadline(now.Add(queueQuiet)) != nil
+	return q.misses >= 2 || now.After(q.limit) || q.listener.SetDeadline(now.Add(queueQuiet)) != nil
 }

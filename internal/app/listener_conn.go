@@ -10,130 +10,134 @@ import (
 	"time"
 )
 
-// firstBytes is how much of the first request is read at once, enough for small
-// ones.
-const firstBytes = 512
+// firstRead is how many bytes of the first request are read at once, which is
+// enough for a small request.
+const firstRead = 512
 
-// guest is a connection that a patient accepted.
-type guest struct {
+// trackedConn is a connection of a firstByteListener.
+type trackedConn struct {
 	net.Conn
-	home  *patient
-	first []byte // has been read and is still to be given
-	leave sync.Once
+	listener *firstByteListener
+	first    []byte // has been read from Conn and is returned by the next Read
+	untrack  sync.Once
 
 	mu sync.Mutex
-	// silent: nothing of a request was read since the connection was accepted or
-	// the last answer was sent, at since. In a drain it may stay so for moment.
-	silent bool
-	since  time.Time
-	moment time.Duration
-	// until is the read deadline that the server asked for. hurried: an earlier
-	// one is in force.
-	until   time.Time
-	hurried bool
+	// idle is true if nothing was read since the connection was accepted or the last
+	// response was sent, at since. During a drain it may stay idle for grace.
+	idle  bool
+	since time.Time
+	grace time.Duration
+	// deadline is the read deadline that the server set. expired is true while an
+	// earlier deadline is in force instead.
+	deadline time.Time
+	expired  bool
 }
 
-// Read gives the first bytes first. Like all of net/http's reads it is not
-// called concurrently with itself.
-func (g *guest) Read(p []byte) (int, error) {
-	if len(g.first) > 0 {
-		n := copy(p, g.first)
-		if g.first = g.first[n:]; len(g.first) == 0 {
-			g.first = nil // 512 bytes a connection need not stay
+// Read returns the first bytes first. Like every read of net/http, it is not called
+// concurrently with itself.
+func (c *trackedConn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		if c.first = c.first[n:]; len(c.first) == 0 {
+			c.first = nil // frees 512 bytes per connection
 		}
 		return n, nil
 	}
-	n, err := g.Conn.Read(p)
-	if err != nil && g.onceMore(err) {
-		n, err = g.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if err != nil && c.shouldReadAgain(err) {
+		n, err = c.Conn.Read(p)
 	}
 	if n > 0 {
-		g.mu.Lock()
-		g.silent = false
-		g.mu.Unlock()
+		c.setActive()
 	}
 	return n, err
 }
 
-// onceMore reports whether a read that was cut short by hurry is to be repeated:
-// bytes may have arrived that it did not look at.
-func (g *guest) onceMore(err error) bool {
+// shouldReadAgain reports whether to repeat a read that expireIdle cut short: bytes
+// may have arrived that the read did not return.
+func (c *trackedConn) shouldReadAgain(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.hurried {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.expired {
 		return false
 	}
-	g.hurried = false
-	until := g.until
-	if g.silent {
-		until = time.Now().Add(lastLook)
+	c.expired = false
+	deadline := c.deadline
+	if c.idle {
+		deadline = time.Now().Add(finalRead)
 	}
-	return g.Conn.SetReadDeadline(until) == nil
+	return c.Conn.SetReadDeadline(deadline) == nil
 }
 
-// SetReadDeadline is net.Conn's.
-func (g *guest) SetReadDeadline(t time.Time) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.until, g.hurried = t, false
-	return g.Conn.SetReadDeadline(t)
+// SetReadDeadline implements net.Conn.
+func (c *trackedConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline, c.expired = t, false
+	return c.Conn.SetReadDeadline(t)
 }
 
-// hurry ends the wait for a request if it lasts for too long already. It is
-// called repeatedly, because the server may set its own deadline after it.
-func (g *guest) hurry(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.silent && !g.hurried && now.Sub(g.since) >= g.moment {
-		g.hurried = g.Conn.SetReadDeadline(now) == nil
+// expireIdle ends the wait for a request if the connection has been idle for its
+// grace time. It is called repeatedly, because the server may set its own deadline
+// afterwards.
+func (c *trackedConn) expireIdle(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle && !c.expired && now.Sub(c.since) >= c.grace {
+		c.expired = c.Conn.SetReadDeadline(now) == nil
 	}
 }
 
-// Close is net.Conn's.
-func (g *guest) Close() error {
-	err := g.Conn.Close()
-	g.leave.Do(func() { g.home.leave(g) })
+// Close implements net.Conn.
+func (c *trackedConn) Close() error {
+	err := c.Conn.Close()
+	c.untrack.Do(func() { c.listener.untrack(c) })
 	return err
 }
 
-// guestOf finds the guest below a connection of the http.Server.
-func guestOf(c net.Conn) (*guest, bool) {
-	if inner, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = inner.NetConn() // below TLS
-	}
-	g, ok := c.(*guest)
-	return g, ok
+func (c *trackedConn) setActive() {
+	c.mu.Lock()
+	c.idle = false
+	c.mu.Unlock()
 }
 
-type guestKey struct{}
+// trackedConnOf finds the trackedConn below a connection of the http.Server.
+func trackedConnOf(conn net.Conn) (*trackedConn, bool) {
+	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = inner.NetConn() // below TLS
+	}
+	c, ok := conn.(*trackedConn)
+	return c, ok
+}
 
-// withGuest is the http.Server's ConnContext: requests find their connection.
-func withGuest(ctx context.Context, c net.Conn) context.Context {
-	if g, ok := guestOf(c); ok {
-		return context.WithValue(ctx, guestKey{}, g)
+type connKey struct{}
+
+// withConn is the ConnContext of the http.Server: it adds the connection to the
+// context of its requests.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := trackedConnOf(conn); ok {
+		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }
 
-// speaks notes that a request came. Read alone would miss one that arrived
-// together with the one before it.
-func speaks(ctx context.Context) {
-	if g, ok := ctx.Value(guestKey{}).(*guest); ok {
-		g.mu.Lock()
-		g.silent = false
-		g.mu.Unlock()
+// markActive records that the connection of a request is in use. Read alone misses
+// a request that arrived together with the previous one.
+func markActive(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*trackedConn); ok {
+		c.setActive()
 	}
 }
 
-// followState is the http.Server's ConnState: a connection whose answer was sent
-// is silent again.
-func followState(c net.Conn, state http.ConnState) {
-	if g, ok := guestOf(c); ok && state == http.StateIdle {
-		g.mu.Lock()
-		g.silent, g.since, g.moment = true, time.Now(), idleMoment
-		g.mu.Unlock()
+// followState is the ConnState of the http.Server: a connection is idle again once
+// its response was sent.
+func followState(conn net.Conn, state http.ConnState) {
+	if c, ok := trackedConnOf(conn); ok && state == http.StateIdle {
+		c.mu.Lock()
+		c.idle, c.since, c.grace = true, time.Now(), idleGrace
+		c.mu.Unlock()
 	}
 }

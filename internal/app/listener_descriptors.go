@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// spareDescriptors are left to Redis, the rule database and files, however
-	// many connections clients open; a quarter of the limit where that is less.
+	// spareDescriptors are kept free for Redis, the rules database and files, however
+	// many connections clients open; at most a quarter of the limit.
 	spareDescriptors = 128
-	// roomRetry is how often a listener without room looks again by itself.
-	roomRetry = 50 * time.Millisecond
-	// roomLog is how often it may say so.
-	roomLog = time.Minute
+	// descriptorRetry is how often a listener at the ceiling checks again.
+	descriptorRetry = 50 * time.Millisecond
+	// descriptorLog is the shortest time between two log lines about it.
+	descriptorLog = time.Minute
 )
 
-// descriptorCeiling is the descriptor from which on accepting waits.
+// descriptorCeiling is the file descriptor from which on new connections wait.
 func descriptorCeiling() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
@@ -29,8 +29,8 @@ func descriptorCeiling() int {
 	return n - min(spareDescriptors, n/4)
 }
 
-// descriptor is the number of a connection. The kernel gives the lowest that is
-// free, so all below it are in use.
+// descriptor is the file descriptor of a connection. The kernel assigns the lowest
+// free one, so all lower ones are in use.
 func descriptor(c *net.TCPConn) int {
 	n := 0
 	if raw, err := c.SyscallConn(); err == nil {
@@ -39,35 +39,35 @@ func descriptor(c *net.TCPConn) int {
 	return n
 }
 
-// waitForRoom waits until the descriptors in use are fewer than the ceiling.
-// Meanwhile newcomers wait in the kernel's queue. It reports false if the
-// listener was closed.
-func (p *patient) waitForRoom() bool {
-	if now := time.Now(); now.Sub(p.roomSaid) >= roomLog {
-		p.roomSaid = now
-		p.log.Warn("too many open connections; new ones wait until others close",
-			"descriptors", p.ceiling, "kept_free", "for Redis, the rules database and files",
+// waitForDescriptors waits until a descriptor below the ceiling is free. Meanwhile
+// new connections wait in the kernel's queue. It reports false if the listener was
+// closed.
+func (f *firstByteListener) waitForDescriptors() bool {
+	if now := time.Now(); now.Sub(f.ceilingLogged) >= descriptorLog {
+		f.ceilingLogged = now
+		f.log.Warn("too many open connections; new ones wait until others close",
+			"descriptors", f.ceiling, "kept_free", "for Redis, the rules database and files",
 			"remedy", "raise the open-file limit (ulimit -n)")
 	}
-	retry := time.NewTicker(roomRetry)
+	retry := time.NewTicker(descriptorRetry)
 	defer retry.Stop()
 	for {
 		select {
-		case <-p.freed:
+		case <-f.freed:
 		case <-retry.C:
-		case <-p.done:
+		case <-f.closing:
 			return false
 		}
-		if p.lowestFree() < p.ceiling {
+		if f.lowestFree() < f.ceiling {
 			return true
 		}
 	}
 }
 
-// lowestFree is the descriptor that the next connection would get.
-func (p *patient) lowestFree() int {
+// lowestFree is the file descriptor that the next connection would get.
+func (f *firstByteListener) lowestFree() int {
 	free := math.MaxInt
-	raw, err := p.SyscallConn()
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return free
 	}

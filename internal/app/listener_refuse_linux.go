@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseNew lets the kernel drop the first packet (SYN) of every new connection
-// to l. What is connected stays connected, and a handshake that is under way
-// ends. Closing a listener resets what was accepted by the kernel and not by the
-// program; after refuseNew such connections become none. Clients send the packet
-// again a second later, and are refused once the listener is closed.
+// refuseNew makes the kernel drop the first packet (SYN) of every new connection to
+// l. Existing connections stay, and handshakes that are under way finish. Closing a
+// listener resets the connections that the kernel accepted and the program did not;
+// after refuseNew there are soon none. Clients resend the packet a second later and
+// are refused once the listener is closed.
 func refuseNew(l *net.TCPListener) error {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// servePatiently serves with the given limits until the test ends.
-func servePatiently(t *testing.T, wait, header time.Duration) (addr string, server *http.Server) {
+// serveFirstByte serves with the given limits until the test ends.
+func serveFirstByte(t *testing.T, wait, header time.Duration) (addr string, server *http.Server) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -23,7 +23,7 @@ func servePatiently(t *testing.T, wait, header time.Duration) (addr string, serv
 		ReadHeaderTimeout: header, ReadTimeout: 5 * time.Second,
 	}
 	done := make(chan error)
-	p := newPatient(l.(*net.TCPListener), wait, slog.New(slog.DiscardHandler))
+	p := newFirstByteListener(l.(*net.TCPListener), wait, slog.New(slog.DiscardHandler))
 	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		server.Close()
@@ -62,8 +62,8 @@ func ended(t *testing.T, c net.Conn) {
 
 const echoRequest = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
 
-func TestPatient_UnusedConnectionOutlivesTheLimitOnHeaders(t *testing.T) {
-	addr, _ := servePatiently(t, time.Minute, 50*time.Millisecond)
+func TestFirstByteListener_UnusedConnectionOutlivesTheLimitOnHeaders(t *testing.T) {
+	addr, _ := serveFirstByte(t, time.Minute, 50*time.Millisecond)
 	unused := connect(t, addr, "")
 	// A slow one is cut off although it keeps sending; by then, headers that had
 	// to arrive in time from the opening of the connection would be late.
@@ -85,8 +85,8 @@ func TestPatient_UnusedConnectionOutlivesTheLimitOnHeaders(t *testing.T) {
 	}
 }
 
-func TestPatient_TricklingHeadersAreCutOff(t *testing.T) {
-	addr, _ := servePatiently(t, time.Minute, 50*time.Millisecond)
+func TestFirstByteListener_TricklingHeadersAreCutOff(t *testing.T) {
+	addr, _ := serveFirstByte(t, time.Minute, 50*time.Millisecond)
 	c := connect(t, addr, "POST / HTTP/1.1\r\nHost: x\r\n")
 	stop := make(chan struct{})
 	go func() {
@@ -102,13 +102,13 @@ func TestPatient_TricklingHeadersAreCutOff(t *testing.T) {
 	<-stop
 }
 
-func TestPatient_SilenceIsBounded(t *testing.T) {
-	addr, _ := servePatiently(t, 20*time.Millisecond, time.Minute)
+func TestFirstByteListener_SilenceIsBounded(t *testing.T) {
+	addr, _ := serveFirstByte(t, 20*time.Millisecond, time.Minute)
 	ended(t, connect(t, addr, ""))
 }
 
-func TestPatient_ClosingEndsUnusedConnections(t *testing.T) {
-	addr, server := servePatiently(t, time.Minute, time.Minute)
+func TestFirstByteListener_ClosingEndsUnusedConnections(t *testing.T) {
+	addr, server := serveFirstByte(t, time.Minute, time.Minute)
 	c := connect(t, addr, "")
 	other := connect(t, addr, echoRequest) // was accepted after c
 	res, err := http.ReadResponse(bufio.NewReader(other), nil)
@@ -122,8 +122,8 @@ func TestPatient_ClosingEndsUnusedConnections(t *testing.T) {
 	ended(t, c)
 }
 
-// What had arrived before a drain looked at the connection is read, however late.
-func TestGuest_HasteLosesNoBytes(t *testing.T) {
+// What had arrived before a drain hotKeysChecked at the connection is read, however late.
+func TestTrackedConn_ExpiryLosesNoBytes(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -135,33 +135,33 @@ func TestGuest_HasteLosesNoBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	g := &guest{Conn: server, silent: true, moment: time.Second, since: time.Now().Add(-time.Second)}
+	c := &trackedConn{Conn: server, idle: true, grace: time.Second, since: time.Now().Add(-time.Second)}
 	if _, err := io.WriteString(client, "GET"); err != nil {
 		t.Fatal(err)
 	}
-	g.hurry(g.since.Add(time.Second - 1))
-	if g.hurried {
-		t.Error("a connection gets no moment")
+	c.expireIdle(c.since.Add(time.Second - 1))
+	if c.expired {
+		t.Error("a connection gets no grace time")
 	}
-	g.hurry(g.since.Add(time.Second))
+	c.expireIdle(c.since.Add(time.Second))
 	buf := make([]byte, 8)
-	if n, err := g.Read(buf); err != nil || string(buf[:n]) != "GET" {
+	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "GET" {
 		t.Errorf("read %q, %v", buf[:n], err)
 	}
-	g.hurry(g.since.Add(time.Hour)) // no longer silent
-	if g.hurried {
+	c.expireIdle(c.since.Add(time.Hour)) // no longer idle
+	if c.expired {
 		t.Error("a request under way is cut off")
 	}
 }
 
-// A connection that is open and says nothing yet gets its moment in a drain.
+// A connection that is open and says nothing yet gets its grace time in a drain.
 func TestDrain_WaitingConnectionMaySpeak(t *testing.T) {
-	d, url := openDoor(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
+	d, url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
 	addr := url[len("http://"):]
 	early, silent := connect(t, addr, ""), connect(t, addr, "")
 	closed := make(chan error, 1)
 	go func() { closed <- d.close(t.Context()) }()
-	<-d.listener.leaving
+	<-d.listener.draining
 	if _, err := io.WriteString(early, echoRequest); err != nil {
 		t.Fatal(err)
 	}

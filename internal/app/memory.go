@@ -13,24 +13,24 @@ import (
 	"sluice/internal/tick"
 )
 
-// liveInterval is how often the collector's target follows what is in use.
-const liveInterval = time.Second
+// heapCheckInterval is how often the garbage collector's target is adapted to the live
+// heap.
+const heapCheckInterval = time.Second
 
-// garbageBudget is how many MiB garbage may fill before it is collected.
+// garbageBudget is the memory budget of the heap, in MiB; see applyMemoryBudget.
 const garbageBudget = 64
 
-// collectLess lets garbage fill a memory budget of so many MiB before it is
-// collected. By itself Go collects each time the heap has doubled, which for the
-// few MiB that a node without counters of its own has in use is many times a
-// second. It returns a function that undoes it. A budget of 0 changes nothing,
-// and neither does any budget where GOGC was set by whoever started the process.
-// GOMEMLIMIT holds in any case.
-func collectLess(budget int) func(context.Context) error {
+// applyMemoryBudget lets the heap grow to a budget in MiB before garbage is collected.
+// By default Go collects each time the heap has doubled, which is many times a second
+// for the few MiB of a node without counters in memory. It returns a function that
+// restores the default. A budget of 0, or GOGC in the environment, disables it.
+// GOMEMLIMIT applies in any case.
+func applyMemoryBudget(budget int) func(context.Context) error {
 	if budget <= 0 || os.Getenv("GOGC") != "" {
 		return func(context.Context) error { return nil }
 	}
 	before := debug.SetGCPercent(gcPercent(liveHeap(), budget))
-	stop := task(func(ctx context.Context) { followLive(ctx, budget) })
+	stop := task(func(ctx context.Context) { followLiveHeap(ctx, budget) })
 	return func(wait context.Context) error {
 		err := stop(wait)
 		debug.SetGCPercent(before)
@@ -38,11 +38,11 @@ func collectLess(budget int) func(context.Context) error {
 	}
 }
 
-// followLive sets the collector's target anew when what is in use has changed by
-// more than an eighth.
-func followLive(ctx context.Context, budget int) {
+// followLiveHeap updates the collector's target when the live heap has changed by more
+// than an eighth.
+func followLiveHeap(ctx context.Context, budget int) {
 	set := liveHeap()
-	for range tick.Every(ctx, liveInterval) {
+	for range tick.Every(ctx, heapCheckInterval) {
 		if live := liveHeap(); math.Abs(float64(live)-float64(set)) > float64(set)/8 {
 			set = live
 			debug.SetGCPercent(gcPercent(live, budget))
@@ -52,22 +52,21 @@ func followLive(ctx context.Context, budget int) {
 
 const mebibyte = 1 << 20
 
-// mostPercent bounds the collector's percentage. Beyond it little is saved, and
-// the heap would outgrow the budget by as much as what is in use grows before
-// followLive looks again.
-const mostPercent = 400
+// maxGCPercent bounds the collector's percentage. A higher one saves little, and the
+// heap could exceed the budget by whatever the live heap grows between two checks of
+// followLiveHeap.
+const maxGCPercent = 400
 
-// gcPercent is the collector's percentage with which the heap grows to the
-// budget, in MiB, when so many bytes are in use, at most mostPercent. Where it
-// would be less than Go's own 100, it is 100: a budget below the need costs
-// nothing.
+// gcPercent is the collector's percentage with which the heap grows to the budget, in
+// MiB, for a live heap in bytes. It is between 100, Go's default, and maxGCPercent, so
+// that a budget that is too small costs nothing.
 func gcPercent(live uint64, budget int) int {
-	most := float64(budget) * mebibyte
+	target := float64(budget) * mebibyte
 	use := math.Max(float64(live), mebibyte)
-	return int(min(max(100, 100*(most-use)/use), mostPercent))
+	return int(min(max(100, 100*(target-use)/use), maxGCPercent))
 }
 
-// liveHeap is what the last collection found in use, in bytes.
+// liveHeap is the live heap as of the last collection, in bytes.
 func liveHeap() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -77,67 +76,67 @@ func liveHeap() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// How the memory that the counters gave up goes back to the system.
+// When memory that the counters freed is returned to the system.
 const (
-	// shrinkLeast is how many bytes the counters must have given up, at least.
-	shrinkLeast = 16 * mebibyte
-	// shrinkCalm is for how many looks in a row they must not have changed by more
-	// than an eighth.
-	shrinkCalm = 5
+	// minShrinkBytes is how many bytes the counters must have freed at least.
+	minShrinkBytes = 16 * mebibyte
+	// minStableChecks is in how many checks in a row their size must not have changed by
+	// more than an eighth.
+	minStableChecks = 5
 )
 
-// shrinkage notices that the counters in memory gave up a large part of what they
-// had. Without a word Go would keep that for the next garbage: on an idle node for
-// minutes, on a busy one for good.
-type shrinkage struct {
-	// most is the largest size since the last time, last that of the last look.
-	most, last int64
-	calm       int
+// shrinkDetector detects that the counters in memory freed a large part of their
+// memory. By itself Go would keep it for later allocations: for minutes on an idle
+// node, and forever on a busy one.
+type shrinkDetector struct {
+	// largest is the largest size since the last release, last that of the last check.
+	largest, last int64
+	stable        int // checks in a row without a change
 }
 
-// look takes the size in bytes and reports whether it is time to give memory back.
-func (s *shrinkage) look(size int64) bool {
+// check takes the size in bytes and reports whether to return memory to the system.
+func (s *shrinkDetector) check(size int64) bool {
 	if change := size - s.last; max(change, -change) > s.last/8 {
-		s.calm = 0
+		s.stable = 0
 	}
-	s.calm++
-	s.last, s.most = size, max(s.most, size)
-	if s.calm < shrinkCalm || size > s.most/2 || s.most-size < shrinkLeast {
+	s.stable++
+	s.last, s.largest = size, max(s.largest, size)
+	if s.stable < minStableChecks || size > s.largest/2 || s.largest-size < minShrinkBytes {
 		return false
 	}
-	s.most, s.calm = size, 0
+	s.largest, s.stable = size, 0
 	return true
 }
 
-// returnMemory gives the memory back that counters of the given size gave up, until
-// ctx ends.
-func returnMemory(ctx context.Context, size func() int64) {
-	var s shrinkage
-	for range tick.Every(ctx, liveInterval) {
-		if s.look(size()) {
+// releaseMemory returns memory to the system when counters of the given size have
+// freed it, until ctx ends.
+func releaseMemory(ctx context.Context, size func() int64) {
+	var s shrinkDetector
+	for range tick.Every(ctx, heapCheckInterval) {
+		if s.check(size()) {
 			debug.FreeOSMemory()
 		}
 	}
 }
 
-// Bounds of the number of keys that SLUICE_MAX_KEYS=auto gives, and what it reckons
-// for each key.
+// Bounds of the number of keys for SLUICE_MAX_KEYS=auto, and the bytes assumed for
+// each key.
 const (
-	autoKeysLeast = 100_000
-	autoKeysMost  = 20_000_000
-	autoKeyBytes  = 200
-	// autoKeysPart is the part of the memory that the keys may take: a quarter.
-	autoKeysPart = 4
+	minAutoKeys = 100_000
+	maxAutoKeys = 20_000_000
+	bytesPerKey = 200
+	// autoMemoryDivisor gives the keys a quarter of the memory.
+	autoMemoryDivisor = 4
 )
 
-// memoryLimit is a bound of this process's memory in bytes, and what sets it.
+// memoryLimit is a limit of the memory of this process, in bytes, and its source.
 type memoryLimit struct {
 	bytes uint64
 	name  string
 }
 
-// memoryLimits are the bounds that are known: GOMEMLIMIT, the container's limit, and
-// this machine's memory.
+// memoryLimits returns the known limits: GOMEMLIMIT, the container's limit, and the
+// memory of this machine.
 func memoryLimits() []memoryLimit {
 	var known []memoryLimit
 	if n := debug.SetMemoryLimit(-1); n < math.MaxInt64 {
@@ -152,20 +151,20 @@ func memoryLimits() []memoryLimit {
 	return known
 }
 
-// keyBound is how many keys are kept in memory at most, and why.
+// keyBound is the maximum number of keys in memory, and its reason.
 type keyBound struct {
 	keys    int
 	because string
 }
 
-// mostKeys is the number of keys that a setting means; 0 derives it from the
+// keyLimit returns the maximum number of keys for a setting; 0 derives it from the
 // smallest of the memory limits.
-func mostKeys(setting int, limits []memoryLimit) keyBound {
+func keyLimit(setting int, limits []memoryLimit) keyBound {
 	if setting > 0 {
 		return keyBound{setting, "SLUICE_MAX_KEYS"}
 	}
 	if len(limits) == 0 {
-		return keyBound{autoKeysLeast, "the memory of this machine is unknown"}
+		return keyBound{minAutoKeys, "the memory of this machine is unknown"}
 	}
 	least := limits[0]
 	for _, l := range limits[1:] {
@@ -173,6 +172,6 @@ func mostKeys(setting int, limits []memoryLimit) keyBound {
 			least = l
 		}
 	}
-	keys := least.bytes / autoKeysPart / autoKeyBytes
-	return keyBound{int(min(max(keys, autoKeysLeast), autoKeysMost)), least.name}
+	keys := least.bytes / autoMemoryDivisor / bytesPerKey
+	return keyBound{int(min(max(keys, minAutoKeys), maxAutoKeys)), least.name}
 }

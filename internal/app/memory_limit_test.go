@@ -16,7 +16,7 @@ func TestMostKeys_FollowTheSmallestLimit(t *testing.T) {
 		"huge":    {0, []memoryLimit{{1 << 40, "this machine's memory"}}, keyBound{20_000_000, "this machine's memory"}},
 		"unknown": {0, nil, keyBound{100_000, "the memory of this machine is unknown"}},
 	} {
-		if got := mostKeys(c.setting, c.limits); got != c.want {
+		if got := keyLimit(c.setting, c.limits); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -24,7 +24,7 @@ func TestGCPercent_FillsTheBudgetAndNeverCollectsMoreThanGoWould(t *testing.T) {
 func TestCollectLess_LeavesTheCollectorAsItFoundIt(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := gcTarget()
-	stop := collectLess(1 << 20)
+	stop := applyMemoryBudget(1 << 20)
 	if got := gcTarget(); got <= before {
 		t.Errorf("the target is %d %%, was %d %%", got, before)
 	}
@@ -43,7 +43,7 @@ func TestCollectLess_RespectsGOGCAndZero(t *testing.T) {
 		budget int
 	}{{"150", 1 << 20}, {"", 0}} {
 		t.Setenv("GOGC", tt.gogc)
-		stop := collectLess(tt.budget)
+		stop := applyMemoryBudget(tt.budget)
 		if got := gcTarget(); got != before {
 			t.Errorf("with GOGC=%q and a budget of %d the target became %d %%", tt.gogc, tt.budget, got)
 		}
@@ -61,10 +61,10 @@ func gcTarget() int {
 }
 
 func TestShrinkage_IsNoticedOnceTheCountersAreCalm(t *testing.T) {
-	var s shrinkage
+	var s shrinkDetector
 	looks := func(sizes ...int64) (times int) {
 		for _, n := range sizes {
-			if s.look(n * mebibyte) {
+			if s.check(n * mebibyte) {
 				times++
 			}
 		}

@@ -11,10 +11,10 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// outagePause is the least time between two log lines about the counter store.
-const outagePause = 10 * time.Second
+// outageLogInterval is the shortest time between two log lines about the counter store.
+const outageLogInterval = 10 * time.Second
 
-// outageLog tells the log, now and then, why the counter store could not decide.
+// outageLog logs why the counter store could not decide, at most once an interval.
 type outageLog struct {
 	decide.NopObserver
 	log  *slog.Logger
@@ -22,20 +22,20 @@ type outageLog struct {
 	last atomic.Int64 // when the last line was written, ms; 0 for never
 }
 
-// ObserveDegraded logs unless it has just done so, or the caller went away, which
-// is not the store's doing.
+// ObserveDegraded logs the cause, unless it has done so within the interval or the
+// client closed the request, which is not an error of the store.
 func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if d.Cause == limiter.CauseCanceled {
 		return
 	}
 	now, last := o.now().UnixMilli(), o.last.Load()
-	if now-last < outagePause.Milliseconds() || !o.last.CompareAndSwap(last, now) {
+	if now-last < outageLogInterval.Milliseconds() || !o.last.CompareAndSwap(last, now) {
 		return
 	}
 	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
 }
 
-// advice says what an operator can do about a cause.
+// advice tells operators how to resolve each cause.
 var advice = map[limiter.Cause]string{
 	limiter.CauseTimeout:    "check Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is how long a check waits",
 	limiter.CauseConnection: "check that Redis is running and that REDIS_URL is correct",
@@ -50,47 +50,47 @@ var advice = map[limiter.Cause]string{
 	limiter.CauseBreaker:    "an earlier log line says why the circuit breaker opened",
 }
 
-// breakerLog tells when the breaker of a server opens and closes, at most one
-// outage a server within outagePause.
+// breakerLog logs when the circuit breaker of a Redis server opens and closes, for each
+// server at most one outage per outageLogInterval.
 type breakerLog struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu    sync.Mutex
-	nodes map[string]*toldOutage
+	nodes map[string]*loggedOutage
 }
 
-type toldOutage struct {
-	opened time.Time // when the last line about it was written
-	open   bool      // and its end is still to be told
+type loggedOutage struct {
+	logged time.Time // when the last line was written
+	open   bool      // the end of the outage is not logged yet
 	since  time.Time
 }
 
-// changed hears of every change of a breaker.
+// changed is called for every change of a breaker.
 func (b *breakerLog) changed(c redisstore.BreakerChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.nodes == nil {
-		b.nodes = map[string]*toldOutage{}
+		b.nodes = map[string]*loggedOutage{}
 	}
-	now, told := b.now(), b.nodes[c.Node]
-	if told == nil {
-		told = &toldOutage{}
-		b.nodes[c.Node] = told
+	now, outage := b.now(), b.nodes[c.Node]
+	if outage == nil {
+		outage = &loggedOutage{}
+		b.nodes[c.Node] = outage
 	}
 	switch c.To {
 	case redisstore.BreakerOpen:
-		if told.open || !told.opened.IsZero() && now.Sub(told.opened) < outagePause {
+		if outage.open || !outage.logged.IsZero() && now.Sub(outage.logged) < outageLogInterval {
 			return
 		}
-		told.opened, told.open, told.since = now, true, now
+		outage.logged, outage.open, outage.since = now, true, now
 		b.log.Error("the circuit breaker of a Redis server opened; fail modes decide",
 			"node", c.Node, "cause", string(c.Cause), "error", c.Err, "advice", advice[c.Cause])
 	case redisstore.BreakerClosed:
-		if told.open {
-			told.open = false
+		if outage.open {
+			outage.open = false
 			b.log.Info("a Redis server is available again; its circuit breaker closed",
-				"node", c.Node, "after", now.Sub(told.since).Round(time.Millisecond).String())
+				"node", c.Node, "after", now.Sub(outage.since).Round(time.Millisecond).String())
 		}
 	}
 }

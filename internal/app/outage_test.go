@@ -25,7 +25,7 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	if lines() != 1 || !strings.Contains(log.String(), "cause=timeout") {
 		t.Errorf("%d lines, want 1 that names the cause:\n%s", lines(), log)
 	}
-	at = at.Add(outagePause)
+	at = at.Add(outageLogInterval)
 	o.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
 	if lines() != 2 {
 		t.Errorf("%d lines after a pause, want 2", lines())

@@ -153,8 +153,8 @@ func limitFor(r *reloader, user string) int64 {
 func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 	t.Helper()
 	r, log := reloaderOf(s)
-	r.overridesFrom = l
-	r.copiedOverrides = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.source, time.Now)
+	r.overrideDatabase = l
+	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.source, time.Now)
 	return r, log
 }
 
@@ -202,7 +202,7 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 		e := o.Edit()
 		e.Add(blockedRow(fmt.Sprint(i)))
 		o = e.Done(int64(i), 0)
-		c.keep(o)
+		c.save(o)
 	}
 	if err := stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -234,8 +234,8 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 		t.Errorf("of another database: %v", err)
 	}
 	// No overrides any more, no file.
-	c.keep(override.New())
-	c.save(unhurried)
+	c.save(override.New())
+	c.writeLatest(withoutPause)
 	if _, err := os.Stat(c.path); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)
 	}
@@ -244,9 +244,9 @@ func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 func TestFallBack_DamagedOverridesDoNotStopTheRules(t *testing.T) {
 	s := &shelf{migrate: rules.ErrUnavailable}
 	r, log, _ := recalling(s)
-	r.overridesFrom = &ledge{}
+	r.overrideDatabase = &ledge{}
 	path := filepath.Join(t.TempDir(), "overrides.copy")
-	r.copiedOverrides = newOverrideCopies(path, elsewhere, r.log, r.source, time.Now)
+	r.overrideCopies = newOverrideCopies(path, elsewhere, r.log, r.source, time.Now)
 	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,25 +11,25 @@ import (
 	"sluice/rules"
 )
 
-// readiness says whether this node should get traffic: rules and tokens are
-// loaded and the node is not draining. Redis has no say, or one dead Redis would
-// take every node out of the balancer.
+// readiness says whether this node should receive traffic: rules and tokens are loaded
+// and the node is not draining. It does not depend on Redis, because one failed Redis
+// would remove every node from the load balancer.
 type readiness struct {
 	sets     *rules.Current
 	access   *access.Current
 	metrics  *telemetry.Metrics
 	now      func() time.Time
 	draining atomic.Bool
-	// rules is what the reloader last published; nil before it has any.
+	// rules is what the reloader last published; nil before the first rules.
 	rules atomic.Pointer[ruleState]
 }
 
-// ruleState is by which rules the node decides.
+// ruleState describes the rules in force.
 type ruleState struct {
 	version   int64
 	origin    string
 	confirmed time.Time
-	refused   int64 // the version that does not compile, -1 for none
+	refused   int64 // the version that does not compile, or -1
 }
 
 var (
@@ -38,7 +38,7 @@ var (
 	errNoTokens = errors.New("API tokens are not loaded yet")
 )
 
-// ready is nil when checks can be answered. Its errors are public.
+// ready returns nil if the node can answer checks. Its errors are shown to clients.
 func (r *readiness) ready() error {
 	switch {
 	case r.draining.Load():
@@ -51,16 +51,16 @@ func (r *readiness) ready() error {
 	return nil
 }
 
-// drain makes the node unready for good.
+// drain makes the node unready permanently.
 func (r *readiness) drain() {
 	r.draining.Store(true)
 	r.publish()
 }
 
-// publish shows the present answer as a metric.
+// publish updates the metric of readiness.
 func (r *readiness) publish() { r.metrics.Ready(r.ready() == nil) }
 
-// ruleState is the present state for whoever asks about readiness.
+// ruleState returns the state of the rules for /readyz.
 func (r *readiness) ruleState() api.RuleState {
 	s := r.rules.Load()
 	if s == nil {

@@ -17,8 +17,8 @@ import (
 	"sluice/rules/override"
 )
 
-// catalog is what the reloader needs of the rule database.
-type catalog interface {
+// ruleDatabase is the part of the rules database that the reloader uses.
+type ruleDatabase interface {
 	Migrate(ctx context.Context) error
 	Versions(ctx context.Context) (database.Versions, error)
 	LoadRules(ctx context.Context) (rules.Source, error)
@@ -29,20 +29,21 @@ type catalog interface {
 // Deadlines of the reloader's database calls.
 const (
 	pollTimeout = 2 * time.Second
-	// firstTimeout is how long a node waits for the database before it listens, and
-	// copiedTimeout how long if it has a copy to start with. Loads end by themselves
-	// when the database sends nothing more.
-	firstTimeout  = 30 * time.Second
-	copiedTimeout = 5 * time.Second
-	// changedTimeout is how long a writer waits for its own change to be in
-	// force here: what the deadline of its answer leaves after the write.
-	changedTimeout = writeTimeout - 2*time.Second
+	// startTimeout is how long a node waits for the database before it listens, and
+	// startTimeoutWithCopy the same for a node that has a local copy. A load that is
+	// under way ends when the database sends nothing more.
+	startTimeout         = 30 * time.Second
+	startTimeoutWithCopy = 5 * time.Second
+	// inForceTimeout is how long a writer waits until its change is in force on this
+	// node: the write timeout of its response, less the time of the write itself.
+	inForceTimeout = writeTimeout - 2*time.Second
 )
 
-// reloader keeps the rule set and the keyring in step with the database. One
-// goroutine (run) loads; everyone else asks it to.
+// reloader keeps the rule set and the keyring up to date with the database. One
+// goroutine (run) loads; others notify it. notify, changed and changedTokens are safe
+// for concurrent use.
 type reloader struct {
-	from      catalog
+	database  ruleDatabase
 	sets      *rules.Current
 	access    *access.Current
 	options   rules.Options
@@ -51,52 +52,53 @@ type reloader struct {
 	readiness *readiness
 	log       *slog.Logger
 	now       func() time.Time
-	// admit is called once, when the first keyring is in force; its error ends
+	// checkTokens is called once, before the first keyring is in force. Its error stops
 	// the server.
-	admit func(*access.Keyring) error
-	// fatal hears an error that no retry can mend.
+	checkTokens func(*access.Keyring) error
+	// fatal is called with an error that a retry cannot resolve.
 	fatal func(error)
-	// overridesFrom gives overrides, copiedOverrides keeps and recalls the copy of
-	// them; both nil without overrides.
-	overridesFrom   overrideCatalog
-	copiedOverrides *overrideCopies
-	// keep takes what is in force for the copy on disk, at once if it changed;
-	// recall gives the copy of an earlier run, else fs.ErrNotExist or why not.
-	keep   func(f inForce, changed bool)
-	recall func() (*rulecopy.Copy, error)
+	// overrideDatabase loads overrides and overrideCopies saves and loads the local copy
+	// of them; both are nil without overrides.
+	overrideDatabase overrideDatabase
+	overrideCopies   *overrideCopies
+	// saveCopy saves what is in force to the local copy, at once if it changed. loadCopy
+	// loads the copy of an earlier run; its error is fs.ErrNotExist if there is none.
+	saveCopy func(f inForce, changed bool)
+	loadCopy func() (*rulecopy.Copy, error)
 
 	notified chan struct{}
 	ended    chan struct{} // closed when run ends
 
 	mu      sync.Mutex
-	waiting []*writer // whom no pass has served yet
+	waiting []*writer // that no pass has answered yet
 
-	// Owned by run. Held versions are those loaded from the database, NoVersion
-	// before the first load. refused is the version of the rules that did not
-	// compile, so that it is not tried again; NoVersion for none. server is the one
-	// that gave them.
-	heldRules, heldTokens, heldOverrides, refused database.Version
-	server                                        string
-	migrated, away                                bool
-	// behind: the last pass could not put in force what the database holds.
+	// The fields below are owned by run. The loaded versions are those loaded from the
+	// database, NoVersion before the first load. refused is the version of the rules that
+	// did not compile, so that it is not tried again, or NoVersion. server identifies the
+	// database server that they come from.
+	loadedRules, loadedTokens, loadedOverrides, refused database.Version
+	server                                              string
+	migrated, unavailable                               bool
+	// behind is true if the last pass did not put in force what the database holds.
 	behind bool
-	// loadFailed: a load of the present pass failed.
+	// loadFailed is true if a load of the current pass failed.
 	loadFailed bool
-	// origin and confirmed say where the set in force came from and when the
-	// database last confirmed it. tokens are those in force. changedHere: one of
-	// them is not handed to keep yet. recalled: the copy was tried.
-	origin, stamp         string // stamp is of the set's version
-	confirmed             time.Time
-	tokens                []access.Token
-	changedHere, recalled bool
-	// overrides are those in force, nil before there are any.
+	// origin is the source of the set in force, stamp that of its version, and confirmed
+	// the time when the database last confirmed it. tokens are those in force.
+	// copyOutdated is true if the set or the tokens were not passed to saveCopy yet.
+	// copyTried is true once the local copy was tried.
+	origin, stamp           string
+	confirmed               time.Time
+	tokens                  []access.Token
+	copyOutdated, copyTried bool
+	// overrides are those in force; nil before the first are loaded.
 	overrides *override.Table
 }
 
 // writer waits for its change to be in force here.
 type writer struct {
-	tokens  bool      // it changed those: rules that do not compile are no matter
-	inForce chan bool // hears once whether it is; buffered
+	tokens  bool      // it changed tokens, so it does not matter whether the rules compile
+	inForce chan bool // receives once whether the change is in force; buffered
 }
 
 func newReloader(r *reloader) *reloader {
@@ -105,27 +107,25 @@ func newReloader(r *reloader) *reloader {
 	return r
 }
 
-// forget has the next pass load everything. What is in force stays until then.
+// forget makes the next pass load everything. What is in force stays until then.
 func (r *reloader) forget() {
-	r.heldRules, r.heldTokens, r.heldOverrides, r.refused = database.NoVersion, database.NoVersion, database.NoVersion, database.NoVersion
+	r.loadedRules, r.loadedTokens, r.loadedOverrides, r.refused = database.NoVersion, database.NoVersion, database.NoVersion, database.NoVersion
 }
 
-// first makes the pass before the server listens. With a copy at hand it does
-// not wait long for a database that is slow, or in which another node migrates:
-// run goes on with that.
+// first runs the pass before the server listens. With a local copy it does not wait
+// long for a database that is slow or is being migrated by another node; run retries.
 func (r *reloader) first(ctx context.Context, copied bool) error {
-	timeout := firstTimeout
+	timeout := startTimeout
 	if copied {
-		timeout = copiedTimeout
+		timeout = startTimeoutWithCopy
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return r.pass(limited)
 }
 
-// run makes a pass whenever it is notified, or every interval. However many
-// writers wait, one pass serves them all. It returns when ctx ends or after
-// telling fatal.
+// run starts a pass whenever it is notified, and at every interval. One pass answers
+// all writers that wait. It returns when ctx ends or after a call of fatal.
 func (r *reloader) run(ctx context.Context, every time.Duration) {
 	defer close(r.ended)
 	tick := time.NewTicker(every)
@@ -142,7 +142,7 @@ func (r *reloader) run(ctx context.Context, every time.Duration) {
 		r.waiting = nil
 		r.mu.Unlock()
 		err := r.pass(ctx)
-		if r.behind { // they go on waiting for a pass that succeeds
+		if r.behind { // they wait for the next pass
 			r.mu.Lock()
 			r.waiting = append(served, r.waiting...)
 			r.mu.Unlock()
@@ -158,25 +158,25 @@ func (r *reloader) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// notify asks for a pass soon and returns at once.
+// notify requests a pass and returns at once.
 func (r *reloader) notify() {
 	select {
 	case r.notified <- struct{}{}:
-	default: // one is pending already, and has not begun
+	default: // a pass is pending and has not begun
 	}
 }
 
-// changed waits until this node decides by what the database held when it was
-// called, so that whoever wrote a rule meets it in its next check, and reports
-// whether it does. It gives up, with a log line, when ctx or changedTimeout ends,
-// and at once where the rules do not compile, because waiting does not help then.
+// changed waits until what the database held at the time of the call is in force on
+// this node, so that the next check of a client that wrote a rule applies it. It
+// reports whether it is in force. It gives up, with a log line, when ctx or
+// inForceTimeout ends, and at once if the rules do not compile.
 func (r *reloader) changed(ctx context.Context) bool { return r.await(ctx, false) }
 
-// changedTokens is changed for whoever wrote tokens.
+// changedTokens is like changed, for writers of tokens.
 func (r *reloader) changedTokens(ctx context.Context) bool { return r.await(ctx, true) }
 
 func (r *reloader) await(ctx context.Context, tokens bool) bool {
-	ctx, cancel := context.WithTimeout(ctx, changedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, inForceTimeout)
 	defer cancel()
 	w := &writer{tokens: tokens, inForce: make(chan bool, 1)}
 	r.mu.Lock()
@@ -201,29 +201,29 @@ func (r *reloader) await(ctx context.Context, tokens bool) bool {
 	return false
 }
 
-// pass brings the schema up to date if that is still to do, asks for the versions
-// and loads what differs. Nothing in force changes unless the new one is
-// complete. It returns only what no retry can mend.
+// pass migrates the schema if that was not done yet, reads the versions, and loads
+// what differs. What is in force is replaced only by a complete successor. It returns
+// only errors that a retry cannot resolve.
 func (r *reloader) pass(ctx context.Context) error {
 	defer r.publish()
-	r.behind, r.loadFailed = true, false // until everything is seen to be in force
+	r.behind, r.loadFailed = true, false // until everything is known to be in force
 	if !r.migrated {
-		if err := r.from.Migrate(ctx); err != nil {
+		if err := r.database.Migrate(ctx); err != nil {
 			if !errors.Is(err, rules.ErrUnavailable) {
 				return err
 			}
-			r.unreachable(ctx, err)
+			r.databaseUnavailable(ctx, err)
 			return nil
 		}
 		r.migrated = true
 	}
 	v, err := r.versions(ctx)
 	if err != nil {
-		r.unreachable(ctx, err)
+		r.databaseUnavailable(ctx, err)
 		return nil
 	}
-	if r.away {
-		r.away = false
+	if r.unavailable {
+		r.unavailable = false
 		r.log.Info("the rules database is available again")
 	}
 	if v.Server != r.server {
@@ -233,28 +233,28 @@ func (r *reloader) pass(ctx context.Context) error {
 		}
 		r.server = v.Server
 	}
-	if v.Tokens != r.heldTokens {
+	if v.Tokens != r.loadedTokens {
 		if err := r.loadTokens(ctx); err != nil {
 			return err
 		}
 	}
 	known := r.followOverrides(ctx, v.Overrides)
-	if known && v.Rules != r.heldRules && v.Rules != r.refused {
+	if known && v.Rules != r.loadedRules && v.Rules != r.refused {
 		if err := r.loadRules(ctx); err != nil {
 			r.failed("rules", err)
 		}
 	}
-	// A pass may load more than v says, because someone wrote meanwhile. Numbers say
-	// nothing after a load that failed: another history may have reached the same.
+	// A pass may load later versions than v, because of writes in between. After a load
+	// that failed the numbers are not comparable: another history may have reached them.
 	r.behind = r.loadFailed && r.refused == database.NoVersion ||
-		v.Tokens.N > r.heldTokens.N || r.overridesFrom != nil && v.Overrides.N > r.heldOverrides.N ||
-		v.Rules.N > max(r.heldRules.N, r.refused.N)
-	current := v.Rules == r.heldRules
+		v.Tokens.N > r.loadedTokens.N || r.overrideDatabase != nil && v.Overrides.N > r.loadedOverrides.N ||
+		v.Rules.N > max(r.loadedRules.N, r.refused.N)
+	current := v.Rules == r.loadedRules
 	if current {
 		r.refused, r.confirmed = database.NoVersion, r.now()
 		r.metrics.Confirmed(r.confirmed)
 	}
-	r.fallBack()
+	r.startWithCopy()
 	r.save(current)
 	return nil
 }
@@ -262,16 +262,16 @@ func (r *reloader) pass(ctx context.Context) error {
 func (r *reloader) versions(ctx context.Context) (database.Versions, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	return r.from.Versions(ctx)
+	return r.database.Versions(ctx)
 }
 
-// loadRules loads what changed since the version held, or everything where that
-// cannot be done.
+// loadRules loads the changes since the loaded version, or everything if that is not
+// possible.
 func (r *reloader) loadRules(ctx context.Context) error {
 	if loaded, err := r.loadChanges(ctx); loaded || err != nil {
 		return err
 	}
-	source, err := r.from.LoadRules(ctx)
+	source, err := r.database.LoadRules(ctx)
 	if err != nil {
 		return err
 	}
@@ -285,14 +285,15 @@ func (r *reloader) loadRules(ctx context.Context) error {
 	return nil
 }
 
-// loadChanges reports whether what changed is in force. Changes that cannot be
-// applied are left to a load of everything, which says what is wrong.
+// loadChanges loads the changes since the loaded version and reports whether they are
+// in force. If they cannot be applied, the caller loads everything, which reports what
+// is wrong.
 func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 	set := r.sets.Load()
-	if set == nil || r.heldRules == database.NoVersion {
+	if set == nil || r.loadedRules == database.NoVersion {
 		return false, nil
 	}
-	delta, version, ok, err := r.from.LoadChanges(ctx, r.heldRules)
+	delta, version, ok, err := r.database.LoadChanges(ctx, r.loadedRules)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -307,29 +308,29 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 }
 
 func (r *reloader) putInForce(set *rules.Set, version database.Version) {
-	namePatterns(r.log, r.sets.Load(), set)
+	logOversizedPatterns(r.log, r.sets.Load(), set)
 	r.sets.Store(set.WithOverrides(r.overrides))
-	r.heldRules, r.refused = version, database.NoVersion
-	r.origin, r.stamp, r.confirmed, r.changedHere = telemetry.FromDatabase, version.Stamp, r.now(), true
+	r.loadedRules, r.refused = version, database.NoVersion
+	r.origin, r.stamp, r.confirmed, r.copyOutdated = telemetry.FromDatabase, version.Stamp, r.now(), true
 	r.metrics.Swapped(set)
 	r.log.Info("rule set in force", "version", version.N, "rules", set.Len())
 }
 
-// loadTokens returns only the refusal of admit.
+// loadTokens returns only the error of checkTokens.
 func (r *reloader) loadTokens(ctx context.Context) error {
-	tokens, version, err := r.from.LoadTokens(ctx)
+	tokens, version, err := r.database.LoadTokens(ctx)
 	if err != nil {
 		r.failed("tokens", err)
 		return nil
 	}
 	ring := access.NewKeyring(tokens)
 	if r.access.Load() == nil {
-		if err := r.admit(ring); err != nil {
+		if err := r.checkTokens(ring); err != nil {
 			return err
 		}
 	}
 	r.access.Store(ring)
-	r.heldTokens, r.tokens, r.changedHere = version, tokens, true
+	r.loadedTokens, r.tokens, r.copyOutdated = version, tokens, true
 	r.log.Info("tokens in force", "version", version.N, "tokens", ring.Live(r.now()))
 	return nil
 }
@@ -340,19 +341,19 @@ func (r *reloader) failed(what string, err error) {
 	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
 }
 
-// unreachable reports a database that went away once, not every second.
-func (r *reloader) unreachable(ctx context.Context, err error) {
+// databaseUnavailable logs an outage of the database once, not in every pass.
+func (r *reloader) databaseUnavailable(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	r.metrics.ReloadFailed("database")
-	r.fallBack()
+	r.startWithCopy()
 	switch {
-	case r.away:
+	case r.unavailable:
 	case r.sets.Load() == nil:
 		r.log.Warn("the rules database is unavailable; this node is not ready until it is back; retrying", "error", err)
 	default:
 		r.log.Warn("the rules database is unavailable; checks use the rules last loaded; retrying", "error", err)
 	}
-	r.away = true
+	r.unavailable = true
 }

@@ -12,21 +12,21 @@ import (
 	"sluice/rules"
 )
 
-// fallBack starts with the copy on disk where the database has given no rules or
-// no tokens yet: because it is away, or because its rules do not compile. It
-// reads the copy once; what is missing after that only the database can give.
-func (r *reloader) fallBack() {
-	if r.recalled || r.sets.Load() != nil && r.access.Load() != nil {
+// startWithCopy starts with the local copy if no rules or no tokens were loaded yet:
+// because the database is unavailable, or because its rules do not compile. It reads
+// the copy once; whatever is missing then must come from the database.
+func (r *reloader) startWithCopy() {
+	if r.copyTried || r.sets.Load() != nil && r.access.Load() != nil {
 		return
 	}
-	r.recalled = true
-	c, err := r.recall()
+	r.copyTried = true
+	c, err := r.loadCopy()
 	if errors.Is(err, fs.ErrNotExist) {
 		r.log.Info("there is no saved copy of the rules to start with")
 		return
 	}
 	if err == nil {
-		err = r.adopt(c)
+		err = r.putCopyInForce(c)
 	}
 	if err != nil {
 		r.source.Copy("refused")
@@ -39,25 +39,25 @@ func (r *reloader) fallBack() {
 		"version", c.Version, "rules", r.sets.Load().Len(), "tokens", r.access.Load().Live(r.now()), "age", age.String(), "confirmed", c.At)
 }
 
-// adopt puts in force what is missing, all of it or nothing. The versions of the
-// reloader stay as they are, so that the database's own rules and tokens follow
-// as soon as it answers, whatever their versions.
-func (r *reloader) adopt(c *rulecopy.Copy) error {
+// putCopyInForce puts in force what is missing, all of it or nothing. The loaded
+// versions do not change, so that the rules and tokens of the database are loaded as
+// soon as it is available, whatever their versions.
+func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
 	set, err := rules.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Version: c.Version}, r.options)
 	if err != nil {
 		return fmt.Errorf("its rules do not compile: %w", err)
 	}
 	ring := access.NewKeyring(c.Tokens)
 	if r.access.Load() == nil {
-		if err := r.admit(ring); err != nil {
+		if err := r.checkTokens(ring); err != nil {
 			return err
 		}
 		r.access.Store(ring)
 		r.tokens = c.Tokens
 	}
 	if r.sets.Load() == nil {
-		r.recallOverrides()
-		namePatterns(r.log, nil, set)
+		r.loadOverrideCopy()
+		logOversizedPatterns(r.log, nil, set)
 		r.sets.Store(set.WithOverrides(r.overrides))
 		r.origin, r.stamp, r.confirmed = telemetry.FromCopy, c.Stamp, c.At
 		r.metrics.Swapped(set)
@@ -66,19 +66,18 @@ func (r *reloader) adopt(c *rulecopy.Copy) error {
 	return nil
 }
 
-// save hands what is in force to the copies, once the database has given the
-// tokens; the rules may still be those of the copy while the database's do not
-// compile.
+// save passes what is in force to saveCopy, once tokens were loaded from the database.
+// The rules may still be those of the copy while the stored rules do not compile.
 func (r *reloader) save(confirmed bool) {
 	set := r.sets.Load()
-	if set == nil || r.heldTokens.N < 0 || !confirmed && !r.changedHere {
+	if set == nil || r.loadedTokens.N < 0 || !confirmed && !r.copyOutdated {
 		return
 	}
-	r.keep(inForce{set: set, stamp: r.stamp, tokens: r.tokens, at: r.confirmed}, r.changedHere)
-	r.changedHere = false
+	r.saveCopy(inForce{set: set, stamp: r.stamp, tokens: r.tokens, at: r.confirmed}, r.copyOutdated)
+	r.copyOutdated = false
 }
 
-// publish shows by which rules the node decides, and whether it is ready.
+// publish updates the metrics and the readiness of the rules in force.
 func (r *reloader) publish() {
 	r.source.Source(r.origin)
 	r.source.Refused(r.refused.N >= 0)

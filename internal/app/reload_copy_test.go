@@ -26,8 +26,8 @@ func lastRun() *rulecopy.Copy {
 func recalling(s *shelf) (*reloader, *buffer, *[]inForce) {
 	r, log := reloaderOf(s)
 	var kept []inForce
-	r.recall = func() (*rulecopy.Copy, error) { return lastRun(), nil }
-	r.keep = func(f inForce, changed bool) {
+	r.loadCopy = func() (*rulecopy.Copy, error) { return lastRun(), nil }
+	r.saveCopy = func(f inForce, changed bool) {
 		if changed {
 			kept = append(kept, f)
 		}
@@ -104,7 +104,7 @@ func TestFallBack_PoisonedDatabaseAtStartLeavesTheCopyInForce(t *testing.T) {
 func TestFallBack_WhereATokenIsNeededACopyWithoutOneIsRefused(t *testing.T) {
 	s := &shelf{migrate: rules.ErrUnavailable}
 	r, log, _ := recalling(s)
-	r.admit = func(k *access.Keyring) error {
+	r.checkTokens = func(k *access.Keyring) error {
 		if k.Live(r.now()) > 5 {
 			return nil
 		}
@@ -118,7 +118,7 @@ func TestFallBack_WhereATokenIsNeededACopyWithoutOneIsRefused(t *testing.T) {
 
 func TestFallBack_ACopyThatDoesNotCompileIsRefused(t *testing.T) {
 	r, log, _ := recalling(&shelf{migrate: rules.ErrUnavailable})
-	r.recall = func() (*rulecopy.Copy, error) {
+	r.loadCopy = func() (*rulecopy.Copy, error) {
 		c := lastRun()
 		c.Rules[0].Algorithm = "guesswork"
 		return c, nil

@@ -12,17 +12,17 @@ import (
 	"sluice/rules/override"
 )
 
-// overrideCatalog is what the reloader needs of the rule database for overrides.
-type overrideCatalog interface {
+// overrideDatabase is the part of the rules database that loads overrides.
+type overrideDatabase interface {
 	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool), each func(override.Row)) (database.Version, error)
 }
 
-// followOverrides loads what changed since the last time, or everything, and puts
-// it in force with the present rules. Where that fails what was in force stays.
-// It reports whether there is anything in force, were it nothing at all: until
-// then no rules may be, or those who are blocked would pass.
+// followOverrides loads the overrides that changed, or all of them, and puts them in
+// force with the current rules. If that fails, the previous overrides stay. It reports
+// whether overrides are in force, even if there are none: before that no rules may be
+// in force, or blocked keys would pass.
 func (r *reloader) followOverrides(ctx context.Context, version database.Version) bool {
-	if r.overridesFrom == nil || version == r.heldOverrides {
+	if r.overrideDatabase == nil || version == r.loadedOverrides {
 		return true
 	}
 	if err := r.loadOverrides(ctx); err != nil {
@@ -46,30 +46,30 @@ func (r *reloader) loadOverrides(ctx context.Context) error {
 			edit = from.Edit()
 		}
 	}
-	version, err := r.overridesFrom.LoadOverrides(ctx, r.heldOverrides, begin, func(s override.Row) { edit.Add(s) })
+	version, err := r.overrideDatabase.LoadOverrides(ctx, r.loadedOverrides, begin, func(s override.Row) { edit.Add(s) })
 	if err != nil {
 		return err
 	}
-	r.overrides, r.heldOverrides = edit.Done(version.N, r.now().UnixMilli()), version
+	r.overrides, r.loadedOverrides = edit.Done(version.N, r.now().UnixMilli()), version
 	if set := r.sets.Load(); set != nil {
 		r.sets.Store(set.WithOverrides(r.overrides))
 	}
 	r.source.Overrides(r.overrides.Len())
-	r.copiedOverrides.keep(r.overrides)
+	r.overrideCopies.save(r.overrides)
 	if all {
 		r.log.Info("overrides in force", "version", version.N, "overrides", r.overrides.Len())
 	}
 	return nil
 }
 
-// recallOverrides takes the overrides of an earlier run where the database has
-// given none yet. Without a copy there were none; one that is damaged is loud,
-// and the rules go on without it.
-func (r *reloader) recallOverrides() {
-	if r.overrides != nil || r.copiedOverrides == nil {
+// loadOverrideCopy puts the overrides of an earlier run in force if none were loaded
+// yet. If there is no copy, there were no overrides. A damaged copy is logged, and the
+// rules are in force without overrides.
+func (r *reloader) loadOverrideCopy() {
+	if r.overrides != nil || r.overrideCopies == nil {
 		return
 	}
-	o, err := r.copiedOverrides.load()
+	o, err := r.overrideCopies.load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		o = override.New()
@@ -85,18 +85,18 @@ func (r *reloader) recallOverrides() {
 	r.source.Overrides(o.Len())
 }
 
-// cleaner deletes overrides that ended long ago, and what only nodes that are far
-// behind would need.
+// cleaner deletes overrides that expired long ago, and history that only nodes with
+// very old versions would need.
 type cleaner interface {
 	CleanOverrides(ctx context.Context) (more bool, err error)
 	CleanHistory(ctx context.Context) error
 }
 
-// cleanEvery is how often that happens.
+// cleanEvery is the interval of the cleanup.
 const cleanEvery = time.Minute
 
-// cleanOverrides cleans every interval until ctx ends. A database that is away
-// is told about elsewhere.
+// cleanOverrides runs the cleanup at every interval until ctx ends. Outages of the
+// database are logged elsewhere.
 func cleanOverrides(ctx context.Context, from cleaner, every time.Duration, log *slog.Logger) {
 	for range tick.Every(ctx, every) {
 		if err := from.CleanHistory(ctx); err != nil && ctx.Err() == nil {

@@ -6,14 +6,14 @@ import (
 	"sluice/rules"
 )
 
-// maxNamedRules bounds how many rules with costly patterns one new set names.
-const maxNamedRules = 10
+// maxLoggedRules is how many rules with oversized patterns are logged for a new set.
+const maxLoggedRules = 10
 
-// namePatterns logs what a new set has in force although new rules may not have
-// it: patterns that are too large, and too many of them. What the set before, nil
-// for none, had as well is passed over.
-func namePatterns(log *slog.Logger, before, set *rules.Set) {
-	named := 0
+// logOversizedPatterns logs patterns of a new set that exceed the limits for new
+// rules, each of them or all together. Patterns that were already in the set before,
+// which may be nil, are not logged again.
+func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
+	logged := 0
 	for _, c := range set.Costly() {
 		if before != nil {
 			was := before.Get(c.Rule.ID)
@@ -21,7 +21,7 @@ func namePatterns(log *slog.Logger, before, set *rules.Set) {
 				continue
 			}
 		}
-		if named++; named > maxNamedRules {
+		if logged++; logged > maxLoggedRules {
 			log.Warn("further rules with oversized patterns are not listed", "rules", len(set.Costly()))
 			break
 		}

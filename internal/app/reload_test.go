@@ -84,13 +84,13 @@ func reloaderOf(s *shelf) (*reloader, *buffer) {
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
 	sets, keyring := &rules.Current{}, &access.Current{}
 	return newReloader(&reloader{
-		from: s, sets: sets, access: keyring, metrics: metrics, source: metrics.RuleSource(), now: time.Now,
-		log:       slog.New(slog.NewTextHandler(log, nil)),
-		readiness: &readiness{sets: sets, access: keyring, metrics: metrics, now: time.Now},
-		keep:      func(inForce, bool) {},
-		recall:    func() (*rulecopy.Copy, error) { return nil, fs.ErrNotExist },
-		admit:     func(*access.Keyring) error { return nil },
-		fatal:     func(error) {},
+		database: s, sets: sets, access: keyring, metrics: metrics, source: metrics.RuleSource(), now: time.Now,
+		log:         slog.New(slog.NewTextHandler(log, nil)),
+		readiness:   &readiness{sets: sets, access: keyring, metrics: metrics, now: time.Now},
+		saveCopy:    func(inForce, bool) {},
+		loadCopy:    func() (*rulecopy.Copy, error) { return nil, fs.ErrNotExist },
+		checkTokens: func(*access.Keyring) error { return nil },
+		fatal:       func(error) {},
 	}), log
 }
 

@@ -20,40 +20,41 @@ import (
 	"sluice/web"
 )
 
-// pollInterval is how often the rule database is asked for changes, beside its
-// notifications.
+// pollInterval is how often the rules database is checked for changes, in addition to
+// its notifications.
 const pollInterval = time.Second
 
-// stopTimeout bounds everything that is stopped after the last request.
+// stopTimeout bounds the shutdown after the last request.
 const stopTimeout = 10 * time.Second
 
-// Host is what the process gives to Run.
+// Host is the environment of Run.
 type Host struct {
-	// Out gets what is printed for people: the address and how to try it.
+	// Out receives the greeting: the addresses and a first request to try.
 	Out io.Writer
 	Log *slog.Logger
 	// Now is the wall clock.
 	Now func() time.Time
-	// Clock is the time of the counters, in ms since the epoch; nil is the wall
-	// clock's in memory, and Redis's own there. Tests set it together with Now.
+	// Clock is the time of the counters, in ms since the epoch. If nil, counters in
+	// memory use the wall clock, and counters in Redis use the clock of Redis. Tests set
+	// it together with Now.
 	Clock func() int64
-	// Listening, if not nil, is called with the address once requests are
-	// accepted.
+	// Listening, if not nil, is called with the address once the server accepts
+	// requests.
 	Listening func(net.Addr)
-	// Traffic, if not nil, runs beside the server until it stops; sluice demo
-	// makes its requests with it.
+	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
+	// with it.
 	Traffic func(context.Context, *decide.Checker)
 }
 
-// errNoCredentials refuses to serve a network without any credentials.
+// errNoCredentials is the error of a server on a network address without tokens.
 var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no valid API token, so anyone could use and edit everything. Create a token first:
 
   sluice token create first-admin --scopes admin
 
 with the same SLUICE_DATA_DIR or DATABASE_URL as this server, or listen on 127.0.0.1`)
 
-// Run serves until ctx ends, then drains and stops everything it started, last
-// in first out. A failure half way through the start unwinds the same way.
+// Run serves until ctx ends. It then drains and stops everything that it started, in
+// reverse order, as it does after a failure during the start.
 func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -62,7 +63,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	fatal := func(err error) {
 		select {
 		case failed <- err:
-		default: // the first failure is the one to report
+		default: // only the first failure is reported
 		}
 	}
 	stops := &stops{log: host.Log}
@@ -71,12 +72,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		defer cancel()
 		err = errors.Join(err, stops.unwind(wait))
 	}()
-	stops.add("memory budget", collectLess(garbageBudget))
+	stops.add("memory budget", applyMemoryBudget(garbageBudget))
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build, host.Now)
 
 	if cfg.NeedsDataDir() {
-		if err := makeDataDir(cfg.DataDir); err != nil {
+		if err := createDataDir(cfg.DataDir); err != nil {
 			return err
 		}
 		unlock, err := lockDataDir(cfg.DataDir)
@@ -104,25 +105,25 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	source := metrics.RuleSource()
-	saved := newCopies(cfg.CopyFile(), identity, host.Log, source, host.Now)
-	stops.add("copy of the rules", task(func(ctx context.Context) { saved.run(ctx, copyInterval) }))
+	copies := newRuleCopies(cfg.CopyFile(), identity, host.Log, source, host.Now)
+	stops.add("copy of the rules", task(func(ctx context.Context) { copies.run(ctx, copyInterval) }))
 
-	savedOverrides := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
-	stops.add("copy of the overrides", task(savedOverrides.run))
+	overrideCopies := newOverrideCopies(cfg.OverridesFile(), identity, host.Log, source, host.Now)
+	stops.add("copy of the overrides", task(overrideCopies.run))
 
 	sets, keyring := &rules.Current{}, &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(&reloader{
-		from: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
+		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
 			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
-		admit: func(k *access.Keyring) error { return admit(&cfg, k, host.Now()) },
-		fatal: fatal,
-		keep:  saved.keep, recall: saved.load, overridesFrom: db, copiedOverrides: savedOverrides,
+		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
+		fatal:       fatal,
+		saveCopy:    copies.save, loadCopy: copies.load, overrideDatabase: db, overrideCopies: overrideCopies,
 	})
-	if err := reload.first(ctx, saved.exists()); err != nil {
+	if err := reload.first(ctx, copies.exists()); err != nil {
 		if ctx.Err() != nil {
-			return nil // asked to stop while starting
+			return nil // stopped during the start
 		}
 		return err
 	}
@@ -132,9 +133,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 
-	figures := newFigures(host.Now, build.Version, ready, buckets)
+	figures := newFleetReporter(host.Now, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
-	waiting, err := openQueue(&cfg, &host, sets, metrics, stops)
+	deferred, err := openQueue(&cfg, &host, sets, metrics, stops)
 	if err != nil {
 		return err
 	}
@@ -142,9 +143,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	followLoads(buckets.loads, sets, stops)
+	followPoolLoads(buckets.loads, sets, stops)
 	checker, err := decide.NewChecker(decide.CheckerOptions{
-		Deferred: waiting, Secrets: secrets, Loads: buckets.loads,
+		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
 		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now,
 		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now}, figures},
 	})
@@ -155,12 +156,12 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	shown := web.Deps{
-		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspecting(checker, db),
+	deps := web.Deps{
+		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(checker, db),
 		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	shown.Sets, shown.Changed = sets, reload.changed
-	pages, err := openConsole(ctx, &cfg, &host, shown, db, figures, stops)
+	deps.Sets, deps.Changed = sets, reload.changed
+	pages, err := openConsole(ctx, &cfg, &host, deps, db, figures, stops)
 	if err != nil {
 		return err
 	}
@@ -172,8 +173,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	door, addr, err := listen(ctx, cfg.Listen, handler, frontDoor{
-		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now, // sockets go by the machine's clock
+	server, addr, err := listen(ctx, cfg.Listen, handler, httpServer{
+		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now, // socket deadlines use the clock of the machine
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)
@@ -182,11 +183,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if host.Traffic != nil {
 		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
 	}
-	stops.add("listener", door.close)
+	stops.add("listener", server.close)
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
-	greet(host.Out, &cfg, addr, keyring)
-	pages.greet(host.Out, &cfg, addr)
+	printGreeting(host.Out, &cfg, addr, keyring)
+	pages.printGreeting(host.Out, &cfg, addr)
 	if host.Listening != nil {
 		host.Listening(addr)
 	}
@@ -198,8 +199,9 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 }
 
-// admit refuses a keyring without live tokens on an address that others reach.
-func admit(cfg *config.Serve, k *access.Keyring, now time.Time) error {
+// checkTokens returns errNoCredentials if the keyring has no valid token and the
+// address is not a loopback address.
+func checkTokens(cfg *config.Serve, k *access.Keyring, now time.Time) error {
 	if cfg.Loopback() || k.Live(now) > 0 {
 		return nil
 	}

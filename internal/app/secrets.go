@@ -17,11 +17,11 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// secretSize is the length of the secret of reservations, in bytes.
+// secretSize is the length of the reservation secret, in bytes.
 const secretSize = 32
 
-// openSecrets finds what seals reservations: shared through Redis by the nodes
-// that share its counters, else a file beside this node's own.
+// openSecrets opens the secrets that authenticate reservations: in Redis, shared by all
+// nodes that share its counters, or in a file if the counters are in memory.
 func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, error) {
 	if cfg.RedisURL == "" {
 		return fileSecret(secretFile(cfg))
@@ -35,12 +35,12 @@ func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, e
 	if err != nil {
 		return nil, err
 	}
-	// So that the first reserve need not wait for it. Redis may be away.
+	// Read now, so that the first reserve need not wait. Redis may be unavailable.
 	stops.add("first read of the reservation secret", task(func(ctx context.Context) { _, _ = s.Secrets(ctx, false) }))
 	return s, nil
 }
 
-// secretFile is where a node that shares no counters keeps its secret.
+// secretFile is the file of the secret of a node with counters in memory.
 func secretFile(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "reservations.key") }
 
 // fixedSecret is a secret that never changes.
@@ -49,14 +49,14 @@ type fixedSecret [secretSize]byte
 // Secrets implements decide.Secrets.
 func (s *fixedSecret) Secrets(context.Context, bool) ([][]byte, error) { return [][]byte{s[:]}, nil }
 
-// fileSecret reads the secret at path, or makes one there that only its owner
-// can read. The data directory is this process's alone.
+// fileSecret reads the secret at path, or creates one there that only its owner can
+// read. No other process uses the data directory.
 func fileSecret(path string) (*fixedSecret, error) {
 	text, err := os.ReadFile(path)
 	s := &fixedSecret{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, _ = rand.Read(s[:]) // never fails: it ends the process instead
+		_, _ = rand.Read(s[:]) // never returns an error
 		return s, atomicfile.Write(path, func(f *os.File) error {
 			_, err := f.Write(hex.AppendEncode(nil, s[:]))
 			return err

@@ -14,29 +14,28 @@ import (
 	"sluice/api"
 )
 
-// Limits of the HTTP server, against slow and oversized clients.
+// Limits of the HTTP server, which protect it against slow and oversized clients.
 const (
-	readHeaderTimeout = 2 * time.Second // from the first byte; see patient
+	readHeaderTimeout = 2 * time.Second // from the first byte; see firstByteListener
 	readTimeout       = 5 * time.Second
 	writeTimeout      = 5 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
-	// fileTimeout replaces the read and write timeouts where a body may hold
-	// every rule.
+	// fileTimeout replaces the read and write timeouts of imports and exports.
 	fileTimeout = 30 * time.Second
 )
 
-// isFile reports whether a path is one whose bodies may hold every rule, or
-// every override of one.
-func isFile(path string) bool {
+// isImportOrExport reports whether the body of a path may contain every rule, or
+// every override of a rule.
+func isImportOrExport(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/ratelimit/rules/")
 	return ok && (strings.HasSuffix(rest, "import") || strings.HasSuffix(rest, "export"))
 }
 
-// frontDoor is the HTTP server with its listener.
-type frontDoor struct {
+// httpServer is the HTTP server with its listener.
+type httpServer struct {
 	server    *http.Server
-	listener  *patient
+	listener  *firstByteListener
 	readiness *readiness
 	delay     time.Duration
 	timeout   time.Duration
@@ -45,11 +44,11 @@ type frontDoor struct {
 	done      chan struct{}
 }
 
-// listen opens the address and serves h until close. fatal hears an error of the
-// listener.
-func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal func(error)) (*frontDoor, net.Addr, error) {
+// listen opens the address and serves h until close. fatal is called with an error
+// of the listener.
+func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fatal func(error)) (*httpServer, net.Addr, error) {
 	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // its sockets take no filter, see refuseNew
+	lc.SetMultipathTCP(false) // its sockets do not support refuseNew
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, err
@@ -58,16 +57,16 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 	if !ok {
 		return nil, nil, errors.Join(errors.New("not a TCP address"), l.Close())
 	}
-	d.listener = newPatient(tcp, idleTimeout, d.log)
+	d.listener = newFirstByteListener(tcp, idleTimeout, d.log)
 	d.server = &http.Server{
-		Handler:           d.around(h),
+		Handler:           d.wrap(h),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         followState,
-		ConnContext:       withGuest,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	d.done = make(chan struct{})
@@ -80,14 +79,15 @@ func listen(ctx context.Context, addr string, h http.Handler, d frontDoor, fatal
 	return &d, l.Addr(), nil
 }
 
-// around asks clients to leave, once the node drains, after the request they are
-// making: the next one then finds another node. And it gives files their time.
-func (d *frontDoor) around(h http.Handler) http.Handler {
+// wrap tells clients to close their connection after a response while the node
+// drains, so that their next request goes to another node. It also sets the longer
+// timeouts of imports and exports.
+func (d *httpServer) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		speaks(r.Context())
-		if isFile(r.URL.Path) {
+		markActive(r.Context())
+		if isImportOrExport(r.URL.Path) {
 			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
-			// Where a deadline cannot be set the usual ones hold.
+			// If a deadline cannot be set, the usual timeouts apply.
 			_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
 		}
 		if d.readiness.draining.Load() {
@@ -97,11 +97,11 @@ func (d *frontDoor) around(h http.Handler) http.Handler {
 	})
 }
 
-// close drains: unready at once, still serving for the delay, then no new
-// connections while requests that have arrived finish, for at most the timeout.
-// net/http's own Shutdown drops what it reads after it began, so it comes when no
-// connection is left.
-func (d *frontDoor) close(context.Context) error {
+// close drains the server. The node is unready at once and keeps serving for the
+// delay. Then it accepts no new connections and lets the requests that have arrived
+// finish, for at most the timeout. Shutdown of net/http drops requests that it reads
+// after it began, so it is called when no connection is left.
+func (d *httpServer) close(context.Context) error {
 	d.readiness.drain()
 	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())
 	if d.delay > 0 {
@@ -123,7 +123,7 @@ func (d *frontDoor) close(context.Context) error {
 	return err
 }
 
-// index is what / answers where there is no console to send people to.
+// index is the page at / if there is no console.
 const index = `sluice, a rate-limit service
 
 POST /ratelimit/check          check one request
@@ -135,7 +135,7 @@ GET  /metrics                  Prometheus metrics
 GET  /livez, /readyz           health checks
 `
 
-// newHandler puts the decision surface and the console on one router.
+// newHandler returns a router for the API and the console.
 func newHandler(d api.Deps, c *console) (http.Handler, error) {
 	server, err := api.New(d)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// stops is what has been started, in order. It is unwound last in, first out,
-// whether the process ran to its end or failed half way through its start.
+// stops lists what was started, in order. It is stopped in reverse order, at the end of
+// the process or after a failure during the start.
 type stops struct {
 	log   *slog.Logger
 	named []namedStop
@@ -20,12 +20,12 @@ type namedStop struct {
 	stop func(context.Context) error
 }
 
-// add registers how to stop what has just been started.
+// add registers the function that stops what was just started.
 func (s *stops) add(name string, stop func(context.Context) error) {
 	s.named = append(s.named, namedStop{name, stop})
 }
 
-// unwind stops everything and joins what went wrong. It goes on after an error.
+// unwind stops everything and returns all errors. It continues after an error.
 func (s *stops) unwind(ctx context.Context) error {
 	var errs []error
 	for _, n := range slices.Backward(s.named) {
@@ -38,8 +38,8 @@ func (s *stops) unwind(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// task runs f in a goroutine of its own until the returned stop is called,
-// which cancels f's context and waits for it to return.
+// task runs f in its own goroutine until the returned function is called, which cancels
+// the context of f and waits until f returns.
 func task(f func(context.Context)) func(context.Context) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
