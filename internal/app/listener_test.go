@@ -122,7 +122,7 @@ func TestFirstByteListener_ClosingEndsUnusedConnections(t *testing.T) {
 	ended(t, c)
 }
 
-// What had arrived before a drain hotKeysChecked at the connection is read, however late.
+// What had arrived before a drain checked the connection is read, however late.
 func TestTrackedConn_ExpiryLosesNoBytes(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
