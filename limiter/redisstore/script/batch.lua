@@ -65,6 +65,7 @@ end
 local out, pos, k, o = {now}, 3, 0, 1
 
 local stored, values, needs, delays = {}, {}, {}, {}
+local guard = pcall
 local long -- operations.lua's functions, once a request needs them
 
 while pos <= size do
@@ -93,9 +94,9 @@ while pos <= size do
       end
       local v = try('GET', key)
       if v and #v == 0 then able = false break end -- an error, or an empty string
-      local value, needed, retry, remaining, reset, delay =
-        kernel(v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
-      if value == nil then able = false break end
+      local fine, value, needed, retry, remaining, reset, delay =
+        guard(kernel, v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
+      if not fine or value == nil then able = false break end
       stored[i], values[i], needs[i] = v, value, needed
       out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
       if retry ~= 0 then all = false end
@@ -116,7 +117,13 @@ while pos <= size do
         end
       end
       for i = 1, n do
-        failed = failed or save(keys[first + i], stored[i], values[i], needs[i])
+        local value, life = values[i], lives[needs[i]] -- the commonest write needs no call of save
+        if value and life then
+          local reply = try('SET', keys[first + i], value, 'PX', life)
+          if reply.err then failed = failed or reply end
+        else
+          failed = failed or save(keys[first + i], stored[i], value, needs[i])
+        end
         if delayed then out[to + i] = delays[i] end
       end
       if not failed then
@@ -125,14 +132,14 @@ while pos <= size do
       end
     else
       long = long or make(0)
-      ok, failed = pcall(long.plain, m, p, n, keys, first)
-      if ok then ok, failed = pcall(long.finish, now, out, o) end
+      ok, failed = guard(long.plain, m, p, n, keys, first)
+      if ok then ok, failed = guard(long.finish, now, out, o) end
       if ok then o, failed = failed, nil end
     end
   else
     long = long or make(0)
     pos, k = long.read(m, p, keys, first)
-    ok, failed = pcall(long.finish, now, out, o)
+    ok, failed = guard(long.finish, now, out, o)
     if ok then o, failed = failed, nil end
   end
   if failed then

@@ -24,11 +24,14 @@ local function read(v, at)
   if far > 7 or size == 0 or body < far + size or body % (far + size) ~= 0 then return nil end
   local first, step, entries = unpack_bytes('>i7', v, at + 1), far > 0 and 2 or 1, {}
   if size == 1 and far <= 1 and body < 4000 then return {byte(v, at + 8, -1)}, step, first, at + 8 end
-  local item = (far > 0 and '>I' .. far or '>') .. 'I' .. size
+  local item, last = (far > 0 and '>I' .. far or '>') .. 'I' .. size, -1
   for from = at + 8, #v, far + size do
     local a, b = unpack_bytes(item, v, from)
     entries[#entries + 1] = a
-    if far > 0 then entries[#entries + 1], a = b, b end
+    if far > 0 then
+      if a <= last then return nil end
+      entries[#entries + 1], last, a = b, a, b
+    end
     if a > MAX then return nil end
   end
   return entries, step, first
@@ -158,6 +161,7 @@ return function(v, now, count, window, n, w, _, _, how, booked)
   if held > 0 then
     start = first + (step == 1 and from - 1 or entries[from])
     newest = first + (step == 1 and len - 1 or entries[len - 1])
+    if newest > k then return nil end
     if start == oldest then faded = entries[from + step - 1] end
   end
   local full, level = count * window, (sum - faded) * window + faded * fade
