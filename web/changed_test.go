@@ -59,7 +59,7 @@ func TestActs_SayWhatIsNotInForceYet(t *testing.T) {
 	} {
 		for _, late := range []bool{false, true} {
 			w := world(t, webtest.Full)
-			w.Late = late
+			w.NotYetInForce = late
 			admin := w.As(access.RoleAdmin)
 			page := admin.Post(act.path, act.form)
 			if page.Code != http.StatusSeeOther {

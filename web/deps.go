@@ -14,13 +14,13 @@ import (
 	"sluice/web/transfer"
 )
 
-// Deps is what the console needs: what all areas share, and what each does by
-// itself. Fields without a remark must be given.
+// Deps are the dependencies of the console: those that all areas share, and those of each area. Fields are required
+// unless noted.
 type Deps struct {
 	kit.Deps
 	// Welcome is the one-time link of the first start; nil if there is none.
 	Welcome *Welcome
-	// Settings is what this node runs with, without secrets.
+	// Settings returns the settings of this node, without secrets.
 	Settings  func() []SettingGroup
 	RulePages RulePages
 	Inspect   Inspect
@@ -29,23 +29,23 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.Whole(*d, "Welcome"), kit.Whole(d.RulePages), kit.Whole(d.Inspect), kit.Whole(d.People))
+	return errors.Join(kit.RequireFields(*d, "Welcome"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect), kit.RequireFields(d.People))
 }
 
 type (
-	// RulePages is what the area of rules needs.
+	// RulePages are the dependencies of the area of rules.
 	RulePages = rulepages.Deps
-	// Inspect is what the area of requests and keys needs.
+	// Inspect are the dependencies of the area of requests and keys.
 	Inspect = inspect.Deps
-	// People is what the area of accounts and tokens needs.
+	// People are the dependencies of the area of accounts and tokens.
 	People = people.Deps
-	// Transfer is what import and export need.
+	// Transfer is the store of import and export.
 	Transfer = transfer.Store
-	// SSO is single sign-on at one provider.
+	// SSO is a single sign-on provider.
 	SSO = kit.SSO
-	// Welcome is the one-time link by which the first account is made.
+	// Welcome is the one-time link that creates the first account.
 	Welcome = signin.Welcome
-	// Node is how this node is.
+	// Node is the state of this node.
 	Node = kit.Node
 	// SettingGroup are the settings of one area.
 	SettingGroup = overview.SettingGroup
@@ -53,23 +53,22 @@ type (
 	Setting = overview.Setting
 	// Header is one header of an answer.
 	Header = rulepages.Header
-	// PoolState is what a pool holds at a moment.
+	// PoolState is the state of a pool.
 	PoolState = rulepages.PoolState
-	// Explanation is what Inspect.Explain says.
+	// Explanation is the result of Inspect.Explain.
 	Explanation = inspect.Explanation
 	// ConsideredRule is one rule of an Explanation.
 	ConsideredRule = inspect.ConsideredRule
-	// BucketFigures are what a bucket holds.
+	// BucketFigures are the numbers of a bucket.
 	BucketFigures = inspect.BucketFigures
-	// PoolShare is what a rule may use of a pool.
+	// PoolShare is the part of a pool that a rule may use.
 	PoolShare = inspect.PoolShare
 )
 
 // SignOnPath is where the provider of single sign-on sends browsers back to.
 const SignOnPath = signin.SignOnPath
 
-// NewWelcome makes the link of the first start; secret is shown once and only its
-// hash is kept.
+// NewWelcome creates the link of the first start. The secret is shown once; only its hash is kept.
 func NewWelcome(now time.Time) (w *Welcome, secret string) { return signin.NewWelcome(now) }
 
 // WelcomePath is the path of the link on the server.

@@ -238,7 +238,7 @@ func (e *entry) free(t *testing.T, fields []string, payloads []browsertest.Paylo
 
 // store sends every payload in every one of the fields, and then looks at every
 // page. A request holds a batch in each field; where that is refused, each payload
-// is sent in each field by itself.
+// is sent in each field on its own.
 func (e *entry) store(t *testing.T, fields []string, payloads []batch) {
 	t.Helper()
 	if len(fields) == 0 {

@@ -89,7 +89,7 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 }
 
 // TestJourney_AListStandsStillUnderThePointer: a row must not slip away from under
-// a click, and what came meanwhile is not lost.
+// a click, and what came in the meantime is not lost.
 func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)

@@ -115,7 +115,7 @@ func TestEvents_TellWhoIsNoLongerSignedIn(t *testing.T) {
 }
 
 // TestJourney_APageWhoseSessionEndedStopsAsking: the stream breaks off, as it does
-// when a laptop sleeps, and meanwhile the session has ended.
+// when a laptop sleeps, and in the meantime the session has ended.
 func TestJourney_APageWhoseSessionEndedStopsAsking(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)

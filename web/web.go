@@ -28,7 +28,7 @@ type Server struct {
 	transfer  *transfer.Pages
 }
 
-// New makes a Server. It fails only if something required is missing or the
+// New creates a Server. It fails only if something required is missing or the
 // public URL cannot be an origin.
 func New(d Deps) (*Server, error) {
 	if err := d.check(); err != nil {
@@ -52,7 +52,7 @@ func New(d Deps) (*Server, error) {
 // Route is one row of the table of everything the console serves.
 type Route = kit.Route
 
-// Table lists every route, to look at.
+// Table lists every route, for tests and documentation.
 func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
@@ -62,9 +62,8 @@ func (s *Server) routes() []Route {
 	})
 }
 
-// events is the stream of live figures of a page: of the overview, with the
-// parameter rule of one rule, with of=denials of the denials that the other
-// parameters choose.
+// events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
+// parameters select if of is denials, else the overview.
 func (s *Server) events(v *kit.Visit) error {
 	return v.Events(func(v *kit.Visit) kit.Feed {
 		if v.QueryParam("of") == "denials" {
@@ -77,9 +76,8 @@ func (s *Server) events(v *kit.Visit) error {
 	})
 }
 
-// Routes registers every route on e, HEAD beside every GET, with the assets, and
-// answers every other path under /console with the console's own 404 page. It
-// leaves e's error handler alone.
+// Routes registers every route on e, HEAD for every GET, and the assets. Every other path under /console gets the
+// console's own 404 page. The error handler of e is not changed.
 func (s *Server) Routes(e *echo.Echo) {
 	add := func(method, path string, h echo.HandlerFunc) {
 		e.Add(method, path, h)

@@ -102,7 +102,8 @@ func allowance(r *rules.Rule) string {
 	case r.WeightField != nil:
 		return who + " may spend " + count + " units per " + period(r) + " on " + requests(r, each) + weight(r) + burst(r)
 	}
-	return who + " may send " + count + " " + kind(r) + " per " + period(r) + destination(r, each) + condition(r) + burst(r)
+	return who + " may send " + count + " " + kind(r) + " per " + period(r) +
+		destination(r, each) + condition(r) + burst(r)
 }
 
 // senders names who has a limit of its own. each are the parts of the scope that belong to the request instead:
@@ -203,7 +204,8 @@ func excess(r *rules.Rule) string {
 	case r.Mode == rules.ModeShadow:
 		rest += "would be denied, but the rule is in shadow mode: it counts and denies nothing"
 	case r.OverLimit == rules.OverLimitDefer && r.Defer != nil:
-		rest += "wait in a queue of up to " + rules.CountWords(r.Defer.MaxItems) + " requests for up to " + duration(r.Defer.MaxAgeMS)
+		rest += "wait in a queue of up to " + rules.CountWords(r.Defer.MaxItems) + " requests" +
+			" for up to " + duration(r.Defer.MaxAgeMS)
 	case r.OverLimit == rules.OverLimitDefer:
 		rest += "wait in a queue"
 	default:
@@ -218,7 +220,8 @@ func details(r *rules.Rule) []string {
 	if r.Traits().Slots {
 		s = append(s, "A request that is not released stops counting after "+duration(r.WindowMS)+".")
 	}
-	if r.RetryJitterMS != nil && *r.RetryJitterMS > 0 && r.Mode != rules.ModeShadow && r.OverLimit != rules.OverLimitDefer {
+	denies := r.Mode != rules.ModeShadow && r.OverLimit != rules.OverLimitDefer
+	if denies && r.RetryJitterMS != nil && *r.RetryJitterMS > 0 {
 		s = append(s, "Denied clients are told to wait up to "+duration(*r.RetryJitterMS)+" longer, at random.")
 	}
 	if r.Pool != nil && r.Throttle != rules.ThrottleElastic {

@@ -11,7 +11,8 @@ import (
 // rule is a rule of 100 POST requests per minute and user to /v1/charges, after an edit.
 func rule(edit func(*rules.Rule)) *rules.Rule {
 	r := &rules.Rule{
-		Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true,
+		Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000,
+		IsActive: true,
 	}
 	if edit != nil {
 		edit(r)
@@ -22,8 +23,9 @@ func rule(edit func(*rules.Rule)) *rules.Rule {
 
 func TestSummary_DescribesTheRule(t *testing.T) {
 	const (
-		plain = "Each user may send 100 POST requests per minute to /v1/charges; the rest are denied."
-		open  = " If Redis is unreachable, all of these requests pass."
+		denied = "; the rest are denied."
+		plain  = "Each user may send 100 POST requests per minute to /v1/charges" + denied
+		open   = " If Redis is unreachable, all of these requests pass."
 	)
 	from := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(0, 0, 3)
@@ -35,44 +37,47 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 		{"plain", nil, plain + open},
 		{"per second and closed", func(r *rules.Rule) {
 			r.Limit, r.WindowMS, r.Route, r.FailMode = 10, 1000, new("/payments"), rules.FailClosed
-		}, "Each user may send 10 POST requests per second to /payments; the rest are denied. " +
-			"If Redis is unreachable, all of these requests are denied."},
+		}, "Each user may send 10 POST requests per second to /payments" + denied +
+			" If Redis is unreachable, all of these requests are denied."},
 		{"one request", func(r *rules.Rule) { r.Limit = 1 },
-			"Each user may send 1 POST request per minute to /v1/charges; the rest are denied." + open},
+			"Each user may send 1 POST request per minute to /v1/charges" + denied + open},
 		{"local", func(r *rules.Rule) { r.FailMode = rules.FailLocal },
 			plain + " If Redis is unreachable, each node enforces its share of the limit."},
 
 		{"global without a route or a method", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "global", nil, nil },
-			"All clients together may send 100 requests per minute across all routes; the rest are denied." + open},
+			"All clients together may send 100 requests per minute across all routes" + denied + open},
 		{"by IP address", func(r *rules.Rule) { r.Scope = "ip" },
-			"Each IP address may send 100 POST requests per minute to /v1/charges; the rest are denied." + open},
+			"Each IP address may send 100 POST requests per minute to /v1/charges" + denied + open},
 		{"by API key and attribute", func(r *rules.Rule) { r.Scope = "apikey+attr:tenant" },
-			"Each combination of API key and tenant may send 100 POST requests per minute to /v1/charges; the rest are denied." + open},
+			"Each combination of API key and tenant may send 100 POST requests per minute to /v1/charges" + denied + open},
 		{"by user and route", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "user+route", nil, nil },
-			"Each user may send 100 requests per minute to each route; the rest are denied." + open},
+			"Each user may send 100 requests per minute to each route" + denied + open},
 		{"by route alone", func(r *rules.Rule) { r.Scope, r.Route = "route", new("/v1/files/*") },
-			"All clients together may send 100 POST requests per minute to each route that matches /v1/files/*; the rest are denied." + open},
+			"All clients together may send 100 POST requests per minute to each route that matches /v1/files/*" + denied + open},
 		{"by user and method", func(r *rules.Rule) { r.Scope, r.Method = "user+method", nil },
-			"Each user may send 100 requests per minute to /v1/charges, counted per method; the rest are denied." + open},
+			"Each user may send 100 requests per minute to /v1/charges, counted per method" + denied + open},
 		{"condition", func(r *rules.Rule) { r.When = new(`tier == "free"`) },
 			`Each user may send 100 POST requests per minute to /v1/charges, if tier == "free"; the rest are denied.` + open},
 
 		{"burst", func(r *rules.Rule) { r.Algorithm, r.Burst = "token_bucket", new(int64(20)) },
-			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20; the rest are denied." + open},
+			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20" + denied + open},
 		{"leaky queue", func(r *rules.Rule) { r.Algorithm, r.Burst = "leaky_queue", new(int64(20)) },
-			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20, evenly spaced by delaying early requests; the rest are denied." + open},
+			"Each user may send 100 POST requests per minute to /v1/charges, in bursts of up to 20, " +
+				"evenly spaced by delaying early requests" + denied + open},
 		{"concurrency", func(r *rules.Rule) { r.Algorithm, r.Limit, r.WindowMS = "concurrency", 2, 600_000 },
-			"Each user may have 2 POST requests to /v1/charges in progress at a time; the rest are denied. " +
-				"A request that is not released stops counting after 10 minutes." + open},
+			"Each user may have 2 POST requests to /v1/charges in progress at a time" + denied +
+				" A request that is not released stops counting after 10 minutes." + open},
 		{"weighted", func(r *rules.Rule) { r.WeightField, r.Limit = new("bytes"), 1_000_000 },
-			"Each user may spend 1,000,000 units per minute on POST requests to /v1/charges, weighted by the field bytes; the rest are denied." + open},
+			"Each user may spend 1,000,000 units per minute on POST requests to /v1/charges, " +
+				"weighted by the field bytes" + denied + open},
 		{"weighted concurrency", func(r *rules.Rule) {
 			r.Algorithm, r.WeightField, r.WindowMS = "concurrency", new("seats"), 60_000
-		}, "Each user may hold 100 units at a time with POST requests to /v1/charges, weighted by the field seats; the rest are denied. " +
-			"A request that is not released stops counting after 1 minute." + open},
+		}, "Each user may hold 100 units at a time with POST requests to /v1/charges, weighted by the field seats" + denied +
+			" A request that is not released stops counting after 1 minute." + open},
 		{"calendar", func(r *rules.Rule) {
-			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &rules.Calendar{Every: rules.EveryMonth, Zone: "Europe/Berlin"}
-		}, "Each user may send 100 POST requests per calendar month (Europe/Berlin) to /v1/charges; the rest are denied." + open},
+			r.Algorithm, r.WindowMS = "fixed_window", 0
+			r.Calendar = &rules.Calendar{Every: rules.EveryMonth, Zone: "Europe/Berlin"}
+		}, "Each user may send 100 POST requests per calendar month (Europe/Berlin) to /v1/charges" + denied + open},
 
 		{"soft", func(r *rules.Rule) { r.Throttle, r.SoftPercent = rules.ThrottleSoft, new(int64(20)) },
 			"to /v1/charges; up to 20% more pass, marked as over the limit, and the rest are denied." + open},
@@ -101,7 +106,8 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 		{"tiers", func(r *rules.Rule) {
 			r.Algorithm = "gcra"
 			r.Tiers = map[string]rules.TierLimit{
-				"gold": {Unlimited: true}, "free": {Limit: new(int64(10))}, "paid": {Limit: new(int64(1000)), Burst: new(int64(50))},
+				"gold": {Unlimited: true}, "free": {Limit: new(int64(10))},
+				"paid": {Limit: new(int64(1000)), Burst: new(int64(50))},
 			}
 		}, " Tier limits: free has 10, gold is unlimited and paid has 1,000 with bursts up to 50." + open},
 		{"schedule", func(r *rules.Rule) {
@@ -111,8 +117,10 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			}}
 		}, plain + " Schedule (Europe/Berlin): Sat and Sun from 08:00 to 20:00, 50% of the limit; " +
 			"every day from 22:00 to 06:00, a limit of 5 with bursts up to 2." + open},
-		{"starts", func(r *rules.Rule) { r.ActiveFrom = &from }, plain + " The rule is in force from 2026-11-27 00:00 UTC." + open},
-		{"ends", func(r *rules.Rule) { r.ActiveUntil = &until }, plain + " The rule is in force until 2026-11-30 00:00 UTC." + open},
+		{"starts", func(r *rules.Rule) { r.ActiveFrom = &from },
+			plain + " The rule is in force from 2026-11-27 00:00 UTC." + open},
+		{"ends", func(r *rules.Rule) { r.ActiveUntil = &until },
+			plain + " The rule is in force until 2026-11-30 00:00 UTC." + open},
 		{"starts and ends", func(r *rules.Rule) { r.ActiveFrom, r.ActiveUntil = &from, &until },
 			plain + " The rule is in force from 2026-11-27 00:00 UTC until 2026-11-30 00:00 UTC." + open},
 		{"candidate", func(r *rules.Rule) { r.Candidate = &rules.Candidate{Algorithm: "gcra", Limit: new(int64(60))} },
@@ -168,17 +176,25 @@ func TestSummary_IsWellFormedForEveryCombination(t *testing.T) {
 }
 
 func TestLimit_IsShort(t *testing.T) {
-	for want, edit := range map[string]func(*rules.Rule){
-		"100 per minute per user":                   nil,
-		"100 per 90 seconds in total":               func(r *rules.Rule) { r.Scope, r.WindowMS = "global", 90_000 },
-		"2 at a time per API key":                   func(r *rules.Rule) { r.Scope, r.Algorithm, r.Limit = "apikey", "concurrency", 2 },
-		"100 per minute per tenant, bursts up to 5": func(r *rules.Rule) { r.Scope, r.Algorithm, r.Burst = "attr:tenant", "gcra", new(int64(5)) },
-		"100 per minute per user and IP address":    func(r *rules.Rule) { r.Scope = "user+ip" },
-		"100 per calendar week per user":            func(r *rules.Rule) { r.Algorithm, r.Calendar = "fixed_window", &rules.Calendar{Every: rules.EveryWeek} },
-		"1,000,000 per 1,500 ms per user":           func(r *rules.Rule) { r.Limit, r.WindowMS = 1_000_000, 1500 },
-	} {
-		if got := Limit(rule(edit)); got != want {
-			t.Errorf("got %q, want %q", got, want)
+	tests := []struct {
+		want string
+		edit func(*rules.Rule)
+	}{
+		{"100 per minute per user", nil},
+		{"100 per 90 seconds in total", func(r *rules.Rule) { r.Scope, r.WindowMS = "global", 90_000 }},
+		{"2 at a time per API key", func(r *rules.Rule) { r.Scope, r.Algorithm, r.Limit = "apikey", "concurrency", 2 }},
+		{"100 per minute per tenant, bursts up to 5", func(r *rules.Rule) {
+			r.Scope, r.Algorithm, r.Burst = "attr:tenant", "gcra", new(int64(5))
+		}},
+		{"100 per minute per user and IP address", func(r *rules.Rule) { r.Scope = "user+ip" }},
+		{"100 per calendar week per user", func(r *rules.Rule) {
+			r.Algorithm, r.Calendar = "fixed_window", &rules.Calendar{Every: rules.EveryWeek}
+		}},
+		{"1,000,000 per 1,500 ms per user", func(r *rules.Rule) { r.Limit, r.WindowMS = 1_000_000, 1500 }},
+	}
+	for _, tt := range tests {
+		if got := Limit(rule(tt.edit)); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
 }

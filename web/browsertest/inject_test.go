@@ -55,7 +55,7 @@ func TestCanary_IsHeard(t *testing.T) {
 const chunk = 120
 
 // TestInject_NoFormRunsAPayload fills every text field of every form on every page
-// with payloads, sends it, and listens. The pages have no policy meanwhile, so
+// with payloads, sends it, and listens. The pages have no policy in the meantime, so
 // that nothing but escaping protects them.
 func TestInject_NoFormRunsAPayload(t *testing.T) {
 	chunks := chunksOf(browsertest.Payloads(), chunk)

@@ -76,7 +76,7 @@ const save = `[name="do"][value="save"]`
 
 func field(name string) string { return `#editor [name="` + name + `"]` }
 
-// TestPlain_ThePagesSayWhenTheyWereLoaded: what moves by itself with scripts can be
+// TestPlain_ThePagesSayWhenTheyWereLoaded: what moves on its own with scripts can be
 // loaded again without, and no control is shown that would do nothing.
 func TestPlain_ThePagesSayWhenTheyWereLoaded(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,7 @@ import (
 	"sluice/web/webtest"
 )
 
-// documented are the pages that docs/console.md shows, by their names in the
-// gallery.
+// documented are the pages in docs/console.md, by their names in the gallery.
 var documented = []string{
 	"overview-fleet", "rules", "rule-edit", "rule-conflict", "rule-shadow", "fail-modes-failing", "explain-denial", "denials", "key", "people", "audit", "import-plan", "overrides",
 }
@@ -25,24 +24,23 @@ var documented = []string{
 // pictureWidth is how wide the pages of the documentation are, in pixels.
 const pictureWidth = 1280
 
-// gutter is what pages keep free for a scroll bar, which pictures leave out.
+// gutter is the width that pages keep free for a scroll bar, which pictures leave out.
 const gutter = 15
 
-// maxPicture is the most bytes of one picture.
+// maxPicture is the maximum size of a picture in bytes.
 const maxPicture = 150_000
 
-// settled is true when a page has loaded and, if it moves, has its first figures.
-const settled = `(() => {
+// loadedAndLive is true when a page has loaded and, if it is live, has its first update.
+const loadedAndLive = `(() => {
 	const live = document.querySelector("[data-live]");
 	return document.readyState === "complete" && (!live || live.dataset.state === "live")
 		&& (!document.querySelector("figure[data-chart]") || !!document.querySelector(".uplot-box canvas"));
 })()`
 
-// height is how high a page is by itself, with its navigation.
+// height is the full height of a page, with its navigation.
 const height = `Math.ceil(Math.max(...[...document.querySelectorAll("main, .side")].map(e => e.scrollHeight)))`
 
-// document takes the pictures of the documentation: light, cropped to what is
-// there, at the time at which the clock of canned data stands.
+// document takes the pictures of the documentation: light, cropped to the content, at the time of the canned data.
 func document(said io.Writer, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -104,7 +102,7 @@ func pictureOf(browser *browsertest.Browser, shown *webtest.Shown) ([]byte, erro
 		func() error { return tab.At(webtest.Now) },
 		func() error { return tab.Show(pictureWidth+gutter, 400, false) },
 		func() error { return visit(tab, server.URL, w, shown) },
-		func() error { return wait(tab, settled) },
+		func() error { return wait(tab, loadedAndLive) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -117,13 +115,13 @@ func pictureOf(browser *browsertest.Browser, shown *webtest.Shown) ([]byte, erro
 	if err := tab.Show(pictureWidth+gutter, h, false); err != nil {
 		return nil, err
 	}
-	if err := wait(tab, settled); err != nil {
+	if err := wait(tab, loadedAndLive); err != nil {
 		return nil, err
 	}
 	return tab.Picture()
 }
 
-// tidy takes from a world what is there for tests only.
+// tidy removes data from a world that is there only for tests.
 func tidy(w *webtest.World) {
 	w.Fleet.Denied = slices.DeleteFunc(w.Fleet.Denied, func(d fleet.Denial) bool { return strings.Contains(d.Key, "<") })
 	w.Log.List = w.Log.List[:min(12, len(w.Log.List))]

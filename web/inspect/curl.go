@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// curlRequest is what a curl command would send, as far as rules may look at it.
+// curlRequest is the request of a curl command, as far as rules use it.
 type curlRequest struct {
 	method string
 	url    *url.URL
@@ -16,8 +16,7 @@ type curlRequest struct {
 	body   string
 }
 
-// Options of curl. Those that change nothing here are known so that what follows
-// them is not taken for the address.
+// Options of curl. Options that do not matter here are listed too, so that their values are not taken for the URL.
 const (
 	curlFlags  = "0123456aBfFgGiIjJkKlLMnNOpqRsSvZ#"
 	curlValues = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
@@ -37,9 +36,8 @@ var curlShort = map[byte]string{
 	'X': "request", 'H': "header", 'd': "data", 'u': "user", 'I': "head", 'G': "get", 'A': "user-agent", 'F': "form", 'T': "upload-file",
 }
 
-// parseCurl reads a curl command as it is typed into a shell, or copied from a
-// browser. Nothing is executed, and no file is read. The error says what is
-// wrong, without repeating values.
+// parseCurl reads a curl command as typed into a shell or copied from a browser. Nothing is executed, and no file is
+// read. The error does not repeat values.
 func parseCurl(command string) (*curlRequest, error) {
 	words, err := shellWords(command)
 	if err != nil {
@@ -69,7 +67,7 @@ type curlParser struct {
 	onlyValues bool // after --
 }
 
-// word takes one word, and says how many of the rest went with it.
+// word processes one word and returns how many of the following words it used.
 func (p *curlParser) word(w string, rest []string) (used int, err error) {
 	switch {
 	case p.onlyValues || w == "-" || !strings.HasPrefix(w, "-"):
@@ -118,7 +116,7 @@ func (p *curlParser) long(name string, rest []string) (used int, err error) {
 	return 1, p.option(name, rest[0])
 }
 
-// option takes one option. Those that say nothing about the request are dropped.
+// option processes one option. Options that do not affect the request are ignored.
 func (p *curlParser) option(name, value string) error {
 	switch name {
 	case "request":
@@ -223,7 +221,7 @@ func shellWords(s string) ([]string, error) {
 	return words, nil
 }
 
-// quoted reads what is in quotes at the beginning of s and says how long it was.
+// quoted reads a quoted string at the start of s and returns its length.
 func quoted(s string, to *strings.Builder) (int, error) {
 	i, end := 1, s[0]
 	if s[0] == '$' {

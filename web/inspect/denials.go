@@ -18,23 +18,23 @@ import (
 // denialsPerPage is how many denials a page has.
 const denialsPerPage = 100
 
-// maxNames is how many rules are offered by name; beyond it typing is quicker.
+// maxNames is how many rule names are suggested; with more, none are.
 const maxNames = 300
 
-// denialSpans are the times in which to look for denials.
+// denialSpans are the options of the time filter.
 var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Minute, "15m": 15 * time.Minute, "1h": time.Hour, "24h": 24 * time.Hour}
 
-// listDenials shows sampled denials, filtered by what the URL says.
+// listDenials shows sampled denials, filtered by the URL.
 func (p *Pages) listDenials(v *kit.Visit) error {
 	m, err := p.denialsOf(v)
-	if kit.Unread(err) {
-		return p.countersAway(err)
+	if kit.Unreadable(err) {
+		return p.countersUnavailable(err)
 	}
 	m.Rules = p.ruleNames()
 	return v.Page(http.StatusOK, denialsPage(v.Frame("Denials", kit.PathDenials), m))
 }
 
-// denialsOf are the denials that the URL of a visit chooses.
+// denialsOf returns the denials that the URL selects.
 func (p *Pages) denialsOf(v *kit.Visit) (Denials, error) {
 	q := v.QueryParams()
 	now := p.Now()
@@ -60,8 +60,8 @@ func (p *Pages) denialsOf(v *kit.Visit) (Denials, error) {
 	return m, err
 }
 
-// countersAway is the page for what the counters would have to tell.
-func (p *Pages) countersAway(err error) error {
+// countersUnavailable is the error page while the counter store is unreachable.
+func (p *Pages) countersUnavailable(err error) error {
 	p.Logger.Warn("the console could not read the counters", "error", err)
 	return &kit.Problem{
 		Status: http.StatusServiceUnavailable, Title: "Redis is unreachable",
@@ -69,8 +69,7 @@ func (p *Pages) countersAway(err error) error {
 	}
 }
 
-// ruleNames are the names of the rules in force, nil if they are too many to
-// choose from.
+// ruleNames are the names of the rules in force, nil if there are too many to suggest.
 func (p *Pages) ruleNames() []string {
 	set := p.Sets.Load()
 	if set == nil || set.Len() > maxNames {
@@ -101,21 +100,20 @@ func (p *Pages) inForce(name string) *rules.Compiled {
 type Denials struct {
 	Lines []fleet.Denial
 	Query view.Query
-	// Older leads to those before the last line, "" if there are none.
+	// Older is the address of the denials before the last line, "" if there are none.
 	Older string
 	// Rules are the names to choose from.
 	Rules []string
-	// IDs are of the rules in force, by name.
+	// IDs maps names of rules in force to their IDs.
 	IDs map[string]int64
-	// Now is when the page was made.
+	// Now is the time of the page.
 	Now time.Time
-	// Own: these are of this node alone, because those of all could not be read
-	// since Since.
+	// Own means that these are denials of this node only, because those of others cannot be read since Since.
 	Own   bool
 	Since time.Time
 }
 
-// Stream is where more of what the page shows comes from.
+// Stream is the address of the page's stream.
 func (m *Denials) Stream() string {
 	return m.Query.At("/console/events").With("of", "denials")
 }
@@ -123,11 +121,11 @@ func (m *Denials) Stream() string {
 // sortedNames are the keys of a map, in order.
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// fromWords says who sent a denied request.
+// fromWords describes who sent a denied request.
 func fromWords(d *fleet.Denial) string {
 	var parts []string
 	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"}, {"tier ", d.Tier, "tier:"}} {
-		if p.value != "" && d.Key != p.key+p.value { // the key stands beside it
+		if p.value != "" && d.Key != p.key+p.value { // the key is in the row already
 			parts = append(parts, p.name+p.value)
 		}
 	}
@@ -139,7 +137,7 @@ func fromWords(d *fleet.Denial) string {
 
 func statusWords(status int) string { return strconv.Itoa(status) }
 
-// waitWords is Wait within a sentence: "in 12 s", "never".
+// waitWords is Wait as part of a sentence: "in 12 s", "never".
 func waitWords(ms int64) string {
 	if ms > 0 {
 		return "in " + Wait(ms)

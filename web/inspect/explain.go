@@ -16,8 +16,7 @@ import (
 // maxFact bounds each field of the form, in bytes, as the API bounds its members.
 const maxFact = 8 << 10
 
-// explainForm is the form for a request; of a sampled denial it is filled in and
-// explained at once.
+// explainForm is the form for a request. For a sampled denial it is filled in and explained at once.
 func (p *Pages) explainForm(v *kit.Visit) error {
 	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
 	id := v.QueryParam("denial")
@@ -27,7 +26,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	d, found, err := p.Denials.Denial(v.Ctx, id)
 	switch {
 	case err != nil:
-		return p.countersAway(err)
+		return p.countersUnavailable(err)
 	case !found:
 		m.Notes = []string{"This denial is no longer stored. Describe the request below."}
 		return v.Page(http.StatusNotFound, explainPage(v.Frame("Explain", kit.PathExplain), m))
@@ -37,8 +36,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	return p.explained(v, form, m)
 }
 
-// explain says what the rules do with the request that was described or pasted.
-// It spends nothing.
+// explain shows what the rules do with the request that was described or pasted. It charges nothing.
 func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 	var m Explain
 	if paste := form.Get("paste"); paste != "" {
@@ -56,7 +54,7 @@ func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 	return p.explained(v, form, m)
 }
 
-// explained shows the form with what the rules say.
+// explained shows the form with the explanation.
 func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	d, weight, errs := descriptorOf(form)
 	for name := range form {
@@ -76,7 +74,7 @@ func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	return v.Page(http.StatusOK, explainPage(v.Frame("Explain", kit.PathExplain), m))
 }
 
-// fromDenial fills the form from a sampled denial, as far as it was kept.
+// fromDenial fills in the form from a sampled denial, as far as the denial was stored.
 func fromDenial(d *fleet.Denial) (url.Values, []string) {
 	form := url.Values{
 		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier}, "weight": {strconv.FormatInt(d.Weight, 10)},
@@ -94,7 +92,7 @@ func fromDenial(d *fleet.Denial) (url.Values, []string) {
 	return form, notes
 }
 
-// Wait writes how long to wait in ms: "12 s", "never".
+// Wait writes a wait given in ms: "12 s", "never".
 func Wait(ms int64) string {
 	switch {
 	case ms == limiter.Never:
@@ -111,30 +109,28 @@ func Wait(ms int64) string {
 	return view.Count((ms+3_599_999)/3_600_000) + " h"
 }
 
-// Explanation is what the rules in force say of one request, spending nothing.
+// Explanation is what the rules in force do with a request. Nothing is charged.
 type Explanation struct {
 	// SetVersion is the version of the rules, Active how many there are.
 	SetVersion int64
 	Active     int
-	// Allowed and Status are what a check would answer now, Degraded the fail mode
-	// that would have a say. Soft and Elastic: allowed, but above a limit.
+	// Allowed and Status are what a check would answer now, Degraded the fail mode that would decide. Soft and Elastic
+	// mean that the request is allowed over a limit.
 	Allowed       bool
 	Status        int
 	Degraded      string
 	Soft, Elastic bool
-	// Strictest names the rule whose figures the answer would show, "" for none,
-	// RetryAfter is its wait in ms.
+	// Strictest is the rule whose numbers the answer would show, "" for none. RetryAfter is its wait in ms.
 	Strictest  string
 	RetryAfter int64
-	// Rules are those that apply and the nearest misses.
+	// Rules are the rules that apply and the closest of the others.
 	Rules []ConsideredRule
 }
 
-// ConsideredRule is what one rule has to do with the request.
+// ConsideredRule is a rule that was considered for the request.
 type ConsideredRule struct {
 	rules.Considered
-	// Bucket is the rule's bucket, Candidate its candidate's, Pool its pool; nil
-	// where there is none or nobody can tell.
+	// Bucket is the rule's bucket, Candidate its candidate's, Pool its pool; nil if there is none or it is unknown.
 	Bucket, Candidate *BucketFigures
 	Pool              *PoolShare
 }
@@ -142,20 +138,19 @@ type ConsideredRule struct {
 // BucketFigures is a bucket before and after a request.
 type BucketFigures struct {
 	Allowed bool
-	// Limit, Before and After are units: the limit in force, what remains now, and
-	// what would remain afterwards. Burst, of a bucket algorithm, is the most that
-	// can remain. Known is false where a fail mode decides without figures.
+	// Limit is the limit in force, Before what remains now, After what would remain afterwards, all in units. Burst, of a
+	// bucket algorithm, is the most that can remain. Known is false if a fail mode decides without numbers.
 	Limit, Before, After int64
 	Burst                *int64
 	Known                bool
 	// Reset and RetryAfter are waits in ms, -1 for never.
 	Reset, RetryAfter int64
-	// Soft and Elastic: allowed above the limit. Degraded: by a fail mode.
+	// Soft and Elastic mean allowed over the limit. Degraded is the fail mode that decided, if any.
 	Soft, Elastic bool
 	Degraded      string
 }
 
-// FiguresOf are the figures of a decision that a store made on a limit.
+// FiguresOf are the numbers of a store's decision on a limit.
 func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 	f := &BucketFigures{
 		Allowed: d.Allowed, Before: d.Remaining, After: d.Remaining, Known: true, Reset: d.Reset, RetryAfter: d.RetryAfter,
@@ -167,7 +162,7 @@ func FiguresOf(l limiter.Limit, d limiter.Decision) *BucketFigures {
 	return f
 }
 
-// limitWords is the limit in force, and the burst beside it.
+// limitWords is the limit in force, with its burst.
 func (b *BucketFigures) limitWords() string {
 	if b.Burst == nil {
 		return view.Count(b.Limit)
@@ -175,7 +170,7 @@ func (b *BucketFigures) limitWords() string {
 	return view.Count(b.Limit) + ", burst " + view.Count(*b.Burst)
 }
 
-// leftWords is what remains, and of what.
+// leftWords is what remains, as in "3 of 100".
 func (b *BucketFigures) leftWords() string {
 	if b.Burst == nil {
 		return view.Count(b.Before) + " of " + view.Count(b.Limit)
@@ -183,18 +178,18 @@ func (b *BucketFigures) leftWords() string {
 	return view.Count(b.Before) + " (limit " + b.limitWords() + ")"
 }
 
-// PoolShare is what a rule's pool holds.
+// PoolShare is the state of a rule's pool.
 type PoolShare struct {
 	Name, Priority string
-	// SharePercent is how much of the pool the priority may find in use.
+	// SharePercent is how full the pool may be for the rule's priority.
 	SharePercent int64
-	// Used, of Capacity, is in units; -1 if nobody knows.
+	// Used and Capacity are in units; Used is -1 if unknown.
 	Used, Capacity int64
 	// Load is a fresh report of utilization in percent, -1 for none.
 	Load int64
 }
 
-// matched are the rules that apply, or that would but for an override or a tier.
+// matched returns the rules that apply, or would apply without an override or a tier, and the others.
 func (e *Explanation) matched() (apply, rest []ConsideredRule) {
 	for i := range e.Rules {
 		if e.Rules[i].Matched || e.Rules[i].Reason == rules.ReasonUnlimited {
@@ -209,15 +204,15 @@ func (e *Explanation) matched() (apply, rest []ConsideredRule) {
 // Explain is the page that explains a request.
 type Explain struct {
 	Form view.Form
-	// Notes are what had to be left out of what was pasted or sampled.
+	// Notes say what was left out of the pasted request or the denial.
 	Notes []string
-	// Denial is what the form was filled from, nil for nothing.
+	// Denial is the denial that the form was filled in from, nil for none.
 	Denial *fleet.Denial
 	// Result is nil until there is one.
 	Result *Explanation
 }
 
-// passesWords says when a denied request passes.
+// passesWords says when a denied request would pass.
 func passesWords(ms int64) string {
 	if ms == limiter.Never {
 		return "Retrying will not help."

@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// explainPage describes a request and says what the rules do with it.
+// explainPage has the form for a request and shows what the rules do with it.
 func explainPage(f view.Frame, m Explain) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -151,7 +151,7 @@ func explainPage(f view.Frame, m Explain) templ.Component {
 	})
 }
 
-// secretInput is a field whose value is not for who looks over the shoulder.
+// secretInput is a field whose value is hidden on the screen.
 func secretInput(f view.Form, name, label, hint string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -935,7 +935,7 @@ func doOrDoes(n int) string {
 	return "do"
 }
 
-// poolWords says what a pool holds and how much of it the rule may find in use.
+// poolWords describes the state of a pool and how full it may be for the rule.
 func poolWords(p *PoolShare) string {
 	s := "Pool " + p.Name + ", priority " + p.Priority + " (up to " + strconv.FormatInt(p.SharePercent, 10) + "%)"
 	switch {

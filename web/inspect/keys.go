@@ -16,11 +16,10 @@ import (
 	"sluice/web/view"
 )
 
-// recentOfKey is how many denials the page of a bucket shows.
+// recentOfKey is how many denials the page of a key shows.
 const recentOfKey = 10
 
-// keyPage shows one bucket: what is in it, what stands for it, and what was
-// denied. Without rule and key it asks for them.
+// keyPage shows a key: its remaining quota, its override, and recent denials. Without rule and key it asks for them.
 func (p *Pages) keyPage(v *kit.Visit) error {
 	q := v.QueryParams()
 	if q.Get("rule") == "" {
@@ -33,8 +32,8 @@ func (p *Pages) keyPage(v *kit.Visit) error {
 	return p.bucket(v, http.StatusOK, b, url.Values{"does": {"blocked"}}, nil)
 }
 
-// findKey leads to the page of a bucket. It is a post, so that a credential that
-// someone types is in no address: the page's own has its hash.
+// findKey redirects to the page of a key. It is a POST, so that a typed credential is not in an address: that of the
+// page has its hash.
 func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
@@ -48,7 +47,7 @@ func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.F
 	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 
-// bucketOf finds the bucket of a rule and key that a form or an address names.
+// bucketOf finds the bucket of the rule and key in a form or an address.
 func (p *Pages) bucketOf(form url.Values) (*rules.Bucket, []rules.FieldError) {
 	c := p.inForce(strings.TrimSpace(form.Get("rule")))
 	if c == nil {
@@ -69,11 +68,11 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 		name = b.Name
 	}
 	recent, err := p.Denials.Denials(v.Ctx, fleet.Filter{Rule: b.Rule.Rule.Name, Key: name, WholeKey: true}, recentOfKey)
-	m.Recent, m.RecentUnread = recent, kit.Unread(err)
+	m.Recent, m.RecentUnreadable = recent, kit.Unreadable(err)
 	if own := (*fleet.OwnError)(nil); errors.As(err, &own) {
 		m.RecentOwn, m.RecentSince = true, own.Since
 	}
-	if b.Key == "" { // a recent denial may know the hash in full
+	if b.Key == "" { // a recent denial may have the full hash
 		for i := range m.Recent {
 			if whole, errs := p.bucketOf(url.Values{"rule": {m.Recent[i].Rule}, "key": {m.Recent[i].Bucket}}); errs == nil && whole.Exception == b.Exception && whole.Key != "" {
 				b, m.Bucket = whole, whole
@@ -87,7 +86,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 		switch {
 		case err == nil:
 			m.Override = &o
-		case errors.Is(err, rules.ErrNotFound): // it was lifted a moment ago
+		case errors.Is(err, rules.ErrNotFound): // it was just deleted
 		default:
 			m.OverrideUnknown = true
 		}
@@ -95,7 +94,7 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 	return v.Page(status, keyBucketPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 
-// peek asks what is in a bucket.
+// peek reads a bucket.
 func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
 	if b.Key == "" {
 		return
@@ -104,7 +103,7 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
 	var res limiter.Result
 	if err := p.Buckets(ctx, b.Rule, limiter.OpPeek, asks, &res); err != nil {
 		p.Logger.Warn("the console could not look at a bucket", "error", err)
-		m.Away = true
+		m.CountersDown = true
 		return
 	}
 	for i, d := range res.Limits {
@@ -117,7 +116,7 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
 	}
 }
 
-// asksOf are the bucket of a rule and its candidate's.
+// asksOf are the asks for a rule's bucket and its candidate's.
 func asksOf(b *rules.Bucket) []limiter.Ask {
 	asks := []limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}
 	if b.Candidate != "" {
@@ -126,7 +125,7 @@ func asksOf(b *rules.Bucket) []limiter.Ask {
 	return asks
 }
 
-// resetKey forgets what was spent in a bucket.
+// resetKey resets a bucket.
 func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
@@ -142,7 +141,7 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	var store *limiter.StoreError
 	switch {
 	case errors.As(err, &store):
-		return p.countersAway(err)
+		return p.countersUnavailable(err)
 	case err != nil:
 		return err
 	}
@@ -150,7 +149,7 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
-// overrideKey blocks a key, or gives it another limit.
+// overrideKey blocks a key, makes it unlimited, or gives it a custom limit.
 func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
@@ -160,10 +159,10 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	switch form.Get("does") {
 	case "blocked":
 		o.Blocked = true
-		errs = kit.Unwanted(form, "limit")
+		errs = kit.MustBeEmpty(form, "limit")
 	case "unlimited":
 		o.Unlimited = true
-		errs = kit.Unwanted(form, "limit")
+		errs = kit.MustBeEmpty(form, "limit")
 	default:
 		n, err := strconv.ParseInt(strings.TrimSpace(form.Get("limit")), 10, 64)
 		if err != nil {
@@ -193,13 +192,13 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	case err != nil:
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Override saved.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
-// liftOverride deletes the override of a key, unless someone changed it.
-func (p *Pages) liftOverride(v *kit.Visit, form url.Values) error {
+// deleteOverride deletes the override of a key, unless someone changed it.
+func (p *Pages) deleteOverride(v *kit.Visit, form url.Values) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -212,38 +211,37 @@ func (p *Pages) liftOverride(v *kit.Visit, form url.Values) error {
 	if err := p.Overrides.DeleteOverride(v.Ctx, v.Actor(), b.Rule.Rule.ID, id, known); err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Override deleted. The rule's own limit applies again.")
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
 // KeyPage is the page of one bucket.
 type KeyPage struct {
-	// Lookup is the form that finds a bucket; Rules are the names to choose from.
+	// Lookup is the form that finds a key; Rules are suggested names.
 	Lookup view.Form
 	Rules  []string
 	// Bucket is nil until one is found.
 	Bucket *rules.Bucket
-	// Figures and Candidate are what the counters say, nil if they do not.
+	// Figures and Candidate are the numbers of the buckets, nil if unknown.
 	Figures, Candidate *BucketFigures
-	// Away: the counters do not answer.
-	Away bool
-	// Override is what stands for this key, nil for none or where OverrideUnknown;
-	// Covered: a wildcard covers the key besides.
+	// CountersDown means that the counter store is unreachable.
+	CountersDown bool
+	// Override is the override of the key, nil for none or if OverrideUnknown.
 	Override *rules.Override
-	// OverrideUnknown: an override stands for this key and cannot be read.
+	// OverrideUnknown means that the key has an override that cannot be read.
 	OverrideUnknown bool
-	// Recent are denials of the bucket; RecentUnread: they cannot be read; RecentOwn:
-	// they are this node's alone since RecentSince.
-	Recent                  []fleet.Denial
-	RecentUnread, RecentOwn bool
-	RecentSince             time.Time
+	// Recent are denials of the key. RecentUnreadable means that they cannot be read, RecentOwn that they are of this
+	// node only since RecentSince.
+	Recent                      []fleet.Denial
+	RecentUnreadable, RecentOwn bool
+	RecentSince                 time.Time
 	// Edit is the form of an override.
 	Edit view.Form
 	Now  time.Time
 }
 
-// shownName is the bucket's name without the length of its hashes.
+// shownName is the name of the key with shortened hashes.
 func (p *KeyPage) shownName() string {
 	if p.Bucket.Exception == "" {
 		return p.Bucket.Name

@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// keyLookupPage asks which bucket to show.
+// keyLookupPage asks which key to show.
 func keyLookupPage(f view.Frame, m KeyPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -78,7 +78,7 @@ func keyLookupPage(f view.Frame, m KeyPage) templ.Component {
 	})
 }
 
-// keyBucketPage shows one bucket.
+// keyBucketPage shows a key.
 func keyBucketPage(f view.Frame, m KeyPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -269,7 +269,7 @@ func keyBucketPage(f view.Frame, m KeyPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			if m.RecentUnread {
+			if m.RecentUnreadable {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<p class=\"muted\">Recent denials are unavailable while Redis is unreachable.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -380,7 +380,7 @@ func bucketFacts(m KeyPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		} else if m.Away {
+		} else if m.CountersDown {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<p class=\"notice warn\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -26,14 +26,13 @@ type pastedRequest struct {
 	Attributes map[string]string `json:"attributes"`
 	Fields     map[string]int64  `json:"fields"`
 	Weight     *int64            `json:"weight"`
-	// What a check may say besides, which changes nothing here.
+	// Other members of a check, which do not matter here.
 	RequestID json.RawMessage `json:"request_id"`
 	Payload   json.RawMessage `json:"payload"`
 	TTL       json.RawMessage `json:"ttl_ms"`
 }
 
-// fromPaste fills the form's fields from JSON or a curl command. notes say what
-// of it has been left out.
+// fromPaste fills in the form from JSON or a curl command. notes say what was left out.
 func fromPaste(text string) (form url.Values, notes []string, err error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -83,8 +82,7 @@ func fromJSON(text string) (url.Values, error) {
 	return form, nil
 }
 
-// fromCurl takes the facts of a client's request: method and path, and those
-// headers that docs/console.md names.
+// fromCurl reads the facts of a client's request: method, path, and the headers that docs/console.md lists.
 func fromCurl(req *curlRequest) (url.Values, []string) {
 	form := url.Values{"method": {req.method}, "route": {req.url.EscapedPath()}}
 	if form.Get("route") == "" {
@@ -179,7 +177,7 @@ func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rul
 	return d, weight, errs
 }
 
-// eachLine gives name and value of each line that is not empty.
+// eachLine yields name and value of each line that is not empty.
 func eachLine(text string) func(yield func(string, string) bool) {
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(text) {

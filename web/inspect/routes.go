@@ -1,5 +1,4 @@
-// Package inspect looks into single requests and keys: whom limits denied, why, and
-// what a bucket holds.
+// Package inspect shows single requests and keys: recent denials, why a request is denied, and what remains of a quota.
 package inspect
 
 import (
@@ -14,20 +13,20 @@ import (
 	"sluice/web/kit"
 )
 
-// Deps is what the area needs beside the kit. Every field must be given.
+// Deps is what the area needs besides the kit. Every field is required.
 type Deps struct {
-	// Explain says what the rules in force do with a request of a weight, spending
-	// nothing. Errors wrap rules.ErrUnavailable while there are no rules.
+	// Explain returns what the rules in force do with a request, without charging anything. Errors wrap
+	// rules.ErrUnavailable while there are no rules.
 	Explain func(ctx context.Context, d *rules.Descriptor, weight int64) (Explanation, error)
-	// Buckets looks at buckets of a rule (limiter.OpPeek) or forgets them
-	// (limiter.OpReset); res has a decision for each ask. The error is a *limiter.StoreError.
+	// Buckets peeks at buckets of a rule (limiter.OpPeek) or resets them (limiter.OpReset). res has a decision for each
+	// ask. The error is a *limiter.StoreError.
 	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error
-	// Resets keeps account of buckets that people reset.
+	// Resets logs resets.
 	Resets Resets
 }
 
-// Resets writes that a bucket of a rule is reset, and calls reset in between: the
-// note stays if and only if that succeeds.
+// Resets writes an audit entry for a reset and calls reset before it commits: the entry is stored if and only if the
+// reset succeeds.
 type Resets interface {
 	NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error
 }
@@ -50,14 +49,14 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, Handle: kit.Posted(p.findKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true, Handle: kit.Posted(p.resetKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, Handle: kit.Posted(p.overrideKey)},
-		{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, Handle: kit.Posted(p.liftOverride)},
+		{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, Handle: kit.Posted(p.deleteOverride)},
 	}
 }
 
-// Feed is what moves on the page of denials.
+// Feed returns the live parts of the page of denials.
 func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 	return func() templ.Component {
 		m, err := p.denialsOf(v)
-		return denialParts(m, kit.Unread(err))
+		return denialParts(m, kit.Unreadable(err))
 	}
 }

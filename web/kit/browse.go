@@ -9,21 +9,19 @@ import (
 	"sluice/rules"
 )
 
-// Browse lists rules from the database, or from the set in force if that does not
-// answer.
+// Browse lists rules from the database, or from the set in force if the database is unreachable.
 func (v *Visit) Browse(b rules.Browse) (rules.Listing, error) {
 	if !v.Offline {
 		list, err := v.kit.Rules.BrowseRules(v.Ctx, b)
 		if !errors.Is(err, rules.ErrUnavailable) {
 			return list, err
 		}
-		v.Away = true
+		v.DatabaseDown = true
 	}
 	return browseSet(v.kit.Sets.Load(), b), nil
 }
 
-// browseSet lists the rules in force as BrowseRules does those that are stored.
-// Nobody knows who made them.
+// browseSet lists the rules in force in the way BrowseRules lists stored rules. Their editors are unknown.
 func browseSet(set *rules.Set, b rules.Browse) rules.Listing {
 	var out rules.Listing
 	if set == nil {
@@ -65,7 +63,7 @@ func compareValues(x, y any) int {
 	return cmp.Compare(a, b)
 }
 
-// RuleIDs finds the rules in force that denials are of.
+// RuleIDs maps the rule names of denials to the IDs of the rules in force, 0 for others.
 func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
 	ids := map[string]int64{}
 	for i := range lines {
@@ -82,7 +80,7 @@ func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
 	return ids
 }
 
-// Options are the settings by which addresses are counted here.
+// Options are the settings that decide which addresses are counted together.
 func (k *Kit) Options() rules.Options {
 	if set := k.Sets.Load(); set != nil {
 		return set.Options()

@@ -15,33 +15,31 @@ import (
 	"sluice/rules"
 )
 
-// Deps is what the pages of several areas need. Fields without a remark must be
-// given.
+// Deps are the dependencies that several areas share. Fields are required unless noted.
 type Deps struct {
-	// Rules finds rules to show.
+	// Rules lists rules.
 	Rules RuleBrowser
 	// Sets holds the rules in force on this node.
 	Sets *rules.Current
-	// Overrides keeps exceptions from rules.
+	// Overrides stores overrides of rules.
 	Overrides Overrides
-	// Changed is called after every change of the rules. It waits until this node
-	// decides by the change, or gives up, and reports which.
+	// Changed is called after every change of the rules. It waits until the change is in force on this node, and
+	// reports false if that takes too long.
 	Changed func(ctx context.Context) bool
-	// Users are the accounts, Sessions who is signed in.
+	// Users stores accounts, Sessions the sessions of signed-in people.
 	Users    Users
 	Sessions Sessions
 	// Passwords hashes and checks passwords.
 	Passwords Passwords
-	// SSO is where people sign in besides here; nil if nowhere.
+	// SSO is the single sign-on provider, nil for none.
 	SSO *SSO
-	// Guard takes the limits on signing in; GuardLocal stands in while Guard
-	// cannot decide. GuardLocal may be nil: then signing in fails meanwhile.
+	// Guard decides the limits on sign-in attempts, GuardLocal those that Guard cannot decide. GuardLocal may be nil:
+	// then such an attempt fails.
 	Guard      limiter.Store
 	GuardLocal limiter.Store
-	// Node tells how this node is. It is asked for every page, so it must answer
-	// from memory.
+	// Node returns the state of this node. Every page calls it, so it must answer from memory.
 	Node func() Node
-	// Fleet has the figures of all nodes, Denials sampled denials.
+	// Fleet returns metrics of all nodes, Denials sampled denials.
 	Fleet   Fleet
 	Denials DenialLog
 	// PublicURL is where people reach the console, as in
@@ -50,10 +48,9 @@ type Deps struct {
 	PublicURL string
 	// TrustedProxies are the networks whose X-Forwarded-Proto counts.
 	TrustedProxies []netip.Prefix
-	// SessionIdle and SessionLife end sessions after so long without a page, and
-	// after so long in all. 0 means 12 hours and 7 days.
+	// SessionIdle is how long a session lasts without a page, SessionLife how long in total. 0 means 12 hours and 7 days.
 	SessionIdle, SessionLife time.Duration
-	// Logger gets what an operator must know; nil discards.
+	// Logger is for operators; nil discards.
 	Logger *slog.Logger
 	// Now is the wall clock.
 	Now func() time.Time
@@ -61,8 +58,8 @@ type Deps struct {
 
 var checked = []reflect.Kind{reflect.Interface, reflect.Func, reflect.Pointer, reflect.String}
 
-// Whole reports which dependency has not been given, but for the optional ones.
-func Whole(deps any, optional ...string) error {
+// RequireFields returns an error that names the first missing dependency, except for the optional ones.
+func RequireFields(deps any, optional ...string) error {
 	v := reflect.ValueOf(deps)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
@@ -79,13 +76,13 @@ type RuleBrowser interface {
 	BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error)
 }
 
-// Users are the accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or
+// Users stores accounts. Errors wrap rules.ErrNotFound, ErrNameTaken or
 // ErrUnavailable, access.ErrNotFirst, or are a *rules.ValidationError.
 type Users interface {
 	GetUser(ctx context.Context, id int64) (access.User, error)
 	GetUserByName(ctx context.Context, name string) (access.User, error)
 	CountUsers(ctx context.Context) (int64, error)
-	// CreateUser stores an account; with first only if there is none yet.
+	// CreateUser stores an account. If first is set, it fails unless there is no account yet.
 	CreateUser(ctx context.Context, actor rules.Actor, u access.User, first bool) (access.User, error)
 	NoteLogin(ctx context.Context, id int64, at time.Time) error
 }
@@ -97,10 +94,9 @@ type Passwords interface {
 	CheckPassword(ctx context.Context, lane access.Lane, hash, password string) (bool, error)
 }
 
-// Sessions keep what belongs to a session under the hash of its secret, so that
-// it survives a restart. Errors wrap rules.ErrUnavailable. Only CreateSession and
-// ReplaceSession store a session that was not there; found is false, and nothing
-// is written, if the session to change has ended.
+// Sessions stores session data under the hash of the session's secret, so that it survives a restart. Errors wrap
+// rules.ErrUnavailable. Only CreateSession and ReplaceSession store a session that was not there; found is false, and
+// nothing is written, if the session to change has ended.
 type Sessions interface {
 	FindSession(ctx context.Context, token string) (s access.Session, found bool, err error)
 	CreateSession(ctx context.Context, s access.Session) error
@@ -111,20 +107,19 @@ type Sessions interface {
 	DeleteSession(ctx context.Context, token string) error
 }
 
-// Fleet tells about all nodes. It answers from what was read within the last
-// second, and says in Live.Err when that is older.
+// Fleet reports on all nodes. Its data is at most one second old, or Live.Err is set.
 type Fleet interface {
 	Live(ctx context.Context) fleet.Live
 }
 
-// DenialLog has sampled denials of all nodes, the newest first.
+// DenialLog returns sampled denials of all nodes, newest first.
 type DenialLog interface {
 	Denials(ctx context.Context, f fleet.Filter, n int) ([]fleet.Denial, error)
-	// Denial finds one that is still kept.
+	// Denial returns a denial that is still stored.
 	Denial(ctx context.Context, id string) (fleet.Denial, bool, error)
 }
 
-// Overrides keeps exceptions from rules. opt are the settings by which addresses
+// Overrides stores overrides. opt are the settings by which addresses
 // are counted, ifVersion is the version that the page showed. Errors wrap
 // rules.ErrNotFound, ErrStale, ErrOverrideExists or ErrUnavailable, or are a
 // *rules.ValidationError.
@@ -136,7 +131,7 @@ type Overrides interface {
 	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
 }
 
-// Node is how this node is.
+// Node is the state of this node.
 type Node struct {
 	fleet.Status
 	// Refused is the version of the stored rules that does not compile, 0 for none.
@@ -145,7 +140,7 @@ type Node struct {
 	Embedded bool
 }
 
-// Degraded reports whether some decisions are made without the counter store.
+// Degraded reports whether a circuit breaker is not closed, so that fail modes decide some requests.
 func (n *Node) Degraded() bool {
 	for i := range n.Breakers {
 		if n.Breakers[i].State != "closed" {
@@ -155,17 +150,15 @@ func (n *Node) Degraded() bool {
 	return false
 }
 
-// SSO is single sign-on at one provider. Every field must be given.
+// SSO is single sign-on at one provider. Every field is required.
 type SSO struct {
-	// Name is what the button calls the provider, Issuer its address, Claim where it
-	// says someone's groups.
+	// Name is the provider's name on the button, Issuer its address, Claim the claim that lists groups.
 	Name, Issuer, Claim string
 	Provider            SignOn
 	Accounts            SignOnAccounts
 }
 
-// SSOName is what the button calls the provider of single sign-on, "" if there is
-// none.
+// SSOName is the name of the single sign-on provider, "" if there is none.
 func (k *Kit) SSOName() string {
 	if k.SSO == nil {
 		return ""
@@ -176,16 +169,15 @@ func (k *Kit) SSOName() string {
 // SignOn is a provider of single sign-on. Errors wrap access.ErrProviderAway or
 // access.ErrIdentity, and are for the log.
 type SignOn interface {
-	// AuthURL is where the browser goes with a challenge.
+	// AuthURL returns the address to which the browser goes with a challenge.
 	AuthURL(ctx context.Context, c access.Challenge) (string, error)
-	// Exchange turns the code with which it comes back into who is there; the
-	// identity may have no role.
+	// Exchange turns the code that the browser returns with into an identity, which may have no role.
 	Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error)
 }
 
-// SignOnAccounts finds and makes accounts of people who sign in elsewhere.
+// SignOnAccounts finds and creates accounts of people who use single sign-on.
 type SignOnAccounts interface {
-	// SignOn gives the account of an identity. Errors wrap access.ErrNoRole,
+	// SignOn returns the account of an identity. Errors wrap access.ErrNoRole,
 	// access.ErrDisabled or rules.ErrUnavailable, or are a *rules.ValidationError.
 	SignOn(ctx context.Context, id access.Identity) (access.User, error)
 }

@@ -18,26 +18,25 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
-// The kinds of errors that have a page. Areas return those that they can tell apart
-// from what a store says.
+// Errors with a page of their own. Areas return the exported ones.
 var (
 	ErrMissing     = &Problem{http.StatusNotFound, "Not found", "This page does not exist, or the object that it showed was deleted."}
 	errCrossOrigin = &Problem{http.StatusForbidden, "Request rejected", "The request came from another website, so nothing was changed. Open the console and try again there."}
 	errPanic       = &Problem{http.StatusInternalServerError, "Internal error", "The error was logged. Try again."}
-	ErrAway        = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
+	ErrUnavailable = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
 	errChanging    = &Problem{http.StatusServiceUnavailable, "Another change is in progress", "Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
 	errDiskFull    = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full", "The disk of the rules database has no space left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
-	errTaken       = &Problem{http.StatusConflict, "Name already in use", "Something else already has this name."}
+	errNameTaken   = &Problem{http.StatusConflict, "Name already in use", "Something else already has this name."}
 	ErrStale       = &Problem{http.StatusConflict, "Changed in the meantime", "Someone else changed this after the page was loaded, so nothing was changed. Reload the page to see the current version."}
 	errLastAdmin   = &Problem{http.StatusConflict, "Last administrator", "This is the last administrator account. Give another account the role admin first."}
 	ErrExternal    = &Problem{http.StatusConflict, "Managed by single sign-on", "This account signs in with single sign-on. Its role follows the groups that the provider reports at each sign-in, and it has no password here."}
 )
 
-// NotSaved follows what is wrong where a form is shown again.
+// NotSaved is added to an error when the form is shown again.
 const NotSaved = " Nothing was saved. What you typed is still here."
 
-// GoneMeanwhile is shown with the form of what is no longer there.
-const GoneMeanwhile = "Someone deleted this in the meantime. Nothing was saved. Saving now creates it again."
+// DeletedMeanwhile is shown with the form of an object that was deleted while it was edited.
+const DeletedMeanwhile = "Someone deleted this in the meantime. Nothing was saved. Saving now creates it again."
 
 // ProblemOf maps the few kinds of errors to pages; anything else is nil.
 func ProblemOf(err error) *Problem {
@@ -53,9 +52,9 @@ func ProblemOf(err error) *Problem {
 	case errors.Is(err, rules.ErrBusy):
 		return errChanging
 	case errors.Is(err, rules.ErrUnavailable):
-		return ErrAway
+		return ErrUnavailable
 	case errors.Is(err, rules.ErrNameTaken):
-		return errTaken
+		return errNameTaken
 	case errors.Is(err, rules.ErrStale):
 		return ErrStale
 	case errors.Is(err, access.ErrLastAdmin):
@@ -84,7 +83,7 @@ func (v *Visit) fail(err error) {
 	h := v.Response().Header()
 	h.Del("Content-Encoding")
 	h.Del("Content-Length")
-	f := view.Frame{Title: p.Title, Here: PathHome, Theme: v.themeNow()}
+	f := view.Frame{Title: p.Title, Here: PathHome, Theme: v.currentTheme()}
 	if v.User.ID != 0 {
 		f.Nav, f.User, f.Role = navigation(""), v.User.Name, string(v.User.Role)
 		if node := v.kit.Node(); v.Ctx != nil {
@@ -92,9 +91,9 @@ func (v *Visit) fail(err error) {
 		}
 	}
 	ctx := v.Ctx
-	v.Ctx = nil // nothing of the session is saved
-	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Again: v.again(p.Status, err)})
-	if v.HTMX() { // only a part of the page was asked for, and the rest of it stays
+	v.Ctx = nil // the session is not saved
+	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Resend: v.resend(p.Status, err)})
+	if v.HTMX() { // only a part of the page was requested
 		page = view.Problem(p.Title + ". " + p.Detail)
 	}
 	if err := v.Page(p.Status, page); err != nil {

@@ -13,10 +13,10 @@ import (
 	"sluice/rules"
 )
 
-// lastPage bounds page numbers; beyond it there is nothing anyway.
+// lastPage bounds page numbers.
 const lastPage = 1_000_000
 
-// PageNumber reads page, from 1.
+// PageNumber reads the parameter page, which counts from 1.
 func PageNumber(q url.Values) int {
 	n, err := strconv.Atoi(q.Get("page"))
 	if err != nil {
@@ -35,7 +35,7 @@ func OneOf(value string, allowed ...string) string {
 	return ""
 }
 
-// ID is an id in the path. What cannot be one is not there.
+// ID is an ID in the path. ErrMissing if the parameter is not a valid ID.
 func (v *Visit) ID(param string) (int64, error) {
 	id, err := strconv.ParseInt(v.Param(param), 10, 64)
 	if err != nil || id < 1 {
@@ -44,7 +44,7 @@ func (v *Visit) ID(param string) (int64, error) {
 	return id, nil
 }
 
-// Version reads the version that the page showed, -1 if it names none, which no row has.
+// Version reads the version that the page showed, or -1, which no row has.
 func Version(form url.Values) int64 {
 	n, err := strconv.ParseInt(form.Get("version"), 10, 64)
 	if err != nil || n < 1 {
@@ -88,12 +88,12 @@ type File struct {
 	Pasted bool
 }
 
-// File reads a posted form with a file. With an error, what could be read is there.
+// File reads a posted form with a file. With an error, f holds what could be read.
 func (v *Visit) File() (f File, err error) {
 	r, field := v.Request(), v.route.upload().Field
 	f.Form = url.Values{}
 	paste := func(form url.Values) {
-		f.Form, f.Text = form, unix(form.Get(field))
+		f.Form, f.Text = form, unixLines(form.Get(field))
 		f.Pasted = f.Text != ""
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "multipart/form-data" {
@@ -124,15 +124,15 @@ func (v *Visit) File() (f File, err error) {
 	if _, err := io.Copy(&b, file); err != nil {
 		return f, err
 	}
-	f.Text, f.Pasted = unix(b.String()), false
+	f.Text, f.Pasted = unixLines(b.String()), false
 	return f, nil
 }
 
-// unix undoes the line ends that browsers send.
-func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+// unixLines replaces the line ends that browsers send.
+func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// Local gives a path that leads to a page of the console, else its home: what
-// came in a form or a link must not lead elsewhere.
+// Local returns path if it leads to a page of the console, else the home page, so that a form or link cannot lead
+// to another site.
 func Local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(path, "\\\r\n\t") ||
@@ -142,15 +142,14 @@ func Local(path string) string {
 	return u.RequestURI()
 }
 
-// Unread reports whether figures are missing: neither those of all nodes nor those of
-// this node could be read.
-func Unread(err error) bool {
+// Unreadable reports whether metrics are missing: neither those of all nodes nor those of this node could be read.
+func Unreadable(err error) bool {
 	var own *fleet.OwnError
 	return err != nil && !errors.As(err, &own)
 }
 
-// Unwanted refuses figures that say nothing beside what was chosen.
-func Unwanted(form url.Values, names ...string) (fields []rules.FieldError) {
+// MustBeEmpty returns an error for each named field that is filled in although the selected option does not use it.
+func MustBeEmpty(form url.Values, names ...string) (fields []rules.FieldError) {
 	for _, name := range names {
 		if strings.TrimSpace(form.Get(name)) != "" {
 			fields = append(fields, rules.FieldError{Field: name, Message: "applies only to a custom limit; choose that, or leave this field empty"})

@@ -8,7 +8,7 @@ import (
 	"sluice/web/view"
 )
 
-// entries of the navigation, in its order.
+// entries are the entries of the navigation, in order.
 var entries = []view.NavItem{
 	{Path: PathHome, Label: "Overview", Icon: "layout-dashboard"},
 	{Path: PathRules, Label: "Rules", Icon: "list-filter"},
@@ -23,7 +23,7 @@ var entries = []view.NavItem{
 	{Path: PathSettings, Label: "Settings", Icon: "sliders-horizontal"},
 }
 
-// navigation marks the entry of the present page.
+// navigation marks the entry of the current page.
 func navigation(here string) []view.NavItem {
 	out := slices.Clone(entries)
 	for i := range out {
@@ -32,11 +32,10 @@ func navigation(here string) []view.NavItem {
 	return out
 }
 
-// staleAfter is how long ago the database may have confirmed the rules before
-// every page says so.
+// staleAfter is how old the last confirmation by the database may be before every page shows a banner.
 const staleAfter = 15 * time.Second
 
-// banners are what everyone should know before reading on.
+// banners are the warnings at the top of every page.
 func (v *Visit) banners(n *Node) []view.Banner {
 	var out []view.Banner
 	now := v.kit.Now()
@@ -50,7 +49,7 @@ func (v *Visit) banners(n *Node) []view.Banner {
 	switch {
 	case n.Source == "copy":
 		out = append(out, view.Banner{Kind: "warn", Text: "This node uses its saved copy of the rules, because the rules database has been unreachable since the node started."})
-	case v.Away || n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
+	case v.DatabaseDown || n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
 		if n.Confirmed == 0 {
 			confirmed = time.Time{}
 		}
@@ -60,7 +59,7 @@ func (v *Visit) banners(n *Node) []view.Banner {
 	return out
 }
 
-// Pages that several areas lead to; the navigation has most of them.
+// Paths of pages that several areas link to.
 const (
 	PathHome      = "/console"
 	PathSignIn    = "/console/sign-in"

@@ -10,30 +10,28 @@ import (
 	"sluice/web/view"
 )
 
-// What signing in is limited to. An attempt that succeeds is given back.
+// Limits on sign-in attempts. A successful attempt is refunded.
 var (
-	// guardPair slows whoever guesses at one account.
+	// guardPair limits guesses at one account from one address.
 	guardPair = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 5, Window: 5 * 60_000}
-	// guardAccount slows many addresses that guess at one account. It is wide,
-	// because it also keeps the account's owner out.
+	// guardAccount limits guesses at one account from all addresses. It is wide, because it also affects the owner.
 	guardAccount = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 50, Window: 15 * 60_000}
-	// guardAddress slows one address that guesses at many accounts.
+	// guardAddress limits guesses at all accounts from one address.
 	guardAddress = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 30, Window: 15 * 60_000}
-	// guardNetwork slows an IPv6 network of /48, which one customer of a provider may
-	// have whole, over all of its 65,536 addresses as addressOf makes them.
+	// guardNetwork limits guesses from an IPv6 /48, which one customer of a provider may own, over all of its 65,536
+	// addresses as addressOf counts them.
 	guardNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 60, Window: 15 * 60_000}
-	// guardSignOn slows one address that goes to the provider of single sign-on and
-	// does not come back signed in. Going and coming back count one each.
+	// guardSignOn limits visits to the single sign-on provider from one address. Going and coming back count one each.
 	guardSignOn = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 40, Window: 15 * 60_000}
-	// guardSignOnNetwork slows an IPv6 network of /48 that does so.
+	// guardSignOnNetwork is guardSignOn for an IPv6 /48.
 	guardSignOnNetwork = limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 80, Window: 15 * 60_000}
 )
 
-// guardTimeout bounds one take of the limits.
+// guardTimeout bounds one call to the store.
 const guardTimeout = 250 * time.Millisecond
 
-// guardKey names a bucket of the console's own. "console" is no fact of a
-// descriptor and no direct key, so no caller of the API can reach it.
+// guardKey is the key of one of the console's own buckets. No descriptor and no direct key produces it, so callers of
+// the API cannot reach it.
 func guardKey(what string, values ...string) limiter.Key {
 	b := []byte("{console:" + what)
 	for _, v := range values {
@@ -43,16 +41,16 @@ func guardKey(what string, values ...string) limiter.Key {
 	return limiter.Key(append(b, "}||sc"...))
 }
 
-// attempt takes the limits on giving a password. The error is a 429 page if
-// there were too many. done gives the attempt back; call it on success.
-func (k *Kit) attempt(ctx context.Context, name, address string) (done func(), err error) {
+// limitSignIn takes the limits on password attempts. The error is a *tooMany if there were too many. refund gives the
+// attempt back; call it on success.
+func (k *Kit) limitSignIn(ctx context.Context, name, address string) (refund func(), err error) {
 	asks := []limiter.Ask{
 		{Key: guardKey("pair", name, address), Limit: guardPair, Weight: 1},
 		{Key: guardKey("account", name), Limit: guardAccount, Weight: 1},
 		{Key: guardKey("address", address), Limit: guardAddress, Weight: 1},
 	}
 	asks = appendNetwork(asks, "network", address, guardNetwork)
-	return k.admit(ctx, asks, "user", printable(name), "address", address)
+	return k.takeLimits(ctx, asks, "user", printable(name), "address", address)
 }
 
 // appendNetwork adds the limit on the IPv6 network of /48 that an address is in.
@@ -65,16 +63,15 @@ func appendNetwork(asks []limiter.Ask, what, address string, limit limiter.Limit
 	return append(asks, limiter.Ask{Key: guardKey(what, wide), Limit: limit, Weight: 1})
 }
 
-// AdmitSignOn takes the limits on going to the provider of single sign-on, and on coming
-// back. done gives it back.
-func (v *Visit) AdmitSignOn() (done func(), err error) {
+// AdmitSignOn takes the limits on going to the single sign-on provider and on coming back. refund gives one back.
+func (v *Visit) AdmitSignOn() (refund func(), err error) {
 	address := addressOf(v.RealIP())
 	asks := []limiter.Ask{{Key: guardKey("sso", address), Limit: guardSignOn, Weight: 1}}
-	return v.kit.admit(v.Ctx, appendNetwork(asks, "sso-network", address, guardSignOnNetwork), "address", v.RealIP())
+	return v.kit.takeLimits(v.Ctx, appendNetwork(asks, "sso-network", address, guardSignOnNetwork), "address", v.RealIP())
 }
 
-// admit takes limits all together. who is for the log.
-func (k *Kit) admit(ctx context.Context, asks []limiter.Ask, who ...any) (done func(), err error) {
+// takeLimits takes all limits or none. who is for the log.
+func (k *Kit) takeLimits(ctx context.Context, asks []limiter.Ask, who ...any) (refund func(), err error) {
 	store, res, err := k.Guard, limiter.Result{}, error(nil)
 	if err = k.take(ctx, store, limiter.OpTake, asks, &res); err != nil && k.GuardLocal != nil {
 		store = k.GuardLocal
@@ -101,7 +98,7 @@ func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks
 	return store.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)
 }
 
-// tooMany refuses an attempt.
+// tooMany is the error of an attempt over a limit.
 type tooMany struct{ wait time.Duration }
 
 func (e *tooMany) Error() string {
@@ -116,8 +113,8 @@ func waitWords(wait time.Duration) string {
 	return view.Plural(int64((wait+time.Minute-1)/time.Minute), "minute")
 }
 
-// printable is a name that someone typed, made fit for a log. People type their
-// password there now and then, so only what could be a name is kept.
+// printable is a typed name for the log. People sometimes type their password into the name field, so anything that
+// cannot be a name is replaced.
 func printable(name string) string {
 	if len(name) > 63 {
 		return "(not a name)"
@@ -130,8 +127,7 @@ func printable(name string) string {
 	return name
 }
 
-// addressOf is who is counted as one address when signing in: an IPv4 address,
-// or an IPv6 network of 64 bits.
+// addressOf is the address that sign-in attempts are counted by: an IPv4 address or an IPv6 /64.
 func addressOf(text string) string {
 	a, err := netip.ParseAddr(text)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package kit is what every handler of the console needs: the visit of a browser with
-// its session and the frame of its pages, the guard of signing in, errors that are
-// pages, forms and files, streams of live figures. Areas make their Pages from a Kit
-// and hand over their Routes; the kit authorises before it calls them.
+// Package kit holds what every handler of the console needs: the visit with its session and page frame, the limits on
+// sign-in attempts, error pages, forms and files, and streams of live data. Areas build their Pages on a Kit and return
+// their Routes; the kit authorizes a request before it calls a handler.
 package kit
 
 import (
@@ -30,20 +29,20 @@ type Kit struct {
 	Deps
 	sessions *scs.SessionManager
 	stored   *sessionStore
-	// origins refuses what a browser sends on behalf of another site.
+	// origins rejects requests that a browser sends on behalf of another site.
 	origins *http.CrossOriginProtection
-	// Streams counts the streams of live figures that are open.
+	// Streams counts open streams of live data.
 	Streams atomic.Int64
 }
 
-// New makes a Kit. It fails only if something required is missing or the public
+// New creates a Kit. It fails only if something required is missing or the public
 // URL cannot be an origin.
 func New(d Deps) (*Kit, error) {
-	if err := Whole(d, "GuardLocal", "SSO", "PublicURL", "Logger"); err != nil {
+	if err := RequireFields(d, "GuardLocal", "SSO", "PublicURL", "Logger"); err != nil {
 		return nil, err
 	}
 	if d.SSO != nil {
-		if err := Whole(*d.SSO); err != nil {
+		if err := RequireFields(*d.SSO); err != nil {
 			return nil, err
 		}
 	}
@@ -65,8 +64,8 @@ func New(d Deps) (*Kit, error) {
 	return k, nil
 }
 
-// Wrap puts around an action what every route needs: containment of panics,
-// the security headers, the session, authorisation, and error pages.
+// Wrap adds to a handler what every route needs: recovery from panics, security headers, the session, authorization,
+// and error pages.
 func (k *Kit) Wrap(r *Route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v := &Visit{Context: c, kit: k, route: r}
@@ -87,7 +86,7 @@ func (k *Kit) Wrap(r *Route) echo.HandlerFunc {
 	}
 }
 
-// serve authorises and acts.
+// serve authorizes the request and calls the handler.
 func (k *Kit) serve(v *Visit) error {
 	r := v.Request()
 	if k.origins.Check(r) != nil {
@@ -106,7 +105,7 @@ func (k *Kit) serve(v *Visit) error {
 		return err
 	}
 	if v.route.Accounts {
-		defer k.stored.recall.forgetAll() // what it changed may end sessions
+		defer k.stored.recall.forgetAll() // the change may end sessions
 	}
 	if v.route.Role != "" {
 		switch {
@@ -129,14 +128,13 @@ func (k *Kit) serve(v *Visit) error {
 	return v.route.Handle(v)
 }
 
-// encrypted reports whether the browser's connection is: by what the
-// configuration says of the public URL, or by the connection itself.
+// encrypted reports whether the browser uses TLS, judged by the public URL or by the connection itself.
 func (k *Kit) encrypted(r *http.Request) bool {
 	return r.TLS != nil || strings.HasPrefix(k.PublicURL, "https://")
 }
 
-// policy lets a page use only what this server serves: no inline script or
-// style, no other site's anything, and no frame around it.
+// policy allows a page only what this server serves: no inline scripts or styles, nothing of other sites, and no frame
+// around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -154,15 +152,15 @@ func secure(h http.Header, encrypted bool) {
 	}
 }
 
-// readOnly refuses a change by a session that is only remembered.
+// readOnly rejects a change by a session that is only remembered.
 func (v *Visit) readOnly() error {
 	if !v.Offline || v.Request().Method != http.MethodPost || v.route.Offline {
 		return nil
 	}
-	return ErrAway
+	return ErrUnavailable
 }
 
-// Asset serves a file whose name carries its hash, for ever.
+// Asset serves a file that browsers keep forever, because its name contains its hash.
 func (k *Kit) Asset(c echo.Context) error {
 	h := c.Response().Header()
 	secure(h, k.encrypted(c.Request()))

@@ -11,9 +11,8 @@ import (
 	"sluice/rules"
 )
 
-// Hash gives an account, not yet stored, the hash of its new password. While too
-// many wait for theirs it gives nothing, and says with which status and errors the
-// form is shown again.
+// Hash sets the password hash of an account that is not stored yet. If too many passwords are being hashed, it returns
+// the status and errors with which to show the form again.
 func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError, err error) {
 	u.PasswordHash, err = v.kit.Passwords.HashPassword(v.Ctx, lane, password)
 	if !errors.Is(err, access.ErrBusy) {
@@ -23,7 +22,7 @@ func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status 
 	return http.StatusServiceUnavailable, []rules.FieldError{{Field: "password", Message: busy}}, nil
 }
 
-// CheckPassword finds what is wrong with a password and its repetition.
+// CheckPassword validates a new password and its repetition.
 func CheckPassword(field, name, password, repeat string) []rules.FieldError {
 	if err := access.CheckNewPassword(name, password); err != nil {
 		return []rules.FieldError{{Field: field, Message: err.Error()}}
@@ -34,15 +33,14 @@ func CheckPassword(field, name, password, repeat string) []rules.FieldError {
 	return nil
 }
 
-// errWrong refuses a name and password without saying which was wrong.
+// errWrong does not say whether the name or the password was wrong.
 var errWrong = errors.New("Wrong name or password.") //nolint:staticcheck,revive // shown to people as it stands
 
-// Authenticate finds the account of a name and password. Refusal knows the errors
-// that are about them. It takes as long for unknown names. An attempt whose password
-// was not compared is given back.
+// Authenticate returns the account with a name and password. Refusal maps errors about them. Unknown names take as long
+// as known ones. An attempt whose password was not compared is refunded.
 func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.User, error) {
 	ctx, k, address := v.Ctx, v.kit, addressOf(v.RealIP())
-	done, err := k.attempt(ctx, name, address)
+	done, err := k.limitSignIn(ctx, name, address)
 	if err != nil {
 		return access.User{}, err
 	}
@@ -63,11 +61,10 @@ func (v *Visit) Authenticate(lane access.Lane, name, password string) (access.Us
 	return u, nil
 }
 
-// busy is shown with a form whose password could not be hashed for now.
+// busy is shown with the form if too many passwords are being hashed.
 const busy = "Too many passwords are being checked right now. Nothing was changed. Try again in a few seconds."
 
-// Refusal is the status and text with which a form is shown again, or 0 if the
-// error is another page's.
+// Refusal is the status and text with which to show the form again, or 0 if the error has a page of its own.
 func Refusal(err error) (int, string) {
 	var many *tooMany
 	switch {
@@ -84,7 +81,7 @@ func Refusal(err error) (int, string) {
 // busyWait is about how long a full queue for hashing takes to empty.
 const busyWait = 2 * time.Second
 
-// RetryAfter says in the header how long to wait, if err is about that.
+// RetryAfter sets the Retry-After header if err says how long to wait.
 func (v *Visit) RetryAfter(err error) {
 	var many *tooMany
 	wait := busyWait

@@ -8,17 +8,16 @@ import (
 	"sluice/internal/access"
 )
 
-// Fields of the page that asks who is there once more.
+// Fields of the page that asks people to confirm their identity.
 const (
 	// confirmField carries the password.
 	confirmField = "confirm_password"
-	// elsewhereField says that someone claims to have signed in elsewhere again.
+	// elsewhereField says that the person claims to have signed in again at the provider.
 	elsewhereField = "confirm_elsewhere"
 )
 
-// reauthenticate asks for the password if it was not given lately. done means
-// that the page that asks has been sent; it carries the form along, so that the
-// act goes on by itself once the password is right.
+// reauthenticate asks for the password if it was not entered recently. done means that the page with the question was
+// sent. The page carries the form, so that the action continues once the password is right.
 func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 	form, err := v.Form()
 	if err != nil {
@@ -28,7 +27,7 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 	form.Del(confirmField)
 	claims := form.Has(elsewhereField)
 	form.Del(elsewhereField)
-	if v.proved() {
+	if v.recentlyConfirmed() {
 		return false, nil
 	}
 	if v.User.External() {
@@ -38,7 +37,7 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 	if password != "" {
 		u, err := v.Authenticate(access.LaneSignedIn, v.User.Name, password)
 		if err == nil && u.ID == v.User.ID {
-			if err = v.Prove(); errors.Is(err, errEnded) {
+			if err = v.ConfirmIdentity(); errors.Is(err, errEnded) {
 				return true, v.ToSignIn()
 			}
 			return false, err
@@ -53,8 +52,8 @@ func (k *Kit) reauthenticate(v *Visit) (done bool, err error) {
 	}))
 }
 
-// confirmElsewhere asks someone who signs in elsewhere to do so again, in a window
-// of its own, so that what was typed here stays here. claims: they say they have.
+// confirmElsewhere asks a person who uses single sign-on to sign in again, in a second window, so that the form in this
+// one is kept. claims means that they say they have.
 func (k *Kit) confirmElsewhere(v *Visit, form url.Values, claims bool) error {
 	m := confirm{Method: v.Request().Method, Action: v.Request().URL.RequestURI(), Carried: form, Elsewhere: k.SSOName()}
 	if claims {
@@ -63,15 +62,14 @@ func (k *Kit) confirmElsewhere(v *Visit, form url.Values, claims bool) error {
 	return v.Page(http.StatusUnprocessableEntity, confirmElsewherePage(v.Frame("Confirm it is you", ""), m))
 }
 
-// Prove notes that the password was given now, under a new session secret. Both
-// are stored and the cookie is set before this returns, whatever comes of the act
-// that asked for it. errEnded: the session has ended meanwhile, and the visitor is
-// nobody.
-func (v *Visit) Prove() error {
+// ConfirmIdentity records that the person just proved their identity, and gives the session a new secret. Both are
+// stored and the cookie is set before it returns, even if the action fails later. If the session has ended, it returns
+// errEnded, and nobody is signed in.
+func (v *Visit) ConfirmIdentity() error {
 	if err := v.renew(true); err != nil {
 		return err
 	}
-	v.kit.sessions.Put(v.Ctx, sessionProved, v.kit.Now().UnixMilli())
+	v.kit.sessions.Put(v.Ctx, sessionConfirmed, v.kit.Now().UnixMilli())
 	err := v.commit()
 	if errors.Is(err, errEnded) {
 		v.User = access.User{}
@@ -79,11 +77,11 @@ func (v *Visit) Prove() error {
 	return err
 }
 
-// confirm asks for the password once more, with a form carried along.
+// confirm is the page that asks for the password and carries a form.
 type confirm struct {
 	Method, Action string
 	Carried        url.Values
 	Error          string
-	// Elsewhere is where they sign in who have no password here.
+	// Elsewhere is the single sign-on provider of an account without a password.
 	Elsewhere string
 }

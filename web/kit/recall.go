@@ -7,43 +7,40 @@ import (
 	"sluice/internal/access"
 )
 
-// Bounds of what a node remembers of sessions, for when the rules database is
-// unreachable.
+// Bounds of the sessions that a node remembers for outages of the rules database.
 const (
-	// recallSessions is how many sessions are remembered; the one that was proved
-	// the longest time ago makes room.
+	// recallSessions is how many sessions are remembered; the one verified longest ago is dropped first.
 	recallSessions = 1000
-	// recallBefore is how long before the outage a session may have been proved,
-	// recallFor how long into the outage it is believed.
+	// recallBefore is how long before the outage a session may have been verified, recallFor how long after its start
+	// the session is accepted.
 	recallBefore = 15 * time.Minute
 	recallFor    = time.Hour
-	// recallProbe is how often the database is asked again meanwhile.
+	// recallProbe is how often the database is tried during an outage.
 	recallProbe = time.Second
-	// busyPause is how long sessions that were ended here wait after another change
-	// kept them from being deleted: each attempt holds up a page.
+	// busyPause is how long deleting ended sessions pauses after another change was in the way: each attempt delays a
+	// page.
 	busyPause = 10 * time.Second
 )
 
 // recalled is a session as the database last confirmed it.
 type recalled struct {
-	session access.Session
-	user    access.User // without its password
-	proved  time.Time
+	session  access.Session
+	user     access.User // without its password
+	verified time.Time
 }
 
-// recall remembers the sessions that this node proved lately. During an outage of
-// the rules database their owners may go on reading. Safe for concurrent use.
+// recall remembers the sessions that this node verified recently. During an outage of the rules database their owners
+// can continue to read. It is safe for concurrent use.
 type recall struct {
 	mu       sync.Mutex
 	sessions map[string]recalled
-	// ended were ended here while the database could not be told.
+	// ended are sessions that were ended on this node while the database was unreachable.
 	ended map[string]struct{}
-	// epoch grows when sessions end: what was read before that is not remembered.
+	// epoch grows when sessions end: a session read in an earlier epoch is not remembered.
 	epoch int64
-	// since is when the outage began, failed when the database last did not answer;
-	// both are zero while it does.
+	// since is when the outage began, failed when a call to the database last failed; both are zero if there is no outage.
 	since, failed time.Time
-	// pause is until when the ended sessions are left alone.
+	// pause is the time until which ended sessions are not deleted.
 	pause time.Time
 }
 
@@ -51,15 +48,15 @@ func newRecall() *recall {
 	return &recall{sessions: map[string]recalled{}, ended: map[string]struct{}{}}
 }
 
-// now is the epoch before a session is read.
-func (r *recall) now() int64 {
+// currentEpoch returns the epoch, to be called before a session is read.
+func (r *recall) currentEpoch() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.epoch
 }
 
-// note remembers a session that was read in an epoch.
-func (r *recall) note(epoch int64, s access.Session, u access.User, at time.Time) {
+// remember remembers a session that was read in an epoch.
+func (r *recall) remember(epoch int64, s access.Session, u access.User, at time.Time) {
 	u.PasswordHash = ""
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +66,7 @@ func (r *recall) note(epoch int64, s access.Session, u access.User, at time.Time
 	if _, known := r.sessions[s.Token]; !known && len(r.sessions) >= recallSessions {
 		oldest := ""
 		for token := range r.sessions {
-			if oldest == "" || r.sessions[token].proved.Before(r.sessions[oldest].proved) {
+			if oldest == "" || r.sessions[token].verified.Before(r.sessions[oldest].verified) {
 				oldest = token
 			}
 		}
@@ -78,16 +75,15 @@ func (r *recall) note(epoch int64, s access.Session, u access.User, at time.Time
 	r.sessions[s.Token] = recalled{s, u, at}
 }
 
-// up notes that the database answers.
-func (r *recall) up() {
+// databaseUp records that the database answered.
+func (r *recall) databaseUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since, r.failed = time.Time{}, time.Time{}
 }
 
-// down notes that the database does not answer; confirmed is when this node last
-// heard from it.
-func (r *recall) down(now, confirmed time.Time) {
+// databaseDown records that the database is unreachable; confirmed is when this node last heard from it.
+func (r *recall) databaseDown(now, confirmed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = now
@@ -99,21 +95,21 @@ func (r *recall) down(now, confirmed time.Time) {
 	}
 }
 
-// waiting reports whether the database failed so lately that it need not be asked.
-func (r *recall) waiting(now time.Time) bool {
+// backingOff reports whether the database failed so recently that it should not be tried again yet.
+func (r *recall) backingOff(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	age := now.Sub(r.failed)
 	return !r.failed.IsZero() && age >= 0 && age < recallProbe
 }
 
-// find gives a session that is believed during the present outage.
+// find returns a session that is accepted during the current outage.
 func (r *recall) find(token string, now time.Time) (recalled, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, known := r.sessions[token]
 	ok := known && !r.since.IsZero() && now.Before(s.session.ExpiresAt) &&
-		!s.proved.Before(r.since.Add(-recallBefore)) && now.Before(r.since.Add(recallFor))
+		!s.verified.Before(r.since.Add(-recallBefore)) && now.Before(r.since.Add(recallFor))
 	return s, ok
 }
 
@@ -125,9 +121,8 @@ func (r *recall) forget(token string) {
 	delete(r.sessions, token)
 }
 
-// forgetKnown is forget for a session that may be anything a browser sent: only
-// one that is remembered begins another epoch.
-func (r *recall) forgetKnown(token string) {
+// forgetIfKnown is forget for a token from a browser: only a remembered session starts a new epoch.
+func (r *recall) forgetIfKnown(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, known := r.sessions[token]; known {
@@ -136,7 +131,7 @@ func (r *recall) forgetKnown(token string) {
 	}
 }
 
-// forgetAll drops every session: accounts changed, and each is proved anew.
+// forgetAll drops every session, because accounts changed. Each session is verified again.
 func (r *recall) forgetAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +139,8 @@ func (r *recall) forgetAll() {
 	clear(r.sessions)
 }
 
-// bury notes that a session was ended here although the database did not answer.
-func (r *recall) bury(token string) {
+// markEnded records that a session was ended on this node while the database was unreachable.
+func (r *recall) markEnded(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.ended) < recallSessions {
@@ -153,15 +148,15 @@ func (r *recall) bury(token string) {
 	}
 }
 
-// postpone notes that another change keeps ended sessions from being deleted.
-func (r *recall) postpone(now time.Time) {
+// pauseDeletes records that another change prevents ended sessions from being deleted.
+func (r *recall) pauseDeletes(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pause = now.Add(busyPause)
 }
 
-// graves lists up to most sessions that were ended here and are to be deleted now.
-func (r *recall) graves(most int, now time.Time) (tokens []string) {
+// endedToDelete lists up to most sessions that were ended on this node and can be deleted now.
+func (r *recall) endedToDelete(most int, now time.Time) (tokens []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now.Before(r.pause) {
@@ -176,15 +171,15 @@ func (r *recall) graves(most int, now time.Time) (tokens []string) {
 	return tokens
 }
 
-// level notes that a session that was ended here has been deleted.
-func (r *recall) level(token string) {
+// forgetEnded records that an ended session was deleted from the database.
+func (r *recall) forgetEnded(token string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ended, token)
 }
 
-// buried reports whether a session was ended here.
-func (r *recall) buried(token string) bool {
+// isEnded reports whether a session was ended on this node during the outage.
+func (r *recall) isEnded(token string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, there := r.ended[token]

@@ -39,7 +39,7 @@ func TestRecall_WhoWasHereLatelyMayReadForAnHour(t *testing.T) {
 	want(t, b, "afterwards", http.StatusOK)
 
 	_, b = begin(t, 15*time.Minute+time.Second)
-	want(t, b, "proved too long before", http.StatusServiceUnavailable)
+	want(t, b, "verified too long before", http.StatusServiceUnavailable)
 }
 
 func TestRecall_AccountsThatChangedAreForgotten(t *testing.T) {

@@ -7,31 +7,28 @@ import (
 	"sluice/internal/access"
 )
 
-// Route is one row of the tables of everything the console serves. Tests try
-// every row as everyone.
+// Route is a route of the console. Tests request every route with every role.
 type Route struct {
 	Method string
-	// Path is in Echo's notation.
+	// Path is in the notation of Echo.
 	Path string
-	// Role is who may; "" means everyone, signed in or not.
+	// Role is the required role; "" means that no session is required.
 	Role access.Role
-	// Reauth asks for the password once more when it was not given lately. It is
-	// for what cannot be undone: deleting, resetting, tokens and people.
+	// Reauth asks for the password unless it was entered recently. It is set for deleting, resetting, tokens and people.
 	Reauth bool
-	// Accounts: it may end sessions of others.
+	// Accounts means that the route can end sessions of other people.
 	Accounts bool
-	// Offline: it changes nothing in the rules database, so it may be posted while
-	// that is unreachable.
+	// Offline means that the route changes nothing in the rules database, so it works while that is unreachable.
 	Offline bool
-	// Stream: scripts ask it for a stream.
+	// Stream means that scripts request it as a stream.
 	Stream bool
-	// Upload is for forms with a file, nil for all others.
+	// Upload describes the file of a form, nil for forms without one.
 	Upload *Upload
 
 	Handle func(*Visit) error
 }
 
-// Posted is an action that begins with the posted form.
+// Posted wraps an action that needs the posted form.
 func Posted(act func(*Visit, url.Values) error) func(*Visit) error {
 	return func(v *Visit) error {
 		form, err := v.Form()
@@ -42,11 +39,11 @@ func Posted(act func(*Visit, url.Values) error) func(*Visit) error {
 	}
 }
 
-// Upload says what file a form takes.
+// Upload describes a file that a form accepts.
 type Upload struct {
-	// Field carries the file as text where none was chosen.
+	// Field is the field for pasted text, if no file was chosen.
 	Field string
-	// Most is the most bytes of the form, TooLarge what a larger one is told.
+	// Most is the maximum size of the form in bytes, TooLarge the error for larger ones.
 	Most     int64
 	TooLarge string
 }
@@ -54,11 +51,11 @@ type Upload struct {
 const (
 	// MaxForm bounds a posted form, in bytes.
 	MaxForm = 1 << 20
-	// MaxCarried is the longest text that a page carries along in a form, in bytes.
+	// MaxCarried is the longest text that a page carries in a hidden field, in bytes.
 	MaxCarried = 1 << 20
 )
 
-// anyForm is the Upload of routes that expect no file.
+// anyForm is the Upload of routes without a file.
 var anyForm = Upload{Field: "text", Most: MaxForm, TooLarge: "A form can have up to 1 MiB."}
 
 func (r *Route) upload() *Upload { return cmp.Or(r.Upload, &anyForm) }

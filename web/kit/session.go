@@ -15,26 +15,24 @@ import (
 	"sluice/rules"
 )
 
-// What a session holds.
+// Keys of a session.
 const (
 	sessionUser       = "user"       // int64
 	sessionGeneration = "generation" // int64, of the account at sign-in
-	sessionProved     = "proved"     // int64, ms: when the password was last given
+	sessionConfirmed  = "proved"     // int64, ms: time of the last confirmation by password
 	sessionFlash      = "flash"      // string
-	sessionBegan      = "began"      // int64, ms: when it began
-	sessionAddress    = "address"    // string, from where
-	sessionAgent      = "agent"      // string, with what
-	// Areas keep strings of their own with Stash.
+	sessionBegan      = "began"      // int64, ms: time of sign-in
+	sessionAddress    = "address"    // string, IP address at sign-in
+	sessionAgent      = "agent"      // string, browser at sign-in
+	// Areas store strings of their own with Stash.
 )
 
-// reauthWindow is how long a password given counts for what cannot be undone.
+// reauthWindow is how long a confirmation by password is valid.
 const reauthWindow = 10 * time.Minute
 
 // newSessions configures scs without its default store, which owns a goroutine.
-// Lax lets a link from elsewhere arrive signed in; what changes anything is
-// guarded by its origin besides.
-// When an idle session ends is the store's business, so that scs calls a session
-// modified only when it is.
+// With SameSite=Lax, links from other sites arrive signed in; changes are also protected by the origin check. The store
+// handles the end of idle sessions, so that scs marks a session as modified only when it is.
 func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
 	encrypted := strings.HasPrefix(d.PublicURL, "https://")
 	name := "sluice_session"
@@ -50,8 +48,8 @@ func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
 	}
 }
 
-// loadSession finds out who is there. A session that its account has outlived
-// (another password, another role, disabled) is nobody's.
+// loadSession loads the session and its account. A session that started before the account's password or role changed,
+// or before the account was disabled, is not accepted.
 func (v *Visit) loadSession() error {
 	m := v.kit.sessions
 	token := ""
@@ -73,32 +71,30 @@ func (v *Visit) loadSession() error {
 	}
 	if errors.Is(err, rules.ErrUnavailable) {
 		store := v.kit.stored
-		store.recall.down(store.now(), store.confirmed())
-		store.remembered(p)
+		store.recall.databaseDown(store.now(), store.confirmed())
+		store.fromMemory(p)
 	}
 	switch {
 	case p.offline != nil:
-		v.User, v.Offline, v.Away = *p.offline, true, true
+		v.User, v.Offline, v.DatabaseDown = *p.offline, true, true
 		return nil
 	case err != nil && !errors.Is(err, rules.ErrNotFound):
 		return err
-	case err != nil, u.Disabled, v.kit.foreign(&u):
+	case err != nil, u.Disabled, v.kit.wrongProvider(&u):
 		return m.Destroy(ctx)
 	case u.Generation != m.GetInt64(ctx, sessionGeneration):
-		// It is left to expire: a password that is being changed gives this very
-		// session the account's new generation in a moment.
-		v.kit.stored.recall.forgetKnown(p.token)
+		// The session is not deleted: a change of password in progress is about to give it the account's new generation.
+		v.kit.stored.recall.forgetIfKnown(p.token)
 		v.Ctx, err = m.Load(context.WithValue(v.Request().Context(), presentedKey{}, &presented{}), "")
 		return err
 	}
 	v.User = u
-	v.kit.stored.recall.note(p.epoch, access.Session{Token: p.token, Data: p.data, ExpiresAt: p.expires}, u, v.kit.Now())
+	v.kit.stored.recall.remember(p.epoch, access.Session{Token: p.token, Data: p.data, ExpiresAt: p.expires}, u, v.kit.Now())
 	return nil
 }
 
-// foreign reports whether an account is of a provider that is no longer believed:
-// single sign-on was turned off, or moved elsewhere.
-func (k *Kit) foreign(u *access.User) bool {
+// wrongProvider reports whether an account belongs to a provider that is no longer configured.
+func (k *Kit) wrongProvider(u *access.User) bool {
 	return u.External() && (k.SSO == nil || k.SSO.Issuer != u.Issuer)
 }
 
@@ -110,11 +106,11 @@ func (v *Visit) Begin(u access.User) error {
 	}
 	m.Put(v.Ctx, sessionUser, u.ID)
 	m.Put(v.Ctx, sessionGeneration, u.Generation)
-	m.Put(v.Ctx, sessionProved, k.Now().UnixMilli())
+	m.Put(v.Ctx, sessionConfirmed, k.Now().UnixMilli())
 	m.Put(v.Ctx, sessionBegan, k.Now().UnixMilli())
 	m.Put(v.Ctx, sessionAddress, v.RealIP())
 	m.Put(v.Ctx, sessionAgent, agentOf(v.Request().UserAgent()))
-	v.User, v.Offline = u, false // the database has just answered, also to who came remembered
+	v.User, v.Offline = u, false // the database has just answered
 	if err := k.Users.NoteLogin(v.Ctx, u.ID, k.Now()); err != nil {
 		k.Logger.Warn("could not note a sign-in", "user", u.Name, "error", err)
 	}
@@ -122,10 +118,9 @@ func (v *Visit) Begin(u access.User) error {
 	return nil
 }
 
-// Save writes what changed of the session and sets the cookie. It comes before the
-// first byte of an answer. A visitor without a session gets none. If the session
-// has ended meanwhile, nothing is written and the cookie is left alone: it opens
-// nothing, and the browser may have another one by now.
+// Save stores changes of the session and sets the cookie. Call it before the first byte of the answer. A visitor
+// without a session gets none. If the session has ended in the meantime, nothing is written and the cookie is not
+// changed, because the browser may already have another one.
 func (v *Visit) Save() error {
 	if err := v.commit(); err != nil && !errors.Is(err, errEnded) {
 		return err
@@ -133,7 +128,7 @@ func (v *Visit) Save() error {
 	return nil
 }
 
-// commit is Save, but tells by errEnded if the session has ended.
+// commit is Save, but returns errEnded if the session has ended.
 func (v *Visit) commit() error {
 	m := v.kit.sessions
 	if v.Ctx == nil || v.Offline {
@@ -148,47 +143,46 @@ func (v *Visit) commit() error {
 		token, deadline, err := m.Commit(v.Ctx)
 		if err != nil {
 			if v.popped && errors.Is(err, rules.ErrUnavailable) {
-				return nil // the text that the page shows once is shown once more
+				return nil // the flash is shown again on the next page
 			}
 			return err
 		}
-		m.WriteSessionCookie(v.Ctx, w, token, deadline) // the database knows when it has been idle for too long
+		m.WriteSessionCookie(v.Ctx, w, token, deadline) // the database handles idle sessions
 	case scs.Destroyed:
 		m.WriteSessionCookie(v.Ctx, w, "", time.Time{})
 	case scs.Unmodified:
-		v.touch()
+		v.extendSession()
 	}
 	return nil
 }
 
-// proved reports whether the password was given lately.
-func (v *Visit) proved() bool {
-	at := time.UnixMilli(v.kit.sessions.GetInt64(v.Ctx, sessionProved))
+// recentlyConfirmed reports whether the person confirmed their identity recently.
+func (v *Visit) recentlyConfirmed() bool {
+	at := time.UnixMilli(v.kit.sessions.GetInt64(v.Ctx, sessionConfirmed))
 	age := v.kit.Now().Sub(at)
 	return age >= 0 && age < reauthWindow
 }
 
-// Actor is who makes a change.
+// Actor is the person who makes a change.
 func (v *Visit) Actor() rules.Actor { return rules.Actor{Kind: "user", Name: v.User.Name} }
 
-// Because is who makes a change, with the reason that a form gives for it.
-func (v *Visit) Because(form url.Values) rules.Actor {
+// ActorWithReason is Actor with the reason from the form.
+func (v *Visit) ActorWithReason(form url.Values) rules.Actor {
 	a := v.Actor()
 	a.Reason = strings.TrimSpace(form.Get("reason"))
 	return a
 }
 
-// Flash is shown on the next page, once.
+// Flash sets a message that the next page shows once.
 func (v *Visit) Flash(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if v.Late {
+	if v.NotYetInForce {
 		text += " " + notInForce
 	}
 	v.kit.sessions.Put(v.Ctx, sessionFlash, text)
 }
 
-// agentOf says in a few words with what someone signed in, by what browsers call
-// themselves; it is a help for people, not a fact.
+// agentOf is a short description of the browser from its User-Agent header. It is a hint for people and can be wrong.
 func agentOf(header string) string {
 	browser, system := "", ""
 	for _, b := range []struct{ sign, name string }{

@@ -11,30 +11,26 @@ import (
 	"sluice/rules"
 )
 
-// touchEvery is how much a session's expiry may lag behind: looking at pages
-// writes to the database at most this often.
-const touchEvery = time.Minute
+// extendEvery is how often page views write a session's new expiry to the database.
+const extendEvery = time.Minute
 
-// errEnded: the session that a request came with has ended meanwhile.
+// errEnded means that the session of the request ended in the meantime.
 var errEnded = errors.New("the session has ended")
 
-// presented is the session that a request came with, and what its next commit
-// does. It travels in the context that scs hands to the store.
+// presented is the session of a request and what its next commit does. It is in the context that scs passes to the
+// store.
 type presented struct {
-	// token is the hash under which the session is stored, "" if the request came
-	// with none that is in force.
+	// token is the hash under which the session is stored, "" if the request has no valid session.
 	token   string
 	expires time.Time
-	// asked is the hash of the secret that the request came with, also if no session
-	// is in force under it.
+	// asked is the hash of the secret in the request, even if it belongs to no valid session.
 	asked string
 	// renewing turns the next deletion into a replacement at the next commit.
 	// replaced is the hash of the session to replace, "" for none. Unless must is
 	// set, the new session is stored also if that one has ended.
 	renewing, must bool
 	replaced       string
-	// epoch is that of recall before the session was read; offline is set if it is
-	// only remembered.
+	// epoch is the epoch of recall before the session was read; offline is set if the session is only remembered.
 	epoch   int64
 	data    []byte
 	offline *access.User
@@ -42,7 +38,7 @@ type presented struct {
 
 type presentedKey struct{}
 
-// presentedIn gives the session that a request came with; every visit has one.
+// presentedIn returns the session of a request; every visit has one.
 func presentedIn(ctx context.Context) *presented {
 	p, _ := ctx.Value(presentedKey{}).(*presented)
 	if p == nil {
@@ -51,9 +47,8 @@ func presentedIn(ctx context.Context) *presented {
 	return p
 }
 
-// sessionStore lets scs use Sessions. A session that came with a request is
-// updated, never inserted: if it was ended while the request was under way, it
-// stays ended, and the commit is errEnded.
+// sessionStore adapts Sessions to scs. The session of a request is updated, never inserted: if it ended while the
+// request was running, it stays ended, and the commit returns errEnded.
 type sessionStore struct {
 	to   Sessions
 	idle time.Duration
@@ -66,7 +61,7 @@ type sessionStore struct {
 
 var _ scs.CtxStore = (*sessionStore)(nil)
 
-// expiry is when a session ends that is used now.
+// expiry is the expiry of a session that is used now.
 func (s *sessionStore) expiry(deadline time.Time) time.Time {
 	if idle := s.now().Add(s.idle); idle.Before(deadline) {
 		return idle
@@ -77,58 +72,56 @@ func (s *sessionStore) expiry(deadline time.Time) time.Time {
 // FindCtx implements scs.CtxStore.
 func (s *sessionStore) FindCtx(ctx context.Context, token string) ([]byte, bool, error) {
 	presentedIn(ctx).asked = token
-	if s.recall.buried(token) {
-		s.deleteBuried(ctx, token)
+	if s.recall.isEnded(token) {
+		s.deleteEnded(ctx, token)
 		return nil, false, nil
 	}
 	p := presentedIn(ctx)
-	p.token, p.epoch = token, s.recall.now()
-	if s.recall.waiting(s.now()) && s.remembered(p) {
+	p.token, p.epoch = token, s.recall.currentEpoch()
+	if s.recall.backingOff(s.now()) && s.fromMemory(p) {
 		return p.data, true, nil
 	}
 	found, ok, err := s.to.FindSession(ctx, token)
 	if errors.Is(err, rules.ErrUnavailable) {
-		s.recall.down(s.now(), s.confirmed())
-		if s.remembered(p) {
+		s.recall.databaseDown(s.now(), s.confirmed())
+		if s.fromMemory(p) {
 			return p.data, true, nil
 		}
 	}
 	if err == nil && !ok {
-		s.recall.forgetKnown(token) // it was ended elsewhere, or has expired
+		s.recall.forgetIfKnown(token) // it was ended on another node, or has expired
 	}
 	if err != nil || !ok {
 		p.token = ""
 		return nil, false, err
 	}
-	s.recall.up()
-	s.deleteBuried(ctx, s.recall.graves(buriedAtOnce, s.now())...)
+	s.recall.databaseUp()
+	s.deleteEnded(ctx, s.recall.endedToDelete(deletedAtOnce, s.now())...)
 	p.expires, p.data = found.ExpiresAt, found.Data
 	return found.Data, true, nil
 }
 
-// buriedAtOnce is how many sessions that were ended during an outage one request
-// deletes afterwards.
-const buriedAtOnce = 10
+// deletedAtOnce is how many sessions that ended during an outage one request deletes afterwards.
+const deletedAtOnce = 10
 
-// deleteBuried deletes sessions that were ended here while the database did not
-// answer, so that they have ended on every node.
-func (s *sessionStore) deleteBuried(ctx context.Context, tokens ...string) {
+// deleteEnded deletes sessions that were ended on this node during an outage, so that they end on every node.
+func (s *sessionStore) deleteEnded(ctx context.Context, tokens ...string) {
 	for _, token := range tokens {
 		switch err := s.to.DeleteSession(ctx, token); {
 		case err == nil:
-			s.recall.level(token)
-		case errors.Is(err, rules.ErrBusy): // the database answers, so this is no outage
-			s.recall.postpone(s.now())
+			s.recall.forgetEnded(token)
+		case errors.Is(err, rules.ErrBusy): // the database answered, so this is no outage
+			s.recall.pauseDeletes(s.now())
 			return
 		case errors.Is(err, rules.ErrUnavailable):
-			s.recall.down(s.now(), s.confirmed())
+			s.recall.databaseDown(s.now(), s.confirmed())
 			return
 		}
 	}
 }
 
-// remembered makes a visit one of a session that is only remembered.
-func (s *sessionStore) remembered(p *presented) bool {
+// fromMemory uses a remembered session for the request, and reports whether there is one.
+func (s *sessionStore) fromMemory(p *presented) bool {
 	r, ok := s.recall.find(p.token, s.now())
 	if ok {
 		p.offline, p.data, p.expires = &r.user, r.session.Data, r.session.ExpiresAt
@@ -176,13 +169,13 @@ func (s *sessionStore) DeleteCtx(ctx context.Context, token string) error {
 	case p.replaced != "":
 		token = p.replaced
 	case p.token == "" && p.asked != "":
-		token = p.asked // it may have been replaced a moment ago; its successor ends with it
+		token = p.asked // if it was just replaced, its successor ends with it
 	}
 	err := s.to.DeleteSession(ctx, token)
 	if errors.Is(err, rules.ErrUnavailable) {
-		s.recall.bury(token)
+		s.recall.markEnded(token)
 	}
-	s.recall.forget(token) // after it is deleted, so that no request under way finds it in between
+	s.recall.forget(token) // after the delete, so that no running request finds it in between
 	return err
 }
 
@@ -201,8 +194,7 @@ func (s *sessionStore) Delete(token string) error {
 	return s.DeleteCtx(context.Background(), token)
 }
 
-// renew puts the session under another secret with the next commit. must: only if
-// it is still in force then.
+// renew gives the session a new secret with the next commit; with must only if it has not ended by then.
 func (v *Visit) renew(must bool) error {
 	p := presentedIn(v.Ctx)
 	p.renewing, p.must = true, must
@@ -210,18 +202,18 @@ func (v *Visit) renew(must bool) error {
 	return v.kit.sessions.RenewToken(v.Ctx)
 }
 
-// touch notes that the session is in use, at most once in touchEvery. It must not
-// fail or hold up a page, so what goes wrong is left for the next one.
-func (v *Visit) touch() {
+// extendSession writes the session's new expiry, at most once per extendEvery. It must not fail or delay a page, so an
+// error is left to the next page.
+func (v *Visit) extendSession() {
 	store, p := v.kit.stored, presentedIn(v.Ctx)
 	if v.User.ID == 0 || p.token == "" {
 		return
 	}
 	expires := store.expiry(v.kit.sessions.Deadline(v.Ctx))
-	if lag := expires.Sub(p.expires).Abs(); lag < min(touchEvery, store.idle/4) || lag == 0 {
+	if lag := expires.Sub(p.expires).Abs(); lag < min(extendEvery, store.idle/4) || lag == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(v.Ctx, touchTimeout)
+	ctx, cancel := context.WithTimeout(v.Ctx, extendTimeout)
 	defer cancel()
 	found, err := store.to.UpdateSession(ctx, access.Session{Token: p.token, ExpiresAt: expires})
 	switch {
@@ -232,5 +224,5 @@ func (v *Visit) touch() {
 	}
 }
 
-// touchTimeout bounds how long touch may hold up a page.
-const touchTimeout = 250 * time.Millisecond
+// extendTimeout bounds how long extendSession may delay a page.
+const extendTimeout = 250 * time.Millisecond

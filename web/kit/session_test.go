@@ -80,7 +80,7 @@ func TestReauth_ARefusedActLeavesTheVisitorSignedIn(t *testing.T) {
 }
 
 // A confirmation gives the session another secret. Signing out with the secret of
-// before ends the session all the same, whichever of the two comes first.
+// before ends the session anyway, whichever of the two comes first.
 func TestSignOut_BesideAConfirmationEndsTheSession(t *testing.T) {
 	for _, name := range []string{"confirmed before signing out", "confirmed while signing out"} {
 		t.Run(name, func(t *testing.T) {

@@ -9,19 +9,19 @@ import (
 	"sluice/internal/access"
 )
 
-// SessionLine is one session of an account as pages show it.
+// SessionLine is a session of an account for pages.
 type SessionLine struct {
-	// ID names it on the page.
+	// ID identifies the session on the page.
 	ID             string
 	Address, Agent string
 	Began, Expires time.Time
-	// Here: it is the one that shows the page.
+	// Here means that it is the session that shows the page.
 	Here bool
-	// User is whose it is, Generation the account's at sign-in.
+	// User is the account, Generation the account's generation at sign-in.
 	User, Generation int64
 }
 
-// ReadSession reads a stored session; false if another build wrote it.
+// ReadSession decodes a stored session; false if another version wrote it.
 func (v *Visit) ReadSession(stored *access.Session) (SessionLine, bool) {
 	_, values, err := v.kit.sessions.Codec.Decode(stored.Data)
 	if err != nil {
@@ -42,29 +42,29 @@ func (v *Visit) ReadSession(stored *access.Session) (SessionLine, bool) {
 	return l, true
 }
 
-// shortID names a session on a page without giving away even its hash.
+// shortID identifies a session on a page without revealing its hash.
 func shortID(token string) string {
 	sum := sha256.Sum256([]byte("session " + token))
 	return hex.EncodeToString(sum[:8])
 }
 
-// EndSession ends the session of the visit.
+// EndSession ends the visitor's session.
 func (v *Visit) EndSession() error { return v.kit.sessions.Destroy(v.Ctx) }
 
-// ClearCookie takes the session's cookie back from the browser, whatever becomes of
-// the session.
+// ClearCookie removes the session cookie from the browser, even if the session cannot be ended.
 func (v *Visit) ClearCookie() {
 	v.kit.sessions.WriteSessionCookie(v.Ctx, v.Response(), "", time.Time{})
 }
 
-// Stay keeps the session of an account that has just been changed.
-func (v *Visit) Stay(u access.User) { v.kit.sessions.Put(v.Ctx, sessionGeneration, u.Generation) }
+// KeepSession keeps the session valid after a change of its account.
+func (v *Visit) KeepSession(u access.User) {
+	v.kit.sessions.Put(v.Ctx, sessionGeneration, u.Generation)
+}
 
-// ProvedAt notes when who is signed in last proved who they are.
-func (v *Visit) ProvedAt(at int64) { v.kit.sessions.Put(v.Ctx, sessionProved, at) }
+// ConfirmedAt records when the person last confirmed their identity, in ms.
+func (v *Visit) ConfirmedAt(at int64) { v.kit.sessions.Put(v.Ctx, sessionConfirmed, at) }
 
-// Stash keeps a text in the session. A session that holds nothing else is a new one
-// and ends after life.
+// Stash stores a string in the session. If nobody is signed in, the session is new and ends after life.
 func (v *Visit) Stash(name, text string, life time.Duration) error {
 	m := v.kit.sessions
 	m.Put(v.Ctx, name, text)
@@ -78,10 +78,10 @@ func (v *Visit) Stash(name, text string, life time.Duration) error {
 	return nil
 }
 
-// Stashed is a text that is kept in the session, "" for none.
+// Stashed returns a string from the session, "" for none.
 func (v *Visit) Stashed(name string) string { return v.kit.sessions.GetString(v.Ctx, name) }
 
-// Unstash takes a text out of the stored session before it returns.
+// Unstash removes a string from the stored session.
 func (v *Visit) Unstash(name string) error {
 	m := v.kit.sessions
 	if !m.Exists(v.Ctx, name) {

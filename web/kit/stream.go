@@ -10,34 +10,30 @@ import (
 	"github.com/a-h/templ"
 )
 
-// Bounds of the streams of live figures.
+// Bounds of the streams of live data.
 const (
-	// MaxStreams is how many a node serves at once. Pages that come after that
-	// ask for their figures every few seconds (live.js).
+	// MaxStreams is how many streams a node serves at once. Pages beyond that poll every few seconds (live.js).
 	MaxStreams = 256
-	// fullRetry is after how many seconds to ask for a stream again.
+	// fullRetry is after how many seconds a page should request a stream again.
 	fullRetry = "15"
 	// beat is the time between two messages.
 	beat = time.Second
-	// checkEvery is after how many messages a stream asks whether its session is
-	// still good.
+	// checkEvery is after how many messages a stream checks its session.
 	checkEvery = 10
-	// wholeEvery is after how many messages everything is sent again, changed or
-	// not, in case a page has missed something.
+	// wholeEvery is after how many messages everything is sent again, in case a page missed a message.
 	wholeEvery = 30
-	// unchecked is how many times in a row that may go unanswered.
+	// unchecked is how many session checks in a row may fail with an error.
 	unchecked = 6
 	// writeWait is how long a browser may take to read a message.
 	writeWait = 5 * time.Second
 )
 
-// Feed gives, each time it is called, what moves on a page. It may leave out what
-// the page has from the time before.
+// Feed returns the live parts of a page each time it is called. It can omit parts that did not change since the last
+// call.
 type Feed func() templ.Component
 
-// Events is the stream of live figures of one page, which feed chooses. It ends with
-// the session and when the node drains. Whoever does not ask for a stream, or asks
-// with once, gets one message as a piece of a page.
+// Events serves the stream of live data of a page. It ends with the session and when the node drains. A request that
+// does not ask for a stream, or has the parameter once, gets one message as a part of a page.
 func (v *Visit) Events(feed func(*Visit) Feed) error {
 	k := v.kit
 	if !v.streaming() || v.QueryParams().Has("once") {
@@ -53,7 +49,7 @@ func (v *Visit) Events(feed func(*Visit) Feed) error {
 	if v.Request().Method == http.MethodHead {
 		return nil
 	}
-	// The time limits of the server are for requests that end.
+	// The timeouts of the server are for requests that end.
 	_ = http.NewResponseController(v.Response()).SetReadDeadline(time.Time{})
 	if err := v.stream(feed); err != nil && v.Request().Context().Err() == nil {
 		k.Logger.Debug("a stream of the console ended", "error", err)
@@ -73,8 +69,8 @@ func (v *Visit) beginStream() {
 	v.Response().WriteHeader(http.StatusOK)
 }
 
-// ended is a whole stream for who is no longer signed in: it says so, and the
-// page stops asking. A redirect would be followed, and asked for again at once.
+// ended is a complete stream for a session that has ended: it says so, and the page stops requesting it. A redirect
+// would be followed, and the page would try again at once.
 func (v *Visit) ended() error {
 	v.beginStream()
 	if v.Request().Method == http.MethodHead {
@@ -86,7 +82,7 @@ func (v *Visit) ended() error {
 // sessionEnded is the last message of a stream whose session has ended.
 const sessionEnded = "event: ended\ndata: session\n\n"
 
-// errStreamEnds ends a stream in good order.
+// errStreamEnds ends a stream without an error.
 var errStreamEnds = errors.New("stream ends")
 
 func (v *Visit) stream(feed func(*Visit) Feed) error {
@@ -111,7 +107,7 @@ func (v *Visit) stream(feed func(*Visit) Feed) error {
 		case <-tick.C:
 		}
 		if !v.kit.Node().Ready {
-			return errStreamEnds // the browser comes back, to another node
+			return errStreamEnds // the browser connects again, to another node
 		}
 		if n%checkEvery > 0 {
 			continue
@@ -129,7 +125,7 @@ func (v *Visit) stream(feed func(*Visit) Feed) error {
 	}
 }
 
-// stillSignedIn asks again whose the session is.
+// stillSignedIn loads the session again and checks its account.
 func (v *Visit) stillSignedIn() (bool, error) {
 	again := Visit{Context: v.Context, kit: v.kit, route: v.route}
 	if err := again.loadSession(); err != nil {
@@ -138,14 +134,14 @@ func (v *Visit) stillSignedIn() (bool, error) {
 	return again.User.ID == v.User.ID && again.User.Role.Includes(v.route.Role), nil
 }
 
-// nothingNew is a message without a piece of a page: the figures are up to date.
+// nothingNew is a message without parts: the data is up to date.
 const nothingNew = "data:\n\n"
 
-// endOfPart ends each piece of a page in a message.
+// endOfPart ends each part in a message.
 const endOfPart = "</hx-partial>"
 
-// message writes pieces of a page as one message, without those in sent, which the
-// page has. It also returns the set of all the pieces.
+// message renders parts as one message, without those in sent, which the page already has. It also returns the set of
+// all parts.
 func (v *Visit) message(parts templ.Component, sent map[string]bool) (text string, all map[string]bool, err error) {
 	var buf bytes.Buffer
 	if err := parts.Render(v.Ctx, &buf); err != nil {

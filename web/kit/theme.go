@@ -9,8 +9,7 @@ const themeCookie = "sluice_theme"
 
 var themes = []string{"system", "light", "dark"}
 
-// Theme remembers how someone likes the console, in a cookie of its own: it is
-// no secret and outlives the session.
+// Theme stores the selected theme in a cookie of its own, which outlives the session.
 func Theme(v *Visit) error {
 	form, err := v.Form()
 	if err != nil {
@@ -25,7 +24,7 @@ func Theme(v *Visit) error {
 	return v.SeeOther(Local(form.Get("back")))
 }
 
-func (v *Visit) themeNow() string {
+func (v *Visit) currentTheme() string {
 	c, err := v.Request().Cookie(themeCookie)
 	if err != nil || !slices.Contains(themes, c.Value) {
 		return "system"

@@ -18,34 +18,33 @@ import (
 	"sluice/web/view"
 )
 
-// Visit is one request to the console and whose it is.
+// Visit is a request to the console, with its session and account.
 type Visit struct {
 	echo.Context
 	kit   *Kit
 	route *Route
-	// Ctx is the request's, with the session; use it for every call.
+	// Ctx is the request's context with the session; use it for every call.
 	Ctx context.Context
 	// User is zero if nobody is signed in.
 	User access.User
-	// popped: the session changed by nothing but the flash that this page shows.
+	// popped means that removing the shown flash is the only change of the session.
 	popped bool
-	// Offline: the rules database is unreachable and the session is remembered, so
-	// the visit may only read. Away: something of the page could not be read there.
-	Offline, Away bool
-	// Late: what was saved is not in force on this node yet.
-	Late bool
+	// Offline means that the rules database is unreachable and the session is only remembered, so the visit may only
+	// read. DatabaseDown means that a part of the page could not be read from the database.
+	Offline, DatabaseDown bool
+	// NotYetInForce means that a saved change is not in force on this node yet.
+	NotYetInForce bool
 }
 
-// Await waits until what was saved is in force on this node. If it is not, the
-// flash says so.
-func (v *Visit) Await(inForce func(context.Context) bool) { v.Late = !inForce(v.Ctx) }
+// WaitInForce waits until a saved change is in force on this node. If that takes too long, the flash says so.
+func (v *Visit) WaitInForce(inForce func(context.Context) bool) { v.NotYetInForce = !inForce(v.Ctx) }
 
 const notInForce = "Not in force on this node yet."
 
-// HTMX reports whether a script asks for a part of a page.
+// HTMX reports whether a script requests a part of a page.
 func (v *Visit) HTMX() bool { return v.Request().Header.Get("HX-Request") == "true" }
 
-// Page answers with a page that is rendered completely before the first byte.
+// Page renders a page completely and then sends it.
 func (v *Visit) Page(status int, page templ.Component) error {
 	buf := buffers.Get().(*bytes.Buffer) //nolint:errcheck // New makes nothing else
 	defer func() { buf.Reset(); buffers.Put(buf) }()
@@ -76,7 +75,7 @@ func (v *Visit) Page(status int, page templ.Component) error {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	v.Response().WriteHeader(status)
 	if v.Request().Method != http.MethodHead {
-		_, _ = v.Response().Write(body) // the client may have gone; nobody is left to tell
+		_, _ = v.Response().Write(body) // the client may be gone
 	}
 	return nil
 }
@@ -106,7 +105,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// SeeOther sends the browser to another page of the console with 303.
+// SeeOther redirects the browser to another page of the console with 303.
 func (v *Visit) SeeOther(to string) error {
 	if err := v.Save(); err != nil {
 		return err
@@ -118,8 +117,8 @@ func (v *Visit) SeeOther(to string) error {
 	return v.Redirect(http.StatusSeeOther, to)
 }
 
-// ToSignIn sends who is not signed in there, and back afterwards. Whoever filled
-// in a form meanwhile stays with it.
+// ToSignIn redirects to the sign-in page, which returns to this page afterwards. A posted form is kept on an error page
+// instead.
 func (v *Visit) ToSignIn() error {
 	if v.Request().Method == http.MethodPost && (v.HTMX() || v.kept() != nil) {
 		return errSignedOut
@@ -131,14 +130,15 @@ func (v *Visit) ToSignIn() error {
 	return v.SeeOther(to)
 }
 
-// CanChange reports whether pages offer what a role may change. Nobody can change
-// anything while the rules database is unreachable.
-func (v *Visit) CanChange(role access.Role) bool { return v.User.Role.Includes(role) && !v.Away }
+// CanChange reports whether a page offers the changes that need a role. Nothing can be changed while the rules database
+// is unreachable.
+func (v *Visit) CanChange(role access.Role) bool {
+	return v.User.Role.Includes(role) && !v.DatabaseDown
+}
 
-// Frame is what every page has around it. nav is the path of the entry of the
-// navigation to which the page belongs.
+// Frame is the frame of a page. nav is the path of the page's entry in the navigation.
 func (v *Visit) Frame(title, nav string) view.Frame {
-	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.themeNow(), Nav: navigation(nav)}
+	f := view.Frame{Title: title, Here: v.Request().URL.RequestURI(), Theme: v.currentTheme(), Nav: navigation(nav)}
 	if v.Request().Method != http.MethodGet {
 		f.Here = PathHome
 	}

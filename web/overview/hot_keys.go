@@ -9,7 +9,7 @@ import (
 	"sluice/web/view"
 )
 
-// hotKeys shows the busiest buckets of all nodes.
+// hotKeys shows the busiest keys of all nodes.
 func (p *Pages) hotKeys(v *kit.Visit) error {
 	live := p.Fleet.Live(v.Ctx)
 	m := HotPage{
@@ -28,8 +28,8 @@ func hotLines(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
 	return out
 }
 
-// hotNow are the keys that are hot, the busiest first.
-func hotNow(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
+// hotOnly are the hot keys, busiest first.
+func hotOnly(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
 	var out []view.HotLine
 	for i := range keys {
 		if keys[i].Hot {
@@ -41,11 +41,11 @@ func hotNow(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
 
 // HotPage is the page of hot keys.
 type HotPage struct {
-	// Watching: some node looks for them.
+	// Watching means that a node detects hot keys.
 	Watching bool
 	Lines    []view.HotLine
 	// Hot is how many keys are hot on any node.
 	Hot int
-	// Live says of which nodes the figures are, and of when.
+	// Live tells which nodes the metrics are from, and when.
 	Live fleet.Live
 }

@@ -13,7 +13,7 @@ import (
 	"sluice/web/view"
 )
 
-// hotKeysPage lists the busiest buckets of all nodes.
+// hotKeysPage lists the busiest keys of all nodes.
 func hotKeysPage(f view.Frame, m HotPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -368,7 +368,7 @@ func hotRow(l view.HotLine) templ.Component {
 	})
 }
 
-// hotNote tells on the overview that keys are hot.
+// hotNote is the note on the overview that keys are hot.
 func hotNote(m Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -12,8 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// overview is the home page: what the fleet decides, what is in force, and how
-// the nodes are.
+// overview is the home page: decisions of all nodes, rules in force, and the state of the nodes.
 func (p *Pages) overview(v *kit.Visit) error {
 	m := p.live(v)
 	recent, err := v.Browse(rules.Browse{Query: rules.Query{PageSize: 5}, Sort: "updated_at", Desc: true})
@@ -24,7 +23,7 @@ func (p *Pages) overview(v *kit.Visit) error {
 	return v.Page(http.StatusOK, overviewPage(v.Frame("Overview", kit.PathHome), m))
 }
 
-// live is what moves on the overview.
+// live is the model of the live parts of the overview.
 func (p *Pages) live(v *kit.Visit) Overview {
 	node := p.Node()
 	m := Overview{
@@ -34,16 +33,16 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	for _, of := range rates {
 		m.Rates[of.name] = rateOf(m.Live.Seconds, of.count)
 	}
-	m.Traffic = view.Traffic{Points: fives(m.Live.Seconds), Span: "3m"}
+	m.Traffic = view.Traffic{Points: fiveSeconds(m.Live.Seconds), Span: "3m"}
 	for i := range m.Live.Nodes {
 		if n := &m.Live.Nodes[i]; !n.Unknown {
 			m.Newest = max(m.Newest, n.SetVersion)
 		}
 	}
-	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, latestOf)
-	m.Latest, m.LatestIDs, m.LatestAway = latest, p.RuleIDs(latest), kit.Unread(err)
+	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, maxLatest)
+	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
 	set := p.Sets.Load()
-	m.HotKeys, m.Hot = m.Live.HotKeys(), hotNow(set, m.Live.Hot)
+	m.HotKeys, m.Hot = m.Live.HotKeys(), hotOnly(set, m.Live.Hot)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
 	if set == nil {
 		return m
@@ -66,11 +65,11 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	return m
 }
 
-// latestOf is how many denials the overview shows.
-const latestOf = 5
+// maxLatest is how many denials the overview shows.
+const maxLatest = 5
 
-// topOf is how many rules the overview names in each list.
-const topOf = 6
+// maxTopRules is how many rules the overview names in each list.
+const maxTopRules = 6
 
 // topRules are the rules that deny most and those that decide most.
 func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []RuleRate) {
@@ -79,7 +78,7 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []
 	pick := func(line func(fleet.Counts) int64, fits func(fleet.Counts) bool) []RuleRate {
 		var out []RuleRate
 		for i := range live {
-			if len(out) < topOf && fits(live[i].Minute) {
+			if len(out) < maxTopRules && fits(live[i].Minute) {
 				out = append(out, RuleRate{Name: live[i].Name, Minute: live[i].Minute, Line: lineOf(live[i].Tens, line)})
 			}
 		}
@@ -108,21 +107,21 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []
 }
 
 func lineOf(points []fleet.Point, of func(fleet.Counts) int64) []float64 {
-	out := make([]float64, max(0, len(points)-1)) // the last one is under way
+	out := make([]float64, max(0, len(points)-1)) // the last point is not complete
 	for i := range out {
 		out[i] = float64(of(points[i].Counts))
 	}
 	return out
 }
 
-// fives adds up seconds in whole steps of five, by the clock.
-func fives(seconds []fleet.Point) []fleet.Point {
+// fiveSeconds adds up points of one second to complete steps of five seconds.
+func fiveSeconds(seconds []fleet.Point) []fleet.Point {
 	var out []fleet.Point
 	for i := range seconds {
 		at := seconds[i].At.Truncate(5 * time.Second)
 		if n := len(out); n == 0 || !out[n-1].At.Equal(at) {
 			if i+5 > len(seconds) || n == 0 && !seconds[i].At.Equal(at) {
-				continue // not whole
+				continue // not complete
 			}
 			out = append(out, fleet.Point{At: at})
 		}
@@ -131,7 +130,7 @@ func fives(seconds []fleet.Point) []fleet.Point {
 	return out
 }
 
-// rates are what the overview shows a second.
+// rates are the rates per second on the overview.
 var rates = []struct {
 	name  string
 	count func(fleet.Counts) int64
@@ -141,7 +140,7 @@ var rates = []struct {
 	{"degraded", func(c fleet.Counts) int64 { return c.Degraded }},
 }
 
-// rateSeconds is over how long a rate is taken.
+// rateSeconds is how many seconds a rate is averaged over.
 const rateSeconds = 10
 
 // rateOf is the mean of the last seconds, and a line of the last three minutes.
@@ -169,26 +168,25 @@ type Overview struct {
 	Traffic view.Traffic
 	// Denied and Busy are the rules that deny most, and decide most.
 	Denied, Busy []RuleRate
-	// Latest are the last few requests that were denied, LatestIDs their rules in
-	// force by name; LatestAway: they cannot be read.
-	Latest     []fleet.Denial
-	LatestIDs  map[string]int64
-	LatestAway bool
-	// Newest is the newest set version of any node, HotKeys how many keys are hot
-	// on any, of which Hot are named.
+	// Latest are the most recent denials, LatestIDs their rules in force by name. LatestUnavailable means that they
+	// cannot be read.
+	Latest            []fleet.Denial
+	LatestIDs         map[string]int64
+	LatestUnavailable bool
+	// Newest is the newest rules version of any node. HotKeys counts the hot keys of all nodes, Hot lists some of them.
 	Newest                          int64
 	HotKeys                         int
 	Hot                             []view.HotLine
 	Active, Shadow                  int
 	FailOpen, FailClosed, FailLocal int
-	// Stored counts the rules that are off too.
+	// Stored also counts disabled rules.
 	Stored             int64
 	Embedded, Degraded bool
 	Recent             []view.RuleLine
 }
 
-// mixed reports whether nodes that post run different versions of the rules.
-func (m *Overview) mixed() bool {
+// versionsDiffer reports whether nodes run different versions of the rules.
+func (m *Overview) versionsDiffer() bool {
 	for i := range m.Live.Nodes {
 		if n := &m.Live.Nodes[i]; !n.Silent && !n.Unknown && n.SetVersion != m.Newest {
 			return true
@@ -197,13 +195,13 @@ func (m *Overview) mixed() bool {
 	return false
 }
 
-// Rate is how often something happens, and a line of how that went.
+// Rate is a rate per second with its recent history.
 type Rate struct {
 	PerSecond float64
 	Line      []float64
 }
 
-// RuleRate is a rule in the last minute, and a line of the last ten.
+// RuleRate holds the counts of a rule in the last minute, and the last ten minutes as a line.
 type RuleRate struct {
 	Name string
 	// ID is 0 if no rule in force has the name.
@@ -212,7 +210,7 @@ type RuleRate struct {
 	Line   []float64
 }
 
-// openBreaker is a breaker that is not closed, nil if all are.
+// openBreaker returns a circuit breaker that is not closed, nil if all are closed.
 func openBreaker(all []fleet.Breaker) *fleet.Breaker {
 	for i := range all {
 		if all[i].State != "closed" {

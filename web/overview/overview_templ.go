@@ -381,7 +381,7 @@ func overviewPage(f view.Frame, m Overview) templ.Component {
 	})
 }
 
-// overviewNotes say what is wrong with the figures or the fleet.
+// overviewNotes are warnings about the metrics or the fleet.
 func overviewNotes(m Overview) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -425,7 +425,7 @@ func overviewNotes(m Overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if m.mixed() {
+		if m.versionsDiffer() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<p class=\"notice warn\" role=\"status\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -1,5 +1,4 @@
-// Package overview shows how the fleet does: the home page, the busiest keys, and
-// what this node runs with.
+// Package overview shows the state of the fleet: the home page, hot keys, and the settings of this node.
 package overview
 
 import (
@@ -11,12 +10,12 @@ import (
 	"sluice/web/kit"
 )
 
-// Pages are the pages of the area. Every field must be given.
+// Pages are the pages of the area. Every field is required.
 type Pages struct {
 	*kit.Kit
-	// Settings is what this node runs with, without secrets.
+	// Settings returns the settings of this node, without secrets.
 	Settings func() []SettingGroup
-	// Watching: this node looks for hot keys.
+	// Watching means that this node detects hot keys.
 	Watching bool
 }
 
@@ -29,7 +28,7 @@ func (p *Pages) Routes() []kit.Route {
 	}
 }
 
-// Feed is what moves on the home page.
+// Feed returns the live parts of the home page.
 func (p *Pages) Feed(v *kit.Visit) kit.Feed {
 	return func() templ.Component { return overviewParts(p.live(v)) }
 }

@@ -6,8 +6,7 @@ import (
 	"sluice/web/kit"
 )
 
-// settings shows what this node runs with; changing it needs a restart, so there
-// is nothing to edit.
+// settings shows the settings of this node. Changing one needs a restart, so there is nothing to edit.
 func (p *Pages) settings(v *kit.Visit) error {
 	node := p.Node()
 	return v.Page(http.StatusOK, settingsPage(v.Frame("Settings", kit.PathSettings), node.Status, p.Settings()))
@@ -19,10 +18,9 @@ type SettingGroup struct {
 	Settings []Setting
 }
 
-// Setting is one setting as it is in force. A secret's Value says only whether
-// there is one.
+// Setting is a setting in force. The Value of a secret only says whether it is set.
 type Setting struct {
 	Flag, Env, Value, Help string
-	// Default: nobody has set it.
+	// Default means that the setting has its default.
 	Default bool
 }

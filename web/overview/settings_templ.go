@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// settingsPage shows what a node runs with.
+// settingsPage shows the settings of a node.
 func settingsPage(f view.Frame, node fleet.Status, groups []SettingGroup) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

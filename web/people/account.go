@@ -13,7 +13,7 @@ import (
 	"sluice/web/view"
 )
 
-// account shows who is signed in their own account.
+// account shows your own account.
 func (p *Pages) account(v *kit.Visit) error { return p.accountPage(v, http.StatusOK, nil, "") }
 
 func (p *Pages) accountPage(v *kit.Visit, status int, fields []rules.FieldError, message string) error {
@@ -25,7 +25,7 @@ func (p *Pages) accountPage(v *kit.Visit, status int, fields []rules.FieldError,
 	return v.Page(status, accountPage(v.Frame("Your account", ""), m))
 }
 
-// allSessions are the sessions in force, by account, the latest begun first.
+// allSessions are the valid sessions by account, newest first.
 func (p *Pages) allSessions(v *kit.Visit) (map[int64][]kit.SessionLine, error) {
 	users, err := p.People.ListUsers(v.Ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *Pages) allSessions(v *kit.Visit) (map[int64][]kit.SessionLine, error) {
 		}
 		line, ok := v.ReadSession(&stored[i])
 		if !ok || line.User == 0 || generations[line.User] != line.Generation {
-			continue // one of another build will expire
+			continue // a session of another version expires
 		}
 		out[line.User] = append(out[line.User], line)
 	}
@@ -68,8 +68,7 @@ type Account struct {
 	Problem  string
 }
 
-// changePassword gives who is signed in another password, against the present
-// one. Every other session of the account ends.
+// changePassword sets a new password after checking the current one. All other sessions of the account end.
 func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if v.User.PasswordHash == "" {
 		return p.accountPage(v, http.StatusConflict, nil, "This account signs in with single sign-on and has no password here.")
@@ -100,14 +99,14 @@ func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if u, err = p.People.UpdateUser(v.Ctx, v.Actor(), u); err != nil {
 		return err
 	}
-	if err := v.Begin(u); err != nil { // the present session goes on, under another secret
+	if err := v.Begin(u); err != nil { // this session continues with a new secret
 		return err
 	}
 	v.Flash("Password changed. All other sessions were signed out.")
 	return v.SeeOther(pathAccount)
 }
 
-// endSessions ends one of one's own sessions, all others, or all.
+// endSessions ends one session of your own account, all others, or all.
 func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 	switch which := form.Get("which"); which {
 	case "":
@@ -123,7 +122,7 @@ func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 			}
 			return v.SeeOther(kit.PathSignIn)
 		}
-		v.Stay(u)
+		v.KeepSession(u)
 		v.Flash("All other sessions were signed out.")
 		return v.SeeOther(pathAccount)
 	default:
@@ -131,7 +130,7 @@ func (p *Pages) endSessions(v *kit.Visit, form url.Values) error {
 	}
 }
 
-// endSession ends the session that a page calls id, if it is of this account.
+// endSession ends the session with an ID from the page, if it is of this account.
 func (p *Pages) endSession(v *kit.Visit, id string) error {
 	stored, err := p.People.ListSessions(v.Ctx)
 	if err != nil {

@@ -22,12 +22,11 @@ import (
 // entriesPerPage is how many changes a page of the audit log has.
 const entriesPerPage = 50
 
-// listAudit shows who changed what, filtered by what the URL says. What it says
-// wrongly is ignored.
+// listAudit shows who changed what, filtered by the URL. Invalid filters are ignored.
 func (p *Pages) listAudit(v *kit.Visit) error {
 	q := v.QueryParams()
 	want := auditQuery(q)
-	want.Limit = entriesPerPage + 1 // one more tells whether there are older ones
+	want.Limit = entriesPerPage + 1 // one more, to know whether there are older ones
 	want.BeforeID, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	list, err := p.Audit.ListAudit(v.Ctx, want)
 	if err != nil {
@@ -42,8 +41,7 @@ func (p *Pages) listAudit(v *kit.Visit) error {
 	return v.Page(http.StatusOK, auditPage(v.Frame("Audit log", kit.PathAudit), m))
 }
 
-// auditQuery reads the filters. Days are of the zone that they name, else of UTC,
-// and the last one counts too.
+// auditQuery reads the filters. Days are in the zone of the filters, else in UTC, and include the last one.
 func auditQuery(q url.Values) audit.Query {
 	want := audit.Query{
 		Actor: strings.TrimSpace(q.Get("actor")), Subject: strings.TrimSpace(q.Get("subject")),
@@ -59,7 +57,7 @@ func auditQuery(q url.Values) audit.Query {
 	return want
 }
 
-// auditZone is the zone whose days the filters mean.
+// auditZone is the time zone of the filters.
 func auditZone(q url.Values) *time.Location {
 	if zone, err := rules.Zone(strings.TrimSpace(q.Get("zone"))); err == nil {
 		return zone
@@ -71,11 +69,11 @@ func auditZone(q url.Values) *time.Location {
 type AuditList struct {
 	Entries []audit.Entry
 	Query   view.Query
-	// Older is the id before which the next page begins, 0 if there is none.
+	// Older is the ID before which the next page starts, 0 if there is none.
 	Older int64
-	// Zone is the time zone whose days the filters mean.
+	// Zone is the time zone of the filters.
 	Zone string
-	// Newest: the page begins with the newest change.
+	// Newest means that the page starts with the newest change.
 	Newest bool
 }
 
@@ -99,7 +97,7 @@ func actionKind(action string) string {
 	return "info"
 }
 
-// subjectLink leads to what an entry is about, "" if that has no page.
+// subjectLink is the address of an entry's resource, "" if it has no page.
 func subjectLink(e *audit.Entry) string {
 	switch {
 	case e.SubjectID == 0: // several rows at once, changed in the database by hand
@@ -114,13 +112,13 @@ func subjectLink(e *audit.Entry) string {
 	return ""
 }
 
-// detail is one thing that an entry without field changes tells.
+// detail is a detail of an entry without field changes.
 type detail struct {
 	Name  string
 	Value any
 }
 
-// detailsOf are what an entry tells beside field changes, in order of name.
+// detailsOf are the details of an entry besides field changes, sorted by name.
 func detailsOf(e *audit.Entry) []detail {
 	var d map[string]any
 	if json.Unmarshal(e.Details, &d) != nil {
@@ -140,13 +138,13 @@ func detailsOf(e *audit.Entry) []detail {
 	return out
 }
 
-// download is where what the filters select is sent as a file.
+// download is the address of the filtered entries as a file.
 func (m AuditList) download(format string) string {
 	q := m.Query.With("format", format)
 	return strings.Replace(q, m.Query.Path(), m.Query.Path()+"/download", 1)
 }
 
-// maxNames is how many fields a line names.
+// maxNames is how many fields a line lists.
 const maxNames = 4
 
 func fieldNames(changes []rules.Change) string {
@@ -169,8 +167,8 @@ const (
 )
 
 // downloadAudit sends all changes that the filters select, as CSV or JSON lines.
-// The first batch is read before the first byte, so that a database that is away
-// is an error page; one that goes away later ends the download early.
+// The first batch is read before the first byte, so that an unreachable database gives an error page. If the database
+// becomes unreachable later, the download ends early.
 func (p *Pages) downloadAudit(v *kit.Visit) error {
 	want := auditQuery(v.QueryParams())
 	want.Limit = downloadBatch
@@ -201,7 +199,7 @@ func (p *Pages) downloadAudit(v *kit.Visit) error {
 		want.BeforeID = list[len(list)-1].ID
 		if list, err = p.Audit.ListAudit(v.Ctx, want); err != nil {
 			p.Logger.Error("a download of the audit log ended early", "error", err)
-			panic(http.ErrAbortHandler) // so that the browser knows that the file is not whole
+			panic(http.ErrAbortHandler) // so that the browser knows that the file is incomplete
 		}
 	}
 }
@@ -226,8 +224,8 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	for i := range list {
 		e := &list[i]
 		err := c.Write([]string{
-			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), cell(e.Actor.Kind), cell(e.Actor.Name), cell(e.Action),
-			cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), cell(e.SubjectName), string(e.Details),
+			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), escapeFormula(e.Actor.Kind), escapeFormula(e.Actor.Name), escapeFormula(e.Action),
+			escapeFormula(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), escapeFormula(e.SubjectName), string(e.Details),
 		})
 		if err != nil {
 			return err
@@ -237,8 +235,8 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	return c.Error()
 }
 
-// cell keeps a spreadsheet from taking a text for a formula.
-func cell(text string) string {
+// escapeFormula keeps a spreadsheet from evaluating a text as a formula.
+func escapeFormula(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
 	}

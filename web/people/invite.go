@@ -19,15 +19,14 @@ import (
 	"sluice/web/view"
 )
 
-// inviteLife is how long a link to choose a password lets in.
+// inviteLife is how long an invite link is valid.
 const inviteLife = 48 * time.Hour
 
-// invitePrefix keeps links apart from sessions, among which they are stored: the
-// hash of a session has no colon.
+// invitePrefix separates invite links from sessions, which are stored in the same table: hashes of sessions have no
+// colon.
 const invitePrefix = "invite:"
 
-// invite is what a link is for: an account as it was when the link was made.
-// Whatever changes the account ends the link.
+// invite is the account of an invite link at the time the link was created. Any change of the account ends the link.
 type invite struct {
 	User       int64 `json:"user"`
 	Generation int64 `json:"generation"`
@@ -41,8 +40,7 @@ func inviteKey(secret string) string {
 	return invitePrefix + base64.RawURLEncoding.EncodeToString(hash[:])
 }
 
-// showInvite makes a link for an account and shows it, once: only its hash is
-// stored.
+// showInvite creates an invite link for an account and shows it once. Only its hash is stored.
 func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // crypto/rand.Read never returns an error
@@ -60,9 +58,8 @@ func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
 	return v.Page(http.StatusOK, invitePage(v.Frame("Invite link for "+u.Name, kit.PathPeople), Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
 }
 
-// base is where the browser reaches the console. Without a public URL that is a
-// guess: the Host of the request with the scheme of its connection. Only a trusted
-// proxy may say that the browser's own connection is encrypted.
+// base is the address of the console. Without a public URL it is a guess: the Host of the request with the scheme of
+// its connection. Only a trusted proxy may say that the browser's connection is encrypted.
 func (p *Pages) base(v *kit.Visit) string {
 	if p.PublicURL != "" {
 		return p.PublicURL
@@ -80,8 +77,8 @@ func (p *Pages) trusts(remote string) bool {
 	return err == nil && slices.ContainsFunc(p.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
-// invited finds the account of a link. Looking spends nothing: what fetches
-// links ahead of people does not use them up.
+// invited finds the account of an invite link. It does not use up the link, so that programs that prefetch links do not
+// break it.
 func (p *Pages) invited(v *kit.Visit, secret string) (access.User, error) {
 	if secret == "" {
 		return access.User{}, errInvite
@@ -101,7 +98,7 @@ func (p *Pages) invited(v *kit.Visit, secret string) (access.User, error) {
 	return u, err
 }
 
-// inviteForm lets whoever holds a link choose a password.
+// inviteForm is the form to choose a password with an invite link.
 func (p *Pages) inviteForm(v *kit.Visit) error {
 	secret := v.QueryParam("token")
 	u, err := p.invited(v, secret)
@@ -144,18 +141,16 @@ func (p *Pages) acceptInvite(v *kit.Visit, form url.Values) error {
 	return v.SeeOther(kit.PathHome)
 }
 
-// Invite is a link by which an account's owner chooses a password; it is shown
-// once.
+// Invite is a link to choose the password of an account. It is shown once.
 type Invite struct {
 	User    *access.User
 	Link    string
 	Expires time.Time
-	// Guessed: nobody configured the address of the console, so the link has the
-	// one that the browser asked for.
+	// Guessed means that the console's address is not configured, so the link uses the one from the request.
 	Guessed bool
 }
 
-// Accept is the page behind that link.
+// Accept is the page of an invite link.
 type Accept struct {
 	Name, Token string
 	Form        view.Form

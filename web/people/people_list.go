@@ -32,9 +32,9 @@ func (p *Pages) listPeople(v *kit.Visit) error {
 // PersonLine is a row of the table of accounts.
 type PersonLine struct {
 	User *access.User
-	// Sessions counts those in force.
+	// Sessions counts valid sessions.
 	Sessions int
-	// Self: the account is the viewer's own.
+	// Self means that it is the viewer's own account.
 	Self bool
 }
 
@@ -55,7 +55,7 @@ func signsInBy(u *access.User) string {
 	return "password"
 }
 
-// roleAbout says what a role may do.
+// roleAbout describes the permissions of a role.
 func roleAbout(r access.Role) string {
 	switch r {
 	case access.RoleAdmin:

@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// peopleTabs leads from accounts to tokens and back.
+// peopleTabs links accounts and tokens.
 func peopleTabs(here string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -423,7 +423,7 @@ func personState(u *access.User) templ.Component {
 	})
 }
 
-// newPersonPage makes an account.
+// newPersonPage is the form for a new account.
 func newPersonPage(f view.Frame, form view.Form) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -499,7 +499,7 @@ func newPersonPage(f view.Frame, form view.Form) templ.Component {
 	})
 }
 
-// invitePage shows a link once.
+// invitePage shows an invite link once.
 func invitePage(f view.Frame, m Invite) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -650,7 +650,7 @@ func invitePage(f view.Frame, m Invite) templ.Component {
 	})
 }
 
-// secretBox is a text to be copied.
+// secretBox is a text with a button to copy it.
 func secretBox(id, text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -727,7 +727,7 @@ func secretBox(id, text string) templ.Component {
 	})
 }
 
-// acceptPage lets the owner of an account choose a password.
+// acceptPage is the form to choose a password with an invite link.
 func acceptPage(f view.Frame, m Accept) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -818,7 +818,7 @@ func acceptPage(f view.Frame, m Accept) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = view.Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var31), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var31), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -9,7 +9,7 @@ import (
 	"sluice/web/kit"
 )
 
-// person shows one account and what can be done with it.
+// person shows an account and its actions.
 func (p *Pages) person(v *kit.Visit) error {
 	u, err := p.personOf(v)
 	if err != nil {
@@ -34,8 +34,8 @@ func (p *Pages) personOf(v *kit.Visit) (access.User, error) {
 // personPath is where the page of an account is.
 func personPath(id int64) string { return kit.PathPeople + "/" + strconv.FormatInt(id, 10) }
 
-// changePerson edits the account of the path as it is now; what someone else
-// does meanwhile makes it stale rather than lost.
+// changePerson edits the current version of the account in the path. If someone else changes the account at the same
+// time, it fails with rules.ErrStale.
 func (p *Pages) changePerson(v *kit.Visit, edit func(*access.User)) (access.User, error) {
 	u, err := p.personOf(v)
 	if err != nil {
@@ -52,8 +52,7 @@ type Person struct {
 	Self     bool
 }
 
-// newLink makes a link by which the owner of an account chooses a password. The
-// present password stays until then.
+// newLink creates an invite link. The current password works until it is used.
 func (p *Pages) newLink(v *kit.Visit) error {
 	u, err := p.personOf(v)
 	switch {
@@ -67,7 +66,7 @@ func (p *Pages) newLink(v *kit.Visit) error {
 	return p.showInvite(v, u)
 }
 
-// changeRole gives an account another role; its sessions end.
+// changeRole changes the role of an account and ends its sessions.
 func (p *Pages) changeRole(v *kit.Visit, form url.Values) error {
 	role, err := access.ParseRole(form.Get("role"))
 	if err != nil {
@@ -94,7 +93,7 @@ func (p *Pages) signOutPerson(v *kit.Visit) error {
 	return v.SeeOther(personPath(u.ID))
 }
 
-// changeState keeps an account out, or lets it in again.
+// changeState enables or disables an account.
 func (p *Pages) changeState(v *kit.Visit, form url.Values) error {
 	disable := form.Get("state") == "disabled"
 	if !disable && form.Get("state") != "enabled" {

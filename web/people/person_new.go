@@ -12,7 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// How a new account gets its password.
+// Ways to set the password of a new account.
 const (
 	byLink     = "link"
 	byPassword = "password"
@@ -23,8 +23,7 @@ func (p *Pages) newPerson(v *kit.Visit) error {
 	return v.Page(http.StatusOK, newPersonPage(v.Frame("New account", kit.PathPeople), view.NewForm(url.Values{"role": {string(access.RoleViewer)}, "by": {byLink}}, nil)))
 }
 
-// createPerson makes an account, with a password or with a link that lets its
-// owner choose one.
+// createPerson creates an account with a password or an invite link.
 func (p *Pages) createPerson(v *kit.Visit, form url.Values) error {
 	name, password := strings.TrimSpace(form.Get("name")), form.Get("password")
 	u := access.User{Name: name}

@@ -15,7 +15,7 @@ import (
 	"sluice/web/view"
 )
 
-// personPage is one account and what an admin can do with it.
+// personPage is an account with the actions of administrators.
 func personPage(f view.Frame, m Person) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -535,7 +535,7 @@ func personPage(f view.Frame, m Person) templ.Component {
 	})
 }
 
-// sessionTable lists sessions; with end, each has a button that ends it.
+// sessionTable lists sessions; with end, each row has a button to sign it out.
 func sessionTable(lines []kit.SessionLine, end bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -699,7 +699,7 @@ func sessionTable(lines []kit.SessionLine, end bool) templ.Component {
 	})
 }
 
-// accountPage is one's own account.
+// accountPage is your own account.
 func accountPage(f view.Frame, m Account) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -1,6 +1,5 @@
-// Package people looks after those who use the console and the API: accounts and
-// their sessions, links to choose a password, API tokens, and the log of who changed
-// what.
+// Package people manages the users of the console and the API: accounts and their sessions, invite links, API tokens,
+// and the audit log.
 package people
 
 import (
@@ -13,30 +12,28 @@ import (
 	"sluice/web/kit"
 )
 
-// Deps is what the area needs beside the kit. Every field must be given.
+// Deps is what the area needs besides the kit. Every field is required.
 type Deps struct {
 	People People
 	Tokens Tokens
 	Audit  AuditLog
-	// TokensChanged is called after a change of tokens, as kit.Deps.Changed is after
-	// one of rules.
+	// TokensChanged is called after a change of tokens, like kit.Deps.Changed after a change of rules.
 	TokensChanged func(ctx context.Context) bool
 }
 
-// People looks after accounts. Errors are those of kit.Users, or wrap
+// People manages accounts. Errors are those of kit.Users, or wrap
 // access.ErrLastAdmin or rules.ErrStale.
 type People interface {
 	ListUsers(ctx context.Context) ([]access.User, error)
-	// UpdateUser writes role, password hash and disabled, and ends the account's
-	// sessions if any differs.
+	// UpdateUser writes role, password hash and disabled, and ends the account's sessions if any of them differs.
 	UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (access.User, error)
 	// EndSessions signs an account out everywhere.
 	EndSessions(ctx context.Context, actor rules.Actor, id int64) (access.User, error)
-	// ListSessions gives the stored sessions of everyone.
+	// ListSessions returns the stored sessions of all accounts.
 	ListSessions(ctx context.Context) ([]access.Session, error)
 }
 
-// Tokens looks after API tokens. Errors wrap rules.ErrNotFound, ErrNameTaken or
+// Tokens manages API tokens. Errors wrap rules.ErrNotFound, ErrNameTaken or
 // ErrUnavailable, or are a *rules.ValidationError.
 type Tokens interface {
 	ListTokens(ctx context.Context) ([]access.Token, error)
@@ -44,7 +41,7 @@ type Tokens interface {
 	RevokeToken(ctx context.Context, actor rules.Actor, id int64) error
 }
 
-// AuditLog is who changed what. Errors wrap rules.ErrUnavailable.
+// AuditLog lists audit entries. Errors wrap rules.ErrUnavailable.
 type AuditLog interface {
 	ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error)
 }

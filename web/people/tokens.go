@@ -15,7 +15,7 @@ import (
 	"sluice/web/view"
 )
 
-// listTokens shows the API tokens in force, and those that are not any more.
+// listTokens shows the active API tokens, and those that are expired or revoked.
 func (p *Pages) listTokens(v *kit.Visit) error {
 	tokens, err := p.Tokens.ListTokens(v.Ctx)
 	if err != nil {
@@ -27,16 +27,16 @@ func (p *Pages) listTokens(v *kit.Visit) error {
 		if tokens[i].InForce(now) == nil {
 			m.Live = append(m.Live, tokens[i])
 		} else {
-			m.Over = append(m.Over, tokens[i])
+			m.Ended = append(m.Ended, tokens[i])
 		}
 	}
 	return v.Page(http.StatusOK, tokensPage(v.Frame("API tokens", kit.PathPeople), m))
 }
 
 // TokenList is the page of API tokens.
-type TokenList struct{ Live, Over []access.Token }
+type TokenList struct{ Live, Ended []access.Token }
 
-// expiring is the time of an expiry; the zero time is never.
+// expiring is an expiry as a time; the zero time means never.
 func expiring(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -49,8 +49,8 @@ func (p *Pages) newToken(v *kit.Visit) error {
 	return v.Page(http.StatusOK, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(url.Values{scopeField(access.ScopeCheck): {"on"}, "days": {"90"}}, nil)))
 }
 
-// createToken makes an API token and shows its secret, once: the answer is the
-// page itself, because a redirect would need the secret stored.
+// createToken creates an API token and shows its secret once. The answer is the page itself, because a redirect would
+// have to store the secret.
 func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	t := access.Token{Name: form.Get("name")}
 	for _, scope := range access.Scopes() {
@@ -85,8 +85,8 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 	if len(fields) > 0 {
 		return v.Page(http.StatusUnprocessableEntity, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(form, fields)))
 	}
-	v.Await(p.TokensChanged)
-	if v.Late {
+	v.WaitInForce(p.TokensChanged)
+	if v.NotYetInForce {
 		v.Flash("Token created.")
 	}
 	p.Logger.Info("made an API token", "token", t, "by", v.User.Name)
@@ -99,7 +99,7 @@ type TokenMade struct {
 	Secret, Base string
 }
 
-// scopeField is the name of the box for a scope.
+// scopeField is the name of the checkbox for a scope.
 func scopeField(s access.Scope) string { return "scope_" + strings.ReplaceAll(string(s), ":", "_") }
 
 func scopeAbout(s access.Scope) string {
@@ -122,7 +122,7 @@ func scopeAbout(s access.Scope) string {
 
 var expiryChoices = []view.Choice{{"7", "In a week"}, {"30", "In 30 days"}, {"90", "In 90 days"}, {"365", "In a year"}, {"0", "Never"}}
 
-// revokeToken ends an API token for good.
+// revokeToken revokes an API token.
 func (p *Pages) revokeToken(v *kit.Visit) error {
 	id, err := v.ID("id")
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Pages) revokeToken(v *kit.Visit) error {
 	if err := p.Tokens.RevokeToken(v.Ctx, v.Actor(), id); err != nil {
 		return err
 	}
-	v.Await(p.TokensChanged)
+	v.WaitInForce(p.TokensChanged)
 	p.Logger.Info("revoked an API token", "token", id, "by", v.User.Name)
 	v.Flash("Token revoked. Requests using this token are now rejected.")
 	return v.SeeOther(pathTokens)

@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/web/view"
 
-// bulkPage asks before many rules are changed.
+// bulkPage asks for confirmation before many rules are changed.
 func bulkPage(f view.Frame, m Bulk) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -123,9 +123,9 @@ func bulkPage(f view.Frame, m Bulk) templ.Component {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var6 string
-					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(matchWords(m.Total) + ". " + view.Count(same) + " of them will not change, because they are already " + m.Done + ".")
+					templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(matchWords(m.Total) + ". Of these, " + isOrAre(int(same)) + " already " + m.Done + " and will not change.")
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 21, Col: 125}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/bulk.templ`, Line: 21, Col: 115}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 					if templ_7745c5c3_Err != nil {

@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/web/view"
 
-// conflictPage lets who saves second choose, field by field.
+// conflictPage lets the person who saves second choose a value for each field.
 func conflictPage(f view.Frame, m Conflict) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -342,9 +342,9 @@ func side(c ConflictField, side string, value any, chosen bool) templ.Component 
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var17 string
-		templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(side)
+		templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(whose(side))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/conflict.templ`, Line: 76, Col: 54}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `rulepages/conflict.templ`, Line: 76, Col: 61}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 		if templ_7745c5c3_Err != nil {

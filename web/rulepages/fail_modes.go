@@ -13,8 +13,8 @@ import (
 	"sluice/web/view"
 )
 
-// failModes shows what happens to requests while the counters cannot be asked:
-// route by route, with the breakers of every node.
+// failModes shows what happens to requests while the counter store is unreachable, by route, with the circuit
+// breakers of every node.
 func (p *Pages) failModes(v *kit.Visit) error {
 	q := v.QueryParams()
 	page := kit.PageNumber(q)
@@ -32,7 +32,7 @@ func (p *Pages) failModes(v *kit.Visit) error {
 		Nodes: live.Nodes, Stale: live.Err != nil, Own: live.Own, ReadAt: live.At, Redis: node.Store == "redis",
 	}
 	for i := range m.Nodes {
-		if m.Nodes[i].ID == node.ID { // what was posted may be a second old
+		if m.Nodes[i].ID == node.ID { // the reported state may be a second old
 			m.Nodes = slices.Clone(m.Nodes)
 			m.Nodes[i].Breakers = node.Breakers
 		}
@@ -63,8 +63,7 @@ func (p *Pages) failModes(v *kit.Visit) error {
 	return v.Page(http.StatusOK, failModesPage(v.Frame("Fail modes", kit.PathFailModes), m))
 }
 
-// setFailMode changes what one rule does while the counters cannot be asked,
-// unless someone changed the rule since the page was loaded.
+// setFailMode changes the fail mode of a rule, unless someone changed the rule after the page was loaded.
 func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.GetRule(v.Ctx, id)
 	if err != nil {
@@ -79,39 +78,39 @@ func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 		return kit.ErrStale
 	}
 	r.FailMode = mode
-	_, err = p.Store.UpdateRule(v.Ctx, v.Because(form), r, known)
+	_, err = p.Store.UpdateRule(v.Ctx, v.ActorWithReason(form), r, known)
 	if errors.Is(err, rules.ErrStale) {
 		return p.ruleConflict(v, id, form)
 	}
 	if err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Fail mode of %q set to %s.", r.Name, mode)
 	return v.SeeOther(kit.Local(form.Get("back")))
 }
 
-// FailModes is the page of what happens while the counters cannot be asked.
+// FailModes is the page of fail modes.
 type FailModes struct {
 	Lines []FailLine
 	Query view.Query
 	Pager view.Pager
-	// Counts are rules in force, by mode.
+	// Open, Closed, Local and Active count rules in force.
 	Open, Closed, Local, Active int
 	Nodes                       []fleet.NodeLive
-	// Degraded were decided by fail modes in the last three minutes, of Total.
+	// Degraded of Total decisions in the last three minutes were made by fail modes.
 	Degraded, Total int64
-	// Stale: the figures could not be read again; ReadAt is when they were.
-	// Own: those shown are of this node alone.
+	// Stale means that the metrics could not be read again, Own that they are of this node only. ReadAt is when they were
+	// read.
 	Stale, Own bool
 	ReadAt     time.Time
-	// Redis: there is a counter store that can fail.
+	// Redis means that the counters are in Redis, which can become unreachable.
 	Redis bool
-	// Switched is when a breaker changed last, zero for never.
+	// Switched is the last change of a circuit breaker, zero for never.
 	Switched time.Time
 }
 
-// where limits a figure to this node, if it is of this node alone.
+// where is added to a number that is of this node only.
 func (m *FailModes) where() string {
 	if m.Own {
 		return ", on this node"
@@ -123,6 +122,6 @@ func (m *FailModes) where() string {
 type FailLine struct {
 	Rule *rules.Rule
 	By   string
-	// Degraded were decided by its fail mode in the last ten minutes.
+	// Degraded counts decisions of its fail mode in the last ten minutes.
 	Degraded int64
 }

@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// failModesPage says what each rule does while the counters cannot be asked.
+// failModesPage shows the fail mode of each rule.
 func failModesPage(f view.Frame, m FailModes) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

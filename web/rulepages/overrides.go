@@ -16,8 +16,7 @@ import (
 // overridesPerPage is how many rows a page of overrides has.
 const overridesPerPage = 50
 
-// listOverrides shows the exceptions from a rule, searched and paged by what the
-// URL says.
+// listOverrides shows the overrides of a rule; the URL has the search and the page.
 func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
 	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
 	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
@@ -33,7 +32,7 @@ func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
 	return v.Page(http.StatusOK, overridesPage(v.Frame("Overrides of "+r.Name, kit.PathRules), m))
 }
 
-// overrideWords says what an override makes of the limit.
+// overrideWords is the limit that an override sets.
 func overrideWords(o *rules.Override) string {
 	switch {
 	case o.Blocked:
@@ -54,19 +53,19 @@ func overrideWords(o *rules.Override) string {
 type OverrideTable struct {
 	Rule      rules.Rule
 	Overrides []rules.Override
-	// More: there are some after these; First: there are none before.
+	// More means that there are later ones, First that there are no earlier ones.
 	More, First bool
 	Now         time.Time
 	Query       view.Query
 }
 
-// newOverride is the form for another exception; the URL may name the key.
+// newOverride is the form for a new override; the URL may name the key.
 func (p *Pages) newOverride(v *kit.Visit, r rules.Rule) error {
 	form := url.Values{"kind": {"limit"}, "key": {v.QueryParam("key")}}
 	return p.overrideForm(v, http.StatusOK, OverrideForm{Rule: r, Form: view.NewForm(form, nil)})
 }
 
-// editOverride is the form of an exception there is.
+// editOverride is the form of an existing override.
 func (p *Pages) editOverride(v *kit.Visit) error {
 	r, o, err := p.overrideOf(v)
 	if err != nil {
@@ -93,7 +92,7 @@ func (p *Pages) overrideForm(v *kit.Visit, status int, m OverrideForm) error {
 	return v.Page(status, overridePage(v.Frame("Override of "+m.Rule.Name, kit.PathRules), m))
 }
 
-// saveOverride stores what was typed into either form.
+// saveOverride creates or updates an override.
 func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	form, err := v.Form()
 	if err != nil {
@@ -124,18 +123,18 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	case errors.Is(err, rules.ErrStale):
 		status = http.StatusConflict
 		if m.Theirs, err = p.staleOverride(v, r.ID, m.ID, form); errors.Is(err, rules.ErrNotFound) {
-			m.ID, m.Problem = 0, kit.GoneMeanwhile
+			m.ID, m.Problem = 0, kit.DeletedMeanwhile
 		} else if err != nil {
 			return err
 		}
 	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
-		m.ID, m.Problem, status = 0, kit.GoneMeanwhile, http.StatusConflict
+		m.ID, m.Problem, status = 0, kit.DeletedMeanwhile, http.StatusConflict
 	case errors.Is(err, rules.ErrUnavailable):
 		m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
 	case err != nil:
 		return err
 	default:
-		v.Await(p.Changed)
+		v.WaitInForce(p.Changed)
 		v.Flash("Override for %s saved.", o.Key)
 		return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 	}
@@ -143,8 +142,7 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	return p.overrideForm(v, status, m)
 }
 
-// staleOverride is the override as somebody else made it meanwhile; the form then
-// carries its version.
+// staleOverride returns the override as someone else changed it in the meantime, and puts its version into the form.
 func (p *Pages) staleOverride(v *kit.Visit, rule, id int64, form url.Values) (*rules.Override, error) {
 	theirs, err := p.Overrides.GetOverride(v.Ctx, rule, id)
 	if err != nil {
@@ -172,10 +170,10 @@ func readOverride(form url.Values) (rules.Override, []rules.FieldError) {
 	switch form.Get("kind") {
 	case "unlimited":
 		o.Unlimited = true
-		fields = append(fields, kit.Unwanted(form, "limit", "burst")...)
+		fields = append(fields, kit.MustBeEmpty(form, "limit", "burst")...)
 	case "blocked":
 		o.Blocked = true
-		fields = append(fields, kit.Unwanted(form, "limit", "burst")...)
+		fields = append(fields, kit.MustBeEmpty(form, "limit", "burst")...)
 	default:
 		if o.Limit, o.Burst = number("limit"), number("burst"); o.Limit == nil {
 			fields = append(fields, rules.FieldError{Field: "limit", Message: "is required"})
@@ -200,7 +198,7 @@ func (p *Pages) overrideOf(v *kit.Visit) (rules.Rule, rules.Override, error) {
 	return r, o, err
 }
 
-// deleteOverride ends an exception.
+// deleteOverride deletes an override.
 func (p *Pages) deleteOverride(v *kit.Visit) error {
 	r, o, err := p.overrideOf(v)
 	if err != nil {
@@ -213,23 +211,23 @@ func (p *Pages) deleteOverride(v *kit.Visit) error {
 	if err := p.Overrides.DeleteOverride(v.Ctx, v.Actor(), r.ID, o.ID, kit.Version(form)); err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Override for %s deleted. The rule's own limit applies.", o.Key)
 	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
 }
 
-// OverrideForm is an override that is being written.
+// OverrideForm is the form of an override.
 type OverrideForm struct {
 	Rule rules.Rule
 	// ID is 0 for a new one.
 	ID      int64
 	Form    view.Form
 	Problem string
-	// Theirs is what somebody else made of it meanwhile, nil if nobody did.
+	// Theirs is the version that someone else saved in the meantime, nil for none.
 	Theirs *rules.Override
 }
 
-// keySample is what a key of a scope looks like.
+// keySample is an example of a key for a scope.
 func keySample(scope string) string {
 	switch {
 	case strings.HasPrefix(scope, "ip"):

@@ -20,7 +20,7 @@ func overrideURL(rule, id int64, rest string) templ.SafeURL {
 	return view.RuleURL(rule, fmt.Sprintf("/overrides/%d%s", id, rest))
 }
 
-// overridesPage lists the exceptions from a rule.
+// overridesPage lists the overrides of a rule.
 func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -12,7 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// patternNotice says that a rule's condition is one that a new rule may not have.
+// patternNotice warns that a rule's condition is larger than new rules can have.
 func patternNotice(r *rules.Rule) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

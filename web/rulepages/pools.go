@@ -12,7 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// listPools shows what pools hold and how much of that is in use.
+// listPools shows the capacity of pools and how much of it is in use.
 func (p *Pages) listPools(v *kit.Visit) error {
 	pools, err := p.Pools.ListPools(v.Ctx)
 	if err != nil {
@@ -41,11 +41,11 @@ func (p *Pages) listPools(v *kit.Visit) error {
 type PoolLine struct {
 	Pool  rules.Pool
 	State PoolState
-	// Rules is how many rules in force name it.
+	// Rules is how many rules in force use the pool.
 	Rules int64
 }
 
-// used is how many units of a pool count now, 0 if nobody knows.
+// used is how many units of a pool are in use, 0 if unknown.
 func used(s PoolState) int64 {
 	if s.Used == nil {
 		return 0
@@ -53,7 +53,7 @@ func used(s PoolState) int64 {
 	return *s.Used
 }
 
-// poolKind colours how full a pool is.
+// poolKind is the color for how full a pool is.
 func poolKind(s PoolState) string {
 	switch u := used(s); {
 	case u*10 >= s.Capacity*9:
@@ -64,25 +64,24 @@ func poolKind(s PoolState) string {
 	return "good"
 }
 
-// PoolState is what a pool holds at a moment.
+// PoolState is the state of a pool.
 type PoolState struct {
-	// Used is in units, nil if the counters do not say.
+	// Used is in units, nil if unknown.
 	Used     *int64
 	Capacity int64
-	// Load is the last report, nil for none that is fresh; LoadFor is how much
-	// longer it stands.
+	// Load is the last reported load, nil if there is none or it has expired; LoadFor is how much longer it is valid.
 	Load    *float64
 	LoadFor time.Duration
 }
 
-// newPool is the form for another pool.
+// newPool is the form for a new pool.
 func (p *Pages) newPool(v *kit.Visit) error {
 	pool := rules.NewPool()
 	pool.WindowMS = 60_000
 	return p.poolForm(v, http.StatusOK, PoolForm{Form: view.NewForm(poolValues(&pool), nil)})
 }
 
-// editPool is the form of a pool there is.
+// editPool is the form of an existing pool.
 func (p *Pages) editPool(v *kit.Visit) error {
 	pool, err := p.Pools.GetPool(v.Ctx, v.Param("name"))
 	if err != nil {
@@ -123,7 +122,7 @@ func readPool(form url.Values) (rules.Pool, []rules.FieldError) {
 	return p, rd.errs
 }
 
-// savePool stores what was typed into either form.
+// savePool creates or updates a pool.
 func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 	m := PoolForm{Name: v.Param("name")}
 	if m.Name != "" {
@@ -143,7 +142,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 		}
 		switch {
 		case err == nil:
-			v.Await(p.Changed)
+			v.WaitInForce(p.Changed)
 			v.Flash("Pool %s saved.", pool.Name)
 			return v.SeeOther(kit.PathPools)
 		case errors.Is(err, rules.ErrNameTaken):
@@ -152,7 +151,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 			status = http.StatusConflict
 			theirs, err := p.Pools.GetPool(v.Ctx, m.Name)
 			if errors.Is(err, rules.ErrNotFound) {
-				m.Name, m.Problem = "", kit.GoneMeanwhile
+				m.Name, m.Problem = "", kit.DeletedMeanwhile
 				break
 			}
 			if err != nil {
@@ -161,7 +160,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 			m.Changes = rules.DiffPool(&theirs, &pool)
 			form.Set("version", strconv.FormatInt(theirs.Version, 10))
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
-			m.Name, m.Problem, status = "", kit.GoneMeanwhile, http.StatusConflict
+			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
 			m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
 		default:
@@ -172,7 +171,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 	return p.poolForm(v, status, m)
 }
 
-// deletePool removes a pool that no rule names.
+// deletePool deletes a pool that no rule uses.
 func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
 	name := v.Param("name")
 	err := p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
@@ -182,17 +181,17 @@ func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Pool %s deleted.", name)
 	return v.SeeOther(kit.PathPools)
 }
 
-// PoolForm is a pool that is being written.
+// PoolForm is the form of a pool.
 type PoolForm struct {
 	// Name is empty for a new one.
 	Name    string
 	Form    view.Form
 	Problem string
-	// Changes are from what somebody else saved meanwhile to what was typed.
+	// Changes are the differences between what someone else saved in the meantime and the form.
 	Changes []rules.Change
 }

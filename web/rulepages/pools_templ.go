@@ -19,7 +19,7 @@ func poolURL(name, rest string) templ.SafeURL {
 	return templ.SafeURL("/console/pools/" + url.PathEscape(name) + rest)
 }
 
-// poolsPage lists the pools with what they hold.
+// poolsPage lists the pools with their state.
 func poolsPage(f view.Frame, lines []PoolLine) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -1,6 +1,5 @@
-// Package rulepages shows and edits what limits: rules, their overrides, pools, and
-// what rules do while the counters cannot be asked. It is not called rules, because
-// each of its files needs that package.
+// Package rulepages shows and edits rules, their overrides, pools, and fail modes. It is not called rules, because its
+// files import the package of that name.
 package rulepages
 
 import (
@@ -16,21 +15,21 @@ import (
 	"sluice/web/kit"
 )
 
-// Deps is what the area needs beside the kit. Every field must be given.
+// Deps is what the area needs besides the kit. Every field is required.
 type Deps struct {
-	// Store keeps rules, Figures tells what they decide.
+	// Store stores rules, Figures returns metrics of rules.
 	Store   Store
 	Figures Figures
-	// Headers is what the editor shows of an answer.
+	// Headers returns the response headers that the editor shows.
 	Headers HeadersOf
-	// Pools keeps pools; PoolState asks what one holds now, spending nothing.
+	// Pools stores pools. PoolState returns the state of one, without charging anything.
 	Pools     Pools
 	PoolState func(ctx context.Context, p *rules.CompiledPool) PoolState
-	// Watching: this node looks for hot keys.
+	// Watching means that this node detects hot keys.
 	Watching bool
 }
 
-// Store keeps rules. ifVersion is the version that the page showed, 0 for any.
+// Store stores rules. ifVersion is the version that the page showed, 0 for any.
 // Errors wrap rules.ErrNotFound, ErrNameTaken, ErrStale or ErrUnavailable, or are a
 // *rules.ValidationError.
 type Store interface {
@@ -38,30 +37,28 @@ type Store interface {
 	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
 	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
 	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
-	// EditRules edits many rules, each as it was seen or not at all.
+	// EditRules edits many rules. It skips those that have changed since they were seen.
 	EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error)
-	// RuleHistory tells the versions of a rule before a version (0: all), newest first.
+	// RuleHistory returns the versions of a rule before a version (0 for all), newest first.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
-	// RollbackRule makes an earlier version of a rule the present one, PromoteRule what
-	// it has on trial.
+	// RollbackRule makes an earlier version of a rule the current one. PromoteRule enforces its candidate or, for a
+	// shadow rule, the rule itself.
 	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
 	PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error)
 }
 
-// Figures tells what single rules decided.
+// Figures returns metrics of single rules.
 type Figures interface {
 	Rule(ctx context.Context, rule string, span time.Duration) ([]fleet.Point, error)
-	// Trial adds up what a trial saw in several versions of a rule.
+	// Trial adds up the counts of a trial over several versions of a rule.
 	Trial(ctx context.Context, rule int64, versions []int64) (fleet.TrialCounts, error)
 	TopDenied(ctx context.Context, rule string, n int) ([]fleet.KeyCount, error)
 }
 
-// HeadersOf gives what a client is told about one decision of one limit, at a
-// time in ms since the epoch.
+// HeadersOf returns the response headers for a decision of a limit, at a time in ms since the epoch.
 type HeadersOf func(rule string, l limiter.Limit, d limiter.Decision, at int64) []Header
 
-// Pools keeps pools. Errors are those of Store. Deleting one that rules name
-// is rules.ErrPoolUsed.
+// Pools stores pools. Errors are those of Store, and rules.ErrPoolUsed for deleting a pool that rules use.
 type Pools interface {
 	ListPools(ctx context.Context) ([]rules.Pool, error)
 	GetPool(ctx context.Context, name string) (rules.Pool, error)
@@ -93,7 +90,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: pathRule, Role: editor, Handle: p.updateRule},
 		{Method: http.MethodGet, Path: pathRule + "/edit", Role: editor, Handle: p.withRule(p.editRule)},
 		{Method: http.MethodPost, Path: pathRule + "/delete", Role: editor, Reauth: true, Handle: p.deleteRule},
-		{Method: http.MethodGet, Path: pathRule + "/turn", Role: editor, Handle: p.withRule(p.askTurn)},
+		{Method: http.MethodGet, Path: pathRule + "/turn", Role: editor, Handle: p.withRule(p.confirmAction)},
 		{Method: http.MethodPost, Path: pathRule + "/state", Role: editor, Handle: onRule(p.switchRule)},
 		{Method: http.MethodPost, Path: pathRule + "/promote", Role: editor, Handle: onRule(p.promoteRule)},
 		{Method: http.MethodGet, Path: pathRule + "/rollback", Role: editor, Handle: p.withRule(p.rollbackForm)},
@@ -127,7 +124,7 @@ func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
 	return p.Store.GetRule(v.Ctx, id)
 }
 
-// withRule is an action that begins with the rule of the path.
+// withRule wraps an action that needs the rule in the path.
 func (p *Pages) withRule(act func(*kit.Visit, rules.Rule) error) func(*kit.Visit) error {
 	return func(v *kit.Visit) error {
 		r, err := p.ruleOf(v)
@@ -138,7 +135,7 @@ func (p *Pages) withRule(act func(*kit.Visit, rules.Rule) error) func(*kit.Visit
 	}
 }
 
-// onRule is an action that begins with the rule's id and the posted form.
+// onRule wraps an action that needs the rule's ID and the posted form.
 func onRule(act func(v *kit.Visit, id int64, form url.Values) error) func(*kit.Visit) error {
 	return func(v *kit.Visit) error {
 		id, err := v.ID("id")

@@ -14,8 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// newRule shows the editor with the defaults of a new rule; with sample=1 it is
-// one that works.
+// newRule shows the editor with the defaults of a new rule, or with an example for sample=1.
 func (p *Pages) newRule(v *kit.Visit) error {
 	form := url.Values{
 		"is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"}, "algorithm": {"sliding_window_counter"},
@@ -29,37 +28,36 @@ func (p *Pages) newRule(v *kit.Visit) error {
 	return p.editor(v, http.StatusOK, &draft{form: form})
 }
 
-// editRule shows the editor with a rule as it is stored.
+// editRule shows the editor with a stored rule.
 func (p *Pages) editRule(v *kit.Visit, r rules.Rule) error {
 	return p.editor(v, http.StatusOK, &draft{form: valuesOf(&r), id: r.ID, version: r.Version, name: r.Name})
 }
 
-// draft is a rule while someone writes it.
+// draft is a rule in the editor.
 type draft struct {
 	form url.Values
-	// id and version are of the rule that is edited, 0 for a new one; name is how
-	// it is called, "" if nobody has looked.
+	// id and version are of the edited rule, 0 for a new one; name is its stored name, "" if it was not read.
 	id, version int64
 	name        string
 	errs        []rules.FieldError
 	problem     string
-	// extra is a list of the form that gets more empty rows.
+	// extra is the list of the form that gets more empty rows.
 	extra string
 }
 
-// draftOf is what was posted, its lists without empty rows.
+// draftOf reads the posted form, without empty rows of its lists.
 func draftOf(v *kit.Visit) (*draft, error) {
 	form, err := v.Form()
 	if err != nil {
 		return nil, err
 	}
 	d := &draft{form: compact(form)}
-	d.id, _ = strconv.ParseInt(form.Get("id"), 10, 64)           // what is no number is a new rule
-	d.version, _ = strconv.ParseInt(form.Get("version"), 10, 64) // and no version, which is stale
+	d.id, _ = strconv.ParseInt(form.Get("id"), 10, 64)           // 0 is a new rule
+	d.version, _ = strconv.ParseInt(form.Get("version"), 10, 64) // 0 is stale
 	return d, nil
 }
 
-// keep carries over to another form what is not about the rule itself.
+// keep copies the fields that are not part of the rule to another form.
 func (d *draft) keep(form url.Values) url.Values {
 	for _, name := range []string{"preview.shape", "preview.load", "reason"} {
 		put(form, name, d.form.Get(name))
@@ -69,7 +67,7 @@ func (d *draft) keep(form url.Values) url.Values {
 
 func (d *draft) asYAML() bool { return d.form.Get("as") == "yaml" }
 
-// rule reads what was typed; nil if that has errors, which are then in d.
+// rule reads the rule from the form; nil if it has errors, which are then in d.
 func (d *draft) rule() *rules.Rule {
 	if d.asYAML() {
 		return d.fromYAML()
@@ -80,7 +78,7 @@ func (d *draft) rule() *rules.Rule {
 		known[e.Field] = true
 	}
 	bad := kit.FieldsOf(rules.Validate(&r))
-	if d.id == 0 { // that of a stored rule is known where it is saved
+	if d.id == 0 { // a stored rule is checked where it is saved
 		bad = append(bad, kit.FieldsOf(rules.CheckPatterns(nil, &r))...)
 	}
 	for _, e := range bad {
@@ -88,7 +86,7 @@ func (d *draft) rule() *rules.Rule {
 			errs = append(errs, e)
 		}
 	}
-	if d.errs = placed(d.form, errs); len(errs) > 0 {
+	if d.errs = toFormNames(d.form, errs); len(errs) > 0 {
 		return nil
 	}
 	return &r
@@ -112,7 +110,7 @@ func (d *draft) fromYAML() *rules.Rule {
 	return nil
 }
 
-// editor answers with the page on which a draft is written.
+// editor answers with the editor page.
 func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
 	title := "New rule"
 	if d.id != 0 {
@@ -140,7 +138,7 @@ func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
 	return v.Page(status, editorPage(v.Frame(title, kit.PathRules), m))
 }
 
-// spareRows are how many empty rows a list shows, and gets more when asked.
+// spareRows is how many empty rows a list gets on request.
 const spareRows = 2
 
 func rows(d *draft, list string, most int) int {
@@ -151,33 +149,32 @@ func rows(d *draft, list string, most int) int {
 	return min(n, most)
 }
 
-// Editor is the page on which a rule is written.
+// Editor is the editor page.
 type Editor struct {
 	Form view.Form
-	// ID and Version are of the rule that is edited, 0 for a new one. Name is how
-	// it is called in the database.
+	// ID and Version are of the edited rule, 0 for a new one. Name is its stored name.
 	ID, Version int64
 	Name        string
-	// YAML: the rule is edited as text, which is in the field yaml of the form.
+	// YAML means that the rule is edited as text, which is in the field yaml of the form.
 	YAML bool
-	// Problem is what is wrong as a whole, Problems with which fields.
+	// Problem is an error of the form as a whole, Problems are errors of fields.
 	Problem  string
 	Problems []rules.FieldError
-	// Pools and Tiers are offered.
+	// Pools are the suggested names of pools.
 	Pools []string
 	// TierRows and WindowRows are how many rows the lists have.
 	TierRows, WindowRows int
 	Preview              RulePreview
-	// CanEdit: the form may be saved by who looks at it.
+	// CanEdit means that the viewer may save the form.
 	CanEdit bool
 }
 
-// row names a field of a row of a list.
+// row is the name of a field in a row of a list.
 func row(list string, i int, field string) string { return fmt.Sprintf("%s[%d].%s", list, i, field) }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// action is where the form is sent.
+// action is the address that the form is sent to.
 func (m *Editor) action() string {
 	if m.ID == 0 {
 		return "/console/rules"

@@ -13,25 +13,22 @@ import (
 	"sluice/rules"
 )
 
-// Fields of the form of a rule have the JSON names of the rule's fields, with
-// the path of composite ones, such as schedule.windows[0].from. Lengths of time
-// have a unit beside them, under the name with unitSuffix.
+// Fields of the form of a rule have the JSON names of the rule's fields, with the path of composite ones, such as
+// schedule.windows[0].from. Durations have a unit in a second field, whose name ends in unitSuffix.
 const unitSuffix = ".unit"
 
-// activeZone names the zone of active_from and active_until in the form.
+// activeZone is the field for the time zone of active_from and active_until.
 const activeZone = "active_from.zone"
 
-// ruleReader reads the form of a rule and notes what cannot be read. What the
-// values mean is for rules.Validate.
+// ruleReader reads the form of a rule and collects values that cannot be parsed. rules.Validate checks their meaning.
 type ruleReader struct {
 	form url.Values
-	// zone is the field that names the zone of the form's moments.
+	// zone is the field for the time zone of the form's times.
 	zone string
 	errs []rules.FieldError
 }
 
-// ruleOf reads the form of a rule, normalised; the errors are about what could
-// not be read.
+// ruleOf reads the form of a rule, normalized. The errors are about values that cannot be parsed.
 func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
 	rd := &ruleReader{form: form, zone: activeZone}
 	var r rules.Rule
@@ -45,7 +42,7 @@ func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
 	return r, rd.errs
 }
 
-// readFields reads the fields of an object, but for its composite ones.
+// readFields reads the fields of an object, except composite ones.
 func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
@@ -66,7 +63,7 @@ func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t 
 		case *int64:
 			if n := number(name); n != nil {
 				*p = *n
-			} else if f.Required || f.Default != nil { // a form shows the default, to be changed
+			} else if f.Required || f.Default != nil { // the form shows the default, so it must not be empty
 				rd.wrong(name, "is required")
 			}
 		case **int64:
@@ -167,7 +164,7 @@ func (rd *ruleReader) calendar() *rules.Calendar {
 	return c
 }
 
-// deferral reads the bounds of the queue, which are nothing without one.
+// deferral reads the bounds of the queue.
 func (rd *ruleReader) deferral(overLimit string) *rules.Defer {
 	items, age := rd.whole("defer.max_items"), rd.millis("defer.max_age_ms")
 	if items == nil && age == nil {
@@ -205,7 +202,7 @@ func (rd *ruleReader) candidate() *rules.Candidate {
 	return &c
 }
 
-// element names an element of a list in the form.
+// element is the name of an element of a list in the form.
 func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // rowFields are the fields of the rows of each list in the form.
@@ -238,8 +235,7 @@ func emptyRow(form url.Values, list string, i int) bool {
 	})
 }
 
-// compact is a copy of the form without the empty rows of its lists, so that
-// rows have the numbers of what they become.
+// compact copies the form without the empty rows of its lists, so that row numbers are those of the list elements.
 func compact(form url.Values) url.Values {
 	out := url.Values{}
 	for name, values := range form {
@@ -265,9 +261,9 @@ func compact(form url.Values) url.Values {
 	return out
 }
 
-// placed brings errors of validation to the names of the form: tiers are rows
-// there. Of several errors about one field the first is kept.
-func placed(form url.Values, errs []rules.FieldError) []rules.FieldError {
+// toFormNames renames the fields of validation errors to those of the form, in which tiers are rows. It keeps the first
+// error of each field.
+func toFormNames(form url.Values, errs []rules.FieldError) []rules.FieldError {
 	var out []rules.FieldError
 	for _, e := range errs {
 		for i := range rowCount(form, "tiers", rules.MaxTiers) {

@@ -13,7 +13,7 @@ import (
 	"sluice/web/view"
 )
 
-// How much of each list the page of a rule shows.
+// How many entries of each list the page of a rule shows.
 const (
 	topDenied     = 10
 	topHot        = 10
@@ -21,15 +21,14 @@ const (
 	fewOverrides  = 5
 )
 
-// spans of a rule's chart, the first one unless the URL names another.
+// spans of a rule's chart; the first one is the default.
 var spans = []struct {
 	name string
 	span time.Duration
 }{{"1h", time.Hour}, {"3h", 3 * time.Hour}, {"day", fleet.Day}, {"week", fleet.Week}}
 
-// rulePage shows one rule: what it says, what it decides, whom it denies, its
-// exceptions and its past. Figures that cannot be read are left out and said to
-// be; the rest of the page stands without them.
+// rulePage shows a rule: its limit, its decisions, its most denied keys, its overrides and its history. Metrics that
+// cannot be read are missing, and the page says so.
 func (p *Pages) rulePage(v *kit.Visit) error {
 	id, err := v.ID("id")
 	if err != nil {
@@ -56,27 +55,26 @@ func (p *Pages) rulePage(v *kit.Visit) error {
 		return err
 	}
 	m.Overrides, m.MoreOverrides = list.Overrides, list.More
-	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.trialBegun))
+	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
 	return v.Page(http.StatusOK, rulePageOf(v.Frame(r.Name, kit.PathRules), m))
 }
 
 // ruleInForce is rulePage from the set in force, while the database is unreachable.
 func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
-	v.Away = true
+	v.DatabaseDown = true
 	set := p.Sets.Load()
 	if set == nil || set.Get(id) == nil {
-		return kit.ErrAway // it may be one that is off
+		return kit.ErrUnavailable // it may be disabled
 	}
 	m := RulePage{
-		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"), StoredAway: true,
+		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"), StoredUnavailable: true,
 	}
-	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.trialBegun))
+	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
 	return v.Page(http.StatusOK, rulePageOf(v.Frame(m.Rule.Name, kit.PathRules), m))
 }
 
-// ruleFigures fills in what the fleet and this node tell about a rule. With an error
-// some figures are missing, and m says which.
-func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, begun beginning) error {
+// ruleFigures fills in the metrics of a rule. With an error some are missing, and m says which.
+func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, find trialFinder) error {
 	span := spans[0]
 	for _, sp := range spans {
 		if sp.name == v.QueryParam("span") {
@@ -89,14 +87,14 @@ func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, begun beginning) error {
 	}
 	var err, trialErr error
 	m.Traffic.Points, err = p.Figures.Rule(v.Ctx, m.Rule.Name, span.span)
-	m.Traffic.Unread = kit.Unread(err)
-	if !kit.Unread(err) {
+	m.Traffic.Unreadable = kit.Unreadable(err)
+	if !kit.Unreadable(err) {
 		m.Denied, err = p.Figures.TopDenied(v.Ctx, m.Rule.Name, topDenied)
 	}
 	if m.Rule.OnTrial() {
-		m.Trial, trialErr = p.trialOf(v, &m.Rule, begun)
+		m.Trial, trialErr = p.trialOf(v, &m.Rule, find)
 	}
-	m.NoFigures = kit.Unread(err)
+	m.NoFigures = kit.Unreadable(err)
 	m.Live = p.Fleet.Live(v.Ctx)
 	for i := range m.Live.Rules {
 		if m.Live.Rules[i].Name == m.Rule.Name {
@@ -110,7 +108,7 @@ func (p *Pages) ruleFigures(v *kit.Visit, m *RulePage, begun beginning) error {
 		}
 	}
 	if !m.NoFigures {
-		err = nil // of this node alone, which m.Live says
+		err = nil // m.Live says that they are of this node only
 	}
 	return errors.Join(err, trialErr)
 }
@@ -121,31 +119,30 @@ type RulePage struct {
 	// Set is in force on this node.
 	Set   *rules.Set
 	Query view.Query
-	// Minute is the last whole minute, Live the figures it is from.
+	// Minute is the last complete minute, from Live.
 	Minute fleet.Counts
 	Live   fleet.Live
-	// Trial is nil if nothing of the rule is on trial.
+	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial   *Trial
 	Traffic view.Traffic
 	Denied  []fleet.KeyCount
-	// NoFigures: some could not be read.
+	// NoFigures means that some metrics could not be read.
 	NoFigures bool
-	// Changed: the page shows an earlier version of the rule, or one that is gone.
+	// Changed means that the page shows an old version of the rule, or a deleted one.
 	Changed bool
-	// Watching: this node looks for hot keys.
+	// Watching means that this node detects hot keys.
 	Watching      bool
 	Hot           []view.HotLine
 	Overrides     []rules.Override
 	MoreOverrides bool
 	History       []rules.Revision
-	// Older: History does not begin with the newest.
+	// Older means that History does not start with the newest version.
 	Older bool
-	// StoredAway: overrides and history could not be read.
-	StoredAway bool
+	// StoredUnavailable means that overrides and history could not be read.
+	StoredUnavailable bool
 }
 
-// settings are the fields of the rule that are set, beyond those the page shows
-// anyway.
+// settings are the fields that are set, except those that the page shows elsewhere.
 func (m *RulePage) settings() []rules.Change {
 	var out []rules.Change
 	for _, c := range rules.Diff(nil, &m.Rule) {
@@ -160,18 +157,17 @@ func (m *RulePage) settings() []rules.Change {
 	return out
 }
 
-// stream is where the page asks for what moves.
+// stream is the address of the page's stream.
 func (m *RulePage) stream() string {
 	return "/console/events?" + url.Values{
 		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)}, "span": {m.Traffic.Span},
 	}.Encode()
 }
 
-// busy reports whether the list of denied keys is likely to grow while the page is
-// open.
+// busy reports whether the list of denied keys will probably grow while the page is open.
 func (m *RulePage) busy() bool { return len(m.Denied) > 0 || m.Minute.Total() > 0 }
 
-// next is the version to go on below in the history, 0 for none.
+// next is the version before which the next page of the history starts, 0 for none.
 func (m *RulePage) next() int64 {
 	if n := len(m.History); n > 0 && m.History[n-1].Version > 1 {
 		return m.History[n-1].Version
@@ -179,7 +175,7 @@ func (m *RulePage) next() int64 {
 	return 0
 }
 
-// actionWords says what was done to a rule.
+// actionWords is an action on a rule for people.
 func actionWords(action string) string {
 	switch action {
 	case "create":

@@ -15,11 +15,11 @@ import (
 	"sluice/web/kit"
 )
 
-// previewedDenials is how many recent denials a rule is tried on.
+// previewedDenials is how many recent denials a rule is tested on.
 const previewedDenials = 500
 
-// previewRule shows what a draft would do, and carries it from the form to YAML
-// and back. Nothing is saved. Scripts get the preview alone.
+// previewRule shows what a draft would do, and converts it between form and YAML. Nothing is saved. Scripts get only
+// the preview.
 func (p *Pages) previewRule(v *kit.Visit) error {
 	d, err := draftOf(v)
 	if err != nil {
@@ -41,14 +41,14 @@ func (p *Pages) previewRule(v *kit.Visit) error {
 	return p.editor(v, http.StatusOK, d)
 }
 
-// toYAML carries a form over to the text. What cannot be read stays a form.
+// toYAML converts the form to YAML. A form with errors stays a form.
 func (p *Pages) toYAML(v *kit.Visit, d *draft) error {
 	if d.asYAML() {
 		return p.editor(v, http.StatusOK, d)
 	}
 	r, errs := ruleOf(d.form)
 	if slices.ContainsFunc(errs, func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" }) {
-		d.errs = placed(d.form, errs)
+		d.errs = toFormNames(d.form, errs)
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
 	d.form.Set("yaml", string(rulefile.FormatDraft(&r)))
@@ -56,7 +56,7 @@ func (p *Pages) toYAML(v *kit.Visit, d *draft) error {
 	return p.editor(v, http.StatusOK, d)
 }
 
-// toForm carries the text over to a form. What cannot be read stays text.
+// toForm converts YAML to the form. Invalid YAML stays text.
 func (p *Pages) toForm(v *kit.Visit, d *draft) error {
 	if !d.asYAML() {
 		return p.editor(v, http.StatusOK, d)
@@ -69,7 +69,7 @@ func (p *Pages) toForm(v *kit.Visit, d *draft) error {
 	return p.editor(v, http.StatusOK, d)
 }
 
-// preview works out what a draft would do, as far as it can be read.
+// preview computes what a draft would do, as far as it is valid.
 func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	var m RulePreview
 	var r rules.Rule
@@ -117,19 +117,19 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 // maxLoad is the most traffic of a preview, in percent of the limit.
 const maxLoad = 1000
 
-// plainName: headers carry names of rules as they are.
+// plainName reports whether a name can be in a header unescaped.
 func plainName(name string) bool {
 	return name != "" && len(name) <= rules.MaxName && !strings.ContainsFunc(name, func(c rune) bool {
 		return c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
 	})
 }
 
-// placeholder stands for an API key, which is not kept with denials.
+// placeholder replaces the API key, which is not stored with denials.
 const placeholder = "not-kept"
 
-// tryOnDenials finds the recent denials to which a rule would apply.
+// tryOnDenials finds the recent denials that a rule matches.
 func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
-	set := alone(r)
+	set := compileAlone(r)
 	if set == nil {
 		m.Unmatched = "Correct the errors in the form to see matching denials."
 		return
@@ -144,17 +144,17 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
 	}
 	all, err := p.Denials.Denials(v.Ctx, fleet.Filter{}, previewedDenials)
 	if err != nil {
-		m.DenialsAway = true
+		m.DenialsUnavailable = true
 		return
 	}
 	m.Looked = len(all)
 	for i := range all {
 		d := &all[i]
 		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier, Attributes: d.Attributes}
-		of.IP, _ = netip.ParseAddr(d.IP) // a request without an address has none
+		of.IP, _ = netip.ParseAddr(d.IP) // the address may be missing
 		matches, err := set.MatchContext(v.Ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
 		if err != nil {
-			return // nobody waits for it any more
+			return // the request was cancelled
 		}
 		if len(matches) > 0 {
 			m.Denials = append(m.Denials, *d)
@@ -162,9 +162,9 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
 	}
 }
 
-// alone compiles a set of one rule that tells to which requests it applies,
-// whatever it counts, after some changes; nil if it is not valid.
-func alone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
+// compileAlone compiles a set of one rule, after some changes, to find the requests that it matches; nil if the rule is
+// invalid.
+func compileAlone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 	c := r.Clone()
 	for _, change := range changes {
 		change(&c)
@@ -182,24 +182,24 @@ func alone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 	return set
 }
 
-// RulePreview is what a rule would do.
+// RulePreview shows what a rule would do.
 type RulePreview struct {
-	// Warnings are what looks wrong with the rule and yet can be saved.
+	// Warnings are likely mistakes that do not prevent saving.
 	Warnings []rules.FieldError
-	// Summary says it in words, "" while the form cannot be read.
+	// Summary describes the rule in words, "" while the form has errors.
 	Summary string
-	// Limit is how the limit behaves; nil while it is not valid.
+	// Limit is a simulation of the limit, nil while it is invalid.
 	Limit *Preview
-	// Silent: it only counts, and clients are told nothing. Jitter is by how many ms
-	// retry-after grows at most.
+	// Silent means that the rule is in shadow mode and sends no headers. Jitter is the largest random addition to
+	// Retry-After, in ms.
 	Silent bool
 	Jitter int64
-	// Denials are recent ones that the rule would apply to, of Looked at.
+	// Denials are the recent denials that the rule matches, out of Looked.
 	Denials []fleet.Denial
 	Looked  int
-	// DenialsAway: they cannot be read. Unmatched: why none were tried.
-	DenialsAway bool
-	Unmatched   string
+	// DenialsUnavailable means that they cannot be read. Unmatched is the reason why none were tested.
+	DenialsUnavailable bool
+	Unmatched          string
 }
 
 // shownDenials is how many denials the preview shows.
@@ -207,14 +207,14 @@ const shownDenials = 5
 
 func firstDenials(all []fleet.Denial) []fleet.Denial { return all[:min(len(all), shownDenials)] }
 
-func more5(n int) string {
+func listIntro(n int) string {
 	if n > shownDenials {
 		return ", the latest five:"
 	}
 	return ":"
 }
 
-// denialWords is the request and the rule of a denial.
+// denialWords describes the request and the rule of a denial.
 func denialWords(d *fleet.Denial) string {
 	s := d.Route
 	if d.Method != "" {

@@ -21,16 +21,16 @@ func (p *Pages) createRule(v *kit.Visit) error {
 	if r == nil {
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
-	made, err := p.Store.CreateRule(v.Ctx, v.Because(d.form), *r)
+	made, err := p.Store.CreateRule(v.Ctx, v.ActorWithReason(d.form), *r)
 	if err != nil {
 		return p.notSaved(v, d, err)
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Rule %q created.%s", made.Name, inForce(v, &made))
 	return v.SeeOther(view.RulePath(made.ID))
 }
 
-// updateRule replaces a rule, unless someone else did since the form was loaded.
+// updateRule saves a rule, unless someone else changed it after the form was loaded.
 func (p *Pages) updateRule(v *kit.Visit) error {
 	id, err := v.ID("id")
 	if err != nil {
@@ -57,37 +57,37 @@ func (p *Pages) store(v *kit.Visit, d *draft, r *rules.Rule) error {
 	if d.version < 1 {
 		return p.conflict(v, d, r)
 	}
-	saved, err := p.Store.UpdateRule(v.Ctx, v.Because(d.form), *r, d.version)
+	saved, err := p.Store.UpdateRule(v.Ctx, v.ActorWithReason(d.form), *r, d.version)
 	switch {
 	case errors.Is(err, rules.ErrStale):
 		return p.conflict(v, d, r)
 	case err != nil:
 		return p.notSaved(v, d, err)
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Rule %q saved.%s", saved.Name, inForce(v, &saved))
 	return v.SeeOther(view.RulePath(saved.ID))
 }
 
-// inForce says what saving meant, after a blank.
+// inForce is the effect of saving, after a blank.
 func inForce(v *kit.Visit, r *rules.Rule) string {
 	switch {
 	case !r.IsActive:
 		return " It is disabled."
 	case r.Mode == rules.ModeShadow:
 		return " It is in shadow mode: it counts but does not deny."
-	case v.Late: // which the flash says
+	case v.NotYetInForce: // the flash says so
 		return ""
 	}
 	return " It is in force."
 }
 
-// kit.NotSaved shows the editor again with what was typed and why it was not saved.
+// notSaved shows the editor again with the form and the error.
 func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 	status := http.StatusUnprocessableEntity
 	switch {
 	case kit.FieldsOf(err) != nil:
-		d.errs = placed(d.form, kit.FieldsOf(err))
+		d.errs = toFormNames(d.form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrNameTaken):
 		status = http.StatusConflict
 		d.errs = []rules.FieldError{{Field: "name", Message: "is already used by another rule"}}
@@ -106,8 +106,7 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 	return p.editor(v, status, d)
 }
 
-// trimLine is where in the text an error is, before its message: the place of
-// the one rule says nothing.
+// trimLine is the field of an error in YAML, without the position of the only rule.
 func trimLine(field string) string {
 	if field = strings.TrimPrefix(strings.TrimPrefix(field, "rules[0]"), "."); field == "" || field == "yaml" {
 		return ""
@@ -115,7 +114,7 @@ func trimLine(field string) string {
 	return field + ": "
 }
 
-// deleteRule deletes a rule, unless someone changed it meanwhile.
+// deleteRule deletes a rule, unless someone changed it after the page was loaded.
 func (p *Pages) deleteRule(v *kit.Visit) error {
 	id, err := v.ID("id")
 	if err != nil {
@@ -133,10 +132,10 @@ func (p *Pages) deleteRule(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Store.DeleteRule(v.Ctx, v.Because(form), id, version); err != nil {
+	if err := p.Store.DeleteRule(v.Ctx, v.ActorWithReason(form), id, version); err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Rule %q deleted.", r.Name)
 	return v.SeeOther(kit.PathRules)
 }

@@ -11,8 +11,7 @@ import (
 	"sluice/web/view"
 )
 
-// switchRule turns a rule on or off, or between enforce and shadow. Its counters
-// stay.
+// switchRule enables or disables a rule, or switches it between enforce and shadow. Its counters are kept.
 func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	r, err := p.Store.GetRule(v.Ctx, id)
 	if err != nil {
@@ -31,18 +30,17 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	default:
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
-	_, err = p.Store.UpdateRule(v.Ctx, v.Because(form), r, kit.Version(form))
+	_, err = p.Store.UpdateRule(v.Ctx, v.ActorWithReason(form), r, kit.Version(form))
 	return p.afterChange(v, id, form, err, "Rule %q %s.", r.Name, done)
 }
 
-// promoteRule puts what is on trial in force.
+// promoteRule enforces a shadow rule, or makes a candidate the rule's limit.
 func (p *Pages) promoteRule(v *kit.Visit, id int64, form url.Values) error {
-	r, err := p.Store.PromoteRule(v.Ctx, v.Because(form), id, kit.Version(form))
+	r, err := p.Store.PromoteRule(v.Ctx, v.ActorWithReason(form), id, kit.Version(form))
 	return p.afterChange(v, id, form, err, "Rule %q promoted: %s.", r.Name, view.LimitWords(&r))
 }
 
-// afterChange ends an act on a rule: with its page and a word about what was
-// done, or with what somebody else changed meanwhile.
+// afterChange redirects to the rule's page with a message, or shows what someone else changed in the meantime.
 func (p *Pages) afterChange(v *kit.Visit, id int64, form url.Values, err error, done string, args ...any) error {
 	if errors.Is(err, rules.ErrStale) {
 		return p.ruleConflict(v, id, form)
@@ -50,12 +48,12 @@ func (p *Pages) afterChange(v *kit.Visit, id int64, form url.Values, err error, 
 	if err != nil {
 		return err
 	}
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash(done, args...)
 	return v.SeeOther(view.RulePath(id))
 }
 
-// rollbackForm shows what going back to an earlier version would change.
+// rollbackForm shows what a rollback to an earlier version would change.
 func (p *Pages) rollbackForm(v *kit.Visit, now rules.Rule) error {
 	to, err := strconv.ParseInt(v.QueryParam("to"), 10, 64)
 	if err != nil || to < 1 || to >= now.Version {
@@ -69,13 +67,13 @@ func (p *Pages) rollbackForm(v *kit.Visit, now rules.Rule) error {
 	return v.Page(http.StatusOK, rollbackPage(v.Frame("Roll back "+now.Name, kit.PathRules), m))
 }
 
-// rollbackRule makes an earlier version the present one, as a new version.
+// rollbackRule makes an earlier version the current one, as a new version.
 func (p *Pages) rollbackRule(v *kit.Visit, id int64, form url.Values) error {
 	to, err := strconv.ParseInt(form.Get("to"), 10, 64)
 	if err != nil || to < 1 {
 		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be a version"}}}
 	}
-	r, err := p.Store.RollbackRule(v.Ctx, v.Because(form), id, to, kit.Version(form))
+	r, err := p.Store.RollbackRule(v.Ctx, v.ActorWithReason(form), id, to, kit.Version(form))
 	return p.afterChange(v, id, form, err, "Rule %q rolled back to version %d.", r.Name, to)
 }
 

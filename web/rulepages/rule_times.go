@@ -10,7 +10,7 @@ import (
 	"sluice/rules"
 )
 
-// momentLayouts are how browsers and people write a moment without its zone.
+// momentLayouts are the accepted formats of a date and time without a zone.
 var momentLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
 var (
@@ -18,8 +18,8 @@ var (
 	errNoHour = errors.New("does not exist in this time zone: clocks go forward then")
 )
 
-// momentIn is the instant at which clocks in a zone show a text, the first one if
-// they do so twice. A text in the form of RFC 3339 names its zone itself.
+// momentIn is the instant at which clocks in a zone show a text, the first one if they do so twice. A text in RFC 3339
+// has its own zone.
 func momentIn(text string, zone *time.Location) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at.UTC(), nil
@@ -32,7 +32,7 @@ func momentIn(text string, zone *time.Location) (time.Time, error) {
 		if wall, _ := time.Parse(layout, text); wall.Format(layout) != at.Format(layout) {
 			return time.Time{}, errNoHour
 		}
-		for _, back := range []time.Duration{30 * time.Minute, time.Hour} { // as far as clocks go back
+		for _, back := range []time.Duration{30 * time.Minute, time.Hour} { // clocks go back by one of these
 			if earlier := at.Add(-back); earlier.Format(layout) == at.Format(layout) {
 				at = earlier
 				break
@@ -43,7 +43,7 @@ func momentIn(text string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, errMoment
 }
 
-// instant reads a moment in the zone that another field names, UTC if it is empty.
+// instant reads a date and time in the zone of another field, UTC if that is empty.
 func (rd *ruleReader) instant(name, zoneName string) *time.Time {
 	text := rd.text(name)
 	if text == "" {
@@ -62,7 +62,7 @@ func (rd *ruleReader) instant(name, zoneName string) *time.Time {
 	return &at
 }
 
-// zoneNamed finds a zone by what was typed; nothing is UTC.
+// zoneNamed finds a time zone by its name; an empty name is UTC.
 func zoneNamed(text string) (*time.Location, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return time.UTC, nil
@@ -70,8 +70,7 @@ func zoneNamed(text string) (*time.Location, error) {
 	return rules.Zone(text)
 }
 
-// timeUnits are the units of lengths of time, in ms, with what people write for
-// them behind a number.
+// timeUnits are the units of durations, in ms, with the words that people write after a number.
 var timeUnits = []struct {
 	name  string
 	ms    int64
@@ -85,7 +84,7 @@ var timeUnits = []struct {
 	{"ms", 1, []string{"ms"}},
 }
 
-// unitOf is how many ms a unit has by any of its names, 0 for none.
+// unitOf is the length of a unit in ms, 0 if the word is not a unit.
 func unitOf(word string) int64 {
 	for _, u := range timeUnits {
 		for _, s := range u.short {
@@ -97,9 +96,8 @@ func unitOf(word string) int64 {
 	return 0
 }
 
-// millis reads a length of time: a number in the unit that is chosen beside it,
-// which is ms if there is none, or one that says its units itself, such as 90s,
-// 1m30s or 2 h.
+// millis reads a duration: a number in the unit of the second field, which is ms by default, or a text with units, such
+// as 90s, 1m30s or 2 h.
 func (rd *ruleReader) millis(name string) *int64 {
 	text := strings.ToLower(rd.text(name))
 	if strings.ContainsAny(text, "smhdw") {
@@ -117,7 +115,7 @@ func (rd *ruleReader) millis(name string) *int64 {
 	return n
 }
 
-// units reads numbers each followed by its unit, and adds them up.
+// units adds up numbers that are followed by their units.
 func (rd *ruleReader) units(name, text string) *int64 {
 	var sum int64
 	rest := strings.ReplaceAll(text, " ", "")
@@ -142,7 +140,7 @@ func (rd *ruleReader) units(name, text string) *int64 {
 	return &sum
 }
 
-// bounded is n units in ms, if that is not beyond every length there is.
+// bounded is n units in ms, or an error if that is too long.
 func (rd *ruleReader) bounded(name string, n, unit int64) *int64 {
 	if n > limiter.MaxExact/unit || n < -limiter.MaxExact/unit {
 		rd.wrong(name, "is too long")

@@ -14,7 +14,7 @@ import (
 	"sluice/web/view"
 )
 
-// bulkActs are what can be done to several rules at once.
+// bulkActs are the actions for several rules at once.
 var bulkActs = map[string]struct {
 	done, ask string
 	edit      func(*rules.Rule)
@@ -25,9 +25,8 @@ var bulkActs = map[string]struct {
 	"shadow":  {"in shadow mode", "Switch %s to shadow mode", func(r *rules.Rule) { r.Mode = rules.ModeShadow }},
 }
 
-// bulkRules does one thing to the rules that are ticked, each as an edit of its
-// own with an audit entry of its own. One that cannot be changed does not keep
-// the others from it; the next page says which.
+// bulkRules applies an action to the selected rules. Each is a separate edit with its own audit entry. A rule that
+// cannot be changed is skipped and listed on the next page.
 func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 	back := kit.Local(form.Get("back"))
 	if back == kit.PathHome {
@@ -56,7 +55,7 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 		switch {
 		case err != nil && (kit.ProblemOf(err) == nil || changed == 0 && errors.Is(err, rules.ErrUnavailable)):
 			if changed > 0 {
-				v.Await(p.Changed)
+				v.WaitInForce(p.Changed)
 			}
 			return err
 		case err != nil:
@@ -68,13 +67,13 @@ func (p *Pages) bulkRules(v *kit.Visit, form url.Values) error {
 		}
 	}
 	if changed > 0 {
-		v.Await(p.Changed)
+		v.WaitInForce(p.Changed)
 	}
 	v.Flash("%s", bulkWords(changed, same, left, act.done))
 	return v.SeeOther(back)
 }
 
-// bulkOne edits one rule as it is now, so that nothing else of it changes.
+// bulkOne edits the current version of a rule, so that nothing else of it changes.
 func (p *Pages) bulkOne(v *kit.Visit, id int64, edit func(*rules.Rule)) (name string, changed bool, err error) {
 	name = "rule " + strconv.FormatInt(id, 10)
 	for range bulkAttempts {
@@ -96,10 +95,10 @@ func (p *Pages) bulkOne(v *kit.Visit, id int64, edit func(*rules.Rule)) (name st
 	return name, false, rules.ErrStale
 }
 
-// bulkAttempts is how often an edit is tried when others come between.
+// bulkAttempts is how often an edit is tried if others change the rule at the same time.
 const bulkAttempts = 3
 
-// reason is why one of several was left alone, in a few words. The error has a page.
+// reason is why a rule was skipped, in a few words. err must be one that ProblemOf maps.
 func reason(err error) string {
 	switch {
 	case kit.FieldsOf(err) != nil:
@@ -110,7 +109,7 @@ func reason(err error) string {
 	return strings.ToLower(kit.ProblemOf(err).Title)
 }
 
-// namedLeft is how many rules that were left alone are named.
+// namedLeft is how many skipped rules are listed.
 const namedLeft = 20
 
 func bulkWords(changed, same int, left []string, done string) string {
@@ -149,16 +148,14 @@ func matchWords(n int64) string {
 const (
 	// bulkRead is how many rules are read at a time.
 	bulkRead = 500
-	// bulkSample is how many rules the page that asks shows.
+	// bulkSample is how many rules the confirmation page shows.
 	bulkSample = 10
-	// bulkTime is how long an edit of many rules may take; the server's own limit
-	// is for pages.
+	// bulkTime is how long an edit of many rules may take, instead of the server's timeout for pages.
 	bulkTime = 30 * time.Second
 )
 
-// bulkConfirm asks whether all rules that the filters of the list select should
-// be edited. The page carries the versions of those that would change, so that
-// what someone changes before the answer is left alone.
+// bulkConfirm asks for confirmation before all rules that match the filters are edited. The page carries the versions
+// of the rules that would change, so that rules that someone else changes before are skipped.
 func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	list, err := url.Parse(back)
 	if err != nil {
@@ -203,8 +200,7 @@ func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	return v.Page(status, bulkPage(v.Frame("Change many rules", kit.PathRules), m))
 }
 
-// bulkSeen edits the rules that the page before has counted, as long as they are
-// as they were then.
+// bulkSeen edits the rules of the confirmation page that have not changed since.
 func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	act := bulkActs[form.Get("act")]
 	seen, ok := readSeen(form.Get("seen"))
@@ -212,12 +208,12 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form", Detail: "The form does not match the page. Select the rules again."}
 	}
 	_ = http.NewResponseController(v.Response()).SetWriteDeadline(time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
-	done, err := p.Store.EditRules(v.Ctx, v.Because(form), seen, act.edit)
+	done, err := p.Store.EditRules(v.Ctx, v.ActorWithReason(form), seen, act.edit)
 	if err != nil {
-		return err // a reason that is not valid too: nothing else is typed there
+		return err // also an invalid reason, the only field there
 	}
 	if done.Changed > 0 {
-		v.Await(p.Changed)
+		v.WaitInForce(p.Changed)
 	}
 	left := make([]string, len(done.Left))
 	for i, l := range done.Left {
@@ -231,7 +227,7 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	return v.SeeOther(back)
 }
 
-// leftReason is why a rule was left alone, in a few words.
+// leftReason is why a rule was skipped, in a few words.
 func leftReason(err error) string {
 	if kit.ProblemOf(err) != nil && !errors.Is(err, rules.ErrStale) {
 		return reason(err)
@@ -239,8 +235,7 @@ func leftReason(err error) string {
 	return "changed by someone else"
 }
 
-// readSeen reads what the page carries: "7.3 9.1" is version 3 of rule 7 and
-// version 1 of rule 9.
+// readSeen reads the versions that the page carries: "7.3 9.1" is version 3 of rule 7 and version 1 of rule 9.
 func readSeen(text string) ([]rules.Seen, bool) {
 	words := strings.Fields(text)
 	if len(words) > rules.MaxBulk {
@@ -259,17 +254,16 @@ func readSeen(text string) ([]rules.Seen, bool) {
 	return out, len(out) > 0
 }
 
-// Bulk asks whether many rules should be changed.
+// Bulk is the page that asks for confirmation before many rules are changed.
 type Bulk struct {
 	// Act is the action, Ask the question with a place for the rules, Done the state of a rule afterwards.
 	Act, Ask, Done string
-	// Total rules are selected by Query, of which Change would change; Most is how
-	// many may be selected.
+	// Total rules match Query, of which Change would change. Most is how many may match.
 	Total, Change, Most int64
 	Query               view.Query
-	// Sample are a few of those that would change.
+	// Sample are some of the rules that would change.
 	Sample []view.RuleLine
-	// Seen carries their versions, Back leads to the list.
+	// Seen has the versions of the rules that would change, Back is the address of the list.
 	Seen, Back string
 }
 

@@ -13,9 +13,8 @@ import (
 // rulesPerPage is how many rows a page of rules has.
 const rulesPerPage = 50
 
-// listRules shows the rules, searched, filtered, sorted and paged by what the
-// URL says, so that a view can be sent to a colleague. What the URL says wrongly
-// is ignored.
+// listRules shows the rules. Search, filters, order and page are in the URL, so that a view can be sent to a colleague.
+// Invalid parameters are ignored.
 func (p *Pages) listRules(v *kit.Visit) error {
 	q := v.QueryParams()
 	b := browseOf(q)
@@ -61,8 +60,8 @@ func browseOf(q url.Values) rules.Browse {
 	return b
 }
 
-// withDenied adds how much each rule denied in the last minute, where that is
-// known: on all nodes, or on this one while the others' figures cannot be read.
+// withDenied adds the denials of the last minute, if they are known: of all nodes, or of this one while the metrics of
+// others cannot be read.
 func (p *Pages) withDenied(v *kit.Visit, lines []view.RuleLine) []view.RuleLine {
 	live := p.Fleet.Live(v.Ctx)
 	if live.Err != nil && !live.Own {
@@ -78,14 +77,14 @@ func (p *Pages) withDenied(v *kit.Visit, lines []view.RuleLine) []view.RuleLine 
 	return lines
 }
 
-// RuleTable is the page of rules.
+// RuleTable is the list of rules.
 type RuleTable struct {
 	Lines []view.RuleLine
 	Query view.Query
-	// Narrowed: a search or a filter is set.
+	// Narrowed means that a search or a filter is set.
 	Narrowed bool
 	Pager    view.Pager
-	// CanEdit: rules may be ticked and changed. Here is where to come back to.
+	// CanEdit means that rules can be selected and changed. Here is the address to return to.
 	CanEdit bool
 	Here    string
 }

@@ -12,7 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// rulesPage is the table of rules.
+// rulesPage is the list of rules.
 func rulesPage(f view.Frame, m RuleTable) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -317,7 +317,7 @@ func rulesPage(f view.Frame, m RuleTable) templ.Component {
 	})
 }
 
-// ruleList lists rules to sort, to open and to tick.
+// ruleList is the table of rules, sortable and with checkboxes.
 func ruleList(m RuleTable) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -698,7 +698,7 @@ func ruleList(m RuleTable) templ.Component {
 	})
 }
 
-// deniedHead names the figure on a phone, where each rule names its own figures.
+// deniedHead is the label of the number on a phone, where each row has its own labels.
 func deniedHead(own bool) string {
 	if own {
 		return "Denied/min, this node"

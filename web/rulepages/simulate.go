@@ -11,7 +11,7 @@ import (
 	"sluice/web/view"
 )
 
-// The shapes of traffic that the preview of a limit is tried on.
+// The shapes of traffic that a limit is tested with.
 const (
 	shapeSteady   = "steady"
 	shapeBurst    = "burst"
@@ -26,7 +26,7 @@ const (
 	defaultLoad     = 150
 )
 
-// arrival is a number of requests that come one after the other within a span.
+// arrival is a number of requests that are spread evenly over a time span.
 type arrival struct{ from, until, count int64 }
 
 // arrivals is the traffic of a shape over previewWindows windows: load is in
@@ -39,16 +39,15 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 		// All at once, then a quiet window, then all at once again.
 		return []arrival{{window / 10, window/10 + window/20, per}, {2*window + window/10, 2*window + window/10 + window/20, per}}
 	case shapeBoundary:
-		// The last tenth of a window and the first of the next.
+		// The last tenth of a window and the first tenth of the next.
 		return []arrival{{window - window/10, window, per}, {window, window + window/10, per}}
 	}
 	return []arrival{{0, previewWindows * window, part(previewWindows)}}
 }
 
-// simulate tries a limit on traffic of one client, with the arithmetic that
-// decides real requests and a clock of its own. spare is what a throttle admits
-// above the limit, which clients are not told. A limit with very many requests
-// is drawn with several units a request. The name is the rule's, for headers.
+// simulate tests a limit with the traffic of one client, with the code that decides real requests and a simulated
+// clock. spare is what a throttle allows over the limit, which is not in headers. With a very high limit each request
+// uses several units. name is the rule's name, for headers.
 func simulate(l limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf, name string) Preview {
 	p := Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]Slot, previewRows), Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
@@ -62,7 +61,7 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
 		for i := range n {
-			s.request(a.from + ((a.until-a.from)*i+n-1)/n) // up, so that it is in the step that it begins
+			s.request(a.from + ((a.until-a.from)*i+n-1)/n) // rounded up, so that the request is in the step that it starts
 		}
 	}
 	if headers != nil {
@@ -76,8 +75,8 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 	return p
 }
 
-// slotsFor is in how many steps so many requests are drawn: if possible as many
-// in each, and several, so that steady traffic looks steady.
+// slotsFor is the number of steps in the chart: if possible one that divides the requests evenly, so that steady
+// traffic looks steady.
 func slotsFor(requests int64) int64 {
 	const fewest, most = 45, 150
 	for n := int64(fewest); n <= most; n += previewWindows {
@@ -88,14 +87,13 @@ func slotsFor(requests int64) int64 {
 	return 60
 }
 
-// slotAt is the step in which an instant lies.
+// slotAt is the step that contains an instant.
 func slotAt(slots []Slot, at, span int64) *Slot {
 	n := int64(len(slots))
 	return &slots[min(at*n/span, n-1)] // the longest window times the most slots is below 2^48
 }
 
-// startOf is the beginning of a window at or before now, so that the boundary of
-// a fixed window is where the picture has it.
+// startOf is the start of a window at or before now, so that window boundaries are where the chart draws them.
 func startOf(l limiter.Limit, now int64) int64 {
 	d := (now - l.Anchor) % l.Window
 	if d < 0 {
@@ -104,8 +102,8 @@ func startOf(l limiter.Limit, now int64) int64 {
 	return now - d
 }
 
-// simulation is one bucket under way. Leases are held until they end by
-// themselves, so that as many are asked for at a time as the load says.
+// simulation is the state of one simulated bucket. Slots of a concurrency limit are held until they expire, so that the
+// load is the number of requests at a time.
 type simulation struct {
 	limit    limiter.Limit
 	state    limiter.State
@@ -120,7 +118,7 @@ type simulation struct {
 	deniedAt, allowedAt int64
 }
 
-// request puts one request to the bucket, at ms from the start.
+// request simulates one request, at ms after the start.
 func (s *simulation) request(at int64) {
 	now := s.start + at
 	id := ""
@@ -154,13 +152,13 @@ func (s *simulation) request(at int64) {
 	s.lastAllowed, s.allowedAt = out[0], now
 }
 
-// previewLimit is the limit that the preview tries, in the calendar period of
-// now, and what a soft or elastic throttle lets through above it.
+// previewLimit is the limit to simulate, in the current calendar period, and what a soft or elastic throttle allows
+// over it.
 func previewLimit(r *rules.Rule, now time.Time) (l limiter.Limit, spare int64, err error) {
 	if l, err = r.LimiterLimit(); err != nil {
 		return l, 0, err
 	}
-	if set := alone(r, withoutSchedule); set != nil && set.Len() == 1 {
+	if set := compileAlone(r, withoutSchedule); set != nil && set.Len() == 1 {
 		l = set.At(0).OwnLimit(now)
 	}
 	switch {
@@ -172,21 +170,20 @@ func previewLimit(r *rules.Rule, now time.Time) (l limiter.Limit, spare int64, e
 	return l, spare, nil
 }
 
-// withoutSchedule keeps a rule's limit the same all day.
+// withoutSchedule removes a rule's schedule.
 func withoutSchedule(r *rules.Rule) { r.Schedule = nil }
 
-// Preview is a limit tried on traffic.
+// Preview is the result of a simulation.
 type Preview struct {
 	Shape string
-	// Load is in percent of the limit, Window and Span are in ms, Unit is how many
-	// units each request that was tried stands for.
+	// Load is in percent of the limit, Window and Span are in ms, Unit is how many units each simulated request uses.
 	Load, Window, Span, Unit, Limit int64
-	// Slots are the steps of the picture, Rows those of the table behind it.
+	// Slots are the steps of the chart, Rows those of the table.
 	Slots, Rows               []Slot
 	AllowedUnits, DeniedUnits int64
-	// Delay is the longest of a leaky queue, in ms.
+	// Delay is the longest delay of a leaky queue, in ms.
 	Delay int64
-	// Headers are of the first denied answer, or if Denied is false of the last.
+	// Headers are those of the first denied answer, or of the last answer if Denied is false.
 	Headers []Header
 	Denied  bool
 }
@@ -211,7 +208,7 @@ func (p *Preview) tallest() int64 {
 	return top
 }
 
-// bars draws what was admitted, or on top of it what was denied.
+// bars draws the allowed requests, or the denied ones on top of them.
 func (p *Preview) bars(denied bool) string {
 	top, width := float64(p.tallest()), float64(plotWidth)/float64(max(1, len(p.Slots)))
 	var b strings.Builder
@@ -238,7 +235,7 @@ func (p *Preview) borders() string {
 	return b.String()
 }
 
-// previewRow is a stretch of a preview for the table behind the picture.
+// previewRow is a row of the table of a preview.
 type previewRow struct {
 	From            string
 	Allowed, Denied int64
@@ -272,12 +269,12 @@ func spanShort(ms int64) string {
 	return strconv.FormatInt(ms, 10) + " ms"
 }
 
-// label says what the picture shows.
+// label describes the chart.
 func (p *Preview) label() string {
 	return fmt.Sprintf("Of %s units over %s, %s are allowed and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits), spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
 }
 
-// headerText is the headers as they go over the wire.
+// headerText is the headers as in HTTP.
 func (p *Preview) headerText() string {
 	var b strings.Builder
 	for _, h := range p.Headers {

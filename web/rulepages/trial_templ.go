@@ -15,7 +15,7 @@ import (
 	"sluice/web/view"
 )
 
-// trialNote says since when a trial counts.
+// trialNote shows since when a trial counts.
 func trialNote(t *Trial) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -104,8 +104,8 @@ func trialTile(t *Trial) templ.Component {
 	})
 }
 
-// ruleTurnPage asks before a rule is turned.
-func ruleTurnPage(f view.Frame, m RuleTurn) templ.Component {
+// ruleConfirmPage asks for confirmation before a rule is promoted, switched to shadow mode or disabled.
+func ruleConfirmPage(f view.Frame, m RuleConfirm) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

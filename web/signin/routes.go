@@ -1,5 +1,4 @@
-// Package signin lets people in and out: with a password, at a provider of single
-// sign-on, by the link of the first start.
+// Package signin signs people in and out: with a password, with single sign-on, or with the link of the first start.
 package signin
 
 import (
@@ -21,7 +20,7 @@ const (
 	pathSSOStart = "/console/sso/start"
 	pathSSOGo    = "/console/sso/go"
 
-	// SignOnPath is where the provider of single sign-on sends browsers back to.
+	// SignOnPath is the path to which the single sign-on provider sends browsers back.
 	SignOnPath = "/console/sso/callback"
 )
 

@@ -10,10 +10,10 @@ import (
 	"sluice/web/kit"
 )
 
-// signInAway is shown with the form while nobody can sign in.
-const signInAway = "The rules database is unreachable, so nobody can sign in until it is back. Requests are still being rate-limited."
+// signInUnavailable is shown with the form while nobody can sign in.
+const signInUnavailable = "The rules database is unreachable, so nobody can sign in until it is back. Requests are still being rate-limited."
 
-// signInForm shows the form; who is signed in goes on.
+// signInForm shows the form. A person who is already signed in is redirected.
 func (p *Pages) signInForm(v *kit.Visit) error {
 	next := kit.Local(v.QueryParam("next"))
 	if v.User.ID != 0 {
@@ -21,7 +21,7 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 	}
 	n, err := p.Users.CountUsers(v.Ctx)
 	if errors.Is(err, rules.ErrUnavailable) {
-		return v.Page(http.StatusServiceUnavailable, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Error: signInAway, SSO: p.SSOName()}))
+		return v.Page(http.StatusServiceUnavailable, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Error: signInUnavailable, SSO: p.SSOName()}))
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 	if err != nil {
 		status, message := kit.Refusal(err)
 		if errors.Is(err, rules.ErrUnavailable) {
-			status, message = http.StatusServiceUnavailable, signInAway
+			status, message = http.StatusServiceUnavailable, signInUnavailable
 		}
 		if status == 0 {
 			return err
@@ -53,9 +53,9 @@ func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 // SignIn is the form to sign in.
 type SignIn struct {
 	Name, Next, Error string
-	// Nobody: there is no account yet.
+	// Nobody means that no account exists yet.
 	Nobody bool
-	// SSO is what the button to sign in elsewhere calls that place, "" for none.
+	// SSO is the name of the single sign-on provider, "" for none.
 	SSO string
 }
 

@@ -114,7 +114,7 @@ func signInPage(f view.Frame, m SignIn) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = view.Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -122,7 +122,7 @@ func signInPage(f view.Frame, m SignIn) templ.Component {
 	})
 }
 
-// welcomePage makes the first account.
+// welcomePage creates the first account.
 func welcomePage(f view.Frame, token string, form view.Form) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -191,7 +191,7 @@ func welcomePage(f view.Frame, token string, form view.Form) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = view.Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -12,25 +12,24 @@ import (
 	"sluice/web/kit"
 )
 
-// ssoLife is how long someone may take at the provider.
+// ssoLife is how long a sign-in at the provider may take.
 const ssoLife = 10 * time.Minute
 
-// ssoAttempt is one way to the provider and back, kept in the session of the
-// browser that goes it.
+// ssoAttempt is a sign-in at the provider, stored in the session of the browser.
 type ssoAttempt struct {
 	access.Challenge
-	// At is when it began, in ms.
+	// At is the start, in ms.
 	At int64
-	// Next is the page to go on with.
+	// Next is the page to return to.
 	Next string
-	// User is who, being signed in, has to prove it once more; 0 to sign in.
+	// User is the signed-in account that has to confirm its identity; 0 to sign in.
 	User int64
 }
 
-// attemptField is where the session keeps an attempt.
+// attemptField is the session key of an attempt.
 const attemptField = "sso"
 
-// putAttempt keeps an attempt in the session.
+// putAttempt stores an attempt in the session.
 func putAttempt(v *kit.Visit, a ssoAttempt) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -39,9 +38,9 @@ func putAttempt(v *kit.Visit, a ssoAttempt) error {
 	return v.Stash(attemptField, string(text), ssoLife)
 }
 
-// attemptNow is the attempt under way; found is false if there is none, or it took
-// too long, or somebody else has signed in since.
-func (p *Pages) attemptNow(v *kit.Visit) (a ssoAttempt, found bool) {
+// currentAttempt returns the attempt of the session. found is false if there is none, it has expired, or someone else
+// has signed in since.
+func (p *Pages) currentAttempt(v *kit.Visit) (a ssoAttempt, found bool) {
 	text := v.Stashed(attemptField)
 	if text == "" || json.Unmarshal([]byte(text), &a) != nil {
 		return ssoAttempt{}, false
@@ -50,22 +49,20 @@ func (p *Pages) attemptNow(v *kit.Visit) (a ssoAttempt, found bool) {
 	return a, a.State != "" && age >= 0 && age < ssoLife && (a.User == 0 || a.User == v.User.ID)
 }
 
-// takeAttempt is attemptNow, once: whatever comes of it, it is gone from the stored
-// session before this returns.
+// takeAttempt returns the attempt and removes it from the stored session, so that it is used only once.
 func (p *Pages) takeAttempt(v *kit.Visit) (a ssoAttempt, found bool, err error) {
-	a, found = p.attemptNow(v)
+	a, found = p.currentAttempt(v)
 	return a, found, v.Unstash(attemptField)
 }
 
-// ssoRefused is the page of an attempt that leads nowhere. said is what the
-// provider said, which anybody may have written.
+// ssoRefused is the page of a failed attempt. said is the provider's message, which is untrusted text.
 func (p *Pages) ssoRefused(v *kit.Visit, why *kit.Problem, said string) error {
-	m := SSORefused{Title: why.Title, Detail: why.Detail, Said: quotable(said), Name: p.SSOName(), SignedIn: v.User.ID != 0}
+	m := SSORefused{Title: why.Title, Detail: why.Detail, Said: sanitize(said), Name: p.SSOName(), SignedIn: v.User.ID != 0}
 	return v.Page(why.Status, ssoRefusedPage(v.Frame(why.Title, ""), m))
 }
 
-// quotable is a text of someone else's, fit to be shown: 300 characters on a line.
-func quotable(text string) string {
+// sanitize makes untrusted text safe to show: one line of at most 300 printable characters.
+func sanitize(text string) string {
 	n := 0
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if n++; n > 300 || r == unicode.ReplacementChar || !unicode.IsPrint(r) && r != ' ' {
@@ -75,11 +72,11 @@ func quotable(text string) string {
 	}, text))
 }
 
-// Why an attempt leads nowhere.
+// Reasons why an attempt fails.
 var (
 	errSSOOver = &kit.Problem{Status: http.StatusBadRequest, Title: "This sign-in has expired",
 		Detail: "It took more than ten minutes, was already completed, or was started in another browser. Start again."}
-	errSSOAway = &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The provider is unreachable",
+	errSSOUnavailable = &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The provider is unreachable",
 		Detail: "Single sign-on works again as soon as the provider responds. The log has the reason. Accounts with a password can still sign in."}
 	errSSOIdentity = &kit.Problem{Status: http.StatusForbidden, Title: "Sign-in rejected",
 		Detail: "The provider's response does not prove who you are. The log has the reason. Try again, and tell an administrator if this keeps happening."}
@@ -91,13 +88,12 @@ var (
 		Detail: "The provider did not ask you to sign in again, or did not report when it last did, so nothing was changed."}
 )
 
-// ssoFailed is the page of an error that is none of this server's own; any other
-// error is returned as it is.
+// ssoFailed is the page of an error of the provider or the account; any other error is returned unchanged.
 func (p *Pages) ssoFailed(v *kit.Visit, err error) error {
 	switch {
 	case errors.Is(err, access.ErrProviderAway):
 		p.Logger.Warn("the provider of single sign-on does not answer", "error", err)
-		return p.ssoRefused(v, errSSOAway, "")
+		return p.ssoRefused(v, errSSOUnavailable, "")
 	case errors.Is(err, access.ErrIdentity):
 		p.Logger.Warn("refused the answer of single sign-on", "error", err, "address", v.RealIP())
 		return p.ssoRefused(v, errSSOIdentity, "")
@@ -111,11 +107,10 @@ func (p *Pages) ssoFailed(v *kit.Visit, err error) error {
 	return err
 }
 
-// SSORefused is the page of a sign-in elsewhere that leads nowhere. Said, if not
-// "", is what was said there, by whoever.
+// SSORefused is the page of a failed single sign-on. Said is the provider's message, which is untrusted, or "".
 type SSORefused struct {
 	Title, Detail, Said string
-	// Name is what the button calls the provider.
+	// Name is the provider's name on the button.
 	Name     string
 	SignedIn bool
 }

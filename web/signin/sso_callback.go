@@ -19,7 +19,7 @@ const (
 	clockSkew = time.Minute
 )
 
-// ssoCallback takes the provider's answer, once, in the browser that went.
+// ssoCallback processes the provider's answer, once, in the browser that started the attempt.
 func (p *Pages) ssoCallback(v *kit.Visit) error {
 	if p.SSO == nil {
 		return kit.ErrMissing
@@ -38,7 +38,7 @@ func (p *Pages) ssoCallback(v *kit.Visit) error {
 	}
 	id, err := p.identify(v, q, &a)
 	if err == nil && a.User != 0 {
-		err = p.sameAndFresh(v, &id, &a)
+		err = p.checkConfirmation(v, &id, &a)
 	}
 	var u access.User
 	if err == nil {
@@ -49,25 +49,24 @@ func (p *Pages) ssoCallback(v *kit.Visit) error {
 	case errors.Is(err, access.ErrNoRole):
 		return p.ssoNoRole(v, &id)
 	case errors.As(err, &refused):
-		return p.ssoRefused(v, refused, said(q))
+		return p.ssoRefused(v, refused, providerMessage(q))
 	case err != nil:
 		return p.ssoFailed(v, err)
 	}
 	done()
-	done() // the way there, too
+	done() // going there counted too
 	if a.User != 0 {
 		return p.ssoProved(v, u)
 	}
 	if err := v.Begin(u); err != nil {
 		return err
 	}
-	// The provider may have known the person for hours. What cannot be undone goes by
-	// when they last proved who they are.
-	v.ProvedAt(min(max(0, id.AuthTime.UnixMilli()), p.Now().UnixMilli()))
+	// The provider may have authenticated the person hours ago. Irreversible actions depend on that time.
+	v.ConfirmedAt(min(max(0, id.AuthTime.UnixMilli()), p.Now().UnixMilli()))
 	return v.SeeOther(a.Next)
 }
 
-// identify turns the answer into who is there. A *kit.Problem is a page.
+// identify turns the provider's answer into an identity. The error may be a *kit.Problem.
 func (p *Pages) identify(v *kit.Visit, q url.Values, a *ssoAttempt) (access.Identity, error) {
 	// A provider that names itself must be the one to which the browser was sent
 	// (RFC 9207).
@@ -77,7 +76,7 @@ func (p *Pages) identify(v *kit.Visit, q url.Values, a *ssoAttempt) (access.Iden
 	code := q.Get("code")
 	switch {
 	case q.Get("error") != "":
-		p.Logger.Info("the provider of single sign-on refused", "said", quotable(said(q)), "address", v.RealIP())
+		p.Logger.Info("the provider of single sign-on refused", "said", sanitize(providerMessage(q)), "address", v.RealIP())
 		return access.Identity{}, errSSORefused
 	case code == "" || len(code) > maxCode:
 		return access.Identity{}, errSSOIdentity
@@ -89,13 +88,14 @@ func (p *Pages) identify(v *kit.Visit, q url.Values, a *ssoAttempt) (access.Iden
 	return id, err
 }
 
-// said is the provider's reason for refusing.
-func said(q url.Values) string {
+// providerMessage is the provider's reason for rejecting the sign-in.
+func providerMessage(q url.Values) string {
 	return strings.Trim(q.Get("error")+": "+q.Get("error_description"), ": ")
 }
 
-// sameAndFresh: who is signed in proved it to the provider since the attempt began.
-func (p *Pages) sameAndFresh(v *kit.Visit, id *access.Identity, a *ssoAttempt) error {
+// checkConfirmation returns an error unless the signed-in person authenticated at the provider since the attempt
+// started.
+func (p *Pages) checkConfirmation(v *kit.Visit, id *access.Identity, a *ssoAttempt) error {
 	began := time.UnixMilli(a.At).Add(-clockSkew)
 	switch {
 	case id.Issuer != v.User.Issuer || id.Subject != v.User.Subject:
@@ -108,23 +108,21 @@ func (p *Pages) sameAndFresh(v *kit.Visit, id *access.Identity, a *ssoAttempt) e
 	return nil
 }
 
-// ssoProved notes that who is signed in has proved it. What it was for waits in
-// another window.
+// ssoProved records that the person confirmed their identity. The action waits in another window.
 func (p *Pages) ssoProved(v *kit.Visit, u access.User) error {
-	if err := v.Prove(); err != nil {
+	if err := v.ConfirmIdentity(); err != nil {
 		return err
 	}
-	v.Stay(u) // with the role that it has by now
+	v.KeepSession(u) // with its current role
 	v.User = u
 	return v.Page(http.StatusOK, ssoProvedPage(v.Frame("Confirmed", "")))
 }
 
-// ssoNoRole tells someone whom the provider knows that nothing lets them in here.
-// Which groups would is for the operator, in the log.
+// ssoNoRole tells a person that none of their groups has a role. The log lists the groups for operators.
 func (p *Pages) ssoNoRole(v *kit.Visit, id *access.Identity) error {
 	shown := id.Groups[:min(len(id.Groups), 20)]
 	p.Logger.Warn("refused to sign in by single sign-on: none of the groups has a role",
-		"subject", id.Subject, "name", id.Name, "claim", p.SSO.Claim, "groups", len(id.Groups), "first", quotable(strings.Join(shown, ", ")))
+		"subject", id.Subject, "name", id.Name, "claim", p.SSO.Claim, "groups", len(id.Groups), "first", sanitize(strings.Join(shown, ", ")))
 	if v.User.ID != 0 && v.User.Issuer == id.Issuer && v.User.Subject == id.Subject {
 		if err := v.EndSession(); err != nil {
 			return err

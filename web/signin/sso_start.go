@@ -7,10 +7,8 @@ import (
 	"sluice/web/kit"
 )
 
-// ssoStart begins an attempt and leads towards the provider. It is a POST, which
-// no other site can make a browser send. And it answers with a page that goes on by
-// itself: a redirect to another site would be one of a form, which the policy of the
-// page with the form forbids.
+// ssoStart starts an attempt. It is a POST, which other sites cannot make a browser send. It answers with a page that
+// redirects, because the Content-Security-Policy of the form's page forbids a redirect of the form to another site.
 func (p *Pages) ssoStart(v *kit.Visit) error {
 	if p.SSO == nil {
 		return kit.ErrMissing
@@ -41,13 +39,12 @@ func (p *Pages) ssoStart(v *kit.Visit) error {
 	return v.Page(http.StatusOK, ssoLeavePage(v.Frame("Sign in", ""), p.SSOName()))
 }
 
-// ssoGo sends the browser to the provider with the attempt under way. It changes
-// nothing, so it may be asked for again.
+// ssoGo redirects the browser to the provider with the current attempt. It changes nothing, so it can be repeated.
 func (p *Pages) ssoGo(v *kit.Visit) error {
 	if p.SSO == nil {
 		return kit.ErrMissing
 	}
-	a, found := p.attemptNow(v)
+	a, found := p.currentAttempt(v)
 	if !found {
 		return v.SeeOther(kit.PathSignIn)
 	}

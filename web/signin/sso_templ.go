@@ -126,7 +126,7 @@ func ssoLeavePage(f view.Frame, name string) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = view.Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -218,7 +218,7 @@ func ssoRefusedPage(f view.Frame, m SSORefused) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var9), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

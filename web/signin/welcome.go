@@ -18,12 +18,11 @@ import (
 	"sluice/web/view"
 )
 
-// WelcomeLife is how long the link of the first start lets in.
+// WelcomeLife is how long the link of the first start is valid.
 const WelcomeLife = time.Hour
 
-// Welcome is the one-time link by which the first account is made. It lives in
-// the process that printed it, so a restart prints another. It is safe for
-// concurrent use; a nil Welcome lets nobody in.
+// Welcome is the one-time link that creates the first account. It lives in the process that printed it, so a restart
+// prints a new one. It is safe for concurrent use; a nil Welcome is never valid.
 type Welcome struct {
 	mu      sync.Mutex
 	hash    [32]byte
@@ -31,7 +30,7 @@ type Welcome struct {
 	used    bool
 }
 
-// NewWelcome makes a link; secret is shown once and only its hash is kept.
+// NewWelcome creates a link. The secret is shown once, and only its hash is kept.
 func NewWelcome(now time.Time) (w *Welcome, secret string) {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // crypto/rand.Read never returns an error
@@ -39,8 +38,8 @@ func NewWelcome(now time.Time) (w *Welcome, secret string) {
 	return &Welcome{hash: sha256.Sum256([]byte(secret)), expires: now.Add(WelcomeLife)}, secret
 }
 
-// Valid reports whether the secret would let in at now. Looking spends nothing:
-// what fetches links ahead of people does not use them up.
+// Valid reports whether the secret is valid at now. It does not use up the link, so that programs that prefetch links
+// do not break it.
 func (w *Welcome) Valid(secret string, now time.Time) bool {
 	if w == nil {
 		return false
@@ -51,8 +50,7 @@ func (w *Welcome) Valid(secret string, now time.Time) bool {
 	return !w.used && now.Before(w.expires) && subtle.ConstantTimeCompare(hash[:], w.hash[:]) == 1
 }
 
-// Use ends the link. The account was made by then: that there is one already is
-// what really stops a second.
+// Use ends the link, after the account was created. CreateUser prevents a second first account.
 func (w *Welcome) Use() {
 	if w == nil {
 		return
@@ -68,8 +66,7 @@ func WelcomePath(secret string) string { return pathWelcome + "?token=" + secret
 var errLink = &kit.Problem{Status: http.StatusForbidden, Title: "This link no longer works",
 	Detail: "It was already used, is more than one hour old, or sluice was restarted. A restart prints a new link while no account exists. The command sluice user create creates an account at any time."}
 
-// welcomeForm lets whoever holds the link of the first start make the first
-// account.
+// welcomeForm is the form to create the first account with the link of the first start.
 func (p *Pages) welcomeForm(v *kit.Visit) error {
 	secret := v.QueryParam("token")
 	if err := p.checkWelcome(v, secret); err != nil {
@@ -78,7 +75,7 @@ func (p *Pages) welcomeForm(v *kit.Visit) error {
 	return v.Page(http.StatusOK, welcomePage(v.Frame("Welcome", ""), secret, view.NewForm(url.Values{"name": {"admin"}}, nil)))
 }
 
-// checkWelcome: the link is good and there is no account yet.
+// checkWelcome returns an error unless the link is valid and no account exists.
 func (p *Pages) checkWelcome(v *kit.Visit, secret string) error {
 	if !p.Welcome.Valid(secret, p.Now()) {
 		return errLink
@@ -90,7 +87,7 @@ func (p *Pages) checkWelcome(v *kit.Visit, secret string) error {
 	return err
 }
 
-// welcome makes the first account, an admin, and signs it in.
+// welcome creates the first account, an administrator, and signs it in.
 func (p *Pages) welcome(v *kit.Visit, form url.Values) error {
 	secret, name, password := form.Get("token"), strings.TrimSpace(form.Get("name")), form.Get("password")
 	if err := p.checkWelcome(v, secret); err != nil {

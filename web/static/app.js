@@ -1,10 +1,9 @@
-// What the console does in the browser beyond plain HTML. Every page works
-// without it. Behaviour hangs on data attributes:
+// Behavior of the console beyond plain HTML. Every page works without it. It is bound to data attributes:
 //   <time datetime [data-ago]>   written in the viewer's zone, or as an age
 //   <time datetime data-when>    the same in lists: of today only the time, of this year no year, the age in the title
 //   data-search                  the field that "/" goes to
-//   data-submit                  a filter that applies itself
-//   data-first                   a form that is all there is to do on its page
+//   data-submit                  a filter that is applied on selection
+//   data-first                   the main form of its page, which gets the focus
 //   data-copy="id"               a button that copies the text of an element
 (() => {
   "use strict";
@@ -74,16 +73,15 @@
     b.dataset.done = "";
   });
 
-  // A filter that is not set does not stand in the address.
+  // Filters that are not set are left out of the address.
   document.addEventListener("submit", (e) => {
     if (e.target.method !== "get") return;
     for (const f of e.target.elements) if (f.name && !f.value) f.disabled = true;
     setTimeout(() => { for (const f of e.target.elements) f.disabled = false; });
   });
 
-  // The focus begins where something is wrong: at the first alert or field in error,
-  // whichever form was refused. Else it begins in the form that the page is about, or
-  // at the heading of a page that says no.
+  // The focus starts at the first alert or field with an error. Otherwise it starts in the main form of the page, or at
+  // the heading of an error page.
   function begin() {
     const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
     const refused = performance.getEntriesByType("navigation")[0]?.responseStatus >= 400;
@@ -96,8 +94,8 @@
 
   write(document);
   setInterval(() => write(document), 15000);
-  // What a live update brings, or puts back as the server wrote it. Changes come
-  // here together, and before they are painted.
+  // Live updates bring new times, and reset others to the server's text. Changes arrive here together, before they are
+  // painted.
   new MutationObserver(() => write(document))
     .observe(document.body, { childList: true, subtree: true, characterData: true, attributeFilter: ["datetime", "title"] });
 })();

@@ -1,6 +1,5 @@
-// Charts that can be read off: draws <figure data-chart="id"> again with uPlot
-// from the table with that id, and again when the table changes. The labels are
-// those of the legend, the colours too.
+// Charts with readable points: draws <figure data-chart="id"> with uPlot from the table with that id, and again when the
+// table changes. Labels and colors are those of the legend.
 (() => {
   "use strict";
 
@@ -25,7 +24,7 @@
     return [rows.map((r) => Number(r.dataset.at)), ...keys.map((k, n) => rows.map((r) => digits(r.cells[n + 1]?.textContent ?? "0")))];
   }
 
-  const drawn = new Map(); // how to take each chart away again
+  const drawn = new Map(); // functions that remove each chart
 
   function draw(figure) {
     const table = document.getElementById(figure.dataset.chart);

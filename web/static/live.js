@@ -1,7 +1,6 @@
-// Live pages: says in [data-live] whether the page is up to date, and pauses it.
-// htmx keeps the connection (hx-sse); this watches and holds it, and asks for the
-// figures now and then where the server has no stream left. Nothing moves in or
-// beside an element with data-hold while someone points at it or has the focus there.
+// Live pages: shows in [data-live] whether the page is up to date, and pauses it. htmx keeps the connection (hx-sse). This
+// script watches it, and polls if the server has no stream left. Nothing changes in or next to an element with data-hold
+// while the mouse or the focus is there.
 (() => {
   "use strict";
 
@@ -14,15 +13,15 @@
   const once = path + (path.includes("?") ? "&" : "?") + "once=1";
   const stale = 5000;
   const pollEvery = 5; // seconds
-  const streamEvery = 15; // seconds until a stream is asked for again
+  const streamEvery = 15; // seconds until a stream is requested again
   const loaded = Date.now();
   let last = 0;
   let seconds = 0;
-  let streamed = false; // htmx brings a stream back by itself
+  let streamed = false; // htmx reconnects a stream
   let paused = false;
-  let over = false; // the mouse is where nothing is to move
+  let over = false; // the mouse is over an element with data-hold
   let held = false;
-  let missed = false; // something new came while nothing was to move
+  let missed = false; // an update arrived while nothing was to change
   let ended = false;
 
   function say(kind, text) {
@@ -30,7 +29,7 @@
     if (state.textContent !== text) state.textContent = text;
   }
 
-  // partial is what the server says of figures that are not those of all nodes.
+  // partial is the server's warning about metrics that are not current or not of all nodes.
   function partial() { return document.querySelector("#live-notes [data-partial]")?.dataset.partial; }
 
   function show() {
@@ -47,7 +46,7 @@
     for (const s of button.children) s.hidden = (s.dataset.when === "paused") !== paused;
   }
 
-  // poll asks for what a stream would bring, and now and then for a stream.
+  // poll requests what a stream would send, and from time to time a stream.
   function poll() {
     seconds++;
     if (streamed || ended || paused || document.hidden || seconds % pollEvery) return;

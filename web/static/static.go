@@ -1,9 +1,8 @@
-// Package static holds the files that the console's pages load: one stylesheet,
-// one script, and what others wrote, each in its folder under vendor with its
-// licence. They are embedded; nothing is built or fetched.
+// Package static holds the assets of the console: stylesheet, scripts, and third-party files, which are under vendor with
+// their licenses. They are embedded; nothing is built or fetched.
 //
-// A file is served under a name that carries a hash of its content, as in
-// /console/static/app.9f86d081.css, so browsers keep it for ever.
+// A file is served under a name with a hash of its content, such as /console/static/app.9f86d081.css, so that browsers can
+// keep it forever.
 package static
 
 import (
@@ -28,7 +27,7 @@ const Root = "/console/static/"
 type Asset struct {
 	// Type is its Content-Type.
 	Type string
-	// Body is as it is, Packed by gzip, nil if that gains nothing.
+	// Body is uncompressed. Packed is compressed with gzip, nil if that is not smaller.
 	Body, Packed []byte
 }
 
@@ -36,7 +35,7 @@ var types = map[string]string{
 	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// assets are by the path that is asked for, urls by the file's name.
+// assets are keyed by request path, urls by file name.
 var assets, urls = load()
 
 func load() (map[string]Asset, map[string]string) {
@@ -77,8 +76,8 @@ func pack(body []byte) []byte {
 	return b.Bytes()
 }
 
-// URL is where a file is served, by its name in this folder, such as app.css. A
-// name that does not exist is a mistake in a template and panics.
+// URL is the URL of a file in this folder, such as app.css. It panics if the file does not exist, which is a mistake in a
+// template.
 func URL(name string) string {
 	url, ok := urls[name]
 	if !ok {
@@ -87,7 +86,7 @@ func URL(name string) string {
 	return url
 }
 
-// Find gives the file served at a path.
+// Find returns the file at a path.
 func Find(urlPath string) (Asset, bool) {
 	a, ok := assets[urlPath]
 	return a, ok

@@ -1,10 +1,9 @@
-// What the console does where people type moments. Without it a moment is in the
-// zone that the field beside it names, which is UTC at first. Behaviour hangs on
-// data attributes:
-//   data-zone="id id"            a field for a time zone; while nothing is typed into
-//                                the fields with these ids it is the viewer's own
-//   data-moment="id" data-in="id"  says what the moment typed into one field, in the
-//                                zone typed into another, is where the viewer is
+// Behavior of fields for a date and time. Without it, their time zone is that of the field next to them, which starts as
+// UTC. It is bound to data attributes:
+//   data-zone="id id"            a field for a time zone; the viewer's own while the
+//                                fields with these ids are empty
+//   data-moment="id" data-in="id"  shows the time in one field, which is in the zone of
+//                                another field, in the viewer's time zone
 (() => {
   "use strict";
 
@@ -22,7 +21,7 @@
     return Date.UTC(parts.year, parts.month - 1, parts.day, parts.hour, parts.minute, parts.second) - Math.floor(at / 1000) * 1000;
   }
 
-  // The instant at which clocks in a zone show what was typed.
+  // The instant at which clocks in a zone show a text.
   function instant(text, zone) {
     const wall = Date.parse(text + "Z");
     let at = wall;
@@ -38,7 +37,7 @@
       try {
         if (text && zone !== here) words = brief.format(instant(text, zone)) + " in your time zone.";
       } catch {
-        // Not a zone, or not a moment: the server says so.
+        // An invalid zone or time: the server reports it.
       }
       if (out.textContent !== words) out.textContent = words;
     }

@@ -8,11 +8,11 @@ import (
 	"sluice/web/kit"
 )
 
-// doAll applies a plan with its deletions; without it only the rest is done.
+// doAll applies a plan with its deletions; otherwise deletions are left out.
 const doAll = "all"
 
-// applyImport carries out the plan that was shown, exactly that one: if the rules
-// have changed since, the new plan is shown instead and nothing is done.
+// applyImport applies exactly the plan that was shown. If the rules have changed since, it shows the new plan and
+// changes nothing.
 func (p *Pages) applyImport(v *kit.Visit) error {
 	f, err := p.importFile(v)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 	if f.Form.Get("do") != doAll {
 		todo.Delete, todo.Pools.Delete = nil, nil
 	}
-	err = p.Store.ApplyPlan(v.Ctx, v.Because(f.Form), todo)
+	err = p.Store.ApplyPlan(v.Ctx, v.ActorWithReason(f.Form), todo)
 	switch {
 	case errors.Is(err, rules.ErrStale), errors.Is(err, rules.ErrNameTaken):
 		if in, err = p.planOf(v, f); err != nil {
@@ -43,7 +43,7 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 		return p.importErrors(v, f, err)
 	}
 	p.uploads.drop(p.Now(), v.User.ID)
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Imported: %s.", planWords(&todo))
 	return v.SeeOther(kit.PathRules)
 }

@@ -8,22 +8,22 @@ import (
 	"sluice/web/kit"
 )
 
-// Time for an import, instead of what other requests have.
+// Timeouts of an import, instead of those of other requests.
 const (
 	importSend   = time.Minute
 	importAnswer = 10 * time.Minute
 )
 
-// errImporting refuses a second large file.
+// errImporting rejects a second large file.
 var errImporting = &kit.Problem{
 	Status: http.StatusServiceUnavailable, Title: "Another import is running",
 	Detail: "Another large file is being imported on this node. Nothing was changed. Try again when the other import is done.",
 }
 
-// importFile is the file of an import as it was sent.
+// importFile is the uploaded file of an import.
 type importFile struct {
 	kit.File
-	// upload is its id if it waits on this node, "" if the page carries it.
+	// upload is its ID if it is stored on this node, "" if the page carries it.
 	upload string
 	done   func()
 }
@@ -36,8 +36,8 @@ func (f *importFile) shown() string {
 	return f.Text
 }
 
-// importFile reads the form of an import: the file that waits on this node, a file
-// that was chosen, or what was pasted. Call done in any case but when it is nil.
+// importFile reads the form of an import: the file stored on this node, a chosen file, or pasted text. If the result is
+// not nil, call its done.
 func (p *Pages) importFile(v *kit.Visit) (*importFile, error) {
 	r := v.Request()
 	f := &importFile{done: func() {}}
@@ -49,8 +49,8 @@ func (p *Pages) importFile(v *kit.Visit) (*importFile, error) {
 	}
 	control, now := http.NewResponseController(v.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
 	if r.PostForm == nil {
-		// Once the body has arrived, net/http waits for the caller to leave: a deadline
-		// for reading would then end the work itself.
+		// After the body has arrived, net/http watches for the client to disconnect. A read deadline would then cancel the
+		// work.
 		_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection to set it on
 	}
 	_ = control.SetWriteDeadline(now.Add(importAnswer))

@@ -15,17 +15,17 @@ import (
 	"sluice/web/view"
 )
 
-// importing is a file and what it would do to the rules as they are.
+// importing is a file with its plan for the current rules.
 type importing struct {
 	file    *importFile
 	prune   bool
 	plan    rules.Plan
 	version int64
-	// sum stands for the plan and the version of the rules on which it was made.
+	// sum is a hash of the plan and of the version of the rules it is for.
 	sum string
 }
 
-// planImport shows what a file would do, without doing it.
+// planImport shows the plan of a file without applying it.
 func (p *Pages) planImport(v *kit.Visit) error {
 	f, err := p.importFile(v)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *Pages) planImport(v *kit.Visit) error {
 	return p.showPlan(v, http.StatusOK, in, "")
 }
 
-// planOf compares a file with the rules as they are.
+// planOf compares a file with the current rules.
 func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	wanted, err := rulefile.Parse([]byte(f.Text))
 	var large *rulefile.TooLargeError
@@ -65,8 +65,8 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	return in, err
 }
 
-// sumOf stands for a plan. It writes element by element: the text of a large plan
-// takes several times the memory of its rules.
+// sumOf is a hash of a plan. It encodes the plan element by element, because the JSON of a large plan takes several
+// times the memory of its rules.
 func sumOf(version int64, p *rules.Plan) (string, error) {
 	h := sha256.New()
 	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged), p.Untouched})
@@ -91,7 +91,7 @@ func (p *Pages) showPlan(v *kit.Visit, status int, in *importing, note string) e
 	}))
 }
 
-// importErrors shows the form again with what is wrong with the file.
+// importErrors shows the form again with the errors of the file.
 func (p *Pages) importErrors(v *kit.Visit, f *importFile, err error) error {
 	fields := kit.FieldsOf(err)
 	if fields == nil {
@@ -102,20 +102,19 @@ func (p *Pages) importErrors(v *kit.Visit, f *importFile, err error) error {
 	}))
 }
 
-// ImportPlan shows what a file would do. Sum stands for the plan and Version, the
-// version of the rules on which it was made. The page carries Text along, or names
-// the Upload that waits on the node.
+// ImportPlan is the page of a plan. Sum is a hash of the plan and of Version, the version of the rules it is for. The
+// page carries Text, or the ID of the Upload that is stored on the node.
 type ImportPlan struct {
 	Plan              *rules.Plan
 	Text, Upload, Sum string
 	Prune             bool
 	Version           int64
 	Note              string
-	// Reason is why, as it was typed.
+	// Reason is the typed reason.
 	Reason string
 }
 
-// planWords sums a plan up: "2 to create, 1 to delete".
+// planWords summarizes a plan: "2 created, 1 deleted".
 func planWords(p *rules.Plan) string {
 	var out []string
 	for _, part := range []struct {
@@ -134,17 +133,17 @@ func planWords(p *rules.Plan) string {
 	return strings.Join(out, ", ")
 }
 
-// shownRules is how much of each part of a plan is listed.
+// shownRules is how many rules of each part of a plan are listed.
 const shownRules = 200
 
-// deletions and others count what a plan does.
+// deletions and otherChanges count what a plan does.
 func deletions(p *rules.Plan) int { return len(p.Delete) + len(p.Pools.Delete) }
 
-func others(p *rules.Plan) int {
+func otherChanges(p *rules.Plan) int {
 	return len(p.Create) + len(p.Pools.Create) + len(p.Update) + len(p.Pools.Update)
 }
 
-// deletionWords says what a plan deletes.
+// deletionWords counts what a plan deletes.
 func deletionWords(p *rules.Plan) string {
 	var out []string
 	if n := len(p.Delete); n > 0 {
@@ -156,8 +155,8 @@ func deletionWords(p *rules.Plan) string {
 	return strings.Join(out, " and ")
 }
 
-// stayWords says which rules stay as they are.
-func stayWords(p *rules.Plan) string {
+// missingWords counts the rules that are not in the file.
+func missingWords(p *rules.Plan) string {
 	if p.Untouched == 0 {
 		return ""
 	}
@@ -171,7 +170,7 @@ func (p *Pages) transferForm(v *kit.Visit) error {
 
 // Transfer is the page of export and import.
 type Transfer struct {
-	// Text, Prune and Errors are of a file that is not valid.
+	// Text, Prune and Errors are of an invalid file.
 	Text   string
 	Prune  bool
 	Errors []rules.FieldError

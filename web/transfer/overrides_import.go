@@ -15,7 +15,7 @@ import (
 	"sluice/web/view"
 )
 
-// importForm is the form for many overrides at once.
+// importForm is the form to import overrides.
 func (p *Pages) importForm(v *kit.Visit) error {
 	r, err := p.ruleOf(v)
 	if err != nil {
@@ -28,7 +28,7 @@ func overrideImport(v *kit.Visit, status int, m OverrideImport) error {
 	return v.Page(status, overrideImportPage(v.Frame("Import overrides of "+m.Rule.Name, kit.PathRules), m))
 }
 
-// importOverrides says what a file of overrides would do, or does what it said.
+// importOverrides shows the plan of a file of overrides, or applies it.
 func (p *Pages) importOverrides(v *kit.Visit) error {
 	r, err := p.ruleOf(v)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Pages) importOverrides(v *kit.Visit) error {
 		return overrideImport(v, http.StatusOK, m)
 	}
 	p.uploads.drop(p.Now(), v.User.ID)
-	v.Await(p.Changed)
+	v.WaitInForce(p.Changed)
 	v.Flash("Imported: %s created, %s changed, %s deleted, %s unchanged.",
 		view.Count(done.Created), view.Count(done.Updated), view.Count(done.Deleted), view.Count(done.Unchanged))
 	return v.SeeOther(view.RulePath(r.ID) + "/overrides")
@@ -94,14 +94,13 @@ func (p *Pages) ruleOf(v *kit.Visit) (rules.Rule, error) {
 	return p.Store.GetRule(v.Ctx, id)
 }
 
-// fileOf stands for a file and whether it prunes.
+// fileOf is a hash of a file and of whether it prunes.
 func fileOf(text string, prune bool) string {
 	sum := sha256.Sum256([]byte(strconv.FormatBool(prune) + text))
 	return hex.EncodeToString(sum[:])
 }
 
-// runOverrides reads a file and carries it out, or tells everything that is wrong
-// with it at once: what cannot be read and what is not allowed.
+// runOverrides parses and imports a file, or returns all of its errors at once: syntax errors and invalid values.
 func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImport) (rules.OverrideImported, error) {
 	var unread *rules.ValidationError
 	var err error
@@ -122,7 +121,7 @@ func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImpor
 	return done, unread
 }
 
-// faultLine is the line that a fault such as line[17].limit is in.
+// faultLine is the line number of an error such as line[17].limit.
 func faultLine(f rules.FieldError) int {
 	_, rest, _ := strings.Cut(f.Field, "[")
 	number, _, _ := strings.Cut(rest, "]")
@@ -130,22 +129,22 @@ func faultLine(f rules.FieldError) int {
 	return n
 }
 
-// OverrideImport is a file of overrides that is being imported.
+// OverrideImport is the page of an import of overrides.
 type OverrideImport struct {
 	Rule   rules.Rule
 	Form   view.Form
 	Errors []rules.FieldError
-	// Problem is what else stood in the way.
+	// Problem is an error that is not about the file.
 	Problem string
-	// Plan is what would happen, nil before anyone asked. Upload is the file that
-	// waits on the node, "" if the page carries it.
+	// Plan is the plan, nil before the preview. Upload is the ID of the file that is stored on the node, "" if the page
+	// carries it.
 	Plan   *rules.OverrideImported
 	Upload string
-	// Of stands for the file and what was ticked when the plan was made.
+	// Of is the hash of the file and the options of the plan.
 	Of string
 }
 
-// faultWords says how many faults are listed.
+// faultWords introduces the list of errors.
 func faultWords(n int) string {
 	if n >= rules.MaxOverrideErrors {
 		return "The first errors in the file:"

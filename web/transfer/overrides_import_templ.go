@@ -13,7 +13,7 @@ import (
 	"sluice/web/view"
 )
 
-// overrideImportPage takes a file of overrides.
+// overrideImportPage is the form to import overrides, with its plan.
 func overrideImportPage(f view.Frame, m OverrideImport) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -1,5 +1,4 @@
-// Package transfer moves many things at once: all rules and pools out and in, and the
-// overrides of a rule in.
+// Package transfer exports and imports all rules and pools, and imports the overrides of a rule.
 package transfer
 
 import (
@@ -12,15 +11,15 @@ import (
 	"sluice/web/kit"
 )
 
-// Store is what the area needs beside the kit. Errors wrap rules.ErrNotFound,
+// Store is what the area needs besides the kit. Errors wrap rules.ErrNotFound,
 // ErrStale, ErrNameTaken, ErrPoolUsed or ErrUnavailable, or are a
 // *rules.ValidationError.
 type Store interface {
 	LoadAllRules(ctx context.Context) (rules.Source, error)
-	// ApplyPlan carries out all of a plan or nothing.
+	// ApplyPlan applies a plan as a whole or not at all.
 	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
 	GetRule(ctx context.Context, id int64) (rules.Rule, error)
-	// ImportOverrides takes the settings by which addresses are counted.
+	// ImportOverrides needs the settings that decide which addresses are counted together.
 	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error)
 }
 
@@ -34,9 +33,8 @@ type Pages struct {
 
 const pathOverrides = kit.PathRules + "/:id/overrides/import"
 
-// What the forms take: files of the largest size, and a little for the rest of the
-// form. The page of a plan carries the file along, in the longest encoding of a
-// form: three bytes for one.
+// Size limits of the forms: the largest file and the other fields. The page of a plan carries the file in a form, whose
+// encoding takes up to three bytes for one.
 var (
 	rulesFile     = &kit.Upload{Field: "text", Most: rulefile.MaxFile + kit.MaxForm, TooLarge: "A rules file can have up to 64 MiB and 100,000 rules."}
 	carriedFile   = &kit.Upload{Field: "text", Most: 3*kit.MaxCarried + 64<<10, TooLarge: "A form can have up to 1 MiB."}

@@ -184,7 +184,7 @@ func transferPage(f view.Frame, m Transfer) templ.Component {
 	})
 }
 
-// planPage shows what an import does.
+// planPage shows the plan of an import.
 func planPage(f view.Frame, m ImportPlan) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -269,7 +269,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = view.Tile("Unchanged", view.Count(int64(len(m.Plan.Unchanged)+m.Plan.Untouched)), stayWords(m.Plan)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Tile("Unchanged", view.Count(int64(len(m.Plan.Unchanged)+m.Plan.Untouched)), missingWords(m.Plan)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -373,7 +373,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				if others(m.Plan) > 0 {
+				if otherChanges(m.Plan) > 0 {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<button class=\"button primary\" name=\"do\" value=\"changes\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
@@ -435,7 +435,7 @@ func planPage(f view.Frame, m ImportPlan) templ.Component {
 	})
 }
 
-// planDelete is the button for a plan with its deletions, which asks first.
+// planDelete is the button to apply a plan with its deletions, which asks for confirmation.
 func planDelete(p *rules.Plan) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -465,7 +465,7 @@ func planDelete(p *rules.Plan) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if others(p) > 0 {
+		if otherChanges(p) > 0 {
 			var templ_7745c5c3_Var14 string
 			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs("Apply and delete " + deletionWords(p))
 			if templ_7745c5c3_Err != nil {
@@ -520,7 +520,7 @@ func planDelete(p *rules.Plan) templ.Component {
 	})
 }
 
-// notListed says how much of a list is left out.
+// notListed counts the entries that are not listed.
 func notListed(rules, pools int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

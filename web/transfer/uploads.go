@@ -13,22 +13,20 @@ import (
 	"sluice/rules/rulefile"
 )
 
-// Bounds of files that wait between the page of their plan and its application.
+// Bounds of files that are stored until their plan is applied.
 const (
-	// maxWaitingFiles and maxWaitingBytes bound what waits, compressed.
+	// maxWaitingFiles and maxWaitingBytes bound the stored files, compressed.
 	maxWaitingFiles = 16
 	maxWaitingBytes = 96 << 20
-	// waitingTime is how long a file waits.
+	// waitingTime is how long a file is stored.
 	waitingTime = 30 * time.Minute
 )
 
-// uploads are the files that wait, one for each account. The oldest make room. It
-// is safe for concurrent use.
+// uploads stores one file for each account; the oldest are dropped first. It is safe for concurrent use.
 type uploads struct {
 	mu    sync.Mutex
 	files []upload // oldest first
-	// busy is held while a file longer than kit.MaxCarried is worked on, so that only
-	// one at a time takes its memory.
+	// busy is held while a file longer than kit.MaxCarried is processed, so that only one at a time takes its memory.
 	busy sync.Mutex
 }
 
@@ -39,7 +37,7 @@ type upload struct {
 	at     time.Time
 }
 
-// put keeps a file of an account in place of its last one and gives its id.
+// put stores a file of an account in place of its last one and returns its ID.
 func (u *uploads) put(now time.Time, user int64, text string) (string, error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -60,7 +58,7 @@ func (u *uploads) put(now time.Time, user int64, text string) (string, error) {
 	return f.id, nil
 }
 
-// sweep forgets what has waited too long, and what else drop names.
+// sweep removes expired files, and those that drop selects.
 func (u *uploads) sweep(now time.Time, drop func(*upload) bool) {
 	u.files = slices.DeleteFunc(u.files, func(f upload) bool { return now.Sub(f.at) > waitingTime || drop(&f) })
 }
@@ -72,7 +70,7 @@ func (u *uploads) size() (n int) {
 	return n
 }
 
-// get gives back a file of an account.
+// get returns a file of an account.
 func (u *uploads) get(now time.Time, user int64, id string) (string, error) {
 	u.mu.Lock()
 	u.sweep(now, func(*upload) bool { return false })
@@ -94,7 +92,7 @@ func (u *uploads) get(now time.Time, user int64, id string) (string, error) {
 	return string(text), err
 }
 
-// drop forgets the files of an account.
+// drop removes the files of an account.
 func (u *uploads) drop(now time.Time, user int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/fleet"
 )
 
-// KeyOf leads to the bucket of a denial, if its rule is in force.
+// KeyOf shows the key of a denial, with a link to its page if the rule is in force.
 func KeyOf(d *fleet.Denial, ids map[string]int64) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Failure is a page about what went wrong.
+// Failure is an error page.
 type Failure struct {
 	Status        int
 	Title, Detail string
-	// Again carries what was typed; nil if there is nothing to send again.
-	Again *Again
+	// Resend is the form to send again, nil for none.
+	Resend *Resend
 }
 
-// Again is a form that was not taken.
-type Again struct {
-	// Action is where it goes.
+// Resend is a form that was not processed.
+type Resend struct {
+	// Action is the address of the form.
 	Action string
 	Values url.Values
-	// SignIn: whoever sent it has to sign in first.
+	// SignIn means that the person has to sign in first.
 	SignIn bool
 }
 
 // names are the fields, in order.
-func (a *Again) names() []string { return slices.Sorted(maps.Keys(a.Values)) }
+func (a *Resend) names() []string { return slices.Sorted(maps.Keys(a.Values)) }

@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/web/static"
 
-// shell is the document around everything.
+// shell is the HTML document around every page.
 func shell(f Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -138,7 +138,7 @@ func shell(f Frame) templ.Component {
 	})
 }
 
-// Page is the frame of a page for who is signed in; the children are its body.
+// Page is the frame of a page for signed-in people; the children are its body.
 func Page(f Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -428,8 +428,8 @@ func Page(f Frame) templ.Component {
 	})
 }
 
-// Door is the frame of the pages in front of the console.
-func Door(f Frame) templ.Component {
+// PublicPage is the frame of the pages that need no session, such as signing in.
+func PublicPage(f Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -795,7 +795,7 @@ func help() templ.Component {
 	})
 }
 
-// ErrorPage says what went wrong and where to go on.
+// ErrorPage shows an error and where to continue.
 func ErrorPage(f Frame, m Failure) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -859,7 +859,7 @@ func ErrorPage(f Frame, m Failure) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = Door(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = PublicPage(f).Render(templ.WithChildren(ctx, templ_7745c5c3_Var37), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -932,7 +932,7 @@ func errorBody(m Failure) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if a := m.Again; a != nil {
+		if a := m.Resend; a != nil {
 			if !a.SignIn {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p>What you typed is kept on this page. You can send it again.</p>")
 				if templ_7745c5c3_Err != nil {

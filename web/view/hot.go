@@ -10,13 +10,12 @@ import (
 // HotLine is a row of a table of hot keys.
 type HotLine struct {
 	Key string
-	// Rule is empty if its rule is not in force. Mode is what it allows for hot
-	// keys, Link leads to the page of the bucket.
+	// Rule is empty if no rule in force has the key. Mode is the rule's hot-key mode, Link the page of the key.
 	Rule   string
 	RuleID int64
 	Mode   string
 	Link   string
-	// Rate is in checks a second on Nodes together.
+	// Rate is in checks per second on all Nodes.
 	Rate  int64
 	Nodes []fleet.HotNode
 	Hot   bool

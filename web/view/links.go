@@ -9,7 +9,7 @@ import (
 	"sluice/internal/fleet"
 )
 
-// RuleLink leads to a rule, or, if it is not in force, to the search for it.
+// RuleLink is the address of a rule, or of a search for it if the rule is not in force.
 func RuleLink(ids map[string]int64, name string) string {
 	if id := ids[name]; id > 0 {
 		return RulePath(id)
@@ -17,12 +17,12 @@ func RuleLink(ids map[string]int64, name string) string {
 	return "/console/rules?" + url.Values{"q": {name}}.Encode()
 }
 
-// KeyLink leads to the page of a bucket.
+// KeyLink is the address of the page of a key.
 func KeyLink(rule, key string) string {
 	return "/console/keys?" + url.Values{"rule": {rule}, "key": {key}}.Encode()
 }
 
-// denialKey leads to the bucket of a denial.
+// denialKey is the address of the page of a denial's key.
 func denialKey(d *fleet.Denial) string {
 	if d.Bucket != "" {
 		return KeyLink(d.Rule, d.Bucket)
@@ -30,8 +30,8 @@ func denialKey(d *fleet.Denial) string {
 	return KeyLink(d.Rule, d.Key)
 }
 
-// RulePath is where a rule's page is.
+// RulePath is the path of a rule's page.
 func RulePath(id int64) string { return "/console/rules/" + strconv.FormatInt(id, 10) }
 
-// RuleURL is where a page below a rule's is.
+// RuleURL is the URL of a page below a rule's page.
 func RuleURL(id int64, rest string) templ.SafeURL { return templ.SafeURL(RulePath(id) + rest) }

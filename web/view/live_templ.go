@@ -9,7 +9,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "sluice/web/static"
 
-// Part replaces what is in an element of the page, keeping what did not change.
+// Part replaces the content of an element of the page and keeps what did not change.
 func Part(target string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -60,8 +60,8 @@ func Part(target string) templ.Component {
 	})
 }
 
-// LiveStream keeps a page up to date, says how fresh it is and lets it be
-// paused. Without JavaScript the page is as it was when it was loaded.
+// LiveStream keeps a page up to date, shows how current it is and has a button to pause it. Without JavaScript the page
+// stays as it was when it was loaded.
 func LiveStream(path string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -9,10 +9,10 @@ import (
 	"sluice/rules"
 )
 
-// Frame is what is around every page.
+// Frame is the model of the frame around every page.
 type Frame struct {
 	Title string
-	// Here is the path and query of the page, to which small forms lead back.
+	// Here is the path and query of the page, to which small forms return.
 	Here string
 	// Theme is system, light or dark.
 	Theme string
@@ -20,9 +20,9 @@ type Frame struct {
 	// User is empty if nobody is signed in; then there is no navigation.
 	User, Role        string
 	CanEdit, CanAdmin bool
-	// Version is of the program.
+	// Version is the version of Sluice.
 	Version string
-	// Flash says once what has just been done.
+	// Flash is a message about the last action, shown once.
 	Flash   string
 	Banners []Banner
 }
@@ -33,18 +33,18 @@ type NavItem struct {
 	Current           bool
 }
 
-// Banner is what everyone should know before reading on. Kind is bad, warn or info.
+// Banner is a warning at the top of a page. Kind is bad, warn or info.
 type Banner struct {
 	Kind, Text string
 	// Since is shown if it is not zero.
 	Since time.Time
 }
 
-// Form is what was typed into a form and what is wrong with it.
+// Form holds the values and errors of a form.
 type Form struct {
 	Values url.Values
 	errors map[string]string
-	// Rest are errors about fields that the form does not show one by one.
+	// Rest are errors about fields that the form does not show separately.
 	Rest []rules.FieldError
 }
 
@@ -65,14 +65,14 @@ func (f Form) Get(field string) string { return f.Values.Get(field) }
 // Error is what is wrong with a field, "" if nothing.
 func (f Form) Error(field string) string { return f.errors[field] }
 
-// Query is the part of a URL that says how a table is filtered and sorted. Links
-// of the table change one thing and keep the others.
+// Query holds the URL parameters that filter and sort a table. Links of the table change one parameter and keep the
+// others.
 type Query struct {
 	path   string
 	values url.Values
 }
 
-// NewQuery keeps those parameters of a page's URL that are named.
+// NewQuery keeps the named parameters of a page's URL.
 func NewQuery(path string, from url.Values, keep ...string) Query {
 	q := Query{path: path, values: url.Values{}}
 	for _, k := range keep {
@@ -115,8 +115,7 @@ func (q Query) With(name, value string) string {
 	return q.link(values)
 }
 
-// Sort is the URL that sorts by a column, or turns the order round if it is the
-// one already.
+// Sort is the URL that sorts by a column, or reverses the order if the table is already sorted by it.
 func (q Query) Sort(column, initial string) string {
 	values := url.Values{}
 	for k, v := range q.values {
@@ -156,7 +155,7 @@ func (q Query) link(values url.Values) string {
 	return q.path + "?" + values.Encode()
 }
 
-// Pager says which part of a list a page shows.
+// Pager is the part of a list that a page shows.
 type Pager struct {
 	// Page counts from 1; Per is the rows of a page.
 	Page, Per int
@@ -185,16 +184,15 @@ func (p Pager) link(q Query, page int) string {
 // RuleLine is a row of a table of rules.
 type RuleLine struct {
 	Rule *rules.Rule
-	// By is who changed it last, "" if unknown.
+	// By is the last editor, "" if unknown.
 	By string
-	// Denied is how many requests it denied in the last minute, if Known; only on this
-	// node if Own.
+	// Denied counts denials in the last minute, if Known; on this node only, if Own.
 	Denied     int64
 	Known, Own bool
 }
 
-// Has reports whether the form has something under one of the names, or an
-// error: then the part with these fields is shown open.
+// Has reports whether the form has a value or an error under one of the name prefixes. The section with these fields is
+// then shown open.
 func (f Form) Has(names ...string) bool {
 	for _, n := range names {
 		for field, vs := range f.Values {
@@ -211,12 +209,12 @@ func (f Form) Has(names ...string) bool {
 	return false
 }
 
-// Differs reports whether a choice is not at its default, or wrong.
+// Differs reports whether a selection is not the default, or has an error.
 func (f Form) Differs(name, standard string) bool {
 	return f.Get(name) != "" && f.Get(name) != standard || f.Error(name) != ""
 }
 
-// Holds reports whether a field with several values has one.
+// Holds reports whether a field with several values has this one.
 func (f Form) Holds(name, value string) bool {
 	for _, v := range f.Values[name] {
 		if v == value {

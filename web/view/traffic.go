@@ -7,16 +7,16 @@ import (
 	"sluice/internal/fleet"
 )
 
-// Traffic is a chart of what was decided, with the table behind it.
+// Traffic is a chart of decisions, with the table behind it.
 type Traffic struct {
 	Points []fleet.Point
 	// Span is one of Spans.
 	Span  string
 	Spans []string
-	// Trial: a third line shows what would have been denied.
+	// Trial adds a third line: requests that would be denied.
 	Trial bool
-	// Unread: the points could not be read, so nobody knows what was decided.
-	Unread bool
+	// Unreadable means that the points could not be read.
+	Unreadable bool
 }
 
 // SpanWords names a span for people.
@@ -32,7 +32,7 @@ func SpanWords(span string) string {
 	return "1 " + span
 }
 
-// step is how long a point lasts, as in "per minute".
+// step is the length of a point, as in "per minute".
 func (t *Traffic) step() string {
 	if len(t.Points) < 2 {
 		return "minute"
@@ -73,7 +73,7 @@ func (t *Traffic) sum() fleet.Counts {
 	return c
 }
 
-// latest are the points that may still grow: nodes post theirs up to two seconds late.
+// latest are the points that can still grow: nodes report up to two seconds late.
 func (t *Traffic) latest() []fleet.Point { return t.Points[max(0, len(t.Points)-2):] }
 
 // empty reports whether nothing happened in the span.
@@ -107,7 +107,7 @@ func chartPath(values []float64, top int64, closed bool) string {
 	return b.String()
 }
 
-// totals say in words what a chart shows.
+// totals describes the chart in words.
 func (t *Traffic) totals() string {
 	c := t.sum()
 	s := Count(c.Allowed) + " allowed, " + Count(c.Denied) + " denied"

@@ -41,10 +41,10 @@ func AlgorithmWords(name string) string {
 // Stamp is a time for the datetime attribute.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Clock is a time as it reads without JavaScript.
+// Clock is a time as shown without JavaScript.
 func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// Percent writes a part of a whole, "0%" of nothing.
+// Percent writes a part of a whole, "0%" if the whole is 0.
 func Percent(part, whole int64) string {
 	if whole <= 0 {
 		return "0%"
@@ -102,7 +102,7 @@ func Millis(ms int64) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// jsonText is a value of a field that has parts.
+// jsonText writes a composite value as JSON.
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -122,7 +122,7 @@ func BreakerWords(state string) string {
 	return "recovering"
 }
 
-// RequestWords is a denied request in short.
+// RequestWords is a denied request in a few words.
 func RequestWords(d *fleet.Denial) string {
 	words := strings.TrimSpace(d.Method + " " + d.Route)
 	if words == "" {

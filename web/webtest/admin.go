@@ -15,7 +15,7 @@ import (
 	"sluice/web"
 )
 
-// People looks after the accounts and sessions of a world.
+// People manages the accounts and sessions of a world.
 type People struct{ w *World }
 
 // ListUsers implements people.People.

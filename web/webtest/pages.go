@@ -13,86 +13,85 @@ import (
 	"sluice/rules"
 )
 
-// Shown is one page of the gallery: what to ask for, as whom, in which world.
+// Shown is a page of the gallery: the request, the role, and the world.
 type Shown struct {
-	// Name is the file's, About what there is to see.
+	// Name is the name of the file, About the title.
 	Name, About string
 	Kind        Kind
 	Role        access.Role
 	Path        string
 	// Form, if not nil, is posted.
 	Form url.Values
-	// Prepare changes the world before.
+	// Prepare changes the world before the request.
 	Prepare func(*World)
-	// Later is how long after signing in the page is asked for.
+	// Later is how long after signing in the page is requested.
 	Later time.Duration
 }
 
-// Gallery lists every page in every state worth looking at. A new page belongs
-// here: the gallery, the screenshots and every check of web/browsertest follow this
-// list, and TestGallery_HasEveryPage fails without it.
+// Gallery lists every page in every relevant state. Add new pages here: the gallery, the screenshots and the checks of
+// web/browsertest use this list, and TestGallery_HasEveryPage fails if a page is missing.
 func Gallery() []Shown {
 	return slices.Concat(adminPages(), keptPages(), []Shown{
 		{Name: "sign-in", About: "Sign in", Path: "/console/sign-in"},
 		{Name: "sign-in-wrong", About: "Sign in, wrong password", Path: "/console/sign-in", Form: url.Values{"name": {"ada"}, "password": {"guess"}}},
-		{Name: "sign-in-nobody", About: "Sign in before there is an account", Kind: Fresh, Path: "/console/sign-in"},
+		{Name: "sign-in-nobody", About: "Sign in, no account yet", Kind: Fresh, Path: "/console/sign-in"},
 		{Name: "sign-in-elsewhere", About: "Sign in, with single sign-on", Kind: SignOn, Path: "/console/sign-in"},
-		{Name: "sso-over", About: "A sign-in elsewhere that is over", Kind: SignOn, Path: "/console/sso/callback?code=x&state=y"},
-		{Name: "sso-no-role", About: "Known elsewhere, without a role here", Kind: SignOn, Path: "$ARRIVE", Prepare: strangerArrives},
-		{Name: "sso-confirm", About: "Confirm it elsewhere", Kind: SignOn, Role: access.RoleAdmin, Path: "/console/people/2/sign-out", Form: url.Values{}},
-		{Name: "welcome", About: "The first account", Kind: Fresh, Path: "/console/welcome?token=$WELCOME"},
-		{Name: "welcome-errors", About: "The first account, not valid", Kind: Fresh, Path: "/console/welcome", Form: url.Values{"token": {"$WELCOME"}, "name": {"ada"}, "password": {"short"}}},
-		{Name: "welcome-used", About: "A link that no longer works", Path: "/console/welcome?token=no"},
+		{Name: "sso-over", About: "Single sign-on, expired", Kind: SignOn, Path: "/console/sso/callback?code=x&state=y"},
+		{Name: "sso-no-role", About: "Single sign-on, no role", Kind: SignOn, Path: "$ARRIVE", Prepare: strangerArrives},
+		{Name: "sso-confirm", About: "Confirm with single sign-on", Kind: SignOn, Role: access.RoleAdmin, Path: "/console/people/2/sign-out", Form: url.Values{}},
+		{Name: "welcome", About: "First account", Kind: Fresh, Path: "/console/welcome?token=$WELCOME"},
+		{Name: "welcome-errors", About: "First account, invalid", Kind: Fresh, Path: "/console/welcome", Form: url.Values{"token": {"$WELCOME"}, "name": {"ada"}, "password": {"short"}}},
+		{Name: "welcome-used", About: "First account, expired link", Path: "/console/welcome?token=no"},
 		{Name: "overview", About: "Overview", Role: access.RoleAdmin, Path: "/console"},
 		{Name: "overview-fleet", About: "Overview of three nodes", Role: access.RoleEditor, Path: "/console", Prepare: threeNodes},
 		{Name: "overview-empty", About: "Overview without rules", Kind: Empty, Role: access.RoleViewer, Path: "/console"},
-		{Name: "overview-failing", About: "Overview while parts are away", Kind: Failing, Role: access.RoleAdmin, Path: "/console"},
+		{Name: "overview-failing", About: "Overview, Redis and database unreachable", Kind: Failing, Role: access.RoleAdmin, Path: "/console"},
 		{Name: "rules", About: "Rules", Role: access.RoleEditor, Path: "/console/rules"},
 		{Name: "rules-many", About: "Rules, page 3 of 10,000", Role: access.RoleEditor, Path: "/console/rules?page=3", Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
-		{Name: "rules-search", About: "Rules, searched in vain", Role: access.RoleViewer, Path: "/console/rules?q=nothing-like-it"},
+		{Name: "rules-search", About: "Rules, no match", Role: access.RoleViewer, Path: "/console/rules?q=nothing-like-it"},
 		{Name: "rules-empty", About: "No rules yet", Kind: Empty, Role: access.RoleEditor, Path: "/console/rules"},
-		{Name: "rule-new", About: "A new rule", Role: access.RoleEditor, Path: "/console/rules/new?sample=1"},
-		{Name: "rule-edit", About: "A rule is edited", Role: access.RoleEditor, Path: "/console/rules/2/edit"},
-		{Name: "rule-errors", About: "A rule that is not valid", Role: access.RoleEditor, Path: "/console/rules", Form: url.Values{"name": {"No Good"}, "scope": {"user+"}, "limit": {"many"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "tiers[0].name": {"free"}, "schedule.windows[0].from": {"25:00"}}},
-		{Name: "rule-everything", About: "A rule with everything", Role: access.RoleEditor, Path: "/console/rules/2/edit", Prepare: everything},
-		{Name: "rule-yaml", About: "A rule as YAML", Role: access.RoleEditor, Path: "/console/rules/preview", Form: url.Values{"do": {"yaml"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}},
-		{Name: "rule-conflict", About: "Two people edited a rule", Role: access.RoleEditor, Path: "/console/rules/1", Form: url.Values{"version": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"}, "fail_mode": {"closed"}, "is_active": {"on"}, "description": {"Protects the card processor."}, "scope": {"user"}, "limit": {"90"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}, Prepare: editMeanwhile},
-		{Name: "rule", About: "One rule", Role: access.RoleEditor, Path: "/console/rules/1"},
-		{Name: "rule-shadow", About: "A rule on trial, over a week", Role: access.RoleEditor, Path: "/console/rules/7?span=week"},
-		{Name: "rule-quiet", About: "A rule that has nothing to tell", Role: access.RoleViewer, Path: "/console/rules/11", Prepare: func(w *World) { w.Figures.Quiet = true }},
-		{Name: "rule-failing", About: "A rule without its figures", Kind: Failing, Role: access.RoleEditor, Path: "/console/rules/4", Prepare: func(w *World) { w.Figures.Err = errAway }},
-		{Name: "rule-promote", About: "Promoting a trial", Role: access.RoleEditor, Path: "/console/rules/7/turn?to=promote"},
-		{Name: "rule-off", About: "Turning a rule off", Role: access.RoleEditor, Path: "/console/rules/1/turn?to=off"},
-		{Name: "rule-rollback", About: "Going back to an earlier version", Role: access.RoleEditor, Path: "/console/rules/4/rollback?to=2"},
-		{Name: "rule-stale", About: "Turning off what a colleague has changed", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
+		{Name: "rule-new", About: "New rule", Role: access.RoleEditor, Path: "/console/rules/new?sample=1"},
+		{Name: "rule-edit", About: "Edit a rule", Role: access.RoleEditor, Path: "/console/rules/2/edit"},
+		{Name: "rule-errors", About: "New rule, invalid", Role: access.RoleEditor, Path: "/console/rules", Form: url.Values{"name": {"No Good"}, "scope": {"user+"}, "limit": {"many"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "tiers[0].name": {"free"}, "schedule.windows[0].from": {"25:00"}}},
+		{Name: "rule-everything", About: "Edit a rule with all settings", Role: access.RoleEditor, Path: "/console/rules/2/edit", Prepare: everything},
+		{Name: "rule-yaml", About: "New rule as YAML", Role: access.RoleEditor, Path: "/console/rules/preview", Form: url.Values{"do": {"yaml"}, "name": {"charges-per-user"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}},
+		{Name: "rule-conflict", About: "Edit a rule, conflict", Role: access.RoleEditor, Path: "/console/rules/1", Form: url.Values{"version": {"1"}, "name": {"charges-per-user"}, "method": {"POST"}, "route": {"/v1/charges"}, "fail_mode": {"closed"}, "is_active": {"on"}, "description": {"Protects the card processor."}, "scope": {"user"}, "limit": {"90"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}, Prepare: editMeanwhile},
+		{Name: "rule", About: "Rule", Role: access.RoleEditor, Path: "/console/rules/1"},
+		{Name: "rule-shadow", About: "Shadow rule, one week", Role: access.RoleEditor, Path: "/console/rules/7?span=week"},
+		{Name: "rule-quiet", About: "Rule without data", Role: access.RoleViewer, Path: "/console/rules/11", Prepare: func(w *World) { w.Figures.Quiet = true }},
+		{Name: "rule-failing", About: "Rule, metrics unavailable", Kind: Failing, Role: access.RoleEditor, Path: "/console/rules/4", Prepare: func(w *World) { w.Figures.Err = errAway }},
+		{Name: "rule-promote", About: "Promote a shadow rule", Role: access.RoleEditor, Path: "/console/rules/7/turn?to=promote"},
+		{Name: "rule-off", About: "Disable a rule", Role: access.RoleEditor, Path: "/console/rules/1/turn?to=off"},
+		{Name: "rule-rollback", About: "Roll back a rule", Role: access.RoleEditor, Path: "/console/rules/4/rollback?to=2"},
+		{Name: "rule-stale", About: "Disable a rule, conflict", Role: access.RoleEditor, Path: "/console/rules/4/state", Form: url.Values{"to": {"off"}, "version": {"3"}}},
 		{Name: "denials", About: "Recent denials", Role: access.RoleViewer, Path: "/console/denials"},
-		{Name: "denials-search", About: "Denials, searched in vain", Role: access.RoleViewer, Path: "/console/denials?key=nobody&since=5m"},
+		{Name: "denials-search", About: "Denials, no match", Role: access.RoleViewer, Path: "/console/denials?key=nobody&since=5m"},
 		{Name: "denials-empty", About: "No denials yet", Kind: Empty, Role: access.RoleViewer, Path: "/console/denials"},
 		{Name: "explain", About: "Explain a request", Role: access.RoleViewer, Path: "/console/explain"},
-		{Name: "explain-denial", About: "A denial explained", Role: access.RoleViewer, Path: "/console/explain?denial=2", Prepare: spendSome},
-		{Name: "explain-errors", About: "A request that cannot be", Role: access.RoleViewer, Path: "/console/explain", Form: url.Values{"ip": {"nowhere"}, "route": {"v1"}, "weight": {"-1"}, "attributes": {"tenant"}, "fields": {"bytes=many"}}},
+		{Name: "explain-denial", About: "Explain a denial", Role: access.RoleViewer, Path: "/console/explain?denial=2", Prepare: spendSome},
+		{Name: "explain-errors", About: "Explain, invalid request", Role: access.RoleViewer, Path: "/console/explain", Form: url.Values{"ip": {"nowhere"}, "route": {"v1"}, "weight": {"-1"}, "attributes": {"tenant"}, "fields": {"bytes=many"}}},
 		{Name: "overrides", About: "Overrides of a rule", Role: access.RoleEditor, Path: "/console/rules/1/overrides"},
-		{Name: "override-new", About: "A new override", Role: access.RoleEditor, Path: "/console/rules/1/overrides/new"},
-		{Name: "override-edit", About: "An override is edited", Role: access.RoleEditor, Path: "/console/rules/1/overrides/2/edit"},
-		{Name: "overrides-import-new", About: "Overrides to import", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import"},
-		{Name: "pool-new", About: "A new pool", Role: access.RoleEditor, Path: "/console/pools/new"},
-		{Name: "override-errors", About: "An override that is not valid", Role: access.RoleEditor, Path: "/console/rules/1/overrides", Form: url.Values{"key": {"ip:1"}, "kind": {"limit"}, "limit": {"many"}}},
-		{Name: "overrides-import", About: "What an import would do", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import", Form: url.Values{"do": {"plan"}, "csv": {"key,limit,reason\nuser:77,500,contract\n"}}},
-		{Name: "overrides-csv", About: "Overrides from a CSV file", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import"},
+		{Name: "override-new", About: "New override", Role: access.RoleEditor, Path: "/console/rules/1/overrides/new"},
+		{Name: "override-edit", About: "Edit an override", Role: access.RoleEditor, Path: "/console/rules/1/overrides/2/edit"},
+		{Name: "overrides-import-new", About: "Import overrides", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import"},
+		{Name: "pool-new", About: "New pool", Role: access.RoleEditor, Path: "/console/pools/new"},
+		{Name: "override-errors", About: "New override, invalid", Role: access.RoleEditor, Path: "/console/rules/1/overrides", Form: url.Values{"key": {"ip:1"}, "kind": {"limit"}, "limit": {"many"}}},
+		{Name: "overrides-import", About: "Import overrides, plan", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import", Form: url.Values{"do": {"plan"}, "csv": {"key,limit,reason\nuser:77,500,contract\n"}}},
+		{Name: "overrides-csv", About: "Import overrides, errors", Role: access.RoleEditor, Path: "/console/rules/1/overrides/import"},
 		{Name: "pools", About: "Pools", Role: access.RoleEditor, Path: "/console/pools"},
 		{Name: "pools-empty", About: "No pools", Kind: Empty, Role: access.RoleEditor, Path: "/console/pools"},
-		{Name: "pool-edit", About: "A pool is edited", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
+		{Name: "pool-edit", About: "Edit a pool", Role: access.RoleEditor, Path: "/console/pools/shop/edit"},
 		{Name: "hot-keys", About: "Hot keys", Role: access.RoleViewer, Path: "/console/hot-keys", Prepare: HeatUp},
 		{Name: "fail-modes", About: "Fail modes", Role: access.RoleEditor, Path: "/console/fail-modes"},
-		{Name: "fail-modes-failing", About: "Fail modes while Redis is away", Kind: Failing, Role: access.RoleEditor, Path: "/console/fail-modes"},
-		{Name: "key", About: "One key, blocked", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},
-		{Name: "key-free", About: "One key without an override", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: spendSome},
-		{Name: "key-lookup", About: "Which key", Role: access.RoleViewer, Path: "/console/keys"},
+		{Name: "fail-modes-failing", About: "Fail modes, Redis unreachable", Kind: Failing, Role: access.RoleEditor, Path: "/console/fail-modes"},
+		{Name: "key", About: "Key, blocked", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},
+		{Name: "key-free", About: "Key without an override", Role: access.RoleEditor, Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: spendSome},
+		{Name: "key-lookup", About: "Inspect a key", Role: access.RoleViewer, Path: "/console/keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}, errorPages())
 }
 
-// Visit makes the world of a page and asks for it.
+// Visit creates the world of a page and requests the page.
 func (s *Shown) Visit() (Page, error) {
 	w, err := New(s.Kind)
 	if err != nil {

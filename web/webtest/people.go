@@ -109,7 +109,7 @@ func (f *Users) CreateUser(_ context.Context, actor rules.Actor, u access.User, 
 	return u, nil
 }
 
-// Change edits the account of a name, as another admin would meanwhile.
+// Change edits the account of a name, as another admin would in the meantime.
 func (f *Users) Change(name string, edit func(*access.User)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +156,7 @@ func (f *Sessions) FindSession(_ context.Context, token string) (access.Session,
 	return s, ok && f.clock.Now().Before(s.ExpiresAt) && f.Err == nil, f.Err
 }
 
-// EndAll ends every session, as another node would meanwhile.
+// EndAll ends every session, as another node would in the meantime.
 func (f *Sessions) EndAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -106,7 +106,7 @@ func traffic(list []rules.Rule) fleet.Live {
 		}
 		live.Rules = append(live.Rules, rule)
 	}
-	if len(list) > 6 { // the one on trial
+	if len(list) > 6 { // the one being tested
 		live.Rules = append(live.Rules, fleet.RuleLive{Name: list[6].Name, Minute: fleet.Counts{Allowed: 812, Shadow: 96}})
 	}
 	return live

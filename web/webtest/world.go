@@ -71,8 +71,8 @@ type World struct {
 	Clock     *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
-	// Late has the node answer that what was saved is not in force yet.
-	Late bool
+	// NotYetInForce has the node answer that what was saved is not in force yet.
+	NotYetInForce bool
 	// Counters are the buckets.
 	Counters *Counters
 	// Tokens, Log, Book and Settings are for the pages of administration.
@@ -89,7 +89,7 @@ type World struct {
 	Handler http.Handler
 }
 
-// New makes a world. Close its Guard in the end.
+// New creates a world. Close its Guard in the end.
 func New(kind Kind) (*World, error) {
 	w := &World{
 		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()}, Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
@@ -130,7 +130,7 @@ func New(kind Kind) (*World, error) {
 	return w, w.Serve(w.Deps(welcome))
 }
 
-// Serve makes the console of a world anew.
+// Serve makes the console of a world again.
 func (w *World) Serve(d web.Deps) error {
 	s, err := web.New(d)
 	if err != nil {
@@ -189,7 +189,7 @@ func (w *World) changed(context.Context) bool {
 	w.Rules.mu.Lock()
 	defer w.Rules.mu.Unlock()
 	w.Changes++
-	return w.compile() == nil && !w.Late
+	return w.compile() == nil && !w.NotYetInForce
 }
 
 // Compile puts the rules as they are now in force.

@@ -11,35 +11,35 @@ import (
 	"sluice/web/kit"
 )
 
-// trialRetry is after how many messages a stream asks again when a trial began, if
-// the history could not be read.
+// trialRetry is after how many messages a stream looks for the start of a trial again, if the history could not be
+// read.
 const trialRetry = 15
 
-// ruleFeed is what moves on the page of one rule. The page names the version of the
-// rule that it shows: its parts fit that version alone.
+// ruleFeed produces the live parts of the page of a rule. They are only for the version of the rule that the page
+// shows.
 type ruleFeed struct {
 	pages *Pages
 	visit *kit.Visit
 	id    int64
-	shown int64 // version on the page, 0 if it names none
+	shown int64 // version on the page, 0 if unknown
 	rule  rules.Rule
-	// inForce: the rule has been in force since the stream began. gone: it is no more.
+	// inForce means that the rule was in force since the stream started, gone that it was deleted or disabled.
 	inForce, gone bool
-	// trial is when the trial of a version of the rule began.
+	// trial is the trial of version trialOf of the rule, of its versions.
 	trial   Trial
 	of      []int64
 	trialOf int64
 	wait    int
-	// first is where the chart on the page begins.
+	// first is the start of the chart on the page.
 	first time.Time
 }
 
-// Feed is what moves on the page of a rule.
+// Feed returns the live parts of the page of a rule.
 func (p *Pages) Feed(v *kit.Visit, id int64) kit.Feed {
 	f := &ruleFeed{pages: p, visit: v, id: id}
 	f.shown, _ = strconv.ParseInt(v.QueryParam("version"), 10, 64)
 	if set := p.Sets.Load(); (set == nil || set.Get(id) == nil) && !v.Offline {
-		// It may be off; its figures of before are on the page all the same.
+		// It may be disabled; its earlier metrics are still on the page.
 		var err error
 		f.rule, err = p.Store.GetRule(v.Ctx, id)
 		f.gone = errors.Is(err, rules.ErrNotFound) && f.shown > 0
@@ -54,10 +54,10 @@ func (f *ruleFeed) parts() templ.Component {
 	if m.Rule.Name == "" && !m.Changed {
 		return templ.NopComponent
 	}
-	if m.Changed || f.shown > 0 && f.rule.Version < f.shown { // or this node is behind
+	if m.Changed || f.shown > 0 && f.rule.Version < f.shown { // or this node has an older version
 		return RuleNotes(m)
 	}
-	_ = f.pages.ruleFigures(f.visit, &m, f.begun) // the page says what is missing
+	_ = f.pages.ruleFigures(f.visit, &m, f.findTrial) // the page says what is missing
 	same := len(m.Traffic.Points) > 0 && m.Traffic.Points[0].At.Equal(f.first)
 	f.first = time.Time{}
 	if len(m.Traffic.Points) > 0 {
@@ -66,7 +66,7 @@ func (f *ruleFeed) parts() templ.Component {
 	return ruleParts(m, same)
 }
 
-// look sees how the rule is now.
+// look loads the current state of the rule.
 func (f *ruleFeed) look() {
 	set := f.pages.Sets.Load()
 	if set == nil {
@@ -80,15 +80,15 @@ func (f *ruleFeed) look() {
 	}
 }
 
-// begun is Pages.trialBegun, which reads the database, once for each version.
-func (f *ruleFeed) begun(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) {
+// findTrial calls Pages.findTrial, which reads the database, once for each version.
+func (f *ruleFeed) findTrial(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) {
 	if f.trialOf == r.Version {
 		return f.trial, f.of, nil
 	}
 	if f.wait--; f.wait > 0 {
 		return Trial{Version: r.Version, At: r.UpdatedAt}, nil, rules.ErrUnavailable
 	}
-	t, versions, err := f.pages.trialBegun(v, r)
+	t, versions, err := f.pages.findTrial(v, r)
 	if err != nil {
 		f.wait = trialRetry
 		return t, nil, err

@@ -12,8 +12,7 @@ import (
 	"sluice/web/view"
 )
 
-// conflict shows how the stored rule and what was to be saved differ, field by
-// field, to choose from. Nothing is overwritten.
+// conflict shows the fields in which the stored rule and the edited one differ, to choose from. Nothing is overwritten.
 func (p *Pages) conflict(v *kit.Visit, d *draft, ours *rules.Rule) error {
 	theirs, err := p.Store.GetRule(v.Ctx, d.id)
 	if err != nil {
@@ -35,8 +34,8 @@ func (p *Pages) conflict(v *kit.Visit, d *draft, ours *rules.Rule) error {
 	return v.Page(http.StatusConflict, conflictPage(v.Frame("Changed in the meantime", kit.PathRules), m))
 }
 
-// versionOf finds the version from which an edit began, nil if it cannot be
-// read, and who made the present one.
+// versionOf returns the version that an edit started from, nil if it cannot be read, and sets by to the editor of the
+// current one.
 func (p *Pages) versionOf(v *kit.Visit, theirs *rules.Rule, version int64, by *rules.Actor) *rules.Rule {
 	if last, err := p.Store.RuleHistory(v.Ctx, theirs.ID, 1, 0); err == nil && len(last) == 1 {
 		*by = last[0].Actor
@@ -61,8 +60,7 @@ func differ(a, b *rules.Rule, field string) bool {
 	return false
 }
 
-// mergeRule saves what was chosen after a conflict, over the version that the
-// choice was made from.
+// mergeRule saves the values chosen after a conflict, unless the rule has changed again since.
 func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	var ours rules.Rule
 	if err := json.Unmarshal([]byte(d.form.Get("ours")), &ours); err != nil {
@@ -89,7 +87,7 @@ func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	}
 	merged.Normalize()
 	d.form, d.name = d.keep(valuesOf(&merged)), theirs.Name
-	if d.errs = placed(d.form, kit.FieldsOf(rules.Validate(&merged))); len(d.errs) > 0 {
+	if d.errs = toFormNames(d.form, kit.FieldsOf(rules.Validate(&merged))); len(d.errs) > 0 {
 		d.problem = "The chosen values do not fit together. Correct them here; the form is based on the newest version."
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
@@ -100,35 +98,41 @@ func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	return p.store(v, d, &merged)
 }
 
-// Conflict is two people's edits of one rule.
+// Conflict is the page of two people's edits of a rule.
 type Conflict struct {
 	ID int64
-	// Theirs is the stored version, by whom, if known.
+	// Theirs is the stored version, By its editor if known.
 	Theirs *rules.Rule
 	By     rules.Actor
 	Fields []ConflictField
-	// Ours is what was to be saved, as JSON, carried along.
+	// Ours is the edited rule as JSON, in a hidden field.
 	Ours string
-	// YAML is the same for people, Reason why it was to be saved.
+	// YAML is the edited rule for people, Reason the reason for the edit.
 	YAML    string
 	Reason  string
 	Problem string
 }
 
-// ConflictField is a field in which the two differ. OnlyOurs: theirs is as it
-// was when the edit began; OnlyTheirs the other way round; neither: both changed
-// it, or nobody knows, and someone has to choose.
+// ConflictField is a field that differs. OnlyOurs means that only we changed it, OnlyTheirs that only they did. If both
+// are false, both changed it, or it is unknown, and the person has to choose.
 type ConflictField struct {
 	Field                string
 	Theirs, Ours         any
 	OnlyOurs, OnlyTheirs bool
 }
 
+// whose is a side of a conflict as people read it.
+func whose(side string) string {
+	if side == "ours" {
+		return "yours"
+	}
+	return side
+}
+
 // fieldLabel is a field's name as people read it.
 func fieldLabel(field string) string { return strings.ReplaceAll(field, "_", " ") }
 
-// jsonWords writes a value of a field: plain ones as diffText does, the others
-// as JSON.
+// jsonWords writes a value of a field: simple values like view.DiffText, others as JSON.
 func jsonWords(v any) string {
 	switch v.(type) {
 	case string, bool, int64, float64:

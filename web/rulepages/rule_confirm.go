@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	// trialPage and maxTrialVersions bound the versions in which the beginning of
-	// a trial is looked for.
+	// trialPage and maxTrialVersions bound how many versions are searched for the start of a trial.
 	trialPage        = 50
 	maxTrialVersions = 500
 )
 
-// askTurn asks before a rule is promoted, put in shadow mode or turned off, and
-// says what that does.
-func (p *Pages) askTurn(v *kit.Visit, r rules.Rule) error {
-	m := RuleTurn{Rule: r, To: v.QueryParam("to"), After: r.Clone()}
+// confirmAction asks for confirmation before a rule is promoted, switched to shadow mode or disabled, and describes the
+// effect.
+func (p *Pages) confirmAction(v *kit.Visit, r rules.Rule) error {
+	m := RuleConfirm{Rule: r, To: v.QueryParam("to"), After: r.Clone()}
 	switch {
 	case m.To == "off" && r.IsActive:
 		m.After.IsActive = false
@@ -30,20 +29,19 @@ func (p *Pages) askTurn(v *kit.Visit, r rules.Rule) error {
 		if err := m.After.Promote(); err != nil {
 			return err
 		}
-		trial, err := p.trialOf(v, &r, p.trialBegun)
+		trial, err := p.trialOf(v, &r, p.findTrial)
 		m.Trial = trial
 		p.logFigures(&r, err)
 	default:
-		return v.SeeOther(view.RulePath(r.ID)) // it is so already
+		return v.SeeOther(view.RulePath(r.ID)) // nothing would change
 	}
-	return v.Page(http.StatusOK, ruleTurnPage(v.Frame(m.Title(), kit.PathRules), m))
+	return v.Page(http.StatusOK, ruleConfirmPage(v.Frame(m.Title(), kit.PathRules), m))
 }
 
-// trialOf tells what the rule's trial would have denied since it began, and of
-// how many requests. begun is trialBegun or what remembers its answer. With an error
-// the counts are unknown, and said to be.
-func (p *Pages) trialOf(v *kit.Visit, r *rules.Rule, begun beginning) (*Trial, error) {
-	t, versions, err := begun(v, r)
+// trialOf returns how many requests the rule's trial would have denied since it started, and how many it saw. With an
+// error the counts are marked as unknown.
+func (p *Pages) trialOf(v *kit.Visit, r *rules.Rule, find trialFinder) (*Trial, error) {
+	t, versions, err := find(v, r)
 	if err == nil {
 		t.Counts, err = p.Figures.Trial(v.Ctx, r.ID, versions)
 	}
@@ -51,11 +49,11 @@ func (p *Pages) trialOf(v *kit.Visit, r *rules.Rule, begun beginning) (*Trial, e
 	return &t, err
 }
 
-// beginning says since when a trial counts, and in which versions of the rule.
-type beginning func(v *kit.Visit, r *rules.Rule) (Trial, []int64, error)
+// trialFinder returns the start of a rule's trial and the versions that belong to it.
+type trialFinder func(v *kit.Visit, r *rules.Rule) (Trial, []int64, error)
 
-// trialBegun looks in the history for the version that began the rule's trial.
-func (p *Pages) trialBegun(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) {
+// findTrial searches the history for the version that started the rule's trial.
+func (p *Pages) findTrial(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) {
 	t := Trial{Version: r.Version, At: r.UpdatedAt}
 	versions := []int64{r.Version}
 	for before, more := r.Version, true; more && len(versions) < maxTrialVersions; before = t.Version {
@@ -76,25 +74,24 @@ func (p *Pages) trialBegun(v *kit.Visit, r *rules.Rule) (Trial, []int64, error) 
 	return t, versions, nil
 }
 
-// logFigures logs that some figures of a rule's page could not be read.
+// logFigures logs that some metrics of a rule's page could not be read.
 func (p *Pages) logFigures(r *rules.Rule, err error) {
 	if err != nil {
 		p.Logger.Warn("could not read the figures of a rule", "rule", r.Name, "error", err)
 	}
 }
 
-// Trial is what a limit on trial would have denied.
+// Trial counts the requests that a shadow rule or a candidate would have denied.
 type Trial struct {
-	// Version of the rule began the trial, At says when.
+	// Version of the rule started the trial, at the time At.
 	Version int64
 	At      time.Time
-	// Counts are the requests that the trial saw since. Unknown: they cannot be
-	// read.
+	// Counts are the requests since then. Unknown means that they cannot be read.
 	Counts  fleet.TrialCounts
 	Unknown bool
 }
 
-// figure is the number that would have been denied.
+// figure is the number of requests that would have been denied.
 func (t *Trial) figure() string {
 	if t.Unknown {
 		return "–"
@@ -102,7 +99,7 @@ func (t *Trial) figure() string {
 	return view.Count(t.Counts.Denied)
 }
 
-// share says of how many requests.
+// share describes the total, as in "of 7,399 requests, 1.3%".
 func (t *Trial) share() string {
 	switch {
 	case t.Unknown:
@@ -113,18 +110,17 @@ func (t *Trial) share() string {
 	return "of " + view.Plural(t.Counts.Seen, "request") + ", " + view.Percent(t.Counts.Denied, t.Counts.Seen)
 }
 
-// RuleTurn asks whether a rule is to be promoted, put in shadow mode or turned
-// off.
-type RuleTurn struct {
+// RuleConfirm is the page that asks whether to promote a rule, switch it to shadow mode or disable it.
+type RuleConfirm struct {
 	Rule, After rules.Rule
 	// To is promote, shadow or off.
 	To string
-	// Trial is what speaks for or against promoting, nil for the others.
+	// Trial is set for promoting, nil for the others.
 	Trial *Trial
 }
 
 // Title is the question.
-func (m *RuleTurn) Title() string {
+func (m *RuleConfirm) Title() string {
 	switch m.To {
 	case "promote":
 		if m.Rule.Candidate != nil {
@@ -137,8 +133,8 @@ func (m *RuleTurn) Title() string {
 	return "Switch " + m.Rule.Name + " to shadow mode?"
 }
 
-// effect says what happens then.
-func (m *RuleTurn) effect() string {
+// effect describes the consequences.
+func (m *RuleConfirm) effect() string {
 	switch {
 	case m.To == "off":
 		return "The rule limits nothing until it is enabled again. Its counters are kept."
@@ -150,14 +146,14 @@ func (m *RuleTurn) effect() string {
 	return "The rule is enforced, and requests over the limit are denied. Its counters are kept."
 }
 
-func (m *RuleTurn) path() string {
+func (m *RuleConfirm) path() string {
 	if m.To == "promote" {
 		return "/promote"
 	}
 	return "/state"
 }
 
-func (m *RuleTurn) button() (icon, label string) {
+func (m *RuleConfirm) button() (icon, label string) {
 	switch m.To {
 	case "promote":
 		return "circle-check", "Promote"

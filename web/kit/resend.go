@@ -11,7 +11,7 @@ import (
 	"sluice/web/view"
 )
 
-// errSignedOut answers a form whose session ended while it was filled in.
+// errSignedOut is the answer to a form whose session ended while it was filled in.
 var errSignedOut = &Problem{
 	http.StatusUnauthorized, "You are signed out",
 	"Nothing was changed. What you typed is kept on this page: sign in in another tab, then come back here and send it again.",
@@ -20,14 +20,13 @@ var errSignedOut = &Problem{
 // secretFields are never sent back to a browser.
 var secretFields = []string{"password", "repeat", "current", confirmField}
 
-// kept is the form of a request that failed, to be sent again from the page that
-// says so; nil if there is nothing to keep. What was never let in, such as what
-// another site sent, keeps nothing, and passwords are left out.
+// kept returns the form of a failed request, so that it can be sent again from the error page; nil for none. It leaves
+// out passwords, and keeps nothing of requests that were rejected before authorization, such as those of another site.
 func (v *Visit) kept() url.Values {
 	if v.Request().Method != http.MethodPost || v.route == nil || v.route.Role == "" {
 		return nil
 	}
-	if v.User.ID == 0 { // strangers get no more read than a form
+	if v.User.ID == 0 { // read no more than a form from visitors
 		v.Request().Body = http.MaxBytesReader(v.Response(), v.Request().Body, MaxForm)
 	}
 	out := url.Values{}
@@ -42,7 +41,7 @@ func (v *Visit) kept() url.Values {
 	return out
 }
 
-// posted is the form as it came. A file that was uploaded is its text.
+// posted is the form as it was sent. An uploaded file is included as text.
 func (v *Visit) posted() url.Values {
 	f, err := v.File()
 	if err != nil {
@@ -53,17 +52,16 @@ func (v *Visit) posted() url.Values {
 		out.Set(field, f.Text)
 	}
 	if len(out.Get(field)) > MaxCarried {
-		out.Del(field) // whoever chose a file still has it
+		out.Del(field) // the person still has the file
 	}
 	return out
 }
 
-// mechanical are fields that nobody types.
-var mechanical = []string{"version", "id", "to", "back", "act"}
+// hiddenFields are fields that people do not fill in.
+var hiddenFields = []string{"version", "id", "to", "back", "act"}
 
-// again offers to send once more what failed with a status, where that may help
-// or somebody typed it.
-func (v *Visit) again(status int, err error) *view.Again {
+// resend offers to send a failed form again, if it has typed values or if sending it again can succeed.
+func (v *Visit) resend(status int, err error) *view.Resend {
 	if errors.Is(err, errCrossOrigin) || errors.Is(err, ErrMissing) {
 		return nil
 	}
@@ -73,10 +71,10 @@ func (v *Visit) again(status int, err error) *view.Again {
 	}
 	typed := false
 	for name := range values {
-		typed = typed || !slices.Contains(mechanical, name)
+		typed = typed || !slices.Contains(hiddenFields, name)
 	}
 	if !typed && status != http.StatusUnauthorized && status < http.StatusInternalServerError {
 		return nil
 	}
-	return &view.Again{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}
+	return &view.Resend{Action: v.Request().URL.RequestURI(), Values: values, SignIn: errors.Is(err, errSignedOut)}
 }

@@ -9,9 +9,8 @@ import (
 	"sluice/web/kit"
 )
 
-// ruleConflict shows what somebody else changed in a rule since the page was
-// loaded on which an act was asked for, and offers the act again. Nothing has
-// been done.
+// ruleConflict shows what someone else changed in a rule after the page was loaded, and offers the action again.
+// Nothing was changed.
 func (p *Pages) ruleConflict(v *kit.Visit, id int64, form url.Values) error {
 	now, err := p.Store.GetRule(v.Ctx, id)
 	if err != nil {
@@ -37,7 +36,7 @@ func (p *Pages) ruleConflict(v *kit.Visit, id int64, form url.Values) error {
 	return v.Page(http.StatusConflict, ruleConflictPage(v.Frame("Changed in the meantime", kit.PathRules), m))
 }
 
-// revision finds one version of a rule.
+// revision returns a version of a rule.
 func (p *Pages) revision(v *kit.Visit, id, version int64) (rules.Revision, error) {
 	past, err := p.Store.RuleHistory(v.Ctx, id, 1, version+1)
 	if err != nil {
@@ -49,14 +48,14 @@ func (p *Pages) revision(v *kit.Visit, id, version int64) (rules.Revision, error
 	return past[0], nil
 }
 
-// RuleConflict is an act on a rule that somebody has changed meanwhile.
+// RuleConflict is an action on a rule that someone else changed in the meantime.
 type RuleConflict struct {
 	Rule rules.Rule
 	By   string
 	At   time.Time
-	// Changes are what happened since.
+	// Changes are the changes since the page was loaded.
 	Changes []rules.Change
-	// Action and Form are what was asked for.
+	// Action and Form are the requested action.
 	Action string
 	Form   url.Values
 }
