@@ -23,7 +23,7 @@ func valuesOf(r *rules.Rule) url.Values {
 	return f
 }
 
-// putFields writes the fields of an object, but for its composite ones.
+// putFields writes the fields of an object, except composite ones.
 func putFields[T any](form url.Values, under string, fields []rules.Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
@@ -114,14 +114,14 @@ func putInstant(f url.Values, name string, t *time.Time) {
 	}
 	layout := "2006-01-02T15:04:05.999"
 	if t.Equal(t.Truncate(time.Minute)) {
-		layout = "2006-01-02T15:04" // browsers show no seconds then
+		layout = "2006-01-02T15:04" // browsers then show no seconds
 	}
 	f.Set(name, t.UTC().Format(layout))
 }
 
-// formOrder is the order of the fields on the page, by what their names begin with.
+// formOrder is the order of the fields on the page, by the start of their names.
 var formOrder = []string{
-	"name", "description", "method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm", "over_limit", "defer", "mode", "fail_mode",
+	"name", "owner", "description", "method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm", "over_limit", "defer", "mode", "fail_mode",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority", "retry_jitter_ms", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 }
