@@ -6,29 +6,28 @@ import (
 	"slices"
 )
 
-// Delta is what changed between two versions of the rules.
+// Delta describes the changes between two versions of the rules.
 type Delta struct {
-	// Changed are the rules that are new or differ, active or not; of two with one
-	// id the last counts.
+	// Changed holds the rules that are new or differ, active or not. Of two with one id the last
+	// counts.
 	Changed []Rule
-	// Removed are the ids of rules that are gone. An id that also stands in
-	// Changed is not gone.
+	// Removed holds the ids of deleted rules. An id that is also in Changed is not deleted.
 	Removed []int64
-	// Pools are all pools. They count only with PoolsChanged.
+	// Pools holds all pools. It is used only if PoolsChanged is true.
 	Pools        []Pool
 	PoolsChanged bool
-	// Version is the version that the change leads to.
+	// Version is the version after the change.
 	Version int64
 }
 
-// rebuildPart is the part of the rules, one in so many, above which it is
-// cheaper to index all rules again than to change the index rule by rule.
+// rebuildPart is the fraction of changed rules, one in so many, above which rebuilding the whole
+// index is cheaper than changing it rule by rule.
 const rebuildPart = 16
 
-// Apply gives the set that CompileSource would build from the active rules of s
-// with d applied, with the overrides and options of s. It takes time in
-// proportion to d: what did not change is shared with s, which stays as it is and
-// may be read meanwhile. The errors are those of CompileSource, rules in order of id.
+// Apply returns the set that CompileSource would build from the active rules of s with d applied,
+// with the overrides and options of s. It takes time in proportion to d: unchanged parts are
+// shared with s, which is not modified and may be read meanwhile. The errors are those of
+// CompileSource, ordered by rule id.
 func (s *Set) Apply(d Delta) (*Set, error) {
 	out := *s
 	out.version = d.Version
@@ -71,8 +70,8 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 	return &out, nil
 }
 
-// compileDelta gives by id the rules that d changes in the set was, compiled with
-// the pools of s; nil is one that is gone or inactive.
+// compileDelta compiles the rules that d changes in the set was, with the pools of s, by id. A
+// deleted or inactive rule is nil.
 func (s *Set) compileDelta(was *Set, d *Delta) (map[int64]*Compiled, error) {
 	changed := make(map[int64]*Compiled, len(d.Changed)+len(d.Removed))
 	errs := map[int64]error{}

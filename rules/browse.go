@@ -1,28 +1,28 @@
 package rules
 
-// Browse asks for rules as people leaf through them: a query, an order and a
-// page by number. Unlike Query alone it says how many there are in all.
+// Browse requests one page of a rule list: a query, an order and an offset. Unlike Query alone it
+// also asks for the total number.
 type Browse struct {
 	// Query filters; its AfterID is ignored.
 	Query
-	// Sort is one of SortColumns; anything else means name.
+	// Sort is one of SortColumns; any other value means name.
 	Sort string
-	// Desc turns the order round.
+	// Desc reverses the order.
 	Desc bool
-	// Offset is how many rules to pass over.
+	// Offset is the number of rules to skip.
 	Offset int
 }
 
-// SortColumns are the orders of Browse.
+// SortColumns lists the valid values of Browse.Sort.
 func SortColumns() []string {
 	return []string{"name", "scope", "route", "algorithm", "limit", "mode", "fail_mode", "updated_at"}
 }
 
-// Listing answers a Browse.
+// Listing is the answer to a Browse.
 type Listing struct {
 	Rules []Rule
-	// Total is how many rules the query selects.
+	// Total is the number of rules that the query selects.
 	Total int64
-	// Editors says who made the version of each rule that is listed, by id.
+	// Editors holds the author of the current version of each listed rule, by id.
 	Editors map[int64]Actor
 }

@@ -10,36 +10,36 @@ import (
 	"sluice/rules/override"
 )
 
-// Bucket is one bucket of a rule that was found by its name.
+// Bucket is one bucket of a rule, found by its name.
 type Bucket struct {
 	Rule *Compiled
-	// Name leads back to the bucket; see BucketName.
+	// Name finds the bucket again; see BucketName.
 	Name string
-	// Exception is the key of an override for this bucket alone, "" where the rule
-	// has only the one bucket.
+	// Exception is the key of an override for this bucket alone, "" if the rule has only one
+	// bucket.
 	Exception string
-	// Key is the bucket's, "" if the name has a hash that is cut short: that is
-	// enough for an override and too little to find the bucket.
+	// Key is the bucket's key. It is "" if the name contains a shortened hash: that is enough for
+	// an override, but not to find the bucket.
 	Key limiter.Key
-	// Limit is what requests without a tier are held to now, Override what an
-	// override had to say about it.
+	// Limit is the current limit of requests without a tier. Override is the override that
+	// applies, if any.
 	Limit    limiter.Limit
 	Override override.Applied
-	// Candidate is the bucket of the rule's candidate, "" if there is none now.
+	// Candidate is the bucket of the rule's candidate, "" if the rule has none now.
 	Candidate      limiter.Key
 	CandidateLimit limiter.Limit
 }
 
-// BucketName is the name of a bucket by which FindBucket finds it again: that of
-// DisplayKey, with every hash in full.
+// BucketName returns the name by which FindBucket finds a bucket: that of DisplayKey, with every
+// hash in full.
 func BucketName(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	return displayFacts(facts, strings.Contains(facts, "+"))
 }
 
-// FindBucket finds the bucket of a rule of this set by its name: what BucketName
-// gives, what is displayed, or what an override may be for. Credentials may be
-// given raw. Errors say what is wrong, without repeating values.
+// FindBucket finds a bucket of a rule of this set by its name: the result of BucketName, a
+// displayed key, or the key of an override. Credentials may be raw. Errors say what is wrong
+// without repeating values.
 func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error) {
 	at := now.UnixMilli()
 	b := Bucket{Rule: c, Limit: c.base(at)}
@@ -102,15 +102,15 @@ func (b Bucket) withCandidate() Bucket {
 	return b
 }
 
-// bucketParser reads the facts of one bucket into its key and a descriptor.
+// bucketParser parses the facts of one bucket into its key and a descriptor.
 type bucketParser struct {
 	overrideParser
 	d Descriptor
-	// cut: some hash is not whole.
+	// cut reports that some hash is shortened.
 	cut bool
 }
 
-// parse gives the facts of the bucket's key, and the same with hashes cut.
+// parse returns the facts of the bucket's key, and the same with shortened hashes.
 func (p *bucketParser) parse(text string) (full, short []byte, err error) {
 	values, err := p.split(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *bucketParser) parse(text string) (full, short []byte, err error) {
 	return full, appendShort(nil, full), nil
 }
 
-// appendWhole appends label and value of one fact as the bucket's key has them.
+// appendWhole appends label and value of one fact in the form of the bucket's key.
 func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, error) {
 	hash, hashed := strings.CutPrefix(text, hashWord)
 	switch {
@@ -154,7 +154,7 @@ func (p *bucketParser) appendWhole(dst []byte, f *fact, text string) ([]byte, er
 	return k.encode(dst, f), nil
 }
 
-// note puts a value into the descriptor.
+// note stores a value in the descriptor.
 func (p *bucketParser) note(f *fact, v string) {
 	switch f.kind {
 	case factUser:

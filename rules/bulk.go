@@ -1,21 +1,21 @@
 package rules
 
-// MaxBulk is how many rules one edit of many may be about.
+// MaxBulk is the largest number of rules in one bulk edit.
 const MaxBulk = 2000
 
-// Seen is a version of a rule that someone looked at.
+// Seen identifies the version of a rule that a person saw.
 type Seen struct{ ID, Version int64 }
 
-// BulkEdited says what one edit of many rules did.
+// BulkEdited is the result of a bulk edit.
 type BulkEdited struct {
-	// Changed rules were edited, Same ones were as wanted already.
+	// Changed counts edited rules, Same those that already had the wanted content.
 	Changed, Same int
-	// Left were left alone.
+	// Left lists the rules that were not edited.
 	Left []LeftAlone
 }
 
-// LeftAlone is a rule that an edit of many left as it is. Name is "" if it has
-// been deleted. Err wraps ErrNotFound or ErrStale, or is a *ValidationError.
+// LeftAlone is a rule that a bulk edit did not change. Name is "" if the rule was deleted. Err
+// wraps ErrNotFound or ErrStale, or is a *ValidationError.
 type LeftAlone struct {
 	ID   int64
 	Name string

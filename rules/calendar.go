@@ -2,27 +2,24 @@ package rules
 
 import "time"
 
-// calendar is a rule's Calendar, compiled: it cuts time into days, weeks or
-// months of a zone.
+// calendar is the compiled Calendar of a rule: it divides time into days, weeks or months of a
+// time zone.
 type calendar struct {
 	every  string
 	zone   *time.Location
 	anchor int
 }
 
-// apply makes the limits of p those of the period that contains an instant:
-// Anchor is its beginning and Window its length. All nodes agree on both, as
-// they do not depend on the instant, so the bucket's consumption is read in the
-// same period by whichever node asks.
+// apply sets the limits of p to those of the period that contains an instant: Anchor is its start
+// and Window its length. Neither depends on the instant, so all nodes agree on both and read the
+// bucket's consumption in the same period.
 //
-// The period is chosen by the node's clock and read by the store's. Where the
-// store's clock is a little ahead, it is in the window after Window, which
-// begins exactly where the next period does: a new, empty one. Where it is a
-// little behind at the beginning of a period, it is in the window before
-// Anchor, which ends exactly where the period before did and holds what was
-// spent in that. The one thing that can be missed there is consumption older
-// than the new period is long (a month of 31 days that is followed by a shorter
-// one), for as long as the clocks differ.
+// The node's clock chooses the period, and the store's clock reads it. If the store's clock is
+// a little ahead, it is in the window after Window, which starts exactly where the next period
+// does: a new, empty one. If it is a little behind at the start of a period, it is in the window
+// before Anchor, which ends exactly where the previous period did and holds its consumption.
+// Only consumption older than the length of the new period can be missed (a month of 31 days
+// followed by a shorter one), and only while the clocks differ.
 func (c *calendar) apply(p *phase, now int64) {
 	from, until := c.period(now)
 	p.narrow(from, until)
@@ -38,7 +35,7 @@ func (c *calendar) apply(p *phase, now int64) {
 	p.tiers = tiers
 }
 
-// period gives the beginning and the end of the period that contains an
+// period returns the beginning and the end of the period that contains an
 // instant, in ms since the epoch. Clock changes make days of 23 or 25 hours,
 // or of none, and may bring a date back; the beginnings stay in order.
 func (c *calendar) period(now int64) (from, until int64) {

@@ -9,20 +9,20 @@ import (
 	"sluice/rules/chars"
 )
 
-// Actor is who made a change. No change is written without one.
+// Actor is the author of a change. Every change has one.
 type Actor struct {
-	// Kind is token, user, cli, system, or sso for what single sign-on said.
+	// Kind is token, user, cli, system, or sso for changes by single sign-on.
 	Kind string `json:"kind"`
-	// Name is the token's or person's name, what ran ("import", "demo"), or the
+	// Name is the name of the token or person, the program that ran ("import", "demo"), or the
 	// provider's address.
 	Name string `json:"name"`
-	// Reason is why, in the actor's own words; "" if nothing was said. It belongs
-	// to one change, so that the actor of a Revision has none. See CheckReason.
+	// Reason is the actor's reason for the change, "" if none was given. It belongs to one change,
+	// so the actor of a Revision has none. See CheckReason.
 	Reason string `json:"-"`
 }
 
-// CheckReason says what is wrong with the reason for a change: it is one line of
-// printable text. The error is a *ValidationError of the field reason.
+// CheckReason validates the reason for a change: one line of printable text. The error is a
+// *ValidationError of the field reason.
 func CheckReason(reason string) error {
 	message := ""
 	switch {
@@ -39,15 +39,14 @@ func CheckReason(reason string) error {
 // Query selects rules. Zero values select everything.
 type Query struct {
 	Text string // part of name, description or route, any case
-	// Equal are values of fields by name, among them those of Filters; "" selects
-	// everything.
+	// Equal selects by field values, by name, among them those of Filters; "" selects everything.
 	Equal    map[string]string
 	Active   *bool
 	PageSize int   // 1 to 500; 0 means 50
 	AfterID  int64 // rules with a greater id, in order of id
 }
 
-// Selects reports whether a rule is among those that q asks for, its pages aside.
+// Selects reports whether a rule matches q, regardless of its page.
 func (q *Query) Selects(r *Rule) bool {
 	if q.Active != nil && r.IsActive != *q.Active {
 		return false
@@ -70,24 +69,24 @@ func (q *Query) Selects(r *Rule) bool {
 // Page is one page of rules in order of id.
 type Page struct {
 	Rules []Rule
-	// More: there are rules after the last one.
+	// More reports that there are rules after the last one.
 	More bool
 }
 
-// Revision is one version of a rule in its history, newest first in listings.
+// Revision is one version of a rule in its history. Listings are newest first.
 type Revision struct {
 	Version int64     `json:"version"`
 	Action  string    `json:"action"` // create, update, delete, rollback, promote, import
 	Actor   Actor     `json:"actor"`
 	Reason  string    `json:"reason"` // see Actor
 	At      time.Time `json:"at"`
-	// Rule is the rule as it was after the change (before it, for delete).
+	// Rule is the rule after the change, or before it for a deletion.
 	Rule Rule `json:"rule"`
-	// Changes are the fields that differ from the version before.
+	// Changes holds the fields that differ from the previous version.
 	Changes []Change `json:"changes"`
 }
 
-// Change is one field that differs. Old and New are JSON values.
+// Change is one differing field. Old and New are JSON values.
 type Change struct {
 	Field string `json:"field"`
 	Old   any    `json:"old"`

@@ -14,17 +14,17 @@ import (
 
 // Options are settings of a whole Set. The zero value is the default.
 type Options struct {
-	// IPv4Prefix is how many bits of an IPv4 address name its bucket, 1 to 32;
-	// 0 means 32.
+	// IPv4Prefix is the number of bits of an IPv4 address that identify its bucket, 1 to 32; 0
+	// means 32.
 	IPv4Prefix int
-	// IPv6Prefix is the same for IPv6, 1 to 128; 0 means 64, because one
-	// subscriber usually holds a whole /64.
+	// IPv6Prefix is the same for IPv6, 1 to 128; 0 means 64, because one subscriber usually has a
+	// whole /64.
 	IPv6Prefix int
-	// ConditionFailed hears, during a match, of a rule whose condition could not
-	// be evaluated and therefore counted as true. Nil hears nothing.
+	// ConditionFailed is called, during a match, for a rule whose condition could not be evaluated
+	// and therefore counted as true. Nil disables it.
 	ConditionFailed func(*Rule)
-	// ConditionTook hears how long each evaluation of a condition took, by the
-	// clock Now. Nil hears nothing; without a clock nothing is measured.
+	// ConditionTook is called with the duration of each evaluation of a condition, by the clock
+	// Now. Nil disables it; without a clock nothing is measured.
 	ConditionTook func(time.Duration)
 	Now           func() time.Time
 }
@@ -45,7 +45,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// maxCompileErrors bounds how many bad rules one error of Compile names.
+// maxCompileErrors bounds how many invalid rules one error of Compile lists.
 const maxCompileErrors = 10
 
 // Compile is CompileSource for rules without pools.
@@ -53,10 +53,10 @@ func Compile(rs []Rule, version int64, opt Options) (*Set, error) {
 	return CompileSource(Source{Rules: rs, Version: version}, opt)
 }
 
-// CompileSource builds the set of the active rules of src; inactive ones are left
-// out, and no rules at all is legal. It keeps copies. Every rule must have an id
-// and name of its own and be valid; the error names up to ten that are not, each
-// wrapping its *ValidationError. A rule whose pool is not there is not valid either.
+// CompileSource builds the set of the active rules of src. Inactive rules are left out, and no
+// rules at all is legal. It keeps copies. Every rule must be valid and have a unique id and name;
+// the error lists up to ten that are not, each wrapping its *ValidationError. A rule whose pool
+// does not exist is not valid either.
 func CompileSource(src Source, opt Options) (*Set, error) {
 	rs := src.Rules
 	opt, err := opt.withDefaults()
@@ -142,9 +142,9 @@ func compareNames(a, b *Compiled) int {
 	return cmp.Or(strings.Compare(a.Rule.Name, b.Rule.Name), compareRules(a, b))
 }
 
-// checkNames refuses a set in which one of some rules, in order of name, has the
-// name of another rule of the set: they could not be told apart in answers. The
-// error is about the first rule, by id, whose name an earlier one has.
+// checkNames refuses a set in which one of the given rules, ordered by name, has the name of
+// another rule: answers could not distinguish them. The error is about the first rule, by id,
+// whose name an earlier one has.
 func (s *Set) checkNames(some []*Compiled) error {
 	var first, second *Rule
 	for i, c := range some {

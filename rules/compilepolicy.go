@@ -6,7 +6,7 @@ import (
 	"sluice/limiter"
 )
 
-// compilePools makes the set's pools.
+// compilePools builds the set's pools.
 func (s *Set) compilePools(pools []Pool) error {
 	s.pools = make(map[string]*CompiledPool, len(pools))
 	for i := range pools {
@@ -23,7 +23,7 @@ func (s *Set) compilePools(pools []Pool) error {
 	return nil
 }
 
-// compilePolicy fills in what the policy fields say.
+// compilePolicy fills in the policy fields.
 func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error {
 	r := &c.Rule
 	c.Throttle = r.Throttle

@@ -11,40 +11,40 @@ import (
 	"sluice/rules/tree"
 )
 
-// Problem is a FieldError and the line of the file that it is about.
+// Problem is a FieldError with the line of the file.
 type Problem struct {
 	FieldError
 	Line int
 }
 
-// Reading says how a value is read, and in whose words its problems are told.
+// Reading says how a value is read and how its problems are worded.
 type Reading bool
 
 const (
-	// FromFile reads as people write files: what Normalize mends is fine.
+	// FromFile accepts what people write in files and Normalize corrects.
 	FromFile Reading = false
-	// FromRequest refuses texts that Normalize would make something else of.
+	// FromRequest refuses texts that Normalize would change.
 	FromRequest Reading = true
 )
 
-// Decode puts a value into the field of t, null for the default. It gives every
-// problem of form, under a path that begins with the field's name; then the field
-// may be as it was. What the values mean is for Validate.
+// Decode sets the field of t to a value; null means the default. It returns every formal problem,
+// under a path that begins with the field's name; the field may then be unchanged. Validate checks
+// what the values mean.
 func (f *Field[T]) Decode(t *T, v *tree.Value, how Reading) []Problem {
 	var d decoder
 	decodeField(&d, f, t, f.Name, v, how)
 	return d.problems
 }
 
-// decoder collects what is wrong with an object.
+// decoder collects the problems of an object.
 type decoder struct{ problems []Problem }
 
 func (d *decoder) wrong(at string, v *tree.Value, format string, args ...any) {
 	d.problems = append(d.problems, Problem{FieldError{at, fmt.Sprintf(format, args...)}, v.Line})
 }
 
-// set keeps what a reader of one value gave. What could be read in spite of a
-// mistake is kept as well, so that no other field is blamed for its absence.
+// set stores the result of reading one value. A value that could be read in spite of a mistake is
+// stored too, so that no other field is blamed for its absence.
 func set[V comparable](d *decoder, at string, v *tree.Value, dst *V, read func() (V, error)) {
 	value, err := read()
 	if err != nil {
@@ -102,7 +102,7 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 	}
 }
 
-// optional makes *dst nil for null.
+// optional sets *dst to nil for null.
 func optional[V comparable](d *decoder, at string, v *tree.Value, dst **V, read func() (V, error)) {
 	if v.Kind == tree.Null {
 		*dst = nil
@@ -115,8 +115,8 @@ func optional[V comparable](d *decoder, at string, v *tree.Value, dst **V, read 
 	}
 }
 
-// decodePart reads a composite field as a whole, because what its members mean
-// depends on each other.
+// decodePart reads a composite field as a whole, because the meanings of its members depend on
+// each other.
 func decodePart[T any](d *decoder, fields []Field[T], at string, v *tree.Value, dst **T) {
 	*dst = nil
 	if v.Kind == tree.Null {
@@ -128,7 +128,7 @@ func decodePart[T any](d *decoder, fields []Field[T], at string, v *tree.Value, 
 	}
 }
 
-// decodeObject reads the members of an object; false if v is none.
+// decodeObject reads the members of an object. It returns false if v is not an object.
 func decodeObject[T any](d *decoder, fields []Field[T], at string, v *tree.Value, t *T) bool {
 	if v.Kind != tree.Object {
 		d.wrong(at, v, "must be an object, not %s", v.Kind)
@@ -219,8 +219,7 @@ func readText[T any](f *Field[T], v *tree.Value, how Reading) (string, error) {
 	return v.Text, nil
 }
 
-// orNull adds that null is allowed as well, where it is other than leaving a text
-// empty.
+// orNull adds that null is allowed too, if that differs from an empty text.
 func orNull[T any](f *Field[T]) string {
 	var t T
 	if _, plain := f.At(&t).(*string); plain {
@@ -281,7 +280,7 @@ func readInstant(v *tree.Value, how Reading) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("must be a time such as 2026-11-27T00:00:00Z in quotes, not %s", v.Kind)
 }
 
-// ParseInstant reads a time of RFC 3339. The error says what is wanted.
+// ParseInstant parses a time of RFC 3339. The error says what is expected.
 func ParseInstant(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {

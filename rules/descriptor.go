@@ -2,8 +2,8 @@ package rules
 
 import "net/netip"
 
-// Descriptor is what a caller says about one request. Empty means the fact is
-// absent; a rule whose scope names an absent fact does not apply.
+// Descriptor describes one request. An empty fact is absent; a rule whose scope names an absent
+// fact does not apply.
 type Descriptor struct {
 	Method string
 	// Route is the request's path, without query or fragment.

@@ -38,9 +38,9 @@ func DisplayKey(key limiter.Key) string {
 	return displayFacts(string(appendShort(nil, []byte(facts))), strings.Contains(facts, "+"))
 }
 
-// DisplayDirectKey is the key of a caller who brought the limit as that caller
-// wrote it, with control characters and the like as %XX. One that was hashed, as
-// credentials are, shows as sha256: and the first 12 characters of the hash.
+// DisplayDirectKey returns the key of a caller who sent the limit, as that caller wrote it, with
+// unprintable characters as %XX. A hashed key shows as sha256: and the first 12 characters of the
+// hash.
 func DisplayDirectKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
 	v := strings.TrimSuffix(strings.TrimPrefix(facts, "{key:"), "}")
@@ -53,8 +53,8 @@ func DisplayDirectKey(key limiter.Key) string {
 	return string(appendPrintable(nil, chars.Unescape(v), nil))
 }
 
-// displayFacts writes the facts of a key, or of a wildcard as far as it goes.
-// several: the scope has more than one fact.
+// displayFacts writes the facts of a key, or of a wildcard as far as it goes. several reports that
+// the scope has more than one fact.
 func displayFacts(facts string, several bool) string {
 	out := make([]byte, 0, len(facts)+8)
 	for i, part := range strings.Split(facts, "+") {
@@ -75,8 +75,8 @@ func displayFact(dst []byte, part string, several bool) []byte {
 		return append(append(dst, hashWord...), hash...)
 	}
 	text := chars.Unescape(value)
-	// A colon after which the value would read like a hash, or, given without its
-	// label, like another fact.
+	// Escape a colon after which the value would read like a hash, or, without its label, like
+	// another fact.
 	colon := -1
 	if hash, ok := strings.CutPrefix(text, hashWord); ok && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
 		colon = len(hashWord) - 1
@@ -94,8 +94,8 @@ func displayFact(dst []byte, part string, several bool) []byte {
 	})
 }
 
-// cutLabel cuts a fact into its label and its value. own: the label is that of a
-// fact of ours.
+// cutLabel splits a fact into its label and its value. own reports that the label is that of a
+// known fact.
 func cutLabel(part string) (label, value string, own bool) {
 	at := strings.IndexByte(part, ':')
 	if at < 0 {
@@ -116,8 +116,8 @@ func beginsWithFact(text string) bool {
 	return ok && slices.Contains(factNames[:], name)
 }
 
-// appendPrintable appends text with everything as %XX that cannot be printed, or
-// that also says so; nil says nothing more.
+// appendPrintable appends text with unprintable characters as %XX, and also those for which also
+// returns true; also may be nil.
 func appendPrintable(dst []byte, text string, also func(i int, r rune) bool) []byte {
 	for i, n := 0, 0; i < len(text); i += n {
 		var r rune

@@ -1,6 +1,5 @@
-// Package rules holds what ops edit and how a request finds what applies to it:
-// the Rule, its validation, the compiled Set, matching, explanation, diffs,
-// plans and rules files.
+// Package rules defines rules and finds those that apply to a request: the Rule, its validation,
+// the compiled Set, matching, explanation, diffs and plans.
 //
 // A worked example. The rule
 //

@@ -7,8 +7,8 @@ import (
 	"sluice/limiter"
 )
 
-// phase is what a rule's limits are in one stretch of time, in which neither
-// its schedule nor its calendar changes anything.
+// phase holds a rule's limits in a period during which neither its schedule nor its calendar
+// changes.
 type phase struct {
 	from, until int64 // ms since the epoch; until is exclusive
 	own         limiter.Limit
@@ -16,8 +16,8 @@ type phase struct {
 	window      int // of the schedule, -1 outside all
 }
 
-// timed finds the phase of a rule that has a schedule or a calendar. The last
-// one found is remembered, so that a check costs two comparisons.
+// timed finds the phase of a rule with a schedule or a calendar. It caches the last one found, so
+// that a check costs two comparisons.
 type timed struct {
 	schedule *schedule
 	calendar *calendar
@@ -26,7 +26,7 @@ type timed struct {
 	last     atomic.Pointer[phase]
 }
 
-// at gives the phase of an instant.
+// at returns the phase at an instant.
 func (t *timed) at(now int64) *phase {
 	if p := t.last.Load(); p != nil && p.from <= now && now < p.until {
 		return p
@@ -36,7 +36,7 @@ func (t *timed) at(now int64) *phase {
 	return p
 }
 
-// find computes the phase of an instant.
+// find computes the phase at an instant.
 func (t *timed) find(now int64) *phase {
 	p := &phase{from: minInstant, until: maxInstant, own: t.own, tiers: t.tiers, window: -1}
 	if t.schedule != nil {
@@ -54,9 +54,8 @@ const (
 	maxInstant = 1 << 62
 )
 
-// effective is the limit that a rule sets a request at an instant, in order of
-// precedence: its tier's, the schedule's, the rule's own. False means that the
-// rule does not limit the request.
+// effective returns the limit of a request at an instant, in order of precedence: its tier's, the
+// schedule's, the rule's own. False means that the rule does not limit the request.
 func (c *Compiled) effective(d *Descriptor, now int64) (limiter.Limit, bool) {
 	own, tiers := &c.Limit, c.tiers
 	if c.timed != nil {
@@ -71,8 +70,8 @@ func (c *Compiled) effective(d *Descriptor, now int64) (limiter.Limit, bool) {
 	return *own, true
 }
 
-// base is the rule's own limit in the period of its calendar: what an override
-// changes the numbers of.
+// base returns the rule's own limit in the current period of its calendar. Overrides change its
+// numbers.
 func (c *Compiled) base(now int64) limiter.Limit {
 	if c.timed != nil {
 		return c.timed.at(now).own
@@ -80,14 +79,14 @@ func (c *Compiled) base(now int64) limiter.Limit {
 	return c.Limit
 }
 
-// OwnLimit is the rule's own limit at an instant, in the schedule's window and
-// the period of its calendar: what a request without tier and override has.
+// OwnLimit returns the rule's own limit at an instant, with schedule and calendar applied: the
+// limit of a request without tier and override.
 func (c *Compiled) OwnLimit(now time.Time) limiter.Limit { return c.base(now.UnixMilli()) }
 
-// alive says whether an instant lies in the rule's life span.
+// alive reports whether an instant is within the rule's life span.
 func (c *Compiled) alive(now int64) bool { return c.from <= now && now < c.until }
 
-// lifeSpan is a rule's life span in ms since the epoch.
+// lifeSpan returns a rule's life span in ms since the epoch.
 func lifeSpan(r *Rule) (from, until int64) {
 	from, until = minInstant, maxInstant
 	if r.ActiveFrom != nil {
@@ -99,8 +98,8 @@ func lifeSpan(r *Rule) (from, until int64) {
 	return from, until
 }
 
-// Candidate gives the bucket and limit of the rule's candidate for this request,
-// false if the rule has none or an override stands above both. It takes the weight of the match.
+// Candidate returns the bucket and limit of the rule's candidate for this request, or false if the
+// rule has none or an override replaces both limits. The candidate takes the weight of the match.
 func (m *Match) Candidate() (limiter.Key, limiter.Limit, bool) {
 	c := m.Rule
 	if c.Candidate == nil || m.Override.ID != 0 {
@@ -113,8 +112,8 @@ func (m *Match) Candidate() (limiter.Key, limiter.Limit, bool) {
 	return m.Key[:len(m.Key)-len(c.suffix)] + limiter.Key(c.candidate.suffix), l, true
 }
 
-// PhaseAt says which window of the rule's schedule contains an instant, -1 for
-// none, and until when nothing about that changes (the zero time: never).
+// PhaseAt returns the window of the rule's schedule that contains an instant, -1 for none, and
+// until when that does not change (the zero time: never).
 func (c *Compiled) PhaseAt(now time.Time) (window int, until time.Time) {
 	if c.timed == nil {
 		return -1, time.Time{}

@@ -9,63 +9,61 @@ import (
 	"sluice/rules/override"
 )
 
-// ExplainOthers is how many rules that do not apply Explain tells about.
+// ExplainOthers is the number of rules that do not apply that Explain reports.
 const ExplainOthers = 200
 
-// Reason is why a rule applies to a descriptor or not. It is part of the API.
+// Reason says why a rule applies to a descriptor or not. It is part of the API.
 type Reason string
 
-// The reasons, from the one that applies to the one that is furthest from it.
+// The reasons, from a rule that applies to the one that is furthest from it.
 const (
 	// ReasonMatched: the rule applies.
 	ReasonMatched Reason = "matched"
-	// ReasonUnlimited: everything fits, and an override leaves the key, or the rule
-	// the request's tier, unlimited.
+	// ReasonUnlimited: everything matches, but an override makes the key unlimited, or the rule
+	// makes the request's tier unlimited.
 	ReasonUnlimited Reason = "unlimited"
-	// ReasonCondition: everything else fits, and the condition is false.
+	// ReasonCondition: everything else matches, but the condition is false.
 	ReasonCondition Reason = "condition"
-	// ReasonLifeSpan: everything else fits, but the rule is not in force yet, or
-	// no longer.
+	// ReasonLifeSpan: everything else matches, but the rule is not in force yet, or no longer.
 	ReasonLifeSpan Reason = "life_span"
-	// ReasonMissingField: everything fits, but the descriptor lacks the field
-	// that weighs the request.
+	// ReasonMissingField: everything matches, but the descriptor lacks the field that holds the
+	// weight.
 	ReasonMissingField Reason = "missing_field"
-	// ReasonMissingFact: route and method fit, but a fact of the scope is absent.
+	// ReasonMissingFact: route and method match, but a fact of the scope is absent.
 	ReasonMissingFact Reason = "missing_fact"
-	// ReasonMethod: the route fits, the method does not.
+	// ReasonMethod: the route matches, the method does not.
 	ReasonMethod Reason = "method"
-	// ReasonRoute: the route does not fit.
+	// ReasonRoute: the route does not match.
 	ReasonRoute Reason = "route"
 )
 
 var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField, ReasonMissingFact, ReasonMethod, ReasonRoute}
 
-// Considered is what Explain says about one rule.
+// Considered is the result of Explain for one rule.
 type Considered struct {
 	Rule    *Compiled
 	Matched bool
 	Reason  Reason
-	// Sentence says the same to people.
+	// Sentence explains the reason to people.
 	Sentence string
-	// Key, Display, Limit and Weight are as in Match; zero unless Matched.
+	// Key, Display, Limit and Weight are as in Match, and zero unless Matched.
 	Key     limiter.Key
 	Display string
 	Limit   limiter.Limit
 	Weight  int64
-	// Override is what an override had to say, zero without one.
+	// Override is the override that applies, zero if there is none.
 	Override override.Applied
 }
 
-// Explain considers every active rule: first those that apply, exactly as Match
-// gives them, then up to ExplainOthers of the rest, the nearest misses first
-// and by id among equals. It reads all rules, so it is for people and not for
-// the path of a check.
+// Explain considers every active rule. It returns first those that apply, exactly as Match does,
+// then up to ExplainOthers of the rest, the nearest misses first and by id among equals. It reads
+// all rules, so do not use it on the path of a check.
 func (s *Set) Explain(d *Descriptor, weight int64, now time.Time) []Considered {
 	return s.ExplainSome(d, weight, now, ExplainOthers)
 }
 
-// ExplainSome is Explain with a bound of the caller's on the rules that do not
-// apply; negative means none.
+// ExplainSome is Explain with the given bound on the rules that do not apply; a negative bound
+// means none.
 func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int) []Considered {
 	out := s.explainMatched(d, weight, now)
 	k := s.keyer(d)
@@ -96,8 +94,7 @@ func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Consi
 	return out
 }
 
-// consider judges one rule by itself, without the index. The sentence is made
-// only when wanted.
+// consider evaluates one rule by itself, without the index. The sentence is built only on demand.
 func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func() string) {
 	if c.route != nil && !c.route.Matches(k.route) {
 		return ReasonRoute, func() string {
@@ -131,7 +128,7 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 	return k.considerPolicy(c, w, now.UnixMilli())
 }
 
-// considerPolicy judges what the rule says about time, condition and tier.
+// considerPolicy evaluates time, condition and tier of the rule.
 func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() string) {
 	switch {
 	case now < c.from:
@@ -161,7 +158,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 	return ReasonMatched, nil
 }
 
-// explainOverride is the override of a rule that an override keeps from applying.
+// explainOverride returns the override because of which a rule does not apply.
 func (k *keyer) explainOverride(c *Compiled, reason Reason, now time.Time) override.Applied {
 	if reason != ReasonUnlimited {
 		return override.Applied{}
@@ -181,7 +178,7 @@ func (k *keyer) overrideOf(c *Compiled, now int64) (override.Applied, bool) {
 	return a, f != nil
 }
 
-// overrideSentence says to people what an override did to a limit, "" for none.
+// overrideSentence describes the effect of an override on a limit for people, "" for none.
 func overrideSentence(a override.Applied, l limiter.Limit) string {
 	switch {
 	case a.ID == 0:

@@ -11,49 +11,46 @@ import (
 	"sluice/rules/chars"
 )
 
-// Field describes one field of an object that people write: of a Rule, a Pool, or
-// a part of a rule such as its Schedule. Decoding, files, forms, history, copies,
-// defaults and bounds all read it here.
+// Field describes one field of an object that people write: of a Rule, a Pool, or a part of a rule
+// such as its Schedule. Decoding, files, forms, history, copies, defaults and bounds all use this
+// description.
 type Field[T any] struct {
-	// Name is that in JSON, YAML, forms and history.
+	// Name is the field's name in JSON, YAML, forms and history.
 	Name string
-	// At points to where the field lives: *string, *int64 or *bool, where "" and
-	// null stand for Default; **string, **int64 or **time.Time, where nil is null;
-	// or a composite, such as **Schedule.
+	// At returns a pointer to the field: *string, *int64 or *bool, where "" and null mean Default;
+	// **string, **int64 or **time.Time, where nil is null; or a composite, such as **Schedule.
 	At func(*T) any
-	// Default is what Normalize fills in, and what files leave out; nil for none.
+	// Default is filled in by Normalize and left out of files; nil means none.
 	Default any
-	// Required fields have no default: a whole object without one is refused.
+	// Required fields have no default: an object without one is refused.
 	Required bool
-	// NotZero: 0 means that the number is absent, so nobody can write it.
+	// NotZero: 0 means that the number is absent, so it is not a valid input.
 	NotZero bool
-	// OneOf are the words that a text may be, none for any text.
+	// OneOf lists the allowed words, nil for any text.
 	OneOf []string
-	// Least and Most bound a number; 0 and 0 for bounds that hang on other fields.
+	// Least and Most bound a number. They are 0 and 0 if the bounds depend on other fields.
 	Least, Most int64
-	// Bytes and Characters bound a text for people: one line, of which Bytes may
-	// have none. 0 for a text with a shape of its own.
+	// Bytes and Characters bound a text for people on one line, which may be empty for Bytes. They
+	// are 0 for a text with its own syntax.
 	Bytes, Characters int
-	// Millis marks a length of time in milliseconds.
+	// Millis marks a duration in milliseconds.
 	Millis bool
-	// Label fields are for people: an edit of them decides no request otherwise.
+	// Label fields are for people: editing one changes no decision.
 	Label bool
-	// Filter: listings and exports can be narrowed to one value of it. Its column
-	// in the database has its name.
+	// Filter fields can filter listings and exports. The column in the database has the same name.
 	Filter bool
-	// Policy: the database keeps it with the others in one JSON column. A new one
-	// needs no migration.
+	// Policy fields are stored together in one JSON column. A new one needs no migration.
 	Policy bool
 }
 
-// text is a field whose default is nothing, or a word.
+// text is the default of a text field, "" if it has none.
 func (f *Field[T]) text() string {
 	s, _ := f.Default.(string)
 	return s
 }
 
-// Value is the field's JSON value: text, int64, bool, the value of a composite, or
-// nil for null. Times are texts, as in JSON.
+// Value returns the field's JSON value: text, int64, bool, the value of a composite, or nil for
+// null. Times are texts, as in JSON.
 func (f *Field[T]) Value(t *T) any {
 	v := reflect.ValueOf(f.At(t)).Elem()
 	switch v.Kind() {
@@ -73,8 +70,8 @@ func (f *Field[T]) Value(t *T) any {
 	return v.Interface()
 }
 
-// IsDefault reports whether the field of a normalised object is at its default: a
-// file that leaves it out says the same.
+// IsDefault reports whether the field of a normalised object is at its default, so that a file can
+// leave it out.
 func (f *Field[T]) IsDefault(t *T) bool {
 	switch p := f.At(t).(type) {
 	case *string:
@@ -85,13 +82,12 @@ func (f *Field[T]) IsDefault(t *T) bool {
 	return f.Value(t) == nil
 }
 
-// assign makes the field of dst that of src, which then share what it points to.
+// assign sets the field of dst to that of src; both then share what it points to.
 func (f *Field[T]) assign(dst, src *T) {
 	reflect.ValueOf(f.At(dst)).Elem().Set(reflect.ValueOf(f.At(src)).Elem())
 }
 
-// diff lists the fields in which two objects differ. A nil one has null in all of
-// them.
+// diff lists the fields in which two objects differ. A nil object has null in all fields.
 func diff[T any](fields []Field[T], was, is *T) []Change {
 	var changes []Change
 	for i := range fields {
@@ -110,7 +106,7 @@ func diff[T any](fields []Field[T], was, is *T) []Change {
 	return changes
 }
 
-// detach makes a value share nothing with what it was copied from.
+// detach copies what a value points to, so that it shares nothing with the original.
 func detach(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -149,8 +145,8 @@ func detach(v reflect.Value) {
 	}
 }
 
-// normalize fills in defaults and removes blanks around texts. It never writes
-// through a pointer, because the caller may share what an object points to.
+// normalize fills in defaults and trims texts. It never writes through a pointer, because the
+// caller may share the target.
 func normalize[T any](fields []Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
@@ -167,7 +163,7 @@ func normalize[T any](fields []Field[T], t *T) {
 	}
 }
 
-// bounds checks what the table says about each field of a normalised object.
+// bounds checks the constraints of the table for each field of a normalised object.
 func bounds[T any](fields []Field[T], t *T, under string, ps *problems) {
 	for i := range fields {
 		f := &fields[i]
@@ -215,7 +211,7 @@ func (f *Field[T]) boundNumber(at string, n int64, ps *problems) {
 	}
 }
 
-// inOrder sorts problems by the order of the fields that they are about.
+// inOrder sorts problems by the order of their fields.
 func inOrder[T any](fields []Field[T], ps problems) {
 	slices.SortStableFunc(ps, func(a, b FieldError) int {
 		return position(fields, a.Field) - position(fields, b.Field)
@@ -226,8 +222,7 @@ func position[T any](fields []Field[T], at string) int {
 	return slices.IndexFunc(fields, func(f Field[T]) bool { return f.Name == TopField(at) })
 }
 
-// TopField is the field of an object that a path such as tiers.free.limit leads
-// into.
+// TopField returns the field of an object that a path such as tiers.free.limit leads into.
 func TopField(path string) string {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i]
@@ -235,7 +230,7 @@ func TopField(path string) string {
 	return path
 }
 
-// SafeField keeps a caller's member name short and printable.
+// SafeField makes a caller's member name short and printable.
 func SafeField(name string) string {
 	if chars.IsName(name) {
 		return name
@@ -257,7 +252,7 @@ func trimOptional(p *string) *string {
 	return &s
 }
 
-// wholeMillis is a time as it is stored: UTC, whole milliseconds.
+// wholeMillis returns a time as it is stored: UTC, whole milliseconds.
 func wholeMillis(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -266,7 +261,7 @@ func wholeMillis(t *time.Time) *time.Time {
 	return &u
 }
 
-// formatInstant is a time as JSON has it.
+// formatInstant returns a time in its JSON form.
 func formatInstant(t *time.Time) any {
 	if t == nil {
 		return nil

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// index finds the rules whose route and method fit, in time that depends on
-// how many do and on the depth of the path, not on how many rules there are.
-// It is immutable once its set is built; change edits a copy that shares what
-// did not change.
+// index finds the rules whose route and method match, in time that depends on their number and on
+// the depth of the path, not on the number of rules. It is immutable once its set is built; change
+// edits a copy that shares unchanged parts.
 type index struct {
 	everywhere *leaf         // rules without a route
 	exact      *table[*leaf] // plain paths, whole
 	trie       *node         // patterns, by segment; nil when there are none
 }
 
-// leaf holds the rules of one route, by method and in order of id. A nil leaf is empty.
+// leaf holds the rules of one route, by method and ordered by id. A nil leaf is empty.
 type leaf struct {
 	any      []*Compiled
 	byMethod []methodRules // in order of method
@@ -26,7 +25,7 @@ type methodRules struct {
 	rules  []*Compiled
 }
 
-// node is one segment of the patterns that begin alike.
+// node is one segment shared by the patterns that start alike.
 type node struct {
 	static *table[*node]
 	param  *node
@@ -34,14 +33,14 @@ type node struct {
 	tail   *leaf // patterns that end here in /*
 }
 
-// indexEdit changes the index x. Without inPlace it copies what it changes,
-// because other sets share it.
+// indexEdit changes the index x. Unless inPlace is set it copies what it changes, because other
+// sets share it.
 type indexEdit struct {
 	x       *index
 	inPlace bool
 }
 
-// build makes the index of all rules.
+// build creates the index of all rules.
 func (x *index) build(rules *ordered) {
 	*x = index{}
 	e := indexEdit{x, true}
@@ -50,7 +49,7 @@ func (x *index) build(rules *ordered) {
 	}
 }
 
-// change gives a copy of the index without the rules drop and with the rules put.
+// change returns a copy of the index without the rules drop and with the rules put.
 func (x *index) change(drop, put []*Compiled) index {
 	out := *x
 	e := indexEdit{&out, false}
@@ -63,7 +62,7 @@ func (x *index) change(drop, put []*Compiled) index {
 	return out
 }
 
-// change puts what edit makes of the leaf of a rule's route in its place.
+// change replaces the leaf of a rule's route by the result of edit.
 func (e *indexEdit) change(c *Compiled, edit func(*leaf) *leaf) {
 	x := e.x
 	switch {
@@ -76,8 +75,8 @@ func (e *indexEdit) change(c *Compiled, edit func(*leaf) *leaf) {
 	}
 }
 
-// below changes the leaf of a pattern whose segments remain below n, and gives
-// the node that stands in n's place, nil if it is empty.
+// below changes the leaf of a pattern whose remaining segments are below n. It returns the node
+// that replaces n, nil if it is empty.
 func (e *indexEdit) below(n *node, segments []string, tail bool, edit func(*leaf) *leaf) *node {
 	switch {
 	case n == nil:
@@ -105,8 +104,7 @@ func (e *indexEdit) below(n *node, segments []string, tail bool, edit func(*leaf
 	return n
 }
 
-// tableWith gives the table with a value for a key, or without the key if the
-// value is nil.
+// tableWith returns the table with a value for a key, or without the key if the value is nil.
 func tableWith[V any](t *table[*V], key string, v *V, inPlace bool) *table[*V] {
 	if v == nil {
 		return t.remove(key)
@@ -114,7 +112,7 @@ func tableWith[V any](t *table[*V], key string, v *V, inPlace bool) *table[*V] {
 	return t.put(key, v, inPlace)
 }
 
-// with gives the leaf and a rule that is not in it.
+// with returns the leaf plus a rule that is not in it.
 func (l *leaf) with(c *Compiled, inPlace bool) *leaf {
 	switch {
 	case l == nil:
@@ -131,7 +129,7 @@ func (l *leaf) with(c *Compiled, inPlace bool) *leaf {
 	return l
 }
 
-// without gives the leaf without a rule, nil if it is empty then.
+// without returns the leaf minus a rule, nil if that is empty.
 func (l *leaf) without(c *Compiled) *leaf {
 	l = l.clone(c.Rule.Method)
 	list := l.listOf(c.Rule.Method)
@@ -143,7 +141,7 @@ func (l *leaf) without(c *Compiled) *leaf {
 	return l
 }
 
-// clone gives a copy in which the rules of one method, nil for any, may be changed.
+// clone returns a copy in which the rules of one method, or of none for nil, may be changed.
 func (l *leaf) clone(method *string) *leaf {
 	same := &leaf{any: l.any, byMethod: slices.Clone(l.byMethod)}
 	list := same.listOf(method)
@@ -151,7 +149,7 @@ func (l *leaf) clone(method *string) *leaf {
 	return same
 }
 
-// listOf is where the rules of a method stand, nil for any.
+// listOf returns the list of the rules of a method, nil for rules without one.
 func (l *leaf) listOf(method *string) *[]*Compiled {
 	if method == nil {
 		return &l.any
@@ -165,7 +163,7 @@ func (l *leaf) listOf(method *string) *[]*Compiled {
 
 func compareMethod(m methodRules, method string) int { return strings.Compare(m.method, method) }
 
-// collect appends the rules of the leaf that fit a method ("" is absent).
+// collect appends the rules of the leaf that match a method ("" is absent).
 func (l *leaf) collect(method string, dst []*Compiled) []*Compiled {
 	dst = append(dst, l.any...)
 	if len(l.byMethod) == 0 || method == "" {
@@ -177,8 +175,8 @@ func (l *leaf) collect(method string, dst []*Compiled) []*Compiled {
 	return dst
 }
 
-// collect appends the rules that fit a normalised route and method, in order of
-// id. An empty route or method is absent: rules that name one do not fit.
+// collect appends the rules that match a normalised route and method, ordered by id. An empty
+// route or method is absent and does not match rules that name one.
 func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
 	from := len(dst)
 	if x.everywhere != nil {
@@ -196,7 +194,7 @@ func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
 	return dst
 }
 
-// collect walks every branch that the rest of a path fits.
+// collect walks every branch that matches the rest of a path.
 func (n *node) collect(rest, method string, dst []*Compiled) []*Compiled {
 	if n.tail != nil {
 		dst = n.tail.collect(method, dst)

@@ -9,9 +9,8 @@ import (
 	"sluice/rules/redact"
 )
 
-// keyer builds the keys of one descriptor. It encodes each fact once, however
-// many rules name it. It lives on the stack of one Match, so it holds arrays and
-// no slices of them.
+// keyer builds the keys of one descriptor. It encodes each fact once, however many rules use it.
+// It lives on the stack of one Match, so it holds arrays and no slices of them.
 type keyer struct {
 	set    *Set
 	d      *Descriptor
@@ -22,10 +21,10 @@ type keyer struct {
 	cache  [192]byte // encoded facts, one after another
 }
 
-// span is where an encoded fact stands in keyer.cache; zero is "not there".
+// span is the place of an encoded fact in keyer.cache; the zero value means "not encoded yet".
 type span struct{ from, to int }
 
-// value is the descriptor's value for a fact other than ip, "" when absent.
+// value returns the descriptor's value for a fact other than ip, "" if absent.
 func (k *keyer) value(f *fact) string {
 	switch f.kind {
 	case factUser:
@@ -69,8 +68,8 @@ func (k *keyer) appendKey(b []byte, c *Compiled) []byte {
 	return append(b, c.suffix...)
 }
 
-// appendFact appends label and encoded value, remembering it for the next rule
-// if there is room. Attributes are not remembered.
+// appendFact appends label and encoded value, and caches it for the next rule if there is room.
+// Attributes are not cached.
 func (k *keyer) appendFact(dst []byte, f *fact) []byte {
 	s := &k.spans[f.kind]
 	if s.to > 0 {
@@ -106,9 +105,9 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 	return limiter.AppendValue(dst, v)
 }
 
-// appendIP appends the network that an address is counted under: IPv4-mapped
-// addresses folded to IPv4, the zone dropped, masked to the set's prefix. A
-// whole address is written bare, a network with its prefix length.
+// appendIP appends the network that an address is counted under: IPv4-mapped addresses become
+// IPv4, the zone is dropped, and the set's prefix is the mask. A whole address is written bare, a
+// network with its prefix length.
 func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
 	ip = ip.Unmap().WithZone("")
 	bits := s.opt.IPv6Prefix
@@ -125,19 +124,19 @@ func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
 	return p.AppendTo(dst)
 }
 
-// keySuffix is what follows the facts in a rule's keys.
+// keySuffix is the part of a rule's keys after the facts.
 func keySuffix(id int64, a limiter.Algorithm) string {
 	return "|" + strconv.FormatInt(id, 10) + "|" + a.Kind()
 }
 
-// candidateSuffix is keySuffix for a rule's candidate. No rule's own keys have
-// it: an id contains no dot.
+// candidateSuffix is keySuffix for a rule's candidate. It never equals that of a rule, because an
+// id contains no dot.
 func candidateSuffix(id int64, a limiter.Algorithm) string {
 	return "|" + strconv.FormatInt(id, 10) + ".c|" + a.Kind()
 }
 
-// DirectKey is limiter.DirectKey for a key that a caller made up, hashed whole
-// if any part of it looks like a credential.
+// DirectKey is limiter.DirectKey for a key that a caller chose. The whole key is hashed if any
+// part of it looks like a credential.
 func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 	for part := range strings.FieldsFuncSeq(key, func(r rune) bool { return strings.ContainsRune(":/|,;@", r) }) {
 		if redact.Secret(part) {

@@ -2,8 +2,8 @@ package rules
 
 import "sluice/limiter"
 
-// LimitSpec is a limit as people write it, in a rule or in a direct check:
-// names as strings, absent settings nil.
+// LimitSpec is a limit as people write it, in a rule or in a direct check: names are strings,
+// absent settings are nil.
 type LimitSpec struct {
 	Algorithm string
 	Limit     int64
@@ -14,9 +14,9 @@ type LimitSpec struct {
 	Buckets   *int64
 }
 
-// Resolve applies defaults (the algorithm, burst = limit, buckets = 60 or fewer
-// for a tiny window) and validates. The error is a *ValidationError that names
-// every bad field; a setting that the algorithm would ignore is one.
+// Resolve applies defaults (the algorithm, burst = limit, buckets = 60 or fewer for a tiny window)
+// and validates. The error is a *ValidationError that names every invalid field, including
+// settings that the algorithm would ignore.
 func (s LimitSpec) Resolve() (limiter.Limit, error) {
 	a := limiter.DefaultAlgorithm
 	if s.Algorithm != "" {
@@ -37,7 +37,7 @@ func (s LimitSpec) Resolve() (limiter.Limit, error) {
 	return l, nil
 }
 
-// settings fills in what belongs to l's algorithm and reports what does not.
+// settings fills in the settings of l's algorithm and reports those that do not apply to it.
 func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 	own := l.Algorithm.Traits().Setting
 	for _, given := range []struct {
@@ -68,7 +68,7 @@ func (s LimitSpec) settings(l *limiter.Limit, ps *problems) {
 	}
 }
 
-// align places the windows of l.
+// align sets the alignment of l's windows.
 func (s LimitSpec) align(l *limiter.Limit, ps *problems) {
 	if s.Align != nil {
 		a, err := limiter.ParseAlign(*s.Align)
@@ -85,8 +85,7 @@ func (s LimitSpec) align(l *limiter.Limit, ps *problems) {
 	}
 }
 
-// unknownAlgorithm reports a bad algorithm together with what can be said about
-// limit and window all the same.
+// unknownAlgorithm reports an invalid algorithm together with other problems of limit and window.
 func (s LimitSpec) unknownAlgorithm(err error) error {
 	ps := problems{{Field: "algorithm", Message: err.Error()}}
 	for _, p := range (limiter.Limit{Algorithm: limiter.FixedWindow, Count: s.Limit, Window: s.WindowMS}).Problems() {

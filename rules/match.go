@@ -9,12 +9,11 @@ import (
 	"sluice/rules/route"
 )
 
-// Match appends to dst the rules that apply to a descriptor, in order of id,
-// each with its bucket, limit and weight. A rule applies if its route and method
-// fit, the descriptor has every fact that its scope names and the field that its
-// weight_field names, now lies in its life span, its condition holds, and
-// neither its override nor its tiers leave the request unlimited. All rules that
-// apply count; none takes precedence.
+// Match appends to dst the rules that apply to a descriptor, ordered by id, each with its bucket,
+// limit and weight. A rule applies if its route and method match, the descriptor has every fact of
+// its scope and the field of its weight_field, now is within its life span, its condition is true,
+// and neither its override nor its tiers make the request unlimited. All rules that apply count;
+// none takes precedence.
 //
 // weight is the request's own weight in units, now the wall clock. Pass dst[:0] to reuse memory:
 // then only the keys are allocated, one string each. Match changes neither d
@@ -76,7 +75,7 @@ func (s *Set) keyer(d *Descriptor) keyer {
 	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
 }
 
-// have gives the bits of the facts present, without attributes.
+// have returns the bits of the facts present, without attributes.
 func (k *keyer) have() (bits uint8) {
 	for kind := range factKinds {
 		if kind != factAttr && k.has(&fact{kind: kind}) {

@@ -2,9 +2,8 @@ package rules
 
 import "sluice/rules/route"
 
-// Warnings are what looks wrong with a normalised rule and yet is allowed, under the
-// fields' JSON names: a method that is not registered, which is mostly a slip, but
-// may be the caller's own word for a kind of request.
+// Warnings lists what looks wrong in a normalised rule but is allowed, under the fields' JSON
+// names: an unregistered method is usually a typing error, but can also be the caller's own word.
 func Warnings(r *Rule) []FieldError {
 	if r.Method == nil || !route.IsMethod(*r.Method) || route.IsRegistered(*r.Method) {
 		return nil

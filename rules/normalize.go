@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Normalize brings a rule as people write it into the form that is stored and
-// compared: defaults filled in (algorithm, throttle, mode, fail mode and the
-// like), method in upper case (* is every method, like none), blanks around names
-// removed, times in whole milliseconds, and "" in an optional field turned into
-// nil. It never makes an invalid rule valid by changing its meaning. What it
-// changes it replaces, because the caller may share what a rule points to.
+// Normalize converts a rule as people write it to the form that is stored and compared. It fills
+// in defaults (algorithm, throttle, mode, fail mode and so on), puts the method in upper case (*
+// means every method, like none), trims names, rounds times to milliseconds, and sets "" in an
+// optional field to nil. It never makes an invalid rule valid by changing its meaning. It replaces
+// what it changes, because the caller may share what a rule points to.
 func (r *Rule) Normalize() {
 	normalize(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
@@ -44,7 +43,7 @@ func (r *Rule) Normalize() {
 	}
 }
 
-// Clone copies a rule so that nothing is shared with the original.
+// Clone returns a copy of a rule that shares nothing with the original.
 func (r *Rule) Clone() Rule {
 	c := *r
 	detach(reflect.ValueOf(&c).Elem())
@@ -58,7 +57,7 @@ func orDefault(s, def string) string {
 	return s
 }
 
-// normalizeScope removes blanks around the summands.
+// normalizeScope trims the parts of a scope.
 func normalizeScope(s string) string {
 	if !strings.ContainsAny(s, " \t\r\n") {
 		return s
@@ -83,9 +82,8 @@ func (s *Schedule) normalized() *Schedule {
 	return &out
 }
 
-// normalDays puts the days of the week in order, Monday first, and makes all of
-// them none. A list with anything else in it, or a day twice, stays for Validate
-// to refuse.
+// normalDays sorts the days of the week, Monday first, and returns nil for all seven. It leaves a
+// list with an invalid or repeated day unchanged, for Validate to refuse.
 func normalDays(days []string) []string {
 	if len(days) == 0 {
 		return nil
@@ -116,8 +114,8 @@ func (c *Calendar) normalized() *Calendar {
 	return &out
 }
 
-// nominalWindow is the window_ms of a rule with this calendar: its longest
-// period but for clock changes, 0 for an unknown one.
+// nominalWindow returns the window_ms of a rule with this calendar: its longest period, ignoring
+// clock changes, or 0 for an unknown one.
 func (c *Calendar) nominalWindow() int64 {
 	switch c.Every {
 	case EveryDay:

@@ -7,9 +7,8 @@ import (
 	"sluice/limiter"
 )
 
-// RuleID gives the id of the rule that a bucket belongs to, also of a rule's
-// candidate; false for the bucket of a caller who brought the limit, and for
-// what is no key of ours.
+// RuleID returns the id of the rule that a bucket, or a candidate's bucket, belongs to. It returns
+// false for the bucket of a caller who sent the limit, and for a foreign key.
 func RuleID(key limiter.Key) (int64, bool) {
 	_, rest, ok := strings.Cut(string(key), "|")
 	if !ok {

@@ -6,18 +6,18 @@ import (
 	"sort"
 )
 
-// maxChunk is the most rules in one chunk of an ordered list.
+// maxChunk is the largest number of rules in one chunk of an ordered list.
 const maxChunk = 256
 
-// ordered is an immutable list of rules in some order, in chunks, so that a
-// changed list shares all chunks but those that differ. The zero value is empty.
+// ordered is an immutable ordered list of rules in chunks, so that a changed list shares all
+// chunks except those that differ. The zero value is empty.
 type ordered struct {
 	chunks []chunk
 }
 
 // chunk is a part of an ordered list, never empty.
 type chunk struct {
-	// start is how many rules of the list stand before it.
+	// start is the number of rules of the list before this chunk.
 	start int
 	rules []*Compiled
 }
@@ -30,14 +30,14 @@ func (o *ordered) len() int {
 	return last.start + len(last.rules)
 }
 
-// at gives the i-th rule, 0 <= i < len.
+// at returns the i-th rule, 0 <= i < len.
 func (o *ordered) at(i int) *Compiled {
 	n := sort.Search(len(o.chunks), func(n int) bool { return o.chunks[n].start > i })
 	c := &o.chunks[n-1]
 	return c.rules[i-c.start]
 }
 
-// all gives the rules in order.
+// all returns the rules in order.
 func (o *ordered) all() iter.Seq[*Compiled] {
 	return func(yield func(*Compiled) bool) {
 		for i := range o.chunks {
@@ -50,11 +50,11 @@ func (o *ordered) all() iter.Seq[*Compiled] {
 	}
 }
 
-// from gives the rules that are not before a point of the order, in order.
-// before says which rules stand before that point.
+// from returns the rules from a point of the order on. before reports whether a rule is before
+// that point.
 func (o *ordered) from(before func(*Compiled) bool) iter.Seq[*Compiled] {
 	return func(yield func(*Compiled) bool) {
-		// Earlier chunks lie wholly before the point.
+		// All rules of earlier chunks are before the point.
 		n := max(0, sort.Search(len(o.chunks), func(n int) bool { return !before(o.chunks[n].rules[0]) })-1)
 		for first := true; n < len(o.chunks); n++ {
 			rules := o.chunks[n].rules
@@ -71,8 +71,8 @@ func (o *ordered) from(before func(*Compiled) bool) iter.Seq[*Compiled] {
 	}
 }
 
-// with gives the list without the rules drop and with the rules put, each in the
-// order of the list, which compare defines. All of drop must be in the list.
+// with returns the list without the rules drop and with the rules put. Both are ordered by
+// compare, as the list is. All of drop must be in the list.
 func (o *ordered) with(drop, put []*Compiled, compare func(a, b *Compiled) int) ordered {
 	var out ordered
 	start := 0
@@ -103,12 +103,12 @@ func (o *ordered) with(drop, put []*Compiled, compare func(a, b *Compiled) int) 
 	return out
 }
 
-// cutAt is how many of rules stand before the rule next.
+// cutAt returns the number of rules before the rule next.
 func cutAt(rules []*Compiled, next *Compiled, compare func(a, b *Compiled) int) int {
 	return sort.Search(len(rules), func(i int) bool { return compare(rules[i], next) >= 0 })
 }
 
-// mergeRules gives rules without drop and with put, in order.
+// mergeRules returns rules without drop and with put, in order.
 func mergeRules(rules, drop, put []*Compiled, compare func(a, b *Compiled) int) []*Compiled {
 	out := make([]*Compiled, 0, len(rules)+len(put))
 	for _, c := range rules {

@@ -20,27 +20,25 @@ const (
 // ErrOverrideExists says that the rule has an override for that key already.
 var ErrOverrideExists = errors.New("the rule has an override for this key")
 
-// Override makes an exception from one rule for certain values of its scope:
-// another limit, no limit, or nothing at all. Exactly one of Limit, Unlimited
-// and Blocked is set. An exact key beats a wildcard, and of wildcards the longest
-// one counts.
+// Override is an exception from one rule for certain values of its scope: another limit, no
+// limit, or a block. Exactly one of Limit, Unlimited and Blocked is set. An exact key takes
+// precedence over wildcards, and a longer wildcard over a shorter one.
 type Override struct {
 	ID     int64 `json:"id"`
 	RuleID int64 `json:"rule_id"`
-	// Key says whom it is for: user:42, user:acme-*, user:42+ip:203.0.113.7. See
-	// ParseOverrideKey. It cannot be changed.
+	// Key names the bucket or, with a *, several: user:42, user:acme-*, user:42+ip:203.0.113.7.
+	// See ParseOverrideKey. It cannot be changed.
 	Key string `json:"key"`
 	// Limit replaces the rule's limit, in units per window; nil if there is
 	// none. It also replaces a tier's and a schedule's.
 	Limit *int64 `json:"limit"`
-	// Burst goes with Limit and the bucket algorithms; nil means Limit.
+	// Burst is allowed only with Limit and a bucket algorithm; nil means Limit.
 	Burst     *int64 `json:"burst"`
 	Unlimited bool   `json:"unlimited"`
 	Blocked   bool   `json:"blocked"`
 	// Reason is for colleagues; callers never see it.
 	Reason string `json:"reason"`
-	// ExpiresAt is when the override ends by itself, in whole milliseconds; nil is
-	// never.
+	// ExpiresAt is the instant at which the override ends, in whole milliseconds; nil means never.
 	ExpiresAt *time.Time `json:"expires_at"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
@@ -54,8 +52,7 @@ type Override struct {
 	Prefix bool   `json:"-"`
 }
 
-// overrideFields are the fields of an override that people write, in the order of
-// the columns of a file.
+// overrideFields lists the editable fields of an override, in the order of the columns of a file.
 var overrideFields = []Field[Override]{
 	{Name: "key", At: func(o *Override) any { return &o.Key }, Required: true, Bytes: MaxOverrideKey},
 	{Name: "limit", At: func(o *Override) any { return &o.Limit }},
@@ -72,36 +69,36 @@ func OverrideFields() []Field[Override] { return overrideFields }
 // OverrideFieldNamed is FieldNamed for overrides.
 func OverrideFieldNamed(name string) *Field[Override] { return named(overrideFields, name) }
 
-// OverrideQuery selects overrides of one rule, in order of id.
+// OverrideQuery selects overrides of one rule, ordered by id.
 type OverrideQuery struct {
 	RuleID int64
 	Text   string // part of key or reason, any case
 	// Match and Prefix, if Match is not empty, select one key.
 	Match  string
 	Prefix bool
-	// IncludeExpired adds those that have ended and are not cleaned up yet.
+	// IncludeExpired adds expired overrides that are not deleted yet.
 	IncludeExpired bool
 	PageSize       int // 1 to 5000; 0 means 50
 	AfterID        int64
 }
 
-// OverridePage is one page of overrides in order of id.
+// OverridePage is one page of overrides ordered by id.
 type OverridePage struct {
 	Overrides []Override
-	// More: there are overrides after the last one.
+	// More reports that there are overrides after the last one.
 	More bool
 }
 
-// OverrideImport is what an import is to do with the overrides of one rule.
+// OverrideImport is a request to import overrides of one rule.
 type OverrideImport struct {
 	RuleID int64
 	Items  []ImportedOverride
 	// Prune deletes the overrides that Items does not name.
 	Prune bool
-	// DryRun counts what would happen and changes nothing.
+	// DryRun only counts the changes.
 	DryRun bool
-	// Expect is the Plan of an earlier dry run. If the import would do anything else
-	// than that, it is ErrStale and changes nothing. Empty expects nothing.
+	// Expect is the Plan of an earlier dry run. If the import would do anything else, it
+	// fails with ErrStale and changes nothing. Empty disables the comparison.
 	Expect string
 }
 
@@ -111,18 +108,18 @@ type ImportedOverride struct {
 	Override
 }
 
-// OverrideImported counts what an import did, or with dry_run would do.
+// OverrideImported counts the changes of an import, or of a dry run.
 type OverrideImported struct {
 	DryRun    bool  `json:"dry_run"`
 	Created   int64 `json:"created"`
 	Updated   int64 `json:"updated"`
 	Unchanged int64 `json:"unchanged"`
 	Deleted   int64 `json:"deleted"`
-	// Plan stands for what is done to which version of which override.
+	// Plan is a digest of the changes and of the versions that they change.
 	Plan string `json:"-"`
 }
 
-// Same reports whether two overrides of one key say the same.
+// Same reports whether two overrides of one key have the same effect, reason and expiry.
 func (o *Override) Same(b *Override) bool {
 	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited && o.Blocked == b.Blocked && o.Reason == b.Reason &&
 		(o.ExpiresAt == nil) == (b.ExpiresAt == nil) && (o.ExpiresAt == nil || o.ExpiresAt.Equal(*b.ExpiresAt))
@@ -135,8 +132,8 @@ func equalPtr[T comparable](a, b *T) bool {
 // Expired reports whether the override has ended.
 func (o *Override) Expired(now time.Time) bool { return o.ExpiresAt != nil && !o.ExpiresAt.After(now) }
 
-// Resolve normalises an override of rule r and validates it; now is the time of
-// the edit, before which it must not end. The error is a *ValidationError.
+// Resolve normalises and validates an override of rule r. now is the time of the edit;
+// the override must end after it. The error is a *ValidationError.
 func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 	var ps problems
 	key, err := ParseOverrideKey(r.Scope, opt, o.Key)
@@ -145,7 +142,7 @@ func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 	} else {
 		o.Key, o.Match, o.Prefix = key.Text, key.Match, key.Prefix
 	}
-	o.validateSaying(r, &ps)
+	o.validateEffect(r, &ps)
 	if strings.TrimSpace(o.Reason) == "" {
 		o.Reason = ""
 	}
@@ -157,8 +154,8 @@ func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 	return nil
 }
 
-// validateSaying checks what the override says about the limit.
-func (o *Override) validateSaying(r *Rule, ps *problems) {
+// validateEffect checks limit, burst, unlimited and blocked.
+func (o *Override) validateEffect(r *Rule, ps *problems) {
 	said := 0
 	for _, given := range []bool{o.Limit != nil, o.Unlimited, o.Blocked} {
 		if given {

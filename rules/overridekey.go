@@ -14,25 +14,25 @@ import (
 	"sluice/rules/route"
 )
 
-// OverrideKey says whom an override is for.
+// OverrideKey identifies the keys to which an override applies.
 type OverrideKey struct {
-	// Text is the key for people; ParseOverrideKey reads it back.
+	// Text is the key for people; ParseOverrideKey parses it.
 	Text string
-	// Match is what is compared: the facts of a bucket's key with hashes cut to
-	// shownHash characters, and of a wildcard the last of them as far as it goes.
+	// Match is the form that is compared: the facts of a bucket's key with hashes shortened to
+	// shownHash characters, and for a wildcard the beginning of the last fact.
 	Match string
-	// Prefix: the key is a wildcard.
+	// Prefix reports that the key is a wildcard.
 	Prefix bool
 }
 
-// shownHash is how many characters of a hash are shown and compared: 72 bits,
-// so that the displayed name of a bucket is enough to make an override.
+// shownHash is the number of characters of a hash that are shown and compared: 72 bits, so that
+// the displayed name of a bucket is enough to create an override.
 const shownHash = 12
 
 // hashLen is the length of a SHA-256 in base64url.
 const hashLen = 43
 
-// hashWord stands before a displayed hash.
+// hashWord precedes a displayed hash.
 const hashWord = "sha256:"
 
 // ParseOverrideKey reads the key of an override of a rule with the given scope.
@@ -92,7 +92,7 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 	return k, nil
 }
 
-// checkOverrideText checks what holds of every key as people write it.
+// checkOverrideText checks the rules for every key as people write it.
 func checkOverrideText(text string) error {
 	switch {
 	case text == "":
@@ -115,7 +115,7 @@ type overrideParser struct {
 	prefix bool
 }
 
-// form is what keys of the rule look like, for messages.
+// form returns the form of the rule's keys, for messages.
 func (p *overrideParser) form() string {
 	var b strings.Builder
 	for i := range p.facts {
@@ -127,8 +127,8 @@ func (p *overrideParser) form() string {
 	return b.String()
 }
 
-// split cuts the text into the values of the scope's facts, still escaped. Of a
-// wildcard the last facts may be missing.
+// split divides the text into the values of the scope's facts, still escaped. A wildcard may lack
+// the last facts.
 func (p *overrideParser) split(text string) ([]string, error) {
 	rest, labelled := strings.CutPrefix(text, p.facts[0].label)
 	if !labelled {
@@ -158,7 +158,7 @@ func (p *overrideParser) split(text string) ([]string, error) {
 	return append(values, rest), nil
 }
 
-// foreign reports a text that begins with the label of some other fact.
+// foreign reports whether a text begins with the label of another fact.
 func (p *overrideParser) foreign(text string) bool {
 	for _, name := range factNames {
 		if strings.HasPrefix(text, name+":") {
@@ -168,8 +168,8 @@ func (p *overrideParser) foreign(text string) bool {
 	return false
 }
 
-// appendValue appends label and value of one fact as a bucket's key has them;
-// open is the last value of a wildcard.
+// appendValue appends label and value of one fact in the form of a bucket's key; open marks the
+// last value of a wildcard.
 func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool) ([]byte, error) {
 	// Addresses are never hashed, so a hash of one would match nothing.
 	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && f.kind != factIP && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
@@ -210,7 +210,7 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	return appendShort(dst, k.encode(nil, f)), nil
 }
 
-// address reads an address, or a network of the size that is counted.
+// address parses an address, or a network of the counted size.
 func (p *overrideParser) address(v string) (netip.Addr, error) {
 	network, isNetwork := netip.Prefix{}, strings.Contains(v, "/")
 	ip, err := netip.ParseAddr(v)
@@ -249,8 +249,7 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 	return appendClear(append(dst, f.label...), v), nil
 }
 
-// appendClear is limiter.AppendValue without its bound: what wildcards are
-// compared with.
+// appendClear is limiter.AppendValue without its bound, for comparing wildcards.
 func appendClear(dst []byte, v string) []byte {
 	for len(v) > limiter.MaxKeyValue/3 {
 		dst = limiter.AppendValue(dst, v[:limiter.MaxKeyValue/3])
@@ -259,9 +258,8 @@ func appendClear(dst []byte, v string) []byte {
 	return limiter.AppendValue(dst, v)
 }
 
-// appendShort appends the facts of a key with every hash cut to shownHash
-// characters; one that is cut already stays as it is. No value can forge a hash: a %
-// in a value is escaped.
+// appendShort appends the facts of a key with every hash shortened to shownHash characters; a
+// shortened one is unchanged. No value can imitate a hash, because a % in a value is escaped.
 func appendShort(dst, facts []byte) []byte {
 	for i := 0; i < len(facts); {
 		if facts[i] == '%' && i+1 < len(facts) && facts[i+1] == 'h' && i+2+hashLen <= len(facts) &&
@@ -276,7 +274,7 @@ func appendShort(dst, facts []byte) []byte {
 	return dst
 }
 
-// isHashText: the text is as long as asked for and has only what hashes have.
+// isHashText reports whether a text has the given length and only characters of hashes.
 func isHashText(s string, length int) bool {
 	if len(s) != length {
 		return false

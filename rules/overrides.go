@@ -7,20 +7,20 @@ import (
 	"sluice/rules/override"
 )
 
-// WithOverrides gives a set with the same rules and other overrides; s stays as
-// it is. o may be nil.
+// WithOverrides returns a set with the same rules and other overrides; s is unchanged. o may be
+// nil.
 func (s *Set) WithOverrides(o *override.Table) *Set {
 	out := *s
 	out.overrides = o
 	return &out
 }
 
-// Overrides are those in force with the set, nil if none were ever given.
+// Overrides returns the overrides in force with the set, nil if none were ever set.
 func (s *Set) Overrides() *override.Table { return s.overrides }
 
-// override gives what the overrides o of rule c make of a limit, and whether the
-// rule limits the request at all. key is the bucket's, limit and limited what
-// holds without an override, now is in ms since the epoch.
+// override applies the overrides o of rule c to a limit and reports whether the rule limits the
+// request at all. key is the bucket's; limit and limited hold without an override; now is in ms
+// since the epoch.
 func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limiter.Limit, limited bool, now int64) (limiter.Limit, override.Applied, bool) {
 	a, f := k.find(o, c, key[:len(key)-len(c.suffix)], now)
 	switch {
@@ -32,9 +32,9 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 	return f.Apply(c.base(now)), a, true
 }
 
-// find looks for the override of a bucket of rule c: first its exact key, then
-// the longest wildcard. facts is what the bucket's key says before the rule, now
-// is in ms since the epoch. It costs one hash where there is no wildcard.
+// find returns the override of a bucket of rule c: by its exact key, else the longest wildcard.
+// facts is the part of the bucket's key before the rule, now is in ms since the epoch. Without
+// wildcards it costs one hash.
 func (k *keyer) find(o *override.OfRule, c *Compiled, facts []byte, now int64) (override.Applied, *override.Effect) {
 	if o.HasExact() {
 		var buf [256]byte
@@ -52,10 +52,9 @@ func (k *keyer) find(o *override.OfRule, c *Compiled, facts []byte, now int64) (
 	return k.wildcard(o, c, now)
 }
 
-// wildcard finds the longest wildcard: the one that names most facts, and of
-// those the one that says most of the last. Whole values are compared as keys
-// have them; the last one in clear, so that one too long for a key, or one that
-// looks like a credential, does not slip past.
+// wildcard returns the longest wildcard: the one that names the most facts, then the one with the
+// most of the last fact. Whole values are compared as in keys. The last one is compared in clear,
+// so that a value that is too long for a key, or looks like a credential, matches too.
 func (k *keyer) wildcard(o *override.OfRule, c *Compiled, now int64) (found override.Applied, effect *override.Effect) {
 	var whole, open, one [256]byte
 	before := append(whole[:0], '{')

@@ -10,9 +10,9 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// Bounds of the patterns in conditions, in instructions of the compiled pattern.
-// The time of a match is at most the instructions times the length of the text.
-// New conditions are held to them; stored ones of before stay in force.
+// Bounds of the patterns in conditions, in instructions of the compiled pattern. A match takes
+// time of at most the instructions times the length of the text. New conditions must keep them;
+// larger ones that were stored earlier stay in force.
 const (
 	// MaxPattern is for one pattern.
 	MaxPattern = 2000
@@ -25,14 +25,14 @@ const hugePattern = 10 * MaxPattern
 
 // PatternSize is the size of the patterns of one condition, in instructions.
 type PatternSize struct {
-	// Largest is that of its largest pattern, Total that of all together; 0
-	// without patterns.
+	// Largest is the size of the largest pattern, Total the sum of all; both are 0 without
+	// patterns.
 	Largest, Total int
-	// tooLarge says where the first pattern above MaxPattern is, "" for none.
+	// tooLarge describes the place of the first pattern above MaxPattern, "" for none.
 	tooLarge string
 }
 
-// SizePatterns measures the patterns of a condition that is valid, nil for none.
+// SizePatterns measures the patterns of a valid condition; nil has none.
 func SizePatterns(when *string) PatternSize {
 	if when == nil || !strings.Contains(*when, "matches") {
 		return PatternSize{}
@@ -46,7 +46,7 @@ func SizePatterns(when *string) PatternSize {
 	return v.size
 }
 
-// patternVisitor adds up the patterns of a condition.
+// patternVisitor sums the patterns of a condition.
 type patternVisitor struct {
 	source string
 	size   PatternSize
@@ -71,7 +71,7 @@ func (v *patternVisitor) Visit(node *ast.Node) {
 	}
 }
 
-// patternSize is how many instructions a pattern compiles to.
+// patternSize returns the number of instructions that a pattern compiles to.
 func patternSize(pattern string) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -87,7 +87,7 @@ func patternSize(pattern string) int {
 	return len(prog.Inst)
 }
 
-// estimatePattern is about how many instructions an expression compiles to.
+// estimatePattern estimates the number of instructions that an expression compiles to.
 func estimatePattern(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
@@ -102,9 +102,9 @@ func estimatePattern(re *syntax.Regexp) int {
 	return n
 }
 
-// CheckPatterns refuses a rule with a pattern above MaxPattern, unless its
-// condition is that of was, the rule as it is stored, nil for a new one. The
-// error is a *ValidationError of the field when.
+// CheckPatterns refuses a rule with a pattern above MaxPattern, unless its condition is that of
+// was, the stored rule, which is nil for a new one. The error is a *ValidationError of the field
+// when.
 func CheckPatterns(was, is *Rule) error {
 	if was != nil && sameText(was.When, is.When) {
 		return nil
@@ -117,15 +117,15 @@ func CheckPatterns(was, is *Rule) error {
 
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// TooManyPatterns is what a change of a field is refused with that leads to a total above MaxPatterns.
+// TooManyPatterns returns the error for a change of a field that leads to a total above
+// MaxPatterns.
 func TooManyPatterns(field string, total int) error {
 	return &ValidationError{Fields: []FieldError{{Field: field, Message: fmt.Sprintf(
 		"the patterns in the conditions of all rules would have %d instructions, at most %d are allowed", total, MaxPatterns)}}}
 }
 
-// CheckPatterns does for a file that is to be imported over the current rules
-// what a write does for one rule. The fields are rules[i].when, and rules for
-// all together.
+// CheckPatterns applies the bounds to a file that is imported over the current rules, as for
+// writes of single rules. The fields are rules[i].when, and rules for the total.
 func (f *File) CheckPatterns(current []Rule, prune bool) error {
 	stored := make(map[string]*Rule, len(current))
 	for i := range current {
@@ -169,7 +169,7 @@ func (f *File) CheckPatterns(current []Rule, prune bool) error {
 	return nil
 }
 
-// Patterns is the size of the patterns in the rule's condition.
+// Patterns returns the size of the patterns in the rule's condition.
 func (c *Compiled) Patterns() PatternSize {
 	if c.when == nil {
 		return PatternSize{}
@@ -177,14 +177,14 @@ func (c *Compiled) Patterns() PatternSize {
 	return c.when.patterns
 }
 
-// Patterns is how many instructions the patterns of all active rules have.
+// Patterns returns the number of instructions of the patterns of all active rules.
 func (s *Set) Patterns() int { return s.patterns }
 
-// Costly are the active rules with a pattern above MaxPattern, in order of id.
-// They were stored before there was that bound.
+// Costly returns the active rules with a pattern above MaxPattern, ordered by id. They were stored
+// before that bound existed.
 func (s *Set) Costly() []*Compiled { return slices.Collect(s.costly.all()) }
 
-// countPatterns brings what the set says of patterns up to date.
+// countPatterns updates the set's pattern figures.
 func (s *Set) countPatterns(drop, put []*Compiled) {
 	for _, c := range drop {
 		s.patterns -= c.Patterns().Total

@@ -2,7 +2,7 @@ package rules
 
 import "strconv"
 
-// CountWords writes a number with commas between thousands: "1,240".
+// CountWords formats a number with commas between thousands: "1,240".
 func CountWords(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	sign := ""
@@ -23,7 +23,7 @@ var wordUnits = []struct {
 	{60_000, "minute", "minutes"}, {1000, "second", "seconds"},
 }
 
-// WindowWords writes milliseconds the way people say them after per: "minute",
+// WindowWords formats milliseconds as people say them after per: "minute",
 // "15 minutes", or "1,500 ms" if it is not a whole number of any larger unit.
 func WindowWords(ms int64) string {
 	for _, u := range wordUnits {
@@ -37,7 +37,7 @@ func WindowWords(ms int64) string {
 	return CountWords(ms) + " ms"
 }
 
-// PeriodWords says what a rule's limit is per: "minute", "calendar month".
+// PeriodWords returns what a rule's limit is per: "minute", "calendar month".
 func (r *Rule) PeriodWords() string {
 	if r.Calendar != nil {
 		return "calendar " + r.Calendar.Every

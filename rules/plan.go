@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Plan is what has to happen so that the stored rules become the wanted ones.
-// Each list is in order of name.
+// Plan lists the changes that turn the stored rules into the wanted ones. Each list is ordered by
+// name.
 type Plan struct {
-	// Create are rules to add; their ID is 0.
+	// Create holds rules to create; their ID is 0.
 	Create []Rule `json:"create"`
-	// Update are rules to change.
+	// Update holds rules to update.
 	Update []Edit `json:"update"`
-	// Delete are stored rules that nobody wants any more.
+	// Delete holds stored rules that are no longer wanted.
 	Delete []Rule `json:"delete"`
-	// Unchanged are stored rules that are already as wanted.
+	// Unchanged holds stored rules that are already as wanted.
 	Unchanged []Rule `json:"unchanged"`
-	// Untouched is how many stored rules the file does not name and that stay.
+	// Untouched is the number of stored rules that the file does not name and that stay.
 	Untouched int `json:"untouched"`
-	// Pools are carried out so that every rule finds its pool on the way.
+	// Pools are changed in an order in which every rule finds its pool.
 	Pools PoolPlan `json:"pools"`
 }
 
-// Edit is one rule before and after. New has the identity and version of Old,
-// so that applying the plan can refuse a rule that has changed since.
+// Edit is one rule before and after. New has the identity and version of Old, so that applying the
+// plan can refuse a rule that has changed since.
 type Edit struct {
 	Old     Rule     `json:"old"`
 	New     Rule     `json:"new"`
@@ -36,10 +36,9 @@ type Edit struct {
 // Empty reports whether the plan changes nothing.
 func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 && p.Pools.empty() }
 
-// MakePlan compares stored rules with wanted ones by name. With prune, stored
-// rules whose name is not wanted are deleted; without, they stay. A rename is
-// therefore a deletion and a creation, with fresh counters. Both lists must be
-// normalised and free of repeated names.
+// MakePlan compares stored rules with wanted ones by name. With prune, stored rules whose name is
+// not wanted are deleted; otherwise they stay. A rename is therefore a deletion and a creation,
+// with new counters. Both lists must be normalised and have unique names.
 func MakePlan(current, wanted []Rule, prune bool) Plan {
 	stored := make(map[string]*Rule, len(current))
 	for i := range current {
@@ -82,8 +81,8 @@ func (p *Plan) sort() {
 	slices.SortFunc(p.Update, func(a, b Edit) int { return byName(a.New, b.New) })
 }
 
-// String renders the plan for a terminal: a line a rule (+ create, ~ update,
-// - delete) with a line a changed field below, and a summary.
+// String formats the plan for a terminal: one line per rule (+ create, ~ update, - delete), below
+// it one line per changed field, and a summary.
 func (p *Plan) String() string {
 	var b strings.Builder
 	p.Pools.write(&b)
@@ -104,7 +103,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// JSONText is a JSON value on one line, without HTML escapes.
+// JSONText formats a value as JSON on one line, without HTML escapes.
 func JSONText(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -115,8 +114,8 @@ func JSONText(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Summary says in one line what a rule limits, such as
-// "100 per minute (gcra) by user on POST /v1/charges".
+// Summary describes the limit of a rule in one line, such as "100 per minute (gcra) by user on
+// POST /v1/charges".
 func (r *Rule) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// PolicyNames gives the names of the members that MarshalPolicies writes, in the
-// order in which it does.
+// PolicyNames returns the names of the members that MarshalPolicies writes, in that order.
 func PolicyNames() (names []string) {
 	for i := range ruleFields {
 		if ruleFields[i].Policy {
@@ -20,8 +19,8 @@ func PolicyNames() (names []string) {
 	return names
 }
 
-// MarshalPolicies writes the policies of a rule as a JSON object, without those at
-// their defaults. Equal policies give equal text.
+// MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
+// policies give equal text.
 func (r *Rule) MarshalPolicies() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -47,10 +46,10 @@ func (r *Rule) MarshalPolicies() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// UnmarshalPolicies sets the policies of a rule to what MarshalPolicies wrote.
-// Members with other names are left out. Text that was damaged by hand is an
-// error; then every member that cannot be read gets a value that validation
-// refuses, so that the rule is listed and never in force without what it said.
+// UnmarshalPolicies sets the policies of a rule from the output of MarshalPolicies. Unknown
+// members are ignored. Text that was damaged by hand is an error; every unreadable member then
+// gets a value that validation refuses, so that the rule is listed but never takes effect without
+// that policy.
 func (r *Rule) UnmarshalPolicies(text []byte) error {
 	var members map[string]json.RawMessage
 	var whole error
@@ -86,8 +85,7 @@ func (r *Rule) UnmarshalPolicies(text []byte) error {
 	return errors.Join(errs...)
 }
 
-// damage puts a value in a policy field that validation refuses, also after
-// Normalize.
+// damage sets a policy field to a value that validation refuses, even after Normalize.
 func damage(at any) {
 	switch at := at.(type) {
 	case *string:

@@ -33,10 +33,10 @@ const (
 	// or elastic rule may go, in percent of the limit.
 	MaxSoftPercent    int64 = 1000
 	MaxElasticPercent int64 = 10_000
-	// MaxTiers is the most tiers of a rule, MaxTierName the longest name in bytes.
+	// MaxTiers is the largest number of tiers of a rule, MaxTierName the longest name in bytes.
 	MaxTiers    = 64
 	MaxTierName = 64
-	// MaxScheduleWindows is the most windows of a schedule.
+	// MaxScheduleWindows is the largest number of windows of a schedule.
 	MaxScheduleWindows = 32
 	// MaxSchedulePercent is the largest factor of a schedule's window.
 	MaxSchedulePercent int64 = 1000
@@ -44,9 +44,9 @@ const (
 	MaxWhen = 1024
 	// MaxRetryJitter is the longest jitter, in milliseconds.
 	MaxRetryJitter int64 = 3_600_000
-	// MaxHotRaisePercent bounds by how much a hot key's limit may be raised.
+	// MaxHotRaisePercent is the most by which a hot key's limit may be raised.
 	MaxHotRaisePercent int64 = 400
-	// Bounds and defaults of a queue of deferred requests.
+	// Bounds and defaults of a deferred queue.
 	MaxDeferItems        int64 = 1_000_000
 	DefaultDeferItems    int64 = 10_000
 	MinDeferAge          int64 = 1000
@@ -63,8 +63,8 @@ const (
 	lastAnchorDayOfMonth int64 = 31
 )
 
-// TierLimit is the limit of one tier: either a limit with an optional burst
-// (for the bucket algorithms; the tier's limit if nil), or no limit at all.
+// TierLimit is the limit of one tier: either a limit with an optional burst (for the bucket
+// algorithms; the tier's limit if nil), or no limit.
 type TierLimit struct {
 	Limit     *int64 `json:"limit,omitempty"`
 	Burst     *int64 `json:"burst,omitempty"`
@@ -77,9 +77,8 @@ var tierFields = []Field[TierLimit]{
 	{Name: "unlimited", At: func(t *TierLimit) any { return &t.Unlimited }},
 }
 
-// Schedule changes a rule's limit in weekly windows by the wall clock of a zone.
-// The first window that contains the instant counts; outside all of them the
-// rule's own limit stands.
+// Schedule changes a rule's limit in weekly windows, by the wall clock of a time zone. The first
+// window that contains the instant applies; outside all of them the rule's own limit does.
 type Schedule struct {
 	// Zone is an IANA name such as Europe/Berlin; "" is UTC.
 	Zone    string           `json:"zone"`
@@ -91,19 +90,19 @@ var scheduleFields = []Field[Schedule]{
 	{Name: "windows", At: func(s *Schedule) any { return &s.Windows }},
 }
 
-// ScheduleWindow is one window of a Schedule. A time of day that a clock change
-// skips never matches; one that it repeats matches twice.
+// ScheduleWindow is one window of a Schedule. A time of day that a clock change skips never
+// matches; a repeated one matches twice.
 type ScheduleWindow struct {
-	// Days are mon to sun, on which the window begins; nil is every day.
+	// Days are the days on which the window starts, mon to sun; nil is every day.
 	Days []string `json:"days,omitempty"`
-	// From (inclusive) and To (exclusive) are HH:MM; To at or before From is a
-	// time of the next day, and 24:00 is the end of the day.
+	// From (inclusive) and To (exclusive) are HH:MM. To at or before From is a time of the next
+	// day, and 24:00 is the end of the day.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Percent of the limit and of the burst that is in force, rounded down but
-	// not below 1 unless it is 0. It applies to the tiers' limits as well.
+	// Percent scales the limit and the burst, rounded down but at least 1 unless it is 0. It
+	// applies to the tiers' limits as well.
 	Percent *int64 `json:"percent,omitempty"`
-	// Limit and Burst are in force instead of the rule's own; tiers keep theirs.
+	// Limit and Burst replace the rule's own; tiers keep theirs.
 	Limit *int64 `json:"limit,omitempty"`
 	Burst *int64 `json:"burst,omitempty"`
 }
@@ -117,15 +116,15 @@ var windowFields = []Field[ScheduleWindow]{
 	{Name: "burst", At: func(w *ScheduleWindow) any { return &w.Burst }},
 }
 
-// Calendar makes the windows of fixed_window days, weeks or months by the wall
-// clock of a zone.
+// Calendar sets the windows of fixed_window to days, weeks or months, by the wall clock of a time
+// zone.
 type Calendar struct {
 	Every string `json:"every"`
 	// Zone is an IANA name; "" is UTC.
 	Zone string `json:"zone"`
-	// AnchorDay is the day on which a period begins: 1 (Monday) to 7 for weeks, 1
-	// to 31 for months, where a shorter month's last day stands in. 0 is 1. Days
-	// have none.
+	// AnchorDay is the day on which a period starts: 1 (Monday) to 7 for weeks, 1 to 31 for
+	// months, where the last day replaces it in shorter months. 0 means 1. Daily periods have
+	// none.
 	AnchorDay int64 `json:"anchor_day,omitempty"`
 }
 
@@ -139,8 +138,8 @@ var calendarFields = []Field[Calendar]{
 type Defer struct {
 	// MaxItems is 1 to MaxDeferItems; 0 is DefaultDeferItems.
 	MaxItems int64 `json:"max_items,omitempty"`
-	// MaxAgeMS is how long an item waits at most, MinDeferAge to MaxDeferAge; 0
-	// is DefaultDeferAge.
+	// MaxAgeMS is the longest time that an item waits, MinDeferAge to MaxDeferAge; 0 is
+	// DefaultDeferAge.
 	MaxAgeMS int64 `json:"max_age_ms,omitempty"`
 }
 
@@ -152,8 +151,8 @@ var deferFields = []Field[Defer]{
 	},
 }
 
-// Candidate is a second limit that is evaluated beside the rule's own on
-// buckets of its own and never denies. What is nil or empty is the rule's own.
+// Candidate is a second limit that is evaluated beside the rule's own, on separate buckets, and
+// never denies. A nil or empty field is that of the rule.
 type Candidate struct {
 	Algorithm string  `json:"algorithm,omitempty"`
 	Limit     *int64  `json:"limit"`
@@ -174,12 +173,12 @@ var candidateFields = []Field[Candidate]{
 	{Name: "buckets", At: func(c *Candidate) any { return &c.Buckets }},
 }
 
-// Source is everything that a set is compiled from, as it stood at one moment.
+// Source is the input of a set: rules and pools as of one moment.
 type Source struct {
 	Rules []Rule
 	Pools []Pool
-	// Version counts the changes of both. Stamp tells two states of one Version
-	// apart, of which a database has lost one.
+	// Version counts the changes of both. Stamp distinguishes two states with one Version, of
+	// which a database has lost one.
 	Version int64
 	Stamp   string
 }

@@ -12,7 +12,7 @@ import (
 	"sluice/rules/chars"
 )
 
-// policy is what validation makes of the policy fields and Compile keeps.
+// policy holds the results of validation that Compile keeps.
 type policy struct {
 	tiers     map[string]variant
 	schedule  *schedule
@@ -21,14 +21,14 @@ type policy struct {
 	when      *condition
 }
 
-// variant is a limit that stands in for the rule's own.
+// variant is a limit that replaces the rule's own.
 type variant struct {
 	limit     limiter.Limit
 	unlimited bool
 }
 
-// validatePolicy checks the policy fields. base is the rule's own limit, or the
-// zero Limit when that is not valid; then what builds on it is not checked.
+// validatePolicy checks the policy fields. base is the rule's own limit, or the zero Limit if that
+// is invalid; checks that depend on it are then skipped.
 func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	validateThrottle(r, ps)
 	validateOutcome(r, ps)
@@ -48,15 +48,14 @@ func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	return p
 }
 
-// between demands a whole number in a range.
+// between requires an integer in a range.
 func (ps *problems) between(field string, v *int64, least, most int64) {
 	if v != nil && (*v < least || *v > most) {
 		ps.add(field, "must be between %d and %d", least, most)
 	}
 }
 
-// belongs refuses a field that is given without what it belongs to, and demands
-// it where it must stand.
+// belongs refuses a field that is set without its owner, and requires it if its owner needs it.
 func (ps *problems) belongs(field string, given, wanted, required bool, owner string) {
 	switch {
 	case given && !wanted:
@@ -66,9 +65,9 @@ func (ps *problems) belongs(field string, given, wanted, required bool, owner st
 	}
 }
 
-// throttles says whether a throttle suits an algorithm. A queue and slots have
-// nothing above their limit to let through. State that is an instant cannot keep
-// what is above a limit that is decided again without it (limiter.Limit.Raise).
+// throttles reports whether a throttle works with an algorithm. A queue and slots have nothing
+// above their limit to allow. State that is an instant cannot keep units above a limit that is
+// decided again without them (limiter.Limit.Raise).
 func throttles(throttle string, t *limiter.Traits) bool {
 	switch throttle {
 	case ThrottleSoft:
@@ -97,7 +96,7 @@ func validateThrottle(r *Rule, ps *problems) {
 	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
 }
 
-// validateOutcome checks what a denial or a report means.
+// validateOutcome checks the fields for denials and reports.
 func validateOutcome(r *Rule, ps *problems) {
 	concurrency := r.Traits().Slots
 	if r.ChargeOn == ChargeOnReport && concurrency {
@@ -143,8 +142,8 @@ func validateLife(r *Rule, ps *problems) {
 	}
 }
 
-// replaced is the rule's limit with another count and burst; a nil burst is the
-// count. Problems come back under the fields limit and burst.
+// replaced returns the rule's limit with another count and burst; a nil burst means the count.
+// Problems have the fields limit and burst.
 func (r *Rule) replaced(limit int64, burst *int64) (limiter.Limit, []FieldError) {
 	spec := r.spec()
 	spec.Limit, spec.Burst = limit, burst
@@ -276,13 +275,13 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 	return &l
 }
 
-// Traits are those of the rule's algorithm, empty ones if it names none.
+// Traits returns the traits of the rule's algorithm, empty ones if it names none.
 func (r *Rule) Traits() *limiter.Traits {
 	a, _ := limiter.ParseAlgorithm(r.Algorithm) // Resolve reports a bad name
 	return a.Traits()
 }
 
-// spec is the rule's own limit as it is written.
+// spec returns the rule's own limit as written.
 func (r *Rule) spec() LimitSpec {
 	return LimitSpec{
 		Algorithm: r.Algorithm, Limit: r.Limit, WindowMS: r.WindowMS,
@@ -290,8 +289,8 @@ func (r *Rule) spec() LimitSpec {
 	}
 }
 
-// candidateSpec is the candidate as a whole: what it leaves out is the rule's
-// own, as far as it applies to the candidate's algorithm.
+// candidateSpec returns the whole candidate: fields that it leaves out are the rule's own, if they
+// apply to the candidate's algorithm.
 func (r *Rule) candidateSpec() LimitSpec {
 	c := r.Candidate
 	s := LimitSpec{
@@ -319,7 +318,7 @@ func (r *Rule) candidateSpec() LimitSpec {
 	return s
 }
 
-// candidateFollows: the candidate's windows are those of the rule's calendar.
+// candidateFollows reports whether the candidate uses the windows of the rule's calendar.
 func (r *Rule) candidateFollows() bool {
 	c := r.Candidate
 	return r.Calendar != nil && c != nil && (c.Algorithm == "" || c.Algorithm == r.Algorithm) &&

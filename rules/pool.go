@@ -6,19 +6,18 @@ import (
 	"sluice/limiter"
 )
 
-// Pool is a capacity that rules share: what they admit counts into it, and
-// elastic rules go above their limits only while it has room.
+// Pool is capacity that rules share: requests that they admit count towards it, and elastic rules
+// exceed their limits only while it has room.
 type Pool struct {
-	// Name is unique among pools and shaped like a rule's.
+	// Name is unique among pools and has the form of a rule's name.
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// Limit is the pool's capacity in units per WindowMS, counted by
 	// sliding_window_counter.
 	Limit    int64 `json:"limit"`
 	WindowMS int64 `json:"window_ms"`
-	// NormalPercent and LowPercent are how much of the capacity may be in use
-	// when a request of that priority goes above its limit, 0 to 100; critical
-	// ones may use all of it.
+	// NormalPercent and LowPercent are the parts of the capacity that may be in use when a request
+	// of that priority exceeds its limit, 0 to 100; critical requests may use all of it.
 	NormalPercent int64 `json:"normal_percent"`
 	LowPercent    int64 `json:"low_percent"`
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
@@ -44,18 +43,18 @@ func PoolFields() []Field[Pool] { return poolFields }
 // PoolFieldNamed is FieldNamed for pools.
 func PoolFieldNamed(name string) *Field[Pool] { return named(poolFields, name) }
 
-// NewPool is a pool with the default shares and nothing else, to be filled in.
+// NewPool returns a pool with the default percentages and nothing else.
 func NewPool() Pool {
 	return Pool{NormalPercent: defaultNormalPercent, LowPercent: defaultLowPercent}
 }
 
-// Normalize removes blanks around the texts.
+// Normalize trims the texts.
 func (p *Pool) Normalize() { normalize(poolFields, p) }
 
-// ValidPoolName reports whether a pool may have the name.
+// ValidPoolName reports whether name is a valid name of a pool.
 func ValidPoolName(name string) bool { return namePattern.MatchString(name) }
 
-// limiterLimit is the pool's capacity in the limiter's terms.
+// limiterLimit returns the pool's capacity as a limit.
 func (p *Pool) limiterLimit() limiter.Limit {
 	return limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: p.Limit, Window: p.WindowMS}
 }
@@ -83,15 +82,15 @@ func ValidatePool(p *Pool) error {
 
 // CompiledPool is one pool of a Set. It must not be changed.
 type CompiledPool struct {
-	// Pool is the pool as Compile got it.
+	// Pool is the pool that was compiled.
 	Pool Pool
 	// Key names the pool's bucket, Limit its whole capacity.
 	Key   limiter.Key
 	Limit limiter.Limit
 }
 
-// poolKey names the bucket of a pool, such as {pool:shop}||pw. No rule and no
-// direct check has such a key: pool is no fact, and the rule's place is empty.
+// poolKey returns the key of a pool's bucket, such as {pool:shop}||pw. No rule and no direct check
+// has such a key: pool is no fact, and the rule's place is empty.
 func poolKey(name string) limiter.Key {
 	b := append([]byte(nil), "{pool:"...)
 	return limiter.Key(append(limiter.AppendValue(b, name), "}||pw"...))
@@ -101,7 +100,7 @@ func compilePool(p Pool) *CompiledPool {
 	return &CompiledPool{Pool: p, Key: poolKey(p.Name), Limit: p.limiterLimit()}
 }
 
-// SharePercent is how much of the capacity a priority may find in use, 0 to 100.
+// SharePercent returns the part of the capacity that may be in use for a priority, 0 to 100.
 func (p *CompiledPool) SharePercent(priority string) int64 {
 	switch priority {
 	case PriorityCritical:
@@ -112,8 +111,7 @@ func (p *CompiledPool) SharePercent(priority string) int64 {
 	return p.Pool.NormalPercent
 }
 
-// Share is the pool's limit for a priority: its part of the capacity, rounded
-// down.
+// Share returns the pool's limit for a priority: that part of the capacity, rounded down.
 func (p *CompiledPool) Share(priority string) limiter.Limit {
 	l := p.Limit
 	percent := p.SharePercent(priority)

@@ -9,16 +9,14 @@ import (
 // MaxFileErrors bounds how many problems of one rules file are reported.
 const MaxFileErrors = 100
 
-// File is what a rules file holds.
+// File is the content of a rules file.
 type File struct {
-	// Pools is nil if the file says nothing about pools, which is other than
-	// having none.
+	// Pools is nil if the file does not mention pools, which differs from an empty list.
 	Pools []Pool
 	Rules []Rule
 }
 
-// PoolPlan is the part of a Plan that is about pools. Each list is in order of
-// name.
+// PoolPlan is the part of a Plan about pools. Each list is ordered by name.
 type PoolPlan struct {
 	Create []Pool     `json:"create"`
 	Update []PoolEdit `json:"update"`
@@ -34,8 +32,8 @@ type PoolEdit struct {
 
 func (p *PoolPlan) empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
 
-// MakeFilePlan is MakePlan for rules and pools. Wanted without a word about
-// pools leaves them alone, with prune too.
+// MakeFilePlan is MakePlan for rules and pools. If wanted does not mention pools, they stay
+// unchanged, even with prune.
 func MakeFilePlan(current, wanted File, prune bool) Plan {
 	p := MakePlan(current.Rules, wanted.Rules, prune)
 	if wanted.Pools == nil {
@@ -68,8 +66,8 @@ func MakeFilePlan(current, wanted File, prune bool) Plan {
 	return p
 }
 
-// CheckPools refuses rules of a file that name a pool which neither the file nor
-// the stored pools have. The error is a *ValidationError.
+// CheckPools refuses rules of a file that name a pool which neither the file nor the database has.
+// The error is a *ValidationError.
 func (f *File) CheckPools(stored []Pool) error {
 	known := make(map[string]bool, len(f.Pools)+len(stored))
 	for _, list := range [][]Pool{f.Pools, stored} {
@@ -89,12 +87,12 @@ func (f *File) CheckPools(stored []Pool) error {
 	return nil
 }
 
-// Summary says in one line what a pool holds.
+// Summary describes a pool in one line.
 func (p *Pool) Summary() string {
 	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent, p.LowPercent)
 }
 
-// write renders the pools of a plan for a terminal.
+// write formats the pools of a plan for a terminal.
 func (p *PoolPlan) write(b *strings.Builder) {
 	for i := range p.Create {
 		fmt.Fprintf(b, "+ pool %s: %s\n", p.Create[i].Name, p.Create[i].Summary())

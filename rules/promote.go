@@ -1,10 +1,9 @@
 package rules
 
-// Promote puts a trial in force: the candidate becomes the rule's limit, and the
-// candidate goes; or, where there is none, mode shadow becomes enforce. The
-// bucket keeps what the rule has counted, as with every edit of the limit. The
-// error is a *ValidationError when there is nothing to promote; whether the
-// promoted rule is valid as a whole is for Validate.
+// Promote ends a trial: the candidate becomes the rule's limit and is removed, or, if there is
+// none, mode shadow becomes enforce. The bucket keeps the rule's consumption, as with every edit
+// of the limit. The error is a *ValidationError if there is nothing to promote. The result may be
+// invalid as a whole; call Validate.
 func (r *Rule) Promote() error {
 	c := r.Candidate
 	switch {

@@ -6,25 +6,25 @@ import (
 	"sluice/limiter"
 )
 
-// Rule is what ops edit: who and what it matches, a limit, and modes. Normalize
-// fills defaults and Validate reports every problem. A nil pointer means "not
-// given". What people may write is described by ruleFields, member by member.
+// Rule is what people edit: what it matches, a limit, and modes. Normalize fills in defaults and
+// Validate reports every problem. A nil pointer means "not given". ruleFields describes each
+// editable member.
 type Rule struct {
-	// ID is given by the database and never reused. It names the rule in keys,
-	// so renaming a rule keeps its counters.
+	// ID is assigned by the database and never reused. Keys contain it, so renaming a rule keeps
+	// its counters.
 	ID int64 `json:"id"`
 	// Name is unique: [a-z0-9][a-z0-9._-]{0,62}.
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// Owner is who answers for the rule, such as a team: 1 to MaxOwner characters
-	// of one line. It decides nothing, and no answer to a check has it.
+	// Owner is the person or team responsible for the rule: 1 to MaxOwner characters on one line.
+	// It affects no decision, and no answer to a check contains it.
 	Owner *string `json:"owner"`
-	// Scope names the facts that identify the bucket: global, or a sum of ip,
-	// user, apikey, tier, route, method and attr:<name>, such as user+ip. The
-	// rule applies only to descriptors that have them all.
+	// Scope names the facts that identify the bucket: global, or a sum of ip, user, apikey, tier,
+	// route, method and attr:<name>, such as user+ip. The rule applies only to descriptors that
+	// have all of them.
 	Scope string `json:"scope"`
-	// Route is nil for every route; else an exact path, one with {param}
-	// segments, or one that ends in /* (which also matches the path before it).
+	// Route is nil for every route; else an exact path, a path with {param} segments, or one that
+	// ends in /* (which also matches the path before it).
 	Route *string `json:"route"`
 	// Method is nil for every method, else one in upper case.
 	Method *string `json:"method"`
@@ -36,8 +36,8 @@ type Rule struct {
 	Align     *string `json:"align"`
 	AnchorMS  *int64  `json:"anchor_ms"`
 	Buckets   *int64  `json:"buckets"`
-	// WeightField names the member of the request's fields that is the weight
-	// for this rule; nil means the request's own weight.
+	// WeightField names the member of the request's fields that is the weight for this rule; nil
+	// means the request's own weight.
 	WeightField *string `json:"weight_field"`
 
 	// Throttle is hard, soft (SoftPercent over the limit passes, marked) or
@@ -45,16 +45,16 @@ type Rule struct {
 	Throttle       string `json:"throttle"`
 	SoftPercent    *int64 `json:"soft_percent"`
 	ElasticPercent *int64 `json:"elastic_percent"`
-	// Pool names the pool that the rule's traffic counts into, nil for none.
-	// Priority, only with a pool, is critical, normal or low; nil is normal.
+	// Pool names the pool towards which the rule's traffic counts, nil for none. Priority, only
+	// with a pool, is critical, normal or low; nil is normal.
 	Pool     *string `json:"pool"`
 	Priority *string `json:"priority"`
 
-	// Tiers are limits by the descriptor's tier; any other tier has the rule's
-	// own. The bucket is the same whatever the tier.
+	// Tiers holds limits by the descriptor's tier; any other tier has the rule's own. All tiers
+	// share one bucket.
 	Tiers    map[string]TierLimit `json:"tiers"`
 	Schedule *Schedule            `json:"schedule"`
-	// Calendar is for fixed_window only; WindowMS is then nominal.
+	// Calendar requires fixed_window; WindowMS is then nominal.
 	Calendar *Calendar `json:"calendar"`
 	// ActiveFrom (inclusive) and ActiveUntil (exclusive) bound the time in which
 	// the rule applies, in whole milliseconds; nil is no bound.
@@ -63,14 +63,13 @@ type Rule struct {
 	// When is a condition on the descriptor, nil for none; see conditionEnv.
 	When *string `json:"when"`
 
-	// ChargeOn is request, or report: a check looks and spends nothing, a charge
-	// spends.
+	// ChargeOn is request or report. With report a check only looks, and a charge spends.
 	ChargeOn string `json:"charge_on"`
-	// OverLimit is deny or defer; Defer bounds the queue and is nil for deny.
+	// OverLimit is deny or defer. Defer bounds the queue and is nil for deny.
 	OverLimit string     `json:"over_limit"`
 	Defer     *Defer     `json:"defer"`
 	Candidate *Candidate `json:"candidate"`
-	// RetryJitterMS is the most by which a denial's retry-after grows at random.
+	// RetryJitterMS is the most by which a denial's retry-after increases at random.
 	RetryJitterMS *int64 `json:"retry_jitter_ms"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
 	// two, raises the limit of a hot key.
@@ -87,8 +86,8 @@ type Rule struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ruleFields are the fields of a rule that people write, in the order of its JSON
-// form. Identity, version and times are not among them.
+// ruleFields lists the editable fields of a rule, in the order of its JSON form, without identity,
+// version and times.
 var ruleFields = []Field[Rule]{
 	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true, Label: true},
 	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription, Label: true},
@@ -157,15 +156,13 @@ var ruleFields = []Field[Rule]{
 	{Name: "is_active", At: func(r *Rule) any { return &r.IsActive }, Default: true},
 }
 
-// Fields are the fields of a rule that people write, in the order of its JSON
-// form. They must not be changed.
+// Fields returns the editable fields of a rule, in the order of its JSON form. Do not change them.
 func Fields() []Field[Rule] { return ruleFields }
 
-// FieldNamed finds one of Fields by its name, nil if there is none.
+// FieldNamed returns the field with the given name, nil if there is none.
 func FieldNamed(name string) *Field[Rule] { return named(ruleFields, name) }
 
-// Filters are the names of the fields by whose value listings and exports can be
-// narrowed.
+// Filters returns the names of the fields by which listings and exports can be filtered.
 func Filters() (names []string) {
 	for i := range ruleFields {
 		if ruleFields[i].Filter {
@@ -190,13 +187,11 @@ const (
 	FailLocal  = "local"
 )
 
-// LimiterLimit gives the rule's limit in the limiter's terms, with defaults
-// applied: burst is the limit, buckets is 60 or fewer for a tiny window. The
-// error is a *ValidationError.
+// LimiterLimit returns the rule's own limit as a limiter.Limit, with defaults applied: burst is
+// the limit, buckets is 60 or fewer for a tiny window. The error is a *ValidationError.
 func (r *Rule) LimiterLimit() (limiter.Limit, error) {
 	return r.spec().Resolve()
 }
 
-// DirectRule stands for the rule's name in metrics and client headers where the
-// caller brought the limit.
+// DirectRule replaces the rule's name in metrics and client headers if the caller sent the limit.
 const DirectRule = "default"

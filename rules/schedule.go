@@ -8,7 +8,7 @@ import (
 	"sluice/limiter"
 )
 
-// minutes of a day, and one below which no percentage brings a limit.
+// The minutes of a day, and the least units to which a percentage reduces a limit.
 const (
 	dayMinutes   = 24 * 60
 	wholePercent = 100
@@ -20,18 +20,17 @@ type schedule struct {
 	windows []scheduleWindow
 }
 
-// scheduleWindow is one window, in minutes of the day. A window that begins at
-// or after its end goes on into the next day.
+// scheduleWindow is one window, in minutes of the day. A window whose start is not before its end
+// continues into the next day.
 type scheduleWindow struct {
 	days     uint8 // bit 0 is Monday
 	from, to int
-	// own is the rule's limit in this window, tiers those of its tiers; nil is
-	// as always.
+	// own is the rule's limit in this window, tiers those of its tiers; nil means unchanged.
 	own   limiter.Limit
 	tiers map[string]variant
 }
 
-// contains says whether the window contains a minute of a weekday (0 is Monday).
+// contains reports whether the window contains a minute of a weekday (0 is Monday).
 func (w *scheduleWindow) contains(weekday, minute int) bool {
 	today := w.days>>weekday&1 != 0
 	if w.from < w.to {
@@ -41,7 +40,7 @@ func (w *scheduleWindow) contains(weekday, minute int) bool {
 	return today && w.from <= minute || yesterday && minute < w.to
 }
 
-// parseClock reads HH:MM as minutes; 24:00 only where it may be an end.
+// parseClock parses HH:MM as minutes; 24:00 is allowed only as an end.
 func parseClock(s string, end bool) (int, bool) {
 	if len(s) != 5 || s[2] != ':' {
 		return 0, false
@@ -143,9 +142,8 @@ func (w *scheduleWindow) scale(base limiter.Limit, tiers map[string]variant, per
 	}
 }
 
-// scaleUnits is a percentage of units, rounded down, but not to nothing what was
-// something. units times percent fits: 2^53 times MaxSchedulePercent is below
-// 2^63.
+// scaleUnits returns a percentage of units, rounded down, but at least 1 if both are positive. The
+// product fits: 2^53 times MaxSchedulePercent is below 2^63.
 func scaleUnits(units, percent int64) int64 {
 	n := units * percent / wholePercent
 	if n == 0 && units > 0 && percent > 0 {
@@ -154,10 +152,9 @@ func scaleUnits(units, percent int64) int64 {
 	return n
 }
 
-// apply puts the schedule's limits at an instant into p and narrows p to the
-// stretch in which they stand. Between two clock changes of the zone the wall
-// clock runs evenly, so the stretch ends at the next minute that begins or ends
-// a window, or at midnight, or at the next clock change.
+// apply sets p to the schedule's limits at an instant and narrows p to the period in which they do
+// not change. Between two clock changes of the zone the wall clock runs evenly, so the period ends
+// at the next start or end of a window, at midnight, or at the next clock change.
 func (s *schedule) apply(p *phase, now int64) {
 	t := time.UnixMilli(now).In(s.zone)
 	weekday := (int(t.Weekday()) + 6) % 7
@@ -184,12 +181,12 @@ func (s *schedule) apply(p *phase, now int64) {
 	p.narrow(zoneBounds(t))
 }
 
-// narrow keeps of p's stretch what lies in another.
+// narrow intersects p's period with another.
 func (p *phase) narrow(from, until int64) {
 	p.from, p.until = max(p.from, from), min(p.until, until)
 }
 
-// zoneBounds is the stretch around t without a clock change.
+// zoneBounds returns the period around t without a clock change.
 func zoneBounds(t time.Time) (from, until int64) {
 	start, end := t.ZoneBounds()
 	from, until = minInstant, maxInstant

@@ -8,16 +8,15 @@ import (
 	"sluice/rules/chars"
 )
 
-// MaxScopeFacts is the most facts that one scope may name.
+// MaxScopeFacts is the largest number of facts in one scope.
 const MaxScopeFacts = 6
 
-// ScopeGlobal is the scope that names no fact: one bucket for everybody.
+// ScopeGlobal is the scope without facts: one bucket for all requests.
 const ScopeGlobal = "global"
 
-// factKind is one kind of fact. The order is the priority by which the entity
-// of a key is chosen: the first kind present in a scope is what Redis Cluster
-// hashes, so that the buckets of one user (or else one API key, and so on)
-// share a slot whatever else the scopes name.
+// factKind is one kind of fact. The order is the priority by which the entity of a key is chosen:
+// Redis Cluster hashes the first kind present in a scope, so that the buckets of one user (or else
+// one API key, and so on) share a slot whatever else the scopes name.
 type factKind uint8
 
 const (
@@ -33,21 +32,21 @@ const (
 
 var factNames = [factKinds]string{"user", "apikey", "attr", "ip", "tier", "route", "method"}
 
-// fact is one summand of a scope. Label stands before the value in keys and
-// displays: "user:" or "attr:tenant:".
+// fact is one part of a scope. Label precedes the value in keys and displays: "user:" or
+// "attr:tenant:".
 type fact struct {
 	kind  factKind
 	attr  string // the attribute's name, for factAttr
 	label string
 }
 
-// name is the fact as a scope writes it.
+// name returns the fact as written in a scope.
 func (f fact) name() string { return f.label[:len(f.label)-1] }
 
 const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, method and attr:<name>"
 
-// parseScope reads a scope. Facts come back in the order of keys: by kind, then
-// attributes by name; none for global.
+// parseScope parses a scope. Facts are returned in the order of keys: by kind, then attributes by
+// name; none for global.
 func parseScope(s string) ([]fact, error) {
 	if s == ScopeGlobal {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"sluice/rules/route"
 )
 
-// Current holds the set in force. One pointer is swapped, so that every
-// decision uses one version from beginning to end. The zero value holds none.
+// Current holds the set in force. It is swapped as one pointer, so that every decision uses one
+// version throughout. The zero value holds none.
 type Current struct{ p atomic.Pointer[Set] }
 
 // Load returns the set in force, nil before the first Store.
@@ -18,8 +18,8 @@ func (c *Current) Load() *Set { return c.p.Load() }
 // Store puts a set in force.
 func (c *Current) Store(s *Set) { c.p.Store(s) }
 
-// Set is all active rules, compiled and immutable, safe for any number of
-// goroutines. The zero value is not usable; Compile makes one.
+// Set is all active rules, compiled and immutable, safe for concurrent use. The zero value is not
+// usable; create one with Compile.
 type Set struct {
 	version int64
 	opt     Options
@@ -27,46 +27,46 @@ type Set struct {
 	names   ordered // the same, by name
 	pools   map[string]*CompiledPool
 	index   index
-	// patterns is the total of PatternSize, costly the rules with a pattern that
-	// is too large for a new one.
+	// patterns is the total of PatternSize, costly the rules with a pattern that is too large for
+	// a new one.
 	patterns int
 	costly   ordered
 
 	overrides *override.Table
 }
 
-// Compiled is one rule of a Set. It and what it points to must not be changed.
+// Compiled is one rule of a Set. It is shared and must not be changed.
 type Compiled struct {
-	// Rule is the rule as Compile got it, normalised.
+	// Rule is the compiled rule, normalised.
 	Rule Rule
-	// Limit is Rule's own limit with defaults applied. What a request is held to
-	// is Match.Limit, which tier, schedule and calendar have a say in.
+	// Limit is Rule's own limit with defaults applied. Match.Limit is the limit of a request,
+	// after tier, schedule and calendar.
 	Limit limiter.Limit
-	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic, SoftPercent and
-	// ElasticPercent how far above the limit the latter two go, 0 otherwise.
+	// Throttle is ThrottleHard, ThrottleSoft or ThrottleElastic. SoftPercent and ElasticPercent
+	// say how far above the limit the latter two go, 0 otherwise.
 	Throttle       string
 	SoftPercent    int64
 	ElasticPercent int64
-	// Pool is the pool that the rule's traffic counts into, nil for none, and
-	// Priority the rule's standing in it, never "".
+	// Pool is the pool towards which the rule's traffic counts, nil for none. Priority is the
+	// rule's priority in it, never "".
 	Pool     *CompiledPool
 	Priority string
 	// Defer bounds the queue of denied requests; nil if they are denied.
 	Defer *Defer
-	// Candidate is the candidate's limit, nil for none; Match.Candidate gives it
-	// as it is for one request.
+	// Candidate is the candidate's limit, nil for none. Match.Candidate returns it for one
+	// request.
 	Candidate *limiter.Limit
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
-	// HotRaise is by how many percent the limit of a hot bucket is raised.
+	// HotRaise is the percentage by which the limit of a hot bucket is raised.
 	HotRaise int64
 	// FailMode is FailOpen, FailClosed or FailLocal.
 	FailMode string
-	// ChargeReport: a check looks and spends nothing; a charge spends.
+	// ChargeReport: a check only looks, and a charge spends.
 	ChargeReport bool
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
-	// Hot says how a hot bucket may be served.
+	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 
 	need      uint8 // bits of factKind, without attributes
@@ -92,31 +92,31 @@ type Match struct {
 	Rule *Compiled
 	// Key names the bucket.
 	Key limiter.Key
-	// Limit is what the request is held to: the rule's limit as its tier, the
-	// schedule and the calendar make it, or as Override says.
+	// Limit is the limit of the request: the rule's limit after tier, schedule, calendar and
+	// Override.
 	Limit limiter.Limit
-	// Override is what an override had to say, zero without one.
+	// Override is the override that applied, zero if none did.
 	Override override.Applied
 	// Weight is in units: the request's, or the value of the rule's weight_field.
 	Weight int64
 }
 
-// Display is the bucket's name for people, such as user:42. See DisplayKey.
+// Display returns the bucket's name for people, such as user:42. See DisplayKey.
 func (m *Match) Display() string { return DisplayKey(m.Key) }
 
-// Version is the version of the rules that the set was compiled from.
+// Version returns the version of the rules that the set was compiled from.
 func (s *Set) Version() int64 { return s.version }
 
-// Options are the settings that the set was compiled with, defaults filled in.
+// Options returns the settings that the set was compiled with, including defaults.
 func (s *Set) Options() Options { return s.opt }
 
-// Len is the number of active rules.
+// Len returns the number of active rules.
 func (s *Set) Len() int { return s.rules.len() }
 
-// At gives the i-th active rule in order of id, 0 <= i < Len.
+// At returns the i-th active rule ordered by id, 0 <= i < Len.
 func (s *Set) At(i int) *Compiled { return s.rules.at(i) }
 
-// Get finds an active rule by id, nil if there is none.
+// Get returns the active rule with an id, nil if there is none.
 func (s *Set) Get(id int64) *Compiled {
 	for c := range s.rules.from(func(c *Compiled) bool { return c.Rule.ID < id }) {
 		if c.Rule.ID != id {
@@ -127,7 +127,7 @@ func (s *Set) Get(id int64) *Compiled {
 	return nil
 }
 
-// Named finds an active rule by name, nil if there is none.
+// Named returns the active rule with a name, nil if there is none.
 func (s *Set) Named(name string) *Compiled {
 	for c := range s.names.from(func(c *Compiled) bool { return c.Rule.Name < name }) {
 		if c.Rule.Name != name {
@@ -138,10 +138,10 @@ func (s *Set) Named(name string) *Compiled {
 	return nil
 }
 
-// Pool finds a pool by name, nil if there is none.
+// Pool returns the pool with a name, nil if there is none.
 func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
 
-// Pools lists the pools in order of name.
+// Pools returns the pools ordered by name.
 func (s *Set) Pools() []*CompiledPool {
 	list := make([]*CompiledPool, 0, len(s.pools))
 	for _, name := range sortedKeys(s.pools) {

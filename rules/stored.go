@@ -10,10 +10,9 @@ import (
 	"sluice/rules/redact"
 )
 
-// hashMark begins a value in memory that is the hash of another. It counts only
-// where Descriptor.stored says so, and is not UTF-8, so no caller can send one.
-// In a stored descriptor a value is marked in front: as a hash, or as one that
-// only looks marked.
+// hashMark begins a value in memory that is the hash of another. It counts only if
+// Descriptor.stored is set, and is not UTF-8, so no caller can send one. In a stored descriptor a
+// value is marked in front: as a hash, or as one that only looks marked.
 const (
 	hashMark   = "\xffh"
 	storedMark = "\x00"
@@ -21,7 +20,7 @@ const (
 	storedRaw  = storedMark + "r"
 )
 
-// storedDescriptor is the form in which a Descriptor is kept outside the process.
+// storedDescriptor is the form in which a Descriptor is stored outside the process.
 type storedDescriptor struct {
 	Method     string            `json:"method,omitempty"`
 	Route      string            `json:"route,omitempty"`
@@ -33,10 +32,10 @@ type storedDescriptor struct {
 	Fields     map[string]int64  `json:"fields,omitempty"`
 }
 
-// MarshalStored writes a descriptor to be kept and matched later. The API key,
-// and every other value that looks like a credential, is replaced by its hash:
-// matching what UnmarshalStored gives leads to the same buckets. A condition on
-// such a value sees the hash instead. The route stays as it is.
+// MarshalStored encodes a descriptor so that it can be stored and matched later. The API key, and
+// every other value that looks like a credential, is replaced by its hash: the result of
+// UnmarshalStored matches the same buckets. A condition on such a value sees the hash. The route
+// is unchanged.
 func (d *Descriptor) MarshalStored() ([]byte, error) {
 	s := storedDescriptor{
 		Method: d.Method, Route: d.Route, IP: d.IP, User: concealed(d.User), Tier: concealed(d.Tier), Fields: d.Fields,
@@ -57,7 +56,7 @@ func (d *Descriptor) MarshalStored() ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// UnmarshalStored reads what MarshalStored wrote.
+// UnmarshalStored decodes the output of MarshalStored.
 func (d *Descriptor) UnmarshalStored(b []byte) error {
 	var s storedDescriptor
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -73,7 +72,7 @@ func (d *Descriptor) UnmarshalStored(b []byte) error {
 	return nil
 }
 
-// recalled undoes the marks of concealed.
+// recalled removes the marks that concealed added.
 func recalled(v string) string {
 	if h, ok := strings.CutPrefix(v, storedH); ok {
 		return hashMark + h
@@ -93,7 +92,7 @@ func concealed(v string) string {
 
 func hashOf(v string) string { return string(limiter.AppendHashed(nil, v)[len("%h"):]) }
 
-// appendHashed appends the hashed form of a value, which may be one already.
+// appendHashed appends the hash of a value, which may be one already.
 func (d *Descriptor) appendHashed(dst []byte, v string) []byte {
 	if h, ok := strings.CutPrefix(v, hashMark); ok && d.stored {
 		return append(append(dst, '%', 'h'), h...)
@@ -101,7 +100,7 @@ func (d *Descriptor) appendHashed(dst []byte, v string) []byte {
 	return limiter.AppendHashed(dst, v)
 }
 
-// secret reports whether a value is to be hashed in keys.
+// secret reports whether a value must be hashed in keys.
 func (d *Descriptor) secret(v string) bool {
 	return redact.Secret(v) || d.stored && strings.HasPrefix(v, hashMark)
 }

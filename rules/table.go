@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// table is a map from text whose copies share what did not change: put and
-// remove give another table and copy only the way to one entry. It finds an
-// entry as fast as a Go map does. A nil table is empty.
+// table is an immutable map from text. put and remove return another table that shares unchanged
+// parts; they copy only the path to one entry. A lookup is as fast as in a Go map. A nil table is
+// empty.
 type table[V any] struct {
 	parts   *[tableFan]*table[V] // by the hash's next bits; nil where entries are
 	entries []tableEntry[V]
@@ -22,14 +22,14 @@ type tableEntry[V any] struct {
 const (
 	tableBits = 6
 	tableFan  = 1 << tableBits
-	// tableMost is how many entries stand in one place before they are divided.
+	// tableMost is the largest number of entries in one leaf.
 	tableMost = 32
 	hashBits  = 64
 )
 
 var tableSeed = maphash.MakeSeed()
 
-// get gives the value of a key, or the zero value.
+// get returns the value of a key, or the zero value.
 func (t *table[V]) get(key string) (v V) {
 	if t == nil {
 		return v
@@ -48,8 +48,8 @@ func (t *table[V]) get(key string) (v V) {
 	return v
 }
 
-// put gives the table with a value for a key. With inPlace, which is for tables
-// that nobody else has yet, that is t itself, if t is not empty.
+// put returns the table with a value for a key. With inPlace, which requires that nobody else has
+// the table, that is t itself unless t is empty.
 func (t *table[V]) put(key string, v V, inPlace bool) *table[V] {
 	return t.putAt(tableEntry[V]{maphash.String(tableSeed, key), key, v}, 0, inPlace)
 }
@@ -81,7 +81,7 @@ func (t *table[V]) putAt(e tableEntry[V], bits int, inPlace bool) *table[V] {
 	return out
 }
 
-// remove gives the table without a key, nil if nothing is left.
+// remove returns the table without a key, nil if it is empty.
 func (t *table[V]) remove(key string) *table[V] {
 	return t.removeAt(tableEntry[V]{hash: maphash.String(tableSeed, key), key: key}, 0)
 }
@@ -111,7 +111,7 @@ func (e tableEntry[V]) is(other tableEntry[V]) bool {
 	return e.hash == other.hash && e.key == other.key
 }
 
-// forEdit gives a copy of the top of the table to change, or t itself.
+// forEdit returns a copy of the top of the table to change, or t itself.
 func (t *table[V]) forEdit(inPlace bool) *table[V] {
 	if inPlace {
 		return t

@@ -1,18 +1,17 @@
 package rules
 
-// OnTrial reports whether something of the rule is counted without denying: the
-// whole rule in mode shadow, or its candidate.
+// OnTrial reports whether a part of the rule counts without denying: the whole rule in mode
+// shadow, or its candidate.
 func (r *Rule) OnTrial() bool { return r.Mode == ModeShadow || r.Candidate != nil }
 
-// SameTrial reports whether two versions of a rule try the same limit on the same
-// requests, so that what either counted can be added up. A label, a
-// fail mode or being switched off and on changes neither; beside a candidate, nor
-// does the rule's own limit where the candidate says its own.
+// SameTrial reports whether two versions of a rule try the same limit on the same requests, so
+// that their counts can be added. A label, a fail mode, and disabling and enabling the rule do not
+// matter. If the candidate sets the limit, neither does the rule's own limit.
 func SameTrial(a, b *Rule) bool {
 	return a.OnTrial() && b.OnTrial() && len(Diff(a.tried(), b.tried())) == 0
 }
 
-// tried is the rule reduced to what decides on a trial's requests.
+// tried returns the part of the rule that affects a trial.
 func (r *Rule) tried() *Rule {
 	var none Rule
 	t := r.Clone()

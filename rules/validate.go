@@ -22,15 +22,15 @@ const defaultAlgorithm = "sliding_window_counter"
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// Validate reports every problem of a normalised rule at once, each under the
-// field's JSON name with what is allowed there. The error is a *ValidationError;
-// nil means that the rule can be stored and compiled.
+// Validate reports every problem of a normalised rule at once, each under the field's JSON name
+// with what is allowed. The error is a *ValidationError; nil means that the rule can be stored and
+// compiled.
 func Validate(r *Rule) error {
 	_, err := validate(r)
 	return err
 }
 
-// parts is what validation parses on its way and Compile keeps.
+// parts holds the parsed values that Compile keeps.
 type parts struct {
 	limit limiter.Limit
 	facts []fact
@@ -67,7 +67,7 @@ func validate(r *Rule) (parts, error) {
 	return p, nil
 }
 
-// validateMatchers checks what decides whether the rule applies.
+// validateMatchers checks the fields that decide whether the rule applies.
 func (p *parts) validateMatchers(r *Rule, ps *problems) {
 	facts, err := parseScope(r.Scope)
 	if err != nil {

@@ -187,7 +187,7 @@ func TestClone_SharesNothing(t *testing.T) {
 	})
 }
 
-// fill gives everything that can point somewhere something to point to.
+// fill returns everything that can point somewhere something to point to.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -237,7 +237,7 @@ func pointers(v reflect.Value, path string, visit func(path string, at uintptr))
 	}
 }
 
-// fieldErrors gives the field errors of err as "field: message" lines.
+// fieldErrors returns the field errors of err as "field: message" lines.
 func fieldErrors(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {

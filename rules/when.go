@@ -17,11 +17,10 @@ import (
 	"sluice/rules/chars"
 )
 
-// conditionEnv is what a condition may speak of. It has no methods: expr would
+// conditionEnv holds the names that a condition may use. It has no methods, because expr would
 // offer them as functions.
 type conditionEnv struct {
-	// Method is in upper case, Route in its normal form; "" is absent, as for
-	// every text.
+	// Method is in upper case, Route normalised; "" means absent, as for every text.
 	Method string `expr:"method"`
 	Route  string `expr:"route"`
 	IP     string `expr:"ip"`
@@ -31,20 +30,20 @@ type conditionEnv struct {
 	// A member that the request lacks is "" or 0.
 	Attributes map[string]string `expr:"attributes"`
 	Fields     map[string]int64  `expr:"fields"`
-	// Weight is what the request weighs for this rule.
+	// Weight is the weight of the request under this rule.
 	Weight int64 `expr:"weight"`
 }
 
-// Bounds of a condition. There are no loops in it, so the nodes bound its time
-// but for patterns, which have bounds of their own (MaxPattern); the budget
-// bounds what lists and texts it may build.
+// Bounds of a condition. It has no loops, so the number of nodes bounds its time, except for
+// patterns, which have their own bounds (MaxPattern). The budget bounds the lists and texts that
+// it may build.
 const (
 	maxWhenNodes  = 256
 	maxWhenMemory = 10_000
 )
 
-// whenFunctions are the functions of expr that a condition may call: those that
-// take time in proportion to what a request carries, and depend on nothing else.
+// whenFunctions lists the functions of expr that a condition may call: those that take time in
+// proportion to the size of the request and depend on nothing else.
 var whenFunctions = []string{
 	"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "abs", "min", "max",
 }
@@ -89,7 +88,7 @@ func compileCondition(source string) (*condition, error) {
 	return &condition{program: program, ip: v.ip, patterns: SizePatterns(&source)}, nil
 }
 
-// clipText keeps a message about a caller's text short and on one line.
+// clipText shortens a message about a caller's text to one line.
 func clipText(s string) string {
 	const most = 300
 	s, _, _ = strings.Cut(s, "\n")
@@ -99,9 +98,9 @@ func clipText(s string) string {
 	return s
 }
 
-// whenVisitor refuses what could take long, and sees what the condition speaks
-// of. A predicate in a predicate goes through its lists over and over; a range builds a list as long as it pleases; a pattern that comes from the
-// request would be compiled at every check.
+// whenVisitor refuses slow constructs and records the names that a condition uses. A predicate in
+// a predicate would scan its lists repeatedly, a range could build a list of any length, and a
+// pattern from the request would be compiled at every check.
 type whenVisitor struct {
 	source string
 	ip     bool
@@ -138,18 +137,18 @@ func (v *whenVisitor) refuse(n ast.Node, why string) {
 	v.err = v.at(n, why)
 }
 
-// at says where in the source something is wrong.
+// at adds the place in the source to an error.
 func (v *whenVisitor) at(n ast.Node, why string) error {
 	return placed(v.source, n, why)
 }
 
-// placed is an error with the place of a node in the source.
+// placed returns an error with the place of a node in the source.
 func placed(source string, n ast.Node, why string) error {
 	e := (&file.Error{Location: n.Location()}).Bind(file.NewSource(source))
 	return fmt.Errorf("line %d, column %d: %s", e.Line, e.Column+1, why)
 }
 
-// evaluation is the memory of one evaluation.
+// evaluation holds the memory of one evaluation.
 type evaluation struct {
 	env conditionEnv
 	vm  vm.VM
@@ -157,10 +156,9 @@ type evaluation struct {
 
 var evaluations = sync.Pool{New: func() any { return &evaluation{vm: vm.VM{MemoryBudget: maxWhenMemory}} }}
 
-// holds says whether the rule's condition is true of the request, which weighs
-// as much for the rule. A condition that cannot be evaluated (the compiler lets
-// through a remainder by zero, say) counts as true and is reported: a rule is
-// there to limit.
+// holds reports whether the rule's condition is true for the request with the given weight under
+// the rule. A condition that cannot be evaluated (such as a remainder by zero, which compiles)
+// counts as true and is reported, so that the rule still limits the request.
 func (k *keyer) holds(c *Compiled, weight int64) bool {
 	e, ok := evaluations.Get().(*evaluation)
 	if !ok {

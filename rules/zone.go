@@ -7,15 +7,15 @@ import (
 	_ "time/tzdata" // so that zones are known where the system has none
 )
 
-// zones remembers zones by name: loading one reads a file. Only names that
-// loaded are kept, so there are at most as many as the time zone database has.
+// zones caches zones by name, because loading one reads a file. Only names that loaded are kept,
+// so the cache is bounded by the time zone database.
 var zones sync.Map
 
-// Zone finds a time zone by its IANA name. The error is a sentence about it
-// without a subject. It is safe for concurrent use.
+// Zone returns the time zone with an IANA name. The error is a sentence about it without a
+// subject. It is safe for concurrent use.
 func Zone(name string) (*time.Location, error) { return loadZone(name) }
 
-// loadZone finds a zone by its IANA name.
+// loadZone returns the zone with an IANA name.
 func loadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		if loc, ok := z.(*time.Location); ok {

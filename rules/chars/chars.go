@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Unsafe reports whether text in one line must not hold r: controls, line and
-// paragraph separators, and the marks that reverse the direction of text, which
-// make a line read as something else.
+// Unsafe reports whether r is not allowed in a text of one line: controls, line and paragraph
+// separators, and the marks that reverse the direction of text, which make a line read
+// differently.
 func Unsafe(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
 		r == '\u200e' || r == '\u200f' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
@@ -16,7 +16,7 @@ func Unsafe(r rune) bool {
 // MaxName bounds the name of an attribute or field, in bytes.
 const MaxName = 64
 
-// IsName reports whether s may name an attribute or a field.
+// IsName reports whether s is a valid name of an attribute or field.
 func IsName(s string) bool {
 	if s == "" || len(s) > MaxName {
 		return false
@@ -40,7 +40,7 @@ func IsHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// Unhex is the value of a hexadecimal digit.
+// Unhex returns the value of a hexadecimal digit.
 func Unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'
@@ -55,7 +55,7 @@ func AppendEscaped(b []byte, c byte) []byte {
 	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
 
-// Unescape reads %XX. A % that does not begin one stands for itself.
+// Unescape decodes %XX. A % that does not start one stands for itself.
 func Unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

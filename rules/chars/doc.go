@@ -1,5 +1,5 @@
-// Package chars says which characters the texts of rules may hold, and reads and
-// writes %XX.
+// Package chars defines the characters that texts of rules may contain, and encodes and decodes
+// %XX.
 //
 // A worked example. Unsafe refuses the line break in "a\nb", IsName takes
 // "tenant.id" and refuses "tenant id", and Unescape reads "a%2Ab" as "a*b", of

@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// formatNumber is the number of the form that Write writes.
+// formatNumber is the number of the format that Write writes.
 const formatNumber = 1
 
-// maxStoredKey bounds a wildcard's text when it is read back; it has at most
-// MaxWildcard bytes, each written as up to three.
+// maxStoredKey bounds a wildcard's text when it is read; it has at most MaxWildcard bytes, each
+// written as up to three.
 const maxStoredKey = 4 * MaxWildcard
 
 // Write writes the collection for Read. It holds hashes of exact keys
@@ -104,11 +104,11 @@ func (w *writer) flush() error {
 	return w.w.Flush()
 }
 
-// errFormat is content that Write does not write.
+// errFormat reports content that Write does not write.
 var errFormat = errors.New("not overrides in a known format")
 
-// Read reads what Write wrote and believes nothing: counts are bounded
-// by the bytes that are there. data is not kept.
+// Read decodes the output of Write and trusts nothing: counts are bounded by the available bytes.
+// data is not kept.
 func Read(data []byte) (*Table, error) {
 	in := reader{data: data}
 	if f := in.get32(); f != formatNumber {

@@ -5,7 +5,7 @@ import "sluice/limiter"
 // MaxWildcard is the longest key with a wildcard, in bytes.
 const MaxWildcard = 1024
 
-// Effect is what an override makes of a limit, as the compiled form keeps it.
+// Effect is the compiled effect of an override on a limit.
 type Effect struct {
 	limit, burst int64 // -1: not given
 	expires      int64 // ms since the epoch, 0: never
@@ -20,9 +20,8 @@ const (
 	effectBlocked
 )
 
-// Apply gives the limit that takes the place of l. A number that l's algorithm
-// cannot count exactly, because the rule was edited since, is brought down to
-// what it can.
+// Apply returns the limit that replaces l. A number that l's algorithm cannot count exactly,
+// because the rule was edited since, is reduced to the largest that it can.
 func (e *Effect) Apply(l limiter.Limit) limiter.Limit {
 	count, burst := e.limit, e.burst
 	if e.kind == effectBlocked {
@@ -39,7 +38,7 @@ func (e *Effect) Apply(l limiter.Limit) limiter.Limit {
 	return l
 }
 
-// ended reports whether an override is over.
+// ended reports whether an override has expired.
 func (e *Effect) ended(now int64) bool { return e.expires != 0 && e.expires <= now }
 
 func applied(id int64, prefix bool, f *Effect) Applied {

@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// hashTable is the exact overrides of one rule, immutable and compact: some
-// 40 bytes an override. Keys are kept as 128-bit hashes in order, each at the
-// place where its hash belongs in an evenly filled table or soon after, so that
-// finding one usually reads one line of memory.
+// hashTable holds the exact overrides of one rule, immutable and compact: about 40 bytes per
+// override. Keys are stored as sorted 128-bit hashes, each at its slot in an evenly filled table
+// or soon after, so that a lookup usually reads one cache line.
 type hashTable struct {
 	slots   []hashEntry
 	homes   uint64 // how many places hashes are spread over
@@ -18,7 +17,7 @@ type hashTable struct {
 	effects []Effect
 }
 
-// hashEntry is one exact key, or a vacant place.
+// hashEntry is one exact key, or a vacant slot.
 type hashEntry struct {
 	a, b   uint64 // the hash of the key
 	id     int64
@@ -28,9 +27,9 @@ type hashEntry struct {
 }
 
 const (
-	// gone marks the entry of a key that has no override any more.
+	// gone marks the entry of a key whose override was deleted.
 	gone = ^uint32(0)
-	// vacant marks a place without an entry.
+	// vacant marks a slot without an entry.
 	vacant = gone - 1
 )
 
@@ -38,8 +37,8 @@ func compareEntries(x, y hashEntry) int {
 	return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b), cmp.Compare(x.order, y.order))
 }
 
-// makeTable takes over entries, in any order; of those with one key the last
-// counts.
+// makeTable builds a table from entries in any order and keeps entries. Of those with one key the
+// last counts.
 func makeTable(entries []hashEntry, effects []Effect) *hashTable {
 	for i := range entries {
 		entries[i].order = uint32(i)
@@ -55,7 +54,7 @@ func makeTable(entries []hashEntry, effects []Effect) *hashTable {
 	return spread(kept, effects)
 }
 
-// spread makes a table of distinct entries in order, four of five places filled.
+// spread builds a table of distinct, sorted entries with four of five slots filled.
 func spread(entries []hashEntry, effects []Effect) *hashTable {
 	t := &hashTable{homes: uint64(len(entries)*5/4 + 1), count: len(entries), effects: effects}
 	t.slots = make([]hashEntry, 0, int(t.homes)+16)
@@ -69,13 +68,13 @@ func spread(entries []hashEntry, effects []Effect) *hashTable {
 	return t
 }
 
-// home is where a hash belongs.
+// home returns the slot of a hash.
 func (t *hashTable) home(a uint64) int {
 	hi, _ := bits.Mul64(a, t.homes)
 	return int(hi)
 }
 
-// find gives the entry of a hash, nil if there is none.
+// find returns the entry of a hash, nil if there is none.
 func (t *hashTable) find(a, b uint64) *hashEntry {
 	for i := t.home(a); i < len(t.slots); i++ {
 		e := &t.slots[i]
@@ -89,7 +88,7 @@ func (t *hashTable) find(a, b uint64) *hashEntry {
 	return nil
 }
 
-// all gives the entries in order.
+// all returns the entries in order.
 func (t *hashTable) all() iter.Seq[hashEntry] {
 	return func(yield func(hashEntry) bool) {
 		for i := range t.slots {
@@ -100,7 +99,7 @@ func (t *hashTable) all() iter.Seq[hashEntry] {
 	}
 }
 
-// interner gives each distinct effect one place.
+// interner stores each distinct effect once.
 type interner struct {
 	list []Effect
 	at   map[Effect]uint32
@@ -119,8 +118,8 @@ func (in *interner) add(e Effect) uint32 {
 	return i
 }
 
-// merge puts the newer table over the older one, either of which may be nil, and
-// drops tombstones and what has ended by now (ms since the epoch).
+// merge combines two tables, of which the newer takes precedence and either may be nil. It drops
+// tombstones and overrides that have expired by now (ms since the epoch).
 func merge(older, newer *hashTable, now int64) *hashTable {
 	var in interner
 	var out []hashEntry

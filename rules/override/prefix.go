@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// prefixTable is the wildcards of one rule in order of their text, immutable.
+// prefixTable holds the wildcards of one rule ordered by text, immutable.
 type prefixTable []prefixEntry
 
 // prefixEntry is one wildcard.
@@ -13,12 +13,12 @@ type prefixEntry struct {
 	match  string
 	id     int64
 	effect Effect
-	// parent is the longest other wildcard that this one begins with, -1 for none.
+	// parent is the longest other wildcard that is a prefix of this one, -1 for none.
 	parent int
 }
 
-// with gives the table with some entries put in, over those with the same text,
-// or taken out. What has ended by now is left out.
+// with returns the table with entries replaced, added or removed. It leaves out wildcards that
+// have expired by now.
 func (t prefixTable) with(edits map[string]*prefixEntry, now int64) prefixTable {
 	out := make(prefixTable, 0, len(t)+len(edits))
 	for i := range t {
@@ -43,7 +43,7 @@ func (t prefixTable) with(edits map[string]*prefixEntry, now int64) prefixTable 
 	return out
 }
 
-// longest gives the longest wildcard that text begins with, that has at least
+// longest returns the longest wildcard that text begins with, that has at least
 // the given length and has not ended; nil if there is none.
 //
 // Every wildcard that text begins with is the last one not above text in the

@@ -6,10 +6,9 @@ import (
 	"maps"
 )
 
-// Table is every override in force, compiled and immutable, safe for any
-// number of goroutines. An Edit makes a new one that shares what did not change,
-// so one edit does not cost the others. The zero value is not usable; New makes an
-// empty one.
+// Table holds every override in force, compiled and immutable, safe for concurrent use. An Edit
+// creates a new one that shares unchanged parts, so that an edit does not pay for the other
+// overrides. The zero value is not usable; New creates an empty one.
 //
 // A million exact overrides of one rule take some 40 MB.
 type Table struct {
@@ -18,22 +17,21 @@ type Table struct {
 	byRule map[int64]*OfRule
 }
 
-// OfRule is the overrides of one rule: a few recent edits over a large base, and
-// the wildcards.
+// OfRule holds the overrides of one rule: a few recent edits over a large base, and the wildcards.
 type OfRule struct {
 	seed         hashSeed
 	base, recent *hashTable // either may be nil
 	prefixes     prefixTable
 }
 
-// Row is one override, or the end of one, as the rule database gives it to a node.
+// Row is one override, or its deletion, as loaded from the rules database.
 type Row struct {
 	RuleID, ID int64
-	// Match and Prefix are as in rules.Override. An empty Match with Deleted ends all
-	// overrides of the rule.
+	// Match and Prefix are as in rules.Override. An empty Match with Deleted deletes all overrides
+	// of the rule.
 	Match  string
 	Prefix bool
-	// Deleted: there is no such override any more.
+	// Deleted reports that the override was deleted.
 	Deleted            bool
 	Unlimited, Blocked bool
 	// Limit and Burst are in units, -1 where not given.
@@ -42,17 +40,17 @@ type Row struct {
 	ExpiresMS int64
 }
 
-// Applied is the override that a match met. The zero value is none.
+// Applied identifies the override that applied to a match. The zero value is none.
 type Applied struct {
 	// ID is the override's, 0 for none.
 	ID int64
-	// Prefix: its key is a wildcard.
+	// Prefix reports that its key is a wildcard.
 	Prefix bool
-	// Unlimited, Blocked: what it says, if not another limit.
+	// Unlimited and Blocked are its effect, if it does not set another limit.
 	Unlimited, Blocked bool
 }
 
-// New makes an empty collection. Its sequence is -1: nothing was loaded.
+// New creates an empty table. Its sequence is -1: nothing was loaded.
 func New() *Table {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
@@ -63,11 +61,11 @@ func New() *Table {
 	}
 }
 
-// Seq is the number of the last change that is contained.
+// Seq returns the number of the last change in the table.
 func (o *Table) Seq() int64 { return o.seq }
 
-// Len is the number of overrides, without those known to have ended. It is exact
-// just after a full load and may count a key twice while edits of it are recent.
+// Len returns the number of overrides, except those known to have expired. It is exact just after
+// a full load and may count a key twice while its edits are recent.
 func (o *Table) Len() int {
 	n := 0
 	for _, r := range o.byRule {
@@ -81,7 +79,7 @@ func (o *Table) Len() int {
 	return n
 }
 
-// Of gives the overrides of a rule, nil if it has none.
+// Of returns the overrides of a rule, nil if it has none.
 func (o *Table) Of(rule int64) *OfRule {
 	if o == nil {
 		return nil
@@ -89,13 +87,13 @@ func (o *Table) Of(rule int64) *OfRule {
 	return o.byRule[rule]
 }
 
-// Edit collects changes for a new Table. It is for one goroutine.
+// Edit collects changes for a new Table. It is not safe for concurrent use.
 type Edit struct {
 	from  *Table
 	rules map[int64]*ruleEdit
 }
 
-// ruleEdit is the changes of one rule.
+// ruleEdit holds the changes of one rule.
 type ruleEdit struct {
 	cleared  bool
 	exact    []hashEntry
@@ -103,17 +101,17 @@ type ruleEdit struct {
 	prefixes map[string]*prefixEntry // nil for one that is gone
 }
 
-// Edit begins changes of o, which itself stays as it is.
+// Edit starts a set of changes of o, which is not modified.
 func (o *Table) Edit() *Edit {
 	return &Edit{from: o, rules: map[int64]*ruleEdit{}}
 }
 
-// Replace begins a collection that holds nothing of o but its hash key.
+// Replace starts a new table that takes only the hash key from o.
 func (o *Table) Replace() *Edit {
 	return (&Table{seed: o.seed, seq: -1}).Edit()
 }
 
-// Add puts in one row, over an earlier one with the same key.
+// Add adds one row and replaces an earlier one with the same key.
 func (e *Edit) Add(s Row) {
 	r := e.rules[s.RuleID]
 	if r == nil {
@@ -145,8 +143,8 @@ func (e *Edit) Add(s Row) {
 	r.exact = append(r.exact, entry)
 }
 
-// Done gives the new collection. seq is the number of the last change in it, now
-// (ms since the epoch) decides what has ended and can be left out.
+// Done returns the new table. seq is the number of the last change in it; now (ms since the epoch)
+// decides which overrides have expired and are left out.
 func (e *Edit) Done(seq, now int64) *Table {
 	out := &Table{seed: e.from.seed, seq: seq, byRule: maps.Clone(e.from.byRule)}
 	if out.byRule == nil {
@@ -167,8 +165,8 @@ func (e *Edit) Done(seq, now int64) *Table {
 	return out
 }
 
-// fewRecent is how many recent edits of a rule are kept apart before they are
-// merged into its base, which reads all of that; a larger base has more.
+// fewRecent is the number of recent edits of a rule that are kept separately before they are
+// merged into its base, which reads the whole base; a larger base allows more.
 const fewRecent = 1024
 
 // over applies the changes of one rule.
@@ -198,7 +196,7 @@ func (r *ruleEdit) over(was *OfRule, now int64) *OfRule {
 	return is
 }
 
-// overlay puts the newer of two small tables over the older, keeping tombstones.
+// overlay combines two small tables, of which the newer takes precedence, and keeps tombstones.
 func overlay(older, newer *hashTable) *hashTable {
 	var in interner
 	all := make([]hashEntry, 0, older.count+newer.count)
@@ -213,8 +211,8 @@ func overlay(older, newer *hashTable) *hashTable {
 	return makeTable(all, in.list)
 }
 
-// Exact finds the override of one key that has not ended by now (ms since the
-// epoch), nil if there is none.
+// Exact returns the override of a key that has not expired by now (ms since the epoch), nil if
+// there is none.
 func (r *OfRule) Exact(key []byte, now int64) (Applied, *Effect) {
 	a, b := r.seed.sum(key)
 	for _, t := range [2]*hashTable{r.recent, r.base} {
@@ -237,8 +235,8 @@ func (r *OfRule) Exact(key []byte, now int64) (Applied, *Effect) {
 	return Applied{}, nil
 }
 
-// Longest finds the longest wildcard that text begins with, that has at least the
-// given length and has not ended by now (ms since the epoch), nil if there is none.
+// Longest returns the longest wildcard that is a prefix of text, has at least the given length and
+// has not expired by now (ms since the epoch), nil if there is none.
 func (r *OfRule) Longest(text []byte, least int, now int64) (Applied, *Effect) {
 	e := r.prefixes.longest(text, least, now)
 	if e == nil {
@@ -247,8 +245,8 @@ func (r *OfRule) Longest(text []byte, least int, now int64) (Applied, *Effect) {
 	return applied(e.id, true, &e.effect), &e.effect
 }
 
-// HasExact reports whether Exact may find anything.
+// HasExact reports whether Exact can find anything.
 func (r *OfRule) HasExact() bool { return r.base != nil || r.recent != nil }
 
-// HasWildcards reports whether Longest may find anything.
+// HasWildcards reports whether Longest can find anything.
 func (r *OfRule) HasWildcards() bool { return len(r.prefixes) > 0 }

@@ -1,5 +1,4 @@
-// Package redact tells what looks like a credential, and shows values without
-// giving one away.
+// Package redact recognises credentials and hides them in displayed values.
 //
 // A worked example. Secret says yes to sk_live_abcdef and no to alice@example.com,
 // so Text shows the first as (hidden) and the second as it is. The path

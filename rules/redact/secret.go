@@ -6,11 +6,10 @@ import (
 	"sluice/rules/chars"
 )
 
-// Secret reports whether a value has the shape of a credential: a known
-// prefix (sk_, ghp_, AKIA, …), an Authorization value, a JWT, or a long string
-// of random-looking hex or base64. Such values are hashed in keys and displays,
-// because people put tokens where a user's name belongs. It errs towards yes:
-// hashing a harmless value costs only its readability. A UUID is not a secret.
+// Secret reports whether a value has the form of a credential: a known prefix (sk_, ghp_, AKIA,
+// …), an Authorization value, a JWT, or a long string of random-looking hex or base64. Such values
+// are hashed in keys and displays, because people put tokens where a user's name belongs. In doubt
+// it returns true: hashing a harmless value costs only its readability. A UUID is not a secret.
 func Secret(v string) bool {
 	if len(v) < 6 {
 		return false
@@ -58,7 +57,7 @@ func hasFoldPrefix(v, prefix string) bool {
 	return len(v) >= len(prefix) && strings.EqualFold(v[:len(prefix)], prefix)
 }
 
-// isJWT: three dotted parts, the first the base64 of `{"`.
+// isJWT reports three parts with dots between them, the first the base64 of `{"`.
 func isJWT(v string) bool {
 	return strings.HasPrefix(v, "eyJ") && strings.Count(v, ".") >= 2
 }
@@ -66,9 +65,9 @@ func isJWT(v string) bool {
 // minRandom is the shortest string that can look random, 128 bits of hex.
 const minRandom = 32
 
-// looksRandom: one long word of hex with at least 9 different digits, or of
-// base64 with at least 16 different characters among which are digits and
-// letters. Of 32 random hex digits 14 differ on average, of 32 base64 ones 25.
+// looksRandom reports one long word of hex with at least 9 different digits, or of base64 with at
+// least 16 different characters, including digits and letters. 32 random hex digits have 14
+// different ones on average, 32 base64 ones 25.
 func looksRandom(v string) bool {
 	if len(v) < minRandom || isUUID(v) {
 		return false
@@ -107,7 +106,7 @@ func looksRandom(v string) bool {
 	return distinct >= 16 && (!oneCase || marks == 0)
 }
 
-// isUUID: 8-4-4-4-12 hex digits.
+// isUUID reports 8-4-4-4-12 hex digits.
 func isUUID(v string) bool {
 	if len(v) != 36 {
 		return false

@@ -2,11 +2,11 @@ package redact
 
 import "strings"
 
-// Hidden stands where a value must not be shown.
+// Hidden replaces a value that must not be shown.
 const Hidden = "(hidden)"
 
-// Text is a value as people may see it in the console, in samples and in logs:
-// itself, or Hidden if it looks like a credential.
+// Text returns a value as it may be shown in the console, in samples and in logs: unchanged, or
+// Hidden if it looks like a credential.
 func Text(v string) string {
 	if Secret(v) {
 		return Hidden

@@ -7,7 +7,7 @@ import (
 	"sluice/rules/chars"
 )
 
-// Normalize gives the one spelling of a request's path that rules are
+// Normalize returns the one spelling of a request's path that rules are
 // compared with, so that no other spelling slips past a rule: query and
 // fragment cut off, a leading slash, no empty segments, . and .. resolved, no
 // trailing slash except on the root, percent-escapes decoded unless they stand

@@ -60,7 +60,7 @@ func Parse(route string) (Pattern, error) {
 	return p, nil
 }
 
-// parseSegment gives "" for a {param}, else the segment itself.
+// parseSegment returns "" for a {param}, else the segment itself.
 func parseSegment(seg string) (string, error) {
 	switch {
 	case seg == "":

@@ -11,14 +11,13 @@ import (
 	"sluice/rules/tree"
 )
 
-// jsonReader builds items from a JSON file, strictly: one value, no repeated
-// members.
+// jsonReader builds items from a JSON file, strictly: one value, no repeated members.
 type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
 	line int // of offset seen
 	seen int64
-	// values counts those of the element that is being read.
+	// values counts the values of the current element.
 	values int
 }
 
@@ -28,7 +27,7 @@ func newJSONReader(data []byte) *jsonReader {
 	return r
 }
 
-// end fails if there is more.
+// end fails if more data follows.
 func (r *jsonReader) end() error {
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
 		return r.fail("has more data after the end of the JSON value")
@@ -36,7 +35,7 @@ func (r *jsonReader) end() error {
 	return nil
 }
 
-// readJSON hands the elements of each section to d as they come.
+// readJSON passes the elements of each section to d as it reads them.
 func readJSON(data []byte, d *fileDecoder) error {
 	r := newJSONReader(data)
 	if _, err := r.token(); err != nil { // the brace that made it JSON
@@ -97,7 +96,7 @@ func (r *jsonReader) section(d *fileDecoder, name string, line int) error {
 	return err
 }
 
-// name reads the name of a member of an object that has n already.
+// name reads the name of a member of an object that already has n.
 func (r *jsonReader) name(seen func(string) bool, n int) (string, int, error) {
 	t, err := r.token()
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *jsonReader) name(seen func(string) bool, n int) (string, int, error) {
 	return name, line, nil
 }
 
-// here is the line of the last token.
+// here returns the line of the last token.
 func (r *jsonReader) here() int {
 	offset := min(r.dec.InputOffset(), int64(len(r.data)))
 	r.line += bytes.Count(r.data[r.seen:offset], []byte{'\n'})
@@ -147,7 +146,7 @@ func (r *jsonReader) value(depth int) (tree.Value, error) {
 	return r.valueOf(t, depth)
 }
 
-// valueOf reads the value that begins with t.
+// valueOf reads the value that starts with t.
 func (r *jsonReader) valueOf(t json.Token, depth int) (tree.Value, error) {
 	if r.values++; r.values > maxValues {
 		return tree.Value{}, r.fail("one element has too many parts")

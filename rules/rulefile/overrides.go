@@ -19,7 +19,7 @@ import (
 const (
 	// MaxOverrideFile is the largest file, in bytes.
 	MaxOverrideFile = 16 << 20
-	// MaxOverrideLines is the most overrides in one file.
+	// MaxOverrideLines is the largest number of overrides in one file.
 	MaxOverrideLines = 200_000
 )
 
@@ -31,13 +31,12 @@ var overrideColumns = func() (names []string) {
 	return names
 }()
 
-// ParseOverrides reads a file of overrides: CSV (RFC 4180) in UTF-8 whose first
-// line names columns among key, limit, burst, unlimited, blocked, reason and
-// expires_at, in any order; only key must be there. Empty cells are settings not
-// given, truths are true or false, expires_at is RFC 3339. Keys and limits are
-// judged later, by rules.Override.Resolve. The error is a *rules.ValidationError whose fields
-// are file, or such as line[17] or line[17].limit; beside the latter two come the
-// lines that can be read.
+// ParseOverrides parses a file of overrides: CSV (RFC 4180) in UTF-8 whose first line names
+// columns from key, limit, burst, unlimited, blocked, reason and expires_at, in any order. Only
+// key is required. An empty cell means that the setting is not given; truths are true or false;
+// expires_at is RFC 3339. rules.Override.Resolve validates keys and limits later. The error is a
+// *rules.ValidationError with the field file, or fields such as line[17] or line[17].limit; with
+// the latter two it also returns the lines that could be read.
 func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 	refuse := func(format string, args ...any) ([]rules.ImportedOverride, error) {
 		return nil, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: fmt.Sprintf(format, args...)}}}
@@ -101,7 +100,7 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 	return items, nil
 }
 
-// setCell reads one cell and says what is wrong with it, "" for nothing.
+// setCell parses one cell and returns a message if it is invalid, else "".
 func setCell(o *rules.Override, column, cell string) string {
 	f := rules.OverrideFieldNamed(column)
 	if text, ok := f.At(o).(*string); ok {
@@ -133,12 +132,11 @@ func setCell(o *rules.Override, column, cell string) string {
 	return ""
 }
 
-// OverrideHeader is the first line of a file of overrides.
+// OverrideHeader returns the first line of a file of overrides.
 func OverrideHeader() []string { return slices.Clone(overrideColumns) }
 
-// OverrideRecord is one override as a line of a file that ParseOverrides reads.
-// A key or a reason that a spreadsheet would take for a formula gets an
-// apostrophe before it.
+// OverrideRecord returns one override as a line of a file that ParseOverrides reads. A key or a
+// reason that a spreadsheet would run as a formula gets an apostrophe before it.
 func OverrideRecord(o *rules.Override) []string {
 	fields := rules.OverrideFields()
 	cells := make([]string, len(fields))
@@ -157,8 +155,8 @@ func OverrideRecord(o *rules.Override) []string {
 	return cells
 }
 
-// isFormula reports whether a spreadsheet may run a text, apostrophes before it
-// aside.
+// isFormula reports whether a spreadsheet may run a text as a formula, ignoring apostrophes before
+// it.
 func isFormula(s string) bool {
 	s = strings.TrimLeft(s, "'")
 	return s != "" && strings.ContainsRune("=+-@\t\r\n|%", rune(s[0]))
@@ -171,7 +169,7 @@ func cover(s string) string {
 	return s
 }
 
-// uncover undoes cover.
+// uncover reverts cover.
 func uncover(s string) string {
 	if strings.HasPrefix(s, "'") && isFormula(s) {
 		return s[1:]

@@ -12,15 +12,15 @@ import (
 	"sluice/rules/tree"
 )
 
-// Bounds of one rules file. Beyond them Parse fails with a *TooLargeError.
+// Bounds of one rules file. Above them Parse fails with a *TooLargeError.
 const (
 	// MaxFile is the largest file, in bytes.
 	MaxFile = 64 << 20
-	// MaxFileRules is the most rules in one file, and the most pools.
+	// MaxFileRules is the largest number of rules in one file, and of pools.
 	MaxFileRules = 100_000
 )
 
-// TooLargeError is a file beyond a bound.
+// TooLargeError reports a file above a bound.
 type TooLargeError struct{ message string }
 
 func (e *TooLargeError) Error() string { return e.message }
@@ -69,7 +69,7 @@ func Parse(data []byte) (rules.File, error) {
 	return d.file()
 }
 
-// readFile reads data and hands on to d what it finds at the top.
+// readFile reads data and passes the top level to d.
 func readFile(data []byte, d *fileDecoder) error {
 	if !utf8.Valid(data) {
 		return errors.New("must be valid UTF-8")
@@ -88,8 +88,8 @@ func readFile(data []byte, d *fileDecoder) error {
 	return d.root(root)
 }
 
-// fileDecoder turns what a file holds into rules and pools, element by element, so
-// that a large file is never in memory as a tree. It collects what is wrong.
+// fileDecoder turns the content of a file into rules and pools, element by element, so that a
+// large file is never in memory as a tree. It collects the problems.
 type fileDecoder struct {
 	ps    problems // of the file as a whole
 	rules section[rules.Rule]
@@ -106,9 +106,8 @@ func (ps *problems) add(field, format string, args ...any) {
 // path names an element of a list in a field error.
 func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// section is one list of a file. A T is made by fresh, has the fields that field
-// finds and no others, but for those that an export of the API has beside them, and is
-// judged by valid, which normalises it first.
+// section is one list of a file. fresh creates a T, field returns its fields, and valid normalises
+// and validates it. No other fields are allowed except those that an export of the API adds.
 type section[T any] struct {
 	name   string
 	fresh  func() T
@@ -147,7 +146,7 @@ func newFileDecoder() *fileDecoder {
 	}
 }
 
-// file is what has been read, or everything that is wrong with it.
+// file returns the content, or all problems as an error.
 func (d *fileDecoder) file() (rules.File, error) {
 	if !d.rules.there && len(d.ps) == 0 {
 		d.ps.add("rules", "is missing")
@@ -166,7 +165,7 @@ func (d *fileDecoder) file() (rules.File, error) {
 	return rules.File{Pools: d.pools.out, Rules: d.rules.out}, nil
 }
 
-// root takes a file that has been read whole.
+// root takes a file that was read as a whole.
 func (d *fileDecoder) root(root tree.Value) error {
 	if root.Kind != tree.Object {
 		d.ps.add("file", "must be an object with the member rules, not %s", root.Kind)
@@ -180,7 +179,7 @@ func (d *fileDecoder) root(root tree.Value) error {
 	return nil
 }
 
-// member takes one member of the file that has been read whole.
+// member takes one member of the file that was read as a whole.
 func (d *fileDecoder) member(m *tree.Member) error {
 	if !d.begins(m.Name, m.Line) {
 		return nil
@@ -197,7 +196,7 @@ func (d *fileDecoder) member(m *tree.Member) error {
 	return nil
 }
 
-// begins reports whether a member of the file is a section, and says so if not.
+// begins reports whether a member of the file is a section, and adds a problem if not.
 func (d *fileDecoder) begins(name string, line int) bool {
 	switch name {
 	case "rules":
@@ -227,7 +226,7 @@ func (d *fileDecoder) element(section string, it tree.Value) error {
 	return d.rules.add(it)
 }
 
-// add reads one element, unless too much is wrong already.
+// add reads one element, unless there are too many problems already.
 func (s *section[T]) add(v tree.Value) error {
 	if s.count == MaxFileRules {
 		return tooLarge("has more than %d %s", MaxFileRules, s.name)
@@ -239,7 +238,7 @@ func (s *section[T]) add(v tree.Value) error {
 	return nil
 }
 
-// read reads element i, then validates it but for what could not be read.
+// read reads element i, then validates it except for members that could not be read.
 func (s *section[T]) read(i int, v *tree.Value) T {
 	t := s.fresh()
 	prefix := path(s.name, i)
@@ -271,7 +270,7 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 	return t
 }
 
-// refused adds what validation says, but for fields that could not be read.
+// refused adds the errors of validation, except for fields that could not be read.
 func (s *section[T]) refused(prefix string, err error, bad map[string]bool, lines map[string]int, first int) {
 	var ve *rules.ValidationError
 	if errors.As(err, &ve) {
@@ -288,7 +287,7 @@ func (s *section[T]) refused(prefix string, err error, bad map[string]bool, line
 	}
 }
 
-// distinct refuses a name that appears twice in a section.
+// distinct refuses a repeated name in a section.
 func (s *section[T]) distinct(i int, name string, line int) {
 	if first, taken := s.names[name]; taken && name != "" {
 		s.ps.add(path(s.name, i)+".name", "is already used by %s (line %d)", path(s.name, first), line)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fieldErrors gives the field errors of err as "field: message" lines.
+// fieldErrors returns the field errors of err as "field: message" lines.
 func fieldErrors(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {

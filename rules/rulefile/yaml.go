@@ -15,11 +15,10 @@ import (
 	"sluice/rules/tree"
 )
 
-// yamlReader builds items from the tokens of a YAML file. It reads the part of
-// YAML that rules need, in one pass and in linear time: block and flow lists
-// and objects, scalars plain and quoted. Blocks of text, anchors, aliases, tags,
-// merge keys, directives and several documents are refused, so that nothing can
-// expand.
+// yamlReader builds items from the tokens of a YAML file. It reads the part of YAML that rules
+// need, in one pass and in linear time: block and flow lists and objects, plain and quoted
+// scalars. Block texts, anchors, aliases, tags, merge keys, directives and several documents are
+// refused, so that nothing can expand.
 type yamlReader struct {
 	tokens []*token.Token
 	at     int
@@ -49,15 +48,15 @@ func readYAML(data []byte) (root tree.Value, err error) {
 	return root, nil
 }
 
-// blockText finds the head of a block of text, | or > at the end of a line.
+// blockText matches the head of a block text, | or > at the end of a line.
 var blockText = regexp.MustCompile(`(?m)(?:^|[ \t:,\[{-])[|>][-+0-9]*[ \t]*(?:[ \t]#.*)?$`)
 
-// maxMergeSigns bounds how often << may stand in a file, in texts.
+// maxMergeSigns bounds how often << may occur in a file, in texts.
 const maxMergeSigns = 100
 
-// scan splits a file into tokens. It refuses beforehand what makes the scanner
-// slow out of all proportion (blocks of text, which no field of a rule needs,
-// and runs of <<), and stops at the first token that is wrong.
+// scan splits a file into tokens. It first refuses constructs that make the scanner extremely slow
+// (block texts, which no field of a rule needs, and runs of <<), and stops at the first invalid
+// token.
 func (r *yamlReader) scan(data []byte) error {
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
 	data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
@@ -88,7 +87,7 @@ func (r *yamlReader) scan(data []byte) error {
 	}
 }
 
-// take keeps tokens, comments aside.
+// take stores tokens, except comments.
 func (r *yamlReader) take(found token.Tokens) error {
 	for _, t := range found {
 		if t.Position == nil {
@@ -115,7 +114,7 @@ func countSigns(data []byte) (n int) {
 	return n
 }
 
-// refuse names what is YAML but not for rules.
+// refuse names valid YAML that is not supported here.
 func refuse(t *token.Token) error {
 	what := ""
 	switch t.Type {
@@ -148,13 +147,12 @@ func (r *yamlReader) peek() *token.Token {
 	return nil
 }
 
-// ahead reports whether the token n places on has a type.
+// ahead reports whether the token n places ahead has a type.
 func (r *yamlReader) ahead(n int, typ token.Type) bool {
 	return r.at+n < len(r.tokens) && r.tokens[r.at+n].Type == typ
 }
 
-// block reads the value at the current token, which stands to the right of
-// column parent.
+// block reads the value at the current token, which is to the right of column parent.
 func (r *yamlReader) block(parent, depth int) (tree.Value, error) {
 	t := r.peek()
 	switch {
@@ -213,8 +211,8 @@ func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 	}
 }
 
-// memberValue reads what follows a colon: a value on its line, or an indented
-// block (a list may stand at the key's own column), or nothing.
+// memberValue reads the value after a colon: on its line, or an indented block (a list may start
+// at the key's own column), or nothing.
 func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (tree.Value, error) {
 	next := r.peek()
 	if next == nil {
@@ -236,7 +234,7 @@ func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (tr
 	return tree.Value{Line: key.Position.Line}, nil
 }
 
-// addMember appends a member, refusing repeated names.
+// addMember appends a member and refuses a repeated name.
 func addMember(it *tree.Value, key *token.Token, value tree.Value) error {
 	if slices.ContainsFunc(it.Members, func(m tree.Member) bool { return m.Name == key.Value }) {
 		return at(key, "the member %.40q appears twice", key.Value)
@@ -268,7 +266,7 @@ func (r *yamlReader) flow(depth int) (tree.Value, error) {
 	return scalar(t), nil
 }
 
-// brackets reads up to the bracket that closes open.
+// brackets reads until the bracket that closes open.
 func (r *yamlReader) brackets(open *token.Token, depth int) (tree.Value, error) {
 	out := tree.Value{Kind: tree.List, Line: open.Position.Line}
 	closing := token.SequenceEndType

@@ -9,13 +9,12 @@ import (
 	"sluice/rules/tree"
 )
 
-// longSection is the line that begins a section of a long file.
+// longSection matches the line that starts a section of a long file.
 var longSection = regexp.MustCompile(`^([A-Za-z0-9_-]+):[ \t]*(\[\])?[ \t]*(?:#.*)?$`)
 
-// readLongYAML reads a file that is too long to be read at once, as an export
-// writes it: each section on a line of its own, and each of its elements from a
-// line that begins with a dash to the next such line at the same column. What is
-// in an element is read as in a short file.
+// readLongYAML reads a file that is too long to be read at once, in the form that an export
+// writes: each section starts on a separate line, and each element from a line that starts with a
+// dash to the next such line at the same column. An element is read as in a short file.
 func readLongYAML(data []byte, d *fileDecoder) error {
 	r := longReader{d: d, seen: map[string]bool{}, indent: -1}
 	for n := 1; len(data) > 0; n++ {
@@ -34,19 +33,19 @@ func readLongYAML(data []byte, d *fileDecoder) error {
 type longReader struct {
 	d    *fileDecoder
 	seen map[string]bool
-	// section is where the next element belongs, "" before the first; indent is
-	// where its dashes stand, -1 before the first of them.
+	// section is the section of the next element, "" before the first; indent is the column of its
+	// dashes, -1 before the first of them.
 	section string
 	indent  int
-	// begun is the line of the section, empty: it is written as [].
+	// begun is the line of the section; empty reports that the section is written as [].
 	begun int
 	empty bool
-	// element is what has been found of an element, which begins at line first.
+	// element holds the lines of the current element, which starts at line first.
 	element []byte
 	first   int
 }
 
-// line takes line n, with which rest begins.
+// line takes line n; rest starts with it.
 func (r *longReader) line(n int, line, rest []byte) error {
 	text := bytes.TrimRight(line, " \t\r\n")
 	bare := bytes.TrimLeft(text, " ")
@@ -86,7 +85,7 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	return nil
 }
 
-// more adds a line to the element, of which rest[:0] was the beginning.
+// more adds a line to the element, which starts at rest[:0].
 func (r *longReader) more(n int, line []byte) error {
 	if r.element == nil {
 		return nil
@@ -98,7 +97,7 @@ func (r *longReader) more(n int, line []byte) error {
 	return nil
 }
 
-// end is the end of a section.
+// end ends a section.
 func (r *longReader) end() error {
 	if r.section != "" && r.indent < 0 && !r.empty {
 		r.d.noList(&tree.Member{Name: r.section, Line: r.begun, Value: tree.Value{Line: r.begun}})
@@ -106,7 +105,7 @@ func (r *longReader) end() error {
 	return r.flush()
 }
 
-// flush reads the element that is complete.
+// flush reads the complete element.
 func (r *longReader) flush() error {
 	text := r.element
 	r.element = nil

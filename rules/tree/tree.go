@@ -1,12 +1,12 @@
-// Package tree has the values of a JSON or YAML document, as its readers build
-// them and the decoders of rules take them.
+// Package tree represents the values of a JSON or YAML document between the readers that build
+// them and the decoders of rules.
 package tree
 
 // Kind is the type of a value.
 type Kind uint8
 
-// The kinds of values. A whole number is written in decimal digits, with at most
-// a minus before them; every other number is a Number.
+// The kinds of values. A whole number is written in decimal digits with an optional minus sign;
+// every other number is a Number.
 const (
 	Null Kind = iota
 	Text
@@ -17,7 +17,7 @@ const (
 	Object
 )
 
-// String names a kind in the middle of a sentence.
+// String returns the kind as a word within a sentence.
 func (k Kind) String() string {
 	return [...]string{"nothing", "text", "a whole number", "a number", "true or false", "a list", "an object"}[k]
 }
@@ -25,13 +25,13 @@ func (k Kind) String() string {
 // Value is one value of a document.
 type Value struct {
 	Kind Kind
-	// Text is that of a text, a number or a truth, as it is written.
+	// Text is the text of a text, a number or a truth, as written.
 	Text string
-	// List has the elements of a List, Members what an Object has, in its order,
-	// names distinct.
+	// List holds the elements of a List, Members the members of an Object in their order, with
+	// distinct names.
 	List    []Value
 	Members []Member
-	// Line is where the value begins in its file, from 1; 0 for a request's body.
+	// Line is the line in the file at which the value starts, from 1; 0 for a request's body.
 	Line int
 }
 
@@ -42,7 +42,7 @@ type Member struct {
 	Value Value
 }
 
-// Member finds a member of an object, nil if it has none of that name.
+// Member returns the member of an object with a name, nil if there is none.
 func (v *Value) Member(name string) *Value {
 	for i := range v.Members {
 		if v.Members[i].Name == name {
@@ -58,7 +58,7 @@ func (v *Value) IsNumber() bool { return v.Kind == Whole || v.Kind == Number }
 // True reports whether a truth is true.
 func (v *Value) True() bool { return v.Kind == Truth && (v.Text[0] == 't' || v.Text[0] == 'T') }
 
-// MoveDown adds to every line number.
+// MoveDown adds a number to every line number.
 func (v *Value) MoveDown(by int) {
 	v.Line += by
 	for i := range v.List {
@@ -70,7 +70,7 @@ func (v *Value) MoveDown(by int) {
 	}
 }
 
-// IsWhole reports whether a number's text is that of a Whole.
+// IsWhole reports whether the text of a number is that of a Whole.
 func IsWhole(text string) bool {
 	if len(text) > 1 && text[0] == '-' {
 		text = text[1:]
