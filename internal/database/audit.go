@@ -11,7 +11,7 @@ import (
 	"sluice/rules"
 )
 
-// ListAudit gives entries, newest first.
+// ListAudit returns entries, newest first.
 func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
 	for _, text := range []string{q.SubjectKind, q.Actor, q.Subject, q.Action} {
 		if !storable(text) {
@@ -66,5 +66,5 @@ func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 
 var likeSigns = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-// beginning is the pattern of what begins with a text.
+// beginning returns the LIKE pattern of texts that start with a text.
 func beginning(text string) string { return likeSigns.Replace(text) + "%" }

@@ -16,9 +16,9 @@ var sortColumns = map[string]string{
 	"mode": "mode", "fail_mode": "fail_mode", "updated_at": "updated_at",
 }
 
-// BrowseRules gives one page of the rules that a query selects, in the wanted
-// order and by id among equals, with their number and who changed each last, all
-// of one moment. A page size below 1 means 50, above 500 means 500.
+// BrowseRules returns one page of the rules that a query selects, in the requested order and by id
+// among equals, with their number and the author of each current version, all as of one moment. A
+// page size below 1 means 50, above 500 means 500.
 func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, error) {
 	size := b.PageSize
 	if size < 1 {
@@ -60,9 +60,9 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 	return list, nil
 }
 
-// searched gives the page of rules that page finds, and how many there are without
-// its bounds. No index helps to find a text, so every rule is read; this reads them
-// once, and carries only what it needs through the sort.
+// searched returns the page of rules that page finds, and their number without its bounds. No
+// index helps a text search, so every rule is read. This reads them once and sorts only what it
+// needs.
 func searched(tx, page *gorm.DB) (rows []ruleRow, total int64, err error) {
 	var hits []struct{ ID, Total int64 }
 	if err := page.Model(&ruleRow{}).Select("id, COUNT(*) OVER () AS total").Find(&hits).Error; err != nil || len(hits) == 0 {
@@ -79,7 +79,7 @@ func searched(tx, page *gorm.DB) (rows []ruleRow, total int64, err error) {
 	return rows, hits[0].Total, nil
 }
 
-// counted gives a page of rules, and counts them apart from it, which indexes help with.
+// counted returns a page of rules, and counts them separately, with the help of indexes.
 func counted(all, page *gorm.DB) (rows []ruleRow, total int64, err error) {
 	if err := all.Model(&ruleRow{}).Count(&total).Error; err != nil {
 		return nil, 0, err
@@ -88,7 +88,7 @@ func counted(all, page *gorm.DB) (rows []ruleRow, total int64, err error) {
 	return rows, total, err
 }
 
-// editorsOf looks up who made the present version of each row.
+// editorsOf loads the author of the current version of each row.
 func editorsOf(tx *gorm.DB, rows []ruleRow, into map[int64]rules.Actor) error {
 	if len(rows) == 0 {
 		return nil

@@ -12,19 +12,18 @@ import (
 	"sluice/rules"
 )
 
-// What a change is about: the rows of versions, and the payload of a
-// notification.
+// The areas of changes: the rows of versions, and the payload of a notification.
 const (
 	areaRules     = "rules"
 	areaTokens    = "tokens"
 	areaOverrides = "overrides"
 )
 
-// floorOverrides is the row of versions with the last change of overrides whose
-// tombstones are gone.
+// floorOverrides is the row of versions with the last change of overrides whose tombstones were
+// deleted.
 const floorOverrides = "overrides_floor"
 
-// What an audit entry is about.
+// Subjects of audit entries.
 const (
 	subjectRule  = "rule"
 	subjectToken = "token"
@@ -42,19 +41,18 @@ const (
 	actionPromote  = "promote"
 )
 
-// channel is where Postgres tells the other nodes of a change.
+// channel is the Postgres channel for notifying the other nodes of a change.
 const channel = "sluice_changes"
 
-// insertBatch is how many rows a statement handles at most. Postgres takes up to
-// 65,535 parameters a statement.
+// insertBatch is the largest number of rows per statement. Postgres accepts up to 65,535
+// parameters per statement.
 const insertBatch = 500
 
-// sqliteParameters is how many parameters an INSERT on SQLite has at most. The
-// driver looks each one up among all the others, so that their time grows with the
-// square of their number.
+// sqliteParameters is the largest number of parameters of an INSERT on SQLite. The driver searches
+// all others for each parameter, so the time grows with the square of their number.
 const sqliteParameters = 512
 
-// insertRows stores rows, many with each statement, and gives them their ids.
+// insertRows inserts rows in batches and sets their ids.
 func insertRows[T any](tx *gorm.DB, rows []T) error {
 	batch := insertBatch
 	if dialect(tx.Name()) == dialectSQLite {
@@ -67,32 +65,30 @@ func insertRows[T any](tx *gorm.DB, rows []T) error {
 	return tx.CreateInBatches(rows, batch).Error
 }
 
-// change is one transaction in the making. Its revisions and audit entries are
-// written many at a time, the last ones at the end.
+// change is one open transaction. Its revisions and audit entries are written in batches, the last
+// ones at the end.
 type change struct {
 	tx    *gorm.DB
 	actor rules.Actor
 	at    stamp
-	// version is the one that the change makes of its area, and marks its rows.
+	// version is the new version of its area, which also marks its rows.
 	version   int64
 	revisions []revisionRow
 	entries   []auditRow
-	// overrides is the version that the change makes of the overrides, if it deletes
-	// rules with theirs.
+	// overrides is the new version of the overrides, if the change deletes rules with overrides.
 	overrides int64
-	// pools are the names of all pools; nil until a rule names one.
+	// pools holds the names of all pools; nil until a rule names one.
 	pools map[string]bool
-	// patterns is how many instructions the change adds to conditions.
+	// patterns is the number of instructions that the change adds to conditions.
 	patterns int
 }
 
-// change runs fn in one transaction that ends with the audit entries it
-// recorded and a notification. The versions row is bumped first: whoever holds
-// it is the only writer, so ids, versions and audit entries are in the order of
-// the commits and two plans cannot wait for each other.
+// change runs fn in one transaction that ends with the recorded audit entries and a notification.
+// It raises the versions row first: whoever holds that row is the only writer, so ids, versions
+// and audit entries are in commit order, and two plans cannot deadlock.
 //
-// When the connection is lost during the commit itself the error is
-// rules.ErrUnavailable although the change may have happened; the version tells.
+// If the connection is lost during the commit, the error is rules.ErrUnavailable although the
+// change may have happened; the version tells.
 func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout time.Duration, fn func(*change) error) error {
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor
@@ -108,8 +104,8 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	case <-limited.Done():
 		return busy(limited, d.classify(ctx, limited.Err()))
 	}
-	// waits: if time ends now, another change was in the way. On Postgres it is only
-	// known once the server has answered BEGIN.
+	// waits reports that another change is in the way if the time ends now. On Postgres that is
+	// known only once the server has answered BEGIN.
 	waits := d.dialect == dialectSQLite
 	err := d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
 		waits = true
@@ -136,8 +132,7 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 	return err
 }
 
-// busy marks the error of a write that waited for another one until its time was
-// over.
+// busy converts the error of a write that waited for another one until its deadline.
 func busy(limited context.Context, err error) error {
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && errors.Is(err, rules.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", rules.ErrBusy, err)
@@ -145,10 +140,10 @@ func busy(limited context.Context, err error) error {
 	return err
 }
 
-// errNoVersions: someone removed a row that the first migration made.
+// errNoVersions reports that someone deleted a row that the first migration created.
 var errNoVersions = errors.New("the table versions lacks a row")
 
-// bump makes the next version of an area, to which the database gives its stamp.
+// bump raises the version of an area; the database adds its stamp.
 func bump(tx *gorm.DB, area string) (int64, error) {
 	var versions []int64
 	if err := tx.Raw("UPDATE versions SET version = version + 1 WHERE name = ? RETURNING version", area).Scan(&versions).Error; err != nil {
@@ -160,8 +155,8 @@ func bump(tx *gorm.DB, area string) (int64, error) {
 	return versions[0], nil
 }
 
-// notify is delivered by Postgres when the transaction commits, and not at all
-// when it does not.
+// notify sends a notification, which Postgres delivers when the transaction commits, and not at
+// all if it does not.
 func (d *DB) notify(tx *gorm.DB, area string) error {
 	if d.dialect != dialectPostgres {
 		return nil
@@ -169,7 +164,7 @@ func (d *DB) notify(tx *gorm.DB, area string) error {
 	return tx.Exec("SELECT pg_notify(?, ?)", channel, area).Error
 }
 
-// flush writes what was recorded.
+// flush writes the recorded entries.
 func (c *change) flush() error {
 	if err := insertRows(c.tx, c.revisions); err != nil {
 		return err
@@ -181,15 +176,15 @@ func (c *change) flush() error {
 	return nil
 }
 
-// ruleDetails are the details of an audit entry about a rule.
+// ruleDetails holds the details of an audit entry about a rule.
 type ruleDetails struct {
 	Version int64          `json:"version"`
 	Changes []rules.Change `json:"changes"`
 	Reason  string         `json:"reason,omitempty"`
 }
 
-// recordRule records a revision and an audit entry: was is nil for a creation,
-// is is nil for a deletion, version is the new one.
+// recordRule records a revision and an audit entry. was is nil for a creation, is is nil for a
+// deletion, version is the new version.
 func (c *change) recordRule(action string, version int64, was, is *rules.Rule) error {
 	subject := is
 	if subject == nil {

@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// diskRetry is how often a full disk is tried again.
+	// diskRetry is the interval at which a failing disk is tried.
 	diskRetry = time.Second
-	// diskRoom is how much a trial writes: enough that a few changes fit after it.
+	// diskRoom is the number of bytes that a trial writes: enough that a few changes fit
+	// afterwards.
 	diskRoom = 64 << 10
 )
 
-// disk remembers whether the disk under the SQLite file has failed a write. It
-// notices by itself when writing works again.
+// disk tracks whether the disk under the SQLite file failed a write, and notices when writing
+// works again.
 type disk struct {
 	mu     sync.Mutex
 	failed bool
@@ -37,7 +38,7 @@ func (d *DB) DiskFailing() bool {
 	return d.disk.failed
 }
 
-// classify is the function of that name, and notices a disk that fails.
+// classify is the function classify, and also notices a failing disk.
 func (d *DB) classify(ctx context.Context, err error) error {
 	err = classify(ctx, err)
 	if errors.Is(err, rules.ErrDiskFull) || errors.Is(err, rules.ErrDiskFailing) {
@@ -46,7 +47,7 @@ func (d *DB) classify(ctx context.Context, err error) error {
 	return err
 }
 
-// diskFailed logs the beginning of an outage and starts to wait for its end.
+// diskFailed logs the start of an outage and starts waiting for its end.
 func (d *DB) diskFailed(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +62,7 @@ func (d *DB) diskFailed(err error) {
 	d.listeners.Go(d.awaitDisk)
 }
 
-// awaitDisk ends with the outage, or when the database is closed.
+// awaitDisk returns at the end of the outage, or when the database is closed.
 func (d *DB) awaitDisk() {
 	tick := time.NewTicker(d.disk.retry)
 	defer tick.Stop()
@@ -84,8 +85,8 @@ func (d *DB) awaitDisk() {
 	d.log.Info("the rules database can be written again", "file", d.dsn)
 }
 
-// tryDisk writes a file beside the database, removes it and then writes to the
-// database what is there already.
+// tryDisk writes a file beside the database, removes it, and then writes existing content to the
+// database again.
 func (d *DB) tryDisk(ctx context.Context) error {
 	f, err := os.CreateTemp(filepath.Dir(d.dsn), filepath.Base(d.dsn)+".*.tmp")
 	if err != nil {
@@ -98,7 +99,7 @@ func (d *DB) tryDisk(ctx context.Context) error {
 	return d.write.WithContext(ctx).Exec("UPDATE versions SET name = name").Error
 }
 
-// diskError is what SQLite says of a disk that fails; nil if it says something else.
+// diskError returns the kind of a SQLite error about a failing disk, nil for other errors.
 func diskError(code int) error {
 	switch code & 0xff {
 	case sqliteFull:

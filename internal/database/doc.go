@@ -1,11 +1,10 @@
-// Package database keeps rules, their history, API tokens and the audit log in
-// Postgres or in an embedded SQLite file. It is the only package that knows
-// gorm; its rows stop here and come out as rules.Rule, access.Token and so on.
+// Package database stores rules, their history, API tokens and the audit log in Postgres or in an
+// embedded SQLite file. It is the only package that uses gorm; its rows are converted to
+// rules.Rule, access.Token and so on here.
 //
-// Every change has an actor and is one transaction: the versions row is bumped
-// (which also puts writers in one line), then the row, its revision and its
-// audit entry are written, and Postgres is told to notify the other nodes. All
-// of it happens or none of it.
+// Every change has an actor and is one transaction. It first raises the row of versions (which
+// also makes writers take turns), then writes the row, its revision and its audit entry, and asks
+// Postgres to notify the other nodes. All of it happens or none of it.
 //
 // A worked example, with no rule yet (versions: rules 0):
 //
@@ -16,8 +15,7 @@
 //	DeleteRule(ctx, actor, 1, 0)            gone               versions: rules 4
 //	RuleHistory(ctx, 1, 0, 0)               versions 4 (delete), 3, 2, 1
 //
-// Errors are the kinds of package rules: ErrNotFound, ErrNameTaken, ErrStale,
-// ErrUnavailable and *ValidationError, to be tested with errors.Is and
-// errors.As. Every call has a deadline of its own, so a database that hangs is
-// ErrUnavailable, not a hang.
+// Errors are the kinds of package rules: ErrNotFound, ErrNameTaken, ErrStale, ErrUnavailable and
+// *ValidationError. Test them with errors.Is and errors.As. Every call has a deadline, so a
+// database that hangs gives ErrUnavailable.
 package database

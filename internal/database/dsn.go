@@ -10,14 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// errURL says nothing of the URL: what could not be told apart may be a part of
-// the password.
+// errURL contains no part of the URL, because any part could belong to the password.
 var errURL = errors.New(`DATABASE_URL is not a valid URL: in the user name and password, write @ as %40, / as %2F, ? as %3F, % as %25 and a space as %20`)
 
-// parsePostgres reads a Postgres URL. Its errors quote nothing of it. A URL whose
-// password is not percent-encoded is refused even if it can be read in some way,
-// because a part of the password would then count as the name of a server, and
-// stand in every error of connecting.
+// parsePostgres parses a Postgres URL. Its errors quote no part of it. A URL whose password is not
+// percent-encoded is refused even if it can be parsed, because a part of the password would then
+// count as a server name and appear in every connection error.
 func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	_, rest, _ := strings.Cut(dsn, "://")
 	authority, after := rest, ""

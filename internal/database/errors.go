@@ -18,12 +18,11 @@ import (
 	"sluice/rules"
 )
 
-// ErrNoActor is returned for a change without an actor: a mistake of the
-// calling code, never of a user.
+// ErrNoActor reports a change without an actor: a mistake of the calling code, never of a user.
 var ErrNoActor = errors.New("a change needs an actor with a kind and a name")
 
-// classify turns what drivers report into the few kinds of package rules. ctx
-// is the caller's own context: if the caller gave up, that is the error.
+// classify converts driver errors to the kinds of package rules. ctx is the caller's own context:
+// if the caller gave up, that is the error.
 func classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +62,7 @@ func isDomain(err error) bool {
 		errors.Is(err, access.ErrNoRole) || errors.Is(err, access.ErrDisabled) || errors.As(err, &invalid)
 }
 
-// isConnection reports failures to reach the server, or to hear from it in time.
+// isConnection reports failures to reach the server, or to get its answer in time.
 func isConnection(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -74,7 +73,7 @@ func isConnection(err error) bool {
 		strings.Contains(err.Error(), "conn closed") // pgx has no value for it
 }
 
-// classifyPostgres goes by SQLSTATE, by class where a class says enough.
+// classifyPostgres decides by SQLSTATE, or by its class if that is specific enough.
 func classifyPostgres(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "23505": // unique_violation
@@ -151,8 +150,8 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 	return err
 }
 
-// refused is input that the schema does not take. The validator stands before
-// it and knows better words; this keeps what slips through from being a 500.
+// refused reports input that the schema rejects. The validator runs earlier and has better
+// messages; this keeps the rest from being a 500.
 func refused(why string) error {
 	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "was refused by the database: " + why}}}
 }

@@ -8,10 +8,9 @@ import (
 	"sluice/rules"
 )
 
-// RuleHistory gives the versions of a rule, newest first, each with what it
-// changed. A deleted rule still has its history; ErrNotFound is for an id that
-// never was. limit below 1 means 50 and above 500 means 500; before is the
-// version to go on below, 0 for the newest.
+// RuleHistory returns the versions of a rule, newest first, each with its changes. A deleted rule
+// still has its history; ErrNotFound is for an id that never existed. limit below 1 means 50 and
+// above 500 means 500. The result continues below the version before; 0 starts at the newest.
 func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error) {
 	if limit < 1 {
 		limit = defaultPageSize
@@ -35,8 +34,8 @@ func (d *DB) RuleHistory(ctx context.Context, id int64, limit int, before int64)
 	return revisionsOf(rows, limit), nil
 }
 
-// LastNames gives the names that rules have, or had when they were deleted, with one
-// query. Ids that never were are left out.
+// LastNames returns the names that rules have, or had when they were deleted, with one query. Ids
+// that never existed are left out.
 func (d *DB) LastNames(ctx context.Context, ids []int64) (map[int64]string, error) {
 	names := make(map[int64]string, len(ids))
 	if len(ids) == 0 {
@@ -56,7 +55,7 @@ func (d *DB) LastNames(ctx context.Context, ids []int64) (map[int64]string, erro
 	return names, nil
 }
 
-// revisionsOf maps rows, newest first, and compares each with the one after it.
+// revisionsOf converts rows, newest first, and compares each with the next one.
 func revisionsOf(rows []revisionRow, limit int) []rules.Revision {
 	revs := make([]rules.Revision, len(rows))
 	for i := range rows {

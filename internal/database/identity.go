@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Identity names the database without contacting it: the servers, the
-// database's name and the schema path on Postgres, the absolute path of an
-// SQLite file. Credentials and connection options are no part of it, so it
-// stays the same when they change, and it holds no secret.
+// Identity names the database without contacting it: the servers, the database name and the schema
+// path on Postgres, the absolute path of an SQLite file. It excludes credentials and connection
+// options, so it contains no secret and does not change with them.
 func (d *DB) Identity() (string, error) {
 	if d.dialect == dialectSQLite {
 		path, err := filepath.Abs(d.dsn)

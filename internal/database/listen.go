@@ -10,21 +10,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// How the listening connection is kept.
+// Timing of the listening connection.
 const (
 	listenProbe    = 10 * time.Second       // silence after which the connection is tried
 	listenFirstTry = 100 * time.Millisecond // wait before the first reconnect, then doubled
 	listenLastTry  = 5 * time.Second        // and no longer than this
 )
 
-// Listen has fn called whenever some node changed rules or tokens, and after
-// every (re)connection, since a change may have been missed. It returns at once
-// and keeps a connection of its own, which it replaces when it is lost, until
-// ctx ends or the DB is closed. fn runs on the listener's goroutine: it should
-// only leave a mark for someone else. On SQLite nobody notifies and Listen does
-// nothing; polling Versions finds changes there.
+// Listen calls fn whenever a node changed rules or tokens, and after every (re)connection, because
+// a change may have been missed. It returns immediately. Until ctx ends or the DB is closed it
+// keeps a separate connection and replaces it when it is lost. fn runs on the listener's goroutine
+// and should only signal another one. SQLite has no notifications, so Listen does nothing there;
+// poll Versions.
 //
-// The error is for a DSN that cannot be read; a server that is away is retried.
+// The error is for a DSN that cannot be parsed; an unreachable server is retried.
 func (d *DB) Listen(ctx context.Context, fn func()) error {
 	if d.dialect != dialectPostgres {
 		return nil
@@ -48,7 +47,7 @@ func (d *DB) Listen(ctx context.Context, fn func()) error {
 	return nil
 }
 
-// listenUntilDone reconnects for as long as ctx lasts.
+// listenUntilDone reconnects until ctx ends.
 func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()) {
 	wait := listenFirstTry
 	for {
@@ -72,8 +71,7 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 	}
 }
 
-// listenOnce listens on one connection until it fails. connected says whether
-// it ever worked.
+// listenOnce listens on one connection until it fails. connected reports whether it ever worked.
 func (d *DB) listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
 	if err != nil {

@@ -18,24 +18,22 @@ import (
 // a time: "sluice" in ASCII.
 const migrationLock = 0x736c75696365
 
-// sqliteMigrateTries bounds how often a migration of an SQLite file starts
-// again after losing a race with another process. Every loss means that the
-// other one got a step further.
+// sqliteMigrateTries bounds how often a migration of an SQLite file restarts after losing a race
+// with another process. Every loss means that the other process made progress.
 const sqliteMigrateTries = 20
 
 // Migration is one numbered step of the schema.
 type Migration struct {
 	Version int64  `json:"version"`
 	Name    string `json:"name"` // the file's name
-	// AppliedAt is nil for a step that is still to come.
+	// AppliedAt is nil for a pending step.
 	AppliedAt *time.Time `json:"applied_at"`
 }
 
-// Migrate brings the schema up to date. Any number of nodes may call it at
-// once: on Postgres they take turns under a session lock, on SQLite each step is
-// one transaction and whoever comes second finds it done. Errors:
-// ErrUnavailable when the database is away or busy, else what is wrong with the
-// schema. What an earlier MigrateDown set aside is put back.
+// Migrate brings the schema up to date. Any number of nodes may call it at once: on Postgres they
+// take turns under a session lock, on SQLite each step is one transaction and the second caller
+// finds it done. Errors: ErrUnavailable if the database is unavailable or busy, else a problem of
+// the schema. Migrate restores data that an earlier MigrateDown set aside.
 func (d *DB) Migrate(ctx context.Context) error {
 	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
 		_, err := p.Up(ctx)
@@ -47,10 +45,9 @@ func (d *DB) Migrate(ctx context.Context) error {
 	return d.restore(ctx)
 }
 
-// MigrateDown undoes every step above version. What the schema of that version
-// cannot hold is set aside for the next Migrate, and the rules that would apply
-// to more requests without it are switched off and named in the log. 0 undoes
-// all and with it all data.
+// MigrateDown reverts every step above version. It sets aside data that the schema of that version
+// cannot hold, for the next Migrate, and disables and logs the rules that would apply to more
+// requests without it. Version 0 reverts everything and deletes all data.
 func (d *DB) MigrateDown(ctx context.Context, version int64) error {
 	if version > 0 && version < stepReasons {
 		// From the newest schema: only that can be read whole.
@@ -71,7 +68,7 @@ func (d *DB) MigrateDown(ctx context.Context, version int64) error {
 	return err
 }
 
-// Migrations lists the steps, done and to come, in order.
+// Migrations lists the applied and pending steps in order.
 func (d *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	var list []Migration
 	err := d.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
@@ -113,7 +110,7 @@ func (d *DB) migrate(ctx context.Context, run func(context.Context, *goose.Provi
 	return d.classify(ctx, fmt.Errorf("migrate: %w", err))
 }
 
-// provider is made anew for every run: goose remembers in it what it saw.
+// provider is created for every run, because goose caches state in it.
 func (d *DB) provider() (*goose.Provider, error) {
 	pool, err := d.write.DB()
 	if err != nil {

@@ -144,7 +144,7 @@ func applied(t *testing.T, d *DB) []bool {
 	return done
 }
 
-// columns gives our tables and their columns, in order of name.
+// columns returns our tables and their columns, in order of name.
 func columns(t *testing.T, d *DB) map[string][]string {
 	t.Helper()
 	query := `SELECT table_name AS t, column_name AS c FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2`

@@ -17,61 +17,58 @@ import (
 
 // Deadlines of one call, on top of what the caller's context allows.
 const (
-	// defaultCallTimeout bounds reads and single changes. It is under the two
-	// seconds in which a write must be answered when the database is away, with
-	// room for a busy machine.
+	// defaultCallTimeout bounds reads and single changes. It is below the two seconds within which
+	// a write must be answered during an outage, with room for a busy machine.
 	defaultCallTimeout = 1500 * time.Millisecond
-	// loadTimeout bounds reading every token, and how long reading rules or overrides
-	// may go on without a new row.
+	// loadTimeout bounds reading every token, and the time that a read of rules or overrides may
+	// pass without a new row.
 	loadTimeout = 15 * time.Second
 	// migrateTimeout bounds waiting for the migration lock and migrating.
 	migrateTimeout = 2 * time.Minute
 )
 
-// sqliteName is the file used inside Options.DataDir.
+// sqliteName is the file name inside Options.DataDir.
 const sqliteName = "rules.db"
 
-// Options say where the rules are. DSN or DataDir must be given.
+// Options locates the rules database. DSN or DataDir is required.
 type Options struct {
 	// DSN is postgres://… (or postgresql://…), or the path of an SQLite file.
 	// Empty means the file rules.db in DataDir.
 	DSN string
-	// DataDir is a folder, made if it is missing; only used without DSN.
+	// DataDir is a folder, created if missing; used only without DSN.
 	DataDir string
 	// MaxConns bounds open connections to Postgres; 0 means 10.
 	MaxConns int
-	// CallTimeout is how long reads and single changes may take before they are
-	// rules.ErrUnavailable; 0 means 1.5 s. Loading everything and migrating have
-	// longer bounds of their own.
+	// CallTimeout bounds reads and single changes, after which they return rules.ErrUnavailable; 0
+	// means 1.5 s. Loading everything and migrating have longer bounds.
 	CallTimeout time.Duration
-	// Now is the wall clock for created_at and the like; nil means time.Now.
+	// Now is the wall clock for created_at and similar times; nil means time.Now.
 	Now func() time.Time
-	// SignOnIssuer is the provider at which people sign in by single sign-on; empty
-	// if there is none. Admins of any other provider do not count as able to sign in.
+	// SignOnIssuer is the provider of single sign-on, empty for none. Administrators of other
+	// providers do not count as able to sign in.
 	SignOnIssuer string
-	// Log gets what happens out of sight, such as a lost LISTEN connection; nil
-	// means nothing is logged.
+	// Log receives background events, such as a lost LISTEN connection; nil disables logging.
 	Log *slog.Logger
 }
 
-// DB is the rule database. It is safe for any number of goroutines. Close it.
+// DB is the rules database. It is safe for concurrent use. Call Close at the end.
 type DB struct {
 	dialect dialect
-	// write and read are one pool on Postgres. On SQLite write is a single
-	// connection, and read cannot change anything.
+	// write and read are one pool on Postgres. On SQLite write is a single connection, and read is
+	// read-only.
 	write, read *gorm.DB
 	now         func() time.Time
 	log         *slog.Logger
 	dsn         string // or the path of the SQLite file
 	callTimeout time.Duration
-	// writers bounds the changes under way. One is written, the others wait for it,
-	// each with a connection: some must be left for reads.
+	// writers bounds the concurrent changes. One writes and the others wait for it, each with a
+	// connection; some connections must remain for reads.
 	writers chan struct{}
 	// signOnIssuer is as in Options.
 	signOnIssuer string
 
-	// stop ends the listeners, which listeners counts; mu keeps a new one from
-	// starting while Close waits.
+	// stop ends the listeners, which listeners counts; mu prevents a new one from starting while
+	// Close waits.
 	mu        sync.Mutex
 	stop      context.CancelFunc
 	stopped   context.Context
@@ -80,7 +77,7 @@ type DB struct {
 	disk disk
 }
 
-// dialect is which SQL a database speaks.
+// dialect is the SQL dialect of a database.
 type dialect string
 
 const (
@@ -88,10 +85,10 @@ const (
 	dialectSQLite   dialect = "sqlite"
 )
 
-// Open prepares the database. A Postgres server is not contacted until the
-// first call, so that Open fails only for a DSN that cannot be read and a
-// server that is down shows as rules.ErrUnavailable from Migrate. An SQLite
-// file is made, readable only by its owner, and opened at once.
+// Open prepares the database. It does not contact a Postgres server before the first call: it
+// fails only for a DSN that cannot be parsed, and an unreachable server shows as
+// rules.ErrUnavailable from Migrate. An SQLite file is created, readable only by its owner, and
+// opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout, signOnIssuer: opt.SignOnIssuer}
 	if d.callTimeout <= 0 {
@@ -157,9 +154,9 @@ func closePool(g *gorm.DB) error {
 	return pool.Close()
 }
 
-// wrapPool puts gorm around a pool. It logs nothing (statements hold what
-// people typed), opens no transaction of its own and names every column, so
-// that a newer schema with more columns can be read by an older node.
+// wrapPool opens gorm on a pool. It logs nothing (statements contain what people typed), opens no
+// transactions implicitly and names every column, so that an older node can read a newer schema
+// with more columns.
 func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(dial, &gorm.Config{
 		Logger:                 logger.Discard,
@@ -172,14 +169,14 @@ func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
 // stampNow is the time written in rows.
 func (d *DB) stampNow() stamp { return newStamp(d.now()) }
 
-// readIn runs fn on the reading pool within a deadline and classifies its error.
+// readIn runs fn on the read pool within a deadline and classifies its error.
 func (d *DB) readIn(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return d.classify(ctx, fn(d.read.WithContext(limited)))
 }
 
-// snapshot runs fn in a reading transaction that sees one moment only.
+// snapshot runs fn in a read transaction that sees one moment.
 func (d *DB) snapshot(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {
 	return d.readIn(ctx, timeout, inSnapshot(fn))
 }
@@ -190,12 +187,12 @@ func inSnapshot(fn func(tx *gorm.DB) error) func(tx *gorm.DB) error {
 	}
 }
 
-// errNoProgress ends a long read whose rows have stopped coming.
+// errNoProgress ends a long read that receives no more rows.
 var errNoProgress = fmt.Errorf("the database sent nothing for %s", loadTimeout)
 
-// longSnapshot is snapshot for what may take long. Its time does not end while rows
-// come: a read that started again from its first row each time would never end on a
-// machine or a network that is slow enough. fn calls progress with each row.
+// longSnapshot is snapshot for long reads. Its deadline moves while rows arrive: a read that
+// restarted from its first row each time would never finish on a slow machine or network. fn calls
+// progress with each row.
 func (d *DB) longSnapshot(ctx context.Context, fn func(tx *gorm.DB, progress func()) error) error {
 	limited, progress, end := whileProgress(ctx, loadTimeout)
 	defer end()
@@ -206,8 +203,8 @@ func (d *DB) longSnapshot(ctx context.Context, fn func(tx *gorm.DB, progress fun
 	return d.classify(ctx, err)
 }
 
-// whileProgress is a context that ends when progress was not called for idle. end
-// releases what it holds.
+// whileProgress returns a context that ends if progress is not called for idle. end releases its
+// resources.
 func whileProgress(ctx context.Context, idle time.Duration) (limited context.Context, progress, end func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(idle, func() { cancel(errNoProgress) })

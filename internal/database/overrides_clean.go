@@ -7,9 +7,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// removeOverrides ends all overrides of rules that are about to be deleted, and
-// keeps new ones from being created meanwhile. A few thousand rows are deleted at
-// once, more with the next cleaning; without their rule nobody sees them.
+// removeOverrides deletes all overrides of rules that are about to be deleted, and blocks new ones
+// meanwhile. It deletes a few thousand rows immediately and leaves the others to the next
+// cleaning; without their rule nobody sees them.
 func (c *change) removeOverrides(ruleIDs []int64) (err error) {
 	if c.overrides == 0 {
 		if c.overrides, err = bump(c.tx, areaOverrides); err != nil {
@@ -34,18 +34,18 @@ func (c *change) removeOverrides(ruleIDs []int64) (err error) {
 }
 
 const (
-	// keepEnded is how long an override that has ended can still be looked at.
+	// keepEnded is the time for which an expired override can still be listed.
 	keepEnded = 24 * time.Hour
-	// keepTombstones is how long a node may be away and yet load only what changed.
+	// keepTombstones is the longest disconnection after which a node loads only changes.
 	keepTombstones = 24 * time.Hour
 	// cleanupBatch bounds what one call deletes.
 	cleanupBatch = 5000
 )
 
-// CleanOverrides deletes overrides that ended a day ago or longer, those whose
-// rule is gone, and tombstones of a day ago, up to a few thousand of each; more
-// says that there may be others. Nothing that is in force changes, so it is no
-// change with an actor. Any number of nodes may call it.
+// CleanOverrides deletes overrides that expired at least a day ago, overrides of deleted rules,
+// and tombstones older than a day, up to a few thousand of each; more reports that there may be
+// others. It changes nothing that is in force, so it has no actor. Any number of nodes may call
+// it.
 func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
 	return more, d.classify(ctx, err)
 }
 
-// cleanOverridesIn gives how many rows it deleted.
+// cleanOverridesIn returns the number of deleted rows.
 func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
 	res := tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
 		newStamp(now.Add(-keepEnded)), cleanupBatch)
@@ -73,8 +73,8 @@ func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
 	return n, cleanTombstones(tx, now)
 }
 
-// cleanTombstones drops those that every node has long seen, and notes up to
-// which change it did.
+// cleanTombstones deletes tombstones that every node has seen, and records the last change among
+// them.
 func cleanTombstones(tx *gorm.DB, now time.Time) error {
 	var upto *int64
 	err := tx.Raw("SELECT max(seq) FROM (SELECT seq FROM override_tombstones WHERE at <= ? ORDER BY seq LIMIT ?) AS old",

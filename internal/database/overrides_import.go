@@ -14,19 +14,18 @@ import (
 )
 
 const (
-	// importRate is how many overrides of an import get a second more.
+	// importRate is the number of overrides for which an import gets one more second.
 	importRate = 10_000
-	// lookupBatch keys are looked up with one statement.
+	// lookupBatch is the number of keys in one lookup.
 	lookupBatch = 1000
 )
 
-// errDryRun undoes the change of a dry run.
+// errDryRun rolls back the transaction of a dry run.
 var errDryRun = errors.New("dry run")
 
-// ImportOverrides stores many overrides of one rule in one transaction: all of
-// them or nothing. One whose key has an override already replaces it. It leaves
-// one audit entry with the counts. Errors: *ValidationError with fields such as
-// line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
+// ImportOverrides stores many overrides of one rule in one transaction, all of them or none. It
+// replaces overrides with the same key, and leaves one audit entry with the counts. Errors:
+// *ValidationError with fields such as line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
 func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
 	im := overrideImport{dialect: d.dialect, in: in, opt: opt, plan: sha256.New()}
 	timeout := d.callTimeout + time.Duration(5+len(in.Items)/importRate)*time.Second
@@ -51,14 +50,14 @@ func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.Ov
 	return im.done, nil
 }
 
-// overrideImport is one import under way.
+// overrideImport is one import in progress.
 type overrideImport struct {
 	*change
 	dialect dialect
 	in      rules.OverrideImport
 	opt     rules.Options
 	rule    rules.Rule
-	// plan is fed with every step.
+	// plan hashes every step.
 	plan hash.Hash
 	done rules.OverrideImported
 }
@@ -83,14 +82,14 @@ func (im *overrideImport) run() (err error) {
 	return nil
 }
 
-// amongKeys selects rows by a JSON array of keys, through the index even while the
-// planner knows nothing yet about a table that grows by thousands of rows.
+// amongKeys selects rows by a JSON array of keys. It uses the index even while the planner has no
+// statistics of a table that grows by thousands of rows.
 var amongKeys = map[dialect]string{
 	dialectPostgres: "rule_id = ? AND match_key = ANY (ARRAY(SELECT json_array_elements_text(?::json)))",
 	dialectSQLite:   "rule_id = ? AND match_key IN (SELECT value FROM json_each(?))",
 }
 
-// overrideName is what tells overrides of one rule apart.
+// overrideName identifies an override within a rule.
 type overrideName struct {
 	match  string
 	prefix bool
@@ -129,8 +128,8 @@ func (im *overrideImport) resolve() error {
 	return nil
 }
 
-// step adds what is done to an override to the plan. What a line says is left out:
-// whoever names a plan brings the same file.
+// step adds a change of an override to the plan. It leaves out the content of the line: whoever
+// sends a plan sends the same file.
 func (im *overrideImport) step(what string, row *overrideRow) {
 	fmt.Fprintf(im.plan, "%s %d %d %q %t\n", what, row.ID, row.Version, row.MatchKey, row.IsPrefix)
 }
@@ -178,12 +177,10 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 	return im.put(rows)
 }
 
-// putColumns are what a stored override gets from a file; the rest is the same for
-// all rows of an import.
+// putColumns are the columns that differ between the rows of an import.
 const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, reason, expires_at, version, seq, created_at, updated_at"
 
-// The rows travel as one JSON array, because thousands of parameters cost more
-// than the rows.
+// putFrom reads the rows from one JSON array, because thousands of parameters cost more than the rows.
 var putFrom = map[dialect]string{
 	dialectPostgres: `SELECT ?, j.key, j.match_key, j.is_prefix, j.limit_count, j.burst, j.unlimited, j.blocked, j.reason, j.expires_at, j.version, ?, ?, ?
 		FROM json_to_recordset(?::json) AS j(key TEXT, match_key TEXT, is_prefix BOOLEAN, limit_count BIGINT, burst BIGINT, unlimited BOOLEAN, blocked BOOLEAN,
@@ -206,7 +203,7 @@ type putRow struct {
 	Version    int64   `json:"version"`
 }
 
-// put stores rows over those with the same keys.
+// put stores rows and replaces those with the same keys.
 func (im *overrideImport) put(rows []overrideRow) error {
 	list := make([]putRow, len(rows))
 	for i := range rows {
@@ -230,7 +227,7 @@ func (im *overrideImport) put(rows []overrideRow) error {
 		im.in.RuleID, im.version, im.at, im.at, string(data)).Error
 }
 
-// prune deletes what the file does not name, page by page.
+// prune deletes the overrides that the file does not name, page by page.
 func (im *overrideImport) prune() error {
 	named := make(map[overrideName]bool, len(im.in.Items))
 	for i := range im.in.Items {

@@ -15,13 +15,12 @@ import (
 const (
 	// maxOverridePage bounds a page of overrides; exports read large ones.
 	maxOverridePage = 5000
-	// searchTimeout bounds looking for a text among all overrides of a rule, which
-	// reads them.
+	// searchTimeout bounds a text search in all overrides of a rule, which reads all of them.
 	searchTimeout = 4 * time.Second
 )
 
-// ListOverrides gives one page of the overrides of a rule, in order of id; none
-// for a rule that is not there. A page size below 1 means 50.
+// ListOverrides returns one page of the overrides of a rule, ordered by id; none for a rule that
+// does not exist. A page size below 1 means 50.
 func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error) {
 	size := q.PageSize
 	if size < 1 {
@@ -61,7 +60,7 @@ func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.Ov
 	return p, nil
 }
 
-// GetOverride gives an override of a rule, else ErrNotFound.
+// GetOverride returns an override of a rule, or ErrNotFound.
 func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error) {
 	var row overrideRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -73,11 +72,10 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 	return row.override(), nil
 }
 
-// LoadOverrides gives to each what a node that holds the version since lacks, and
-// the present version. full says that it gave everything, because since is
-// NoVersion, too long ago, or from another history: then what the node has is to
-// be dropped. Otherwise deletions come as such, each before what was stored under
-// its key since. It reads one moment; an error of each ends it.
+// LoadOverrides passes to each what a node with the version since lacks, and returns the current
+// version. full reports that everything follows, because since is NoVersion, too old, or from
+// another history; the node must then drop its overrides. Otherwise deletions are passed too, each
+// before the rows stored later under its key. It reads one moment. An error of each ends it.
 func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(override.Row)) (is Version, err error) {
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		each := func(s override.Row) {
@@ -117,7 +115,7 @@ func eachTombstone(tx *gorm.DB, each func(override.Row)) error {
 	return nil
 }
 
-// eachOverride streams, because there may be millions.
+// eachOverride streams rows, because there may be millions.
 func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	rows, err := tx.Model(&overrideRow{}).
 		Select("id", "rule_id", "match_key", "is_prefix", "limit_count", "burst", "unlimited", "blocked", "expires_at").Rows()

@@ -46,7 +46,7 @@ func loaded(t testing.TB, d *DB, since int64) (rows []override.Row, full bool, s
 	return rows, full, is.N
 }
 
-// words gives the keys of rows, those that are gone with a minus.
+// words returns the keys of rows, those that are gone with a minus.
 func words(rows []override.Row) string {
 	var out []string
 	for _, r := range rows {

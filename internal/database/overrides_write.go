@@ -17,17 +17,15 @@ const (
 	actionOverrideImport = "override_import"
 )
 
-// overrideDetails are the details of an audit entry about one override: nil for
-// what was not, or is not any more.
+// overrideDetails holds the details of an audit entry about one override; a missing side is nil.
 type overrideDetails struct {
 	Was *rules.Override `json:"was"`
 	Is  *rules.Override `json:"is"`
 }
 
-// CreateOverride stores a new override of the rule o.RuleID and returns it with
-// its id, version 1 and times. opt are the settings by which addresses are
-// counted. Errors: *ValidationError, ErrNotFound (no such rule),
-// ErrOverrideExists, ErrUnavailable.
+// CreateOverride stores a new override of the rule o.RuleID and returns it with its id, version 1
+// and times. opt holds the settings by which addresses are counted. Errors: *ValidationError,
+// ErrNotFound (no such rule), ErrOverrideExists, ErrUnavailable.
 func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		r, err := c.resolveOverride(&o, opt)
@@ -51,12 +49,10 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 	return o, nil
 }
 
-// UpdateOverride replaces what the override o.ID of the rule o.RuleID says and
-// returns it with its next version. Its key cannot change; an empty one is left
-// as it is. If all is as it was, nothing is written and the override comes back as
-// it is. ifVersion is the version the caller knows, else the error is
-// ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
-// ErrNotFound, ErrUnavailable.
+// UpdateOverride replaces the content of the override o.ID of the rule o.RuleID and returns it
+// with its next version. The key cannot change; an empty key keeps it. If nothing differs, nothing
+// is written and the stored override is returned. If ifVersion is not 0 and not the stored
+// version, the error is ErrStale. Other errors: *ValidationError, ErrNotFound, ErrUnavailable.
 func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		was, err := c.lockedOverride(o.RuleID, o.ID, ifVersion)
@@ -94,8 +90,8 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 	return o, nil
 }
 
-// keepKey puts the stored key back: it names the same bucket, or the change is
-// refused. A key that the rule's scope no longer allows may stay.
+// keepKey restores the stored key if the given one names the same bucket, and otherwise refuses
+// the change. A key that the rule's scope no longer allows may stay.
 func keepKey(o, was *rules.Override, given string, err error) error {
 	var invalid *rules.ValidationError
 	if err != nil && !errors.As(err, &invalid) {
@@ -119,8 +115,8 @@ func keepKey(o, was *rules.Override, given string, err error) error {
 	return nil
 }
 
-// DeleteOverride removes an override. ifVersion as in UpdateOverride. Errors:
-// ErrNotFound, ErrStale, ErrUnavailable.
+// DeleteOverride deletes an override. ifVersion is as in UpdateOverride. Errors: ErrNotFound,
+// ErrStale, ErrUnavailable.
 func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error {
 	return d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		was, err := c.lockedOverride(ruleID, id, ifVersion)
@@ -142,8 +138,8 @@ func (d *DB) DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, 
 	})
 }
 
-// resolveOverride validates an override against its rule, which cannot go away
-// before the change ends: deleting a rule takes the row of this area as well.
+// resolveOverride validates an override against its rule. The rule cannot be deleted before the
+// change ends, because deleting a rule takes the row of this area as well.
 func (c *change) resolveOverride(o *rules.Override, opt rules.Options) (rules.Rule, error) {
 	r, err := c.lockedRule(o.RuleID, 0)
 	if err != nil {
@@ -167,7 +163,7 @@ func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, er
 	return row.override(), nil
 }
 
-// dropEnded makes room for a new override where one that has ended stands.
+// dropEnded deletes an expired override with the key of a new one.
 func (c *change) dropEnded(o *rules.Override) error {
 	return c.tx.Where("rule_id = ? AND match_key = ? AND is_prefix = ? AND expires_at <= ?", o.RuleID, o.Match, o.Prefix, c.at).
 		Delete(&overrideRow{}).Error

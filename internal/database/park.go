@@ -13,13 +13,13 @@ import (
 	"sluice/rules"
 )
 
-// What an older schema cannot hold is copied into tables of its own before
-// MigrateDown, and Migrate puts it back: they are called parked_ and the name of
-// the table they are copied from, and exist only in between. Rules that would
-// apply to more requests than before are switched off meanwhile.
+// parkPrefix starts the names of tables that hold what an older schema cannot, followed by the
+// name of the original table. MigrateDown copies into them and Migrate restores from them; they
+// exist only in between. Rules that would apply to more requests than before are disabled
+// meanwhile.
 const parkPrefix = "parked_"
 
-// Steps of the schema that hold what the step before cannot.
+// Versions of the schema that can hold what the previous one cannot.
 const (
 	stepPolicies  = 2
 	stepOverrides = 3
@@ -29,8 +29,8 @@ const (
 	stepOwners    = 9
 )
 
-// parkedTables are copied, in this order, by a migration down to a version below
-// step. where limits the rows to those that the schema of that version loses.
+// parkedTables lists the tables that a migration down to a version below step copies, in this
+// order. where selects the rows that the schema of that version loses.
 var parkedTables = []struct {
 	table string
 	step  int64
@@ -65,8 +65,8 @@ func parkActor(reason string) rules.Actor {
 	return rules.Actor{Kind: "system", Name: "migrate", Reason: reason}
 }
 
-// park copies what the schema of a version cannot hold, and switches off the
-// rules that would apply to more requests without it. The schema is the newest.
+// park copies what the schema of a version cannot hold, and disables the rules that would apply to
+// more requests without it. It runs on the newest schema.
 func (d *DB) park(ctx context.Context, version int64) error {
 	var off []string
 	err := d.change(ctx, parkActor(fmt.Sprintf("migrate down to schema %d, which cannot hold all of the rule", version)), areaRules, migrateTimeout, func(c *change) error {
@@ -92,8 +92,8 @@ func (d *DB) park(ctx context.Context, version int64) error {
 	return err
 }
 
-// switchOff switches off the active rules that the schema of a version would
-// widen, and names each with what is missing.
+// switchOff disables the active rules that the schema of a version would widen, and returns the
+// name of each with the missing parts.
 func (c *change) switchOff(version int64) (off []string, err error) {
 	var granting []int64
 	err = c.tx.Model(&overrideRow{}).Where("blocked = ? AND (expires_at IS NULL OR expires_at > ?)", false, c.at).
@@ -122,7 +122,7 @@ func (c *change) switchOff(version int64) (off []string, err error) {
 		if _, err := c.replaceRule(actionUpdate, &was, next); err != nil {
 			return nil, err
 		}
-		// The version in which the rule must be found to be put back.
+		// The version in which the rule must still be to be restored.
 		if err := c.tx.Exec("UPDATE "+parkPrefix+"rules SET version = version + 1 WHERE id = ?", was.ID).Error; err != nil {
 			return nil, err
 		}
@@ -131,8 +131,8 @@ func (c *change) switchOff(version int64) (off []string, err error) {
 	return off, nil
 }
 
-// decidingPolicies names the policies of a rule without which it decides
-// differently. Candidates, jitter and what is known of hot keys are not among them.
+// decidingPolicies returns the names of the policies without which the rule decides differently.
+// Candidates, jitter and hot-key options are not among them.
 func decidingPolicies(r *rules.Rule) []string {
 	var names []string
 	for _, p := range []struct {
@@ -151,8 +151,8 @@ func decidingPolicies(r *rules.Rule) []string {
 	return names
 }
 
-// restore puts back what was parked. A failure is logged and no reason not to
-// start: the rules stay switched off, and the next migration tries again.
+// restore restores parked data. A failure is logged and does not prevent the start: the rules stay
+// disabled, and the next migration retries.
 func (d *DB) restore(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
@@ -204,7 +204,7 @@ func (d *DB) restore(ctx context.Context) error {
 	return nil
 }
 
-// parkedNow lists the tables of which there is a parked copy.
+// parkedNow returns the tables of which there is a parked copy.
 func parkedNow(tx *gorm.DB, dialect dialect) ([]string, error) {
 	query := `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
 	if dialect == dialectSQLite {
@@ -222,8 +222,8 @@ func parkedNow(tx *gorm.DB, dialect dialect) ([]string, error) {
 	return tables, nil
 }
 
-// restoreRules gives rules the content they had, unless they were edited or
-// deleted since, and names those that were edited.
+// restoreRules restores the content of rules, unless they were edited or deleted since, and
+// returns the names of the edited ones.
 func (c *change) restoreRules() (restored int, edited []string, err error) {
 	parked, err := c.parkedRules()
 	if err != nil {
@@ -254,8 +254,8 @@ func (c *change) restoreRules() (restored int, edited []string, err error) {
 	return restored, edited, nil
 }
 
-// parkedRules reads the rules that were set aside. Builds before step 8 did so with
-// a column for each policy, and some before step 7 without seq.
+// parkedRules reads the parked rules. Builds before step 8 wrote a column for each policy, and
+// some before step 7 wrote no seq.
 func (c *change) parkedRules() ([]rules.Rule, error) {
 	var rows []ruleRow
 	all := c.tx.Table(parkPrefix + "rules").Select("*").Order("id").Session(&gorm.Session{})
@@ -279,7 +279,7 @@ func (c *change) parkedRules() ([]rules.Rule, error) {
 	return rulesOf(rows), nil
 }
 
-// policiesOf are the policies that columns of their own hold, as up to step 7.
+// policiesOf returns the policies from separate columns, as up to step 7.
 func policiesOf(columns map[string]any) (document, error) {
 	members := map[string]any{}
 	for _, name := range rules.PolicyNames() {
@@ -302,8 +302,8 @@ func policiesOf(columns map[string]any) (document, error) {
 	return document(text), err
 }
 
-// restoreRows inserts the rows of a parked table with their ids, except those
-// whose place was taken since, and tells nodes to load them.
+// restoreRows inserts the rows of a parked table with their ids, except those whose ids were taken
+// since, and makes nodes load them.
 func (c *change) restoreRows(table string, dialect dialect) error {
 	columns, err := commonColumns(c.tx, table, parkPrefix+table)
 	if err != nil {
@@ -317,7 +317,7 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 	if table == "rule_overrides" {
 		where = "rule_id IN (SELECT id FROM rules)"
 	}
-	// A change bumps first: on Postgres any other counts as made by hand.
+	// Raise the version first: Postgres treats any other change as made by hand.
 	var seq int64
 	if area := map[string]string{"rule_overrides": areaOverrides, "users": areaUsers}[table]; area != "" {
 		if seq, err = bump(c.tx, area); err != nil {
@@ -335,11 +335,11 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 	if err := c.tx.Exec("UPDATE rule_overrides SET seq = ?", seq).Error; err != nil {
 		return err
 	}
-	// Whoever is further behind loads all of them.
+	// Nodes that are further behind load everything.
 	return c.tx.Exec("UPDATE versions SET version = ? WHERE name = ?", seq, floorOverrides).Error
 }
 
-// commonColumns lists the columns that two tables have.
+// commonColumns returns the columns that two tables have in common.
 func commonColumns(tx *gorm.DB, a, b string) ([]string, error) {
 	var columns [2][]string
 	for i, table := range []string{a, b} {
@@ -354,7 +354,7 @@ func commonColumns(tx *gorm.DB, a, b string) ([]string, error) {
 	return slices.DeleteFunc(columns[0], func(name string) bool { return !slices.Contains(columns[1], name) }), nil
 }
 
-// dropParked forgets what was parked.
+// dropParked drops the parked tables.
 func (d *DB) dropParked(ctx context.Context) error {
 	tables, err := parkedNow(d.write.WithContext(ctx), d.dialect)
 	for _, table := range tables {

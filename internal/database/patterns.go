@@ -2,9 +2,9 @@ package database
 
 import "sluice/rules"
 
-// countPatterns refuses a rule with a pattern that is too large, unless it was
-// stored with the same condition, and keeps account of what the change adds. was
-// is nil for a new rule, is for one that is gone.
+// countPatterns refuses a rule with a pattern that is too large, unless it was stored with the
+// same condition, and adds up what the change adds. was is nil for a new rule, is is nil for a
+// deleted one.
 func (c *change) countPatterns(was, is *rules.Rule) error {
 	var before, after *string
 	if was != nil {
@@ -23,8 +23,8 @@ func (c *change) countPatterns(was, is *rules.Rule) error {
 	return nil
 }
 
-// checkPatterns refuses a change that adds patterns beyond what all rules
-// together may have. Where there are more already, other changes go on.
+// checkPatterns refuses a change that adds patterns beyond the bound for all rules together. If
+// the bound is already exceeded, other changes are still allowed.
 func (c *change) checkPatterns() error {
 	if c.patterns <= 0 {
 		return nil

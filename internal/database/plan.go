@@ -9,14 +9,14 @@ import (
 	"sluice/rules"
 )
 
-// planRate is how many rules of a plan get a second more: a tenth of what is
-// written in a second where nothing else keeps the machine busy.
+// planRate is the number of rules for which a plan gets one more second: a tenth of what an idle
+// machine writes per second.
 const planRate = 500
 
-// ApplyPlan carries out a plan in one transaction: all of it or nothing. A rule
-// that has changed or gone since the plan was made is ErrStale, a name that was
-// taken meanwhile ErrNameTaken, a pool that is still used ErrPoolUsed, a rule that is not allowed a *ValidationError.
-// An empty plan does nothing and leaves no trace.
+// ApplyPlan applies a plan in one transaction, all of it or nothing. A rule that was changed or
+// deleted since the plan was computed gives ErrStale, a name that was taken meanwhile
+// ErrNameTaken, a pool in use ErrPoolUsed, an invalid rule a *ValidationError. An empty plan does
+// nothing and leaves no audit entry.
 func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error {
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor
@@ -66,7 +66,7 @@ func checkedPools(p *rules.PoolPlan) error {
 	return nil
 }
 
-// writePlannedPools makes the pools that rules of the plan may name.
+// writePlannedPools creates and updates the pools that rules of the plan may use.
 func (c *change) writePlannedPools(p *rules.PoolPlan) error {
 	for i := range p.Create {
 		if _, err := c.insertPool(actionImport, &p.Create[i]); err != nil {
@@ -86,7 +86,7 @@ func (c *change) writePlannedPools(p *rules.PoolPlan) error {
 	return nil
 }
 
-// removePlannedPools comes last, when no rule of the plan names them any more.
+// removePlannedPools runs last, when no rule of the plan uses the pools any more.
 func (c *change) removePlannedPools(p *rules.PoolPlan) error {
 	for i := range p.Delete {
 		err := c.removePool(actionDelete, p.Delete[i].Name, p.Delete[i].Version)
@@ -100,8 +100,7 @@ func (c *change) removePlannedPools(p *rules.PoolPlan) error {
 	return nil
 }
 
-// createPlanned checks and creates rules. Few at a time are checked, because that
-// copies them.
+// createPlanned checks and creates rules, a few at a time, because checking copies them.
 func (c *change) createPlanned(some []rules.Rule) error {
 	create := make([]rules.Rule, len(some))
 	for i := range some {
@@ -114,7 +113,7 @@ func (c *change) createPlanned(some []rules.Rule) error {
 	return err
 }
 
-// updatePlanned updates rules that are as the plan saw them.
+// updatePlanned updates rules that have not changed since the plan.
 func (c *change) updatePlanned(some []rules.Edit) error {
 	planned := edits{is: make([]rules.Rule, len(some))}
 	seen := make([]rules.Rule, len(some))
@@ -136,7 +135,7 @@ func (c *change) updatePlanned(some []rules.Edit) error {
 	return c.replaceRules(actionImport, &planned)
 }
 
-// removePlanned deletes rules that are as the plan saw them.
+// removePlanned deletes rules that have not changed since the plan.
 func (c *change) removePlanned(some []rules.Rule) error {
 	was, err := c.seenRules(some)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"sluice/rules"
 )
 
-// poolRow is a row of pools. The id is for the audit log only.
+// poolRow is a row of pools. Only the audit log uses the id.
 type poolRow struct {
 	ID            int64  `gorm:"column:id;primaryKey;autoIncrement"`
 	Name          string `gorm:"column:name"`
@@ -27,7 +27,7 @@ type poolRow struct {
 // TableName implements gorm's Tabler.
 func (poolRow) TableName() string { return "pools" }
 
-// put takes over what people edit.
+// put copies the editable fields.
 func (row *poolRow) put(p *rules.Pool) {
 	row.Name, row.Description, row.LimitCount, row.WindowMS = p.Name, p.Description, p.Limit, p.WindowMS
 	row.NormalPercent, row.LowPercent = p.NormalPercent, p.LowPercent
@@ -49,7 +49,7 @@ func poolsOf(rows []poolRow) []rules.Pool {
 	return ps
 }
 
-// ListPools gives every pool in order of name; there are never many.
+// ListPools returns every pool ordered by name; there are never many.
 func (d *DB) ListPools(ctx context.Context) ([]rules.Pool, error) {
 	var rows []poolRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -61,7 +61,7 @@ func (d *DB) ListPools(ctx context.Context) ([]rules.Pool, error) {
 	return poolsOf(rows), nil
 }
 
-// GetPool gives the pool with a name, else ErrNotFound.
+// GetPool returns the pool with a name, or ErrNotFound.
 func (d *DB) GetPool(ctx context.Context, name string) (rules.Pool, error) {
 	if !storable(name) {
 		return rules.Pool{}, rules.ErrNotFound
@@ -84,10 +84,9 @@ func (d *DB) CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (r
 	})
 }
 
-// UpdatePool replaces the content of the pool p.Name. If it is that already, nothing
-// is written and the pool comes back as it is. ifVersion is the version
-// the caller knows, else the error is ErrStale; 0 replaces whatever is there.
-// Errors besides: *ValidationError, ErrNotFound, ErrUnavailable.
+// UpdatePool replaces the content of the pool p.Name. If nothing differs, nothing is written and
+// the stored pool is returned. If ifVersion is not 0 and not the stored version, the error is
+// ErrStale. Other errors: *ValidationError, ErrNotFound, ErrUnavailable.
 func (d *DB) UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
 	return d.writePool(ctx, actor, p, func(c *change) (rules.Pool, error) {
 		row, err := c.lockedPool(p.Name, ifVersion)
@@ -117,8 +116,8 @@ func (d *DB) writePool(ctx context.Context, actor rules.Actor, p rules.Pool, wri
 	return written, nil
 }
 
-// DeletePool removes a pool that no rule names. Errors: ErrNotFound, ErrStale,
-// ErrPoolUsed, ErrUnavailable.
+// DeletePool deletes a pool that no rule uses. Errors: ErrNotFound, ErrStale, ErrPoolUsed,
+// ErrUnavailable.
 func (d *DB) DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error {
 	if !storable(name) {
 		return rules.ErrNotFound
@@ -128,7 +127,7 @@ func (d *DB) DeletePool(ctx context.Context, actor rules.Actor, name string, ifV
 	})
 }
 
-// lockedPool reads a pool inside the change; see lockedRule.
+// lockedPool reads a pool within the change; see lockedRule.
 func (c *change) lockedPool(name string, ifVersion int64) (poolRow, error) {
 	var row poolRow
 	if err := c.tx.Where("name = ?", name).Take(&row).Error; err != nil {
@@ -194,8 +193,8 @@ func (c *change) removePool(action, name string, ifVersion int64) error {
 	return c.recordPool(action, row.ID, &was, nil)
 }
 
-// checkPool refuses a rule whose pool does not exist. Only the change itself can
-// create or delete pools before it ends.
+// checkPool refuses a rule whose pool does not exist. Only the change itself can create or delete
+// pools before it ends.
 func (c *change) checkPool(r *rules.Rule) error {
 	if r.Pool == nil {
 		return nil
@@ -216,8 +215,7 @@ func (c *change) checkPool(r *rules.Rule) error {
 	return nil
 }
 
-// recordPool records an audit entry: was is nil for a creation, is is nil for a
-// deletion.
+// recordPool records an audit entry. was is nil for a creation, is is nil for a deletion.
 func (c *change) recordPool(action string, id int64, was, is *rules.Pool) error {
 	subject := is
 	version := int64(0)

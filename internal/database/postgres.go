@@ -9,11 +9,11 @@ import (
 	"gorm.io/driver/postgres"
 )
 
-// defaultMaxConns is the pool's size where none is given: a node needs few,
-// since checks never touch the database.
+// defaultMaxConns is the default size of the pool. A node needs few connections, because checks
+// never use the database.
 const defaultMaxConns = 10
 
-// openPostgres makes the pool without connecting.
+// openPostgres creates the pool without connecting.
 func (d *DB) openPostgres(opt Options) error {
 	cfg, err := d.postgresConfig()
 	if err != nil {
@@ -34,8 +34,8 @@ func (d *DB) openPostgres(opt Options) error {
 	return err
 }
 
-// postgresConfig reads the DSN and bounds connecting, so that a host that drops
-// packets is noticed within a call's deadline.
+// postgresConfig parses the DSN and bounds connecting, so that a host that drops packets is
+// noticed within a call's deadline.
 func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
 	cfg, err := parsePostgres(d.dsn)
 	if err != nil {
@@ -50,8 +50,8 @@ func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// prepareSession lets the server end a transaction whose node has stopped in
-// the middle: it would hold the versions row and with it every other writer.
+// prepareSession lets the server end a transaction whose node stopped in the middle. Otherwise it
+// would hold the row of versions and block every other writer.
 func prepareSession(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '10s'")
 	return err

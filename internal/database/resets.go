@@ -6,19 +6,18 @@ import (
 	"sluice/rules"
 )
 
-// actionReset is the action of an audit entry about a bucket that was reset; its
-// subject is the rule.
+// actionReset is the action of an audit entry about a reset bucket; its subject is the rule.
 const actionReset = "reset"
 
-// resetDetails are the details of such an entry.
+// resetDetails holds the details of such an entry.
 type resetDetails struct {
 	Key string `json:"key"`
 }
 
-// NoteReset records in the audit log that an actor resets a bucket of a rule, by
-// the name it has for people, and calls reset, which does it. The entry stays
-// only if reset succeeds, and reset is called only once the entry is written. The
-// error is reset's own, ErrNotFound (no such rule) or ErrUnavailable.
+// NoteReset records in the audit log that an actor resets a bucket of a rule, by its displayed
+// key, and calls reset, which does it. reset is called only after the entry is written, and the
+// entry stays only if reset succeeds. The error is reset's own, ErrNotFound (no such rule) or
+// ErrUnavailable.
 func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error {
 	var failed error
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {

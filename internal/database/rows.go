@@ -53,8 +53,8 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 	}, err
 }
 
-// rule maps the row. Policies that were damaged by hand come out as ones that
-// validation refuses: then the rule is listed, and the set does not compile.
+// rule converts the row. Policies that were damaged by hand become ones that validation refuses:
+// then the rule is listed, but the set does not compile.
 func (row *ruleRow) rule() rules.Rule {
 	r := rules.Rule{
 		ID: row.ID, Name: row.Name, Description: row.Description, Owner: row.Owner, Scope: row.Scope, Route: row.Route, Method: row.Method,
@@ -91,9 +91,9 @@ type revisionRow struct {
 // TableName implements gorm's Tabler.
 func (revisionRow) TableName() string { return "rule_revisions" }
 
-// revision maps the row, without Changes. A snapshot of an older build gets the
-// defaults of what that did not know. One that was damaged by hand comes out as
-// a rule with only its id and version.
+// revision converts the row, without Changes. A snapshot of an older build gets the defaults of
+// fields that it did not know. One that was damaged by hand becomes a rule with only its id and
+// version.
 func (row *revisionRow) revision() rules.Revision {
 	rev := rules.Revision{
 		Version: row.Version, Action: row.Action, At: row.At.Time,
@@ -138,8 +138,7 @@ type tokenRow struct {
 // TableName implements gorm's Tabler.
 func (tokenRow) TableName() string { return "tokens" }
 
-// token maps the row. Scopes that this version does not know permit nothing, so
-// an older node stays on the safe side.
+// token converts the row. Unknown scopes permit nothing, so an older node is on the safe side.
 func (row *tokenRow) token() access.Token {
 	t := access.Token{
 		ID: row.ID, Name: row.Name, CreatedBy: row.CreatedBy,

@@ -9,13 +9,12 @@ import (
 	"sluice/rules"
 )
 
-// errNothing ends a change that would write nothing, so that nothing is told of it.
+// errNothing ends a change that would write nothing, so that no version is raised.
 var errNothing = errors.New("nothing to write")
 
-// EditRules edits many rules in one transaction, each as an update of its own in
-// the history and the audit log. A rule that is no longer as it was seen, or that
-// may not be as edit makes it, is left alone and said to be; the others are edited
-// all the same. edit must depend on nothing but the rule. Errors: ErrUnavailable;
+// EditRules edits many rules in one transaction, each with its own revision and audit entry. A
+// rule that changed since it was seen, or that is invalid after the edit, is skipped and reported;
+// the others are still edited. edit must depend on nothing but the rule. Errors: ErrUnavailable;
 // then nothing was edited.
 func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error) {
 	var out rules.BulkEdited
@@ -38,7 +37,7 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 	return out, nil
 }
 
-// editSome edits as many rules as one question of the database may name.
+// editSome edits as many rules as one query may name.
 func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.BulkEdited) error {
 	ids := make([]int64, len(seen))
 	for i := range seen {

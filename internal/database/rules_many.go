@@ -12,15 +12,15 @@ import (
 	"sluice/rules"
 )
 
-// edits are stored rules, and in the same order what they are to be.
+// edits holds stored rules, and in the same order their new content.
 type edits struct{ was, is []rules.Rule }
 
 func (e *edits) add(was, is *rules.Rule) {
 	e.was, e.is = append(e.was, *was), append(e.is, *is)
 }
 
-// seenRules reads rules inside the change, as lockedRule does one. A rule that is
-// gone or has another version than the one that was seen is ErrStale.
+// seenRules reads rules within the change, as lockedRule reads one. A rule that was deleted or has
+// another version than the one that was seen gives ErrStale.
 func (c *change) seenRules(seen []rules.Rule) ([]rules.Rule, error) {
 	var rows []ruleRow
 	if err := c.tx.Where("id IN ?", idsOf(seen)).Find(&rows).Error; err != nil {
@@ -49,8 +49,8 @@ func idsOf(list []rules.Rule) []int64 {
 	return ids
 }
 
-// replaceRules writes new content over rules that were admitted, records it, and
-// gives the new content its version and times.
+// replaceRules writes new content over rules that were admitted, records it, and sets the new
+// version and times.
 func (c *change) replaceRules(action string, e *edits) error {
 	if len(e.is) == 0 {
 		return nil
@@ -77,16 +77,16 @@ func (c *change) replaceRules(action string, e *edits) error {
 	return nil
 }
 
-// nextPolicies are the policies of a stored row after an update. What this build
-// does not know was written by a newer one, and stays.
+// nextPolicies are the policies of a stored row after an update. Members that this build does not
+// know were written by a newer one and stay.
 var nextPolicies = map[dialect]string{
 	dialectPostgres: "(rules.policies - '{" + strings.Join(rules.PolicyNames(), ",") + "}'::text[]) || n.policies",
 	dialectSQLite: "json_patch(json_remove(rules.policies, '$." +
 		strings.Join(rules.PolicyNames(), "', '$.") + "'), n.policies)",
 }
 
-// updateRows writes rows with one statement. The version in its condition is the
-// second line of defence, against a writer that does not go through change.
+// updateRows writes rows with one statement. The version in its condition is a second safeguard,
+// against a writer that does not use change.
 func (c *change) updateRows(rows []ruleRow) error {
 	statement := gorm.Statement{DB: c.tx, Context: c.tx.Statement.Context}
 	if err := statement.Parse(&ruleRow{}); err != nil {
@@ -123,8 +123,7 @@ func (c *change) updateRows(rows []ruleRow) error {
 	return nil
 }
 
-// jsonRows is a JSON array with an object for each row, by the names of the
-// columns. NULL is left out.
+// jsonRows returns a JSON array with an object for each row, by column names. NULL is left out.
 func jsonRows(statement *gorm.Statement, rows []ruleRow) (string, error) {
 	var out bytes.Buffer
 	sign := byte('[')
@@ -151,7 +150,7 @@ func jsonRows(statement *gorm.Statement, rows []ruleRow) (string, error) {
 	return out.String(), nil
 }
 
-// jsonOf is the JSON of a column's value, nil for NULL.
+// jsonOf returns the JSON of a column's value, nil for NULL.
 func jsonOf(field any) ([]byte, error) {
 	if text, ok := field.(document); ok {
 		return []byte(text), nil

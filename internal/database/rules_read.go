@@ -17,9 +17,9 @@ const (
 	maxPageSize     = 500
 )
 
-// ListRules gives one page of the rules that a query selects, in order of id.
-// A page size below 1 means 50, above 500 means 500. Rows that would not pass
-// validation are listed like any other, so that people can see and mend them.
+// ListRules returns one page of the rules that a query selects, ordered by id. A page size below 1
+// means 50, above 500 means 500. Rows that would not pass validation are listed too, so that
+// people can see and repair them.
 func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 	size := q.PageSize
 	if size < 1 {
@@ -60,9 +60,9 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	return tx
 }
 
-// textCondition finds a text in what people read of a rule, in any case. Names
-// are in lower case. It is what a search takes its time for: SQLite's LIKE does not
-// tell ASCII letters' case apart by itself, so lower() would be for nothing there.
+// textCondition searches a text in what people read of a rule, in any case. Names are in lower
+// case. It takes most of a search's time. SQLite's LIKE ignores the case of ASCII letters, so
+// lower() would be useless there.
 func textCondition(tx *gorm.DB) string {
 	if tx.Name() == "sqlite" {
 		const has = ` LIKE ? ESCAPE '\'`
@@ -72,19 +72,19 @@ func textCondition(tx *gorm.DB) string {
 	return "(name" + has + " OR lower(description)" + has + " OR lower(route)" + has + ")"
 }
 
-// likeEscaper makes every character of a text stand for itself in LIKE.
+// likeEscaper escapes the wildcards of LIKE.
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// maxStored is above the longest text of any column that is searched.
+// maxStored is above the longest text of any searched column.
 const maxStored = 4096
 
-// storable reports whether a column could hold the text. Postgres refuses NUL
-// and broken UTF-8 even in a comparison, SQLite refuses endless patterns.
+// storable reports whether a column can hold the text. Postgres refuses NUL and invalid UTF-8 even
+// in a comparison, SQLite refuses very long patterns.
 func storable(text string) bool {
 	return len(text) <= maxStored && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
 }
 
-// findable reports whether a row could hold the texts of a query.
+// findable reports whether a row can hold the texts of a query.
 func findable(q rules.Query) bool {
 	for _, text := range q.Equal {
 		if !storable(text) {
@@ -94,12 +94,12 @@ func findable(q rules.Query) bool {
 	return storable(q.Text)
 }
 
-// GetRule gives the rule with an id, else ErrNotFound.
+// GetRule returns the rule with an id, or ErrNotFound.
 func (d *DB) GetRule(ctx context.Context, id int64) (rules.Rule, error) {
 	return d.oneRule(ctx, "id = ?", id)
 }
 
-// GetRuleByName gives the rule with a name, else ErrNotFound.
+// GetRuleByName returns the rule with a name, or ErrNotFound.
 func (d *DB) GetRuleByName(ctx context.Context, name string) (rules.Rule, error) {
 	if !storable(name) {
 		return rules.Rule{}, rules.ErrNotFound
@@ -122,16 +122,14 @@ func isNotFound(err error) bool {
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, gorm.ErrRecordNotFound)
 }
 
-// LoadRules gives the active rules in order of id, the pools in order of name and
-// the version of the whole, as they were at one moment. Rows are not validated
-// here: compiling them is what finds a bad one, and then the last good set stays
-// in force.
+// LoadRules returns the active rules ordered by id, the pools ordered by name and their version,
+// as of one moment. It does not validate rows: compiling them finds an invalid one, and then the
+// last good set stays in force.
 func (d *DB) LoadRules(ctx context.Context) (rules.Source, error) {
 	return d.load(ctx, true)
 }
 
-// LoadAllRules is LoadRules with the inactive rules too, for an export or a
-// plan.
+// LoadAllRules is LoadRules with the inactive rules too, for an export or a plan.
 func (d *DB) LoadAllRules(ctx context.Context) (rules.Source, error) {
 	return d.load(ctx, false)
 }
@@ -160,10 +158,9 @@ func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
 	return rules.Source{Rules: found, Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
 }
 
-// LoadChanges gives what changed in the rules since the version that a node
-// holds. ok is false, and nothing is given, where the node must load everything:
-// since is too long ago, or from another history. The delta's pools are all pools;
-// whether they differ is for the caller to see.
+// LoadChanges returns the changes of the rules since the version that a node has. If ok is false
+// it returns nothing, and the node must load everything: since is too old, or from another
+// history. The delta's pools are all pools; the caller compares them.
 func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta, is Version, ok bool, err error) {
 	var pools []poolRow
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
@@ -191,8 +188,8 @@ func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta,
 	return delta, is, true, nil
 }
 
-// readRules gives the rules that a query selects, in order of id. It holds one row
-// at a time, because there may be a hundred thousand.
+// readRules returns the rules that a query selects, ordered by id. It holds one row at a time,
+// because there may be 100,000.
 func readRules(tx *gorm.DB, progress func()) (found []rules.Rule, err error) {
 	rows, err := tx.Model(&ruleRow{}).Order("id").Rows()
 	if err != nil {

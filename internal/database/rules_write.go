@@ -9,9 +9,8 @@ import (
 	"sluice/rules"
 )
 
-// CreateRule stores a new rule and returns it with its id, version 1 and times.
-// What the caller put there is ignored. Errors: *ValidationError, ErrNameTaken,
-// ErrUnavailable.
+// CreateRule stores a new rule and returns it with its id, version 1 and times, which are ignored
+// in the argument. Errors: *ValidationError, ErrNameTaken, ErrUnavailable.
 func (d *DB) CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error) {
 	r, err := checked(r)
 	if err != nil {
@@ -30,14 +29,13 @@ func (d *DB) CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (r
 	return r, nil
 }
 
-// errUnchanged ends a change that would write what is there already.
+// errUnchanged ends a change that would write the stored content.
 var errUnchanged = errors.New("nothing changes")
 
-// UpdateRule replaces the content of the rule r.ID and returns it with its next
-// version. If it is that already, nothing is written and the rule comes back as it
-// is. ifVersion is the version the caller knows, else the error is
-// ErrStale; 0 replaces whatever is there. Errors besides: *ValidationError,
-// ErrNotFound, ErrNameTaken, ErrUnavailable.
+// UpdateRule replaces the content of the rule r.ID and returns it with its next version. If
+// nothing differs, nothing is written and the stored rule is returned. If ifVersion is not 0 and
+// not the stored version, the error is ErrStale. Other errors: *ValidationError, ErrNotFound,
+// ErrNameTaken, ErrUnavailable.
 func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error) {
 	r, err := checked(r)
 	if err != nil {
@@ -61,8 +59,8 @@ func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, if
 	return r, nil
 }
 
-// DeleteRule removes a rule; its history stays. ifVersion as in UpdateRule.
-// Errors: ErrNotFound, ErrStale, ErrUnavailable.
+// DeleteRule deletes a rule; its history stays. ifVersion is as in UpdateRule. Errors:
+// ErrNotFound, ErrStale, ErrUnavailable.
 func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error {
 	return d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		was, err := c.lockedRule(id, ifVersion)
@@ -73,10 +71,10 @@ func (d *DB) DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion in
 	})
 }
 
-// RollbackRule gives a rule the content it had in version toVersion, as a new
-// version. ifVersion as in UpdateRule. Errors: ErrNotFound (no such rule, or no
-// such version of it), ErrStale, ErrNameTaken (another rule has the old name by
-// now), *ValidationError (the old content is no longer allowed), ErrUnavailable.
+// RollbackRule restores the content that a rule had in version toVersion, as a new version.
+// ifVersion is as in UpdateRule. Errors: ErrNotFound (no such rule or version), ErrStale,
+// ErrNameTaken (another rule has the old name now), *ValidationError (the old content is no longer
+// allowed), ErrUnavailable.
 func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
 	var rolled rules.Rule
 	err := d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
@@ -101,10 +99,9 @@ func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion,
 	return rolled, nil
 }
 
-// PromoteRule puts what is on trial in a rule in force, as a new version; see
-// rules.Rule.Promote. ifVersion as in UpdateRule. Errors: ErrNotFound, ErrStale,
-// *ValidationError (nothing to promote, or what comes of it is not allowed),
-// ErrUnavailable.
+// PromoteRule puts the trial of a rule in force, as a new version; see rules.Rule.Promote.
+// ifVersion is as in UpdateRule. Errors: ErrNotFound, ErrStale, *ValidationError (nothing to
+// promote, or the result is invalid), ErrUnavailable.
 func (d *DB) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error) {
 	var promoted rules.Rule
 	err := d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
@@ -128,8 +125,8 @@ func (d *DB) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion i
 	return promoted, nil
 }
 
-// checked is the last line of defence before a write: whoever calls has
-// validated already, with the input's own field names.
+// checked validates once more before a write. Callers have validated already, with the field names
+// of their input.
 func checked(r rules.Rule) (rules.Rule, error) {
 	r = r.Clone()
 	r.Normalize()
@@ -139,8 +136,8 @@ func checked(r rules.Rule) (rules.Rule, error) {
 	return r, nil
 }
 
-// lockedRule reads a rule inside the change. Nobody else can write it until the
-// change ends, because every writer holds the versions row.
+// lockedRule reads a rule within the change. Nobody else can write it until the change ends,
+// because every writer holds the row of versions.
 func (c *change) lockedRule(id, ifVersion int64) (rules.Rule, error) {
 	var row ruleRow
 	err := c.tx.Where("id = ?", id).Take(&row).Error
@@ -182,8 +179,8 @@ func (c *change) insertRules(action string, rs []rules.Rule) ([]rules.Rule, erro
 	return created, nil
 }
 
-// admit refuses what the schema cannot: a pool that does not exist, and patterns
-// beyond their bounds. was is nil for a new rule.
+// admit refuses what the schema cannot refuse: a pool that does not exist, and patterns above
+// their bounds. was is nil for a new rule.
 func (c *change) admit(was, is *rules.Rule) error {
 	if err := c.checkPool(is); err != nil {
 		return err

@@ -21,8 +21,8 @@ type sessionRow struct {
 // TableName implements gorm's Tabler.
 func (sessionRow) TableName() string { return "sessions" }
 
-// FindSession gives what is stored under a session's hashed token; found is
-// false if there is none, or it has expired.
+// FindSession returns the session with a hashed token; found is false if there is none, or it has
+// expired.
 func (d *DB) FindSession(ctx context.Context, token string) (s access.Session, found bool, err error) {
 	var row sessionRow
 	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -39,9 +39,9 @@ func (d *DB) CreateSession(ctx context.Context, s access.Session) error {
 	return d.writeSession(ctx, func(tx *gorm.DB) error { return insertSession(tx, &s) })
 }
 
-// UpdateSession writes the data and the expiry of a session, or the expiry alone
-// if Data is nil. found is false if the session has ended: then nothing is
-// written, so that a request which was under way cannot bring it back.
+// UpdateSession writes the data and the expiry of a session, or only the expiry if Data is nil.
+// found is false if the session has ended; then nothing is written, so that a request in progress
+// cannot restore it.
 func (d *DB) UpdateSession(ctx context.Context, s access.Session) (found bool, err error) {
 	set := map[string]any{"expires_at": newStamp(s.ExpiresAt)}
 	if s.Data != nil {
@@ -55,8 +55,8 @@ func (d *DB) UpdateSession(ctx context.Context, s access.Session) (found bool, e
 	return found && err == nil, err
 }
 
-// ReplaceSession stores s in the place of the session under the hashed token old,
-// in one transaction. found is false if that has ended: then nothing is stored.
+// ReplaceSession replaces the session with the hashed token old by s, in one transaction. found is
+// false if the old one has ended; then nothing is stored.
 func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (found bool, err error) {
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
 		return tx.Transaction(func(tx *gorm.DB) error {
@@ -74,8 +74,8 @@ func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (
 	return found && err == nil, err
 }
 
-// A session that took the place of another is noted for a while under the other's
-// token. So signing out ends it too if it was replaced while signing out was under way.
+// A replaced session's token is kept for a while with the token of its successor, so that signing
+// out also ends a session that was replaced meanwhile.
 const (
 	successorOf   = "next:" // not a hash, so no session has such a token
 	successorLife = 10 * time.Minute
@@ -87,7 +87,7 @@ func insertSession(tx *gorm.DB, s *access.Session) error {
 	return tx.Create(&sessionRow{Token: s.Token, Data: s.Data, ExpiresAt: newStamp(s.ExpiresAt)}).Error
 }
 
-// DeleteSession ends a session, and what took its place lately; there need be neither.
+// DeleteSession ends a session and its recent replacements. It is no error if there are none.
 func (d *DB) DeleteSession(ctx context.Context, token string) error {
 	return d.writeSession(ctx, func(tx *gorm.DB) error {
 		return tx.Transaction(func(tx *gorm.DB) error {
@@ -107,7 +107,7 @@ func (d *DB) DeleteSession(ctx context.Context, token string) error {
 	})
 }
 
-// SweepSessions deletes the sessions that have expired and says how many.
+// SweepSessions deletes the expired sessions and returns their number.
 func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
 		res := tx.Where("expires_at <= ?", d.stampNow()).Delete(&sessionRow{})

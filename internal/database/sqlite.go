@@ -16,12 +16,11 @@ import (
 	"gorm.io/gorm"
 )
 
-// sqliteReaders is the number of reading connections: WAL lets them go on while
-// the one writer writes.
+// sqliteReaders is the number of read connections; WAL lets them continue while the one writer
+// writes.
 const sqliteReaders = 4
 
-// openSQLite makes the file where it is missing and opens a writing and a
-// reading pool on it.
+// openSQLite creates the file if it is missing, and opens a write pool and a read pool on it.
 func (d *DB) openSQLite(ctx context.Context, path string) error {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -54,13 +53,13 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	return nil
 }
 
-// walRetry is how long a switch to WAL that met another one waits before it tries again.
+// walRetry is the wait before a failed switch to WAL is retried.
 const walRetry = 5 * time.Millisecond
 
-// switchToWAL switches the file to write-ahead logging, which the file remembers.
-// SQLite does not apply busy_timeout here: of two connections that read an empty
-// file and then both want to switch, one fails at once, because neither could go on
-// if both waited. So a busy switch is tried again for as long as patience lasts.
+// switchToWAL switches the file to write-ahead logging, which the file stores. SQLite does not
+// apply busy_timeout here: of two connections that read an empty file and then both want to
+// switch, one fails immediately, because neither could continue if both waited. So a busy switch
+// is retried until patience is over.
 func switchToWAL(ctx context.Context, g *gorm.DB, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -97,9 +96,9 @@ func openSQLitePool(ctx context.Context, path string, pragmas url.Values, txlock
 	return g, nil
 }
 
-// makeOwnFile makes the folder and the file, readable by their owner only;
-// SQLite gives its side files the mode of the main one. An existing file is
-// never opened here: closing it would drop the locks that this process holds.
+// makeOwnFile creates the folder and the file, readable only by their owner; SQLite gives its side
+// files the same mode. It never opens an existing file: closing it would drop the locks of this
+// process.
 func makeOwnFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// stampLayout is how times stand in SQLite and travel to Postgres: UTC, exactly
-// three decimals, so that text order is time order.
+// stampLayout is the form of times in SQLite and in queries to Postgres: UTC with exactly three
+// decimals, so that text order is time order.
 const stampLayout = "2006-01-02T15:04:05.000Z"
 
-// stamp is a time as the database keeps it: UTC, whole milliseconds. The two
-// dialects then give back what was written, and equal times compare equal.
+// stamp is a time as the database stores it: UTC, whole milliseconds. Both dialects then return
+// what was written, and equal times compare equal.
 type stamp struct{ time.Time }
 
 func newStamp(t time.Time) stamp {
@@ -26,7 +26,7 @@ func optionalStamp(t *time.Time) *stamp {
 	return &s
 }
 
-// optional is the time for a nullable column; nil stays nil.
+// optional returns the time for a nullable column; nil stays nil.
 func (s *stamp) optional() *time.Time {
 	if s == nil {
 		return nil
@@ -40,9 +40,8 @@ func (s stamp) Value() (driver.Value, error) {
 	return s.UTC().Format(stampLayout), nil
 }
 
-// Scan implements sql.Scanner. A text that is no time becomes the zero time
-// rather than an error: one row that someone damaged by hand must not hide all
-// the others.
+// Scan implements sql.Scanner. An invalid text becomes the zero time instead of an error: one row
+// that was damaged by hand must not hide all the others.
 func (s *stamp) Scan(v any) error {
 	switch v := v.(type) {
 	case time.Time:

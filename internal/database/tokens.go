@@ -17,17 +17,15 @@ import (
 // maxTokenName is the longest name of a token, in bytes.
 const maxTokenName = 128
 
-// tokenDetails are the details of an audit entry about a token. The hash is
-// not among them.
+// tokenDetails holds the details of an audit entry about a token, without the hash.
 type tokenDetails struct {
 	Scopes    []access.Scope `json:"scopes"`
 	ExpiresAt *time.Time     `json:"expires_at"`
 }
 
-// CreateToken stores a token whose secret the caller has made with
-// access.NewSecret, and returns it with its id, creator and time. Errors:
-// *ValidationError, ErrNameTaken (a token in force has the name),
-// ErrUnavailable.
+// CreateToken stores a token whose secret the caller has created with access.NewSecret, and
+// returns it with its id, creator and time. Errors: *ValidationError, ErrNameTaken (a valid token
+// has the name), ErrUnavailable.
 func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token) (access.Token, error) {
 	if err := validateToken(&t); err != nil {
 		return access.Token{}, err
@@ -72,8 +70,8 @@ func validateToken(t *access.Token) error {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// RevokeToken ends a token at once and for good. Errors: ErrNotFound (no such
-// token, or revoked before), ErrUnavailable.
+// RevokeToken revokes a token permanently. Errors: ErrNotFound (no such token, or already
+// revoked), ErrUnavailable.
 func (d *DB) RevokeToken(ctx context.Context, actor rules.Actor, id int64) error {
 	return d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) error {
 		var row tokenRow
@@ -92,15 +90,15 @@ func (d *DB) RevokeToken(ctx context.Context, actor rules.Actor, id int64) error
 	})
 }
 
-// ListTokens gives every token in order of id, revoked and expired ones too.
+// ListTokens returns every token ordered by id, including revoked and expired ones.
 func (d *DB) ListTokens(ctx context.Context) ([]access.Token, error) {
 	tokens, _, err := d.LoadTokens(ctx)
 	return tokens, err
 }
 
-// LoadTokens gives what access.NewKeyring takes: every token, revoked and
-// expired ones too, because having made one ends the open mode for good. The
-// version is of the same moment.
+// LoadTokens returns the input of access.NewKeyring: every token, including revoked and expired
+// ones, because having created one ends the open mode permanently. The version is of the same
+// moment.
 func (d *DB) LoadTokens(ctx context.Context) ([]access.Token, Version, error) {
 	var rows []tokenRow
 	var v Versions

@@ -48,13 +48,13 @@ func (row *userRow) user() access.User {
 	}
 }
 
-// userDetails are the details of an audit entry about an account. The hash is
-// not among them, only that it changed.
+// userDetails holds the details of an audit entry about an account, without the hash, only that it
+// changed.
 type userDetails struct {
 	Role     access.Role `json:"role"`
 	Disabled bool        `json:"disabled"`
 	Password bool        `json:"password_changed"`
-	// Subject is whose account it is at the provider of single sign-on.
+	// Subject identifies the account at the provider of single sign-on.
 	Subject string `json:"subject,omitempty"`
 }
 
@@ -74,9 +74,9 @@ func validateUser(u *access.User) error {
 	return nil
 }
 
-// CreateUser stores an account and returns it with its id, creator and times.
-// With first it is stored only if there is none yet. Errors: *ValidationError,
-// ErrNameTaken, ErrNotFirst, ErrUnavailable.
+// CreateUser stores an account and returns it with its id, creator and times. With first it
+// succeeds only if there is no account yet. Errors: *ValidationError, ErrNameTaken, ErrNotFirst,
+// ErrUnavailable.
 func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, first bool) (access.User, error) {
 	if err := validateUser(&u); err != nil {
 		return access.User{}, err
@@ -104,11 +104,10 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 	return row.user(), nil
 }
 
-// UpdateUser writes role, password hash and disabled of the account u.ID, and
-// ends its sessions if any of them differs. A Generation other than 0 is the one
-// that the caller knows. Errors: *ValidationError, ErrNotFound, ErrStale (another
-// generation), ErrLastAdmin, ErrExternal (single sign-on says role and password),
-// ErrUnavailable.
+// UpdateUser writes role, password hash and disabled of the account u.ID, and ends its sessions if
+// any of them differs. A Generation other than 0 must be the stored one. Errors: *ValidationError,
+// ErrNotFound, ErrStale (another generation), ErrLastAdmin, ErrExternal (single sign-on controls
+// role and password), ErrUnavailable.
 func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (access.User, error) {
 	if err := validateUser(&u); err != nil {
 		return access.User{}, err
@@ -151,8 +150,8 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 	return row.user(), nil
 }
 
-// keepAnAdmin refuses to take away the last admin who can sign in: one with a
-// password, or one of the provider of single sign-on that issuer names.
+// keepAnAdmin refuses to remove the last administrator who can sign in: one with a password, or
+// one of the single sign-on provider issuer.
 func (c *change) keepAnAdmin(was, is *userRow, issuer string) error {
 	counts := func(r *userRow) bool {
 		if r.Role != string(access.RoleAdmin) || r.Disabled {
@@ -174,12 +173,12 @@ func (c *change) keepAnAdmin(was, is *userRow, issuer string) error {
 	return err
 }
 
-// GetUser gives the account with an id, else ErrNotFound.
+// GetUser returns the account with an id, or ErrNotFound.
 func (d *DB) GetUser(ctx context.Context, id int64) (access.User, error) {
 	return d.oneUser(ctx, "id = ?", id)
 }
 
-// GetUserByName gives the account with a name, else ErrNotFound.
+// GetUserByName returns the account with a name, or ErrNotFound.
 func (d *DB) GetUserByName(ctx context.Context, name string) (access.User, error) {
 	if !userName.MatchString(name) {
 		return access.User{}, rules.ErrNotFound
@@ -196,7 +195,7 @@ func (d *DB) oneUser(ctx context.Context, condition string, value any) (access.U
 	return row.user(), nil
 }
 
-// ListUsers gives every account in order of name, disabled ones too.
+// ListUsers returns every account ordered by name, including disabled ones.
 func (d *DB) ListUsers(ctx context.Context) ([]access.User, error) {
 	var rows []userRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Order("name").Find(&rows).Error })
@@ -210,15 +209,14 @@ func (d *DB) ListUsers(ctx context.Context) ([]access.User, error) {
 	return users, nil
 }
 
-// CountUsers is how many accounts there are, disabled ones too.
+// CountUsers returns the number of accounts, including disabled ones.
 func (d *DB) CountUsers(ctx context.Context) (int64, error) {
 	var n int64
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error { return tx.Model(&userRow{}).Count(&n).Error })
 	return n, err
 }
 
-// NoteLogin records when an account last signed in. It is no change that the
-// audit log keeps.
+// NoteLogin records when an account last signed in. The audit log does not contain it.
 func (d *DB) NoteLogin(ctx context.Context, id int64, at time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()

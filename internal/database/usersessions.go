@@ -9,11 +9,10 @@ import (
 	"sluice/rules"
 )
 
-// maxSessions bounds how many sessions are listed.
+// maxSessions bounds the number of listed sessions.
 const maxSessions = 5000
 
-// ListSessions gives the sessions of everyone that have not expired, in order of
-// expiry from the latest, at most 5000.
+// ListSessions returns all sessions that have not expired, latest expiry first, at most 5000.
 func (d *DB) ListSessions(ctx context.Context) ([]access.Session, error) {
 	var rows []sessionRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -29,8 +28,7 @@ func (d *DB) ListSessions(ctx context.Context) ([]access.Session, error) {
 	return list, nil
 }
 
-// EndSessions signs an account out everywhere. Errors: ErrNotFound,
-// ErrUnavailable.
+// EndSessions ends all sessions of an account. Errors: ErrNotFound, ErrUnavailable.
 func (d *DB) EndSessions(ctx context.Context, actor rules.Actor, id int64) (access.User, error) {
 	var row userRow
 	err := d.change(ctx, actor, areaUsers, d.callTimeout, func(c *change) error {

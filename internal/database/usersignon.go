@@ -14,18 +14,16 @@ import (
 )
 
 const (
-	// actorSignOn is the kind of actor of what single sign-on said; its name is the
-	// issuer.
+	// actorSignOn is the actor kind of changes by single sign-on; its name is the issuer.
 	actorSignOn = "sso"
-	// madeBySignOn is who made an account at its owner's first sign-in.
+	// madeBySignOn is the creator of accounts that were created at the first sign-in.
 	madeBySignOn = "single sign-on"
 )
 
-// SignOn finds the account of an identity, makes it at the first time, and gives
-// it the role that the identity leads to; another role ends its sessions. Accounts
-// are found by issuer and subject, never by a name. An identity without a role gets
-// no account, and its sessions end if it has one. The last admin may lose the role
-// here: what the provider says counts.
+// SignOn finds or creates the account of an identity and sets the role that the identity maps to;
+// another role ends its sessions. Accounts are found by issuer and subject, never by a name. An
+// identity without a role gets no account, and its sessions end if it has one. Even the last
+// administrator can lose the role here, because the provider decides.
 //
 // Errors: ErrNoRole, ErrDisabled, *ValidationError, ErrUnavailable.
 func (d *DB) SignOn(ctx context.Context, id access.Identity) (access.User, error) {
@@ -72,7 +70,7 @@ func (d *DB) userOf(ctx context.Context, id access.Identity) (access.User, error
 	return row.user(), nil
 }
 
-// welcome makes the account of someone who signs in for the first time.
+// welcome creates the account of a person who signs in for the first time.
 func (c *change) welcome(row *userRow, id access.Identity) error {
 	name, err := c.freeName(id.Name)
 	if err != nil {
@@ -92,8 +90,7 @@ func (c *change) welcome(row *userRow, id access.Identity) error {
 	return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{Role: id.Role, Subject: id.Subject})
 }
 
-// follow gives an account the role of its identity, or, where that is none, ends
-// its sessions.
+// follow sets the role of an account to that of its identity, or ends its sessions if it has none.
 func (c *change) follow(row *userRow, id access.Identity) error {
 	if row.Role == string(id.Role) {
 		return nil // someone else was quicker
@@ -114,8 +111,8 @@ func (c *change) follow(row *userRow, id access.Identity) error {
 	return c.record(action, subjectUser, row.ID, row.Name, details)
 }
 
-// freeName is the wanted name, or one like it that nobody has: ada, ada-2, ada-3.
-// Whoever holds the transaction is the only writer, so it stays free.
+// freeName returns the wanted name, or a similar one that is free: ada, ada-2, ada-3. The
+// transaction is the only writer, so the name stays free.
 func (c *change) freeName(want string) (string, error) {
 	want = access.AccountName(want)
 	for n := 1; n <= 100; n++ {

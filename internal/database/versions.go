@@ -6,29 +6,27 @@ import (
 	"gorm.io/gorm"
 )
 
-// Version is one state of what an area holds. N counts its changes. Stamp is
-// random and new with each change: a database that lost its last change, in a
-// failover or a restore, reaches the same N again with other content, but never
-// the same Stamp.
+// Version is one state of an area. N counts its changes. Stamp is random and new with each change:
+// a database that lost its last change, in a failover or a restore, reaches the same N again with
+// other content, but never the same Stamp.
 type Version struct {
 	N     int64
 	Stamp string
 }
 
-// NoVersion is that of a node that has loaded nothing.
+// NoVersion is the version of a node that has loaded nothing.
 var NoVersion = Version{N: -1}
 
-// Versions are what a node compares with those it holds, to see with one small
-// query whether it is up to date.
+// Versions holds all versions, so that one small query tells a node whether it is up to date.
 type Versions struct {
 	Rules, Tokens, Overrides Version
-	// Server tells one run of one database server from another; empty on SQLite.
+	// Server distinguishes the runs of database servers; empty on SQLite.
 	Server string
 
 	overridesFloor int64
 }
 
-// Versions reads the present versions.
+// Versions reads the current versions.
 func (d *DB) Versions(ctx context.Context) (Versions, error) {
 	var v Versions
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
@@ -39,8 +37,8 @@ func (d *DB) Versions(ctx context.Context) (Versions, error) {
 	return v, err
 }
 
-// selectVersions reads the rows, and which server it is. Any role may read when
-// a server started, and no two started within the same microsecond.
+// selectVersions reads the rows and the identity of the server. Every role may read the start time
+// of a server, and no two servers start within the same microsecond.
 func selectVersions(tx *gorm.DB) string {
 	if dialect(tx.Name()) == dialectPostgres {
 		return "SELECT name, version, stamp, pg_postmaster_start_time()::text AS server FROM versions"
@@ -74,9 +72,9 @@ func versionsIn(tx *gorm.DB) (Versions, error) {
 	return v, nil
 }
 
-// continues reports whether present came of held by changes that this database
-// knows, so that a node that holds the one needs only what changed since. It does
-// not where held is too long ago, or from a history that this database lost.
+// continues reports whether present follows from held by changes that this database has, so that a
+// node with held needs only the changes since. It is false if held is too old, or from a history
+// that this database lost.
 func continues(tx *gorm.DB, area string, held, present Version) (bool, error) {
 	if held.N < 0 || held.N > present.N {
 		return false, nil
@@ -86,12 +84,12 @@ func continues(tx *gorm.DB, area string, held, present Version) (bool, error) {
 	return n > 0, err
 }
 
-// keepVersions is how many changes a node may be behind and yet load only what
-// changed.
+// keepVersions is the largest number of changes by which a node may be behind and still load only
+// changes.
 const keepVersions = 100_000
 
-// CleanHistory deletes what only nodes that are further behind would need. Any
-// number of nodes may call it.
+// CleanHistory deletes changes that only nodes further behind need. Any number of nodes may call
+// it.
 func (d *DB) CleanHistory(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
