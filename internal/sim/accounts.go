@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// tally counts units of takes by what the clients were told, over all enforced
-// limits but leases.
+// tally counts units of takes by the answers that clients got, over all enforced limits except
+// leases.
 type tally struct {
 	store   int64 // allowed by the shared store, repeats left out
 	local   int64 // allowed by a node's own store
@@ -14,15 +14,14 @@ type tally struct {
 // own adds up what a node's own store charged in its life.
 func (t *tally) own(b *bank) { t.charged += b.books.sums.charged.heard }
 
-// Accounts is the sum of one life, in units of takes over every enforced limit
-// that counts units:
+// Accounts is the sum of one run, in units of takes over every enforced limit that counts units:
 //
 //	Admitted = Within + Lost + Emptied + Local + Open
 //
-// Within is what stands in the shared store's books, which kept the published
-// bound of every limit at every step.
+// Within is the sum of the shared store's books, which kept the published bound of every limit at
+// every step.
 type Accounts struct {
-	// Admitted is what the answers allowed, repeats of one request left out.
+	// Admitted is the units that answers allowed, without repeats of one request.
 	Admitted int64
 	// Within stands in the books of the shared store.
 	Within int64
@@ -34,16 +33,16 @@ type Accounts struct {
 	Local int64
 	// Open was allowed because nothing could decide.
 	Open int64
-	// Unheard was charged without its caller hearing of it. It is not admitted.
+	// Unheard was charged, but the answer was lost. It is not admitted.
 	Unheard int64
 }
 
-// Rest is what the equation leaves over; it must be 0.
+// Rest returns the difference of the two sides of the equation; it must be 0.
 func (a Accounts) Rest() int64 {
 	return a.Admitted - a.Within - a.Lost - a.Emptied - a.Local - a.Open
 }
 
-// plus adds two lives.
+// plus adds two runs.
 func (a Accounts) plus(b Accounts) Accounts {
 	return Accounts{
 		Admitted: a.Admitted + b.Admitted, Within: a.Within + b.Within, Lost: a.Lost + b.Lost, Emptied: a.Emptied + b.Emptied,
@@ -72,8 +71,8 @@ func (w *world) ownCharged() int64 {
 	return n
 }
 
-// verify closes the accounts after a step: what clients were told is what the
-// stores' books say.
+// verify checks the accounts after a step: the answers that clients got must agree with the stores'
+// books.
 func (w *world) verify() error {
 	if w.failed != nil {
 		return w.failed
@@ -87,7 +86,7 @@ func (w *world) verify() error {
 	}
 	for _, n := range w.nodes {
 		if !n.down {
-			if err := n.owes(); err != nil {
+			if err := n.checkLedger(); err != nil {
 				return err
 			}
 		}
@@ -100,7 +99,7 @@ func (w *world) verify() error {
 	return nil
 }
 
-// String gives the equation with its numbers.
+// String returns the equation with its numbers.
 func (a Accounts) String() string {
 	return fmt.Sprintf("admitted %d = within limit %d + lost by failover %d + lost by flush %d + local %d + open %d (charged unheard %d)",
 		a.Admitted, a.Within, a.Lost, a.Emptied, a.Local, a.Open, a.Unheard)

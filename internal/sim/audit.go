@@ -28,7 +28,7 @@ func (a *audit) run() (*entry, error) {
 		a.pre = append(a.pre, look(a.before[ask.Key], ask, a.req.ID, a.now))
 		a.post = append(a.post, look(a.after[ask.Key], ask, a.req.ID, a.now))
 	}
-	if err := a.bystanders(); err != nil {
+	if err := a.checkOtherBuckets(); err != nil {
 		return nil, err
 	}
 	e := &entry{moved: make([]int64, len(a.req.Asks)), of: -1}
@@ -49,8 +49,8 @@ func (a *audit) run() (*entry, error) {
 	return e, nil
 }
 
-// bystanders: buckets that were not asked about are as they were.
-func (a *audit) bystanders() error {
+// checkOtherBuckets: buckets that were not asked about are as they were.
+func (a *audit) checkOtherBuckets() error {
 	asked := func(key limiter.Key) bool {
 		return slices.ContainsFunc(a.req.Asks, func(k limiter.Ask) bool { return k.Key == key })
 	}
@@ -67,9 +67,9 @@ func (a *audit) bystanders() error {
 	return nil
 }
 
-// untouched: the request changed nothing that anyone can see. A rebased clock
+// checkUnchanged: the request changed nothing that anyone can see. A rebased clock
 // is stored without that.
-func (a *audit) untouched(why string) error {
+func (a *audit) checkUnchanged(why string) error {
 	for i := range a.req.Asks {
 		key := a.req.Asks[i].Key
 		if a.pre[i] != a.post[i] {
@@ -98,7 +98,7 @@ func (a *audit) spending(e *entry) error {
 		if a.res.Allowed != first.Allowed || a.res.At != first.At || !slices.Equal(a.res.Limits, first.Limits) {
 			return fmt.Errorf("replayed %+v, the first answer was %+v", *a.res, *first)
 		}
-		return a.untouched("replayed")
+		return a.checkUnchanged("replayed")
 	}
 	if a.res.Replayed {
 		return fmt.Errorf("replayed an answer to a charge that does not stand")
@@ -111,7 +111,7 @@ func (a *audit) spending(e *entry) error {
 		return fmt.Errorf("allowed = %v, the buckets say %v", a.res.Allowed, all)
 	}
 	if a.req.Op == limiter.OpPeek || (a.req.Op == limiter.OpTake && !all) {
-		return cmp.Or(a.untouched("spent nothing"), a.patience())
+		return cmp.Or(a.checkUnchanged("spent nothing"), a.checkRetryAfter())
 	}
 	for i := range a.req.Asks {
 		if err := a.charged(e, i); err != nil {
@@ -177,7 +177,7 @@ func (a *audit) refund(e *entry) error {
 			return err
 		}
 	}
-	return a.regret(e)
+	return a.checkRefundHistory(e)
 }
 
 // gave: ask i gave back no more than it could, and says so.

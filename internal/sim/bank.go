@@ -11,8 +11,8 @@ import (
 	"sluice/limiter"
 )
 
-// bank is one counter store with its books: the shared one, or a node's own.
-// Every request that reaches it is applied, entered and audited here.
+// bank is one counter store with its books: the shared store, or that of a node. It applies,
+// records and audits every request that reaches the store.
 type bank struct {
 	name    string
 	model   *model
@@ -21,14 +21,14 @@ type bank struct {
 	shadows map[string]bool         // ids of the shadow rules
 	meters  map[limiter.Key]meterOf // the buckets that never drain
 
-	// twin is a real store that must answer exactly as the model does; nil for
-	// none. open makes it anew after a failover.
+	// twin is a real store that must answer exactly like the model; nil for none. open
+	// creates it again after a failover.
 	twin     limiter.Store
 	open     func(clock func() int64) limiter.Store
 	twinTime int64
 }
 
-// meterOf is how a meter was last asked about.
+// meterOf is the last request for a meter, a bucket that never drains.
 type meterOf struct {
 	limit limiter.Limit
 	now   int64
@@ -48,7 +48,7 @@ func (b *bank) close() error {
 	return nil
 }
 
-// renewTwin makes the twin anew from the writes that stand.
+// renewTwin creates the twin again from the writes that were not lost.
 func (b *bank) renewTwin() {
 	if b.open == nil {
 		return
@@ -64,9 +64,9 @@ func (b *bank) renewTwin() {
 	}
 }
 
-// failover loses the last k writes and says how many there were to lose.
+// failover loses up to k last writes and returns how many it lost.
 func (b *bank) failover(k int) int {
-	k = min(k, len(b.model.log)-b.model.firm)
+	k = min(k, len(b.model.log)-b.model.replicated)
 	b.model.undo(k)
 	b.books.lose(b.model.writes)
 	b.renewTwin()
@@ -80,18 +80,18 @@ func (b *bank) flush() {
 	b.renewTwin()
 }
 
-// Violation is a broken invariant.
+// violation is a broken invariant.
 type violation struct{ err error }
 
 func (v violation) Error() string { return v.err.Error() }
 
-// broken makes the error of an invariant.
+// broken returns a violation.
 func broken(format string, args ...any) error {
 	return violation{fmt.Errorf(format, args...)}
 }
 
-// apply carries out one request, audits what it did and enters it. The error is
-// the store's refusal of a malformed request, or a violation.
+// apply applies one request, audits its effect and records it. The error is the store's refusal of
+// a malformed request, or a violation.
 func (b *bank) apply(req *limiter.Request, res *limiter.Result, heard bool) error {
 	before, writes := maps.Clone(b.model.buckets), b.model.writes
 	b.books.ask(req)
@@ -119,7 +119,7 @@ func (b *bank) apply(req *limiter.Request, res *limiter.Result, heard bool) erro
 	return cmp.Or(a.bounds(), b.checkMeters(req, now))
 }
 
-// compareTwin puts the same request to the real store at the same time.
+// compareTwin sends the same request to the real store at the same time.
 func (b *bank) compareTwin(req *limiter.Request, res *limiter.Result, err error, now int64) error {
 	if b.twin == nil {
 		return nil
@@ -143,8 +143,8 @@ func (b *bank) compareTwin(req *limiter.Request, res *limiter.Result, err error,
 	return nil
 }
 
-// checkMeters compares what the asked buckets that never drain hold with the
-// books: the sum of what was admitted and not given back or lost.
+// checkMeters compares the request's buckets that never drain with the books: the sum of the units
+// that were admitted and not refunded or lost.
 func (b *bank) checkMeters(req *limiter.Request, now int64) error {
 	for i := range req.Asks {
 		if a := &req.Asks[i]; isMeter(a.Key) {
@@ -154,7 +154,7 @@ func (b *bank) checkMeters(req *limiter.Request, now int64) error {
 	return b.balance()
 }
 
-// balance does the same for every meter ever asked about.
+// balance does the same for every meter.
 func (b *bank) balance() error {
 	for key, m := range b.meters {
 		want := max(0, m.limit.Capacity()-b.books.net(key))
@@ -165,7 +165,7 @@ func (b *bank) balance() error {
 	return nil
 }
 
-// isViolation tells a broken invariant from a refusal.
+// isViolation distinguishes a violation from a refusal.
 func isViolation(err error) bool {
 	var v violation
 	return errors.As(err, &v)

@@ -7,43 +7,42 @@ import (
 	"sluice/limiter"
 )
 
-// entry is one applied request that moved units: what a store's books say of it.
+// entry is one applied request that moved units, as recorded in a store's books.
 type entry struct {
-	// write is the number of the store's write that did it; an entry lives as
-	// long as its write.
+	// write is the number of the store's write; an entry exists as long as its write.
 	write int
 	req   limiter.Request
 	res   limiter.Result
-	// moved is how many units each ask charged, or gave back.
+	// moved holds the units that each ask charged or refunded.
 	moved []int64
-	// claims marks, in a named refund, the asks whose charge it gave back.
+	// claims marks, in a named refund, the asks whose charge it refunded.
 	claims []bool
-	// of is the index of the entry that a named refund undoes, -1 if none.
+	// of is the index of the entry that a named refund reverts, -1 if none.
 	of int
 	// epoch counts the backward steps of the store's clock so far.
 	epoch int
-	// spilled: a charge went over the rim of a gcra bucket, which keeps no more
-	// than a full burst; refunds give back whole weights all the same.
+	// spilled reports that a charge exceeded a gcra bucket, which keeps at most a full
+	// burst, while refunds return whole weights.
 	spilled bool
-	// heard: the answer reached the node that asked.
+	// heard reports that the answer reached the node.
 	heard bool
-	// shadow: it is a shadow limit's own.
+	// shadow reports that the request is of a shadow limit.
 	shadow bool
 }
 
-// books is the exact history of one store, kept beside it. Entries that a
-// failover or a flush took are removed and their units counted.
+// books is the exact history of one store. Entries that a failover or a flush lost are removed, and
+// their units are counted.
 type books struct {
 	entries []entry
 	sums    sums
-	// mixed is how many entries there were when a gcra bucket was last asked
-	// about under another limit than before; asked is that latest limit. Even a
-	// look under a smaller limit cuts what such a bucket remembers.
+	// mixed is the number of entries when a gcra bucket was last used under another limit than
+	// before; asked is that limit. Even a look under a smaller limit cuts the level of such a
+	// bucket.
 	mixed map[limiter.Key]int
 	asked map[limiter.Key]limiter.Limit
 }
 
-// ask notes under which limits buckets that keep an instant are asked about.
+// ask records the limits under which buckets that keep an instant are used.
 func (b *books) ask(req *limiter.Request) {
 	for i := range req.Asks {
 		a := &req.Asks[i]
@@ -185,7 +184,7 @@ func (b *books) charge(req *limiter.Request) int {
 	return -1
 }
 
-// repeats gives the entry that a take or charge repeats, -1 if it is new.
+// repeats returns the entry that a take or charge repeats, -1 if it is new.
 func (b *books) repeats(req *limiter.Request, now int64) int {
 	n := -1
 	if recorded(req) {

@@ -159,7 +159,7 @@ func (c *client) ask(q *decide.Question) (*decide.Answer, error) {
 	if c.w.failed != nil {
 		return nil, c.w.failed
 	}
-	return a, cmp.Or(c.w.judge(n, set, q, a, err), n.measured())
+	return a, cmp.Or(c.w.judge(n, set, q, a, err), n.checkMetrics())
 }
 
 // batch asks several questions with one call.
@@ -184,7 +184,7 @@ func (c *client) batch() error {
 			return err
 		}
 	}
-	return n.measured()
+	return n.checkMetrics()
 }
 
 // token releases or renews by a lease token.

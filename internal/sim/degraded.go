@@ -6,10 +6,10 @@ import (
 	"sluice/rules"
 )
 
-// byFailMode: the store could not decide, so each limit's fail mode did. Closed
+// checkFailModes: the store could not decide, so each limit's fail mode did. Closed
 // never admits; otherwise the node's own store has the last word if any limit
 // is local; otherwise the request passes.
-func (w *world) byFailMode(n *node, q *decide.Question, a *decide.Answer, main *delivery, p *plan) error {
+func (w *world) checkFailModes(n *node, q *decide.Question, a *decide.Answer, main *delivery, p *plan) error {
 	var local []int
 	for i, mode := range p.modes {
 		la := &a.Limits[i]

@@ -22,7 +22,7 @@ func memory(l limiter.Limit) int64 {
 func (a *audit) figures() error {
 	for i := range a.req.Asks {
 		ask, d := &a.req.Asks[i], &a.res.Limits[i]
-		if err := sane(d, ask.Weight); err != nil {
+		if err := checkDecision(d, ask.Weight); err != nil {
 			return fmt.Errorf("bucket %s: %w: %+v", ask.Key, err, *d)
 		}
 		if d.Allowed != a.pre[i].Allowed || d.RetryAfter != a.pre[i].RetryAfter {
@@ -35,8 +35,8 @@ func (a *audit) figures() error {
 	return nil
 }
 
-// sane checks one decision by itself.
-func sane(d *limiter.Decision, weight int64) error {
+// checkDecision checks one decision by itself.
+func checkDecision(d *limiter.Decision, weight int64) error {
 	switch {
 	case d.Remaining < 0 || d.Remaining > d.Limit:
 		return fmt.Errorf("remaining out of range")
@@ -54,11 +54,11 @@ func sane(d *limiter.Decision, weight int64) error {
 	return nil
 }
 
-// patience: waiting exactly retry_after admits the same request if nobody else
+// checkRetryAfter: waiting exactly retry_after admits the same request if nobody else
 // comes, any less does not, no wait outlasts the bucket, and where nothing but
 // takes under one limit went in, none is longer than the algorithm remembers
 // plus as much of a lead of its clock.
-func (a *audit) patience() error {
+func (a *audit) checkRetryAfter() error {
 	for i := range a.req.Asks {
 		ask, wait := a.req.Asks[i], a.res.Limits[i].RetryAfter
 		at := func(d int64) bool { return look(a.after[ask.Key], ask, a.req.ID, a.now+d).Allowed }

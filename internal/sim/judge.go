@@ -78,12 +78,12 @@ func (w *world) judge(n *node, set *rules.Set, q *decide.Question, a *decide.Ans
 	}
 	switch {
 	case main == nil:
-		err = freely(a)
+		err = checkNoLimits(a)
 	case main.err == nil:
 		n.heard.expect(q, &p, main, nil)
-		err = w.byStore(q, a, main, len(p.enforced))
+		err = w.checkStoreAnswer(q, a, main, len(p.enforced))
 	default:
-		err = w.byFailMode(n, q, a, main, &p)
+		err = w.checkFailModes(n, q, a, main, &p)
 	}
 	if err != nil {
 		return err
@@ -117,16 +117,16 @@ func (l *link) next(p *plan) ([]delivery, bool) {
 	return sent, true
 }
 
-// freely: without an enforced limit everything passes.
-func freely(a *decide.Answer) error {
+// checkNoLimits: without an enforced limit everything passes.
+func checkNoLimits(a *decide.Answer) error {
 	if !a.Allowed() || a.Degraded != "" {
 		return broken("denied or degraded though no enforced limit applies: %+v", *a)
 	}
 	return nil
 }
 
-// byStore: the answer is the store's, word for word.
-func (w *world) byStore(q *decide.Question, a *decide.Answer, main *delivery, enforced int) error {
+// checkStoreAnswer: the answer is the store's, word for word.
+func (w *world) checkStoreAnswer(q *decide.Question, a *decide.Answer, main *delivery, enforced int) error {
 	want := main.res.Allowed || q.Op == limiter.OpRefund || q.Op == limiter.OpReset
 	switch {
 	case a.Allowed() != want:

@@ -7,14 +7,14 @@ import (
 	"sluice/limiter"
 )
 
-// fate is what the network does with one round trip.
+// fate is the outcome of one round trip on the network.
 type fate uint8
 
 const (
 	arrives   fate = iota
 	refused        // certainly not applied
-	lost           // not applied, but nobody can tell
-	replyLost      // applied, but nobody can tell
+	lost           // not applied, but the node cannot know
+	replyLost      // applied, but the node cannot know
 	late           // applied after the deadline
 )
 
@@ -25,15 +25,15 @@ func (f fate) String() string { return fateNames[f] }
 // deadline is the store's part of a check, in virtual ms.
 const deadline = 25
 
-// delivery is the truth about one store call of a node.
+// delivery records what really happened to one store call of a node.
 type delivery struct {
 	req limiter.Request
 	res limiter.Result
 	err error
 }
 
-// link is a node's connection to the shared store. It implements limiter.Store,
-// fails as the weather has it, and keeps the truth for the checks.
+// link is a node's connection to the shared store. It implements limiter.Store, fails at random,
+// and records what really happened for the checks.
 type link struct {
 	w    *world
 	node *node
@@ -50,12 +50,12 @@ func (l *link) Do(_ context.Context, req *limiter.Request, res *limiter.Result) 
 	return calls[0].Err
 }
 
-// DoAll sends a pipeline: it shares one fate, but may be cut in the middle.
+// DoAll sends a pipeline, which has one fate but may be cut in the middle.
 func (l *link) DoAll(_ context.Context, calls []limiter.Call) { l.send(calls) }
 
 func (l *link) send(calls []limiter.Call) {
 	f, cause := l.w.fate()
-	whole := 0 // how many calls get their reply
+	whole := 0 // calls that get their reply
 	if f == arrives {
 		whole = len(calls)
 	} else if f == replyLost && len(calls) > 1 {
@@ -103,9 +103,9 @@ type ownStore struct {
 
 var _ limiter.Store = (*ownStore)(nil)
 
-// Do asks the node's own memory store and its model.
+// Do sends a request to the node's own memory store and its model.
 func (s *ownStore) Do(_ context.Context, req *limiter.Request, res *limiter.Result) error {
-	err := s.node.w.blame(s.node.bank.apply(req, res, true))
+	err := s.node.w.fail(s.node.bank.apply(req, res, true))
 	d := delivery{req: copyRequest(req), res: *res, err: err}
 	d.res.Limits = append([]limiter.Decision(nil), res.Limits...)
 	if !mirrored(req) {
@@ -114,7 +114,7 @@ func (s *ownStore) Do(_ context.Context, req *limiter.Request, res *limiter.Resu
 	return err
 }
 
-// DoAll asks for each call by itself.
+// DoAll sends each call separately.
 func (s *ownStore) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)

@@ -55,8 +55,8 @@ func (p *plan) closed() bool {
 	return false
 }
 
-// measured checks that the metrics of the latest questions say what happened.
-func (n *node) measured() error {
+// checkMetrics checks that the metrics of the latest questions say what happened.
+func (n *node) checkMetrics() error {
 	if !maps.Equal(n.heard.units, n.heard.expected) {
 		return broken("node %d's metrics say %v, it was %v", n.id, n.heard.units, n.heard.expected)
 	}

@@ -39,13 +39,13 @@ const (
 // store. Nothing is ever dropped for age: limiter asks stores to keep state at
 // least as long as it counts, and longer is allowed. Not safe for concurrent use.
 type model struct {
-	clock   func() int64
-	buckets map[limiter.Key]*limiter.State
-	records map[recordName]*record
-	log     []change
-	firm    int // how many changes of the log no failover can lose
-	writes  int // how many writes were ever made and not lost
-	defect  Defect
+	clock      func() int64
+	buckets    map[limiter.Key]*limiter.State
+	records    map[recordName]*record
+	log        []change
+	replicated int // how many changes of the log no failover can lose
+	writes     int // how many writes were ever made and not lost
+	defect     Defect
 }
 
 var _ limiter.Store = (*model)(nil)
@@ -227,7 +227,7 @@ func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State
 
 // undo takes back the last k writes, as a promoted replica that never got them.
 func (m *model) undo(k int) {
-	for ; k > 0 && len(m.log) > m.firm; k-- {
+	for ; k > 0 && len(m.log) > m.replicated; k-- {
 		ch := m.log[len(m.log)-1]
 		m.log = m.log[:len(m.log)-1]
 		m.writes--
@@ -240,7 +240,7 @@ func (m *model) undo(k int) {
 			m.records[ch.name] = ch.record
 		}
 	}
-	if m.defect == LosesMore && len(m.log) > m.firm {
+	if m.defect == LosesMore && len(m.log) > m.replicated {
 		m.restore(m.log[len(m.log)-1].buckets)
 	}
 }
@@ -260,7 +260,7 @@ func (m *model) restore(buckets map[limiter.Key]*limiter.State) {
 func (m *model) flush() {
 	clear(m.buckets)
 	clear(m.records)
-	m.log, m.firm = nil, 0
+	m.log, m.replicated = nil, 0
 }
 
 // recorded reports whether requests of this form leave a record when they spend.

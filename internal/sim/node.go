@@ -9,8 +9,8 @@ import (
 	"sluice/rules"
 )
 
-// node is one sluice: a real Checker with a set of its own, a link to the
-// shared store and a real memory store for the local fail mode.
+// node is one Sluice node: a real Checker with its own set, a link to the shared store, and a real
+// memory store for the fail mode local.
 type node struct {
 	w       *world
 	id      int
@@ -25,7 +25,7 @@ type node struct {
 	heard   observer
 }
 
-// observer remembers what the Checker reported of the latest question.
+// observer records what the Checker reported for the latest question.
 type observer struct {
 	decide.NopObserver
 	degraded []decide.Degraded
@@ -35,12 +35,12 @@ type observer struct {
 
 var _ decide.Observer = (*observer)(nil)
 
-// ObserveDegraded remembers.
+// ObserveDegraded records a degraded decision.
 func (o *observer) ObserveDegraded(d decide.Degraded) {
 	o.degraded = append(o.degraded, d)
 }
 
-// boot starts the node, with the latest set and nothing in its memory.
+// boot starts the node with the latest set and empty memory.
 func (n *node) boot() error {
 	n.skew = n.w.rng.Int64N(4000) - 2000
 	n.link = link{w: n.w, node: n}
@@ -61,14 +61,14 @@ func (n *node) boot() error {
 	return err
 }
 
-// crash ends the node; its own store dies with it.
+// crash stops the node and discards its own store.
 func (n *node) crash() error {
 	n.down = true
 	n.w.sums.own(n.bank)
 	return n.bank.close()
 }
 
-// clock is the node's own time, ms; time is the same.
+// clock returns the node's own time in ms; time returns the same.
 func (n *node) clock() int64 { return n.w.now + n.skew }
 
 func (n *node) time() time.Time { return time.UnixMilli(n.clock()) }

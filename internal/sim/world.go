@@ -10,24 +10,23 @@ import (
 	"sluice/limiter"
 )
 
-// Options choose what is simulated. The zero value is the whole system as it is
-// meant to be, in silence.
+// Options select what is simulated. The zero value is the correct system without a trace.
 type Options struct {
-	// Steps is how many things happen; 0 means 120.
+	// Steps is the number of steps; 0 means 120.
 	Steps int
-	// Trace gets a line for everything that happens; nil discards.
+	// Trace receives a line for everything that happens; nil discards it.
 	Trace io.Writer
 	// Defect breaks the shared store.
 	Defect Defect
-	// Tamper falsifies answers before they are checked; nil leaves them alone.
+	// Tamper falsifies answers before they are checked; nil does not change them.
 	Tamper func(*decide.Answer)
-	// Memory has the real memory store answer beside the shared store's model,
-	// also after failovers.
+	// Memory compares the real memory store with the shared store's model, even after
+	// failovers.
 	Memory bool
 }
 
-// world is one simulated life: a clock, a rule database, a shared store, nodes,
-// a network and a client. One goroutine does everything in it.
+// world is one simulation: a clock, a rules database, a shared store, nodes, a network and a
+// client. It runs on one goroutine.
 type world struct {
 	opt    Options
 	rng    *rand.Rand
@@ -37,36 +36,36 @@ type world struct {
 	skew   int64 // of the shared store's clock, ms
 	nodes  []*node
 
-	agenda  []appointment
-	order   int
-	stormy  int   // percent of round trips that fail
-	dark    int64 // until when the store is down
-	client  client
-	sums    tally
-	failed  error // the first violation
-	started int64
+	agenda       []event
+	order        int
+	faultPercent int   // percent of round trips that fail
+	downUntil    int64 // until when the store is down
+	client       client
+	sums         tally
+	failed       error // the first violation
+	started      int64
 }
 
-// appointment is something that happens later.
-type appointment struct {
+// event is an action at a later time.
+type event struct {
 	at    int64
 	order int
 	do    func() error
 }
 
-// epoch is when every life begins, ms.
+// epoch is the start of every simulation, in ms.
 const epoch = 1_700_000_000_000
 
 const defaultSteps = 120
 
-// Run simulates the life of one seed and returns its accounts, and the first
-// broken invariant. The same seed and options give the same life.
+// Run simulates one seed and returns its accounts and the first violation. The same seed and
+// options give the same run.
 func Run(seed uint64, opt Options) (Accounts, error) {
-	w := &world{opt: opt, rng: rand.New(rand.NewPCG(seed, 0x51c3)), now: epoch, started: epoch, stormy: 8}
+	w := &world{opt: opt, rng: rand.New(rand.NewPCG(seed, 0x51c3)), now: epoch, started: epoch, faultPercent: 8}
 	if w.opt.Steps == 0 {
 		w.opt.Steps = defaultSteps
 	}
-	err := w.live()
+	err := w.run()
 	for _, n := range w.nodes {
 		if !n.down {
 			_ = n.bank.close() // a memory store's Close has nothing to report
@@ -79,7 +78,7 @@ func Run(seed uint64, opt Options) (Accounts, error) {
 	return w.accounts(), nil
 }
 
-func (w *world) live() error {
+func (w *world) run() error {
 	w.book = newRulebook(w.rng)
 	var open func(func() int64) limiter.Store
 	if w.opt.Memory {
@@ -103,23 +102,23 @@ func (w *world) live() error {
 			return err
 		}
 	}
-	return w.settle()
+	return w.finish()
 }
 
-// step lets some time pass and something happen, then checks the accounts.
+// step advances the clock, triggers a random event, and checks the accounts.
 func (w *world) step() error {
 	w.pass(w.pause())
 	if err := w.due(w.now); err != nil {
 		return err
 	}
-	if err := w.happen(); err != nil {
+	if err := w.randomEvent(); err != nil {
 		return err
 	}
 	return w.verify()
 }
 
-// settle lets everything that is still under way arrive.
-func (w *world) settle() error {
+// finish delivers everything that is still in flight.
+func (w *world) finish() error {
 	for len(w.agenda) > 0 {
 		w.now = max(w.now, w.next().at)
 		if err := w.due(w.now); err != nil {
@@ -131,7 +130,7 @@ func (w *world) settle() error {
 
 func (w *world) pass(ms int64) { w.now += ms }
 
-// pause is mostly short, so that buckets fill, and sometimes long.
+// pause returns the time to the next step: mostly short, so that buckets fill, sometimes long.
 func (w *world) pause() int64 {
 	switch w.rng.IntN(10) {
 	case 0:
@@ -144,14 +143,14 @@ func (w *world) pause() int64 {
 	return w.rng.Int64N(20)
 }
 
-// later makes an appointment.
+// later schedules an event.
 func (w *world) later(in int64, do func() error) {
 	w.order++
-	w.agenda = append(w.agenda, appointment{w.now + in, w.order, do})
+	w.agenda = append(w.agenda, event{w.now + in, w.order, do})
 }
 
-// next is the earliest appointment.
-func (w *world) next() *appointment {
+// next returns the earliest event.
+func (w *world) next() *event {
 	first := &w.agenda[0]
 	for i := range w.agenda {
 		if a := &w.agenda[i]; a.at < first.at || (a.at == first.at && a.order < first.order) {
@@ -161,14 +160,14 @@ func (w *world) next() *appointment {
 	return first
 }
 
-// due keeps the appointments up to now, in order.
+// due runs the events up to now, in order.
 func (w *world) due(now int64) error {
 	for len(w.agenda) > 0 {
 		a := *w.next()
 		if a.at > now {
 			return nil
 		}
-		w.agenda = slices.DeleteFunc(w.agenda, func(b appointment) bool { return b.order == a.order })
+		w.agenda = slices.DeleteFunc(w.agenda, func(b event) bool { return b.order == a.order })
 		if err := a.do(); err != nil {
 			return err
 		}
@@ -183,27 +182,27 @@ func (w *world) say(format string, args ...any) {
 	}
 }
 
-// blame remembers the first violation, because the Checker would take it for a
-// store that cannot decide.
-func (w *world) blame(err error) error {
+// fail keeps the first violation, because the Checker would treat it as a store that cannot
+// decide.
+func (w *world) fail(err error) error {
 	if w.failed == nil && isViolation(err) {
 		w.failed = err
 	}
 	return err
 }
 
-// apply has the shared store carry out a request.
+// apply applies a request to the shared store.
 func (w *world) apply(req *limiter.Request, res *limiter.Result, heard bool) error {
 	note := ""
 	if !heard {
 		note = ", and nobody hears of it"
 	}
-	err := w.blame(w.server.apply(req, res, heard))
+	err := w.fail(w.server.apply(req, res, heard))
 	w.say("  store: %s %s %s → allowed=%v replayed=%v%s", req.Op, req.ID, asksOf(req), res.Allowed, res.Replayed, note)
 	return err
 }
 
-// applyLater has a request arrive after its deadline.
+// applyLater applies a request after its deadline.
 func (w *world) applyLater(req limiter.Request) {
 	w.later(1+w.rng.Int64N(400), func() error {
 		var res limiter.Result

@@ -7,18 +7,18 @@ import (
 	"sluice/limiter"
 )
 
-// settling is the way by which a node's Ledger charges the shared store with
-// what the node admitted alone. It works or it does not: which debt goes first
-// is up to the Ledger's map, and must not matter.
-type settling struct {
+// ledgerStore is the store through which a node's Ledger charges the shared store with what the
+// node admitted by itself. All of its calls succeed or all fail, because the order of the Ledger's
+// map must not matter.
+type ledgerStore struct {
 	w       *world
 	charged int64 // units that arrived
 }
 
-var _ limiter.Store = (*settling)(nil)
+var _ limiter.Store = (*ledgerStore)(nil)
 
 // Do sends one charge.
-func (s *settling) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+func (s *ledgerStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	calls := []limiter.Call{{Request: *req}}
 	s.DoAll(ctx, calls)
 	*res = calls[0].Result
@@ -26,34 +26,34 @@ func (s *settling) Do(ctx context.Context, req *limiter.Request, res *limiter.Re
 }
 
 // DoAll sends charges.
-func (s *settling) DoAll(_ context.Context, calls []limiter.Call) {
+func (s *ledgerStore) DoAll(_ context.Context, calls []limiter.Call) {
 	for i := range calls {
 		c := &calls[i]
-		if s.w.now < s.w.dark {
+		if s.w.now < s.w.downUntil {
 			c.Err = &limiter.StoreError{Cause: limiter.CauseConnection, Err: errFault}
 			continue
 		}
-		if c.Err = s.w.blame(s.w.server.apply(&c.Request, &c.Result, true)); c.Err == nil {
+		if c.Err = s.w.fail(s.w.server.apply(&c.Request, &c.Result, true)); c.Err == nil {
 			s.charged += units(c.Request.Asks)
 		}
 	}
 }
 
-// reconcileOne has one node's Ledger reconcile once. Its writes reach the replica, so
-// that no failover depends on their order.
+// reconcileOne reconciles the Ledger of one node once. Its writes reach the replica, so that no
+// failover depends on their order.
 func (w *world) reconcileOne() error {
 	n := pick(w.rng, w.nodes)
 	if n.down {
 		return nil
 	}
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // a Ledger whose time is over tries exactly once
-	way := &settling{w: w}
+	cancel() // with a canceled context a Ledger tries exactly once
+	way := &ledgerStore{w: w}
 	before := n.ledger.Stats()
 	n.ledger.Reconcile(over, way)
-	w.server.model.firm = len(w.server.model.log)
+	w.server.model.replicated = len(w.server.model.log)
 	after := n.ledger.Stats()
-	if w.now < w.dark { // which debt it tried first is not ours to know
+	if w.now < w.downUntil { // the order in which it tried is random
 		w.say("node %d cannot reconcile", n.id)
 	} else {
 		w.say("node %d reconciles: %+v", n.id, after)
@@ -61,14 +61,14 @@ func (w *world) reconcileOne() error {
 	if got := after.Reconciled - before.Reconciled; got != way.charged {
 		return broken("node %d says it reconciled %d units, %d arrived", n.id, got, way.charged)
 	}
-	if w.now >= w.dark && after.Pending != 0 {
-		return broken("node %d still owes %d units after settling", n.id, after.Pending)
+	if w.now >= w.downUntil && after.Pending != 0 {
+		return broken("node %d still owes %d units after reconciling", n.id, after.Pending)
 	}
 	return w.failed
 }
 
-// owes checks that a node's Ledger accounts for all that the node admitted alone.
-func (n *node) owes() error {
+// checkLedger checks that a node's Ledger accounts for everything the node admitted by itself.
+func (n *node) checkLedger() error {
 	s := n.ledger.Stats()
 	if s.Spent != s.Reconciled+s.Expired+s.Doubtful+s.Dropped+s.Pending {
 		return broken("node %d's ledger does not close: %+v", n.id, s)
@@ -79,7 +79,7 @@ func (n *node) owes() error {
 	return nil
 }
 
-// alive is the number of nodes that are up.
+// alive returns the number of nodes that are up.
 func (w *world) alive() (count int) {
 	for _, n := range w.nodes {
 		if !n.down {
@@ -89,8 +89,8 @@ func (w *world) alive() (count int) {
 	return count
 }
 
-// newLedger gives the node what lets local limits start warm, be shared and be
-// settled.
+// newLedger creates the node's Ledger, with which local limits start with current counts, are
+// shared among nodes and are reconciled.
 func (n *node) newLedger() (*decide.Ledger, error) {
 	return decide.NewLedger(decide.LedgerOptions{Local: &n.own, Nodes: n.w.alive, Now: n.time})
 }

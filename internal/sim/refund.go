@@ -6,13 +6,13 @@ import (
 	"sluice/limiter"
 )
 
-// regret: a named refund never leaves less in a bucket than if its charge had
+// checkRefundHistory: a named refund never leaves less in a bucket than if its charge had
 // not happened. That other history is replayed from the books, without the
 // charge. It is judged only where the refund can still tell its charge's units
 // from others': not after an edit that moves or drains them otherwise, a reset, a backward step of the
 // clock or a refund without a name in between, and not after a charge went over
 // the rim of a gcra bucket, which forgets what does not fit.
-func (a *audit) regret(e *entry) error {
+func (a *audit) checkRefundHistory(e *entry) error {
 	for i := range a.req.Asks {
 		if e.of < 0 || !e.claims[i] || e.moved[i] == 0 || lease(a.req, i) {
 			continue

@@ -5,20 +5,19 @@ import (
 	"sluice/rules"
 )
 
-// happen draws what happens in a step: mostly a client's request, sometimes a
-// fault.
-func (w *world) happen() error {
+// randomEvent performs a random event: mostly a request of the client, sometimes a fault.
+func (w *world) randomEvent() error {
 	switch n := w.rng.IntN(200); {
 	case n < 154:
 		return w.client.act()
 	case n < 160:
 		return w.reconcileOne()
 	case n < 164:
-		w.dark = w.now + w.rng.Int64N(1500)
-		w.say("store down for %d ms", w.dark-w.now)
+		w.downUntil = w.now + w.rng.Int64N(1500)
+		w.say("store down for %d ms", w.downUntil-w.now)
 	case n < 170:
-		w.stormy = pick(w.rng, []int{0, 5, 20, 60})
-		w.say("%d percent of round trips fail", w.stormy)
+		w.faultPercent = pick(w.rng, []int{0, 5, 20, 60})
+		w.say("%d percent of round trips fail", w.faultPercent)
 	case n < 176:
 		k := w.server.failover(w.rng.IntN(9))
 		w.say("failover: the last %d writes are lost", k)
@@ -35,18 +34,18 @@ func (w *world) happen() error {
 	return nil
 }
 
-// causesOfRefusal are those of a store that is there but does not serve.
+// causesOfRefusal lists the causes of a reachable store that does not serve.
 var causesOfRefusal = []limiter.Cause{
 	limiter.CauseConnection, limiter.CauseReadOnly, limiter.CauseLoading, limiter.CauseMemory, limiter.CauseAuth,
 	limiter.CauseCluster, limiter.CauseBusy, limiter.CauseBreaker,
 }
 
-// fate draws what happens to a round trip now.
+// fate draws the outcome of a round trip.
 func (w *world) fate() (fate, limiter.Cause) {
-	if w.now < w.dark {
+	if w.now < w.downUntil {
 		return refused, pick(w.rng, causesOfRefusal)
 	}
-	if w.rng.IntN(100) >= w.stormy {
+	if w.rng.IntN(100) >= w.faultPercent {
 		return arrives, ""
 	}
 	switch w.rng.IntN(5) {
@@ -60,8 +59,7 @@ func (w *world) fate() (fate, limiter.Cause) {
 	return replyLost, pick(w.rng, []limiter.Cause{limiter.CauseTimeout, limiter.CauseConnection})
 }
 
-// stepClock steps the shared store's clock. Stepping back never gives anything
-// back at that instant where state is remembered as it was.
+// stepClock steps the shared store's clock. A step back must not return units at that instant.
 func (w *world) stepClock() error {
 	by := pick(w.rng, []int64{1, 20, 300, 3000, 3_600_000})
 	by = 1 + w.rng.Int64N(by)
@@ -74,8 +72,7 @@ func (w *world) stepClock() error {
 	return w.server.balance()
 }
 
-// editRule changes a rule; every node hears of it within a second, each at its
-// own time.
+// editRule changes a rule. Every node learns of it within a second, at a different time.
 func (w *world) editRule() error {
 	r := w.book.edit(w.rng)
 	set, err := w.book.compile()
@@ -89,7 +86,7 @@ func (w *world) editRule() error {
 	return nil
 }
 
-// swap puts a set in force unless a newer one is already.
+// swap puts a set in force unless a newer one is in force.
 func (n *node) swap(set *rules.Set) error {
 	if !n.down && n.sets.Load().Version() < set.Version() {
 		n.sets.Store(set)
@@ -98,7 +95,7 @@ func (n *node) swap(set *rules.Set) error {
 	return nil
 }
 
-// crash ends a node, which comes back empty after a while.
+// crash stops a node, which restarts empty after a while.
 func (w *world) crash() error {
 	n := pick(w.rng, w.nodes)
 	if n.down {
