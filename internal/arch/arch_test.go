@@ -224,6 +224,7 @@ func TestRefuse_HoldsTheDesignsArrows(t *testing.T) {
 		{from: "limiter", to: "sluice/rules", want: true},
 		{from: "limiter", to: "sluice/rules", inTest: true, want: true},
 		{from: "limiter", to: "github.com/redis/go-redis/v9", want: true},
+		{from: "limiter/redisstore/script", to: "github.com/redis/go-redis/v9", want: true},
 		{from: "rules", to: "gorm.io/gorm", want: true},
 		{from: "rules/route", to: "sluice/rules", want: true},
 		{from: "rules", to: "sluice/limiter/memstore", inTest: true, want: true},

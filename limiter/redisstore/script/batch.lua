@@ -35,7 +35,7 @@
 --
 -- A kernel (fixed.lua and so on) decides about w units of one limit. It is
 --   kernel(v, now, count, window, extra, w, algorithm, key, how, booked, base, id, side)
--- of what is stored (v; false for nothing), the time, the limit and the weight;
+-- of what is stored (v; false for nothing, true for what a list holds), the time, the limit and the weight;
 -- algorithm and key as on the wire. how is nothing or TAKE to spend w if it fits,
 -- PEEK to spend nothing, CHARGE to spend regardless, REFUND or UNDO to give back up
 -- to w units that were booked at the time booked (nil: what was spent last) over a
@@ -48,8 +48,8 @@
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
 --              is to be stored
 --   booked, base   the time that w is booked at, and the level before it
--- Kernels of lists (log.lua, slots.lua) read what is stored themselves unless v is
--- false, return a function that writes as value, and may raise errors.
+-- Kernels of lists (log.lua, slots.lua) read what is stored themselves, return a
+-- function that writes as value, and may raise errors.
 
 local m, keys = cmsgpack.unpack(ARGV[1]), KEYS
 local size, now = #m, m[2]
@@ -73,8 +73,8 @@ while pos <= size do
   local failed, ok
   if verb < 0 or verb >= PLAIN then
     -- A plain take reads all, decides all, then writes all, so that an error or a
-    -- denial leaves everything as it was. What its kernels cannot decide at once
-    -- (a list, a value that is none of ours) goes the long way.
+    -- denial leaves everything as it was. What its kernels cannot decide (a value
+    -- that is none of ours) goes the long way, which says why.
     if verb < 0 then
       p, pos = -verb, p + 1
       verb = m[p]
@@ -88,12 +88,15 @@ while pos <= size do
       local algorithm, key = m[q], keys[first + i]
       local kernel = kernels[algorithm]
       if not kernel then
-        kernel = not LIST(algorithm) and make(algorithm)
+        kernel = make(algorithm)
         if not kernel then able = false break end
         kernels[algorithm] = kernel
       end
-      local v = try('GET', key)
-      if v and #v == 0 then able = false break end -- an error, or an empty string
+      local v = true
+      if not LIST(algorithm) then
+        v = try('GET', key)
+        if v and #v == 0 then able = false break end -- an error, or an empty string
+      end
       local fine, value, needed, retry, remaining, reset, delay =
         guard(kernel, v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
       if not fine or value == nil then able = false break end
@@ -109,20 +112,24 @@ while pos <= size do
         q, to = p, o + 1
         for i = 1, n do
           if values[i] then
-            local _
-            values[i], needs[i], _, out[to + 2], out[to + 3] = kernels[m[q]](stored[i], now, m[q + 1], m[q + 2],
-              m[q + 3], m[q + 4], m[q], nil, PEEK)
+            local fine, _
+            fine, values[i], needs[i], _, out[to + 2], out[to + 3] = guard(kernels[m[q]], stored[i], now, m[q + 1],
+              m[q + 2], m[q + 3], m[q + 4], m[q], keys[first + i], PEEK)
+            able = able and fine
           end
           q, to = q + 5, to + 3
         end
       end
+    end
+    if able then
       for i = 1, n do
-        local value, life = values[i], lives[needs[i]] -- the commonest write needs no call of save
-        if value and life then
+        local value, life = values[i], lives[needs[i]]
+        if value and life and stored[i] ~= true then -- the commonest write needs no call of save
           local reply = try('SET', keys[first + i], value, 'PX', life)
           if reply.err then failed = failed or reply end
         else
-          failed = failed or save(keys[first + i], stored[i], value, needs[i])
+          local _, reply = guard(save, keys[first + i], stored[i], value, needs[i])
+          failed = failed or reply
         end
         if delayed then out[to + i] = delays[i] end
       end

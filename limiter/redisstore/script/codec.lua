@@ -70,10 +70,11 @@ local function decode(v, more)
   return at, a, b, after
 end
 
--- save writes the new value of a key: a string, '' for none, or a function that
--- writes what is not a string and takes its life (ms, as text). Where value is
--- false it keeps what is stored alive for as long as it is needed (ms). It returns
--- the reply of a write that failed, else nil.
+-- save writes the new value of a key: a string, '' for none, or, of a list (stored is
+-- true), a function that writes and takes its life (ms, as text). Where value is
+-- false it keeps what is stored alive for as long as it is needed (ms), and the
+-- side of a list with it. It returns the reply of a write that failed, else nil or
+-- false.
 --
 -- The slack in a life lets an edit that lengthens a window find what was consumed.
 -- A test clock does not run with Redis's, so states of tests are kept at least
@@ -97,7 +98,7 @@ local function save(key, stored, value, needed, side)
   end
   local reply
   if value then
-    if side ~= nil then
+    if stored == true then
       value(life)
       return nil
     elseif value ~= '' then

@@ -10,7 +10,6 @@
 
 -- The tables of asks serve one request after the other; pool[i] is the i-th of each.
 local pool = {}
-local lists = {} -- the kernels of lists, which plain takes do without
 
 local function ask_of(i, m, pos, key)
   local a = pool[i]
@@ -25,11 +24,9 @@ local function ask_of(i, m, pos, key)
   local algorithm = m[pos]
   a.looks = algorithm >= LOOKS
   if a.looks then algorithm = algorithm - LOOKS end
-  local known = LIST(algorithm) and lists or kernels
-  if not known[algorithm] then known[algorithm] = make(algorithm) end
-  a.algorithm, a.kernel = algorithm, known[algorithm]
+  if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
+  a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
-  if LIST(algorithm) then a.side = false end
   a.retry, a.delay, a.refunded, a.booked, a.booked_at, a.base, a.held = 0, 0, 0, 0, 0, 0, false
   return a
 end
