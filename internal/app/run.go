@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +18,6 @@ import (
 	"sluice/rules"
 	"sluice/web"
 )
-
-// pollInterval is how often the rules database is checked for changes, in addition to
-// its notifications.
-const pollInterval = time.Second
 
 // stopTimeout bounds the shutdown after the last request.
 const stopTimeout = 10 * time.Second
@@ -127,7 +122,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		}
 		return err
 	}
-	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cmp.Or(cfg.PollInterval, pollInterval)) }))
+	stops.add("reload loop", task(func(ctx context.Context) { reload.run(ctx, cfg.PollInterval) }))
 	stops.add("override cleanup", task(func(ctx context.Context) { cleanOverrides(ctx, db, cleanEvery, host.Log) }))
 	if err := db.Listen(ctx, reload.notify); err != nil {
 		return err

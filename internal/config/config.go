@@ -49,11 +49,9 @@ type Console struct {
 
 // Matching says how descriptors become keys.
 type Matching struct {
-	IPv4Prefix int `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
-	IPv6Prefix int `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
-	// PollInterval is how often a node looks for changed rules, beside the
-	// notifications of the database. 1 s if 0. Only tests set it.
-	PollInterval time.Duration `kong:"-"`
+	IPv4Prefix   int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
+	IPv6Prefix   int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
+	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rule database for changes, in addition to its notifications. 100ms to 1m."`
 }
 
 // Log says what is logged and how.

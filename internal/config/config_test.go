@@ -90,6 +90,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},
 		{"--ipv4-prefix=33", "--ipv4-prefix", "SLUICE_IPV4_PREFIX"},
 		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
+		{"--poll-interval=1ms", "--poll-interval", "SLUICE_POLL_INTERVAL"},
 		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
 		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},
 		{"--key-prefix={x}", "--key-prefix", "SLUICE_KEY_PREFIX"},
@@ -124,7 +125,6 @@ func TestRemovedSettings_AreErrorsThatSayWhatToDo(t *testing.T) {
 		"SLUICE_DENY_CACHE_SIZE": {"--deny-cache-size", "100000", "100000 buckets"},
 		"SLUICE_HOT_KEYS":        {"--hot-keys", "on", "exact"},
 		"SLUICE_HOT_KEY_SHARDS":  {"--hot-key-shards", "8", "8 parts"},
-		"SLUICE_POLL_INTERVAL":   {"--poll-interval", "1s", "every second"},
 		"SLUICE_MEMORY_BUDGET":   {"--memory-budget", "64", "GOMEMLIMIT"},
 	} {
 		for _, asFlag := range []bool{true, false} {

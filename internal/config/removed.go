@@ -9,7 +9,6 @@ type Removed struct {
 	OldDenyCacheSize *string `name:"deny-cache-size" env:"SLUICE_DENY_CACHE_SIZE" hidden:"" help:"the deny cache holds up to 100000 buckets"`
 	OldHotKeys       *string `name:"hot-keys" env:"SLUICE_HOT_KEYS" hidden:"" help:"hot keys are always found. To serve the keys of a rule without leases and shards, set its hot_keys to exact"`
 	OldHotKeyShards  *string `name:"hot-key-shards" env:"SLUICE_HOT_KEY_SHARDS" hidden:"" help:"a sharded key always has 8 parts"`
-	OldPollInterval  *string `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" hidden:"" help:"nodes look for changed rules every second"`
 	OldMemoryBudget  *string `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" hidden:"" help:"garbage uses up to 64 MiB. Set GOGC or GOMEMLIMIT for another trade of memory for processor time"`
 }
 
