@@ -43,7 +43,9 @@ type kernel interface {
 // of asks. It returns whether every limit allowed.
 //
 // One state is stored though nothing is spent: one whose clock was rebased to now.
-func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged) bool {
+func Decide(
+	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
+) bool {
 	all := true
 	for i := range asks {
 		l, s := asks[i].Limit, states[i]
@@ -57,10 +59,10 @@ func Decide(op Op, asks []Ask, id string, states []*State, now int64, changed []
 	}
 	if op == OpCharge || (op == OpTake && all) {
 		for i := range asks {
-			if w := asks[i].Weight; asks[i].Spends(op) {
-				s := states[i]
-				charged[i] = Charged{At: asks[i].Limit.Algorithm.Traits().kernel.spend(asks[i].Limit, s, now, w, id), Weight: w, Limit: asks[i].Limit}
-				s.Exists = true
+			if l, w := asks[i].Limit, asks[i].Weight; asks[i].Spends(op) {
+				at := l.Algorithm.Traits().kernel.spend(l, states[i], now, w, id)
+				charged[i] = Charged{At: at, Weight: w, Limit: l}
+				states[i].Exists = true
 				changed[i] = true
 			}
 		}

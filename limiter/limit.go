@@ -165,7 +165,8 @@ func (l Limit) productProblems(add func(field, format string, args ...any)) {
 	t, most := l.Algorithm.Traits(), l.MaxCapacity()
 	switch {
 	case t.Setting == SettingBurst && l.Burst > most:
-		add("burst", "(or the limit it defaults to) times window_ms must not exceed %d, so at most %d with this window", MaxExact, most)
+		add("burst", "(or the limit it defaults to) times window_ms must not exceed %d, so at most %d with this window",
+			MaxExact, most)
 	case t.Setting != SettingBurst && l.Count > most && t.MaxUnits > 0:
 		add("limit", "must not exceed %d for %s, which stores an entry for each request", most, l.Algorithm)
 	case t.Setting != SettingBurst && l.Count > most:

@@ -6,11 +6,11 @@ import (
 	"sluice/limiter"
 )
 
-// inlineKey is the longest key that lies in its slot. Comparing a longer one
-// costs one more trip to memory.
+// inlineKey is the longest key that is stored in its slot. Comparing a longer one
+// costs one more memory access.
 const inlineKey = 31
 
-// bucketKey is a limiter.Key laid out so that a usual one is compared without
+// bucketKey is a limiter.Key in a layout in which usual keys are compared without
 // following a pointer. Equal keys are equal under ==.
 type bucketKey struct {
 	long   string // the key if it is longer than inlineKey
@@ -28,7 +28,7 @@ func newBucketKey(k limiter.Key) (b bucketKey) {
 	return b
 }
 
-// owned returns the key in memory of its own.
+// owned returns the key with its own memory.
 func (b bucketKey) owned() bucketKey {
 	b.long = strings.Clone(b.long)
 	return b

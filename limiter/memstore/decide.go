@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// slackMax is how much longer than needed state is kept at most, ms, so that
-	// an edit that lengthens the window still finds the consumption.
+	// slackMax is the longest time, in ms, for which state is kept after it expired,
+	// so that an edit that lengthens the window still finds the consumption.
 	slackMax int64 = 60_000
-	// keepWithClock is how long state is kept at least when the time of
-	// decisions is passed in, ms.
+	// keepWithClock is the shortest time, in ms, for which state is kept with
+	// Options.Clock.
 	keepWithClock int64 = 60_000
 )
 
@@ -33,9 +33,8 @@ func (s *Store) doOne(req *limiter.Request, res *limiter.Result) {
 	sh.scratch.Entries = nil
 }
 
-// load copies the bucket of a into st, because kernels may rewrite a state in
-// place even when the result is not to be stored, and returns its slot, nil if
-// there is none.
+// load copies the bucket of a into st and returns its slot, nil without a bucket.
+// It copies because kernels may rewrite a state that is not stored afterwards.
 func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlot {
 	old := sh.buckets.find(hash, newBucketKey(a.Key))
 	if old == nil {
@@ -50,9 +49,11 @@ func (sh *shard) load(hash uint64, a *limiter.Ask, st *limiter.State) *bucketSlo
 	return old
 }
 
-// store writes st back if it changed, and sees to it that what stays is kept
-// for as long as the limit, as it is now, needs it.
-func (s *Store) store(sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, op limiter.Op, st *limiter.State, changed bool, at instant) {
+// store writes st back if it changed, and sets how long the bucket is kept under its
+// present limit.
+func (s *Store) store(
+	sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, op limiter.Op, st *limiter.State, changed bool, at instant,
+) {
 	if op == limiter.OpReset {
 		if old != nil {
 			sh.buckets.remove(hash, newBucketKey(a.Key))
@@ -86,14 +87,14 @@ func (s *Store) store(sh *shard, hash uint64, a *limiter.Ask, old *bucketSlot, o
 	s.keys.Add(1)
 }
 
-// deadline is when something needed for that many ms may be dropped.
+// deadline is when state that is needed for that many ms may be dropped.
 func (s *Store) deadline(needed int64, at instant) int64 {
 	keep := min(needed, limiter.MaxWindow)
 	return s.recordDeadline(keep+min(keep, slackMax), at)
 }
 
-// recordDeadline is when a record that is kept for that many ms may be dropped.
-// Unlike a bucket it gets no slack.
+// recordDeadline is when a record that is kept for that many ms may be dropped. It
+// gets no slack, unlike a bucket.
 func (s *Store) recordDeadline(keep int64, at instant) int64 {
 	if s.clock != nil {
 		keep = max(keep, keepWithClock)
@@ -104,7 +105,10 @@ func (s *Store) recordDeadline(keep int64, at instant) int64 {
 // decideAll runs the operation on the loaded states and fills res.Allowed and
 // res.Limits, which already has its length. rec is the record of a refund
 // or settlement, nil if there is none.
-func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now int64, changed []bool, charged []limiter.Charged, res *limiter.Result) {
+func decideAll(
+	req *limiter.Request, rec *record, states []*limiter.State, now int64,
+	changed []bool, charged []limiter.Charged, res *limiter.Result,
+) {
 	switch req.Op {
 	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
 		res.Allowed = limiter.Decide(req.Op, req.Asks, ownID(req), states, now, changed, res.Limits, charged)
@@ -123,10 +127,10 @@ func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now i
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
 		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Slots():
-			rec.giveBack(a.Key)
+			rec.refund(a.Key)
 			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
 		case req.ID != "":
-			*d, changed[i] = limiter.Refund(a.Limit, states[i], now, rec.giveBack(a.Key))
+			*d, changed[i] = limiter.Refund(a.Limit, states[i], now, rec.refund(a.Key))
 		default:
 			*d, changed[i] = limiter.RefundNow(a.Limit, states[i], now, a.Weight)
 		}
@@ -134,7 +138,7 @@ func decideAll(req *limiter.Request, rec *record, states []*limiter.State, now i
 	}
 }
 
-// ownID is the request's ID in memory of its own if a lease may keep it.
+// ownID copies the request's ID if a slot may keep it.
 func ownID(req *limiter.Request) string {
 	for i := range req.Asks {
 		if req.Asks[i].Limit.Algorithm.Slots() {
@@ -144,7 +148,7 @@ func ownID(req *limiter.Request) string {
 	return req.ID
 }
 
-// work holds what a decision on several limits needs.
+// work is scratch space for a decision on several limits.
 type work struct {
 	values  []limiter.State
 	states  []*limiter.State
@@ -156,7 +160,7 @@ type work struct {
 
 var workPool = sync.Pool{New: func() any { return new(work) }}
 
-func takeWork(n int) *work {
+func newWork(n int) *work {
 	w, ok := workPool.Get().(*work)
 	if !ok || len(w.values) < n {
 		w = &work{
@@ -176,9 +180,9 @@ func (w *work) free() {
 	workPool.Put(w)
 }
 
-// doMany decides a request of any form. rec is the record that a refund or settlement uses.
-// The shards are locked in ascending order, so requests never wait for each
-// other in a circle. w.charged says afterwards what was booked.
+// doMany decides a request of any form. rec is the record that a refund or
+// settlement uses. It locks the shards in ascending order, so requests cannot
+// deadlock. It leaves what was booked in w.charged.
 func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *record) (at instant, needed int64) {
 	n := len(req.Asks)
 	w.order = w.order[:0]
@@ -204,7 +208,7 @@ func (s *Store) doMany(req *limiter.Request, res *limiter.Result, w *work, rec *
 	for i := range req.Asks {
 		a := &req.Asks[i]
 		sh := &s.shards[shardOf(w.hashes[i])]
-		// Found again, because storing another key may have moved it.
+		// Search again: storing another key may have moved it.
 		s.store(sh, w.hashes[i], a, sh.buckets.find(w.hashes[i], newBucketKey(a.Key)), req.Op, &w.values[i], w.changed[i], at)
 		if w.charged[i].Weight > 0 {
 			needed = max(needed, limiter.Expires(a.Limit, &w.values[i])-at.now)

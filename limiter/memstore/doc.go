@@ -1,19 +1,19 @@
-// Package memstore keeps buckets in this process's memory. It is the counter
-// store of a single node, and what the local fail mode falls back to.
+// Package memstore keeps buckets in the memory of this process. It is the counter
+// store of a single node, and the fallback of the fail mode local.
 //
-// Buckets are spread over 256 shards, each with its own lock; a request locks
-// the shards of its keys in ascending order, decides with limiter.Decide and
-// writes back what changed, so that every request is atomic. A bucket is
-// created only when something is spent.
+// Buckets are spread over 256 shards, each with its own lock. A request locks the
+// shards of its keys in ascending order, decides with limiter.Decide and writes
+// back what changed, so every request is atomic. A bucket is created only when
+// something is spent.
 //
-// Decisions use the store's clock (wall time unless Options.Clock is given).
-// Forgetting uses time that never steps: a bucket is dropped by the sweeper some
-// time after it stopped counting, so a stepped wall clock never makes the store
-// forget early. Both keys and request records are capped; at the cap the
-// soonest-expiring of a random sample of keys makes room, or the oldest record, and is counted.
+// Decisions use the clock of the store (wall time unless Options.Clock is set).
+// Expiry uses a monotonic clock: the sweeper drops a bucket some time after it
+// stopped counting, so a step of the wall clock never drops it early. The numbers
+// of keys and records are limited. At the limit the store evicts the key of a
+// random sample that expires first, or the oldest record, and counts that.
 //
 // A worked example: a take of 1 at 12:00:00.250 from a fixed window of 3 in
-// 1000 ms creates a bucket that stops counting at 12:00:01.000. It is kept for
-// 750 ms and as much again (at most a minute more), in case an edit lengthens
-// the window, and is gone from memory one round of the sweeper (13 s) later.
+// 1000 ms creates a bucket that counts until 12:00:01.000. It is kept for 750 ms
+// and as long again (at most a minute more), in case an edit lengthens the window.
+// The sweeper removes it within its next round (13 s).
 package memstore

@@ -9,8 +9,8 @@ import (
 	"sluice/limiter"
 )
 
-// The elements of a snapshot are unsigned and zigzag varints and strings with
-// their length before them. decoder reads what the append functions write.
+// The elements of a snapshot are unsigned and zigzag varints and strings after their
+// length. decoder reads what the append functions write.
 
 // appendBucket writes a bucket that is kept for another keep ms.
 func appendBucket(b []byte, key *bucketKey, keep int64, st *limiter.State) []byte {
@@ -79,13 +79,13 @@ func appendBool(b []byte, v bool) []byte {
 
 var errMalformed = errors.New("malformed element")
 
-// decoder reads elements. After a failure every read gives zeroes.
+// decoder reads elements. After a failure every read returns zero.
 type decoder struct{ wire.Reader }
 
-// string reads a text as long as the data can hold.
+// string reads a text of at most the remaining length.
 func (d *decoder) string() string { return d.Text(int64(d.Len())) }
 
-// exact reads a number whose size every store can hold.
+// exact reads a number within MaxExact.
 func (d *decoder) exact() int64 {
 	v := d.Varint()
 	if v > limiter.MaxExact || v < -limiter.MaxExact {
@@ -105,8 +105,8 @@ func (d *decoder) units() int64 {
 	return v
 }
 
-// bucket reads what appendBucket wrote. It refuses what no decision could have
-// left behind and the arithmetic could not bear.
+// bucket reads what appendBucket wrote. It rejects states that no decision leaves
+// and with which the arithmetic fails.
 func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err error) {
 	key = limiter.Key(d.string())
 	keep = d.units()
@@ -117,7 +117,7 @@ func (d *decoder) bucket() (key limiter.Key, keep int64, st limiter.State, err e
 			st.Entries[i] = limiter.Entry{At: d.exact(), Weight: d.units(), ID: d.string()}
 		}
 	}
-	if strings.HasSuffix(string(key), "|sb") && (st.Scale < 1 || st.Prev < 1) {
+	if strings.HasSuffix(string(key), "|"+limiter.SlidingWindowBuckets.Kind()) && (st.Scale < 1 || st.Prev < 1) {
 		d.Fail()
 	}
 	if d.Failed() {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// defaultMaxRecordBytes is what Options.MaxRecordBytes means when it is 0.
+	// defaultMaxRecordBytes is the default of Options.MaxRecordBytes.
 	defaultMaxRecordBytes = 64 << 20
 	// keyFraction is the part of MaxRecordBytes that the IDs of one key may use: an eighth.
 	keyFraction = 8
@@ -22,8 +22,8 @@ const (
 type recordShard struct {
 	mu   sync.Mutex
 	book recordBook
-	// oldest is the number of the oldest record in book, math.MaxUint64 if there is
-	// none. It is written under mu and read without it.
+	// oldest is the number of the oldest record in book, math.MaxUint64 without any.
+	// It is written under mu and read without it.
 	oldest atomic.Uint64
 }
 
@@ -36,22 +36,22 @@ func (sh *recordShard) publishOldest() {
 	sh.oldest.Store(math.MaxUint64)
 }
 
-// recordBook holds records, and their order of arrival: of all, and of each
-// entity. Not safe for concurrent use.
+// recordBook holds records in two orders of arrival: of all records, and of those of
+// each entity. It is not safe for concurrent use.
 type recordBook struct {
 	records  table[recordName, *record]
 	entities table[string, *entity]
 	order    recordList
 }
 
-// entity is what the records of one tag have in common.
+// entity is shared by the records of one tag.
 type entity struct {
 	order recordList
 	bytes int64
 }
 
-// recordList is a doubly linked list, the oldest record first. Each record is
-// in two of them: links[ofAll] and links[ofEntity].
+// recordList is a doubly linked list, oldest record first. Each record is in two
+// lists: links[ofAll] and links[ofEntity].
 type recordList struct{ first, last *record }
 
 const (
@@ -117,12 +117,12 @@ func (b *recordBook) forget(seed maphash.Seed, r *record) {
 	}
 }
 
-// entityOf is what r has in common with the other records of its tag.
+// entityOf returns the entity of r.
 func (b *recordBook) entityOf(seed maphash.Seed, r *record) *entity {
 	return b.entities.find(maphash.String(seed, r.name.tag), r.name.tag).value
 }
 
-// resize counts a record anew that has changed, and returns by how much it grew.
+// resize updates the size of a changed record, and returns by how much it grew.
 func (b *recordBook) resize(seed maphash.Seed, r *record) int64 {
 	grown := recordBytes(r) - r.bytes
 	r.bytes += grown
@@ -139,10 +139,11 @@ func (b *recordBook) sweep(seed maphash.Seed, now int64, n int) (dropped int, by
 	return dropped, bytes, done
 }
 
-// recordBytes is about how much memory a record takes, its places in the tables
-// included. A table has between one and two places for each element.
+// recordBytes is about the memory that a record uses, including the tables, which
+// have between one and two places for each element.
 func recordBytes(r *record) int64 {
-	const places = (unsafe.Sizeof(slot[recordName, *record]{})+unsafe.Sizeof(slot[string, *entity]{}))*3/2 + unsafe.Sizeof(entity{}) + 2*8
+	const slots = unsafe.Sizeof(slot[recordName, *record]{}) + unsafe.Sizeof(slot[string, *entity]{})
+	const places = slots*3/2 + unsafe.Sizeof(entity{}) + 2*8
 	n := unsafe.Sizeof(record{}) + places + uintptr(len(r.name.id))
 	n += uintptr(len(r.keys))*(unsafe.Sizeof(limiter.Key(""))+unsafe.Sizeof(limiter.Charged{})) +
 		uintptr(len(r.limits)+len(r.settled))*unsafe.Sizeof(limiter.Decision{})

@@ -8,32 +8,32 @@ import (
 	"sluice/limiter"
 )
 
-// recordName is what a request record is found by: the entity of the first key
-// and the request's ID.
+// recordName identifies a request record: the entity of the first key and the
+// request's ID.
 type recordName struct{ tag, id string }
 
-// record is what a named request did; see limiter.ReplayWindow for the rules.
+// record is the effect of a named request; see limiter.ReplayWindow for the rules.
 type record struct {
 	at      int64
 	allowed bool
 	keys    []limiter.Key
 	charged []limiter.Charged
 	limits  []limiter.Decision
-	// refunded: some charge was given back. Its place in charged is then zero.
+	// refunded: a charge was given back. Its element of charged is zero.
 	refunded bool
-	// settled has the answer of the settlement for each of keys, nil before it.
-	// A decision that does not allow stands for a key that was not settled.
+	// settled has the decision of the settlement for each of keys, nil before it. A
+	// denial stands for a key that was not settled.
 	settled   []limiter.Decision
 	settledAt int64
 
-	// What the recordBook needs to know. number orders records by their arrival.
+	// For the recordBook. number orders records by their arrival.
 	name   recordName
 	number uint64
 	bytes  int64
 	links  [2]recordLinks
 }
 
-// usesRecord reports whether the request reads or leaves a record.
+// usesRecord reports whether the request reads or writes a record.
 func usesRecord(req *limiter.Request) bool {
 	if req.ID == "" {
 		return false
@@ -47,9 +47,9 @@ func usesRecord(req *limiter.Request) bool {
 	return false
 }
 
-// giveBack marks the charge of key as refunded and returns it; the zero charge
-// if there is none or it was refunded before. The receiver may be nil.
-func (r *record) giveBack(key limiter.Key) limiter.Charged {
+// refund marks the charge of key as refunded and returns it; the zero charge if there
+// is none or it was refunded before. The receiver may be nil.
+func (r *record) refund(key limiter.Key) limiter.Charged {
 	if r == nil {
 		return limiter.Charged{}
 	}
@@ -62,8 +62,8 @@ func (r *record) giveBack(key limiter.Key) limiter.Charged {
 	return c
 }
 
-// settle makes the charge at a.Key weigh a.Weight, or gives the answer of the
-// first time. The receiver may be nil: there is nothing to settle.
+// settle changes the charge at a.Key to a.Weight, or returns the decision of the
+// first time. The receiver may be nil: then there is nothing to settle.
 func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.Decision, changed bool) {
 	i := -1
 	if r != nil {
@@ -86,8 +86,8 @@ func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.
 	return d, changed
 }
 
-// settledWith keeps the answer of a settlement.
-func (r *record) settledWith(req *limiter.Request, res *limiter.Result) {
+// storeSettlement stores the answer of a settlement.
+func (r *record) storeSettlement(req *limiter.Request, res *limiter.Result) {
 	r.settled, r.settledAt = make([]limiter.Decision, len(r.keys)), res.At
 	for i := range req.Asks {
 		if k := slices.Index(r.keys, req.Asks[i].Key); k >= 0 {
@@ -98,12 +98,13 @@ func (r *record) settledWith(req *limiter.Request, res *limiter.Result) {
 
 // repeats reports whether req is a repeat that gets the stored answer.
 func (r *record) repeats(req *limiter.Request, now int64) bool {
-	return (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && !r.refunded && now >= r.at && now-r.at <= limiter.ReplayWindow &&
+	return (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && !r.refunded &&
+		now >= r.at && now-r.at <= limiter.ReplayWindow &&
 		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
 }
 
-// doRecorded decides a request that reads or leaves a record. Requests of one
-// name exclude each other for as long as they take.
+// doRecorded decides a request that reads or writes a record. Requests of one name
+// run one at a time.
 func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	name := recordName{tag: req.Asks[0].Key.Tag(), id: req.ID}
 	sh := s.recordShard(name.tag)
@@ -118,13 +119,13 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 		res.Allowed, res.Replayed, res.At = rec.allowed, true, rec.at
 		res.Limits = append(res.Limits[:0], rec.limits...)
 		for i := range res.Limits {
-			if d := &res.Limits[i]; d.Rate < 0 { // a snapshot knows it only of what was charged
+			if d := &res.Limits[i]; d.Rate < 0 { // snapshots have it only for charges
 				d.Rate = req.Asks[i].Limit.Rate()
 			}
 		}
 		return
 	}
-	w := takeWork(len(req.Asks))
+	w := newWork(len(req.Asks))
 	defer w.free()
 	at, needed := s.doMany(req, res, w, rec)
 	if req.Op == limiter.OpSettle && rec != nil {
@@ -132,7 +133,7 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 			res.Replayed, res.At = true, rec.settledAt
 			return
 		}
-		rec.settledWith(req, res)
+		rec.storeSettlement(req, res)
 		s.recordBytes.Add(sh.book.resize(s.seed, rec))
 		found.deadline = max(found.deadline, s.recordDeadline(limiter.ReplayWindow, at))
 		return
@@ -143,12 +144,12 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 	}
 }
 
-// recordShard is the shard that holds the records of an entity.
+// recordShard returns the shard with the records of an entity.
 func (s *Store) recordShard(tag string) *recordShard {
 	return &s.records[shardOf(maphash.String(s.seed, tag))]
 }
 
-// newRecord copies everything, because the caller owns req and res.
+// newRecord copies everything: the caller owns req and res.
 func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Charged) *record {
 	rec := &record{at: res.At, allowed: res.Allowed, charged: slices.Clone(charged), limits: slices.Clone(res.Limits)}
 	rec.keys = make([]limiter.Key, len(req.Asks))
@@ -159,9 +160,9 @@ func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Char
 	return rec
 }
 
-// remember adds rec to its shard, in the place of an older record of its name. An
-// entity that then has more than its part of the room loses its oldest records.
-// The caller holds the shard's lock.
+// remember adds rec to its shard and replaces an older record of its name. If the
+// entity then uses more than its part of the memory, its oldest records are
+// dropped. The caller holds the shard's lock.
 func (s *Store) remember(sh *recordShard, rec *record, deadline int64) {
 	if old := sh.book.records.find(maphash.Comparable(s.seed, rec.name), rec.name); old != nil {
 		s.dropRecord(sh, old.value)
@@ -185,7 +186,7 @@ func (s *Store) dropRecord(sh *recordShard, r *record) {
 	sh.publishOldest()
 }
 
-// dropOldestRecord makes room for others. It drops nothing if there is room.
+// dropOldestRecord drops the oldest record if memory is short.
 func (s *Store) dropOldestRecord() {
 	oldest := &s.records[0]
 	for i := range s.records[1:] {

@@ -19,15 +19,15 @@ import (
 )
 
 var (
-	// ErrSnapshot wraps every refusal of a snapshot that is torn, damaged or not
-	// one of ours. The store is as it was before.
+	// ErrSnapshot wraps every refusal of a snapshot that is incomplete, damaged or of
+	// another program. The store did not change.
 	ErrSnapshot = errors.New("not a usable snapshot")
 	// ErrSnapshotVersion wraps the refusal of a snapshot from a newer release.
 	ErrSnapshotVersion = errors.New("snapshot written by a newer version")
 )
 
-// LoadFile restores the snapshot at path. A missing file is an error that
-// wraps fs.ErrNotExist.
+// LoadFile restores the snapshot at path. The error for a missing file wraps
+// fs.ErrNotExist.
 func (s *Store) LoadFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -40,9 +40,9 @@ func (s *Store) LoadFile(path string) error {
 	return nil
 }
 
-// Restore replaces what the store holds by a snapshot, leaving out what has
-// expired since. Nothing changes unless the whole snapshot is sound. Restore
-// before the first decision: requests decided meanwhile are lost.
+// Restore replaces the content of the store with a snapshot, without elements that
+// expired since. Nothing changes unless the whole snapshot is valid. Call it before
+// the first decision: it loses requests decided during it.
 func (s *Store) Restore(r io.Reader) error {
 	in := &snapshotReader{r: bufio.NewReaderSize(r, 16<<10), sum: sha256.New()}
 	loaded, err := s.read(in)
@@ -63,7 +63,7 @@ type contents struct {
 	version       uint32 // of the snapshot's format
 }
 
-// snapshotReader reads exactly what it is asked for and sums it up.
+// snapshotReader reads exact lengths and computes the checksum.
 type snapshotReader struct {
 	r   *bufio.Reader
 	sum hash.Hash
@@ -76,7 +76,7 @@ func (in *snapshotReader) next(n int) ([]byte, error) {
 	in.buf.Reset()
 	if _, err := io.CopyN(&in.buf, in.r, int64(n)); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%w: it ends early", ErrSnapshot)
+			return nil, fmt.Errorf("%w: unexpected end", ErrSnapshot)
 		}
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
@@ -90,12 +90,12 @@ func (s *Store) read(in *snapshotReader) (*contents, error) {
 		return nil, err
 	}
 	if string(header[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: it does not start as one", ErrSnapshot)
+		return nil, fmt.Errorf("%w: wrong first bytes", ErrSnapshot)
 	}
 	v := binary.BigEndian.Uint32(header[len(magic):])
 	if v < 1 || v > version {
 		if v > version {
-			return nil, fmt.Errorf("%w: format %d, this one reads %d", ErrSnapshotVersion, v, version)
+			return nil, fmt.Errorf("%w: format %d; this version reads up to %d", ErrSnapshotVersion, v, version)
 		}
 		return nil, fmt.Errorf("%w: unknown format %d", ErrSnapshot, v)
 	}
@@ -127,13 +127,13 @@ func (in *snapshotReader) chunk() (kind byte, data []byte, err error) {
 	kind = head[0]
 	n := binary.BigEndian.Uint32(head[1:])
 	if n > chunkMax || kind > chunkRecords || (kind == chunkEnd && n != endSize) {
-		return 0, nil, fmt.Errorf("%w: kind %d with %d bytes", ErrSnapshot, kind, n)
+		return 0, nil, fmt.Errorf("%w: chunk of kind %d with %d bytes", ErrSnapshot, kind, n)
 	}
 	data, err = in.next(int(n))
 	return kind, data, err
 }
 
-// finish checks the counts, the sum, and that nothing follows.
+// finish checks the counts, the checksum, and the end.
 func (in *snapshotReader) finish(c *contents, end []byte) error {
 	if binary.BigEndian.Uint64(end) != c.buckets || binary.BigEndian.Uint64(end[8:]) != c.recs {
 		return fmt.Errorf("%w: elements are missing", ErrSnapshot)
@@ -144,10 +144,10 @@ func (in *snapshotReader) finish(c *contents, end []byte) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("%w: its checksum does not fit", ErrSnapshot)
+		return fmt.Errorf("%w: wrong checksum", ErrSnapshot)
 	}
 	if _, err := in.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: something follows its end", ErrSnapshot)
+		return fmt.Errorf("%w: data after the end", ErrSnapshot)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *Store) readRecord(c *contents, d *decoder) error {
 	return nil
 }
 
-// install swaps the contents in, one shard at a time.
+// install puts the contents in place, one shard at a time.
 func (s *Store) install(c *contents) {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -225,7 +225,7 @@ func (s *Store) install(c *contents) {
 	}
 }
 
-// recordsByAge lists the records of the snapshot, the oldest first.
+// recordsByAge lists the records of the snapshot, oldest first.
 func (c *contents) recordsByAge() []*slot[recordName, *record] {
 	var all []*slot[recordName, *record]
 	for i := range c.records {

@@ -28,8 +28,8 @@ const (
 	chunkBuckets byte = 1
 	chunkRecords byte = 2
 
-	// chunkMax bounds a chunk, so that a damaged length is not believed. Chunks
-	// are cut at chunkSize; a single element may be longer.
+	// chunkMax is the largest chunk, so that a damaged length is detected. A chunk
+	// ends at chunkSize; a single element may be longer.
 	chunkMax  = 64 << 20
 	chunkSize = 1 << 20
 
@@ -37,14 +37,14 @@ const (
 	endSize    = 16
 )
 
-// Snapshot writes all that has not expired. It holds the lock of one shard at a
-// time, so decisions go on meanwhile: each bucket is consistent in itself, but
-// of a request that was decided during the snapshot some buckets may hold the
-// charge and others not. Records come after the buckets they belong to.
+// Snapshot writes all buckets and records that have not expired. It holds the lock
+// of one shard at a time, so decisions continue: each bucket is consistent, but a
+// request that is decided during the snapshot may be in some of its buckets and not
+// in others. Records follow their buckets.
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := sha256.New()
-	out := &chunkWriter{w: io.MultiWriter(w, sum), buf: s.takeBuffer()}
-	defer func() { s.keepBuffer(out.buf) }()
+	out := &chunkWriter{w: io.MultiWriter(w, sum), buf: s.borrowBuffer()}
+	defer func() { s.returnBuffer(out.buf) }()
 	header := append(make([]byte, 0, headerSize), magic...)
 	header = binary.BigEndian.AppendUint32(header, version)
 	header = binary.BigEndian.AppendUint64(header, uint64(s.instant().now))
@@ -70,17 +70,17 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// takeBuffer is what the last snapshot was gathered in, so that one every few
-// seconds leaves no garbage.
-func (s *Store) takeBuffer() []byte {
+// borrowBuffer returns the buffer of the last snapshot, so that frequent snapshots
+// leave no garbage.
+func (s *Store) borrowBuffer() []byte {
 	if b := s.buffer.Swap(nil); b != nil {
 		return (*b)[:0]
 	}
 	return nil
 }
 
-// keepBuffer leaves b for the next snapshot, unless it has become large.
-func (s *Store) keepBuffer(b []byte) {
+// returnBuffer keeps b for the next snapshot, unless it has become large.
+func (s *Store) returnBuffer(b []byte) {
 	if cap(b) <= 4*chunkSize {
 		s.buffer.Store(&b)
 	}
@@ -121,8 +121,8 @@ func (s *Store) snapshotRecords(i int, out *chunkWriter) (n uint64) {
 	return n
 }
 
-// chunkWriter gathers elements and writes them in chunks. It remembers the
-// first error and does nothing after it.
+// chunkWriter collects elements and writes them in chunks. After the first error,
+// which it keeps, it does nothing.
 type chunkWriter struct {
 	w    io.Writer
 	buf  []byte
@@ -136,7 +136,7 @@ func (c *chunkWriter) write(b []byte) {
 	}
 }
 
-// cut notes the end of an element, and of a chunk where it has grown enough.
+// cut marks the end of an element, and of a chunk if it is large enough.
 func (c *chunkWriter) cut() {
 	start := 0
 	if n := len(c.cuts); n > 0 {
@@ -147,7 +147,7 @@ func (c *chunkWriter) cut() {
 	}
 }
 
-// flushFull writes the chunks that are full and keeps the rest.
+// flushFull writes the full chunks and keeps the rest.
 func (c *chunkWriter) flushFull(kind byte) {
 	start := 0
 	for _, end := range c.cuts {
@@ -158,7 +158,7 @@ func (c *chunkWriter) flushFull(kind byte) {
 	c.buf = c.buf[:copy(c.buf, c.buf[start:])]
 }
 
-// flush writes everything gathered.
+// flush writes everything collected.
 func (c *chunkWriter) flush(kind byte) {
 	c.flushFull(kind)
 	if len(c.buf) > 0 {
@@ -172,8 +172,8 @@ func (c *chunkWriter) chunk(kind byte, b []byte) {
 	c.write(b)
 }
 
-// SaveFile writes a snapshot to path, readable by its owner only. The file
-// appears whole or not at all.
+// SaveFile writes a snapshot to path, readable by its owner only. The file is
+// replaced atomically.
 func (s *Store) SaveFile(path string) error {
 	err := atomicfile.Write(path, func(f *os.File) error {
 		w := bufio.NewWriterSize(f, 64<<10)

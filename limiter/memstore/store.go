@@ -21,21 +21,21 @@ const (
 // Options configures a store. The zero value is ready for production.
 type Options struct {
 	// Clock is the time of decisions in ms since the epoch; nil is wall time.
-	// With a clock of one's own (tests), whatever is written stays for at least
-	// a minute of real time, because such a clock may stand still or step back.
+	// With a Clock (in tests) all state is kept for at least a minute of real time,
+	// because such a clock may stand still or step back.
 	Clock func() int64
-	// MaxKeys caps the buckets; 0 means 5 million (about 1 GB of plain
-	// counters). At the cap a new bucket evicts the soonest-expiring of a small
-	// random sample.
+	// MaxKeys is the largest number of buckets; 0 means 5 million (about 1 GB of
+	// plain counters). At the limit a new bucket evicts the one of a small random
+	// sample that expires first.
 	MaxKeys int
-	// MaxRecordBytes is about how much memory the stored answers of named requests
-	// may take; 0 means 64 MiB. The IDs of one entity (limiter.Key.Tag) use at most
-	// an eighth of it. Where room is missing the oldest are dropped.
+	// MaxRecordBytes is about the memory for the stored answers of named requests; 0
+	// means 64 MiB. The IDs of one entity (limiter.Key.Tag) use up to an eighth of
+	// it. At the limit the oldest records are dropped.
 	MaxRecordBytes int64
 }
 
-// Store is a limiter.Store in memory. It is safe for concurrent use. Make one
-// with New and stop its sweeper with Close.
+// Store is a limiter.Store in memory. It is safe for concurrent use. New creates
+// one; Close stops its sweeper.
 type Store struct {
 	clock          func() int64
 	start          time.Time
@@ -50,7 +50,7 @@ type Store struct {
 	evicted, droppedForRoom, droppedForKey atomic.Uint64
 	recordNumber                           atomic.Uint64
 	closed                                 atomic.Bool
-	// buffer is what snapshots are gathered in, nil while one is.
+	// buffer is reused by snapshots, nil during one.
 	buffer atomic.Pointer[[]byte]
 
 	stop    chan struct{}
@@ -60,8 +60,8 @@ type Store struct {
 
 var _ limiter.Store = (*Store)(nil)
 
-// shard is a part of the buckets with what one decision on it needs, so that
-// the common request allocates nothing.
+// shard is a part of the buckets, with scratch space for one decision, so that the
+// common request allocates nothing.
 type shard struct {
 	mu      sync.Mutex
 	buckets table[bucketKey, limiter.State]
@@ -97,8 +97,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// Close stops the sweeper and waits for it. Later requests get CauseClosed;
-// snapshots can still be taken. Calling it again does nothing.
+// Close stops the sweeper and waits for it. Later requests fail with CauseClosed;
+// Snapshot still works. Calling it again does nothing.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed.Store(true)
@@ -108,43 +108,43 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Keys is the number of buckets in memory, those not yet swept included.
+// Keys is the number of buckets in memory, including expired ones not yet swept.
 func (s *Store) Keys() int { return int(s.keys.Load()) }
 
 // Records is the number of request records in memory.
 func (s *Store) Records() int { return int(s.recordCount.Load()) }
 
-// Evicted counts the buckets dropped to stay under Options.MaxKeys since the
-// store was made. Each may have cost its key up to one limit of accuracy.
+// Evicted is the number of buckets evicted because of Options.MaxKeys since New.
+// After each, its key may have been admitted up to one limit too much.
 func (s *Store) Evicted() uint64 { return s.evicted.Load() }
 
-// RecordBytes is about how much memory the request records take.
+// RecordBytes is about the memory that request records use.
 func (s *Store) RecordBytes() int64 { return s.recordBytes.Load() }
 
-// DroppedRecords counts the request records dropped before their time since the
-// store was made: room to stay under Options.MaxRecordBytes, key because one
-// entity had more than its part of that.
+// DroppedRecords is the number of request records dropped early since New: room
+// because of Options.MaxRecordBytes, key because one entity used more than its part
+// of that.
 func (s *Store) DroppedRecords() (room, key uint64) {
 	return s.droppedForRoom.Load(), s.droppedForKey.Load()
 }
 
-// wallTime is the one place where this package reads the wall clock.
+// wallTime is the only place where this package reads the wall clock.
 func wallTime() time.Time {
 	return time.Now() //nolint:forbidigo // the store's own clock, replaced by Options.Clock in tests
 }
 
-// bucketSlot is where a bucket lies.
+// bucketSlot is the slot of a bucket.
 type bucketSlot = slot[bucketKey, limiter.State]
 
 // instant is one reading of both clocks.
 type instant struct {
 	// now is the time of decisions, ms since the epoch.
 	now int64
-	// mono is the time of forgetting, ms since the store's start; never steps.
+	// mono is the time of expiry, ms since the store's start; it never steps.
 	mono int64
 }
 
-// mono is the time of forgetting alone.
+// mono is the time of expiry.
 func (s *Store) mono() int64 { return wallTime().Sub(s.start).Milliseconds() }
 
 func (s *Store) instant() instant {
@@ -163,8 +163,8 @@ func (s *Store) hash(key limiter.Key) uint64 { return maphash.String(s.seed, str
 // shardOf is the shard of a hash.
 func shardOf(hash uint64) int { return int(hash & (shardCount - 1)) }
 
-// Do decides one request. It does not block beyond the shards' locks, so ctx is
-// only looked at once.
+// Do decides one request. It blocks only for the locks of shards, so it checks ctx
+// once.
 func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	if err := ctx.Err(); err != nil {
 		return storeError(err)
@@ -181,7 +181,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	case len(req.Asks) == 1:
 		s.doOne(req, res)
 	default:
-		w := takeWork(len(req.Asks))
+		w := newWork(len(req.Asks))
 		s.doMany(req, res, w, nil)
 		w.free()
 	}

@@ -9,11 +9,11 @@ const (
 	// sweepEvery is the pause between two shards. A round of all of them takes
 	// 13 seconds.
 	sweepEvery = 50 * time.Millisecond
-	// sweepStep is how many elements are looked at while a lock is held.
+	// sweepStep is the number of elements that are checked under one lock.
 	sweepStep = 512
 )
 
-// sweepLoop drops what expired, one shard at a time, until Close.
+// sweepLoop drops expired elements, one shard at a time, until Close.
 func (s *Store) sweepLoop() {
 	defer close(s.stopped)
 	tick := time.NewTicker(sweepEvery)
@@ -28,8 +28,8 @@ func (s *Store) sweepLoop() {
 	}
 }
 
-// sweepShard looks at every element of one shard of buckets and of records, in
-// steps between which requests get their turn.
+// sweepShard checks every element of one shard of buckets and of records, in steps
+// between which requests can take the lock.
 func (s *Store) sweepShard(i int) {
 	for done := false; !done; {
 		var dropped int
@@ -61,8 +61,8 @@ func (s *Store) sweepRecords(i int) (done bool) {
 	return done
 }
 
-// makeRoom brings the store back under its caps. It is called without locks
-// held, after whatever may have added an element.
+// makeRoom brings the store back under its limits. It is called without locks, after
+// each request that may have added an element.
 func (s *Store) makeRoom() {
 	for s.keys.Load() > s.maxKeys {
 		s.evictBucket()
@@ -72,7 +72,7 @@ func (s *Store) makeRoom() {
 	}
 }
 
-// evictShards is how many random shards compete for an eviction.
+// evictShards is the number of random shards that compete for an eviction.
 const evictShards = 3
 
 func (s *Store) evictBucket() {
@@ -92,9 +92,9 @@ func (s *Store) evictBucket() {
 	}
 }
 
-// soonestShard returns which of a few random shards has the element that
-// expires first. look gives the soonest deadline of a shard, or false if it is
-// empty; empty shards are passed over.
+// soonestShard returns the one of a few random shards whose element expires first.
+// look returns the soonest deadline of a shard, or false if it is empty; empty
+// shards are skipped.
 func soonestShard(look func(i int) (int64, bool)) int {
 	best, soonest, found := 0, int64(0), 0
 	first := rand.IntN(shardCount)

@@ -2,19 +2,19 @@ package memstore
 
 import "math/rand/v2"
 
-// table is a hash map whose elements expire. They lie densely in one slice, so
-// that sweeping is a sequential read and sampling is one random number; an
-// open-addressed index of 4 bytes a cell finds them, so that a look-up touches
-// one cell and one slot, and a million cells are few enough pages for the
-// processor to remember. Callers bring the hash. Not safe for concurrent use.
+// table is a hash map whose elements expire. They are in one dense slice, so that a
+// sweep is a sequential read and a sample is one random number. An open-addressed
+// index of 4 bytes per cell finds them: a look-up reads one cell and one slot, and
+// the index of a million elements is only a few pages. Callers compute the hash. It
+// is not safe for concurrent use.
 type table[K comparable, V any] struct {
-	// cells holds, from the hash's own place onwards, the highest byte of the
-	// hash and the slot's number plus one; 0 is free. Its length is a power of
-	// two and at least 4/3 of the slots.
+	// cells holds, from the first cell of the hash on, the highest byte of the hash
+	// and the slot's number plus one; 0 is free. Its length is a power of two and at
+	// least 4/3 of the slots.
 	cells []uint32
 	slots []slot[K, V]
-	// cursor is where the next sweep step starts, downwards, so that moving the
-	// last slot into a hole skips nothing.
+	// cursor is where the next sweep step starts. Sweeps go downwards, so that moving
+	// the last slot into a hole skips nothing.
 	cursor int
 }
 
@@ -29,21 +29,21 @@ type slot[K comparable, V any] struct {
 // minCells is the smallest index.
 const minCells = 16
 
-// maxSlots is how many elements a cell can number.
+// maxSlots is the largest slot number that fits a cell.
 const maxSlots = 1<<24 - 1
 
-// cell is what the index holds for slot number i.
+// cell is the cell for slot number i.
 func cell(hash uint64, i int) uint32 { return uint32(hash>>56)<<24 | uint32(i+1) }
 
 // sameTag reports whether c may belong to hash.
 func sameTag(c uint32, hash uint64) bool { return uint64(c>>24) == hash>>56 }
 
-// number is the slot that c points to.
+// number is the slot of c.
 func number(c uint32) int { return int(c&maxSlots) - 1 }
 
-// home is the cell at which the search for hash starts. The lowest byte of the
-// hash chose the shard.
-func (t *table[K, V]) home(hash uint64) int { return int(hash>>8) & (len(t.cells) - 1) }
+// firstCell is the cell at which the search for hash starts. The lowest byte of the
+// hash selects the shard.
+func (t *table[K, V]) firstCell(hash uint64) int { return int(hash>>8) & (len(t.cells) - 1) }
 
 // search returns the cell of key, or -1.
 func (t *table[K, V]) search(hash uint64, key K) int {
@@ -51,7 +51,7 @@ func (t *table[K, V]) search(hash uint64, key K) int {
 		return -1
 	}
 	mask := len(t.cells) - 1
-	for c := t.home(hash); t.cells[c] != 0; c = (c + 1) & mask {
+	for c := t.firstCell(hash); t.cells[c] != 0; c = (c + 1) & mask {
 		if at := t.cells[c]; sameTag(at, hash) && t.slots[number(at)].key == key {
 			return c
 		}
@@ -82,7 +82,7 @@ func (t *table[K, V]) add(s slot[K, V]) {
 // enter puts slot number i into the first free cell.
 func (t *table[K, V]) enter(hash uint64, i int) {
 	mask := len(t.cells) - 1
-	c := t.home(hash)
+	c := t.firstCell(hash)
 	for t.cells[c] != 0 {
 		c = (c + 1) & mask
 	}
@@ -102,7 +102,7 @@ func (t *table[K, V]) cellOf(i int) int {
 	hash := t.slots[i].hash
 	want := cell(hash, i)
 	mask := len(t.cells) - 1
-	c := t.home(hash)
+	c := t.firstCell(hash)
 	for t.cells[c] != want {
 		c = (c + 1) & mask
 	}
@@ -114,9 +114,9 @@ func (t *table[K, V]) leave(c int) {
 	mask := len(t.cells) - 1
 	gap := c
 	for next := (c + 1) & mask; t.cells[next] != 0; next = (next + 1) & mask {
-		home := t.home(t.slots[number(t.cells[next])].hash)
-		// The element may move back to the gap unless its home lies after it.
-		if (next-home)&mask >= (next-gap)&mask {
+		first := t.firstCell(t.slots[number(t.cells[next])].hash)
+		// The element may move back to the gap unless its first cell is after the gap.
+		if (next-first)&mask >= (next-gap)&mask {
 			t.cells[gap] = t.cells[next]
 			gap = next
 		}
@@ -152,9 +152,9 @@ func (t *table[K, V]) removeAt(i int) {
 	}
 }
 
-// sweep looks at up to n elements and drops those whose deadline is past, telling
-// drop of each if that is not nil. It reports how many it dropped and whether it
-// has been all the way round.
+// sweep checks up to n elements and drops those whose deadline has passed, after a
+// call of drop if that is not nil. It returns how many it dropped and whether the
+// round is complete.
 func (t *table[K, V]) sweep(now int64, n int, drop func(*V)) (dropped int, done bool) {
 	if t.cursor <= 0 || t.cursor > len(t.slots) {
 		t.cursor = len(t.slots)
@@ -172,12 +172,12 @@ func (t *table[K, V]) sweep(now int64, n int, drop func(*V)) (dropped int, done 
 	return dropped, t.cursor == 0
 }
 
-// evictSamples is how many elements of a table compete to be evicted; Redis's
-// volatile-ttl takes five.
+// evictSamples is the size of the sample for an eviction; Redis's volatile-ttl uses
+// five.
 const evictSamples = 5
 
-// soonest returns the number and the deadline of the slot that expires first in
-// a random sample. It reports false if the table is empty.
+// soonest returns the number and the deadline of the slot that expires first in a
+// random sample, or false if the table is empty.
 func (t *table[K, V]) soonest() (i int, deadline int64, ok bool) {
 	if len(t.slots) == 0 {
 		return 0, 0, false
@@ -191,8 +191,8 @@ func (t *table[K, V]) soonest() (i int, deadline int64, ok bool) {
 	return i, t.slots[i].deadline, true
 }
 
-// evict drops the element of a random sample that would expire first. It
-// reports false if the table is empty.
+// evict drops the element of a random sample that expires first. It returns false if
+// the table is empty.
 func (t *table[K, V]) evict() bool {
 	i, _, ok := t.soonest()
 	if ok {
