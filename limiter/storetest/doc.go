@@ -1,14 +1,14 @@
-// Package storetest is the conformance suite of limiter.Store. A store is
-// finished when Run passes:
+// Package storetest is the conformance suite of limiter.Store. A store is complete
+// when it passes:
 //
 //	func TestStore(t *testing.T)   { storetest.Run(t, harness) }
 //	func TestVectors(t *testing.T) { storetest.Vectors(t, harness) }
 //
-// It holds three independent sources of truth: the worked cases of
-// testdata/vectors.json (and of any file of the same form that the environment
-// variable SLUICE_VECTORS names), a slow exact reference model made of
-// fractions and searches, and truths that need no expected numbers, such as
-// "waiting exactly retry_after admits, one millisecond less does not".
+// It has three independent sources of truth: the worked cases of
+// testdata/vectors.json (and of the file that the environment variable
+// SLUICE_VECTORS names), a slow exact reference model with fractions and searches,
+// and truths that need no expected numbers, such as "waiting exactly retry_after
+// admits, one millisecond less does not".
 //
 // A worked case, a fixed window of 3 units in 1000 ms on the store's clock:
 //

@@ -10,8 +10,8 @@ import (
 	"sluice/limiter"
 )
 
-// Errors checks that malformed and abandoned requests are refused and spend
-// nothing, and that one bad call of a batch leaves the others alone.
+// Errors checks that malformed and canceled requests are refused and spend nothing,
+// and that one bad call of a batch does not affect the others.
 func Errors(t *testing.T, h Harness) {
 	t.Run("MalformedIsErrInvalidAndSpendsNothing", func(t *testing.T) { malformed(t, h) })
 	t.Run("EndedContextIsStoreErrorAndSpendsNothing", func(t *testing.T) { endedContext(t, h) })
@@ -66,8 +66,8 @@ func malformed(t *testing.T, h Harness) {
 	}
 }
 
-// mostLimits takes from as many buckets as one request may, the last of which
-// is the narrowest.
+// mostLimits takes from the largest number of buckets in one request. The last is
+// the narrowest.
 func mostLimits(t *testing.T, h Harness) {
 	clock := NewClock(1_795_000_000_000)
 	s := h.New(t, clock.Now)
@@ -158,8 +158,8 @@ func overwritten(t *testing.T, h Harness) {
 	}
 }
 
-// hugeCharges charges the largest weight again and again: the store must go on
-// answering, deny, and not wrap round.
+// hugeCharges charges the largest weight many times: the store must still answer,
+// deny, and not overflow.
 func hugeCharges(t *testing.T, h Harness) {
 	clock := NewClock(1_795_000_000_000)
 	s := h.New(t, clock.Now)

@@ -6,9 +6,8 @@ import (
 	"sluice/limiter"
 )
 
-// The clock of random traffic stays between these, ms: later than the longest
-// generated window, so that no remembered time becomes negative, and far
-// enough from the end.
+// The bounds of the clock of random traffic, ms: later than the longest generated
+// window, so that no stored time becomes negative, and far from the end.
 const (
 	clockMin int64 = 10_000_000
 	clockMax int64 = 4_000_000_000_000
@@ -57,10 +56,10 @@ func drawLimit(t *rapid.T, a limiter.Algorithm) limiter.Limit {
 	return l
 }
 
-// editLimit draws what l may become without changing its key: another count,
-// window, burst and so on, or an algorithm of the same kind. A bucket whose rate
-// is big only changes its burst: converting between extreme rates saturates and
-// rounds to whole units, which the reference does not model.
+// editLimit draws an edit of l that keeps its key: another count, window, burst and
+// so on, or an algorithm of the same kind. A bucket with a big rate only changes
+// its burst: converting between extreme rates saturates and rounds to whole units,
+// which the reference does not model.
 func editLimit(t *rapid.T, l limiter.Limit) limiter.Limit {
 	if l.Algorithm.Bucketed() && l.Count > 1000 {
 		l.Burst = max(1, l.Burst/2)
@@ -93,8 +92,8 @@ func drawWeight(t *rapid.T, l limiter.Limit) int64 {
 }
 
 // drawStep draws how far the clock moves before the next request of l: mostly
-// forward by something near the window's own scale. Of a store whose last
-// answer was a denial, wait is the time it asked for.
+// forward by about the scale of the window. wait is the retry-after of the last
+// answer if it was a denial.
 func drawStep(t *rapid.T, l limiter.Limit, wait int64, back bool) int64 {
 	kinds := []string{"none", "none", "one", "tick", "part", "wait", "wait less one", "window", "far"}
 	if back {

@@ -9,8 +9,7 @@ import (
 	"sluice/limiter"
 )
 
-// Harness makes the stores under test. The suite closes nothing: register
-// whatever has to be closed with t.Cleanup.
+// Harness creates the stores under test. The suite closes nothing: use t.Cleanup.
 type Harness struct {
 	// New returns a store whose time is clock, in ms; nil means the store's own
 	// clock. The suite uses keys of its own in every test, so stores may share a
@@ -63,10 +62,10 @@ func (c *Clock) Advance(d int64) { c.ms.Add(d) }
 // bucket even when they share a backend.
 var entities atomic.Int64
 
-// entity is a fresh name from which a test makes the keys of one entity.
+// entity is a new name for the keys of one entity.
 type entity string
 
-// newEntity returns a name that nobody else in this process uses.
+// newEntity returns a name that is unique in this process.
 func newEntity() entity { return entity(fmt.Sprintf("storetest:%d", entities.Add(1))) }
 
 // key names the entity's bucket number i under algorithm a.
@@ -74,7 +73,7 @@ func (e entity) key(i int, a limiter.Algorithm) limiter.Key {
 	return limiter.Key(fmt.Sprintf("{%s}|%d|%s", e, i, a.Kind()))
 }
 
-// asks gives weight w to each of limits, on the entity's buckets 0, 1, and so on.
+// asks returns an ask of weight w for each limit, on the entity's buckets 0, 1, ...
 func (e entity) asks(w int64, limits ...limiter.Limit) []limiter.Ask {
 	out := make([]limiter.Ask, len(limits))
 	for i, l := range limits {

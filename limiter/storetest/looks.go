@@ -9,7 +9,7 @@ import (
 	"sluice/limiter"
 )
 
-// Looks checks Ask.Look: a limit that has its say in a take and spends nothing.
+// Looks checks Ask.Look: a limit that is checked in a take and spends nothing.
 func Looks(t *testing.T, h Harness) {
 	for _, a := range limiter.Algorithms() {
 		t.Run("AnswersAsATakeAndSpendsNothing/"+a.String(), func(t *testing.T) { looksAlone(t, h, a) })
@@ -32,7 +32,7 @@ func Looks(t *testing.T, h Harness) {
 	}
 }
 
-// looking makes the asks at the given places look.
+// looking sets Look on the asks at the given places.
 func looking(asks []limiter.Ask, places ...int) []limiter.Ask {
 	for _, i := range places {
 		asks[i].Look = true

@@ -42,7 +42,7 @@ type traffic struct {
 	log    []string
 }
 
-// steps is how many requests one run has at most.
+// steps is the largest number of requests in one run.
 const steps = 40
 
 func compareWithReference(t *testing.T, h Harness, draw func(*rapid.T) []limiter.Limit) {
@@ -90,7 +90,7 @@ func (tr *traffic) story() string {
 	return out
 }
 
-// pick draws which of the limits a request asks, at least one.
+// pick draws the limits of a request, at least one.
 func (tr *traffic) pick(keep func(limiter.Limit) bool) []int {
 	var out []int
 	for i, l := range tr.limits {
@@ -104,7 +104,7 @@ func (tr *traffic) pick(keep func(limiter.Limit) bool) []int {
 	return out
 }
 
-// request draws one, nil if what it drew does not apply to the limits.
+// request draws a request, nil if it does not apply to the limits.
 func (tr *traffic) request() *limiter.Request {
 	ops := []limiter.Op{
 		limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake,
@@ -123,10 +123,10 @@ func (tr *traffic) request() *limiter.Request {
 	case limiter.OpCharge:
 		which = func(l limiter.Limit) bool { return !lease(l) }
 	}
-	leases := false
+	slots := false
 	for _, i := range tr.pick(which) {
 		l := tr.limits[i]
-		leases = leases || lease(l)
+		slots = slots || lease(l)
 		w := drawWeight(tr.T, l)
 		if req.Op == limiter.OpRefund {
 			w = max(1, w)
@@ -134,7 +134,7 @@ func (tr *traffic) request() *limiter.Request {
 		look := rapid.IntRange(0, 4).Draw(tr.T, "look") == 0
 		req.Asks = append(req.Asks, limiter.Ask{Key: tr.who.key(i, l.Algorithm), Limit: l, Weight: w, Look: look})
 	}
-	if req.ID == "" && leases {
+	if req.ID == "" && slots {
 		req.ID = "lease"
 	}
 	if len(req.Asks) == 0 || (req.Op >= limiter.OpRelease && req.ID == "") {
@@ -143,8 +143,8 @@ func (tr *traffic) request() *limiter.Request {
 	return tr.remember(req)
 }
 
-// remember notes when an id was used, and drops a refund of one that is so old
-// that a store may or may not have forgotten it.
+// remember stores when an id was used, and drops a refund of one so old that a store
+// may or may not have its record.
 func (tr *traffic) remember(req *limiter.Request) *limiter.Request {
 	if req.ID == "" {
 		return req

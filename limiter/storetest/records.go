@@ -9,8 +9,7 @@ import (
 	"sluice/limiter"
 )
 
-// Records checks what a store remembers of named requests: the rules beside
-// limiter.ReplayWindow.
+// Records checks the records of named requests: the rules at limiter.ReplayWindow.
 func Records(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"RepeatGetsStoredAnswerAndSpendsNothing": repeatedTake,
@@ -42,7 +41,7 @@ func Records(t *testing.T, h Harness) {
 	}
 }
 
-// recorder is a store on a clock with an entity of its own.
+// recorder is a store with a clock and an entity of its own.
 type recorder struct {
 	*testing.T
 	clock *Clock
@@ -63,7 +62,7 @@ func (r *recorder) take(id string, w int64, limits ...limiter.Limit) limiter.Res
 	return do(r.T, r.store, limiter.OpTake, id, r.who.asks(w, limits...)...)
 }
 
-// refund gives back by id on the entity's buckets and returns how much each.
+// refund refunds by id on the entity's buckets and returns the units of each.
 func (r *recorder) refund(id string, limits ...limiter.Limit) []int64 {
 	r.Helper()
 	var out []int64
@@ -73,7 +72,7 @@ func (r *recorder) refund(id string, limits ...limiter.Limit) []int64 {
 	return out
 }
 
-// remaining is what each of limits still admits.
+// remaining returns the remaining units of each limit.
 func (r *recorder) remaining(limits ...limiter.Limit) []int64 {
 	r.Helper()
 	var out []int64

@@ -10,10 +10,10 @@ import (
 	"sluice/limiter"
 )
 
-// Reference is a limiter.Store that is slow, exact and plainly made from the
-// definitions of docs/algorithms.md: levels are fractions, waits are found by
-// search. It shares no arithmetic with the stores it judges, never forgets
-// anything by itself, and is safe for concurrent use.
+// Reference is a slow, exact limiter.Store that follows the definitions of
+// docs/algorithms.md: levels are fractions, and waits are found by search. It shares
+// no arithmetic with the stores under test, never expires anything by itself, and is
+// safe for concurrent use.
 type Reference struct {
 	clock func() int64
 
@@ -24,23 +24,23 @@ type Reference struct {
 
 var _ limiter.Store = (*Reference)(nil)
 
-// recordName is what a request record is found by.
+// recordName identifies a request record.
 type recordName struct{ tag, id string }
 
-// record is what a named request did.
+// record is the effect of a named request.
 type record struct {
 	at     int64
 	spent  map[limiter.Key]charge
 	order  []limiter.Key
 	given  map[limiter.Key]bool
 	answer limiter.Result
-	// settled has the answer for each key that was settled, nil before that.
+	// settled has the decision for each settled key, nil before the settlement.
 	settled   map[limiter.Key]limiter.Decision
 	settledAt int64
 }
 
-// charge is a weight, the time it was booked at, what certainly lay below it,
-// and the limit that it was booked under.
+// charge is a weight, the time it was booked at, what was certainly booked before
+// it, and its limit.
 type charge struct {
 	at, weight, base int64
 	under            limiter.Limit
@@ -91,7 +91,7 @@ func (r *Reference) Do(ctx context.Context, req *limiter.Request, res *limiter.R
 		}
 	case limiter.OpRelease, limiter.OpRenew:
 		for _, a := range req.Asks {
-			answer.Limits = append(answer.Limits, r.lease(req.Op, req.ID, a, now))
+			answer.Limits = append(answer.Limits, r.releaseOrRenew(req.Op, req.ID, a, now))
 		}
 	default:
 		return fmt.Errorf("%w: %s", limiter.ErrInvalid, req.Op)
@@ -116,14 +116,14 @@ func (r *Reference) bucket(a limiter.Ask) (model, bool) {
 	return newModel(a.Limit), false
 }
 
-// recorded reports whether req leaves a record when it spends.
+// recorded reports whether req writes a record when it spends.
 func recorded(req *limiter.Request) bool {
 	return req.ID != "" && req.Op != limiter.OpPeek && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool {
 		return !a.Limit.Algorithm.Slots()
 	})
 }
 
-// replay returns the stored answer that req would get, if any.
+// replay returns the stored answer to req, if any.
 func (r *Reference) replay(req *limiter.Request, now int64) (limiter.Result, bool) {
 	rec := r.records[nameOf(req)]
 	if rec == nil || len(rec.given) > 0 || now < rec.at || now-rec.at > limiter.ReplayWindow {
@@ -147,7 +147,7 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 	models := make([]model, len(req.Asks))
 	for i, a := range req.Asks {
 		m, _ := r.bucket(a)
-		m.settle(a.Limit, now)
+		m.rebase(a.Limit, now)
 		models[i] = m
 		answer.Limits[i] = admit(a.Limit, m, now, a.Weight, req.ID)
 		answer.Allowed = answer.Allowed && answer.Limits[i].Allowed
@@ -176,7 +176,7 @@ func (r *Reference) take(req *limiter.Request, now int64) limiter.Result {
 func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) limiter.Decision {
 	m, stored := r.bucket(a)
 	var units int64
-	m.settle(a.Limit, now)
+	m.rebase(a.Limit, now)
 	if rec != nil && id != "" {
 		if c, ok := rec.spent[a.Key]; ok && c.weight > 0 && !rec.given[a.Key] {
 			rec.given[a.Key] = true
@@ -185,8 +185,8 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 			}
 		}
 	}
-	if leases, ok := m.(*leaseModel); ok && id != "" {
-		units = leases.release(a.Limit, now, id)
+	if slots, ok := m.(*slotModel); ok && id != "" {
+		units = slots.release(a.Limit, now, id)
 	}
 	if id == "" && stored {
 		for _, at := range m.lastSpent(a.Limit, now) {
@@ -201,8 +201,8 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	return d
 }
 
-// unmixed reports whether units charged under one limit can still be told from
-// others under another: what places and drains them must be the same.
+// unmixed reports whether units charged under one limit can be told from others under
+// another: window, alignment and rate must be the same.
 func unmixed(was, is limiter.Limit) bool {
 	switch t := is.Algorithm.Traits(); {
 	case t.Decay == limiter.DecayEach:
@@ -240,12 +240,12 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 				return d
 			}
 		}
-		m.settle(a.Limit, now)
+		m.rebase(a.Limit, now)
 		d := figures(a.Limit, m, now)
 		d.Allowed = rec != nil
 		return d
 	}
-	m.settle(a.Limit, now)
+	m.rebase(a.Limit, now)
 	named := slices.Contains(rec.order, a.Key)
 	var units int64
 	if named && !a.Look && !a.Limit.Algorithm.Slots() {
@@ -273,21 +273,21 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 	return d
 }
 
-func (r *Reference) lease(op limiter.Op, id string, a limiter.Ask, now int64) limiter.Decision {
+func (r *Reference) releaseOrRenew(op limiter.Op, id string, a limiter.Ask, now int64) limiter.Decision {
 	m, _ := r.bucket(a)
-	leases, ok := m.(*leaseModel)
+	slots, ok := m.(*slotModel)
 	if !ok {
 		panic("not a concurrency bucket")
 	}
-	leases.settle(a.Limit, now)
+	slots.rebase(a.Limit, now)
 	var d limiter.Decision
 	if op == limiter.OpRelease {
-		units := leases.release(a.Limit, now, id)
+		units := slots.release(a.Limit, now, id)
 		d = figures(a.Limit, m, now)
 		d.Refunded = units
 		return d
 	}
-	held := leases.renew(a.Limit, now, id)
+	held := slots.renew(a.Limit, now, id)
 	d = figures(a.Limit, m, now)
 	d.Allowed = held
 	return d

@@ -30,7 +30,7 @@ func (m *levelModel) under(l limiter.Limit) *big.Rat {
 	return lesser(roundUp(m.held, l.Window), most(l))
 }
 
-func (m *levelModel) settle(l limiter.Limit, now int64) {
+func (m *levelModel) rebase(l limiter.Limit, now int64) {
 	if !m.used || l.Count == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (m *levelModel) level(l limiter.Limit, t int64) *big.Rat {
 	return atLeastZero(minus(m.under(l), drained))
 }
 
-// most is the largest level that any store holds.
+// most is the largest level that a store holds.
 func most(l limiter.Limit) *big.Rat { return fraction(limiter.MaxExact, l.Window) }
 
 func (m *levelModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
@@ -57,7 +57,7 @@ func (m *levelModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
 	return m.last
 }
 
-// stillHeld is what of c has not drained by t, and at most level.
+// stillHeld is the part of c that has not drained by t, at most level.
 func stillHeld(l limiter.Limit, c charge, t int64, level *big.Rat) *big.Rat {
 	drained := over(times(whole(max(0, t-c.at)), l.Count), l.Window)
 	drained = atLeastZero(minus(drained, whole(c.base)))
@@ -90,13 +90,13 @@ func (m *gcraModel) level(l limiter.Limit, t int64) *big.Rat {
 	return atLeastZero(over(times(minus(tat, whole(t)), l.Count), l.Window))
 }
 
-// set makes the level at now what it is told to be.
+// set sets the level at now.
 func (m *gcraModel) set(l limiter.Limit, now int64, level *big.Rat) {
 	m.used = true
 	m.tat = plus(over(times(level, l.Window), l.Count), now)
 }
 
-func (m *gcraModel) settle(l limiter.Limit, now int64) {
+func (m *gcraModel) rebase(l limiter.Limit, now int64) {
 	if full := whole(l.Burst); m.level(l, now).Cmp(full) > 0 {
 		m.set(l, now, full)
 	}

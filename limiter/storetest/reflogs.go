@@ -7,7 +7,7 @@ import (
 	"sluice/limiter"
 )
 
-// entry is one admitted request of a log, or one lease.
+// entry is one admitted request of a log, or one slot.
 type entry struct {
 	at, weight int64
 	id         string
@@ -25,7 +25,7 @@ func (m *logModel) at(t int64) int64 {
 	return t
 }
 
-func (m *logModel) settle(l limiter.Limit, now int64) {
+func (m *logModel) rebase(l limiter.Limit, now int64) {
 	ahead := m.at(now) - now
 	if ahead <= l.Window {
 		return
@@ -62,8 +62,8 @@ func (m *logModel) spend(l limiter.Limit, now, w int64, _ string) int64 {
 	case last >= 0 && m.entries[last].at == t:
 		m.entries[last].weight = capped(m.entries[last].weight + w)
 	case int64(len(m.entries)) > l.Count:
-		// Only charges get here: the newest entry moves, so that the log never
-		// holds more entries than the limit has units, and one.
+		// Only charges get here: the newest entry moves, so that the log never holds
+		// more than one entry above the units of the limit.
 		m.entries[last].at = t
 		m.entries[last].weight = capped(m.entries[last].weight + w)
 	default:
@@ -98,14 +98,14 @@ func (m *logModel) lastSpent(limiter.Limit, int64) []int64 {
 	return out
 }
 
-// leaseModel: a log whose entries have holders.
-type leaseModel struct{ logModel }
+// slotModel: a log whose entries have ids.
+type slotModel struct{ logModel }
 
-func (m *leaseModel) holds(l limiter.Limit, t int64, id string) bool {
+func (m *slotModel) holds(l limiter.Limit, t int64, id string) bool {
 	return id != "" && slices.ContainsFunc(m.live(l, t), func(e entry) bool { return e.id == id })
 }
 
-func (m *leaseModel) spend(l limiter.Limit, now, w int64, id string) int64 {
+func (m *slotModel) spend(l limiter.Limit, now, w int64, id string) int64 {
 	t := m.at(now)
 	if m.holds(l, now, id) {
 		return m.entries[m.lastIndex(id)].at
@@ -114,9 +114,9 @@ func (m *leaseModel) spend(l limiter.Limit, now, w int64, id string) int64 {
 	return t
 }
 
-func (m *leaseModel) refund(limiter.Limit, int64, charge) int64 { return 0 }
+func (m *slotModel) refund(limiter.Limit, int64, charge) int64 { return 0 }
 
-func (m *leaseModel) release(l limiter.Limit, now int64, id string) int64 {
+func (m *slotModel) release(l limiter.Limit, now int64, id string) int64 {
 	if !m.holds(l, now, id) {
 		return 0
 	}
@@ -126,7 +126,7 @@ func (m *leaseModel) release(l limiter.Limit, now int64, id string) int64 {
 	return w
 }
 
-func (m *leaseModel) renew(l limiter.Limit, now int64, id string) bool {
+func (m *slotModel) renew(l limiter.Limit, now int64, id string) bool {
 	if !m.holds(l, now, id) {
 		return false
 	}
@@ -138,7 +138,7 @@ func (m *leaseModel) renew(l limiter.Limit, now int64, id string) bool {
 }
 
 // lastIndex finds the newest entry of id: an older one may have expired.
-func (m *leaseModel) lastIndex(id string) int {
+func (m *slotModel) lastIndex(id string) int {
 	for i := len(m.entries) - 1; i >= 0; i-- {
 		if m.entries[i].id == id {
 			return i

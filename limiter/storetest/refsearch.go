@@ -7,16 +7,16 @@ import (
 )
 
 // model is one bucket of the reference. Times are ms on the store's clock.
-// Only settle, spend and refund change it.
+// Only rebase, spend and refund change it.
 type model interface {
-	// settle pulls a remembered time that lies further ahead of now than the
-	// algorithm remembers back to now.
-	settle(l limiter.Limit, now int64)
+	// rebase moves a stored time back to now if it is further ahead than the
+	// algorithm remembers.
+	rebase(l limiter.Limit, now int64)
 	// level is the consumption held at t, in units.
 	level(l limiter.Limit, t int64) *big.Rat
 	// spend books w at now and returns the time it was booked at.
 	spend(l limiter.Limit, now, w int64, id string) int64
-	// refund gives back what is still held of c, in whole units.
+	// refund gives back the part of c that still counts, in whole units.
 	refund(l limiter.Limit, now int64, c charge) int64
 	// lastSpent lists the times of what was spent, newest first.
 	lastSpent(l limiter.Limit, now int64) []int64
@@ -35,13 +35,14 @@ func newModel(l limiter.Limit) model {
 	case limiter.GCRA:
 		return &gcraModel{}
 	case limiter.Concurrency:
-		return &leaseModel{}
-	default:
+		return &slotModel{}
+	case limiter.TokenBucket, limiter.LeakyBucket, limiter.LeakyQueue:
 		return &levelModel{}
 	}
+	panic("the reference has no model of " + l.Algorithm.String())
 }
 
-// forever is beyond every wait that a valid limit can bring about, ms.
+// forever is longer than every wait of a valid limit, ms.
 const forever = int64(1) << 54
 
 // admits is the definition: level(t) + w <= capacity.
@@ -52,7 +53,7 @@ func admits(l limiter.Limit, m model, t, w int64) bool {
 // admit decides weight w at now and finds the wait by search.
 func admit(l limiter.Limit, m model, now, w int64, id string) limiter.Decision {
 	d := limiter.Decision{Allowed: admits(l, m, now, w), Limit: l.Capacity(), Rate: l.Rate()}
-	if leases, ok := m.(*leaseModel); ok && w > 0 && leases.holds(l, now, id) {
+	if slots, ok := m.(*slotModel); ok && w > 0 && slots.holds(l, now, id) {
 		d.Allowed = true
 	}
 	if !d.Allowed {
@@ -67,7 +68,7 @@ func admit(l limiter.Limit, m model, now, w int64, id string) limiter.Decision {
 	return d
 }
 
-// queueDelay is how long what is queued before the request takes to drain.
+// queueDelay is how long the queue before the request takes to drain.
 func queueDelay(l limiter.Limit, m model, now int64, allowed bool) int64 {
 	if !allowed {
 		return limiter.Never
@@ -99,8 +100,8 @@ func figures(l limiter.Limit, m model, now int64) limiter.Decision {
 	return d
 }
 
-// smallest returns the least d >= from for which ok holds, given that it stays
-// true once it is; limiter.Never if that is not before forever.
+// smallest returns the least d >= from for which ok is true, if ok is monotonic;
+// limiter.Never if there is none before forever.
 func smallest(from int64, ok func(d int64) bool) int64 {
 	if ok(from) {
 		return from

@@ -6,11 +6,11 @@ import (
 	"sluice/limiter"
 )
 
-// capped is the most that any store holds in one number.
+// capped limits a number to the largest that a store holds.
 func capped(n int64) int64 { return min(n, limiter.MaxExact) }
 
-// fixedModel: what is used in the window of the last change. For first_hit the
-// remembered time is the start of the window.
+// fixedModel: the units used in the window of the last change. For first_hit the
+// stored time is the start of the window.
 type fixedModel struct {
 	used bool
 	last int64
@@ -24,7 +24,7 @@ func (m *fixedModel) at(t int64) int64 {
 	return t
 }
 
-// span returns the window that holds t.
+// span returns the window of t.
 func (m *fixedModel) span(l limiter.Limit, t int64) (start, end int64) {
 	if l.Align == limiter.AlignFirstHit {
 		if m.used && t < m.last+l.Window {
@@ -43,7 +43,7 @@ func (m *fixedModel) count(l limiter.Limit, t int64) int64 {
 	return m.sum
 }
 
-func (m *fixedModel) settle(l limiter.Limit, now int64) {
+func (m *fixedModel) rebase(l limiter.Limit, now int64) {
 	if m.used && m.last-now > l.Window {
 		m.last = now
 	}
@@ -76,7 +76,7 @@ func (m *fixedModel) refund(l limiter.Limit, now int64, c charge) int64 {
 
 func (m *fixedModel) lastSpent(_ limiter.Limit, now int64) []int64 { return []int64{m.at(now)} }
 
-// counterModel: the counts of the last change's window and of the one before.
+// counterModel: the counts of the window of the last change and of the one before.
 type counterModel struct {
 	used      bool
 	last      int64
@@ -90,7 +90,7 @@ func (m *counterModel) at(t int64) int64 {
 	return t
 }
 
-// counts returns the two counts as they stand in the window that holds t.
+// counts returns the two counts in the window of t.
 func (m *counterModel) counts(l limiter.Limit, t int64) (cur, prev int64) {
 	if !m.used {
 		return 0, 0
@@ -104,7 +104,7 @@ func (m *counterModel) counts(l limiter.Limit, t int64) (cur, prev int64) {
 	return 0, 0
 }
 
-func (m *counterModel) settle(l limiter.Limit, now int64) {
+func (m *counterModel) rebase(l limiter.Limit, now int64) {
 	if m.used && m.last-now > 2*l.Window {
 		m.last = now
 	}
@@ -144,8 +144,8 @@ func (m *counterModel) lastSpent(l limiter.Limit, now int64) []int64 {
 	return []int64{m.at(now), m.at(now) - l.Window}
 }
 
-// bucketsModel: units by the number of their sub-window, under the window and
-// the number of sub-windows they were written with.
+// bucketsModel: units by the number of their sub-window, with the window and the
+// number of sub-windows at that time.
 type bucketsModel struct {
 	used      bool
 	last      int64
@@ -164,8 +164,8 @@ func number(l limiter.Limit, t int64) int64 {
 	return floor(over(times(whole(t), l.Buckets), l.Window))
 }
 
-// under returns the units re-booked under l: a sub-window's units move to where
-// its end lies, or the last change if that is earlier.
+// under returns the units booked again under l: those of a sub-window move to its
+// end, or to the last change if that is earlier.
 func (m *bucketsModel) under(l limiter.Limit) map[int64]int64 {
 	out := map[int64]int64{}
 	for j, u := range m.units {
@@ -183,7 +183,7 @@ func (m *bucketsModel) keep(l limiter.Limit, units map[int64]int64) {
 	m.units, m.window, m.n = units, l.Window, l.Buckets
 }
 
-func (m *bucketsModel) settle(l limiter.Limit, now int64) {
+func (m *bucketsModel) rebase(l limiter.Limit, now int64) {
 	memory := over(times(whole(l.Buckets+1), l.Window), l.Buckets)
 	if !m.used || m.last-now <= ceil(memory) {
 		return

@@ -19,8 +19,7 @@ func SettlementsAsCharges(t *testing.T, h Harness) {
 	}
 }
 
-// Settlements checks OpSettle: a reservation that is made to weigh what was
-// really used.
+// Settlements checks OpSettle, which changes a reservation to the actual weight.
 func Settlements(t *testing.T, h Harness) {
 	tests := map[string]func(*recorder){
 		"DifferenceIsGivenBack":             settleLess,
@@ -52,9 +51,9 @@ func (r *recorder) settle(id string, w int64, limits ...limiter.Limit) limiter.R
 	return do(r.T, r.store, limiter.OpSettle, id, r.who.asks(w, limits...)...)
 }
 
-// settleAsCharge plays the same traffic twice: once with a reservation that is
-// settled later, once with the actual weight charged at first. The first bucket
-// never has more room, and after settling at once exactly as much.
+// settleAsCharge runs the same traffic twice: with a reservation that is settled
+// later, and with the actual weight charged at first. The first bucket never has
+// more room, and exactly as much if it is settled at once.
 func settleAsCharge(t *testing.T, h Harness, a limiter.Algorithm) {
 	clock := NewClock(clockMin)
 	store := h.New(t, clock.Now)
@@ -69,8 +68,8 @@ func settleAsCharge(t *testing.T, h Harness, a limiter.Algorithm) {
 		others := func() {
 			for range rapid.IntRange(0, 5).Draw(rt, "others") {
 				step(clock, drawStep(rt, limit, 0, false))
-				// As much as fits where there is less room, so that neither bucket is
-				// pressed over its rim, where some forget.
+				// As much as fits the bucket with less room, so that neither exceeds its
+				// capacity, where some algorithms drop units.
 				x, y := both(limiter.OpPeek, 1)
 				both(limiter.OpCharge, min(drawWeight(rt, limit), x.Remaining, y.Remaining))
 			}
@@ -181,7 +180,7 @@ func settleLease(r *recorder) {
 	r.is("released", do(r.T, r.store, limiter.OpRelease, "a", r.who.key1(1, twoAtOnce)).Limits[0].Refunded, int64(1))
 }
 
-// key1 asks one unit of the entity's bucket number i.
+// key1 returns an ask of one unit of the entity's bucket number i.
 func (e entity) key1(i int, l limiter.Limit) limiter.Ask {
 	return limiter.Ask{Key: e.key(i, l.Algorithm), Limit: l, Weight: 1}
 }

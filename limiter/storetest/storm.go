@@ -10,8 +10,8 @@ import (
 	"sluice/limiter"
 )
 
-// Storm checks that nothing is lost or gained when many callers on two nodes
-// take at once. Windows are so long that exactly the limit must pass.
+// Storm checks that nothing is lost or gained when many callers on two nodes take at
+// once. Windows are so long that exactly the limit must pass.
 func Storm(t *testing.T, h Harness) {
 	for _, a := range limiter.Algorithms() {
 		t.Run("ExactlyTheLimitPasses/"+a.String(), func(t *testing.T) { exactlyTheLimit(t, h, a) })
@@ -27,11 +27,11 @@ const (
 	stormCalls   = 100
 	stormLimit   = 777
 	// tenYears keeps a window from ending, or a bucket from draining a unit,
-	// while the storm blows.
+	// during the storm.
 	tenYears = limiter.MaxWindow
 )
 
-// pair returns two nodes over one backend on its own clock.
+// pair returns two nodes with one backend and its own clock.
 func pair(t *testing.T, h Harness) [2]limiter.Store {
 	if h.Pair != nil {
 		a, b := h.Pair(t)
@@ -41,7 +41,7 @@ func pair(t *testing.T, h Harness) [2]limiter.Store {
 	return [2]limiter.Store{s, s}
 }
 
-// slowLimit is a limit of n units from which nothing comes back meanwhile.
+// slowLimit is a limit of n units that does not refill during a storm.
 func slowLimit(a limiter.Algorithm, n int64) limiter.Limit {
 	l := limiter.Limit{Algorithm: a, Count: n, Window: tenYears}
 	switch a.Traits().Setting {
@@ -55,9 +55,12 @@ func slowLimit(a limiter.Algorithm, n int64) limiter.Limit {
 	return l
 }
 
-// blow runs stormCallers callers, half of them on each node. Each makes
-// stormCalls calls, alone or four in a batch.
-func blow(t *testing.T, nodes [2]limiter.Store, request func(caller, call int) limiter.Request, answer func(caller, call int, res limiter.Result)) {
+// runCallers runs stormCallers callers, half of them on each node. Each makes
+// stormCalls calls, single or in batches of four.
+func runCallers(
+	t *testing.T, nodes [2]limiter.Store,
+	request func(caller, call int) limiter.Request, answer func(caller, call int, res limiter.Result),
+) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for caller := range stormCallers {
@@ -98,7 +101,7 @@ func exactlyTheLimit(t *testing.T, h Harness, a limiter.Algorithm) {
 	nodes := pair(t, h)
 	asks := newEntity().asks(1, slowLimit(a, stormLimit))
 	var passed atomic.Int64
-	blow(t, nodes, func(caller, call int) limiter.Request {
+	runCallers(t, nodes, func(caller, call int) limiter.Request {
 		return limiter.Request{ID: leaseID(a, caller, call), Asks: asks}
 	}, func(_, _ int, res limiter.Result) {
 		if res.Allowed {
@@ -117,15 +120,15 @@ func leaseID(a limiter.Algorithm, caller, call int) string {
 	return fmt.Sprintf("%d/%d", caller, call)
 }
 
-// wideAndNarrow: every caller has a narrow limit of its own beside a wide one
-// that all share; what the narrow ones deny must not touch the wide one.
+// wideAndNarrow: every caller has a narrow limit of its own and a wide one that all
+// share. A denial of the narrow one must not spend from the wide one.
 func wideAndNarrow(t *testing.T, h Harness) {
 	nodes := pair(t, h)
 	const narrow, wide = 11, stormCallers * stormCalls * 2
 	who := newEntity()
 	shared := limiter.Ask{Key: who.key(0, limiter.SlidingWindowCounter), Limit: slowLimit(limiter.SlidingWindowCounter, wide), Weight: 1}
 	var passed [stormCallers]atomic.Int64
-	blow(t, nodes, func(caller, _ int) limiter.Request {
+	runCallers(t, nodes, func(caller, _ int) limiter.Request {
 		a := limiter.Algorithms()[caller%6]
 		own := limiter.Ask{Key: who.key(1+caller, a), Limit: slowLimit(a, narrow), Weight: 1}
 		return limiter.Request{Asks: []limiter.Ask{shared, own}}
@@ -156,7 +159,7 @@ func overlapping(t *testing.T, h Harness) {
 		return limiter.Ask{Key: who.key(i, algorithms[i]), Limit: slowLimit(algorithms[i], limits[i]), Weight: 1}
 	}
 	var charged [3]atomic.Int64
-	blow(t, nodes, func(caller, call int) limiter.Request {
+	runCallers(t, nodes, func(caller, call int) limiter.Request {
 		if caller%2 == 0 {
 			return limiter.Request{Asks: []limiter.Ask{ask(call), ask(call + 1)}}
 		}
@@ -189,7 +192,7 @@ func repeatsAtOnce(t *testing.T, h Harness) {
 	limit := slowLimit(limiter.FixedWindow, stormLimit)
 	asks := newEntity().asks(1, limit)
 	var fresh atomic.Int64
-	blow(t, nodes, func(_, call int) limiter.Request {
+	runCallers(t, nodes, func(_, call int) limiter.Request {
 		return limiter.Request{ID: fmt.Sprint("request ", call%names), Asks: asks}
 	}, func(_, _ int, res limiter.Result) {
 		if !res.Replayed {
@@ -204,14 +207,14 @@ func repeatsAtOnce(t *testing.T, h Harness) {
 	}
 }
 
-// takesAndRefunds: every second request that passes is given back.
+// takesAndRefunds: every second admitted request is refunded.
 func takesAndRefunds(t *testing.T, h Harness) {
 	nodes := pair(t, h)
 	limits := []limiter.Limit{slowLimit(limiter.SlidingWindowCounter, stormLimit), slowLimit(limiter.FixedWindow, 2*stormLimit)}
 	asks := newEntity().asks(1, limits...)
 	id := func(caller, call int) string { return fmt.Sprintf("%d/%d", caller, call/2) }
 	var kept atomic.Int64
-	blow(t, nodes, func(caller, call int) limiter.Request {
+	runCallers(t, nodes, func(caller, call int) limiter.Request {
 		if call%2 == 0 {
 			return limiter.Request{ID: id(caller, call), Asks: asks}
 		}

@@ -8,9 +8,9 @@ import (
 	"sluice/limiter"
 )
 
-// Truths checks what holds without any expected numbers: exact waits, exact
-// remaining, no growth without arrivals, no effect of denials and peeks, and the
-// published bound of each algorithm. The clock only moves forward here.
+// Truths checks properties that need no expected numbers: exact waits, exact
+// remaining, no growth without requests, no effect of denials and peeks, and the
+// published bound of each algorithm. The clock only moves forward.
 func Truths(t *testing.T, h Harness) {
 	truths := map[string]func(*rapid.T, *scene){
 		"WaitingRetryAfterAdmitsAndLessDoesNot": waitIsExact,
@@ -42,8 +42,7 @@ type scene struct {
 	n     int
 }
 
-// ask runs op with weight w on bucket number i. Every take of a lease has an id
-// of its own.
+// ask runs op with weight w on bucket number i. Every take of a slot has its own id.
 func (s *scene) ask(t *rapid.T, op limiter.Op, i int, w int64) limiter.Decision {
 	id := ""
 	if s.limit.Algorithm.Slots() {
@@ -54,10 +53,10 @@ func (s *scene) ask(t *rapid.T, op limiter.Op, i int, w int64) limiter.Decision 
 	return res.Limits[0]
 }
 
-// move lets random time pass.
+// move advances the clock by a random time.
 func (s *scene) move(t *rapid.T) { step(s.clock, drawStep(t, s.limit, s.wait, false)) }
 
-// take lets random time pass and takes a random weight.
+// take advances the clock by a random time and takes a random weight.
 func (s *scene) take(t *rapid.T) (limiter.Decision, int64) {
 	s.move(t)
 	w := drawWeight(t, s.limit)
@@ -124,7 +123,7 @@ func levelNeverGrows(t *rapid.T, s *scene) {
 	}
 }
 
-// denialsAreInvisible repeats on a second bucket only what spent something.
+// denialsAreInvisible repeats on a second bucket only requests that spent something.
 func denialsAreInvisible(t *rapid.T, s *scene) {
 	for range rapid.IntRange(1, steps).Draw(t, "steps") {
 		d, w := s.take(t)
@@ -169,8 +168,8 @@ func boundHolds(t *rapid.T, s *scene) {
 	}
 }
 
-// bound is the most that may be admitted from an instant to stretch ms later,
-// both included; -1 if nothing is promised.
+// bound is the largest number of units from an instant to stretch ms later, both
+// included; -1 without a bound.
 func bound(l limiter.Limit, stretch int64) int64 {
 	if l.Algorithm.Bucketed() {
 		drained := over(times(whole(stretch), l.Count), l.Window)

@@ -81,8 +81,8 @@ func loadVectors() (map[string][]vectorCase, error) {
 	return files, nil
 }
 
-// parseVectors reads a vectors file strictly: whatever the runner would not
-// understand is an error that names the file and the case.
+// parseVectors reads a vectors file strictly: an unknown member is an error that
+// names the file and the case.
 func parseVectors(file string, data []byte) ([]vectorCase, error) {
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -126,7 +126,7 @@ func strictDecode(data []byte, into any) error {
 	return nil
 }
 
-// check reports what the runner could not run.
+// check reports cases that cannot run.
 func (c *vectorCase) check() error {
 	if len(c.Limits) == 0 {
 		return errors.New("no limits")
@@ -168,7 +168,7 @@ func (r *vectorRequest) check(limits int) error {
 	return nil
 }
 
-// limit converts to the form that stores take, with the defaults filled in.
+// limit converts to a limiter.Limit with defaults.
 func (v *vectorLimit) limit() (limiter.Limit, error) {
 	a, err := limiter.ParseAlgorithm(v.Algorithm)
 	if err != nil {

@@ -34,8 +34,8 @@ func Vectors(t *testing.T, h Harness) {
 // errRefused marks a case whose limit or weight is out of bounds.
 var errRefused = errors.New("refused")
 
-// runVector plays one case on buckets of its own. A refused limit passes only
-// in a case tagged "bounds".
+// runVector runs one case on its own buckets. A refused limit passes only in a case
+// tagged "bounds".
 func runVector(s limiter.Store, clock *Clock, c *vectorCase) error {
 	who := newEntity()
 	limits, err := vectorLimits(c.Limits)
