@@ -168,7 +168,7 @@ func (l *Ledger) mirrorLeases(calls []limiter.Call) {
 // store. unknown: the store may have spent it all the same. Leases are not
 // remembered: their holders renew or release them where they were taken.
 func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
-	if l == nil || ask.Weight == 0 || ask.Limit.Algorithm == limiter.Concurrency {
+	if l == nil || ask.Weight == 0 || ask.Limit.Algorithm.Slots() {
 		return
 	}
 	l.mu.Lock()

@@ -95,7 +95,8 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	if b.Candidate {
 		owner += " (candidate)"
 	}
-	_, err = fmt.Fprintf(p.out, "%s  %s  %s  %s  %s\n", b.Name, b.Readable, owner, b.Key, strings.Join(b.Algorithms, " or "))
+	_, err = fmt.Fprintln(p.out, strings.Join(
+		[]string{b.Name, b.Readable, owner, b.Key, strings.Join(b.Algorithms, " or ")}, "  "))
 	return err
 }
 

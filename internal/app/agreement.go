@@ -109,7 +109,8 @@ func (a *agreement) compare(ctx context.Context) error {
 	for _, s := range a.own {
 		if stored[s.field] != s.value {
 			differing = append(differing, fmt.Errorf(
-				"--%s (%s) is %s, but the nodes that share these counters use %q: set it to that. To change it on every node, run 'HSET %s %s %s' in Redis first",
+				"--%s (%s) is %s, but the nodes that share these counters use %q: set it to that. "+
+					"To change it on every node, run 'HSET %s %s %s' in Redis first",
 				s.flag, s.env, s.value, stored[s.field], fleet.SettingsKey(a.prefix), s.field, s.value))
 		}
 	}

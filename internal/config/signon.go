@@ -28,7 +28,9 @@ func (s *SignOn) SignsOn() bool { return s.OIDCIssuer != "" }
 // OIDCGroups lists the groups of each role.
 func (s *SignOn) OIDCGroups() map[access.Role][]string {
 	return map[access.Role][]string{
-		access.RoleAdmin: named(s.OIDCAdminGroups), access.RoleEditor: named(s.OIDCEditorGroups), access.RoleViewer: named(s.OIDCViewerGroups),
+		access.RoleAdmin:  named(s.OIDCAdminGroups),
+		access.RoleEditor: named(s.OIDCEditorGroups),
+		access.RoleViewer: named(s.OIDCViewerGroups),
 	}
 }
 
@@ -59,17 +61,21 @@ func (s *SignOn) check(c *checker, console string) {
 		}
 		return
 	}
-	if u, err := url.Parse(s.OIDCIssuer); err != nil || !encrypted(u) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		c.fail("oidc-issuer", "SLUICE_OIDC_ISSUER", "must be an https URL without a query, as in https://id.example.com (http is allowed on this machine)")
+	u, err := url.Parse(s.OIDCIssuer)
+	if err != nil || !encrypted(u) || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		c.fail("oidc-issuer", "SLUICE_OIDC_ISSUER",
+			"must be an https URL without a query, as in https://id.example.com (http is allowed on this machine)")
 	}
 	if u, err := url.Parse(console); console == "" || err == nil && !encrypted(u) {
-		c.fail("console-url", "SLUICE_CONSOLE_URL", "must be an https URL with single sign-on, so that the provider can redirect people back (http is allowed on this machine)")
+		c.fail("console-url", "SLUICE_CONSOLE_URL",
+			"must be an https URL with single sign-on: the provider redirects people to it (http is allowed on this machine)")
 	}
 	if s.OIDCClientID == "" {
 		c.fail("oidc-client-id", "SLUICE_OIDC_CLIENT_ID", "is required for single sign-on")
 	}
 	if groups == 0 {
-		c.fail("oidc-admin-groups", "SLUICE_OIDC_ADMIN_GROUPS", "or the groups of editors or viewers must name a group: without one nobody can sign in")
+		c.fail("oidc-admin-groups", "SLUICE_OIDC_ADMIN_GROUPS",
+			"or the groups of editors or viewers must name a group: without one nobody can sign in")
 	}
 	if s.OIDCGroupsClaim == "" {
 		c.fail("oidc-groups-claim", "SLUICE_OIDC_GROUPS_CLAIM", "must name a claim")

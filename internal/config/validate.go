@@ -89,7 +89,8 @@ func (k *Counters) check(c *checker) {
 func (k *Console) check(c *checker) {
 	if k.ConsoleURL != "" {
 		u, err := url.Parse(k.ConsoleURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 			c.fail("console-url", "SLUICE_CONSOLE_URL", "must be a scheme and a host, as in https://sluice.example.com")
 		}
 	}
@@ -112,7 +113,8 @@ func (s *Storage) Validate() error {
 		c.fail("data-dir", "SLUICE_DATA_DIR", "must name a folder")
 	}
 	if s.DatabaseURL != "" && !s.Postgres() {
-		c.fail("database-url", "DATABASE_URL", "must begin with postgres:// or postgresql://, or be empty for the embedded database")
+		c.fail("database-url", "DATABASE_URL",
+			"must begin with postgres:// or postgresql://, or be empty for the embedded database")
 	}
 	return errors.Join(c.errs...)
 }

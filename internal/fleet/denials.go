@@ -78,7 +78,9 @@ func (r *Reader) TopDenied(ctx context.Context, rule string, n int) ([]KeyCount,
 	for k, c := range sum {
 		out = append(out, KeyCount{k, c})
 	}
-	slices.SortFunc(out, func(a, b KeyCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(out, func(a, b KeyCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
+	})
 	return out[:min(n, len(out))], err
 }
 

@@ -84,7 +84,8 @@ func (p *Publisher) appendHot(out []Entry, now time.Time, address string) []Entr
 	}
 	p.cold = len(keys) == 0
 	keys = keys[:min(len(keys), maxHot)]
-	return append(out, Entry{Table: hotTable, Field: p.node, Value: jsonOf(postedHot{At: now.UnixMilli(), Address: address, Keys: keys}), TTL: hotTTL})
+	posted := postedHot{At: now.UnixMilli(), Address: address, Keys: keys}
+	return append(out, Entry{Table: hotTable, Field: p.node, Value: jsonOf(posted), TTL: hotTTL})
 }
 
 // hotOf merges the posts of the nodes, busiest first. It ignores old posts.

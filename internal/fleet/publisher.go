@@ -214,7 +214,9 @@ func (p *Publisher) entries(now time.Time) (posted []slot, trials []*trialSum, o
 func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {
 	switch s.kind {
 	case 's':
-		return append(out, Entry{Table: secondsTable(s.at / 60), Field: p.field(s.at % 60), Value: p.seconds[s.at].pack(), TTL: secondsTTL})
+		return append(out, Entry{
+			Table: secondsTable(s.at / 60), Field: p.field(s.at % 60), Value: p.seconds[s.at].pack(), TTL: secondsTTL,
+		})
 	case 't':
 		packed := map[string][5]int64{}
 		for _, rule := range heaviest(p.tens[s.at]) {
@@ -223,11 +225,16 @@ func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {
 		return append(out, Entry{Table: tensTable(s.at), Field: p.node, Value: jsonOf(packed), TTL: tensTTL})
 	case 'm':
 		for _, rule := range heaviest(p.minutes[s.at]) {
-			out = append(out, Entry{Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: p.minutes[s.at][rule].pack(), TTL: minutesTTL})
+			out = append(out, Entry{
+				Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: p.minutes[s.at][rule].pack(), TTL: minutesTTL,
+			})
 		}
 	default:
 		for _, rule := range heaviest(p.quarters[s.at]) {
-			out = append(out, Entry{Table: quartersTable(s.at/96, rule), Field: p.field(s.at % 96), Value: p.quarters[s.at][rule].pack(), TTL: quartersTTL})
+			out = append(out, Entry{
+				Table: quartersTable(s.at/96, rule), Field: p.field(s.at % 96),
+				Value: p.quarters[s.at][rule].pack(), TTL: quartersTTL,
+			})
 		}
 	}
 	return out

@@ -135,7 +135,9 @@ func (r *Reader) Live(ctx context.Context) Live {
 }
 
 // read reads a board. known are periods of ten seconds that no longer change.
-func (r *Reader) read(ctx context.Context, board Board, now time.Time, known map[int64]map[string]Counts) (Live, error) {
+func (r *Reader) read(
+	ctx context.Context, board Board, now time.Time, known map[int64]map[string]Counts,
+) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
 	first := last - liveSeconds + 1
@@ -252,7 +254,10 @@ func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
 		out = append(out, *rl)
 	}
 	slices.SortFunc(out, func(a, b RuleLive) int {
-		return cmp.Or(cmp.Compare(b.Minute.Denied, a.Minute.Denied), cmp.Compare(b.Minute.weight(), a.Minute.weight()), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(b.Minute.Denied, a.Minute.Denied), cmp.Compare(b.Minute.weight(), a.Minute.weight()),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	return out
 }

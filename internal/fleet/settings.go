@@ -13,7 +13,9 @@ func SettingsKey(prefix string) string { return prefix + "settings" }
 
 // CompareSettings stores those settings of this node that no node has stored yet,
 // and returns all that are stored.
-func CompareSettings(ctx context.Context, client redis.UniversalClient, prefix string, own map[string]string) (map[string]string, error) {
+func CompareSettings(
+	ctx context.Context, client redis.UniversalClient, prefix string, own map[string]string,
+) (map[string]string, error) {
 	var stored *redis.MapStringStringCmd
 	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for name, value := range own {
