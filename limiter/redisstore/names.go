@@ -8,22 +8,21 @@ import (
 	"sluice/limiter"
 )
 
-// A short name costs Redis 16 bytes less: up to shortName bytes and the byte
-// before and the one after them share one allocation of that size.
+// A short name saves Redis 16 bytes: shortName bytes, with one byte before and one
+// after them, fit an allocation of 16.
 const shortName = 14
 
-// naming says how buckets are called in Redis. A name is the prefix and the key
-// as it is, or, where the result is at most shortName bytes long, the prefix and
-// the key's packed form:
+// naming gives buckets their names in Redis. A name is the prefix and the key, or
+// the prefix and the packed form of the key if that is at most shortName bytes long:
 //
 //	header  2 or 3 bytes, by their bits: 1, three of kind, two of label, one
 //	        that says there are 3, and 9 or 17 of the rule's id (0 for none)
-//	value   four bytes for label "ip:"; else six bits a letter, the last byte
-//	        filled up with zeroes
+//	value   four bytes for label "ip:"; else six bits a letter, padded with zero
+//	        bits
 //
-// The first byte is above 127, the one of a readable name is a brace. Two keys
-// never share a name. Cluster slots are hashed from names, so there they stay
-// readable.
+// The first byte of the packed form is above 127; that of a readable key is a brace.
+// Two keys never share a name. On a cluster names stay readable, because slots are
+// hashed from them.
 type naming struct {
 	prefix string
 	plain  *atomic.Bool // readable names only
@@ -35,13 +34,13 @@ func newNaming(prefix string, plain bool) naming {
 	return n
 }
 
-// UsePlainKeys keeps every name readable from now on, or packs short ones. Buckets
-// under the other names are no longer found. A cluster's names are always readable.
+// UsePlainKeys makes every name readable from now on, or packs short ones. The store
+// no longer finds buckets under the other names. Names on a cluster are always
+// readable.
 func (s *Store) UsePlainKeys(plain bool) { s.naming.plain.Store(plain || s.cluster != nil) }
 
-// The kinds and labels that have a packed form, at the place of their code.
-// Leases are not among them: their buckets have a companion whose name is made
-// from theirs.
+// The kinds and labels with a packed form; the index is the code. Concurrency has
+// none: its buckets have a companion whose name is derived from theirs.
 var (
 	packedKinds  = [...]string{"fw", "sc", "lv", "ga", "sb", "sl"}
 	packedLabels = [...]string{"user:", "ip:", "key:", ""}
@@ -54,7 +53,7 @@ const (
 	ruleBelow = 1 << 17 // rules from this on are not packed
 )
 
-// letterCode is the place of a letter, from 1; 0 for all other bytes.
+// letterCode is the index of a letter, from 1; 0 for all other bytes.
 var letterCode = func() (t [256]byte) {
 	for i := range letters {
 		t[letters[i]] = byte(i + 1)
@@ -62,7 +61,7 @@ var letterCode = func() (t [256]byte) {
 	return t
 }()
 
-// bucket is the name of a key's bucket.
+// bucket returns the name of the bucket of a key.
 func (n naming) bucket(key limiter.Key) string {
 	if len(n.prefix) < shortName && !n.plain.Load() {
 		var b [shortName]byte
@@ -74,12 +73,11 @@ func (n naming) bucket(key limiter.Key) string {
 	return n.prefix + string(key)
 }
 
-// NameOf is what the bucket of a key is called in Redis under a prefix where short
-// names are packed.
+// NameOf returns the name of the bucket of a key if short names are packed.
 func NameOf(prefix string, key limiter.Key) string { return newNaming(prefix, false).bucket(key) }
 
-// packKey writes the packed form of a key to b and returns its length, 0 if there
-// is none or it does not fit.
+// packKey writes the packed form of a key to b and returns its length, 0 if the key
+// has none or it does not fit.
 func packKey(b []byte, key string) int {
 	stop := strings.IndexByte(key, '}')
 	if stop < 1 || key[0] != '{' || len(key) < stop+4 || key[stop+1] != '|' || len(b) < 3 {
@@ -128,7 +126,7 @@ func packKey(b []byte, key string) int {
 	return n + size
 }
 
-// packLetters writes six bits a letter, 0 if it cannot.
+// packLetters writes six bits a letter and returns the length, 0 for other bytes.
 func packLetters(b []byte, v string) int {
 	if (6*len(v)+7)/8 > len(b) {
 		return 0
@@ -154,8 +152,8 @@ func packLetters(b []byte, v string) int {
 	return n
 }
 
-// packIPv4 writes the four bytes of an address in its usual form, 0 if v is not
-// one.
+// packIPv4 writes the four bytes of an address in its usual form and returns 4, 0 if
+// v is none.
 func packIPv4(b []byte, v string) int {
 	if len(b) < 4 {
 		return 0
@@ -183,8 +181,8 @@ func packIPv4(b []byte, v string) int {
 	return 4
 }
 
-// KeyOf gives the key of the bucket that is called name in Redis under a prefix,
-// false if that is not a bucket's name. It undoes what Store makes of a key.
+// KeyOf returns the key of the bucket with that name in Redis, false if it is not
+// the name of a bucket. It reverses NameOf.
 func KeyOf(prefix, name string) (limiter.Key, bool) {
 	packed, ok := strings.CutPrefix(name, prefix)
 	if !ok || packed == "" {
