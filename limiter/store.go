@@ -213,9 +213,21 @@ func (r *Request) Check() error {
 		return fmt.Errorf("%w: a record must be kept for 0 to %d ms", ErrInvalid, RecordKeepMax)
 	}
 	for i := range r.Asks {
-		if err := r.checkAsk(i); err != nil {
-			return err
+		a := &r.Asks[i]
+		slots := a.Limit.Algorithm.Slots()
+		switch {
+		case a.Weight < 0 || a.Weight > MaxExact:
+			return fmt.Errorf("%w: weight %d out of range", ErrInvalid, a.Weight)
+		case slots && r.Op == OpCharge:
+			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)
+		case slots && r.Op == OpTake && r.ID == "" && a.Weight > 0 && !a.Look:
+			return fmt.Errorf("%w: concurrency needs an id for the slot", ErrInvalid)
+		case !slots && (r.Op == OpRelease || r.Op == OpRenew):
+			return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
 		}
+	}
+	if len(r.Asks) == 1 {
+		return nil
 	}
 	return r.checkKeys()
 }
@@ -246,21 +258,3 @@ func (r *Request) checkKeys() error {
 }
 
 func repeatedKey(k Key) error { return fmt.Errorf("%w: key %q appears twice", ErrInvalid, k) }
-
-func (r *Request) checkAsk(i int) error {
-	a := &r.Asks[i]
-	if a.Weight < 0 || a.Weight > MaxExact {
-		return fmt.Errorf("%w: weight %d out of range", ErrInvalid, a.Weight)
-	}
-	if a.Limit.Algorithm.Slots() {
-		switch {
-		case r.Op == OpCharge:
-			return fmt.Errorf("%w: charge does not apply to concurrency", ErrInvalid)
-		case r.Op == OpTake && r.ID == "" && a.Weight > 0 && !a.Look:
-			return fmt.Errorf("%w: concurrency needs an id for the slot", ErrInvalid)
-		}
-	} else if r.Op == OpRelease || r.Op == OpRenew {
-		return fmt.Errorf("%w: %s applies to concurrency only", ErrInvalid, r.Op)
-	}
-	return nil
-}

@@ -51,8 +51,8 @@ type CheckerOptions struct {
 	Rand func(n int64) int64
 }
 
-// Checker decides questions: it finds the limits that apply, asks the store
-// about all of them at once, and lets each limit's fail mode decide when the
+// Checker decides questions: it finds the limits that apply, lets the store
+// decide all of them in one call, and lets each limit's fail mode decide when the
 // store cannot. It does not know which face a question came through. It is safe
 // for concurrent use and owns no goroutine.
 type Checker struct {

@@ -155,7 +155,7 @@ func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 // present turns a decision on a limit with spare units into one on the limit
 // itself, whose figures the answer shows: 100 a minute with 10 spare and 103
 // used has 0 remaining, not 7. said is the whole request's answer, pool the
-// decision of the limit's pool, if it was asked with the spare units.
+// decision of the limit's pool, if the spare units were tried.
 func (p *plannedLimit) present(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
 	d := &la.Decision
 	spare := d.Limit - la.Limit.Capacity() // 0 for an elastic limit that was not raised

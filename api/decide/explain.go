@@ -67,7 +67,7 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 	if q.IsDirect {
 		return e, nil
 	}
-	pools := map[*rules.CompiledPool]PoolState{} // each is asked about once
+	pools := map[*rules.CompiledPool]PoolState{} // each is read once
 	for _, considered := range set.Explain(&q.Descriptor, q.Weight, now) {
 		r := ConsideredRule{Considered: considered}
 		if r.Matched {

@@ -10,7 +10,7 @@ import (
 
 // degrade decides the enforced limits of a take or peek that the store could
 // not decide, each by its fail mode: open allows, closed denies with status 503,
-// local asks this node's own store, about its share of the limit if there is a
+// local lets this node's own store decide, by its share of the limit if there is a
 // Ledger. Closed wins over everything; otherwise the local limits decide among
 // themselves, all or nothing. What an override blocks is denied in any case: that
 // needs no store.
@@ -58,7 +58,7 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 
 // decideLocally puts the limits with fail mode local to the local store, or only
 // looks when the request is denied anyway. If even that fails they are open. No
-// pool is asked or counted: elastic limits are decided without it, as hard ones.
+// pool is checked or counted: elastic limits are decided without it, as hard ones.
 func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call, closed bool) {
 	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
 	if closed {

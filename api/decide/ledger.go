@@ -65,7 +65,7 @@ type LedgerStats struct {
 	Pending int64
 }
 
-// debt is what one bucket has admitted while the counter store was away, in a
+// debt is what one bucket has admitted while the counter store was unavailable, in a
 // state of its own, so that it drains and expires as its algorithm says.
 type debt struct {
 	key   limiter.Key

@@ -48,7 +48,7 @@ func (l *Ledger) Reconcile(ctx context.Context, store limiter.Store) {
 // reconcileAll goes on while everything it sends is answered. It returns what is
 // to be repeated.
 func (l *Ledger) reconcileAll(ctx context.Context, store limiter.Store, again []*debt) []*debt {
-	size := 1 // so that a store that is still away costs one call
+	size := 1 // so that a store that is still unavailable costs one call
 	for ok := true; ok && ctx.Err() == nil; size = reconcileBatch {
 		if len(again) == 0 {
 			if again = l.collect(size); len(again) == 0 {

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 type function struct{ file, name string }
 
 // TestRoad prints the files and functions of the module with a statement that one check
-// under one rule runs on a node on Redis.
+// under one rule runs on a node on Redis, and wants docs/architecture.md to name each of
+// the files in full where it follows a check.
 //
 // A function is on the road if every sample of main.go has it. What only some have is of
 // a goroutine that ran beside the check, as the reload loop does, and is listed apart.
@@ -73,10 +74,22 @@ func TestRoad(t *testing.T) {
 		road[f.file] = append(road[f.file], f.name)
 		functions++
 	}
+	page, err := os.ReadFile(filepath.Join(top, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, path, found := strings.Cut(string(page), "## The path of a check\n")
+	if !found {
+		t.Fatal("docs/architecture.md has no section The path of a check")
+	}
+	path, _, _ = strings.Cut(path, "\n## ")
 	fmt.Println("On the road of one check:")
 	for _, file := range slices.Sorted(maps.Keys(road)) {
 		slices.Sort(road[file])
 		fmt.Printf("  %-40s %2d  %s\n", file, len(road[file]), strings.Join(road[file], " "))
+		if !strings.Contains(path, "`"+file+"`") {
+			t.Errorf("docs/architecture.md does not name %s in The path of a check", file)
+		}
 	}
 	if slices.Sort(beside); len(beside) > 0 {
 		fmt.Println("Ran beside it in some samples, and does not count:")
@@ -116,7 +129,7 @@ func (ds *declarations) covered(t *testing.T, profile string) map[function]bool 
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		m := block.FindStringSubmatch(lines.Text())
-		if m == nil || m[5] == "0" || m[4] == "0" || strings.HasPrefix(m[1], "internal/road/") {
+		if len(m) == 0 || m[5] == "0" || m[4] == "0" || strings.HasPrefix(m[1], "internal/road/") {
 			continue
 		}
 		var line, column int

@@ -83,8 +83,7 @@ func (c *denyCache) generations(asks []limiter.Ask, out *[maxAsks]uint64) {
 func (c *denyCache) empty() bool { return c.cache.EstimatedSize() == 0 }
 
 // find is the live denial of an ask at local time now, nil if there is none. A
-// bucket that is asked about before the time of what is remembered of it is
-// forgotten: the clock has been set back.
+// bucket whose request is older than what is remembered of it is forgotten: the clock has been set back.
 func (c *denyCache) find(a *limiter.Ask, now int64) (found *denial) {
 	es, ok := c.cache.GetIfPresent(a.Key)
 	if !ok {

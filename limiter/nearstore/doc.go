@@ -1,7 +1,7 @@
-// Package nearstore answers near the caller what need not travel: it stands in
-// front of a limiter.Store that is reached over a network.
+// Package nearstore answers in this node what needs no call to the counter store. It
+// stands in front of a limiter.Store that is reached over a network.
 //
-// A denial that holds until a known instant is told from memory until then. A
+// A denial that holds until a known instant is answered from memory until then. A
 // hot bucket's limit may be taken in slices that this node spends by itself, or
 // be split among several keys. Nothing of it lets more through than the store
 // would have; docs/hotkeys.md has the argument and the bounds.
@@ -9,12 +9,12 @@
 // A worked example, 10,000 units a second in fixed windows, two nodes, 2,000
 // takes a second on this one, hot_keys leased:
 //
-//	t=0 ms    take 1         asked: it is not hot yet
+//	t=0 ms    take 1         calls the store: it is not hot yet
 //	…
-//	t=500 ms  take 1         the 1,000th of this second: hot. The store is asked
+//	t=500 ms  take 1         the 1,000th of this second: hot. The store is called
 //	                         for 1 + 100 units; remaining 8,899
 //	t=501 ms  take 1         spent from the slice, remaining 8,998
 //	…
-//	t=550 ms  take 1         the slice is used up: asked for 1 + 200 units
+//	t=550 ms  take 1         the slice is used up: a call for 1 + 200 units
 //	t=1000 ms                the window ends, and with it every slice of it
 package nearstore

@@ -193,7 +193,7 @@ func (h *hotKey) retire(now int64) (back, bool) {
 	return h.take(now)
 }
 
-// refill asks the store for a's weight and extra units, in one operation.
+// refill takes a's weight and extra units from the store, in one operation.
 func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int64, gen uint64, done chan struct{}, g *grant) bool {
 	var next slice
 	defer func() {

@@ -6,7 +6,7 @@ import (
 	"sluice/limiter"
 )
 
-// rest is what the shards of a bucket say beside the one that a take asks.
+// rest is what the shards of a bucket hold beside the one that a take goes to.
 type rest struct {
 	known     bool
 	remaining int64 // of all of them
@@ -22,7 +22,7 @@ func (r *rest) add(d *limiter.Decision) {
 }
 
 // looks appends a look at each shard of r's cold buckets beside the one that the
-// take asks, so that the answer can say what remains in the whole bucket. A look
+// take goes to, so that the answer can say what remains in the whole bucket. A look
 // is a plain take without weight, which a store decides in the same round trip as
 // the take.
 func (r *request) looks(calls []limiter.Call) []limiter.Call {

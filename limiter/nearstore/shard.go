@@ -12,14 +12,14 @@ import (
 
 const defaultShards = 8
 
-// sharding is one limit of a take whose bucket is split. The shards are asked
+// sharding is one limit of a take whose bucket is split. The take goes to the shards
 // one after another, from first on round to the one before it, until one admits.
 type sharding struct {
 	at     int // position among the asks
 	whole  limiter.Ask
 	n      int // shards
 	first  int
-	next   int // how many were asked before the one whose turn it is
+	next   int // how many came before the one whose turn it is
 	single bool
 	hot    bool             // its other parts are not looked at
 	best   limiter.Decision // the least strict denial so far, with what all of them say remains
@@ -166,9 +166,9 @@ func longer(a, b int64) int64 {
 	return max(a, b)
 }
 
-// summary is what the whole bucket says, given what the last shard asked said.
+// summary is the decision of the whole bucket, from that of the last shard.
 // What remains is the sum of all shards where the others were looked at or have
-// denied. Otherwise it is an estimate: those not asked are taken to be as full as
+// denied. Otherwise it is an estimate: the other shards are taken to be as full as
 // this one, because requests are spread over them.
 func (sh *sharding) summary(d limiter.Decision) limiter.Decision {
 	whole := sh.whole.Limit

@@ -139,7 +139,7 @@ func (c *counter) cool() {
 	}
 }
 
-// roll lets buckets cool down that nobody asks about any more.
+// roll lets buckets cool down that get no more takes.
 func (s *sketch) roll(now int64) {
 	for i := range s.parts {
 		p := &s.parts[i]

@@ -18,11 +18,11 @@ type Stats struct {
 	Remembered, Answered, Dropped, Held int64
 	// Hot is how many buckets are hot right now, TurnedHot how often one turned.
 	Hot, TurnedHot int64
-	// Slices is how many slices were asked for. Leased is the units they held
-	// beyond the take that asked, Spent the units that takes got from or with
+	// Slices is how many slices were taken or tried. Leased is the units they held
+	// beyond the take that needed one, Spent the units that takes got from or with
 	// slices, Returned those given back, Lost those neither spent nor given back.
 	Slices, Leased, Spent, Returned, Lost int64
-	// Probes is how often a further shard was asked because one had denied.
+	// Probes is how often a take went on to a further shard because one had denied.
 	Probes int64
 }
 

@@ -23,8 +23,7 @@ type Options struct {
 	// Otherwise one is enough, and what the others are said to be is up to a
 	// second old: they allow, or deny too, but it is the sure one that decides.
 	DenyExact bool
-	// HotRate is how many takes a second this node must be asked about a bucket
-	// for it to be hot. 0 knows no hot keys; then HotLeased and HotSharded are as
+	// HotRate is how many takes a second of a bucket make it hot on this node. 0 knows no hot keys; then HotLeased and HotSharded are as
 	// HotExact.
 	HotRate int
 	// Shards is in how many keys HotSharded splits a bucket, 8 if 0. All nodes
@@ -41,12 +40,11 @@ type Options struct {
 	TurnedHot func(limiter.HotKey)
 }
 
-// maxAsks is how many limits a request may have to be answered near; more are
-// left to the store.
+// maxAsks is how many limits a request may have to be answered here; more are left
+// to the store.
 const maxAsks = 8
 
-// Store decides near the caller what it can and asks another store about the
-// rest. It is safe for concurrent use and owns one goroutine, which Close stops.
+// Store decides in this node what it can and calls another store for the rest. It is safe for concurrent use and owns one goroutine, which Close stops.
 type Store struct {
 	opt   Options
 	inner limiter.Store
@@ -57,7 +55,7 @@ type Store struct {
 	mu     sync.Mutex
 	leased map[*hotKey]struct{} // every hot key, and cold ones until tidied up
 
-	backMu    sync.Mutex // never held while the store is asked
+	backMu    sync.Mutex // never held during a call of the store
 	backs     []back
 	returning *returning // the one that is under way
 	wake      chan struct{}
@@ -114,7 +112,7 @@ func newStore(opt Options) (*Store, error) {
 	return s, nil
 }
 
-// each decides calls that are not all takes: near nothing is answered, so that
+// each decides calls that are not all takes: nothing is answered here, so that
 // their order holds.
 func (s *Store) each(ctx context.Context, calls []limiter.Call) {
 	plain := true
@@ -150,7 +148,7 @@ func (s *Store) other(ctx context.Context, req *limiter.Request, res *limiter.Re
 }
 
 // before gives back the slices of buckets that are about to change otherwise, so
-// that they are none of what is given back or forgotten.
+// that those units are not given back or forgotten twice.
 func (s *Store) before(ctx context.Context, req *limiter.Request) {
 	if s.heat == nil || !lowers(req.Op) {
 		return

@@ -161,7 +161,8 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 		if r.out = r.req; len(r.asks) > 0 {
 			room := r.sub.Asks[:0]
 			r.sub = *r.req
-			r.sub.Asks = append(room, r.asks...)
+			r.sub.Asks = room
+			r.sub.Asks = append(r.sub.Asks, r.asks...)
 			r.out = &r.sub
 		}
 		// Where the caller has left already, the store says so in its own words.

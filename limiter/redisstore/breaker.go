@@ -131,7 +131,8 @@ func (b *breaker) admit(now time.Time) bool {
 	case BreakerOpen:
 		ok = false
 	case BreakerHalfOpen:
-		b.credit += rampFirst + (1-rampFirst)*float64(now.Sub(b.since))/float64(b.ramp)
+		passed := max(0, now.Sub(b.since)) // the call may have begun before the ramp
+		b.credit += rampFirst + (1-rampFirst)*float64(passed)/float64(b.ramp)
 		if ok = b.credit >= 1; ok {
 			b.credit--
 		}

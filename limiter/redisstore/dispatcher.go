@@ -409,3 +409,8 @@ func (d *dispatcher) drain() {
 		d.timer.Stop()
 	}
 }
+
+// wallTime is the one place where this package reads the wall clock.
+func wallTime() time.Time {
+	return time.Now() //nolint:forbidigo // measures durations and outages, never a bucket's time
+}

@@ -164,6 +164,26 @@ func TestDispatcher_BusyOneGathersWhatComes(t *testing.T) {
 	}
 }
 
+func TestDispatcher_DoesNotSendWhatItsCallerHasLeft(t *testing.T) {
+	d := newDispatcher(10, 100)
+	ctx, leave := context.WithCancel(context.Background())
+	b := newBatch(1)
+	b.add()
+	b.canceled = ctx.Done()
+	if err := d.submit(b); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	other := queue(t, d, 1)[0]
+	if got, _, _ := d.next(nil); len(got) != 1 || got[0] != other || d.queued != 0 {
+		t.Errorf("%d batches are sent and %d requests wait, want the one whose caller waits alone", len(got), d.queued)
+	}
+	se, ok := d.wait(ctx, nil, b).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+	if !ok || se.Unknown || se.Cause != limiter.CauseCanceled {
+		t.Errorf("got %+v, want canceled and nothing applied", se)
+	}
+}
+
 // watched submits a batch of one request with a deadline that the dispatcher keeps.
 func watched(t *testing.T, d *dispatcher, until time.Time) *batch {
 	t.Helper()

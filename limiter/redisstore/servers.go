@@ -40,11 +40,6 @@ type server struct {
 	of     *servers
 }
 
-// wallTime is the one place where this package reads the wall clock.
-func wallTime() time.Time {
-	return time.Now() //nolint:forbidigo // measures durations and outages, never a bucket's time
-}
-
 func newServers(s *Store) *servers {
 	_, empty := script.Encode(nil, nil)
 	ss := &servers{script: &s.script, empty: empty, limit: s.opt.ProbeLimit, changed: s.opt.OnBreaker, now: wallTime}
