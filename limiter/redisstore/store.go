@@ -71,7 +71,7 @@ type Store struct {
 	servers     *servers
 	server      *server   // the only one; nil on a cluster
 	cluster     *cluster  // nil on a single server
-	singles     sync.Pool // *batch of one request
+	singles     sync.Pool // *batch of one request, which is there already
 	batches     sync.Pool // *batch of up to MaxBatch requests
 	wg          sync.WaitGroup
 }
@@ -103,7 +103,11 @@ func New(opt Options) (*Store, error) {
 		opt.ProbeLimit = 25 * time.Millisecond
 	}
 	s := &Store{opt: opt, script: script.New()}
-	s.singles.New = func() any { return newBatch(1) }
+	s.singles.New = func() any {
+		b := newBatch(1)
+		b.add()
+		return b
+	}
 	s.batches.New = func() any { return newBatch(opt.MaxBatch) }
 	s.servers = newServers(s)
 	dispatchers, plain := 1, opt.PlainKeys
@@ -161,8 +165,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 		return s.cluster.do(ctx, req, res)
 	}
 	b, _ := s.singles.Get().(*batch)
-	b.reset()
-	r, d := b.add(), s.dispatchers[0]
+	r, d := &b.requests[0], s.dispatchers[0]
 	r.Encode(&s.names, req)
 	if s.cluster != nil {
 		r.Slot = slotOf(r.Keys[0])
@@ -182,6 +185,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 // send gets the answer of b, a batch of one request. After an error b belongs to whoever
 // still works on it.
 func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
+	b.sent, b.watched, b.within = false, false, 0
 	bounded, ok := ctx.(limiter.Bounded)
 	if !ok {
 		if ctx.Err() != nil {
