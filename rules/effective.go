@@ -83,9 +83,6 @@ func (c *Compiled) base(now int64) limiter.Limit {
 // limit of a request without tier and override.
 func (c *Compiled) OwnLimit(now time.Time) limiter.Limit { return c.base(now.UnixMilli()) }
 
-// alive reports whether an instant is within the rule's life span.
-func (c *Compiled) alive(now int64) bool { return c.from <= now && now < c.until }
-
 // lifeSpan returns a rule's life span in ms since the epoch.
 func lifeSpan(r *Rule) (from, until int64) {
 	from, until = minInstant, maxInstant

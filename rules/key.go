@@ -99,7 +99,7 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 		return limiter.AppendValue(dst, k.route)
 	}
 	v := k.value(f)
-	if k.d.secret(v) {
+	if redact.Secret(v) || k.d.stored && strings.HasPrefix(v, hashMark) {
 		return k.d.appendHashed(dst, v)
 	}
 	return limiter.AppendValue(dst, v)

@@ -40,7 +40,7 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 			continue
 		}
 		w, ok := c.weight(d, weight)
-		if !ok || !c.alive(at) {
+		if !ok || at < c.from || at >= c.until {
 			continue
 		}
 		if c.when != nil {

@@ -99,8 +99,3 @@ func (d *Descriptor) appendHashed(dst []byte, v string) []byte {
 	}
 	return limiter.AppendHashed(dst, v)
 }
-
-// secret reports whether a value must be hashed in keys.
-func (d *Descriptor) secret(v string) bool {
-	return redact.Secret(v) || d.stored && strings.HasPrefix(v, hashMark)
-}
