@@ -184,7 +184,8 @@ func TestDockerfile_RunsAsNobodyWithAHealthCheck(t *testing.T) {
 	if !found {
 		t.Fatal("the last stage is not an empty image")
 	}
-	for _, want := range []string{"\nUSER 65532:65532\n", `CMD ["/sluice", "healthcheck"]`, "\nENTRYPOINT [\"/sluice\"]\n", "\nCMD [\"serve\"]\n"} {
+	for _, want := range []string{"\nUSER 65532:65532\n", `CMD ["/sluice", "healthcheck"]`, "\nENTRYPOINT [\"/sluice\"]\n",
+		"\nCMD [\"serve\"]\n"} {
 		if !strings.Contains(image, want) {
 			t.Errorf("the image lacks %q", strings.TrimSpace(want))
 		}

@@ -71,7 +71,8 @@ func genStoredRule(id int64) *rapid.Generator[Rule] {
 				r.Pool = ptr(rapid.SampledFrom([]string{"shop", "mail"}).Draw(t, "pool"))
 			}
 		case 6, 7, 8:
-			r.When = ptr(rapid.SampledFrom([]string{`user == "42"`, `tier == "free" or weight > 2`, `route matches "^/a"`, `user matches "(a?){999}b"`}).Draw(t, "when"))
+			r.When = ptr(rapid.SampledFrom([]string{`user == "42"`, `tier == "free" or weight > 2`, `route matches "^/a"`,
+				`user matches "(a?){999}b"`}).Draw(t, "when"))
 		}
 		r.Normalize()
 		return r
@@ -191,7 +192,8 @@ func TestApply_EmptiesAndFillsASet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.Len() != 0 || len(s.Match(&look, 1, noon, nil)) != 0 || s.index.exact != nil || s.index.everywhere != nil || s.index.trie != nil {
+	if s.Len() != 0 || len(s.Match(&look, 1, noon, nil)) != 0 || s.index.exact != nil || s.index.everywhere != nil ||
+		s.index.trie != nil {
 		t.Errorf("%d rules are left, or traces in the index", s.Len())
 	}
 }

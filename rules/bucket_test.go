@@ -11,7 +11,8 @@ import (
 	"sluice/limiter"
 )
 
-var bucketScopes = []string{"user", "apikey", "ip", "route", "attr:tenant", "user+ip", "user+apikey", "apikey+ip", "user+route", "attr:tenant+user+method", "global"}
+var bucketScopes = []string{"user", "apikey", "ip", "route", "attr:tenant", "user+ip", "user+apikey", "apikey+ip",
+	"user+route", "attr:tenant+user+method", "global"}
 
 func bucketRule(scope string) Rule {
 	return Rule{ID: 17, Name: "r", Scope: scope, Limit: 5, WindowMS: 1000, IsActive: true}
@@ -20,7 +21,9 @@ func bucketRule(scope string) Rule {
 func TestFindBucket_LeadsBackToWhatARequestCounts(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.StringMatching(`[a-z0-9:+*%{}| .@/\\-]{1,20}`), rapid.StringN(1, 12, 40),
-		rapid.SampledFrom([]string{"sk_live_abcdef", "sha256:abcdefghijkl", "x sha256:abcdefghijkl", strings.Repeat("long", 60), "a+ip:1.2.3.4", "sha256:" + strings.Repeat("a", 43), "xsha256:" + strings.Repeat("b", 43)}),
+		rapid.SampledFrom([]string{"sk_live_abcdef", "sha256:abcdefghijkl", "x sha256:abcdefghijkl",
+			strings.Repeat("long", 60), "a+ip:1.2.3.4", "sha256:" + strings.Repeat("a", 43), "xsha256:" +
+				strings.Repeat("b", 43)}),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		scope := rapid.SampledFrom(bucketScopes).Draw(t, "scope")
@@ -29,7 +32,8 @@ func TestFindBucket_LeadsBackToWhatARequestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := Descriptor{
-			User: value.Draw(t, "user"), APIKey: value.Draw(t, "key"), Method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"),
+			User: value.Draw(t, "user"), APIKey: value.Draw(t, "key"), Method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t,
+				"method"),
 			Route:      "/" + rapid.SampledFrom([]string{"v1/a", "v1/sk_live_abcdef/b", "+/%2f"}).Draw(t, "route"),
 			IP:         netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.7", "2001:db8::1"}).Draw(t, "ip")),
 			Attributes: map[string]string{"tenant": value.Draw(t, "tenant")},
@@ -66,7 +70,8 @@ func TestFindBucket_KnowsWhatIsCutShort(t *testing.T) {
 	hash := hashOf("k1")
 	for _, text := range []string{"k1", "apikey:k1", "apikey:sha256:" + hash, "sha256:" + hash} {
 		b, err := set.FindBucket(c, text, now)
-		if err != nil || b.Key != limiter.Key("{apikey:%h"+hash+"}|17|sc") || b.Name != "apikey:sha256:"+hash || b.Exception != "apikey:sha256:"+hash[:12] {
+		if err != nil || b.Key != limiter.Key("{apikey:%h"+hash+"}|17|sc") || b.Name != "apikey:sha256:"+hash ||
+			b.Exception != "apikey:sha256:"+hash[:12] {
 			t.Errorf("%q: %+v, %v", text, b, err)
 		}
 	}
@@ -77,7 +82,8 @@ func TestFindBucket_KnowsWhatIsCutShort(t *testing.T) {
 }
 
 func TestFindBucket_TellsTheOverride(t *testing.T) {
-	set := withOverrides(t, bucketRule("user"), Override{Key: "42", Blocked: true}, Override{Key: "acme-*", Limit: new(int64(9))}, Override{Key: "free", Unlimited: true})
+	set := withOverrides(t, bucketRule("user"), Override{Key: "42", Blocked: true},
+		Override{Key: "acme-*", Limit: new(int64(9))}, Override{Key: "free", Unlimited: true})
 	for text, want := range map[string]struct {
 		id, limit int64
 		unlimited bool
@@ -103,12 +109,14 @@ func TestFindBucket_HasTheCandidate(t *testing.T) {
 }
 
 func TestFindBucket_RefusesWhatIsNoKey(t *testing.T) {
-	set, err := Compile([]Rule{bucketRule("user+ip"), {ID: 18, Name: "g", Scope: "global", Limit: 1, WindowMS: 1, IsActive: true}}, 1, Options{})
+	set, err := Compile([]Rule{bucketRule("user+ip"), {ID: 18, Name: "g", Scope: "global", Limit: 1, WindowMS: 1,
+		IsActive: true}}, 1, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, part := range map[string]string{
-		"": "required", "user:4*": "one bucket", "user:42": "form", "user:%FFhabc+ip:1.2.3.4": "no request", "user:a+ip:nowhere": "IP address", "x\n": "printable",
+		"": "required", "user:4*": "one bucket", "user:42": "form", "user:%FFhabc+ip:1.2.3.4": "no request",
+		"user:a+ip:nowhere": "IP address", "x\n": "printable",
 	} {
 		if _, err := set.FindBucket(set.At(0), text, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %q", text, err, part)

@@ -49,7 +49,8 @@ func TestCalendar_MonthsFromEveryAnchorDay(t *testing.T) {
 func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 	for _, zone := range []string{
 		"Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
-		"America/Sao_Paulo", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia", "America/Scoresbysund", "Asia/Gaza",
+		"America/Sao_Paulo", "Africa/Cairo", "America/Havana", "Asia/Beirut", "Pacific/Apia", "America/Scoresbysund",
+		"Asia/Gaza",
 	} {
 		for _, c := range []*calendar{
 			calendarOf(t, EveryDay, zone, 0), calendarOf(t, EveryWeek, zone, 1), calendarOf(t, EveryWeek, zone, 7),
@@ -65,7 +66,8 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 						t.Fatalf("%s %s: %d is not in %d to %d", zone, c.every, at, f, u)
 					}
 					if until != 0 && f != until && u != until {
-						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.every, time.UnixMilli(at).UTC(), until, f)
+						t.Fatalf("%s %s at %s: a period ends at %d, the next begins at %d", zone, c.every, time.UnixMilli(at).UTC(),
+							until, f)
 					}
 					if f == from && u == until {
 						continue // nothing below depends on the hour
@@ -89,7 +91,8 @@ func TestCalendar_PeriodsTileTimeInEveryZone(t *testing.T) {
 
 func TestCalendar_DaysOfClockChangesHaveTheirTrueLength(t *testing.T) {
 	s := compile(t, rule(1, func(r *Rule) {
-		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0, &Calendar{Every: EveryDay, Zone: "Europe/Berlin"}
+		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0,
+			&Calendar{Every: EveryDay, Zone: "Europe/Berlin"}
 		r.Normalize()
 	}))
 	for day, hours := range map[string]int64{"2026-03-29": 23, "2026-10-25": 25, "2026-06-01": 24} {
@@ -116,12 +119,14 @@ func TestCalendar_ConsumptionEndsWithThePeriod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	january, february, march := time.Date(2026, 1, 31, 0, 0, 0, 0, zone), time.Date(2026, 2, 28, 0, 0, 0, 0, zone), time.Date(2026, 3, 31, 0, 0, 0, 0, zone)
+	january, february, march := time.Date(2026, 1, 31, 0, 0, 0, 0, zone), time.Date(2026, 2, 28, 0, 0, 0, 0, zone),
+		time.Date(2026, 3, 31, 0, 0, 0, 0, zone)
 	limit := func(node time.Time) limiter.Limit { return s.Match(&Descriptor{}, 1, node, nil)[0].Limit }
 	var state limiter.State
 	take := func(node, store time.Time, weight int64) limiter.Decision {
 		asks, out := []limiter.Ask{{Key: "k", Limit: limit(node), Weight: weight}}, make([]limiter.Decision, 1)
-		limiter.Decide(limiter.OpTake, asks, "", []*limiter.State{&state}, store.UnixMilli(), make([]bool, 1), out, make([]limiter.Charged, 1))
+		limiter.Decide(limiter.OpTake, asks, "", []*limiter.State{&state}, store.UnixMilli(), make([]bool, 1), out,
+			make([]limiter.Charged, 1))
 		return out[0]
 	}
 	if d := take(january, january, 5); !d.Allowed || d.Reset != february.Sub(january).Milliseconds() {

@@ -29,10 +29,13 @@ func TestCompile_NamesTheRuleAtFault(t *testing.T) {
 		opt   Options
 		want  string
 	}{
-		"invalid":     {[]Rule{rule(4, func(r *Rule) { r.WindowMS = 0 })}, Options{}, `rule "rule-4" (id 4): invalid: window_ms`},
-		"no id":       {[]Rule{rule(0, nil)}, Options{}, `rule "rule-0" (id 0): id must be 1 or greater`},
-		"same id":     {[]Rule{rule(1, nil), rule(1, func(r *Rule) { r.Name = "other" })}, Options{}, `rules "rule-1" and "other" have the same id 1`},
-		"same name":   {[]Rule{rule(1, nil), rule(2, func(r *Rule) { r.Name = "rule-1" })}, Options{}, `rules with ids 1 and 2 have the same name "rule-1"`},
+		"invalid": {[]Rule{rule(4, func(r *Rule) { r.WindowMS = 0 })}, Options{},
+			`rule "rule-4" (id 4): invalid: window_ms`},
+		"no id": {[]Rule{rule(0, nil)}, Options{}, `rule "rule-0" (id 0): id must be 1 or greater`},
+		"same id": {[]Rule{rule(1, nil), rule(1, func(r *Rule) { r.Name = "other" })}, Options{},
+			`rules "rule-1" and "other" have the same id 1`},
+		"same name": {[]Rule{rule(1, nil), rule(2, func(r *Rule) { r.Name = "rule-1" })}, Options{},
+			`rules with ids 1 and 2 have the same name "rule-1"`},
 		"ipv4 prefix": {nil, Options{IPv4Prefix: 33}, "ipv4 prefix must be between 1 and 32, not 33"},
 		"ipv6 prefix": {nil, Options{IPv6Prefix: -1}, "ipv6 prefix must be between 1 and 128, not -1"},
 	} {

@@ -14,13 +14,17 @@ import (
 
 // trickyValues try to look like something else when they are displayed.
 var trickyValues = []string{
-	"a*", "*", "a%b", "a%41", "aA", "%2A", "a", "b", "c", "a+attr:t:b", "b+attr:t:c", "a+ip:203.0.113.7", "a%2Battr:t:b", "user:42", "42", "ip:1.2.3.4", "ip%3A1.2.3.4",
-	"attr:t:x", "t:x", "global", "sha256:abcdefghijkl", "sha256:" + strings.Repeat("b", hashLen), "x sha256:abcdefghijkl", "sk_live_4eC39HqLyjWDarjt", "\u00fc",
-	"a\u00a0b", "\u202e", " a ", "a\nb", strings.Repeat("*", limiter.MaxKeyValue), strings.Repeat("y", 120), "\xff", "%FF", "%h", "key:42", "a}b", "{a", "a|b",
+	"a*", "*", "a%b", "a%41", "aA", "%2A", "a", "b", "c", "a+attr:t:b", "b+attr:t:c", "a+ip:203.0.113.7", "a%2Battr:t:b",
+	"user:42", "42", "ip:1.2.3.4", "ip%3A1.2.3.4",
+	"attr:t:x", "t:x", "global", "sha256:abcdefghijkl", "sha256:" + strings.Repeat("b", hashLen), "x sha256:abcdefghijkl",
+	"sk_live_4eC39HqLyjWDarjt", "\u00fc",
+	"a\u00a0b", "\u202e", " a ", "a\nb", strings.Repeat("*", limiter.MaxKeyValue), strings.Repeat("y", 120), "\xff", "%FF",
+	"%h", "key:42", "a}b", "{a", "a|b",
 }
 
 func tricky() *rapid.Generator[string] {
-	return rapid.OneOf(rapid.StringMatching(`[ab+:%*{}| ,0-9]{1,9}`), rapid.SampledFrom(trickyValues), rapid.StringN(1, 6, 40))
+	return rapid.OneOf(rapid.StringMatching(`[ab+:%*{}| ,0-9]{1,9}`), rapid.SampledFrom(trickyValues),
+		rapid.StringN(1, 6, 40))
 }
 
 func trickyDescriptor(t *rapid.T, label string) Descriptor {
@@ -28,14 +32,17 @@ func trickyDescriptor(t *rapid.T, label string) Descriptor {
 	return Descriptor{
 		User: value.Draw(t, label+" user"), APIKey: value.Draw(t, label+" key"), Tier: value.Draw(t, label+" tier"),
 		Attributes: map[string]string{"t": value.Draw(t, label+" t"), "tenant": value.Draw(t, label+" tenant")},
-		Route:      "/" + rapid.SampledFrom([]string{"v1", "v1/a*", "a+method:GET", "%2F", "x%zz", "v1/sk_live_4eC39HqLyjWDarjt"}).Draw(t, label+" route"),
-		Method:     rapid.SampledFrom([]string{"GET", "post", "P*", "A+B"}).Draw(t, label+" method"),
-		IP:         netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "2001:db8::1", "2001:db8:0:1::1", "::ffff:203.0.113.7"}).Draw(t, label+" ip")),
+		Route: "/" + rapid.SampledFrom([]string{"v1", "v1/a*", "a+method:GET", "%2F", "x%zz",
+			"v1/sk_live_4eC39HqLyjWDarjt"}).Draw(t, label+" route"),
+		Method: rapid.SampledFrom([]string{"GET", "post", "P*", "A+B"}).Draw(t, label+" method"),
+		IP: netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "2001:db8::1",
+			"2001:db8:0:1::1", "::ffff:203.0.113.7"}).Draw(t, label+" ip")),
 	}
 }
 
 var displayScopes = []string{
-	"user", "apikey", "ip", "tier", "route", "method", "attr:t", "user+ip", "user+attr:t", "attr:t+attr:tenant", "user+route+method", "apikey+ip", "tier+ip+attr:t", "global",
+	"user", "apikey", "ip", "tier", "route", "method", "attr:t", "user+ip", "user+attr:t", "attr:t+attr:tenant",
+	"user+route+method", "apikey+ip", "tier+ip+attr:t", "global",
 }
 
 // What is displayed for a bucket, pasted as the key of an override, is for exactly
@@ -43,9 +50,12 @@ var displayScopes = []string{
 func TestDisplayKey_PastedAsAnOverrideNamesThatBucketOnly(t *testing.T) {
 	now := time.Unix(0, 0)
 	rapid.Check(t, func(t *rapid.T) {
-		scope, other := rapid.SampledFrom(displayScopes).Draw(t, "scope"), rapid.SampledFrom(displayScopes).Draw(t, "another scope")
-		opt := Options{IPv4Prefix: rapid.SampledFrom([]int{32, 24}).Draw(t, "v4"), IPv6Prefix: rapid.SampledFrom([]int{64, 128}).Draw(t, "v6")}
-		set, err := Compile([]Rule{bucketRule(scope), {ID: 18, Name: "s", Scope: other, Limit: 5, WindowMS: 1000, IsActive: true}}, 1, opt)
+		scope, other := rapid.SampledFrom(displayScopes).Draw(t, "scope"), rapid.SampledFrom(displayScopes).Draw(t,
+			"another scope")
+		opt := Options{IPv4Prefix: rapid.SampledFrom([]int{32, 24}).Draw(t, "v4"),
+			IPv6Prefix: rapid.SampledFrom([]int{64, 128}).Draw(t, "v6")}
+		set, err := Compile([]Rule{bucketRule(scope), {ID: 18, Name: "s", Scope: other, Limit: 5, WindowMS: 1000,
+			IsActive: true}}, 1, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +115,8 @@ func TestDisplayKey_TrickyValuesAreNeverDisplayedAlike(t *testing.T) {
 		}
 		for _, first := range trickyValues {
 			for _, second := range seconds {
-				d := Descriptor{User: first, Tier: second, Attributes: map[string]string{"t": second}, IP: netip.MustParseAddr("203.0.113.7")}
+				d := Descriptor{User: first, Tier: second, Attributes: map[string]string{"t": second},
+					IP: netip.MustParseAddr("203.0.113.7")}
 				if len(c.facts) == 1 {
 					d.Tier, d.Attributes["t"] = first, first
 				}
@@ -120,7 +131,8 @@ func TestDisplayKey_TrickyValuesAreNeverDisplayedAlike(t *testing.T) {
 						text = shown
 					}
 					got, err := ParseOverrideKey(scope, Options{}, text)
-					if want := string(appendShort(nil, []byte(is))); err != nil || got.Match != want || got.Prefix || got.Text != shown {
+					if want := string(appendShort(nil, []byte(is))); err != nil || got.Match != want || got.Prefix ||
+						got.Text != shown {
 						t.Errorf("%s %q: read as %+v, %v, want %q", scope, text, got, err, want)
 					}
 				}
@@ -155,7 +167,8 @@ func TestDisplayKey_UserWithAStarIsNoWildcard(t *testing.T) {
 	for user, innocent := range map[string]string{"a*": "alice", "*": "bob"} {
 		shown := keyOf(t, "user", Options{}, Descriptor{User: user})
 		set := withOverrides(t, bucketRule("user"), Override{Key: shown.Display(), Blocked: true})
-		if !blocked(set, &Descriptor{User: user}, time.Unix(0, 0)) || blocked(set, &Descriptor{User: innocent}, time.Unix(0, 0)) {
+		if !blocked(set, &Descriptor{User: user}, time.Unix(0, 0)) || blocked(set, &Descriptor{User: innocent},
+			time.Unix(0, 0)) {
 			t.Errorf("user %q is displayed as %q, and an override of that blocks %q", user, shown.Display(), innocent)
 		}
 	}
@@ -163,7 +176,8 @@ func TestDisplayKey_UserWithAStarIsNoWildcard(t *testing.T) {
 
 func TestDisplayDirectKey_IsWhatTheCallerWrote(t *testing.T) {
 	for key, want := range map[string]string{
-		"user:42:GET:/v1/charges": "user:42:GET:/v1/charges", "a* %41+b|{c}": "a* %41+b|{c}", "key:k": "key:k", "a\nb": "a%0Ab",
+		"user:42:GET:/v1/charges": "user:42:GET:/v1/charges", "a* %41+b|{c}": "a* %41+b|{c}", "key:k": "key:k",
+		"a\nb":                          "a%0Ab",
 		"user:sk_live_4eC39HqLyjWDarjt": "sha256:" + hashOf("user:sk_live_4eC39HqLyjWDarjt")[:shownHash],
 	} {
 		if got := DisplayDirectKey(DirectKey(key, limiter.GCRA)); got != want {

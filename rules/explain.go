@@ -37,7 +37,8 @@ const (
 	ReasonRoute Reason = "route"
 )
 
-var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField, ReasonMissingFact, ReasonMethod, ReasonRoute}
+var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField,
+	ReasonMissingFact, ReasonMethod, ReasonRoute}
 
 // Considered is the result of Explain for one rule.
 type Considered struct {
@@ -71,7 +72,8 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 	for c := range s.rules.all() {
 		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
-			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(), Override: k.explainOverride(c, reason, now)})
+			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(),
+				Override: k.explainOverride(c, reason, now)})
 		}
 	}
 	for _, m := range misses {

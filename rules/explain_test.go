@@ -19,7 +19,8 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 	d := Descriptor{Method: "post", Route: "/v1/charges/", User: "42"}
 	var got []string
 	for _, c := range s.Explain(&d, 2, noon) {
-		got = append(got, fmt.Sprintf("%d %s %s key=%s display=%s weight=%d", c.Rule.Rule.ID, c.Reason, c.Sentence, c.Key, c.Display, c.Weight))
+		got = append(got, fmt.Sprintf("%d %s %s key=%s display=%s weight=%d", c.Rule.Rule.ID, c.Reason, c.Sentence, c.Key,
+			c.Display, c.Weight))
 	}
 	want := []string{
 		"5 matched The rule applies. key={user:42}|5|sc display=user:42 weight=2",

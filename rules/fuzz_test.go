@@ -16,7 +16,8 @@ func FuzzMatchHostile(f *testing.F) {
 		rule(3, func(r *Rule) { r.Scope, r.Route, r.Method = "route", ptr("/*"), ptr("GET") }),
 	)
 	f.Fuzz(func(t *testing.T, method, route, user, key, tier, attr string) {
-		d := Descriptor{Method: method, Route: route, User: user, APIKey: key, Tier: tier, Attributes: map[string]string{"t": attr}}
+		d := Descriptor{Method: method, Route: route, User: user, APIKey: key, Tier: tier,
+			Attributes: map[string]string{"t": attr}}
 		for _, m := range s.Match(&d, 1, noon, nil) {
 			if len(m.Key) > 800 || strings.Count(string(m.Key), "{") != 1 || strings.Count(string(m.Key), "}") != 1 {
 				t.Fatalf("key %q", m.Key)

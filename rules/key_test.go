@@ -173,7 +173,8 @@ func FuzzKeyInjective(f *testing.F) {
 		if same := u1 == u2 && t1 == t2 && a1 == a2; same != (one == two) {
 			t.Fatalf("same values: %v, but keys %s and %s", same, one, two)
 		}
-		if strings.Count(string(one), "{") != 1 || strings.Count(string(one), "}") != 1 || !strings.HasPrefix(string(one), "{user:") {
+		if strings.Count(string(one), "{") != 1 || strings.Count(string(one), "}") != 1 ||
+			!strings.HasPrefix(string(one), "{user:") {
 			t.Fatalf("key %s has forged braces", one)
 		}
 		if strings.Count(string(one), "|") != 2 || strings.Count(string(one), "+") != 2 {

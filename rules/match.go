@@ -26,7 +26,8 @@ func (s *Set) Match(d *Descriptor, weight int64, now time.Time, dst []Match) []M
 // MatchContext is Match for a caller who may leave: once ctx is canceled it ends
 // before the next condition that has patterns, which may be slow, with the error
 // of ctx. A deadline that has passed does not end it.
-func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now time.Time, dst []Match) ([]Match, error) {
+func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now time.Time,
+	dst []Match) ([]Match, error) {
 	var (
 		found [64]*Compiled // grows beyond that on the heap
 		buf   [256]byte

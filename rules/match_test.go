@@ -37,7 +37,8 @@ func TestMatch_WorkedExample(t *testing.T) {
 	}))
 	d := Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}
 	ms := s.Match(&d, 1, noon, nil)
-	if len(ms) != 1 || ms[0].Key != "{user:42}|7|sc" || ms[0].Display() != "user:42" || ms[0].Weight != 1 || ms[0].Rule.Rule.Name != "charges-per-user" {
+	if len(ms) != 1 || ms[0].Key != "{user:42}|7|sc" || ms[0].Display() != "user:42" || ms[0].Weight != 1 ||
+		ms[0].Rule.Rule.Name != "charges-per-user" {
 		t.Fatalf("got %+v", ms)
 	}
 	for _, d := range []Descriptor{

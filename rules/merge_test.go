@@ -8,7 +8,8 @@ import (
 
 // worded is a valid rule in normal form.
 func worded(edit func(*Rule)) *Rule {
-	r := &Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true}
+	r := &Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100,
+		WindowMS: 60_000, IsActive: true}
 	if edit != nil {
 		edit(r)
 	}
@@ -35,7 +36,8 @@ func TestMerge_TakesTheNamedFieldsAndNoOthers(t *testing.T) {
 		t.Errorf("none of ours: %v, %v", err, Diff(&got, theirs))
 	}
 	got, err = Merge(theirs, ours, []string{"limit", "route", "tiers", "active_from"})
-	if err != nil || got.Limit != 70 || got.Route != nil || got.Description != "" || got.Burst == nil || !got.ActiveFrom.Equal(from) || *got.Tiers["free"].Limit != 1 {
+	if err != nil || got.Limit != 70 || got.Route != nil || got.Description != "" || got.Burst == nil ||
+		!got.ActiveFrom.Equal(from) || *got.Tiers["free"].Limit != 1 {
 		t.Errorf("some of ours: %v, %+v", err, got)
 	}
 	if _, err = Merge(theirs, ours, []string{"version"}); err == nil {

@@ -8,5 +8,6 @@ func Warnings(r *Rule) []FieldError {
 	if r.Method == nil || !route.IsMethod(*r.Method) || route.IsRegistered(*r.Method) {
 		return nil
 	}
-	return []FieldError{{Field: "method", Message: *r.Method + " is not a registered HTTP method. The rule applies only to requests sent with exactly this method."}}
+	return []FieldError{{Field: "method", Message: *r.Method +
+		" is not a registered HTTP method. The rule applies only to requests sent with exactly this method."}}
 }

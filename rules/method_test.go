@@ -7,7 +7,8 @@ import (
 )
 
 func TestWarnings_NameUnregisteredMethods(t *testing.T) {
-	for method, warns := range map[string]bool{"GET": false, "post": false, "*": false, "QUERY": false, "M-SEARCH": true, "PSOT": true, "not a method": false} {
+	for method, warns := range map[string]bool{"GET": false, "post": false, "*": false, "QUERY": false, "M-SEARCH": true,
+		"PSOT": true, "not a method": false} {
 		r := rules.Rule{Method: &method}
 		r.Normalize()
 		if got := rules.Warnings(&r); len(got) > 0 != warns || warns && got[0].Field != "method" {

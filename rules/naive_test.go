@@ -150,7 +150,8 @@ func genRule(id int64) *rapid.Generator[Rule] {
 		r := Rule{
 			ID: id, Name: fmt.Sprintf("rule-%d", id),
 			Scope: rapid.SampledFrom([]string{
-				"global", "user", "ip", "apikey", "tier", "user+ip", "ip+user", "attr:t", "attr:u+attr:t", "route+user", "method+ip+tier",
+				"global", "user", "ip", "apikey", "tier", "user+ip", "ip+user", "attr:t", "attr:u+attr:t", "route+user",
+				"method+ip+tier",
 			}).Draw(t, "scope"),
 			Route:       genRuleRoute().Draw(t, "route"),
 			Method:      optional("GET", "POST", "PURGE").Draw(t, "method"),
@@ -195,12 +196,14 @@ func genDescriptor() *rapid.Generator[Descriptor] {
 			APIKey: maybe("sk_live_1", "k").Draw(t, "api key"),
 			Tier:   maybe("free", "pro").Draw(t, "tier"),
 			IP: rapid.SampledFrom([]netip.Addr{
-				{}, netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::1:2"), netip.MustParseAddr("2001:db8:0:1::1"),
+				{}, netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::1:2"),
+				netip.MustParseAddr("2001:db8:0:1::1"),
 			}).Draw(t, "ip"),
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "depth") {
 			d.Route += rapid.SampledFrom([]string{"/", "/", "/", "/", "//"}).Draw(t, "slash") +
-				rapid.OneOf(genSegment(), genSegment(), rapid.SampledFrom([]string{".", "..", "x.y", "", "{id}", "*", "z?q=/a"})).Draw(t, "segment")
+				rapid.OneOf(genSegment(), genSegment(),
+					rapid.SampledFrom([]string{".", "..", "x.y", "", "{id}", "*", "z?q=/a"})).Draw(t, "segment")
 		}
 		if rapid.Bool().Draw(t, "attributes") {
 			d.Attributes = map[string]string{"t": maybe("acme", "b:c").Draw(t, "t"), "u": maybe("x").Draw(t, "u")}
@@ -243,7 +246,8 @@ func checkExplain(t *rapid.T, s *Set, d *Descriptor, matched int) {
 		t.Fatalf("explain considered %d of %d rules", len(all), s.Len())
 	}
 	for i, c := range all {
-		if c.Matched != (i < matched) || c.Matched != (c.Reason == ReasonMatched) || c.Matched != (c.Key != "") || c.Sentence == "" {
+		if c.Matched != (i < matched) || c.Matched != (c.Reason == ReasonMatched) || c.Matched != (c.Key != "") ||
+			c.Sentence == "" {
 			t.Fatalf("explain: %d of %d matched, but entry %d is %+v", matched, len(all), i, c)
 		}
 	}

@@ -121,7 +121,8 @@ type OverrideImported struct {
 
 // Same reports whether two overrides of one key have the same effect, reason and expiry.
 func (o *Override) Same(b *Override) bool {
-	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited && o.Blocked == b.Blocked && o.Reason == b.Reason &&
+	return equalPtr(o.Limit, b.Limit) && equalPtr(o.Burst, b.Burst) && o.Unlimited == b.Unlimited &&
+		o.Blocked == b.Blocked && o.Reason == b.Reason &&
 		(o.ExpiresAt == nil) == (b.ExpiresAt == nil) && (o.ExpiresAt == nil || o.ExpiresAt.Equal(*b.ExpiresAt))
 }
 

@@ -58,7 +58,8 @@ func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, erro
 	case err != nil:
 		return OverrideKey{}, err
 	case len(facts) == 0:
-		return OverrideKey{}, errors.New("is not possible, because the rule has one bucket for all requests; change its limit instead")
+		return OverrideKey{}, errors.New("is not possible, because the rule has one bucket for all requests; change its " +
+			"limit instead")
 	}
 	if err := checkOverrideText(text); err != nil {
 		return OverrideKey{}, err
@@ -172,7 +173,8 @@ func (p *overrideParser) foreign(text string) bool {
 // last value of a wildcard.
 func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool) ([]byte, error) {
 	// Addresses are never hashed, so a hash of one would match nothing.
-	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && f.kind != factIP && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
+	if hash, ok := strings.CutPrefix(text, hashWord); ok && !open && f.kind != factIP &&
+		(isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
 		return append(append(append(dst, f.label...), "%h"...), hash[:shownHash]...), nil
 	}
 	v := chars.Unescape(text)
@@ -242,7 +244,8 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 	case f.kind == factRoute && v[0] != '/':
 		return nil, errors.New("must have a route that begins with /")
 	case redact.Secret(v) || f.kind == factRoute && redact.SecretPath(v):
-		return nil, errors.New("cannot have a wildcard inside a value that looks like a credential, because credentials are stored as hashes")
+		return nil, errors.New("cannot have a wildcard inside a value that looks like a credential, because credentials " +
+			"are stored as hashes")
 	case f.kind == factMethod:
 		v = route.NormalizeMethod(v)
 	}

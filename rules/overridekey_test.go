@@ -36,7 +36,8 @@ func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
 		{"user", "user:sha256:" + strings.Repeat("a", hashLen), "user:sha256:aaaaaaaaaaaa", "{user:%haaaaaaaaaaaa}"},
 		{"user", "a%0Ab", "user:a%0Ab", "{user:a%0Ab}"},
 		{"user", "sha256%3Aabcdefghijkl", "user:sha256%3Aabcdefghijkl", "{user:sha256:abcdefghijkl}"},
-		{"user", long, "user:sha256:" + string(limiter.AppendHashed(nil, long))[2:14], "{user:" + string(limiter.AppendHashed(nil, long))[:14] + "}"},
+		{"user", long, "user:sha256:" + string(limiter.AppendHashed(nil, long))[2:14], "{user:" +
+			string(limiter.AppendHashed(nil, long))[:14] + "}"},
 		{"apikey", "k1", "apikey:" + shown, "{apikey:" + hash + "}"},
 		{"apikey", "apikey:" + shown, "apikey:" + shown, "{apikey:" + hash + "}"},
 		{"apikey", shown, "apikey:" + shown, "{apikey:" + hash + "}"},
@@ -112,20 +113,23 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 
 func TestOverrideKey_FollowsTheSizeOfNetworks(t *testing.T) {
 	opt := Options{IPv4Prefix: 24, IPv6Prefix: 48}
-	for in, want := range map[string]string{"203.0.113.7": "ip:203.0.113.0/24", "203.0.113.0/24": "ip:203.0.113.0/24", "2001:db8:1:2::3": "ip:2001:db8:1::/48"} {
+	for in, want := range map[string]string{"203.0.113.7": "ip:203.0.113.0/24", "203.0.113.0/24": "ip:203.0.113.0/24",
+		"2001:db8:1:2::3": "ip:2001:db8:1::/48"} {
 		if got, err := ParseOverrideKey("ip", opt, in); err != nil || got.Text != want {
 			t.Errorf("%s: got %+v, %v, want %s", in, got, err, want)
 		}
 	}
 }
 
-var overrideScopes = []string{"user", "user+ip", "apikey", "attr:tenant+user", "user+route+method", "apikey+ip", "tier+ip"}
+var overrideScopes = []string{"user", "user+ip", "apikey", "attr:tenant+user", "user+route+method", "apikey+ip",
+	"tier+ip"}
 
 // nasty draws values that try to look like something else.
 func nasty() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[a-c+:%*{}|]{1,8}`),
-		rapid.SampledFrom([]string{"a+ip:1", "42+ip:203.0.113.7", "sha256:abcdefghijkl", "%h", "{user:42}", "sk_live_1234567890", strings.Repeat("y", 120), "ü", "a b", "user:42", "1+route:/v1"}),
+		rapid.SampledFrom([]string{"a+ip:1", "42+ip:203.0.113.7", "sha256:abcdefghijkl", "%h", "{user:42}",
+			"sk_live_1234567890", strings.Repeat("y", 120), "ü", "a b", "user:42", "1+route:/v1"}),
 		rapid.StringN(1, 6, 40),
 	)
 }
@@ -202,7 +206,8 @@ func TestOverrideKey_IsInjective(t *testing.T) {
 }
 
 func FuzzParseOverrideKey(f *testing.F) {
-	for _, s := range []string{"42", "user:42+ip:203.0.113.7", "user:a%2Bip:1+ip:::1", "user:*", "%", "user:sha256:abcdefghijkl+ip:*"} {
+	for _, s := range []string{"42", "user:42+ip:203.0.113.7", "user:a%2Bip:1+ip:::1", "user:*", "%",
+		"user:sha256:abcdefghijkl+ip:*"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -21,7 +21,8 @@ func (s *Set) Overrides() *override.Table { return s.overrides }
 // override applies the overrides o of rule c to a limit and reports whether the rule limits the
 // request at all. key is the bucket's; limit and limited hold without an override; now is in ms
 // since the epoch.
-func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limiter.Limit, limited bool, now int64) (limiter.Limit, override.Applied, bool) {
+func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limiter.Limit, limited bool,
+	now int64) (limiter.Limit, override.Applied, bool) {
 	a, f := k.find(o, c, key[:len(key)-len(c.suffix)], now)
 	switch {
 	case f == nil:

@@ -24,7 +24,8 @@ func stored(t testing.TB, r *Rule, id int64, o Override) override.Row {
 	if err := o.Resolve(r, Options{}, overrideNow); err != nil {
 		t.Fatal(err)
 	}
-	s := override.Row{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+	s := override.Row{RuleID: r.ID, ID: id, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked,
+		Limit: -1, Burst: -1}
 	if o.Limit != nil {
 		s.Limit = *o.Limit
 	}
@@ -68,10 +69,12 @@ func TestOverrides_ExactThenLongestWildcard(t *testing.T) {
 	for user, want := range map[string]struct {
 		id, limit int64
 	}{
-		"42": {1, 1}, "4": {2, 2}, "41": {2, 2}, "421": {3, 3}, "5": {0, 5}, "acme-1": {4, 4}, "acme-vip": {5, -1}, "acme-vip2": {4, 4},
-		"acme-bad": {6, 0}, "acme-bad9": {6, 0}, "acme": {0, 5},
+		"42": {1, 1}, "4": {2, 2}, "41": {2, 2}, "421": {3, 3}, "5": {0, 5}, "acme-1": {4, 4}, "acme-vip": {5, -1},
+		"acme-vip2": {4, 4},
+		"acme-bad":  {6, 0}, "acme-bad9": {6, 0}, "acme": {0, 5},
 		// Too long for a key, and credentials: in keys they are hashes.
-		"acme-" + strings.Repeat("z", 300): {4, 4}, "acme-8f14E45fceea167a5a36dedD4bea2543XyZ": {4, 4}, "42" + strings.Repeat("+", 80): {3, 3},
+		"acme-" + strings.Repeat("z", 300): {4, 4}, "acme-8f14E45fceea167a5a36dedD4bea2543XyZ": {4, 4}, "42" +
+			strings.Repeat("+", 80): {3, 3},
 	} {
 		m := matchOne(s, Descriptor{User: user}, overrideNow)
 		switch {
@@ -95,10 +98,12 @@ func TestOverrides_OfSums(t *testing.T) {
 		user, ip string
 		id       int64
 	}{
-		{"42", "203.0.113.7", 1}, {"42", "203.0.113.8", 2}, {"421", "203.0.113.7", 3}, {"a+ip:1", "2001:db8::99", 4}, {"a", "2001:db8::99", 3},
+		{"42", "203.0.113.7", 1}, {"42", "203.0.113.8", 2}, {"421", "203.0.113.7", 3}, {"a+ip:1", "2001:db8::99", 4},
+		{"a", "2001:db8::99", 3},
 		{"42+ip:203.0.113.7", "203.0.113.9", 3},
 	} {
-		if m := matchOne(s, Descriptor{User: c.user, IP: netip.MustParseAddr(c.ip)}, overrideNow); m == nil || m.Override.ID != c.id {
+		if m := matchOne(s, Descriptor{User: c.user, IP: netip.MustParseAddr(c.ip)}, overrideNow); m == nil ||
+			m.Override.ID != c.id {
 			t.Errorf("%s from %s: got %+v, want override %d", c.user, c.ip, m, c.id)
 		}
 	}
@@ -111,7 +116,8 @@ func TestOverrides_EndAtTheirInstant(t *testing.T) {
 		Override{Key: "user:42*", Limit: ptr[int64](9), ExpiresAt: ptr(end.Add(time.Minute))},
 		Override{Key: "user:4*", Limit: ptr[int64](8)},
 	)
-	for after, want := range map[time.Duration]int64{0: 0, time.Minute - time.Millisecond: 0, time.Minute: 9, 2*time.Minute - time.Millisecond: 9, 2 * time.Minute: 8} {
+	for after, want := range map[time.Duration]int64{0: 0, time.Minute - time.Millisecond: 0, time.Minute: 9,
+		2*time.Minute - time.Millisecond: 9, 2 * time.Minute: 8} {
 		if m := matchOne(s, Descriptor{User: "42"}, overrideNow.Add(after)); m == nil || m.Limit.Count != want {
 			t.Errorf("after %s: got %+v, want limit %d", after, m, want)
 		}
@@ -124,14 +130,16 @@ func TestOverrides_StandAboveTierScheduleAndRule(t *testing.T) {
 		r.Schedule = &Schedule{Windows: []ScheduleWindow{{From: "00:00", To: "24:00", Percent: ptr[int64](50)}}}
 	}), Override{Key: "user:42", Limit: ptr[int64](10)}, Override{Key: "user:0", Unlimited: true})
 	for _, tier := range []string{"", "pro", "staff"} {
-		if m := matchOne(s, Descriptor{User: "42", Tier: tier}, overrideNow); m == nil || m.Limit.Count != 10 || m.Override.ID != 1 {
+		if m := matchOne(s, Descriptor{User: "42", Tier: tier}, overrideNow); m == nil || m.Limit.Count != 10 ||
+			m.Override.ID != 1 {
 			t.Errorf("tier %q: got %+v, want 10", tier, m)
 		}
 		if m := matchOne(s, Descriptor{User: "0", Tier: tier}, overrideNow); m != nil {
 			t.Errorf("tier %q: got %+v, want no limit", tier, m)
 		}
 	}
-	if m := matchOne(s, Descriptor{User: "1", Tier: "pro"}, overrideNow); m == nil || m.Limit.Count != 25 || m.Override != (override.Applied{}) {
+	if m := matchOne(s, Descriptor{User: "1", Tier: "pro"}, overrideNow); m == nil || m.Limit.Count != 25 ||
+		m.Override != (override.Applied{}) {
 		t.Errorf("without an override: got %+v", m)
 	}
 }
@@ -153,9 +161,11 @@ func TestOverrides_KeepTheBucketAndTheCalendar(t *testing.T) {
 
 func TestOverrides_BurstIsTheLimitUnlessGiven(t *testing.T) {
 	s := withOverrides(t, rule(7, func(r *Rule) { r.Algorithm, r.Burst = "gcra", ptr[int64](2) }),
-		Override{Key: "a", Limit: ptr[int64](50)}, Override{Key: "b", Limit: ptr[int64](50), Burst: ptr[int64](7)}, Override{Key: "c", Blocked: true})
+		Override{Key: "a", Limit: ptr[int64](50)}, Override{Key: "b", Limit: ptr[int64](50), Burst: ptr[int64](7)},
+		Override{Key: "c", Blocked: true})
 	for user, want := range map[string][2]int64{"a": {50, 50}, "b": {50, 7}, "c": {0, 0}, "d": {5, 2}} {
-		if m := matchOne(s, Descriptor{User: user}, overrideNow); m == nil || m.Limit.Count != want[0] || m.Limit.Burst != want[1] {
+		if m := matchOne(s, Descriptor{User: user}, overrideNow); m == nil || m.Limit.Count != want[0] ||
+			m.Limit.Burst != want[1] {
 			t.Errorf("%s: got %+v, want %v", user, m, want)
 		}
 	}
@@ -169,7 +179,8 @@ func TestOverrides_NeverMakeALimitThatCannotBeCounted(t *testing.T) {
 	e.Add(row)
 	o := e.Done(1, nowMS)
 	for _, a := range limiter.Algorithms() {
-		m := matchOne(compile(t, rule(7, func(r *Rule) { r.Algorithm = a.String() })).WithOverrides(o), Descriptor{User: "42"}, overrideNow)
+		m := matchOne(compile(t, rule(7, func(r *Rule) { r.Algorithm = a.String() })).WithOverrides(o),
+			Descriptor{User: "42"}, overrideNow)
 		if m == nil || m.Override.ID != 1 || len(m.Limit.Problems()) > 0 {
 			t.Errorf("%s: got %+v with %v", a, m, m.Limit.Problems())
 		}
@@ -182,11 +193,15 @@ func TestResolve_RefusesWhatContradictsItself(t *testing.T) {
 		field string
 		o     Override
 	}{
-		{"limit", Override{}}, {"limit", Override{Unlimited: true, Blocked: true}}, {"limit", Override{Limit: ptr[int64](1), Blocked: true}},
-		{"burst", Override{Burst: ptr[int64](1), Blocked: true}}, {"burst", Override{Limit: ptr[int64](1), Burst: ptr[int64](1)}},
+		{"limit", Override{}}, {"limit", Override{Unlimited: true, Blocked: true}},
+		{"limit", Override{Limit: ptr[int64](1), Blocked: true}},
+		{"burst", Override{Burst: ptr[int64](1), Blocked: true}},
+		{"burst", Override{Limit: ptr[int64](1), Burst: ptr[int64](1)}},
 		{"limit", Override{Limit: ptr[int64](-1)}}, {"limit", Override{Limit: ptr[int64](limiter.MaxExact)}},
-		{"expires_at", Override{Blocked: true, ExpiresAt: &overrideNow}}, {"expires_at", Override{Blocked: true, ExpiresAt: ptr(soon.AddDate(9000, 0, 0))}},
-		{"reason", Override{Blocked: true, Reason: strings.Repeat("x", MaxReason+1)}}, {"reason", Override{Blocked: true, Reason: "a\nb"}},
+		{"expires_at", Override{Blocked: true, ExpiresAt: &overrideNow}},
+		{"expires_at", Override{Blocked: true, ExpiresAt: ptr(soon.AddDate(9000, 0, 0))}},
+		{"reason", Override{Blocked: true, Reason: strings.Repeat("x", MaxReason+1)}},
+		{"reason", Override{Blocked: true, Reason: "a\nb"}},
 		{"reason", Override{Blocked: true, Reason: "\xff"}}, {"key", Override{Blocked: true, Key: "ip:1"}},
 	} {
 		if c.o.Key == "" {
@@ -202,9 +217,11 @@ func TestResolve_RefusesWhatContradictsItself(t *testing.T) {
 }
 
 func TestExplain_SaysWhichOverrideApplied(t *testing.T) {
-	s := withOverrides(t, rule(7, nil), Override{Key: "42", Limit: ptr[int64](9), Reason: "secret"}, Override{Key: "vip*", Unlimited: true}, Override{Key: "bad", Blocked: true})
+	s := withOverrides(t, rule(7, nil), Override{Key: "42", Limit: ptr[int64](9), Reason: "secret"},
+		Override{Key: "vip*", Unlimited: true}, Override{Key: "bad", Blocked: true})
 	for user, want := range map[string]string{
-		"42": "The rule applies. Override 1 sets its limit to 9.", "vip1": "Override 2 makes the key unlimited.", "bad": "The rule applies. Override 3 blocks the key.", "1": "The rule applies.",
+		"42": "The rule applies. Override 1 sets its limit to 9.", "vip1": "Override 2 makes the key unlimited.",
+		"bad": "The rule applies. Override 3 blocks the key.", "1": "The rule applies.",
 	} {
 		got := s.Explain(&Descriptor{User: user}, 1, overrideNow)[0]
 		if got.Sentence != want || got.Matched != (user != "vip1") || (got.Override.ID != 0) != (user != "1") {
@@ -223,7 +240,8 @@ func million(tb testing.TB, n int) (*Set, uint64) {
 	runtime.ReadMemStats(&before)
 	e := override.New().Edit()
 	for i := range n {
-		e.Add(override.Row{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprintf("{user:customer-%07d}", i), Limit: int64(i % 1000), Burst: -1})
+		e.Add(override.Row{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprintf("{user:customer-%07d}", i), Limit: int64(i % 1000),
+			Burst: -1})
 	}
 	o := e.Done(1, nowMS)
 	e = nil
@@ -241,7 +259,8 @@ func TestOverrides_AMillionAreFoundAndFitInMemory(t *testing.T) {
 		t.Errorf("%d overrides take %d bytes, want less than 25 MB", n, size)
 	}
 	for _, i := range []int{0, 1, 17, 4711, n / 2, n - 1} {
-		if m := matchOne(s, Descriptor{User: fmt.Sprintf("customer-%07d", i)}, overrideNow); m == nil || m.Override.ID != int64(i+1) {
+		if m := matchOne(s, Descriptor{User: fmt.Sprintf("customer-%07d", i)}, overrideNow); m == nil ||
+			m.Override.ID != int64(i+1) {
 			t.Errorf("customer %d: got %+v", i, m)
 		}
 	}
@@ -252,7 +271,8 @@ func TestOverrides_AMillionAreFoundAndFitInMemory(t *testing.T) {
 	e := s.overrides.Edit()
 	e.Add(override.Row{RuleID: 7, ID: 5_000_000, Match: "{user:customer-0000017}", Limit: 3, Burst: -1})
 	o := e.Done(2, nowMS)
-	if m := matchOne(s.WithOverrides(o), Descriptor{User: "customer-0000017"}, overrideNow); m == nil || m.Override.ID != 5_000_000 {
+	if m := matchOne(s.WithOverrides(o), Descriptor{User: "customer-0000017"}, overrideNow); m == nil ||
+		m.Override.ID != 5_000_000 {
 		t.Errorf("after the edit: got %+v", m)
 	}
 }

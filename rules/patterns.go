@@ -67,7 +67,8 @@ func (v *patternVisitor) Visit(node *ast.Node) {
 	v.size.Total += size
 	if size > MaxPattern && v.size.tooLarge == "" {
 		v.size.tooLarge = placed(v.source, n, fmt.Sprintf(
-			"the pattern has %d instructions, at most %d are allowed; shorten it or use smaller repetitions", size, MaxPattern)).Error()
+			"the pattern has %d instructions, at most %d are allowed; shorten it or use smaller repetitions", size,
+			MaxPattern)).Error()
 	}
 }
 
@@ -121,7 +122,8 @@ func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a =
 // MaxPatterns.
 func TooManyPatterns(field string, total int) error {
 	return &ValidationError{Fields: []FieldError{{Field: field, Message: fmt.Sprintf(
-		"the patterns in the conditions of all rules would have %d instructions, at most %d are allowed", total, MaxPatterns)}}}
+		"the patterns in the conditions of all rules would have %d instructions, at most %d are allowed", total,
+		MaxPatterns)}}}
 }
 
 // CheckPatterns applies the bounds to a file that is imported over the current rules, as for

@@ -60,7 +60,8 @@ func TestCheckPatterns_RefusesWhatIsNewAndTooLarge(t *testing.T) {
 		err := CheckPatterns(c.was, c.is)
 		var invalid *ValidationError
 		if c.refused != errors.As(err, &invalid) || c.refused && (invalid.Fields[0].Field != "when" ||
-			!strings.Contains(invalid.Fields[0].Message, "column 6: the pattern has 4005 instructions, at most 2000 are allowed")) {
+			!strings.Contains(invalid.Fields[0].Message,
+				"column 6: the pattern has 4005 instructions, at most 2000 are allowed")) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -122,17 +122,20 @@ func TestSummary_SaysWhatTheRuleLimits(t *testing.T) {
 func genFileRule(id int64) *rapid.Generator[Rule] {
 	text := rapid.OneOf(
 		rapid.StringOfN(rapid.RuneFrom([]rune(`aZ0 :#'"{}[],&*!|>%@\-?~é🙂`)), 0, 20, 60),
-		rapid.SampledFrom([]string{"true", "null", "~", "- a", "a: b", "1", "1e3", "0x1", "yes", "#x", "x #y", "'", `"`, "a:", "=", "<<"}),
+		rapid.SampledFrom([]string{"true", "null", "~", "- a", "a: b", "1", "1e3", "0x1", "yes", "#x", "x #y", "'", `"`, "a:",
+			"=", "<<"}),
 	)
 	return rapid.Custom(func(t *rapid.T) Rule {
 		r := genRule(id).Draw(t, "rule")
 		r.Description = text.Draw(t, "description")
 		r.Owner = rapid.Ptr(text, true).Draw(t, "owner")
 		if rapid.Bool().Draw(t, "odd name") {
-			r.Name = rapid.SampledFrom([]string{"true", "null", "1", "0x1f", "1e3", "no", "1.5", "2026-11-21", "a-", "0b1", "1_000"}).Draw(t, "name")
+			r.Name = rapid.SampledFrom([]string{"true", "null", "1", "0x1f", "1e3", "no", "1.5", "2026-11-21", "a-", "0b1",
+				"1_000"}).Draw(t, "name")
 		}
 		if rapid.Bool().Draw(t, "odd route") {
-			r.Route = ptr("/" + strings.Join(rapid.SliceOfN(rapid.StringMatching(`[a-zé: #,&!|>'"@~=-]{1,5}[a-z]`), 1, 3).Draw(t, "route"), "/"))
+			r.Route = ptr("/" + strings.Join(rapid.SliceOfN(rapid.StringMatching(`[a-zé: #,&!|>'"@~=-]{1,5}[a-z]`), 1, 3).Draw(t,
+				"route"), "/"))
 		}
 		if r.Algorithm == "fixed_window" {
 			r.Align = rapid.Ptr(rapid.SampledFrom([]string{"calendar"}), true).Draw(t, "align")
@@ -149,7 +152,8 @@ func genFileRule(id int64) *rapid.Generator[Rule] {
 }
 
 func TestSummary_NamesTheCalendar(t *testing.T) {
-	r := Rule{Name: "a", Scope: "user", Limit: 5, Algorithm: "fixed_window", Calendar: &Calendar{Every: "month"}, IsActive: true}
+	r := Rule{Name: "a", Scope: "user", Limit: 5, Algorithm: "fixed_window", Calendar: &Calendar{Every: "month"},
+		IsActive: true}
 	r.Normalize()
 	if got := r.Summary(); got != "5 per calendar month (fixed_window) by user" {
 		t.Errorf("got %s", got)

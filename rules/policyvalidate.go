@@ -132,7 +132,8 @@ func validateLife(r *Rule, ps *problems) {
 		field string
 		year  int
 		given bool
-	}{{"active_from", yearOf(r.ActiveFrom), r.ActiveFrom != nil}, {"active_until", yearOf(r.ActiveUntil), r.ActiveUntil != nil}} {
+	}{{"active_from", yearOf(r.ActiveFrom), r.ActiveFrom != nil}, {"active_until", yearOf(r.ActiveUntil),
+		r.ActiveUntil != nil}} {
 		if b.given && (b.year < 1 || b.year > 9999) {
 			ps.add(b.field, "must be in a year from 0001 to 9999")
 		}

@@ -26,7 +26,8 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 			r.Schedule = &Schedule{Windows: []ScheduleWindow{{From: "12:00", To: "12:00", Limit: n(1)}}}
 		},
 		"days in capitals": func(r *Rule) {
-			r.Schedule = &Schedule{Windows: []ScheduleWindow{{Days: []string{"Sun", "MON"}, From: "12:00", To: "13:00", Limit: n(1)}}}
+			r.Schedule = &Schedule{Windows: []ScheduleWindow{{Days: []string{"Sun", "MON"}, From: "12:00", To: "13:00",
+				Limit: n(1)}}}
 		},
 		"calendar": func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.Calendar = "fixed_window", 0, &Calendar{Every: "week", AnchorDay: 7}
@@ -78,29 +79,47 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 		field string
 		edit  func(*Rule)
 	}{
-		"soft without percent":      {"soft_percent", func(r *Rule) { r.Throttle = "soft" }},
-		"soft percent 0":            {"soft_percent", func(r *Rule) { r.Throttle, r.SoftPercent = "soft", n(0) }},
-		"soft percent too large":    {"soft_percent", func(r *Rule) { r.Throttle, r.SoftPercent = "soft", n(1001) }},
-		"soft and elastic":          {"elastic_percent", func(r *Rule) { r.Throttle, r.SoftPercent, r.ElasticPercent = "soft", n(1), n(1) }},
-		"elastic and soft":          {"soft_percent", func(r *Rule) { r.Throttle, r.SoftPercent, r.ElasticPercent, r.Pool = "elastic", n(1), n(1), ptr("p") }},
-		"elastic without percent":   {"elastic_percent", func(r *Rule) { r.Throttle, r.Pool = "elastic", ptr("p") }},
-		"elastic without pool":      {"pool", func(r *Rule) { r.Throttle, r.ElasticPercent = "elastic", n(1) }},
-		"elastic percent too large": {"elastic_percent", func(r *Rule) { r.Throttle, r.ElasticPercent, r.Pool = "elastic", n(10_001), ptr("p") }},
-		"soft queue":                {"throttle", func(r *Rule) { r.Algorithm, r.Throttle, r.SoftPercent = "leaky_queue", "soft", n(1) }},
-		"soft concurrency":          {"throttle", func(r *Rule) { r.Algorithm, r.Throttle, r.SoftPercent = "concurrency", "soft", n(1) }},
-		"pool of concurrency":       {"pool", func(r *Rule) { r.Algorithm, r.Pool = "concurrency", ptr("p") }},
-		"bad pool":                  {"pool", func(r *Rule) { r.Pool = ptr("A b") }},
-		"priority alone":            {"priority", func(r *Rule) { r.Priority = ptr("low") }},
-		"unknown priority":          {"priority", func(r *Rule) { r.Pool, r.Priority = ptr("p"), ptr("high") }},
-		"too many tiers":            {"tiers", func(r *Rule) { r.Tiers = tiers }},
-		"unnamed tier":              {`tiers.""`, func(r *Rule) { r.Tiers = map[string]TierLimit{"": {Limit: n(1)}} }},
-		"tier with blanks":          {`tiers." a"`, func(r *Rule) { r.Tiers = map[string]TierLimit{" a": {Limit: n(1)}} }},
-		"tier without limit":        {"tiers.a.limit", func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {}} }},
-		"tier of both":              {"tiers.a", func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1), Unlimited: true}} }},
-		"tier burst on a window":    {"tiers.a.burst", func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1), Burst: n(1)}} }},
-		"tier too large":            {"tiers.a.limit", func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(math.MaxInt64)}} }},
-		"no windows":                {"schedule.windows", windows()},
-		"too many windows":          {"schedule.windows", windows(many...)},
+		"soft without percent":   {"soft_percent", func(r *Rule) { r.Throttle = "soft" }},
+		"soft percent 0":         {"soft_percent", func(r *Rule) { r.Throttle, r.SoftPercent = "soft", n(0) }},
+		"soft percent too large": {"soft_percent", func(r *Rule) { r.Throttle, r.SoftPercent = "soft", n(1001) }},
+		"soft and elastic": {"elastic_percent", func(r *Rule) {
+			r.Throttle, r.SoftPercent, r.ElasticPercent = "soft",
+				n(1), n(1)
+		}},
+		"elastic and soft": {"soft_percent", func(r *Rule) {
+			r.Throttle, r.SoftPercent, r.ElasticPercent,
+				r.Pool = "elastic", n(1), n(1), ptr("p")
+		}},
+		"elastic without percent": {"elastic_percent", func(r *Rule) { r.Throttle, r.Pool = "elastic", ptr("p") }},
+		"elastic without pool":    {"pool", func(r *Rule) { r.Throttle, r.ElasticPercent = "elastic", n(1) }},
+		"elastic percent too large": {"elastic_percent", func(r *Rule) {
+			r.Throttle, r.ElasticPercent, r.Pool = "elastic",
+				n(10_001), ptr("p")
+		}},
+		"soft queue": {"throttle", func(r *Rule) {
+			r.Algorithm, r.Throttle, r.SoftPercent = "leaky_queue",
+				"soft", n(1)
+		}},
+		"soft concurrency": {"throttle", func(r *Rule) {
+			r.Algorithm, r.Throttle, r.SoftPercent = "concurrency",
+				"soft", n(1)
+		}},
+		"pool of concurrency": {"pool", func(r *Rule) { r.Algorithm, r.Pool = "concurrency", ptr("p") }},
+		"bad pool":            {"pool", func(r *Rule) { r.Pool = ptr("A b") }},
+		"priority alone":      {"priority", func(r *Rule) { r.Priority = ptr("low") }},
+		"unknown priority":    {"priority", func(r *Rule) { r.Pool, r.Priority = ptr("p"), ptr("high") }},
+		"too many tiers":      {"tiers", func(r *Rule) { r.Tiers = tiers }},
+		"unnamed tier":        {`tiers.""`, func(r *Rule) { r.Tiers = map[string]TierLimit{"": {Limit: n(1)}} }},
+		"tier with blanks":    {`tiers." a"`, func(r *Rule) { r.Tiers = map[string]TierLimit{" a": {Limit: n(1)}} }},
+		"tier without limit":  {"tiers.a.limit", func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {}} }},
+		"tier of both": {"tiers.a",
+			func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1), Unlimited: true}} }},
+		"tier burst on a window": {"tiers.a.burst",
+			func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(1), Burst: n(1)}} }},
+		"tier too large": {"tiers.a.limit",
+			func(r *Rule) { r.Tiers = map[string]TierLimit{"a": {Limit: n(math.MaxInt64)}} }},
+		"no windows":       {"schedule.windows", windows()},
+		"too many windows": {"schedule.windows", windows(many...)},
 		"unknown zone": {"schedule.zone", func(r *Rule) {
 			windows(ScheduleWindow{From: "01:00", To: "02:00", Percent: n(1)})(r)
 			r.Schedule.Zone = "Mars/Olympus"
@@ -113,58 +132,93 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			windows(ScheduleWindow{From: "01:00", To: "02:00", Percent: n(1)})(r)
 			r.Schedule.Zone = "../../etc/passwd"
 		}},
-		"from 24:00":        {"schedule.windows[0].from", windows(ScheduleWindow{From: "24:00", To: "02:00", Percent: n(1)})},
-		"from 9:00":         {"schedule.windows[0].from", windows(ScheduleWindow{From: "9:00", To: "12:00", Percent: n(1)})},
-		"from 09:60":        {"schedule.windows[0].from", windows(ScheduleWindow{From: "09:60", To: "12:00", Percent: n(1)})},
-		"to 24:01":          {"schedule.windows[0].to", windows(ScheduleWindow{From: "09:00", To: "24:01", Percent: n(1)})},
-		"unknown day":       {"schedule.windows[0].days", windows(ScheduleWindow{Days: []string{"someday"}, From: "09:00", To: "10:00", Percent: n(1)})},
-		"day twice":         {"schedule.windows[0].days", windows(ScheduleWindow{Days: []string{"mon", "mon"}, From: "09:00", To: "10:00", Percent: n(1)})},
+		"from 24:00": {"schedule.windows[0].from", windows(ScheduleWindow{From: "24:00", To: "02:00", Percent: n(1)})},
+		"from 9:00":  {"schedule.windows[0].from", windows(ScheduleWindow{From: "9:00", To: "12:00", Percent: n(1)})},
+		"from 09:60": {"schedule.windows[0].from", windows(ScheduleWindow{From: "09:60", To: "12:00", Percent: n(1)})},
+		"to 24:01":   {"schedule.windows[0].to", windows(ScheduleWindow{From: "09:00", To: "24:01", Percent: n(1)})},
+		"unknown day": {"schedule.windows[0].days",
+			windows(ScheduleWindow{Days: []string{"someday"}, From: "09:00", To: "10:00", Percent: n(1)})},
+		"day twice": {"schedule.windows[0].days",
+			windows(ScheduleWindow{Days: []string{"mon", "mon"}, From: "09:00", To: "10:00", Percent: n(1)})},
 		"window of nothing": {"schedule.windows[0].percent", windows(ScheduleWindow{From: "09:00", To: "10:00"})},
-		"window of both":    {"schedule.windows[0]", windows(ScheduleWindow{From: "09:00", To: "10:00", Percent: n(1), Limit: n(1)})},
-		"percent too large": {"schedule.windows[0].percent", windows(ScheduleWindow{From: "09:00", To: "10:00", Percent: n(1001)})},
-		"burst on a window": {"schedule.windows[0].burst", windows(ScheduleWindow{From: "09:00", To: "10:00", Limit: n(1), Burst: n(1)})},
+		"window of both": {"schedule.windows[0]",
+			windows(ScheduleWindow{From: "09:00", To: "10:00", Percent: n(1), Limit: n(1)})},
+		"percent too large": {"schedule.windows[0].percent",
+			windows(ScheduleWindow{From: "09:00", To: "10:00", Percent: n(1001)})},
+		"burst on a window": {"schedule.windows[0].burst",
+			windows(ScheduleWindow{From: "09:00", To: "10:00", Limit: n(1), Burst: n(1)})},
 		"product too large": {"schedule.windows[0].percent", func(r *Rule) {
 			windows(ScheduleWindow{From: "09:00", To: "10:00", Percent: n(1000)})(r)
 			r.Limit = 2_000_000_000_000
 		}},
-		"calendar of another algorithm": {"calendar", func(r *Rule) { r.WindowMS, r.Calendar = 0, &Calendar{Every: "month"} }},
-		"unknown period":                {"calendar.every", monthly(func(r *Rule) { r.Calendar.Every, r.WindowMS = "year", 1000 })},
-		"day with anchor":               {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "day", 1 })},
-		"eighth weekday":                {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "week", 8 })},
-		"32nd":                          {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar.AnchorDay = 32 })},
-		"calendar zone":                 {"calendar.zone", monthly(func(r *Rule) { r.Calendar.Zone = "Local" })},
-		"calendar and first hit":        {"align", monthly(func(r *Rule) { r.Align = ptr("first_hit") })},
-		"calendar and anchor":           {"anchor_ms", monthly(func(r *Rule) { r.AnchorMS = n(0) })},
-		"calendar and window":           {"window_ms", monthly(func(r *Rule) { r.WindowMS = 60_000 })},
-		"life of nothing":               {"active_until", func(r *Rule) { r.ActiveFrom, r.ActiveUntil = ptr(noon), ptr(noon) }},
-		"year 10000":                    {"active_until", func(r *Rule) { r.ActiveUntil = ptr(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)) }},
-		"unknown charge_on":             {"charge_on", func(r *Rule) { r.ChargeOn = "success" }},
-		"reported concurrency":          {"charge_on", func(r *Rule) { r.Algorithm, r.ChargeOn = "concurrency", "report" }},
-		"unknown over_limit":            {"over_limit", func(r *Rule) { r.OverLimit = "queue" }},
-		"defer a report":                {"over_limit", func(r *Rule) { r.ChargeOn, r.OverLimit = "report", "defer" }},
-		"defer concurrency":             {"over_limit", func(r *Rule) { r.Algorithm, r.OverLimit = "concurrency", "defer" }},
-		"defer a shadow":                {"over_limit", func(r *Rule) { r.Mode, r.OverLimit = "shadow", "defer" }},
-		"defer bounds alone":            {"defer", func(r *Rule) { r.Defer = &Defer{MaxItems: 1, MaxAgeMS: 1000} }},
-		"defer of nothing alone":        {"defer", func(r *Rule) { r.Defer = &Defer{} }},
-		"defer too many":                {"defer.max_items", func(r *Rule) { r.OverLimit, r.Defer = "defer", &Defer{MaxItems: 1_000_001} }},
-		"defer too short":               {"defer.max_age_ms", func(r *Rule) { r.OverLimit, r.Defer = "defer", &Defer{MaxAgeMS: 999} }},
-		"candidate without limit":       {"candidate.limit", func(r *Rule) { r.Candidate = &Candidate{} }},
-		"candidate of a shadow":         {"candidate", func(r *Rule) { r.Mode, r.Candidate = "shadow", &Candidate{Limit: n(1)} }},
-		"candidate burst on a window":   {"candidate.burst", func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Burst: n(1)} }},
-		"candidate of magic":            {"candidate.algorithm", func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "magic"} }},
-		"candidate of leases":           {"candidate", func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "concurrency"} }},
-		"jitter too long":               {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
-		"unknown hot_keys":              {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
-		"hot log":                       {"hot_keys", func(r *Rule) { r.Algorithm, r.HotKeys = "sliding_window_log", "leased" }},
-		"raise an exact one":            {"hot_raise_percent", func(r *Rule) { r.HotRaisePercent = n(10) }},
-		"raise too far":                 {"hot_raise_percent", func(r *Rule) { r.HotKeys, r.HotRaisePercent = "leased", n(401) }},
-		"long condition":                {"when", func(r *Rule) { r.When = ptr(strings.Repeat(" ", 8) + strings.Repeat("a", MaxWhen+1)) }},
+		"calendar of another algorithm": {"calendar", func(r *Rule) {
+			r.WindowMS, r.Calendar = 0,
+				&Calendar{Every: "month"}
+		}},
+		"unknown period": {"calendar.every",
+			monthly(func(r *Rule) { r.Calendar.Every, r.WindowMS = "year", 1000 })},
+		"day with anchor": {"calendar.anchor_day",
+			monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "day", 1 })},
+		"eighth weekday": {"calendar.anchor_day",
+			monthly(func(r *Rule) { r.Calendar.Every, r.Calendar.AnchorDay = "week", 8 })},
+		"32nd":                   {"calendar.anchor_day", monthly(func(r *Rule) { r.Calendar.AnchorDay = 32 })},
+		"calendar zone":          {"calendar.zone", monthly(func(r *Rule) { r.Calendar.Zone = "Local" })},
+		"calendar and first hit": {"align", monthly(func(r *Rule) { r.Align = ptr("first_hit") })},
+		"calendar and anchor":    {"anchor_ms", monthly(func(r *Rule) { r.AnchorMS = n(0) })},
+		"calendar and window":    {"window_ms", monthly(func(r *Rule) { r.WindowMS = 60_000 })},
+		"life of nothing": {"active_until", func(r *Rule) {
+			r.ActiveFrom, r.ActiveUntil = ptr(noon),
+				ptr(noon)
+		}},
+		"year 10000": {"active_until",
+			func(r *Rule) { r.ActiveUntil = ptr(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)) }},
+		"unknown charge_on":      {"charge_on", func(r *Rule) { r.ChargeOn = "success" }},
+		"reported concurrency":   {"charge_on", func(r *Rule) { r.Algorithm, r.ChargeOn = "concurrency", "report" }},
+		"unknown over_limit":     {"over_limit", func(r *Rule) { r.OverLimit = "queue" }},
+		"defer a report":         {"over_limit", func(r *Rule) { r.ChargeOn, r.OverLimit = "report", "defer" }},
+		"defer concurrency":      {"over_limit", func(r *Rule) { r.Algorithm, r.OverLimit = "concurrency", "defer" }},
+		"defer a shadow":         {"over_limit", func(r *Rule) { r.Mode, r.OverLimit = "shadow", "defer" }},
+		"defer bounds alone":     {"defer", func(r *Rule) { r.Defer = &Defer{MaxItems: 1, MaxAgeMS: 1000} }},
+		"defer of nothing alone": {"defer", func(r *Rule) { r.Defer = &Defer{} }},
+		"defer too many": {"defer.max_items", func(r *Rule) {
+			r.OverLimit, r.Defer = "defer",
+				&Defer{MaxItems: 1_000_001}
+		}},
+		"defer too short": {"defer.max_age_ms", func(r *Rule) {
+			r.OverLimit, r.Defer = "defer",
+				&Defer{MaxAgeMS: 999}
+		}},
+		"candidate without limit": {"candidate.limit", func(r *Rule) { r.Candidate = &Candidate{} }},
+		"candidate of a shadow": {"candidate", func(r *Rule) {
+			r.Mode, r.Candidate = "shadow",
+				&Candidate{Limit: n(1)}
+		}},
+		"candidate burst on a window": {"candidate.burst",
+			func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Burst: n(1)} }},
+		"candidate of magic": {"candidate.algorithm",
+			func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "magic"} }},
+		"candidate of leases": {"candidate",
+			func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "concurrency"} }},
+		"jitter too long":  {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
+		"unknown hot_keys": {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
+		"hot log": {"hot_keys", func(r *Rule) {
+			r.Algorithm, r.HotKeys = "sliding_window_log",
+				"leased"
+		}},
+		"raise an exact one": {"hot_raise_percent", func(r *Rule) { r.HotRaisePercent = n(10) }},
+		"raise too far": {"hot_raise_percent", func(r *Rule) {
+			r.HotKeys, r.HotRaisePercent = "leased",
+				n(401)
+		}},
+		"long condition": {"when",
+			func(r *Rule) { r.When = ptr(strings.Repeat(" ", 8) + strings.Repeat("a", MaxWhen+1)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rule(1, c.edit)
 			r.Normalize()
 			var ve *ValidationError
-			if err := Validate(&r); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != c.field || ve.Fields[0].Message == "" {
+			if err := Validate(&r); !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != c.field ||
+				ve.Fields[0].Message == "" {
 				t.Errorf("got %v, want one error of %s", err, c.field)
 			}
 		})
@@ -178,7 +232,8 @@ func TestValidatePool_NamesTheFieldAtFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, edit := range map[string]func(*Pool){
-		"name": func(p *Pool) { p.Name = "Shop" }, "limit": func(p *Pool) { p.Limit = -1 }, "window_ms": func(p *Pool) { p.WindowMS = 0 },
+		"name": func(p *Pool) { p.Name = "Shop" }, "limit": func(p *Pool) { p.Limit = -1 },
+		"window_ms":      func(p *Pool) { p.WindowMS = 0 },
 		"description":    func(p *Pool) { p.Description = "a\nb" },
 		"normal_percent": func(p *Pool) { p.NormalPercent = 101 }, "low_percent": func(p *Pool) { p.LowPercent = 81 },
 	} {
@@ -200,7 +255,8 @@ func TestCompileSource_PoolsAndTheirShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.Pool("shop")
-	if c := s.At(0); c.Pool != p || c.Priority != "low" || p.Key != "{pool:shop}||pw" || s.Version() != 3 || len(s.Pools()) != 1 {
+	if c := s.At(0); c.Pool != p || c.Priority != "low" || p.Key != "{pool:shop}||pw" || s.Version() != 3 ||
+		len(s.Pools()) != 1 {
 		t.Errorf("got %+v, %+v", c, p)
 	}
 	for priority, want := range map[string]int64{"critical": 10, "normal": 8, "low": 5} {
@@ -208,7 +264,8 @@ func TestCompileSource_PoolsAndTheirShares(t *testing.T) {
 			t.Errorf("%s: got %+v", priority, got)
 		}
 	}
-	if _, err := CompileSource(Source{Rules: []Rule{pooled}}, Options{}); err == nil || !strings.Contains(err.Error(), `rule "rule-1" (id 1): invalid: pool does not exist`) {
+	if _, err := CompileSource(Source{Rules: []Rule{pooled}}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), `rule "rule-1" (id 1): invalid: pool does not exist`) {
 		t.Errorf("without the pool: %v", err)
 	}
 	if _, err := CompileSource(Source{Pools: []Pool{shop, shop}}, Options{}); err == nil {

@@ -33,8 +33,10 @@ var poolFields = []Field[Pool]{
 	{Name: "description", At: func(p *Pool) any { return &p.Description }, Bytes: MaxDescription},
 	{Name: "limit", At: func(p *Pool) any { return &p.Limit }, Required: true},
 	{Name: "window_ms", At: func(p *Pool) any { return &p.WindowMS }, Required: true, Millis: true},
-	{Name: "normal_percent", At: func(p *Pool) any { return &p.NormalPercent }, Default: defaultNormalPercent, Most: maxPoolPercent},
-	{Name: "low_percent", At: func(p *Pool) any { return &p.LowPercent }, Default: defaultLowPercent, Most: maxPoolPercent},
+	{Name: "normal_percent", At: func(p *Pool) any { return &p.NormalPercent }, Default: defaultNormalPercent,
+		Most: maxPoolPercent},
+	{Name: "low_percent", At: func(p *Pool) any { return &p.LowPercent }, Default: defaultLowPercent,
+		Most: maxPoolPercent},
 }
 
 // PoolFields is Fields for pools.

@@ -89,7 +89,8 @@ func (f *File) CheckPools(stored []Pool) error {
 
 // Summary describes a pool in one line.
 func (p *Pool) Summary() string {
-	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent, p.LowPercent)
+	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent,
+		p.LowPercent)
 }
 
 // write formats the pools of a plan for a terminal.

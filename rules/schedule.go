@@ -82,7 +82,8 @@ func validateSchedule(r *Rule, base limiter.Limit, tiers map[string]variant, ps 
 	return out
 }
 
-func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limiter.Limit, tiers map[string]variant, at string, ps *problems) {
+func validateWindow(r *Rule, w *ScheduleWindow, out *scheduleWindow, base limiter.Limit, tiers map[string]variant,
+	at string, ps *problems) {
 	out.days = 1<<len(weekdays) - 1
 	if len(w.Days) > 0 {
 		out.days = 0

@@ -29,7 +29,8 @@ func limitAt(s *Set, tier string, now time.Time) int64 {
 
 func TestSchedule_WorkedExample(t *testing.T) {
 	s := compile(t, scheduled("Europe/Berlin",
-		ScheduleWindow{Days: []string{"mon", "tue", "wed", "thu", "fri"}, From: "18:00", To: "22:00", Percent: ptr(int64(50))},
+		ScheduleWindow{Days: []string{"mon", "tue", "wed", "thu", "fri"}, From: "18:00", To: "22:00",
+			Percent: ptr(int64(50))},
 		ScheduleWindow{Days: []string{"sat"}, From: "23:00", To: "01:00", Limit: ptr(int64(7))},
 	))
 	for at, want := range map[string][3]int64{
@@ -55,7 +56,8 @@ func TestSchedule_WorkedExample(t *testing.T) {
 }
 
 func TestSchedule_PercentRoundsDownButNotToNothing(t *testing.T) {
-	for percent, want := range map[int64][2]int64{0: {0, 0}, 1: {1, 1}, 50: {1, 4}, 99: {2, 8}, 100: {3, 9}, 1000: {30, 90}} {
+	for percent, want := range map[int64][2]int64{0: {0, 0}, 1: {1, 1}, 50: {1, 4}, 99: {2, 8}, 100: {3, 9},
+		1000: {30, 90}} {
 		r := rule(1, func(r *Rule) {
 			r.Scope, r.Algorithm, r.Limit, r.Burst = "global", "token_bucket", 3, ptr(int64(9))
 			r.Schedule = &Schedule{Windows: []ScheduleWindow{{From: "00:00", To: "24:00", Percent: &percent}}}
@@ -109,7 +111,8 @@ var clockChanges = []struct {
 // it, the compiled schedule says what the oracle says, whatever was asked before.
 func TestSchedule_AgreesWithTheWallClockMinuteByMinute(t *testing.T) {
 	clock := rapid.Custom(func(t *rapid.T) string {
-		return fmt.Sprintf("%02d:%02d", rapid.IntRange(0, 23).Draw(t, "hour"), rapid.SampledFrom([]int{0, 1, 30, 45, 59}).Draw(t, "minute"))
+		return fmt.Sprintf("%02d:%02d", rapid.IntRange(0, 23).Draw(t, "hour"),
+			rapid.SampledFrom([]int{0, 1, 30, 45, 59}).Draw(t, "minute"))
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		place := rapid.SampledFrom(clockChanges).Draw(t, "place")
@@ -119,7 +122,8 @@ func TestSchedule_AgreesWithTheWallClockMinuteByMinute(t *testing.T) {
 		}
 		ws := make([]ScheduleWindow, rapid.IntRange(1, 4).Draw(t, "windows"))
 		for i := range ws {
-			ws[i] = ScheduleWindow{From: clock.Draw(t, "from"), To: rapid.OneOf(clock, rapid.Just("24:00")).Draw(t, "to"), Limit: ptr(int64(i))}
+			ws[i] = ScheduleWindow{From: clock.Draw(t, "from"), To: rapid.OneOf(clock, rapid.Just("24:00")).Draw(t, "to"),
+				Limit: ptr(int64(i))}
 			for _, d := range weekdays {
 				if rapid.Bool().Draw(t, d) {
 					ws[i].Days = append(ws[i].Days, d)
@@ -204,7 +208,8 @@ func TestSchedule_IsComputedOnceAWindow(t *testing.T) {
 func TestLifeSpan_BoundsAreInclusiveAndExclusive(t *testing.T) {
 	from, until := noon, noon.Add(time.Hour)
 	s := compile(t, rule(1, func(r *Rule) { r.Scope, r.ActiveFrom, r.ActiveUntil = "global", &from, &until }))
-	for d, want := range map[time.Duration]bool{-time.Millisecond: false, 0: true, time.Hour - time.Millisecond: true, time.Hour: false} {
+	for d, want := range map[time.Duration]bool{-time.Millisecond: false, 0: true, time.Hour - time.Millisecond: true,
+		time.Hour: false} {
 		at := noon.Add(d)
 		if got := limitAt(s, "", at) >= 0; got != want {
 			t.Errorf("%s: applies %v, want %v", d, got, want)
@@ -214,7 +219,8 @@ func TestLifeSpan_BoundsAreInclusiveAndExclusive(t *testing.T) {
 			t.Errorf("%s: explained %+v", d, con)
 		}
 	}
-	if got := s.Explain(&Descriptor{}, 1, noon.Add(-time.Hour))[0].Sentence; got != "The rule is not in force before 2026-11-21T12:00:00Z." {
+	if got := s.Explain(&Descriptor{}, 1,
+		noon.Add(-time.Hour))[0].Sentence; got != "The rule is not in force before 2026-11-21T12:00:00Z." {
 		t.Errorf("got %q", got)
 	}
 }
@@ -240,7 +246,8 @@ func TestTiers_ShareTheBucketAndFallBackToTheRulesOwnLimit(t *testing.T) {
 
 func TestCandidate_HasBucketsOfItsOwn(t *testing.T) {
 	s := compile(t, rule(17, func(r *Rule) {
-		r.Algorithm, r.Limit, r.Candidate = "fixed_window", 5, &Candidate{Limit: ptr(int64(3)), WindowMS: ptr(int64(500)), Algorithm: "gcra"}
+		r.Algorithm, r.Limit, r.Candidate = "fixed_window", 5, &Candidate{Limit: ptr(int64(3)), WindowMS: ptr(int64(500)),
+			Algorithm: "gcra"}
 	}), rule(18, func(r *Rule) {
 		r.Scope, r.Algorithm, r.WindowMS, r.Calendar = "global", "fixed_window", 0, &Calendar{Every: EveryDay}
 		r.Candidate = &Candidate{Limit: ptr(int64(3))}
@@ -248,12 +255,14 @@ func TestCandidate_HasBucketsOfItsOwn(t *testing.T) {
 	}))
 	ms := s.Match(&Descriptor{User: "42"}, 1, noon, nil)
 	key, l, ok := ms[0].Candidate()
-	if !ok || key != "{user:42}|17.c|ga" || l != (limiter.Limit{Algorithm: limiter.GCRA, Count: 3, Window: 500, Burst: 3}) {
+	if !ok || key != "{user:42}|17.c|ga" ||
+		l != (limiter.Limit{Algorithm: limiter.GCRA, Count: 3, Window: 500, Burst: 3}) {
 		t.Errorf("got %q %+v", key, l)
 	}
 	key, l, ok = ms[1].Candidate()
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixMilli()
-	if !ok || key != "{global}|18.c|fw" || l.Count != 3 || l.Anchor != midnight || l.Window != nominalDay || ms[1].Limit.Anchor != midnight {
+	if !ok || key != "{global}|18.c|fw" || l.Count != 3 || l.Anchor != midnight || l.Window != nominalDay ||
+		ms[1].Limit.Anchor != midnight {
 		t.Errorf("with the calendar: got %q %+v", key, l)
 	}
 }

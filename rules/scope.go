@@ -43,7 +43,8 @@ type fact struct {
 // name returns the fact as written in a scope.
 func (f fact) name() string { return f.label[:len(f.label)-1] }
 
-const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, method and attr:<name>"
+const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, " +
+	"method and attr:<name>"
 
 // parseScope parses a scope. Facts are returned in the order of keys: by kind, then attributes by
 // name; none for global.

@@ -66,7 +66,8 @@ func (d *Descriptor) UnmarshalStored(b []byte) error {
 		s.Attributes[name] = recalled(v)
 	}
 	*d = Descriptor{
-		Method: s.Method, Route: s.Route, IP: s.IP, User: recalled(s.User), APIKey: recalled(s.APIKey), Tier: recalled(s.Tier),
+		Method: s.Method, Route: s.Route, IP: s.IP, User: recalled(s.User), APIKey: recalled(s.APIKey),
+		Tier:       recalled(s.Tier),
 		Attributes: s.Attributes, Fields: s.Fields, stored: true,
 	}
 	return nil

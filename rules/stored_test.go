@@ -23,11 +23,13 @@ func TestStored_MatchesTheSameBucketsAndHoldsNoCredential(t *testing.T) {
 	}
 	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	for name, d := range map[string]Descriptor{
-		"plain":   {Method: "GET", Route: "/a", IP: netip.MustParseAddr("203.0.113.7"), User: "42", Tier: "free", Attributes: map[string]string{"tenant": "acme"}},
-		"secrets": {User: secret, APIKey: secret, Route: "/b", Attributes: map[string]string{"token": secret, "tenant": "<&> \u2028"}, Fields: map[string]int64{"n": 3}},
-		"short":   {APIKey: "k"},
-		"forged":  {User: storedH + "AAAA", APIKey: storedRaw + "BBBB", Attributes: map[string]string{"tenant": storedRaw}},
-		"empty":   {},
+		"plain": {Method: "GET", Route: "/a", IP: netip.MustParseAddr("203.0.113.7"), User: "42", Tier: "free",
+			Attributes: map[string]string{"tenant": "acme"}},
+		"secrets": {User: secret, APIKey: secret, Route: "/b", Attributes: map[string]string{"token": secret,
+			"tenant": "<&> \u2028"}, Fields: map[string]int64{"n": 3}},
+		"short":  {APIKey: "k"},
+		"forged": {User: storedH + "AAAA", APIKey: storedRaw + "BBBB", Attributes: map[string]string{"tenant": storedRaw}},
+		"empty":  {},
 	} {
 		b, err := d.MarshalStored()
 		if err != nil {

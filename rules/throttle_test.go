@@ -16,7 +16,8 @@ func TestValidate_RefusesAThrottleThatTheAlgorithmCannotKeep(t *testing.T) {
 	ten, pool, none := int64(10), "shop", int64(0)
 	for _, throttle := range []string{ThrottleHard, ThrottleSoft, ThrottleElastic} {
 		for _, a := range limiter.Algorithms() {
-			r := Rule{Name: "r", Scope: "user", Limit: 5, WindowMS: 1000, Algorithm: a.String(), Throttle: throttle, IsActive: true}
+			r := Rule{Name: "r", Scope: "user", Limit: 5, WindowMS: 1000, Algorithm: a.String(), Throttle: throttle,
+				IsActive: true}
 			switch throttle {
 			case ThrottleSoft:
 				r.SoftPercent = &ten

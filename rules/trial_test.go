@@ -27,14 +27,17 @@ func TestSameTrial_EndsWithWhatDecides(t *testing.T) {
 		a, b rules.Rule
 		want bool
 	}{
-		"shadow, described":                {shadow(same), shadow(func(r *rules.Rule) { r.Description, r.Name, r.IsActive = "x", "s", false }), true},
-		"shadow, another limit":            {shadow(same), shadow(func(r *rules.Rule) { r.Limit = 11 }), false},
-		"shadow, other requests":           {shadow(same), shadow(func(r *rules.Rule) { r.Method = new(string) }), false},
-		"shadow, enforced before":          {shadow(func(r *rules.Rule) { r.Mode = rules.ModeEnforce }), shadow(same), false},
-		"candidate, the rule's own limit":  {candidate(same), candidate(func(r *rules.Rule) { r.Limit = 99 }), true},
-		"candidate, edited":                {candidate(same), candidate(func(r *rules.Rule) { r.Candidate.Limit = n(6) }), false},
-		"candidate, the rule's window":     {candidate(same), candidate(func(r *rules.Rule) { r.WindowMS = 2000 }), false},
-		"candidate, window said twice":     {candidate(same), candidate(func(r *rules.Rule) { r.Candidate.WindowMS = n(1000) }), true},
+		"shadow, described": {shadow(same),
+			shadow(func(r *rules.Rule) { r.Description, r.Name, r.IsActive = "x", "s", false }), true},
+		"shadow, another limit":           {shadow(same), shadow(func(r *rules.Rule) { r.Limit = 11 }), false},
+		"shadow, other requests":          {shadow(same), shadow(func(r *rules.Rule) { r.Method = new(string) }), false},
+		"shadow, enforced before":         {shadow(func(r *rules.Rule) { r.Mode = rules.ModeEnforce }), shadow(same), false},
+		"candidate, the rule's own limit": {candidate(same), candidate(func(r *rules.Rule) { r.Limit = 99 }), true},
+		"candidate, edited": {candidate(same), candidate(func(r *rules.Rule) { r.Candidate.Limit = n(6) }),
+			false},
+		"candidate, the rule's window": {candidate(same), candidate(func(r *rules.Rule) { r.WindowMS = 2000 }), false},
+		"candidate, window said twice": {candidate(same),
+			candidate(func(r *rules.Rule) { r.Candidate.WindowMS = n(1000) }), true},
 		"candidate, became a shadow rule":  {candidate(same), shadow(same), false},
 		"candidate, of the same as shadow": {candidate(same), shadow(func(r *rules.Rule) { r.Limit = 5 }), false},
 	} {

@@ -16,19 +16,25 @@ import (
 
 func TestValidate_AcceptsEveryFormOfRule(t *testing.T) {
 	for name, edit := range map[string]func(*Rule){
-		"plain":              func(*Rule) {},
-		"global":             func(r *Rule) { r.Scope = "global" },
-		"six facts":          func(r *Rule) { r.Scope = "ip+user+apikey+tier+route+method" },
-		"attributes":         func(r *Rule) { r.Scope = "attr:a+attr:B.c_d-9" },
-		"root":               func(r *Rule) { r.Route = ptr("/") },
-		"everything":         func(r *Rule) { r.Route = ptr("/*") },
-		"params":             func(r *Rule) { r.Route = ptr("/v1/{user_id}/x/{y}/*") },
-		"unicode route":      func(r *Rule) { r.Route = ptr("/café/a b") },
-		"odd method":         func(r *Rule) { r.Method = ptr("M-SEARCH") },
-		"lower method":       func(r *Rule) { r.Method = ptr("get") },
-		"empty optionals":    func(r *Rule) { r.Route, r.Method, r.WeightField, r.Align = ptr(""), ptr(" "), ptr(""), ptr("") },
-		"blanks in scope":    func(r *Rule) { r.Scope = " user + ip " },
-		"calendar":           func(r *Rule) { r.Algorithm, r.Align, r.AnchorMS = "fixed_window", ptr("calendar"), ptr(int64(-5)) },
+		"plain":         func(*Rule) {},
+		"global":        func(r *Rule) { r.Scope = "global" },
+		"six facts":     func(r *Rule) { r.Scope = "ip+user+apikey+tier+route+method" },
+		"attributes":    func(r *Rule) { r.Scope = "attr:a+attr:B.c_d-9" },
+		"root":          func(r *Rule) { r.Route = ptr("/") },
+		"everything":    func(r *Rule) { r.Route = ptr("/*") },
+		"params":        func(r *Rule) { r.Route = ptr("/v1/{user_id}/x/{y}/*") },
+		"unicode route": func(r *Rule) { r.Route = ptr("/café/a b") },
+		"odd method":    func(r *Rule) { r.Method = ptr("M-SEARCH") },
+		"lower method":  func(r *Rule) { r.Method = ptr("get") },
+		"empty optionals": func(r *Rule) {
+			r.Route, r.Method, r.WeightField, r.Align = ptr(""), ptr(" "), ptr(""),
+				ptr("")
+		},
+		"blanks in scope": func(r *Rule) { r.Scope = " user + ip " },
+		"calendar": func(r *Rule) {
+			r.Algorithm, r.Align, r.AnchorMS = "fixed_window", ptr("calendar"),
+				ptr(int64(-5))
+		},
 		"first hit":          func(r *Rule) { r.Algorithm, r.Align = "fixed_window", ptr("first_hit") },
 		"buckets":            func(r *Rule) { r.Algorithm, r.Buckets = "sliding_window_buckets", ptr(int64(10)) },
 		"burst above limit":  func(r *Rule) { r.Algorithm, r.Burst = "token_bucket", ptr(int64(50)) },
@@ -108,10 +114,16 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 		"unknown align":       {"align", func(r *Rule) { r.Algorithm, r.Align = "fixed_window", ptr("monday") }},
 		"foreign align":       {"align", func(r *Rule) { r.Align = ptr("calendar") }},
 		"foreign anchor":      {"anchor_ms", func(r *Rule) { r.AnchorMS = ptr(int64(0)) }},
-		"anchor of first hit": {"anchor_ms", func(r *Rule) { r.Algorithm, r.Align, r.AnchorMS = "fixed_window", ptr("first_hit"), ptr(int64(0)) }},
-		"huge anchor":         {"anchor_ms", func(r *Rule) { r.Algorithm, r.AnchorMS = "fixed_window", &big }},
-		"foreign buckets":     {"buckets", func(r *Rule) { r.Buckets = ptr(int64(0)) }},
-		"no buckets":          {"buckets", func(r *Rule) { r.Algorithm, r.Buckets = "sliding_window_buckets", ptr(int64(0)) }},
+		"anchor of first hit": {"anchor_ms", func(r *Rule) {
+			r.Algorithm, r.Align, r.AnchorMS = "fixed_window",
+				ptr("first_hit"), ptr(int64(0))
+		}},
+		"huge anchor":     {"anchor_ms", func(r *Rule) { r.Algorithm, r.AnchorMS = "fixed_window", &big }},
+		"foreign buckets": {"buckets", func(r *Rule) { r.Buckets = ptr(int64(0)) }},
+		"no buckets": {"buckets", func(r *Rule) {
+			r.Algorithm, r.Buckets = "sliding_window_buckets",
+				ptr(int64(0))
+		}},
 		"too many buckets": {"buckets", func(r *Rule) {
 			r.Algorithm, r.WindowMS, r.Buckets = "sliding_window_buckets", 100_000, ptr(int64(1441))
 		}},
@@ -134,7 +146,8 @@ func TestValidate_NamesTheFieldAtFault(t *testing.T) {
 
 func TestValidate_ReportsEveryFieldAtOnce(t *testing.T) {
 	r := Rule{
-		Name: "No", Description: "\x00", Scope: "x", Route: ptr("x"), Method: ptr("a b"), Algorithm: "x", Limit: -1, WindowMS: -1,
+		Name: "No", Description: "\x00", Scope: "x", Route: ptr("x"), Method: ptr("a b"), Algorithm: "x", Limit: -1,
+		WindowMS:    -1,
 		WeightField: ptr("?"), Throttle: "x", Mode: "x", FailMode: "x",
 	}
 	r.Normalize()

@@ -13,7 +13,8 @@ func conditional(when string) Rule {
 
 func TestWhen_DecidesWhetherTheRuleApplies(t *testing.T) {
 	d := Descriptor{
-		Method: "post", Route: "/v1/charges/", User: "ada", APIKey: "k-1", Tier: "free", IP: netip.MustParseAddr("::ffff:203.0.113.7"),
+		Method: "post", Route: "/v1/charges/", User: "ada", APIKey: "k-1", Tier: "free",
+		IP:         netip.MustParseAddr("::ffff:203.0.113.7"),
 		Attributes: map[string]string{"plan": "trial", "region": "eu-1"}, Fields: map[string]int64{"bytes": 2048},
 	}
 	for when, want := range map[string]bool{
@@ -41,7 +42,8 @@ func TestWhen_DecidesWhetherTheRuleApplies(t *testing.T) {
 			t.Errorf("%s: applies %v, want %v", when, got, want)
 		}
 		con := s.Explain(&d, 11, noon)[0]
-		if con.Matched != want || !want && (con.Reason != ReasonCondition || !strings.Contains(con.Sentence, "condition is false")) {
+		if con.Matched != want || !want &&
+			(con.Reason != ReasonCondition || !strings.Contains(con.Sentence, "condition is false")) {
 			t.Errorf("%s: explained %+v", when, con)
 		}
 	}
@@ -90,7 +92,8 @@ func TestWhen_ErrorsPointAtThePlace(t *testing.T) {
 		r := conditional(when)
 		err := Validate(&r)
 		var ve *ValidationError
-		if !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != "when" || !strings.Contains(ve.Fields[0].Message, want) ||
+		if !errors.As(err, &ve) || len(ve.Fields) != 1 || ve.Fields[0].Field != "when" ||
+			!strings.Contains(ve.Fields[0].Message, want) ||
 			strings.Contains(ve.Fields[0].Message, "\n") || len(ve.Fields[0].Message) > 400 {
 			t.Errorf("%.60q: got %v, want %s", when, err, want)
 		}
@@ -104,7 +107,8 @@ func TestWhen_FailureMeansTheRuleAppliesAndIsReported(t *testing.T) {
 		`user[99:100] == "a" || attributes.a[5:2] == "b" || weight % fields.nothing == 1`,
 	} {
 		var failed []string
-		s, err := Compile([]Rule{conditional(when)}, 1, Options{ConditionFailed: func(r *Rule) { failed = append(failed, r.Name) }})
+		s, err := Compile([]Rule{conditional(when)}, 1,
+			Options{ConditionFailed: func(r *Rule) { failed = append(failed, r.Name) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +131,8 @@ func TestWhen_RulesWithoutConditionPayNothing(t *testing.T) {
 func FuzzWhen(f *testing.F) {
 	for _, s := range []string{
 		`attributes.plan == "trial" && weight > 10`, `tier in ["a","b"] ? true : user matches "x"`, `let x = weight; x > 1`,
-		`fields.a ?? 1 > 0`, `[1,2,3][weight] == 2`, `{"a": 1}.a == 1`, `user[1:] == ""`, `"\u0041" == user`, `weight ** 9999 > 1`, `1..2`, `-weight`,
+		`fields.a ?? 1 > 0`, `[1,2,3][weight] == 2`, `{"a": 1}.a == 1`, `user[1:] == ""`, `"\u0041" == user`,
+		`weight ** 9999 > 1`, `1..2`, `-weight`,
 		"/* c */ true // x", `user?.x`, `nil == user`, `#`, `.a`, `$env`, `$env["user"] == ""`, `user | upper() == ""`,
 	} {
 		f.Add(s, "u", int64(1))

@@ -66,7 +66,8 @@ func bars(title string, bs []bar, form string) string {
 		y := 34 + i*rowHeight
 		width := one.value / most * (chartWidth - labelWidth - 90)
 		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, labelWidth-8, y+15, html.EscapeString(one.name))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="18" rx="3" fill="%s"/>`, labelWidth, y+2, max(1, width), one.colour)
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="18" rx="3" fill="%s"/>`, labelWidth, y+2, max(1, width),
+			one.colour)
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" class="m">`+form+`</text>`, labelWidth+width+8, y+15, one.value)
 	}
 	b.WriteString("</svg>\n")
@@ -76,7 +77,8 @@ func bars(title string, bs []bar, form string) string {
 // distribution draws latency over the percentile, on logarithmic axes, of the
 // scenarios that matter most: each line is the middle round's.
 func distribution(title string, results []result) string {
-	names := []string{constant, "sluice on Redis, one rule", "sluice embedded, one rule", naivePath, envoy, "redis_rate behind Echo"}
+	names := []string{constant, "sluice on Redis, one rule", "sluice embedded, one rule", naivePath, envoy,
+		"redis_rate behind Echo"}
 	const height, left, top, bottom = 360, 60, 40, 310
 	quantiles := []float64{0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999}
 	x := func(q float64) float64 { // as many nines as steps
@@ -106,7 +108,8 @@ func distribution(title string, results []result) string {
 		}
 		colour := palette[line%len(palette)]
 		fmt.Fprintf(b, `<polyline fill="none" stroke="%s" stroke-width="2" points="%s"/>`, colour, strings.Join(points, " "))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, chartWidth-208, top+8+line*20, colour, chartWidth-190, top+14+line*20, html.EscapeString(r.scenario.name))
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="12" height="4" fill="%s"/><text x="%d" y="%d">%s</text>`, chartWidth-208,
+			top+8+line*20, colour, chartWidth-190, top+14+line*20, html.EscapeString(r.scenario.name))
 		line++
 	}
 	b.WriteString("</svg>\n")

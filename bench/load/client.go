@@ -26,7 +26,8 @@ func requests(addr string, sc scenario, keys int) [][]byte {
 	out := make([][]byte, n)
 	for i := range out {
 		body := sc.body(i, keys)
-		out[i] = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", sc.path, addr, len(body), body)
+		out[i] = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "+
+			"%d\r\n\r\n%s", sc.path, addr, len(body), body)
 	}
 	return out
 }
@@ -99,7 +100,8 @@ func (c *conn) discardChunks() error {
 
 // closedLoop keeps every connection busy for the given time and returns the
 // latency of each request.
-func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int, length time.Duration) ([]time.Duration, error) {
+func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int,
+	length time.Duration) ([]time.Duration, error) {
 	return loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
 		var lat []time.Duration
 		end := time.Now().Add(length)
@@ -118,7 +120,8 @@ func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int, leng
 
 // openLoop sends rate requests a second whatever the answers take, and counts
 // latency from the instant a request was due.
-func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int, length time.Duration) ([]time.Duration, error) {
+func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int,
+	length time.Duration) ([]time.Duration, error) {
 	due := make(chan time.Time, conns) // a full one makes the pacer late, which latency counts
 	paced, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +166,8 @@ func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Durat
 	}
 }
 
-func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration, error)) ([]time.Duration, error) {
+func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration,
+	error)) ([]time.Duration, error) {
 	all := make([][]time.Duration, conns)
 	errs := make([]error, conns)
 	var wg sync.WaitGroup

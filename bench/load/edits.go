@@ -170,17 +170,22 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 		return nil, stop, err
 	}
 	stops = append(stops, func() { p.end(syscall.SIGINT) })
-	if err := until(ctx, p, func() error { return command(ctx, nil, filepath.Join(pg.Bin, "pg_isready"), "-q", "-d", pg.URL()) }); err != nil {
+	if err := until(ctx, p, func() error {
+		return command(ctx, nil, filepath.Join(pg.Bin, "pg_isready"), "-q", "-d",
+			pg.URL())
+	}); err != nil {
 		return nil, stop, err
 	}
 	fmt.Fprintf(os.Stderr, "edits: %d rules, %d nodes\n", editRules, editNodes)
 	if err := command(ctx, []string{"DATABASE_URL=" + pg.URL()}, bin, "migrate", "up"); err != nil {
 		return nil, stop, err
 	}
-	insert := fmt.Sprintf(`INSERT INTO rules (name, scope, route, method, algorithm, limit_count, window_ms, created_at, updated_at)
+	insert := fmt.Sprintf(`INSERT INTO rules (name, scope, route, method, algorithm, limit_count, window_ms,
+			created_at, updated_at)
 		SELECT 'rule-' || i, 'user', '/v1/route-' || i, 'POST', 'sliding_window_counter', 1000000, 60000, now(), now()
 		FROM generate_series(1, %d) i`, editRules)
-	if err := command(ctx, nil, filepath.Join(pg.Bin, "psql"), "-qX", "-v", "ON_ERROR_STOP=1", "-d", pg.URL(), "-c", insert, "-c", "ANALYZE"); err != nil {
+	if err := command(ctx, nil, filepath.Join(pg.Bin, "psql"), "-qX", "-v", "ON_ERROR_STOP=1", "-d", pg.URL(), "-c",
+		insert, "-c", "ANALYZE"); err != nil {
 		return nil, stop, err
 	}
 	sc := scenario{kind: sluice, redis: true, env: []string{"DATABASE_URL=" + pg.URL()}}
@@ -237,7 +242,10 @@ func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
-		sc := scenario{path: check, body: func(n, keys int) string { return editCheck(1+n*10%editRules, "u"+strconv.Itoa(n%keys), 1) }}
+		sc := scenario{path: check, body: func(n, keys int) string {
+			return editCheck(1+n*10%editRules,
+				"u"+strconv.Itoa(n%keys), 1)
+		}}
 		reqs := requests(n.addr, sc, 10_000)
 		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, n.addr, reqs, editConns, editRate, length) })
 	}
@@ -262,7 +270,8 @@ func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 		}
 		id, limit := 1+(n*1_009)%editRules, int64(2_000_000+n)
 		begin := time.Now()
-		res, err := call(ctx, http.MethodPatch, nodes[0].addr, "/ratelimit/rules/"+strconv.Itoa(id), fmt.Sprintf(`{"limit":%d}`, limit), nil)
+		res, err := call(ctx, http.MethodPatch, nodes[0].addr, "/ratelimit/rules/"+strconv.Itoa(id),
+			fmt.Sprintf(`{"limit":%d}`, limit), nil)
 		answered := time.Now()
 		if err != nil {
 			return err
@@ -386,8 +395,10 @@ func (e *edits) report(w *bytes.Buffer) {
 	perNode := func(t turns) string {
 		return fmt.Sprintf("%.1f %%", 100*t.cpu.Seconds()/(editTurns*editCount*editEvery*editNodes).Seconds())
 	}
-	fmt.Fprintf(w, "%d cores, %s, load average %s at the end, %d rules, %d nodes, %d edits on one of them, one a second, %d checks a second on each. "+
-		"Turns of %d s without edits and with them alternate. Client, nodes, Redis and Postgres share the cores; the nodes have the collector's settings of a node started without any.\n\n",
+	fmt.Fprintf(w, "%d cores, %s, load average %s at the end, %d rules, %d nodes, %d edits on one of them, one a "+
+		"second, %d checks a second on each. "+
+		"Turns of %d s without edits and with them alternate. Client, nodes, Redis and Postgres share the cores; the nodes "+
+		"have the collector's settings of a node started without any.\n\n",
 		runtime.NumCPU(), runtime.Version(), loadAverage(), editRules, editNodes, len(e.lag), editRate, editCount)
 	fmt.Fprint(w, "| edits of one rule among many | measured | goal |\n|---|---|---|\n")
 	for _, row := range [][3]string{
@@ -395,13 +406,15 @@ func (e *edits) report(w *bytes.Buffer) {
 		{"from the answer to in force on all nodes, p50", ms(quantile(e.lag, 0.5)) + " ms", "–"},
 		{"from the answer to in force on all nodes, p99", ms(quantile(e.lag, 0.99)) + " ms", "at most 100 ms"},
 		{"the slowest of them", ms(e.lag[len(e.lag)-1]) + " ms", "–"},
-		{"answers before the edit was in force on the writer's node", fmt.Sprintf("%d of %d (%d said so)", e.early, len(e.lag), e.notInForce), "0"},
+		{"answers before the edit was in force on the writer's node", fmt.Sprintf("%d of %d (%d said so)", e.early,
+			len(e.lag), e.notInForce), "0"},
 		{"degraded checks without edits", fmt.Sprintf("%.0f of %d", e.quiet.degraded, len(e.quiet.took)), "–"},
 		{"degraded checks with edits", fmt.Sprintf("%.0f of %d", e.busy.degraded, len(e.busy.took)), "0"},
 		{"p99 of checks without edits, with", ms(quiet.p99) + ", " + ms(busy.p99) + " ms", "–"},
 		{"p99.9 of checks without edits, with", ms(quiet.p999) + ", " + ms(busy.p999) + " ms", "–"},
 		{"processor of one node without edits, with, of one core", perNode(e.quiet) + ", " + perNode(e.busy), "–"},
-		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " + mib(e.quiet.peak) + ", " + mib(e.busy.peak), "–"},
+		{"resident memory of a node after start, under checks, with edits (peaks)", mib(e.started) + ", " +
+			mib(e.quiet.peak) + ", " + mib(e.busy.peak), "–"},
 		{"peak with edits to after start, the node that grew most", fmt.Sprintf("%.2f", e.growth), "at most 1.3"},
 	} {
 		fmt.Fprintf(w, "| %s | %s | %s |\n", row[0], row[1], row[2])

@@ -39,8 +39,10 @@ func main() {
 	flag.IntVar(&s.rate, "rate", 5000, "requests a second of the open loop")
 	flag.IntVar(&s.keys, "keys", 10_000, "different users in the traffic")
 	flag.StringVar(&s.gogc, "gogc", "400", "collector setting (GOGC) of every server; empty leaves each its own")
-	flag.StringVar(&s.only, "only", "", "measure only the scenarios whose name has one of these words in it, separated by semicolons")
-	flag.StringVar(&s.out, "out", "", "page to write the tables into, between its marks; pictures go into the folder of the same name")
+	flag.StringVar(&s.only, "only", "",
+		"measure only the scenarios whose name has one of these words in it, separated by semicolons")
+	flag.StringVar(&s.out, "out", "",
+		"page to write the tables into, between its marks; pictures go into the folder of the same name")
 	flag.BoolVar(&s.edits, "edits", false, "measure only edits of one rule among many on three nodes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

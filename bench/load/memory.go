@@ -17,7 +17,8 @@ var memoryLine = regexp.MustCompile(`(?m)^BenchmarkMemory/(\w+)/plain=(true|fals
 // as they are packed and as they are where names are plain.
 func bytesAKey(ctx context.Context) ([]bar, error) {
 	fmt.Fprintln(os.Stderr, "bytes a key")
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Memory$", "-benchtime", "1x", "./limiter/redisstore")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Memory$", "-benchtime", "1x",
+		"./limiter/redisstore")
 	cmd.Dir = ".."
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -23,7 +23,8 @@ func start(ctx context.Context, logFile string, env []string, name string, args 
 }
 
 // startAs starts a program under another account; nil is this one's.
-func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env []string, name string, args ...string) (*process, error) {
+func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env []string, name string,
+	args ...string) (*process, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err

@@ -76,9 +76,11 @@ func table(w io.Writer, s settings, results []result) {
 	if s.gogc != "" {
 		gc = "every server with GOGC=" + s.gogc
 	}
-	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, %s, median of %d rounds of %d s. Client, server and Redis share the cores.\n\n",
+	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, %s, median of %d rounds of %d s. Client, server and Redis "+
+		"share the cores.\n\n",
 		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds)
-	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
+	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms "+
+		"at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
 	for _, r := range results {
 		redis, p50, p99 := "–", "–", "–"
 		if r.scenario.needsRedis() {
@@ -91,7 +93,8 @@ func table(w io.Writer, s settings, results []result) {
 		if share := median(r, withoutStore); share >= 0.001 {
 			name += fmt.Sprintf(" (%.1f %% by a fail mode)", share*100)
 		}
-		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)), redis,
+		fmt.Fprintf(w, "| %s | %.0f | %s | %s | %s | %s | %s | %s |\n", name, median(r, perSecond), us(median(r, serverCPU)),
+			redis,
 			ms(median(r, closedMedian)), ms(median(r, closedTail)), p50, p99)
 	}
 }
@@ -118,7 +121,8 @@ func ratios(w io.Writer, results []result) {
 		{"throughput, one rule to bare coalescer", "sluice on Redis, one rule", bare, "–", perSecond},
 		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},
-		{"p50 at a fixed rate, one rule to naive", "sluice on Redis, one rule", naivePath, "at most 1.1", func(m measurement) float64 { return m.open.p50.Seconds() }},
+		{"p50 at a fixed rate, one rule to naive", "sluice on Redis, one rule", naivePath, "at most 1.1",
+			func(m measurement) float64 { return m.open.p50.Seconds() }},
 	} {
 		a, b := find(c.a), find(c.b)
 		if a == nil || b == nil {
@@ -160,12 +164,17 @@ func draw(s settings, results []result, memory []bar) (string, error) {
 	}
 	var b strings.Builder
 	for _, p := range []struct{ file, title, svg string }{
-		{"throughput.svg", "Checks a second", bars("Checks a second, closed loop", barsOf(results, func(r result) float64 { return median(r, perSecond) }, true), "%.0f")},
-		{"cpu.svg", "CPU a check", bars("Server CPU a check, µs", barsOf(results, func(r result) float64 { return median(r, serverCPU).Seconds() * 1e6 }, false), "%.1f")},
-		{"latency.svg", "Latency", distribution(fmt.Sprintf("Latency at %d checks a second, by percentile", s.rate), results)},
+		{"throughput.svg", "Checks a second",
+			bars("Checks a second, closed loop", barsOf(results, func(r result) float64 { return median(r, perSecond) }, true),
+				"%.0f")},
+		{"cpu.svg", "CPU a check", bars("Server CPU a check, µs",
+			barsOf(results, func(r result) float64 { return median(r, serverCPU).Seconds() * 1e6 }, false), "%.1f")},
+		{"latency.svg", "Latency", distribution(fmt.Sprintf("Latency at %d checks a second, by percentile", s.rate),
+			results)},
 		{"bytes.svg", "Bytes a key", bars("Redis memory a bucket with one request, bytes", memory, "%.0f")},
 	} {
-		if err := os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg), 0o644); err != nil { //nolint:gosec // documentation
+		//nolint:gosec // documentation
+		if err := os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg), 0o644); err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&b, "\n![%s](%s/%s)\n", p.title, filepath.Base(folder), p.file)

@@ -32,7 +32,8 @@ func direct(n, keys int) string {
 }
 
 func described(n, keys int) string {
-	return fmt.Sprintf(`{"method":"POST","route":"/v1/charges","ip":"203.0.113.%d","user":"u%d","api_key":"k%d"}`, n%250, n%keys, n%keys)
+	return fmt.Sprintf(`{"method":"POST","route":"/v1/charges","ip":"203.0.113.%d","user":"u%d","api_key":"k%d"}`, n%250,
+		n%keys, n%keys)
 }
 
 // hundred is a batch of a hundred described requests.
@@ -51,11 +52,13 @@ func envoyBody(n, keys int) string {
 }
 
 func gubernatorBody(n, keys int) string {
-	return fmt.Sprintf(`{"requests":[{"name":"bench","uniqueKey":"u%d","hits":1,"limit":1000000,"duration":60000}]}`, n%keys)
+	return fmt.Sprintf(`{"requests":[{"name":"bench","uniqueKey":"u%d","hits":1,"limit":1000000,"duration":60000}]}`,
+		n%keys)
 }
 
 func rule(name, scope, algorithm string) string {
-	return fmt.Sprintf(`{"name":%q,"scope":%q,"route":"/v1/charges","method":"POST","algorithm":%q,"limit":1000000,"window_ms":60000}`, name, scope, algorithm)
+	return fmt.Sprintf(`{"name":%q,"scope":%q,"route":"/v1/charges","method":"POST","algorithm":%q,`+
+		`"limit":1000000,"window_ms":60000}`, name, scope, algorithm)
 }
 
 var (
@@ -78,7 +81,8 @@ var scenarios = []scenario{
 	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
 	// As many connections as others would ask Redis for more than it can do: the
 	// fail mode would be measured.
-	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred, checks: batchSize, conns: 4, rules: oneRule},
+	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred,
+		checks: batchSize, conns: 4, rules: oneRule},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
 	{name: envoy, kind: ratelimit, path: "/json", body: envoyBody},

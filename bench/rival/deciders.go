@@ -25,11 +25,13 @@ func newDecider(kind, redisAddr string) (decider, error) {
 	case "redis_rate":
 		l := redis_rate.NewLimiter(client)
 		return func(ctx context.Context, q question) (answer, error) {
-			r, err := l.Allow(ctx, q.Key, redis_rate.Limit{Rate: int(q.Limit), Burst: int(q.Limit), Period: time.Duration(q.Window) * time.Millisecond})
+			r, err := l.Allow(ctx, q.Key, redis_rate.Limit{Rate: int(q.Limit), Burst: int(q.Limit),
+				Period: time.Duration(q.Window) * time.Millisecond})
 			if err != nil {
 				return answer{}, err
 			}
-			return answer{Allowed: r.Allowed > 0, Limit: q.Limit, Remaining: int64(r.Remaining), RetryMS: r.RetryAfter.Milliseconds(), ResetMS: r.ResetAfter.Milliseconds()}, nil
+			return answer{Allowed: r.Allowed > 0, Limit: q.Limit, Remaining: int64(r.Remaining),
+				RetryMS: r.RetryAfter.Milliseconds(), ResetMS: r.ResetAfter.Milliseconds()}, nil
 		}, nil
 	case "throttled":
 		return throttledLimiter(client)
@@ -71,7 +73,8 @@ func throttledLimiter(client *redis.Client) (decider, error) {
 		return nil, err
 	}
 	// Limits are fixed when it is made; the benchmark asks for one only.
-	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(1_000_000), MaxBurst: 999_999})
+	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(1_000_000),
+		MaxBurst: 999_999})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +83,8 @@ func throttledLimiter(client *redis.Client) (decider, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{Allowed: !limited, Limit: int64(r.Limit), Remaining: int64(r.Remaining), RetryMS: r.RetryAfter.Milliseconds(), ResetMS: r.ResetAfter.Milliseconds()}, nil
+		return answer{Allowed: !limited, Limit: int64(r.Limit), Remaining: int64(r.Remaining),
+			RetryMS: r.RetryAfter.Milliseconds(), ResetMS: r.ResetAfter.Milliseconds()}, nil
 	}, nil
 }
 
@@ -94,6 +98,7 @@ func goLimiter() (decider, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{Allowed: ok, Limit: int64(limit), Remaining: int64(remaining), ResetMS: (int64(reset) - time.Now().UnixNano()) / 1e6}, nil
+		return answer{Allowed: ok, Limit: int64(limit), Remaining: int64(remaining),
+			ResetMS: (int64(reset) - time.Now().UnixNano()) / 1e6}, nil
 	}, nil
 }

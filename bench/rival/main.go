@@ -64,7 +64,8 @@ func serve(ctx context.Context, listen, redisAddr, kind string) error {
 			if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
 				return err
 			}
-			return c.JSONBlob(http.StatusOK, []byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
+			return c.JSONBlob(http.StatusOK,
+				[]byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
 		})
 	} else {
 		decide, err := newDecider(kind, redisAddr)

@@ -48,7 +48,8 @@ return out`
 // audit copies what Redis holds and reads the copy in a Redis of its own,
 // through the store's own code.
 func (f *fleet) audit(ctx context.Context, then string) (d *deposit, err error) {
-	client, err := redisstore.NewClient(f.redis.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second, Timeout: 10 * time.Second})
+	client, err := redisstore.NewClient(f.redis.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second,
+		Timeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,8 @@ func (f *fleet) audit(ctx context.Context, then string) (d *deposit, err error) 
 
 // read makes sense of copied keys and values.
 func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err error) {
-	client, err := redisstore.NewClient(f.scratch.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second, Timeout: 10 * time.Second})
+	client, err := redisstore.NewClient(f.scratch.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second,
+		Timeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ var classes = func() []class {
 		"token_bucket", "gcra", "leaky_bucket", "leaky_queue",
 	} {
 		for j, mode := range []string{"open", "closed", "local"} {
-			out = append(out, class{name: strings.ReplaceAll(algorithm, "_", "-") + "." + mode, algorithm: algorithm, failMode: mode, ids: (i+j)%2 == 0})
+			out = append(out, class{name: strings.ReplaceAll(algorithm, "_", "-") + "." + mode, algorithm: algorithm,
+				failMode: mode, ids: (i+j)%2 == 0})
 		}
 	}
 	return append(out,

@@ -114,7 +114,8 @@ func (b *breaker) redisKill(ctx context.Context) (string, error) {
 	b.book.found(d, false)
 	away := 1500*time.Millisecond + time.Duration(b.rand.IntN(1500))*time.Millisecond
 	wait(ctx, away)
-	return fmt.Sprintf("kill −9, away for %.1f s, back empty: %d units lost", away.Seconds(), d.sum()), b.f.redis.start(ctx)
+	return fmt.Sprintf("kill −9, away for %.1f s, back empty: %d units lost", away.Seconds(), d.sum()),
+		b.f.redis.start(ctx)
 }
 
 func (d *deposit) sum() (n int64) {
@@ -136,7 +137,8 @@ func (b *breaker) redisFreeze(ctx context.Context) (string, error) {
 
 // command runs one command on Redis.
 func (b *breaker) command(ctx context.Context, args ...any) error {
-	client, err := redisstore.NewClient(b.f.redis.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second, Timeout: 5 * time.Second})
+	client, err := redisstore.NewClient(b.f.redis.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second,
+		Timeout: 5 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -218,14 +220,16 @@ func (b *breaker) ruleEdit(ctx context.Context) (string, error) {
 	}
 	limit := b.f.limit + b.book.edited()
 	began := time.Now()
-	status, doc, err := send(ctx, http.MethodPatch, "http://"+b.anyNode().addr+"/ratelimit/rules/"+id, fmt.Sprintf(`{"limit":%d}`, limit))
+	status, doc, err := send(ctx, http.MethodPatch, "http://"+b.anyNode().addr+"/ratelimit/rules/"+id,
+		fmt.Sprintf(`{"limit":%d}`, limit))
 	if err != nil || status != http.StatusOK {
 		return "", fmt.Errorf("edit answered %d %s: %w", status, doc, errors.Join(err))
 	}
 	want := fmt.Sprintf(`"limit":%d,`, limit)
 	for _, n := range b.f.nodes {
 		err := until(ctx, n.now.Load(), func(ctx context.Context) error {
-			_, doc, err := send(ctx, http.MethodPost, "http://"+n.addr+"/ratelimit/check", classes[i].question("nobody", 0, 0, ""))
+			_, doc, err := send(ctx, http.MethodPost, "http://"+n.addr+"/ratelimit/check",
+				classes[i].question("nobody", 0, 0, ""))
 			if err == nil && !strings.Contains(string(doc), want) {
 				err = fmt.Errorf("%s goes by another limit: %s", n.name, doc)
 			}

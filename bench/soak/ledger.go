@@ -32,7 +32,8 @@ type ledger struct {
 }
 
 func newLedger(s *settings) *ledger {
-	l := &ledger{s: s, doubts: map[string]*doubtful{}, records: map[string]int{}, failures: map[string]int{}, phase: &phase{name: "quiet start", began: time.Now()}}
+	l := &ledger{s: s, doubts: map[string]*doubtful{}, records: map[string]int{}, failures: map[string]int{},
+		phase: &phase{name: "quiet start", began: time.Now()}}
 	for range classes {
 		l.accounts = append(l.accounts, make([]account, s.users))
 	}
@@ -65,7 +66,8 @@ func (l *ledger) note(h heard) {
 	}
 	if h.lost > 0 || h.degraded != "" {
 		if h.id != "" {
-			l.doubts[h.id] = &doubtful{class: h.class, user: h.user, weight: h.weight, heard: h.answered && h.allowed && h.degraded == ""}
+			l.doubts[h.id] = &doubtful{class: h.class, user: h.user, weight: h.weight, heard: h.answered && h.allowed &&
+				h.degraded == ""}
 		}
 		n := int64(h.lost)
 		if h.degraded != "" {

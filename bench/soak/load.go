@@ -20,7 +20,8 @@ func startLoad(ctx context.Context, s *settings, f *fleet, book *ledger) *sync.W
 	var wg sync.WaitGroup
 	// The server closes a connection that has sent nothing for two seconds; one
 	// given up before that cannot fail a request.
-	transport := &http.Transport{MaxIdleConnsPerHost: s.clients, IdleConnTimeout: time.Second, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}
+	transport := &http.Transport{MaxIdleConnsPerHost: s.clients, IdleConnTimeout: time.Second,
+		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}
 	gap := time.Second * time.Duration(s.clients) / time.Duration(s.rate)
 	begin := time.Now()
 	for i := range s.clients {
@@ -121,7 +122,8 @@ type reply struct {
 }
 
 func (c *client) ask(ctx context.Context, addr, body string) (*reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/ratelimit/check", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/ratelimit/check",
+		strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +149,8 @@ func (c *client) ask(ctx context.Context, addr, body string) (*reply, error) {
 func (c *client) release(ctx context.Context, lease string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _, _ = send(ctx, http.MethodPost, "http://"+c.f.next(nil).addr+"/ratelimit/release", fmt.Sprintf(`{"lease":%q}`, lease))
+	_, _, _ = send(ctx, http.MethodPost, "http://"+c.f.next(nil).addr+"/ratelimit/release",
+		fmt.Sprintf(`{"lease":%q}`, lease))
 }
 
 // refused tells whether the connection was never made.

@@ -47,7 +47,8 @@ func main() {
 	flag.IntVar(&s.users, "users", 6, "users of each rule, 1 to 1000")
 	flag.Int64Var(&s.limit, "limit", 0, "units that each user may spend; 0 fits it to the length, so that some run out")
 	flag.Uint64Var(&s.seed, "seed", 0, "decides the order of faults and of requests; 0 draws one")
-	flag.StringVar(&s.only, "faults", "", "only these faults, comma separated; empty for all: "+strings.Join(faultNames(), ", "))
+	flag.StringVar(&s.only, "faults", "", "only these faults, comma separated; empty for all: "+strings.Join(faultNames(),
+		", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, s, os.Stdout, os.Stderr)

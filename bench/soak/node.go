@@ -117,7 +117,8 @@ func startFleet(ctx context.Context, s *settings, dir string) (*fleet, error) {
 		return f, err
 	}
 	for _, name := range []string{"node-a", "node-b"} {
-		n, err := newNode(ctx, name, s.binary, dir, []string{"REDIS_URL=" + f.redis.url(), "DATABASE_URL=" + f.postgres.URL()})
+		n, err := newNode(ctx, name, s.binary, dir, []string{"REDIS_URL=" + f.redis.url(), "DATABASE_URL=" +
+			f.postgres.URL()})
 		if n != nil {
 			f.nodes = append(f.nodes, n)
 		}
@@ -143,7 +144,8 @@ func startFleet(ctx context.Context, s *settings, dir string) (*fleet, error) {
 
 // follows tells whether the node goes by the rule that was made last.
 func follows(ctx context.Context, addr string) error {
-	status, doc, err := send(ctx, http.MethodPost, "http://"+addr+"/ratelimit/check", classes[len(classes)-1].question("nobody", 0, 0, ""))
+	status, doc, err := send(ctx, http.MethodPost, "http://"+addr+"/ratelimit/check",
+		classes[len(classes)-1].question("nobody", 0, 0, ""))
 	if err == nil && (status != http.StatusOK || !strings.Contains(string(doc), `"mode"`)) {
 		err = fmt.Errorf("the rules are not in force: %d %s", status, doc)
 	}

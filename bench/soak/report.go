@@ -21,7 +21,8 @@ func at(lat []time.Duration, q float64) string {
 // report prints what happened and returns why the soak failed, if it did.
 func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, took time.Duration) error {
 	lines := book.lines()
-	fmt.Fprintf(w, "# Soak\n\nSeed %d, %v, %d requests/s from %d clients, %d classes of %d users, limit %d; %d cores shared by everything.\n\n",
+	fmt.Fprintf(w, "# Soak\n\nSeed %d, %v, %d requests/s from %d clients, %d classes of %d users, limit %d; %d cores "+
+		"shared by everything.\n\n",
 		s.seed, took.Round(time.Second), s.rate, s.clients, len(classes), s.users, s.limit, runtime.NumCPU())
 	errs := reportFaults(w, phases)
 	errs = append(errs, reportRequests(w, f, book)...)
@@ -36,7 +37,8 @@ func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, t
 }
 
 func reportFaults(w io.Writer, phases []*phase) (errs []error) {
-	fmt.Fprintln(w, "| at s | fault | what happened | answers | p50 ms | p99 ms | p99.9 ms | degraded | normal after | lost in flight | failed |\n|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| at s | fault | what happened | answers | p50 ms | p99 ms | p99.9 ms | degraded | normal after | "+
+		"lost in flight | failed |\n|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, p := range phases {
 		slices.Sort(p.lat)
 		var modes []string
@@ -46,7 +48,8 @@ func reportFaults(w io.Writer, phases []*phase) (errs []error) {
 		if len(modes) == 0 {
 			modes = []string{"0"}
 		}
-		fmt.Fprintf(w, "| %.0f | %s | %s | %d | %s | %s | %s | %s | %s | %d | %d |\n", p.began.Sub(phases[0].began).Seconds(), p.name, p.what, len(p.lat),
+		fmt.Fprintf(w, "| %.0f | %s | %s | %d | %s | %s | %s | %s | %s | %d | %d |\n", p.began.Sub(phases[0].began).Seconds(),
+			p.name, p.what, len(p.lat),
 			at(p.lat, 0.5), at(p.lat, 0.99), at(p.lat, 0.999), strings.Join(modes, ", "), p.back(), p.excused, p.failed)
 		if p.err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, p.err))
@@ -58,13 +61,16 @@ func reportFaults(w io.Writer, phases []*phase) (errs []error) {
 func reportRequests(w io.Writer, f *fleet, book *ledger) (errs []error) {
 	book.mu.Lock()
 	defer book.mu.Unlock()
-	fmt.Fprintf(w, "\nUnanswered: %d in flight on a killed node (allowed), %d others. Repeats with the same id: %d, of which %d got the stored answer.\n",
+	fmt.Fprintf(w, "\nUnanswered: %d in flight on a killed node (allowed), %d others. Repeats with the same id: %d, of "+
+		"which %d got the stored answer.\n",
 		book.excused, sum(book.failures), book.repeats, book.replayed)
 	for _, why := range slices.Sorted(maps.Keys(book.failures)) {
 		errs = append(errs, fmt.Errorf("%d × %s", book.failures[why], why))
 	}
 	fmt.Fprintln(w, "\nBy the nodes' own counters (a killed node takes its last moments with it):")
-	for _, family := range []string{"sluice_degraded_total", "sluice_account_units_total", "sluice_account_doubt_units_total", "sluice_local_spent_units_total", "sluice_local_settled_units_total", "sluice_breaker_opened_total", "sluice_reload_failures_total", "sluice_panics_total"} {
+	for _, family := range []string{"sluice_degraded_total", "sluice_account_units_total",
+		"sluice_account_doubt_units_total", "sluice_local_spent_units_total", "sluice_local_settled_units_total",
+		"sluice_breaker_opened_total", "sluice_reload_failures_total", "sluice_panics_total"} {
 		totals := f.totals(family)
 		for _, labels := range slices.Sorted(maps.Keys(totals)) {
 			fmt.Fprintf(w, "- `%s%s` %.0f\n", family, labels, totals[labels])
@@ -82,16 +88,20 @@ func sum(counts map[string]int) (n int) {
 
 func reportAccount(w io.Writer, lines []line) (errs []error) {
 	fmt.Fprint(w, "\nIn units: admitted = held + lost − unheard − repaid + open + local + rest.\n\n",
-		"| class | ids | asked | admitted | held | lost | unheard | in doubt | repaid | open | local | denied: limit, closed, local | unanswered | rest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+		"| class | ids | asked | admitted | held | lost | unheard | in doubt | repaid | open | local | denied: limit, "+
+			"closed, local | unanswered | rest |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	var all line
 	row := func(name, ids string, l *line) {
-		fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d, %d, %d | %d | %d |\n", name, ids, l.asked, l.admitted(),
-			l.held, l.lost, l.unheard, l.doubt, l.repaid, l.open, l.local, l.byLimit, l.byClosed, l.locally, l.unanswered, l.rest)
+		fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d, %d, %d | %d | %d |\n", name, ids,
+			l.asked, l.admitted(),
+			l.held, l.lost, l.unheard, l.doubt, l.repaid, l.open, l.local, l.byLimit, l.byClosed, l.locally, l.unanswered,
+			l.rest)
 	}
 	for i := range lines {
 		l := &lines[i]
 		if l.lease {
-			fmt.Fprintf(w, "| %s | yes | %d | %d | leases: taken and released, not part of the sum |||||||||| \n", l.name, l.asked, l.admitted())
+			fmt.Fprintf(w, "| %s | yes | %d | %d | leases: taken and released, not part of the sum |||||||||| \n", l.name,
+				l.asked, l.admitted())
 			continue
 		}
 		ids := "no"
@@ -125,7 +135,8 @@ func compare(w io.Writer, f *fleet, lines []line, killed bool) (errs []error) {
 		}
 		store, open, local, repaid = store+n*l.store, open+n*l.open, local+n*l.local, repaid+l.repaid
 	}
-	fmt.Fprintln(w, "\nAdmitted, in units of every limit: as the clients heard it, and as the nodes counted it.\n\n| by | clients | nodes |\n|---|---|---|")
+	fmt.Fprintln(w, "\nAdmitted, in units of every limit: as the clients heard it, and as the nodes counted it.\n\n| by "+
+		"| clients | nodes |\n|---|---|---|")
 	for _, row := range []struct {
 		by    string
 		heard int64
@@ -133,10 +144,12 @@ func compare(w io.Writer, f *fleet, lines []line, killed bool) (errs []error) {
 		counted := f.admitted(row.by)
 		fmt.Fprintf(w, "| %s | %d | %d |\n", row.by, row.heard, counted)
 		if counted != row.heard && !killed {
-			errs = append(errs, fmt.Errorf("the nodes count %d units admitted by %s, the clients heard %d", counted, row.by, row.heard))
+			errs = append(errs, fmt.Errorf("the nodes count %d units admitted by %s, the clients heard %d", counted, row.by,
+				row.heard))
 		}
 	}
-	fmt.Fprintf(w, "\nOf what was admitted locally the audits found %d units charged afterwards; the nodes say %d charged, %d perhaps, %d no longer counted, %d given up.\n",
+	fmt.Fprintf(w, "\nOf what was admitted locally the audits found %d units charged afterwards; the nodes say %d "+
+		"charged, %d perhaps, %d no longer counted, %d given up.\n",
 		repaid, f.settled("reconciled"), f.settled("doubtful"), f.settled("expired"), f.settled("dropped"))
 	if charged := f.settled("reconciled"); !killed && (repaid < charged || repaid > charged+f.settled("doubtful")) {
 		errs = append(errs, fmt.Errorf("the nodes charged %d units afterwards, the audits found %d", charged, repaid))

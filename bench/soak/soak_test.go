@@ -20,7 +20,8 @@ func TestSoak_ShortOneCloses(t *testing.T) {
 }
 
 func TestAccount_ClosesOnlyIfEveryUnitIsAccountedFor(t *testing.T) {
-	named, unnamed, local := class{ids: true, failMode: "open"}, class{failMode: "open"}, class{ids: true, failMode: "local"}
+	named, unnamed, local := class{ids: true, failMode: "open"}, class{failMode: "open"},
+		class{ids: true, failMode: "local"}
 	tests := []struct {
 		name string
 		c    class

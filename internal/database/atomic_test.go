@@ -133,10 +133,12 @@ func TestUpdate_WithoutAVersionAllSucceedInTurn(t *testing.T) {
 func TestApplyPlan_AllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
-		keep, change, drop := mustCreate(t, d, sample("keep")), mustCreate(t, d, sample("change")), mustCreate(t, d, sample("drop"))
+		keep, change, drop := mustCreate(t, d, sample("keep")), mustCreate(t, d, sample("change")),
+			mustCreate(t, d, sample("drop"))
 		wantedChange := sample("change")
 		wantedChange.Limit = 50
-		plan := rules.MakePlan([]rules.Rule{keep, change, drop}, []rules.Rule{sample("keep"), wantedChange, sample("new")}, true)
+		plan := rules.MakePlan([]rules.Rule{keep, change, drop}, []rules.Rule{sample("keep"), wantedChange, sample("new")},
+			true)
 
 		stale := plan
 		stale.Delete = []rules.Rule{drop}

@@ -65,7 +65,8 @@ func (d *DB) BrowseRules(ctx context.Context, b rules.Browse) (rules.Listing, er
 // needs.
 func searched(tx, page *gorm.DB) (rows []ruleRow, total int64, err error) {
 	var hits []struct{ ID, Total int64 }
-	if err := page.Model(&ruleRow{}).Select("id, COUNT(*) OVER () AS total").Find(&hits).Error; err != nil || len(hits) == 0 {
+	if err := page.Model(&ruleRow{}).Select("id, COUNT(*) OVER () AS total").Find(&hits).Error; err != nil ||
+		len(hits) == 0 {
 		return nil, 0, err
 	}
 	ids, place := make([]int64, len(hits)), make(map[int64]int, len(hits))
@@ -98,7 +99,8 @@ func editorsOf(tx *gorm.DB, rows []ruleRow, into map[int64]rules.Actor) error {
 		pairs[i] = []any{rows[i].ID, rows[i].Version}
 	}
 	var revisions []revisionRow
-	if err := tx.Select("rule_id", "actor_kind", "actor_name").Where("(rule_id, version) IN ?", pairs).Find(&revisions).Error; err != nil {
+	if err := tx.Select("rule_id", "actor_kind", "actor_name").Where("(rule_id, version) IN ?",
+		pairs).Find(&revisions).Error; err != nil {
 		return err
 	}
 	for _, r := range revisions {

@@ -30,9 +30,11 @@ func TestBrowseRules_SortsPagesCountsAndNamesEditors(t *testing.T) {
 			{"past the end", rules.Browse{Offset: 99}, "", 4},
 			{"fail mode", rules.Browse{Query: rules.Query{Equal: map[string]string{"fail_mode": "closed"}}}, "c d", 2},
 			{"text", rules.Browse{Query: rules.Query{Text: "b"}}, "b", 1},
-			{"text, second page", rules.Browse{Query: rules.Query{Text: "What It IS", PageSize: 3}, Offset: 3, Sort: "limit"}, "b", 4},
+			{"text, second page", rules.Browse{Query: rules.Query{Text: "What It IS", PageSize: 3}, Offset: 3, Sort: "limit"},
+				"b", 4},
 			{"text, past the end", rules.Browse{Query: rules.Query{Text: "charges"}, Offset: 99}, "", 4},
-			{"text and fail mode", rules.Browse{Query: rules.Query{Text: "charges", Equal: map[string]string{"fail_mode": "open"}}, Desc: true}, "b a", 2},
+			{"text and fail mode", rules.Browse{Query: rules.Query{Text: "charges",
+				Equal: map[string]string{"fail_mode": "open"}}, Desc: true}, "b a", 2},
 			{"nothing can hold it", rules.Browse{Query: rules.Query{Text: "\x00"}}, "", 0},
 		}
 		for _, tt := range tests {

@@ -49,7 +49,8 @@ func TestChange_SaysThatAnotherOneWasInTheWay(t *testing.T) {
 				}
 				left, leave := context.WithCancel(t.Context())
 				leave()
-				if _, err := d.CreateRule(left, ada, sample("a")); errors.Is(err, rules.ErrBusy) || !errors.Is(err, context.Canceled) {
+				if _, err := d.CreateRule(left, ada, sample("a")); errors.Is(err, rules.ErrBusy) ||
+					!errors.Is(err, context.Canceled) {
 					t.Errorf("a caller who left: %v", err)
 				}
 				if d.dialect == dialectSQLite {

@@ -33,13 +33,15 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, hash := access.NewSecret()
-	if _, err := d.CreateToken(t.Context(), ada, access.Token{Name: "gateway", Hash: hash, Scopes: []access.Scope{access.ScopeCheck}}); err != nil {
+	if _, err := d.CreateToken(t.Context(), ada, access.Token{Name: "gateway", Hash: hash,
+		Scopes: []access.Scope{access.ScopeCheck}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.CreateUser(t.Context(), ada, access.User{Name: "edda", Role: access.RoleAdmin}, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.UpdateRule(t.Context(), ada, func() rules.Rule { r := sample("b"); r.ID, r.Limit = 2, 6; return r }(), 0); err != nil {
+	if _, err := d.UpdateRule(t.Context(), ada, func() rules.Rule { r := sample("b"); r.ID, r.Limit = 2, 6; return r }(),
+		0); err != nil {
 		t.Fatal(err)
 	}
 	mustOverride(t, d, rules.Override{RuleID: 1, Key: "user:x", Blocked: true})
@@ -52,7 +54,8 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 	}
 	<-told // it listens
 
-	const insertOverride = "INSERT INTO rule_overrides (rule_id, key, match_key, is_prefix, unlimited, blocked, reason, version, created_at, updated_at) " +
+	const insertOverride = "INSERT INTO rule_overrides (rule_id, key, match_key, is_prefix, unlimited, blocked, reason, " +
+		"version, created_at, updated_at) " +
 		"VALUES (1, 'user:y', '{user:y}', false, false, true, '', 1, now(), now())"
 	tests := []struct {
 		name, sql string
@@ -61,18 +64,23 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 	}{
 		{"a rule", "UPDATE rules SET limit_count = 9 WHERE id = 1", rulesOfAll, []string{"update rule 1 a"}},
 		{"many rules at once", "UPDATE rules SET limit_count = 10", rulesOfAll, []string{"update rule 0 3 rows"}},
-		{"two statements of one transaction", "BEGIN; UPDATE rules SET limit_count = 11 WHERE id = 1; DELETE FROM rules WHERE id = 3; COMMIT", rulesOfAll,
+		{"two statements of one transaction",
+			"BEGIN; UPDATE rules SET limit_count = 11 WHERE id = 1; DELETE FROM rules WHERE id = 3; COMMIT", rulesOfAll,
 			[]string{"delete rule 3 c", "update rule 1 a"}},
 		{"an update without a difference", "UPDATE rules SET limit_count = limit_count", rulesOfAll, nil},
 		{"nothing", "DELETE FROM rules WHERE id = 99", rulesOfAll, nil},
 		{"a transaction that is rolled back", "BEGIN; UPDATE rules SET limit_count = 12; ROLLBACK", rulesOfAll, nil},
 		{"a pool", "UPDATE pools SET limit_count = 11", rulesOfAll, []string{"update pool 1 p"}},
-		{"a token", "UPDATE tokens SET revoked_at = now()", func(v all) Version { return v.Tokens }, []string{"update token 1 gateway"}},
+		{"a token", "UPDATE tokens SET revoked_at = now()", func(v all) Version { return v.Tokens },
+			[]string{"update token 1 gateway"}},
 		{"an account", "UPDATE users SET role = 'viewer'", usersOfAll, []string{"update user 1 edda"}},
 		{"a sign-in", "UPDATE users SET last_login = now()", usersOfAll, nil},
 		{"a new override", insertOverride, overridesOfAll, []string{"override_create rule 1 a"}},
-		{"an override", "UPDATE rule_overrides SET blocked = false, unlimited = true WHERE key = 'user:x'", overridesOfAll, []string{"override_update rule 1 a"}},
-		{"an override that has ended", "UPDATE rule_overrides SET expires_at = now() - interval '1 hour' WHERE key = 'user:y'", overridesOfAll, []string{"override_update rule 1 a"}},
+		{"an override", "UPDATE rule_overrides SET blocked = false, unlimited = true WHERE key = 'user:x'", overridesOfAll,
+			[]string{"override_update rule 1 a"}},
+		{"an override that has ended",
+			"UPDATE rule_overrides SET expires_at = now() - interval '1 hour' WHERE key = 'user:y'", overridesOfAll,
+			[]string{"override_update rule 1 a"}},
 		{"its deletion", "DELETE FROM rule_overrides WHERE key = 'user:y'", overridesOfAll, nil},
 		{"no overrides", "TRUNCATE rule_overrides", overridesOfAll, []string{"override_delete rule 0 all rows"}},
 		{"no rules", "TRUNCATE rules", rulesOfAll, []string{"delete rule 0 all rows"}},

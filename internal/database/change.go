@@ -89,7 +89,8 @@ type change struct {
 //
 // If the connection is lost during the commit, the error is rules.ErrUnavailable although the
 // change may have happened; the version tells.
-func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout time.Duration, fn func(*change) error) error {
+func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout time.Duration,
+	fn func(*change) error) error {
 	if actor.Kind == "" || actor.Name == "" {
 		return ErrNoActor
 	}
@@ -146,7 +147,8 @@ var errNoVersions = errors.New("the table versions lacks a row")
 // bump raises the version of an area; the database adds its stamp.
 func bump(tx *gorm.DB, area string) (int64, error) {
 	var versions []int64
-	if err := tx.Raw("UPDATE versions SET version = version + 1 WHERE name = ? RETURNING version", area).Scan(&versions).Error; err != nil {
+	if err := tx.Raw("UPDATE versions SET version = version + 1 WHERE name = ? RETURNING version",
+		area).Scan(&versions).Error; err != nil {
 		return 0, err
 	}
 	if len(versions) != 1 {
@@ -198,7 +200,8 @@ func (c *change) recordRule(action string, version int64, was, is *rules.Rule) e
 		RuleID: subject.ID, Version: version, Action: action,
 		ActorKind: c.actor.Kind, ActorName: c.actor.Name, At: c.at, Rule: string(snapshot), Reason: c.actor.Reason,
 	})
-	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version, Changes: rules.Diff(was, is), Reason: c.actor.Reason})
+	return c.record(action, subjectRule, subject.ID, subject.Name, ruleDetails{Version: version,
+		Changes: rules.Diff(was, is), Reason: c.actor.Reason})
 }
 
 // record records an audit entry; details are stored as JSON.

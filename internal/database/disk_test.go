@@ -31,7 +31,8 @@ func TestDiskFull_IsNamedLoggedOnceAndHeals(t *testing.T) {
 	tried := make(chan error, 100)
 	d.disk.retry = time.Millisecond
 	d.disk.attempt = func(ctx context.Context) error {
-		err := d.write.WithContext(ctx).Exec("CREATE TABLE room (x); INSERT INTO room VALUES (zeroblob(300000)); DROP TABLE room").Error
+		err := d.write.WithContext(ctx).Exec("CREATE TABLE room (x); INSERT INTO room VALUES (zeroblob(300000)); DROP " +
+			"TABLE room").Error
 		tried <- err
 		return err
 	}
@@ -42,7 +43,8 @@ func TestDiskFull_IsNamedLoggedOnceAndHeals(t *testing.T) {
 		many.Create = append(many.Create, r)
 	}
 	for range 3 {
-		if err := d.ApplyPlan(t.Context(), ada, many); !errors.Is(err, rules.ErrUnavailable) || !errors.Is(err, rules.ErrDiskFull) {
+		if err := d.ApplyPlan(t.Context(), ada, many); !errors.Is(err, rules.ErrUnavailable) ||
+			!errors.Is(err, rules.ErrDiskFull) {
 			t.Fatalf("a full disk is %v", err)
 		}
 	}
@@ -74,7 +76,8 @@ func TestDiskFull_IsNamedLoggedOnceAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := log.String()
-	if strings.Count(said, "level=ERROR") != 1 || !strings.Contains(said, path) || strings.Count(said, "can be written again") != 1 {
+	if strings.Count(said, "level=ERROR") != 1 || !strings.Contains(said, path) ||
+		strings.Count(said, "can be written again") != 1 {
 		t.Errorf("the log says\n%s", said)
 	}
 }

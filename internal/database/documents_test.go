@@ -63,7 +63,8 @@ func insertKinds(t *testing.T, d *DB) {
 		for _, column := range slices.Sorted(maps.Keys(kind)) {
 			columns, values = append(columns, column), append(values, kind[column])
 		}
-		insert := "INSERT INTO rules (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(values)-1) + ")"
+		insert := "INSERT INTO rules (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(values)-1) +
+			")"
 		if err := d.write.Exec(insert, values...).Error; err != nil {
 			t.Fatalf("%v: %v", kind, err)
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // errURL contains no part of the URL, because any part could belong to the password.
-var errURL = errors.New(`DATABASE_URL is not a valid URL: in the user name and password, write @ as %40, / as %2F, ? as %3F, % as %25 and a space as %20`)
+var errURL = errors.New("DATABASE_URL is not a valid URL: in the user name and password, write @ as %40, / as %2F, " +
+	"? as %3F, % as %25 and a space as %20")
 
 // parsePostgres parses a Postgres URL. Its errors quote no part of it. A URL whose password is not
 // percent-encoded is refused even if it can be parsed, because a part of the password would then
@@ -39,7 +40,8 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	switch {
 	case err == nil:
 		return cfg, nil
-	case errors.As(err, &parse) && parse.Unwrap() != nil && !errors.As(err, &syntax) && !strings.Contains(err.Error(), "parse as URL"):
+	case errors.As(err, &parse) && parse.Unwrap() != nil && !errors.As(err, &syntax) &&
+		!strings.Contains(err.Error(), "parse as URL"):
 		return nil, fmt.Errorf("DATABASE_URL: %w", parse.Unwrap())
 	}
 	return nil, errURL

@@ -57,7 +57,8 @@ func unavailable(err error) error {
 func isDomain(err error) bool {
 	var invalid *rules.ValidationError
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, rules.ErrNameTaken) || errors.Is(err, rules.ErrStale) ||
-		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) || errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
+		errors.Is(err, rules.ErrPoolUsed) || errors.Is(err, rules.ErrOverrideExists) ||
+		errors.Is(err, rules.ErrUnavailable) || errors.Is(err, ErrNoActor) ||
 		errors.Is(err, access.ErrNotFirst) || errors.Is(err, access.ErrLastAdmin) || errors.Is(err, access.ErrExternal) ||
 		errors.Is(err, access.ErrNoRole) || errors.Is(err, access.ErrDisabled) || errors.As(err, &invalid)
 }
@@ -77,7 +78,8 @@ func isConnection(err error) bool {
 func classifyPostgres(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "23505": // unique_violation
-		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" || pg.ConstraintName == "tokens_live_name" ||
+		if pg.ConstraintName == "rules_name_key" || pg.ConstraintName == "pools_name_key" ||
+			pg.ConstraintName == "tokens_live_name" ||
 			pg.ConstraintName == "users_name_key" {
 			return rules.ErrNameTaken
 		}
@@ -122,7 +124,8 @@ const (
 func classifySQLite(lite *gosqlite.Error, err error) error {
 	switch code := lite.Code(); code {
 	case sqliteConstraintUnique:
-		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") || strings.Contains(lite.Error(), "tokens.name") ||
+		if strings.Contains(lite.Error(), "rules.name") || strings.Contains(lite.Error(), "pools.name") ||
+			strings.Contains(lite.Error(), "tokens.name") ||
 			strings.Contains(lite.Error(), "users.name") {
 			return rules.ErrNameTaken
 		}
@@ -153,5 +156,6 @@ func classifySQLite(lite *gosqlite.Error, err error) error {
 // refused reports input that the schema rejects. The validator runs earlier and has better
 // messages; this keeps the rest from being a 500.
 func refused(why string) error {
-	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "was refused by the database: " + why}}}
+	return &rules.ValidationError{Fields: []rules.FieldError{{Field: "rule", Message: "was refused by the database: " +
+		why}}}
 }

@@ -26,7 +26,8 @@ func TestHistory_TellsTheWholeLifeOfARule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := rules.Diff(&v1, &v3); len(diff) != 0 || v3.Version != 3 || !v3.CreatedAt.Equal(v1.CreatedAt) || !v3.UpdatedAt.After(v2.UpdatedAt) {
+		if diff := rules.Diff(&v1, &v3); len(diff) != 0 || v3.Version != 3 || !v3.CreatedAt.Equal(v1.CreatedAt) ||
+			!v3.UpdatedAt.After(v2.UpdatedAt) {
 			t.Errorf("rolled back: got %+v", v3)
 		}
 		if err := d.DeleteRule(ctx, bob, v1.ID, 3); err != nil {
@@ -42,8 +43,10 @@ func TestHistory_TellsTheWholeLifeOfARule(t *testing.T) {
 		change := func(field string, was, is any) rules.Change { return rules.Change{Field: field, Old: was, New: is} }
 		want := []rules.Revision{
 			{Version: 4, Action: "delete", Actor: bob, Rule: v3, Changes: rules.Diff(&v3, nil)},
-			{Version: 3, Action: "rollback", Actor: ada, Rule: v3, Changes: []rules.Change{change("name", "b", "a"), change("limit", int64(8), int64(5))}},
-			{Version: 2, Action: "update", Actor: bob, Rule: v2, Changes: []rules.Change{change("name", "a", "b"), change("limit", int64(5), int64(8))}},
+			{Version: 3, Action: "rollback", Actor: ada, Rule: v3, Changes: []rules.Change{change("name", "b", "a"),
+				change("limit", int64(8), int64(5))}},
+			{Version: 2, Action: "update", Actor: bob, Rule: v2, Changes: []rules.Change{change("name", "a", "b"),
+				change("limit", int64(5), int64(8))}},
 			{Version: 1, Action: "create", Actor: ada, Rule: v1, Changes: rules.Diff(nil, &v1)},
 		}
 		for i := range got {

@@ -13,7 +13,8 @@ import (
 func TestListRules_FiltersAndPages(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		rule := func(name, description, scope, route, method, mode string, active bool) {
-			r := rules.Rule{Name: name, Description: description, Scope: scope, Limit: 1, WindowMS: 1, Mode: mode, IsActive: active}
+			r := rules.Rule{Name: name, Description: description, Scope: scope, Limit: 1, WindowMS: 1, Mode: mode,
+				IsActive: active}
 			if route != "" {
 				r.Route = &route
 			}

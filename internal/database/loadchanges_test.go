@@ -39,7 +39,8 @@ func TestLoadChanges_LeadWhereALoadOfEverythingLeads(t *testing.T) {
 		if d.dialect == dialectPostgres { // by hand, and by an older node, which marks nothing
 			for _, sql := range []string{
 				"UPDATE rules SET limit_count = 8 WHERE name = 'd'",
-				"BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'rules'; UPDATE rules SET limit_count = 78 WHERE id = 2; COMMIT",
+				"BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'rules'; UPDATE rules SET limit_count = 78 WHERE " +
+					"id = 2; COMMIT",
 			} {
 				if err := d.write.Exec(sql).Error; err != nil {
 					t.Fatal(err)
@@ -69,13 +70,15 @@ func TestLoadChanges_LeadWhereALoadOfEverythingLeads(t *testing.T) {
 			t.Error(diff)
 		}
 		for name, from := range map[string]Version{
-			"nothing": NoVersion, "another history": {N: since.N, Stamp: "lost"}, "a version to come": {N: is.N + 1, Stamp: is.Stamp},
+			"nothing": NoVersion, "another history": {N: since.N, Stamp: "lost"},
+			"a version to come": {N: is.N + 1, Stamp: is.Stamp},
 		} {
 			if _, _, ok, err := d.LoadChanges(ctx, from); ok || err != nil {
 				t.Errorf("a node that holds %s gets changes only: %v", name, err)
 			}
 		}
-		if err := d.write.Exec("UPDATE versions SET version = version + ? WHERE name = 'rules'", keepVersions).Error; err != nil {
+		if err := d.write.Exec("UPDATE versions SET version = version + ? WHERE name = 'rules'",
+			keepVersions).Error; err != nil {
 			t.Fatal(err)
 		}
 		if err := d.CleanHistory(ctx); err != nil {

@@ -134,5 +134,6 @@ func (d *DB) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, errors.Join(errors.New("migration lock"), err)
 	}
-	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	return goose.NewProvider(goose.DialectPostgres, pool, files, goose.WithSessionLocker(locker),
+		goose.WithDisableGlobalRegistry(true))
 }

@@ -69,11 +69,13 @@ func TestMigrate_DialectsHaveTheSameColumns(t *testing.T) {
 		got[i] = columns(t, open(t, b.dsn(t)))
 	}
 	// On Postgres nodes of the release before use these still.
-	got[0]["rules"] = slices.DeleteFunc(got[0]["rules"], func(name string) bool { return slices.Contains(oldColumns, name) })
+	got[0]["rules"] = slices.DeleteFunc(got[0]["rules"],
+		func(name string) bool { return slices.Contains(oldColumns, name) })
 	if diff := cmp.Diff(got[0], got[1]); diff != "" {
 		t.Errorf("postgres (-), sqlite (+):\n%s", diff)
 	}
-	promised := []string{"scope", "route", "method", "limit_count", "window_ms", "weight_field", "is_active", "created_at", "updated_at"}
+	promised := []string{"scope", "route", "method", "limit_count", "window_ms", "weight_field", "is_active", "created_at",
+		"updated_at"}
 	for _, column := range promised {
 		if !slices.Contains(got[0]["rules"], column) {
 			t.Errorf("rules has no column %s", column)

@@ -129,7 +129,8 @@ func TestEdits_BothDatabasesAgreeWithTheModel(t *testing.T) {
 
 // empty forgets everything but the numbers given out.
 func empty(rt *rapid.T, d *DB) {
-	for _, s := range []string{"DELETE FROM rules", "DELETE FROM rule_revisions", "DELETE FROM audit_log", "UPDATE versions SET version = 0"} {
+	for _, s := range []string{"DELETE FROM rules", "DELETE FROM rule_revisions", "DELETE FROM audit_log",
+		"UPDATE versions SET version = 0"} {
 		if err := d.write.Exec(s).Error; err != nil {
 			rt.Fatal(err)
 		}

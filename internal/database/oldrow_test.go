@@ -14,7 +14,8 @@ import (
 // oldColumns held a policy each up to step 7.
 var oldColumns = []string{
 	"elastic_percent", "pool", "priority", "tiers", "schedule", "calendar", "active_from", "active_until",
-	"when_expr", "charge_on", "over_limit", "defer_bounds", "candidate", "retry_jitter_ms", "hot_keys", "hot_raise_percent",
+	"when_expr", "charge_on", "over_limit", "defer_bounds", "candidate", "retry_jitter_ms", "hot_keys",
+	"hot_raise_percent",
 }
 
 // oldRow is a row of rules as builds up to step 7 read and write it.

@@ -90,7 +90,8 @@ const (
 // rules.ErrUnavailable from Migrate. An SQLite file is created, readable only by its owner, and
 // opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
-	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout, signOnIssuer: opt.SignOnIssuer}
+	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout,
+		signOnIssuer: opt.SignOnIssuer}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}

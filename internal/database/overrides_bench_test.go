@@ -16,9 +16,11 @@ func manyOverrides(b *testing.B, d *DB, rule string, n int) {
 	for from := 0; from < n; from += rulefile.MaxOverrideLines {
 		items := make([]rules.ImportedOverride, min(rulefile.MaxOverrideLines, n-from))
 		for i := range items {
-			items[i] = rules.ImportedOverride{Line: i + 2, Override: rules.Override{Key: fmt.Sprintf("user:customer-%07d", from+i), Limit: ptr(int64(i % 1000))}}
+			items[i] = rules.ImportedOverride{Line: i + 2,
+				Override: rules.Override{Key: fmt.Sprintf("user:customer-%07d", from+i), Limit: ptr(int64(i % 1000))}}
 		}
-		if _, err := d.ImportOverrides(b.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items}, rules.Options{}); err != nil {
+		if _, err := d.ImportOverrides(b.Context(), ada, rules.OverrideImport{RuleID: r.ID, Items: items},
+			rules.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

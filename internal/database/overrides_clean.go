@@ -22,7 +22,8 @@ func (c *change) removeOverrides(ruleIDs []int64) (err error) {
 	if err != nil || len(owners) == 0 {
 		return err
 	}
-	err = c.tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE rule_id IN ? LIMIT ?)", owners, cleanupBatch).Error
+	err = c.tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE rule_id IN ? LIMIT ?)",
+		owners, cleanupBatch).Error
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,8 @@ func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
 
 // cleanOverridesIn returns the number of deleted rows.
 func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
-	res := tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+	res := tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE expires_at <= ? ORDER "+
+		"BY expires_at LIMIT ?)",
 		newStamp(now.Add(-keepEnded)), cleanupBatch)
 	if res.Error != nil {
 		return 0, res.Error
@@ -82,7 +84,8 @@ func cleanTombstones(tx *gorm.DB, now time.Time) error {
 	if err != nil || upto == nil {
 		return err
 	}
-	if err := tx.Exec("UPDATE versions SET version = ? WHERE name = ? AND version < ?", *upto, floorOverrides, *upto).Error; err != nil {
+	if err := tx.Exec("UPDATE versions SET version = ? WHERE name = ? AND version < ?", *upto, floorOverrides,
+		*upto).Error; err != nil {
 		return err
 	}
 	return tx.Where("seq <= ?", *upto).Delete(&tombstoneRow{}).Error

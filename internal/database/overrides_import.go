@@ -26,7 +26,8 @@ var errDryRun = errors.New("dry run")
 // ImportOverrides stores many overrides of one rule in one transaction, all of them or none. It
 // replaces overrides with the same key, and leaves one audit entry with the counts. Errors:
 // *ValidationError with fields such as line[17].limit, ErrNotFound (no such rule), ErrUnavailable.
-func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
+func (d *DB) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
+	opt rules.Options) (rules.OverrideImported, error) {
 	im := overrideImport{dialect: d.dialect, in: in, opt: opt, plan: sha256.New()}
 	timeout := d.callTimeout + time.Duration(5+len(in.Items)/importRate)*time.Second
 	err := d.change(ctx, actor, areaOverrides, timeout, func(c *change) error {
@@ -114,7 +115,8 @@ func (im *overrideImport) resolve() error {
 		default:
 			name := overrideName{item.Match, item.Prefix}
 			if first, twice := lines[name]; twice {
-				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line), Message: fmt.Sprintf("is a duplicate, first seen on line %d", first)})
+				bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d].key", item.Line),
+					Message: fmt.Sprintf("is a duplicate, first seen on line %d", first)})
 			}
 			lines[name] = item.Line
 		}
@@ -178,15 +180,20 @@ func (im *overrideImport) store(items []rules.ImportedOverride) error {
 }
 
 // putColumns are the columns that differ between the rows of an import.
-const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, reason, expires_at, version, seq, created_at, updated_at"
+const putColumns = "rule_id, key, match_key, is_prefix, limit_count, burst, unlimited, blocked, reason, expires_at, " +
+	"version, seq, created_at, updated_at"
 
 // putFrom reads the rows from one JSON array, because thousands of parameters cost more than the rows.
 var putFrom = map[dialect]string{
-	dialectPostgres: `SELECT ?, j.key, j.match_key, j.is_prefix, j.limit_count, j.burst, j.unlimited, j.blocked, j.reason, j.expires_at, j.version, ?, ?, ?
-		FROM json_to_recordset(?::json) AS j(key TEXT, match_key TEXT, is_prefix BOOLEAN, limit_count BIGINT, burst BIGINT, unlimited BOOLEAN, blocked BOOLEAN,
+	dialectPostgres: `SELECT ?, j.key, j.match_key, j.is_prefix, j.limit_count, j.burst, j.unlimited, j.blocked,
+			j.reason, j.expires_at, j.version, ?, ?, ?
+		FROM json_to_recordset(?::json) AS j(key TEXT, match_key TEXT, is_prefix BOOLEAN, limit_count BIGINT,
+			burst BIGINT, unlimited BOOLEAN, blocked BOOLEAN,
 			reason TEXT, expires_at TIMESTAMPTZ, version BIGINT) WHERE TRUE`,
-	dialectSQLite: `SELECT ?, j.value->>'key', j.value->>'match_key', j.value->>'is_prefix', j.value->>'limit_count', j.value->>'burst', j.value->>'unlimited',
-		j.value->>'blocked', j.value->>'reason', j.value->>'expires_at', j.value->>'version', ?, ?, ? FROM json_each(?) AS j WHERE TRUE`,
+	dialectSQLite: `SELECT ?, j.value->>'key', j.value->>'match_key', j.value->>'is_prefix', j.value->>'limit_count',
+		j.value->>'burst', j.value->>'unlimited',
+		j.value->>'blocked', j.value->>'reason', j.value->>'expires_at', j.value->>'version',
+		?, ?, ? FROM json_each(?) AS j WHERE TRUE`,
 }
 
 // putRow is one element of that array.
@@ -221,9 +228,12 @@ func (im *overrideImport) put(rows []overrideRow) error {
 	if err != nil {
 		return err
 	}
-	return im.tx.Exec("INSERT INTO rule_overrides ("+putColumns+") "+putFrom[im.dialect]+` ON CONFLICT (rule_id, match_key, is_prefix) DO UPDATE SET
-		limit_count = excluded.limit_count, burst = excluded.burst, unlimited = excluded.unlimited, blocked = excluded.blocked, reason = excluded.reason,
-		expires_at = excluded.expires_at, version = excluded.version, seq = excluded.seq, updated_at = excluded.updated_at`,
+	return im.tx.Exec("INSERT INTO rule_overrides ("+putColumns+") "+putFrom[im.dialect]+`
+		ON CONFLICT (rule_id, match_key, is_prefix) DO UPDATE SET
+		limit_count = excluded.limit_count, burst = excluded.burst, unlimited = excluded.unlimited,
+		blocked = excluded.blocked, reason = excluded.reason,
+		expires_at = excluded.expires_at, version = excluded.version,
+		seq = excluded.seq, updated_at = excluded.updated_at`,
 		im.in.RuleID, im.version, im.at, im.at, string(data)).Error
 }
 
@@ -247,7 +257,8 @@ func (im *overrideImport) prune() error {
 			if !named[overrideName{rows[i].MatchKey, rows[i].IsPrefix}] {
 				im.step("delete", &rows[i])
 				ids = append(ids, rows[i].ID)
-				stones = append(stones, tombstoneRow{Seq: im.version, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey, IsPrefix: rows[i].IsPrefix, At: im.at})
+				stones = append(stones, tombstoneRow{Seq: im.version, RuleID: im.in.RuleID, MatchKey: rows[i].MatchKey,
+					IsPrefix: rows[i].IsPrefix, At: im.at})
 			}
 		}
 		if len(ids) == 0 {

@@ -25,7 +25,8 @@ func TestImportOverrides_CountsWhatItDid(t *testing.T) {
 		keep := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:keep", Blocked: true})
 		change := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:change", Limit: ptr[int64](5)})
 		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:drop*", Blocked: true})
-		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:keep", "user:change", "user:new", "user:new*"), Prune: true, DryRun: true}
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("user:keep", "user:change", "user:new", "user:new*"),
+			Prune: true, DryRun: true}
 		want := rules.OverrideImported{DryRun: true, Created: 2, Updated: 1, Unchanged: 1, Deleted: 1}
 		_, _, seq := loaded(t, d, -1)
 		for _, dry := range []bool{true, false} {
@@ -85,7 +86,8 @@ func TestImportOverrides_AllOrNothing(t *testing.T) {
 		if rows, _, seq := loaded(t, d, -1); len(rows) != 0 || seq != 0 {
 			t.Errorf("a refused import left %s", words(rows))
 		}
-		if _, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: 99, Items: lines("user:a")}, rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+		if _, err := d.ImportOverrides(t.Context(), ada, rules.OverrideImport{RuleID: 99, Items: lines("user:a")},
+			rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("no such rule: %v", err)
 		}
 	})
@@ -112,7 +114,8 @@ func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
 			t.Fatalf("after a change: %v, want ErrStale", err)
 		}
 		in.DryRun, in.Expect = true, ""
-		if seen, err = d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || seen.Created != 1 || seen.Updated != 1 {
+		if seen, err = d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || seen.Created != 1 ||
+			seen.Updated != 1 {
 			t.Fatalf("the stale import did something: %+v, %v", seen, err)
 		}
 		in.DryRun, in.Expect = false, seen.Plan

@@ -76,7 +76,8 @@ func (d *DB) GetOverride(ctx context.Context, ruleID, id int64) (rules.Override,
 // version. full reports that everything follows, because since is NoVersion, too old, or from
 // another history; the node must then drop its overrides. Otherwise deletions are passed too, each
 // before the rows stored later under its key. It reads one moment. An error of each ends it.
-func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool), each func(override.Row)) (is Version, err error) {
+func (d *DB) LoadOverrides(ctx context.Context, since Version, begin func(full bool),
+	each func(override.Row)) (is Version, err error) {
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		each := func(s override.Row) {
 			progress()
@@ -127,7 +128,8 @@ func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 		var s override.Row
 		var limit, burst sql.NullInt64
 		var expires stamp
-		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked, &expires); err != nil {
+		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked,
+			&expires); err != nil {
 			return err
 		}
 		s.Limit, s.Burst = orNone(limit), orNone(burst)

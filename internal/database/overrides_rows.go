@@ -34,7 +34,8 @@ func overrideRowOf(o *rules.Override) overrideRow {
 
 func (row *overrideRow) override() rules.Override {
 	return rules.Override{
-		ID: row.ID, RuleID: row.RuleID, Key: row.Key, Match: row.MatchKey, Prefix: row.IsPrefix, Limit: row.LimitCount, Burst: row.Burst,
+		ID: row.ID, RuleID: row.RuleID, Key: row.Key, Match: row.MatchKey, Prefix: row.IsPrefix, Limit: row.LimitCount,
+		Burst:     row.Burst,
 		Unlimited: row.Unlimited, Blocked: row.Blocked, Reason: row.Reason, ExpiresAt: row.ExpiresAt.optional(),
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 	}

@@ -29,7 +29,8 @@ func mustOverride(t testing.TB, d *DB, o rules.Override) rules.Override {
 func held(t testing.TB, d *DB, area string, n int64) Version {
 	t.Helper()
 	v := Version{N: n}
-	err := d.read.Table("version_history").Where("name = ? AND version = ?", area, n).Limit(1).Pluck("stamp", &v.Stamp).Error
+	err := d.read.Table("version_history").Where("name = ? AND version = ?", area, n).Limit(1).Pluck("stamp",
+		&v.Stamp).Error
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func held(t testing.TB, d *DB, area string, n int64) Version {
 // loaded is what a node that has everything up to since gets.
 func loaded(t testing.TB, d *DB, since int64) (rows []override.Row, full bool, seq int64) {
 	t.Helper()
-	is, err := d.LoadOverrides(t.Context(), held(t, d, areaOverrides, since), func(f bool) { full = f }, func(s override.Row) { rows = append(rows, s) })
+	is, err := d.LoadOverrides(t.Context(), held(t, d, areaOverrides, since), func(f bool) { full = f },
+		func(s override.Row) { rows = append(rows, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +68,11 @@ func TestOverrides_ComeBackAsStored(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		r := mustCreate(t, d, sample("a"))
 		end := time.Date(2999, 1, 2, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
-		got := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "42", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: " big customer ", ExpiresAt: &end})
+		got := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "42", Limit: ptr[int64](50), Burst: ptr[int64](70),
+			Reason: " big customer ", ExpiresAt: &end})
 		want := rules.Override{
-			ID: got.ID, RuleID: r.ID, Key: "user:42", Match: "{user:42}", Limit: ptr[int64](50), Burst: ptr[int64](70), Reason: " big customer ",
+			ID: got.ID, RuleID: r.ID, Key: "user:42", Match: "{user:42}", Limit: ptr[int64](50), Burst: ptr[int64](70),
+			Reason:    " big customer ",
 			ExpiresAt: ptr(end.UTC().Truncate(time.Millisecond)), Version: 1, CreatedAt: got.CreatedAt, UpdatedAt: got.CreatedAt,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -95,15 +99,18 @@ func TestOverrides_OneForEachKey(t *testing.T) {
 		mustOverride(t, d, rules.Override{RuleID: a.ID, Key: "user:42*", Blocked: true})
 		mustOverride(t, d, rules.Override{RuleID: b.ID, Key: "user:42", Blocked: true})
 		for _, key := range []string{"user:42", "42", "user:4%32", "user:42*"} {
-			if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: key, Unlimited: true}, rules.Options{}); !errors.Is(err, rules.ErrOverrideExists) {
+			if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: key, Unlimited: true},
+				rules.Options{}); !errors.Is(err, rules.ErrOverrideExists) {
 				t.Errorf("%s again: got %v, want ErrOverrideExists", key, err)
 			}
 		}
-		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: 99, Key: "user:1", Blocked: true}, rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
+		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: 99, Key: "user:1", Blocked: true},
+			rules.Options{}); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("no such rule: got %v", err)
 		}
 		var invalid *rules.ValidationError
-		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: "user:1"}, rules.Options{}); !errors.As(err, &invalid) {
+		if _, err := d.CreateOverride(ctx, ada, rules.Override{RuleID: a.ID, Key: "user:1"}, rules.Options{}); !errors.As(err,
+			&invalid) {
 			t.Errorf("says nothing: got %v", err)
 		}
 	})
@@ -126,7 +133,8 @@ func TestOverrides_AnEndedOneMakesRoom(t *testing.T) {
 			if p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID}); err != nil || len(p.Overrides) != 0 {
 				t.Errorf("listed after its end: %+v, %v", p, err)
 			}
-			if p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID, IncludeExpired: true}); err != nil || len(p.Overrides) != 1 {
+			if p, err := d.ListOverrides(t.Context(), rules.OverrideQuery{RuleID: r.ID, IncludeExpired: true}); err != nil ||
+				len(p.Overrides) != 1 {
 				t.Errorf("asked for ended ones: %+v, %v", p, err)
 			}
 			o.ExpiresAt = nil
@@ -203,7 +211,8 @@ func TestOverrides_VersionsGuardAgainstColleagues(t *testing.T) {
 		}
 		edit.Key = "user:b"
 		var invalid *rules.ValidationError
-		if _, err := d.UpdateOverride(ctx, ada, edit, 0, rules.Options{}); !errors.As(err, &invalid) || invalid.Fields[0].Field != "key" {
+		if _, err := d.UpdateOverride(ctx, ada, edit, 0, rules.Options{}); !errors.As(err, &invalid) ||
+			invalid.Fields[0].Field != "key" {
 			t.Errorf("another key: %v", err)
 		}
 		other := mustCreate(t, d, sample("b"))
@@ -228,7 +237,8 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 		if err := d.DeleteOverride(ctx, ada, r.ID, o.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:x", "user:y")}, rules.Options{}); err != nil {
+		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:x", "user:y")},
+			rules.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: subjectRule, SubjectID: r.ID})
@@ -239,11 +249,13 @@ func TestOverrides_ChangesAreInTheAuditLogOfTheirRule(t *testing.T) {
 		for _, e := range entries {
 			got = append(got, e.Action+" "+e.Actor.Name+" "+e.SubjectName)
 		}
-		want := []string{"override_import ada a", "override_delete ada a", "override_update ada a", "override_create ada a", "create ada a"}
+		want := []string{"override_import ada a", "override_delete ada a", "override_update ada a", "override_create ada a",
+			"create ada a"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if details := string(entries[3].Details); !strings.Contains(details, "abuse") || !strings.Contains(details, "user:a") {
+		if details := string(entries[3].Details); !strings.Contains(details, "abuse") ||
+			!strings.Contains(details, "user:a") {
 			t.Errorf("details %s", details)
 		}
 	})
@@ -256,11 +268,14 @@ func TestOverrides_WithoutTheirAuditEntryDoNotHappen(t *testing.T) {
 		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:a", Blocked: true})
 		breakAudit(t, d)
 		_, _, before := loaded(t, d, -1)
-		failures := map[string]error{"delete": d.DeleteOverride(ctx, ada, r.ID, o.ID, 0), "rule": d.DeleteRule(ctx, ada, r.ID, 0)}
-		_, failures["create"] = d.CreateOverride(ctx, ada, rules.Override{RuleID: r.ID, Key: "user:b", Blocked: true}, rules.Options{})
+		failures := map[string]error{"delete": d.DeleteOverride(ctx, ada, r.ID, o.ID, 0),
+			"rule": d.DeleteRule(ctx, ada, r.ID, 0)}
+		_, failures["create"] = d.CreateOverride(ctx, ada, rules.Override{RuleID: r.ID, Key: "user:b", Blocked: true},
+			rules.Options{})
 		o.Reason = "spam"
 		_, failures["update"] = d.UpdateOverride(ctx, ada, o, 0, rules.Options{})
-		_, failures["import"] = d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:c"), Prune: true}, rules.Options{})
+		_, failures["import"] = d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines("user:c"),
+			Prune: true}, rules.Options{})
 		for name, err := range failures {
 			if err == nil {
 				t.Errorf("%s succeeded without its audit entry", name)
@@ -284,7 +299,8 @@ func TestListOverrides_PagesAndSearches(t *testing.T) {
 		for i := range 1200 {
 			keys = append(keys, fmt.Sprintf("user:u%04d", i))
 		}
-		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines(keys...)}, rules.Options{}); err != nil {
+		if _, err := d.ImportOverrides(ctx, ada, rules.OverrideImport{RuleID: r.ID, Items: lines(keys...)},
+			rules.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -307,11 +323,13 @@ func TestListOverrides_PagesAndSearches(t *testing.T) {
 		}
 		mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:odd", Blocked: true, Reason: "100% Abuse"})
 		for text, want := range map[string]int{"U000": 10, "abuse": 1, "100%": 1, "%": 1, "_": 0, "\x00": 0, "user:odd": 1} {
-			if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100}); err != nil || len(p.Overrides) != want {
+			if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100}); err != nil ||
+				len(p.Overrides) != want {
 				t.Errorf("%q: got %d, %v, want %d", text, len(p.Overrides), err, want)
 			}
 		}
-		if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Match: "{user:u0007}"}); err != nil || len(p.Overrides) != 1 {
+		if p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Match: "{user:u0007}"}); err != nil ||
+			len(p.Overrides) != 1 {
 			t.Errorf("one key: %+v, %v", p, err)
 		}
 	})
@@ -328,7 +346,8 @@ func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
 			}
 			defer d.Close()
 			r, doomed := mustCreate(t, d, sample("a")), mustCreate(t, d, sample("b"))
-			ends := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:ends", Blocked: true, ExpiresAt: ptr(now.Add(time.Hour))})
+			ends := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:ends", Blocked: true,
+				ExpiresAt: ptr(now.Add(time.Hour))})
 			mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:stays", Blocked: true})
 			gone := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:gone", Blocked: true})
 			if err := d.DeleteOverride(ctx, ada, r.ID, gone.ID, 0); err != nil {
@@ -340,7 +359,8 @@ func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
 			if err := d.DeleteRule(ctx, ada, doomed.ID, 0); err != nil {
 				t.Fatal(err)
 			}
-			row := overrideRow{RuleID: doomed.ID, Key: "user:x", MatchKey: "{user:x}", Blocked: true, Version: 1, CreatedAt: newStamp(now), UpdatedAt: newStamp(now)}
+			row := overrideRow{RuleID: doomed.ID, Key: "user:x", MatchKey: "{user:x}", Blocked: true, Version: 1,
+				CreatedAt: newStamp(now), UpdatedAt: newStamp(now)}
 			if err := d.write.Create(&row).Error; err != nil {
 				t.Fatal(err)
 			}
@@ -377,7 +397,8 @@ func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
 func TestUpdateOverride_ThatChangesNothingWritesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		r, end := mustCreate(t, d, sample("a")), d.now().Add(time.Hour).Truncate(time.Millisecond)
-		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:x", Limit: ptr[int64](50), Reason: "why", ExpiresAt: &end})
+		o := mustOverride(t, d, rules.Override{RuleID: r.ID, Key: "user:x", Limit: ptr[int64](50), Reason: "why",
+			ExpiresAt: &end})
 		before := fingerprint(t, d)
 		for _, version := range []int64{0, o.Version} {
 			got, err := d.UpdateOverride(t.Context(), ada, o, version, rules.Options{})

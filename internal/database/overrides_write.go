@@ -26,7 +26,8 @@ type overrideDetails struct {
 // CreateOverride stores a new override of the rule o.RuleID and returns it with its id, version 1
 // and times. opt holds the settings by which addresses are counted. Errors: *ValidationError,
 // ErrNotFound (no such rule), ErrOverrideExists, ErrUnavailable.
-func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
+func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override,
+	opt rules.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		r, err := c.resolveOverride(&o, opt)
 		if err != nil {
@@ -53,7 +54,8 @@ func (d *DB) CreateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 // with its next version. The key cannot change; an empty key keeps it. If nothing differs, nothing
 // is written and the stored override is returned. If ifVersion is not 0 and not the stored
 // version, the error is ErrStale. Other errors: *ValidationError, ErrNotFound, ErrUnavailable.
-func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
+func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
+	opt rules.Options) (rules.Override, error) {
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		was, err := c.lockedOverride(o.RuleID, o.ID, ifVersion)
 		if err != nil {
@@ -165,6 +167,7 @@ func (c *change) lockedOverride(ruleID, id, ifVersion int64) (rules.Override, er
 
 // dropEnded deletes an expired override with the key of a new one.
 func (c *change) dropEnded(o *rules.Override) error {
-	return c.tx.Where("rule_id = ? AND match_key = ? AND is_prefix = ? AND expires_at <= ?", o.RuleID, o.Match, o.Prefix, c.at).
+	return c.tx.Where("rule_id = ? AND match_key = ? AND is_prefix = ? AND expires_at <= ?", o.RuleID, o.Match, o.Prefix,
+		c.at).
 		Delete(&overrideRow{}).Error
 }

@@ -69,25 +69,27 @@ func parkActor(reason string) rules.Actor {
 // more requests without it. It runs on the newest schema.
 func (d *DB) park(ctx context.Context, version int64) error {
 	var off []string
-	err := d.change(ctx, parkActor(fmt.Sprintf("migrate down to schema %d, which cannot hold all of the rule", version)), areaRules, migrateTimeout, func(c *change) error {
-		for _, p := range parkedTables {
-			if version >= p.step {
-				continue
+	err := d.change(ctx, parkActor(fmt.Sprintf("migrate down to schema %d, which cannot hold all of the rule", version)),
+		areaRules, migrateTimeout, func(c *change) error {
+			for _, p := range parkedTables {
+				if version >= p.step {
+					continue
+				}
+				create := "CREATE TABLE " + parkPrefix + p.table + " AS SELECT * FROM " + p.table + " WHERE " + p.where(version)
+				if err := c.tx.Exec(create).Error; err != nil {
+					return err
+				}
 			}
-			create := "CREATE TABLE " + parkPrefix + p.table + " AS SELECT * FROM " + p.table + " WHERE " + p.where(version)
-			if err := c.tx.Exec(create).Error; err != nil {
-				return err
+			if version >= stepOverrides {
+				return nil
 			}
-		}
-		if version >= stepOverrides {
-			return nil
-		}
-		var err error
-		off, err = c.switchOff(version)
-		return err
-	})
+			var err error
+			off, err = c.switchOff(version)
+			return err
+		})
 	for _, line := range off {
-		d.log.Warn("rule disabled, because the older schema cannot hold all of it; migrating up enables it again", "rule", line)
+		d.log.Warn("rule disabled, because the older schema cannot hold all of it; migrating up enables it again", "rule",
+			line)
 	}
 	return err
 }
@@ -161,45 +163,48 @@ func (d *DB) restore(ctx context.Context) error {
 	}
 	var kept []string
 	restored := 0
-	err := d.change(ctx, parkActor("migrate up: as before the migration down"), areaRules, migrateTimeout, func(c *change) error {
-		tables, err := parkedNow(c.tx, d.dialect) // another node may have been faster
-		if err != nil {
-			return err
-		}
-		for _, p := range parkedTables {
-			if !slices.Contains(tables, p.table) {
-				continue
+	err := d.change(ctx, parkActor("migrate up: as before the migration down"), areaRules, migrateTimeout,
+		func(c *change) error {
+			tables, err := parkedNow(c.tx, d.dialect) // another node may have been faster
+			if err != nil {
+				return err
 			}
-			switch p.table {
-			case "rules":
-				restored, kept, err = c.restoreRules()
-			case "rule_revisions":
-				err = c.tx.Exec(`UPDATE rule_revisions SET reason = (SELECT p.reason FROM parked_rule_revisions p
+			for _, p := range parkedTables {
+				if !slices.Contains(tables, p.table) {
+					continue
+				}
+				switch p.table {
+				case "rules":
+					restored, kept, err = c.restoreRules()
+				case "rule_revisions":
+					err = c.tx.Exec(`UPDATE rule_revisions SET reason = (SELECT p.reason FROM parked_rule_revisions p
 					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)
 					WHERE reason = '' AND EXISTS (SELECT 1 FROM parked_rule_revisions p
 					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)`).Error
-			default:
-				err = c.restoreRows(p.table, d.dialect)
+				default:
+					err = c.restoreRows(p.table, d.dialect)
+				}
+				if err == nil {
+					err = c.tx.Exec("DROP TABLE " + parkPrefix + p.table).Error
+				}
+				if err != nil {
+					return fmt.Errorf("restore %s: %w", p.table, err)
+				}
 			}
-			if err == nil {
-				err = c.tx.Exec("DROP TABLE " + parkPrefix + p.table).Error
-			}
-			if err != nil {
-				return fmt.Errorf("restore %s: %w", p.table, err)
-			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if errors.Is(err, rules.ErrUnavailable) {
 		return err
 	}
 	if err != nil {
-		d.log.Error("restoring the data that an earlier migration down set aside failed; rules that it disabled stay disabled", "error", err)
+		d.log.Error("restoring the data that an earlier migration down set aside failed; "+
+			"rules that it disabled stay disabled", "error", err)
 		return nil
 	}
 	d.log.Info("restored the data that an earlier migration down set aside", "rules", restored)
 	for _, name := range kept {
-		d.log.Warn("a rule was edited after the migration down and is not restored; its history holds the earlier version", "rule", name)
+		d.log.Warn("a rule was edited after the migration down and is not restored; its history holds the earlier version",
+			"rule", name)
 	}
 	return nil
 }
@@ -324,10 +329,12 @@ func (c *change) restoreRows(table string, dialect dialect) error {
 			return err
 		}
 	}
-	err = c.tx.Exec("INSERT INTO " + table + " (" + list + ")" + overriding + " SELECT " + list + " FROM " + parkPrefix + table +
+	err = c.tx.Exec("INSERT INTO " + table + " (" + list + ")" + overriding + " SELECT " + list + " FROM " + parkPrefix +
+		table +
 		" WHERE " + where + " ON CONFLICT DO NOTHING").Error
 	if err == nil && dialect == dialectPostgres {
-		err = c.tx.Exec("SELECT setval(pg_get_serial_sequence(?, 'id'), GREATEST((SELECT max(id) FROM "+table+"), 1))", table).Error
+		err = c.tx.Exec("SELECT setval(pg_get_serial_sequence(?, 'id'), GREATEST((SELECT max(id) FROM "+table+"), 1))",
+			table).Error
 	}
 	if err != nil || table != "rule_overrides" {
 		return err

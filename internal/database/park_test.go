@@ -55,7 +55,8 @@ func everyKind(t *testing.T, d *DB) (cannot []string) {
 	if _, err := d.UpdateRule(t.Context(), why, edited, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.CreateUser(t.Context(), ada, access.User{Name: "grace", Role: access.RoleAdmin, PasswordHash: "$argon2id$x"}, true); err != nil {
+	if _, err := d.CreateUser(t.Context(), ada, access.User{Name: "grace", Role: access.RoleAdmin,
+		PasswordHash: "$argon2id$x"}, true); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.SignOn(t.Context(), someone("s1", "lin", access.RoleEditor)); err != nil {
@@ -180,7 +181,8 @@ func TestMigrateDown_WhatWasEditedMeanwhileStays(t *testing.T) {
 		if err := d.MigrateDown(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.write.Exec("UPDATE rules SET is_active = ?, limit_count = 9, version = version + 1", true).Error; err != nil {
+		if err := d.write.Exec("UPDATE rules SET is_active = ?, limit_count = 9, version = version + 1",
+			true).Error; err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Migrate(t.Context()); err != nil {

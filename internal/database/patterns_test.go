@@ -53,7 +53,8 @@ func TestPatterns_TooLargeIsRefusedOnlyWhereItIsNew(t *testing.T) {
 		ctx := t.Context()
 		costly := sample("costly")
 		costly.When = ptr(old)
-		if _, err := d.CreateRule(ctx, ada, costly); refusedField(t, err) != "when" || !strings.Contains(err.Error(), "line 1, column 6: the pattern has") {
+		if _, err := d.CreateRule(ctx, ada, costly); refusedField(t, err) != "when" ||
+			!strings.Contains(err.Error(), "line 1, column 6: the pattern has") {
 			t.Errorf("create: %v", err)
 		}
 		r := mustCreate(t, d, sample("a"))
@@ -101,7 +102,8 @@ func TestPatterns_AllRulesTogetherHaveABound(t *testing.T) {
 		mustCreate(t, d, many)
 		many.Name = "again"
 		again := many
-		if _, err := d.CreateRule(ctx, ada, again); refusedField(t, err) != "when" || !strings.Contains(err.Error(), fmt.Sprint(2*size.Total)) {
+		if _, err := d.CreateRule(ctx, ada, again); refusedField(t, err) != "when" ||
+			!strings.Contains(err.Error(), fmt.Sprint(2*size.Total)) {
 			t.Errorf("%d instructions each, the second rule: %v", size.Total, err)
 		}
 		again.When = nil

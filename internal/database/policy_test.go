@@ -15,8 +15,10 @@ func policies() []rules.Rule {
 	from := time.Date(2026, 11, 27, 0, 0, 0, 1_000_000, time.UTC)
 	until := from.Add(time.Hour)
 	elastic := sample("elastic")
-	elastic.Throttle, elastic.ElasticPercent, elastic.Pool, elastic.Priority = "elastic", ptr(int64(50)), ptr("shop"), ptr("critical")
-	elastic.Tiers = map[string]rules.TierLimit{"free": {Limit: ptr(int64(2)), Burst: ptr(int64(3))}, "staff": {Unlimited: true}}
+	elastic.Throttle, elastic.ElasticPercent, elastic.Pool, elastic.Priority = "elastic", ptr(int64(50)), ptr("shop"),
+		ptr("critical")
+	elastic.Tiers = map[string]rules.TierLimit{"free": {Limit: ptr(int64(2)), Burst: ptr(int64(3))},
+		"staff": {Unlimited: true}}
 	elastic.Schedule = &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
 		{Days: []string{"mon", "sun"}, From: "22:00", To: "06:00", Percent: ptr(int64(0))},
 		{From: "09:00", To: "24:00", Limit: ptr(int64(4)), Burst: ptr(int64(5))},

@@ -100,7 +100,8 @@ func (d *DB) UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, if
 	})
 }
 
-func (d *DB) writePool(ctx context.Context, actor rules.Actor, p rules.Pool, write func(*change) (rules.Pool, error)) (rules.Pool, error) {
+func (d *DB) writePool(ctx context.Context, actor rules.Actor, p rules.Pool,
+	write func(*change) (rules.Pool, error)) (rules.Pool, error) {
 	if err := rules.ValidatePool(&p); err != nil {
 		return rules.Pool{}, err
 	}
@@ -224,5 +225,6 @@ func (c *change) recordPool(action string, id int64, was, is *rules.Pool) error 
 	} else {
 		version = is.Version
 	}
-	return c.record(action, subjectPool, id, subject.Name, ruleDetails{Version: version, Changes: rules.DiffPool(was, is), Reason: c.actor.Reason})
+	return c.record(action, subjectPool, id, subject.Name, ruleDetails{Version: version, Changes: rules.DiffPool(was, is),
+		Reason: c.actor.Reason})
 }

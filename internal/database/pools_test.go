@@ -71,7 +71,8 @@ func TestPools_LiveAsRulesDo(t *testing.T) {
 			t.Error(err)
 		}
 		audit, err := d.ListAudit(ctx, audit.Query{SubjectKind: "pool"})
-		if err != nil || len(audit) != 4 || audit[0].Action != "delete" || audit[0].SubjectName != "shop" || audit[1].Action != "update" {
+		if err != nil || len(audit) != 4 || audit[0].Action != "delete" || audit[0].SubjectName != "shop" ||
+			audit[1].Action != "update" {
 			t.Errorf("audit %+v, %v", audit, err)
 		}
 	})
@@ -81,7 +82,8 @@ func TestPools_StayWhileRulesNameThem(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
 		var invalid *rules.ValidationError
-		if _, err := d.CreateRule(ctx, ada, inPool("a", "shop")); !errors.As(err, &invalid) || invalid.Fields[0].Field != "pool" {
+		if _, err := d.CreateRule(ctx, ada, inPool("a", "shop")); !errors.As(err, &invalid) ||
+			invalid.Fields[0].Field != "pool" {
 			t.Errorf("a rule of no pool: %v", err)
 		}
 		mustPool(t, d, "shop")

@@ -18,7 +18,8 @@ type resetDetails struct {
 // key, and calls reset, which does it. reset is called only after the entry is written, and the
 // entry stays only if reset succeeds. The error is reset's own, ErrNotFound (no such rule) or
 // ErrUnavailable.
-func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error {
+func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string,
+	reset func(context.Context) error) error {
 	var failed error
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
 		r, err := c.lockedRule(ruleID, 0)

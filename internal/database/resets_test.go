@@ -34,7 +34,8 @@ func TestNoteReset_IsInTheAuditLogOnlyIfItHappened(t *testing.T) {
 			t.Errorf("%d entries, %s", n, details)
 		}
 		broken := errors.New("the counters are away")
-		if err := d.NoteReset(ctx, ada, r.ID, "user:42", func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		if err := d.NoteReset(ctx, ada, r.ID, "user:42", func(context.Context) error { return broken }); !errors.Is(err,
+			broken) {
 			t.Errorf("a failed reset: %v", err)
 		}
 		if n, _ := count(); n != 1 {

@@ -57,7 +57,8 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 // then the rule is listed, but the set does not compile.
 func (row *ruleRow) rule() rules.Rule {
 	r := rules.Rule{
-		ID: row.ID, Name: row.Name, Description: row.Description, Owner: row.Owner, Scope: row.Scope, Route: row.Route, Method: row.Method,
+		ID: row.ID, Name: row.Name, Description: row.Description, Owner: row.Owner, Scope: row.Scope, Route: row.Route,
+		Method:    row.Method,
 		Algorithm: row.Algorithm, Limit: row.LimitCount, WindowMS: row.WindowMS, Burst: row.Burst, Align: row.Align,
 		AnchorMS: row.AnchorMS, Buckets: row.Buckets, WeightField: row.WeightField, Throttle: row.Throttle,
 		SoftPercent: row.SoftPercent, Mode: row.Mode, FailMode: row.FailMode, IsActive: row.IsActive,

@@ -16,7 +16,8 @@ var errNothing = errors.New("nothing to write")
 // rule that changed since it was seen, or that is invalid after the edit, is skipped and reported;
 // the others are still edited. edit must depend on nothing but the rule. Errors: ErrUnavailable;
 // then nothing was edited.
-func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error) {
+func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen,
+	edit func(*rules.Rule)) (rules.BulkEdited, error) {
 	var out rules.BulkEdited
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
 	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {

@@ -41,21 +41,24 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		var invalid *rules.ValidationError
-		if l := got.Left; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" || !errors.Is(l[1].Err, rules.ErrNotFound) || l[1].ID != seen[2].ID || !errors.As(l[2].Err, &invalid) {
+		if l := got.Left; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" ||
+			!errors.Is(l[1].Err, rules.ErrNotFound) || l[1].ID != seen[2].ID || !errors.As(l[2].Err, &invalid) {
 			t.Errorf("left alone: %+v", got.Left)
 		}
 		if r, err := d.GetRule(t.Context(), seen[1].ID); err != nil || r.Limit != 77 || r.Mode != rules.ModeEnforce {
 			t.Errorf("what someone changed meanwhile is %+v, %v", r, err)
 		}
 		past, err := d.RuleHistory(t.Context(), seen[0].ID, 1, 0)
-		if err != nil || past[0].Actor != grace || past[0].Action != "update" || past[0].Rule.Mode != rules.ModeShadow || len(past[0].Changes) != 1 {
+		if err != nil || past[0].Actor != grace || past[0].Action != "update" || past[0].Rule.Mode != rules.ModeShadow ||
+			len(past[0].Changes) != 1 {
 			t.Errorf("history: %+v, %v", past, err)
 		}
 		before, err := d.Versions(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err = d.EditRules(t.Context(), grace, []rules.Seen{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]}, shadow)
+		got, err = d.EditRules(t.Context(), grace, []rules.Seen{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]},
+			shadow)
 		if err != nil || got.Changed != 0 || got.Same != 1 || len(got.Left) != 1 {
 			t.Errorf("again: %+v, %v", got, err)
 		}
@@ -108,7 +111,8 @@ func TestReason_IsKeptWithTheVersionAndInTheAuditLog(t *testing.T) {
 		}
 		for _, bad := range []string{strings.Repeat("a", rules.MaxReason+1), "two\nlines", "\xff"} {
 			var invalid *rules.ValidationError
-			if err := d.DeleteRule(t.Context(), rules.Actor{Kind: "user", Name: "ada", Reason: bad}, r.ID, 0); !errors.As(err, &invalid) || invalid.Fields[0].Field != "reason" {
+			if err := d.DeleteRule(t.Context(), rules.Actor{Kind: "user", Name: "ada", Reason: bad}, r.ID, 0); !errors.As(err,
+				&invalid) || invalid.Fields[0].Field != "reason" {
 				t.Errorf("%.20q: %v", bad, err)
 			}
 		}

@@ -20,7 +20,8 @@ func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
 			Align: ptr("calendar"), AnchorMS: ptr[int64](-5), Mode: "shadow", FailMode: "local",
 			Description: "Zwölf Ängste — 漢字 '; DROP TABLE rules;-- %_\\",
 		}
-		buckets := rules.Rule{Name: "buckets", Scope: "attr:tenant", Algorithm: "sliding_window_buckets", Limit: 0, WindowMS: 100, Buckets: ptr[int64](7), IsActive: true}
+		buckets := rules.Rule{Name: "buckets", Scope: "attr:tenant", Algorithm: "sliding_window_buckets", Limit: 0,
+			WindowMS: 100, Buckets: ptr[int64](7), IsActive: true}
 		for i, r := range []rules.Rule{full, bare, window, buckets} {
 			created := mustCreate(t, d, r)
 			want := r

@@ -68,7 +68,8 @@ func TestTokens_LiveAndAreRevoked(t *testing.T) {
 		if err != nil || len(entries) != 2 || entries[0].Action != "revoke" || entries[1].Action != "create" {
 			t.Fatalf("audit: %+v, %v", entries, err)
 		}
-		if got := string(entries[1].Details); !strings.Contains(got, "rules:read") || !strings.Contains(got, "2027-01-02T04:04:05.678Z") {
+		if got := string(entries[1].Details); !strings.Contains(got, "rules:read") ||
+			!strings.Contains(got, "2027-01-02T04:04:05.678Z") {
 			t.Errorf("details: %s", got)
 		}
 	})

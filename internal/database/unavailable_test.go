@@ -195,7 +195,8 @@ func TestStamp_KeepsUTCMilliseconds(t *testing.T) {
 	}
 	for _, in := range []any{v, []byte(v.(string)), at, "2026-02-03 03:05:06.007999+00:00"} {
 		var s stamp
-		if err := s.Scan(in); err != nil || in != "2026-02-03 03:05:06.007999+00:00" && !s.Equal(at.Truncate(time.Millisecond)) {
+		if err := s.Scan(in); err != nil || in != "2026-02-03 03:05:06.007999+00:00" &&
+			!s.Equal(at.Truncate(time.Millisecond)) {
 			t.Errorf("%v: got %v, %v", in, s, err)
 		}
 	}

@@ -63,7 +63,8 @@ var userName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,62}$`)
 func validateUser(u *access.User) error {
 	var fields []rules.FieldError
 	if !userName.MatchString(u.Name) {
-		fields = append(fields, rules.FieldError{Field: "name", Message: "must be 1 to 63 of a-z, 0-9 and . _ @ -, beginning with a letter or digit"})
+		fields = append(fields, rules.FieldError{Field: "name",
+			Message: "must be 1 to 63 of a-z, 0-9 and . _ @ -, beginning with a letter or digit"})
 	}
 	if _, err := access.ParseRole(string(u.Role)); err != nil {
 		fields = append(fields, rules.FieldError{Field: "role", Message: err.Error()})
@@ -81,7 +82,8 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 	if err := validateUser(&u); err != nil {
 		return access.User{}, err
 	}
-	row := userRow{Name: u.Name, Role: string(u.Role), PasswordHash: u.PasswordHash, Disabled: u.Disabled, Generation: 1, CreatedBy: actor.Name}
+	row := userRow{Name: u.Name, Role: string(u.Role), PasswordHash: u.PasswordHash, Disabled: u.Disabled, Generation: 1,
+		CreatedBy: actor.Name}
 	err := d.change(ctx, actor, areaUsers, d.callTimeout, func(c *change) error {
 		if first {
 			var n int64
@@ -96,7 +98,8 @@ func (d *DB) CreateUser(ctx context.Context, actor rules.Actor, u access.User, f
 		if err := c.tx.Create(&row).Error; err != nil {
 			return err
 		}
-		return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled, Password: u.PasswordHash != ""})
+		return c.record(actionCreate, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled,
+			Password: u.PasswordHash != ""})
 	})
 	if err != nil {
 		return access.User{}, err
@@ -142,7 +145,8 @@ func (d *DB) UpdateUser(ctx context.Context, actor rules.Actor, u access.User) (
 		} else if was.Disabled && !row.Disabled {
 			action = actionEnable
 		}
-		return c.record(action, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled, Password: row.PasswordHash != was.PasswordHash})
+		return c.record(action, subjectUser, row.ID, row.Name, userDetails{Role: u.Role, Disabled: u.Disabled,
+			Password: row.PasswordHash != was.PasswordHash})
 	})
 	if err != nil {
 		return access.User{}, err
@@ -220,5 +224,6 @@ func (d *DB) CountUsers(ctx context.Context) (int64, error) {
 func (d *DB) NoteLogin(ctx context.Context, id int64, at time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
-	return d.classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login", newStamp(at)).Error)
+	return d.classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login",
+		newStamp(at)).Error)
 }

@@ -27,7 +27,8 @@ func TestUsers_AreStoredChangedAndAudited(t *testing.T) {
 		if got, err := d.GetUserByName(ctx, "edda"); err != nil || got != u || u.CreatedBy != "ada" || u.Generation != 1 {
 			t.Errorf("stored %+v, %v; made %+v", got, err, u)
 		}
-		if _, err := d.CreateUser(ctx, ada, access.User{Name: "edda", Role: access.RoleViewer}, false); !errors.Is(err, rules.ErrNameTaken) {
+		if _, err := d.CreateUser(ctx, ada, access.User{Name: "edda", Role: access.RoleViewer}, false); !errors.Is(err,
+			rules.ErrNameTaken) {
 			t.Errorf("same name: %v", err)
 		}
 		if same, err := d.UpdateUser(ctx, ada, u); err != nil || same.Generation != 1 {
@@ -53,7 +54,8 @@ func TestUsers_AreStoredChangedAndAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, err := d.ListUsers(ctx)
-		if err != nil || len(list) != 2 || list[0].Name != "edda" || !list[0].Disabled || list[1].LastLogin == nil || !list[1].LastLogin.Equal(at) {
+		if err != nil || len(list) != 2 || list[0].Name != "edda" || !list[0].Disabled || list[1].LastLogin == nil ||
+			!list[1].LastLogin.Equal(at) {
 			t.Errorf("list %v, %v", list, err)
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "user", SubjectID: u.ID})
@@ -94,7 +96,8 @@ func TestUsers_TheLastAdminWhoCanSignInStays(t *testing.T) {
 		if _, err := d.CreateUser(ctx, ada, access.User{Name: "invited", Role: access.RoleAdmin}, false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.SignOn(ctx, access.Identity{Issuer: issuer, Subject: "s1", Name: "sam", Role: access.RoleAdmin}); err != nil {
+		if _, err := d.SignOn(ctx, access.Identity{Issuer: issuer, Subject: "s1", Name: "sam",
+			Role: access.RoleAdmin}); err != nil {
 			t.Fatal(err)
 		}
 		first.Disabled = true
@@ -137,7 +140,8 @@ func TestCreateUser_FirstIsFirstOnce(t *testing.T) {
 
 func TestCreateUser_NamesBadFields(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		for _, u := range []access.User{{Name: "", Role: access.RoleAdmin}, {Name: "Ada", Role: access.RoleAdmin}, {Name: "a b", Role: access.RoleAdmin}, {Name: "ada", Role: "root"}} {
+		for _, u := range []access.User{{Name: "", Role: access.RoleAdmin}, {Name: "Ada", Role: access.RoleAdmin},
+			{Name: "a b", Role: access.RoleAdmin}, {Name: "ada", Role: "root"}} {
 			var invalid *rules.ValidationError
 			if _, err := d.CreateUser(t.Context(), ada, u, false); !errors.As(err, &invalid) || len(invalid.Fields) != 1 {
 				t.Errorf("%v: %v", u, err)
@@ -200,7 +204,8 @@ func TestSessions_OneThatHasEndedIsNeverWrittenAgain(t *testing.T) {
 				t.Errorf("%s: %v %v %v", got.Data, found, got.ExpiresAt, err)
 			}
 		}
-		if found, err := d.ReplaceSession(ctx, "a", access.Session{Token: "b", Data: []byte("b"), ExpiresAt: later}); !found || err != nil {
+		if found, err := d.ReplaceSession(ctx, "a", access.Session{Token: "b", Data: []byte("b"),
+			ExpiresAt: later}); !found || err != nil {
 			t.Fatalf("replaced: %v, %v", found, err)
 		}
 		if err := d.DeleteSession(ctx, "b"); err != nil {
@@ -208,7 +213,8 @@ func TestSessions_OneThatHasEndedIsNeverWrittenAgain(t *testing.T) {
 		}
 		create("over", d.now().Add(-time.Hour))
 		for _, ended := range []string{"a", "b", "over"} { // replaced, deleted, expired
-			if found, err := d.UpdateSession(ctx, access.Session{Token: ended, Data: []byte("again"), ExpiresAt: later}); found || err != nil {
+			if found, err := d.UpdateSession(ctx, access.Session{Token: ended, Data: []byte("again"),
+				ExpiresAt: later}); found || err != nil {
 				t.Errorf("update %s: %v, %v", ended, found, err)
 			}
 			if found, err := d.ReplaceSession(ctx, ended, access.Session{Token: "c", ExpiresAt: later}); found || err != nil {

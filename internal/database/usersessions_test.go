@@ -31,12 +31,14 @@ func TestSessions_ListIsOfThoseThatLast(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx, now := t.Context(), d.stampNow().Time
 		for token, life := range map[string]time.Duration{"short": time.Hour, "long": 2 * time.Hour, "over": -time.Hour} {
-			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte("of " + token), ExpiresAt: now.Add(life)}); err != nil {
+			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte("of " + token),
+				ExpiresAt: now.Add(life)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		list, err := d.ListSessions(ctx)
-		if err != nil || len(list) != 2 || list[0].Token != "long" || string(list[1].Data) != "of short" || !list[1].ExpiresAt.Equal(now.Add(time.Hour)) {
+		if err != nil || len(list) != 2 || list[0].Token != "long" || string(list[1].Data) != "of short" ||
+			!list[1].ExpiresAt.Equal(now.Add(time.Hour)) {
 			t.Errorf("got %v, %v", list, err)
 		}
 	})
@@ -57,9 +59,12 @@ func TestAudit_IsFilteredByWhoWhatAndWhen(t *testing.T) {
 			q    audit.Query
 			want int
 		}{
-			{audit.Query{Actor: ada.Name}, 3}, {audit.Query{Actor: "nobody"}, 0}, {audit.Query{Subject: "e_"}, 1}, {audit.Query{Subject: "%"}, 0},
-			{audit.Query{Action: "create", SubjectKind: "user"}, 3}, {audit.Query{Action: "delete"}, 0}, {audit.Query{Subject: "a\x00"}, 0},
-			{audit.Query{Since: now.Add(time.Hour)}, 0}, {audit.Query{Until: now.Add(time.Hour)}, 3}, {audit.Query{Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)}, 0},
+			{audit.Query{Actor: ada.Name}, 3}, {audit.Query{Actor: "nobody"}, 0}, {audit.Query{Subject: "e_"}, 1},
+			{audit.Query{Subject: "%"}, 0},
+			{audit.Query{Action: "create", SubjectKind: "user"}, 3}, {audit.Query{Action: "delete"}, 0},
+			{audit.Query{Subject: "a\x00"}, 0},
+			{audit.Query{Since: now.Add(time.Hour)}, 0}, {audit.Query{Until: now.Add(time.Hour)}, 3},
+			{audit.Query{Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)}, 0},
 		} {
 			if got, err := d.ListAudit(ctx, tt.q); err != nil || len(got) != tt.want {
 				t.Errorf("%+v: %d entries, %v, want %d", tt.q, len(got), err, tt.want)
@@ -76,7 +81,8 @@ func TestDeleteSession_EndsWhatTookItsPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, step := range [][2]string{{"a", "b"}, {"b", "c"}} {
-			if found, err := d.ReplaceSession(ctx, step[0], access.Session{Token: step[1], Data: []byte("x"), ExpiresAt: later}); !found || err != nil {
+			if found, err := d.ReplaceSession(ctx, step[0], access.Session{Token: step[1], Data: []byte("x"),
+				ExpiresAt: later}); !found || err != nil {
 				t.Fatalf("replace %v: %v, %v", step, found, err)
 			}
 		}

@@ -28,7 +28,8 @@ const (
 // Errors: ErrNoRole, ErrDisabled, *ValidationError, ErrUnavailable.
 func (d *DB) SignOn(ctx context.Context, id access.Identity) (access.User, error) {
 	if id.Issuer == "" || id.Subject == "" {
-		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "subject", Message: "must not be empty"}}}
+		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "subject",
+			Message: "must not be empty"}}}
 	}
 	if u, err := d.userOf(ctx, id); err == nil && !u.Disabled && u.Role == id.Role {
 		return u, nil // as nearly always: nothing to write
@@ -104,7 +105,8 @@ func (c *change) follow(row *userRow, id access.Identity) error {
 		action, details = actionUpdate, userDetails{Role: id.Role, Subject: id.Subject}
 	}
 	row.Generation, row.UpdatedAt = row.Generation+1, c.at
-	err := c.tx.Model(&userRow{}).Where("id = ?", row.ID).Select("role", "generation", "updated_at").UpdateColumns(row).Error
+	err := c.tx.Model(&userRow{}).Where("id = ?", row.ID).Select("role", "generation",
+		"updated_at").UpdateColumns(row).Error
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,8 @@ func mustSignOn(t *testing.T, d *DB, id access.Identity) access.User {
 func TestSignOn_MakesOneAccountForOneIdentity(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		u := mustSignOn(t, d, someone("s1", "Ada", access.RoleEditor))
-		if u.Name != "ada" || u.Role != access.RoleEditor || u.PasswordHash != "" || !u.External() || u.Subject != "s1" || u.CreatedBy != "single sign-on" {
+		if u.Name != "ada" || u.Role != access.RoleEditor || u.PasswordHash != "" || !u.External() || u.Subject != "s1" ||
+			u.CreatedBy != "single sign-on" {
 			t.Errorf("made %+v", u)
 		}
 		if again := mustSignOn(t, d, someone("s1", "another name", access.RoleEditor)); again != u {
@@ -44,7 +45,8 @@ func TestSignOn_MakesOneAccountForOneIdentity(t *testing.T) {
 			t.Errorf("another provider's s1 is %+v", other)
 		}
 		entries, err := d.ListAudit(t.Context(), audit.Query{SubjectKind: "user", SubjectID: u.ID})
-		if err != nil || len(entries) != 1 || entries[0].Actor != (rules.Actor{Kind: "sso", Name: issuer}) || !strings.Contains(string(entries[0].Details), `"s1"`) {
+		if err != nil || len(entries) != 1 || entries[0].Actor != (rules.Actor{Kind: "sso", Name: issuer}) ||
+			!strings.Contains(string(entries[0].Details), `"s1"`) {
 			t.Errorf("audit %v, %v", entries, err)
 		}
 	})
@@ -60,10 +62,12 @@ func TestSignOn_NeverTakesOverAnAccountOfTheSameName(t *testing.T) {
 		if got, err := d.GetUser(t.Context(), local.ID); err != nil || got != local {
 			t.Errorf("the account of that name became %+v, %v", got, err)
 		}
-		if u := mustSignOn(t, d, someone(strings.Repeat("s", 255), strings.Repeat("x", 100), access.RoleViewer)); len(u.Name) != access.MaxName {
+		if u := mustSignOn(t, d, someone(strings.Repeat("s", 255), strings.Repeat("x", 100),
+			access.RoleViewer)); len(u.Name) != access.MaxName {
 			t.Errorf("a long name became %q", u.Name)
 		}
-		if u := mustSignOn(t, d, someone("s3", strings.Repeat("x", 63), access.RoleViewer)); u.Name != strings.Repeat("x", 61)+"-2" {
+		if u := mustSignOn(t, d, someone("s3", strings.Repeat("x", 63), access.RoleViewer)); u.Name != strings.Repeat("x",
+			61)+"-2" {
 			t.Errorf("the second of a long name is %q", u.Name)
 		}
 	})
@@ -87,7 +91,8 @@ func TestSignOn_TheRoleIsThatOfTheProvider(t *testing.T) {
 		if _, err := d.SignOn(ctx, someone("s2", "eve", "")); !errors.Is(err, access.ErrNoRole) {
 			t.Errorf("a stranger without a role: %v", err)
 		}
-		for _, bad := range []access.Identity{someone("s3", "bad", "king"), someone("s1", "ada", "king"), someone("", "x", access.RoleViewer), {Subject: "s", Role: access.RoleViewer}} {
+		for _, bad := range []access.Identity{someone("s3", "bad", "king"), someone("s1", "ada", "king"),
+			someone("", "x", access.RoleViewer), {Subject: "s", Role: access.RoleViewer}} {
 			var invalid *rules.ValidationError
 			if _, err := d.SignOn(ctx, bad); !errors.As(err, &invalid) {
 				t.Errorf("%+v: %v", bad, err)
@@ -97,7 +102,8 @@ func TestSignOn_TheRoleIsThatOfTheProvider(t *testing.T) {
 			t.Errorf("%d accounts, %v", n, err)
 		}
 		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "user", SubjectID: u.ID})
-		if err != nil || len(entries) != 3 || entries[0].Action != "sign_out" || entries[1].Action != "update" || entries[1].Actor.Kind != "sso" {
+		if err != nil || len(entries) != 3 || entries[0].Action != "sign_out" || entries[1].Action != "update" ||
+			entries[1].Actor.Kind != "sso" {
 			t.Errorf("audit %v, %v", entries, err)
 		}
 	})
@@ -123,7 +129,8 @@ func TestUpdateUser_LeavesRoleAndPasswordToSingleSignOn(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		u := mustSignOn(t, d, someone("s1", "ada", access.RoleViewer))
 		for name, edit := range map[string]func(*access.User){
-			"role": func(u *access.User) { u.Role = access.RoleAdmin }, "password": func(u *access.User) { u.PasswordHash = "hash" },
+			"role":     func(u *access.User) { u.Role = access.RoleAdmin },
+			"password": func(u *access.User) { u.PasswordHash = "hash" },
 		} {
 			changed := u
 			edit(&changed)
@@ -137,7 +144,8 @@ func TestUpdateUser_LeavesRoleAndPasswordToSingleSignOn(t *testing.T) {
 		if err := d.write.Exec("UPDATE users SET password_hash = 'hash' WHERE id = ?", u.ID).Error; err == nil {
 			t.Error("the schema takes a password for it")
 		}
-		if err := d.write.Exec("INSERT INTO users (name, role, password_hash, created_by, created_at, updated_at, issuer, subject) SELECT 'twin', role, '', '', created_at, updated_at, issuer, subject FROM users").Error; err == nil {
+		if err := d.write.Exec("INSERT INTO users (name, role, password_hash, created_by, created_at, updated_at, issuer, " +
+			"subject) SELECT 'twin', role, '', '', created_at, updated_at, issuer, subject FROM users").Error; err == nil {
 			t.Error("the schema takes a second account of one identity")
 		}
 	})

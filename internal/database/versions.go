@@ -80,7 +80,8 @@ func continues(tx *gorm.DB, area string, held, present Version) (bool, error) {
 		return false, nil
 	}
 	var n int64
-	err := tx.Table("version_history").Where("name = ? AND version = ? AND stamp = ?", area, held.N, held.Stamp).Count(&n).Error
+	err := tx.Table("version_history").Where("name = ? AND version = ? AND stamp = ?", area, held.N,
+		held.Stamp).Count(&n).Error
 	return n > 0, err
 }
 
@@ -95,8 +96,10 @@ func (d *DB) CleanHistory(ctx context.Context) error {
 	defer cancel()
 	return d.classify(ctx, d.write.WithContext(limited).Transaction(func(tx *gorm.DB) error {
 		for _, statement := range []string{
-			"DELETE FROM version_history WHERE name = 'rules' AND version <= (SELECT version FROM versions WHERE name = 'rules') - ?",
-			"DELETE FROM version_history WHERE name = 'overrides' AND version <= (SELECT version FROM versions WHERE name = 'overrides') - ?",
+			"DELETE FROM version_history WHERE name = 'rules' AND version <= (SELECT version FROM versions WHERE name = " +
+				"'rules') - ?",
+			"DELETE FROM version_history WHERE name = 'overrides' AND version <= (SELECT version FROM versions WHERE name = " +
+				"'overrides') - ?",
 			"DELETE FROM rule_tombstones WHERE seq <= (SELECT version FROM versions WHERE name = 'rules') - ?",
 		} {
 			if err := tx.Exec(statement, keepVersions).Error; err != nil {

@@ -101,6 +101,7 @@ func (w *world) verify() error {
 
 // String returns the equation with its numbers.
 func (a Accounts) String() string {
-	return fmt.Sprintf("admitted %d = within limit %d + lost by failover %d + lost by flush %d + local %d + open %d (charged unheard %d)",
+	return fmt.Sprintf("admitted %d = within limit %d + lost by failover %d + lost by flush %d + local %d + open %d "+
+		"(charged unheard %d)",
 		a.Admitted, a.Within, a.Lost, a.Emptied, a.Local, a.Open, a.Unheard)
 }

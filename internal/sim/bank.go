@@ -34,7 +34,8 @@ type meterOf struct {
 	now   int64
 }
 
-func newBank(name string, clock func() int64, d Defect, shadows map[string]bool, open func(clock func() int64) limiter.Store) *bank {
+func newBank(name string, clock func() int64, d Defect, shadows map[string]bool,
+	open func(clock func() int64) limiter.Store) *bank {
 	b := &bank{name: name, model: newModel(clock, d), shadows: shadows, meters: map[limiter.Key]meterOf{}, open: open}
 	b.books = books{mixed: map[limiter.Key]int{}, asked: map[limiter.Key]limiter.Limit{}}
 	b.renewTwin()
@@ -133,7 +134,8 @@ func (b *bank) compareTwin(req *limiter.Request, res *limiter.Result, err error,
 	case err != nil:
 		return nil
 	}
-	same := got.Allowed == res.Allowed && got.Replayed == res.Replayed && got.At == res.At && len(got.Limits) == len(res.Limits)
+	same := got.Allowed == res.Allowed && got.Replayed == res.Replayed && got.At == res.At &&
+		len(got.Limits) == len(res.Limits)
 	for i := 0; same && i < len(got.Limits); i++ {
 		same = got.Limits[i] == res.Limits[i]
 	}

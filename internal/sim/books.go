@@ -111,7 +111,8 @@ func (e *entry) matters(req *limiter.Request, res *limiter.Result) bool {
 	if req.Op != limiter.OpTake && req.Op != limiter.OpCharge {
 		return true
 	}
-	return (res.Allowed || req.Op == limiter.OpCharge) && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Weight > 0 })
+	return (res.Allowed || req.Op == limiter.OpCharge) &&
+		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Weight > 0 })
 }
 
 // ask is the index of key among the entry's asks, -1 if it is not there.

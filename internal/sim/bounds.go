@@ -52,7 +52,8 @@ func (b *books) cut(key limiter.Key, l limiter.Limit, epoch int) int {
 	for n := len(b.entries); n > b.mixed[key]; n-- {
 		e := &b.entries[n-1]
 		k := e.ask(key)
-		if k >= 0 && (e.epoch != epoch || e.req.Asks[k].Limit != l || e.req.Op == limiter.OpReset || (e.req.Op == limiter.OpRefund && e.req.ID == "")) {
+		if k >= 0 && (e.epoch != epoch || e.req.Asks[k].Limit != l || e.req.Op == limiter.OpReset ||
+			(e.req.Op == limiter.OpRefund && e.req.ID == "")) {
 			return n
 		}
 	}

@@ -12,13 +12,19 @@ func TestBounds_OneUnitMoreThanPublishedIsAnOverrun(t *testing.T) {
 		limit limiter.Limit
 		takes []held // the last one is one unit too many
 	}{
-		{"fixed window, aligned", limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Window: 100}, []held{{110, 1}, {120, 1}, {199, 1}}},
-		{"fixed window, first hit", limiter.Limit{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 2, Window: 100}, []held{{150, 1}, {160, 1}, {200, 1}, {210, 1}}},
+		{"fixed window, aligned", limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Window: 100},
+			[]held{{110, 1}, {120, 1}, {199, 1}}},
+		{"fixed window, first hit", limiter.Limit{Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit, Count: 2,
+			Window: 100}, []held{{150, 1}, {160, 1}, {200, 1}, {210, 1}}},
 		{"log", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 2, Window: 100}, []held{{150, 2}, {249, 1}}},
-		{"counter, rolling", limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 2, Window: 100}, []held{{190, 2}, {210, 1}, {220, 1}}},
-		{"counter, aligned", limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 2, Window: 100}, []held{{110, 2}, {199, 1}}},
-		{"buckets", limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Buckets: 10, Count: 2, Window: 100}, []held{{190, 2}, {210, 1}, {220, 1}}},
-		{"bucket", limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Burst: 3, Window: 100}, []held{{100, 3}, {199, 1}}},
+		{"counter, rolling", limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 2, Window: 100},
+			[]held{{190, 2}, {210, 1}, {220, 1}}},
+		{"counter, aligned", limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 2, Window: 100},
+			[]held{{110, 2}, {199, 1}}},
+		{"buckets", limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Buckets: 10, Count: 2, Window: 100},
+			[]held{{190, 2}, {210, 1}, {220, 1}}},
+		{"bucket", limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1, Burst: 3, Window: 100},
+			[]held{{100, 3}, {199, 1}}},
 	}
 	for _, tt := range tests {
 		var b books

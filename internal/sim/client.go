@@ -77,7 +77,8 @@ func (c *client) question(op limiter.Op) decide.Question {
 	}}
 	if r.IntN(8) == 0 {
 		q.IsDirect = true
-		q.Direct = decide.Direct{Key: "job:7", FailMode: pick(r, fails), Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 4, Window: 250}}
+		q.Direct = decide.Direct{Key: "job:7", FailMode: pick(r, fails), Limit: limiter.Limit{Algorithm: limiter.FixedWindow,
+			Count: 4, Window: 250}}
 	}
 	// Leases must be named, or the Checker would draw a name at random.
 	named := r.IntN(3) > 0
@@ -152,7 +153,8 @@ func (c *client) ask(q *decide.Question) (*decide.Answer, error) {
 		return nil, nil
 	}
 	n.begin()
-	c.w.say("node %d: %s %s user=%q ip=%s route=%s direct=%v weight %d", n.id, q.Op, q.RequestID, q.Descriptor.User, q.Descriptor.IP, q.Descriptor.Route, q.IsDirect, q.Weight)
+	c.w.say("node %d: %s %s user=%q ip=%s route=%s direct=%v weight %d", n.id, q.Op, q.RequestID, q.Descriptor.User,
+		q.Descriptor.IP, q.Descriptor.Route, q.IsDirect, q.Weight)
 	set := n.sets.Load()
 	a := new(decide.Answer)
 	err := n.checker.Do(context.Background(), q, a)

@@ -42,7 +42,8 @@ func (w *world) checkFailModes(n *node, q *decide.Question, a *decide.Answer, ma
 		verdict, degraded = decide.Unavailable, rules.FailClosed
 	}
 	if a.Verdict != verdict || a.Degraded != degraded {
-		return broken("fail modes %v give %s, degraded %q; the answer says %s, %q", p.modes, verdict, degraded, a.Verdict, a.Degraded)
+		return broken("fail modes %v give %s, degraded %q; the answer says %s, %q", p.modes, verdict, degraded, a.Verdict,
+			a.Degraded)
 	}
 	n.heard.expect(q, p, main, own)
 	w.degraded(q, a, p, own)
@@ -51,7 +52,8 @@ func (w *world) checkFailModes(n *node, q *decide.Question, a *decide.Answer, ma
 
 // ownAnswer checks what was asked of the node's own store: exactly the local
 // limits, and only a look if the request is denied anyway.
-func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local []int, closed bool) (*limiter.Result, error) {
+func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local []int,
+	closed bool) (*limiter.Result, error) {
 	if len(local) == 0 {
 		return nil, nil
 	}
@@ -68,7 +70,8 @@ func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local [
 		want = limiter.OpPeek
 	}
 	if d.req.Op != want || len(d.req.Asks) != len(local) {
-		return nil, broken("node %d asks its own store to %s %d limits, expected %s %d", n.id, d.req.Op, len(d.req.Asks), want, len(local))
+		return nil, broken("node %d asks its own store to %s %d limits, expected %s %d", n.id, d.req.Op, len(d.req.Asks),
+			want, len(local))
 	}
 	for k, i := range local {
 		la := &a.Limits[i]

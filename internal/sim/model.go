@@ -104,7 +104,8 @@ func (m *model) Do(_ context.Context, req *limiter.Request, res *limiter.Result)
 	now := m.clock()
 	name := recordName{req.Asks[0].Key.Tag(), req.ID}
 	if rec := m.recordFor(req, name); rec != nil && rec.repeats(req, now) && m.defect != ForgetsRecords {
-		*res = limiter.Result{Allowed: rec.allowed, Replayed: m.defect != HidesReplay, At: rec.at, Limits: slices.Clone(rec.limits)}
+		*res = limiter.Result{Allowed: rec.allowed, Replayed: m.defect != HidesReplay, At: rec.at,
+			Limits: slices.Clone(rec.limits)}
 		return nil
 	}
 	n := len(req.Asks)
@@ -131,7 +132,8 @@ func (m *model) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-func (m *model) decide(req *limiter.Request, states []*limiter.State, changed []bool, charged []limiter.Charged, now int64, res *limiter.Result) {
+func (m *model) decide(req *limiter.Request, states []*limiter.State, changed []bool, charged []limiter.Charged,
+	now int64, res *limiter.Result) {
 	asks := req.Asks
 	if m.defect == AdmitsOneMore {
 		asks = slices.Clone(asks)
@@ -148,12 +150,14 @@ func (m *model) decide(req *limiter.Request, states []*limiter.State, changed []
 	}
 	for i := range asks {
 		if asks[i].Weight > 0 && (m.defect == ChargesDenied || res.Limits[i].Allowed) {
-			limiter.Decide(limiter.OpCharge, asks[i:i+1], req.ID, states[i:i+1], now, changed[i:i+1], make([]limiter.Decision, 1), make([]limiter.Charged, 1))
+			limiter.Decide(limiter.OpCharge, asks[i:i+1], req.ID, states[i:i+1], now, changed[i:i+1],
+				make([]limiter.Decision, 1), make([]limiter.Charged, 1))
 		}
 	}
 }
 
-func (m *model) giveBack(req *limiter.Request, ch *change, states []*limiter.State, changed []bool, now int64, res *limiter.Result) {
+func (m *model) giveBack(req *limiter.Request, ch *change, states []*limiter.State, changed []bool, now int64,
+	res *limiter.Result) {
 	rec := m.recordFor(req, ch.name)
 	for i := range req.Asks {
 		a, d := &req.Asks[i], &res.Limits[i]
@@ -197,7 +201,8 @@ func (m *model) claim(rec *record, ch *change, key limiter.Key) limiter.Charged 
 }
 
 // commit stores what changed and enters it in the log.
-func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State, changed []bool, charged []limiter.Charged, res *limiter.Result) {
+func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State, changed []bool,
+	charged []limiter.Charged, res *limiter.Result) {
 	spent := false
 	for i := range req.Asks {
 		spent = spent || charged[i].Weight > 0
@@ -286,7 +291,8 @@ func (m *model) recordFor(req *limiter.Request, name recordName) *record {
 }
 
 func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Charged) *record {
-	r := &record{at: res.At, allowed: res.Allowed, charged: charged, limits: slices.Clone(res.Limits), refunded: make([]bool, len(charged))}
+	r := &record{at: res.At, allowed: res.Allowed, charged: charged, limits: slices.Clone(res.Limits),
+		refunded: make([]bool, len(charged))}
 	for i := range req.Asks {
 		r.keys = append(r.keys, req.Asks[i].Key)
 	}
@@ -294,7 +300,8 @@ func newRecord(req *limiter.Request, res *limiter.Result, charged []limiter.Char
 }
 
 func (r *record) repeats(req *limiter.Request, now int64) bool {
-	return req.Op != limiter.OpRefund && !slices.Contains(r.refunded, true) && now >= r.at && now-r.at <= limiter.ReplayWindow &&
+	return req.Op != limiter.OpRefund && !slices.Contains(r.refunded, true) && now >= r.at &&
+		now-r.at <= limiter.ReplayWindow &&
 		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
 }
 

@@ -79,7 +79,8 @@ func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.Stat
 			limiter.Refund(l, s, at, limiter.Charged{At: first.res.At, Weight: first.req.Asks[first.ask(key)].Weight})
 		case e.moved[k] > 0 && e.req.Op != limiter.OpRefund:
 			ask := []limiter.Ask{{Key: key, Limit: l, Weight: e.moved[k]}}
-			limiter.Decide(limiter.OpCharge, ask, "", []*limiter.State{s}, at, make([]bool, 1), make([]limiter.Decision, 1), make([]limiter.Charged, 1))
+			limiter.Decide(limiter.OpCharge, ask, "", []*limiter.State{s}, at, make([]bool, 1), make([]limiter.Decision, 1),
+				make([]limiter.Charged, 1))
 		}
 	}
 	return s, true

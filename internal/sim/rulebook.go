@@ -32,8 +32,9 @@ func newRulebook(r *rand.Rand) *rulebook {
 	b.rules = append(b.rules, meterRule(r))
 	for id := int64(meterID + 1); id <= 4+r.Int64N(3); id++ {
 		rule := rules.Rule{
-			ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: pick(r, scopes), Algorithm: pick(r, limiter.Algorithms()).String(),
-			Limit: 1 + r.Int64N(8), WindowMS: pick(r, windows), FailMode: pick(r, fails), IsActive: true,
+			ID: id, Name: "r" + strconv.FormatInt(id, 10), Scope: pick(r, scopes),
+			Algorithm: pick(r, limiter.Algorithms()).String(),
+			Limit:     1 + r.Int64N(8), WindowMS: pick(r, windows), FailMode: pick(r, fails), IsActive: true,
 		}
 		if r.IntN(12) == 0 {
 			rule.Limit = 0
@@ -51,7 +52,8 @@ func newRulebook(r *rand.Rand) *rulebook {
 // meterRule never drains: a window or log of years, or a bucket without a rate.
 func meterRule(r *rand.Rand) rules.Rule {
 	rule := rules.Rule{
-		ID: meterID, Name: "meter", Scope: pick(r, scopes), Algorithm: "fixed_window", Limit: 15 + r.Int64N(60), WindowMS: limiter.MaxWindow,
+		ID: meterID, Name: "meter", Scope: pick(r, scopes), Algorithm: "fixed_window", Limit: 15 + r.Int64N(60),
+		WindowMS: limiter.MaxWindow,
 		FailMode: pick(r, fails), IsActive: true,
 	}
 	switch r.IntN(3) {

@@ -28,7 +28,8 @@ func judgeSeed(t *testing.T, seed uint64) Accounts {
 		opt := options(seed)
 		opt.Trace = &trace
 		_, _ = Run(seed, opt)
-		t.Fatalf("%v\nSee it again with SLUICE_SIM_SEED=%d, keep it with a line in testdata/regressions.txt.\n%s", err, seed, trace.String())
+		t.Fatalf("%v\nSee it again with SLUICE_SIM_SEED=%d, keep it with a line in testdata/regressions.txt.\n%s", err, seed,
+			trace.String())
 	}
 	return a
 }
@@ -70,7 +71,8 @@ func TestSeeds_KeepEveryInvariantAndCloseTheAccounts(t *testing.T) {
 		t.Errorf("over all seeds %d units are left over", sum.Rest())
 	}
 	t.Logf("%d seeds: %s", seeds, sum)
-	for what, n := range map[string]int64{"within": sum.Within, "lost": sum.Lost, "emptied": sum.Emptied, "local": sum.Local, "open": sum.Open, "unheard": sum.Unheard} {
+	for what, n := range map[string]int64{"within": sum.Within, "lost": sum.Lost, "emptied": sum.Emptied,
+		"local": sum.Local, "open": sum.Open, "unheard": sum.Unheard} {
 		if n == 0 {
 			t.Errorf("no life had any unit %s: the faults do not bite", what)
 		}

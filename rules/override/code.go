@@ -160,7 +160,8 @@ func (r *reader) count(size int) int {
 }
 
 func (r *reader) effect() Effect {
-	e := Effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()), kind: effectKind(r.take(1)[0])}
+	e := Effect{limit: int64(r.get64()), burst: int64(r.get64()), expires: int64(r.get64()),
+		kind: effectKind(r.take(1)[0])}
 	if e.kind > effectBlocked || e.kind == effectLimit && e.limit < 0 || e.limit < -1 || e.burst < -1 {
 		r.failed = true
 	}

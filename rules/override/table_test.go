@@ -35,7 +35,8 @@ func TestOverrides_AgreeWithAMap(t *testing.T) {
 			e := o.Edit()
 			for range rapid.IntRange(1, 6).Draw(t, "edits") {
 				s := Row{
-					RuleID: 7, ID: rapid.Int64Range(1, 1000).Draw(t, "id"), Match: "{user:" + rapid.SampledFrom(users).Draw(t, "key"), Limit: rapid.Int64Range(0, 3).Draw(t, "limit"), Burst: -1,
+					RuleID: 7, ID: rapid.Int64Range(1, 1000).Draw(t, "id"), Match: "{user:" + rapid.SampledFrom(users).Draw(t, "key"),
+					Limit: rapid.Int64Range(0, 3).Draw(t, "limit"), Burst: -1,
 					Prefix: rapid.Bool().Draw(t, "wildcard"), Deleted: rapid.IntRange(0, 3).Draw(t, "delete") == 0,
 				}
 				if rapid.Bool().Draw(t, "ends") {
@@ -103,7 +104,8 @@ func TestReadOverrides_RefusesWhatWasNotWritten(t *testing.T) {
 	e := New().Edit()
 	for i := range 20 {
 		e.Add(Row{RuleID: 7, ID: int64(i + 1), Match: fmt.Sprint("{user:u", i, "}"), Limit: int64(i), Burst: -1})
-		e.Add(Row{RuleID: 7, ID: int64(i + 100), Match: fmt.Sprint("{user:w", i), Prefix: true, Blocked: true, Limit: -1, Burst: -1})
+		e.Add(Row{RuleID: 7, ID: int64(i + 100), Match: fmt.Sprint("{user:w", i), Prefix: true, Blocked: true, Limit: -1,
+			Burst: -1})
 	}
 	var file bytes.Buffer
 	if err := e.Done(1, 1).Write(&file, 1); err != nil {

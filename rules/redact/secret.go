@@ -33,7 +33,8 @@ func SecretPath(path string) bool {
 
 var secretPrefixes = []string{
 	"sk_", "sk-", "pk_", "rk_", "slk_", "whsec_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
-	"glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "AKIA", "ASIA", "AIza", "ya29.", "SG.", "npm_",
+	"glpat-", "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-", "xoxe-", "xapp-", "AKIA", "ASIA", "AIza", "ya29.", "SG.",
+	"npm_",
 }
 
 // prefixesBy groups secretPrefixes by first byte.

@@ -73,7 +73,8 @@ func parseSegment(seg string) (string, error) {
 		return seg, nil
 	}
 	if len(seg) < 3 || seg[0] != '{' || seg[len(seg)-1] != '}' || !chars.IsName(seg[1:len(seg)-1]) {
-		return "", fmt.Errorf("may contain { and } only around a whole segment, such as /users/{id}, with a name of letters, digits, _, . and -")
+		return "", fmt.Errorf("may contain { and } only around a whole segment, such as /users/{id}, with a name of " +
+			"letters, digits, _, . and -")
 	}
 	return "", nil
 }

@@ -23,7 +23,8 @@ func TestPattern_Matches(t *testing.T) {
 }
 
 func TestParse_RefusesWhatNoRequestHas(t *testing.T) {
-	for _, pattern := range []string{"", "v1", "/v1/", "/v1//a", "/v1/../a", "/v1/*/a", "/v1/a{id}", "/v1/{a b}", "/v1?q", "/v1/\n", "/%61"} {
+	for _, pattern := range []string{"", "v1", "/v1/", "/v1//a", "/v1/../a", "/v1/*/a", "/v1/a{id}", "/v1/{a b}", "/v1?q",
+		"/v1/\n", "/%61"} {
 		if p, err := Parse(pattern); err == nil {
 			t.Errorf("%q was read as %+v", pattern, p)
 		}

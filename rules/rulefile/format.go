@@ -18,7 +18,8 @@ import (
 // would refuse; its fields name it, as in rules[charges].limit.
 func Format(f rules.File) ([]byte, error) {
 	var b strings.Builder
-	list, err := checked("rules", f.Rules, func(r rules.Rule) rules.Rule { return r.Clone() }, newFileDecoder().rules.valid)
+	list, err := checked("rules", f.Rules, func(r rules.Rule) rules.Rule { return r.Clone() },
+		newFileDecoder().rules.valid)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,8 @@ import (
 
 // worded is a valid rule in normal form.
 func worded(edit func(*rules.Rule)) *rules.Rule {
-	r := &rules.Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100, WindowMS: 60_000, IsActive: true}
+	r := &rules.Rule{Name: "charges", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 100,
+		WindowMS: 60_000, IsActive: true}
 	if edit != nil {
 		edit(r)
 	}
@@ -26,7 +27,8 @@ func TestFormatDraft_ReadsBackWhenValid(t *testing.T) {
 	if whole, err := Format(rules.File{Rules: []rules.Rule{*r}}); err != nil || string(whole) != string(FormatDraft(r)) {
 		t.Errorf("a valid draft is written as\n%s(%v)", FormatDraft(r), err)
 	}
-	if got := string(FormatDraft(&rules.Rule{Scope: "user"})); got != "rules:\n  - name: \"\"\n    scope: user\n    limit: 0\n    window_ms: 0\n    is_active: false\n" {
+	if got := string(FormatDraft(&rules.Rule{Scope: "user"})); got != "rules:\n  - name: \"\"\n    scope: user\n    "+
+		"limit: 0\n    window_ms: 0\n    is_active: false\n" {
 		t.Errorf("a rule without a name is written as\n%s", got)
 	}
 }

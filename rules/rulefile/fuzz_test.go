@@ -70,9 +70,12 @@ func checkFieldErrors(t *testing.T, err error) {
 // can be written and read back.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		sampleYAML, policiesYAML, `{"rules": [{"name": "a", "scope": "user", "limit": 1, "window_ms": 1}]}`, "rules: []", "rules: [", "rules:\n- - a",
-		"rules:\n- name: |\n    a\n  scope: >-\n    user\n  limit: 1\n  window_ms: 1\n", "a: &x [*x]\n<<: *x", "? a\n: b", "---\n...\n---",
-		"rules: {a: [b, {c: d}]}", "\ufeffrules: []", "rules:\n\t- a", `rules: "\ud800"`, "'", `{"rules":`, "rules: []\n...\n", "%YAML 1.2\n---\n",
+		sampleYAML, policiesYAML, `{"rules": [{"name": "a", "scope": "user", "limit": 1, "window_ms": 1}]}`, "rules: []",
+		"rules: [", "rules:\n- - a",
+		"rules:\n- name: |\n    a\n  scope: >-\n    user\n  limit: 1\n  window_ms: 1\n", "a: &x [*x]\n<<: *x", "? a\n: b",
+		"---\n...\n---",
+		"rules: {a: [b, {c: d}]}", "\ufeffrules: []", "rules:\n\t- a", `rules: "\ud800"`, "'", `{"rules":`,
+		"rules: []\n...\n", "%YAML 1.2\n---\n",
 		"rules:\n- {name: a, scope: user, limit: 010, window_ms: 0x10, burst: 1_0, is_active: TRUE}",
 	} {
 		f.Add([]byte(s))

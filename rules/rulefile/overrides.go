@@ -56,7 +56,8 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 	columns := slices.Clone(header)
 	for i, name := range columns {
 		if !slices.Contains(overrideColumns, name) || slices.Contains(columns[:i], name) {
-			return refuse("must begin with the line %s; column %d is unknown or repeated", strings.Join(overrideColumns, ","), i+1)
+			return refuse("must begin with the line %s; column %d is unknown or repeated", strings.Join(overrideColumns, ","),
+				i+1)
 		}
 	}
 	if !slices.Contains(columns, "key") {
@@ -71,7 +72,8 @@ func ParseOverrides(file []byte) ([]rules.ImportedOverride, error) {
 		}
 		var broken *csv.ParseError
 		if errors.As(err, &broken) && errors.Is(err, csv.ErrFieldCount) {
-			bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d]", broken.Line), Message: fmt.Sprintf("must have %d cells, like the first line", len(columns))})
+			bad = append(bad, rules.FieldError{Field: fmt.Sprintf("line[%d]", broken.Line),
+				Message: fmt.Sprintf("must have %d cells, like the first line", len(columns))})
 			continue
 		}
 		if broken != nil {

@@ -62,7 +62,8 @@ func Parse(data []byte) (rules.File, error) {
 		case errors.As(err, &large):
 			return rules.File{}, err
 		case errors.As(err, &se):
-			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.line, se.column), Message: se.message}}}
+			return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: fmt.Sprintf("line %d:%d", se.line,
+				se.column), Message: se.message}}}
 		}
 		return rules.File{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "file", Message: err.Error()}}}
 	}
@@ -157,7 +158,8 @@ func (d *fileDecoder) file() (rules.File, error) {
 		if len(d.ps)+len(d.pools.ps) > rules.MaxFileErrors {
 			name = "pools"
 		}
-		ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: name, Message: "has more errors than are listed here"})
+		ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: name,
+			Message: "has more errors than are listed here"})
 	}
 	if len(ps) > 0 {
 		return rules.File{}, &rules.ValidationError{Fields: ps}
@@ -255,7 +257,8 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 		if f == nil {
 			if !slices.Contains(s.beside, m.Name) {
 				bad[m.Name] = true
-				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", strings.TrimSuffix(s.name, "s"), m.Line)
+				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", strings.TrimSuffix(s.name, "s"),
+					m.Line)
 			}
 			continue
 		}

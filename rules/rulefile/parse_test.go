@@ -54,9 +54,12 @@ rules:
 
 func sampleRules() []rules.Rule {
 	rs := []rules.Rule{
-		{Name: "charges-per-user", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 5, WindowMS: 1000, IsActive: true},
-		{Name: "tenant", Scope: "attr:tenant+ip", Route: new("/v1/users/{id}/*"), Algorithm: "gcra", Limit: 100, WindowMS: 60000, Burst: new(int64(200))},
-		{Name: "login", Scope: "ip", Description: "Slow down guessing", Algorithm: "fixed_window", Align: new("first_hit"), Limit: 10, WindowMS: 60000, Mode: "shadow", FailMode: "closed", IsActive: true},
+		{Name: "charges-per-user", Scope: "user", Route: new("/v1/charges"), Method: new("POST"), Limit: 5, WindowMS: 1000,
+			IsActive: true},
+		{Name: "tenant", Scope: "attr:tenant+ip", Route: new("/v1/users/{id}/*"), Algorithm: "gcra", Limit: 100,
+			WindowMS: 60000, Burst: new(int64(200))},
+		{Name: "login", Scope: "ip", Description: "Slow down guessing", Algorithm: "fixed_window", Align: new("first_hit"),
+			Limit: 10, WindowMS: 60000, Mode: "shadow", FailMode: "closed", IsActive: true},
 	}
 	for i := range rs {
 		rs[i].Normalize()
@@ -81,7 +84,9 @@ func TestParse_ReadsEveryYAMLStyle(t *testing.T) {
 }
 
 func TestParse_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
-	got, err := parseRules([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": \"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, \"window_ms\": 1000, \"burst\": null}]}"))
+	got, err := parseRules([]byte("\ufeff\n{\"rules\": [\n\t{\"id\": 9, \"version\": 3, \"created_at\": " +
+		"\"2026-01-01T00:00:00Z\", \"name\": \"a\", \"scope\": \"global\", \"route\": null,\n\t\"limit\": 1, " +
+		"\"window_ms\": 1000, \"burst\": null}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +111,8 @@ func TestParse_TakesNullForNotGiven(t *testing.T) {
 	if d := cmp.Diff(given, f); d != "" || err != nil {
 		t.Errorf("%v (-left out +null):\n%s", err, d)
 	}
-	for _, missing := range []string{`"name": null, "scope": "global", "limit": 1`, `"name": "a", "scope": null, "limit": 1`, `"name": "a", "scope": "global", "limit": null`} {
+	for _, missing := range []string{`"name": null, "scope": "global", "limit": 1`,
+		`"name": "a", "scope": null, "limit": 1`, `"name": "a", "scope": "global", "limit": null`} {
 		if _, err := Parse([]byte(`{"rules": [{"window_ms": 1000, ` + missing + `}]}`)); err == nil {
 			t.Errorf("%s passes", missing)
 		}
@@ -146,7 +152,8 @@ extra: 1
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
-		"rules[0].scope: must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, method and attr:<name> (line 3)",
+		"rules[0].scope: must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, " +
+			"method and attr:<name> (line 3)",
 		"rules[1].colour: is not a field of a rule (line 10)",
 		"rules[1].window_ms: must be between 1 and 315576000000 (ten years) (line 9)",
 		"rules[2].limit: is out of range (line 13)",
@@ -183,11 +190,13 @@ func TestParse_RefusesWhatHasNotTheFormOfAFile(t *testing.T) {
 		"deep":             {"rules: " + strings.Repeat("[", 200_000), "line 1:24: is nested too deeply"},
 		"deep json":        {`{"rules": ` + strings.Repeat("[", 200_000), "line 1:27: is nested too deeply"},
 		"deep dashes":      {"rules:\n" + strings.Repeat("- ", 100_000), "line 2:33: is nested too deeply"},
-		"block of text":    {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000), "line 2:10: block texts (| and >) are not supported in rules files; write the text in quotes"},
-		"many merges":      {strings.Repeat("<<", 500_000), "line 1:1: contains << too often; merge keys are not supported in rules files"},
-		"many at signs":    {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
-		"too many parts":   {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
-		"too many quotes":  {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
+		"block of text": {"rules:\n- name: >-\n" + strings.Repeat("\n", 500_000),
+			"line 2:10: block texts (| and >) are not supported in rules files; write the text in quotes"},
+		"many merges": {strings.Repeat("<<", 500_000),
+			"line 1:1: contains << too often; merge keys are not supported in rules files"},
+		"many at signs":   {strings.Repeat("@", 500_000), "line 1:1: '@' is a reserved character"},
+		"too many parts":  {"rules: [" + strings.Repeat(",", 700_000), "line 1:1: has too many parts; split the file"},
+		"too many quotes": {"rules: " + strings.Repeat(`"`, 500_000), `line 1:10: unexpected ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.in))

@@ -64,7 +64,8 @@ func policyRules() []rules.Rule {
 		{
 			Name: "elastic", Scope: "user", Limit: 10, WindowMS: 1000, Throttle: "elastic", ElasticPercent: new(int64(50)),
 			Pool: new("shop"), Priority: new("low"),
-			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(5))}, "pro plus": {Limit: new(int64(100))}, "staff": {Unlimited: true}},
+			Tiers: map[string]rules.TierLimit{"free": {Limit: new(int64(5))}, "pro plus": {Limit: new(int64(100))},
+				"staff": {Unlimited: true}},
 			Schedule: &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{
 				{Days: []string{"sat", "sun"}, From: "09:00", To: "24:00", Percent: new(int64(50))},
 				{From: "22:00", To: "06:00", Limit: new(int64(3))},
@@ -75,7 +76,8 @@ func policyRules() []rules.Rule {
 		{
 			Name: "monthly", Scope: "apikey", Algorithm: "fixed_window", Limit: 5, WindowMS: 31 * 86_400_000,
 			Calendar: &rules.Calendar{Every: "month", Zone: "America/New_York", AnchorDay: 31},
-			Throttle: "soft", SoftPercent: new(int64(10)), OverLimit: "defer", Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: rules.DefaultDeferAge},
+			Throttle: "soft", SoftPercent: new(int64(10)), OverLimit: "defer", Defer: &rules.Defer{MaxItems: 5,
+				MaxAgeMS: rules.DefaultDeferAge},
 			HotKeys: "leased", HotRaisePercent: new(int64(20)),
 		},
 		{Name: "reported", Scope: "user", Limit: 3, WindowMS: 86_400_000, ChargeOn: "report",
@@ -90,7 +92,8 @@ func policyRules() []rules.Rule {
 
 func TestParse_ReadsPoliciesAndPools(t *testing.T) {
 	want := rules.File{
-		Pools: []rules.Pool{{Name: "shop", Description: "all of the shop", Limit: 10000, WindowMS: 60000, NormalPercent: 80, LowPercent: 30}},
+		Pools: []rules.Pool{{Name: "shop", Description: "all of the shop", Limit: 10000, WindowMS: 60000, NormalPercent: 80,
+			LowPercent: 30}},
 		Rules: policyRules(),
 	}
 	got, err := Parse([]byte(policiesYAML))
@@ -126,18 +129,30 @@ func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 		`tiers: {free: {limit: five}}`: "rules[0].tiers.free.limit must be a whole number, not text (line 6)",
 		`tiers: [1]`:                   "rules[0].tiers must be an object of tiers, not a list (line 6)",
 		`tiers: {free: {}}`:            "rules[0].tiers.free.limit is required, unless the tier is unlimited (line 6)",
-		`schedule: {windows: [{from: "9:00", to: "10:00", percent: 5}]}`:         "rules[0].schedule.windows[0].from must be a time of day from 00:00 to 23:59 (line 6)",
-		`schedule: {windows: [{from: "09:00", to: "10:00"}], tz: x}`:             "rules[0].schedule.tz is not a known field (line 6)",
-		"schedule:\n      windows:\n        - from: \"09:00\"\n          too: x": "rules[0].schedule.windows[0].too is not a known field (line 9)",
-		`schedule: {windows: [{days: [], from: "09:00", to: "10:00"}]}`:          "rules[0].schedule.windows[0].days must be a list of days of the week",
-		`calendar: {every: month, anchor_day: 0}`:                                "rules[0].calendar.anchor_day must be between 1 and 31",
-		`candidate: {limit: 1, mode: x}`:                                         "rules[0].candidate.mode is not a known field (line 6)",
-		"over_limit: defer\n    defer: {max_items: 0}":                           "rules[0].defer.max_items must be between 1 and 1000000",
-		`defer: {max_items: 0}`:                                                  "rules[0].defer applies only with over_limit defer; leave it out (line 6)",
-		`active_from: 2026`:                                                      "rules[0].active_from must be a time such as 2026-11-27T00:00:00Z in quotes, not a whole number (line 6)",
-		`active_from: "tomorrow"`:                                                "rules[0].active_from must be a time with date and offset",
-		`when: plan == 1`:                                                        "rules[0].when line 1, column 1: unknown name plan (line 6)",
-		`priority: low`:                                                          "rules[0].priority applies only with a pool; leave it out (line 6)",
+		`schedule: {windows: [{from: "9:00", to: "10:00", percent: 5}]}`: "rules[0].schedule.windows[0].from must " +
+			"be a time of day from 00:00 to 23:59 (line 6)",
+		`schedule: {windows: [{from: "09:00", to: "10:00"}], tz: x}`: "rules[0].schedule.tz is not a known " +
+			"field (line 6)",
+		"schedule:\n      windows:\n        - from: \"09:00\"\n          too: x": "rules[0].schedule.windows[0].too is not " +
+			"a known field (line 9)",
+		`schedule: {windows: [{days: [], from: "09:00", to: "10:00"}]}`: "rules[0].schedule.windows[0].days must " +
+			"be a list of days of the week",
+		`calendar: {every: month, anchor_day: 0}`: "rules[0].calendar.anchor_day must be " +
+			"between 1 and 31",
+		`candidate: {limit: 1, mode: x}`: "rules[0].candidate.mode is not a known " +
+			"field (line 6)",
+		"over_limit: defer\n    defer: {max_items: 0}": "rules[0].defer.max_items must be " +
+			"between 1 and 1000000",
+		`defer: {max_items: 0}`: "rules[0].defer applies only with " +
+			"over_limit defer; leave it out (line 6)",
+		`active_from: 2026`: "rules[0].active_from must be a time " +
+			"such as 2026-11-27T00:00:00Z in quotes, not a whole number (line 6)",
+		`active_from: "tomorrow"`: "rules[0].active_from must be a time " +
+			"with date and offset",
+		`when: plan == 1`: "rules[0].when line 1, column 1: unknown " +
+			"name plan (line 6)",
+		`priority: low`: "rules[0].priority applies only with a " +
+			"pool; leave it out (line 6)",
 	} {
 		_, err := Parse([]byte("rules:\n  - name: a\n    scope: user\n    limit: 1\n    window_ms: 1000\n    " + in + "\n"))
 		var ve *rules.ValidationError
@@ -146,9 +161,11 @@ func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"pools:\n- name: a\n  limit: 1\nrules: []":                                                 "pools[0].window_ms must be between 1 and",
-		"pools:\n- {name: a, limit: 1, window_ms: 1, low_percent: 90}\nrules: []":                  "pools[0].low_percent must not be above normal_percent (line 2)",
-		"pools:\n- {name: a, limit: 1, window_ms: 1, size: 90}\nrules: []":                         "pools[0].size is not a field of a pool (line 2)",
+		"pools:\n- name: a\n  limit: 1\nrules: []": "pools[0].window_ms must be between 1 and",
+		"pools:\n- {name: a, limit: 1, window_ms: 1, low_percent: 90}\nrules: []": "pools[0].low_percent " +
+			"must not be above normal_percent (line 2)",
+		"pools:\n- {name: a, limit: 1, window_ms: 1, size: 90}\nrules: []": "pools[0].size is not " +
+			"a field of a pool (line 2)",
 		"pools: [{name: a, limit: 1, window_ms: 1}, {name: a, limit: 1, window_ms: 1}]\nrules: []": "pools[1].name is already used by pools[0]",
 		"pools: {}\nrules: []": "pools must be a list of pools",
 		"pools: []":            "rules is missing",
@@ -171,10 +188,12 @@ func TestMakeFilePlan_LeavesPoolsAloneThatTheFileSaysNothingAbout(t *testing.T) 
 	bigger, fresh := shop, shop
 	bigger.Limit, bigger.Version, fresh.Name = 9, 0, "fresh"
 	p := rules.MakeFilePlan(current, rules.File{Pools: []rules.Pool{fresh, bigger}}, true)
-	if len(p.Pools.Create) != 1 || len(p.Pools.Update) != 1 || len(p.Pools.Delete) != 1 || p.Pools.Update[0].New.Version != 3 {
+	if len(p.Pools.Create) != 1 || len(p.Pools.Update) != 1 || len(p.Pools.Delete) != 1 ||
+		p.Pools.Update[0].New.Version != 3 {
 		t.Fatalf("got %+v", p.Pools)
 	}
-	want := "+ pool fresh: 5 per second, normal 80 %, low 50 %\n~ pool shop\n    limit: 5 -> 9\n- pool old\n0 to create, 0 to update, 0 to delete, 0 unchanged\n"
+	want := "+ pool fresh: 5 per second, normal 80 %, low 50 %\n~ pool shop\n    limit: 5 -> 9\n- pool old\n0 to " +
+		"create, 0 to update, 0 to delete, 0 unchanged\n"
 	if got := p.String(); got != want {
 		t.Errorf("got %q", got)
 	}

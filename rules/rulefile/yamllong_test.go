@@ -17,7 +17,8 @@ func manyRules(n int) rules.File {
 	f.Pools[0].Name, f.Pools[0].Limit, f.Pools[0].WindowMS = "shop", 10, 1000
 	for i := range n {
 		r := rules.Rule{Name: fmt.Sprintf("r%06d", i), Scope: "user", Limit: int64(i), WindowMS: 1000, IsActive: true,
-			Description: fmt.Sprintf("- no. %d: \"quoted\", #no comment, rules: - name: x and {more} of it, so that files grow", i)}
+			Description: fmt.Sprintf("- no. %d: \"quoted\", #no comment, rules: - name: x and {more} of it, so that files grow",
+				i)}
 		if i%3 == 0 {
 			limit := int64(7)
 			r.Tiers = map[string]rules.TierLimit{"free": {Limit: &limit}}
@@ -76,14 +77,17 @@ func TestParse_LongFilesReadAsShortOnes(t *testing.T) {
 		edit func([]string) []string
 		want string
 	}{
-		"a wrong value":   {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l }, fmt.Sprintf("rules[58].window_ms must be a whole number, not text; (line %d)", at+1)},
-		"bad syntax":      {func(l []string) []string { l[at] = "    window_ms: [1\n"; return l }, fmt.Sprintf("line %d:", at+1)},
+		"a wrong value": {func(l []string) []string { l[at] = "    window_ms: soon\n"; return l },
+			fmt.Sprintf("rules[58].window_ms must be a whole number, not text; (line %d)", at+1)},
+		"bad syntax": {func(l []string) []string { l[at] = "    window_ms: [1\n"; return l },
+			fmt.Sprintf("line %d:", at+1)},
 		"a section twice": {func(l []string) []string { return append(l, "rules:\n") }, "appears twice"},
 		"a section of none": {func(l []string) []string {
 			return append(l[:0:0], append([]string{"pools:\n"}, strings.Repeat("# filling\n", 200_000))...)
 		}, "must be a list of pools"},
 		"another member": {func(l []string) []string { return append(l, "groups:\n") }, "only rules and pools"},
-		"a stray line":   {func(l []string) []string { return append(l, "x\n") }, "is not allowed here in a file of more than 1 MiB"},
+		"a stray line": {func(l []string) []string { return append(l, "x\n") },
+			"is not allowed here in a file of more than 1 MiB"},
 		"too long an element": {func(l []string) []string {
 			return append(l, "  - name: "+strings.Repeat("#", 1)+"\n", strings.Repeat("    # filling\n", 100_000))
 		}, "one element has more than 1 MiB"},
@@ -109,7 +113,8 @@ func TestParse_NamesItsBounds(t *testing.T) {
 		var large *TooLargeError
 		if !errors.As(err, &large) {
 			t.Errorf("%s: %.200v, want a *TooLargeError", name, err)
-		} else if bound := map[bool]string{true: "67108864", false: "100000 rules"}[name == "bytes"]; !strings.Contains(err.Error(), bound) {
+		} else if bound := map[bool]string{true: "67108864",
+			false: "100000 rules"}[name == "bytes"]; !strings.Contains(err.Error(), bound) {
 			t.Errorf("%s: %v does not name %s", name, err, bound)
 		}
 	}
