@@ -22,7 +22,7 @@ const (
 
 const mediaJSON = "application/json"
 
-// readBody reads a whole body of at most most bytes into dst[:0].
+// readBody reads the body, of at most most bytes, into dst[:0].
 func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
 	r := c.Request()
 	if r.ContentLength > int64(most) {
@@ -57,8 +57,8 @@ func tooLarge(most int) *reply.Problem {
 	return reply.TooLarge.Problem(fmt.Sprintf("The body must not be larger than %d bytes.", most))
 }
 
-// contentType demands one of the accepted media types, in UTF-8 if a charset
-// is named.
+// contentType returns an error unless the content type is one of the accepted media
+// types, with the charset UTF-8 or none.
 func contentType(c echo.Context, accepted ...string) error {
 	values := c.Request().Header["Content-Type"]
 	if len(values) == 1 && values[0] == accepted[0] {
@@ -86,7 +86,7 @@ func contentType(c echo.Context, accepted ...string) error {
 	return refuse
 }
 
-// readJSON is the two together for a JSON body of ordinary size.
+// readJSON checks the content type and reads a JSON body of at most 64 KiB.
 func readJSON(c echo.Context) ([]byte, error) {
 	if err := contentType(c, mediaJSON); err != nil {
 		return nil, err
@@ -94,8 +94,7 @@ func readJSON(c echo.Context) ([]byte, error) {
 	return readBody(c, maxBody, nil)
 }
 
-// secure sets the headers of every answer: nothing here is to be sniffed,
-// framed or kept by caches.
+// secure sets the security headers of every response: no sniffing, framing or caching.
 func secure(h http.Header) {
 	h["X-Content-Type-Options"] = noSniff
 	h["Cache-Control"] = noStore

@@ -8,10 +8,9 @@ import (
 	"sluice/rules"
 )
 
-// decodeBatch reads {"checks": [...]} of up to maxBatch checks, appended to into.
-// If anything is wrong with one of them the whole batch is refused, with every
-// error named (checks[3].weight), so that a caller never has to guess which ones
-// counted.
+// decodeBatch reads {"checks": [...]} with up to maxBatch checks and appends them to
+// into. If one of them is invalid, the whole batch is rejected and every error is named,
+// such as checks[3].weight, so that clients know that none was counted.
 func decodeBatch(data []byte, into []decide.Question) ([]decide.Question, error) {
 	var s scanner
 	if err := s.start(data); err != nil {
@@ -49,7 +48,7 @@ func decodeBatch(data []byte, into []decide.Question) ([]decide.Question, error)
 	return b.result()
 }
 
-// batchInput collects the checks of a batch and what is wrong with them.
+// batchInput collects the checks of a batch and their errors.
 type batchInput struct {
 	given bool
 	count int
@@ -76,7 +75,7 @@ func (b *batchInput) wrong(field, format string, args ...any) {
 	b.errs = append(b.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// maxBatchErrors bounds how many errors one refused batch names.
+// maxBatchErrors is the maximum number of errors in the response to a batch.
 const maxBatchErrors = 100
 
 func (b *batchInput) checks(s *scanner) error {

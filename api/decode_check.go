@@ -10,7 +10,7 @@ import (
 	"sluice/rules"
 )
 
-// Bounds of a check, repeated in openapi.yaml.
+// Limits of a check, also in openapi.yaml.
 const (
 	maxText      = decide.MaxText // bytes of a key or any other string
 	maxRequestID = 64
@@ -50,8 +50,8 @@ const (
 	inTTL
 )
 
-// checkInput is a check as it was sent: which members, their values, and what
-// is wrong with them. text and number are indexed like checkMembers.
+// checkInput is a check as it was sent: its members, their values, and their errors.
+// text and number have the indexes of checkMembers.
 type checkInput struct {
 	has        uint32
 	text       [len(checkMembers)]string
@@ -60,15 +60,15 @@ type checkInput struct {
 	fields     map[string]int64
 	reserve    bool // it is for a reservation
 	element    int  // its place in a batch, from 1; 0 for none
-	// before has the texts of the check before it in a batch; nil for none. Most
-	// have the same method and route, which then need not be copied again.
+	// before has the texts of the previous check in a batch, or is nil. Most checks have
+	// the same method and route, which then need not be copied.
 	before *[len(checkMembers)]string
 	errs   []rules.FieldError
 }
 
 func (in *checkInput) given(i int) bool { return in.has&(1<<i) != 0 }
 
-// maxFieldErrors bounds how many errors one refused check names.
+// maxFieldErrors is the maximum number of errors in the response to a check.
 const maxFieldErrors = 100
 
 func (in *checkInput) wrong(field, format string, args ...any) {
@@ -78,7 +78,7 @@ func (in *checkInput) wrong(field, format string, args ...any) {
 	in.errs = append(in.errs, rules.FieldError{Field: in.path(field), Message: fmt.Sprintf(format, args...)})
 }
 
-// path names a field in an error.
+// path returns the name of a field in an error.
 func (in *checkInput) path(field string) string {
 	if in.element == 0 {
 		return field
@@ -111,8 +111,8 @@ func (in *checkInput) err() error {
 	return nil
 }
 
-// read reads one check. Wrong types and ranges are collected; only what is not
-// JSON, or not the members of a check, ends it.
+// read reads one check. It collects wrong types and ranges, and returns an error only
+// for text that is not JSON and for unknown or duplicate members.
 func (in *checkInput) read(s *scanner, depth int) error {
 	if err := s.open('{'); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (in *checkInput) read(s *scanner, depth int) error {
 	}
 }
 
-// membersBy groups the members by the length of their names, of which few have
-// the same.
+// membersBy groups the members by the length of their names, so that few names are
+// compared.
 var membersBy = func() (t [16][]int) {
 	for i, name := range checkMembers {
 		t[len(name)] = append(t[len(name)], i)
@@ -186,7 +186,7 @@ func (in *checkInput) value(s *scanner, i, depth int) error {
 	return in.string(s, checkMembers[i], most, &in.text[i], depth)
 }
 
-// string reads a text of at most most bytes into dst, which may be equal already.
+// string reads a text of at most most bytes into dst, unless dst has the same text.
 func (in *checkInput) string(s *scanner, field string, most int, dst *string, depth int) error {
 	if s.peek() != '"' {
 		in.wrong(field, "must be a string")
@@ -314,7 +314,7 @@ func (in *checkInput) readFields(s *scanner, depth int) error {
 		})
 }
 
-// question validates what was read and makes the Question.
+// question validates the check and converts it to a Question.
 func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	*q = decide.Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
 	if in.given(inWeight) {
@@ -334,7 +334,7 @@ func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	}
 }
 
-// payload says that a request may be deferred, and with what. A look never is.
+// payload sets the payload of a request that may be deferred; a peek never is.
 func (in *checkInput) payload(q *decide.Question) {
 	switch {
 	case in.element > 0:
@@ -348,7 +348,7 @@ func (in *checkInput) payload(q *decide.Question) {
 	}
 }
 
-// direct makes the Question of a caller who brings the limit.
+// direct converts a direct check to a Question.
 func (in *checkInput) direct(q *decide.Question) {
 	q.IsDirect = true
 	for i := inMethod; i <= inFields; i++ {
@@ -380,8 +380,8 @@ func (in *checkInput) failMode() string {
 	return rules.FailOpen
 }
 
-// limit resolves the limit, adding what is wrong with it unless the same field
-// has been named already.
+// limit resolves the limit. It adds its errors, except for fields that have an error
+// already.
 func (in *checkInput) limit(q *decide.Question) {
 	spec := rules.LimitSpec{Algorithm: in.text[inAlgorithm], Limit: in.number[inLimit], WindowMS: in.number[inWindow]}
 	if in.given(inAlgorithm) && spec.Algorithm == "" && !in.complained("algorithm") {
@@ -411,7 +411,7 @@ func (in *checkInput) limit(q *decide.Question) {
 	q.Direct.Limit = l
 }
 
-// complained: the field has an error already.
+// complained reports whether the field has an error already.
 func (in *checkInput) complained(field string) bool {
 	for i := range in.errs {
 		if in.errs[i].Field == in.path(field) {
@@ -421,7 +421,7 @@ func (in *checkInput) complained(field string) bool {
 	return false
 }
 
-// described makes the Question of a caller who describes the request.
+// described converts a check by rules to a Question.
 func (in *checkInput) described(q *decide.Question) {
 	for i := inLimit; i <= inFailMode; i++ {
 		if in.given(i) {
@@ -448,7 +448,7 @@ func (in *checkInput) described(q *decide.Question) {
 	}
 }
 
-// operation checks what only some operations demand.
+// operation checks the requirements of single operations.
 func (in *checkInput) operation(q *decide.Question) {
 	leases := q.IsDirect && q.Direct.Limit.Algorithm.Slots()
 	switch q.Op {

@@ -5,9 +5,9 @@ import (
 	"sluice/rules/tree"
 )
 
-// decodeOverride reads an override of a rule, for POST (id 0) and PUT. What the
-// service gives (id, rule_id, version, times) may be brought back as it was
-// read. Key, limit and expiry are judged by rules.Override.Resolve.
+// decodeOverride reads an override of a rule, for POST (id 0) and PUT. Read-only
+// members (id, rule_id, version, times) are allowed and ignored, but ids must match the
+// path. rules.Override.Resolve validates key, limit and expiry.
 func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -21,8 +21,8 @@ func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 	if m := v.Member("key"); m != nil && m.Kind == tree.Null {
 		in.wrong("key", "must be a string")
 	}
-	in.same("id", v, id)
-	in.same("rule_id", v, rule)
+	in.requireID("id", v, id)
+	in.requireID("rule_id", v, rule)
 	if err := decodeMembers(&in, v, &o, rules.OverrideFieldNamed, "id", "rule_id"); err != nil {
 		return o, err
 	}

@@ -9,26 +9,26 @@ import (
 	"sluice/rules/tree"
 )
 
-// input collects what is wrong with an object that is to be stored.
+// input collects the errors of an object that is to be stored.
 type input struct{ errs []rules.FieldError }
 
 func (in *input) wrong(field, format string, args ...any) {
 	in.errs = append(in.errs, rules.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// same holds an id in the body to the one in the path; 0 takes any.
-func (in *input) same(field string, v *tree.Value, want int64) {
+// requireID checks that an id in the body is the one in the path; 0 allows any.
+func (in *input) requireID(field string, v *tree.Value, want int64) {
 	if m := v.Member(field); m != nil && want != 0 && m.Text != strconv.FormatInt(want, 10) {
 		in.wrong(field, "must be %d, as in the path, or omitted", want)
 	}
 }
 
-// given are members that the service gives to everything that is stored. A whole
-// object may bring them back as they were read; a patch must not.
+// given are the read-only members of every stored object. A whole object may contain
+// them; a patch must not.
 var given = []string{"version", "created_at", "updated_at"}
 
-// decodeRule reads a whole rule, for POST and PUT. id is the rule's, 0 for a new
-// one. The rule comes back normalised and valid.
+// decodeRule reads a whole rule, for POST and PUT. id is that of the rule, or 0 for a
+// new one. The result is normalised and valid.
 func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -43,21 +43,21 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	if err := decodeMembers(&in, v, &r, rules.FieldNamed, "id"); err != nil {
 		return r, err
 	}
-	in.same("id", v, id)
+	in.requireID("id", v, id)
 	r.ID = id
 	r.Normalize()
-	return r, in.complete(rules.Validate(&r))
+	return r, in.addValidation(rules.Validate(&r))
 }
 
-// hasCalendar: a calendar stands in for window_ms.
+// hasCalendar reports whether the rule has a calendar, which replaces window_ms.
 func hasCalendar(v *tree.Value) bool {
 	c := v.Member("calendar")
 	return c != nil && c.Kind != tree.Null
 }
 
-// decodePatch applies a JSON merge patch (RFC 7396) to a rule: null takes a
-// member back to its default. Composite members are replaced as a whole, because
-// what their parts mean depends on each other.
+// decodePatch applies a JSON merge patch (RFC 7396) to a rule: null resets a member to
+// its default. Composite members are replaced as a whole, because their parts depend on
+// each other.
 func decodePatch(body []byte, r *rules.Rule) error {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -73,7 +73,7 @@ func decodePatch(body []byte, r *rules.Rule) error {
 		return err
 	}
 	r.Normalize()
-	return in.complete(rules.Validate(r))
+	return in.addValidation(rules.Validate(r))
 }
 
 // requireMembers names the required members that are missing.
@@ -85,8 +85,8 @@ func requireMembers[T any](in *input, v *tree.Value, fields []rules.Field[T]) {
 	}
 }
 
-// decodeMembers puts every member into t, but for those that are given, or are
-// among ids. An unknown one makes the body malformed.
+// decodeMembers reads every member into t, except read-only members and ids. An unknown
+// member makes the body malformed.
 func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *rules.Field[T], ids ...string) error {
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -108,9 +108,9 @@ func unknownMember(name string) error {
 	return &malformedError{message: "unknown member " + strconv.Quote(clip(name))}
 }
 
-// complete adds what validation says to what was wrong already, one complaint a
-// field.
-func (in *input) complete(err error) error {
+// addValidation adds the errors of the validation to those that were found before, one
+// for each field.
+func (in *input) addValidation(err error) error {
 	if ve, ok := err.(*rules.ValidationError); ok { //nolint:errorlint // validation promises exactly this type
 		seen := map[string]bool{}
 		for _, f := range in.errs {

@@ -14,73 +14,71 @@ import (
 	"sluice/rules"
 )
 
-// Deps is what a Server needs. Checker, Rules, History, Writer, Pools and Access must
-// be given; every other field has a working zero value.
+// Deps are the dependencies of a Server. Checker, Rules, History, Writer, Pools, Access
+// and Now are required.
 type Deps struct {
-	// Checker decides.
+	// Checker decides requests.
 	Checker *decide.Checker
-	// Rules, Writer and History are the rule database; one value usually
-	// implements all three.
+	// Rules, Writer and History are the rules database; one value usually implements
+	// all three.
 	Rules   RuleReader
 	Writer  RuleWriter
 	History RuleHistory
-	// Pools is the rule database too.
+	// Pools reads and writes the pools of the rules database.
 	Pools PoolBook
-	// Overrides and OverrideWriter keep overrides; without them their routes are
-	// left out.
+	// Overrides and OverrideWriter read and write overrides. Without them the routes
+	// of overrides do not exist.
 	Overrides      OverrideReader
 	OverrideWriter OverrideWriter
 	// Access holds the API tokens in force.
 	Access *access.Current
-	// OpenMode says that the listener is on a loopback address. Then, until the
-	// first token exists, requests whose Host is a loopback name and that no proxy
-	// forwarded need no credentials.
+	// OpenMode means that the listener is on a loopback address. Until the first token
+	// exists, requests that have a loopback name as Host and were not forwarded by a
+	// proxy then need no credentials.
 	OpenMode bool
-	// Changed is called after each committed change of rules, before the answer
-	// is sent. It waits until this node decides by the change, so that a client's
-	// next check meets the rule it has just written, and reports whether it does:
-	// false once ctx or its patience ends, or if the rules do not compile. Nil
-	// reports true.
+	// Changed is called after each committed change of rules, before the response is
+	// sent. It waits until the change is in force on this node, so that the next check
+	// of the client applies it, and reports whether it is in force: false if ctx or its
+	// own timeout ends, or if the rules do not compile. A nil func counts as true.
 	Changed func(ctx context.Context) bool
-	// Ready is nil when checks can be answered, else why not; its text is public.
-	// Nil means always ready.
+	// Ready returns nil if this node can answer checks, or the reason why not, which is
+	// shown to clients. A nil func means always ready.
 	Ready func() error
-	// RuleState says by which rules the node decides, for /readyz; it is called
-	// only while the node is ready. Nil leaves it out.
+	// RuleState describes the rules in force, for /readyz. It is called only while the
+	// node is ready. If nil, the response has no rules.
 	RuleState func() RuleState
-	// Hot lists this node's busiest buckets, at most so many. Nil where nobody looks
-	// for them.
+	// Hot lists up to that many of the busiest buckets of this node. Nil without
+	// hot-key detection.
 	Hot func(most int) []limiter.HotKey
-	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil:
+	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil if
 	// there is only this node.
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
-	// Metrics serves /metrics; nil leaves the route out.
+	// Metrics serves /metrics. If nil, the route does not exist.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.
 	MetricsPublic bool
-	// ResetDelta makes X-RateLimit-Reset delta seconds; otherwise it is seconds
-	// since the epoch.
+	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the
+	// epoch.
 	ResetDelta bool
-	// TrustedProxies are the networks whose X-Forwarded-For counts when a
-	// client's address is logged. Empty: the address of the connection.
+	// TrustedProxies are the networks whose X-Forwarded-For header is used for the
+	// client's address in logs. If empty, it is the address of the connection.
 	TrustedProxies []netip.Prefix
-	// Panicked is called after a panic that was contained in one request; nil is not.
+	// Panicked is called after a panic of a handler; it may be nil.
 	Panicked func()
-	// Logger gets what an operator must know; nil discards.
+	// Logger receives errors for operators; nil discards them.
 	Logger *slog.Logger
-	// Now is the wall clock, for token expiry; nil is not allowed.
+	// Now is the wall clock, for the expiry of tokens.
 	Now func() time.Time
 }
 
-// RuleReader finds rules. Errors wrap rules.ErrNotFound or
-// rules.ErrUnavailable.
+// RuleReader reads rules. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
 type RuleReader interface {
 	ListRules(ctx context.Context, q rules.Query) (rules.Page, error)
 	GetRule(ctx context.Context, id int64) (rules.Rule, error)
 }
 
-// RuleWriter changes rules. Each call is one transaction with its audit entry.
-// ifVersion 0 means any version. Errors wrap rules.ErrNotFound, ErrNameTaken,
+// RuleWriter writes rules. Each call is one transaction, including the audit entry. An
+// ifVersion of 0 means any version. Errors wrap rules.ErrNotFound, ErrNameTaken,
 // ErrStale or ErrUnavailable, or are a *rules.ValidationError.
 type RuleWriter interface {
 	CreateRule(ctx context.Context, actor rules.Actor, r rules.Rule) (rules.Rule, error)
@@ -89,15 +87,14 @@ type RuleWriter interface {
 	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
 }
 
-// OverrideReader finds overrides. Errors are those of RuleReader.
+// OverrideReader reads overrides. Errors are those of RuleReader.
 type OverrideReader interface {
 	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
 	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)
 }
 
-// OverrideWriter changes overrides, as RuleWriter does rules. opt are the
-// settings by which addresses are counted. Errors may also wrap
-// rules.ErrOverrideExists.
+// OverrideWriter writes overrides, like RuleWriter. opt has the prefix lengths of
+// addresses in keys. Errors may also wrap rules.ErrOverrideExists.
 type OverrideWriter interface {
 	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
 	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error)
@@ -105,38 +102,37 @@ type OverrideWriter interface {
 	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error)
 }
 
-// RuleHistory reads and restores earlier versions. A deleted rule keeps its
-// history.
+// RuleHistory reads and restores earlier versions of rules, including deleted rules.
 type RuleHistory interface {
-	// RuleHistory gives up to limit revisions older than version before (0: from
-	// the newest), newest first.
+	// RuleHistory returns up to limit revisions before version before, newest first; 0
+	// means from the newest.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
-	// LastNames gives the names that rules have, or had when they were deleted. Ids
-	// that never were are left out.
+	// LastNames returns the current or last names of rules. Ids that never existed are
+	// omitted.
 	LastNames(ctx context.Context, ids []int64) (map[int64]string, error)
-	// RollbackRule makes a new version with the content of version toVersion.
+	// RollbackRule creates a new version with the content of version toVersion.
 	RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error)
-	// PromoteRule makes a new version in which what was on trial is in force; see
-	// Rule.Promote.
+	// PromoteRule creates a new version in which the candidate is the limit, or shadow
+	// mode is enforce; see Rule.Promote.
 	PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error)
 }
 
-// PoolReader finds pools. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
+// PoolReader reads pools. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
 type PoolReader interface {
-	// ListPools gives all, in order of name.
+	// ListPools returns all pools in order of name.
 	ListPools(ctx context.Context) ([]rules.Pool, error)
 	GetPool(ctx context.Context, name string) (rules.Pool, error)
 }
 
-// PoolWriter changes pools, as RuleWriter does rules. Deleting one that rules
-// name is rules.ErrPoolUsed.
+// PoolWriter writes pools, like RuleWriter. Deleting a pool that a rule uses returns
+// rules.ErrPoolUsed.
 type PoolWriter interface {
 	CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error)
 	UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error)
 	DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
 }
 
-// PoolBook is both.
+// PoolBook reads and writes pools.
 type PoolBook interface {
 	PoolReader
 	PoolWriter

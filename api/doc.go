@@ -1,7 +1,6 @@
-// Package api is the HTTP face: it carries questions to the engine and answers
-// back, and serves the CRUD of rules. The engine is api/decide; what this face has
-// in common with others (client headers, denial bodies, problem documents) is
-// api/reply.
+// Package api is the HTTP API: it decodes requests, lets api/decide decide them, encodes
+// the results, and creates, reads, updates and deletes rules. Package api/reply has what
+// it shares with other faces: client headers, denial bodies and problem documents.
 //
-// The documents that it exchanges are in openapi.yaml, and tests hold it to them.
+// openapi.yaml describes the API, and tests compare the two.
 package api

@@ -9,15 +9,15 @@ import (
 	"sluice/rules"
 )
 
-// encoder writes answers as JSON. Its memory serves one answer after the other; it
-// is not safe for concurrent use.
+// encoder writes answers as JSON. It reuses its memory and is not safe for concurrent
+// use.
 type encoder struct {
 	style   reply.HeaderStyle
 	scratch []byte // for the headers
 }
 
-// append writes an answer as the document CheckAnswer of openapi.yaml. Figures
-// that nobody knows are left out rather than invented.
+// append writes an answer as the schema Answer of openapi.yaml. Unknown figures are
+// omitted.
 func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, a.Allowed())
@@ -74,7 +74,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		b = appendLimit(b, a.Op, &a.Limits[i])
 	}
 	b = append(b, `],"headers":{`...)
-	// The outcome of these operations is what a gateway passes to its client.
+	// A gateway passes the result of these operations to its client.
 	if a.Op == limiter.OpTake || a.Op == limiter.OpPeek || a.Op == limiter.OpCharge {
 		n := 0
 		e.scratch = e.style.Headers(a, e.scratch[:0], func(name string, value []byte) {
@@ -94,7 +94,8 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	return append(b, '}', '}')
 }
 
-// decidingRule names the limit that decided: the strictest, or the closed one.
+// decidingRule returns the name of the limit that decided: the strictest one, or one
+// with fail mode closed.
 func decidingRule(a *decide.Answer) string {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Rule
@@ -107,9 +108,8 @@ func decidingRule(a *decide.Answer) string {
 	return ""
 }
 
-// appendEnforced writes the figures that are of all enforced limits: how long the request
-// should wait before it starts, which is the longest that any of them says (a denied one
-// is not started at all), and the most units that any of them got back.
+// appendEnforced writes the figures over all enforced limits: the longest delay before
+// an allowed request should start, and the highest number of refunded units.
 func appendEnforced(b []byte, a *decide.Answer) []byte {
 	var delay, refunded int64
 	for i := range a.Limits {

@@ -12,8 +12,8 @@ import (
 	"sluice/api/reply"
 )
 
-// problemFor maps every error once. The second result is false for an unknown
-// error, which becomes a bland 500 and must be logged.
+// problemFor converts an error to a problem document. The second result is false for an
+// unknown error, which becomes a 500 without details and must be logged.
 func problemFor(err error) (*reply.Problem, bool) {
 	var (
 		malformed *malformedError
@@ -31,7 +31,7 @@ func problemFor(err error) (*reply.Problem, bool) {
 	return reply.Internal.Problem("The error was logged. Try again."), false
 }
 
-// statusProblem maps what the router itself answers.
+// statusProblem returns the problem document for an error of the router.
 func statusProblem(status int) (*reply.Problem, bool) {
 	switch status {
 	case http.StatusNotFound:
@@ -46,10 +46,10 @@ func statusProblem(status int) (*reply.Problem, bool) {
 	return reply.Internal.Problem("The error was logged. Try again."), false
 }
 
-// lateAnswer is how long a 408 may take to send.
-const lateAnswer = time.Second
+// timeoutResponseTime is the time to send a 408 response.
+const timeoutResponseTime = time.Second
 
-// writeProblem sends an error as problem+json, unless an answer is under way.
+// writeProblem sends an error as problem+json, unless a response has begun.
 func (s *Server) writeProblem(c echo.Context, err error) {
 	p, known := problemFor(err)
 	if !known {
@@ -71,12 +71,12 @@ func (s *Server) writeProblem(c echo.Context, err error) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if p.Status == http.StatusRequestTimeout {
-		// The time to write, counted from the same moment as the time to read, is over
-		// as well. Where a deadline cannot be set the answer is lost, as it would be.
-		_ = http.NewResponseController(c.Response()).SetWriteDeadline(s.deps.Now().Add(lateAnswer))
+		// The write deadline has passed too, because it began with the read deadline. If a
+		// new one cannot be set, the response is lost.
+		_ = http.NewResponseController(c.Response()).SetWriteDeadline(s.deps.Now().Add(timeoutResponseTime))
 	}
 	c.Response().WriteHeader(p.Status)
 	if c.Request().Method != http.MethodHead {
-		_, _ = c.Response().Write(body) // the client may have gone; nobody is left to tell
+		_, _ = c.Response().Write(body) // fails only if the client closed the connection
 	}
 }

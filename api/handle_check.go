@@ -14,7 +14,7 @@ import (
 	"sluice/rules/tree"
 )
 
-// buffers are the memory of one check, pooled.
+// buffers is the pooled memory of one check.
 type buffers struct {
 	body []byte
 	out  []byte
@@ -27,7 +27,7 @@ func newBuffers(style reply.HeaderStyle) *buffers {
 	return &buffers{body: make([]byte, 0, 1024), out: make([]byte, 0, 2048), enc: encoder{style: style}}
 }
 
-// putBack returns x to the pool, unless it has grown large.
+// putBack returns x to the pool, unless it is too large.
 func (s *Server) putBack(x *buffers) {
 	if cap(x.body) > maxBody || cap(x.out) > maxBody || cap(x.a.Limits) > limiter.MaxLimits {
 		return
@@ -37,7 +37,7 @@ func (s *Server) putBack(x *buffers) {
 	s.buffers.Put(x)
 }
 
-// single is the handler of every operation on a single request: decode, decide, encode.
+// single handles every operation on a single request: decode, decide, encode.
 func single(op limiter.Op) func(*Server, echo.Context) error {
 	return func(s *Server, c echo.Context) error {
 		x, _ := s.buffers.Get().(*buffers)
@@ -53,7 +53,7 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 			return err
 		}
 		if op == limiter.OpRefund {
-			if err := permit(c, refundScope(&x.q)); err != nil {
+			if err := requireScope(c, refundScope(&x.q)); err != nil {
 				return err
 			}
 		}
@@ -65,8 +65,8 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 	}
 }
 
-// refundScope is what a refund needs: one that names a request gives back at most
-// what that request spent, any other one changes a bucket as a reset does.
+// refundScope returns the scope for a refund. A refund with a request_id returns at most
+// what that request spent; any other refund changes a bucket like a reset.
 func refundScope(q *decide.Question) access.Scope {
 	if q.RequestID == "" {
 		return access.ScopeCounters
@@ -74,7 +74,7 @@ func refundScope(q *decide.Question) access.Scope {
 	return access.ScopeCheck
 }
 
-// batchBuffers are the memory of one batch, pooled.
+// batchBuffers is the pooled memory of one batch.
 type batchBuffers struct {
 	body []byte
 	out  []byte
@@ -83,11 +83,11 @@ type batchBuffers struct {
 	as   []decide.Answer
 }
 
-// maxPooledBatch keeps the memory of the largest batches out of the pool: their
-// checks, and the bytes of their bodies and answers.
+// maxPooledBatch keeps the memory of the largest batches out of the pool: the number of
+// checks, and the bytes of bodies and responses.
 const maxPooledBatch, maxPooledBytes = 256, 512 << 10
 
-// putBackBatch returns x to the pool, unless it has grown large.
+// putBackBatch returns x to the pool, unless it is too large.
 func (s *Server) putBackBatch(x *batchBuffers) {
 	if cap(x.qs) > maxPooledBatch || cap(x.body) > maxPooledBytes || cap(x.out) > maxPooledBytes {
 		return
@@ -134,8 +134,8 @@ func (s *Server) checkBatch(c echo.Context) error {
 func (s *Server) release(c echo.Context) error { return s.lease(c, limiter.OpRelease) }
 func (s *Server) renew(c echo.Context) error   { return s.lease(c, limiter.OpRenew) }
 
-// lease serves both forms of release and renew: the token of an answer, or the
-// request that took the lease together with its request_id.
+// lease handles both forms of release and renew: the lease of a response, or the
+// checked request with its request_id.
 func (s *Server) lease(c echo.Context, op limiter.Op) error {
 	x, _ := s.buffers.Get().(*buffers)
 	defer s.putBack(x)

@@ -18,21 +18,21 @@ import (
 	"sluice/rules/tree"
 )
 
-// maxQueues bounds how many queues one listing shows.
+// maxQueues is the maximum number of queues in a list.
 const maxQueues = 1000
 
-// queueStatus is one queue in the listing of all.
+// queueStatus is one queue in a list.
 type queueStatus struct {
 	Rule        string `json:"rule"`
 	RuleID      int64  `json:"rule_id"`
 	Depth       int64  `json:"depth"`
 	OldestAgeMS *int64 `json:"oldest_age_ms"`
-	// The bounds are nil for a rule that is not in force: nothing is added to its queue.
+	// The limits are nil for a rule that is not in force, because nothing is queued.
 	MaxItems *int64 `json:"max_items"`
 	MaxAgeMS *int64 `json:"max_age_ms"`
 }
 
-// releasedItem is one deferred request whose turn has come.
+// releasedItem is one released request.
 type releasedItem struct {
 	Ticket     string `json:"ticket"`
 	Payload    string `json:"payload"`
@@ -41,7 +41,7 @@ type releasedItem struct {
 	Deliveries int64  `json:"deliveries"`
 }
 
-// releaseAnswer is the answer to a release.
+// releaseAnswer is the response to a release.
 type releaseAnswer struct {
 	RuleID       int64          `json:"rule_id"`
 	Items        []releasedItem `json:"items"`
@@ -50,7 +50,7 @@ type releaseAnswer struct {
 	RetryAfterMS int64          `json:"retry_after_ms"`
 }
 
-// queueError maps what a queue could not do.
+// queueError converts an error of a queue to a problem document.
 func queueError(err error) error {
 	if errors.Is(err, decide.ErrQueueUnavailable) {
 		return reply.QueueUnavailable.Problem("Queued requests are not lost. Try again later.").With("Retry-After", "1")
@@ -86,7 +86,7 @@ func (s *Server) listDeferred(c echo.Context) error {
 			MaxItems: &r.Defer.MaxItems, MaxAgeMS: &r.Defer.MaxAgeMS,
 		})
 	}
-	left, err := s.leftQueues(ctx, queues)
+	left, err := s.inactiveQueues(ctx, queues)
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (s *Server) listDeferred(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]any{"queues": queues[:min(len(queues), maxQueues)]})
 }
 
-// leftQueues lists the queues in which something waits although their rules do not
-// defer any more, or are switched off or deleted.
-func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueStatus, error) {
+// inactiveQueues lists the nonempty queues of rules that no longer defer or are disabled
+// or deleted.
+func (s *Server) inactiveQueues(ctx context.Context, known []queueStatus) ([]queueStatus, error) {
 	ids, err := s.deps.Checker.Queues(ctx, maxQueues)
 	if err != nil {
 		return nil, queueError(err)
@@ -117,9 +117,9 @@ func (s *Server) leftQueues(ctx context.Context, known []queueStatus) ([]queueSt
 	return left, nil
 }
 
-// queueOf finds a queue by the id of its rule, or by the name that the rule has or
-// had. A rule in force goes before others of that name.
-func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
+// findQueue finds a queue by the id or the current or last name of its rule. A rule in
+// force takes precedence over deleted rules with the same name.
+func (s *Server) findQueue(c echo.Context) (id int64, name string, err error) {
 	id, name, err = s.deps.Checker.QueueNamed(c.Param("id"))
 	if !errors.Is(err, rules.ErrNotFound) {
 		return id, name, err
@@ -151,7 +151,7 @@ func (s *Server) queueOf(c echo.Context) (id int64, name string, err error) {
 	}}}
 }
 
-// between reads a parameter that is an integer, def when absent.
+// between reads an integer parameter; def is the value of an absent one.
 func (q *query) between(name string, least, most, def int64) int64 {
 	if !q.values.Has(name) {
 		return def
@@ -164,8 +164,8 @@ func (q *query) between(name string, least, most, def int64) int64 {
 	return n
 }
 
-// releaseDeferred gives what may pass now. HEAD, which must change nothing, only
-// looks, and so does max=0.
+// releaseDeferred releases the requests that may run now. HEAD and max=0 only return
+// the state of the queue.
 func (s *Server) releaseDeferred(c echo.Context) error {
 	q, err := parseQuery(c, "max", "hold_ms")
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) releaseDeferred(c echo.Context) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	id, name, err := s.queueOf(c)
+	id, name, err := s.findQueue(c)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (s *Server) releaseDeferred(c echo.Context) error {
 			})
 		}
 	}
-	// What was released must reach the caller even if this look fails.
+	// The released requests are sent even if this read fails.
 	st, err := s.deps.Checker.Waiting(ctx, id)
 	if err != nil && len(answer.Items) == 0 {
 		return queueError(err)
@@ -212,7 +212,7 @@ func (s *Server) ackDeferred(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	id, name, err := s.queueOf(c)
+	id, name, err := s.findQueue(c)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *Server) ackDeferred(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, map[string]int{"acked": n})
 }
 
-// Bounds of an acknowledgement.
+// Limits of an acknowledgement.
 const (
 	maxTickets = 1000
 	maxTicket  = 64

@@ -11,19 +11,19 @@ import (
 	"sluice/rules"
 )
 
-// explanation is the answer to POST /ratelimit/explain.
+// explanation is the response to POST /ratelimit/explain.
 type explanation struct {
 	// SetVersion is the version of the rules that were considered.
 	SetVersion int64 `json:"set_version"`
-	// ActiveRules is how many there are; rules lists those that apply and the
-	// nearest misses among the others.
+	// ActiveRules is the number of active rules. Rules lists those that apply and those
+	// that almost apply.
 	ActiveRules int `json:"active_rules"`
-	// Decision is what a check would answer now.
+	// Decision is the response that a check would get now.
 	Decision json.RawMessage  `json:"decision"`
 	Rules    []consideredRule `json:"rules"`
 }
 
-// consideredRule says what one rule has to do with the request.
+// consideredRule says whether one rule applies to the request, and why.
 type consideredRule struct {
 	ID      int64        `json:"id"`
 	Name    string       `json:"name"`
@@ -32,19 +32,19 @@ type consideredRule struct {
 	Message string       `json:"message"`
 	Mode    string       `json:"mode"`
 	Summary string       `json:"summary"`
-	// Key, Weight and Bucket are of a rule that applies.
+	// Key, Weight and Bucket are set if the rule applies.
 	Key    string        `json:"key,omitempty"`
 	Weight *int64        `json:"weight,omitempty"`
 	Bucket *bucketFigure `json:"bucket,omitempty"`
-	// Override is the override that had a say.
+	// Override is the override that applied.
 	Override *overrideFigure `json:"override,omitempty"`
-	// Candidate is the bucket of the rule's candidate.
+	// Candidate is the bucket of the candidate of the rule.
 	Candidate *bucketFigure `json:"candidate,omitempty"`
-	// Pool is what the rule's pool holds.
+	// Pool is the usage of the pool of the rule.
 	Pool *poolFigure `json:"pool,omitempty"`
 }
 
-// overrideFigure is an override as explain shows it.
+// overrideFigure is an override in an explanation.
 type overrideFigure struct {
 	ID        int64 `json:"id"`
 	Wildcard  bool  `json:"wildcard"`
@@ -52,7 +52,7 @@ type overrideFigure struct {
 	Blocked   bool  `json:"blocked"`
 }
 
-// bucketFigure is a bucket as a peek shows it.
+// bucketFigure is the state of a bucket.
 type bucketFigure struct {
 	Allowed      bool   `json:"allowed"`
 	Limit        int64  `json:"limit"`
@@ -105,7 +105,7 @@ func considerRule(con *decide.ConsideredRule) consideredRule {
 	return out
 }
 
-// figureOf is nil where there are no figures.
+// figureOf returns nil if there are no figures.
 func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	if l == nil || !l.Known {
 		return nil
@@ -119,7 +119,7 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	return figure
 }
 
-// poolFigure is what an explanation says about a rule's pool.
+// poolFigure is the pool of a rule in an explanation.
 type poolFigure struct {
 	Name         string `json:"name"`
 	Priority     string `json:"priority"`

@@ -10,7 +10,7 @@ import (
 	"sluice/rules"
 )
 
-// historyPage is the answer to GET …/{id}/history, newest first.
+// historyPage is the response to GET …/{id}/history, newest first.
 type historyPage struct {
 	History       []rules.Revision `json:"history"`
 	NextPageToken string           `json:"next_page_token"`
@@ -64,7 +64,7 @@ func (s *Server) rollbackRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guard(c, id)
+	version, err := s.checkRuleVersion(c, id)
 	if err != nil {
 		return err
 	}

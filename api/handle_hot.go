@@ -11,29 +11,29 @@ import (
 	"sluice/rules"
 )
 
-// hotPage is the answer to GET /ratelimit/hot.
+// hotPage is the response to GET /ratelimit/hot.
 type hotPage struct {
-	// Enabled: this node looks for hot keys.
+	// Enabled is true if this node detects hot keys.
 	Enabled bool     `json:"enabled"`
 	HotKeys []hotKey `json:"hot_keys"`
 }
 
-// hotKey is one of the busiest buckets of a node, or of all.
+// hotKey is one of the busiest buckets of one node or of all nodes.
 type hotKey struct {
-	// Key is the bucket's name for people; credentials show as hashes.
+	// Key is the displayed name of the bucket; credentials appear as hashes.
 	Key string `json:"key"`
-	// Rule is its rule's name, null if it is not in force or there is none.
+	// Rule is the name of the rule; null if there is none or it is not in force.
 	Rule *string `json:"rule"`
-	// Rate is in checks a second on Nodes nodes.
+	// Rate is the number of checks per second on Nodes nodes.
 	Rate  int64  `json:"rate"`
 	Hot   bool   `json:"hot"`
 	State string `json:"state"`
-	// Since is when it turned hot, null if it is not.
+	// Since is when the key became hot; null if it is not hot.
 	Since *time.Time `json:"since"`
 	Nodes int        `json:"nodes"`
 }
 
-// Which nodes GET /ratelimit/hot is about.
+// The nodes that GET /ratelimit/hot covers.
 const (
 	hotThis = "this"
 	hotAll  = "all"
@@ -58,22 +58,22 @@ func (s *Server) hot(c echo.Context) error {
 			return errNoFigures
 		}
 		for i := range keys[:min(most, len(keys))] {
-			page.HotKeys = append(page.HotKeys, hotLine(set, &keys[i].HotKey, len(keys[i].Nodes)))
+			page.HotKeys = append(page.HotKeys, hotKeyOf(set, &keys[i].HotKey, len(keys[i].Nodes)))
 		}
 	case s.deps.Hot != nil:
 		for _, k := range s.deps.Hot(most) {
 			shown := fleet.ShowHot(k)
-			page.HotKeys = append(page.HotKeys, hotLine(set, &shown, 1))
+			page.HotKeys = append(page.HotKeys, hotKeyOf(set, &shown, 1))
 		}
 	}
 	return writeJSON(c, http.StatusOK, page)
 }
 
-// errNoFigures says that what the nodes share cannot be read.
+// errNoFigures means that the figures of the other nodes are unavailable.
 var errNoFigures error = reply.StoreUnavailable.Problem("The hot keys of the other nodes are unavailable. Omit nodes=all to get the hot keys of this node.").With("Retry-After", "1")
 
-// hotLine shows a busy key that so many nodes are asked about.
-func hotLine(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {
+// hotKeyOf converts a key that is busy on that many nodes.
+func hotKeyOf(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {
 	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State, Nodes: nodes}
 	if k.RuleID > 0 && set != nil {
 		if r := set.Get(k.RuleID); r != nil {

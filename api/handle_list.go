@@ -15,7 +15,7 @@ import (
 	"sluice/rules/rulefile"
 )
 
-// rulePage is the answer to GET /ratelimit/rules.
+// rulePage is the response to GET /ratelimit/rules.
 type rulePage struct {
 	Rules         []rules.Rule `json:"rules"`
 	NextPageToken string       `json:"next_page_token"`
@@ -27,7 +27,7 @@ func (s *Server) listRules(c echo.Context) error {
 		return err
 	}
 	want := rules.Query{
-		Text: q.values.Get("q"), Equal: q.filters(), Active: q.truth("active"),
+		Text: q.values.Get("q"), Equal: q.filters(), Active: q.boolean("active"),
 		PageSize: q.pageSize(), AfterID: q.pageToken(),
 	}
 	if err := q.err(); err != nil {
@@ -47,7 +47,7 @@ func (s *Server) listRules(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
-// allRules reads every stored rule that filters select, page by page.
+// allRules reads all stored rules that filters select, page by page.
 func (s *Server) allRules(ctx context.Context, filters map[string]string) ([]rules.Rule, error) {
 	var all []rules.Rule
 	q := rules.Query{Equal: filters, PageSize: maxPage}
@@ -64,8 +64,8 @@ func (s *Server) allRules(ctx context.Context, filters map[string]string) ([]rul
 	}
 }
 
-// exportRules writes rules as a rules file, which import reads back: all of them
-// with all pools, or those that filters select with the pools that they name.
+// exportRules sends a rules file that can be imported: all rules and pools, or the rules
+// that filters select and the pools that they use.
 func (s *Server) exportRules(c echo.Context) error {
 	q, err := parseQuery(c, append([]string{"format"}, rules.Filters()...)...)
 	if err != nil {
@@ -111,14 +111,14 @@ func (s *Server) exportRules(c echo.Context) error {
 	return write(c, http.StatusOK, []string{"application/yaml"}, file)
 }
 
-// importPlan is the answer to an import: what it does, or with dry_run would do.
+// importPlan is the response to an import: the changes, or with dry_run the changes
+// that it would make.
 type importPlan struct {
 	DryRun bool `json:"dry_run"`
 	rules.Plan
 }
 
-// decodeFile reads a rules file. What is not JSON or YAML at all is malformed,
-// as in every other body.
+// decodeFile reads a rules file. Text that is neither JSON nor YAML is malformed.
 func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	if strings.HasPrefix(strings.ToLower(c.Request().Header.Get("Content-Type")), mediaJSON) {
 		if err := checkJSON(body); err != nil {
@@ -139,15 +139,15 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	return wanted, err
 }
 
-// importRules makes the stored rules and pools those of a file, all or nothing.
-// With prune, stored rules that the file does not name are deleted, and pools
-// too if the file has any to say about them.
+// importRules imports the rules and pools of a file, all or nothing. With prune it
+// deletes stored rules that are missing from the file, and stored pools if the file has
+// a list of pools.
 func (s *Server) importRules(c echo.Context) error {
 	q, err := parseQuery(c, "dry_run", "prune")
 	if err != nil {
 		return err
 	}
-	dry, prune := q.truth("dry_run"), q.truth("prune")
+	dry, prune := q.boolean("dry_run"), q.boolean("prune")
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if err := rules.CheckReason(actor(c).Reason); err != nil {
 		return err
 	}
-	body = nil //nolint:wastedassign,ineffassign // a large file need not stay in memory beside its rules
+	body = nil //nolint:wastedassign,ineffassign // frees a large file before its rules are stored
 	for try := 1; ; try++ {
 		current, err := s.allRules(c.Request().Context(), nil)
 		if err != nil {

@@ -16,15 +16,15 @@ import (
 	"sluice/rules/tree"
 )
 
-// Bounds of a report on a pool's load.
+// Limits of a load report.
 const (
-	maxUtilization = 100 // of a pool: a hundred times what it holds
+	maxUtilization = 100 // a hundred times the capacity
 	wholePool      = 1_000_000
 	minLoadTTL     = 100
 	maxLoadTTL     = 600_000
 )
 
-// loadInput is the body of PUT /ratelimit/pools/{name}/load, read.
+// loadInput is the body of PUT /ratelimit/pools/{name}/load.
 type loadInput struct {
 	millionths int64
 	ttl        time.Duration
@@ -84,7 +84,7 @@ func (in *loadInput) lifetime(v *tree.Value) {
 	in.ttl = time.Duration(ms) * time.Millisecond
 }
 
-// reportLoad takes the fleet's report on a pool.
+// reportLoad stores a load report of a pool.
 func (s *Server) reportLoad(c echo.Context) error {
 	body, err := readJSON(c)
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Server) reportLoad(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// loadDetail says what became of a report. Of two the later counts, so that it
-// can always be repeated.
+// loadDetail describes an error of a load report. The last report counts, so that it is
+// always safe to repeat one.
 func loadDetail(e *limiter.StoreError) string {
 	if e.Unknown {
 		return "The report may have been applied nevertheless (" + string(e.Cause) + "). You can send it again; the last report counts."

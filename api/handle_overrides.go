@@ -9,13 +9,13 @@ import (
 	"sluice/rules"
 )
 
-// overridePage is the answer to GET …/overrides.
+// overridePage is the response to GET …/overrides.
 type overridePage struct {
 	Overrides     []rules.Override `json:"overrides"`
 	NextPageToken string           `json:"next_page_token"`
 }
 
-// overrideID reads the path's two ids. What cannot be one is simply not found.
+// overrideID reads both ids of the path. An invalid id is not found.
 func overrideID(c echo.Context) (rule, id int64, err error) {
 	if rule, err = ruleID(c); err != nil {
 		return 0, 0, err
@@ -38,7 +38,7 @@ func writeOverride(c echo.Context, status int, o *rules.Override) error {
 	return writeJSON(c, status, o)
 }
 
-// setOptions are the settings by which addresses are counted here.
+// setOptions returns the prefix lengths of addresses in keys.
 func (s *Server) setOptions() rules.Options {
 	if set := s.deps.Checker.Set(); set != nil {
 		return set.Options()
@@ -55,7 +55,7 @@ func (s *Server) listOverrides(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ended := q.truth("include_expired")
+	ended := q.boolean("include_expired")
 	want := rules.OverrideQuery{
 		RuleID: id, Text: q.values.Get("q"), IncludeExpired: ended != nil && *ended, PageSize: q.pageSize(), AfterID: q.pageToken(),
 	}
@@ -142,7 +142,7 @@ func (s *Server) putOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guardOverride(c, rule, id)
+	version, err := s.checkOverrideVersion(c, rule, id)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *Server) deleteOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guardOverride(c, rule, id)
+	version, err := s.checkOverrideVersion(c, rule, id)
 	if err != nil {
 		return err
 	}
@@ -170,8 +170,8 @@ func (s *Server) deleteOverride(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// guardOverride is guard for an override.
-func (s *Server) guardOverride(c echo.Context, rule, id int64) (int64, error) {
+// checkOverrideVersion is checkRuleVersion for overrides.
+func (s *Server) checkOverrideVersion(c echo.Context, rule, id int64) (int64, error) {
 	cond, err := parseCondition(c, "If-Match")
 	if err != nil || !cond.given {
 		return 0, err

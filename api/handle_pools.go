@@ -9,7 +9,7 @@ import (
 	"sluice/rules"
 )
 
-// poolAnswer is a pool as the API shows it, by itself with what it holds now.
+// poolAnswer is a pool with its current usage.
 type poolAnswer struct {
 	rules.Pool
 	*decide.PoolState
@@ -34,8 +34,8 @@ func (s *Server) listPools(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, page)
 }
 
-// getPool has no use for If-None-Match: what a pool holds changes with every
-// request, its version only with edits.
+// getPool ignores If-None-Match: the usage of a pool changes with every request, its
+// version only with edits.
 func (s *Server) getPool(c echo.Context) error {
 	p, err := s.deps.Pools.GetPool(c.Request().Context(), c.Param("name"))
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Server) putPool(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guardPool(c)
+	version, err := s.checkPoolVersion(c)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Server) putPool(c echo.Context) error {
 }
 
 func (s *Server) deletePool(c echo.Context) error {
-	version, err := s.guardPool(c)
+	version, err := s.checkPoolVersion(c)
 	if err != nil {
 		return err
 	}
@@ -100,15 +100,15 @@ func (s *Server) deletePool(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// guardPool is guard for pools.
-func (s *Server) guardPool(c echo.Context) (int64, error) {
-	return s.guardVersion(c, func() (int64, error) {
+// checkPoolVersion is checkRuleVersion for pools.
+func (s *Server) checkPoolVersion(c echo.Context) (int64, error) {
+	return s.checkVersion(c, func() (int64, error) {
 		p, err := s.deps.Pools.GetPool(c.Request().Context(), c.Param("name"))
 		return p.Version, err
 	})
 }
 
-// decodePool reads a whole pool. name is that of the path, "" for a new pool.
+// decodePool reads a whole pool. name is the name in the path, or "" for a new pool.
 func decodePool(body []byte, name string) (rules.Pool, error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -129,5 +129,5 @@ func decodePool(body []byte, name string) (rules.Pool, error) {
 		in.wrong("name", "must be the name in the path, or omitted; rules refer to the pool by its name")
 	}
 	p.Normalize()
-	return p, in.complete(rules.ValidatePool(&p))
+	return p, in.addValidation(rules.ValidatePool(&p))
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// promoteRule puts a rule's candidate, or a shadow rule, in force.
+// promoteRule makes the candidate the limit of the rule, or enforces a shadow rule.
 func (s *Server) promoteRule(c echo.Context) error {
 	id, err := ruleID(c)
 	if err != nil {
 		return err
 	}
-	version, err := s.guard(c, id)
+	version, err := s.checkRuleVersion(c, id)
 	if err != nil {
 		return err
 	}

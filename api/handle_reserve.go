@@ -14,7 +14,7 @@ import (
 	"sluice/rules/tree"
 )
 
-// reserve is a check whose weight is an estimate, to be settled.
+// reserve handles a check whose weight is an estimate, to be settled later.
 func (s *Server) reserve(c echo.Context) error {
 	x, _ := s.buffers.Get().(*buffers)
 	defer s.putBack(x)
@@ -33,7 +33,7 @@ func (s *Server) reserve(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
-// decodeReserve reads a check with ttl_ms beside it.
+// decodeReserve reads a check with ttl_ms.
 func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 	var sc scanner
 	if err := sc.start(body); err != nil {
@@ -69,14 +69,14 @@ func (s *Server) settle(c echo.Context) error {
 		return err
 	}
 	if err := s.deps.Checker.SettleReservation(c.Request().Context(), want, &x.a); err != nil {
-		return settleError(err)
+		return settleProblem(err)
 	}
 	x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 	return write(c, http.StatusOK, jsonType, x.out)
 }
 
-// settleError maps what only a settlement can fail of.
-func settleError(err error) error {
+// settleProblem converts the errors that only a settle can have.
+func settleProblem(err error) error {
 	var away *limiter.StoreError
 	switch {
 	case errors.Is(err, decide.ErrBadReservation):

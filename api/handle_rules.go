@@ -12,7 +12,7 @@ import (
 
 const mediaMergePatch = "application/merge-patch+json"
 
-// ruleID reads the path's id. What cannot be one is simply not found.
+// ruleID reads the id of the path. An invalid id is not found.
 func ruleID(c echo.Context) (int64, error) {
 	switch c.Param("id") {
 	case "export":
@@ -27,7 +27,7 @@ func ruleID(c echo.Context) (int64, error) {
 	return id, nil
 }
 
-// notAllowed refuses the methods of {id} on a path that only looks like one.
+// notAllowed rejects the methods of {id} for fixed paths such as export.
 func notAllowed(c echo.Context, allow string) error {
 	c.Response().Header().Set(echo.HeaderAllow, allow)
 	return echo.ErrMethodNotAllowed
@@ -89,7 +89,7 @@ func (s *Server) putRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guard(c, id)
+	version, err := s.checkRuleVersion(c, id)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func (s *Server) update(c echo.Context, r rules.Rule, version int64) error {
 	return writeRule(c, http.StatusOK, &r)
 }
 
-// patchAttempts is how often a patch without If-Match is tried again when
-// someone else's change came between reading and writing.
+// patchAttempts is how often a patch without If-Match is tried if other changes come
+// between its read and its write.
 const patchAttempts = 5
 
 func (s *Server) patchRule(c echo.Context) error {
@@ -150,7 +150,7 @@ func (s *Server) deleteRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := s.guard(c, id)
+	version, err := s.checkRuleVersion(c, id)
 	if err != nil {
 		return err
 	}

@@ -8,18 +8,18 @@ import (
 	"sluice/api/reply"
 )
 
-// RuleState says by which rules a node decides. Everyone may read it, so it
-// names no rule and no error.
+// RuleState describes the rules in force on a node. It is public, so it contains no
+// names of rules and no errors.
 type RuleState struct {
-	// Version is that of the set in force.
+	// Version is the version of the set in force.
 	Version int64 `json:"version"`
-	// Source is where the set came from: database, or copy when the node started
-	// with its copy on disk because the database was away.
+	// Source is database, or copy if the node started with its local copy because the
+	// database was unavailable.
 	Source string `json:"source"`
-	// AgeMS is how long ago, in milliseconds, the database confirmed the set.
+	// AgeMS is the time since the database last confirmed the set, in milliseconds.
 	AgeMS int64 `json:"age_ms"`
-	// RefusedVersion is the version of the rules in the database while those do
-	// not compile; nil when they do, or are not known.
+	// RefusedVersion is the version of the stored rules while they do not compile; nil
+	// if they compile or are unknown.
 	RefusedVersion *int64 `json:"refused_version"`
 }
 
@@ -27,8 +27,8 @@ func (s *Server) livez(c echo.Context) error {
 	return write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`+"\n"))
 }
 
-// readyz is about whether this node should get traffic. Old rules are better
-// than none, so they are told and do not make it unready.
+// readyz reports whether this node should receive traffic. Old rules do not make it
+// unready, because they are better than none; the response describes them.
 func (s *Server) readyz(c echo.Context) error {
 	if err := s.deps.Ready(); err != nil {
 		return reply.NotReady.Problem(err.Error())

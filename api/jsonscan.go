@@ -20,7 +20,7 @@ type scanner struct {
 // maxDepth bounds nesting.
 const maxDepth = 32
 
-// malformedError is JSON that cannot be read at all (400).
+// malformedError describes invalid JSON (400).
 type malformedError struct {
 	message string
 }
@@ -32,7 +32,7 @@ func (s *scanner) fail(format string, args ...any) error {
 	return &malformedError{message: fmt.Sprintf(format, args...) + fmt.Sprintf(" (line %d, byte %d)", line, s.pos+1)}
 }
 
-// start checks the encoding of the whole text.
+// start checks that the whole text is valid UTF-8.
 func (s *scanner) start(data []byte) error {
 	s.data, s.pos = data, 0
 	if !utf8.Valid(data) {
@@ -44,7 +44,7 @@ func (s *scanner) start(data []byte) error {
 	return nil
 }
 
-// peek skips white space and gives the next byte, 0 at the end.
+// peek skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) peek() byte {
 	for s.pos < len(s.data) {
 		switch c := s.data[s.pos]; c {
@@ -97,8 +97,8 @@ func (s *scanner) more(closing byte, n int) (bool, error) {
 	return true, nil
 }
 
-// member reads the name of an object's next member and its colon. The name is
-// valid until the next string is read.
+// member reads the name of the next member of an object and the colon. The name is valid
+// until the next string is read.
 func (s *scanner) member() ([]byte, error) {
 	if s.peek() != '"' {
 		return nil, s.fail("a member name in quotes is expected")
@@ -133,7 +133,7 @@ func (s *scanner) str() ([]byte, error) {
 	return nil, s.fail("a string is not terminated")
 }
 
-// escaped goes on with a string that began at start and has an escape at pos.
+// escaped continues a string that began at start and has an escape at pos.
 func (s *scanner) escaped(start int) ([]byte, error) {
 	s.tmp = append(s.tmp[:0], s.data[start:s.pos]...)
 	for s.pos < len(s.data) {
@@ -187,7 +187,7 @@ func (s *scanner) unicode() error {
 	return nil
 }
 
-// hex4 reads \uXXXX, -1 if that is not what stands here.
+// hex4 reads \uXXXX and returns -1 for any other text.
 func (s *scanner) hex4() rune {
 	if s.pos+6 > len(s.data) || s.data[s.pos] != '\\' || s.data[s.pos+1] != 'u' {
 		return -1
@@ -258,7 +258,7 @@ func (s *scanner) word() (string, error) {
 	return "", s.fail("a value is expected")
 }
 
-// skip reads over a value, checking its syntax and the names of its members.
+// skip skips a value and checks its syntax and the names of its members.
 func (s *scanner) skip(depth int) error {
 	if depth > maxDepth {
 		return s.fail("nested more than %d levels deep", maxDepth)
@@ -308,7 +308,7 @@ func (s *scanner) skipObject(depth int) error {
 	}
 }
 
-// clip shortens what a caller sent for use in an error's text.
+// clip shortens text of a client for use in an error.
 func clip(v string) string {
 	const most = 64
 	if len(v) <= most {

@@ -6,8 +6,8 @@ import (
 	"sluice/rules/tree"
 )
 
-// parseJSON reads a body that must be one object, as strictly as scanner does, for
-// the paths where speed does not matter.
+// parseJSON reads a body that must be one object, as strictly as scanner, for handlers
+// that need not be fast.
 func parseJSON(data []byte) (*tree.Value, error) {
 	var s scanner
 	if err := s.start(data); err != nil {

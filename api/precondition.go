@@ -10,7 +10,7 @@ import (
 	"sluice/rules"
 )
 
-// etag is the strong entity tag of a rule's version.
+// etag returns the strong entity tag of a version.
 func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
 // condition is an If-Match or If-None-Match header.
@@ -53,8 +53,8 @@ func parseCondition(c echo.Context, header string) (condition, error) {
 	return cond, nil
 }
 
-// permits reports whether a change of the given version may go ahead. A weak tag
-// never matches.
+// permits reports whether If-Match allows a change of the given version. A weak tag never
+// matches.
 func (cond condition) permits(version int64) bool {
 	if !cond.given || cond.any {
 		return true
@@ -80,18 +80,18 @@ func (cond condition) includes(version int64) bool {
 	return cond.any
 }
 
-// guard gives the version that a change must find (0: any) for the request's
-// If-Match, or the error that refuses it. It reads the rule only when the header
-// leaves a choice.
-func (s *Server) guard(c echo.Context, id int64) (int64, error) {
-	return s.guardVersion(c, func() (int64, error) {
+// checkRuleVersion returns the version that a change requires according to If-Match, 0
+// for any, or an error if If-Match does not allow the change. It reads the rule only if
+// the header is present.
+func (s *Server) checkRuleVersion(c echo.Context, id int64) (int64, error) {
+	return s.checkVersion(c, func() (int64, error) {
 		r, err := s.deps.Rules.GetRule(c.Request().Context(), id)
 		return r.Version, err
 	})
 }
 
-// guardVersion is guard for whatever has a version.
-func (s *Server) guardVersion(c echo.Context, present func() (int64, error)) (int64, error) {
+// checkVersion is checkRuleVersion for any object; present returns its version.
+func (s *Server) checkVersion(c echo.Context, present func() (int64, error)) (int64, error) {
 	cond, err := parseCondition(c, "If-Match")
 	if err != nil || !cond.given {
 		return 0, err

@@ -19,14 +19,14 @@ const (
 	maxPage     = 500
 )
 
-// query is a request's query parameters, each known and given at most once.
+// query holds the query parameters of a request.
 type query struct {
 	values url.Values
 	errs   []rules.FieldError
 }
 
-// parseQuery refuses parameters other than the known ones: a misspelt filter
-// must not silently select everything.
+// parseQuery parses the query parameters. It rejects unknown and repeated ones, so that a
+// misspelt filter does not silently select everything.
 func parseQuery(c echo.Context, known ...string) (*query, error) {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -62,8 +62,8 @@ func (q *query) err() error {
 	return nil
 }
 
-// truth reads a parameter that is true or false, nil when absent.
-func (q *query) truth(name string) *bool {
+// boolean reads a parameter that is true or false; nil if it is absent.
+func (q *query) boolean(name string) *bool {
 	if !q.values.Has(name) {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (q *query) truth(name string) *bool {
 	return &v
 }
 
-// oneOf reads a parameter with few values, "" when absent.
+// oneOf reads a parameter with a fixed list of values; "" if it is absent.
 func (q *query) oneOf(name string, allowed ...string) string {
 	v := q.values.Get(name)
 	if q.values.Has(name) && !slices.Contains(allowed, v) {
@@ -83,8 +83,7 @@ func (q *query) oneOf(name string, allowed ...string) string {
 	return v
 }
 
-// filters reads the values by which rules are narrowed, by the fields' names; nil
-// when none is given.
+// filters returns the filters of rules by the names of fields; nil if there are none.
 func (q *query) filters() map[string]string {
 	var filters map[string]string
 	for _, name := range rules.Filters() {
@@ -96,7 +95,7 @@ func (q *query) filters() map[string]string {
 		}
 		value := q.values.Get(name)
 		if value == "" {
-			continue // selects everything
+			continue // an empty filter selects everything
 		}
 		if filters == nil {
 			filters = map[string]string{}
@@ -118,7 +117,7 @@ func (q *query) pageSize() int {
 	return n
 }
 
-// pageToken reads the number that pageToken wrote, 0 when absent.
+// pageToken reads the number in a page token; 0 if it is absent.
 func (q *query) pageToken() int64 {
 	if q.values.Get("page_token") == "" {
 		return 0
@@ -133,7 +132,7 @@ func (q *query) pageToken() int64 {
 	return 0
 }
 
-// pageToken makes the opaque token of the page after n.
+// pageToken returns the opaque token of the page after n.
 func pageToken(n int64) string {
 	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte("after:"), n, 10))
 }

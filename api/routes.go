@@ -10,27 +10,27 @@ import (
 	"sluice/limiter"
 )
 
-// Route is one row of the table of everything this package serves. Tests hold
-// it to openapi.yaml and try every row with every kind of credential.
+// Route is one route of this package. Tests compare the table of routes with
+// openapi.yaml and try every route with every kind of credential.
 type Route struct {
 	Method string
-	// Path is in Echo's notation.
+	// Path has the notation of Echo.
 	Path string
-	// Scope is what a token must permit; "" means that anyone may call.
+	// Scope is the scope that a token must have; "" means that the route is public.
 	Scope access.Scope
 
 	handle func(*Server, echo.Context) error
 }
 
 const (
-	// overridesPath is where the overrides of a rule are.
+	// overridesPath is the path of the overrides of a rule.
 	overridesPath = "/ratelimit/rules/:id/overrides"
-	// refundPath is the one route whose scope follows from the body: see permit.
+	// refundPath is the one route whose scope depends on the body; see requireScope.
 	refundPath = "/ratelimit/refund"
 )
 
-// Scopes are those of which a token must permit one; none means that anyone may
-// call.
+// Scopes are the scopes of which a token must have at least one; none means that the
+// route is public.
 func (r *Route) Scopes() []access.Scope {
 	switch {
 	case r.Scope == "":
@@ -41,7 +41,7 @@ func (r *Route) Scopes() []access.Scope {
 	return []access.Scope{r.Scope}
 }
 
-// table lists every route. A row without a scope is public on purpose.
+// table lists every route. A route without a scope is public on purpose.
 var table = []Route{
 	{http.MethodGet, "/livez", "", (*Server).livez},
 	{http.MethodGet, "/readyz", "", (*Server).readyz},
@@ -92,11 +92,11 @@ var table = []Route{
 	{http.MethodDelete, overridesPath + "/:oid", access.ScopeRulesWrite, (*Server).deleteOverride},
 }
 
-// Table is a copy of the table of routes.
+// Table returns a copy of the table of routes.
 func Table() []Route { return append([]Route(nil), table...) }
 
-// Routes registers every route on e, HEAD beside every GET, and takes over e's
-// error answers and its idea of a client's address.
+// Routes registers every route on e, with HEAD for every GET, and sets the error handler
+// and the IP extractor of e.
 func (s *Server) Routes(e *echo.Echo) {
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.fail

@@ -22,22 +22,22 @@ import (
 	"sluice/rules"
 )
 
-// Server is the HTTP face: it decodes requests, asks the Checker or the rule
-// database, and encodes what they say. It is safe for concurrent use and owns
-// no goroutine; time limits on connections are the http.Server's.
+// Server is the HTTP API: it decodes requests, calls the Checker or the rules database,
+// and encodes the results. It is safe for concurrent use and starts no goroutine. The
+// http.Server sets the timeouts of connections.
 type Server struct {
 	deps  Deps
 	gate  access.Gate
 	style reply.HeaderStyle
 	log   *slog.Logger
-	// importing is held while a large file is imported, so that only one at a time
-	// takes its memory.
+	// importing is locked while a large file is imported, so that only one at a time
+	// uses memory.
 	importing sync.Mutex
-	// buffers has *buffers and batchBuffers *batchBuffers, and nothing else.
+	// buffers contains *buffers, and batchBuffers contains *batchBuffers.
 	buffers, batchBuffers sync.Pool
 }
 
-// New makes a Server. It fails only if something required is missing.
+// New returns a Server. It fails only if a required dependency is missing.
 func New(d Deps) (*Server, error) {
 	if d.Checker == nil || d.Rules == nil || d.Writer == nil || d.History == nil || d.Access == nil || d.Now == nil {
 		return nil, errors.New("api: Checker, Rules, Writer, History, Access and Now are required")
@@ -61,15 +61,15 @@ func New(d Deps) (*Server, error) {
 	return s, nil
 }
 
-// wrap puts around a handler what every route needs: containment of panics,
-// the security headers, authorisation and problem answers.
+// wrap adds to a handler what every route needs: recovery from panics, security
+// headers, authorisation and problem documents.
 func (s *Server) wrap(r Route) echo.HandlerFunc {
 	public := r.Scope == "" || r.Path == "/metrics" && s.deps.MetricsPublic
 	want := r.Scopes()
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				s.contain(c, v)
+				s.recovered(c, v)
 				err = nil
 			}
 		}()
@@ -87,21 +87,21 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 	}
 }
 
-// Where the echo context keeps who is asking: the actor of a write, and the token
-// where the handler decides by it.
+// Keys of the echo context: the actor of a write, and the token for handlers that check
+// its scopes.
 const (
 	actorKey = "sluice.actor"
 	tokenKey = "sluice.token"
 )
 
-// headerReason is the header that says why rules are changed.
+// headerReason is the header with the reason of a change of rules.
 const headerReason = "Sluice-Reason"
 
-// forwarding are the headers by which proxies say that they passed a request on.
+// forwarding are the headers that proxies add to forwarded requests.
 var forwarding = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Forwarded", "Via"}
 
-// authorize lets a request through to a route that needs one of the scopes, or
-// returns the error that refuses it. It notes the actor for writes.
+// authorize returns an error unless the request may use a route that requires one of the
+// scopes. It stores the actor for writes in the context.
 func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error {
 	req := c.Request()
 	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
@@ -125,9 +125,9 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	return nil
 }
 
-// permit refuses a request whose token lacks a scope that only its body shows to
-// be needed.
-func permit(c echo.Context, want access.Scope) error {
+// requireScope returns an error if the token lacks a scope whose need is known only from
+// the body.
+func requireScope(c echo.Context, want access.Scope) error {
 	if token, _ := c.Get(tokenKey).(access.Token); !token.Permits(want) {
 		return access.Lacks(want)
 	}
@@ -143,11 +143,11 @@ func forwarded(h http.Header) bool {
 	return false
 }
 
-// crossOrigin refuses what a browser sends on behalf of another site.
+// crossOrigin rejects requests that a browser sends on behalf of another site.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// fromOtherSite: a browser sent this on behalf of another site. A GET counts too,
-// because releasing deferred requests is one.
+// fromOtherSite reports whether a browser sent the request on behalf of another site. GET
+// is included, because it releases deferred requests.
 func fromOtherSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
@@ -156,15 +156,15 @@ func fromOtherSite(r *http.Request) bool {
 	return true
 }
 
-// actor is who makes a change; authorize has noted it.
+// actor returns the actor of a change, as stored by authorize.
 func actor(c echo.Context) rules.Actor {
 	a, _ := c.Get(actorKey).(rules.Actor)
 	return a
 }
 
-// contain ends one request whose handler panicked.
-func (s *Server) contain(c echo.Context, v any) {
-	if v == http.ErrAbortHandler { //nolint:errorlint // the very value that net/http documents
+// recovered ends a request whose handler panicked.
+func (s *Server) recovered(c echo.Context, v any) {
+	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
 		panic(v)
 	}
 	s.deps.Panicked()
@@ -172,10 +172,10 @@ func (s *Server) contain(c echo.Context, v any) {
 	s.writeProblem(c, reply.Internal.Problem("The error was logged. Try again."))
 }
 
-// fail answers what never reached a handler: unknown paths and methods.
+// fail responds to requests without a handler: unknown paths and methods.
 func (s *Server) fail(err error, c echo.Context) { s.writeProblem(c, err) }
 
-// ipExtractor takes a client's address from the connection, or, behind trusted
+// ipExtractor takes the address of a client from the connection or, behind trusted
 // proxies only, from the right-most untrusted address of X-Forwarded-For.
 func ipExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	if len(trusted) == 0 {
@@ -191,7 +191,7 @@ func ipExtractor(trusted []netip.Prefix) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(opts...)
 }
 
-// writeJSON answers with v on the paths where speed does not matter.
+// writeJSON sends v as JSON, for handlers that need not be fast.
 func writeJSON(c echo.Context, status int, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -202,11 +202,11 @@ func writeJSON(c echo.Context, status int, v any) error {
 	return write(c, status, jsonType, buf.Bytes())
 }
 
-// smallBody is less than net/http buffers before it sends anything, so that it
-// finds the length of such a body by itself, at less cost than a header of ours.
+// smallBody is smaller than the buffer of net/http, which then sets the length of such a
+// body itself, at less cost than a header set here.
 const smallBody = 2000
 
-// write answers with a finished body.
+// write sends a body.
 func write(c echo.Context, status int, mediaType []string, body []byte) error {
 	h := c.Response().Header()
 	h["Content-Type"] = mediaType
@@ -216,7 +216,7 @@ func write(c echo.Context, status int, mediaType []string, body []byte) error {
 	}
 	c.Response().WriteHeader(status)
 	if !head {
-		_, _ = c.Response().Write(body) // the client may have gone; nobody is left to tell
+		_, _ = c.Response().Write(body) // fails only if the client closed the connection
 	}
 	return nil
 }
@@ -230,8 +230,8 @@ func (s *Server) metrics(c echo.Context) error {
 	return nil
 }
 
-// changed waits until a committed change is in force on this node. The change
-// stays a success if it is not, and the answer says so.
+// changed waits until a committed change is in force on this node. If it is not, the
+// request still succeeds and the header Sluice-In-Force says so.
 func (s *Server) changed(c echo.Context) {
 	if !s.deps.Changed(c.Request().Context()) {
 		c.Response().Header().Set("Sluice-In-Force", "false")

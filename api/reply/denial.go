@@ -13,8 +13,8 @@ const (
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// AppendDenial writes the problem document that a gateway sends to the client
-// it denies, or the notice to one whose request is deferred. It must only be called for a denied answer.
+// AppendDenial writes the problem document that a gateway sends to a denied client, or
+// the document for a client whose request is deferred. The answer must be a denial.
 func AppendDenial(b []byte, a *decide.Answer) []byte {
 	if a.Ticket != "" {
 		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request is processed when its limits allow it.","ticket":`...)
@@ -52,7 +52,7 @@ func AppendDenial(b []byte, a *decide.Answer) []byte {
 	return append(b, `"}`...)
 }
 
-// appendAdvice says in plain words when to come back.
+// appendAdvice writes when to try again.
 func appendAdvice(b []byte, a *decide.Answer) []byte {
 	ms, ok := a.RetryAfter()
 	if !ok || ms == limiter.Never {

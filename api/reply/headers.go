@@ -7,19 +7,19 @@ import (
 	"sluice/limiter"
 )
 
-// HeaderStyle chooses between forms of the client headers. The zero value gives
-// X-RateLimit-Reset as seconds since the epoch.
+// HeaderStyle is the form of the client headers. With the zero value,
+// X-RateLimit-Reset is in seconds since the epoch.
 type HeaderStyle struct {
-	// ResetDelta gives X-RateLimit-Reset as seconds from now.
+	// ResetDelta makes X-RateLimit-Reset seconds from now.
 	ResetDelta bool
 }
 
 // maxStructured is the largest integer of a structured field (RFC 9651, section
-// 3.3.1: fifteen digits). Larger figures are shown as it.
+// 3.3.1: fifteen digits). Larger figures are sent as this one.
 const maxStructured = 999_999_999_999_999
 
-// maxPolicies is how many limits the two lists name at most, the strictest
-// always among them: proxies refuse answers whose headers outgrow a few KiB.
+// maxPolicies is the maximum number of limits in the two lists, always including the
+// strictest: proxies reject responses with headers of more than a few KiB.
 const maxPolicies = 16
 
 // The client headers, in the order in which Headers emits them.
@@ -33,13 +33,12 @@ const (
 	millisecondsInSecond = 1000
 )
 
-// Headers calls emit with each client header of an answer, following
-// draft-ietf-httpapi-ratelimit-headers-11 for RateLimit-Policy and RateLimit,
-// RFC 9110 for Retry-After (none for a deferred request, which is not to be sent
-// again), and custom for the X-RateLimit ones. Shadow limits
-// do not show. Names of rules are plain by their syntax, so nothing here needs
-// escaping. Values are written into scratch, which may be nil, and are valid only
-// during the call; Headers gives back the scratch to use next time.
+// Headers calls emit with each client header of an answer: RateLimit-Policy and RateLimit
+// as in draft-ietf-httpapi-ratelimit-headers-11, Retry-After as in RFC 9110 (not for a
+// deferred request, which must not be sent again), and the customary X-RateLimit headers.
+// Shadow limits are omitted. Names of rules need no escaping. Values are written into
+// scratch, which may be nil, and are valid only during the call; Headers returns the
+// scratch for the next call.
 func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name string, value []byte)) []byte {
 	send := func(name string, value []byte) {
 		scratch = value[:0]
@@ -70,9 +69,9 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 	return scratch
 }
 
-// wait is for how many ms the headers ask a client to wait because of one limit:
-// its retry-after, jitter included, if it denies and waiting helps, else until its
-// bucket is empty, or Never. A deferred request is not to be sent again.
+// wait is how many ms one limit asks a client to wait: its retry-after with jitter if it
+// denies and waiting helps, otherwise its reset, or Never. A deferred request must not be
+// sent again.
 func wait(a *decide.Answer, d *limiter.Decision) int64 {
 	if d.RetryAfter > 0 && !a.Allowed() && a.Ticket == "" {
 		return d.RetryAfter
@@ -80,10 +79,10 @@ func wait(a *decide.Answer, d *limiter.Decision) int64 {
 	return d.Reset
 }
 
-// appendPolicies writes one item a limit: its name, units (q) per window of w
-// seconds. A window below a second shows as one second. Of a bucket algorithm q
-// is the burst and w how long that takes to refill, so that what remains never
-// exceeds q; one that never refills shows 0 per window.
+// appendPolicies writes one item for each limit: its name, and q units per window of w
+// seconds. A window below one second is sent as one second. For a bucket algorithm q is
+// the burst and w the time to refill it, so that the remaining units never exceed q. If
+// the bucket never refills, q is 0.
 func appendPolicies(b []byte, a *decide.Answer) []byte {
 	named := 0
 	for i := range a.Limits {
@@ -104,7 +103,7 @@ func appendPolicies(b []byte, a *decide.Answer) []byte {
 	return b
 }
 
-// quota is a limit as RateLimit-Policy has it: units and seconds.
+// quota returns a limit in units and seconds, as in RateLimit-Policy.
 func quota(la *decide.LimitAnswer) (q, w int64) {
 	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
 	switch {
@@ -113,14 +112,14 @@ func quota(la *decide.LimitAnswer) (q, w int64) {
 	case limit == 0:
 		return 0, CeilSeconds(la.Limit.Window)
 	}
-	// At most limiter.MaxExact, by limiter.Limit.Problems.
+	// At most limiter.MaxExact; see limiter.Limit.Problems.
 	ms := burst * la.Limit.Window
 	return burst, max(1, (ms+limit*millisecondsInSecond-1)/(limit*millisecondsInSecond))
 }
 
-// appendRemainders writes one item a limit whose figures are known: units left
-// (r) and seconds (t) as wait has them. The draft asks that t agree with
-// Retry-After where both are sent.
+// appendRemainders writes one item for each limit with known figures: the remaining
+// units r, and the seconds t of wait. The draft requires that t agrees with Retry-After
+// if both are sent.
 func appendRemainders(b []byte, a *decide.Answer) []byte {
 	named := 0
 	for i := range a.Limits {
@@ -139,8 +138,8 @@ func appendRemainders(b []byte, a *decide.Answer) []byte {
 	return b
 }
 
-// names reports whether limit i is among the maxPolicies that the lists name:
-// the strictest, and the first others. named counts those others so far.
+// names reports whether limit i is among the maxPolicies limits in the lists: the
+// strictest, and the first others. named is the number of others so far.
 func names(a *decide.Answer, i int, named *int) bool {
 	if i == a.Strictest {
 		return true
@@ -163,7 +162,7 @@ func CeilSeconds(ms int64) int64 {
 	return (ms + millisecondsInSecond - 1) / millisecondsInSecond
 }
 
-// The statuses that a gateway answers its client with, as HTTP numbers them.
+// The HTTP status codes that a gateway sends to its client.
 const (
 	statusOK          = 200
 	statusAccepted    = 202
@@ -171,7 +170,7 @@ const (
 	statusUnavailable = 503
 )
 
-// Status is the HTTP status that a gateway should answer its client with.
+// Status returns the HTTP status code that a gateway should send to its client.
 func Status(a *decide.Answer) int {
 	switch a.Verdict {
 	case decide.Allowed:

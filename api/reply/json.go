@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 const lowerHex = "0123456789abcdef"
 
-// bare marks the bytes that stand for themselves in a JSON string.
+// bare marks the bytes that need no escape in a JSON string.
 var bare = func() (t [256]bool) {
 	for c := ' '; c < 0x7f; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -12,11 +12,10 @@ var bare = func() (t [256]bool) {
 	return t
 }()
 
-// AppendString writes s as a JSON string; bytes that are not UTF-8 become
-// U+FFFD.
+// AppendString writes s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func AppendString[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
-	from := 0 // what has not been written yet
+	from := 0 // start of what is not written yet
 	for i := 0; i < len(s); {
 		c := s[i]
 		if bare[c] {
@@ -38,7 +37,7 @@ func AppendString[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// appendEscape writes an ASCII byte that does not stand for itself.
+// appendEscape writes an ASCII byte that needs an escape.
 func appendEscape(b []byte, c byte) []byte {
 	if c == '"' || c == '\\' {
 		return append(b, '\\', c)

@@ -11,32 +11,31 @@ import (
 	"sluice/rules"
 )
 
-// Problem is an error answer as RFC 9457 has it. Its texts are written by this
-// service and safe to show.
+// Problem is a problem document (RFC 9457). Its texts are safe to show.
 type Problem struct {
-	// Type is /problems/ and a stable word a client can branch on.
+	// Type is /problems/ and a stable word. Clients branch on it.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Errors names what is wrong with each field of the input.
+	// Errors lists the errors of single fields.
 	Errors []rules.FieldError `json:"errors,omitempty"`
 
-	// Header has more headers to send.
+	// Header has additional headers of the response.
 	Header map[string]string `json:"-"`
 }
 
 // Error implements error.
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
-// Kind is one row of the table of problems.
+// Kind is a kind of problem, with its status and title.
 type Kind struct {
 	word   string
 	status int
 	title  string
 }
 
-// The kinds of problem; docs and openapi.yaml list the same.
+// The kinds of problems, which docs and openapi.yaml list too.
 var (
 	Malformed           = Kind{"malformed", 400, "Malformed request"}
 	Credentials         = Kind{"unauthorized", 401, "Missing or invalid credentials"}
@@ -59,12 +58,12 @@ var (
 	NotReady            = Kind{"not-ready", 503, "Node not ready"}
 )
 
-// Problem is a document of this kind about one case.
+// Problem returns a problem document of this kind.
 func (k Kind) Problem(detail string) *Problem {
 	return &Problem{Type: "/problems/" + k.word, Title: k.title, Status: k.status, Detail: detail}
 }
 
-// With adds a header, and gives the problem back.
+// With adds a header and returns the problem.
 func (p *Problem) With(name, value string) *Problem {
 	if p.Header == nil {
 		p.Header = map[string]string{}
@@ -73,8 +72,8 @@ func (p *Problem) With(name, value string) *Problem {
 	return p
 }
 
-// ProblemOf maps the errors of the engine, of the rule database and of access, the
-// same for every face. The second result is false for any other error.
+// ProblemOf converts the errors of the engine, the rules database and access to problem
+// documents, for every face. The second result is false for any other error.
 func ProblemOf(err error) (*Problem, bool) {
 	var (
 		p       *Problem
@@ -121,8 +120,8 @@ func ProblemOf(err error) (*Problem, bool) {
 	return nil, false
 }
 
-// databaseDetail says why the rules database cannot be used, without naming
-// anything of the machine.
+// databaseDetail says why the rules database is unavailable, without details of the
+// machine.
 func databaseDetail(err error) string {
 	const meanwhile = " Checks continue with the rules last loaded."
 	switch {
@@ -143,7 +142,7 @@ func storeDetail(e *limiter.StoreError) string {
 	return "Nothing was changed (" + string(e.Cause) + "). You can repeat the request."
 }
 
-// refusal is the answer to a caller who is not let in.
+// refusal returns the problem document for a request without sufficient credentials.
 func refusal(r *access.Refusal) *Problem {
 	switch r.Reason {
 	case access.NoCredentials:

@@ -12,12 +12,11 @@ import (
 
 const mediaCSV = "text/csv"
 
-// exportPage is how many overrides are read at once for an export.
+// exportPage is the number of overrides that an export reads at once.
 const exportPage = 2000
 
-// exportOverrides writes the overrides of a rule as a file that import reads
-// back, without those that have ended. It streams: an error half way cuts the
-// answer off.
+// exportOverrides sends the overrides of a rule, without expired ones, as a file that can
+// be imported. The response is streamed and ends early after an error.
 func (s *Server) exportOverrides(c echo.Context) error {
 	id, err := ruleID(c)
 	if err != nil {
@@ -45,14 +44,14 @@ func (s *Server) exportOverrides(c echo.Context) error {
 		return nil
 	}
 	w := csv.NewWriter(c.Response())
-	_ = w.Write(rulefile.OverrideHeader()) // Flush tells
+	_ = w.Write(rulefile.OverrideHeader()) // Flush returns the error
 	for {
 		for i := range p.Overrides {
 			_ = w.Write(rulefile.OverrideRecord(&p.Overrides[i]))
 		}
 		w.Flush()
 		if w.Error() != nil || !p.More {
-			return nil // the client may have gone; nobody is left to tell
+			return nil // fails only if the client closed the connection
 		}
 		q.AfterID = p.Overrides[len(p.Overrides)-1].ID
 		if p, err = s.deps.Overrides.ListOverrides(ctx, q); err != nil {
@@ -62,8 +61,8 @@ func (s *Server) exportOverrides(c echo.Context) error {
 	}
 }
 
-// importOverrides stores the overrides of a file, all or nothing. With prune,
-// those that the file does not name are deleted.
+// importOverrides imports the overrides of a file, all or nothing. With prune it deletes
+// stored overrides that are missing from the file.
 func (s *Server) importOverrides(c echo.Context) error {
 	id, err := ruleID(c)
 	if err != nil {
@@ -73,7 +72,7 @@ func (s *Server) importOverrides(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	dry, prune := q.truth("dry_run"), q.truth("prune")
+	dry, prune := q.boolean("dry_run"), q.boolean("prune")
 	if err := q.err(); err != nil {
 		return err
 	}

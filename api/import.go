@@ -12,22 +12,22 @@ import (
 	"sluice/internal/heap"
 )
 
-// Time for an import, instead of what other requests have: to send its file, and
-// from then on until the whole answer has been read.
+// Deadlines of an import, instead of those of other requests: to send its file, and
+// then to receive the whole response.
 const (
 	importSend   = time.Minute
 	importAnswer = 10 * time.Minute
 )
 
-// takeTime gives a request whose caller is known the time of an import.
-func (s *Server) takeTime(c echo.Context) {
-	control, now := http.NewResponseController(c.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
-	_ = control.SetReadDeadline(now.Add(importSend))                     // tests have no connection to set it on
+// extendDeadlines sets the deadlines of an import for an authorised request.
+func (s *Server) extendDeadlines(c echo.Context) {
+	control, now := http.NewResponseController(c.Response()), time.Now() //nolint:forbidigo // socket deadlines use the clock of the machine
+	_ = control.SetReadDeadline(now.Add(importSend))                     // tests have no connection with deadlines
 	_ = control.SetWriteDeadline(now.Add(importAnswer))
 }
 
-// readFile reads the file of an import, of at most most bytes. Until done is called
-// no other large file is imported on this node.
+// readFile reads the file of an import, of at most most bytes. No other large file is
+// imported on this node until done is called.
 func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), err error) {
 	size := c.Request().ContentLength
 	if size > int64(most) {
@@ -44,14 +44,14 @@ func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), e
 			s.importing.Unlock()
 		}
 	}
-	s.takeTime(c)
+	s.extendDeadlines(c)
 	if body, err = readBody(c, most, make([]byte, 0, max(size+1, 512))); err != nil {
 		done()
 	}
 	return body, done, err
 }
 
-// checkJSON reads a body as strictly as parseJSON and keeps nothing of it.
+// checkJSON checks a body as strictly as parseJSON without building a tree.
 func checkJSON(data []byte) error {
 	var s scanner
 	if err := s.start(data); err != nil {
@@ -66,8 +66,8 @@ func checkJSON(data []byte) error {
 	return s.end()
 }
 
-// writePlan answers with a plan element by element, because as one text the plan
-// of a large file takes several times the memory of its rules.
+// writePlan sends a plan element by element, because the whole document of a large
+// file takes several times the memory of its rules.
 func writePlan(c echo.Context, p *importPlan) error {
 	c.Response().Header()["Content-Type"] = jsonType
 	c.Response().WriteHeader(http.StatusOK)
@@ -85,7 +85,7 @@ func writePlan(c echo.Context, p *importPlan) error {
 	w.text(`,"pools":`)
 	w.value(p.Pools)
 	w.text("}\n")
-	_ = out.Flush() // the client may have gone; nobody is left to tell
+	_ = out.Flush() // fails only if the client closed the connection
 	return nil
 }
 
