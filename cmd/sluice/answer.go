@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// answer is what the command reads of the server's answer to a check.
+// answer is the part of the response to a check that the command prints.
 type answer struct {
 	Allowed      bool          `json:"allowed"`
 	Status       int           `json:"status"`
@@ -32,7 +32,7 @@ type limitAnswer struct {
 	Mode         string  `json:"mode"`
 }
 
-// render says the decision on one line and each limit on a line below.
+// render prints the decision on one line and each limit on a line below it.
 func (a *answer) render(w io.Writer) {
 	fmt.Fprint(w, word(a.Allowed))
 	if !a.Allowed {
@@ -65,7 +65,7 @@ func (a *answer) render(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining), inForce(l.Limit, l.Burst),
 			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
-	_ = t.Flush() // a broken pipe is not worth an error here
+	_ = t.Flush() // a broken pipe is not an error
 }
 
 func word(allowed bool) string {

@@ -35,7 +35,7 @@ type checkCmd struct {
 	JSON      bool   `name:"json" help:"Print the server's response as JSON."`
 }
 
-// Run asks once and prints the answer.
+// Run sends one check and prints the response.
 func (c *checkCmd) Run(p *process) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (c *checkCmd) Run(p *process) error {
 	return nil
 }
 
-// question is the request document: only what was given.
+// question returns the request document, with the given flags only.
 func (c *checkCmd) question() (map[string]any, error) {
 	q := map[string]any{}
 	put := func(name, value string) {

@@ -44,7 +44,7 @@ func (c *deferredRunCmd) validate() error {
 	return c.Validate()
 }
 
-// Run delivers until the process is asked to stop.
+// Run delivers requests until a signal stops it.
 func (c *deferredRunCmd) Run(p *process) error {
 	if err := c.validate(); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// explanation is what the command reads of the answer to an explain.
+// explanation is the part of the response to an explain that the command prints.
 type explanation struct {
 	SetVersion  int64  `json:"set_version"`
 	ActiveRules int    `json:"active_rules"`
@@ -19,7 +19,7 @@ type explanation struct {
 	} `json:"rules"`
 }
 
-// explain prints what a check would answer, and why.
+// explain prints the response that a check would get, and why.
 func (c *checkCmd) explain(p *process, raw []byte) error {
 	var e explanation
 	if err := json.Unmarshal(raw, &e); err != nil {

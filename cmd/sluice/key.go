@@ -13,11 +13,11 @@ import (
 )
 
 type keyCmd struct {
-	Names     []string `arg:"" optional:"" name:"name" help:"Name of a bucket as redis-cli prints it (sl:\\x80\\x11...), or its readable key, as in {user:42}|17|fw. With --rule, the key as the console shows it, as in user:42. Empty: names from standard input, one a line."`
-	Rule      int64    `name:"rule" placeholder:"ID" help:"Rule of the keys: gives their names in Redis. Needs --algorithm."`
-	Algorithm string   `name:"algorithm" placeholder:"NAME" help:"Algorithm of that rule."`
+	Names     []string `arg:"" optional:"" name:"name" help:"Names of buckets as redis-cli prints them (sl:\\x80\\x11...), or readable keys such as {user:42}|17|fw. With --rule, keys as the console shows them, such as user:42. Without names, they are read from standard input, one per line."`
+	Rule      int64    `name:"rule" placeholder:"ID" help:"Id of the rule of the keys, to print their names in Redis. Requires --algorithm."`
+	Algorithm string   `name:"algorithm" placeholder:"NAME" help:"Algorithm of the rule."`
 	KeyPrefix string   `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis."`
-	JSON      bool     `name:"json" help:"Print one JSON object a line."`
+	JSON      bool     `name:"json" help:"Print JSON, one object per line."`
 }
 
 // bucketName is one bucket with all its names.
@@ -26,7 +26,7 @@ type bucketName struct {
 	// would show if names were not packed.
 	Name     string `json:"name"`
 	Readable string `json:"readable"`
-	// Rule is 0 for the bucket of a caller who brought the limit.
+	// Rule is 0 for the bucket of a direct check.
 	Rule       int64    `json:"rule_id,omitempty"`
 	Candidate  bool     `json:"candidate,omitempty"`
 	Key        string   `json:"key"`
@@ -57,7 +57,7 @@ func (c *keyCmd) Run(p *process) error {
 	lines := bufio.NewScanner(p.in)
 	for lines.Scan() {
 		if err := c.explain(p, lines.Text(), suffix); err != nil {
-			fmt.Fprintf(p.errs, "sluice: %v\n", err) // a listing has other keys too
+			fmt.Fprintf(p.errs, "sluice: %v\n", err) // a list can contain other keys
 		}
 	}
 	return lines.Err()
@@ -106,7 +106,7 @@ var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?)?\|[
 // shownKey is a key as the console shows it.
 var shownKey = regexp.MustCompile(`^[^{}|+\s]+(\+[^{}|+\s]+)*$`)
 
-// read gives the key that a text names.
+// read returns the key that a text names.
 func (c *keyCmd) read(text, suffix string) (limiter.Key, error) {
 	if suffix != "" {
 		if !shownKey.MatchString(text) {
@@ -132,7 +132,7 @@ func (c *keyCmd) read(text, suffix string) (limiter.Key, error) {
 	return "", fmt.Errorf("%s is not the name of a bucket with the prefix %s", quoteName(text), c.KeyPrefix)
 }
 
-// quoteName writes a name as redis-cli does, in quotes where it is not readable.
+// quoteName writes a name like redis-cli, in quotes if it is not readable.
 func quoteName(name string) string {
 	var b strings.Builder
 	plain := true

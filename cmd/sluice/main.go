@@ -1,8 +1,8 @@
-// Command sluice is a rate-limit service: sluice serve runs it, sluice demo
-// shows it, and the other commands look after its rules, tokens and database.
+// Command sluice is a rate-limit service: sluice serve runs it, sluice demo demonstrates
+// it, and the other commands manage its rules, tokens, accounts and database.
 //
-// Exit codes: 0 done (for check: allowed); 1 the answer is no (denied, not
-// ready, not valid); 2 it could not be done (bad usage, no server, a refusal).
+// Exit codes: 0 for success (check: allowed); 1 for a negative result (denied, not ready,
+// not valid); 2 for errors (wrong usage, no server, a rejected request).
 package main
 
 import (
@@ -28,14 +28,14 @@ const (
 	exitError = 2
 )
 
-// process is what the operating system gives to a command.
+// process is the environment of a command.
 type process struct {
 	ctx  context.Context
 	in   io.Reader
 	out  io.Writer
 	errs io.Writer
 	now  func() time.Time
-	// user is who runs the command, for the audit log.
+	// user is the name of the user who runs the command, for the audit log.
 	user string
 }
 
@@ -55,13 +55,12 @@ type cli struct {
 	Version     versionCmd     `cmd:"" help:"Print version."`
 }
 
-// errNo is a command's answer no: nothing failed, and what was to be said has
-// been printed.
+// errNo is a negative result of a command, which the command has printed.
 var errNo = errors.New("no")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to stop; from then on the next one ends the process.
+	// The first signal stops the command gracefully; the next one ends the process.
 	context.AfterFunc(ctx, stop)
 	p := &process{ctx: ctx, in: os.Stdin, out: os.Stdout, errs: os.Stderr, now: time.Now}
 	if u, err := user.Current(); err == nil {
@@ -70,7 +69,7 @@ func main() {
 	os.Exit(run(p, os.Args[1:]))
 }
 
-// run carries out one command line and returns its exit code.
+// run executes one command line and returns its exit code.
 func run(p *process, args []string) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -83,7 +82,7 @@ func run(p *process, args []string) int {
 		kong.Writers(p.out, p.errs),
 		kong.Exit(func(int) { exited = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.ValueFormatter(explainValue),
+		kong.ValueFormatter(helpText),
 		kong.Bind(p),
 	)
 	if err != nil {
@@ -91,10 +90,10 @@ func run(p *process, args []string) int {
 	}
 	k, err := parser.Parse(args)
 	if err != nil && !exited {
-		err = everyFault(parser, args, err)
+		err = allErrors(parser, args, err)
 	}
 	switch {
-	case exited: // help was asked for and printed
+	case exited: // help was printed
 		return exitDone
 	case err != nil:
 		return report(p, fmt.Errorf("%w\nrun sluice --help for usage", err))
@@ -102,18 +101,17 @@ func run(p *process, args []string) int {
 	return report(p, k.Run())
 }
 
-// everyFault names all that is wrong with a command line and its environment. The
-// parser stops at the first value that it cannot read, so it is asked again without
-// each one that it named.
-func everyFault(parser *kong.Kong, args []string, err error) error {
-	bad := unreadable(parser)
+// allErrors returns all errors of a command line and its environment. The parser stops
+// at the first invalid value, so the command line is parsed again without each one.
+func allErrors(parser *kong.Kong, args []string, err error) error {
+	bad := environmentErrors(parser)
 	removed := map[string]bool{}
 	if len(bad) > 0 {
 		_, err = parser.Parse(args)
 	}
 	for err != nil {
 		flag, _, found := strings.Cut(err.Error(), ":")
-		rest, there := without(args, flag)
+		rest, there := removeFlag(args, flag)
 		if !found || !there {
 			break
 		}
@@ -129,15 +127,15 @@ func everyFault(parser *kong.Kong, args []string, err error) error {
 		switch {
 		case !isMissing || len(removed) == 0:
 			bad = append(bad, err)
-		case len(flags) > 0: // not those that were taken away above
+		case len(flags) > 0: // without those that were removed above
 			bad = append(bad, errors.New("missing flags: "+strings.Join(flags, ", ")))
 		}
 	}
 	return errors.Join(bad...)
 }
 
-// without is a command line without a flag and its value, in either of its forms.
-func without(args []string, flag string) (rest []string, found bool) {
+// removeFlag returns a command line without a flag and its value, in either form.
+func removeFlag(args []string, flag string) (rest []string, found bool) {
 	if !strings.HasPrefix(flag, "--") {
 		return args, false
 	}
@@ -159,9 +157,9 @@ func without(args []string, flag string) (rest []string, found bool) {
 	return rest, found
 }
 
-// unreadable names every environment variable that does not have the form of its
-// setting, and takes it away from the parser, which stops at the first.
-func unreadable(parser *kong.Kong) []error {
+// environmentErrors returns an error for every environment variable with an invalid
+// value, and removes the variable from the parser, which stops at the first one.
+func environmentErrors(parser *kong.Kong) []error {
 	var bad []error
 	seen := map[string]bool{}
 	_ = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
@@ -179,8 +177,8 @@ func unreadable(parser *kong.Kong) []error {
 	return bad
 }
 
-// explainValue is the help of one flag with its default and environment twin.
-func explainValue(v *kong.Value) string {
+// helpText returns the help of a flag with its default and environment variable.
+func helpText(v *kong.Value) string {
 	help := strings.TrimSuffix(v.Help, ".")
 	var more []string
 	if v.HasDefault && v.Default != "" {
@@ -195,7 +193,7 @@ func explainValue(v *kong.Value) string {
 	return help + "."
 }
 
-// report turns a command's error into its exit code and says what went wrong.
+// report prints the error of a command and returns the exit code.
 func report(p *process, err error) int {
 	switch {
 	case err == nil:

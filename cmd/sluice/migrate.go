@@ -18,7 +18,7 @@ type migrateCmd struct {
 	Status migrateStatusCmd `cmd:"" help:"List the applied and pending steps."`
 }
 
-// schemaFlags are common to the three.
+// schemaFlags are the flags of all three commands.
 type schemaFlags struct {
 	config.Storage `embed:""`
 	JSON           bool `name:"json" help:"Print JSON."`
@@ -37,7 +37,7 @@ type migrateDownCmd struct {
 	Yes         bool  `name:"yes" help:"Confirm."`
 }
 
-// Run migrates down, if it is really meant.
+// Run migrates down if --yes is set.
 func (c *migrateDownCmd) Run(p *process) error {
 	if c.To < 0 {
 		return fmt.Errorf("--to must not be negative")

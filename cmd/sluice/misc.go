@@ -11,7 +11,7 @@ import (
 	"sluice/internal/telemetry"
 )
 
-// printJSON prints v, indented, for people and programs alike.
+// printJSON prints v as indented JSON.
 func printJSON(p *process, v any) error {
 	e := json.NewEncoder(p.out)
 	e.SetEscapeHTML(false)
@@ -30,7 +30,7 @@ type healthcheckCmd struct {
 	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the server."`
 }
 
-// Run asks /readyz, which needs no token.
+// Run requests /readyz, which requires no token.
 func (c *healthcheckCmd) Run(p *process) error {
 	cfg := config.Client{Server: c.Server}
 	if err := cfg.Validate(); err != nil {
@@ -58,7 +58,7 @@ type versionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run prints what the toolchain recorded of this build.
+// Run prints the build information.
 func (c *versionCmd) Run(p *process) error {
 	b := telemetry.ReadBuild()
 	if c.JSON {

@@ -28,13 +28,13 @@ type overridesCmd struct {
 	Export overridesExportCmd `cmd:"" help:"Export the overrides of a rule as a CSV file."`
 }
 
-// ruleFlags name a rule on a server.
+// ruleFlags identify a rule on a server.
 type ruleFlags struct {
 	config.Client `embed:""`
 	Rule          string `arg:"" help:"Name or id of the rule."`
 }
 
-// overridesOf is the overrides of one rule on a server.
+// overridesOf accesses the overrides of one rule on a server.
 type overridesOf struct {
 	*client.Client
 	path string // /ratelimit/rules/7/overrides
@@ -89,7 +89,7 @@ func readAnswer(raw []byte, into any) error {
 	return nil
 }
 
-// page is one page of overrides.
+// page reads one page of overrides.
 func (o *overridesOf) page(p *process, query url.Values) ([]rules.Override, string, error) {
 	var page struct {
 		Overrides []rules.Override `json:"overrides"`
@@ -99,7 +99,7 @@ func (o *overridesOf) page(p *process, query url.Values) ([]rules.Override, stri
 	return page.Overrides, page.Next, err
 }
 
-// find gives the override of a key, ended or not, nil if there is none.
+// find returns the override of a key, even if it has expired, or nil.
 func (o *overridesOf) find(p *process, key string) (*rules.Override, error) {
 	list, _, err := o.page(p, url.Values{"key": {key}, "include_expired": {"true"}})
 	if err != nil || len(list) == 0 {
@@ -141,7 +141,7 @@ func (c *overridesListCmd) Run(p *process) error {
 				}
 				continue
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", list[i].Key, saying(&list[i]), ending(&list[i]), list[i].Reason)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", list[i].Key, effect(&list[i]), expiry(&list[i]), list[i].Reason)
 		}
 		if err := t.Flush(); err != nil || next == "" {
 			return err
@@ -150,7 +150,7 @@ func (c *overridesListCmd) Run(p *process) error {
 	}
 }
 
-func saying(o *rules.Override) string {
+func effect(o *rules.Override) string {
 	switch {
 	case o.Blocked:
 		return "blocked"
@@ -164,7 +164,7 @@ func saying(o *rules.Override) string {
 	return "?"
 }
 
-func ending(o *rules.Override) string {
+func expiry(o *rules.Override) string {
 	if o.ExpiresAt == nil {
 		return "never"
 	}
@@ -183,8 +183,8 @@ type overridesSetCmd struct {
 	JSON      bool          `name:"json" help:"Print JSON."`
 }
 
-// Run replaces the override that is there at the version it has just seen, so
-// that a colleague's edit in between is not lost silently.
+// Run replaces an existing override only at the version that it has read, so that no
+// edit in between is lost.
 func (c *overridesSetCmd) Run(p *process) error {
 	if c.Expires < 0 {
 		return errors.New("--expires must not be negative")
@@ -223,7 +223,7 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if err := readAnswer(raw, &is); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s: %s (expires: %s)\n", is.Key, saying(&is), ending(&is))
+	_, err = fmt.Fprintf(p.out, "%s: %s (expires: %s)\n", is.Key, effect(&is), expiry(&is))
 	return err
 }
 
@@ -232,7 +232,7 @@ type overridesDeleteCmd struct {
 	Key       string `arg:"" help:"Key, such as user:42 or user:acme-*."`
 }
 
-// Run deletes what is there, whatever its version.
+// Run deletes the override, whatever its version.
 func (c *overridesDeleteCmd) Run(p *process) error {
 	o, err := c.open(p)
 	if err != nil {
@@ -260,13 +260,13 @@ type overridesImportCmd struct {
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
-// Run sends the file in one piece.
+// Run sends the file in one request.
 func (c *overridesImportCmd) Run(p *process) error {
 	data, err := readUpTo(p, c.File, rulefile.MaxOverrideFile)
 	if err != nil {
 		return err
 	}
-	if _, err := rulefile.ParseOverrides(data); err != nil { // better messages, no round trip
+	if _, err := rulefile.ParseOverrides(data); err != nil { // better messages without a request
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	o, err := c.open(p)
@@ -299,8 +299,7 @@ type overridesExportCmd struct {
 	File      string `name:"file" short:"f" default:"-" placeholder:"FILE" help:"Output file; - writes to standard output."`
 }
 
-// Run writes the file only once the server's whole answer is here and can be
-// read.
+// Run writes the file after the whole response was received and parsed.
 func (c *overridesExportCmd) Run(p *process) error {
 	o, err := c.open(p)
 	if err != nil {
@@ -320,8 +319,8 @@ func (c *overridesExportCmd) Run(p *process) error {
 	return os.WriteFile(c.File, data, 0o600)
 }
 
-// readUpTo reads a file, or standard input for "-", and a byte more than most, so
-// that a parser can say that it is too large.
+// readUpTo reads up to most bytes of a file, or of standard input for "-", and one byte
+// more, so that the parser can report that it is too large.
 func readUpTo(p *process, name string, most int64) ([]byte, error) {
 	r := p.in
 	if name != "-" {

@@ -28,7 +28,7 @@ type planCmd struct {
 
 const secondsADay = 86400
 
-// Run prints what a load needs.
+// Run prints the estimate.
 func (c *planCmd) Run(p *process) error {
 	perSecond := c.RPS
 	switch {

@@ -27,7 +27,7 @@ type rulesValidateCmd struct {
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
-// Run validates as a server would.
+// Run validates a file like a server.
 func (c *rulesValidateCmd) Run(p *process) error {
 	list, err := parseFile(p, c.File)
 	var bad *rules.ValidationError
@@ -61,7 +61,7 @@ func (c *rulesValidateCmd) Run(p *process) error {
 	return nil
 }
 
-// warn prints what looks wrong with rules and yet is allowed.
+// warn prints warnings about valid rules.
 func warn(p *process, file string, list []rules.Rule) {
 	for i := range list {
 		for _, w := range rules.Warnings(&list[i]) {
@@ -95,8 +95,8 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 	return list, nil
 }
 
-// poolsFor are the pools of a file, and one for every name that its rules expect
-// the server to have.
+// poolsFor returns the pools of a file, and a pool for every other name that its rules
+// use, which the server is expected to have.
 func poolsFor(file *rules.File) []rules.Pool {
 	known := map[string]bool{}
 	pools := append([]rules.Pool(nil), file.Pools...)
@@ -117,7 +117,7 @@ func poolsFor(file *rules.File) []rules.Pool {
 // readFile reads a rules file, or standard input for "-".
 func readFile(p *process, name string) ([]byte, error) { return readUpTo(p, name, rulefile.MaxFile) }
 
-// importFlags are common to plan and apply.
+// importFlags are the flags of plan and apply.
 type importFlags struct {
 	config.Client `embed:""`
 	File          string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - reads standard input."`
@@ -129,7 +129,7 @@ type rulesPlanCmd struct {
 	importFlags `embed:""`
 }
 
-// Run shows what would change, and changes nothing.
+// Run shows what would change.
 func (c *rulesPlanCmd) Run(p *process) error { return c.send(p, true, "") }
 
 type rulesApplyCmd struct {
@@ -153,7 +153,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if err != nil {
 		return err
 	}
-	file, err := rulefile.Parse(data) // better messages, no round trip
+	file, err := rulefile.Parse(data) // better messages without a request
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
@@ -192,7 +192,7 @@ type rulesExportCmd struct {
 	Owner         string `name:"owner" placeholder:"TEXT" help:"Only the rules of this owner and the pools that they use."`
 }
 
-// Run writes the file only once the server's whole answer is here.
+// Run writes the file after the whole response was received.
 func (c *rulesExportCmd) Run(p *process) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -10,7 +10,7 @@ type serveCmd struct {
 	config.Serve `embed:""`
 }
 
-// Run serves until the process is asked to stop.
+// Run serves until a signal stops it.
 func (c *serveCmd) Run(p *process) error {
 	return app.Run(p.ctx, c.Serve, host(p, c.Log))
 }
@@ -20,7 +20,7 @@ type demoCmd struct {
 	config.Log      `embed:"" group:"Logging"`
 }
 
-// Run serves the demonstration until the process is asked to stop.
+// Run runs the demo until a signal stops it.
 func (c *demoCmd) Run(p *process) error {
 	return app.Demo(p.ctx, c.Listener, c.Log, host(p, c.Log))
 }

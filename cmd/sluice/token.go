@@ -24,7 +24,7 @@ type tokenCreateCmd struct {
 	JSON           bool          `name:"json" help:"Print JSON."`
 }
 
-// Run makes the token. The secret alone goes to standard output, so that
+// Run creates the token. Only the secret is written to standard output, so that
 // SLUICE_TOKEN=$(sluice token create …) works.
 func (c *tokenCreateCmd) Run(p *process) error {
 	scopes, err := access.ParseScopes(c.Scopes)
@@ -107,7 +107,7 @@ type tokenView struct {
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
-	// Secret is only there when the token has just been made.
+	// Secret is set only for a new token.
 	Secret string `json:"secret,omitempty"`
 }
 

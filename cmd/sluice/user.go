@@ -19,8 +19,8 @@ type userCmd struct {
 	Passwd  userPasswdCmd  `cmd:"" help:"Change the password of an account (read from standard input) and end its sessions."`
 }
 
-// readPassword takes the first line of standard input, so that a password stands
-// in no process listing and no shell history.
+// readPassword reads the first line of standard input, so that the password appears in
+// no process list and no shell history.
 func readPassword(p *process) (string, error) {
 	fmt.Fprintf(p.errs, "password (one line on standard input, at least %d characters): ", access.MinPassword)
 	line, err := bufio.NewReader(p.in).ReadString('\n')
@@ -41,7 +41,7 @@ type userCreateCmd struct {
 	Role           string `name:"role" default:"viewer" placeholder:"ROLE" help:"Role: viewer, editor or admin."`
 }
 
-// Run makes the account.
+// Run creates the account.
 func (c *userCreateCmd) Run(p *process) error {
 	role, err := access.ParseRole(c.Role)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package access holds API tokens and their scopes: how they look, how they are
-// hashed at rest, and what each scope permits.
+// Package access has API tokens with their scopes, console accounts with their roles and
+// passwords, and the decision whether a request is authorised.
 //
-// A worked example. `sluice token create --name ci --scopes check` makes a
-// secret such as slk_Jx0…(43 characters), shows it once and stores its SHA-256.
-// A request that brings "Authorization: Bearer slk_Jx0…" is hashed, found in the
-// Keyring, refused if the token is revoked or expired, and then asked
-// Permits(ScopeCheck): yes; Permits(ScopeRulesRead): no.
+// An example: `sluice token create ci --scopes check` creates a secret such as
+// slk_Jx0…(43 characters), shows it once and stores its SHA-256. The secret of a request
+// with "Authorization: Bearer slk_Jx0…" is hashed and its token is found in the Keyring.
+// The request is rejected if the token is revoked or expired. The token permits
+// ScopeCheck and does not permit ScopeRulesRead.
 package access
 
 import (
@@ -20,9 +20,9 @@ import (
 type Scope string
 
 // The scopes. Admin includes every other; rules:write includes rules:read.
-// Counters is apart from check, because it changes anybody's buckets: it permits
-// resets, and refunds that name no request. Deferred is apart from check, because
-// what it releases carries the payloads of other callers.
+// Counters is separate from check because it allows changes to any bucket: resets, and
+// refunds without a request_id. Deferred is separate from check because released
+// requests contain the payloads of other clients.
 const (
 	ScopeCheck      Scope = "check"
 	ScopeCounters   Scope = "counters"
@@ -40,7 +40,7 @@ func Scopes() []Scope {
 // Token is an API token as stored: the secret itself is shown once, at creation.
 // It prints and logs without its hash.
 type Token struct {
-	// ID is given by the database and never reused; 0 before that.
+	// ID is assigned by the database and never reused; 0 before that.
 	ID int64
 	// Name is unique among the tokens in force.
 	Name      string
@@ -53,8 +53,8 @@ type Token struct {
 	LastUsed  *time.Time // nil: never, or not recorded
 }
 
-// Permits reports whether the token's scopes include want. It does not look at
-// expiry or revocation; Keyring.Find does. An unknown scope is never permitted.
+// Permits reports whether the token's scopes include want. It ignores expiry and
+// revocation, which Keyring.Find checks. An unknown scope is never permitted.
 func (t Token) Permits(want Scope) bool {
 	if !slices.Contains(Scopes(), want) {
 		return false
@@ -70,8 +70,8 @@ func (t Token) Permits(want Scope) bool {
 	return false
 }
 
-// InForce is nil when the token may be used at now, else ErrRevoked or
-// ErrExpired. A token expires at ExpiresAt itself, not after it.
+// InForce returns nil if the token is valid at now, else ErrRevoked or ErrExpired. A
+// token is no longer valid at ExpiresAt itself.
 func (t Token) InForce(now time.Time) error {
 	if t.RevokedAt != nil {
 		return ErrRevoked
@@ -82,7 +82,7 @@ func (t Token) InForce(now time.Time) error {
 	return nil
 }
 
-// String names the token for people and logs: id, name and scopes.
+// String returns the id, name and scopes of the token, for display and logs.
 func (t Token) String() string {
 	return fmt.Sprintf("token %d %q [%s]", t.ID, t.Name, FormatScopes(t.Scopes))
 }
@@ -105,8 +105,8 @@ func FormatScopes(scopes []Scope) string {
 }
 
 // ParseScopes reads scopes separated by commas or spaces, drops duplicates and
-// keeps their order. The error names the bad scope and lists the allowed ones;
-// at least one scope is needed.
+// keeps their order. The error names the unknown scope and lists the allowed ones;
+// at least one scope is required.
 func ParseScopes(text string) ([]Scope, error) {
 	var scopes []Scope
 	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Refusal says why a call is refused. Surfaces map it to their own answers.
+// Refusal says why a call is rejected. Each face converts it to its own response.
 type Refusal struct {
 	Reason Reason
-	// Need are the scopes of which the token lacks every one; only with LacksScope.
+	// Need are the scopes of which the token has none; only with LacksScope.
 	Need []Scope
-	// Detail is a sentence for people, safe to show.
+	// Detail is a sentence that is safe to show to the client.
 	Detail string
 }
 
@@ -24,44 +24,44 @@ func (r *Refusal) Error() string { return r.Detail }
 type Reason int
 
 const (
-	// NoCredentials means that the call presents none.
+	// NoCredentials means that the call has no credentials.
 	NoCredentials Reason = iota + 1
-	// BadCredentials means that what the call presents is no token in force.
+	// BadCredentials means that the credentials are not a valid token.
 	BadCredentials
-	// LacksScope means that the token is in force and has none of the scopes.
+	// LacksScope means that the token is valid and has none of the scopes.
 	LacksScope
-	// NotOpen means that no token exists, and the call is not one that is served without.
+	// NotOpen means that no token exists and the call is not allowed without one.
 	NotOpen
-	// NotLoaded means that this node has not loaded its tokens yet, so it knows nothing about
-	// any credential.
+	// NotLoaded means that this node has not loaded its tokens yet and cannot check
+	// credentials.
 	NotLoaded
 )
 
-// Call is what a request says about its caller. With Authorization the other
-// fields do not matter.
+// Call is what a request says about its sender. The other fields are used only without
+// Authorization.
 type Call struct {
 	// Authorization holds every value of the header or metadata of that name.
 	Authorization []string
-	// Host is the name that the caller used for this server, with or without a port.
+	// Host is the host name of the request, with or without a port.
 	Host string
-	// Forwarded: a proxy says that it passed the request on.
+	// Forwarded is true if a proxy forwarded the request.
 	Forwarded bool
-	// OtherSite: a browser sent the request on behalf of another web site.
+	// OtherSite is true if a browser sent the request on behalf of another web site.
 	OtherSite bool
 }
 
-// Gate decides which calls are let in. It is safe for concurrent use.
+// Gate decides which calls are authorised. It is safe for concurrent use.
 type Gate struct {
 	Tokens *Current
-	// OpenMode: the listener is on a loopback address. Until the first token exists,
-	// calls from this machine itself then need no credentials.
+	// OpenMode means that the listener is on a loopback address. Calls from this machine
+	// then need no credentials until the first token exists.
 	OpenMode bool
 	Now      func() time.Time
 }
 
-// Admit lets a call in whose token permits at least one of the scopes want, and
-// returns the token. In open mode that is one with the ID 0 that permits
-// everything. The error is a *Refusal.
+// Admit returns the token of a call if it permits at least one of the scopes want. In
+// open mode it returns a token with the ID 0 that permits everything. The error is a
+// *Refusal.
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	ring := g.Tokens.Load()
 	if ring == nil {
@@ -88,33 +88,33 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	return t, nil
 }
 
-// Lacks refuses a token that has none of the scopes.
+// Lacks returns the Refusal of a token that has none of the scopes.
 func Lacks(want ...Scope) *Refusal {
 	return &Refusal{Reason: LacksScope, Need: want,
 		Detail: "This request requires a token with the scope " + strings.ReplaceAll(FormatScopes(want), ",", " or ") + "."}
 }
 
-// admitOpen lets calls in while there are no tokens. A page in the browser of this
-// machine must not use that: its calls are known by their origin, and a name of
-// the attacker's that resolves to this machine by the Host. Nor must anyone behind
-// a proxy on this machine.
+// admitOpen decides about calls while there are no tokens. It rejects calls from web
+// pages in a browser on this machine, which are recognised by their origin, or by the
+// Host if an attacker's name resolves to this machine. It also rejects calls through a
+// proxy on this machine.
 func admitOpen(call Call) (Token, error) {
-	const make1st = " Create a token with sluice token create."
+	const createToken = " Create a token with sluice token create."
 	switch {
 	case !LoopbackHost(call.Host):
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." + make1st}
+		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." + createToken}
 	case call.Forwarded:
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + make1st}
+		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + createToken}
 	case call.OtherSite:
 		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests from other web sites are rejected."}
 	}
 	return openToken, nil
 }
 
-// openToken is what calls in open mode may do.
+// openToken is the token of calls in open mode.
 var openToken = Token{Scopes: []Scope{ScopeAdmin}}
 
-// bearer takes the secret out of the Authorization values.
+// bearer returns the secret in the Authorization values.
 func bearer(values []string) (string, error) {
 	if len(values) == 0 {
 		return "", &Refusal{Reason: NoCredentials, Detail: "Send the header Authorization: Bearer TOKEN. Create a token with sluice token create."}
@@ -126,7 +126,7 @@ func bearer(values []string) (string, error) {
 	return strings.TrimLeft(secret, " "), nil
 }
 
-// LoopbackHost reports whether a Host names this machine itself, with any port.
+// LoopbackHost reports whether a Host is a loopback name or address, with any port.
 func LoopbackHost(host string) bool {
 	if port, ok := strings.CutPrefix(host, "127.0.0.1:"); ok {
 		return strings.Trim(port, "0123456789") == ""

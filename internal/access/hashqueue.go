@@ -7,42 +7,42 @@ import (
 	"sync"
 )
 
-// hashesAtOnce bounds how many passwords are hashed at a time, and so the memory
-// that strangers can make this process use: 19 MiB each.
+// hashesAtOnce is how many passwords are hashed at a time. It bounds the memory that
+// unauthenticated clients can make this process use, 19 MiB for each hash.
 const hashesAtOnce = 2
 
-// ErrBusy refuses to hash a password because too many callers wait already.
+// ErrBusy means that a password was not hashed because too many callers are waiting.
 var ErrBusy = errors.New("too many passwords are being checked; try again in a few seconds")
 
-// Lane is one of the two queues for hashing. They take turns, so a flood in one
-// delays the other by a single hash at a time.
+// Lane is one of the two queues for hashing. They take turns, so that a flood in one
+// queue delays the other by one hash at a time.
 type Lane int
 
 const (
-	// LaneStrangers is for callers who have not proved who they are.
+	// LaneStrangers is for unauthenticated callers.
 	LaneStrangers Lane = iota
 	// LaneSignedIn is for people with a session, and for the command line.
 	LaneSignedIn
 )
 
-// waitingRoom bounds how many callers wait in each lane. A hash was measured at 33 ms,
-// so two at a time work off 24 + 8 callers and their own in 0.6 s: on a machine half
-// as fast nobody waits much longer than a second. Whoever would is refused at once.
+// waitingRoom is how many callers can wait in each lane. A hash was measured at 33 ms, so
+// that two at a time process 24 + 8 callers in 0.6 s, and on a machine half as fast
+// nobody waits much longer than a second. Further callers get ErrBusy at once.
 var waitingRoom = [...]int{LaneStrangers: 24, LaneSignedIn: 8}
 
-// hashQueue lets hashesAtOnce callers in and makes a bounded number wait, each lane
-// in the order of arrival. It is safe for concurrent use.
+// hashQueue lets hashesAtOnce callers proceed and a bounded number wait, in order of
+// arrival in each lane. It is safe for concurrent use.
 type hashQueue struct {
 	mu      sync.Mutex
 	running int
-	// waiting holds a channel for each caller; closing it lets the caller in.
+	// waiting has a channel for each caller, which is closed to let the caller proceed.
 	waiting [len(waitingRoom)][]chan struct{}
 	// next is the lane whose turn it is.
 	next Lane
 }
 
-// enter returns nil once the caller may hash; leave must follow. Otherwise the
-// error is ErrBusy or that of ctx, and the caller holds no place.
+// enter returns nil once the caller may hash, who must then call leave. Otherwise the
+// error is ErrBusy or that of ctx.
 func (q *hashQueue) enter(ctx context.Context, lane Lane) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,13 +76,13 @@ func (q *hashQueue) enter(ctx context.Context, lane Lane) error {
 		q.waiting[lane] = slices.Delete(q.waiting[lane], i, i+1)
 	}
 	q.mu.Unlock()
-	if i < 0 { // the turn came at the same moment; pass it on
+	if i < 0 { // the caller was let in at the same moment; let the next one in
 		q.leave()
 	}
 	return ctx.Err()
 }
 
-// leave ends what enter began, and lets the next caller in.
+// leave lets the next caller proceed.
 func (q *hashQueue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,50 +8,48 @@ import (
 	"time"
 )
 
-// Why someone is not let in by single sign-on.
+// Errors of single sign-on.
 var (
-	// ErrProviderAway: the provider cannot be reached, or does not answer as one.
-	ErrProviderAway = errors.New("the single sign-on provider is unavailable")
-	// ErrIdentity: the provider's answer proves nothing.
+	// ErrProviderUnavailable: the provider is unreachable or its response is not valid.
+	ErrProviderUnavailable = errors.New("the single sign-on provider is unavailable")
+	// ErrIdentity: the response of the provider does not prove an identity.
 	ErrIdentity = errors.New("the response of the single sign-on provider was rejected")
-	// ErrNoRole: the provider says who it is, and nothing that leads to a role.
+	// ErrNoRole: the groups of the person are mapped to no role.
 	ErrNoRole = errors.New("single sign-on gives this person no role")
 	// ErrDisabled: the account is disabled.
 	ErrDisabled = errors.New("the account is disabled")
-	// ErrExternal refuses to change here what single sign-on says of an account.
+	// ErrExternal: single sign-on determines the role and password of the account.
 	ErrExternal = errors.New("single sign-on manages the role and password of this account; they cannot be changed here")
 )
 
-// Identity is who someone is by the word of a provider of single sign-on. Issuer
-// and Subject together are the one thing that names a person; Name may be anyone's.
+// Identity is the identity of a person according to a single sign-on provider. Only
+// Issuer and Subject together identify a person; several people can have the same Name.
 type Identity struct {
-	// Issuer is the provider, by its URL.
+	// Issuer is the URL of the provider.
 	Issuer string
-	// Subject is the person at the provider, for ever the same; up to 255 bytes.
+	// Subject identifies the person at the provider and never changes; up to 255 bytes.
 	Subject string
-	// Name is one that a new account could get, as AccountName makes it.
+	// Name is the name for a new account; see AccountName.
 	Name string
-	// Role is the highest that Groups lead to, "" if they lead to none.
+	// Role is the highest role that Groups are mapped to, or "".
 	Role Role
-	// Groups are what the provider says of the person, for the operator's log.
+	// Groups are the groups of the person at the provider, for the log.
 	Groups []string
-	// AuthTime is when the person last proved to the provider who they are; zero
-	// if it does not say.
+	// AuthTime is when the person last authenticated to the provider; zero if unknown.
 	AuthTime time.Time
 }
 
-// Challenge is what binds one attempt to sign in to one browser and one answer of
-// the provider: three secrets of 256 random bits each. The zero value binds nothing.
+// Challenge binds one sign-in attempt to one browser and one response of the provider,
+// with three secrets of 256 random bits each.
 type Challenge struct {
 	// State returns through the browser, Nonce within the signed answer; Verifier
 	// goes with the code (RFC 7636).
 	State, Nonce, Verifier string
-	// Fresh: the person must prove who they are now, not have done so before.
+	// Fresh means that the person must authenticate again now.
 	Fresh bool
 }
 
-// NewChallenge makes a challenge. It cannot fail: without a source of randomness
-// the process ends.
+// NewChallenge returns a new challenge with random secrets.
 func NewChallenge(fresh bool) Challenge {
 	return Challenge{State: random(), Nonce: random(), Verifier: random(), Fresh: fresh}
 }
@@ -62,12 +60,12 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// MaxName is the most bytes of an account's name.
+// MaxName is the maximum length of an account name, in bytes.
 const MaxName = 63
 
-// AccountName turns what a provider calls someone into what an account can be
-// called: small letters, digits and ._@-, beginning with a letter or digit, up to
-// MaxName bytes. What does not fit becomes one dash; of nothing it makes "person".
+// AccountName converts the name of a person at a provider to a valid account name:
+// lower-case letters, digits and ._@-, starting with a letter or digit, up to MaxName
+// bytes. Other characters become one dash. An empty result becomes "person".
 func AccountName(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Why a secret is refused. Surfaces answer 401 to all three alike.
+// Why a secret is rejected. Every face responds with 401 to all three.
 var (
 	// ErrUnknown: no token has this secret.
 	ErrUnknown = errors.New("unknown token")
-	// ErrExpired: the token's time is over.
+	// ErrExpired: the token has expired.
 	ErrExpired = errors.New("token has expired")
 	// ErrRevoked: the token was revoked.
 	ErrRevoked = errors.New("token was revoked")
 )
 
-// Keyring is all tokens, compiled for lookup and immutable, so that any number
-// of goroutines may use it. A nil Keyring knows no token and is not Open.
+// Keyring contains all tokens, indexed for lookup. It is immutable and safe for
+// concurrent use. A nil Keyring has no token and is not Open.
 type Keyring struct {
 	byHash map[[32]byte]Token
 }
 
-// NewKeyring compiles tokens. Give it revoked and expired ones too: they make
-// the errors exact, and they keep Open false.
+// NewKeyring returns a Keyring of tokens. They include revoked and expired ones, for
+// exact errors and because they make Open false.
 func NewKeyring(tokens []Token) *Keyring {
 	k := &Keyring{byHash: make(map[[32]byte]Token, len(tokens))}
 	for _, t := range tokens {
@@ -33,9 +33,9 @@ func NewKeyring(tokens []Token) *Keyring {
 	return k
 }
 
-// Find gives the token of a secret that may be used at now, else ErrUnknown,
-// ErrExpired or ErrRevoked. Only the secret's hash is ever looked up and
-// compared, the latter in constant time, so timing tells nothing of use.
+// Find returns the token of a secret if it is valid at now, else ErrUnknown, ErrExpired
+// or ErrRevoked. It looks up the hash of the secret and compares it in constant time, so
+// that timing reveals nothing about the secret.
 func (k *Keyring) Find(secret string, now time.Time) (Token, error) {
 	if k == nil || !LooksLikeSecret(secret) {
 		return Token{}, ErrUnknown
@@ -51,11 +51,11 @@ func (k *Keyring) Find(secret string, now time.Time) (Token, error) {
 	return t, nil
 }
 
-// Open reports that no token was ever made, so that a loopback listener may
-// serve without credentials. A revoked token still counts as made.
+// Open reports whether no token was ever created, so that a loopback listener may serve
+// requests without credentials. Revoked tokens count as created.
 func (k *Keyring) Open() bool { return k != nil && len(k.byHash) == 0 }
 
-// Len is how many tokens there are, in force or not.
+// Len returns the number of tokens, valid or not.
 func (k *Keyring) Len() int {
 	if k == nil {
 		return 0
@@ -63,7 +63,7 @@ func (k *Keyring) Len() int {
 	return len(k.byHash)
 }
 
-// Live is how many tokens may be used at now.
+// Live returns the number of tokens that are valid at now.
 func (k *Keyring) Live(now time.Time) int {
 	if k == nil {
 		return 0
@@ -77,11 +77,11 @@ func (k *Keyring) Live(now time.Time) int {
 	return n
 }
 
-// Current holds the keyring in force; one pointer is swapped. The zero value
-// holds none, which refuses everyone.
+// Current holds the keyring in force. It is safe for concurrent use. The zero value has
+// no keyring.
 type Current struct{ p atomic.Pointer[Keyring] }
 
-// Load returns the keyring in force, nil before the first Store.
+// Load returns the keyring in force, or nil before the first Store.
 func (c *Current) Load() *Keyring { return c.p.Load() }
 
 // Store puts a keyring in force.

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Bounds of a password.
+// Limits of a password.
 const (
 	// MinPassword is in characters.
 	MinPassword = 12
-	// MaxPassword is in bytes; there only so that hashing has a bound.
+	// MaxPassword is in bytes. It bounds the cost of hashing.
 	MaxPassword = 256
 )
 
@@ -39,8 +39,8 @@ var (
 	ErrPasswordObvious = errors.New("must not be the account's name or one character repeated")
 )
 
-// CheckNewPassword is nil for a password that the account of that name may get.
-// Length is what counts; there are no rules about kinds of characters.
+// CheckNewPassword returns nil if the account with that name may have the password. Only
+// its length matters; there are no rules about kinds of characters.
 func CheckNewPassword(name, password string) error {
 	switch {
 	case !utf8.ValidString(password):
@@ -55,19 +55,19 @@ func CheckNewPassword(name, password string) error {
 	return nil
 }
 
-// Hasher hashes passwords, a few at a time; other callers wait in a bounded queue.
-// A process has one. It is safe for concurrent use.
+// Hasher hashes passwords, a few at a time; other callers wait in a bounded queue. Use
+// one in a process. It is safe for concurrent use.
 type Hasher struct {
 	queue hashQueue
 	// derive is argon2.IDKey, unless a test stands in its way.
 	derive func(password, salt []byte, passes, memory uint32, threads uint8, n uint32) []byte
 }
 
-// NewHasher returns a Hasher that nobody uses yet.
+// NewHasher returns a new Hasher.
 func NewHasher() *Hasher { return &Hasher{derive: argon2.IDKey} }
 
-// HashPassword gives what is stored of a password: Argon2id with a fresh salt,
-// in PHC string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash). The error is
+// HashPassword returns the hash of a password to store: Argon2id with a new salt, in PHC
+// string form ($argon2id$v=19$m=19456,t=2,p=1$salt$hash). The error is
 // ErrBusy, or that of ctx if it ended before the hashing began.
 func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (string, error) {
 	salt := make([]byte, saltLen)
@@ -83,16 +83,16 @@ func (h *Hasher) HashPassword(ctx context.Context, lane Lane, password string) (
 		b64.EncodeToString(salt), b64.EncodeToString(hash)), nil
 }
 
-// decoy is hashed against when there is no account, so that a name that does not
-// exist takes as long to refuse as a wrong password.
+// decoy is compared with if there is no account, so that the rejection of an unknown name
+// takes as long as that of a wrong password.
 const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2x1aWNlLWRlY295LXNhbA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// CheckPassword reports whether a password has this hash. It takes the same time
-// for an empty or broken hash, which no password has. The error is ErrBusy, or that
-// of ctx if it ended before the hashing began: then nothing was compared.
+// CheckPassword reports whether a password has this hash. An empty or invalid hash takes
+// the same time and matches no password. The error is ErrBusy, or that of ctx if it ended
+// before the hashing began; then nothing was compared.
 func (h *Hasher) CheckPassword(ctx context.Context, lane Lane, hash, password string) (bool, error) {
 	if len(password) > MaxPassword {
-		password = password[:MaxPassword] // no stored password is that long; hash as much as of others
+		password = password[:MaxPassword] // no stored password is longer; bound the cost
 		hash = ""
 	}
 	p, broken := parseHash(hash)
@@ -106,8 +106,8 @@ func (h *Hasher) CheckPassword(ctx context.Context, lane Lane, hash, password st
 	return subtle.ConstantTimeCompare(got, p.hash) == 1 && broken == nil, nil
 }
 
-// argon hashes a password with the salt and at the costs of p, to the length of its
-// hash, once it is the caller's turn.
+// argon waits in the queue and hashes a password with the salt, costs and hash length
+// of p.
 func (h *Hasher) argon(ctx context.Context, lane Lane, password string, p parsedHash) ([]byte, error) {
 	if err := h.queue.enter(ctx, lane); err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ type parsedHash struct {
 
 var errHash = errors.New("not an argon2id hash")
 
-// parseHash reads the PHC form. Costs beyond four times today's are refused, so
-// that a row changed by hand cannot exhaust the process.
+// parseHash parses the PHC form. It rejects costs of more than four times the current
+// ones, so that a manually edited row cannot exhaust the process.
 func parseHash(text string) (p parsedHash, err error) {
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {

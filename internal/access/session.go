@@ -4,9 +4,9 @@ import "time"
 
 // Session is a session of the console as stored.
 type Session struct {
-	// Token is the hash of what the cookie holds.
+	// Token is the hash of the value of the cookie.
 	Token string
-	// Data is for package web, which wrote it.
+	// Data is written and read by package web.
 	Data      []byte
 	ExpiresAt time.Time
 }

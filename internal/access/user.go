@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Why a change of accounts is refused.
+// Why a change of accounts is rejected.
 var (
-	// ErrNotFirst refuses the first account when there is one already.
+	// ErrNotFirst: the first account cannot be created because one exists.
 	ErrNotFirst = errors.New("an account already exists")
-	// ErrLastAdmin refuses a change after which nobody could look after people.
+	// ErrLastAdmin: after the change no administrator could sign in.
 	ErrLastAdmin = errors.New("cannot disable, demote or delete the last administrator who can sign in")
 )
 
@@ -22,11 +22,11 @@ type Role string
 
 // The roles.
 const (
-	// RoleViewer sees everything and changes nothing.
+	// RoleViewer can see everything and change nothing.
 	RoleViewer Role = "viewer"
-	// RoleEditor changes rules and buckets too.
+	// RoleEditor can also change rules and buckets.
 	RoleEditor Role = "editor"
-	// RoleAdmin looks after people and tokens too.
+	// RoleAdmin can also manage accounts and tokens.
 	RoleAdmin Role = "admin"
 )
 
@@ -52,23 +52,24 @@ func ParseRole(name string) (Role, error) {
 	return "", fmt.Errorf("must be one of %s", strings.Join(names, ", "))
 }
 
-// User is a person's account for the console, as stored. It prints and logs
-// without its password's hash.
+// User is a console account as stored. Its printed and logged form has no password
+// hash.
 type User struct {
-	// ID is given by the database and never reused; 0 before that.
+	// ID is assigned by the database and never reused; 0 before that.
 	ID int64
 	// Name is unique: [a-z0-9][a-z0-9._@-]{0,62}.
 	Name string
 	Role Role
-	// PasswordHash is what HashPassword gives; "" lets no password in.
+	// PasswordHash is the result of HashPassword; "" matches no password.
 	PasswordHash string `json:"-"`
-	// Issuer and Subject are the Identity that the account belongs to, by which its
-	// owner signs in; both "" for an account of Sluice's own. They never change.
+	// Issuer and Subject are those of the Identity that signs in to the account; both are
+	// "" for accounts with a password. They never change.
 	Issuer, Subject string
-	// Disabled: the account exists and nobody can sign in with it.
+	// Disabled is true if nobody can sign in to the account.
 	Disabled bool
-	// Generation grows whenever every session of the account must end: a new
-	// password, another role, disabled. A session carries the one it began with.
+	// Generation is incremented when all sessions of the account must end: after a change
+	// of password or role, or when it is disabled. A session has the generation at its
+	// start.
 	Generation int64
 	CreatedBy  string
 	CreatedAt  time.Time
@@ -76,10 +77,10 @@ type User struct {
 	LastLogin  *time.Time // nil: never
 }
 
-// External reports whether the account's owner signs in by single sign-on.
+// External reports whether the account uses single sign-on.
 func (u *User) External() bool { return u.Issuer != "" }
 
-// String names the account for people and logs.
+// String returns the id, name and role of the account, for display and logs.
 func (u User) String() string { return fmt.Sprintf("user %d %q [%s]", u.ID, u.Name, u.Role) }
 
 // GoString keeps the hash out of %#v.

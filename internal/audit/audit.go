@@ -1,7 +1,7 @@
-// Package audit holds what the audit log says: who changed what, and when. The
-// entries are written by the rule database in the transaction of the change.
+// Package audit has the entries of the audit log: who changed what, and when. The rules
+// database writes them in the transaction of the change.
 //
-// A worked example. edda raises the limit of the rule charges-per-user from 100
+// An example: edda raises the limit of the rule charges-per-user from 100
 // to 120: the entry has the actor user/edda, the action update, the subject
 // rule 7 charges-per-user, and details {"version":3,"changes":[{"field":"limit",
 // "old":100,"new":120}]}. The query {Actor: "edda", Since: noon} finds it.
@@ -16,7 +16,7 @@ import (
 
 // Entry says who changed what, and when.
 type Entry struct {
-	// ID grows with every change; it is never reused.
+	// ID is larger than that of every earlier entry and is never reused.
 	ID     int64       `json:"id"`
 	At     time.Time   `json:"at"`
 	Actor  rules.Actor `json:"actor"`

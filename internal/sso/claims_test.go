@@ -61,7 +61,7 @@ func TestGroups_MayStandInTheUserInfoAlone(t *testing.T) {
 		t.Errorf("the ID token says groups already: %+v, %v", id, err)
 	}
 	p.Claims(map[string]any{"sub": "s-1"})
-	for status, want := range map[int]error{http.StatusForbidden: access.ErrIdentity, http.StatusBadGateway: access.ErrProviderAway} {
+	for status, want := range map[int]error{http.StatusForbidden: access.ErrIdentity, http.StatusBadGateway: access.ErrProviderUnavailable} {
 		p.Instead("/userinfo", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		if _, err := p.signIn(t); !errors.Is(err, want) {
 			t.Errorf("status %d: %v", status, err)

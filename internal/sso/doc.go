@@ -10,6 +10,6 @@
 // higher of the two. With ["sales"] it has none, and nobody is let in.
 //
 // Nothing is asked of the provider before the first attempt, and whatever it does
-// wrong ends in one of two errors, within seconds: access.ErrProviderAway when it
+// wrong ends in one of two errors, within seconds: access.ErrProviderUnavailable when it
 // cannot be asked, access.ErrIdentity when its answer proves nothing.
 package sso

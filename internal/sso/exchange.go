@@ -23,7 +23,7 @@ const (
 
 // Exchange turns a code that the provider sent into who it says is there. The
 // challenge must be the one with which the browser went. The identity may have no
-// role. The error wraps access.ErrProviderAway or access.ErrIdentity; its text is
+// role. The error wraps access.ErrProviderUnavailable or access.ErrIdentity; its text is
 // for the operator's log and holds no secret.
 func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -81,7 +81,7 @@ func New(o Options) *Provider {
 }
 
 // AuthURL is where the browser goes to prove who is there. The error is
-// access.ErrProviderAway, or the context's.
+// access.ErrProviderUnavailable, or the context's.
 func (p *Provider) AuthURL(ctx context.Context, c access.Challenge) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -165,7 +165,7 @@ func authStyle(secret string, methods []string) oauth2.AuthStyle {
 	return oauth2.AuthStyleInHeader
 }
 
-func away(err error) error { return fmt.Errorf("%w: %s", access.ErrProviderAway, brief(err)) }
+func away(err error) error { return fmt.Errorf("%w: %s", access.ErrProviderUnavailable, brief(err)) }
 
 func refused(err error) error { return fmt.Errorf("%w: %s", access.ErrIdentity, brief(err)) }
 

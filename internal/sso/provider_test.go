@@ -246,7 +246,7 @@ func TestProvider_AwayIsAnErrorOfItsOwnAndPasses(t *testing.T) {
 				code = p.code(t, c)
 				_, err = p.client.Exchange(t.Context(), code, c)
 			}
-			want := access.ErrProviderAway
+			want := access.ErrProviderUnavailable
 			if path == "/keys" && (name == "a megabyte" || name == "nonsense") {
 				want = access.ErrIdentity // an answer, and nothing in it that would prove anything
 			}
@@ -278,13 +278,13 @@ func TestProvider_IsNotFollowedElsewhere(t *testing.T) {
 		}
 		itself(w, p, 0)
 	})
-	if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) {
+	if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestProvider_AnAnswerHasABound(t *testing.T) {
-	for size, want := range map[int]error{1 << 10: nil, 1 << 20: access.ErrProviderAway} {
+	for size, want := range map[int]error{1 << 10: nil, 1 << 20: access.ErrProviderUnavailable} {
 		p := newPair(t, nil)
 		p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { itself(w, p, size) })
 		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, want) {
@@ -297,7 +297,7 @@ func TestProvider_IsNotAskedByACrowdWhileItIsAway(t *testing.T) {
 	p := newPair(t, nil)
 	p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	for range 10 {
-		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) {
+		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
 			t.Fatal(err)
 		}
 	}
@@ -323,7 +323,7 @@ func TestProvider_ASlowOneIsGivenUpWithTheCaller(t *testing.T) {
 	defer close(done)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
-	if _, err := p.client.AuthURL(ctx, access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) {
+	if _, err := p.client.AuthURL(ctx, access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -342,12 +342,12 @@ func TestProvider_LeadsNowhereUnsafe(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(strings.ReplaceAll(`{"issuer": "$", `+said+"}", "$", p.URL)))
 		})
-		if to, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) {
+		if to, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
 			t.Errorf("%s: leads to %q, %v", said, to, err)
 		}
 	}
 	p := sso.New(sso.Options{Issuer: "http://id.example.com", Now: time.Now})
-	if _, err := p.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderAway) || !strings.Contains(err.Error(), "https") {
+	if _, err := p.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) || !strings.Contains(err.Error(), "https") {
 		t.Errorf("plain http: %v", err)
 	}
 }

@@ -166,7 +166,7 @@ func (k *Kit) SSOName() string {
 	return k.SSO.Name
 }
 
-// SignOn is a provider of single sign-on. Errors wrap access.ErrProviderAway or
+// SignOn is a provider of single sign-on. Errors wrap access.ErrProviderUnavailable or
 // access.ErrIdentity, and are for the log.
 type SignOn interface {
 	// AuthURL returns the address to which the browser goes with a challenge.

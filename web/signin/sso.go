@@ -91,7 +91,7 @@ var (
 // ssoFailed is the page of an error of the provider or the account; any other error is returned unchanged.
 func (p *Pages) ssoFailed(v *kit.Visit, err error) error {
 	switch {
-	case errors.Is(err, access.ErrProviderAway):
+	case errors.Is(err, access.ErrProviderUnavailable):
 		p.Logger.Warn("the provider of single sign-on does not answer", "error", err)
 		return p.ssoRefused(v, errSSOUnavailable, "")
 	case errors.Is(err, access.ErrIdentity):

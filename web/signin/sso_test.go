@@ -226,7 +226,7 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	w := webtest.Start(t, webtest.SignOn)
 	halfWay := begun(t, w)
 	answer := w.Provider.Answer(webtest.Identity(access.RoleViewer))
-	w.Provider.Err = access.ErrProviderAway
+	w.Provider.Err = access.ErrProviderUnavailable
 	fresh := w.Browser()
 	for name, page := range map[string]webtest.Page{
 		"start": fresh.Post(ssoStart, url.Values{}), "go": halfWay.Get("/console/sso/go"), "back": halfWay.Get(answer),
