@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that a reader, and a machine that lost
-// its power, finds the old content or the new one, never a part.
+// Package atomicfile replaces files so that readers see the old content or the new
+// content and never a part of it, even after a power failure.
 //
 //	err := atomicfile.Write(path, func(f *os.File) error {
 //		_, err := f.WriteString("all of it\n")
@@ -13,14 +13,14 @@ import (
 	"path/filepath"
 )
 
-// Pattern is what filepath.Glob takes to find the temporary files that a kill
-// left beside path.
+// Pattern returns the pattern for filepath.Glob that finds the temporary files that
+// killed processes left beside path.
 func Pattern(path string) string { return path + ".*.tmp" }
 
-// Write makes the file at path what write writes, readable by its owner only. It
-// writes a temporary file beside path, syncs and renames it, and syncs the
-// folder, so several processes may share a path. After an error the temporary
-// file is gone, and path is as it was unless only the sync of the folder failed.
+// Write replaces the file at path with what write writes, readable by its owner only. It
+// writes a temporary file beside path, syncs and renames it, and syncs the directory, so
+// several processes may write the same path. After an error the temporary file is removed,
+// and path is unchanged unless only the sync of the directory failed.
 func Write(path string, write func(*os.File) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, Pattern(filepath.Base(path))) // mode 0600
@@ -34,13 +34,13 @@ func Write(path string, write func(*os.File) error) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
+		_ = os.Remove(f.Name()) // the first error is returned
 		return err
 	}
 	return SyncDir(dir)
 }
 
-// SyncDir makes renames in a folder durable.
+// SyncDir makes renames in a directory durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

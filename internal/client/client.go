@@ -1,6 +1,5 @@
-// Package client talks to a running sluice over HTTP for the commands check,
-// rules and healthcheck. It retries nothing: a repeated check would be charged
-// twice.
+// Package client is the HTTP client of the commands that use a running server. It does
+// not retry, because a repeated check would be charged twice.
 package client
 
 import (
@@ -15,27 +14,27 @@ import (
 	"time"
 )
 
-// maxAnswer bounds what is read of one answer, in bytes.
-const maxAnswer = 256 << 20
+// maxResponse is how many bytes of a response are read.
+const maxResponse = 256 << 20
 
-// Client is one server and the token to present. It is safe for concurrent use.
+// Client sends requests to one server with one token. It is safe for concurrent use.
 type Client struct {
 	base, token string
 	http        *http.Client
 }
 
-// New makes a client of the server at base, such as http://127.0.0.1:8080. An
-// empty token presents none.
+// New returns a client of the server at base, such as http://127.0.0.1:8080. With an
+// empty token, requests have no credentials.
 func New(base, token string) *Client {
 	return &Client{
 		base: strings.TrimSuffix(base, "/"), token: token,
 		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // a redirect must not carry the token elsewhere
+			return http.ErrUseLastResponse // the token must not be sent to another server
 		}},
 	}
 }
 
-// Patient is the client with the time that an import of the largest file may take.
+// Patient returns a client with a timeout for the import of the largest file.
 func (c *Client) Patient() *Client {
 	patient, h := *c, *c.http
 	h.Timeout = 11 * time.Minute
@@ -43,7 +42,7 @@ func (c *Client) Patient() *Client {
 	return &patient
 }
 
-// Problem is a refusal by the server, in the form of RFC 9457.
+// Problem is an error response of the server (RFC 9457).
 type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -54,7 +53,7 @@ type Problem struct {
 	} `json:"errors"`
 }
 
-// Error gives the title, the detail and each bad field on a line of its own.
+// Error returns the title, the detail, and one line for each invalid field.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the server responded with status %d", p.Status)
@@ -72,7 +71,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Post sends a JSON document and returns the answer's body, or a *Problem.
+// Post sends a JSON document and returns the body of the response, or a *Problem.
 func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, error) {
 	body, err := json.Marshal(document)
 	if err != nil {
@@ -81,8 +80,8 @@ func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, e
 	return c.Do(ctx, http.MethodPost, path, "application/json", body)
 }
 
-// Do sends one request and returns the body of a 2xx answer. Any other answer
-// is a *Problem. headers are more headers, name and value in turn.
+// Do sends one request and returns the body of a 2xx response. Any other response is a
+// *Problem. headers are additional headers, names and values alternating.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -102,7 +101,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 		return nil, fmt.Errorf("%w\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a running server", err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's response failed: %w", err)
 	}

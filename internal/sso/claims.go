@@ -10,14 +10,14 @@ import (
 	"sluice/internal/access"
 )
 
-// maxGroups bounds how many groups of one person are looked at.
+// maxGroups is how many groups of one person are used at most.
 const maxGroups = 5000
 
-// claims are what a provider says of a person.
+// claims are the claims of a provider about a person.
 type claims map[string]any
 
-// find is the value of a claim: the one with exactly that name, else the one at
-// the end of the path that its dots make.
+// find returns the value of a claim: the claim with exactly that name, or else the one
+// at the path that its dots separate.
 func (c claims) find(name string) (any, bool) {
 	if v, ok := c[name]; ok {
 		return v, v != nil
@@ -30,8 +30,8 @@ func (c claims) find(name string) (any, bool) {
 	return claims(inner).find(rest)
 }
 
-// groups are the texts of a claim: one, or a list of them. An e-mail address that
-// the provider has not verified is anyone's, and so no group.
+// groups returns the texts of a claim, which is a text or a list. An e-mail address that
+// the provider has not verified is ignored.
 func (c claims) groups(name string) []string {
 	if name == "email" && !c.verified() {
 		return nil
@@ -52,13 +52,13 @@ func (c claims) groups(name string) []string {
 	return nil
 }
 
-// verified reports whether the provider has verified the e-mail address; some say
-// so in a text.
+// verified reports whether the provider has verified the e-mail address. Some providers
+// send a text instead of a boolean.
 func (c claims) verified() bool {
 	return c["email_verified"] == true || c["email_verified"] == "true"
 }
 
-// name is what an account of this person could be called.
+// name returns a name for the account of this person.
 func (c claims) name() string {
 	for _, claim := range []string{"preferred_username", "email", "name"} {
 		if text, ok := c[claim].(string); ok && strings.TrimSpace(text) != "" {
@@ -68,7 +68,7 @@ func (c claims) name() string {
 	return access.AccountName("")
 }
 
-// authTime is when the person last proved who they are, zero if that is not said.
+// authTime returns when the person last authenticated; zero if unknown.
 func (c claims) authTime() time.Time {
 	seconds, ok := c["auth_time"].(float64)
 	if !ok || seconds <= 0 || seconds > 1<<40 {
@@ -77,7 +77,7 @@ func (c claims) authTime() time.Time {
 	return time.Unix(int64(seconds), 0)
 }
 
-// role is the highest to which any of the groups leads, "" if none does.
+// role returns the highest role that the groups are mapped to, or "".
 func (p *Provider) role(groups []string) access.Role {
 	for _, role := range slices.Backward(access.Roles()) {
 		for _, group := range p.opt.Groups[role] {

@@ -9,58 +9,57 @@ import (
 	"time"
 )
 
-// maxAnswer bounds one answer of the provider, in bytes.
-const maxAnswer = 512 << 10
+// maxResponse is the maximum size of a response of the provider, in bytes.
+const maxResponse = 512 << 10
 
-// errNoAnswer is what every failure to be answered wraps.
-var errNoAnswer = errors.New("no response")
+// errNoResponse is wrapped by every error of a request without a valid response.
+var errNoResponse = errors.New("no response")
 
-// newClient makes the client for everything that is asked of a provider. It leaves
-// no connection open, follows no redirect, and speaks https, or http to a loopback
-// address if the provider is at one.
+// newClient returns the client for requests to a provider. It keeps no connection open,
+// follows no redirect, and uses https, or http if the provider has a loopback address.
 func newClient(loopback bool) *http.Client {
 	return &http.Client{
-		Timeout: patience,
-		Transport: careful{loopback, &http.Transport{
+		Timeout: requestTimeout,
+		Transport: strictTransport{loopback, &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: patience, ResponseHeaderTimeout: patience, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: time.Second,
+			TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: time.Second,
 		}},
 	}
 }
 
-// careful asks only where it is safe, reads only so much, and takes whatever is no
-// answer of a provider for its absence.
-type careful struct {
+// strictTransport sends requests only over secure connections, limits the size of
+// responses, and returns an error for responses that are not from a provider.
+type strictTransport struct {
 	loopback bool
 	next     http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (c careful) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !private(r.URL, c.loopback) {
+func (c strictTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !secure(r.URL, c.loopback) {
 		if r.Body != nil {
 			r.Body.Close()
 		}
-		return nil, fmt.Errorf("%w: not an https address", errNoAnswer)
+		return nil, fmt.Errorf("%w: not an https address", errNoResponse)
 	}
 	res, err := c.next.RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoAnswer, err)
+		return nil, fmt.Errorf("%w: %w", errNoResponse, err)
 	}
 	if s := res.StatusCode; s >= http.StatusInternalServerError || s == http.StatusTooManyRequests || s/100 == 3 {
 		res.Body.Close()
-		return nil, fmt.Errorf("%w: status %s", errNoAnswer, res.Status)
+		return nil, fmt.Errorf("%w: status %s", errNoResponse, res.Status)
 	}
-	res.Body = http.MaxBytesReader(nil, res.Body, maxAnswer)
+	res.Body = http.MaxBytesReader(nil, res.Body, maxResponse)
 	return res, nil
 }
 
-// private reports whether nobody between can read or change what goes to u.
-func private(u *url.URL, loopback bool) bool {
+// secure reports whether a connection to u is encrypted or local.
+func secure(u *url.URL, loopback bool) bool {
 	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback && onLoopback(u.Hostname()))
 }
 
-// Loopback reports whether an address is one of this machine.
+// Loopback reports whether a host is a loopback name or address.
 func Loopback(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && onLoopback(u.Hostname())

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// maxToken bounds an ID token, in bytes. One with some hundred groups has a few
-	// kilobytes.
+	// maxToken is the maximum size of an ID token, in bytes. A token with some hundred
+	// groups has a few kilobytes.
 	maxToken = 64 << 10
-	// maxSubject bounds a subject, in bytes (OpenID Connect Core 1.0, section 2).
+	// maxSubject is the maximum length of a subject, in bytes (OpenID Connect Core 1.0, section 2).
 	maxSubject = 255
 )
 
-// Exchange turns a code that the provider sent into who it says is there. The
-// challenge must be the one with which the browser went. The identity may have no
-// role. The error wraps access.ErrProviderUnavailable or access.ErrIdentity; its text is
-// for the operator's log and holds no secret.
+// Exchange exchanges a code of the provider for the identity of the person. The
+// challenge must be the one of AuthURL. The identity may have no role. The error wraps
+// access.ErrProviderUnavailable or access.ErrIdentity; its text is for the log and
+// contains no secret.
 func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge) (access.Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	k, err := p.discover(ctx)
 	if err != nil {
@@ -37,9 +37,9 @@ func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge
 	if err != nil {
 		var answered *oauth2.RetrieveError
 		if errors.As(err, &answered) && answered.Response.StatusCode < http.StatusInternalServerError {
-			return access.Identity{}, refused(err)
+			return access.Identity{}, rejected(err)
 		}
-		return access.Identity{}, away(err)
+		return access.Identity{}, unavailable(err)
 	}
 	id, err := k.verify(ctx, token, p.opt.ClientID, c.Nonce)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge
 	}
 	said := claims{}
 	if err := id.Claims(&said); err != nil {
-		return access.Identity{}, refused(err)
+		return access.Identity{}, rejected(err)
 	}
 	if _, ok := said.find(p.opt.Claim); !ok && k.provider.UserInfoEndpoint() != "" {
 		if err := k.more(ctx, token, id.Subject, said); err != nil {
@@ -68,33 +68,33 @@ var (
 	errUserInfo = errors.New("the user info has another subject")
 )
 
-// verify checks the ID token of an answer: the signature, issuer, audience and
-// expiry by go-oidc, the rest here (OpenID Connect Core 1.0, section 3.1.3.7).
+// verify checks the ID token of a response. go-oidc checks the signature, issuer,
+// audience and expiry; verify checks the rest (OpenID Connect Core 1.0, section 3.1.3.7).
 func (k *known) verify(ctx context.Context, token *oauth2.Token, client, nonce string) (*oidc.IDToken, error) {
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" || len(raw) > maxToken {
-		return nil, refused(errNoToken)
+		return nil, rejected(errNoToken)
 	}
 	var keys error
 	id, err := k.verifier.Verify(context.WithValue(ctx, keysFailed{}, &keys), raw)
 	switch {
-	case err != nil && errors.Is(keys, errNoAnswer):
-		return nil, away(keys)
+	case err != nil && errors.Is(keys, errNoResponse):
+		return nil, unavailable(keys)
 	case err != nil:
-		return nil, refused(err)
+		return nil, rejected(err)
 	case nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1:
-		return nil, refused(errNonce)
+		return nil, rejected(errNonce)
 	case id.Subject == "" || len(id.Subject) > maxSubject || !printable(id.Subject):
-		return nil, refused(errSubject)
+		return nil, rejected(errSubject)
 	}
 	var said struct {
 		Party *string `json:"azp"`
 	}
 	if err := id.Claims(&said); err != nil {
-		return nil, refused(err)
+		return nil, rejected(err)
 	}
 	if said.Party == nil && len(id.Audience) > 1 || said.Party != nil && *said.Party != client {
-		return nil, refused(errParty)
+		return nil, rejected(errParty)
 	}
 	return id, nil
 }
@@ -104,16 +104,16 @@ func (k *known) verify(ctx context.Context, token *oauth2.Token, client, nonce s
 func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, said claims) error {
 	info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	switch {
-	case errors.Is(err, errNoAnswer), err != nil && ctx.Err() != nil:
-		return away(err)
+	case errors.Is(err, errNoResponse), err != nil && ctx.Err() != nil:
+		return unavailable(err)
 	case err != nil:
-		return refused(err)
+		return rejected(err)
 	case info.Subject != subject:
-		return refused(errUserInfo)
+		return rejected(errUserInfo)
 	}
 	extra := claims{}
 	if err := info.Claims(&extra); err != nil {
-		return refused(err)
+		return rejected(err)
 	}
 	if _, ok := said["email"]; !ok {
 		delete(said, "email_verified") // of another address, for all we know
@@ -126,11 +126,11 @@ func (k *known) more(ctx context.Context, token *oauth2.Token, subject string, s
 	return nil
 }
 
-// keysFailed is the key under which a context has room for the error with which
-// keys could not be fetched; go-oidc keeps only its text.
+// keysFailed is the context key of the error of fetching keys, of which go-oidc returns
+// only the text.
 type keysFailed struct{}
 
-// watched are keys that note why they could not be fetched.
+// watched is a key set that records the error of fetching its keys.
 type watched struct{ keys oidc.KeySet }
 
 // VerifySignature implements oidc.KeySet.
@@ -139,7 +139,7 @@ func (w watched) VerifySignature(ctx context.Context, token string) ([]byte, err
 	if room, ok := ctx.Value(keysFailed{}).(*error); ok && err != nil {
 		*room = err
 		if ctx.Err() != nil {
-			*room = fmt.Errorf("%w: %w", errNoAnswer, err)
+			*room = fmt.Errorf("%w: %w", errNoResponse, err)
 		}
 	}
 	return payload, err

@@ -17,62 +17,62 @@ import (
 )
 
 const (
-	// patience bounds everything that is asked of the provider for one page. It is
-	// under the time in which the server must have written an answer.
-	patience = 3 * time.Second
-	// again is how soon a provider that did not answer is asked again.
+	// requestTimeout bounds all requests to the provider for one page. It is shorter than
+	// the write timeout of the server.
+	requestTimeout = 3 * time.Second
+	// again is the time after a failure until the provider is contacted again.
 	again = 3 * time.Second
-	// stale is how old what the provider said of itself may become.
+	// stale is the maximum age of the metadata of the provider.
 	stale = time.Hour
 )
 
-// algorithms are the signatures that are believed: those of a key that only the
-// provider has. HS256 and none are not among them, whatever the provider says.
+// algorithms are the accepted signature algorithms: those with a private key of the
+// provider. HS256 and none are never accepted.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
 
-// Options say which provider is asked, as whom, and what its groups mean.
+// Options configure a Provider.
 type Options struct {
-	// Issuer is the provider's URL, letter by letter as its tokens say it. Plain http
-	// is for a loopback address.
+	// Issuer is the URL of the provider, exactly as in its tokens. Plain http is allowed
+	// for a loopback address only.
 	Issuer string
-	// ClientID and ClientSecret are what the provider knows Sluice by; a public
+	// ClientID and ClientSecret are the credentials of Sluice at the provider; a public
 	// client has no secret.
 	ClientID, ClientSecret string
-	// RedirectURL is where the provider sends browsers back to.
+	// RedirectURL is the URL that the provider sends browsers back to.
 	RedirectURL string
-	// Scopes are what is asked for; openid always is.
+	// Scopes are the requested scopes; openid is always added.
 	Scopes []string
-	// Claim has the groups: its name, or a path of names with dots, as in
-	// realm_access.roles. email counts only where the provider has verified it.
+	// Claim is the name of the claim with the groups, or a path of names with dots, such
+	// as realm_access.roles. email is used only if the provider has verified it.
 	Claim string
-	// Groups are those that lead to a role. Any other group leads to none.
+	// Groups maps groups to roles. Other groups have no role.
 	Groups map[access.Role][]string
 	// Now is the wall clock.
 	Now func() time.Time
 }
 
-// Provider is one provider of OpenID Connect. It is safe for concurrent use and
-// owns no connection or goroutine between calls.
+// Provider is an OpenID Connect provider. It is safe for concurrent use and has no
+// connection or goroutine between calls.
 type Provider struct {
 	opt    Options
 	client *http.Client
-	// turn is held by whoever asks the provider about itself, and guards the rest.
+	// turn is held while the metadata is fetched, and guards the fields below.
 	turn   chan struct{}
 	known  *known
 	failed error
 	next   time.Time
 }
 
-// known is what the provider said of itself.
+// known is the metadata of the provider.
 type known struct {
 	provider *oidc.Provider
 	oauth    oauth2.Config
 	verifier *oidc.IDTokenVerifier
 }
 
-// New makes a Provider. Nothing is asked of it yet.
+// New returns a Provider. It does not contact it yet.
 func New(o Options) *Provider {
 	if !slices.Contains(o.Scopes, oidc.ScopeOpenID) {
 		o.Scopes = append([]string{oidc.ScopeOpenID}, o.Scopes...)
@@ -80,10 +80,10 @@ func New(o Options) *Provider {
 	return &Provider{opt: o, client: newClient(Loopback(o.Issuer)), turn: make(chan struct{}, 1)}
 }
 
-// AuthURL is where the browser goes to prove who is there. The error is
-// access.ErrProviderUnavailable, or the context's.
+// AuthURL returns the URL at which a person signs in to the provider. The error is
+// access.ErrProviderUnavailable or that of ctx.
 func (p *Provider) AuthURL(ctx context.Context, c access.Challenge) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	k, err := p.discover(ctx)
 	if err != nil {
@@ -96,15 +96,15 @@ func (p *Provider) AuthURL(ctx context.Context, c access.Challenge) (string, err
 	return k.oauth.AuthCodeURL(c.State, options...), nil
 }
 
-// discover asks the provider about itself, one caller at a time, and keeps the
-// answer for an hour. A failure is kept for a few seconds, so that a crowd at the
-// door does not wait one after the other.
+// discover fetches the metadata of the provider, one caller at a time, and caches it for
+// an hour. It caches an error for a few seconds, so that many callers do not wait one
+// after the other.
 func (p *Provider) discover(ctx context.Context) (*known, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
-		return nil, away(ctx.Err())
+		return nil, unavailable(ctx.Err())
 	}
 	now := p.opt.Now()
 	if now.Before(p.next) {
@@ -115,11 +115,11 @@ func (p *Provider) discover(ctx context.Context) (*known, error) {
 	case err == nil:
 		p.known, p.failed, p.next = k, nil, now.Add(stale)
 	case errors.Is(ctx.Err(), context.Canceled):
-		return nil, away(err) // the browser left; that says nothing of the provider
+		return nil, unavailable(err) // the browser closed the request; this is no failure of the provider
 	default:
 		p.next = now.Add(again)
 		if p.known == nil {
-			p.failed = away(err)
+			p.failed = unavailable(err)
 		}
 	}
 	return p.known, p.failed
@@ -140,7 +140,7 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 	}
 	endpoint := provider.Endpoint()
 	for name, address := range map[string]string{"authorization_endpoint": endpoint.AuthURL, "token_endpoint": endpoint.TokenURL, "jwks_uri": said.KeysURL} {
-		if u, err := url.Parse(address); err != nil || !private(u, Loopback(p.opt.Issuer)) {
+		if u, err := url.Parse(address); err != nil || !secure(u, Loopback(p.opt.Issuer)) {
 			return nil, fmt.Errorf("%s must be an https address, not %q", name, address)
 		}
 	}
@@ -155,9 +155,9 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 	}, nil
 }
 
-// authStyle is how the secret is given. Trying one way and then the other, as
-// oauth2 does by itself, would spend the code. Basic is what a provider takes that
-// does not say (OpenID Connect Discovery 1.0, section 3).
+// authStyle returns how the secret is sent. To try both ways, as oauth2 does by default,
+// would use up the code. Basic is the default of providers that do not specify it
+// (OpenID Connect Discovery 1.0, section 3).
 func authStyle(secret string, methods []string) oauth2.AuthStyle {
 	if secret == "" || len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") && slices.Contains(methods, "client_secret_post") {
 		return oauth2.AuthStyleInParams
@@ -165,11 +165,13 @@ func authStyle(secret string, methods []string) oauth2.AuthStyle {
 	return oauth2.AuthStyleInHeader
 }
 
-func away(err error) error { return fmt.Errorf("%w: %s", access.ErrProviderUnavailable, brief(err)) }
+func unavailable(err error) error {
+	return fmt.Errorf("%w: %s", access.ErrProviderUnavailable, brief(err))
+}
 
-func refused(err error) error { return fmt.Errorf("%w: %s", access.ErrIdentity, brief(err)) }
+func rejected(err error) error { return fmt.Errorf("%w: %s", access.ErrIdentity, brief(err)) }
 
-// maxError bounds what is kept of an error, in bytes; some hold a whole answer.
+// maxError is how many bytes of an error are kept; some contain a whole response.
 const maxError = 300
 
 func brief(err error) string {

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Every is a loop that waits for every before each turn and ends with ctx. A turn
-// that takes longer than that makes the next one late; none is made up for.
+// Every returns an iterator that waits for every before each iteration and ends with
+// ctx. After an iteration that takes longer, the next one begins at once and none is
+// added.
 func Every(ctx context.Context, every time.Duration) func(yield func() bool) {
 	return func(yield func() bool) {
 		tick := time.NewTicker(every)

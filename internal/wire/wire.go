@@ -1,42 +1,41 @@
-// Package wire reads the private binary formats of tokens, snapshots and
-// messages: varints, bytes, and texts with their length before them. It believes
-// nothing that the bytes cannot hold.
+// Package wire reads the private binary formats of tokens, snapshots and messages:
+// varints, bytes, and texts with a length prefix. It is safe for untrusted input.
 //
 //	b := wire.AppendText(binary.AppendUvarint(nil, 7), "user:42")
 //	in := wire.Read(b)
 //	n, key := in.Number(100), in.Text(64)
 //	if !in.Done() {
-//		return errors.New("not what was written")
+//		return errors.New("invalid input")
 //	}
 package wire
 
 import "encoding/binary"
 
-// AppendText appends a text with its length before it.
+// AppendText appends a text with a length prefix.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Reader reads from bytes that nobody vouches for. After a failure nothing is
-// left, and everything reads as zero.
+// Reader reads untrusted bytes. After a failure no bytes are left, and every method
+// returns zero.
 type Reader struct {
 	rest   []byte
 	failed bool
 }
 
-// Read reads from b, which is kept while there is something to read.
+// Read returns a Reader of b. It keeps a reference to b.
 func Read(b []byte) Reader { return Reader{rest: b} }
 
-// Fail makes the reading fail, for what the caller does not accept.
+// Fail marks the input as invalid.
 func (r *Reader) Fail() { r.rest, r.failed = nil, true }
 
-// Failed reports whether something could not be read.
+// Failed reports whether the input was invalid.
 func (r *Reader) Failed() bool { return r.failed }
 
-// Len is how many bytes are left.
+// Len returns the number of remaining bytes.
 func (r *Reader) Len() int { return len(r.rest) }
 
-// Done reports whether everything was read, without a failure.
+// Done reports whether the whole input was read without a failure.
 func (r *Reader) Done() bool { return !r.failed && len(r.rest) == 0 }
 
 // Byte reads one byte.
