@@ -14,7 +14,7 @@ import (
 	"sluice/rules"
 )
 
-// Copy is what a node needs to decide without the rule database.
+// Copy is what a node needs to decide without the rules database.
 type Copy struct {
 	// At is when the database last confirmed the rules, in whole milliseconds.
 	At time.Time

@@ -1,12 +1,11 @@
-// Package rulecopy keeps the last good rules and tokens of a node in a file, so
-// that the node can start and decide while the rule database is away.
+// Package rulecopy stores the last valid rules and tokens of a node in a file, so that the
+// node can start while the rules database is unavailable.
 //
-// A worked example. At 12:00:00 a node puts version 7 of the rules in force, 120
-// rules, and saves them with 3 tokens: one file of some 60 kB, mode 0600. At
-// 14:30:00 the machine restarts and Postgres does not answer. The node loads the
-// file, finds the checksum right and the file saved from the database that it is
-// configured for, and decides by version 7, two and a half hours old. When
-// Postgres answers, everything is loaded from there and the file is replaced.
+// An example: at 12:00:00 a node puts version 7 of the rules in force, 120 rules, and
+// saves them with 3 tokens in a file of some 60 kB, mode 0600. At 14:30:00 the machine
+// restarts while Postgres is unavailable. The node loads the file, verifies the checksum
+// and that the file belongs to the configured database, and applies version 7. When
+// Postgres is available again, the node loads everything from there and replaces the file.
 //
-// The file holds no secret: of a token only its hash, as in the database.
+// The file contains no secrets: as in the database, only hashes of tokens.
 package rulecopy

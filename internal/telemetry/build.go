@@ -2,18 +2,18 @@ package telemetry
 
 import "runtime/debug"
 
-// Build says which build of sluice this is.
+// Build identifies a build of sluice.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	// Time is when the revision was committed, RFC 3339; empty if unknown.
 	Time string `json:"time"`
-	// Modified: the working copy held changes beyond the revision.
+	// Modified is true if the working copy had changes that are not in the revision.
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 }
 
-// ReadBuild reads what the Go toolchain recorded in the binary. go run and go
+// ReadBuild reads the build information that the Go toolchain stored in the binary. go run and go
 // test record no revision; it is then "unknown".
 func ReadBuild() Build {
 	b := Build{Version: "devel", Revision: "unknown"}

@@ -7,14 +7,14 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// CounterStore is where the figures about a shared counter store come from. All
-// functions are required and are called at each scrape.
+// CounterStore is the source of the figures of a shared counter store. All functions
+// are required and are called at each scrape.
 type CounterStore struct {
 	Breakers func() []redisstore.Breaker
 	// Nodes is the number of live nodes.
 	Nodes func() int
 	Units func() decide.LedgerStats
-	// Slots is about a Redis Cluster; its zero value is true of a single server.
+	// Slots returns the figures of a Redis Cluster; zero for a single server.
 	Slots func() redisstore.Stats
 }
 

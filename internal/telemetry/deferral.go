@@ -6,9 +6,9 @@ import (
 	"sluice/api/decide"
 )
 
-// deferral counts what becomes of deferred requests, by rule.
+// deferral counts deferred requests by rule and result.
 type deferral struct {
-	done    map[string]*prometheus.CounterVec // by what: deferred, released, acked
+	done    map[string]*prometheus.CounterVec // by result: deferred, released, acked
 	dropped *prometheus.CounterVec
 	refused *prometheus.CounterVec
 }
@@ -30,7 +30,7 @@ func (d *deferral) collectors() []prometheus.Collector {
 	return []prometheus.Collector{d.done["deferred"], d.done["released"], d.done["acked"], d.dropped, d.refused}
 }
 
-// forget drops the series with a label.
+// forget deletes the series with a label.
 func (d *deferral) forget(label prometheus.Labels) {
 	for _, c := range d.done {
 		c.DeletePartialMatch(label)
@@ -39,9 +39,8 @@ func (d *deferral) forget(label prometheus.Labels) {
 	d.refused.DeletePartialMatch(label)
 }
 
-// ObserveDeferral counts n requests of a rule: what is deferred, released or
-// acked, or dropped or refused for a reason. A rule that is no longer in force
-// has the name "".
+// ObserveDeferral counts n requests of a rule that were deferred, released or acked, or
+// dropped or refused for a reason. A rule that is no longer in force has the name "".
 func (m *Metrics) ObserveDeferral(d decide.Deferral) {
 	rule, reason, n := m.ruleNames.label(d.Rule), d.Reason, d.Count
 	switch d.What {

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// Log builds the process's logger. level is debug, info, warn or error; format
-// is text or json (one object a line whatever the values hold). Anything else
-// means info and text; the configuration has refused it before.
+// Log creates the logger of the process. level is debug, info, warn or error; format is
+// text or json (one object per line). Other values mean info and text; the configuration
+// rejects them before.
 func Log(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

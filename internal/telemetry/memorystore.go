@@ -2,13 +2,14 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// MemoryStore is what the counter store in this process tells about itself.
+// MemoryStore is the source of the figures of the counter store in this process.
 type MemoryStore interface {
-	// Keys is the number of buckets, Evicted how many were dropped for want of room.
+	// Keys is the number of buckets, Evicted the number of buckets that were evicted
+	// because SLUICE_MAX_KEYS was reached.
 	Keys() int
 	Evicted() uint64
-	// RecordBytes is what the stored answers of named requests take. DroppedRecords
-	// counts those dropped before their time, by the reason.
+	// RecordBytes is the memory of stored responses. DroppedRecords counts those that were
+	// dropped before they expired, by reason.
 	RecordBytes() int64
 	DroppedRecords() (room, key uint64)
 }

@@ -14,7 +14,7 @@ import (
 	"sluice/rules"
 )
 
-// Metrics is the process's registry and everything counted in it. It is safe
+// Metrics is the registry of the process with all metrics. It is safe
 // for concurrent use.
 type Metrics struct {
 	registry  *prometheus.Registry
@@ -42,7 +42,7 @@ type Metrics struct {
 	confirmed atomic.Int64
 }
 
-// New builds the registry. now tells the time for ages.
+// New creates the registry. now is the clock for ages.
 func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -110,14 +110,14 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// Handler serves the registry in the Prometheus text form.
+// Handler serves the registry in the Prometheus text format.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Swapped records that a set was put in force. The series of rules that are not in
-// it any more end here; a check that is under way may begin one anew, which the
-// next swap ends.
+// Swapped records that a set was put in force. It deletes the series of rules that are no
+// longer in it. A check that is under way may create such a series again, which the next
+// swap deletes.
 func (m *Metrics) Swapped(set *rules.Set) {
 	m.setVersion.Set(float64(set.Version()))
 	m.setRules.Set(float64(set.Len()))
@@ -141,19 +141,19 @@ func (m *Metrics) Swapped(set *rules.Set) {
 // time.
 func (m *Metrics) Confirmed(at time.Time) { m.confirmed.Store(at.UnixMilli()) }
 
-// ReloadFailed records a reload that changed nothing; what is rules, overrides, tokens or
+// ReloadFailed records a failed reload; what is rules, overrides, tokens or
 // database.
 func (m *Metrics) ReloadFailed(what string) { m.reloads.WithLabelValues(what).Inc() }
 
-// ConditionFailed records that a rule's condition could not be evaluated. Which
-// rule it was is not among the labels: one failing rule fails at every check.
+// ConditionFailed records that the condition of a rule could not be evaluated. The rule
+// is not a label.
 func (m *Metrics) ConditionFailed(*rules.Rule) { m.conditions.Inc() }
 
-// ConditionTook records how long one evaluation of a condition took. It has no
-// label: Explain and the rule's page tell which rule is slow.
+// ConditionTook records the time of one evaluation of a condition. The rule is not a
+// label: explain and the page of a rule show which rule is slow.
 func (m *Metrics) ConditionTook(d time.Duration) { m.condition.Observe(d.Seconds()) }
 
-// Ready records what /readyz answers.
+// Ready records whether the node is ready.
 func (m *Metrics) Ready(ready bool) {
 	if ready {
 		m.ready.Set(1)
@@ -162,5 +162,5 @@ func (m *Metrics) Ready(ready bool) {
 	m.ready.Set(0)
 }
 
-// Snapshot records what became of a snapshot: saved, failed, restored, refused.
+// Snapshot records the result of a snapshot: saved, failed, restored, refused.
 func (m *Metrics) Snapshot(outcome string) { m.snapshots.WithLabelValues(outcome).Inc() }

@@ -7,8 +7,8 @@ import (
 	"sluice/limiter/nearstore"
 )
 
-// Near is what a node has answered without asking the counter store since its
-// start, and the buckets that nodes told each other to forget.
+// Near has the figures of the deny cache, of the leases of hot keys, and of the messages
+// between nodes, since the start of the node.
 type Near struct {
 	nearstore.Stats
 	Bus fleet.BusStats
@@ -28,7 +28,7 @@ type nearCollector struct {
 	series []nearSeries
 }
 
-// Near publishes what nodes answer near the caller; read is called at each
+// Near publishes the figures of the deny cache and the leases. read is called at each
 // scrape. Call it at most once.
 func (m *Metrics) Near(read func() Near) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {

@@ -7,16 +7,16 @@ import (
 	"sluice/limiter"
 )
 
-// account is what was admitted and denied, and by whom; docs/metrics.md gives
-// the sum that it closes.
+// account counts what was admitted and denied, and what decided. docs/metrics.md explains
+// how its figures add up.
 type account struct {
 	requests *prometheus.CounterVec
 	units    *prometheus.CounterVec
 	doubt    *prometheus.CounterVec
 }
 
-// verdicts are the pairs of outcome and decider that a request may have. They
-// are served from the start, so that a missing one is never read as unknown.
+// verdicts are the possible pairs of outcome and decider of a request. They are served
+// from the start, so that no series is missing.
 var verdicts = [][2]string{
 	{"admitted", "store"}, {"admitted", "open"}, {"admitted", "local"},
 	{"denied", "limit"}, {"denied", "closed"}, {"denied", "local"},
@@ -41,11 +41,11 @@ func newAccount() account {
 	return a
 }
 
-// The methods below hear what the engine did. They are called on the
-// check path by any number of goroutines; none blocks.
+// The methods below observe the engine. They are called during checks, are safe for
+// concurrent use, and do not block.
 
-// ObserveDecision counts one operation, how long deciding took, and, where it
-// spends, each of its limits.
+// ObserveDecision counts one operation, the time of its decision, and, for takes and
+// charges, each of its limits.
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
 	m.series.durations.get(requestKey{a.Op.String(), outcome(a.Allowed())}, func(k requestKey) prometheus.Observer {
@@ -56,7 +56,7 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 			return m.account.requests.WithLabelValues(k.first, k.second)
 		}).Inc()
 	}
-	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // looks and corrections decide nothing
+	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // peeks and corrections decide nothing
 		return
 	}
 	for i := range a.Limits {
@@ -83,14 +83,14 @@ func (m *Metrics) ObserveDegraded(d decide.Degraded) {
 // CountPanic counts one request that ended in a panic.
 func (m *Metrics) CountPanic() { m.panics.Inc() }
 
-// ObserveUnits counts the units of one limit by what became of them.
+// ObserveUnits counts the units of one limit by result.
 func (m *Metrics) ObserveUnits(u decide.Units) {
 	m.series.units.get(unitsKey{u.Mode, u.Outcome, u.By}, func(k unitsKey) prometheus.Counter {
 		return m.account.units.WithLabelValues(k.mode, k.outcome, k.by)
 	}).Add(float64(u.Count))
 }
 
-// ObserveDoubt counts units of one limit whose answer was lost.
+// ObserveDoubt counts units of one limit for which the response of the store was lost.
 func (m *Metrics) ObserveDoubt(d decide.Doubt) {
 	m.account.doubt.WithLabelValues(d.Mode).Add(float64(d.Count))
 }

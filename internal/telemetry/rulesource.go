@@ -2,8 +2,8 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// RuleSource publishes where the rules in force came from and what became of
-// copies on disk. It is safe for concurrent use.
+// RuleSource publishes the source of the rules in force and the results of local copies.
+// It is safe for concurrent use.
 type RuleSource struct {
 	source  *prometheus.GaugeVec
 	refused prometheus.Gauge
@@ -12,13 +12,13 @@ type RuleSource struct {
 	overrides prometheus.Gauge
 }
 
-// Where rules can come from, as label values.
+// The sources of rules, as label values.
 const (
 	FromDatabase = "database"
 	FromCopy     = "copy"
 )
 
-// RuleSource registers its series, which begin with no source. Call it at most
+// RuleSource registers the series, at first without a source. Call it at most
 // once.
 func (m *Metrics) RuleSource() *RuleSource {
 	r := &RuleSource{
@@ -39,7 +39,7 @@ func (m *Metrics) RuleSource() *RuleSource {
 	return r
 }
 
-// Disk publishes whether the disk under the embedded database fails. Call it at
+// Disk publishes whether the disk of the embedded database fails. Call it at
 // most once.
 func (m *Metrics) Disk(failing func() bool) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_rules_disk_failing",
@@ -59,8 +59,8 @@ func (m *Metrics) SettingsDiffer(count func() int64) {
 		func() float64 { return float64(count()) }))
 }
 
-// Source records where the set in force came from: FromDatabase, FromCopy, or ""
-// for none.
+// Source records the source of the set in force: FromDatabase, FromCopy, or "" for
+// none.
 func (r *RuleSource) Source(from string) {
 	for _, s := range []string{FromDatabase, FromCopy} {
 		v := 0.0
@@ -80,7 +80,7 @@ func (r *RuleSource) Refused(yes bool) {
 	r.refused.Set(v)
 }
 
-// Copy records what became of a copy: saved, failed, restored, refused.
+// Copy records the result of a copy: saved, failed, restored, refused.
 func (r *RuleSource) Copy(outcome string) { r.copies.WithLabelValues(outcome).Inc() }
 
 // Overrides records how many overrides are in force.
