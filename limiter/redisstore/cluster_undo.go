@@ -16,7 +16,7 @@ const (
 	// maxUndos bounds the undos that wait to be repeated.
 	maxUndos = 100_000
 	// nameLife is for how long Redis keeps what was booked under a name: NAME_LIFE
-	// in decide.lua.
+	// in script/operations.lua.
 	nameLife = 30 * time.Second
 	// The pause before undos are repeated, and the longest.
 	undoFirst = 20 * time.Millisecond
