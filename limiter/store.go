@@ -82,8 +82,8 @@ const (
 	// HotLeased lets a node lease parts of the limit and spend them by itself:
 	// never over the limit, possibly a little under it.
 	HotLeased
-	// HotSharded splits the bucket among several keys, each with its share of
-	// the limit, with a stated overshoot.
+	// HotSharded splits the bucket among several keys, each with a part of the
+	// limit: never over the limit, but a weight above a part never passes.
 	HotSharded
 )
 

@@ -7,8 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// SettingsKey is the hash in Redis, under a prefix, of the settings that nodes
-// with common counters must have alike. No bucket's key is without braces.
+// SettingsKey is the hash in Redis, under a prefix, of the settings that must be
+// the same on all nodes that share counters. No bucket has this name: after the
+// prefix a bucket's name has a brace or a byte above 127.
 func SettingsKey(prefix string) string { return prefix + "settings" }
 
 // CompareSettings stores those settings of this node that no node has stored yet,
