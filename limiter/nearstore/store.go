@@ -23,8 +23,8 @@ type Options struct {
 	// Otherwise one is enough, and what the others are said to be is up to a
 	// second old: they allow, or deny too, but it is the sure one that decides.
 	DenyExact bool
-	// HotRate is how many takes a second of a bucket make it hot on this node. 0 knows no hot keys; then HotLeased and HotSharded are as
-	// HotExact.
+	// HotRate is how many takes a second of a bucket make it hot on this node. 0
+	// knows no hot keys; then HotLeased and HotSharded are as HotExact.
 	HotRate int
 	// Shards is in how many keys HotSharded splits a bucket, 8 if 0. All nodes
 	// must agree.
@@ -44,7 +44,8 @@ type Options struct {
 // to the store.
 const maxAsks = 8
 
-// Store decides in this node what it can and calls another store for the rest. It is safe for concurrent use and owns one goroutine, which Close stops.
+// Store decides in this node what it can and calls another store for the rest. It
+// is safe for concurrent use and owns one goroutine, which Close stops.
 type Store struct {
 	opt   Options
 	inner limiter.Store
