@@ -12,9 +12,10 @@ import (
 	"sluice/limiter/redisstore/script"
 )
 
-// hops is how often a script call is sent at most: to the owner, to where that
-// one points (MOVED, ASK), to where that one points, and once more when a slot
-// came to rest meanwhile. Only calls that certainly have not run are sent again.
+// hops is how often a script call is sent at most: to the primary of its slot, to
+// the server that this one names (MOVED, ASK), to the one that the second names, and
+// once more if the migration of the slot has ended meanwhile. Only calls that
+// certainly have not run are sent again.
 const hops = 4
 
 // slotCall is the script call of one hash slot.
@@ -24,8 +25,8 @@ type slotCall struct {
 	arg      []byte
 	cmd      *redis.Cmd
 
-	node   *redis.Client // where to send it; nil for the owner that the view knows
-	asking bool          // the slot is on its way to node
+	node   *redis.Client // where to send it; nil: to the primary of the slot in view
+	asking bool          // the slot is being migrated to node
 
 	reply string
 	err   error
@@ -77,7 +78,8 @@ func (c *cluster) bySlot(requests []*script.Request) []*slotCall {
 	return calls
 }
 
-// redirect says whether a refused call may go elsewhere, and where.
+// redirect reports whether a refused call may be sent to another server, and sets
+// sc.node to it.
 func (c *cluster) redirect(ctx context.Context, sc *slotCall) bool {
 	sc.asking = false
 	switch {
@@ -87,8 +89,8 @@ func (c *cluster) redirect(ctx context.Context, sc *slotCall) bool {
 	case redis.HasErrorPrefix(sc.err, "ASK"):
 		sc.node, sc.asking = c.view.at(addressIn(sc.err), sc.node), true
 	case redis.HasErrorPrefix(sc.err, "TRYAGAIN"):
-		// Some of its keys have moved already. Divided, each request may find
-		// all of its own in one place.
+		// Some of its keys have been migrated already. Each request alone may have
+		// all of its keys on one server.
 		if len(sc.requests) == 1 {
 			return false
 		}
@@ -103,7 +105,8 @@ func (c *cluster) redirect(ctx context.Context, sc *slotCall) bool {
 	return true
 }
 
-// divide makes a call for each request of one that met a slot on its way.
+// divide returns one call for each request of a call that was refused because its slot
+// is being migrated; any other call stays as it is.
 func (c *cluster) divide(sc *slotCall) []*slotCall {
 	if len(sc.requests) == 1 || !redis.HasErrorPrefix(sc.err, "TRYAGAIN") {
 		return []*slotCall{sc}

@@ -39,12 +39,12 @@ func (p *part) takes() bool {
 	return p.what == limiter.OpTake || p.what == limiter.OpCharge || p.what == script.OpCommit
 }
 
-// taken reports whether the part needs no (further) take.
+// taken reports whether the part has been taken, or has nothing to take.
 func (p *part) taken() bool { return p.booked != nil || p.stored || !p.spends() }
 
-// joint is a request that spans slots on its way. advance is its whole course:
-// each call reads what the last round brought and puts the parts of the next
-// into sending, until that is empty.
+// joint is one request that spans slots while it is decided. advance is called after
+// each round: it reads the answers of that round and puts the parts of the next one
+// into sending. The request is done when sending stays empty.
 //
 // A take goes in two rounds. The first takes at the narrowest part and looks at
 // the others; if all fit, the second takes at those. See

@@ -42,19 +42,18 @@ func newCluster(s *Store, client *redis.ClusterClient) *cluster {
 
 // Stats counts since the store was started.
 type Stats struct {
-	// Spanning is requests whose limits live in different slots of a cluster.
+	// Spanning counts requests whose limits live in different slots of a cluster.
 	Spanning int64
-	// GiveBacks is parts of such requests that were taken and given back because
+	// GiveBacks counts parts of such requests that were taken and undone because
 	// another limit denied or could not decide.
 	GiveBacks int64
-	// GiveBacksPending is parts that could not be given back yet and are tried
-	// again.
+	// GiveBacksPending counts parts that could not be undone yet and are retried.
 	GiveBacksPending int64
-	// GiveBacksLost is parts of requests that were not admitted of which it is
-	// not known whether anything is still taken: an upper bound of the units
-	// (times weight) that a client was charged for nothing.
+	// GiveBacksLost counts parts of denied or undecided requests whose undo was not
+	// confirmed, so that units may stay charged. Times the weight it is an upper bound
+	// of those units.
 	GiveBacksLost int64
-	// Reloads is how often the view of a cluster was reloaded after an error.
+	// Reloads counts how often the slot map was reloaded after an error.
 	Reloads int64
 }
 
@@ -104,8 +103,8 @@ func dispatcherOf(slot int) int { return slot * clusterDispatchers / slots }
 // slots is the number of hash slots of a cluster.
 const slots = 16384
 
-// slotOf is the hash slot of a key: CRC16 (XMODEM) of what stands in the first
-// braces, or of the whole key, as the Redis Cluster specification defines it.
+// slotOf is the hash slot of a key: CRC16 (XMODEM) of the text in the first braces,
+// or of the whole key, as the Redis Cluster specification defines it.
 func slotOf(key string) int {
 	if i := strings.IndexByte(key, '{'); i >= 0 {
 		if j := strings.IndexByte(key[i+1:], '}'); j > 0 {

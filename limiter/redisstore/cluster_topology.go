@@ -11,7 +11,7 @@ import (
 )
 
 // reloadRest is the pause between two reloads of the view of a cluster. However
-// many calls fail, each sluice asks for it ten times a second at most.
+// many calls fail, each node of Sluice requests it at most ten times a second.
 const reloadRest = 100 * time.Millisecond
 
 // topology is which node of a cluster serves which slot, as far as the client
@@ -45,8 +45,8 @@ func (t *topology) doubt(ctx context.Context, err error) {
 	}
 }
 
-// reload makes the client look at the cluster anew, now or when the pause after
-// the last time is over. It does not wait.
+// reload makes the client read the slot map again, now or when the pause after the
+// last reload is over. It does not wait.
 func (t *topology) reload(ctx context.Context) {
 	t.wanted.Store(true)
 	if t.closed.Load() || !t.resting.CompareAndSwap(false, true) {
@@ -118,7 +118,7 @@ func (t *topology) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.extra {
-		_ = c.Close() // it has nothing left to say
+		_ = c.Close() // nothing depends on its error
 	}
 	clear(t.extra)
 }

@@ -96,7 +96,7 @@ func (us *undos) pending() int64 {
 	return int64(us.n)
 }
 
-// some takes at most n of a dispatcher, oldest first. They stay pending.
+// some returns at most n undos of a dispatcher, the oldest first. They stay pending.
 func (us *undos) some(dispatcher, n int) []*undo {
 	us.mu.Lock()
 	defer us.mu.Unlock()
@@ -109,7 +109,7 @@ func (us *undos) some(dispatcher, n int) []*undo {
 	return list[:n:n]
 }
 
-// back puts one that was tried behind the others.
+// back puts an undo that was tried and failed behind the others.
 func (us *undos) back(dispatcher int, u *undo) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
