@@ -24,7 +24,8 @@ local function offer(ticket, f, before)
   else
     pend(ticket, hold, before + 1)
     n = n + 1
-    for _, v in ipairs({ticket, f.i, f.k, string.format('%.0f', expiry(ticket, f)), string.format('%.0f', before + 1), body}) do out[#out + 1] = v end
+    local fields = {ticket, f.i, f.k, string.format('%.0f', expiry(ticket, f)), string.format('%.0f', before + 1), body}
+    for _, v in ipairs(fields) do out[#out + 1] = v end
   end
 end
 
