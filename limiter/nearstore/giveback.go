@@ -36,8 +36,8 @@ type returning struct {
 	done chan struct{} // closed when the store has answered
 }
 
-// giveBack queues what a slice has left. It never blocks: beyond the queue units
-// are lost, which only makes the limit stricter.
+// giveBack queues the unspent units of a slice. It never blocks: if the queue is full
+// they are lost, which only makes the limit stricter.
 func (s *Store) giveBack(b back) {
 	switch {
 	case b.left <= 0:
@@ -59,13 +59,13 @@ func (s *Store) giveBack(b back) {
 	}
 }
 
-// returnAll gives back what has queued.
+// returnAll returns everything in the queue.
 func (s *Store) returnAll(ctx context.Context) {
 	for s.returnOne(ctx) {
 	}
 }
 
-// returnOne gives back the oldest in the queue. One goroutine at a time calls it.
+// returnOne returns the oldest entry of the queue. One goroutine at a time calls it.
 func (s *Store) returnOne(ctx context.Context) bool {
 	s.backMu.Lock()
 	if len(s.backs) == 0 {
@@ -85,8 +85,8 @@ func (s *Store) returnOne(ctx context.Context) bool {
 	return true
 }
 
-// awaitReturn waits until no give-back of a bucket is under way, or ctx ends. One
-// that overtook a reset would be of units that others have taken since.
+// awaitReturn waits until no return of a bucket's units is under way, or ctx ends. A
+// return that arrived after a reset would give back units that others took since.
 func (s *Store) awaitReturn(ctx context.Context, k limiter.Key) {
 	s.backMu.Lock()
 	r := s.returning
@@ -100,8 +100,8 @@ func (s *Store) awaitReturn(ctx context.Context, k limiter.Key) {
 	}
 }
 
-// returnNow makes the charge of a slice weigh what was spent of it. It goes by
-// the slice's own record, so it never gives back what others spent.
+// returnNow settles the charge of a slice to the units that were spent. It uses the
+// slice's own record, so it never gives back units that others spent.
 func (s *Store) returnNow(ctx context.Context, b *back) {
 	if b.left <= 0 {
 		return
@@ -122,8 +122,8 @@ func (s *Store) returnNow(ctx context.Context, b *back) {
 	s.changed(b.ask.Key, true, false)
 }
 
-// recall ends the slices of a bucket, also one that is under way and those that
-// wait to be given back, and gives what they have left.
+// recall ends the slices of a bucket, including one that is being fetched and those
+// in the queue, and returns their unspent units.
 func (s *Store) recall(k limiter.Key) (out []back) {
 	for _, h := range s.of(k) {
 		h.mu.Lock()
@@ -146,7 +146,7 @@ func (s *Store) recall(k limiter.Key) (out []back) {
 	return out
 }
 
-// serveHot notes how a hot bucket is served. turned: it has just turned hot.
+// serveHot records how a hot bucket is served. turned is true if it has just turned hot.
 func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 	if mode := uint32(a.Hot); h.mode.Load() != mode {
 		h.mode.Store(mode)
@@ -174,8 +174,8 @@ func (s *Store) all() []*hotKey {
 	return out
 }
 
-// of is the hot keys of a bucket: one, and any from an earlier time that are not
-// tidied up yet.
+// of returns the hotKeys of a bucket: the current one, and earlier ones that tidy has
+// not removed yet.
 func (s *Store) of(k limiter.Key) []*hotKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Store) of(k limiter.Key) []*hotKey {
 	return out
 }
 
-// run is the Store's goroutine: it tidies up, gives back and tells of hot keys.
+// run is the Store's goroutine: it ends old slices, returns units and reports hot keys.
 func (s *Store) run() {
 	defer close(s.done)
 	tick := time.NewTicker(tidyEvery)

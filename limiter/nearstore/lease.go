@@ -76,8 +76,8 @@ func (g *grant) undo() {
 	g.d.Remaining += g.w
 }
 
-// lease takes the weight of a from the bucket's slice, taking a new slice if
-// need be. alone: the take has no other limit.
+// lease takes the weight of a from the bucket's slice, or fetches a new slice. alone is
+// true if the take has no other limit.
 func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool, g *grant) bool {
 	for range 3 {
 		now := s.tick()
@@ -131,8 +131,8 @@ func (h *hotKey) spend(a *limiter.Ask, now int64, g *grant) bool {
 	return true
 }
 
-// size is how many units beyond a's weight the next slice should have. h.mu is
-// held.
+// size returns the number of units of the next slice, beside a's weight. The caller
+// holds h.mu.
 func (h *hotKey) size(a *limiter.Ask, now, nodes int64) int64 {
 	if now < h.pause || now < h.edge && h.edge-now < leaseEdge {
 		return 0
@@ -169,7 +169,7 @@ func (h *hotKey) floor(l *limiter.Limit) int64 {
 	return int64(drains) + 1 - (l.Capacity() - h.room)
 }
 
-// take removes the slice. h.mu is held.
+// take removes the slice. The caller holds h.mu.
 func (h *hotKey) take(now int64) (back, bool) {
 	sl := &h.slice
 	if sl.id == "" {
@@ -186,7 +186,7 @@ func (h *hotKey) take(now int64) (back, bool) {
 	return b, true
 }
 
-// retire is take for who does not hold h.mu.
+// retire is take for a caller that does not hold h.mu.
 func (h *hotKey) retire(now int64) (back, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 	return true
 }
 
-// saw notes what the store said remains.
+// saw records the remaining units that the store reported.
 func (h *hotKey) saw(a *limiter.Ask, d *limiter.Decision) {
 	if a.Weight < 1 {
 		return

@@ -205,9 +205,9 @@ func (s *Store) rewrites(req *limiter.Request) bool {
 	return false
 }
 
-// spread carries out on every shard what is not a take, in one request. A charge
-// and an unnamed refund are divided evenly; what is named by an id that a take
-// used is found on that take's shard.
+// spread carries out an operation other than a take on every shard, in one request. A
+// charge and a refund without an id are divided evenly; the record of a take with an id
+// is on the shard that took it.
 func (s *Store) spread(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	if err := req.Check(); err != nil {
 		return err

@@ -37,8 +37,8 @@ type counter struct {
 
 // sketch finds the busiest buckets by the Space-Saving algorithm (Metwally,
 // Agrawal and El Abbadi, 2005): a bucket that is not counted takes over the
-// smallest counter. One that makes more than 1/64 of the takes of its part is
-// always among them.
+// smallest counter. A bucket with more than 1/64 of the takes of its part always has
+// a counter.
 type sketch struct {
 	seed  maphash.Seed
 	rate  uint64           // takes a second from which a bucket is hot
@@ -111,8 +111,8 @@ func (p *part) place(hash uint64) int {
 	return least
 }
 
-// roll begins a new second: counts are halved, and what fell below half the
-// rate is hot no more.
+// roll begins a new second: counts are halved, and buckets below half the rate turn
+// cold.
 func (p *part) roll(epoch int64, rate uint64) {
 	gone := epoch - p.epoch
 	if gone <= 0 {
@@ -139,7 +139,7 @@ func (c *counter) cool() {
 	}
 }
 
-// roll lets buckets cool down that get no more takes.
+// roll lets buckets without further takes turn cold.
 func (s *sketch) roll(now int64) {
 	for i := range s.parts {
 		p := &s.parts[i]

@@ -34,7 +34,7 @@ func leasable(l *limiter.Limit) bool {
 	return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
 }
 
-// lasts is for how many ms after its charge a slice may be spent, and whether it
+// lasts returns for how many ms after its charge a slice may be spent, and whether it
 // leaks meanwhile. d is the decision that charged it, so something counts now.
 //
 // Windows: until the window (or sub-window) that it was charged in ends, because
@@ -52,7 +52,7 @@ func lasts(l *limiter.Limit, d *limiter.Decision) (wait int64, leak bool) {
 	return d.Reset / 2, true
 }
 
-// available is what may be spent at local time now.
+// available returns the units that may be spent at local time now.
 func (sl *slice) available(now int64) int64 {
 	if now >= sl.until || now < sl.sent {
 		return 0
@@ -74,8 +74,8 @@ func proportion(units, part, whole int64) int64 {
 	return int64(q)                                   //nolint:gosec // at most units
 }
 
-// decision is what a take from the slice is told: what remained in the store
-// when the slice was taken, and what is left of it.
+// decision returns the decision of a take from the slice. What remains is what
+// remained in the store when the slice was taken, plus the rest of the slice.
 func (sl *slice) decision(now int64) limiter.Decision {
 	d := sl.d
 	d.Remaining += sl.left

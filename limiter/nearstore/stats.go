@@ -46,7 +46,7 @@ func (s *Store) Stats() Stats {
 }
 
 // HotKeys lists the busiest buckets of this node, at most so many, the busiest
-// first. Hot ones are marked; the others are on the way. Nil without hot keys.
+// first. Those that are hot are marked. Nil if hot keys are disabled.
 func (s *Store) HotKeys(most int) []limiter.HotKey {
 	if s.heat == nil {
 		return nil

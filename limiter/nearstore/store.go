@@ -17,17 +17,17 @@ type Options struct {
 	// Now is this node's clock. Its steps do not matter if it carries a monotonic
 	// reading, as time.Now does.
 	Now func() time.Time
-	// DenyCache is of how many buckets denials are remembered, 0 for none.
+	// DenyCache is the number of buckets whose denials are cached, 0 for none.
 	DenyCache int
-	// DenyExact remembers only requests all of whose limits deny for sure.
-	// Otherwise one is enough, and what the others are said to be is up to a
-	// second old: they allow, or deny too, but it is the sure one that decides.
+	// DenyExact answers from the cache only if all limits of a request have a cached
+	// denial. Otherwise one is enough, and the figures of the other limits are up to a
+	// second old; the cached denial decides in any case.
 	DenyExact bool
-	// HotRate is how many takes a second of a bucket make it hot on this node. 0
-	// knows no hot keys; then HotLeased and HotSharded are as HotExact.
+	// HotRate is the number of takes a second from which a bucket is hot on this node.
+	// With 0 no bucket is hot, and HotLeased and HotSharded act like HotExact.
 	HotRate int
-	// Shards is in how many keys HotSharded splits a bucket, 8 if 0. All nodes
-	// must agree.
+	// Shards is the number of keys into which HotSharded splits a bucket, 8 if 0. It
+	// must be the same on all nodes.
 	Shards int
 	// Nodes is the number of live nodes, which only decides how large a slice may
 	// be; nil means 1.
@@ -35,8 +35,8 @@ type Options struct {
 	// Tell, if not nil, makes other nodes call Forget with the same arguments. It
 	// must not block, and may fail silently.
 	Tell func(k limiter.Key, slices bool)
-	// TurnedHot, if not nil, hears of each bucket that has just turned hot. It is
-	// called by a goroutine of the Store, at most a few dozen times a second.
+	// TurnedHot, if not nil, is called for each bucket that has just turned hot, by a
+	// goroutine of the Store, at most a few dozen times a second.
 	TurnedHot func(limiter.HotKey)
 }
 
@@ -135,7 +135,7 @@ func (s *Store) each(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-// other carries out what is not a take.
+// other carries out an operation that is not a take.
 func (s *Store) other(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	s.before(ctx, req)
 	var err error
@@ -148,8 +148,8 @@ func (s *Store) other(ctx context.Context, req *limiter.Request, res *limiter.Re
 	return err
 }
 
-// before gives back the slices of buckets that are about to change otherwise, so
-// that those units are not given back or forgotten twice.
+// before returns the unspent units of this node's slices before a refund, release,
+// reset or settlement of their buckets, so that no unit is given back twice.
 func (s *Store) before(ctx context.Context, req *limiter.Request) {
 	if s.heat == nil || !lowers(req.Op) {
 		return
@@ -163,8 +163,8 @@ func (s *Store) before(ctx context.Context, req *limiter.Request) {
 	}
 }
 
-// after drops what is remembered of buckets that have changed, here and, if
-// there is more room than before, on other nodes.
+// after drops the cached denials of buckets that have changed, here and, if there is
+// more room than before, on other nodes.
 func (s *Store) after(req *limiter.Request) {
 	if req.Op == limiter.OpPeek || req.Op == limiter.OpRenew {
 		if s.deny != nil {
@@ -173,14 +173,14 @@ func (s *Store) after(req *limiter.Request) {
 		return
 	}
 	for i := range req.Asks {
-		if !req.Asks[i].Limit.Algorithm.Slots() { // of which nothing is remembered
+		if !req.Asks[i].Limit.Algorithm.Slots() { // their denials are never cached
 			s.changed(req.Asks[i].Key, lowers(req.Op), true)
 		}
 	}
 }
 
-// changed drops what is remembered of a bucket; lowered tells other nodes too,
-// and slices that their slices of it end.
+// changed drops the cached denials of a bucket. If lowered is true, other nodes do the
+// same; if slices is true as well, their slices of the bucket end.
 func (s *Store) changed(k limiter.Key, lowered, slices bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
@@ -195,10 +195,10 @@ func lowers(op limiter.Op) bool {
 	return op == limiter.OpRefund || op == limiter.OpReset || op == limiter.OpRelease || op == limiter.OpSettle
 }
 
-// Forget drops what this node remembers of a bucket, because another node has
-// made room in it. slices says that it did so by a refund or a reset, which may be
-// of what this node's slices were charged: they end too, and what they have left
-// is lost. What another slice had left is nobody else's.
+// Forget drops the cached denials of a bucket, because another node has made room in
+// it. slices is true after a refund or a reset. The units that it gave back may be
+// those of this node's slices, so the slices end and their unspent units are lost. It
+// is false after another node has returned a slice: those units were its own.
 func (s *Store) Forget(k limiter.Key, slices bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
@@ -210,8 +210,8 @@ func (s *Store) Forget(k limiter.Key, slices bool) {
 	}
 }
 
-// Close stops the goroutine and gives back what slices have left, within the
-// deadline of ctx. The store goes on to answer, exactly. It may be called twice.
+// Close stops the goroutine and returns the unspent units of slices, within the
+// deadline of ctx. Later requests go to the store behind. It may be called twice.
 func (s *Store) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		s.closed.Store(true)
