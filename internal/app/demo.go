@@ -35,7 +35,7 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000, MaxRecordBytes: 64 << 20}, // snapshots would be deleted anyway
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},                                                                     // unused without Redis
-		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64},
+		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour, SessionLife: 24 * time.Hour},
 		Log:      log,
 	}
