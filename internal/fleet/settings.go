@@ -13,20 +13,36 @@ import (
 func SettingsKey(prefix string) string { return prefix + "settings" }
 
 // CompareSettings stores those settings of this node that no node has stored yet,
-// and returns all that are stored.
+// and returns all that are stored. Where none is missing it only reads, so that a
+// server that refuses to write, or to let this user write, does not keep the node
+// from learning what the others use.
 func CompareSettings(
 	ctx context.Context, client redis.UniversalClient, prefix string, own map[string]string,
 ) (map[string]string, error) {
-	var stored *redis.MapStringStringCmd
-	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for name, value := range own {
-			p.HSetNX(ctx, SettingsKey(prefix), name, value)
-		}
-		stored = p.HGetAll(ctx, SettingsKey(prefix))
-		return nil
-	})
+	key := SettingsKey(prefix)
+	stored, err := client.HGetAll(ctx, key).Result()
 	if err != nil {
 		return nil, fmt.Errorf("compare settings in Redis: %w", err)
 	}
-	return stored.Val(), nil
+	missing := map[string]string{}
+	for name, value := range own {
+		if _, ok := stored[name]; !ok {
+			missing[name] = value
+		}
+	}
+	if len(missing) == 0 {
+		return stored, nil
+	}
+	var after *redis.MapStringStringCmd
+	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for name, value := range missing {
+			p.HSetNX(ctx, key, name, value)
+		}
+		after = p.HGetAll(ctx, key)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store settings in Redis: %w", err)
+	}
+	return after.Val(), nil
 }
