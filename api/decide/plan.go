@@ -25,7 +25,7 @@ type work struct {
 	decision   Decision
 }
 
-// plan is what becomes of one question: its limits and its calls of the store. Its
+// plan holds the limits of one question and the calls of the store that decide it. The
 // enforced limits, if there are any, are decided by its first call, all together and
 // with the pools that they count into; each shadow limit and each candidate by a call
 // of its own.
@@ -37,10 +37,10 @@ type plan struct {
 	pools       int // in work.pools, those of the enforced limits
 	poolsEnd    int
 	from, to    int  // in work.calls
-	hasLeases   bool // concurrency is among the limits
-	hasElastic  bool // elastic limits or pools are
+	hasLeases   bool // any limit is concurrency
+	hasElastic  bool // any limit is elastic or counts into a pool
 	failsLocal  bool // an enforced limit has fail mode local
-	forReports  bool // it is about limits charged by report only
+	forReports  bool // a charge or refund of the limits that are charged by report
 	outcome, by string
 }
 
@@ -64,7 +64,7 @@ type plannedLimit struct {
 	elastic   bool
 	look      bool // a take spends nothing here
 	candidate bool
-	blocked   bool // an override says so, whatever the store
+	blocked   bool // an override denies the key, even if the store cannot decide
 }
 
 // storeLimit is the limit that the store enforces at the first attempt.

@@ -16,9 +16,9 @@ import (
 // A request arrives in a batch: alone from Store.Do, up to MaxBatch of them from
 // Store.DoAll. A batch is sent whole and answered as a whole.
 //
-//   - Calm: where a call may start at once and nobody waits, the caller makes the call
-//     for its own batch (claim, finish). Handing it to another goroutine would only cost
-//     time.
+//   - Calm: if a call may start at once and no batch waits, the caller of Store.Do makes
+//     the call for its own batch (claim, finish), unless its deadline is further away than
+//     longestCall. Handing the batch to another goroutine would only cost time.
 //   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
 //     of the dispatcher's goroutines takes what has queued, in order of arrival, up to
 //     MaxBatch requests, and makes the call (next, finish).
@@ -26,16 +26,16 @@ import (
 //     as many requests as those carry. Fewer are better off in the call after them,
 //     since Redis runs one script at a time in any case.
 //
-// A deadline holds whatever the server does. The caller who makes a call ends with it.
-// For those who wait, one timer rings at the earliest deadline: a timer for each request
-// would cost more than deciding it, and under load this one rings once in the time that a
-// check may take. Who is answered that way learns whether the request was sent; if it
-// was, it may have been applied, and nobody sends it again.
+// A deadline holds whatever the server does. A call that a caller makes itself ends at
+// the caller's deadline. For batches that wait, one timer rings at the earliest deadline: a
+// timer for each request would cost more than deciding it, and under load this one rings
+// once in the time that a check may take. The error of a batch whose deadline has passed
+// says whether the batch was sent. If it was, it may have been applied, so it is never
+// sent again.
 //
-// What has grown too old is not sent: a batch that has less time left than a few calls
-// take, nor one whose caller has left. A server that gets more than it can do would
-// otherwise get only what misses its deadline, charge it for nothing, and look as if it
-// failed.
+// A batch is not sent if it has less time left than a few calls take, or if its caller has
+// left. An overloaded server would otherwise get only batches that miss their deadlines,
+// charge them for nothing, and look as if it failed.
 type dispatcher struct {
 	maxBatch, maxQueue int
 
