@@ -40,7 +40,7 @@ const (
 
 func (c *Checker) observeDeferral(rule, what, reason string, n int) {
 	if n > 0 {
-		c.opt.Observe.ObserveDeferral(Deferral{rule, what, reason, n})
+		c.opt.Observe.ObserveDeferral(Deferral{Rule: rule, What: what, Reason: reason, Count: n})
 	}
 }
 
@@ -63,7 +63,9 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLim
 		c.observeDeferral(name, DeferralRefused, notDeferredFull, 1)
 	default:
 		a.NotDeferred = notDeferredUnavailable
-		c.observeDeferral(name, DeferralRefused, notDeferredUnavailable, 1)
+		c.opt.Observe.ObserveDeferral(Deferral{
+			Rule: name, What: DeferralRefused, Reason: notDeferredUnavailable, Count: 1, Err: err,
+		})
 	}
 }
 

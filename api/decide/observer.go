@@ -75,6 +75,8 @@ type Deferral struct {
 	// unreadable) or refused (full or unavailable). Reason is "" for the first three.
 	What, Reason string
 	Count        int
+	// Err is why a queue was unavailable, nil otherwise.
+	Err error
 }
 
 // Outcomes of the accounting.

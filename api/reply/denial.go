@@ -56,7 +56,7 @@ func AppendDenial(b []byte, a *decide.Answer) []byte {
 func appendAdvice(b []byte, a *decide.Answer) []byte {
 	ms, ok := a.RetryAfter()
 	if !ok || ms == limiter.Never {
-		return append(b, "This request is larger than the limit allows. Waiting does not help."...)
+		return append(b, "Waiting does not help."...)
 	}
 	b = append(b, "Please try again in "...)
 	s := CeilSeconds(ms)

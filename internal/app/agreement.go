@@ -45,8 +45,10 @@ type agreement struct {
 
 	// agreed: this node has once had the settings that are stored.
 	agreed bool
-	differ atomic.Int64 // how many settings differ now
-	told   string       // what was logged last
+	// differ is how many settings differ now, -1 if the last comparison failed.
+	differ  atomic.Int64
+	failing bool   // the last comparison failed
+	told    string // what was logged last of what differs
 }
 
 type agreedSetting struct{ field, flag, env, value string }
@@ -71,10 +73,20 @@ func (a *agreement) first(ctx context.Context) error {
 	defer cancel()
 	err := a.compare(ctx)
 	if err != nil && !errors.Is(err, errDiffers) {
-		a.log.Warn("settings are not compared with other nodes yet", "error", err)
+		a.notCompared(err)
 		return nil
 	}
 	return err
+}
+
+// notCompared logs the first error of a row of failed comparisons.
+func (a *agreement) notCompared(err error) {
+	a.differ.Store(-1)
+	if !a.failing {
+		a.failing = true
+		a.log.Warn("the settings that nodes share could not be compared; the node keeps its own and tries again",
+			"key", fleet.SettingsKey(a.prefix), "error", err)
+	}
 }
 
 // run compares until ctx ends. A node that differs and never agreed is told to
@@ -82,9 +94,13 @@ func (a *agreement) first(ctx context.Context) error {
 // changed node by node.
 func (a *agreement) run(ctx context.Context, fatal func(error)) {
 	for range tick.Every(ctx, compareInterval) {
-		if err := a.compare(ctx); errors.Is(err, errDiffers) && !a.agreed {
+		err := a.compare(ctx)
+		switch {
+		case errors.Is(err, errDiffers) && !a.agreed:
 			fatal(err)
 			return
+		case err != nil && !errors.Is(err, errDiffers) && ctx.Err() == nil:
+			a.notCompared(err)
 		}
 	}
 }
@@ -105,6 +121,7 @@ func (a *agreement) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.failing = false
 	var differing []error
 	for _, s := range a.own {
 		if stored[s.field] != s.value {
@@ -127,7 +144,7 @@ func (a *agreement) compare(ctx context.Context) error {
 	err = fmt.Errorf("%w: %w", errDiffers, errors.Join(differing...))
 	if a.told != err.Error() {
 		a.told = err.Error()
-		a.log.Error("this node counts under other keys than the others", "error", err)
+		a.log.Error("this node does not agree with the settings stored in Redis", "error", err)
 	}
 	return err
 }

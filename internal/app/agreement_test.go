@@ -98,8 +98,11 @@ func TestAgreement_StartsWithoutRedisAndRefusesLater(t *testing.T) {
 	if err := errors.Join(good.first(t.Context()), bad.first(t.Context())); err != nil {
 		t.Fatalf("without Redis: %v", err)
 	}
+	if good.differ.Load() != -1 {
+		t.Errorf("%d settings differ, want -1: not compared", good.differ.Load())
+	}
 	server.Restart()
-	if err := good.compare(t.Context()); err != nil || !good.agreed {
+	if err := good.compare(t.Context()); err != nil || !good.agreed || good.differ.Load() != 0 {
 		t.Fatalf("with Redis: %v", err)
 	}
 	if err := bad.compare(t.Context()); !errors.Is(err, errDiffers) || bad.agreed || bad.differ.Load() != 1 {

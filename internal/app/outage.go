@@ -14,12 +14,28 @@ import (
 // outageLogInterval is the shortest time between two log lines about the counter store.
 const outageLogInterval = 10 * time.Second
 
-// outageLog logs why the counter store could not decide, at most once an interval.
+// outageLog logs why the counter store could not decide, and why a queue could not take
+// a request, each at most once an interval.
 type outageLog struct {
 	decide.NopObserver
-	log  *slog.Logger
-	now  func() time.Time
-	last atomic.Int64 // when the last line was written, ms; 0 for never
+	log *slog.Logger
+	now func() time.Time
+	// When the last line was written, ms; 0 for never.
+	last, lastQueue atomic.Int64
+}
+
+// due reports whether the interval since the last line has passed, and begins the next.
+func (o *outageLog) due(last *atomic.Int64) bool {
+	now, before := o.now().UnixMilli(), last.Load()
+	return now-before >= outageLogInterval.Milliseconds() && last.CompareAndSwap(before, now)
+}
+
+// ObserveDeferral logs why a queue was unavailable.
+func (o *outageLog) ObserveDeferral(d decide.Deferral) {
+	if d.Err != nil && o.due(&o.lastQueue) {
+		o.log.Warn("the queue of deferred requests is unavailable; requests are denied instead",
+			"rule", d.Rule, "error", d.Err)
+	}
 }
 
 // ObserveDegraded logs the cause, unless it has done so within the interval or the
@@ -28,8 +44,7 @@ func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if d.Cause == limiter.CauseCanceled {
 		return
 	}
-	now, last := o.now().UnixMilli(), o.last.Load()
-	if now-last < outageLogInterval.Milliseconds() || !o.last.CompareAndSwap(last, now) {
+	if !o.due(&o.last) {
 		return
 	}
 	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
@@ -43,7 +58,7 @@ var advice = map[limiter.Cause]string{
 	limiter.CauseReadOnly:   "this Redis server is a replica or refuses writes (a failed save, too few replicas); see INFO replication and INFO persistence",
 	limiter.CauseLoading:    "Redis is loading its data; it recovers without help",
 	limiter.CauseMemory:     "raise Redis's maxmemory, or find out what fills it",
-	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); it needs eval, evalsha, hello and ping on its keys",
+	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); docs/operations.md lists those that a node needs",
 	limiter.CauseCluster:    "a slot is not served; see CLUSTER INFO",
 	limiter.CauseWrongType:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
 	limiter.CauseBadState:   "another program writes to keys that begin with SLUICE_KEY_PREFIX",

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -29,5 +30,22 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	o.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
 	if lines() != 2 {
 		t.Errorf("%d lines after a pause, want 2", lines())
+	}
+}
+
+// A full disk under a file queue denies requests that could have waited.
+func TestOutage_OfAQueueIsLogged(t *testing.T) {
+	log, at := &buffer{}, time.UnixMilli(1_000_000)
+	o := &outageLog{log: slog.New(slog.NewTextHandler(log, nil)), now: func() time.Time { return at }}
+	o.ObserveDeferral(decide.Deferral{Rule: "jobs", What: decide.DeferralRefused, Reason: "full", Count: 1})
+	if log.String() != "" {
+		t.Errorf("a full queue is no outage: %s", log)
+	}
+	for range 100 {
+		o.ObserveDeferral(decide.Deferral{Rule: "jobs", What: decide.DeferralRefused, Reason: "unavailable", Count: 1,
+			Err: errors.New("no space left on device")})
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "rule=jobs") || !strings.Contains(got, "no space left") {
+		t.Errorf("want one line that names the rule and the error:\n%s", got)
 	}
 }

@@ -8,8 +8,8 @@ import "time"
 // Storage says where rules and tokens live. The commands serve, migrate and
 // token share it.
 type Storage struct {
-	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rule database, of saved counters, and of the copy of the rules from which a node starts while the rule database is unavailable. It is created with mode 0700."`
-	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rule database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
+	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rules database, of saved counters, and of the copy of the rules from which a node starts while the rules database is unavailable. It is created with mode 0700."`
+	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
 }
 
 // Counters says where and how buckets are kept.
@@ -51,7 +51,7 @@ type Console struct {
 type Matching struct {
 	IPv4Prefix   int           `name:"ipv4-prefix" env:"SLUICE_IPV4_PREFIX" default:"32" placeholder:"BITS" help:"Leading bits of an IPv4 address that name its bucket. The same on every node. 1 to 32."`
 	IPv6Prefix   int           `name:"ipv6-prefix" env:"SLUICE_IPV6_PREFIX" default:"64" placeholder:"BITS" help:"Leading bits of an IPv6 address that name its bucket. The same on every node. 1 to 128."`
-	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rule database for changes, in addition to its notifications. 100ms to 1m."`
+	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rules database for changes, in addition to its notifications. 100ms to 1m."`
 }
 
 // Log says what is logged and how.

@@ -8,8 +8,8 @@ type Removed struct {
 	OldPlainKeys     *bool   `name:"plain-keys" env:"SLUICE_PLAIN_KEYS" negatable:"" hidden:"" help:"the nodes read it from Redis. If it was true, run 'redis-cli HSET sl:settings names plain' (with your key prefix) before you start this version; see docs/operations.md"`
 	OldDenyCacheSize *string `name:"deny-cache-size" env:"SLUICE_DENY_CACHE_SIZE" hidden:"" help:"the deny cache holds up to 100000 buckets"`
 	OldHotKeys       *string `name:"hot-keys" env:"SLUICE_HOT_KEYS" hidden:"" help:"hot keys are always found. To serve the keys of a rule without leases and shards, set its hot_keys to exact"`
-	OldHotKeyShards  *string `name:"hot-key-shards" env:"SLUICE_HOT_KEY_SHARDS" hidden:"" help:"a sharded key always has 8 parts"`
-	OldMemoryBudget  *string `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" hidden:"" help:"garbage uses up to 64 MiB. Set GOGC or GOMEMLIMIT for another trade of memory for processor time"`
+	OldHotKeyShards  *string `name:"hot-key-shards" env:"SLUICE_HOT_KEY_SHARDS" hidden:"" help:"a sharded key always has 8 shards"`
+	OldMemoryBudget  *string `name:"memory-budget" env:"SLUICE_MEMORY_BUDGET" hidden:"" help:"the heap may grow to 64 MiB before garbage is collected. Set GOGC or GOMEMLIMIT for another trade of memory for processor time"`
 }
 
 // check reports every removed setting that is set.

@@ -52,10 +52,11 @@ func (m *Metrics) Disk(failing func() bool) {
 }
 
 // SettingsDiffer publishes how many settings of this node differ from those that
-// are stored beside the counters. Call it at most once.
+// are stored beside the counters, -1 if they could not be compared. Call it at most
+// once.
 func (m *Metrics) SettingsDiffer(count func() int64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
-		Help: "Settings of this node that differ from those stored beside the counters. Not 0: it counts under other keys."},
+		Help: "Settings of this node that differ from those stored beside the counters. Above 0: it counts under other keys. -1: they could not be compared."},
 		func() float64 { return float64(count()) }))
 }
 
