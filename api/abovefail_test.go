@@ -21,13 +21,15 @@ func local(r rules.Rule) rules.Rule {
 }
 
 func TestAbove_DuringAnOutage(t *testing.T) {
-	rs := []rules.Rule{soft(local(aMinute("soft", 10)), 10), elastic(local(aMinute("elastic", 20)), 100, "shop", "critical")}
+	rs := []rules.Rule{soft(local(aMinute("soft", 10)), 10),
+		elastic(local(aMinute("elastic", 20)), 100, "shop", "critical")}
 	rs[0].Route, rs[1].Route = ptr("/soft"), ptr("/elastic")
 	f := pooled(t, "memory", shop(100), rs)
 	f.store.fail(errAway)
 	for n := 1; n <= 12; n++ {
 		got := f.check(`{"user":"42","route":"/soft"}`)
-		if got.Allowed != (n <= 11) || got.Soft != (n == 11) || *got.Degraded != "local" || *got.Limit != 10 || *got.Remaining != max(0, int64(10-n)) {
+		if got.Allowed != (n <= 11) || got.Soft != (n == 11) || *got.Degraded != "local" || *got.Limit != 10 ||
+			*got.Remaining != max(0, int64(10-n)) {
 			t.Errorf("soft %d: %+v", n, got)
 		}
 	}
@@ -81,7 +83,10 @@ type narrowStore struct {
 }
 
 func (s narrowStore) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	if slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm == limiter.FixedWindow && a.Limit.Count > s.most }) {
+	if slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool {
+		return a.Limit.Algorithm == limiter.FixedWindow &&
+			a.Limit.Count > s.most
+	}) {
 		return &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
 	}
 	return s.Store.Do(ctx, req, res)
@@ -92,7 +97,8 @@ func TestAbove_ASecondAttemptThatFailsLeavesTheDenial(t *testing.T) {
 	f.store.Store = narrowStore{f.store.Store, 1}
 	f.check(`{"user":"42"}`)
 	got := f.check(`{"user":"42"}`)
-	if got.Allowed || got.Status != 429 || got.Degraded != nil || *got.Limit != 1 || *got.Remaining != 0 || *got.RetryAfterMS != 60_000 {
+	if got.Allowed || got.Status != 429 || got.Degraded != nil || *got.Limit != 1 || *got.Remaining != 0 ||
+		*got.RetryAfterMS != 60_000 {
 		t.Errorf("got %+v, want what the first attempt said", got)
 	}
 	if want := []string{" timeout"}; !slices.Equal(f.seen.degraded, want) {
@@ -109,7 +115,8 @@ func TestAbove_InABatchEachRequestForItself(t *testing.T) {
 		for _, r := range batch.Results {
 			got = append(got, fmt.Sprint(r.Allowed, r.Elastic))
 		}
-		want := []string{"true false", "true false", "true true", "true false", "false false", "true true", "false false", "true false"}
+		want := []string{"true false", "true false", "true true", "true false", "false false", "true true", "false false",
+			"true false"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
@@ -118,7 +125,8 @@ func TestAbove_InABatchEachRequestForItself(t *testing.T) {
 }
 
 func TestAbove_HardAndElasticAreTakenTogetherOrNotAtAll(t *testing.T) {
-	rs := []rules.Rule{elastic(aMinute("elastic", 2), 400, "shop", "normal"), aMinute("hard", 3), byReport(aMinute("failures", 5))}
+	rs := []rules.Rule{elastic(aMinute("elastic", 2), 400, "shop", "normal"), aMinute("hard", 3),
+		byReport(aMinute("failures", 5))}
 	onBothStores(t, shop(100), rs, func(t *testing.T, f *fixture) {
 		for n := 1; n <= 3; n++ {
 			if got := f.check(`{"user":"42"}`); !got.Allowed || got.Elastic != (n > 2) {
@@ -136,28 +144,30 @@ func TestAbove_HardAndElasticAreTakenTogetherOrNotAtAll(t *testing.T) {
 func TestShadow_ElasticAndSoftSayWhatTheyWouldDo(t *testing.T) {
 	s, e := soft(aMinute("soft", 2), 50), elastic(aMinute("elastic", 2), 100, "shop", "normal")
 	s.Mode, e.Mode = rules.ModeShadow, rules.ModeShadow
-	onBothStores(t, shop(10), []rules.Rule{s, e, inPool(aMinute("real", 50), "shop", "critical")}, func(t *testing.T, f *fixture) {
-		for n := 1; n <= 5; n++ {
-			got := f.check(fmt.Sprintf(`{"user":"42","request_id":"%d"}`, n))
-			soft, elastic := got.Limits[1], got.Limits[2]
-			if !got.Allowed || got.Soft || got.Elastic || soft.Mode != "shadow" || elastic.Mode != "shadow" ||
-				soft.Allowed != (n <= 3) || soft.Soft != (n == 3) || elastic.Allowed != (n <= 4) || elastic.Elastic != (n == 3 || n == 4) {
-				t.Errorf("%d: %+v", n, got)
+	onBothStores(t, shop(10), []rules.Rule{s, e, inPool(aMinute("real", 50), "shop", "critical")},
+		func(t *testing.T, f *fixture) {
+			for n := 1; n <= 5; n++ {
+				got := f.check(fmt.Sprintf(`{"user":"42","request_id":"%d"}`, n))
+				soft, elastic := got.Limits[1], got.Limits[2]
+				if !got.Allowed || got.Soft || got.Elastic || soft.Mode != "shadow" || elastic.Mode != "shadow" ||
+					soft.Allowed != (n <= 3) || soft.Soft != (n == 3) || elastic.Allowed != (n <= 4) ||
+					elastic.Elastic != (n == 3 || n == 4) {
+					t.Errorf("%d: %+v", n, got)
+				}
 			}
-		}
-		f.wantPool(5) // what the enforced rule let through, once
-		if got := f.check(`{"user":"42","request_id":"3"}`); !got.Replayed || !got.Limits[1].Soft || !got.Limits[2].Elastic {
-			t.Errorf("repeated: %+v", got)
-		}
-		for range 4 { // the pool is used up to 90 %
-			f.check(`{"user":"43"}`)
-		}
-		for n := 1; n <= 3; n++ {
-			if got := f.check(`{"user":"44","weight":0}`).Limits[2]; !got.Allowed {
-				t.Errorf("%+v", got)
+			f.wantPool(5) // what the enforced rule let through, once
+			if got := f.check(`{"user":"42","request_id":"3"}`); !got.Replayed || !got.Limits[1].Soft || !got.Limits[2].Elastic {
+				t.Errorf("repeated: %+v", got)
 			}
-		}
-	})
+			for range 4 { // the pool is used up to 90 %
+				f.check(`{"user":"43"}`)
+			}
+			for n := 1; n <= 3; n++ {
+				if got := f.check(`{"user":"44","weight":0}`).Limits[2]; !got.Allowed {
+					t.Errorf("%+v", got)
+				}
+			}
+		})
 }
 
 func TestElastic_StormNeverTakesThePoolAboveItsShare(t *testing.T) {

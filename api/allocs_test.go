@@ -17,10 +17,12 @@ import (
 // allocations are. Under the race detector pools give memory back at random.
 
 func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
-		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
-	})
-	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)},
+		func(o *decide.CheckerOptions, _ *Deps) {
+			o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+		})
+	q := decide.Question{Op: limiter.OpTake,
+		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
 	var a decide.Answer
 	got := testing.AllocsPerRun(1000, func() {
 		if err := f.checker.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
@@ -47,9 +49,10 @@ func TestAnswerEncode_AllocatesNothing(t *testing.T) {
 }
 
 func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
-		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
-	})
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)},
+		func(o *decide.CheckerOptions, _ *Deps) {
+			o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+		})
 	body := strings.NewReader(benchBody)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check", nil)
 	r.Host, r.Header["Content-Type"], r.ContentLength = "localhost", []string{"application/json"}, int64(len(benchBody))
@@ -70,9 +73,10 @@ func TestCheckHTTP_AllocatesAtMostNineTimes(t *testing.T) {
 
 func TestBatchHTTP_AllocatesAtMostThreeTimesACheck(t *testing.T) {
 	const size = 100
-	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)}, func(o *decide.CheckerOptions, _ *Deps) {
-		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
-	})
+	f := newFixture(t, []rules.Rule{perUser("wide", 1_000_000_000), perUser("narrow", 1_000_000_000)},
+		func(o *decide.CheckerOptions, _ *Deps) {
+			o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+		})
 	text := `{"checks":[` + strings.TrimSuffix(strings.Repeat(benchBody+",", size), ",") + `]}`
 	body := strings.NewReader(text)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check/batch", nil)

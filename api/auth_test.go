@@ -24,7 +24,10 @@ func concrete(path string) string {
 
 func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
-		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+		})
 	})
 	past := time.UnixMilli(epoch - 1)
 	var ring []access.Token
@@ -53,7 +56,8 @@ func TestRoutes_EachWithEveryKindOfCredential(t *testing.T) {
 				return a.status
 			}
 			for name, header := range map[string]string{
-				"no": "", "garbage": "Bearer", "basic": "Basic dTpw", "unknown": unknown, "expired": expired, "revoked": "Bearer " + revokedSecret,
+				"no": "", "garbage": "Bearer", "basic": "Basic dTpw", "unknown": unknown, "expired": expired,
+				"revoked": "Bearer " + revokedSecret,
 				"doubled": each[access.ScopeAdmin] + " x",
 			} {
 				if got := try(header); (got == 401) != (r.Scope != "") {
@@ -79,7 +83,10 @@ func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
 	for _, public := range []bool{false, true} {
 		f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
 			d.MetricsPublic = public
-			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+			d.Metrics = http.HandlerFunc(func(w http.ResponseWriter,
+				_ *http.Request) {
+				w.Header().Set("Content-Type", "text/plain")
+			})
 		})
 		for _, r := range Table() {
 			needs := r.Scope != "" && (r.Path != "/metrics" || !public)
@@ -96,12 +103,16 @@ func TestRoutes_OpenModeRefusesWhatAProxyForwarded(t *testing.T) {
 	f := newFixture(t, nil)
 	secret, tok := newToken(f, nil, access.ScopeAdmin)
 	f.access.Store(access.NewKeyring([]access.Token{tok}))
-	f.do(http.MethodGet, "/ratelimit/rules", "", "X-Forwarded-For", "203.0.113.7", "Authorization", "Bearer "+secret).want(200)
+	f.do(http.MethodGet, "/ratelimit/rules", "", "X-Forwarded-For", "203.0.113.7", "Authorization",
+		"Bearer "+secret).want(200)
 }
 
 func TestRoutes_WithoutLoadedTokensEveryCredentialGets503(t *testing.T) {
 	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) {
-		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/plain") })
+		d.Metrics = http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+		})
 	})
 	f.access.Store(nil)
 	secret, _ := newToken(f, nil)
@@ -111,7 +122,8 @@ func TestRoutes_WithoutLoadedTokensEveryCredentialGets503(t *testing.T) {
 			if r.Scope == "" {
 				continue
 			}
-			if a.status != 503 || !strings.Contains(a.body, "API tokens") || a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" {
+			if a.status != 503 || !strings.Contains(a.body, "API tokens") || a.header.Get("Retry-After") == "" ||
+				a.header.Get("WWW-Authenticate") != "" {
 				t.Errorf("%s %s with %q: status %d, headers %v, %s", r.Method, r.Path, header, a.status, a.header, a.body)
 			}
 		}
@@ -126,9 +138,11 @@ func TestRefund_WithoutARequestNeedsTheScopeCounters(t *testing.T) {
 		ring = append(ring, tok)
 		return "Bearer " + secret
 	}
-	check, counters, both, admin := mint(access.ScopeCheck), mint(access.ScopeCounters), mint(access.ScopeCheck, access.ScopeCounters), mint(access.ScopeAdmin)
+	check, counters, both, admin := mint(access.ScopeCheck), mint(access.ScopeCounters),
+		mint(access.ScopeCheck, access.ScopeCounters), mint(access.ScopeAdmin)
 	f.access.Store(access.NewKeyring(ring))
-	const bare, named = `{"key":"k","limit":9,"window_ms":1000}`, `{"key":"k","limit":9,"window_ms":1000,"request_id":"r1"}`
+	const bare, named = `{"key":"k","limit":9,"window_ms":1000}`,
+		`{"key":"k","limit":9,"window_ms":1000,"request_id":"r1"}`
 	tries := []struct {
 		path, body, credential string
 		need                   access.Scope // "" is allowed
@@ -156,7 +170,8 @@ func TestRefund_WithoutARequestNeedsTheScopeCounters(t *testing.T) {
 			continue
 		}
 		challenge := `Bearer error="insufficient_scope", scope="` + string(try.need) + `"`
-		if a.status != 403 || !strings.Contains(a.body, "scope "+string(try.need)+".") || a.header.Get("WWW-Authenticate") != challenge {
+		if a.status != 403 || !strings.Contains(a.body, "scope "+string(try.need)+".") ||
+			a.header.Get("WWW-Authenticate") != challenge {
 			t.Errorf("%s %s: %d %q %s", try.path, try.body, a.status, a.header.Get("WWW-Authenticate"), a.body)
 		}
 	}
@@ -174,8 +189,10 @@ func TestRoutes_EveryRowIsProtectedOrKnownToBePublic(t *testing.T) {
 func TestOpenMode_ServesLoopbackNamesOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	hosts := map[string]bool{
-		"localhost": true, "localhost:8080": true, "LOCALHOST:1": true, "localhost.": true, "127.0.0.1": true, "127.9.8.7:80": true, "[::1]": true, "[::1]:8080": true,
-		"": false, "evil.example": false, "localhost.evil.example": false, "evil.localhost": false, "192.0.2.1": false, "0.0.0.0:8080": false,
+		"localhost": true, "localhost:8080": true, "LOCALHOST:1": true, "localhost.": true, "127.0.0.1": true,
+		"127.9.8.7:80": true, "[::1]": true, "[::1]:8080": true,
+		"": false, "evil.example": false, "localhost.evil.example": false, "evil.localhost": false, "192.0.2.1": false,
+		"0.0.0.0:8080":           false,
 		"127.0.0.1.evil.example": false, "localhost:8080@evil.example": false, "[::1%25lo]": false, "127.1": false,
 	}
 	for host, allowed := range hosts {

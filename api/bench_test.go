@@ -34,7 +34,8 @@ func benchFixture(b *testing.B) *fixture {
 
 func BenchmarkCheckerTwoRules(b *testing.B) {
 	f := benchFixture(b)
-	q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
+	q := decide.Question{Op: limiter.OpTake,
+		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "42"}, Weight: 1}
 	var a decide.Answer
 	b.ReportAllocs()
 	for b.Loop() {

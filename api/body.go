@@ -64,7 +64,8 @@ func contentType(c echo.Context, accepted ...string) error {
 	if len(values) == 1 && values[0] == accepted[0] {
 		return nil
 	}
-	refuse := reply.MediaType.Problem("Send the header Content-Type: "+strings.Join(accepted, " or ")+", optionally with charset=utf-8.").
+	refuse := reply.MediaType.Problem("Send the header Content-Type: "+strings.Join(accepted, " or ")+
+		", optionally with charset=utf-8.").
 		With("Accept-Post", strings.Join(accepted, ", "))
 	if len(values) != 1 {
 		return refuse

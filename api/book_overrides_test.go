@@ -19,7 +19,8 @@ func (b *book) loadOverrides() *override.Table {
 	defer b.mu.Unlock()
 	e := override.New().Edit()
 	for _, o := range b.overrides {
-		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited,
+			Blocked: o.Blocked, Limit: -1, Burst: -1}
 		if o.Limit != nil {
 			s.Limit = *o.Limit
 		}
@@ -87,7 +88,8 @@ func (b *book) resolve(o *rules.Override, opt rules.Options) error {
 	return o.Resolve(&b.stored[i], opt, b.now())
 }
 
-func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
+func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override,
+	error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.resolve(&o, opt); err != nil {
@@ -104,7 +106,8 @@ func (b *book) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override
 	return o, nil
 }
 
-func (b *book) UpdateOverride(_ context.Context, _ rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
+func (b *book) UpdateOverride(_ context.Context, _ rules.Actor, o rules.Override, ifVersion int64,
+	opt rules.Options) (rules.Override, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.findOverride(o.RuleID, o.ID)
@@ -141,7 +144,8 @@ func (b *book) DeleteOverride(_ context.Context, _ rules.Actor, rule, id, ifVers
 }
 
 // ImportOverrides only adds: what an import does is the database's to test.
-func (b *book) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
+func (b *book) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
+	opt rules.Options) (rules.OverrideImported, error) {
 	done := rules.OverrideImported{DryRun: in.DryRun}
 	for i := range in.Items {
 		o := in.Items[i].Override

@@ -75,7 +75,8 @@ func (b *book) named(name string, other int64) bool {
 
 func (b *book) record(action string, actor rules.Actor, old *rules.Rule, r rules.Rule) {
 	b.revisions = append([]rules.Revision{{
-		Version: r.Version, Action: action, Actor: actor, Reason: actor.Reason, At: b.now(), Rule: r, Changes: rules.Diff(old, &r),
+		Version: r.Version, Action: action, Actor: actor, Reason: actor.Reason, At: b.now(), Rule: r,
+		Changes: rules.Diff(old, &r),
 	}}, b.revisions...)
 }
 

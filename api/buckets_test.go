@@ -10,7 +10,8 @@ import (
 )
 
 func TestBuckets_LookAtAndForgetOne(t *testing.T) {
-	f := newFixture(t, []rules.Rule{{Name: "a", Scope: "user", Limit: 3, WindowMS: 60_000, Algorithm: "fixed_window", FailMode: rules.FailLocal, IsActive: true}})
+	f := newFixture(t, []rules.Rule{{Name: "a", Scope: "user", Limit: 3, WindowMS: 60_000, Algorithm: "fixed_window",
+		FailMode: rules.FailLocal, IsActive: true}})
 	take := func(user string) {
 		var a decide.Answer
 		q := decide.Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: user}, Weight: 2}
@@ -27,7 +28,8 @@ func TestBuckets_LookAtAndForgetOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		var res limiter.Result
-		if err := f.checker.Buckets(t.Context(), b.Rule, op, []limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 2}}, &res); err != nil {
+		if err := f.checker.Buckets(t.Context(), b.Rule, op, []limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 2}},
+			&res); err != nil {
 			t.Fatal(err)
 		}
 		return res.Limits[0]

@@ -19,13 +19,15 @@ func TestCheck_DirectCountsDownThenDenies(t *testing.T) {
 	const body = `{"key": "user:42:GET:/v1/charges", "limit": 2, "window_ms": 60000, "algorithm": "fixed_window"}`
 	for want := int64(1); want >= 0; want-- {
 		r := f.check(body)
-		if !r.Allowed || r.Status != 200 || *r.Limit != 2 || *r.Remaining != want || *r.RetryAfterMS != 0 || r.Degraded != nil || r.Rule != nil {
+		if !r.Allowed || r.Status != 200 || *r.Limit != 2 || *r.Remaining != want || *r.RetryAfterMS != 0 ||
+			r.Degraded != nil || r.Rule != nil {
 			t.Fatalf("got %+v, want allowed with %d remaining", r, want)
 		}
 	}
 	f.now.Add(11_500)
 	r := f.check(body)
-	if r.Allowed || r.Status != 429 || *r.Remaining != 0 || *r.RetryAfterMS != 48_500 || *r.RetryAfterS != 49 || *r.ResetMS != 48_500 {
+	if r.Allowed || r.Status != 429 || *r.Remaining != 0 || *r.RetryAfterMS != 48_500 || *r.RetryAfterS != 49 ||
+		*r.ResetMS != 48_500 {
 		t.Fatalf("got %+v, want denied for 48500 ms", r)
 	}
 	if len(r.Limits) != 1 || r.Limits[0].Key != "user:42:GET:/v1/charges" || r.Limits[0].Rule != nil {
@@ -138,7 +140,8 @@ func TestCheck_ShadowNeverDeniesAndSaysSo(t *testing.T) {
 	if w := f.check(`{"user":"42","weight":0}`); *w.Remaining != 8 {
 		t.Errorf("remaining %d, want 8", *w.Remaining)
 	}
-	if diff := cmp.Diff([]string{"real enforce allowed", "trial shadow allowed", "real enforce allowed", "trial shadow denied"}, f.seen.limits[:4]); diff != "" {
+	if diff := cmp.Diff([]string{"real enforce allowed", "trial shadow allowed", "real enforce allowed",
+		"trial shadow denied"}, f.seen.limits[:4]); diff != "" {
 		t.Errorf("observed (-want +got):\n%s", diff)
 	}
 }
@@ -189,7 +192,8 @@ func TestCheck_CredentialsInKeysAreNeverShown(t *testing.T) {
 
 func TestBatch_AnswersEachByItselfInOrder(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 1)})
-	a := f.post("/ratelimit/check/batch", `{"checks":[{"user":"1"},{"user":"1"},{"user":"2"},{"key":"k","limit":1,"window_ms":1000},{"route":"/none"}]}`)
+	a := f.post("/ratelimit/check/batch",
+		`{"checks":[{"user":"1"},{"user":"1"},{"user":"2"},{"key":"k","limit":1,"window_ms":1000},{"route":"/none"}]}`)
 	var got struct{ Results []checkReply }
 	a.decode(&got)
 	want := []bool{true, false, true, true, true}
@@ -218,7 +222,8 @@ func TestBatch_Bounds(t *testing.T) {
 		t.Errorf("%d results", len(got.Results))
 	}
 	f.do(http.MethodPost, "/ratelimit/check/batch", batch(1001)).want(422)
-	a := f.do(http.MethodPost, "/ratelimit/check/batch", `{"checks":[{"key":"a","limit":1,"window_ms":1},{"key":"b","limit":-1,"window_ms":1},7]}`).want(422)
+	a := f.do(http.MethodPost, "/ratelimit/check/batch",
+		`{"checks":[{"key":"a","limit":1,"window_ms":1},{"key":"b","limit":-1,"window_ms":1},7]}`).want(422)
 	if diff := cmp.Diff([]string{"checks[1].limit", "checks[2]"}, a.fields()); diff != "" {
 		t.Errorf("fields:\n%s", diff)
 	}

@@ -256,7 +256,8 @@ func parseInteger(text []byte) (v int64, kind int) {
 }
 
 // pairs reads an object of up to maxPairs members, each by value.
-func (in *checkInput) pairs(s *scanner, field string, depth int, seen func(name string) bool, value func(name string) error) error {
+func (in *checkInput) pairs(s *scanner, field string, depth int, seen func(name string) bool,
+	value func(name string) error) error {
 	if s.peek() != '{' {
 		in.wrong(field, "must be an object")
 		return s.skip(depth)
@@ -433,7 +434,8 @@ func (in *checkInput) described(q *decide.Question) {
 		facts = facts || in.given(i)
 	}
 	if !facts && len(in.errs) == 0 {
-		in.wrong("key", "is missing; send either key, limit and window_ms, or facts of the request such as method, route, ip or user")
+		in.wrong("key", "is missing; send either key, limit and window_ms, or facts of the request such as method, route, "+
+			"ip or user")
 	}
 	d := &q.Descriptor
 	d.Method, d.Route, d.User = in.text[inMethod], in.text[inRoute], in.text[inUser]

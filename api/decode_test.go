@@ -23,7 +23,8 @@ func with(object, member string) string {
 }
 
 // badIntegers are refused for any member that is a count.
-var badIntegers = []string{`1.0`, `1e3`, `-1`, `"1"`, `true`, `null`, `[]`, `{}`, `9007199254740992`, `1e400`, `-9223372036854775809`, `18446744073709551616`}
+var badIntegers = []string{`1.0`, `1e3`, `-1`, `"1"`, `true`, `null`, `[]`, `{}`, `9007199254740992`, `1e400`,
+	`-9223372036854775809`, `18446744073709551616`}
 
 // badStrings are refused for any member that is text.
 var badStrings = []string{`1`, `1.5`, `true`, `null`, `[]`, `["a"]`, `{}`, `"` + strings.Repeat("x", 1025) + `"`}
@@ -43,7 +44,8 @@ func TestCheck_EveryMemberRefusesBadValues(t *testing.T) {
 		{"burst", direct, []string{`5`, `0`}},
 		{"align", with(direct, `"algorithm":"fixed_window"`), append([]string{`""`, `"start"`}, badStrings...)},
 		{"align", direct, []string{`"calendar"`}},
-		{"anchor_ms", with(direct, `"algorithm":"fixed_window"`), []string{`1.0`, `"1"`, `null`, `-315576000001`, `6311520000001`}},
+		{"anchor_ms", with(direct, `"algorithm":"fixed_window"`),
+			[]string{`1.0`, `"1"`, `null`, `-315576000001`, `6311520000001`}},
 		{"anchor_ms", direct, []string{`5`}},
 		{"buckets", with(direct, `"algorithm":"sliding_window_buckets"`), append([]string{`0`, `1441`}, badIntegers...)},
 		{"fail_mode", direct, append([]string{`""`, `"half"`}, badStrings...)},
@@ -54,7 +56,8 @@ func TestCheck_EveryMemberRefusesBadValues(t *testing.T) {
 		{"user", described, badStrings},
 		{"api_key", described, badStrings},
 		{"tier", `{"user":"42"}`, badStrings},
-		{"ip", described, append([]string{`""`, `"1.2.3"`, `"1.2.3.4:80"`, `"1.2.3.0/24"`, `"localhost"`, `"::g"`, `" 1.2.3.4"`, `"01.2.3.4"`}, badStrings...)},
+		{"ip", described, append([]string{`""`, `"1.2.3"`, `"1.2.3.4:80"`, `"1.2.3.0/24"`, `"localhost"`, `"::g"`,
+			`" 1.2.3.4"`, `"01.2.3.4"`}, badStrings...)},
 		{"attributes", described, []string{`1`, `"a"`, `[]`, `null`, `true`, manyMembers(65, `"v"`)}},
 		{"attributes.a", described, badStrings},
 		{"fields", described, []string{`1`, `"a"`, `[]`, `null`, `true`, manyMembers(65, `1`)}},
@@ -98,7 +101,8 @@ func manyMembers(n int, value string) string {
 func TestCheck_BoundsThemselvesAreAccepted(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 5)})
 	for _, body := range []string{
-		`{"key":"` + strings.Repeat("k", 1024) + `","limit":9007199254740991,"window_ms":315576000000,"algorithm":"fixed_window","weight":9007199254740991}`,
+		`{"key":"` + strings.Repeat("k", 1024) +
+			`","limit":9007199254740991,"window_ms":315576000000,"algorithm":"fixed_window","weight":9007199254740991}`,
 		`{"key":"k","limit":0,"window_ms":1}`, `{"key":"\u0000{}|","limit":1,"window_ms":1,"weight":-0}`,
 		`{"user":"` + strings.Repeat("u", 1024) + `","request_id":"` + strings.Repeat("r", 64) + `"}`,
 		`{"attributes":` + manyMembers(64, `"v"`) + `,"fields":` + manyMembers(64, `9007199254740991`) + `}`,
@@ -111,7 +115,8 @@ func TestCheck_BoundsThemselvesAreAccepted(t *testing.T) {
 
 func TestCheck_NamesEveryBadFieldAtOnce(t *testing.T) {
 	f := newFixture(t, nil)
-	a := f.do(http.MethodPost, "/ratelimit/check", `{"key":"","limit":-1,"window_ms":0,"weight":1.5,"fail_mode":"x","user":"42"}`).want(422)
+	a := f.do(http.MethodPost, "/ratelimit/check",
+		`{"key":"","limit":-1,"window_ms":0,"weight":1.5,"fail_mode":"x","user":"42"}`).want(422)
 	if diff := cmp.Diff([]string{"fail_mode", "key", "limit", "user", "weight", "window_ms"}, a.fields()); diff != "" {
 		t.Error(diff)
 	}
@@ -131,16 +136,22 @@ func TestCheck_ErrorsAreBounded(t *testing.T) {
 func TestDecode_MalformedBodiesAre400Everywhere(t *testing.T) {
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	bodies := []string{
-		"", " ", "{", "}", "nul", "null", "7", `"x"`, "[]", "[{}]", `{"user":"a"} {}`, `{"user":"a"},`, `{"user":"a",}`, `{user:"a"}`, `{'user':'a'}`,
-		`{"user":"a","user":"a"}`, `{"nobody":1}`, `{"USER":"a"}`, "{\"user\":\"\xff\"}", `{"user":"\ud800"}`, "{\"user\":\"a\nb\"}", `{"user":"a" "b":1}`,
-		"\ufeff{}", `{"user":` + deep + `}`, `{"name":` + deep + `}`, `{"user":NaN}`, `{"name":01}`, `{"": 1}`, `/* x */{}`, "{\x00}",
+		"", " ", "{", "}", "nul", "null", "7", `"x"`, "[]", "[{}]", `{"user":"a"} {}`, `{"user":"a"},`, `{"user":"a",}`,
+		`{user:"a"}`, `{'user':'a'}`,
+		`{"user":"a","user":"a"}`, `{"nobody":1}`, `{"USER":"a"}`, "{\"user\":\"\xff\"}", `{"user":"\ud800"}`,
+		"{\"user\":\"a\nb\"}", `{"user":"a" "b":1}`,
+		"\ufeff{}", `{"user":` + deep + `}`, `{"name":` + deep + `}`, `{"user":NaN}`, `{"name":01}`, `{"": 1}`, `/* x */{}`,
+		"{\x00}",
 		"{\"user\":\"a\\n\x01\"}", `{"user":[{"a":1,"a":2}]}`, `{"name":{"a":1,"a":2}}`,
 	}
 	f := newFixture(t, []rules.Rule{perUser("r", 5)})
 	paths := [][2]string{
-		{http.MethodPost, "/ratelimit/check"}, {http.MethodPost, "/ratelimit/charge"}, {http.MethodPost, "/ratelimit/refund"}, {http.MethodPost, "/ratelimit/reset"},
-		{http.MethodPost, "/ratelimit/release"}, {http.MethodPost, "/ratelimit/explain"}, {http.MethodPost, "/ratelimit/check/batch"},
-		{http.MethodPost, "/ratelimit/rules"}, {http.MethodPut, "/ratelimit/rules/1"}, {http.MethodPatch, "/ratelimit/rules/1"},
+		{http.MethodPost, "/ratelimit/check"}, {http.MethodPost, "/ratelimit/charge"}, {http.MethodPost, "/ratelimit/refund"},
+		{http.MethodPost, "/ratelimit/reset"},
+		{http.MethodPost, "/ratelimit/release"}, {http.MethodPost, "/ratelimit/explain"},
+		{http.MethodPost, "/ratelimit/check/batch"},
+		{http.MethodPost, "/ratelimit/rules"}, {http.MethodPut, "/ratelimit/rules/1"},
+		{http.MethodPatch, "/ratelimit/rules/1"},
 		{http.MethodPost, "/ratelimit/rules/1/rollback"},
 	}
 	for _, p := range paths {
@@ -164,14 +175,17 @@ func TestRules_EveryMemberRefusesBadValues(t *testing.T) {
 		base   string
 		bad    []string
 	}{
-		{"name", `{"scope":"user","limit":5,"window_ms":1000}`, []string{`1`, `null`, `""`, `"A"`, `"-a"`, `"a b"`, `" a"`, `"` + strings.Repeat("a", 64) + `"`, `"é"`}},
+		{"name", `{"scope":"user","limit":5,"window_ms":1000}`,
+			[]string{`1`, `null`, `""`, `"A"`, `"-a"`, `"a b"`, `" a"`, `"` + strings.Repeat("a", 64) + `"`, `"é"`}},
 		{"description", base, []string{`1`, `"` + strings.Repeat("a", 1025) + `"`, `"a\u0000b"`}},
-		{"scope", `{"name":"n","limit":5,"window_ms":1000}`, []string{`1`, `null`, `""`, `"nobody"`, `"user+user"`, `"user+"`, `"global+ip"`, `"attr:"`}},
+		{"scope", `{"name":"n","limit":5,"window_ms":1000}`,
+			[]string{`1`, `null`, `""`, `"nobody"`, `"user+user"`, `"user+"`, `"global+ip"`, `"attr:"`}},
 		{"route", base, append([]string{`"x"`, `"/a?b"`, `"/a//b"`, `"/{"`}, optionalText...)},
 		{"method", base, append([]string{`"A B"`}, optionalText...)},
 		{"algorithm", base, append([]string{`"x"`, `""`}, optionalText...)},
 		{"limit", `{"name":"n","scope":"user","window_ms":1000}`, append([]string{`-1`, `null`}, integers...)},
-		{"window_ms", `{"name":"n","scope":"user","limit":5}`, append([]string{`0`, `-1`, `null`, `315576000001`}, integers...)},
+		{"window_ms", `{"name":"n","scope":"user","limit":5}`,
+			append([]string{`0`, `-1`, `null`, `315576000001`}, integers...)},
 		{"burst", with(base, `"algorithm":"gcra"`), append([]string{`-1`}, integers...)},
 		{"burst", base, []string{`5`}},
 		{"align", with(base, `"algorithm":"fixed_window"`), append([]string{`"x"`}, optionalText...)},

@@ -98,7 +98,8 @@ func TestDefer_ATicketNowAndTheRequestLaterAtTheRulesRate(t *testing.T) {
 	}
 	f.now.Add(1000)
 	first := f.release("1?max=100")
-	if first.payloads() != "mail 0 mail 1" || first.Depth != 5 || first.Items[0].Key != "user:42" || first.Items[0].AgeMS != 1000 {
+	if first.payloads() != "mail 0 mail 1" || first.Depth != 5 || first.Items[0].Key != "user:42" ||
+		first.Items[0].AgeMS != 1000 {
 		t.Errorf("got %+v", first)
 	}
 	if f.check(`{"user":"42"}`).Allowed {
@@ -121,7 +122,8 @@ func TestDefer_ATicketNowAndTheRequestLaterAtTheRulesRate(t *testing.T) {
 func TestDefer_OnlyWhoSendsAPayloadIsDeferred(t *testing.T) {
 	f := newFixture(t, []rules.Rule{deferringRule("mails", 0+1)}, withQueue(t, nil))
 	f.check(`{"user":"42"}`)
-	if r := f.check(`{"user":"42"}`); r.Status != http.StatusTooManyRequests || r.Ticket != "" || r.Headers["Retry-After"] == "" {
+	if r := f.check(`{"user":"42"}`); r.Status != http.StatusTooManyRequests || r.Ticket != "" ||
+		r.Headers["Retry-After"] == "" {
 		t.Errorf("without payload: %+v", r)
 	}
 	if r := f.check(`{"user":"42","payload":""}`); r.Status != http.StatusAccepted || r.Ticket == "" {
@@ -193,12 +195,15 @@ func (awayQueue) Status(context.Context, int64) (decide.QueueStatus, error) {
 }
 
 func TestDefer_AQueueThatIsAwayIsADenialWithAReason(t *testing.T) {
-	f := newFixture(t, []rules.Rule{deferringRule("mails", 1)}, func(o *decide.CheckerOptions, _ *Deps) { o.Deferred = awayQueue{} })
+	f := newFixture(t, []rules.Rule{deferringRule("mails", 1)},
+		func(o *decide.CheckerOptions, _ *Deps) { o.Deferred = awayQueue{} })
 	f.check(`{"user":"42"}`)
-	if r := f.check(`{"user":"42","payload":"x"}`); r.Status != http.StatusTooManyRequests || r.NotDeferred != "unavailable" {
+	if r := f.check(`{"user":"42","payload":"x"}`); r.Status != http.StatusTooManyRequests ||
+		r.NotDeferred != "unavailable" {
 		t.Errorf("got %+v", r)
 	}
-	for _, path := range []string{"/ratelimit/deferred", "/ratelimit/deferred/mails?max=1", "/ratelimit/deferred/mails?max=0"} {
+	for _, path := range []string{"/ratelimit/deferred", "/ratelimit/deferred/mails?max=1",
+		"/ratelimit/deferred/mails?max=0"} {
 		if a := f.do(http.MethodGet, path, "").want(http.StatusServiceUnavailable); a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", path)
 		}
@@ -341,7 +346,8 @@ func TestDefer_DropsWhatItCannotReadWithACount(t *testing.T) {
 	var q decide.Queue
 	f := newFixture(t, []rules.Rule{deferringRule("mails", 5)}, withQueue(t, &q))
 	for _, body := range []string{"", "\x02", "\x01\x01\x7f{}", "\x01\x01\x02[]"} {
-		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte(body)}, decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte(body)},
+			decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,7 +378,8 @@ func TestDefer_ListsTheQueues(t *testing.T) {
 	f.check(`{"user":"42"}`)
 	var list struct{ Queues []queueStatus }
 	f.do(http.MethodGet, "/ratelimit/deferred", "").want(http.StatusOK).decode(&list)
-	if len(list.Queues) != 1 || list.Queues[0].Rule != "mails" || list.Queues[0].RuleID != 2 || *list.Queues[0].MaxItems != 100 || list.Queues[0].OldestAgeMS != nil {
+	if len(list.Queues) != 1 || list.Queues[0].Rule != "mails" || list.Queues[0].RuleID != 2 ||
+		*list.Queues[0].MaxItems != 100 || list.Queues[0].OldestAgeMS != nil {
 		t.Errorf("got %+v", list.Queues)
 	}
 }
@@ -397,13 +404,17 @@ func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 		"/ratelimit/refund":  `{"user":"42","payload":"x"}`,
 		"/ratelimit/explain": `{"user":"42","payload":"x"}`,
 	} {
-		if got := f.do(http.MethodPost, path, body).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{"payload"}) {
+		if got := f.do(http.MethodPost, path, body).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got,
+			[]string{"payload"}) {
 			t.Errorf("%s: complained about %v", path, got)
 		}
 	}
-	f.do(http.MethodPost, "/ratelimit/check", `{"key":"k","limit":1,"window_ms":1000,"payload":"x"}`).want(http.StatusUnprocessableEntity)
-	f.do(http.MethodPost, "/ratelimit/check/batch", `{"checks":[{"user":"42","payload":"x"}]}`).want(http.StatusUnprocessableEntity)
-	for _, query := range []string{"mails?max=101", "mails?max=-1", "mails?max=x", "mails?hold_ms=0", "mails?hold_ms=3600001", "mails?other=1"} {
+	f.do(http.MethodPost, "/ratelimit/check",
+		`{"key":"k","limit":1,"window_ms":1000,"payload":"x"}`).want(http.StatusUnprocessableEntity)
+	f.do(http.MethodPost, "/ratelimit/check/batch",
+		`{"checks":[{"user":"42","payload":"x"}]}`).want(http.StatusUnprocessableEntity)
+	for _, query := range []string{"mails?max=101", "mails?max=-1", "mails?max=x", "mails?hold_ms=0",
+		"mails?hold_ms=3600001", "mails?other=1"} {
 		f.do(http.MethodGet, "/ratelimit/deferred/"+query, "").want(http.StatusUnprocessableEntity)
 	}
 	for _, body := range []string{`{}`, `{"tickets":[]}`, `{"tickets":"a"}`, `{"tickets":[1]}`, `{"tickets":[""]}`} {
@@ -421,11 +432,13 @@ func TestDefer_RefusesWhatMakesNoSense(t *testing.T) {
 var errLost = &limiter.StoreError{Cause: limiter.CauseTimeout, Unknown: true, Err: context.DeadlineExceeded}
 
 func TestDefer_AQueueOutlivesItsRule(t *testing.T) {
-	f := newFixture(t, []rules.Rule{deferringRule("mails", 1), deferringRule("texts", 1), deferringRule("calls", 1)}, withQueue(t, nil))
+	f := newFixture(t, []rules.Rule{deferringRule("mails", 1), deferringRule("texts", 1), deferringRule("calls", 1)},
+		withQueue(t, nil))
 	ofRoute := func(name string) string { return `{"user":"42","payload":"` + name + `"}` }
 	for id, name := range []string{"mails", "texts", "calls"} {
 		for other := 1; other <= 3; other++ {
-			f.do(http.MethodPatch, fmt.Sprint("/ratelimit/rules/", other), fmt.Sprintf(`{"is_active":%t}`, other == id+1)).want(http.StatusOK)
+			f.do(http.MethodPatch, fmt.Sprint("/ratelimit/rules/", other),
+				fmt.Sprintf(`{"is_active":%t}`, other == id+1)).want(http.StatusOK)
 		}
 		for range 2 {
 			f.check(ofRoute(name))

@@ -97,9 +97,11 @@ type OverrideReader interface {
 // addresses in keys. Errors may also wrap rules.ErrOverrideExists.
 type OverrideWriter interface {
 	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
-	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error)
+	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
+		opt rules.Options) (rules.Override, error)
 	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
-	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error)
+	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
+		opt rules.Options) (rules.OverrideImported, error)
 }
 
 // RuleHistory reads and restores earlier versions of rules, including deleted rules.

@@ -53,7 +53,8 @@ const timeoutResponseTime = time.Second
 func (s *Server) writeProblem(c echo.Context, err error) {
 	p, known := problemFor(err)
 	if !known {
-		s.log.Error("request failed", "route", c.Path(), "method", clip(c.Request().Method), "client", c.RealIP(), "error", err)
+		s.log.Error("request failed", "route", c.Path(), "method", clip(c.Request().Method), "client", c.RealIP(), "error",
+			err)
 	}
 	if c.Response().Committed {
 		return

@@ -48,16 +48,19 @@ func TestExplain_ShowsCandidateAndPool(t *testing.T) {
 	f := pooled(t, "memory", shop(100), []rules.Rule{r, inPool(aMinute("other", 9), "shop", "normal")})
 	f.check(`{"user":"42"}`)
 	got := f.explain(`{"user":"42"}`).Rules
-	if len(got) != 2 || got[0].Bucket.Limit != 2 || got[0].Bucket.Remaining != 1 || got[0].Candidate.Limit != 1 || got[0].Candidate.Remaining != 0 {
+	if len(got) != 2 || got[0].Bucket.Limit != 2 || got[0].Bucket.Remaining != 1 || got[0].Candidate.Limit != 1 ||
+		got[0].Candidate.Remaining != 0 {
 		t.Fatalf("got %+v", got)
 	}
-	if p := got[0].Pool; p.Name != "shop" || p.Priority != "low" || p.SharePercent != 50 || *p.Used != 1 || p.Capacity != 100 || p.Load != nil {
+	if p := got[0].Pool; p.Name != "shop" || p.Priority != "low" || p.SharePercent != 50 || *p.Used != 1 ||
+		p.Capacity != 100 || p.Load != nil {
 		t.Errorf("got %+v", p)
 	}
 	f.report("shop", `{"utilization":0.9,"ttl_ms":5000}`)
 	f.now.Add(1000)
 	p := f.explain(`{"user":"42"}`).Rules[1].Pool
-	if p.Priority != "normal" || p.SharePercent != 80 || p.Load == nil || p.Load.Utilization != 0.9 || p.Load.ExpiresInMS != 4000 {
+	if p.Priority != "normal" || p.SharePercent != 80 || p.Load == nil || p.Load.Utilization != 0.9 ||
+		p.Load.ExpiresInMS != 4000 {
 		t.Errorf("got %+v with load %+v", p, p.Load)
 	}
 	f.store.fail(errAway)

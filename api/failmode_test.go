@@ -37,17 +37,22 @@ func TestDegraded_EachMixOfFailModes(t *testing.T) {
 		{"closed denies", []rules.Rule{failing("c", "closed", 1)}, false, 503, "closed", "c", []string{"closed denied"}},
 		{"local decides", []rules.Rule{failing("l", "local", 1)}, true, 200, "local", "l", []string{"local allowed"}},
 		{"local denies", []rules.Rule{failing("l", "local", 0)}, false, 429, "local", "l", []string{"local denied"}},
-		{"closed wins over open", []rules.Rule{failing("o", "open", 1), failing("c", "closed", 1)}, false, 503, "closed", "c", []string{"open allowed", "closed denied"}},
-		{"closed wins over local", []rules.Rule{failing("l", "local", 0), failing("c", "closed", 1)}, false, 503, "closed", "c", []string{"local denied", "closed denied"}},
-		{"local beside open", []rules.Rule{failing("o", "open", 1), failing("l", "local", 1)}, true, 200, "local", "l", []string{"open allowed", "local allowed"}},
-		{"local denies beside open", []rules.Rule{failing("o", "open", 1), failing("l", "local", 0)}, false, 429, "local", "l", []string{"open allowed", "local denied"}},
+		{"closed wins over open", []rules.Rule{failing("o", "open", 1), failing("c", "closed", 1)}, false, 503, "closed", "c",
+			[]string{"open allowed", "closed denied"}},
+		{"closed wins over local", []rules.Rule{failing("l", "local", 0), failing("c", "closed", 1)}, false, 503, "closed",
+			"c", []string{"local denied", "closed denied"}},
+		{"local beside open", []rules.Rule{failing("o", "open", 1), failing("l", "local", 1)}, true, 200, "local", "l",
+			[]string{"open allowed", "local allowed"}},
+		{"local denies beside open", []rules.Rule{failing("o", "open", 1), failing("l", "local", 0)}, false, 429, "local",
+			"l", []string{"open allowed", "local denied"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, tt.rules)
 			f.store.fail(errAway)
 			r := f.check(`{"user":"42"}`)
-			if r.Allowed != tt.allowed || r.Status != tt.status || r.Degraded == nil || *r.Degraded != tt.degraded || r.Rule == nil || *r.Rule != tt.rule {
+			if r.Allowed != tt.allowed || r.Status != tt.status || r.Degraded == nil || *r.Degraded != tt.degraded ||
+				r.Rule == nil || *r.Rule != tt.rule {
 				t.Errorf("got %+v", r)
 			}
 			var each, noted []string
@@ -83,7 +88,8 @@ func TestDegraded_ClosedTellsClientsToRetryWithAProblemOfItsOwn(t *testing.T) {
 	if r.Remaining != nil || r.ResetMS != nil || *r.RetryAfterS != 1 {
 		t.Errorf("figures that nobody knows: %+v", r)
 	}
-	if r.Body["status"] != 503.0 || r.Body["error"] != "rate_limit_unavailable" || !strings.HasSuffix(r.Body["type"].(string), "#temporary-reduced-capacity") {
+	if r.Body["status"] != 503.0 || r.Body["error"] != "rate_limit_unavailable" ||
+		!strings.HasSuffix(r.Body["type"].(string), "#temporary-reduced-capacity") {
 		t.Errorf("body %v", r.Body)
 	}
 }
@@ -122,7 +128,8 @@ func TestDegraded_WithoutALocalStoreLocalIsOpen(t *testing.T) {
 
 func TestDegraded_AFailingLocalStoreIsOpen(t *testing.T) {
 	broken := &faultStore{err: errAway}
-	f := newFixture(t, []rules.Rule{failing("l", "local", 0)}, func(o *decide.CheckerOptions, _ *Deps) { o.Local = broken })
+	f := newFixture(t, []rules.Rule{failing("l", "local", 0)},
+		func(o *decide.CheckerOptions, _ *Deps) { o.Local = broken })
 	f.store.fail(errAway)
 	if r := f.check(`{"user":"42"}`); !r.Allowed || *r.Degraded != "open" {
 		t.Errorf("allowed %v, degraded %v, %d limits, seen %v", r.Allowed, r.Degraded, len(r.Limits), f.seen.degraded[:1])

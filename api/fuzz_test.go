@@ -21,12 +21,18 @@ var checkSeeds = []string{
 	`{"key":"k","limit":10,"window_ms":1000,"algorithm":"fixed_window","align":"calendar","anchor_ms":-5}`,
 	`{"key":"k","limit":10,"window_ms":1000,"algorithm":"sliding_window_buckets","buckets":10}`,
 	`{"method":"POST","route":"/v1/charges","ip":"203.0.113.7","user":"42","api_key":"sk_live_x","tier":"free","attributes":{"tenant":"acme"},"fields":{"bytes":1234},"weight":1}`,
-	`{"user":"\u0041\ud83d\ude00\n\"\\\/"}`, `{"user":"\ud800"}`, `{"user":"\udc00\ud800"}`, `{"user":"\ud800\u0041"}`, "{\"user\":\"\xff\"}", "{\"user\":\"\x01\"}",
-	`{"user":"a","user":"b"}`, `{"user":"a","us\u0065r":"b"}`, `{"User":"a"}`, `{"user":null}`, `{"user":1}`, `{"user":["a"]}`,
-	`{"weight":1.0}`, `{"weight":1e3}`, `{"weight":-1}`, `{"weight":"1"}`, `{"weight":true}`, `{"weight":9007199254740991}`, `{"weight":9007199254740992}`,
-	`{"weight":99999999999999999999999999}`, `{"weight":-0}`, `{"weight":01}`, `{"weight":1.}`, `{"weight":.5}`, `{"weight":+1}`, `{"weight":1e}`,
-	`{"attributes":{"a":"1","a":"2"}}`, `{"attributes":{"":"1"}}`, `{"attributes":{"a":1}}`, `{"fields":{"a":"1"}}`, `{"fields":{"a":-1}}`, `{"attributes":[]}`,
-	`{"unknown":1}`, `{}`, `[]`, `null`, `""`, `7`, ``, ` `, `{`, `{"user"}`, `{"user":}`, `{"user":"a",}`, `{"user":"a"}}`, `{"user":"a"} x`, "\ufeff{}",
+	`{"user":"\u0041\ud83d\ude00\n\"\\\/"}`, `{"user":"\ud800"}`, `{"user":"\udc00\ud800"}`, `{"user":"\ud800\u0041"}`,
+	"{\"user\":\"\xff\"}", "{\"user\":\"\x01\"}",
+	`{"user":"a","user":"b"}`, `{"user":"a","us\u0065r":"b"}`, `{"User":"a"}`, `{"user":null}`, `{"user":1}`,
+	`{"user":["a"]}`,
+	`{"weight":1.0}`, `{"weight":1e3}`, `{"weight":-1}`, `{"weight":"1"}`, `{"weight":true}`,
+	`{"weight":9007199254740991}`, `{"weight":9007199254740992}`,
+	`{"weight":99999999999999999999999999}`, `{"weight":-0}`, `{"weight":01}`, `{"weight":1.}`, `{"weight":.5}`,
+	`{"weight":+1}`, `{"weight":1e}`,
+	`{"attributes":{"a":"1","a":"2"}}`, `{"attributes":{"":"1"}}`, `{"attributes":{"a":1}}`, `{"fields":{"a":"1"}}`,
+	`{"fields":{"a":-1}}`, `{"attributes":[]}`,
+	`{"unknown":1}`, `{}`, `[]`, `null`, `""`, `7`, ``, ` `, `{`, `{"user"}`, `{"user":}`, `{"user":"a",}`,
+	`{"user":"a"}}`, `{"user":"a"} x`, "\ufeff{}",
 	`{"user":{"a":[{"b":[[[[]]]]}]}}`, `{"user":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}`,
 	`{"key":"k","user":"42"}`, `{"limit":5}`, `{"ip":"nonsense"}`, `{"ip":"fe80::1%eth0"}`, `{"ip":"::ffff:1.2.3.4"}`,
 }
@@ -136,15 +142,18 @@ func FuzzRuleHTTP(f *testing.F) {
 	good := `{"name":"charges-per-user","scope":"user","route":"/v1/charges","method":"POST","limit":5,"window_ms":1000}`
 	for _, s := range []string{
 		good, `{"name":"a","scope":"user+ip+attr:tenant","limit":0,"window_ms":1,"algorithm":"gcra","burst":7}`,
-		strings.Replace(good, `"limit":5`, `"limit":5.0`, 1), strings.Replace(good, `"POST"`, `null`, 1), `{"limit":null}`, `{"burst":null,"limit":7}`,
-		`{"name":"A"}`, `{"id":1,"version":3}`, `{"mode":"shadow"}`, `{"is_active":false}`, `{"route":"/{a}/*"}`, `{"anchor_ms":-1,"algorithm":"fixed_window"}`,
+		strings.Replace(good, `"limit":5`, `"limit":5.0`, 1), strings.Replace(good, `"POST"`, `null`, 1), `{"limit":null}`,
+		`{"burst":null,"limit":7}`,
+		`{"name":"A"}`, `{"id":1,"version":3}`, `{"mode":"shadow"}`, `{"is_active":false}`, `{"route":"/{a}/*"}`,
+		`{"anchor_ms":-1,"algorithm":"fixed_window"}`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		fx := newFixture(t, []rules.Rule{perUser("r", 5)})
 		for _, w := range [][2]string{
-			{http.MethodPost, "/ratelimit/rules"}, {http.MethodPut, "/ratelimit/rules/1"}, {http.MethodPatch, "/ratelimit/rules/1"},
+			{http.MethodPost, "/ratelimit/rules"}, {http.MethodPut, "/ratelimit/rules/1"},
+			{http.MethodPatch, "/ratelimit/rules/1"},
 			{http.MethodPost, "/ratelimit/rules/1/rollback"}, {http.MethodPost, "/ratelimit/rules/import"},
 		} {
 			before := len(fx.book.revisions)
@@ -179,7 +188,9 @@ func FuzzAnswerEncode(f *testing.F) {
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatalf("%v in %s", err, out)
 		}
-		if want := strings.ToValidUTF8(rules.DisplayKey(limiter.Key(key)), "\ufffd"); len(strings.ReplaceAll(got.Limits[0].Key, "\ufffd", "")) != len(strings.ReplaceAll(want, "\ufffd", "")) || got.Remaining != n {
+		if want := strings.ToValidUTF8(rules.DisplayKey(limiter.Key(key)),
+			"\ufffd"); len(strings.ReplaceAll(got.Limits[0].Key, "\ufffd", "")) != len(
+			strings.ReplaceAll(want, "\ufffd", "")) || got.Remaining != n {
 			t.Fatalf("read back %q and %d", got.Limits[0].Key, got.Remaining)
 		}
 	})

@@ -153,7 +153,8 @@ func (s *Server) lease(c echo.Context, op limiter.Op) error {
 		err = s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a)
 	}
 	if errors.Is(err, decide.ErrBadLease) {
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "lease", Message: "must be a lease from a response of this service"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{
+			{Field: "lease", Message: "must be a lease from a response of this service"}}}
 	}
 	if err != nil {
 		return err

@@ -70,7 +70,9 @@ func (s *Server) hot(c echo.Context) error {
 }
 
 // errNoFigures means that the figures of the other nodes are unavailable.
-var errNoFigures error = reply.StoreUnavailable.Problem("The hot keys of the other nodes are unavailable. Omit nodes=all to get the hot keys of this node.").With("Retry-After", "1")
+var errNoFigures error = reply.StoreUnavailable.Problem(
+	"The hot keys of the other nodes are unavailable. Omit nodes=all to get the hot keys of this node.").With(
+	"Retry-After", "1")
 
 // hotKeyOf converts a key that is busy on that many nodes.
 func hotKeyOf(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {

@@ -22,7 +22,8 @@ type rulePage struct {
 }
 
 func (s *Server) listRules(c echo.Context) error {
-	q, err := parseQuery(c, slices.Concat([]string{"q"}, rules.Filters(), []string{"active", "page_size", "page_token"})...)
+	q, err := parseQuery(c, slices.Concat([]string{"q"}, rules.Filters(),
+		[]string{"active", "page_size", "page_token"})...)
 	if err != nil {
 		return err
 	}

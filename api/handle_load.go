@@ -116,7 +116,8 @@ func (s *Server) reportLoad(c echo.Context) error {
 // always safe to repeat one.
 func loadDetail(e *limiter.StoreError) string {
 	if e.Unknown {
-		return "The report may have been applied nevertheless (" + string(e.Cause) + "). You can send it again; the last report counts."
+		return "The report may have been applied nevertheless (" + string(e.Cause) +
+			"). You can send it again; the last report counts."
 	}
 	return "The report was not applied (" + string(e.Cause) + "). You can send it again."
 }

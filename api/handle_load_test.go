@@ -21,27 +21,28 @@ func (f *fixture) report(pool, body string) {
 }
 
 func TestLoad_AFreshReportWinsOverCountedTraffic(t *testing.T) {
-	onBothStores(t, shop(10), []rules.Rule{elastic(aMinute("elastic", 1), 10_000, "shop", "normal")}, func(t *testing.T, f *fixture) {
-		passes := func(want bool, when string) {
-			t.Helper()
-			if got := f.check(`{"user":"42"}`); got.Allowed != want || got.Elastic != want {
-				t.Errorf("%s: %+v", when, got)
+	onBothStores(t, shop(10), []rules.Rule{elastic(aMinute("elastic", 1), 10_000, "shop", "normal")},
+		func(t *testing.T, f *fixture) {
+			passes := func(want bool, when string) {
+				t.Helper()
+				if got := f.check(`{"user":"42"}`); got.Allowed != want || got.Elastic != want {
+					t.Errorf("%s: %+v", when, got)
+				}
 			}
-		}
-		f.check(`{"user":"42"}`)
-		f.report("shop", `{"utilization":0.8,"ttl_ms":5000}`)
-		passes(false, "as much in use as normal traffic may find")
-		f.report("shop", `{"utilization":0.799999,"ttl_ms":5000}`)
-		for range 20 { // twice the capacity as counted
-			passes(true, "just below")
-		}
-		f.report("shop", `{"utilization":3,"ttl_ms":5000}`)
-		passes(false, "overloaded")
-		f.report("shop", `{"utilization":0,"ttl_ms":100}`)
-		passes(true, "idle")
-		f.now.Add(100)
-		passes(false, "after the report's end the counted traffic decides")
-	})
+			f.check(`{"user":"42"}`)
+			f.report("shop", `{"utilization":0.8,"ttl_ms":5000}`)
+			passes(false, "as much in use as normal traffic may find")
+			f.report("shop", `{"utilization":0.799999,"ttl_ms":5000}`)
+			for range 20 { // twice the capacity as counted
+				passes(true, "just below")
+			}
+			f.report("shop", `{"utilization":3,"ttl_ms":5000}`)
+			passes(false, "overloaded")
+			f.report("shop", `{"utilization":0,"ttl_ms":100}`)
+			passes(true, "idle")
+			f.now.Add(100)
+			passes(false, "after the report's end the counted traffic decides")
+		})
 }
 
 func TestLoad_APoolWithoutRoomIsNotAskedForIt(t *testing.T) {
@@ -94,8 +95,10 @@ func (b refusing) Get(context.Context, []string) ([]int64, []time.Duration, erro
 
 func TestLoad_ABoardThatIsAwayIsSaid(t *testing.T) {
 	board := refusing{&limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("refused")}}
-	f := pooled(t, "memory", shop(10), nil, func(o *decide.CheckerOptions, _ *Deps) { o.Loads = decide.NewLoads(board, o.Now) })
-	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
+	f := pooled(t, "memory", shop(10), nil,
+		func(o *decide.CheckerOptions, _ *Deps) { o.Loads = decide.NewLoads(board, o.Now) })
+	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load",
+		`{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
 	if a.header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After: %s", a.body)
 	}
@@ -122,11 +125,13 @@ func TestLoad_KeepsTheDeadlineOfTheStore(t *testing.T) {
 	})
 	f.pools = shop(10)
 	f.reload()
-	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
+	a := f.do(http.MethodPut, "/ratelimit/pools/shop/load",
+		`{"utilization":1,"ttl_ms":500}`).want(http.StatusServiceUnavailable)
 	if board.within <= 0 || board.within > 20*time.Millisecond {
 		t.Errorf("the board was given %s, want up to 20 ms", board.within)
 	}
-	if body := a.body; strings.Contains(body, "request_id") || !strings.Contains(body, "send it again") || a.header.Get("Retry-After") == "" {
+	if body := a.body; strings.Contains(body, "request_id") || !strings.Contains(body, "send it again") ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("the answer says %s", body)
 	}
 }
@@ -134,7 +139,8 @@ func TestLoad_KeepsTheDeadlineOfTheStore(t *testing.T) {
 func TestPools_OneShowsWhatItHolds(t *testing.T) {
 	f := newFixture(t, nil)
 	f.do(http.MethodPost, "/ratelimit/pools", `{"name":"shop","limit":100,"window_ms":60000}`).want(http.StatusCreated)
-	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"r","scope":"user","limit":5,"window_ms":60000,"pool":"shop"}`).want(http.StatusCreated)
+	f.do(http.MethodPost, "/ratelimit/rules",
+		`{"name":"r","scope":"user","limit":5,"window_ms":60000,"pool":"shop"}`).want(http.StatusCreated)
 	f.check(`{"user":"42","weight":3}`)
 	read := func() (p poolAnswer) {
 		t.Helper()

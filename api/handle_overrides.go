@@ -57,7 +57,8 @@ func (s *Server) listOverrides(c echo.Context) error {
 	}
 	ended := q.boolean("include_expired")
 	want := rules.OverrideQuery{
-		RuleID: id, Text: q.values.Get("q"), IncludeExpired: ended != nil && *ended, PageSize: q.pageSize(), AfterID: q.pageToken(),
+		RuleID: id, Text: q.values.Get("q"), IncludeExpired: ended != nil && *ended, PageSize: q.pageSize(),
+		AfterID: q.pageToken(),
 	}
 	if err := q.err(); err != nil {
 		return err
@@ -125,7 +126,8 @@ func (s *Server) createOverride(c echo.Context) error {
 		return err
 	}
 	s.changed(c)
-	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(rule, 10)+"/overrides/"+strconv.FormatInt(o.ID, 10))
+	c.Response().Header().Set("Location",
+		"/ratelimit/rules/"+strconv.FormatInt(rule, 10)+"/overrides/"+strconv.FormatInt(o.ID, 10))
 	return writeOverride(c, http.StatusCreated, &o)
 }
 

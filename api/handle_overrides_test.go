@@ -100,7 +100,8 @@ func TestOverrides_EndByThemselves(t *testing.T) {
 	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides", "").want(200); strings.Contains(a.body, "user:42") {
 		t.Errorf("listed after its end: %s", a.body)
 	}
-	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?include_expired=true", "").want(200); !strings.Contains(a.body, "user:42") {
+	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?include_expired=true",
+		"").want(200); !strings.Contains(a.body, "user:42") {
 		t.Errorf("not listed: %s", a.body)
 	}
 }
@@ -133,7 +134,8 @@ func TestOverrides_ReasonsStayWithColleagues(t *testing.T) {
 	}
 	a := f.post("/ratelimit/explain", `{"user":"bad"}`)
 	rule := a.object()["rules"].([]any)[0].(map[string]any)
-	if o, _ := rule["override"].(map[string]any); o == nil || o["blocked"] != true || !strings.Contains(rule["message"].(string), "blocks") {
+	if o, _ := rule["override"].(map[string]any); o == nil || o["blocked"] != true ||
+		!strings.Contains(rule["message"].(string), "blocks") {
 		t.Errorf("explain says %v", rule)
 	}
 }
@@ -159,9 +161,12 @@ func TestOverrides_RefuseBadInput(t *testing.T) {
 	f := overriding(t)
 	f.override(`{"key":"42","limit":5}`)
 	for body, fields := range map[string][]string{
-		`{"blocked":true}`: {"key"}, `{"key":"a"}`: {"limit"}, `{"key":"a","limit":1,"unlimited":true}`: {"limit"}, `{"key":1,"limit":"x"}`: {"key", "limit"},
-		`{"key":"ip:1","blocked":true}`: {"key"}, `{"key":"a","blocked":"yes"}`: {"blocked"}, `{"key":"a","blocked":true,"expires_at":"tomorrow"}`: {"expires_at"},
-		`{"key":"a","blocked":true,"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"}, `{"key":"a","limit":1,"burst":1}`: {"burst"}, `{"key":"a","limit":-1}`: {"limit"},
+		`{"blocked":true}`: {"key"}, `{"key":"a"}`: {"limit"}, `{"key":"a","limit":1,"unlimited":true}`: {"limit"},
+		`{"key":1,"limit":"x"}`:         {"key", "limit"},
+		`{"key":"ip:1","blocked":true}`: {"key"}, `{"key":"a","blocked":"yes"}`: {"blocked"},
+		`{"key":"a","blocked":true,"expires_at":"tomorrow"}`:             {"expires_at"},
+		`{"key":"a","blocked":true,"expires_at":"2020-01-01T00:00:00Z"}`: {"expires_at"},
+		`{"key":"a","limit":1,"burst":1}`:                                {"burst"}, `{"key":"a","limit":-1}`: {"limit"},
 		`{"key":"a","blocked":true,"rule_id":2}`: {"rule_id"}, `{"key":"","blocked":true}`: {"key"},
 	} {
 		a := f.do(http.MethodPost, "/ratelimit/rules/1/overrides", body).want(422)
@@ -174,7 +179,8 @@ func TestOverrides_RefuseBadInput(t *testing.T) {
 	} {
 		f.do(http.MethodPost, path, `{"key":"user:42","blocked":true}`).want(want)
 	}
-	wrong := f.do(http.MethodPut, "/ratelimit/rules/1/overrides/1", `{"id":9,"rule_id":9,"key":null,"limit":6}`, "If-Match", "*").want(422)
+	wrong := f.do(http.MethodPut, "/ratelimit/rules/1/overrides/1", `{"id":9,"rule_id":9,"key":null,"limit":6}`,
+		"If-Match", "*").want(422)
 	if diff := cmp.Diff([]string{"id", "key", "rule_id"}, wrong.fields()); diff != "" {
 		t.Error(diff)
 	}
@@ -201,10 +207,12 @@ func TestOverrides_ListByKeyAndPage(t *testing.T) {
 	if len(first.Overrides) != 2 || first.Next == "" {
 		t.Fatalf("got %+v", first)
 	}
-	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?page_size=2&page_token="+first.Next, "").want(200); !strings.Contains(a.body, "user:c*") {
+	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?page_size=2&page_token="+first.Next,
+		"").want(200); !strings.Contains(a.body, "user:c*") {
 		t.Errorf("got %s", a.body)
 	}
-	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?key=user:b", "").want(200); !strings.Contains(a.body, "user:b") || strings.Contains(a.body, "user:a") {
+	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides?key=user:b", "").want(200); !strings.Contains(a.body,
+		"user:b") || strings.Contains(a.body, "user:a") {
 		t.Errorf("got %s", a.body)
 	}
 }
@@ -238,7 +246,8 @@ func (f *fixture) importCSV(query, file string) *answered {
 func TestOverrides_ImportAndExportAreInverse(t *testing.T) {
 	f := overriding(t)
 	const file = "\ufeffkey,limit,blocked,unlimited,reason,expires_at\r\n" +
-		"user:a,5,,,\"=HYPERLINK(\"\"http://evil\"\")\",\r\nuser:b*,,TRUE,,'quoted,2027-01-01T00:00:00.5Z\r\nc,,,true,\"+1,-2\",\r\n"
+		"user:a,5,,,\"=HYPERLINK(\"\"http://evil\"\")\",\r\n" +
+		"user:b*,,TRUE,,'quoted,2027-01-01T00:00:00.5Z\r\nc,,,true,\"+1,-2\",\r\n"
 	if a := f.importCSV("?dry_run=true", file).want(200); a.object()["dry_run"] != true || len(f.book.overrides) != 0 {
 		t.Errorf("dry run: %s", a.body)
 	}

@@ -80,11 +80,14 @@ func settleProblem(err error) error {
 	var away *limiter.StoreError
 	switch {
 	case errors.Is(err, decide.ErrBadReservation):
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{
+			{Field: "reservation", Message: "must be a reservation from a response of this service"}}}
 	case errors.Is(err, decide.ErrReservationEnded):
-		return reply.ReservationEnded.Problem("The charge is final: the estimate, or the actual weight if the reservation was settled before.")
+		return reply.ReservationEnded.Problem(
+			"The charge is final: the estimate, or the actual weight if the reservation was settled before.")
 	case errors.As(err, &away):
-		return reply.StoreUnavailable.Problem("Repeat the request ("+string(away.Cause)+"). A repeated settle is safe and counts once.").With("Retry-After", "1")
+		return reply.StoreUnavailable.Problem("Repeat the request ("+string(away.Cause)+
+			"). A repeated settle is safe and counts once.").With("Retry-After", "1")
 	}
 	return err
 }

@@ -56,7 +56,8 @@ func TestHeaders_OfADenial(t *testing.T) {
 		t.Errorf("RateLimit-Policy (-want +got):\n%s", diff)
 	}
 	remainders := structured(t, h["RateLimit"])
-	if len(remainders) != 2 || remainders[0].Params["r"] != 0 || remainders[0].Params["t"] != 1 || remainders[1].Params["r"] != 99 {
+	if len(remainders) != 2 || remainders[0].Params["r"] != 0 || remainders[0].Params["t"] != 1 ||
+		remainders[1].Params["r"] != 99 {
 		t.Errorf("RateLimit %s", h["RateLimit"])
 	}
 	if h["Retry-After"] != "1" || h["X-RateLimit-Limit"] != "1" || h["X-RateLimit-Remaining"] != "0" {

@@ -15,26 +15,30 @@ import (
 
 func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 	asked := 0
-	f := newFixture(t, []rules.Rule{{Name: "by-key", Scope: "apikey", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *decide.CheckerOptions, d *Deps) {
-		d.Hot = func(most int) []limiter.HotKey {
-			asked = most
-			return []limiter.HotKey{
-				{Key: "{apikey:%hAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}|1|sc", Rate: 4200, Hot: true, State: limiter.HotLeased, Since: epoch},
-				{Key: "{key:mine}||sc", Rate: 3},
-				{Key: "{user:42}|99|sc", Rate: 1},
+	f := newFixture(t, []rules.Rule{{Name: "by-key", Scope: "apikey", Limit: 10, WindowMS: 1000, IsActive: true}},
+		func(_ *decide.CheckerOptions, d *Deps) {
+			d.Hot = func(most int) []limiter.HotKey {
+				asked = most
+				return []limiter.HotKey{
+					{Key: "{apikey:%hAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}|1|sc", Rate: 4200, Hot: true,
+						State: limiter.HotLeased, Since: epoch},
+					{Key: "{key:mine}||sc", Rate: 3},
+					{Key: "{user:42}|99|sc", Rate: 1},
+				}
 			}
-		}
-	})
+		})
 	var got hotPage
 	f.do(http.MethodGet, "/ratelimit/hot?page_size=3", "").want(http.StatusOK).decode(&got)
 	if !got.Enabled || asked != 3 || len(got.HotKeys) != 3 {
 		t.Fatalf("asked for %d, got %+v", asked, got)
 	}
 	first := got.HotKeys[0]
-	if first.Rule == nil || *first.Rule != "by-key" || !strings.HasPrefix(first.Key, "apikey:sha256:") || first.State != "leased" || first.Since == nil || first.Rate != 4200 {
+	if first.Rule == nil || *first.Rule != "by-key" || !strings.HasPrefix(first.Key, "apikey:sha256:") ||
+		first.State != "leased" || first.Since == nil || first.Rate != 4200 {
 		t.Errorf("got %+v", first)
 	}
-	if second := got.HotKeys[1]; second.Rule != nil || second.Key != "key:mine" || second.Hot || second.Since != nil || second.State != "exact" {
+	if second := got.HotKeys[1]; second.Rule != nil || second.Key != "key:mine" || second.Hot || second.Since != nil ||
+		second.State != "exact" {
 		t.Errorf("got %+v", second)
 	}
 	if third := got.HotKeys[2]; third.Rule != nil {
@@ -45,18 +49,21 @@ func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 
 func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
 	var away error
-	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}}, func(_ *decide.CheckerOptions, d *Deps) {
-		d.Hot = func(int) []limiter.HotKey { return nil }
-		d.HotEverywhere = func(context.Context) ([]fleet.HotLive, error) {
-			return []fleet.HotLive{
-				{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1, Rate: 9000, Hot: true, Since: epoch, State: "leased"}, Nodes: make([]fleet.HotNode, 3)},
-				{HotKey: fleet.HotKey{Key: "key:mine", Rate: 3, State: "exact"}, Nodes: make([]fleet.HotNode, 1)},
-			}, away
-		}
-	})
+	f := newFixture(t, []rules.Rule{{Name: "by-user", Scope: "user", Limit: 10, WindowMS: 1000, IsActive: true}},
+		func(_ *decide.CheckerOptions, d *Deps) {
+			d.Hot = func(int) []limiter.HotKey { return nil }
+			d.HotEverywhere = func(context.Context) ([]fleet.HotLive, error) {
+				return []fleet.HotLive{
+					{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1, Rate: 9000, Hot: true, Since: epoch, State: "leased"},
+						Nodes: make([]fleet.HotNode, 3)},
+					{HotKey: fleet.HotKey{Key: "key:mine", Rate: 3, State: "exact"}, Nodes: make([]fleet.HotNode, 1)},
+				}, away
+			}
+		})
 	var got hotPage
 	f.do(http.MethodGet, "/ratelimit/hot?nodes=all", "").want(http.StatusOK).decode(&got)
-	if len(got.HotKeys) != 2 || got.HotKeys[0].Nodes != 3 || got.HotKeys[0].Rate != 9000 || *got.HotKeys[0].Rule != "by-user" || got.HotKeys[0].Since == nil || got.HotKeys[1].Rule != nil {
+	if len(got.HotKeys) != 2 || got.HotKeys[0].Nodes != 3 || got.HotKeys[0].Rate != 9000 ||
+		*got.HotKeys[0].Rule != "by-user" || got.HotKeys[0].Since == nil || got.HotKeys[1].Rule != nil {
 		t.Errorf("got %+v", got)
 	}
 	f.do(http.MethodGet, "/ratelimit/hot?nodes=all&page_size=1", "").want(http.StatusOK).decode(&got)

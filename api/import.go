@@ -21,8 +21,9 @@ const (
 
 // extendDeadlines sets the deadlines of an import for an authorised request.
 func (s *Server) extendDeadlines(c echo.Context) {
-	control, now := http.NewResponseController(c.Response()), time.Now() //nolint:forbidigo // socket deadlines use the clock of the machine
-	_ = control.SetReadDeadline(now.Add(importSend))                     // tests have no connection with deadlines
+	control, now := http.NewResponseController(c.Response()),
+		time.Now() //nolint:forbidigo // socket deadlines use the clock of the machine
+	_ = control.SetReadDeadline(now.Add(importSend)) // tests have no connection with deadlines
 	_ = control.SetWriteDeadline(now.Add(importAnswer))
 }
 
@@ -36,7 +37,9 @@ func (s *Server) readFile(c echo.Context, most int) (body []byte, done func(), e
 	done = func() {}
 	if size < 0 || size > maxLargeBody {
 		if !s.importing.TryLock() {
-			return nil, nil, reply.NotReady.Problem("Another large file is being imported on this node. Try again when that import has finished.").With("Retry-After", "5")
+			return nil, nil, reply.NotReady.Problem(
+				"Another large file is being imported on this node. Try again when that import has finished.").With("Retry-After",
+				"5")
 		}
 		unbound := heap.Bound(heap.Import)
 		done = func() {

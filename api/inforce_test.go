@@ -62,7 +62,8 @@ func TestAnswer_EveryWayOfAskingNamesLimitAndBurst(t *testing.T) {
 	f := newFixture(t, []rules.Rule{r, perUser("wide", 5000)})
 	f.post("/ratelimit/charge", `{"user":"42","weight":45}`)
 	var batch struct{ Results []json.RawMessage }
-	f.post("/ratelimit/check/batch", `{"checks":[{"user":"42","weight":0},{"user":"9","tier":"gold","weight":0}]}`).decode(&batch)
+	f.post("/ratelimit/check/batch", `{"checks":[{"user":"42","weight":0},{"user":"9","tier":"gold","weight":0}]}`).decode(
+		&batch)
 	var explained struct {
 		Decision json.RawMessage
 		Rules    []struct {
@@ -134,7 +135,8 @@ func TestHeaders_GoByTheBurst(t *testing.T) {
 		{0, 0, "gcra", `"default";q=0;w=60`, "0"},
 	} {
 		f := newFixture(t, nil)
-		h := f.check(fmt.Sprintf(`{"key":"k","limit":%d,"burst":%d,"window_ms":60000,"algorithm":%q}`, c.limit, c.burst, c.algorithm)).Headers
+		h := f.check(fmt.Sprintf(`{"key":"k","limit":%d,"burst":%d,"window_ms":60000,"algorithm":%q}`, c.limit, c.burst,
+			c.algorithm)).Headers
 		if h["RateLimit-Policy"] != c.policy || h["X-RateLimit-Limit"] != c.most {
 			t.Errorf("%+v: %s, %s", c, h["RateLimit-Policy"], h["X-RateLimit-Limit"])
 		}

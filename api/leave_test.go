@@ -41,7 +41,8 @@ func TestBatch_EndsWhenItsCallerLeaves(t *testing.T) {
 
 			ctx, leave := context.WithCancel(t.Context())
 			body := `{"checks":[` + strings.Repeat(`{"user":"ada"},`, maxBatch-1) + `{"user":"ada"}]}`
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/ratelimit/check/batch", strings.NewReader(body))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/ratelimit/check/batch",
+				strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
 			}

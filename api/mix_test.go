@@ -71,7 +71,8 @@ func newMix(t *rapid.T, f *fixture) *mix {
 func (m *mix) draw(r *rules.Rule) {
 	t := m.t
 	*r = rules.Rule{
-		ID: r.ID, Name: r.Name, Scope: r.Scope, Algorithm: r.Algorithm, WindowMS: r.WindowMS, IsActive: true, FailMode: rules.FailOpen,
+		ID: r.ID, Name: r.Name, Scope: r.Scope, Algorithm: r.Algorithm, WindowMS: r.WindowMS, IsActive: true,
+		FailMode: rules.FailOpen,
 		Throttle: rules.ThrottleHard, Limit: rapid.Int64Range(1, 12).Draw(t, "limit"),
 		Mode: rapid.SampledFrom([]string{rules.ModeEnforce, rules.ModeEnforce, rules.ModeShadow}).Draw(t, "mode"),
 	}
@@ -80,7 +81,8 @@ func (m *mix) draw(r *rules.Rule) {
 		case 0:
 			*r = soft(*r, rapid.Int64Range(1, 150).Draw(t, "soft"))
 		case 1, 2:
-			*r = elastic(*r, rapid.Int64Range(1, 300).Draw(t, "elastic"), "shop", rapid.SampledFrom([]string{"critical", "normal", "low"}).Draw(t, "priority"))
+			*r = elastic(*r, rapid.Int64Range(1, 300).Draw(t, "elastic"), "shop",
+				rapid.SampledFrom([]string{"critical", "normal", "low"}).Draw(t, "priority"))
 		default:
 			if rapid.Bool().Draw(t, "pooled") {
 				*r = inPool(*r, "shop", "normal")
@@ -102,7 +104,8 @@ func (m *mix) draw(r *rules.Rule) {
 // enforce puts the rules in force.
 func (m *mix) enforce() {
 	m.n++
-	set, err := rules.CompileSource(rules.Source{Rules: slices.Clone(m.o.set), Pools: m.f.pools, Version: int64(m.n)}, rules.Options{})
+	set, err := rules.CompileSource(rules.Source{Rules: slices.Clone(m.o.set), Pools: m.f.pools, Version: int64(m.n)},
+		rules.Options{})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -234,8 +237,10 @@ func (m *mix) compare(a *decide.Answer, want bool, limits []verdictOf) {
 		}
 		got = append(got, v)
 	}
-	if diff := cmp.Diff(limits, got, cmp.AllowUnexported(verdictOf{})); diff != "" || a.Allowed() != want || a.Soft != soft || a.Elastic != elastic {
-		m.t.Fatalf("allowed %v, want %v; soft %v elastic %v; limits (-want +got):\n%s", a.Verdict, want, a.Soft, a.Elastic, diff)
+	if diff := cmp.Diff(limits, got, cmp.AllowUnexported(verdictOf{})); diff != "" || a.Allowed() != want ||
+		a.Soft != soft || a.Elastic != elastic {
+		m.t.Fatalf("allowed %v, want %v; soft %v elastic %v; limits (-want +got):\n%s", a.Verdict, want, a.Soft, a.Elastic,
+			diff)
 	}
 }
 

@@ -22,7 +22,8 @@ func TestMixOfLimits_TiersOverridesSchedulesAndConditionsAgainstAnOracle(t *test
 	for _, kind := range []string{"memory", "redis"} {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				m := &limitMix{t: rt, f: pooled(t, kind, nil, nil), spent: map[string]int64{}, overrides: map[string]rules.Override{}}
+				m := &limitMix{t: rt, f: pooled(t, kind, nil, nil), spent: map[string]int64{},
+					overrides: map[string]rules.Override{}}
 				for i := range rapid.IntRange(1, 3).Draw(rt, "rules") {
 					m.rule(i, true)
 				}
@@ -56,8 +57,10 @@ func (m *limitMix) rule(i int, create bool) {
 	t := m.t
 	number := rapid.Int64Range(1, 12)
 	r := rules.Rule{
-		Name: fmt.Sprint("r", i), Scope: "user", Algorithm: "fixed_window", Limit: number.Draw(t, "limit"), WindowMS: 86_400_000,
-		IsActive: true, Mode: rapid.SampledFrom([]string{rules.ModeEnforce, rules.ModeEnforce, rules.ModeShadow}).Draw(t, "mode"),
+		Name: fmt.Sprint("r", i), Scope: "user", Algorithm: "fixed_window", Limit: number.Draw(t, "limit"),
+		WindowMS: 86_400_000,
+		IsActive: true, Mode: rapid.SampledFrom([]string{rules.ModeEnforce, rules.ModeEnforce, rules.ModeShadow}).Draw(t,
+			"mode"),
 	}
 	if rapid.Bool().Draw(t, "calendar") {
 		r.Calendar = &rules.Calendar{Every: "day"}
@@ -73,7 +76,8 @@ func (m *limitMix) rule(i int, create bool) {
 	}
 	if rapid.Bool().Draw(t, "scheduled") {
 		from := rapid.IntRange(11, 13).Draw(t, "from")
-		w := rules.ScheduleWindow{From: fmt.Sprintf("%02d:00", from), To: fmt.Sprintf("%02d:00", from+rapid.IntRange(1, 4).Draw(t, "long"))}
+		w := rules.ScheduleWindow{From: fmt.Sprintf("%02d:00", from),
+			To: fmt.Sprintf("%02d:00", from+rapid.IntRange(1, 4).Draw(t, "long"))}
 		if rapid.Bool().Draw(t, "by percent") {
 			w.Percent = ptr(rapid.Int64Range(0, 300).Draw(t, "percent"))
 		} else {
@@ -215,7 +219,8 @@ func (m *limitMix) check() {
 			if !limited || r.Mode != mode {
 				continue
 			}
-			v := verdict{Rule: r.Name, Mode: mode, Limit: limit, Allowed: m.spent[r.Name+q.Descriptor.User]+q.Weight <= roomOf(r, limit)}
+			v := verdict{Rule: r.Name, Mode: mode, Limit: limit,
+				Allowed: m.spent[r.Name+q.Descriptor.User]+q.Weight <= roomOf(r, limit)}
 			passes = passes && (v.Allowed || mode == rules.ModeShadow)
 			want = append(want, v)
 		}
@@ -241,6 +246,7 @@ func (m *limitMix) check() {
 		got = append(got, v)
 	}
 	if diff := cmp.Diff(want, got); diff != "" || a.Allowed() != passes {
-		m.t.Fatalf("%s of tier %q asks for %d: allowed %v, want %v; limits (-want +got):\n%s", q.Descriptor.User, q.Descriptor.Tier, q.Weight, a.Verdict, passes, diff)
+		m.t.Fatalf("%s of tier %q asks for %d: allowed %v, want %v; limits (-want +got):\n%s", q.Descriptor.User,
+			q.Descriptor.Tier, q.Weight, a.Verdict, passes, diff)
 	}
 }

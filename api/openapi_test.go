@@ -141,7 +141,8 @@ func findOperation(doc *openapi3.T, method, path string) *openapi3.Operation {
 	item, open := doc.Paths.Value(path), len(path)
 	for template, candidate := range doc.Paths.Map() {
 		// A path that is written out stands before one that fits as well.
-		if n := strings.Count(template, "{"); n > 0 && n < open && fitsTemplate(template, path) && doc.Paths.Value(path) == nil {
+		if n := strings.Count(template, "{"); n > 0 && n < open && fitsTemplate(template, path) &&
+			doc.Paths.Value(path) == nil {
 			item, open = candidate, n
 		}
 	}

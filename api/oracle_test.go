@@ -62,7 +62,8 @@ func (o *oracle) parties(op limiter.Op, user string, named bool) (enforced, apar
 	for _, r := range o.set {
 		leases := r.Algorithm == "concurrency"
 		corrects := op == limiter.OpCharge || op == limiter.OpRefund
-		if reports && corrects && r.ChargeOn != rules.ChargeOnReport || leases && (op == limiter.OpCharge || op == limiter.OpRefund && !named) {
+		if reports && corrects && r.ChargeOn != rules.ChargeOnReport ||
+			leases && (op == limiter.OpCharge || op == limiter.OpRefund && !named) {
 			continue
 		}
 		of := user
@@ -90,7 +91,10 @@ func (o *oracle) parties(op limiter.Op, user string, named bool) (enforced, apar
 
 // reports: some enforced rule is charged by report.
 func (o *oracle) reports() bool {
-	return slices.ContainsFunc(o.set, func(r rules.Rule) bool { return r.ChargeOn == rules.ChargeOnReport && r.Mode == rules.ModeEnforce })
+	return slices.ContainsFunc(o.set, func(r rules.Rule) bool {
+		return r.ChargeOn == rules.ChargeOnReport &&
+			r.Mode == rules.ModeEnforce
+	})
 }
 
 // call names the record of one group's call, "" without an id. Reports have
@@ -171,7 +175,8 @@ func (o *oracle) decide(group []party, op limiter.Op, w int64, call string) (boo
 	out := make([]verdictOf, len(group))
 	for i := range group {
 		p := &group[i]
-		v := verdictOf{name: p.r.Name, mode: p.mode, allowed: before[p.bucket]+w <= limit[i], left: max(0, p.base-o.spent[p.bucket])}
+		v := verdictOf{name: p.r.Name, mode: p.mode, allowed: before[p.bucket]+w <= limit[i],
+			left: max(0, p.base-o.spent[p.bucket])}
 		for _, k := range above {
 			v.allowed = v.allowed && (k != i || roomy)
 		}

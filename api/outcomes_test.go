@@ -41,7 +41,8 @@ func TestReport_ACheckLooksAndAChargeSpends(t *testing.T) {
 			t.Fatalf("a fourth attempt: %+v", got)
 		}
 		left("requests", 90) // denied spends nothing
-		if got := f.post("/ratelimit/refund", `{"user":"42","request_id":"1"}`).reply(); len(got.Limits) != 1 || *got.Refunded != 1 {
+		if got := f.post("/ratelimit/refund", `{"user":"42","request_id":"1"}`).reply(); len(got.Limits) != 1 ||
+			*got.Refunded != 1 {
 			t.Errorf("refund: %+v", got)
 		}
 		left("failures", 1)
@@ -174,8 +175,10 @@ func TestJitter_OnlyEverAddsToRetryAfter(t *testing.T) {
 		got := f.check(`{"user":"42"}`)
 		want := 49_500 + more
 		seconds := fmt.Sprint((want + 999) / 1000)
-		if *got.RetryAfterMS != want || *got.Limits[0].RetryAfterMS != want || *got.Limits[1].RetryAfterMS != 49_500 || *got.Rule != "r" ||
-			fmt.Sprint(*got.RetryAfterS) != seconds || got.Headers["Retry-After"] != seconds || got.Body["detail"] != "Please try again in "+seconds+" seconds." {
+		if *got.RetryAfterMS != want || *got.Limits[0].RetryAfterMS != want || *got.Limits[1].RetryAfterMS != 49_500 ||
+			*got.Rule != "r" ||
+			fmt.Sprint(*got.RetryAfterS) != seconds || got.Headers["Retry-After"] != seconds ||
+			got.Body["detail"] != "Please try again in "+seconds+" seconds." {
 			t.Errorf("with %d more: %+v", more, got)
 		}
 	}

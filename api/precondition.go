@@ -40,7 +40,8 @@ func parseCondition(c echo.Context, header string) (condition, error) {
 			end = strings.IndexByte(tag[1:], '"')
 		}
 		if end < 0 {
-			return cond, reply.Malformed.Problem("The header " + header + ` must be * or a list of entity tags in quotes, such as "3".`)
+			return cond, reply.Malformed.Problem("The header " + header +
+				` must be * or a list of entity tags in quotes, such as "3".`)
 		}
 		n := weak + end + 2
 		cond.tags = append(cond.tags, rest[:n])

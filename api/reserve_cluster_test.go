@@ -36,7 +36,8 @@ func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
 	for u := range users {
 		wg.Go(func() {
 			for n := range 5 {
-				q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")}, Weight: 100}
+				q := decide.Question{Descriptor: rules.Descriptor{User: fmt.Sprint("u", u), IP: netip.MustParseAddr("203.0.113.7")},
+					Weight: 100}
 				var a decide.Answer
 				if err := f.checker.Reserve(t.Context(), &q, 60_000, &a); err != nil || a.Reservation == "" {
 					t.Errorf("reserve: %v, %+v", err, a)
@@ -61,7 +62,8 @@ func TestReserve_SettlesAcrossTheSlotsOfACluster(t *testing.T) {
 		}
 	}
 	const body = `{"user":"u0","ip":"203.0.113.7"}`
-	if ip, everyone := f.left("per-ip", body), f.left("everyone", body); ip != 10_000-users*each || everyone != 100_000-users*each {
+	if ip, everyone := f.left("per-ip", body), f.left("everyone", body); ip != 10_000-users*each ||
+		everyone != 100_000-users*each {
 		t.Errorf("%d and %d left, want %d and %d", ip, everyone, 10_000-users*each, 100_000-users*each)
 	}
 }

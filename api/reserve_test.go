@@ -69,7 +69,8 @@ func TestReserve_SettlesTheDifferenceUpAndDown(t *testing.T) {
 			t.Errorf("reserved: %+v", down)
 		}
 		got := f.settle(down.Reservation, `"weight":15`)
-		if !got.Allowed || got.Status != 200 || *got.Refunded != 25 || *got.Remaining != 85 || *got.Rule != "a" || len(got.Limits) != 2 {
+		if !got.Allowed || got.Status != 200 || *got.Refunded != 25 || *got.Remaining != 85 || *got.Rule != "a" ||
+			len(got.Limits) != 2 {
 			t.Errorf("settled down: %+v", got)
 		}
 		up := f.reserve(`{"user":"42","weight":10}`)
@@ -79,14 +80,16 @@ func TestReserve_SettlesTheDifferenceUpAndDown(t *testing.T) {
 		if a, b := f.left("a", `{"user":"42"}`), f.left("b", `{"user":"42"}`); a != 0 || b != 1000-215 {
 			t.Errorf("left %d and %d, want 0 and 785", a, b)
 		}
-		if r := f.post("/ratelimit/reserve", `{"user":"42","weight":1}`).reply(); r.Allowed || r.Reservation != "" || r.Body == nil {
+		if r := f.post("/ratelimit/reserve", `{"user":"42","weight":1}`).reply(); r.Allowed || r.Reservation != "" ||
+			r.Body == nil {
 			t.Errorf("denied: %+v", r)
 		}
 	})
 }
 
 func TestReserve_AsIfTheActualWeightHadBeenChargedAtFirst(t *testing.T) {
-	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "sliding_window_buckets", "sliding_window_log", "token_bucket", "gcra", "leaky_bucket"} {
+	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "sliding_window_buckets",
+		"sliding_window_log", "token_bucket", "gcra", "leaky_bucket"} {
 		r := aMinute("r", 100)
 		r.Algorithm = algorithm
 		t.Run(algorithm, func(t *testing.T) {
@@ -118,7 +121,8 @@ func TestSettle_CountsOnceHoweverOftenItIsSaid(t *testing.T) {
 		for i := range 8 {
 			wg.Go(func() {
 				var a decide.Answer
-				if err := f.checker.SettleReservation(t.Context(), &decide.Settlement{Reservation: token, Weight: 10}, &a); err != nil || !a.Allowed() {
+				if err := f.checker.SettleReservation(t.Context(), &decide.Settlement{Reservation: token, Weight: 10},
+					&a); err != nil || !a.Allowed() {
 					t.Errorf("settle %d: %v, %+v", i, err, a)
 				}
 			})
@@ -215,7 +219,8 @@ func TestReserve_AFailModeGivesNone(t *testing.T) {
 }
 
 func TestReserve_WithoutTheSecretTheDecisionStands(t *testing.T) {
-	f := pooled(t, "memory", nil, []rules.Rule{aMinute("a", 100)}, func(o *decide.CheckerOptions, _ *Deps) { o.Secrets = &oneSecret{err: errors.New("away")} })
+	f := pooled(t, "memory", nil, []rules.Rule{aMinute("a", 100)},
+		func(o *decide.CheckerOptions, _ *Deps) { o.Secrets = &oneSecret{err: errors.New("away")} })
 	if got := f.post("/ratelimit/reserve", `{"user":"42","weight":5}`).reply(); !got.Allowed || got.Reservation != "" {
 		t.Errorf("got %+v", got)
 	}
@@ -234,7 +239,8 @@ func TestReserve_TakesTheWholeRequestOrNothing(t *testing.T) {
 }
 
 func TestReserve_HoldsToTheLimitsOfItsMoment(t *testing.T) {
-	reserving(t, shop(1000), []rules.Rule{soft(aMinute("soft", 10), 50), elastic(aMinute("elastic", 10), 200, "shop", "critical")}, func(t *testing.T, f *fixture) {
+	reserving(t, shop(1000), []rules.Rule{soft(aMinute("soft", 10), 50),
+		elastic(aMinute("elastic", 10), 200, "shop", "critical")}, func(t *testing.T, f *fixture) {
 		token := f.reserve(`{"user":"42","weight":14}`).Reservation
 		for i := range f.book.stored { // the limits are halved, and harder
 			f.book.stored[i].Limit, f.book.stored[i].Throttle = 5, "hard"
@@ -250,7 +256,8 @@ func TestReserve_HoldsToTheLimitsOfItsMoment(t *testing.T) {
 		}
 		pool := f.sets.Load().Pool("shop")
 		var res limiter.Result
-		err := f.store.Store.Do(t.Context(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: pool.Key, Limit: pool.Limit}}}, &res)
+		err := f.store.Store.Do(t.Context(),
+			&limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{{Key: pool.Key, Limit: pool.Limit}}}, &res)
 		if err != nil || res.Limits[0].Remaining != 997 {
 			t.Errorf("the pool has %+v left, %v, want 997", res.Limits, err)
 		}
@@ -317,7 +324,8 @@ func TestReserve_AnEstimateOfNothingIsChargedWhenItIsSettled(t *testing.T) {
 		if got := f.left("a", `{"user":"42"}`); got != 93 {
 			t.Errorf("%d left, want 93", got)
 		}
-		if got := f.settle(f.reserve(`{"user":"42"}`).Reservation, `"weight":0`); !got.Allowed || f.left("a", `{"user":"42"}`) != 93 {
+		if got := f.settle(f.reserve(`{"user":"42"}`).Reservation, `"weight":0`); !got.Allowed ||
+			f.left("a", `{"user":"42"}`) != 93 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -356,14 +364,17 @@ func TestSettle_RefusesATokenThatWasNotGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad := []string{"x", token[:len(token)-4], token + "AAAA", base64.RawURLEncoding.EncodeToString(make([]byte, 40)), f.check(`{"user":"42"}`).Lease + "abc"}
+	bad := []string{"x", token[:len(token)-4], token + "AAAA", base64.RawURLEncoding.EncodeToString(make([]byte, 40)),
+		f.check(`{"user":"42"}`).Lease + "abc"}
 	for i := range raw {
 		forged := slices.Clone(raw)
 		forged[i] ^= 1
 		bad = append(bad, base64.RawURLEncoding.EncodeToString(forged))
 	}
 	for _, b := range bad {
-		if got := f.do(http.MethodPost, "/ratelimit/settle", settleBody(b, `"weight":0`)).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{"reservation"}) {
+		if got := f.do(http.MethodPost, "/ratelimit/settle",
+			settleBody(b, `"weight":0`)).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got,
+			[]string{"reservation"}) {
 			t.Fatalf("%q: complained about %v", b, got)
 		}
 	}
@@ -384,18 +395,21 @@ func TestReserve_RefusesWhatMakesNoSense(t *testing.T) {
 		`{"key":"k","limit":1}`:           "window_ms",
 		`{"user":"42","ttl_ms":99999999}`: "ttl_ms",
 	} {
-		if got := f.do(http.MethodPost, "/ratelimit/reserve", body).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{field}) {
+		if got := f.do(http.MethodPost, "/ratelimit/reserve",
+			body).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{field}) {
 			t.Errorf("%s: complained about %v", body, got)
 		}
 	}
-	if got := f.do(http.MethodPost, "/ratelimit/check", `{"user":"42","ttl_ms":5000}`).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{"ttl_ms"}) {
+	if got := f.do(http.MethodPost, "/ratelimit/check",
+		`{"user":"42","ttl_ms":5000}`).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{"ttl_ms"}) {
 		t.Errorf("a check with ttl_ms: complained about %v", got)
 	}
 	for rest, field := range map[string]string{
 		`"weight":-1`: "weight", `"weight":1.5`: "weight", `"weight":"1"`: "weight", `"weight":9007199254740992`: "weight",
 		`"fields":{"a":-1}`: "fields.a", `"fields":[]`: "fields",
 	} {
-		if got := f.do(http.MethodPost, "/ratelimit/settle", settleBody(token, rest)).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{field}) {
+		if got := f.do(http.MethodPost, "/ratelimit/settle",
+			settleBody(token, rest)).want(http.StatusUnprocessableEntity).fields(); !slices.Equal(got, []string{field}) {
 			t.Errorf("%s: complained about %v", rest, got)
 		}
 	}

@@ -33,7 +33,8 @@ func TestRules_CreateAnswersTheStoredRuleAndIsInForce(t *testing.T) {
 	}
 	got := a.object()
 	for name, want := range map[string]any{
-		"algorithm": "sliding_window_counter", "burst": nil, "align": nil, "buckets": nil, "weight_field": nil, "throttle": "hard", "soft_percent": nil,
+		"algorithm": "sliding_window_counter", "burst": nil, "align": nil, "buckets": nil, "weight_field": nil,
+		"throttle": "hard", "soft_percent": nil,
 		"mode": "enforce", "fail_mode": "open", "is_active": true, "description": "", "method": "POST",
 	} {
 		if got[name] != want {
@@ -63,7 +64,8 @@ func TestRules_AChangeThatIsNotInForceYetIsASuccessThatSaysSo(t *testing.T) {
 		} {
 			a := f.do(step.method, step.path, step.body)
 			if got := a.header.Get("Sluice-In-Force"); a.status != step.status || got != want {
-				t.Errorf("%s %s: %d with Sluice-In-Force %q, want %d with %q", step.method, step.path, a.status, got, step.status, want)
+				t.Errorf("%s %s: %d with Sluice-In-Force %q, want %d with %q", step.method, step.path, a.status, got, step.status,
+					want)
 			}
 		}
 	}
@@ -73,7 +75,8 @@ func TestRules_GetAndPutRoundTrip(t *testing.T) {
 	f := newFixture(t, nil)
 	f.do(http.MethodPost, "/ratelimit/rules", charges)
 	a := f.do(http.MethodGet, "/ratelimit/rules/1", "").want(200)
-	b := f.do(http.MethodPut, "/ratelimit/rules/1", strings.Replace(a.body, `"limit":5`, `"limit":7`, 1), "If-Match", a.header.Get("ETag")).want(200)
+	b := f.do(http.MethodPut, "/ratelimit/rules/1", strings.Replace(a.body, `"limit":5`, `"limit":7`, 1), "If-Match",
+		a.header.Get("ETag")).want(200)
 	if r := b.rule(); r.Limit != 7 || r.Version != 2 || *r.Method != "POST" || b.header.Get("ETag") != `"2"` {
 		t.Errorf("got %s", b.body)
 	}
@@ -99,19 +102,23 @@ func TestRules_PatchMerges(t *testing.T) {
 	f := newFixture(t, nil)
 	f.do(http.MethodPost, "/ratelimit/rules", charges)
 	for _, media := range []string{"application/merge-patch+json", "application/json"} {
-		a := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"limit":10,"method":null,"mode":"shadow"}`, "Content-Type", media).want(200)
+		a := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"limit":10,"method":null,"mode":"shadow"}`, "Content-Type",
+			media).want(200)
 		if r := a.rule(); r.Limit != 10 || r.Method != nil || *r.Route != "/v1/charges" || r.Mode != "shadow" {
 			t.Errorf("got %s", a.body)
 		}
 	}
-	if r := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"mode":null,"is_active":false}`).want(200).rule(); r.Mode != "enforce" || r.IsActive {
+	if r := f.do(http.MethodPatch, "/ratelimit/rules/1",
+		`{"mode":null,"is_active":false}`).want(200).rule(); r.Mode != "enforce" || r.IsActive {
 		t.Errorf("got %+v", r)
 	}
 	for body, field := range map[string]string{
-		`{"id":1}`: "id", `{"version":9}`: "version", `{"created_at":"x"}`: "created_at", `{"limit":null}`: "limit", `{"name":null}`: "name",
-		`{"burst":5}`: "burst", `{"is_active":"yes"}`: "is_active",
+		`{"id":1}`: "id", `{"version":9}`: "version", `{"created_at":"x"}`: "created_at", `{"limit":null}`: "limit",
+		`{"name":null}`: "name",
+		`{"burst":5}`:   "burst", `{"is_active":"yes"}`: "is_active",
 	} {
-		if diff := cmp.Diff([]string{field}, f.do(http.MethodPatch, "/ratelimit/rules/1", body).want(422).fields()); diff != "" {
+		if diff := cmp.Diff([]string{field},
+			f.do(http.MethodPatch, "/ratelimit/rules/1", body).want(422).fields()); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}
 	}
@@ -238,10 +245,12 @@ func TestRules_ListFiltersAndPages(t *testing.T) {
 		t.Error(diff)
 	}
 	for query, field := range map[string]string{
-		"page_size=0": "page_size", "page_size=501": "page_size", "page_size=x": "page_size", "page_token=zzz": "page_token", "active=yes": "active", "mode=both": "mode",
+		"page_size=0": "page_size", "page_size=501": "page_size", "page_size=x": "page_size", "page_token=zzz": "page_token",
+		"active=yes": "active", "mode=both": "mode",
 		"pagesize=1": "pagesize", "q=" + strings.Repeat("a", 1025): "q", "scope=a&scope=b": "scope",
 	} {
-		if diff := cmp.Diff([]string{field}, f.do(http.MethodGet, "/ratelimit/rules?"+query, "").want(422).fields()); diff != "" {
+		if diff := cmp.Diff([]string{field},
+			f.do(http.MethodGet, "/ratelimit/rules?"+query, "").want(422).fields()); diff != "" {
 			t.Errorf("%s: %s", query, diff)
 		}
 	}
@@ -254,7 +263,8 @@ func TestRules_HistoryAndRollback(t *testing.T) {
 	f.do(http.MethodPatch, "/ratelimit/rules/1", `{"limit":9}`)
 	var h historyPage
 	f.do(http.MethodGet, "/ratelimit/rules/1/history?page_size=1", "").want(200).decode(&h)
-	if len(h.History) != 1 || h.History[0].Version != 2 || h.History[0].Changes[0].Field != "limit" || h.NextPageToken == "" {
+	if len(h.History) != 1 || h.History[0].Version != 2 || h.History[0].Changes[0].Field != "limit" ||
+		h.NextPageToken == "" {
 		t.Fatalf("got %+v", h)
 	}
 	f.do(http.MethodGet, "/ratelimit/rules/1/history?page_token="+h.NextPageToken, "").want(200).decode(&h)
@@ -265,11 +275,13 @@ func TestRules_HistoryAndRollback(t *testing.T) {
 	if len(h.History) != 2 || h.NextPageToken != "" {
 		t.Errorf("a page that holds everything %+v", h)
 	}
-	if r := f.do(http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":1}`).want(200).rule(); r.Limit != 5 || r.Version != 3 {
+	if r := f.do(http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":1}`).want(200).rule(); r.Limit != 5 ||
+		r.Version != 3 {
 		t.Errorf("got %+v", r)
 	}
 	f.do(http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":77}`).want(404)
-	for _, body := range []string{`{}`, `{"version":0}`, `{"version":1.0}`, `{"version":"1"}`, `{"version":null}`, `{"version":9007199254740992}`} {
+	for _, body := range []string{`{}`, `{"version":0}`, `{"version":1.0}`, `{"version":"1"}`, `{"version":null}`,
+		`{"version":9007199254740992}`} {
 		f.do(http.MethodPost, "/ratelimit/rules/1/rollback", body).want(422)
 	}
 	f.do(http.MethodPost, "/ratelimit/rules/1/rollback", `{"version":1,"x":1}`).want(400)
@@ -280,7 +292,8 @@ func TestRules_HistoryAndRollback(t *testing.T) {
 func TestRules_ExportImportRoundTrip(t *testing.T) {
 	f := newFixture(t, nil)
 	f.do(http.MethodPost, "/ratelimit/rules", charges)
-	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"other","scope":"global","limit":1,"window_ms":5,"algorithm":"gcra","burst":3}`)
+	f.do(http.MethodPost, "/ratelimit/rules",
+		`{"name":"other","scope":"global","limit":1,"window_ms":5,"algorithm":"gcra","burst":3}`)
 	for format, media := range map[string]string{"yaml": "application/yaml", "json": "application/json"} {
 		file := f.do(http.MethodGet, "/ratelimit/rules/export?format="+format, "").want(200).body
 		var p importPlan
@@ -299,10 +312,13 @@ func TestRules_ExportImportRoundTrip(t *testing.T) {
 func TestRules_AnOwnerIsForPeopleAlone(t *testing.T) {
 	f := newFixture(t, nil)
 	hundred := strings.Repeat("é", rules.MaxOwner)
-	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"ours","owner":"`+hundred+`","scope":"global","limit":0,"window_ms":1000}`).want(201)
+	f.do(http.MethodPost, "/ratelimit/rules",
+		`{"name":"ours","owner":"`+hundred+`","scope":"global","limit":0,"window_ms":1000}`).want(201)
 	f.do(http.MethodPost, "/ratelimit/rules", `{"name":"nobodys","scope":"ip","limit":9,"window_ms":1000}`).want(201)
-	for body, field := range map[string]string{`""`: "owner", `"` + hundred + `x"`: "owner", `" a"`: "owner", `"a\nb"`: "owner", `7`: "owner"} {
-		if got := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"owner":`+body+`}`).want(422).fields(); !slices.Equal(got, []string{field}) {
+	for body, field := range map[string]string{`""`: "owner", `"` + hundred + `x"`: "owner", `" a"`: "owner",
+		`"a\nb"`: "owner", `7`: "owner"} {
+		if got := f.do(http.MethodPatch, "/ratelimit/rules/1", `{"owner":`+body+`}`).want(422).fields(); !slices.Equal(got,
+			[]string{field}) {
 			t.Errorf("owner %s: fields %v", body, got)
 		}
 	}
@@ -341,7 +357,8 @@ func TestRules_BlamesTheFieldThatIsWrong(t *testing.T) {
 		`"over_limit":" defer","defer":{"max_items":5}`:      {"over_limit"},
 		`"pool":" p","priority":"low","retry_jitter_ms":1.5`: {"pool", "retry_jitter_ms"},
 	} {
-		a := f.do(http.MethodPost, "/ratelimit/rules", `{"name":"r","scope":"user","limit":1,"window_ms":1000,`+more+`}`).want(422)
+		a := f.do(http.MethodPost, "/ratelimit/rules",
+			`{"name":"r","scope":"user","limit":1,"window_ms":1000,`+more+`}`).want(422)
 		if got := a.fields(); !slices.Equal(got, want) {
 			t.Errorf("%s: fields %v, want %v: %s", more, got, want, a.body)
 		}
@@ -355,11 +372,18 @@ func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 		{"name":"two","scope":"user","limit":1,"window_ms":1000,"pool":"bar"},
 		{"name":"three","scope":"ip","limit":1,"window_ms":1000,"mode":"shadow"}]}`)
 	for query, want := range map[string]string{
-		"mode=shadow":            "pools:\n  - name: shop\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
-		"mode=shadow&scope=ip":   "rules:\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
-		"scope=nobody&mode=":     "",
-		"scope=apikey":           "rules: []\n",
-		"scope=":                 "pools:\n  - name: bar\n    limit: 9\n    window_ms: 1000\n  - name: shop\n    limit: 9\n    window_ms: 1000\n  - name: unused\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n  - name: two\n    scope: user\n    limit: 1\n    window_ms: 1000\n    pool: bar\n",
+		"mode=shadow": "pools:\n  - name: shop\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    " +
+			"scope: user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: " +
+			"ip\n    limit: 1\n    window_ms: 1000\n    mode: shadow\n",
+		"mode=shadow&scope=ip": "rules:\n  - name: three\n    scope: ip\n    limit: 1\n    window_ms: 1000\n    mode: " +
+			"shadow\n",
+		"scope=nobody&mode=": "",
+		"scope=apikey":       "rules: []\n",
+		"scope=": "pools:\n  - name: bar\n    limit: 9\n    window_ms: 1000\n  - name: shop\n    limit: " +
+			"9\n    window_ms: 1000\n  - name: unused\n    limit: 9\n    window_ms: 1000\nrules:\n  - name: one\n    scope: " +
+			"user\n    limit: 1\n    window_ms: 1000\n    pool: shop\n    mode: shadow\n  - name: three\n    scope: ip\n    " +
+			"limit: 1\n    window_ms: 1000\n    mode: shadow\n  - name: two\n    scope: user\n    limit: 1\n    window_ms: " +
+			"1000\n    pool: bar\n",
 		"colour=red":             "",
 		"scope=user&scope=other": "",
 	} {
@@ -374,14 +398,16 @@ func TestRules_ExportTakesTheFiltersOfTheList(t *testing.T) {
 
 func TestRules_ImportPlansPrunesAndIsAllOrNothing(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("old", 1), perUser("kept", 1)})
-	file := "rules:\n  - {name: kept, scope: user, limit: 2, window_ms: 1000, algorithm: fixed_window}\n  - {name: new, scope: ip, limit: 1, window_ms: 1}\n"
+	file := "rules:\n  - {name: kept, scope: user, limit: 2, window_ms: 1000, algorithm: fixed_window}\n  - {name: " +
+		"new, scope: ip, limit: 1, window_ms: 1}\n"
 	yaml := []string{"Content-Type", "application/yaml"}
 	var p importPlan
 	f.do(http.MethodPost, "/ratelimit/rules/import?dry_run=true&prune=true", file, yaml...).want(200).decode(&p)
 	if !p.DryRun || len(p.Create) != 1 || len(p.Update) != 1 || len(p.Delete) != 1 || len(f.book.revisions) != 2 {
 		t.Errorf("plan %+v after %d writes", p, len(f.book.revisions))
 	}
-	a := f.do(http.MethodPost, "/ratelimit/rules/import", file+"  - {name: Bad, scope: nobody, limit: 1, window_ms: 0}\n", yaml...).want(422)
+	a := f.do(http.MethodPost, "/ratelimit/rules/import", file+"  - {name: Bad, scope: nobody, limit: 1, window_ms: 0}\n",
+		yaml...).want(422)
 	if diff := cmp.Diff([]string{"rules[2].name", "rules[2].scope", "rules[2].window_ms"}, a.fields()); diff != "" {
 		t.Error(diff)
 	}
@@ -410,8 +436,10 @@ func TestRules_DatabaseAwayIs503AndChecksGoOn(t *testing.T) {
 	f := newFixture(t, []rules.Rule{perUser("r", 5)})
 	f.book.err = fmt.Errorf("dial: %w", rules.ErrUnavailable)
 	for _, w := range [][3]string{
-		{http.MethodGet, "/ratelimit/rules", ""}, {http.MethodGet, "/ratelimit/rules/1", ""}, {http.MethodPost, "/ratelimit/rules", charges},
-		{http.MethodPut, "/ratelimit/rules/1", charges}, {http.MethodPatch, "/ratelimit/rules/1", `{}`}, {http.MethodDelete, "/ratelimit/rules/1", ""},
+		{http.MethodGet, "/ratelimit/rules", ""}, {http.MethodGet, "/ratelimit/rules/1", ""},
+		{http.MethodPost, "/ratelimit/rules", charges},
+		{http.MethodPut, "/ratelimit/rules/1", charges}, {http.MethodPatch, "/ratelimit/rules/1", `{}`},
+		{http.MethodDelete, "/ratelimit/rules/1", ""},
 		{http.MethodGet, "/ratelimit/rules/1/history", ""}, {http.MethodGet, "/ratelimit/rules/export", ""},
 	} {
 		a := f.do(w[0], w[1], w[2]).want(503)
@@ -422,10 +450,12 @@ func TestRules_DatabaseAwayIs503AndChecksGoOn(t *testing.T) {
 	if !f.check(`{"user":"42"}`).Allowed {
 		t.Error("checks stopped")
 	}
-	for kind, says := range map[error]string{rules.ErrDiskFull: "is full", rules.ErrDiskFailing: "reports errors", rules.ErrBusy: "Another change, such as a large import, is in progress"} {
+	for kind, says := range map[error]string{rules.ErrDiskFull: "is full", rules.ErrDiskFailing: "reports errors",
+		rules.ErrBusy: "Another change, such as a large import, is in progress"} {
 		f.book.err = fmt.Errorf("%w: %w: /var/lib/secret", rules.ErrUnavailable, kind)
 		a := f.do(http.MethodPost, "/ratelimit/rules", charges).want(503)
-		if !strings.Contains(a.body, says) || strings.Contains(a.body, "/var/lib") || !strings.Contains(a.body, "/problems/database-unavailable") {
+		if !strings.Contains(a.body, says) || strings.Contains(a.body, "/var/lib") ||
+			!strings.Contains(a.body, "/problems/database-unavailable") {
 			t.Errorf("%v: %s", kind, a.body)
 		}
 	}

@@ -20,13 +20,15 @@ import (
 
 func TestServer_UnknownPathsAndMethodsAreProblems(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, path := range []string{"/", "/ratelimit", "/ratelimit/", "/ratelimit/check/", "/ratelimit/nothing", "/ratelimit/rules/1/2/3"} {
+	for _, path := range []string{"/", "/ratelimit", "/ratelimit/", "/ratelimit/check/", "/ratelimit/nothing",
+		"/ratelimit/rules/1/2/3"} {
 		a := f.do(http.MethodGet, path, "").want(404)
 		if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", path, a.header)
 		}
 	}
-	for path, allow := range map[string]string{"/ratelimit/check": "POST", "/ratelimit/rules/1": "DELETE", "/livez": "GET"} {
+	for path, allow := range map[string]string{"/ratelimit/check": "POST", "/ratelimit/rules/1": "DELETE",
+		"/livez": "GET"} {
 		a := f.do("FOO", path, "").want(405)
 		if !strings.Contains(a.header.Get("Allow"), allow) {
 			t.Errorf("%s: Allow %q", path, a.header.Get("Allow"))
@@ -52,9 +54,12 @@ func TestServer_ContentTypes(t *testing.T) {
 	f := newFixture(t, nil)
 	const body = `{"key":"k","limit":1,"window_ms":1000}`
 	for media, status := range map[string]int{
-		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200, "APPLICATION/JSON": 200,
-		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json; charset=latin1": 415, "application/json; x=y": 415,
-		"application/jsonx": 415, "application/merge-patch+json": 415, ";": 415,
+		"application/json": 200, "application/json; charset=utf-8": 200, "application/json;charset=UTF-8": 200,
+		"APPLICATION/JSON": 200,
+		"":                 415, "text/plain": 415, "application/x-www-form-urlencoded": 415,
+		"application/json; charset=latin1": 415,
+		"application/json; x=y":            415,
+		"application/jsonx":                415, "application/merge-patch+json": 415, ";": 415,
 	} {
 		a := f.do(http.MethodPost, "/ratelimit/check", body, "Content-Type", media)
 		if a.status != status {
@@ -69,7 +74,8 @@ func TestServer_RepeatedHeadersAreRefused(t *testing.T) {
 	secret, tok := newToken(f, nil, access.ScopeCheck)
 	f.access.Store(access.NewKeyring([]access.Token{tok}))
 	ask := func(edit func(http.Header)) int {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check", strings.NewReader(`{"key":"k","limit":9,"window_ms":1000}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ratelimit/check",
+			strings.NewReader(`{"key":"k","limit":9,"window_ms":1000}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+secret)
 		edit(r.Header)
@@ -92,7 +98,8 @@ func TestServer_BodiesAreBounded(t *testing.T) {
 	f := newFixture(t, nil)
 	pad := func(n int) string { return `{"user":"42"` + strings.Repeat(" ", n-13) + `}` }
 	for path, most := range map[string]int{
-		"/ratelimit/check": 64 << 10, "/ratelimit/charge": 64 << 10, "/ratelimit/release": 64 << 10, "/ratelimit/explain": 64 << 10, "/ratelimit/rules": 64 << 10,
+		"/ratelimit/check": 64 << 10, "/ratelimit/charge": 64 << 10, "/ratelimit/release": 64 << 10,
+		"/ratelimit/explain": 64 << 10, "/ratelimit/rules": 64 << 10,
 		"/ratelimit/check/batch": 1 << 20, "/ratelimit/rules/import": 64 << 20,
 	} {
 		if a := f.do(http.MethodPost, path, pad(most)); a.status == 413 {
@@ -115,7 +122,8 @@ func TestServer_ChunkedBodiesAreReadAndBounded(t *testing.T) {
 	s := live(t, f)
 	for n, status := range map[int]int{100: 200, 64 << 10: 200, 64<<10 + 1: 413} {
 		body := `{"user":"42"` + strings.Repeat(" ", n-13) + `}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ratelimit/check", io.MultiReader(strings.NewReader(body)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/ratelimit/check",
+			io.MultiReader(strings.NewReader(body)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +148,8 @@ func TestServer_ATruncatedBodyIs400(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
+	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
 	_ = conn.(*net.TCPConn).CloseWrite()
 	answer, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400")) {
@@ -163,7 +172,8 @@ func TestServer_ABodyThatDoesNotArriveIs408(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
+	_, _ = io.WriteString(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: 100\r\n\r\n{\"user\"")
 	answer, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
 		t.Errorf("got %.80s", answer)
@@ -180,7 +190,8 @@ func TestServer_PanicEndsOneRequestOnly(t *testing.T) {
 	if a.status != 500 || strings.Contains(a.body, "secret") || strings.Contains(a.body, "goroutine") {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
-	if f.seen.panics != 1 || !strings.Contains(logged.String(), "secret detail") || !strings.Contains(logged.String(), "server_test.go") {
+	if f.seen.panics != 1 || !strings.Contains(logged.String(), "secret detail") ||
+		!strings.Contains(logged.String(), "server_test.go") {
 		t.Errorf("counted %d, logged %s", f.seen.panics, logged.String())
 	}
 	f.check(`{"user":"42"}`)
@@ -188,7 +199,10 @@ func TestServer_PanicEndsOneRequestOnly(t *testing.T) {
 
 func TestServer_UnknownErrorsAreBlandAndLogged(t *testing.T) {
 	var logged bytes.Buffer
-	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions,
+		d *Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	})
 	f.book.err = errors.New("column xyz is missing")
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ratelimit/rules/1", nil)
 	r.Host = f.host
@@ -226,7 +240,10 @@ func TestServer_ReadinessTellsByWhichRulesItDecides(t *testing.T) {
 
 func TestServer_CallerTextNeverReachesHeadersOrLogs(t *testing.T) {
 	var logged bytes.Buffer
-	f := newFixture(t, nil, func(_ *decide.CheckerOptions, d *Deps) { d.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+	f := newFixture(t, nil, func(_ *decide.CheckerOptions,
+		d *Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+	})
 	const evil = `evil\r\nX-Evil: 1\"`
 	a := f.post("/ratelimit/check", `{"key":"`+evil+`","limit":0,"window_ms":1000,"request_id":"`+evil+`"}`)
 	for name, value := range a.reply().Headers {

@@ -34,7 +34,8 @@ func at(t testing.TB, url string, clock func() int64) limiter.Store {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	prefix := "api" + strings.Repeat("x", int(prefixes.Add(1))) + ":"
-	s, err := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Clock: clock, MaxWait: patience, ProbeLimit: patience})
+	s, err := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Clock: clock, MaxWait: patience,
+		ProbeLimit: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func onBothStores(t *testing.T, pools []rules.Pool, rs []rules.Rule, test func(t
 }
 
 // pooled is a fixture on a kind of store with pools in force.
-func pooled(t testing.TB, kind string, pools []rules.Pool, rs []rules.Rule, edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
+func pooled(t testing.TB, kind string, pools []rules.Pool, rs []rules.Rule,
+	edit ...func(*decide.CheckerOptions, *Deps)) *fixture {
 	t.Helper()
 	f := newFixture(t, nil, append(edit, func(o *decide.CheckerOptions, _ *Deps) { o.Timeout = patience })...)
 	if kind == "redis" {

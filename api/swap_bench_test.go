@@ -35,7 +35,10 @@ func BenchmarkCheckWhileSwapping(b *testing.B) {
 	}
 	for _, swapping := range []bool{false, true} {
 		b.Run(fmt.Sprintf("swapping=%v", swapping), func(b *testing.B) {
-			f := newFixture(b, nil, func(o *decide.CheckerOptions, _ *Deps) { o.Store, o.Observe = o.Store.(*faultStore).Store, nil })
+			f := newFixture(b, nil, func(o *decide.CheckerOptions, _ *Deps) {
+				o.Store, o.Observe = o.Store.(*faultStore).Store,
+					nil
+			})
 			sets := &f.sets
 			sets.Store(set)
 			stop, stopped := make(chan struct{}), make(chan int)

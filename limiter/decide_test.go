@@ -73,7 +73,8 @@ func TestBuckets_ReshapedWindowForgetsNothingEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := func(name string) Limit {
 			w := rapid.Int64Range(10, 5000).Draw(t, name+"Window")
-			return Limit{Algorithm: SlidingWindowBuckets, Count: 1000, Window: w, Buckets: rapid.Int64Range(1, min(w, 60)).Draw(t, name+"Buckets")}
+			return Limit{Algorithm: SlidingWindowBuckets, Count: 1000, Window: w,
+				Buckets: rapid.Int64Range(1, min(w, 60)).Draw(t, name+"Buckets")}
 		}
 		before, after := shape("before"), shape("after")
 		s := &State{}

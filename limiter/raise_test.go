@@ -19,7 +19,8 @@ func TestRaise_GrowsTheCapacityAndLeavesTheRate(t *testing.T) {
 		{"rounded down", Limit{Algorithm: SlidingWindowCounter, Count: 19, Window: 1000}, 10, 20, 0, 1},
 		{"too small to grow", Limit{Algorithm: SlidingWindowCounter, Count: 9, Window: 1000}, 10, 9, 0, 0},
 		{"a bucket", Limit{Algorithm: TokenBucket, Count: 5, Window: 1000, Burst: 40}, 50, 5, 60, 20},
-		{"a log at its bound", Limit{Algorithm: SlidingWindowLog, Count: MaxLogUnits - 1, Window: 1000}, 100, MaxLogUnits, 0, 1},
+		{"a log at its bound", Limit{Algorithm: SlidingWindowLog, Count: MaxLogUnits - 1, Window: 1000}, 100, MaxLogUnits, 0,
+			1},
 		{"nothing", Limit{Algorithm: FixedWindow, Count: 0, Window: 1000}, 1000, 0, 0, 0},
 		{"no percentage", Limit{Algorithm: FixedWindow, Count: 7, Window: 1000}, 0, 7, 0, 0},
 		{"the largest", Limit{Algorithm: FixedWindow, Count: MaxExact, Window: 1000}, 10_000, MaxExact, 0, 0},
@@ -33,7 +34,8 @@ func TestRaise_GrowsTheCapacityAndLeavesTheRate(t *testing.T) {
 
 func TestRaise_OfAValidLimitIsValidAndExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Algorithm: rapid.SampledFrom(Algorithms()).Draw(t, "algorithm"), Window: rapid.Int64Range(1, MaxWindow).Draw(t, "window")}
+		l := Limit{Algorithm: rapid.SampledFrom(Algorithms()).Draw(t, "algorithm"),
+			Window: rapid.Int64Range(1, MaxWindow).Draw(t, "window")}
 		capacity := rapid.Int64Range(0, l.MaxCapacity()).Draw(t, "capacity")
 		l.Count = capacity
 		if l.Algorithm.Bucketed() {

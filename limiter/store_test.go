@@ -10,7 +10,8 @@ func TestRequestCheck_RefusesARepeatedKeyAmongFewAndMany(t *testing.T) {
 	for _, n := range []int{2, fewAsks, fewAsks + 1, MaxLimits} {
 		req := Request{}
 		for i := range n {
-			req.Asks = append(req.Asks, Ask{Key: Key(fmt.Sprintf("{user:1}|%d|fw", i)), Limit: Limit{Algorithm: FixedWindow, Count: 1, Window: 1}})
+			req.Asks = append(req.Asks, Ask{Key: Key(fmt.Sprintf("{user:1}|%d|fw", i)),
+				Limit: Limit{Algorithm: FixedWindow, Count: 1, Window: 1}})
 		}
 		if err := req.Check(); err != nil {
 			t.Errorf("%d different keys: %v", n, err)

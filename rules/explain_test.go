@@ -24,7 +24,8 @@ func TestExplain_SaysWhyEachRuleMatchedOrNot(t *testing.T) {
 	}
 	want := []string{
 		"5 matched The rule applies. key={user:42}|5|sc display=user:42 weight=2",
-		"4 missing_field The rule takes the weight from the field bytes; the request does not have it. key= display= weight=0",
+		"4 missing_field The rule takes the weight from the field bytes; the request does not have it. " +
+			"key= display= weight=0",
 		"3 missing_fact The rule counts by user+attr:tenant; the request has no attr:tenant. key= display= weight=0",
 		`2 method The rule applies to method PUT; the request's method is "POST". key= display= weight=0`,
 		`1 route The rule applies to route /v2/*; the request's route "/v1/charges" does not match. key= display= weight=0`,

@@ -48,7 +48,8 @@ func TestWhen_DecidesWhetherTheRuleApplies(t *testing.T) {
 		}
 	}
 	// Without any fact.
-	if s := compile(t, conditional(`attributes.a == "" && fields.b == 0 && ip == "" && user == ""`)); len(s.Match(&Descriptor{}, 1, noon, nil)) != 1 {
+	if s := compile(t, conditional(`attributes.a == "" && fields.b == 0 && ip == "" && user == ""`)); len(
+		s.Match(&Descriptor{}, 1, noon, nil)) != 1 {
 		t.Error("absent facts are not empty")
 	}
 }

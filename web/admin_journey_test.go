@@ -33,9 +33,11 @@ func TestJourney_SomeoneIsInvitedAndGetsAnotherRole(t *testing.T) {
 	grace := tab(t)
 	steps(t, grace,
 		chromedp.Navigate(link), chromedp.WaitVisible("#f-password"),
-		chromedp.SendKeys("#f-password", newPassword), chromedp.SendKeys("#f-repeat", newPassword+kb.Enter), chromedp.WaitVisible("[data-flash]"),
+		chromedp.SendKeys("#f-password", newPassword), chromedp.SendKeys("#f-repeat", newPassword+kb.Enter),
+		chromedp.WaitVisible("[data-flash]"),
 		chromedp.Click(`form[action="/console/sign-out"] button`), chromedp.WaitVisible("#f-name"),
-		chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", newPassword+kb.Enter), chromedp.WaitVisible("#live-tiles"),
+		chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", newPassword+kb.Enter),
+		chromedp.WaitVisible("#live-tiles"),
 		chromedp.Click(`.side a[href="/console/rules"]`), chromedp.WaitVisible(`a[href="/console/rules/new"]`),
 	)
 	again := tab(t)
@@ -54,7 +56,8 @@ func TestJourney_SomeoneIsInvitedAndGetsAnotherRole(t *testing.T) {
 	if got := value[string](t, grace, "location.pathname"); got != "/console/sign-in" {
 		t.Fatalf("another role left the session open: %s", got)
 	}
-	steps(t, grace, chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", newPassword+kb.Enter), chromedp.WaitVisible("main h1"))
+	steps(t, grace, chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", newPassword+kb.Enter),
+		chromedp.WaitVisible("main h1"))
 	until(t, grace, `document.querySelector("h1").textContent === "Permission denied"`)
 	grace.Forgive() // the browser notes the 403
 }
@@ -72,7 +75,8 @@ func TestJourney_ATokenIsMadeShownOnceAndRevoked(t *testing.T) {
 	if !strings.HasPrefix(secret, "slk_") || len(secret) < 40 {
 		t.Fatalf("the secret is %q", secret)
 	}
-	steps(t, ada, chromedp.Click(`//a[text()="Back to tokens"]`), chromedp.WaitVisible(`button[aria-label="Revoke edge-2"]`))
+	steps(t, ada, chromedp.Click(`//a[text()="Back to tokens"]`),
+		chromedp.WaitVisible(`button[aria-label="Revoke edge-2"]`))
 	if value[bool](t, ada, `document.documentElement.outerHTML.includes("`+secret+`")`) {
 		t.Error("the secret is shown again")
 	}
@@ -95,7 +99,8 @@ func TestJourney_AFileIsPlannedAndImported(t *testing.T) {
 	tab := signedIn(t, w, url, access.RoleEditor)
 	steps(t, tab,
 		chromedp.Navigate(url+"/console/import"), chromedp.WaitVisible("#f-text"),
-		chromedp.SetValue("#f-text", webtest.SampleFile), chromedp.Click("#f-prune"), chromedp.Click("main form .button.primary"),
+		chromedp.SetValue("#f-text", webtest.SampleFile), chromedp.Click("#f-prune"),
+		chromedp.Click("main form .button.primary"),
 		chromedp.WaitVisible(`form[action="/console/import/apply"]`),
 	)
 	plan := shownText(t, tab, "main")
@@ -107,9 +112,11 @@ func TestJourney_AFileIsPlannedAndImported(t *testing.T) {
 	if len(w.Book.Applied) != 0 {
 		t.Fatal("looking at the plan carried it out")
 	}
-	steps(t, tab, chromedp.Click(`.actions > [popovertarget="plan-delete"][class]:not([popovertargetaction])`), chromedp.WaitVisible("#plan-delete"),
+	steps(t, tab, chromedp.Click(`.actions > [popovertarget="plan-delete"][class]:not([popovertargetaction])`),
+		chromedp.WaitVisible("#plan-delete"),
 		chromedp.Click(`#plan-delete .button.danger`), chromedp.WaitVisible("[data-flash]"))
-	if got := shownText(t, tab, "main"); !strings.Contains(got, "1 created, 1 changed, 11 deleted") || !strings.Contains(got, "refunds-per-user") {
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "1 created, 1 changed, 11 deleted") ||
+		!strings.Contains(got, "refunds-per-user") {
 		t.Errorf("after the import:\n%s", got)
 	}
 }
@@ -138,7 +145,8 @@ func TestJourney_TheAuditLogIsFilteredAndTakenAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(file, "attachment") || strings.Count(file, "charges-per-user") < 20 || strings.Contains(file, "old-gateway") {
+	if !strings.HasPrefix(file, "attachment") || strings.Count(file, "charges-per-user") < 20 ||
+		strings.Contains(file, "old-gateway") {
 		t.Errorf("the file:\n%.600s", file)
 	}
 }

@@ -16,7 +16,8 @@ import (
 func BenchmarkPages_TenThousandRules(b *testing.B) {
 	w := world(b, webtest.Full)
 	w.Rules.List = webtest.ManyRules(10_000)
-	set, err := rules.CompileSource(rules.Source{Rules: w.Rules.List, Pools: w.Pools.List, Version: 43}, rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+	set, err := rules.CompileSource(rules.Source{Rules: w.Rules.List, Pools: w.Pools.List, Version: 43},
+		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func BenchmarkPages_TenThousandRules(b *testing.B) {
 		{"rules, searched", "/console/rules?q=logins", nil},
 		{"a rule", "/console/rules/1", nil},
 		{"the editor", "/console/rules/1/edit", nil},
-		{"its preview", "/console/rules/preview", url.Values{"name": {"a"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}},
+		{"its preview", "/console/rules/preview",
+			url.Values{"name": {"a"}, "scope": {"user"}, "limit": {"100"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}},
 		{"fail modes", "/console/fail-modes", nil},
 		{"fail modes, page 100", "/console/fail-modes?page=100", nil},
 		{"denials", "/console/denials", nil},

@@ -16,10 +16,12 @@ const busyText = "Too many passwords are being checked right now. Nothing was ch
 // isBusy checks that a page refuses for now, shows these texts and no password.
 func isBusy(t *testing.T, what string, page webtest.Page, shows ...string) {
 	t.Helper()
-	if page.Code != http.StatusServiceUnavailable || page.Header.Get("Retry-After") != "2" || !page.Has(append(shows, busyText, "</html>")...) {
+	if page.Code != http.StatusServiceUnavailable || page.Header.Get("Retry-After") != "2" ||
+		!page.Has(append(shows, busyText, "</html>")...) {
 		t.Errorf("%s: %d, Retry-After %q\n%s", what, page.Code, page.Header.Get("Retry-After"), page.Body)
 	}
-	if page.Has(webtest.Password) || page.Has("long enough for this") || page.Header.Get("Set-Cookie") != "" && strings.Contains(page.Header.Get("Set-Cookie"), "sluice_session=") {
+	if page.Has(webtest.Password) || page.Has("long enough for this") ||
+		page.Header.Get("Set-Cookie") != "" && strings.Contains(page.Header.Get("Set-Cookie"), "sluice_session=") {
 		t.Errorf("%s: a password is shown, or a session begun", what)
 	}
 }
@@ -29,10 +31,12 @@ func TestBusy_SigningInKeepsTheNameAndDoesNotCount(t *testing.T) {
 	w.Passwords.Busy = map[access.Lane]bool{access.LaneStrangers: true}
 	for range 8 { // more than may be wrong
 		isBusy(t, "known", w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)), `value="ada"`)
-		isBusy(t, "unknown", w.Browser().Post("/console/sign-in", webtest.Credentials("nobody", webtest.Password)), `value="nobody"`)
+		isBusy(t, "unknown", w.Browser().Post("/console/sign-in", webtest.Credentials("nobody", webtest.Password)),
+			`value="nobody"`)
 	}
 	w.Passwords.Busy = nil
-	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := w.Browser().Post("/console/sign-in",
+		webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("afterwards: %d", page.Code)
 	}
 }
@@ -56,7 +60,8 @@ func TestBusy_NewPasswordsAreAskedForAgain(t *testing.T) {
 	all := map[access.Lane]bool{access.LaneStrangers: true, access.LaneSignedIn: true}
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
-	_, token, _ := strings.Cut(b.Post("/console/people/new", url.Values{"name": {"ivy"}, "role": {"viewer"}, "by": {"link"}}).Body, "/console/invite?token=")
+	_, token, _ := strings.Cut(b.Post("/console/people/new",
+		url.Values{"name": {"ivy"}, "role": {"viewer"}, "by": {"link"}}).Body, "/console/invite?token=")
 	token = token[:43]
 	tests := []struct {
 		what, path string
@@ -64,9 +69,12 @@ func TestBusy_NewPasswordsAreAskedForAgain(t *testing.T) {
 		form       url.Values
 		shows      string
 	}{
-		{"account", "/console/account/password", b, url.Values{"current": {webtest.Password}, "password": {fresh}, "repeat": {fresh}}, "Your account"},
-		{"person", "/console/people/new", b, url.Values{"name": {"grace"}, "role": {"editor"}, "by": {"password"}, "password": {fresh}}, `value="grace"`},
-		{"invite", "/console/invite", w.Browser(), url.Values{"token": {token}, "password": {fresh}, "repeat": {fresh}}, "Welcome, ivy"},
+		{"account", "/console/account/password", b,
+			url.Values{"current": {webtest.Password}, "password": {fresh}, "repeat": {fresh}}, "Your account"},
+		{"person", "/console/people/new", b,
+			url.Values{"name": {"grace"}, "role": {"editor"}, "by": {"password"}, "password": {fresh}}, `value="grace"`},
+		{"invite", "/console/invite", w.Browser(), url.Values{"token": {token}, "password": {fresh}, "repeat": {fresh}},
+			"Welcome, ivy"},
 	}
 	w.Passwords.Busy = all
 	for _, tt := range tests {

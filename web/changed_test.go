@@ -17,21 +17,27 @@ func TestActs_AreInForceByTheTimeTheyAnswer(t *testing.T) {
 		path string
 		form url.Values
 	}{
-		"a new rule":           {"/console/rules", webtest.RuleForm()},
-		"an edit":              {"/console/rules/1", webtest.RuleForm("version", "1", "name", "charges-per-user", "limit", "7")},
-		"a deletion":           {"/console/rules/1/delete", url.Values{"version": {"1"}}},
-		"turning off":          {"/console/rules/1/state", url.Values{"to": {"off"}, "version": {"1"}}},
-		"promoting":            {"/console/rules/7/promote", url.Values{"version": {"3"}}},
-		"rolling back":         {"/console/rules/7/rollback", url.Values{"to": {"1"}, "version": {"3"}}},
-		"several at once":      {"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1", "2"}}},
-		"a fail mode":          {"/console/fail-modes/1", url.Values{"version": {"1"}, "fail_mode": {"closed"}}},
-		"a block":              {"/console/keys/override", url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}, "does": {"blocked"}}},
-		"lifting it":           {"/console/keys/lift", url.Values{"rule": {"charges-per-user"}, "key": {"user:42"}, "id": {"2"}, "version": {"1"}}},
+		"a new rule": {"/console/rules", webtest.RuleForm()},
+		"an edit": {"/console/rules/1",
+			webtest.RuleForm("version", "1", "name", "charges-per-user", "limit", "7")},
+		"a deletion":      {"/console/rules/1/delete", url.Values{"version": {"1"}}},
+		"turning off":     {"/console/rules/1/state", url.Values{"to": {"off"}, "version": {"1"}}},
+		"promoting":       {"/console/rules/7/promote", url.Values{"version": {"3"}}},
+		"rolling back":    {"/console/rules/7/rollback", url.Values{"to": {"1"}, "version": {"3"}}},
+		"several at once": {"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1", "2"}}},
+		"a fail mode":     {"/console/fail-modes/1", url.Values{"version": {"1"}, "fail_mode": {"closed"}}},
+		"a block": {"/console/keys/override",
+			url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}, "does": {"blocked"}}},
+		"lifting it": {"/console/keys/lift",
+			url.Values{"rule": {"charges-per-user"}, "key": {"user:42"}, "id": {"2"}, "version": {"1"}}},
 		"an override":          {"/console/rules/1/overrides", url.Values{"key": {"user:77"}, "kind": {"blocked"}}},
 		"deleting an override": {"/console/rules/1/overrides/2/delete", url.Values{"version": {"1"}}},
-		"overrides from CSV":   {"/console/rules/1/overrides/import", url.Values{"do": {"apply"}, "csv": {"key,limit\nuser:77,500\n"}}},
-		"a pool":               {"/console/pools", url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}}},
-		"revoking a token":     {"/console/tokens/1/revoke", url.Values{}},
+		"overrides from CSV": {"/console/rules/1/overrides/import",
+			url.Values{"do": {"apply"}, "csv": {"key,limit\nuser:77,500\n"}}},
+		"a pool": {"/console/pools",
+			url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"},
+				"low_percent": {"50"}}},
+		"revoking a token": {"/console/tokens/1/revoke", url.Values{}},
 	} {
 		w := world(t, webtest.Full)
 		b := w.As(access.RoleAdmin)
@@ -52,8 +58,10 @@ func TestActs_SayWhatIsNotInForceYet(t *testing.T) {
 		path string
 		form url.Values
 	}{
-		"an edit":          {"/console/rules/1", webtest.RuleForm("version", "1", "name", "charges-per-user", "limit", "7")},
-		"a pool":           {"/console/pools", url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}}},
+		"an edit": {"/console/rules/1", webtest.RuleForm("version", "1", "name", "charges-per-user", "limit", "7")},
+		"a pool": {"/console/pools",
+			url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"},
+				"low_percent": {"50"}}},
 		"several at once":  {"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1", "2"}}},
 		"revoking a token": {"/console/tokens/1/revoke", url.Values{}},
 	} {

@@ -29,7 +29,8 @@ type Deps struct {
 }
 
 func (d *Deps) check() error {
-	return errors.Join(kit.RequireFields(*d, "Welcome"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect), kit.RequireFields(d.People))
+	return errors.Join(kit.RequireFields(*d, "Welcome"), kit.RequireFields(d.RulePages), kit.RequireFields(d.Inspect),
+		kit.RequireFields(d.People))
 }
 
 type (

@@ -42,7 +42,8 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 			break
 		}
 	}
-	typed := map[string]string{"f-name": "searches", "f-method": "get", "f-route": "/v1/search", "f-scope": "user", "f-limit": "5", "f-window_ms": ""}
+	typed := map[string]string{"f-name": "searches", "f-method": "get", "f-route": "/v1/search", "f-scope": "user",
+		"f-limit": "5", "f-window_ms": ""}
 	for range 12 {
 		press(typed[at()])
 		if at() == "f-window_ms" {
@@ -54,7 +55,8 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 		t.Fatalf("focus is at %q", at())
 	}
 	steps(t, tab, chromedp.WaitVisible("#preview .plot"))
-	if got := value[string](t, tab, `document.querySelector("#preview .summary").textContent`); !strings.Contains(got, "Each user may send 5 GET requests per minute to /v1/search") {
+	if got := value[string](t, tab, `document.querySelector("#preview .summary").textContent`); !strings.Contains(got,
+		"Each user may send 5 GET requests per minute to /v1/search") {
 		t.Errorf("the summary says %q", got)
 	}
 	if at() != "f-window_ms" {
@@ -62,7 +64,8 @@ func TestJourney_CreateARuleByKeyboardAlone(t *testing.T) {
 	}
 	press(kb.Enter)
 	steps(t, tab, chromedp.WaitVisible("[data-flash]"))
-	if r := w.Rules.Named("searches"); r == nil || r.Limit != 5 || *r.Method != "GET" || r.Scope != "user" || r.WindowMS != 60_000 {
+	if r := w.Rules.Named("searches"); r == nil || r.Limit != 5 || *r.Method != "GET" || r.Scope != "user" ||
+		r.WindowMS != 60_000 {
 		t.Errorf("stored %+v", r)
 	}
 }
@@ -75,8 +78,10 @@ func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
 	for _, tab := range []*browsertest.Tab{edda, ada} {
 		steps(t, tab, chromedp.Navigate(url+"/console/rules/1/edit"), chromedp.WaitVisible("#f-limit"))
 	}
-	steps(t, ada, chromedp.SetValue("#f-limit", "120"), chromedp.SetValue("#f-description", "For the sale."), chromedp.Click(`button[value="save"]`), chromedp.WaitVisible("[data-flash]"))
-	steps(t, edda, chromedp.SetValue("#f-limit", "90"), chromedp.Click(`button[value="save"]`), chromedp.WaitVisible(`input[name="take.limit"]`))
+	steps(t, ada, chromedp.SetValue("#f-limit", "120"), chromedp.SetValue("#f-description", "For the sale."),
+		chromedp.Click(`button[value="save"]`), chromedp.WaitVisible("[data-flash]"))
+	steps(t, edda, chromedp.SetValue("#f-limit", "90"), chromedp.Click(`button[value="save"]`),
+		chromedp.WaitVisible(`input[name="take.limit"]`))
 	edda.Forgive() // the browser notes the 409
 	if got := value[string](t, edda, heading); got != "charges-per-user was changed in the meantime" {
 		t.Fatalf("the second sees %q", got)
@@ -87,7 +92,8 @@ func TestJourney_TheSecondOfTwoChooses(t *testing.T) {
 	if value[bool](t, edda, `document.querySelector("main form").checkValidity()`) {
 		t.Error("what both changed is chosen already")
 	}
-	steps(t, edda, chromedp.Click(`input[name="take.limit"][value="ours"]`), chromedp.Click("main .button.primary"), chromedp.WaitVisible("[data-flash]"))
+	steps(t, edda, chromedp.Click(`input[name="take.limit"][value="ours"]`), chromedp.Click("main .button.primary"),
+		chromedp.WaitVisible("[data-flash]"))
 	if r := w.Rules.Named("charges-per-user"); r.Limit != 90 || r.Description != "For the sale." || r.Version != 3 {
 		t.Errorf("merged %d, %q, version %d", r.Limit, r.Description, r.Version)
 	}
@@ -147,12 +153,14 @@ func TestJourney_AMethodThatIsNotRegisteredIsWarnedOfAndSaved(t *testing.T) {
 	if value[bool](t, tab, beside+`.checkVisibility()`) {
 		t.Error("POST is warned of")
 	}
-	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`), chromedp.SendKeys("#f-method", "PSOT"))
+	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`),
+		chromedp.SendKeys("#f-method", "PSOT"))
 	until(t, tab, beside+`.textContent.includes("PSOT is not a registered HTTP method") && `+beside+`.checkVisibility()`)
 	until(t, tab, `document.querySelector("#preview .notice.warn")?.textContent.includes("PSOT")`)
 	steps(t, tab, chromedp.SendKeys("#f-method", kb.Backspace+kb.Backspace+kb.Backspace+"UT"))
 	until(t, tab, `!`+beside+`.checkVisibility() && !document.querySelector("#preview .notice.warn")`)
-	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`), chromedp.SendKeys("#f-method", "PSOT"),
+	steps(t, tab, browsertest.Script(`document.querySelector("#f-method").value = ""`),
+		chromedp.SendKeys("#f-method", "PSOT"),
 		chromedp.Click(".page-head .primary"), chromedp.WaitVisible("[data-flash]"))
 	if len(w.Rules.List) != 1 || *w.Rules.List[0].Method != "PSOT" {
 		t.Errorf("stored %+v", w.Rules.List)

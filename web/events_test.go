@@ -31,7 +31,8 @@ func listen(t *testing.T, w *webtest.World, path string, b *webtest.Browser) *bu
 		_ = res.Body.Close()
 		client.CloseIdleConnections()
 	})
-	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || !strings.HasPrefix(got, "text/event-stream") {
+	if got := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(got, "text/event-stream") {
 		t.Fatalf("got %d %s", res.StatusCode, got)
 	}
 	if res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("Content-Encoding") != "" {
@@ -59,7 +60,8 @@ func TestEvents_SendFiguresAsTheyAre(t *testing.T) {
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events", w.As(access.RoleViewer))
 	first, ok := message(lines)
-	for _, want := range []string{`hx-target="#live-tiles"`, `hx-target="#live-nodes"`, "charges-per-user", "/console/rules/1"} {
+	for _, want := range []string{`hx-target="#live-tiles"`, `hx-target="#live-nodes"`, "charges-per-user",
+		"/console/rules/1"} {
 		if !ok || !strings.Contains(first, want) {
 			t.Fatalf("the first message lacks %s:\n%s", want, first)
 		}

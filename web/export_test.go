@@ -26,7 +26,8 @@ func (s *Server) WithErase() http.Handler {
 			return v.SeeOther(kit.PathHome)
 		},
 	}))
-	e.GET("/console/panic", s.kit.Wrap(&Route{Method: http.MethodGet, Path: "/console/panic", Handle: func(*kit.Visit) error { panic("on purpose") }}))
+	e.GET("/console/panic", s.kit.Wrap(&Route{Method: http.MethodGet, Path: "/console/panic",
+		Handle: func(*kit.Visit) error { panic("on purpose") }}))
 	return e
 }
 

@@ -28,7 +28,8 @@ func TestHotKeys_OfThisNodeAloneAreSaidToBe(t *testing.T) {
 	}
 	for _, path := range []string{"/console", "/console/fail-modes"} {
 		if page := b.Get(path); !page.Has("10.0.0.9:8080", "unknown since") || page.Has("7654") || page.Has("9,876") {
-			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code, page.Has("10.0.0.9:8080"))
+			t.Errorf("%s: %d, tells figures of a node that cannot be asked, or nothing of it: %v", path, page.Code,
+				page.Has("10.0.0.9:8080"))
 		}
 	}
 }
@@ -38,7 +39,9 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 	webtest.HeatUp(w)
 	b := w.As(access.RoleViewer)
 	page := b.Get("/console/hot-keys")
-	if page.Code != http.StatusOK || !page.Has("user:user-40", "hot, exact", "4,200", "charges-per-user", "10.0.0.5:8080: 2,800/s", "10.0.0.6:8080: 1,400/s", `href="/console/keys?key=user%3Auser-40&amp;rule=charges-per-user"`, "2 keys are hot") {
+	if page.Code != http.StatusOK || !page.Has("user:user-40", "hot, exact", "4,200", "charges-per-user",
+		"10.0.0.5:8080: 2,800/s", "10.0.0.6:8080: 1,400/s",
+		`href="/console/keys?key=user%3Auser-40&amp;rule=charges-per-user"`, "2 keys are hot") {
 		t.Errorf("got %d\n%s", page.Code, page.Body)
 	}
 	if page := b.Get("/console"); !page.Has("2 keys are hot", "user:user-41", `href="/console/hot-keys"`) {
@@ -48,7 +51,8 @@ func TestHotKeys_AreTheFleetsWithTheirRulesAndNodes(t *testing.T) {
 		t.Error("the page of the rule does not tell")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err = rules.ErrUnavailable })
-	if page := b.Get("/console/hot-keys"); page.Code != http.StatusOK || !page.Has("live data unavailable", "user:user-40") {
+	if page := b.Get("/console/hot-keys"); page.Code != http.StatusOK ||
+		!page.Has("live data unavailable", "user:user-40") {
 		t.Errorf("without the board: %d", page.Code)
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Err, l.Hot = nil, nil })

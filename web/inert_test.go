@@ -13,13 +13,19 @@ import (
 // elements are all that the pages are made of. What is not among them came from
 // somewhere else.
 var elements = names(`html head meta title link script body
-	a article aside button caption code dd details dialog div dl dt em fieldset figcaption figure footer form h1 h2 h3 h4 header hr i input kbd label legend li
-	main meter nav ol optgroup option output p pre progress section select small span strong b summary table tbody td tfoot textarea th thead time tr ul var
+	a article aside button caption code dd details dialog div dl dt em fieldset figcaption figure footer form h1 h2 h3 h4
+	header hr i
+	input kbd
+	label legend li main meter nav ol optgroup option output p pre progress section select small span strong b summary
+	table tbody td
+	tfoot textarea th thead time tr ul var
 	svg path rect circle line polyline polygon g text title desc ellipse defs clippath datalist mark col colgroup br abbr template noscript wbr samp sup sub del ins`)
 
 // requests are the attributes of htmx that the pages use; hx-on and what else
 // could carry a program is not among them.
-var requests = names("hx-get hx-post hx-target hx-swap hx-trigger hx-push-url hx-select hx-select-oob hx-swap-oob hx-include hx-indicator hx-boost hx-preserve hx-sync hx-ext sse-connect sse-swap sse-close hx-config hx-sse:connect hx-sse:close hx-disable")
+var requests = names("hx-get hx-post hx-target hx-swap hx-trigger hx-push-url hx-select hx-select-oob hx-swap-oob " +
+	"hx-include hx-indicator hx-boost hx-preserve hx-sync hx-ext sse-connect sse-swap sse-close hx-config " +
+	"hx-sse:connect hx-sse:close hx-disable")
 
 func names(list string) map[string]bool {
 	m := map[string]bool{}
@@ -65,7 +71,8 @@ func attribute(tag html.Token, name string) string {
 
 func inertAttribute(tag, name, value string) error {
 	switch {
-	case strings.HasPrefix(name, "on"), name == "style", name == "srcdoc", name == "srcset", name == "x", name == "autofocus" && strings.Contains(value, "canary"):
+	case strings.HasPrefix(name, "on"), name == "style", name == "srcdoc", name == "srcset", name == "x",
+		name == "autofocus" && strings.Contains(value, "canary"):
 		if name == "x" && tag != "form" && numeric(value) { // of an SVG
 			return nil
 		}
@@ -76,7 +83,8 @@ func inertAttribute(tag, name, value string) error {
 		}
 	case name == "http-equiv":
 		return fmt.Errorf("<meta %s>", name)
-	case name == "href" || name == "src" || name == "action" || name == "formaction" || name == "xlink:href" || name == "data" || name == "poster":
+	case name == "href" || name == "src" || name == "action" || name == "formaction" || name == "xlink:href" ||
+		name == "data" || name == "poster":
 		local := strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "//") && !strings.ContainsAny(value, "\\\r\n")
 		if !local && value != "" && !strings.HasPrefix(value, "#") && !strings.HasPrefix(value, "?") {
 			return fmt.Errorf("%s leads to %q", name, value)
@@ -89,16 +97,20 @@ func numeric(s string) bool { return s != "" && strings.Trim(s, "0123456789.-") 
 
 func TestInert_FindsWhatRuns(t *testing.T) {
 	for _, bad := range []string{
-		"<script>x()</script>", "<script src=//evil.invalid></script>", "<img src=x>", "<p onclick=x()>", `<input value="" onfocus="x()">`, "<p style=a>",
-		`<a href="javascript:x()">`, `<a href="//evil.invalid">`, `<a href="/\evil.invalid">`, `<form action="https://evil.invalid">`, "<base href=/x>",
-		`<meta http-equiv="refresh">`, "<div hx-on:load=x()>", "<div hx-vals=js:x()>", `<svg onload=x()>`, "<iframe>", "<object>", `<a href="x:y">`,
+		"<script>x()</script>", "<script src=//evil.invalid></script>", "<img src=x>", "<p onclick=x()>",
+		`<input value="" onfocus="x()">`, "<p style=a>",
+		`<a href="javascript:x()">`, `<a href="//evil.invalid">`, `<a href="/\evil.invalid">`,
+		`<form action="https://evil.invalid">`, "<base href=/x>",
+		`<meta http-equiv="refresh">`, "<div hx-on:load=x()>", "<div hx-vals=js:x()>", `<svg onload=x()>`, "<iframe>",
+		"<object>", `<a href="x:y">`,
 	} {
 		if inert(bad) == nil {
 			t.Errorf("%s passes", bad)
 		}
 	}
 	for _, good := range []string{
-		"<p>&lt;script&gt;</p>", `<input value="&#34; onfocus=x()">`, `<textarea><script>x()</script></textarea>`, `<a href="/console/rules?q=%3Cscript%3E">`, `<rect x="1.5">`,
+		"<p>&lt;script&gt;</p>", `<input value="&#34; onfocus=x()">`, `<textarea><script>x()</script></textarea>`,
+		`<a href="/console/rules?q=%3Cscript%3E">`, `<rect x="1.5">`,
 	} {
 		if err := inert(good); err != nil {
 			t.Errorf("%s: %v", good, err)

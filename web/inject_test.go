@@ -97,7 +97,8 @@ func batches(all []browsertest.Payload, size int) []batch {
 	alone, bytes := true, 0 // of the last one
 	for _, p := range all {
 		last := len(out) - 1
-		single := p.Class == "address" || strings.ContainsFunc(p.Text, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
+		single := p.Class == "address" || strings.ContainsFunc(p.Text,
+			func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) })
 		if bytes += 1 + len(p.Text); single || alone || bytes > size || out[last][0].Class != p.Class {
 			out, alone, bytes = append(out, batch{p}), single, len(p.Text)
 		} else {
@@ -170,7 +171,8 @@ func harmless(t *testing.T, class string, page webtest.Page) {
 		}
 	}
 	for name, values := range page.Header {
-		if text := strings.Join(values, ""); name == "X-Injected" || strings.ContainsAny(text, "\r\n\x00") || name != "Location" && strings.Contains(text, "canary") {
+		if text := strings.Join(values, ""); name == "X-Injected" || strings.ContainsAny(text, "\r\n\x00") ||
+			name != "Location" && strings.Contains(text, "canary") {
 			t.Errorf("class %s: header %s: %q", class, name, text)
 		}
 	}

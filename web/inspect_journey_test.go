@@ -70,9 +70,11 @@ func TestJourney_ADenialAppearsInTheListItIsOf(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleViewer)
 	deny := func(id, rule string) {
-		w.Fleet.Deny(fleet.Denial{ID: id, Rule: rule, Key: "user:late", Bucket: "user:late", Mode: rules.ModeEnforce, Status: 429, Limit: 7, Weight: 1, At: webtest.Now.UnixMilli(), Route: "/late"})
+		w.Fleet.Deny(fleet.Denial{ID: id, Rule: rule, Key: "user:late", Bucket: "user:late", Mode: rules.ModeEnforce,
+			Status: 429, Limit: 7, Weight: 1, At: webtest.Now.UnixMilli(), Route: "/late"})
 	}
-	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"), chromedp.WaitVisible("[data-denial='0']"))
+	steps(t, tab, chromedp.Navigate(url+"/console/denials?rule=charges-per-user"),
+		chromedp.WaitVisible("[data-denial='0']"))
 	until(t, tab, live)
 	deny("n1", "search-per-user")
 	deny("n2", "charges-per-user")
@@ -101,7 +103,8 @@ func TestJourney_AListStandsStillUnderThePointer(t *testing.T) {
 	steps(t, tab, chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, place[0], place[1]))
 	until(t, tab, `document.querySelector("[data-live-state]").textContent.startsWith("Paused while")`)
 	_ = value[bool](t, tab, `document.addEventListener("htmx:sse:before:message", e => { if (e.detail.message.data.includes("user:late")) window.came = true; }), true`)
-	w.Fleet.Deny(fleet.Denial{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce, Status: 429, At: webtest.Now.UnixMilli()})
+	w.Fleet.Deny(fleet.Denial{ID: "late", Rule: "charges-per-user", Key: "user:late", Mode: rules.ModeEnforce, Status: 429,
+		At: webtest.Now.UnixMilli()})
 	until(t, tab, `window.came`)
 	if value[bool](t, tab, `document.querySelector("[data-denial='late']") !== null`) {
 		t.Error("the list moved under the pointer")
@@ -117,7 +120,8 @@ func TestJourney_ACurlCommandIsExplained(t *testing.T) {
 	tab := signedIn(t, w, url, access.RoleViewer)
 	steps(t, tab,
 		chromedp.Navigate(url+"/console/explain"), chromedp.WaitVisible("#f-paste"),
-		chromedp.SetValue("#f-paste", "curl -X POST 'https://api.example.com/v1/charges?a=b' \\\n  -H 'X-User-Id: 77' -H 'X-Tenant: acme' \\\n  -d '{\"amount\": 5}'"),
+		chromedp.SetValue("#f-paste", "curl -X POST 'https://api.example.com/v1/charges?a=b' \\\n  -H 'X-User-Id: 77' -H "+
+			"'X-Tenant: acme' \\\n  -d '{\"amount\": 5}'"),
 		chromedp.Click(`form:has(#f-paste) button`), chromedp.WaitVisible(".verdict"),
 	)
 	page := shownText(t, tab, "main")
@@ -126,7 +130,8 @@ func TestJourney_ACurlCommandIsExplained(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
-	steps(t, tab, chromedp.SetValue("#f-weight", "101"), chromedp.Click(`form:has(#f-weight) button`), chromedp.WaitVisible(".verdict .badge.bad"))
+	steps(t, tab, chromedp.SetValue("#f-weight", "101"), chromedp.Click(`form:has(#f-weight) button`),
+		chromedp.WaitVisible(".verdict .badge.bad"))
 	if got := shownText(t, tab, ".verdict"); !strings.Contains(got, "Retrying will not help") {
 		t.Errorf("a weight above the limit: %s", got)
 	}
@@ -151,18 +156,22 @@ func TestJourney_AKeyIsResetBlockedAndLetGo(t *testing.T) {
 		t.Error("reset without the password")
 	}
 	tab.Forgive() // the browser notes the 422
-	steps(t, tab, chromedp.SendKeys("#f-confirm_password", webtest.Password+kb.Enter), chromedp.WaitVisible("[data-flash]"))
+	steps(t, tab, chromedp.SendKeys("#f-confirm_password", webtest.Password+kb.Enter),
+		chromedp.WaitVisible("[data-flash]"))
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "100 of 100") || len(w.Counters.Notes) != 1 {
 		t.Errorf("after the reset, noted %q:\n%s", w.Counters.Notes, got)
 	}
 	steps(t, tab,
 		chromedp.SetValue("#f-reason", "Ticket 9: card testing."), chromedp.SetValue("#f-hours", "1"),
-		chromedp.Click(`form[action="/console/keys/override"] button`), chromedp.WaitVisible(`form[action="/console/keys/lift"]`),
+		chromedp.Click(`form[action="/console/keys/override"] button`),
+		chromedp.WaitVisible(`form[action="/console/keys/lift"]`),
 	)
-	if got := shownText(t, tab, "main"); !strings.Contains(got, "Ticket 9: card testing.") || !strings.Contains(got, "blocked") || !strings.Contains(got, "0 of 0") {
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "Ticket 9: card testing.") ||
+		!strings.Contains(got, "blocked") || !strings.Contains(got, "0 of 0") {
 		t.Errorf("blocked:\n%s", got)
 	}
-	steps(t, tab, chromedp.Click(`form[action="/console/keys/lift"] button`), chromedp.WaitVisible(`form[action="/console/keys/override"]`))
+	steps(t, tab, chromedp.Click(`form[action="/console/keys/lift"] button`),
+		chromedp.WaitVisible(`form[action="/console/keys/override"]`))
 	if got := shownText(t, tab, "main"); !strings.Contains(got, "100 of 100") {
 		t.Errorf("let go:\n%s", got)
 	}
@@ -185,14 +194,17 @@ func TestJourney_NewDenialsShiftNothing(t *testing.T) {
 			_ = value[bool](t, tab, `{
 				window.shift = 0;
 				document.querySelector(".denials").scrollIntoView();
-				new PerformanceObserver((all) => { for (const e of all.getEntries()) window.shift += e.value; }).observe({ type: "layout-shift" });
+				new PerformanceObserver((all) => {
+					for (const e of all.getEntries()) window.shift += e.value;
+				}).observe({ type: "layout-shift" });
 			} true`)
 			for n := range 2 {
 				id := fmt.Sprintf("%d-%d-%d", n, width, len(path))
 				user := "user:" + id + "-with-a-rather-long-name-that-does-not-fit"
 				w.Fleet.Deny(fleet.Denial{
-					ID: id, Rule: "charges-per-user", Key: user, Bucket: user, Mode: rules.ModeEnforce, Status: 429, Limit: 7, Weight: 3,
-					At: webtest.Now.UnixMilli(), Method: "POST", Route: "/v1/charges",
+					ID: id, Rule: "charges-per-user", Key: user, Bucket: user, Mode: rules.ModeEnforce, Status: 429, Limit: 7,
+					Weight: 3,
+					At:     webtest.Now.UnixMilli(), Method: "POST", Route: "/v1/charges",
 				})
 				until(t, tab, `document.querySelector("[data-denial='`+id+`']") !== null`)
 			}

@@ -104,7 +104,8 @@ func TestJourney_WrongPasswordKeepsTheName(t *testing.T) {
 	url, tab := serve(t, world(t, webtest.Full)), tab(t)
 	steps(t, tab,
 		chromedp.Navigate(url+"/console/rules"), chromedp.WaitVisible("#f-name"),
-		chromedp.SendKeys("#f-name", "edda"), chromedp.SendKeys("#f-password", "a guess"+kb.Enter), chromedp.WaitVisible("[role=alert]"),
+		chromedp.SendKeys("#f-name", "edda"), chromedp.SendKeys("#f-password", "a guess"+kb.Enter),
+		chromedp.WaitVisible("[role=alert]"),
 	)
 	if got := value[string](t, tab, `document.getElementById("f-name").value`); got != "edda" {
 		t.Errorf("the name became %q", got)

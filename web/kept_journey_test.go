@@ -22,7 +22,8 @@ func TestJourney_WhatWasTypedOutlivesTheSession(t *testing.T) {
 	const away = 10 * 24 * time.Hour
 	w.Clock.Add(away)
 	steps(t, tab, chromedp.SendKeys("#f-limit", "0"))
-	if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](`document.getElementById("preview").textContent.includes("You are signed out")`)); err != nil {
+	if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](
+		`document.getElementById("preview").textContent.includes("You are signed out")`)); err != nil {
 		t.Fatalf("the preview does not say that the session has ended: %v", err)
 	}
 	if name := value[string](t, tab, `document.getElementById("f-name").value`); name != "typed-all-day" {
@@ -32,8 +33,9 @@ func TestJourney_WhatWasTypedOutlivesTheSession(t *testing.T) {
 	if status, err := tab.Status(); err != nil || status != http.StatusUnauthorized {
 		t.Errorf("the page is %d, %v", status, err)
 	}
-	tab.Forgive()                                                                  // the browser notes the 401
-	w.Clock.Add(-away)                                                             // so that the new session, which ends by the machine's clock, has not ended yet
+	tab.Forgive() // the browser notes the 401
+	// so that the new session, which ends by the machine's clock, has not ended yet
+	w.Clock.Add(-away)
 	if err := tab.SetCookies(url, w.As(access.RoleEditor).Cookies()); err != nil { // as signing in in another tab does
 		t.Fatal(err)
 	}

@@ -18,11 +18,13 @@ import (
 
 // mine is a form with something typed into it.
 func mine() url.Values {
-	return url.Values{"reason": {"<b>mine</b>"}, "password": {"hunter2 hunter2"}, "current": {"hunter3"}, "confirm_password": {"hunter4"}}
+	return url.Values{"reason": {"<b>mine</b>"}, "password": {"hunter2 hunter2"}, "current": {"hunter3"},
+		"confirm_password": {"hunter4"}}
 }
 
 func carries(page webtest.Page, path string) bool {
-	return page.Has(`action="`+path+`"`, `name="reason" value="&lt;b&gt;mine&lt;/b&gt;"`, "Send again") && !page.Has("<b>mine") && !page.Has("hunter")
+	return page.Has(`action="`+path+`"`, `name="reason" value="&lt;b&gt;mine&lt;/b&gt;"`, "Send again") &&
+		!page.Has("<b>mine") && !page.Has("hunter")
 }
 
 func TestKept_EveryFormOutlivesItsSessionAndTheDatabase(t *testing.T) {
@@ -34,7 +36,8 @@ func TestKept_EveryFormOutlivesItsSessionAndTheDatabase(t *testing.T) {
 			continue
 		}
 		path := concrete(r.Path)
-		if page := stranger.Post(path, mine()); page.Code != http.StatusUnauthorized || !carries(page, path) || !page.Has("You are signed out", `href="/console/sign-in" target="_blank"`) {
+		if page := stranger.Post(path, mine()); page.Code != http.StatusUnauthorized || !carries(page, path) ||
+			!page.Has("You are signed out", `href="/console/sign-in" target="_blank"`) {
 			t.Errorf("%s without a session: %d", path, page.Code)
 		}
 		w.Sessions.Err = rules.ErrUnavailable
@@ -66,7 +69,8 @@ func TestKept_NothingIsOfferedAgainWhereNobodyTyped(t *testing.T) {
 
 func TestKept_StrangersAreReadNoMoreThanAForm(t *testing.T) {
 	b := world(t, webtest.Full).Browser()
-	if page := b.Post("/console/import/apply", url.Values{"text": {strings.Repeat("a", 1<<20)}}); page.Code != http.StatusSeeOther || len(page.Body) > 1024 {
+	if page := b.Post("/console/import/apply",
+		url.Values{"text": {strings.Repeat("a", 1<<20)}}); page.Code != http.StatusSeeOther || len(page.Body) > 1024 {
 		t.Errorf("%d, %d bytes", page.Code, len(page.Body))
 	}
 }
@@ -76,7 +80,8 @@ func TestKept_APartOfAPageStaysAPart(t *testing.T) {
 	b := w.Browser()
 	b.Header.Set("HX-Request", "true")
 	page := b.Post("/console/rules/preview", webtest.RuleForm())
-	if page.Code != http.StatusUnauthorized || page.Header.Get("HX-Redirect") != "" || page.Has("<html") || !page.Has("You are signed out") {
+	if page.Code != http.StatusUnauthorized || page.Header.Get("HX-Redirect") != "" || page.Has("<html") ||
+		!page.Has("You are signed out") {
 		t.Errorf("signed out: %d %v", page.Code, page.Header)
 	}
 }
@@ -118,27 +123,36 @@ func TestKept_FormsComeBackFilledIn(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	w.Overrides.Err = rules.ErrUnavailable
-	form := url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}, "does": {"limit"}, "limit": {"777"}, "hours": {"168"}, "reason": {"<b>mine</b>"}}
+	form := url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}, "does": {"limit"}, "limit": {"777"},
+		"hours": {"168"}, "reason": {"<b>mine</b>"}}
 	page := b.Post("/console/keys/override", form)
-	if page.Code != http.StatusServiceUnavailable || !page.Has(`value="777"`, "&lt;b&gt;mine&lt;/b&gt;", `value="168" selected`, "What you typed is still here") {
+	if page.Code != http.StatusServiceUnavailable ||
+		!page.Has(`value="777"`, "&lt;b&gt;mine&lt;/b&gt;", `value="168" selected`, "What you typed is still here") {
 		t.Errorf("the page of a key without the database: %d\n%s", page.Code, page.Body)
 	}
-	page = b.Post("/console/rules/1/overrides/import", url.Values{"csv": {"key,limit\nuser:9,5\n"}, "prune": {"on"}, "do": {"apply"}})
+	page = b.Post("/console/rules/1/overrides/import",
+		url.Values{"csv": {"key,limit\nuser:9,5\n"}, "prune": {"on"}, "do": {"apply"}})
 	if page.Code != http.StatusServiceUnavailable || !page.Has("user:9,5", "checked", "What you typed is still here") {
 		t.Errorf("lines without the database: %d\n%s", page.Code, page.Body)
 	}
 	w.Overrides.Err = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
 	page = b.Post("/console/keys/override", form)
-	if page.Code != http.StatusServiceUnavailable || !page.Has("Another change, such as a large import, is in progress", "What you typed is still here") {
+	if page.Code != http.StatusServiceUnavailable ||
+		!page.Has("Another change, such as a large import, is in progress", "What you typed is still here") {
 		t.Errorf("the page of a key during a large import: %d\n%s", page.Code, page.Body)
 	}
 	w.Overrides.Err = nil
-	page = b.Post("/console/rules/1/overrides/99", url.Values{"key": {"user:99"}, "kind": {"limit"}, "limit": {"777"}, "version": {"1"}})
-	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="user:99"`, `action="/console/rules/1/overrides"`, "deleted this in the meantime") {
+	page = b.Post("/console/rules/1/overrides/99",
+		url.Values{"key": {"user:99"}, "kind": {"limit"}, "limit": {"777"}, "version": {"1"}})
+	if page.Code != http.StatusConflict ||
+		!page.Has(`value="777"`, `value="user:99"`, `action="/console/rules/1/overrides"`, "deleted this in the meantime") {
 		t.Errorf("an override that is gone: %d\n%s", page.Code, page.Body)
 	}
-	page = b.Post("/console/pools/gone", url.Values{"limit": {"777"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}, "version": {"1"}})
-	if page.Code != http.StatusConflict || !page.Has(`value="777"`, `value="gone"`, `action="/console/pools"`, "deleted this in the meantime") {
+	page = b.Post("/console/pools/gone",
+		url.Values{"limit": {"777"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"},
+			"version": {"1"}})
+	if page.Code != http.StatusConflict ||
+		!page.Has(`value="777"`, `value="gone"`, `action="/console/pools"`, "deleted this in the meantime") {
 		t.Errorf("a pool that is gone: %d\n%s", page.Code, page.Body)
 	}
 }

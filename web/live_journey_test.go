@@ -16,7 +16,8 @@ import (
 // until waits until an expression is true in the page.
 func until(t *testing.T, tab *browsertest.Tab, expression string) {
 	t.Helper()
-	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression + `) { clearInterval(tick); done(true); } }, 20); })`
+	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression +
+		`) { clearInterval(tick); done(true); } }, 20); })`
 	for {
 		_, err := chromedp.Run(tab.Ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
 		if err == nil {
@@ -69,7 +70,8 @@ func TestJourney_RollsBackAndPromotes(t *testing.T) {
 		t.Fatalf("rolled back to limit %d, version %d (%v)", r.Limit, r.Version, err)
 	}
 	steps(t, tab, chromedp.Click(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible(`form[action$="/promote"]`),
-		chromedp.Click(`form[action$="/promote"] .button.primary`), chromedp.WaitNotPresent(`a[href$="/turn?to=promote"]`), chromedp.WaitVisible("[data-flash]"))
+		chromedp.Click(`form[action$="/promote"] .button.primary`), chromedp.WaitNotPresent(`a[href$="/turn?to=promote"]`),
+		chromedp.WaitVisible("[data-flash]"))
 	if r, err := w.Rules.GetRule(t.Context(), 7); err != nil || r.Mode != rules.ModeEnforce {
 		t.Errorf("promoted to mode %s (%v)", r.Mode, err)
 	}

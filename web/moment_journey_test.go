@@ -24,7 +24,8 @@ func TestJourney_MomentsAreTypedInTheViewersZoneOrAnother(t *testing.T) {
 	}
 	typed := func(id, text string) {
 		t.Helper()
-		value[bool](t, tab, `(() => { const f = document.getElementById("`+id+`"); f.value = "`+text+`"; return f.dispatchEvent(new Event("input", {bubbles: true})); })()`)
+		value[bool](t, tab, `(() => { const f = document.getElementById("`+id+`"); f.value = "`+text+
+			`"; return f.dispatchEvent(new Event("input", {bubbles: true})); })()`)
 	}
 	steps(t, tab, chromedp.Navigate(url+"/console/rules/1/overrides/new"), chromedp.WaitVisible("#f-key"))
 	if zone := value[string](t, tab, `document.getElementById("f-expires_at.zone").value`); zone != "Asia/Tokyo" {
@@ -38,7 +39,8 @@ func TestJourney_MomentsAreTypedInTheViewersZoneOrAnother(t *testing.T) {
 	if want := value[string](t, tab, `new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "short"}).format(new Date("2027-07-31T22:00:00Z")) + " in your time zone."`); said() != want {
 		t.Errorf("it says %q, want %q", said(), want)
 	}
-	steps(t, tab, chromedp.SetValue("#f-key", "user:77"), chromedp.SetValue("#f-kind", "blocked"), chromedp.Click("form.stack button.primary"), chromedp.WaitVisible("[data-flash]"))
+	steps(t, tab, chromedp.SetValue("#f-key", "user:77"), chromedp.SetValue("#f-kind", "blocked"),
+		chromedp.Click("form.stack button.primary"), chromedp.WaitVisible("[data-flash]"))
 	if at := w.Overrides.List[3].ExpiresAt; at == nil || at.UTC().Format(time.RFC3339) != "2027-07-31T22:00:00Z" {
 		t.Errorf("it ends at %v", at)
 	}

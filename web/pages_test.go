@@ -26,7 +26,9 @@ func TestGallery_EveryPageIsSmallAndWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if page.Code >= http.StatusInternalServerError && (s.Kind != webtest.Failing || page.Code != http.StatusServiceUnavailable) || !strings.HasSuffix(page.Body, "</html>") {
+		if page.Code >= http.StatusInternalServerError &&
+			(s.Kind != webtest.Failing || page.Code != http.StatusServiceUnavailable) ||
+			!strings.HasSuffix(page.Body, "</html>") {
 			t.Errorf("%s: %d, %d bytes", s.Name, page.Code, len(page.Body))
 		}
 		for _, bad := range []string{" style=\"", "<style", "javascript:", " onclick=", "hx-on", "<script>"} {
@@ -72,11 +74,13 @@ func TestPage_IsPackedForWhoUnderstandsIt(t *testing.T) {
 func TestAssets_AreKeptForEver(t *testing.T) {
 	w := world(t, webtest.Full)
 	total := 0
-	for _, name := range []string{"app.css", "app.js", "mark.svg", "vendor/htmx/htmx.min.js", "vendor/htmx/hx-sse.min.js"} {
+	for _, name := range []string{"app.css", "app.js", "mark.svg", "vendor/htmx/htmx.min.js",
+		"vendor/htmx/hx-sse.min.js"} {
 		b := w.Browser()
 		b.Header.Set("Accept-Encoding", "gzip")
 		page := b.Get(static.URL(name))
-		if page.Code != http.StatusOK || !strings.Contains(page.Header.Get("Cache-Control"), "immutable") || page.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if page.Code != http.StatusOK || !strings.Contains(page.Header.Get("Cache-Control"), "immutable") ||
+			page.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", name, page.Code, page.Header)
 		}
 		total += len(page.Body)
@@ -97,11 +101,13 @@ func TestRules_ShowWhatThisNodeDeniedWhileTheOthersAreUnknown(t *testing.T) {
 		l.Own, l.Err, l.Rules[0].Minute.Denied = true, http.ErrHandlerTimeout, 4321
 	})
 	page := w.As(access.RoleViewer).Get("/console/rules")
-	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`, `data-label="Denied/min, this node"`) || page.Has("live data unavailable") {
+	if !page.Has(view.Count(4321), `<span class="sub">this node</span>`, `data-label="Denied/min, this node"`) ||
+		page.Has("live data unavailable") {
 		t.Error("the node keeps to itself what it denied")
 	}
 	w.Fleet.Change(func(l *fleet.Live) { l.Own = false })
-	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) || !page.Has("live data unavailable") {
+	if page := w.As(access.RoleViewer).Get("/console/rules"); page.Has(view.Count(4321)) ||
+		!page.Has("live data unavailable") {
 		t.Error("old figures are shown as those of now")
 	}
 }
@@ -144,18 +150,21 @@ func TestRules_AreSearchedFilteredAndPaged(t *testing.T) {
 
 func TestOverview_SaysWhatIsWrong(t *testing.T) {
 	if page := world(t, webtest.Failing).As(access.RoleViewer).Get("/console"); !page.Has(
-		"Redis is unreachable", "The rules database is unreachable", "live data unavailable", "not reporting", "10.0.0.7:6379", "Redis, shared by all nodes") {
+		"Redis is unreachable", "The rules database is unreachable", "live data unavailable", "not reporting",
+		"10.0.0.7:6379", "Redis, shared by all nodes") {
 		t.Error("a failing fleet is not told")
 	}
 	page := world(t, webtest.Full).As(access.RoleViewer).Get("/console")
-	if page.Has("notice bad") || page.Has("notice warn") || !page.Has("healthy", "This node keeps rules in a file", "7 rules") {
+	if page.Has("notice bad") || page.Has("notice warn") ||
+		!page.Has("healthy", "This node keeps rules in a file", "7 rules") {
 		t.Error("a healthy node is not told")
 	}
 }
 
 func TestTheme_IsRememberedAndComesBack(t *testing.T) {
 	b := world(t, webtest.Full).As(access.RoleViewer)
-	if page := b.Post("/console/theme", url.Values{"theme": {"dark"}, "back": {"/console/rules?q=a"}}); page.Header.Get("Location") != "/console/rules?q=a" {
+	if page := b.Post("/console/theme", url.Values{"theme": {"dark"}, "back": {"/console/rules?q=a"}}); page.Header.Get(
+		"Location") != "/console/rules?q=a" {
 		t.Errorf("came back to %q", page.Header.Get("Location"))
 	}
 	if page := b.Get("/console"); !page.Has(`data-theme="dark"`) {

@@ -34,7 +34,8 @@ func TestRules_PagesFollowOnOneAnother(t *testing.T) {
 func TestFailModes_AreFilteredAndPaged(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/fail-modes?fail_mode=closed"); !page.Has("logins-per-address", "signups-in-all", "of 2 rules") || page.Has("search-per-user") {
+	if page := b.Get("/console/fail-modes?fail_mode=closed"); !page.Has("logins-per-address", "signups-in-all",
+		"of 2 rules") || page.Has("search-per-user") {
 		t.Error("the filter lets others through")
 	}
 	if page := b.Get("/console/fail-modes?q=webhooks"); !page.Has("webhooks-paced") || page.Has("search-per-user") {

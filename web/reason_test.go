@@ -35,10 +35,12 @@ func TestReason_GoesWithEveryChangeOfARule(t *testing.T) {
 	id := w.Rules.Named("reasoned").ID
 	told("creating", id, page)
 	path := "/console/rules/" + number(id)
-	told("editing", id, b.Post(path, webtest.RuleForm("name", "reasoned", "limit", "11", "version", version(id), "reason", why)))
+	told("editing", id, b.Post(path, webtest.RuleForm("name", "reasoned", "limit", "11", "version", version(id), "reason",
+		why)))
 	told("turning off", id, b.Post(path+"/state", url.Values{"to": {"off"}, "version": {version(id)}, "reason": {why}}))
 	told("rolling back", id, b.Post(path+"/rollback", url.Values{"to": {"1"}, "version": {version(id)}, "reason": {why}}))
-	told("changing many", id, b.Post("/console/rules/bulk", url.Values{"act": {"shadow"}, "seen": {number(id) + "." + version(id)}, "reason": {why}}))
+	told("changing many", id, b.Post("/console/rules/bulk",
+		url.Values{"act": {"shadow"}, "seen": {number(id) + "." + version(id)}, "reason": {why}}))
 	told("promoting", id, b.Post(path+"/promote", url.Values{"version": {version(id)}, "reason": {why}}))
 	if page := b.Get(path); !page.Has("“the &lt;b&gt;sale&lt;/b&gt;”") || page.Has("<b>sale") {
 		t.Error("the history does not tell")
@@ -50,13 +52,17 @@ func TestReason_IsKeptOnTheWayAndHeldToBounds(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	long := strings.Repeat("a", rules.MaxReason+1)
-	if page := b.Post("/console/rules", webtest.RuleForm("reason", long)); page.Code != http.StatusUnprocessableEntity || !page.Has("must not be longer than 512 bytes", long, `id="f-reason-hint"`) {
+	if page := b.Post("/console/rules", webtest.RuleForm("reason", long)); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("must not be longer than 512 bytes", long, `id="f-reason-hint"`) {
 		t.Errorf("too long: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/preview", webtest.RuleForm("reason", "because", "do", "yaml")); !page.Has(`name="reason" type="text" value="because"`) {
+	if page := b.Post("/console/rules/preview",
+		webtest.RuleForm("reason", "because", "do", "yaml")); !page.Has(`name="reason" type="text" value="because"`) {
 		t.Error("it is lost on the way to YAML")
 	}
-	if page := b.Post("/console/rules/1", webtest.RuleForm("reason", "because", "version", "77")); page.Code != http.StatusConflict || !page.Has(`name="reason" value="because"`) {
+	if page := b.Post("/console/rules/1",
+		webtest.RuleForm("reason", "because", "version", "77")); page.Code != http.StatusConflict || !page.Has(
+		`name="reason" value="because"`) {
 		t.Errorf("it is lost in a conflict: %d", page.Code)
 	}
 }
@@ -72,7 +78,8 @@ func TestReason_GoesWithAnImport(t *testing.T) {
 		t.Fatalf("another plan: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("sum", page.Field("sum"))
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || !strings.HasSuffix(w.Book.Applied[0], "deletedbecause") {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther ||
+		!strings.HasSuffix(w.Book.Applied[0], "deletedbecause") {
 		t.Errorf("%d, %q", page.Code, w.Book.Applied)
 	}
 }

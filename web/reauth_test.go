@@ -23,17 +23,20 @@ func TestReauth_AsksOnceMoreAndCarriesTheFormAlong(t *testing.T) {
 	}
 	done := func(when string, page webtest.Page) {
 		t.Helper()
-		if home := b.Get("/console"); page.Code != http.StatusSeeOther || !home.Has("erased everything &#34;quoted&#34;, 1 fields") {
+		if home := b.Get("/console"); page.Code != http.StatusSeeOther ||
+			!home.Has("erased everything &#34;quoted&#34;, 1 fields") {
 			t.Errorf("%s: %d", when, page.Code)
 		}
 	}
 	done("just signed in", b.Post("/console/erase", form()))
 	w.Clock.Add(11 * time.Minute)
 	page := b.Post("/console/erase", form())
-	if page.Code != http.StatusUnprocessableEntity || !page.Has("Confirm it is you", `name="what" value="everything &#34;quoted&#34;"`, `action="/console/erase"`) {
+	if page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("Confirm it is you", `name="what" value="everything &#34;quoted&#34;"`, `action="/console/erase"`) {
 		t.Fatalf("later: %d\n%s", page.Code, page.Body)
 	}
-	if page := b.Post("/console/erase", form("wrong")); page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") || page.Has("wrong\"") {
+	if page := b.Post("/console/erase", form("wrong")); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("Wrong name or password.") || page.Has("wrong\"") {
 		t.Errorf("wrong password: %d", page.Code)
 	}
 	secret := b.Cookies()["sluice_session"]

@@ -76,7 +76,8 @@ func TestRoutes_RefuseOtherSites(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
 	for _, head := range []http.Header{
-		{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://evil.example"}}, {"Origin": {"null"}},
+		{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://evil.example"}},
+		{"Origin": {"null"}},
 	} {
 		b.Header = head
 		for _, r := range web.Table() {
@@ -100,12 +101,14 @@ func TestRoutes_EveryPageHasTheHeaders(t *testing.T) {
 	for _, r := range append(web.Table(), web.Route{Method: http.MethodGet, Path: "/console/nothing"}) {
 		h := do(b, r).Header
 		csp := h.Get("Content-Security-Policy")
-		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} {
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'",
+			"frame-ancestors 'none'"} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("%s %s: policy %q lacks %s", r.Method, r.Path, csp, want)
 			}
 		}
-		if strings.Contains(csp, "unsafe") || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" {
+		if strings.Contains(csp, "unsafe") || h.Get("Cache-Control") != "no-store" ||
+			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("%s %s: headers %v", r.Method, r.Path, h)
 		}
 	}
@@ -158,7 +161,8 @@ func TestRoutes_TakeWhatTheirActDeserves(t *testing.T) {
 
 func TestMissing_IsAPageOfItsOwn(t *testing.T) {
 	w := world(t, webtest.Full)
-	if page := w.As(access.RoleViewer).Get("/console/nothing"); page.Code != http.StatusNotFound || !page.Has("Not found", "vera") {
+	if page := w.As(access.RoleViewer).Get("/console/nothing"); page.Code != http.StatusNotFound ||
+		!page.Has("Not found", "vera") {
 		t.Errorf("got %d", page.Code)
 	}
 	if page := w.Browser().Get("/console/nothing"); page.Code != http.StatusSeeOther {

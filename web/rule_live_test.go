@@ -19,7 +19,8 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 	lines := listen(t, w, "/console/events?rule=7&version=3&span=1h", w.As(access.RoleViewer))
 	first, ok := message(lines)
 	for _, want := range []string{
-		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7,399 requests", `hx-target="#traffic-rows"`,
+		`hx-target="#minute-allowed .figure"`, `hx-target="#trial-denied .figure"`, "of 7,399 requests",
+		`hx-target="#traffic-rows"`,
 		`hx-target="#traffic-sum"`, `hx-target="#live-denied-keys"`, "user:acme-batch", `hx-target="#live-hot"`,
 	} {
 		if !ok || !strings.Contains(first, want) {
@@ -37,7 +38,8 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 			t.Fatal("the stream ended")
 		}
 	}
-	for _, want := range []string{"of 8,000 requests", "988,653", "&lt;img src=x onerror=alert(1)&gt;", `#traffic-rows &gt; [data-at=`} {
+	for _, want := range []string{"of 8,000 requests", "988,653", "&lt;img src=x onerror=alert(1)&gt;",
+		`#traffic-rows &gt; [data-at=`} {
 		if !strings.Contains(next, want) {
 			t.Errorf("the message lacks %s:\n%s", want, next)
 		}
@@ -57,10 +59,12 @@ func TestRuleStream_SendsWhatChangedAndNoMore(t *testing.T) {
 func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 	w := world(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/events?rule=7&version=3"); page.Has("was changed or deleted") || !page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=3"); page.Has("was changed or deleted") ||
+		!page.Has("#traffic-rows") {
 		t.Error("the version that is in force")
 	}
-	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Reload") || page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=7&version=2"); !page.Has("was changed or deleted", "Reload") ||
+		page.Has("#traffic-rows") {
 		t.Error("a rule that changed")
 	}
 	if page := b.Get("/console/events?rule=7&version=4"); page.Has("was changed or deleted") || page.Has("#traffic-rows") {
@@ -74,7 +78,8 @@ func TestRuleStream_ToldOfAnotherVersionSendsNoFigures(t *testing.T) {
 	if err := w.Compile(); err != nil {
 		t.Fatal(err)
 	}
-	if page := b.Get("/console/events?rule=1&version=1"); page.Has("was changed or deleted") || !page.Has("#traffic-rows") {
+	if page := b.Get("/console/events?rule=1&version=1"); page.Has("was changed or deleted") ||
+		!page.Has("#traffic-rows") {
 		t.Error("a rule that is off")
 	}
 }
@@ -98,7 +103,9 @@ func TestJourney_TheRulePageMoves(t *testing.T) {
 			window.drawn = 0;
 			window.before = document.querySelector("#traffic-rows tr:last-child").textContent;
 			document.querySelector("#live-denied-keys").scrollIntoView();
-			new PerformanceObserver((all) => { for (const e of all.getEntries()) window.shift += e.value; }).observe({ type: "layout-shift" });
+			new PerformanceObserver((all) => {
+				for (const e of all.getEntries()) window.shift += e.value;
+			}).observe({ type: "layout-shift" });
 			const stroke = CanvasRenderingContext2D.prototype.stroke;
 			CanvasRenderingContext2D.prototype.stroke = function () { window.drawn++; return stroke.apply(this, arguments); };
 		} true`)

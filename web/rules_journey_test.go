@@ -21,7 +21,8 @@ func TestJourney_AFailModeIsEditedInPlace(t *testing.T) {
 		chromedp.Navigate(url+"/console/fail-modes?q=search"), chromedp.WaitVisible(form+"select"),
 		chromedp.SetValue(form+"select", "closed"), chromedp.Click(form+"button"), chromedp.WaitVisible("[data-flash]"),
 	)
-	if got := shownText(t, tab, "[data-flash]"); !strings.Contains(got, "Fail mode of \"search-per-user\" set to closed.") {
+	if got := shownText(t, tab, "[data-flash]"); !strings.Contains(got,
+		"Fail mode of \"search-per-user\" set to closed.") {
 		t.Errorf("it says %q", got)
 	}
 	if got := value[string](t, tab, "location.pathname + location.search"); got != "/console/fail-modes?q=search" {
@@ -36,9 +37,11 @@ func TestJourney_AFailModeIsEditedInPlace(t *testing.T) {
 	if _, err := w.Rules.UpdateRule(t.Context(), rules.Actor{Kind: "user", Name: "ada"}, edited, r.Version); err != nil {
 		t.Fatal(err)
 	}
-	steps(t, tab, chromedp.SetValue(form+"select", "local"), chromedp.Click(form+"button"), chromedp.WaitVisible("main [role=alert]"))
+	steps(t, tab, chromedp.SetValue(form+"select", "local"), chromedp.Click(form+"button"),
+		chromedp.WaitVisible("main [role=alert]"))
 	tab.Forgive() // the browser notes the 409
-	if got := shownText(t, tab, "main"); !strings.Contains(got, "ada changed search-per-user") || !strings.Contains(got, "61") {
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "ada changed search-per-user") ||
+		!strings.Contains(got, "61") {
 		t.Errorf("the conflict:\n%s", got)
 	}
 	steps(t, tab, chromedp.Click("main form .button.primary"), chromedp.WaitVisible("[data-flash]"))
@@ -53,8 +56,10 @@ func TestJourney_TickedRulesAreChangedTogether(t *testing.T) {
 	url := serve(t, w)
 	tab := signedIn(t, w, url, access.RoleEditor)
 	steps(t, tab,
-		chromedp.Navigate(url+"/console/rules?q=per-user"), chromedp.WaitVisible(`input[aria-label="Select charges-per-user"]`),
-		chromedp.Click(`input[aria-label="Select charges-per-user"]`), chromedp.Click(`input[aria-label="Select search-per-user"]`),
+		chromedp.Navigate(url+"/console/rules?q=per-user"),
+		chromedp.WaitVisible(`input[aria-label="Select charges-per-user"]`),
+		chromedp.Click(`input[aria-label="Select charges-per-user"]`),
+		chromedp.Click(`input[aria-label="Select search-per-user"]`),
 		chromedp.Click(`button[value="shadow"]`), chromedp.WaitVisible("[data-flash]"),
 	)
 	if got := value[string](t, tab, "location.search"); got != "?q=per-user" {

@@ -32,21 +32,26 @@ const goneBy = "erased all &#34;of&#34; it, 1 fields"
 func TestSSOConfirm_AsksElsewhereAndKeepsWhatWasTyped(t *testing.T) {
 	w, b, erase := erasing(t)
 	page := erase()
-	if page.Code != http.StatusUnprocessableEntity || !page.Has("Confirm it is you", `name="what" value="all &#34;of&#34; it"`, `action="/console/erase"`, `name="again"`, `target="_blank"`) ||
+	if page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("Confirm it is you", `name="what" value="all &#34;of&#34; it"`, `action="/console/erase"`, `name="again"`,
+			`target="_blank"`) ||
 		page.Has("confirm_password") {
 		t.Fatalf("single sign-on of who knows when counts: %d\n%s", page.Code, page.Body)
 	}
-	if page := erase("confirm_elsewhere"); page.Code != http.StatusUnprocessableEntity || !page.Has("You have not signed in again") {
+	if page := erase("confirm_elsewhere"); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("You have not signed in again") {
 		t.Errorf("saying so is enough: %d", page.Code)
 	}
-	if page := erase("confirm_password"); page.Code != http.StatusUnprocessableEntity || page.Has("Wrong name or password.") {
+	if page := erase("confirm_password"); page.Code != http.StatusUnprocessableEntity ||
+		page.Has("Wrong name or password.") {
 		t.Errorf("a password: %d", page.Code)
 	}
 	secret := b.Cookies()["sluice_session"]
 	if page := b.Post(ssoStart, url.Values{"again": {"yes"}}); page.Code != http.StatusOK || !w.Provider.Last().Fresh {
 		t.Fatalf("start: %d, fresh %v", page.Code, w.Provider.Last().Fresh)
 	}
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleAdmin))); page.Code != http.StatusOK || !page.Has(">Confirmed<") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleAdmin))); page.Code != http.StatusOK ||
+		!page.Has(">Confirmed<") {
 		t.Fatalf("back: %d", page.Code)
 	}
 	if b.Cookies()["sluice_session"] == secret {
@@ -140,7 +145,8 @@ func TestSSOConfirm_AFreshSignInCounts(t *testing.T) {
 	w := world(t, webtest.SignOn)
 	w.Handler = w.Server.WithErase()
 	for age, want := range map[time.Duration]int{
-		time.Minute: http.StatusSeeOther, 11 * time.Minute: http.StatusUnprocessableEntity, -30 * time.Second: http.StatusSeeOther,
+		time.Minute: http.StatusSeeOther, 11 * time.Minute: http.StatusUnprocessableEntity,
+		-30 * time.Second: http.StatusSeeOther,
 	} {
 		id := webtest.Identity(access.RoleAdmin)
 		id.AuthTime = w.Clock.Now().Add(-age)

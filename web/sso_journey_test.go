@@ -45,10 +45,12 @@ func TestJourney_SingleSignOn(t *testing.T) {
 	provider.Person("s-grace", "Grace.Hopper", "ops-admins")
 	site := serve(t, w)
 	d := w.Deps(nil)
-	d.SSO = &web.SSO{Name: "Example ID", Issuer: provider.URL, Claim: "groups", Accounts: w.Users, Provider: sso.New(sso.Options{
-		Issuer: provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, RedirectURL: site + web.SignOnPath, Claim: "groups",
-		Groups: map[access.Role][]string{access.RoleAdmin: {"ops-admins"}}, Now: w.Clock.Now,
-	})}
+	d.SSO = &web.SSO{Name: "Example ID", Issuer: provider.URL, Claim: "groups", Accounts: w.Users,
+		Provider: sso.New(sso.Options{
+			Issuer: provider.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret,
+			RedirectURL: site + web.SignOnPath, Claim: "groups",
+			Groups: map[access.Role][]string{access.RoleAdmin: {"ops-admins"}}, Now: w.Clock.Now,
+		})}
 	if err := w.Serve(d); err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +63,13 @@ func TestJourney_SingleSignOn(t *testing.T) {
 		t.Fatalf("the button led to %s", got)
 	}
 	steps(t, tab, chromedp.Click("#approve"), chromedp.WaitVisible("#history"))
-	if got := value[string](t, tab, `document.querySelector(".who").textContent`); !strings.Contains(got, "grace.hopper") || !strings.Contains(got, "admin") {
+	if got := value[string](t, tab, `document.querySelector(".who").textContent`); !strings.Contains(got,
+		"grace.hopper") || !strings.Contains(got, "admin") {
 		t.Errorf("signed in as %s", got)
 	}
 
-	steps(t, tab, chromedp.Navigate(site+"/console/people/2"), chromedp.Click(`form[action="/console/people/2/state"] button`), chromedp.WaitVisible(".steps"))
+	steps(t, tab, chromedp.Navigate(site+"/console/people/2"),
+		chromedp.Click(`form[action="/console/people/2/state"] button`), chromedp.WaitVisible(".steps"))
 	tab.Forgive() // the browser notes the 422
 	steps(t, tab, chromedp.Click(`form[action="/console/sso/start"] button`))
 	second := window(t, tab, provider.URL)
@@ -73,8 +77,10 @@ func TestJourney_SingleSignOn(t *testing.T) {
 	if got := value[string](t, second, heading); got != "Confirmed" {
 		t.Errorf("the second window ends with %s", got)
 	}
-	steps(t, tab, chromedp.Click(`.steps form[action="/console/people/2/state"] button`), chromedp.WaitVisible("[data-flash]"))
+	steps(t, tab, chromedp.Click(`.steps form[action="/console/people/2/state"] button`),
+		chromedp.WaitVisible("[data-flash]"))
 	if u, err := w.Users.GetUser(t.Context(), 2); err != nil || !u.Disabled {
-		t.Errorf("edda is not kept out (%v); the page says %s", err, value[string](t, tab, `document.querySelector("[data-flash]").textContent`))
+		t.Errorf("edda is not kept out (%v); the page says %s", err,
+			value[string](t, tab, `document.querySelector("[data-flash]").textContent`))
 	}
 }

@@ -55,7 +55,8 @@ func TestEvents_OneStreamTooManyIsToldToComeBack(t *testing.T) {
 	if first, ok := message(listen(t, w, "/console/events?rule=1", b)); !ok || !strings.Contains(first, "#minute-denied") {
 		t.Fatalf("the last place of %d gave %q", web.MaxStreams, first)
 	}
-	if page := ask(t, url, streamKind, b); page.Code != http.StatusServiceUnavailable || page.Header.Get("Retry-After") == "" || !page.Has("Too many live pages") {
+	if page := ask(t, url, streamKind, b); page.Code != http.StatusServiceUnavailable ||
+		page.Header.Get("Retry-After") == "" || !page.Has("Too many live pages") {
 		t.Errorf("one more got %d %q", page.Code, page.Body)
 	}
 	if page := ask(t, url+"?once=1", streamKind, b); page.Code != http.StatusOK || !page.Has("live-tiles") {
@@ -83,7 +84,8 @@ func TestEvents_RepeatNothing(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
 	lines := listen(t, w, "/console/events?of=denials&rule=charges-per-user", w.As(access.RoleViewer))
-	if first, ok := message(lines); !ok || !strings.Contains(first, `data-denial="0"`) || strings.Contains(first, `data-denial="s0"`) {
+	if first, ok := message(lines); !ok || !strings.Contains(first, `data-denial="0"`) ||
+		strings.Contains(first, `data-denial="s0"`) {
 		t.Fatalf("the first message is %q", first)
 	}
 	if second, ok := message(lines); !ok || second != "data:\n" {
@@ -105,10 +107,12 @@ func TestEvents_TellWhoIsNoLongerSignedIn(t *testing.T) {
 	t.Parallel()
 	w := world(t, webtest.Full)
 	url := serve(t, w) + "/console/events"
-	for name, b := range map[string]*webtest.Browser{"a stranger": w.Browser(), "someone kept out": w.As(access.RoleViewer)} {
+	for name, b := range map[string]*webtest.Browser{"a stranger": w.Browser(),
+		"someone kept out": w.As(access.RoleViewer)} {
 		w.Users.Change("vera", func(u *access.User) { u.Disabled = true })
 		page := ask(t, url, streamKind, b)
-		if page.Code != http.StatusOK || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/event-stream") || page.Body != "event: ended\ndata: session\n\n" {
+		if page.Code != http.StatusOK || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/event-stream") ||
+			page.Body != "event: ended\ndata: session\n\n" {
 			t.Errorf("%s: %d %q", name, page.Code, page.Body)
 		}
 	}

@@ -56,10 +56,11 @@ type Route = kit.Route
 func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
-	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(), s.people.Routes(), s.transfer.Routes(), []Route{
-		{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
-		{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
-	})
+	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(),
+		s.people.Routes(), s.transfer.Routes(), []Route{
+			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
+			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
+		})
 }
 
 // events is the stream of live data of a page: the page of a rule if the parameter rule is set, the denials that the
@@ -92,5 +93,6 @@ func (s *Server) Routes(e *echo.Echo) {
 	add(http.MethodGet, "/", home)
 	e.GET("/console/", home)
 	add(http.MethodGet, "/console/static/*", s.kit.Asset)
-	e.Any("/console/*", s.kit.Wrap(&Route{Path: "/console/*", Role: access.RoleViewer, Handle: func(*kit.Visit) error { return kit.ErrMissing }}))
+	e.Any("/console/*", s.kit.Wrap(&Route{Path: "/console/*", Role: access.RoleViewer,
+		Handle: func(*kit.Visit) error { return kit.ErrMissing }}))
 }

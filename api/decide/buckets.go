@@ -11,7 +11,8 @@ import (
 // Buckets looks at single buckets of a rule (OpPeek) or forgets them (OpReset),
 // whatever requests lead to them. It is for people. asks are as for the store; res has a
 // decision for each. The error is the store's: no fail mode decides.
-func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask,
+	res *limiter.Result) error {
 	if op != limiter.OpPeek && op != limiter.OpReset {
 		return fmt.Errorf("%w: %s is not for single buckets", limiter.ErrInvalid, op)
 	}

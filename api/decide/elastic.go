@@ -77,7 +77,8 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	limits, pools := w.limits[r.from:r.to], w.pools[r.poolsFrom:r.poolsEnd]
 	said := call.Result.Limits
 	for i := range limits {
-		if p := &limits[i]; !said[i].Allowed && (!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.roomy(w, p)) {
+		if p := &limits[i]; !said[i].Allowed &&
+			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.roomy(w, p)) {
 			return
 		}
 	}

@@ -37,7 +37,8 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 		default:
 			la.Degraded = rules.FailOpen
 		}
-		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
+		la.Decision = limiter.Decision{Allowed: la.Degraded != rules.FailClosed, Limit: la.Limit.Capacity(),
+			Rate: la.Limit.Rate()}
 		a.Limits = append(a.Limits, la)
 	}
 	c.decideLocally(ctx, a, limits, failed, closed || blocked >= 0)
@@ -59,7 +60,8 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 // decideLocally puts the limits with fail mode local to the local store, or only
 // looks when the request is denied anyway. If even that fails they are open. No
 // pool is checked or counted: elastic limits are decided without it, as hard ones.
-func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call, closed bool) {
+func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call,
+	closed bool) {
 	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
 	if closed {
 		req.Op = limiter.OpPeek

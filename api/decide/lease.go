@@ -23,8 +23,9 @@ import (
 //	each ask: length of key, key, limit, window_ms
 //
 // with numbers as uvarints. The limits of one answer may have been decided by
-// different stores: an enforced one by Redis while a shadow one fell to this node. It is not a secret and not signed: whoever may
-// check may release what is named by an id they know.
+// different stores: an enforced one by Redis while a shadow one fell to this node. It
+// is not a secret and not signed: a caller that may check may release what is named by
+// an id it knows.
 const (
 	leaseVersion  = 1
 	leaseShared   = 0
@@ -127,7 +128,8 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
 	a.At = call.Result.At
 	for i := range call.Request.Asks {
-		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
+		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
+			Known: true}
 		if r := ruleOfKey(set, la.Key); r != nil {
 			la.Rule, la.Shadow = r.Rule.Name, r.Shadow
 		}
@@ -176,7 +178,8 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 		call := limiter.Call{Request: limiter.Request{Op: op, ID: r.Text(64)}}
 		for range r.Number(limiter.MaxLimits) {
 			key := r.Text(maxLeaseKey)
-			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxSlots), Window: r.Number(limiter.MaxWindow)}
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxSlots),
+				Window: r.Number(limiter.MaxWindow)}
 			if !isLeaseKey(key) || l.Validate() != nil {
 				return nil, nil, ErrBadLease
 			}
@@ -200,7 +203,8 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 // isLeaseKey: the key of a bucket of leases, so that a made-up token cannot
 // reach buckets of another kind.
 func isLeaseKey(key string) bool {
-	if !strings.HasPrefix(key, "{") || !strings.HasSuffix(key, "|"+limiter.Concurrency.Kind()) || strings.Count(key, "|") != 2 {
+	if !strings.HasPrefix(key, "{") || !strings.HasSuffix(key, "|"+limiter.Concurrency.Kind()) ||
+		strings.Count(key, "|") != 2 {
 		return false
 	}
 	return !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })

@@ -126,7 +126,8 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 }
 
 func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
-	req := limiter.Request{Op: call.Request.Op, Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
+	req := limiter.Request{Op: call.Request.Op,
+		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
 	leases := p.limit.Algorithm.Slots()
 	switch req.Op {
 	case limiter.OpTake:

@@ -89,7 +89,8 @@ func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt)
 	defer cancel()
 	calls := make([]limiter.Call, len(debts))
 	for i, d := range debts {
-		calls[i].Request = limiter.Request{Op: limiter.OpCharge, ID: d.id, Asks: []limiter.Ask{{Key: d.key, Limit: d.limit, Weight: d.held}}}
+		calls[i].Request = limiter.Request{Op: limiter.OpCharge, ID: d.id,
+			Asks: []limiter.Ask{{Key: d.key, Limit: d.limit, Weight: d.held}}}
 	}
 	store.DoAll(ctx, calls)
 	now := l.opt.Now()

@@ -45,7 +45,8 @@ func TestObserver_HearsOfEveryOperationOnce(t *testing.T) {
 		o.Observe, o.Secrets = &h, oneSecret{}
 	})
 	var want []limiter.Op
-	for _, op := range []limiter.Op{limiter.OpTake, limiter.OpPeek, limiter.OpCharge, limiter.OpRenew, limiter.OpRefund, limiter.OpRelease, limiter.OpReset} {
+	for _, op := range []limiter.Op{limiter.OpTake, limiter.OpPeek, limiter.OpCharge, limiter.OpRenew, limiter.OpRefund,
+		limiter.OpRelease, limiter.OpReset} {
 		f.asks(op, Question{Weight: 1, RequestID: "r"})
 		want = append(want, op)
 	}

@@ -234,7 +234,8 @@ func (w *work) planMatches(p *plan) {
 			continue
 		}
 		w.limits = append(w.limits, plannedLimit{
-			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport, candidate: true,
+			rule: m.Rule, key: key, limit: limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
+			candidate: true,
 		})
 		w.throttle(p, m.Rule)
 	}

@@ -118,7 +118,8 @@ type QueueDropped func(rule int64, n int)
 
 // Check reports whether an item can be put under these bounds.
 func (it *QueueItem) Check(b QueueBounds) error {
-	if len(it.ID) > MaxQueueName || len(it.Bucket) > MaxQueueName || len(it.Body) > MaxQueueBody || b.Items < 1 || b.Age < time.Millisecond {
+	if len(it.ID) > MaxQueueName || len(it.Bucket) > MaxQueueName || len(it.Body) > MaxQueueBody || b.Items < 1 ||
+		b.Age < time.Millisecond {
 		return ErrQueueInvalid
 	}
 	return nil
@@ -126,7 +127,8 @@ func (it *QueueItem) Check(b QueueBounds) error {
 
 // Check reports whether a lease is within its bounds.
 func (w *QueueWant) Check() error {
-	if w.Max < 1 || w.Max > MaxQueueLease || w.Hold < time.Millisecond || w.Hold > MaxQueueHold || len(w.Except) > MaxQueueLease {
+	if w.Max < 1 || w.Max > MaxQueueLease || w.Hold < time.Millisecond || w.Hold > MaxQueueHold ||
+		len(w.Except) > MaxQueueLease {
 		return ErrQueueInvalid
 	}
 	return nil

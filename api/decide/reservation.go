@@ -158,7 +158,8 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 		req := limiter.Request{Op: limiter.OpRelease, ID: r.Text(64)}
 		for range r.Number(limiter.MaxLimits) {
 			key := limiter.Key(r.Text(maxLeaseKey))
-			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxSlots), Window: r.Number(limiter.MaxWindow)}
+			l := limiter.Limit{Algorithm: limiter.Concurrency, Count: r.Number(limiter.MaxSlots),
+				Window: r.Number(limiter.MaxWindow)}
 			req.Asks = append(req.Asks, limiter.Ask{Key: key, Limit: l})
 		}
 		out.leases = append(out.leases, limiter.Call{Request: req})

@@ -195,7 +195,8 @@ func (c *Checker) open(ctx context.Context, token string) (*reservation, error) 
 	for _, again := range []bool{false, true} {
 		secrets, err := c.opt.Secrets.Secrets(ctx, again)
 		if err != nil {
-			return nil, &limiter.StoreError{Cause: limiter.CauseConnection, Err: fmt.Errorf("the secret of reservations: %w", err)}
+			return nil, &limiter.StoreError{Cause: limiter.CauseConnection,
+				Err: fmt.Errorf("the secret of reservations: %w", err)}
 		}
 		r, err := openReservation(token, secrets)
 		if err == nil || again {
@@ -246,7 +247,8 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 }
 
 // answerSettlement makes the answer of a settlement. Only enforced limits show.
-func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time, a *Answer) error {
+func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time,
+	a *Answer) error {
 	a.begin(limiter.OpSettle)
 	set := c.opt.Sets.Load()
 	for i := range calls {
@@ -299,7 +301,8 @@ func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.
 		if r.asks[i].isPool {
 			continue
 		}
-		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i], Known: true}
+		la := LimitAnswer{Key: call.Request.Asks[i].Key, Limit: call.Request.Asks[i].Limit, Decision: call.Result.Limits[i],
+			Known: true}
 		la.Decision = la.Decision.Within(r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule = rule.Rule.Name

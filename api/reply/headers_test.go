@@ -14,13 +14,16 @@ import (
 
 func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := decide.Answer{Verdict: rapid.SampledFrom([]decide.Verdict{decide.Allowed, decide.Denied, decide.Unavailable}).Draw(t, "verdict"), At: rapid.Int64Range(0, limiter.MaxExact).Draw(t, "at")}
+		a := decide.Answer{Verdict: rapid.SampledFrom(
+			[]decide.Verdict{decide.Allowed, decide.Denied, decide.Unavailable}).Draw(t, "verdict"), At: rapid.Int64Range(0,
+			limiter.MaxExact).Draw(t, "at")}
 		figure := rapid.OneOf(rapid.Int64Range(-1, 100), rapid.Just(limiter.MaxExact))
 		for range rapid.IntRange(1, 4).Draw(t, "limits") {
 			a.Limits = append(a.Limits, decide.LimitAnswer{
 				Rule:  rapid.StringMatching(`[a-z0-9][a-z0-9._-]{0,62}`).Draw(t, "rule"),
 				Known: true,
-				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: max(0, figure.Draw(t, "count")), Window: rapid.Int64Range(1, limiter.MaxWindow).Draw(t, "window")},
+				Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: max(0, figure.Draw(t, "count")),
+					Window: rapid.Int64Range(1, limiter.MaxWindow).Draw(t, "window")},
 				Decision: limiter.Decision{
 					Limit: max(0, figure.Draw(t, "limit")), Remaining: max(0, figure.Draw(t, "remaining")),
 					Reset: figure.Draw(t, "reset"), RetryAfter: figure.Draw(t, "retry"),

@@ -149,7 +149,8 @@ func refusal(r *access.Refusal) *Problem {
 		return Credentials.Problem(r.Detail).With("WWW-Authenticate", "Bearer")
 	case access.LacksScope:
 		return Forbidden.Problem(r.Detail).
-			With("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+strings.ReplaceAll(access.FormatScopes(r.Need), ",", " ")+`"`)
+			With("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+
+				strings.ReplaceAll(access.FormatScopes(r.Need), ",", " ")+`"`)
 	case access.NotOpen:
 		return Forbidden.Problem(r.Detail)
 	case access.NotLoaded:

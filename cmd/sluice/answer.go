@@ -62,7 +62,8 @@ func (a *answer) render(w io.Writer) {
 		if l.Rule != nil && *l.Rule != "" {
 			rule = *l.Rule
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining), inForce(l.Limit, l.Burst),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining),
+			inForce(l.Limit, l.Burst),
 			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}
 	_ = t.Flush() // a broken pipe is not an error

@@ -87,7 +87,8 @@ func (c *checkCmd) question() (map[string]any, error) {
 	if c.Key != "" {
 		switch {
 		case described != "" || len(c.Attribute)+len(c.Field) > 0:
-			return nil, errors.New("--key comes with its own limit; remove --method, --route, --ip, --user, --api-key, --tier, --attribute and --field")
+			return nil, errors.New("--key comes with its own limit; remove --method, --route, --ip, --user, --api-key, " +
+				"--tier, --attribute and --field")
 		case c.Explain:
 			return nil, errors.New("--explain shows which rules apply; remove --key")
 		case c.Limit == nil || c.Window <= 0:
@@ -104,7 +105,8 @@ func (c *checkCmd) question() (map[string]any, error) {
 		return q, nil
 	}
 	if c.Limit != nil || c.Window != 0 || c.Algorithm != "" || c.Burst != nil || c.FailMode != "" {
-		return nil, errors.New("--limit, --window, --algorithm, --burst and --fail-mode require --key; without --key the server's rules decide")
+		return nil, errors.New("--limit, --window, --algorithm, --burst and --fail-mode require --key; without --key the " +
+			"server's rules decide")
 	}
 	for name, value := range map[string]string{
 		"method": c.Method, "route": c.Route, "ip": c.IP, "user": c.User, "api_key": c.APIKey, "tier": c.Tier,

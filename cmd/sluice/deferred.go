@@ -54,6 +54,7 @@ func (c *deferredRunCmd) Run(p *process) error {
 		Max: c.Max, Timeout: c.Timeout, Hold: c.Hold, Once: c.Once,
 		Now: p.now, Log: telemetry.Log(p.errs, c.LogLevel, c.LogFormat),
 	})
-	fmt.Fprintf(p.out, "delivered %d, failed attempts %d, unacknowledged %d\n", done.Delivered, done.Failed, done.Unacknowledged)
+	fmt.Fprintf(p.out, "delivered %d, failed attempts %d, unacknowledged %d\n", done.Delivered, done.Failed,
+		done.Unacknowledged)
 	return err
 }

@@ -144,7 +144,8 @@ func TestDeferredRun_WhatIsRefusedComesBackAndIsNeverLogged(t *testing.T) {
 	defer srv.terminate()
 	url := srv.url
 	r.set(func(r *receiver) { r.refuse = 1 })
-	code, out, errs := sluice(t, "", "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--once", "--hold=1s", "--timeout=500ms")
+	code, out, errs := sluice(t, "", "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--once",
+		"--hold=1s", "--timeout=500ms")
 	if code != exitDone || !strings.Contains(out, "delivered 1, failed attempts 1") {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
@@ -164,7 +165,8 @@ func TestDeferredRun_OnSIGTERMFinishesWhatIsUnderWay(t *testing.T) {
 	r.set(func(r *receiver) { r.hold = hold })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--max=1")
+	cmd := exec.CommandContext(ctx, os.Args[0], "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL,
+		"--max=1")
 	cmd.Env = append(os.Environ(), asSluice+"=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -201,7 +203,8 @@ func TestDeferredRun_TwoRunnersDeliverEachRequestOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			if code, out, errs := sluice(t, "", "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL, "--once"); code != exitDone {
+			if code, out, errs := sluice(t, "", "deferred", "run", "--server="+url, "--rule=jobs", "--to="+r.URL,
+				"--once"); code != exitDone {
 				t.Errorf("exits %d: %s%s", code, out, errs)
 			}
 		})
@@ -218,11 +221,13 @@ func TestDeferredRun_RefusesWhatCannotWork(t *testing.T) {
 	srv := deferRequests(t)
 	defer srv.terminate()
 	url := srv.url
-	if _, err := client.New(url, "").Post(t.Context(), "/ratelimit/rules", map[string]any{"name": "plain", "scope": "user", "limit": 1, "window_ms": 1000}); err != nil {
+	if _, err := client.New(url, "").Post(t.Context(), "/ratelimit/rules",
+		map[string]any{"name": "plain", "scope": "user", "limit": 1, "window_ms": 1000}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ want, arg string }{
-		{"--to", "--to=nowhere"}, {"--max", "--max=101"}, {"--hold", "--hold=2h"}, {"--timeout", "--timeout=29s"}, {"404", "--rule=other"},
+		{"--to", "--to=nowhere"}, {"--max", "--max=101"}, {"--hold", "--hold=2h"}, {"--timeout", "--timeout=29s"},
+		{"404", "--rule=other"},
 		{"over_limit", "--rule=plain"},
 	} {
 		args := []string{"deferred", "run", "--server=" + url, "--rule=jobs", "--to=http://127.0.0.1:1", tt.arg}

@@ -10,7 +10,8 @@ import (
 )
 
 func TestKey_ReadsPackedNamesBothWays(t *testing.T) {
-	for _, key := range []limiter.Key{"{user:42}|17|fw", "{ip:203.0.113.7}|512|lv", "{key:user-42}||sc", "{global}|3|sb", "{user:42}+ip:10.0.0.1|3|fw"} {
+	for _, key := range []limiter.Key{"{user:42}|17|fw", "{ip:203.0.113.7}|512|lv", "{key:user-42}||sc", "{global}|3|sb",
+		"{user:42}+ip:10.0.0.1|3|fw"} {
 		name := redisstore.NameOf("sl:", key)
 		quoted := quoteName(name)
 		for _, given := range []string{name, quoted, strings.Trim(quoted, `"`), "sl:" + string(key), string(key)} {
@@ -33,7 +34,8 @@ func TestKey_ReadsPackedNamesBothWays(t *testing.T) {
 
 func TestKey_SaysWhoseBucketItIs(t *testing.T) {
 	code, out, errs := sluice(t, "", "key", quoteName(redisstore.NameOf("sl:", "{user:42}|17|lv")))
-	if code != exitDone || !strings.Contains(out, "rule 17") || !strings.Contains(out, "user:42") || !strings.Contains(out, "token_bucket or leaky_bucket or leaky_queue") {
+	if code != exitDone || !strings.Contains(out, "rule 17") || !strings.Contains(out, "user:42") ||
+		!strings.Contains(out, "token_bucket or leaky_bucket or leaky_queue") {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
 	code, out, _ = sluice(t, "", "key", "--json", "{user:42}|17.c|fw")
@@ -61,7 +63,8 @@ func TestKey_ReadsAListingAndNamesWhatIsNoBucket(t *testing.T) {
 	if code != exitDone || strings.Count(out, "\n") != 1 || strings.Count(errs, "is not the name of a bucket") != 3 {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
-	for _, args := range [][]string{{"key", "sl:nodes"}, {"key", "--rule=3", "user:42"}, {"key", "--algorithm=gcra", "user:42"}, {"key", "--rule=3", "--algorithm=gcra", "{user:42}"}} {
+	for _, args := range [][]string{{"key", "sl:nodes"}, {"key", "--rule=3", "user:42"},
+		{"key", "--algorithm=gcra", "user:42"}, {"key", "--rule=3", "--algorithm=gcra", "{user:42}"}} {
 		if code, out, _ := sluice(t, "", args...); code != exitError || out != "" {
 			t.Errorf("%q exits %d: %s", args, code, out)
 		}

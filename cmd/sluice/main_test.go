@@ -91,7 +91,8 @@ func (r *running) terminate() {
 func sluice(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := &process{ctx: context.WithoutCancel(t.Context()), in: strings.NewReader(stdin), out: &out, errs: &errs, now: time.Now, user: "tester"}
+	p := &process{ctx: context.WithoutCancel(t.Context()), in: strings.NewReader(stdin), out: &out, errs: &errs,
+		now: time.Now, user: "tester"}
 	code = run(p, args)
 	return code, out.String(), errs.String()
 }
@@ -129,11 +130,14 @@ func TestServe_JSONLogsAreOneObjectALine(t *testing.T) {
 func TestRules_WarnOfMethodsThatAreNotRegistered(t *testing.T) {
 	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
 	defer r.terminate()
-	const file = "rules:\n- {name: a, scope: user, method: GET, limit: 1, window_ms: 1000}\n- {name: b, scope: user, method: PSOT, limit: 1, window_ms: 1000}\n"
+	const file = "rules:\n- {name: a, scope: user, method: GET, limit: 1, window_ms: 1000}\n- {name: b, scope: user, " +
+		"method: PSOT, limit: 1, window_ms: 1000}\n"
 	const want = "warning: -: rules[1].method: PSOT is not a registered HTTP method"
-	for _, args := range [][]string{{"validate"}, {"validate", "--json"}, {"plan", "--server=" + r.url}, {"apply", "--server=" + r.url}} {
+	for _, args := range [][]string{{"validate"}, {"validate", "--json"}, {"plan", "--server=" + r.url},
+		{"apply", "--server=" + r.url}} {
 		code, out, errs := sluice(t, file, append(append([]string{"rules"}, args...), "-f", "-")...)
-		if code != exitDone || strings.Count(errs, "warning") != 1 || !strings.HasPrefix(errs, want) || strings.Contains(out, "warning") {
+		if code != exitDone || strings.Count(errs, "warning") != 1 || !strings.HasPrefix(errs, want) ||
+			strings.Contains(out, "warning") {
 			t.Errorf("%v: exits %d: %s%s", args, code, out, errs)
 		}
 	}
@@ -144,7 +148,8 @@ func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 	r := launch(t, []string{"TMPDIR=" + tmp}, "demo", "--listen=127.0.0.1:0")
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--user=demo-user-1", "--method=POST", "--route=/v1/charges", "--explain", "--json")
+		code, out, errs := sluice(t, "", "check", "--server="+r.url, "--user=demo-user-1", "--method=POST",
+			"--route=/v1/charges", "--explain", "--json")
 		if code == exitError {
 			t.Fatalf("explain: %s", errs)
 		}
@@ -173,7 +178,8 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 	dir := t.TempDir()
 	r := launch(t, nil, serveArgs(filepath.Join(dir, "data"))...)
 	file := filepath.Join(dir, "rules.yaml")
-	text := "rules:\n  - name: charges-per-user\n    owner: payments\n    scope: user\n    limit: 1\n    window_ms: 86400000\n"
+	text := "rules:\n  - name: charges-per-user\n    owner: payments\n    scope: user\n    limit: 1\n    window_ms: " +
+		"86400000\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +201,8 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		{args: []string{"check", "--server=" + r.url, "--user=u", "--explain"}, code: exitNo, want: "* charges-per-user"},
 		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "waiting does not help"},
 		{args: []string{"check", "--server=" + r.url, "--user=v", "--weight=2"}, code: exitNo, want: "never"},
-		{stdin: "rules: []", args: []string{"rules", "apply", "--server=" + r.url, "-f", "-", "--prune"}, want: "1 to delete"},
+		{stdin: "rules: []", args: []string{"rules", "apply", "--server=" + r.url, "-f", "-", "--prune"},
+			want: "1 to delete"},
 		{args: []string{"check", "--server=" + r.url, "--user=u"}, want: "no rule applies"},
 	}
 	for _, s := range steps {
@@ -204,10 +211,12 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 			t.Errorf("%q exits %d, want %d\n%s%s", s.args, code, s.code, out, errs)
 		}
 	}
-	if past, err := client.New(r.url, "").Do(t.Context(), "GET", "/ratelimit/rules/1/history", "", nil); err != nil || !strings.Contains(string(past), `"reason":"the sale begins"`) {
+	if past, err := client.New(r.url, "").Do(t.Context(), "GET", "/ratelimit/rules/1/history", "", nil); err != nil ||
+		!strings.Contains(string(past), `"reason":"the sale begins"`) {
 		t.Errorf("the reason is lost: %s, %v", past, err)
 	}
-	if code, _, errs := sluice(t, "rules: []", "rules", "apply", "--server="+r.url, "-f", "-", "--reason=two\nlines"); code == exitDone || !strings.Contains(errs, "--reason") {
+	if code, _, errs := sluice(t, "rules: []", "rules", "apply", "--server="+r.url, "-f", "-",
+		"--reason=two\nlines"); code == exitDone || !strings.Contains(errs, "--reason") {
 		t.Errorf("a reason of two lines exits %d: %s", code, errs)
 	}
 	r.terminate()
@@ -249,10 +258,12 @@ func TestToken_CreateListRevokeWhileServing(t *testing.T) {
 	if !strings.Contains(out, `"created_by": "tester"`) || strings.Contains(out, strings.TrimSpace(secret)) {
 		t.Errorf("list:\n%s", out)
 	}
-	if code, out, _ := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitDone || !strings.Contains(out, "revoked") {
+	if code, out, _ := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitDone ||
+		!strings.Contains(out, "revoked") {
 		t.Errorf("revoke exits %d: %s", code, out)
 	}
-	if code, _, errs := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitError || !strings.Contains(errs, "not found") {
+	if code, _, errs := sluice(t, "", "token", "revoke", "gateway", "--data-dir="+dir); code != exitError ||
+		!strings.Contains(errs, "not found") {
 		t.Errorf("revoking twice exits %d: %s", code, errs)
 	}
 	r.terminate()
@@ -266,13 +277,16 @@ func TestMigrate_UpStatusDown(t *testing.T) {
 	if code, out, errs := sluice(t, "", "migrate", "up", dir); code != exitDone || strings.Contains(out, "pending") {
 		t.Errorf("up exits %d:\n%s%s", code, out, errs)
 	}
-	if code, _, errs := sluice(t, "", "migrate", "down", dir, "--to=0"); code != exitError || !strings.Contains(errs, "--yes") {
+	if code, _, errs := sluice(t, "", "migrate", "down", dir, "--to=0"); code != exitError ||
+		!strings.Contains(errs, "--yes") {
 		t.Errorf("down without --yes exits %d: %s", code, errs)
 	}
-	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=999", "--yes"); code != exitError || out != "" || !strings.Contains(errs, "--to 999") {
+	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=999", "--yes"); code != exitError || out != "" ||
+		!strings.Contains(errs, "--to 999") {
 		t.Errorf("down to a step that does not exist exits %d:\n%s%s", code, out, errs)
 	}
-	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone || !strings.Contains(out, "pending") {
+	if code, out, errs := sluice(t, "", "migrate", "down", dir, "--to=0", "--yes"); code != exitDone ||
+		!strings.Contains(out, "pending") {
 		t.Errorf("down exits %d:\n%s%s", code, out, errs)
 	}
 }
@@ -324,8 +338,10 @@ func TestFlags_NamesEveryBadOneAtOnce(t *testing.T) {
 	t.Setenv("SLUICE_HOT_KEY_RATE", "large")
 	for _, tt := range []struct{ args, want []string }{
 		{
-			[]string{"serve", "--max-record-bytes=much", "--store-timeout", "soon", "--max-keys=many", "--max-record-bytes=more"},
-			[]string{"--max-record-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto", "SLUICE_HOT_KEY_RATE"},
+			[]string{"serve", "--max-record-bytes=much", "--store-timeout", "soon", "--max-keys=many",
+				"--max-record-bytes=more"},
+			[]string{"--max-record-bytes: must be a number of bytes", "--store-timeout", "--max-keys: must be auto",
+				"SLUICE_HOT_KEY_RATE"},
 		},
 		{[]string{"check", "--key=k", "--limit=a", "--window=b"}, []string{"--limit", "--window"}},
 		{[]string{"check", "--key=k", "--limit=a", "--nope"}, []string{"--limit", "--nope"}},

@@ -47,11 +47,13 @@ func (c *migrateDownCmd) Run(p *process) error {
 		return err
 	}
 	if len(steps) > 0 && c.To > steps[len(steps)-1].Version {
-		return fmt.Errorf("--to %d is after the last step, %d; sluice migrate status lists the steps", c.To, steps[len(steps)-1].Version)
+		return fmt.Errorf("--to %d is after the last step, %d; sluice migrate status lists the steps", c.To,
+			steps[len(steps)-1].Version)
 	}
 	if !c.Yes {
 		if c.To > 0 {
-			return errors.New("this disables rules that the older version does not support and sets aside data that it does not know; " +
+			return errors.New("this disables rules that the older version does not support and sets aside data that it does " +
+				"not know; " +
 				"back up first, then add --yes")
 		}
 		return errors.New("this deletes everything in the rules database; back up first, then add --yes")
@@ -68,7 +70,8 @@ type migrateStatusCmd struct {
 // Run lists the steps.
 func (c *migrateStatusCmd) Run(p *process) error { return c.show(p, app.Migrations) }
 
-func (f *schemaFlags) show(p *process, steps func(context.Context, config.Storage) ([]database.Migration, error)) error {
+func (f *schemaFlags) show(p *process,
+	steps func(context.Context, config.Storage) ([]database.Migration, error)) error {
 	list, err := steps(p.ctx, f.Storage)
 	if err != nil {
 		return err

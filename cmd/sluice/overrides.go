@@ -193,7 +193,8 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"key": c.Key, "limit": c.Limit, "burst": c.Burst, "unlimited": c.Unlimited, "blocked": c.Blocked, "reason": c.Reason}
+	body := map[string]any{"key": c.Key, "limit": c.Limit, "burst": c.Burst, "unlimited": c.Unlimited,
+		"blocked": c.Blocked, "reason": c.Reason}
 	if c.Expires > 0 {
 		body["expires_at"] = p.now().Add(c.Expires).UTC().Format(time.RFC3339Nano)
 	}
@@ -290,7 +291,8 @@ func (c *overridesImportCmd) Run(p *process) error {
 	if done.DryRun {
 		word = "dry run, nothing changed"
 	}
-	_, err = fmt.Fprintf(p.out, "%d created, %d updated, %d unchanged, %d deleted; %s\n", done.Created, done.Updated, done.Unchanged, done.Deleted, word)
+	_, err = fmt.Fprintf(p.out, "%d created, %d updated, %d unchanged, %d deleted; %s\n", done.Created, done.Updated,
+		done.Unchanged, done.Deleted, word)
 	return err
 }
 

@@ -25,12 +25,15 @@ func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{args: []string{"overrides", "set", "per-user", "user:42", "--limit=3", "--reason=big", "--expires=24h"}, want: "user:42: limit 3 (expires: 2"},
+		{args: []string{"overrides", "set", "per-user", "user:42", "--limit=3", "--reason=big", "--expires=24h"},
+			want: "user:42: limit 3 (expires: 2"},
 		{args: []string{"overrides", "set", "1", "42", "--unlimited"}, want: "user:42: unlimited (expires: never)"},
 		{args: []string{"overrides", "list", "per-user"}, want: "user:42  unlimited  never"},
 		{args: []string{"overrides", "list", "per-user", "--json"}, want: `"version":2`},
-		{args: []string{"overrides", "import", "per-user", "-f", file, "--dry-run"}, want: "2 created, 0 updated, 0 unchanged, 0 deleted; dry run, nothing changed"},
-		{args: []string{"overrides", "import", "per-user", "-f", file, "--prune"}, want: "2 created, 0 updated, 0 unchanged, 1 deleted; done"},
+		{args: []string{"overrides", "import", "per-user", "-f", file, "--dry-run"},
+			want: "2 created, 0 updated, 0 unchanged, 0 deleted; dry run, nothing changed"},
+		{args: []string{"overrides", "import", "per-user", "-f", file, "--prune"},
+			want: "2 created, 0 updated, 0 unchanged, 1 deleted; done"},
 		{args: []string{"check", "--server=" + r.url, "--user=bad"}, code: exitNo, want: "denied (429)"},
 		{args: []string{"overrides", "export", "per-user"}, want: "user:bad,,,false,true,,\nuser:vip-*,7,,false,false,,\n"},
 		{args: []string{"overrides", "export", "per-user", "-f", exported}},
@@ -40,7 +43,8 @@ func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 		{args: []string{"check", "--server=" + r.url, "--user=bad"}, want: "allowed"},
 		{args: []string{"overrides", "set", "per-user", "bad"}, code: exitError, want: "exactly one of"},
 		{args: []string{"overrides", "list", "no-such-rule"}, code: exitError, want: `rule "no-such-rule" does not exist`},
-		{stdin: "key,limit\na,x\n", args: []string{"overrides", "import", "per-user", "-f", "-"}, code: exitError, want: "line[2].limit"},
+		{stdin: "key,limit\na,x\n", args: []string{"overrides", "import", "per-user", "-f", "-"}, code: exitError,
+			want: "line[2].limit"},
 	}
 	for _, s := range steps {
 		args := s.args

@@ -44,8 +44,10 @@ func (c *planCmd) Run(p *process) error {
 		entries = c.Limit
 	}
 	plan, err := capacity.Measured.Make(
-		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Entries: entries, Batch: c.Batch},
-		capacity.Sizing{Busy: c.Busy, NodeCores: c.NodeCores, ShardBytes: c.ShardGiB * (1 << 30), NodePrice: c.NodeHour, ShardPrice: c.RedisHour},
+		capacity.Load{PerSecond: perSecond, Keys: c.Keys, Rules: c.Rules, Algorithm: c.Algorithm, Entries: entries,
+			Batch: c.Batch},
+		capacity.Sizing{Busy: c.Busy, NodeCores: c.NodeCores, ShardBytes: c.ShardGiB * (1 << 30), NodePrice: c.NodeHour,
+			ShardPrice: c.RedisHour},
 	)
 	if err != nil {
 		return err

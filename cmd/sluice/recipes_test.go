@@ -12,7 +12,8 @@ func TestRecipes_EveryFileIsValid(t *testing.T) {
 		t.Fatalf("no recipes: %v", err)
 	}
 	for _, file := range files {
-		if code, out, errs := sluice(t, "", "rules", "validate", "-f", file); code != exitDone || !strings.Contains(out, "is valid") {
+		if code, out, errs := sluice(t, "", "rules", "validate", "-f", file); code != exitDone ||
+			!strings.Contains(out, "is valid") {
 			t.Errorf("%s: %d, %q, %q", file, code, out, errs)
 		}
 	}

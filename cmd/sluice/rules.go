@@ -89,7 +89,8 @@ func parseFile(p *process, name string) ([]rules.Rule, error) {
 		numbered[i] = list[i].Clone()
 		numbered[i].ID = int64(i + 1)
 	}
-	if _, err := rules.CompileSource(rules.Source{Rules: numbered, Pools: poolsFor(&file), Version: 1}, rules.Options{}); err != nil {
+	if _, err := rules.CompileSource(rules.Source{Rules: numbered, Pools: poolsFor(&file), Version: 1},
+		rules.Options{}); err != nil {
 		return nil, err
 	}
 	return list, nil
@@ -169,7 +170,8 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		kind = "application/json"
 	}
-	raw, err := client.New(c.Server, c.Token).Patient().Do(p.ctx, http.MethodPost, "/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
+	raw, err := client.New(c.Server, c.Token).Patient().Do(p.ctx, http.MethodPost,
+		"/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
 	if err != nil {
 		return err
 	}
@@ -204,7 +206,8 @@ func (c *rulesExportCmd) Run(p *process) error {
 	if c.Owner != "" {
 		query.Set("owner", c.Owner)
 	}
-	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, "/ratelimit/rules/export?"+query.Encode(), "", nil)
+	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, "/ratelimit/rules/export?"+query.Encode(), "",
+		nil)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ func (c *tokenCreateCmd) Run(p *process) error {
 	if c.Expires < 0 {
 		return fmt.Errorf("--expires must not be negative")
 	}
-	t, secret, err := app.CreateToken(p.ctx, c.Storage, app.NewToken{Name: c.Name, Scopes: scopes, Lifetime: c.Expires, By: p.user}, p.now())
+	t, secret, err := app.CreateToken(p.ctx, c.Storage,
+		app.NewToken{Name: c.Name, Scopes: scopes, Lifetime: c.Expires, By: p.user}, p.now())
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,8 @@ func (c *tokenCreateCmd) Run(p *process) error {
 		return printJSON(p, v)
 	}
 	fmt.Fprintln(p.out, secret)
-	fmt.Fprintf(p.errs, "Token %q (%s) was created. The line above is its secret, which is shown only once. Send it as Authorization: Bearer SECRET, or set SLUICE_TOKEN.\n",
+	fmt.Fprintf(p.errs, "Token %q (%s) was created. The line above is its secret, which is shown only once. Send it as "+
+		"Authorization: Bearer SECRET, or set SLUICE_TOKEN.\n",
 		t.Name, access.FormatScopes(t.Scopes))
 	return nil
 }
@@ -70,7 +72,8 @@ func (c *tokenListCmd) Run(p *process) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tNAME\tSCOPES\tSTATE\tCREATED\tBY\tEXPIRES")
 	for _, v := range views {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Name, v.Scopes, v.State, day(&v.CreatedAt), v.CreatedBy, day(v.ExpiresAt))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Name, v.Scopes, v.State, day(&v.CreatedAt), v.CreatedBy,
+			day(v.ExpiresAt))
 	}
 	return w.Flush()
 }

@@ -82,7 +82,8 @@ func (c *userListCmd) Run(p *process) error {
 	}
 	views := make([]userView, len(list))
 	for i, u := range list {
-		views[i] = userView{Name: u.Name, Role: string(u.Role), State: "in force", SignsInBy: "password", CreatedBy: u.CreatedBy, LastLogin: day(u.LastLogin)}
+		views[i] = userView{Name: u.Name, Role: string(u.Role), State: "in force", SignsInBy: "password",
+			CreatedBy: u.CreatedBy, LastLogin: day(u.LastLogin)}
 		if u.External() {
 			views[i].SignsInBy = "single sign-on"
 		}

@@ -92,7 +92,8 @@ func (t Token) GoString() string { return "access.Token{" + t.String() + "}" }
 
 // LogValue keeps the hash out of structured logs.
 func (t Token) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("id", t.ID), slog.String("name", t.Name), slog.String("scopes", FormatScopes(t.Scopes)))
+	return slog.GroupValue(slog.Int64("id", t.ID), slog.String("name", t.Name),
+		slog.String("scopes", FormatScopes(t.Scopes)))
 }
 
 // FormatScopes joins scopes with commas, as ParseScopes reads them.

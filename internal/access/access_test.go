@@ -26,7 +26,8 @@ func TestPermits_WiderScopesIncludeNarrower(t *testing.T) {
 		{[]Scope{ScopeDeferred}, map[Scope]bool{ScopeDeferred: true}},
 		{[]Scope{ScopeRulesRead}, map[Scope]bool{ScopeRulesRead: true}},
 		{[]Scope{ScopeRulesWrite}, map[Scope]bool{ScopeRulesRead: true, ScopeRulesWrite: true}},
-		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeCounters: true, ScopeDeferred: true, ScopeRulesRead: true, ScopeRulesWrite: true, ScopeAdmin: true}},
+		{[]Scope{ScopeAdmin}, map[Scope]bool{ScopeCheck: true, ScopeCounters: true, ScopeDeferred: true, ScopeRulesRead: true,
+			ScopeRulesWrite: true, ScopeAdmin: true}},
 		{[]Scope{ScopeCheck, ScopeRulesRead}, map[Scope]bool{ScopeCheck: true, ScopeRulesRead: true}},
 		{nil, nil},
 	}
@@ -122,7 +123,8 @@ func TestKeyring_FindsOnlyTokensInForce(t *testing.T) {
 	}
 	other, _ := NewSecret()
 	live := secrets["live"]
-	for _, bad := range []string{"", "slk_", other, live + "x", live[:len(live)-1], strings.ToUpper(live), " " + live, string(tokens[0].Hash[:])} {
+	for _, bad := range []string{"", "slk_", other, live + "x", live[:len(live)-1], strings.ToUpper(live), " " + live,
+		string(tokens[0].Hash[:])} {
 		if got, err := k.Find(bad, now); !errors.Is(err, ErrUnknown) || got.Name != "" {
 			t.Errorf("a wrong secret of %d bytes: got %v, %v", len(bad), got, err)
 		}

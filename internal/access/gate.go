@@ -102,11 +102,15 @@ func admitOpen(call Call) (Token, error) {
 	const createToken = " Create a token with sluice token create."
 	switch {
 	case !LoopbackHost(call.Host):
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." + createToken}
+		return Token{}, &Refusal{Reason: NotOpen,
+			Detail: "Until the first token is created, only requests to localhost or a loopback address are accepted." +
+				createToken}
 	case call.Forwarded:
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + createToken}
+		return Token{}, &Refusal{Reason: NotOpen,
+			Detail: "Until the first token is created, requests forwarded by a proxy are rejected." + createToken}
 	case call.OtherSite:
-		return Token{}, &Refusal{Reason: NotOpen, Detail: "Until the first token is created, requests from other web sites are rejected."}
+		return Token{}, &Refusal{Reason: NotOpen,
+			Detail: "Until the first token is created, requests from other web sites are rejected."}
 	}
 	return openToken, nil
 }
@@ -117,7 +121,8 @@ var openToken = Token{Scopes: []Scope{ScopeAdmin}}
 // bearer returns the secret in the Authorization values.
 func bearer(values []string) (string, error) {
 	if len(values) == 0 {
-		return "", &Refusal{Reason: NoCredentials, Detail: "Send the header Authorization: Bearer TOKEN. Create a token with sluice token create."}
+		return "", &Refusal{Reason: NoCredentials,
+			Detail: "Send the header Authorization: Bearer TOKEN. Create a token with sluice token create."}
 	}
 	scheme, secret, ok := strings.Cut(values[0], " ")
 	if len(values) > 1 || !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -19,7 +19,8 @@ func TestGate_OpenModeIsForThisMachineItself(t *testing.T) {
 		{"another name", Call{Host: "sluice.example"}, NotOpen},
 		{"forwarded", Call{Host: "localhost:8080", Forwarded: true}, NotOpen},
 		{"another site", Call{Host: "localhost:8080", OtherSite: true}, NotOpen},
-		{"a token that does not exist", Call{Host: "localhost:8080", Authorization: []string{"Bearer slk_x"}}, BadCredentials},
+		{"a token that does not exist", Call{Host: "localhost:8080", Authorization: []string{"Bearer slk_x"}},
+			BadCredentials},
 	} {
 		_, err := gate.Admit(try.call, ScopeCounters)
 		var refused *Refusal

@@ -8,9 +8,11 @@ import (
 
 func TestAccountName_IsAlwaysOne(t *testing.T) {
 	for text, want := range map[string]string{
-		"ada": "ada", "Ada.Lovelace@Example.COM": "ada.lovelace@example.com", "Ada Lovelace": "ada-lovelace", "DOMAIN\\ada": "domain-ada",
-		"": "person", "  ": "person", "@@": "person", "-x-": "x", "Łucja Ö": "ucja", "名前": "person", "a//b": "a-b",
-		"<script>alert(1)</script>": "script-alert-1-script", "a\x00b\nc": "a-b-c", strings.Repeat("x", 100): strings.Repeat("x", MaxName),
+		"ada": "ada", "Ada.Lovelace@Example.COM": "ada.lovelace@example.com", "Ada Lovelace": "ada-lovelace",
+		"DOMAIN\\ada": "domain-ada",
+		"":            "person", "  ": "person", "@@": "person", "-x-": "x", "Łucja Ö": "ucja", "名前": "person", "a//b": "a-b",
+		"<script>alert(1)</script>": "script-alert-1-script", "a\x00b\nc": "a-b-c",
+		strings.Repeat("x", 100): strings.Repeat("x", MaxName),
 	} {
 		if got := AccountName(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)

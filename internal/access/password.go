@@ -134,7 +134,8 @@ func parseHash(text string) (p parsedHash, err error) {
 	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.threads); err != nil {
 		return p, errHash
 	}
-	if p.memory < 8 || p.memory > 4*argonMemory || p.passes < 1 || p.passes > 4*argonPasses || p.threads < 1 || p.threads > 4 {
+	if p.memory < 8 || p.memory > 4*argonMemory || p.passes < 1 || p.passes > 4*argonPasses || p.threads < 1 ||
+		p.threads > 4 {
 		return p, errHash
 	}
 	if p.salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil || len(p.salt) < 8 {

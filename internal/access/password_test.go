@@ -35,7 +35,8 @@ func TestHashPassword_LetsOnlyThatPasswordIn(t *testing.T) {
 	if !fits(t, h, hash, password) || !fits(t, h, again, password) {
 		t.Error("the password itself is refused")
 	}
-	for _, wrong := range []string{"", "correct horse batter", "correct horse battery ", strings.Repeat("x", MaxPassword+1)} {
+	for _, wrong := range []string{"", "correct horse batter", "correct horse battery ",
+		strings.Repeat("x", MaxPassword+1)} {
 		if fits(t, h, hash, wrong) {
 			t.Errorf("%q gets in", wrong)
 		}
@@ -47,7 +48,8 @@ func TestCheckPassword_BrokenHashLetsNobodyIn(t *testing.T) {
 	good := hashed(t, h, "correct horse battery")
 	for _, hash := range []string{
 		"", "x", decoy, strings.Replace(good, "argon2id", "argon2i", 1), strings.Replace(good, "m=19456", "m=999999999", 1),
-		strings.Replace(good, "t=2", "t=99", 1), strings.Replace(good, "p=1", "p=0", 1), good[:len(good)-8] + "!!!!!!!!", good + "$", "$argon2id$v=19$m=8,t=1,p=1$$",
+		strings.Replace(good, "t=2", "t=99", 1), strings.Replace(good, "p=1", "p=0", 1), good[:len(good)-8] + "!!!!!!!!",
+		good + "$", "$argon2id$v=19$m=8,t=1,p=1$$",
 	} {
 		for _, password := range []string{"", "correct horse battery"} {
 			if fits(t, h, hash, password) {

@@ -34,7 +34,8 @@ func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
 	if err == nil {
 		t.Fatal("a node that names buckets by other addresses starts")
 	}
-	for _, want := range []string{"--ipv6-prefix", "SLUICE_IPV6_PREFIX", "56", `"64"`, "HSET " + cfg.KeyPrefix + "settings ipv6_prefix 56"} {
+	for _, want := range []string{"--ipv6-prefix", "SLUICE_IPV6_PREFIX", "56", `"64"`,
+		"HSET " + cfg.KeyPrefix + "settings ipv6_prefix 56"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
 		}
@@ -44,7 +45,8 @@ func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
 	}
 	start(t, other)
 	eventually(t, "the first node says that it differs and goes on", func() bool {
-		return strings.Contains(first.text("/metrics"), "sluice_settings_differ 1") && strings.Contains(first.log.String(), "counts under other keys")
+		return strings.Contains(first.text("/metrics"), "sluice_settings_differ 1") &&
+			strings.Contains(first.log.String(), "counts under other keys")
 	})
 	if status, _ := first.send("GET", "/readyz", ""); status != 200 {
 		t.Errorf("the first node is not ready: %d", status)

@@ -94,7 +94,8 @@ func emptySettings(t *testing.T) config.Serve {
 	return config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: 10 * time.Second},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20,
+			SnapshotInterval: time.Hour},
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},
@@ -138,7 +139,8 @@ func tryStartAt(t *testing.T, cfg config.Serve, now func() time.Time, clock func
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{t: t, out: &buffer{}, log: &buffer{}, cancel: cancel, done: make(chan error, 1),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient}, Timeout: 20 * time.Second}}
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient},
+			Timeout: 20 * time.Second}}
 	t.Cleanup(n.client.CloseIdleConnections)
 	listening := make(chan net.Addr, 1)
 	go func() {

@@ -78,7 +78,8 @@ func (w *window) is(expression string) bool {
 // text is what an element shows.
 func (w *window) text(selector string) string {
 	w.t.Helper()
-	text, err := chromedp.Run(w.Ctx, chromedp.Evaluate[string]("document.querySelector("+strconv.Quote(selector)+").innerText"))
+	text, err := chromedp.Run(w.Ctx, chromedp.Evaluate[string]("document.querySelector("+strconv.Quote(selector)+
+		").innerText"))
 	if err != nil {
 		w.t.Fatalf("%s: %v", selector, err)
 	}
@@ -88,7 +89,8 @@ func (w *window) text(selector string) string {
 // until waits until an expression is true in the page.
 func (w *window) until(expression string) {
 	w.t.Helper()
-	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression + `) { clearInterval(tick); done(true); } }, 20); })`
+	wait := `new Promise(done => { const tick = setInterval(() => { if (` + expression +
+		`) { clearInterval(tick); done(true); } }, 20); })`
 	if _, err := chromedp.Run(w.Ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise)); err != nil {
 		w.t.Fatalf("%s: %v\n%s", expression, err, w.text("main"))
 	}
@@ -102,11 +104,15 @@ func denialSeenAndHealed(t *testing.T, b *browsertest.Browser, at, gateway *node
 	w := openWindow(t, b)
 	w.do(
 		chromedp.Navigate(link), chromedp.WaitVisible("#f-name"),
-		chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", "long enough for this"), chromedp.SendKeys("#f-repeat", "long enough for this"+kb.Enter),
+		chromedp.SendKeys("#f-name", "grace"), chromedp.SendKeys("#f-password", "long enough for this"),
+		chromedp.SendKeys("#f-repeat", "long enough for this"+kb.Enter),
 		chromedp.WaitVisible("#live-tiles"),
-		chromedp.Click(`.side a[href="/console/rules"]`), chromedp.WaitVisible(".empty"), chromedp.Click(`.empty a[href="/console/rules/new"]`), chromedp.WaitVisible("#f-limit"),
-		chromedp.SendKeys("#f-name", "searches-per-user"), chromedp.SendKeys("#f-method", "GET"), chromedp.SendKeys("#f-route", "/v1/search"), chromedp.SendKeys("#f-scope", "user"),
-		chromedp.SendKeys("#f-limit", "2"), chromedp.SetValue("#f-window_ms", "1"), chromedp.SetValue(`[name="window_ms.unit"]`, "day"),
+		chromedp.Click(`.side a[href="/console/rules"]`), chromedp.WaitVisible(".empty"),
+		chromedp.Click(`.empty a[href="/console/rules/new"]`), chromedp.WaitVisible("#f-limit"),
+		chromedp.SendKeys("#f-name", "searches-per-user"), chromedp.SendKeys("#f-method", "GET"),
+		chromedp.SendKeys("#f-route", "/v1/search"), chromedp.SendKeys("#f-scope", "user"),
+		chromedp.SendKeys("#f-limit", "2"), chromedp.SetValue("#f-window_ms", "1"),
+		chromedp.SetValue(`[name="window_ms.unit"]`, "day"),
 		chromedp.Click(`button[value="save"]`), chromedp.WaitVisible("[data-flash]"),
 		chromedp.Click(`.side a[href="/console"]`), chromedp.WaitVisible("#live-latest"),
 	)
@@ -177,7 +183,8 @@ func admitted(t *testing.T, n *node) (*person, map[string]string) {
 	t.Helper()
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
-	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"},
+		"password": {"long enough for this"}, "repeat": {"long enough for this"}})
 	at, err := url.Parse(n.url)
 	if err != nil {
 		t.Fatal(err)

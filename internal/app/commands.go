@@ -32,7 +32,8 @@ func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(),
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ type NewToken struct {
 
 // CreateToken creates a token and returns it with its secret. The secret is not stored
 // and cannot be shown again.
-func CreateToken(ctx context.Context, cfg config.Storage, want NewToken, now time.Time) (token access.Token, secret string, err error) {
+func CreateToken(ctx context.Context, cfg config.Storage, want NewToken, now time.Time) (token access.Token,
+	secret string, err error) {
 	secret, hash := access.NewSecret()
 	token = access.Token{Name: want.Name, Scopes: want.Scopes, Hash: hash}
 	if want.Lifetime > 0 {
@@ -169,7 +171,8 @@ func CreateUser(ctx context.Context, cfg config.Storage, want NewUser) (u access
 		if err := db.Migrate(ctx); err != nil {
 			return err
 		}
-		u, err = db.CreateUser(ctx, cliActor(want.By), access.User{Name: want.Name, Role: want.Role, PasswordHash: hash}, false)
+		u, err = db.CreateUser(ctx, cliActor(want.By), access.User{Name: want.Name, Role: want.Role, PasswordHash: hash},
+			false)
 		return err
 	})
 	return u, err
@@ -212,7 +215,8 @@ func hashPassword(ctx context.Context, password string) (string, error) {
 	return hash, nil
 }
 
-func updateUser(ctx context.Context, cfg config.Storage, name, by string, edit func(*access.User)) (u access.User, err error) {
+func updateUser(ctx context.Context, cfg config.Storage, name, by string, edit func(*access.User)) (u access.User,
+	err error) {
 	err = withDatabase(ctx, cfg, func(ctx context.Context, db *database.DB) error {
 		if err := db.Migrate(ctx); err != nil {
 			return err

@@ -37,7 +37,8 @@ type console struct {
 }
 
 // openConsole creates the console, or returns nil if it is disabled.
-func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps, db *database.DB, f *fleetReporter, stops *stops) (*console, error) {
+func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps, db *database.DB, f *fleetReporter,
+	stops *stops) (*console, error) {
 	if !cfg.Console.Console {
 		return nil, nil //nolint:nilnil // a disabled console is not an error
 	}
@@ -118,7 +119,8 @@ func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 }
 
 // rulePages returns what the pages about rules and pools depend on.
-func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker, reader *fleet.Reader) web.RulePages {
+func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.Checker,
+	reader *fleet.Reader) web.RulePages {
 	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
 	return web.RulePages{
 		Store: db, Pools: db, Figures: reader, Watching: c.hot != nil,
@@ -133,7 +135,8 @@ func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.
 
 // headersOf returns the response headers of a decision by one limit of one rule.
 func headersOf(style reply.HeaderStyle, rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
-	a := decide.Answer{Verdict: decide.Allowed, At: at, Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
+	a := decide.Answer{Verdict: decide.Allowed, At: at,
+		Limits: []decide.LimitAnswer{{Rule: rule, Limit: l, Decision: decided, Known: true}}}
 	if !decided.Allowed {
 		a.Verdict = decide.Denied
 	}
@@ -201,7 +204,8 @@ func shareOf(p *decide.PoolShare) *web.PoolShare {
 	if p == nil {
 		return nil
 	}
-	out := &web.PoolShare{Name: p.Name, Priority: p.Priority, SharePercent: p.SharePercent, Used: -1, Capacity: p.Capacity, Load: -1}
+	out := &web.PoolShare{Name: p.Name, Priority: p.Priority, SharePercent: p.SharePercent, Used: -1, Capacity: p.Capacity,
+		Load: -1}
 	if p.Used != nil {
 		out.Used = *p.Used
 	}
@@ -219,7 +223,8 @@ func shownSettings(cfg *config.Serve) []web.SettingGroup {
 			out = append(out, web.SettingGroup{Name: v.Group})
 		}
 		g := &out[len(out)-1]
-		g.Settings = append(g.Settings, web.Setting{Flag: v.Flag, Env: v.Env, Value: v.Value, Help: v.Help, Default: v.IsDefault})
+		g.Settings = append(g.Settings, web.Setting{Flag: v.Flag, Env: v.Env, Value: v.Value, Help: v.Help,
+			Default: v.IsDefault})
 	}
 	return out
 }
@@ -235,5 +240,6 @@ func newSSO(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
 		RedirectURL: strings.TrimSuffix(cfg.ConsoleURL, "/") + web.SignOnPath,
 		Scopes:      cfg.OIDCScopeList(), Claim: cfg.OIDCGroupsClaim, Groups: cfg.OIDCGroups(), Now: host.Now,
 	})
-	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: provider, Accounts: db}
+	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: provider,
+		Accounts: db}
 }

@@ -74,12 +74,15 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 	if status, body := p.get(n.url + "/"); status != http.StatusOK || !strings.Contains(body, "No account exists yet") {
 		t.Errorf("/ led to %d", status)
 	}
-	form := url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}}
-	if status, body := p.post(n.url+"/console/welcome", form); status != http.StatusOK || !strings.Contains(body, "Welcome, grace") {
+	form := url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"},
+		"repeat": {"long enough for this"}}
+	if status, body := p.post(n.url+"/console/welcome", form); status != http.StatusOK ||
+		!strings.Contains(body, "Welcome, grace") {
 		t.Fatalf("the first account: %d", status)
 	}
 	n.create(`{"name":"one","scope":"user","limit":1,"window_ms":86400000}`)
-	if status, body := p.get(n.url + "/console/rules"); status != http.StatusOK || !strings.Contains(body, "1 per day per user") {
+	if status, body := p.get(n.url + "/console/rules"); status != http.StatusOK ||
+		!strings.Contains(body, "1 per day per user") {
 		t.Errorf("rules: %d", status)
 	}
 	n.stop()
@@ -90,10 +93,12 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 	if welcomeLink.MatchString(n.out.String()) || !strings.Contains(n.out.String(), "/console") {
 		t.Errorf("the second start printed %s", n.out)
 	}
-	if status, body := p.get(n.url + "/console"); status != http.StatusOK || !strings.Contains(body, "grace") || !strings.Contains(body, "Overview") {
+	if status, body := p.get(n.url + "/console"); status != http.StatusOK || !strings.Contains(body, "grace") ||
+		!strings.Contains(body, "Overview") {
 		t.Errorf("after a restart: %d", status)
 	}
-	if _, err := DisableUser(t.Context(), cfg.Storage, "grace", "test"); err == nil || !strings.Contains(err.Error(), "last admin") {
+	if _, err := DisableUser(t.Context(), cfg.Storage, "grace", "test"); err == nil ||
+		!strings.Contains(err.Error(), "last admin") {
 		t.Errorf("disabling the last admin: %v", err)
 	}
 	if _, err := SetPassword(t.Context(), cfg.Storage, "grace", "another long password", "test"); err != nil {
@@ -102,7 +107,8 @@ func TestConsole_FirstStartLetsInOnceAndSessionsOutliveARestart(t *testing.T) {
 	if _, body := p.get(n.url + "/console"); !strings.Contains(body, "Sign in") {
 		t.Error("a new password left the session open")
 	}
-	if _, body := p.post(n.url+"/console/sign-in", url.Values{"name": {"grace"}, "password": {"another long password"}}); !strings.Contains(body, "Overview") {
+	if _, body := p.post(n.url+"/console/sign-in",
+		url.Values{"name": {"grace"}, "password": {"another long password"}}); !strings.Contains(body, "Overview") {
 		t.Error("the new password does not let in")
 	}
 }
@@ -119,10 +125,12 @@ func TestConsole_CanBeLeftOut(t *testing.T) {
 
 func TestCreateUser_RefusesWeakPasswords(t *testing.T) {
 	cfg := settings(t)
-	if _, err := CreateUser(t.Context(), cfg.Storage, NewUser{Name: "ada", Role: access.RoleAdmin, Password: "short"}); err == nil {
+	if _, err := CreateUser(t.Context(), cfg.Storage,
+		NewUser{Name: "ada", Role: access.RoleAdmin, Password: "short"}); err == nil {
 		t.Error("a short password was taken")
 	}
-	if _, err := CreateUser(t.Context(), cfg.Storage, NewUser{Name: "ada", Role: access.RoleAdmin, Password: "long enough for this"}); err != nil {
+	if _, err := CreateUser(t.Context(), cfg.Storage,
+		NewUser{Name: "ada", Role: access.RoleAdmin, Password: "long enough for this"}); err != nil {
 		t.Error(err)
 	}
 	if list, err := Users(t.Context(), cfg.Storage); err != nil || len(list) != 1 || list[0].Name != "ada" {

@@ -68,11 +68,15 @@ func TestConsole_WithRedisKilledANodeShowsWhatItKnowsItself(t *testing.T) {
 	for range 5 {
 		n.check(`{"user":"after"}`)
 	}
-	body := p.shows(n.url+"/console/fail-modes", http.StatusOK, texts(`this page shows only the decisions of this node`, `unknown since`, `badge bad">(tripped|recovering)<`, `Decided by fail modes</dt><dd><span class="figure">[1-9]`)...)
+	body := p.shows(n.url+"/console/fail-modes", http.StatusOK,
+		texts(`this page shows only the decisions of this node`, `unknown since`, `badge bad">(tripped|recovering)<`,
+			`Decided by fail modes</dt><dd><span class="figure">[1-9]`)...)
 	if strings.Contains(body, `badge good">healthy<`) {
 		t.Error("a breaker is shown as healthy")
 	}
-	p.shows(n.url+"/console", http.StatusOK, texts(`data-partial`, `unknown since`, `Redis is unreachable`, `Degraded</dt><dd><span class="figure">(0\.[1-9]|[1-9])`)...)
+	p.shows(n.url+"/console", http.StatusOK,
+		texts(`data-partial`, `unknown since`, `Redis is unreachable`,
+			`Degraded</dt><dd><span class="figure">(0\.[1-9]|[1-9])`)...)
 	body = p.shows(n.url+"/console/rules/1", http.StatusOK, texts(`data-partial`, `[1-9]\d* denied`)...)
 	if strings.Contains(body, "No requests in this period") {
 		t.Error("the page of the rule says that there was no request")
@@ -112,14 +116,17 @@ func TestConsole_WithPostgresStoppedItsPagesAreServedReadOnly(t *testing.T) {
 
 	frame := []string{`href="/console/fail-modes"`, `The rules database is unreachable`, `grace`}
 	for path, want := range map[string]string{
-		"/console": "one", "/console/rules": "/v1/one", "/console/rules?q=nothing": "No rule", "/console/rules/1": "unavailable while the rules database",
+		"/console": "one", "/console/rules": "/v1/one", "/console/rules?q=nothing": "No rule",
+		"/console/rules/1": "unavailable while the rules database",
 		"/console/denials": "user:u", "/console/explain": "Explain", "/console/fail-modes": "/v1/one",
 	} {
 		p.shows(n.url+path, http.StatusOK, texts(append(frame, want)...)...)
 	}
-	for path, want := range map[string]string{"/console/people": "503", "/console/audit": "503", "/console/rules/new": "unreachable"} {
+	for path, want := range map[string]string{"/console/people": "503", "/console/audit": "503",
+		"/console/rules/new": "unreachable"} {
 		status, body := p.get(n.url + path)
-		if path != "/console/rules/new" && status != http.StatusServiceUnavailable || !strings.Contains(body, want) || !strings.Contains(body, frame[0]) {
+		if path != "/console/rules/new" && status != http.StatusServiceUnavailable || !strings.Contains(body, want) ||
+			!strings.Contains(body, frame[0]) {
 			t.Errorf("%s: %d without its frame", path, status)
 		}
 	}
@@ -128,7 +135,8 @@ func TestConsole_WithPostgresStoppedItsPagesAreServedReadOnly(t *testing.T) {
 		!strings.Contains(body, "what was typed stays") || !strings.Contains(body, frame[0]) {
 		t.Errorf("a change: %d\n%s", status, body)
 	}
-	if status, body := newPerson(t, n).post(n.url+"/console/sign-in", signIn); status != http.StatusServiceUnavailable || !strings.Contains(body, "nobody can sign in") || !strings.Contains(body, `name="password"`) {
+	if status, body := newPerson(t, n).post(n.url+"/console/sign-in", signIn); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "nobody can sign in") || !strings.Contains(body, `name="password"`) {
 		t.Errorf("signing in: %d\n%s", status, body)
 	}
 	if status, _ := other.post(n.url+"/console/sign-out", url.Values{}); status != http.StatusServiceUnavailable {

@@ -34,17 +34,22 @@ func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
-	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
-	p.post(n.url+"/console/pools", url.Values{"name": {"shared"}, "limit": {"1000"}, "window_ms": {"60000"}, "normal_percent": {"80"}, "low_percent": {"50"}})
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"},
+		"password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	p.post(n.url+"/console/pools", url.Values{"name": {"shared"}, "limit": {"1000"}, "window_ms": {"60000"},
+		"normal_percent": {"80"}, "low_percent": {"50"}})
 	for name, fields := range map[string]url.Values{
-		"hard":    {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"hard"}},
-		"soft":    {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"soft"}, "soft_percent": {"50"}},
-		"elastic": {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"elastic"}, "elastic_percent": {"50"}, "pool": {"shared"}},
-		"bucket":  {"algorithm": {"token_bucket"}, "throttle": {"soft"}, "soft_percent": {"100"}},
-		"monthly": {"algorithm": {"fixed_window"}, "window_ms": {""}, "calendar.every": {"month"}, "calendar.zone": {"Asia/Tokyo"}},
+		"hard": {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"hard"}},
+		"soft": {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"soft"}, "soft_percent": {"50"}},
+		"elastic": {"algorithm": {"fixed_window"}, "align": {"first_hit"}, "throttle": {"elastic"}, "elastic_percent": {"50"},
+			"pool": {"shared"}},
+		"bucket": {"algorithm": {"token_bucket"}, "throttle": {"soft"}, "soft_percent": {"100"}},
+		"monthly": {"algorithm": {"fixed_window"}, "window_ms": {""}, "calendar.every": {"month"},
+			"calendar.zone": {"Asia/Tokyo"}},
 	} {
 		form := url.Values{
-			"name": {name}, "scope": {"user"}, "route": {"/v1/" + name}, "limit": {"4"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"},
+			"name": {name}, "scope": {"user"}, "route": {"/v1/" + name}, "limit": {"4"}, "window_ms": {"1"},
+			"window_ms.unit": {"day"}, "is_active": {"on"},
 			"preview.shape": {"burst"}, "preview.load": {"300"},
 		}
 		for field, values := range fields {
@@ -55,7 +60,8 @@ func TestConsole_PreviewShowsTheHeadersOfARealDenial(t *testing.T) {
 			t.Fatalf("%s: the preview answered %d", name, status)
 		}
 		shown := previewedHeaders(t, page)
-		if status, page := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(page, "Rule &#34;"+name+"&#34; created.") {
+		if status, page := p.post(n.url+"/console/rules", form); status != http.StatusOK ||
+			!strings.Contains(page, "Rule &#34;"+name+"&#34; created.") {
 			t.Fatalf("%s: making it answered %d", name, status)
 		}
 		var doc map[string]any
@@ -85,9 +91,12 @@ func TestConsole_PreviewOfATrialShowsNoHeadersAsTheAPISendsNone(t *testing.T) {
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
-	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
-	form := url.Values{"name": {"trial"}, "scope": {"user"}, "limit": {"0"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}, "mode": {"shadow"}}
-	if _, page := p.post(n.url+"/console/rules/preview", form); strings.Contains(page, `aria-label="Headers"`) || !strings.Contains(page, "sends no headers") {
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"},
+		"password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	form := url.Values{"name": {"trial"}, "scope": {"user"}, "limit": {"0"}, "window_ms": {"1"}, "window_ms.unit": {"day"},
+		"is_active": {"on"}, "mode": {"shadow"}}
+	if _, page := p.post(n.url+"/console/rules/preview", form); strings.Contains(page, `aria-label="Headers"`) ||
+		!strings.Contains(page, "sends no headers") {
 		t.Error("the preview of a shadow rule shows headers")
 	}
 	p.post(n.url+"/console/rules", form)

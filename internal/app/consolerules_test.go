@@ -15,9 +15,12 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 	n := start(t, withConsole(t))
 	p := newPerson(t, n)
 	link := welcomeLink.FindStringSubmatch(n.out.String())
-	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
-	form := url.Values{"name": {"reports"}, "scope": {"user"}, "route": {"/v1/reports"}, "limit": {"1"}, "window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}}
-	if status, body := p.post(n.url+"/console/rules", form); status != http.StatusOK || !strings.Contains(body, "Rule &#34;reports&#34; created.") {
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"},
+		"password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	form := url.Values{"name": {"reports"}, "scope": {"user"}, "route": {"/v1/reports"}, "limit": {"1"},
+		"window_ms": {"1"}, "window_ms.unit": {"day"}, "is_active": {"on"}}
+	if status, body := p.post(n.url+"/console/rules", form); status != http.StatusOK ||
+		!strings.Contains(body, "Rule &#34;reports&#34; created.") {
 		t.Fatalf("making it: %d", status)
 	}
 	const request = `{"user":"42","route":"/v1/reports","method":"GET"}`
@@ -26,7 +29,8 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 	}
 	eventually(t, "the denial is seen in the editor", func() bool {
 		status, body := p.post(n.url+"/console/rules/preview", form)
-		if !strings.Contains(body, "Retry-After: ") || !strings.Contains(body, "RateLimit-Policy: &#34;reports&#34;;q=1;w=86400") {
+		if !strings.Contains(body, "Retry-After: ") ||
+			!strings.Contains(body, "RateLimit-Policy: &#34;reports&#34;;q=1;w=86400") {
 			t.Fatalf("the headers of a preview are not there, status %d", status)
 		}
 		return strings.Contains(body, "user:42")
@@ -39,23 +43,27 @@ func TestConsole_ARuleMadeThereDeniesAndItsDenialIsSeen(t *testing.T) {
 	if !n.allowed(request) || n.allowed(request) {
 		t.Error("the raised limit is not in force")
 	}
-	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports was changed in the meantime") || !strings.Contains(body, "grace saved this rule") {
+	if _, body := p.post(n.url+"/console/rules/1", form); !strings.Contains(body, "reports was changed in the meantime") ||
+		!strings.Contains(body, "grace saved this rule") {
 		t.Error("an old version overwrites")
 	}
-	if _, body := p.post(n.url+"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); !strings.Contains(body, "1 rule is now disabled.") {
+	if _, body := p.post(n.url+"/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); !strings.Contains(body,
+		"1 rule is now disabled.") {
 		t.Error("turning it off did not work")
 	}
 	if !n.allowed(request) {
 		t.Error("a rule that is off denies")
 	}
-	if _, body := p.post(n.url+"/console/rules/1/delete", url.Values{"version": {"3"}}); !strings.Contains(body, "Rule &#34;reports&#34; deleted.") {
+	if _, body := p.post(n.url+"/console/rules/1/delete", url.Values{"version": {"3"}}); !strings.Contains(body,
+		"Rule &#34;reports&#34; deleted.") {
 		t.Error("deleting it did not work")
 	}
 }
 
 func TestHeadersOf_AreTheAPIs(t *testing.T) {
 	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	got := headersOf(reply.HeaderStyle{ResetDelta: true}, "r", l, limiter.Decision{Limit: 10, RetryAfter: 1500, Reset: 2500}, 1000)
+	got := headersOf(reply.HeaderStyle{ResetDelta: true}, "r", l,
+		limiter.Decision{Limit: 10, RetryAfter: 1500, Reset: 2500}, 1000)
 	want := `[{Retry-After 2} {RateLimit-Policy "r";q=10;w=60} {RateLimit "r";r=0;t=2} {X-RateLimit-Limit 10} {X-RateLimit-Remaining 0} {X-RateLimit-Reset 2}]`
 	if fmt.Sprint(got) != want {
 		t.Errorf("got  %v\nwant %s", got, want)

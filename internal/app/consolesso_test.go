@@ -22,16 +22,20 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 	cfg.Listen = hold.Addr().String()
 	hold.Close()
 	cfg.ConsoleURL = "http://" + cfg.Listen
-	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCClientSecret, cfg.OIDCName = provider.URL, ssotest.ClientID, ssotest.ClientSecret, "Example ID"
+	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCClientSecret, cfg.OIDCName = provider.URL, ssotest.ClientID,
+		ssotest.ClientSecret, "Example ID"
 	cfg.OIDCGroupsClaim, cfg.OIDCEditorGroups = "groups", []string{"staff"}
-	provider.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	provider.Instead("/.well-known/openid-configuration",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 
 	n := start(t, cfg) // though the provider is away
 	p := newPerson(t, n)
-	if status, body := p.get(n.url + "/console/sign-in"); status != http.StatusOK || !strings.Contains(body, "Sign in with Example ID") {
+	if status, body := p.get(n.url + "/console/sign-in"); status != http.StatusOK ||
+		!strings.Contains(body, "Sign in with Example ID") {
 		t.Fatalf("the form: %d", status)
 	}
-	if status, body := p.post(n.url+"/console/sso/start", url.Values{}); status != http.StatusServiceUnavailable || !strings.Contains(body, "The provider is unreachable") {
+	if status, body := p.post(n.url+"/console/sso/start", url.Values{}); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "The provider is unreachable") {
 		t.Errorf("while it is away: %d", status)
 	}
 	n.stop()
@@ -57,14 +61,16 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 		}
 		return p.get(back)
 	}
-	if status, body := signIn(); status != http.StatusOK || !strings.Contains(body, "<h1>Rules</h1>") || !strings.Contains(body, "editor") {
+	if status, body := signIn(); status != http.StatusOK || !strings.Contains(body, "<h1>Rules</h1>") ||
+		!strings.Contains(body, "editor") {
 		t.Errorf("signed in: %d", status)
 	}
 	users, err := Users(t.Context(), cfg.Storage)
 	if err != nil || len(users) != 1 || users[0].Name != "ada" || users[0].Subject != "s-1" || users[0].LastLogin == nil {
 		t.Errorf("accounts %v, %v", users, err)
 	}
-	if _, err := SetPassword(t.Context(), cfg.Storage, "ada", "a long enough password", "test"); err == nil || !strings.Contains(err.Error(), "single sign-on") {
+	if _, err := SetPassword(t.Context(), cfg.Storage, "ada", "a long enough password", "test"); err == nil ||
+		!strings.Contains(err.Error(), "single sign-on") {
 		t.Errorf("a password for it: %v", err)
 	}
 	provider.Person("s-1", "Ada", "sales")

@@ -52,7 +52,8 @@ type ruleCopies struct {
 	failing bool
 }
 
-func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource, now func() time.Time) *ruleCopies {
+func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
+	now func() time.Time) *ruleCopies {
 	return &ruleCopies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
 }
 
@@ -92,7 +93,8 @@ func (c *ruleCopies) writeLatest(pause func()) {
 	if err := c.write(f, pause); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
-			c.log.Error("saving the local copy of the rules failed; without a copy this node cannot start while the rules database is unavailable", "file", c.path, "error", err)
+			c.log.Error("saving the local copy of the rules failed; without a copy this node cannot start while the rules "+
+				"database is unavailable", "file", c.path, "error", err)
 		}
 		c.failing = true
 		return
@@ -149,8 +151,10 @@ type overrideCopies struct {
 	failing bool
 }
 
-func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource, now func() time.Time) *overrideCopies {
-	return &overrideCopies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
+func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
+	now func() time.Time) *overrideCopies {
+	return &overrideCopies{path: path, identity: identity, log: log, metrics: metrics, now: now,
+		wake: make(chan struct{}, 1)}
 }
 
 // save makes o the content of the next copy, which is written soon. It does not block
@@ -186,7 +190,8 @@ func (c *overrideCopies) writeLatest(pause func()) {
 	if err := c.write(o, pause); err != nil {
 		c.metrics.Copy("failed")
 		if !c.failing {
-			c.log.Error("saving the local copy of the overrides failed; without a copy this node starts without overrides while the rules database is unavailable", "file", c.path, "error", err)
+			c.log.Error("saving the local copy of the overrides failed; without a copy this node starts without overrides "+
+				"while the rules database is unavailable", "file", c.path, "error", err)
 		}
 		c.failing = true
 		return

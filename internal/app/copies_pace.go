@@ -23,7 +23,8 @@ const (
 // writePaced calls write whenever wake or tick fires, and once more when ctx has
 // ended. write calls the function that it gets often; that function pauses when a pause
 // is due. A pause ends with ctx.
-func writePaced(ctx context.Context, now func() time.Time, wake <-chan struct{}, tick <-chan time.Time, write func(pause func())) {
+func writePaced(ctx context.Context, now func() time.Time, wake <-chan struct{}, tick <-chan time.Time,
+	write func(pause func())) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -36,7 +36,8 @@ func setOf(t *testing.T, version int64, n int) inForce {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inForce{set: set, tokens: []access.Token{{ID: 1, Name: "t", Hash: [32]byte{1}}}, at: time.UnixMilli(version * 1000)}
+	return inForce{set: set, tokens: []access.Token{{ID: 1, Name: "t", Hash: [32]byte{1}}},
+		at: time.UnixMilli(version * 1000)}
 }
 
 func TestCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
@@ -116,7 +117,8 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damage := map[string][]byte{"empty": {}, "foreign": foreignCopy(t), "newer": append([]byte("SLUICERC\x00\x00\x00\x03"), good[12:]...)}
+	damage := map[string][]byte{"empty": {}, "foreign": foreignCopy(t),
+		"newer": append([]byte("SLUICERC\x00\x00\x00\x03"), good[12:]...)}
 	for n := 1; n < len(good); n += len(good) / 20 {
 		damage[fmt.Sprintf("cut to %d", n)] = good[:n]
 		flipped := append([]byte(nil), good...)
@@ -135,7 +137,8 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 			if r.readiness.ready() == nil || r.sets.Load() != nil || r.access.Load() != nil {
 				t.Error("a damaged copy is in force")
 			}
-			if got := strings.Count(log.String(), "copy of the rules was rejected"); got != 1 || !strings.Contains(log.String(), "not ready") {
+			if got := strings.Count(log.String(), "copy of the rules was rejected"); got != 1 ||
+				!strings.Contains(log.String(), "not ready") {
 				t.Errorf("%d log lines say so, want 1:\n%s", got, log)
 			}
 		})

@@ -47,10 +47,13 @@ type counters struct {
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
 // memory with snapshots on disk. Redis need not be available yet.
-func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops,
+	fatal func(error)) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
-	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because, "record_bytes", int64(cfg.MaxRecordBytes))
-	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes), Clock: host.Clock})
+	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
+		"record_bytes", int64(cfg.MaxRecordBytes))
+	memory := memstore.New(memstore.Options{MaxKeys: most.keys, MaxRecordBytes: int64(cfg.MaxRecordBytes),
+		Clock: host.Clock})
 	stops.add("memory store", func(context.Context) error { return memory.Close() })
 	stops.add("memory release", task(func(ctx context.Context) {
 		releaseMemory(ctx, func() int64 { return int64(memory.Keys())*bytesPerKey + memory.RecordBytes() })
@@ -61,13 +64,15 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *t
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
 		startSnapshots(cfg, memory, host.Log, metrics, stops)
-		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now), kind: "memory", breakers: noBreakers}, nil
+		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now),
+			kind: "memory", breakers: noBreakers}, nil
 	}
 	return openRedis(ctx, cfg, host, memory, metrics, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
-func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics,
+	stops *stops, fatal func(error)) (*counters, error) {
 	silenceRedis()
 	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{})
 	if err != nil {
@@ -89,7 +94,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 	stops.add("comparison of settings", task(func(ctx context.Context) { agreed.run(ctx, fatal) }))
 	metrics.SettingsDiffer(agreed.differ.Load)
 	nodes := nodeCountFile{path: cfg.NodesFile(), log: host.Log}
-	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now, Known: nodes.load(), Counted: nodes.save})
+	presence, err := fleet.NewPresence(fleet.PresenceOptions{Client: client, Prefix: cfg.KeyPrefix, Now: time.Now,
+		Known: nodes.load(), Counted: nodes.save})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +105,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 		return nil, err
 	}
 	stops.add("reconciliation of local decisions", task(func(ctx context.Context) { ledger.Reconcile(ctx, store) }))
-	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats, Slots: store.Stats})
+	metrics.CounterStore(telemetry.CounterStore{Breakers: store.Breakers, Nodes: presence.Live, Units: ledger.Stats,
+		Slots: store.Stats})
 	loadBoard, err := fleet.NewLoadBoard(client, cfg.KeyPrefix)
 	if err != nil {
 		return nil, err
@@ -109,7 +116,8 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 		return nil, err
 	}
 	return &counters{
-		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now), board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
+		store: near, hot: hot, local: memory, ledger: ledger, loads: decide.NewLoads(loadBoard, host.Now),
+		board: fleet.NewRedis(client, cfg.KeyPrefix), kind: "redis",
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }
@@ -119,7 +127,8 @@ func noBreakers() []fleet.Breaker { return nil }
 func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
 	out := make([]fleet.Breaker, len(bs))
 	for i, b := range bs {
-		out[i] = fleet.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened, Cause: string(b.Cause)}
+		out[i] = fleet.Breaker{Server: b.Node, State: b.State.String(), Since: b.Since.UnixMilli(), Opened: b.Opened,
+			Cause: string(b.Cause)}
 	}
 	return out
 }
@@ -245,6 +254,7 @@ func (c nodeCountFile) save(n int) {
 		})
 	}
 	if err != nil {
-		c.log.Warn("saving the node count failed; a start during a Redis outage uses an older count", "file", c.path, "error", err)
+		c.log.Warn("saving the node count failed; a start during a Redis outage uses an older count", "file", c.path, "error",
+			err)
 	}
 }

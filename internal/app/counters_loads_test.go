@@ -12,10 +12,12 @@ import (
 func elasticShop(n *node) {
 	n.t.Helper()
 	const year = "31536000000"
-	if status, doc := n.send("POST", "/ratelimit/pools", `{"name":"shop","limit":100,"window_ms":`+year+`}`); status != http.StatusCreated {
+	if status, doc := n.send("POST", "/ratelimit/pools",
+		`{"name":"shop","limit":100,"window_ms":`+year+`}`); status != http.StatusCreated {
 		n.t.Fatalf("making the pool answered %d %v", status, doc)
 	}
-	n.create(`{"name":"elastic","scope":"user","algorithm":"fixed_window","limit":1,"window_ms":` + year + `,"throttle":"elastic","elastic_percent":10000,"pool":"shop"}`)
+	n.create(`{"name":"elastic","scope":"user","algorithm":"fixed_window","limit":1,"window_ms":` + year +
+		`,"throttle":"elastic","elastic_percent":10000,"pool":"shop"}`)
 }
 
 func TestLoads_AReportOnOneNodeDecidesOnAll(t *testing.T) {
@@ -33,7 +35,8 @@ func TestLoads_AReportOnOneNodeDecidesOnAll(t *testing.T) {
 					t.Error("denied although the pool has room")
 				}
 			}
-			if status, doc := a.send("PUT", "/ratelimit/pools/shop/load", `{"utilization":1,"ttl_ms":600000}`); status != http.StatusNoContent {
+			if status, doc := a.send("PUT", "/ratelimit/pools/shop/load",
+				`{"utilization":1,"ttl_ms":600000}`); status != http.StatusNoContent {
 				t.Fatalf("report answered %d %v", status, doc)
 			}
 			if a.allowed(`{"user":"42"}`) {

@@ -82,7 +82,8 @@ func (n *node) limitOf() float64 {
 
 func makeToken(t *testing.T, cfg config.Serve, scopes ...access.Scope) string {
 	t.Helper()
-	_, secret, err := CreateToken(t.Context(), cfg.Storage, NewToken{Name: fmt.Sprint("t", scopes), Scopes: scopes, By: "test"}, time.Now())
+	_, secret, err := CreateToken(t.Context(), cfg.Storage,
+		NewToken{Name: fmt.Sprint("t", scopes), Scopes: scopes, By: "test"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +116,13 @@ func TestDatabaseDownAtStart_TheSavedCopyDecides(t *testing.T) {
 	if !n.allowed(anyUser) || n.allowed(anyUser) {
 		t.Error("the saved rule does not decide")
 	}
-	if n.metric(`sluice_set_source{source="copy"}`) != 1 || n.metric(`sluice_rule_copies_total{outcome="restored"}`) != 1 ||
+	if n.metric(`sluice_set_source{source="copy"}`) != 1 ||
+		n.metric(`sluice_rule_copies_total{outcome="restored"}`) != 1 ||
 		n.metric("sluice_set_age_seconds") <= 0 || n.metric("sluice_ready") != 1 {
 		t.Error("the metrics do not tell that the copy decides")
 	}
-	if log := n.log.String(); !strings.Contains(log, "started with the saved copy of the rules") || !strings.Contains(log, "age=") {
+	if log := n.log.String(); !strings.Contains(log, "started with the saved copy of the rules") ||
+		!strings.Contains(log, "age=") {
 		t.Errorf("no log line tells, or not how old it is:\n%s", log)
 	}
 	if status, _ := n.send(http.MethodPost, "/ratelimit/rules", perUser); status != http.StatusServiceUnavailable {
@@ -159,7 +162,8 @@ func TestDatabaseHangsAtRunTime_ChecksGoOnAndTheAgeGrows(t *testing.T) {
 	})
 	// The database accepts connections and answers nothing: only a deadline of
 	// ours can end this, before the client's own.
-	if status, _ := n.send(http.MethodPost, "/ratelimit/rules", strings.Replace(perUser, `"r"`, `"s"`, 1)); status != http.StatusServiceUnavailable {
+	if status, _ := n.send(http.MethodPost, "/ratelimit/rules",
+		strings.Replace(perUser, `"r"`, `"s"`, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("a write answered %d, want 503", status)
 	}
 	if !n.allowed(anyUser) || n.allowed(anyUser) {
@@ -202,7 +206,8 @@ func TestDatabaseDownAtStart_ATornCopyIsRefusedAndTheNodeWaits(t *testing.T) {
 	if status, _ := n.send(http.MethodGet, "/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answered %d with half a copy", status)
 	}
-	if log := n.log.String(); !strings.Contains(log, "copy of the rules was rejected") || !strings.Contains(log, "incomplete") {
+	if log := n.log.String(); !strings.Contains(log, "copy of the rules was rejected") ||
+		!strings.Contains(log, "incomplete") {
 		t.Errorf("no log line says why:\n%s", log)
 	}
 	postgres.Restart()
@@ -225,7 +230,8 @@ func TestDataDirectoryUnwritable_ServesAllTheSame(t *testing.T) {
 	if !n.allowed(anyUser) || n.allowed(anyUser) {
 		t.Error("the rule does not decide")
 	}
-	eventually(t, "the failure is counted", func() bool { return n.metric(`sluice_rule_copies_total{outcome="failed"}`) > 0 })
+	eventually(t, "the failure is counted",
+		func() bool { return n.metric(`sluice_rule_copies_total{outcome="failed"}`) > 0 })
 	if !strings.Contains(n.log.String(), "saving the local copy of the rules failed") {
 		t.Errorf("the log does not say so:\n%s", n.log)
 	}
@@ -332,9 +338,11 @@ func TestEditsRaceFromSeveralNodes_ExactlyOneWinsEachVersion(t *testing.T) {
 	}
 	_, doc := nodes[1].send(http.MethodGet, "/ratelimit/rules/1", "")
 	if doc["version"] != float64(rounds+1) || doc["limit"] != float64(want) {
-		t.Errorf("the rule is at version %v with limit %v, want %d with the last winner's %d", doc["version"], doc["limit"], rounds+1, want)
+		t.Errorf("the rule is at version %v with limit %v, want %d with the last winner's %d", doc["version"], doc["limit"],
+			rounds+1, want)
 	}
 	for i, n := range nodes {
-		eventually(t, fmt.Sprintf("node %d decides by the last winner", i), func() bool { return n.limitOf() == float64(want) })
+		eventually(t, fmt.Sprintf("node %d decides by the last winner", i),
+			func() bool { return n.limitOf() == float64(want) })
 	}
 }

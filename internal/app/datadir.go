@@ -14,7 +14,8 @@ import (
 )
 
 // errDataDirInUse means that another server uses the data directory.
-var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it or choose another directory with --data-dir (SLUICE_DATA_DIR)")
+var errDataDirInUse = errors.New("another sluice serve is using this data directory; stop it or choose another " +
+	"directory with --data-dir (SLUICE_DATA_DIR)")
 
 // createDataDir creates dir with access for its owner only, because it contains token
 // hashes and counters.

@@ -45,7 +45,8 @@ func collect(t *testing.T, nodes []*node, tickets map[string]string) {
 				t.Fatalf("released %v, want %s", it, want)
 			}
 			next++
-			if status, doc := n.send(http.MethodPost, "/ratelimit/deferred/mails/ack", fmt.Sprintf(`{"tickets":[%q]}`, it["ticket"])); status != http.StatusOK || doc["acked"] != float64(1) {
+			if status, doc := n.send(http.MethodPost, "/ratelimit/deferred/mails/ack",
+				fmt.Sprintf(`{"tickets":[%q]}`, it["ticket"])); status != http.StatusOK || doc["acked"] != float64(1) {
 				t.Fatalf("ack answered %d: %v", status, doc)
 			}
 		}

@@ -22,9 +22,11 @@ func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "def
 
 // openQueue opens the deferred queues: in Redis if the counters are there, otherwise in
 // files in the data directory.
-func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics, stops *stops) (decide.Queue, error) {
+func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics,
+	stops *stops) (decide.Queue, error) {
 	dropped := func(rule int64, n int) {
-		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped, Reason: decide.DroppedExpired, Count: n})
+		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped,
+			Reason: decide.DroppedExpired, Count: n})
 	}
 	if cfg.RedisURL != "" {
 		client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: queueConnections})

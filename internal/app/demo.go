@@ -33,8 +33,11 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 	cfg := config.Serve{
 		Listener: door,
 		Storage:  config.Storage{DataDir: filepath.Join(dir, "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000, MaxRecordBytes: 64 << 20}, // snapshots would be deleted anyway
-		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},                                                                     // unused without Redis
+		// snapshots would be deleted anyway
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: decide.DefaultTimeout, MaxKeys: 100_000,
+			MaxRecordBytes: 64 << 20},
+		// unused without Redis
+		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: time.Second},
 		Console:  config.Console{Console: true, SessionIdle: 12 * time.Hour, SessionLife: 24 * time.Hour},
 		Log:      log,
@@ -46,7 +49,8 @@ func Demo(ctx context.Context, door config.Listener, log config.Log, host Host) 
 		return fmt.Errorf("sample rules: %w", err)
 	}
 	host.Traffic = demoTraffic
-	fmt.Fprintf(host.Out, "Demo: sample rules and about %[2]d requests per second from synthetic users demo-user-1 to demo-user-%[1]d.\nAll data is in %[3]s and is deleted when the demo stops.\n\n",
+	fmt.Fprintf(host.Out, "Demo: sample rules and about %[2]d requests per second from synthetic users demo-user-1 to "+
+		"demo-user-%[1]d.\nAll data is in %[3]s and is deleted when the demo stops.\n\n",
 		demoUsers, time.Second/demoInterval, dir)
 	return Run(ctx, cfg, host)
 }
@@ -65,11 +69,17 @@ func seedDemo(ctx context.Context, cfg *config.Serve) error {
 func demoRules() []rules.Rule {
 	text := func(s string) *string { return &s }
 	list := []rules.Rule{
-		{Name: "demo-charges-per-user", Description: "Sample: 20 charges per minute per user.", Scope: "user", Route: text("/v1/charges"), Method: text("POST"), Limit: 20, WindowMS: 60_000},
-		{Name: "demo-search-per-user", Description: "Sample: one search per second on average, bursts up to 5.", Scope: "user", Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 1, WindowMS: 1000, Burst: new(int64(5))},
-		{Name: "demo-logins-per-address", Description: "Sample: at most 5 logins in any 5 minutes per IP address.", Scope: "ip", Route: text("/v1/login"), Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5, WindowMS: 300_000},
-		{Name: "demo-everything-per-tenant", Description: "Sample: a daily quota per calendar day.", Scope: "attr:tenant", Algorithm: "fixed_window", Limit: 100_000, WindowMS: 86_400_000},
-		{Name: "demo-tighter-charges", Description: "Sample: a shadow rule. It counts but does not deny.", Scope: "user", Route: text("/v1/charges"), Limit: 10, WindowMS: 60_000, Mode: rules.ModeShadow},
+		{Name: "demo-charges-per-user", Description: "Sample: 20 charges per minute per user.", Scope: "user",
+			Route: text("/v1/charges"), Method: text("POST"), Limit: 20, WindowMS: 60_000},
+		{Name: "demo-search-per-user", Description: "Sample: one search per second on average, bursts up to 5.",
+			Scope: "user", Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 1, WindowMS: 1000, Burst: new(int64(5))},
+		{Name: "demo-logins-per-address", Description: "Sample: at most 5 logins in any 5 minutes per IP address.",
+			Scope: "ip", Route: text("/v1/login"), Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5,
+			WindowMS: 300_000},
+		{Name: "demo-everything-per-tenant", Description: "Sample: a daily quota per calendar day.", Scope: "attr:tenant",
+			Algorithm: "fixed_window", Limit: 100_000, WindowMS: 86_400_000},
+		{Name: "demo-tighter-charges", Description: "Sample: a shadow rule. It counts but does not deny.", Scope: "user",
+			Route: text("/v1/charges"), Limit: 10, WindowMS: 60_000, Mode: rules.ModeShadow},
 	}
 	for i := range list {
 		list[i].IsActive = true
@@ -82,7 +92,8 @@ func demoRules() []rules.Rule {
 const demoUsers = 12
 
 var demoRoutes = []struct{ method, route string }{
-	{"POST", "/v1/charges"}, {"POST", "/v1/charges"}, {"GET", "/v1/search"}, {"GET", "/v1/search"}, {"POST", "/v1/login"}, {"GET", "/v1/invoices"},
+	{"POST", "/v1/charges"}, {"POST", "/v1/charges"}, {"GET", "/v1/search"}, {"GET", "/v1/search"}, {"POST", "/v1/login"},
+	{"GET", "/v1/invoices"},
 }
 
 // demoTraffic checks synthetic requests until ctx ends.

@@ -189,7 +189,8 @@ func TestServe_FilesOfRulesGetMoreTime(t *testing.T) {
 	at := time.UnixMilli(1_000_000)
 	h := (&httpServer{readiness: &readiness{}, now: func() time.Time { return at }}).wrap(http.NotFoundHandler())
 	for path, want := range map[string]time.Time{
-		"/ratelimit/rules/import": at.Add(fileTimeout), "/ratelimit/rules/export": at.Add(fileTimeout), "/ratelimit/check": {},
+		"/ratelimit/rules/import": at.Add(fileTimeout), "/ratelimit/rules/export": at.Add(fileTimeout),
+		"/ratelimit/check": {},
 	} {
 		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		h.ServeHTTP(d, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))

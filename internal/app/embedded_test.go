@@ -99,7 +99,8 @@ func TestCrash_LosesNoMoreThanTheLastInterval(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "counters.snapshot")
 	eventually(t, "a snapshot that holds the request", func() bool {
 		data, err := os.ReadFile(cfg.SnapshotFile())
-		return err == nil && len(data) > 0 && os.WriteFile(saved, data, 0o600) == nil && strings.Contains(string(data), "{key:k}")
+		return err == nil && len(data) > 0 && os.WriteFile(saved, data, 0o600) == nil &&
+			strings.Contains(string(data), "{key:k}")
 	})
 	n.stop()
 	// What a crash leaves: the snapshot of the interval, not the one of the stop.
@@ -122,7 +123,8 @@ func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
 	}
 	for name, damaged := range map[string][]byte{
 		"torn": data[:len(data)-3], "empty": nil, "foreign": []byte("not a snapshot at all"),
-		"flipped": append(append([]byte(nil), data[:len(data)/2]...), append([]byte{data[len(data)/2] ^ 1}, data[len(data)/2+1:]...)...),
+		"flipped": append(append([]byte(nil), data[:len(data)/2]...),
+			append([]byte{data[len(data)/2] ^ 1}, data[len(data)/2+1:]...)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(cfg.SnapshotFile(), damaged, 0o600); err != nil {
@@ -143,10 +145,12 @@ func TestTornSnapshot_IsRefusedAndServingGoesOn(t *testing.T) {
 func TestOffLoopback_NeedsAToken(t *testing.T) {
 	cfg := settings(t)
 	cfg.Listen = "0.0.0.0:0"
-	if _, err := tryStart(t, cfg); !errors.Is(err, errNoCredentials) || !strings.Contains(err.Error(), "sluice token create") {
+	if _, err := tryStart(t, cfg); !errors.Is(err, errNoCredentials) ||
+		!strings.Contains(err.Error(), "sluice token create") {
 		t.Fatalf("got %v, want a refusal that says what to do", err)
 	}
-	_, secret, err := CreateToken(t.Context(), cfg.Storage, NewToken{Name: "ops", Scopes: []access.Scope{access.ScopeAdmin}, By: "test"}, time.Now())
+	_, secret, err := CreateToken(t.Context(), cfg.Storage,
+		NewToken{Name: "ops", Scopes: []access.Scope{access.ScopeAdmin}, By: "test"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +172,8 @@ func TestTokens_FollowWithoutARestart(t *testing.T) {
 	if !n.allowed(plenty) {
 		t.Fatal("open mode on loopback asks for a token")
 	}
-	tok, secret, err := CreateToken(t.Context(), cfg.Storage, NewToken{Name: "gateway", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now())
+	tok, secret, err := CreateToken(t.Context(), cfg.Storage,
+		NewToken{Name: "gateway", Scopes: []access.Scope{access.ScopeCheck}, By: "test"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

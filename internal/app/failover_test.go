@@ -58,11 +58,13 @@ func makeBase(dsn string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := db.CreateOverride(ctx, editor, rules.Override{RuleID: r.ID, Key: "user:base", Blocked: true}, rules.Options{}); err != nil {
+	if _, err := db.CreateOverride(ctx, editor, rules.Override{RuleID: r.ID, Key: "user:base", Blocked: true},
+		rules.Options{}); err != nil {
 		return err
 	}
 	for name, hash := range map[string][32]byte{"kept": keptHash, "lost": lostHash} {
-		if _, err := db.CreateToken(ctx, editor, access.Token{Name: name, Hash: hash, Scopes: []access.Scope{access.ScopeAdmin}}); err != nil {
+		if _, err := db.CreateToken(ctx, editor,
+			access.Token{Name: name, Hash: hash, Scopes: []access.Scope{access.ScopeAdmin}}); err != nil {
 			return err
 		}
 	}
@@ -87,7 +89,8 @@ func (h history) live(t *testing.T, db *database.DB) {
 		_, err = db.UpdatePool(ctx, editor, rules.Pool{Name: "p", Limit: h.pool, WindowMS: 1000}, 0)
 	}
 	if err == nil {
-		_, err = db.CreateOverride(ctx, editor, rules.Override{RuleID: 1, Key: "user:" + h.blocked, Blocked: true}, rules.Options{})
+		_, err = db.CreateOverride(ctx, editor, rules.Override{RuleID: 1, Key: "user:" + h.blocked, Blocked: true},
+			rules.Options{})
 	}
 	if err == nil && h.revoke {
 		tokens, _ := db.ListTokens(ctx)
@@ -98,7 +101,8 @@ func (h history) live(t *testing.T, db *database.DB) {
 		}
 	} else if err == nil {
 		_, hash := access.NewSecret()
-		_, err = db.CreateToken(ctx, editor, access.Token{Name: "soon-lost", Hash: hash, Scopes: []access.Scope{access.ScopeCheck}})
+		_, err = db.CreateToken(ctx, editor,
+			access.Token{Name: "soon-lost", Hash: hash, Scopes: []access.Scope{access.ScopeCheck}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +126,8 @@ func (e *either) LoadChanges(ctx context.Context, since database.Version) (rules
 func (e *either) LoadTokens(ctx context.Context) ([]access.Token, database.Version, error) {
 	return e.Load().LoadTokens(ctx)
 }
-func (e *either) LoadOverrides(ctx context.Context, since database.Version, begin func(bool), each func(override.Row)) (database.Version, error) {
+func (e *either) LoadOverrides(ctx context.Context, since database.Version, begin func(bool),
+	each func(override.Row)) (database.Version, error) {
 	return e.Load().LoadOverrides(ctx, since, begin, each)
 }
 
@@ -169,10 +174,12 @@ func TestReload_EqualNumbersOfAnotherHistoryAreNoticed(t *testing.T) {
 					if _, err := lagging.CreateRule(t.Context(), editor, sleeping("more")); err != nil {
 						t.Fatal(err)
 					}
-					if _, err := lagging.CreateOverride(t.Context(), editor, rules.Override{RuleID: 1, Key: "user:more", Blocked: true}, rules.Options{}); err != nil {
+					if _, err := lagging.CreateOverride(t.Context(), editor,
+						rules.Override{RuleID: 1, Key: "user:more", Blocked: true}, rules.Options{}); err != nil {
 						t.Fatal(err)
 					}
-				} else if was, is := versionsOf(t, lost), versionsOf(t, lagging); was.Rules.N != is.Rules.N || was.Tokens.N != is.Tokens.N || was.Overrides.N != is.Overrides.N {
+				} else if was, is := versionsOf(t, lost), versionsOf(t,
+					lagging); was.Rules.N != is.Rules.N || was.Tokens.N != is.Tokens.N || was.Overrides.N != is.Overrides.N {
 					t.Fatalf("the histories are not equally long: %v and %v", was, is)
 				}
 				from.Store(lagging)
@@ -230,7 +237,8 @@ func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
 	// The copy lacks these changes. By the time a node looks, the editor has
 	// repeated as many.
 	history{limit: 7, pool: 30, blocked: "found", revoke: true}.live(t, later)
-	if was, is := versionsOf(t, db), versionsOf(t, later); was.Rules.N != is.Rules.N || was.Tokens.N != is.Tokens.N || was.Overrides.N != is.Overrides.N {
+	if was, is := versionsOf(t, db), versionsOf(t, later); was.Rules.N != is.Rules.N || was.Tokens.N != is.Tokens.N ||
+		was.Overrides.N != is.Overrides.N {
 		t.Fatalf("the histories are not equally long: %v and %v", was, is)
 	}
 	postgres.FailOver(lagging)
@@ -241,7 +249,8 @@ func TestFailoverToALaggingCopy_NodesFollowWhatIsThere(t *testing.T) {
 		})
 		n.token = keptSecret
 		eventually(t, fmt.Sprintf("node %d decides by what is there", i), func() bool {
-			return n.limitOf() == 7 && n.allowed(`{"user":"lost"}`) && !n.allowed(`{"user":"found"}`) && !n.allowed(`{"user":"base"}`)
+			return n.limitOf() == 7 && n.allowed(`{"user":"lost"}`) && !n.allowed(`{"user":"found"}`) &&
+				!n.allowed(`{"user":"base"}`)
 		})
 		if !strings.Contains(n.log.String(), "a different server") {
 			t.Errorf("no log line says so:\n%s", n.log)

@@ -19,7 +19,8 @@ func TestRedisKilled_EachRuleDecidesByItsFailMode(t *testing.T) {
 	cfg.StoreTimeout = 100 * time.Millisecond
 	n := start(t, cfg)
 	for _, mode := range []string{"open", "closed", "local"} {
-		n.create(`{"name":"` + mode + `","scope":"user","route":"/` + mode + `","limit":1,"window_ms":86400000,"fail_mode":"` + mode + `"}`)
+		n.create(`{"name":"` + mode + `","scope":"user","route":"/` + mode +
+			`","limit":1,"window_ms":86400000,"fail_mode":"` + mode + `"}`)
 	}
 	at := func(mode string) map[string]any { return n.check(`{"user":"u","route":"/` + mode + `"}`) }
 	if doc := at("open"); doc["degraded"] != nil {
@@ -75,7 +76,8 @@ func TestDatabaseDown_ChecksGoOnAndWritesAnswer503(t *testing.T) {
 	if !n.allowed(anyUser) || n.allowed(anyUser) {
 		t.Error("the rule did not decide while the database was away")
 	}
-	if status, _ := n.send("POST", "/ratelimit/rules", `{"name":"s","scope":"user","limit":1,"window_ms":1000}`); status != http.StatusServiceUnavailable {
+	if status, _ := n.send("POST", "/ratelimit/rules",
+		`{"name":"s","scope":"user","limit":1,"window_ms":1000}`); status != http.StatusServiceUnavailable {
 		t.Errorf("a write answered %d, want 503", status)
 	}
 	if status, _ := n.send("GET", "/readyz", ""); status != http.StatusOK {

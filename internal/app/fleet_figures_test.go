@@ -45,7 +45,8 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 	})
 	eventually(t, "both denials are there", func() bool {
 		denials, err := r.Denials(t.Context(), fleet.Filter{Rule: "r"}, 10)
-		return err == nil && len(denials) == 2 && denials[0].Key == "user:u" && denials[0].Status == 429 && denials[0].Route == "/v1/x"
+		return err == nil && len(denials) == 2 && denials[0].Key == "user:u" && denials[0].Status == 429 &&
+			denials[0].Route == "/v1/x"
 	})
 }
 
@@ -94,10 +95,12 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 		Method: "GET", Route: "/v1/" + secret + "?k=" + secret, User: secret, APIKey: secret, Tier: secret,
 		IP: netip.MustParseAddr("203.0.113.7"), Attributes: map[string]string{"a": secret, "tenant": "acme"},
 	}}
-	a := &decide.Answer{Op: limiter.OpTake, Verdict: decide.Denied, Limits: []decide.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
+	a := &decide.Answer{Op: limiter.OpTake, Verdict: decide.Denied,
+		Limits: []decide.LimitAnswer{{Rule: "r", Key: limiter.Key("{user:42}|1|sc")}}}
 	f.ObserveDecision(&decide.Decision{Question: q, Answer: a})
 	board := fleet.NewMemory(time.Now)
-	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now, Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
+		Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
 	p.Post(t.Context())
 	lines, err := board.Recent(t.Context(), 10)
 	if err != nil || len(lines) != 1 {

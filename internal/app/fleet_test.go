@@ -114,7 +114,8 @@ func storm(nodes []*node, workers, each int, body func(worker, i int) string) in
 func TestFleet_StormAdmitsExactlyTheLimit(t *testing.T) {
 	cfg := sharedSettings(t)
 	nodes := []*node{start(t, cfg), start(t, cfg)}
-	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter", "sliding_window_buckets", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
+	for _, algorithm := range []string{"fixed_window", "sliding_window_log", "sliding_window_counter",
+		"sliding_window_buckets", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
 		t.Run(algorithm, func(t *testing.T) {
 			// A year: long enough that nothing drains during the test. Closed, because
 			// a machine so busy that a dial takes too long must not admit more.

@@ -18,7 +18,9 @@ import (
 
 // openNearStore adds the deny cache and the leases of hot keys in front of the shared
 // store, as far as they are enabled. hot lists the busiest keys of this node.
-func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient, shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey, err error) {
+func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, client redis.UniversalClient,
+	shared limiter.Store, nodes func() int, stops *stops) (store limiter.Store, hot func(int) []limiter.HotKey,
+	err error) {
 	opt := nearstore.Options{
 		Store: shared, Now: host.Now, Nodes: nodes, HotRate: cfg.HotKeyRate, DenyExact: cfg.DenyCache == "exact",
 		TurnedHot: (&hotKeyLog{log: host.Log, now: host.Now}).becameHot,
@@ -69,7 +71,8 @@ func (h *hotKeyLog) becameHot(k limiter.HotKey) {
 		return
 	}
 	id, _ := rules.RuleID(k.Key)
-	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line", h.skipped,
+	h.log.Warn("a key became hot", "rule_id", id, "served", k.State.String(), "rate", k.Rate, "others_since_the_last_line",
+		h.skipped,
 		"more", "GET /ratelimit/hot lists them")
 	h.last, h.skipped = now, 0
 }

@@ -16,7 +16,8 @@ func TestHot_KeyOfTwoNodesIsOneLineInAPIAndConsole(t *testing.T) {
 	cfg.Console = config.Console{Console: true, SessionIdle: time.Hour, SessionLife: time.Hour}
 	nodes := []*node{start(t, cfg), start(t, cfg)}
 	nodes[0].create(`{"name":"by-key","scope":"apikey","limit":1000000,"window_ms":60000}`)
-	batch := `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"api_key":"sk_live_4eC39HqLyjWDarjtT1zdp7dc"},`, 50), ",") + `]}`
+	batch := `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"api_key":"sk_live_4eC39HqLyjWDarjtT1zdp7dc"},`, 50),
+		",") + `]}`
 	eventually(t, "both nodes are in one line", func() bool {
 		for _, n := range nodes {
 			n.send(http.MethodPost, "/ratelimit/check/batch", batch)
@@ -31,7 +32,9 @@ func TestHot_KeyOfTwoNodesIsOneLineInAPIAndConsole(t *testing.T) {
 	})
 	p := newPerson(t, nodes[0])
 	link := welcomeLink.FindStringSubmatch(nodes[0].out.String())
-	p.post(nodes[0].url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	p.post(nodes[0].url+"/console/welcome",
+		url.Values{"token": {link[1]}, "name": {"grace"}, "password": {"long enough for this"},
+			"repeat": {"long enough for this"}})
 	eventually(t, "the console tells of it", func() bool {
 		for _, n := range nodes {
 			n.send(http.MethodPost, "/ratelimit/check/batch", batch)
@@ -41,7 +44,8 @@ func TestHot_KeyOfTwoNodesIsOneLineInAPIAndConsole(t *testing.T) {
 		if strings.Contains(page+home, "sk_live") {
 			t.Fatal("the console shows a credential")
 		}
-		both := strings.Contains(page, strings.TrimPrefix(nodes[0].url, "http://")) && strings.Contains(page, strings.TrimPrefix(nodes[1].url, "http://"))
+		both := strings.Contains(page, strings.TrimPrefix(nodes[0].url, "http://")) &&
+			strings.Contains(page, strings.TrimPrefix(nodes[1].url, "http://"))
 		return both && strings.Contains(page, "apikey:sha256:") && strings.Contains(home, "1 key is hot")
 	})
 }

@@ -44,10 +44,12 @@ func TestNear_HotKeyIsLeasedOnTwoNodesAndShown(t *testing.T) {
 	if status != http.StatusOK || len(keys) != 1 || doc["enabled"] != true {
 		t.Fatalf("%d: %v", status, doc)
 	}
-	if k := keys[0].(map[string]any); k["key"] != "global" || k["rule"] != "everyone" || k["hot"] != true || k["state"] != "leased" {
+	if k := keys[0].(map[string]any); k["key"] != "global" || k["rule"] != "everyone" || k["hot"] != true ||
+		k["state"] != "leased" {
 		t.Errorf("listed %v", k)
 	}
-	eventually(t, "the log tells of it", func() bool { return strings.Contains(nodes[0].log.String(), "a key became hot") })
+	eventually(t, "the log tells of it",
+		func() bool { return strings.Contains(nodes[0].log.String(), "a key became hot") })
 }
 
 func TestNear_DeniedUserIsAnsweredFromMemoryUntilReset(t *testing.T) {

@@ -156,7 +156,8 @@ func TestTrackedConn_ExpiryLosesNoBytes(t *testing.T) {
 
 // A connection that is open and says nothing yet gets its grace time in a drain.
 func TestDrain_WaitingConnectionMaySpeak(t *testing.T) {
-	d, url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
+	d, url := startServer(t, http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), 0, time.Minute)
 	addr := url[len("http://"):]
 	early, silent := connect(t, addr, ""), connect(t, addr, "")
 	closed := make(chan error, 1)

@@ -47,22 +47,27 @@ func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if !o.due(&o.last) {
 		return
 	}
-	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause], "more", "counted in sluice_degraded_total")
+	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause],
+		"more", "counted in sluice_degraded_total")
 }
 
 // advice tells operators how to resolve each cause.
 var advice = map[limiter.Cause]string{
-	limiter.CauseTimeout:    "check Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is how long a check waits",
+	limiter.CauseTimeout: "check Redis's load (SLOWLOG, LATENCY DOCTOR) and the network; SLUICE_STORE_TIMEOUT is " +
+		"how long a check waits",
 	limiter.CauseConnection: "check that Redis is running and that REDIS_URL is correct",
-	limiter.CauseBusy:       "a script of another client blocks Redis (see SCRIPT KILL), or more checks arrive than Redis can process",
-	limiter.CauseReadOnly:   "this Redis server is a replica or refuses writes (a failed save, too few replicas); see INFO replication and INFO persistence",
-	limiter.CauseLoading:    "Redis is loading its data; it recovers without help",
-	limiter.CauseMemory:     "raise Redis's maxmemory, or find out what fills it",
-	limiter.CauseAuth:       "check the user and password in REDIS_URL and the user's permissions (ACL LOG); docs/operations.md lists those that a node needs",
-	limiter.CauseCluster:    "a slot is not served; see CLUSTER INFO",
-	limiter.CauseWrongType:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
-	limiter.CauseBadState:   "another program writes to keys that begin with SLUICE_KEY_PREFIX",
-	limiter.CauseBreaker:    "an earlier log line says why the circuit breaker opened",
+	limiter.CauseBusy: "a script of another client blocks Redis (see SCRIPT KILL), or more checks arrive than " +
+		"Redis can process",
+	limiter.CauseReadOnly: "this Redis server is a replica or refuses writes (a failed save, too few replicas); see " +
+		"INFO replication and INFO persistence",
+	limiter.CauseLoading: "Redis is loading its data; it recovers without help",
+	limiter.CauseMemory:  "raise Redis's maxmemory, or find out what fills it",
+	limiter.CauseAuth: "check the user and password in REDIS_URL and the user's permissions (ACL LOG); " +
+		"docs/operations.md lists those that a node needs",
+	limiter.CauseCluster:   "a slot is not served; see CLUSTER INFO",
+	limiter.CauseWrongType: "another program writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBadState:  "another program writes to keys that begin with SLUICE_KEY_PREFIX",
+	limiter.CauseBreaker:   "an earlier log line says why the circuit breaker opened",
 }
 
 // breakerLog logs when the circuit breaker of a Redis server opens and closes, for each

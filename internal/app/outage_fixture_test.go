@@ -138,7 +138,8 @@ func (l *load) report() (n int, p99, most time.Duration) {
 // JSON form.
 func through(t *testing.T, addr string) (url string, add func(toxic string), heal func()) {
 	t.Helper()
-	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis", "127.0.0.1:0", addr)
+	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis",
+		"127.0.0.1:0", addr)
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -47,9 +47,11 @@ func TestOutage_LocalStartsWarmDividesAndSettles(t *testing.T) {
 		}
 	}
 	if admitted[a] != 40 || admitted[b] != 50 {
-		t.Errorf("%d and %d admitted in the outage, want 40 and 50 of 100: 10 had been spent through the first", admitted[a], admitted[b])
+		t.Errorf("%d and %d admitted in the outage, want 40 and 50 of 100: 10 had been spent through the first", admitted[a],
+			admitted[b])
 	}
-	if spent, pending := a.metric("sluice_local_spent_units_total"), a.metric("sluice_local_pending_units"); spent < 40 || pending != spent {
+	if spent, pending := a.metric("sluice_local_spent_units_total"), a.metric("sluice_local_pending_units"); spent < 40 ||
+		pending != spent {
 		t.Errorf("%v spent, %v of it pending", spent, pending)
 	}
 	if a.metric("sluice_live_nodes") != 2 {
@@ -132,9 +134,11 @@ func TestOutage_TheLogNamesTheCauseAndWhatToDo(t *testing.T) {
 		cause      string
 		advice     string
 	}{
-		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}, "memory", "maxmemory"},
+		{"out of memory", []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}, "memory",
+			"maxmemory"},
 		{"read-only", []any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}, "read_only", "replica"},
-		{"no permission", []any{"ACL", "SETUSER", "default", "-eval", "-evalsha"}, []any{"ACL", "SETUSER", "default", "+eval", "+evalsha"}, "auth", "permissions"},
+		{"no permission", []any{"ACL", "SETUSER", "default", "-eval", "-evalsha"},
+			[]any{"ACL", "SETUSER", "default", "+eval", "+evalsha"}, "auth", "permissions"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

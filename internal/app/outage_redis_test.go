@@ -36,7 +36,8 @@ func TestOutage_KilledUnderLoadEveryRequestIsAnsweredByItsFailMode(t *testing.T)
 	eventually(t, "every client is answered without Redis", l.everyone)
 	count, p99, most := l.report()
 	t.Logf("in the outage: %d answers, 99 %% within %s, all within %s", count, p99, most)
-	if log := n.log.String(); strings.Count(log, "circuit breaker of a Redis server opened") != 1 || !strings.Contains(log, "check that Redis is running") {
+	if log := n.log.String(); strings.Count(log, "circuit breaker of a Redis server opened") != 1 ||
+		!strings.Contains(log, "check that Redis is running") {
 		t.Errorf("the log should tell once, with advice:\n%s", log)
 	}
 
@@ -63,7 +64,8 @@ func TestOutage_FrozenOrSlowTheDeadlineIsKept(t *testing.T) {
 	n := start(t, onRedis(t, url))
 	n.modes(1_000_000)
 	pause, resume := pauses(t, srv)
-	const latency = `{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":600}}` // over twice the deadline
+	// over twice the deadline
+	const latency = `{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":600}}`
 	tests := []struct {
 		name        string
 		begin, over func()

@@ -45,7 +45,8 @@ func TestOutage_OfAQueueIsLogged(t *testing.T) {
 		o.ObserveDeferral(decide.Deferral{Rule: "jobs", What: decide.DeferralRefused, Reason: "unavailable", Count: 1,
 			Err: errors.New("no space left on device")})
 	}
-	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "rule=jobs") || !strings.Contains(got, "no space left") {
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "rule=jobs") ||
+		!strings.Contains(got, "no space left") {
 		t.Errorf("want one line that names the rule and the error:\n%s", got)
 	}
 }

@@ -58,7 +58,8 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 	if status, _ := a.send("DELETE", path, ""); status != http.StatusNoContent {
 		t.Fatal(status)
 	}
-	eventually(t, "the deletion is in force on b", func() bool { return b.check(`{"user":"bad-9","weight":0}`)["limit"].(float64) == 3 })
+	eventually(t, "the deletion is in force on b",
+		func() bool { return b.check(`{"user":"bad-9","weight":0}`)["limit"].(float64) == 3 })
 	if v := b.metric("sluice_overrides"); v != 0 {
 		t.Errorf("%v overrides on b, want 0", v)
 	}
@@ -76,7 +77,8 @@ func TestFleet_AnOverrideIsInForceOnTheOtherNodeByThePoll(t *testing.T) {
 	}
 	defer db.Close()
 	o := rules.Override{RuleID: int64(rule["id"].(float64)), Key: "user:bad", Blocked: true}
-	if _, err := db.CreateOverride(t.Context(), rules.Actor{Kind: "system", Name: "test"}, o, rules.Options{}); err != nil {
+	if _, err := db.CreateOverride(t.Context(), rules.Actor{Kind: "system", Name: "test"}, o,
+		rules.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the override is in force", func() bool { return !a.allowed(`{"user":"bad"}`) })
@@ -118,7 +120,8 @@ type ledge struct {
 	err   error
 }
 
-func (l *ledge) LoadOverrides(_ context.Context, since database.Version, begin func(bool), each func(override.Row)) (database.Version, error) {
+func (l *ledge) LoadOverrides(_ context.Context, since database.Version, begin func(bool),
+	each func(override.Row)) (database.Version, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since = append(l.since, since.N)
@@ -154,7 +157,8 @@ func overriddenReloader(t *testing.T, s *shelf, l *ledge) (*reloader, *buffer) {
 	t.Helper()
 	r, log := reloaderOf(s)
 	r.overrideDatabase = l
-	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.source, time.Now)
+	r.overrideCopies = newOverrideCopies(filepath.Join(t.TempDir(), "overrides.copy"), elsewhere, r.log, r.source,
+		time.Now)
 	return r, log
 }
 
@@ -195,7 +199,8 @@ func TestReload_OverridesComeBeforeRulesAndOnlyChangesAfterThat(t *testing.T) {
 func TestOverrideCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	log := &buffer{}
 	metrics := telemetry.New(telemetry.Build{}, time.Now)
-	c := newOverrideCopies(filepath.Join(t.TempDir(), "made", "overrides.copy"), elsewhere, slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now)
+	c := newOverrideCopies(filepath.Join(t.TempDir(), "made", "overrides.copy"), elsewhere,
+		slog.New(slog.NewTextHandler(log, nil)), metrics.RuleSource(), time.Now)
 	stop := task(c.run)
 	o := override.New()
 	for i := range 50 {
@@ -251,7 +256,8 @@ func TestFallBack_DamagedOverridesDoNotStopTheRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	pass(t, r)
-	if r.readiness.ready() != nil || limitFor(r, "a") != 5 || !strings.Contains(log.String(), "copy of the overrides was rejected") {
+	if r.readiness.ready() != nil || limitFor(r, "a") != 5 ||
+		!strings.Contains(log.String(), "copy of the overrides was rejected") {
 		t.Errorf("not ready, or silent:\n%s", log)
 	}
 }

@@ -73,19 +73,25 @@ func TestPayloads_StayText(t *testing.T) {
 	for i, texts := range sent {
 		for j := 0; j < len(texts); j += 10 {
 			about := printable(joined(texts[j:min(len(texts), j+10)], 1000))
-			n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("about-%d-%d", i, j), "description": about, "scope": "user", "route": "/quiet", "limit": 1, "window_ms": 1000}))
+			n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("about-%d-%d", i, j), "description": about, "scope": "user",
+				"route": "/quiet", "limit": 1, "window_ms": 1000}))
 		}
 		for _, text := range texts {
-			if status, doc := n.send("POST", "/ratelimit/rules", jsonBody(t, map[string]any{"name": text, "scope": text, "limit": 1, "window_ms": 1000})); status != http.StatusUnprocessableEntity {
+			if status, doc := n.send("POST", "/ratelimit/rules",
+				jsonBody(t, map[string]any{"name": text, "scope": text, "limit": 1,
+					"window_ms": 1000})); status != http.StatusUnprocessableEntity {
 				t.Errorf("a rule called %q: %d %v", text, status, doc)
 			}
 		}
-		rule := n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("facts-%d", i), "scope": "attr:p00", "when": fmt.Sprintf(`attributes["part"] == "%d"`, i), "limit": 0, "window_ms": 60_000}))
-		n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("keys-%d", i), "scope": "attr:key", "route": fmt.Sprintf("/keys/%d", i), "limit": 0, "window_ms": 60_000}))
+		rule := n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("facts-%d", i), "scope": "attr:p00",
+			"when": fmt.Sprintf(`attributes["part"] == "%d"`, i), "limit": 0, "window_ms": 60_000}))
+		n.create(jsonBody(t, map[string]any{"name": fmt.Sprintf("keys-%d", i), "scope": "attr:key",
+			"route": fmt.Sprintf("/keys/%d", i), "limit": 0, "window_ms": 60_000}))
 		overrides := fmt.Sprintf("/ratelimit/rules/%v/overrides", rule["id"])
 		taken := 0
 		for _, text := range texts {
-			switch status, doc := n.send("POST", overrides, jsonBody(t, map[string]any{"key": "attr:p00:" + text, "limit": 0, "reason": printable(text)})); {
+			switch status, doc := n.send("POST", overrides,
+				jsonBody(t, map[string]any{"key": "attr:p00:" + text, "limit": 0, "reason": printable(text)})); {
 			case status == http.StatusCreated:
 				taken++
 			case status >= http.StatusInternalServerError:
@@ -102,7 +108,8 @@ func TestPayloads_StayText(t *testing.T) {
 			facts[fmt.Sprintf("p%02d", j)] = text
 		}
 		denied(t, n, map[string]any{
-			"method": "POST", "route": "/" + joined(texts, 1000), "user": joined(texts, 1000), "tier": joined(texts[1:], 1000), "request_id": joined(texts[2:], 64), "attributes": facts,
+			"method": "POST", "route": "/" + joined(texts, 1000), "user": joined(texts, 1000), "tier": joined(texts[1:], 1000),
+			"request_id": joined(texts[2:], 64), "attributes": facts,
 		})
 	}
 	for i, texts := range sent {
@@ -134,11 +141,13 @@ func TestPayloads_StayText(t *testing.T) {
 	if shown < 200 {
 		t.Errorf("%d payloads stand on the page of denials as they were sent, want 200", shown)
 	}
-	for _, path := range unique(w.links(`#live-denials a[href^="/console/explain"], #live-denials td[data-label="Key"] a`), 40) {
+	for _, path := range unique(w.links(`#live-denials a[href^="/console/explain"], #live-denials td[data-label="Key"] a`),
+		40) {
 		show(path)
 	}
 	for _, path := range []string{
-		"/console", "/console/denials", "/console/rules", "/console/rules?page=2", "/console/rules?sort=updated_at&desc=1", "/console/hot-keys", "/console/audit", "/console/fail-modes", "/console/import",
+		"/console", "/console/denials", "/console/rules", "/console/rules?page=2", "/console/rules?sort=updated_at&desc=1",
+		"/console/hot-keys", "/console/audit", "/console/fail-modes", "/console/import",
 	} {
 		show(path)
 	}
@@ -191,7 +200,8 @@ func (w *window) shown(sent [][]string) int {
 // links are where the elements that a selector finds lead.
 func (w *window) links(selector string) []string {
 	w.t.Helper()
-	found, err := chromedp.Run(w.Ctx, chromedp.Evaluate[[]string]("[...document.querySelectorAll(`"+selector+"`)].map(e => e.getAttribute('href'))"))
+	found, err := chromedp.Run(w.Ctx, chromedp.Evaluate[[]string]("[...document.querySelectorAll(`"+selector+
+		"`)].map(e => e.getAttribute('href'))"))
 	if err != nil {
 		w.t.Fatalf("%s: %v", selector, err)
 	}

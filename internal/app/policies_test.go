@@ -38,7 +38,8 @@ func TestFleet_ATierChangeIsInForceOnTheOtherNodeByNotification(t *testing.T) {
 		if status, doc := a.send("PATCH", path, `{"tiers":`+c.tiers+`}`); status != http.StatusOK {
 			t.Fatalf("%s answered %d %v", c.tiers, status, doc)
 		}
-		eventually(t, "tiers "+c.tiers+" are in force on b", func() bool { return left(b, "pro") == c.pro && left(b, "free") == c.free })
+		eventually(t, "tiers "+c.tiers+" are in force on b",
+			func() bool { return left(b, "pro") == c.pro && left(b, "free") == c.free })
 		if got := left(a, "pro"); got != c.pro {
 			t.Errorf("%s: the writer's node has %v left, want %v", c.tiers, got, c.pro)
 		}

@@ -27,9 +27,11 @@ func slowClients(t *testing.T, bin string) {
 		{"says nothing and leaves", "", true, ""}, // one that stays may do so for as long as between requests: see patient
 		{"never ends its headers", head, false, ""},
 		{"never ends its body", head + "Content-Length: 100\r\n\r\n{", false, "HTTP/1.1 408"},
-		{"sends more headers than fit", head + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 40) + "\r\n", false, "HTTP/1.1 431"},
+		{"sends more headers than fit", head + strings.Repeat("X-Filler: "+strings.Repeat("x", 1000)+"\r\n", 40) + "\r\n",
+			false, "HTTP/1.1 431"},
 		{"announces a huge body", head + "Content-Length: 1000000000\r\n\r\n", false, "HTTP/1.1 413"},
-		{"sends a huge body in chunks", head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n" + strings.Repeat(" ", 0x20000) + "\r\n", false, "HTTP/1.1 413"},
+		{"sends a huge body in chunks", head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n" + strings.Repeat(" ", 0x20000) +
+			"\r\n", false, "HTTP/1.1 413"},
 		{"breaks off within its body", head + "Content-Length: 100\r\n\r\n{", true, ""},
 	}
 	var wg sync.WaitGroup

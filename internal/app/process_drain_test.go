@@ -38,7 +38,8 @@ func freshConnections(t *testing.T, bin string) {
 			if len(s.lost) != 0 {
 				t.Errorf("%d of %d requests were lost: %v", len(s.lost), s.answered.Load(), s.lost[:min(3, len(s.lost))])
 			}
-			t.Logf("%d requests answered, %d lost, %d connections refused, %.0f a second", s.answered.Load(), len(s.lost), s.refused.Load(),
+			t.Logf("%d requests answered, %d lost, %d connections refused, %.0f a second", s.answered.Load(), len(s.lost),
+				s.refused.Load(),
 				float64(s.answered.Load())/time.Since(s.began).Seconds())
 		})
 	}
@@ -84,7 +85,8 @@ func (s *stream) one(ctx context.Context) bool {
 		return false
 	}
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+	_, err = fmt.Fprintf(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
+		"application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 		s.addr, len(body), body)
 	if err != nil {
 		s.lose(fmt.Sprintf("send: %v", err)) // it was established, so whatever was sent counts

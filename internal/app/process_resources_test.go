@@ -61,7 +61,8 @@ func nowhereToWrite(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	c.logged("saving the counter snapshot failed")
-	eventually(t, "the failure is counted", func() bool { return c.metric(`sluice_snapshots_total{outcome="failed"}`) > 0 })
+	eventually(t, "the failure is counted",
+		func() bool { return c.metric(`sluice_snapshots_total{outcome="failed"}`) > 0 })
 	if doc := c.check(plenty); !strings.HasPrefix(doc, `{"allowed":true`) {
 		t.Errorf("a check got %s", doc)
 	}
@@ -72,7 +73,8 @@ func nowhereToWrite(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	saved := c.metric(`sluice_snapshots_total{outcome="saved"}`)
-	eventually(t, "counters are saved again", func() bool { return c.metric(`sluice_snapshots_total{outcome="saved"}`) > saved })
+	eventually(t, "counters are saved again",
+		func() bool { return c.metric(`sluice_snapshots_total{outcome="saved"}`) > saved })
 	if err := c.end(); err != nil {
 		t.Errorf("asked to end, it ended with %v", err)
 	}
@@ -85,7 +87,8 @@ func floodOfKeys(t *testing.T, bin string) {
 	for from := 0; from < flood; from += batch {
 		checks := make([]string, batch)
 		for i := range checks {
-			checks[i] = fmt.Sprintf(`{"key":"flood-%032d","limit":5,"window_ms":3600000,"algorithm":"sliding_window_log"}`, from+i)
+			checks[i] = fmt.Sprintf(`{"key":"flood-%032d","limit":5,"window_ms":3600000,"algorithm":"sliding_window_log"}`,
+				from+i)
 		}
 		status, doc, err := c.ask("POST", "/ratelimit/check/batch", `{"checks":[`+strings.Join(checks, ",")+`]}`)
 		if err != nil || status != http.StatusOK {

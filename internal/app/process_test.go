@@ -64,8 +64,10 @@ func spawn(t *testing.T, bin, limits string, env ...string) *child {
 	}
 	cmd := exec.CommandContext(context.Background(), name, args...) // ended by signal below
 	c := &child{t: t, log: &buffer{}, done: make(chan struct{}),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient}, Timeout: 20 * time.Second}}
-	cmd.Env = append(os.Environ(), "SLUICE_LISTEN=127.0.0.1:0", "SLUICE_LOG_FORMAT=text", "SLUICE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleClient},
+			Timeout: 20 * time.Second}}
+	cmd.Env = append(os.Environ(), "SLUICE_LISTEN=127.0.0.1:0", "SLUICE_LOG_FORMAT=text",
+		"SLUICE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
 	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	cmd.SysProcAttr = orphanless()

@@ -109,7 +109,8 @@ func newReloader(r *reloader) *reloader {
 
 // forget makes the next pass load everything. What is in force stays until then.
 func (r *reloader) forget() {
-	r.loadedRules, r.loadedTokens, r.loadedOverrides, r.refused = database.NoVersion, database.NoVersion, database.NoVersion, database.NoVersion
+	r.loadedRules, r.loadedTokens, r.loadedOverrides, r.refused = database.NoVersion, database.NoVersion,
+		database.NoVersion, database.NoVersion
 }
 
 // first runs the pass before the server listens. With a local copy it does not wait
@@ -297,7 +298,8 @@ func (r *reloader) loadChanges(ctx context.Context) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	delta.PoolsChanged = !slices.EqualFunc(delta.Pools, set.Pools(), func(is rules.Pool, was *rules.CompiledPool) bool { return is == was.Pool })
+	delta.PoolsChanged = !slices.EqualFunc(delta.Pools, set.Pools(),
+		func(is rules.Pool, was *rules.CompiledPool) bool { return is == was.Pool })
 	next, err := set.Apply(delta)
 	if err != nil {
 		r.log.Warn("applying the changed rules failed; loading all rules", "version", version.N, "error", err)

@@ -36,7 +36,8 @@ func (r *reloader) startWithCopy() {
 	r.source.Copy("restored")
 	age := max(0, r.now().Sub(c.At)).Round(time.Second)
 	r.log.Warn("started with the saved copy of the rules",
-		"version", c.Version, "rules", r.sets.Load().Len(), "tokens", r.access.Load().Live(r.now()), "age", age.String(), "confirmed", c.At)
+		"version", c.Version, "rules", r.sets.Load().Len(), "tokens", r.access.Load().Live(r.now()), "age", age.String(),
+		"confirmed", c.At)
 }
 
 // putCopyInForce puts in force what is missing, all of it or nothing. The loaded
@@ -82,7 +83,8 @@ func (r *reloader) publish() {
 	r.source.Source(r.origin)
 	r.source.Refused(r.refused.N >= 0)
 	if set := r.sets.Load(); set != nil {
-		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed, refused: r.refused.N})
+		r.readiness.rules.Store(&ruleState{version: set.Version(), origin: r.origin, confirmed: r.confirmed,
+			refused: r.refused.N})
 	}
 	r.readiness.publish()
 }

@@ -48,7 +48,8 @@ func TestFallBack_DecidesWithTheCopyUntilTheDatabaseAnswers(t *testing.T) {
 	if state.Version != 7 || state.Source != "copy" || state.AgeMS != 150*60*1000 || state.RefusedVersion != nil {
 		t.Errorf("readiness tells %+v", state)
 	}
-	for _, want := range []string{"saved copy of the rules", "age=2h30m0s", "version=7", "checks use the rules last loaded"} {
+	for _, want := range []string{"saved copy of the rules", "age=2h30m0s", "version=7",
+		"checks use the rules last loaded"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
@@ -82,7 +83,8 @@ func TestFallBack_PoisonedDatabaseAtStartLeavesTheCopyInForce(t *testing.T) {
 	r, log, kept := recalling(s)
 	pass(t, r)
 	state := r.readiness.ruleState()
-	if r.readiness.ready() != nil || state.Source != "copy" || state.Version != 7 || state.RefusedVersion == nil || *state.RefusedVersion != 8 {
+	if r.readiness.ready() != nil || state.Source != "copy" || state.Version != 7 || state.RefusedVersion == nil ||
+		*state.RefusedVersion != 8 {
 		t.Errorf("readiness tells %+v", state)
 	}
 	if r.access.Load().Len() != 2 {

@@ -14,7 +14,8 @@ import (
 
 // overrideDatabase is the part of the rules database that loads overrides.
 type overrideDatabase interface {
-	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool), each func(override.Row)) (database.Version, error)
+	LoadOverrides(ctx context.Context, since database.Version, begin func(full bool),
+		each func(override.Row)) (database.Version, error)
 }
 
 // followOverrides loads the overrides that changed, or all of them, and puts them in
@@ -75,7 +76,8 @@ func (r *reloader) loadOverrideCopy() {
 		o = override.New()
 	case err != nil:
 		r.source.Copy("refused")
-		r.log.Error("the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules database is available", "error", err)
+		r.log.Error("the saved copy of the overrides was rejected; every key gets its rule's own limit until the rules "+
+			"database is available", "error", err)
 		o = override.New()
 	default:
 		r.source.Copy("restored")

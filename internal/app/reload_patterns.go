@@ -29,6 +29,7 @@ func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
 			"instructions", c.Patterns().Largest, "most", rules.MaxPattern)
 	}
 	if n := set.Patterns(); n > rules.MaxPatterns && (before == nil || before.Patterns() <= rules.MaxPatterns) {
-		log.Warn("the patterns of all rules together are larger than new rules may make them", "instructions", n, "most", rules.MaxPatterns)
+		log.Warn("the patterns of all rules together are larger than new rules may make them", "instructions", n, "most",
+			rules.MaxPatterns)
 	}
 }

@@ -22,7 +22,8 @@ func (n *node) reserve(body string) string {
 
 func (n *node) settle(token string, weight int) map[string]any {
 	n.t.Helper()
-	status, doc := n.send(http.MethodPost, "/ratelimit/settle", fmt.Sprintf(`{"reservation":%q,"weight":%d}`, token, weight))
+	status, doc := n.send(http.MethodPost, "/ratelimit/settle",
+		fmt.Sprintf(`{"reservation":%q,"weight":%d}`, token, weight))
 	if status != http.StatusOK || doc["allowed"] != true {
 		n.t.Fatalf("settle answered %d: %v", status, doc)
 	}

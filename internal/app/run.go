@@ -88,7 +88,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), SignOnIssuer: cfg.OIDCIssuer, Now: host.Now, Log: host.Log})
+	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), SignOnIssuer: cfg.OIDCIssuer, Now: host.Now,
+		Log: host.Log})
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	sets, keyring := &rules.Current{}, &access.Current{}
 	ready := &readiness{sets: sets, access: keyring, metrics: metrics, now: host.Now}
 	reload := newReloader(&reloader{
-		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log, now: host.Now,
+		database: db, sets: sets, access: keyring, metrics: metrics, source: source, readiness: ready, log: host.Log,
+		now: host.Now,
 		options: rules.Options{IPv4Prefix: cfg.IPv4Prefix, IPv6Prefix: cfg.IPv6Prefix,
 			ConditionFailed: metrics.ConditionFailed, ConditionTook: metrics.ConditionTook, Now: host.Now},
 		checkTokens: func(k *access.Keyring) error { return checkTokens(&cfg, k, host.Now()) },
@@ -141,7 +143,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	followPoolLoads(buckets.loads, sets, stops)
 	checker, err := decide.NewChecker(decide.CheckerOptions{
 		Deferred: deferred, Secrets: secrets, Loads: buckets.loads,
-		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout, Now: host.Now,
+		Sets: sets, Store: buckets.store, Local: buckets.local, Ledger: buckets.ledger, Timeout: cfg.StoreTimeout,
+		Now:     host.Now,
 		Observe: decide.Observers{metrics, &outageLog{log: host.Log, now: host.Now}, figures},
 	})
 	if err != nil {
@@ -161,15 +164,19 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	handler, err := newHandler(api.Deps{
-		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring, OpenMode: cfg.Loopback(),
-		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot, HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
-		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log, Now: host.Now,
+		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring,
+		OpenMode: cfg.Loopback(),
+		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
+		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
+		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
+		Now: host.Now,
 	}, pages)
 	if err != nil {
 		return err
 	}
 	server, addr, err := listen(ctx, cfg.Listen, handler, httpServer{
-		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now, // socket deadlines use the clock of the machine
+		// socket deadlines use the clock of the machine
+		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now,
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)

@@ -66,7 +66,8 @@ func fileSecret(path string) (*fixedSecret, error) {
 	}
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != secretSize {
-		return nil, fmt.Errorf("%s does not contain a valid secret; delete the file to create a new secret (open reservations can then no longer be settled)", path)
+		return nil, fmt.Errorf("%s does not contain a valid secret; delete the file to create a new secret (open "+
+			"reservations can then no longer be settled)", path)
 	}
 	copy(s[:], b)
 	return s, nil

@@ -46,7 +46,8 @@ type httpServer struct {
 
 // listen opens the address and serves h until close. fatal is called with an error
 // of the listener.
-func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fatal func(error)) (*httpServer, net.Addr, error) {
+func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fatal func(error)) (*httpServer, net.Addr,
+	error) {
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // its sockets do not support refuseNew
 	l, err := lc.Listen(ctx, "tcp", addr)

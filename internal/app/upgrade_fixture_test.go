@@ -47,7 +47,8 @@ func TestUpgradeFixtures(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Lines of psql itself are no SQL.
-	writeZip(t, "fleet.sql.gz", regexp.MustCompile(`(?m)^(\\.*|SET .*|SELECT pg_catalog\.set_config.*)\n`).ReplaceAll(dump, nil))
+	writeZip(t, "fleet.sql.gz", regexp.MustCompile(`(?m)^(\\.*|SET .*|SELECT pg_catalog\.set_config.*)\n`).ReplaceAll(dump,
+		nil))
 	writeZip(t, "fleet.redis.gz", dumpRedis(t, srv.URL()))
 }
 
@@ -56,10 +57,13 @@ const longWindow = `"window_ms":315360000000`
 
 var legacyRules = []string{
 	`{"name":"plain","scope":"user","route":"/plain","limit":10,` + longWindow + `,"algorithm":"sliding_window_log"}`,
-	`{"name":"bucket","scope":"user","route":"/bucket","limit":10,"burst":20,` + longWindow + `,"algorithm":"token_bucket"}`,
-	`{"name":"fixed","scope":"ip","route":"/fixed","limit":10,` + longWindow + `,"algorithm":"fixed_window","align":"first_hit"}`,
+	`{"name":"bucket","scope":"user","route":"/bucket","limit":10,"burst":20,` + longWindow +
+		`,"algorithm":"token_bucket"}`,
+	`{"name":"fixed","scope":"ip","route":"/fixed","limit":10,` + longWindow +
+		`,"algorithm":"fixed_window","align":"first_hit"}`,
 	`{"name":"mallory","scope":"user","limit":0,"window_ms":1000,"when":"user == \"mallory\""}`,
-	`{"name":"everything","scope":"user","route":"/everything","limit":100,` + longWindow + `,"algorithm":"token_bucket","burst":130,"throttle":"elastic",
+	`{"name":"everything","scope":"user","route":"/everything","limit":100,` + longWindow +
+		`,"algorithm":"token_bucket","burst":130,"throttle":"elastic",
 	  "elastic_percent":50,"pool":"shop","priority":"critical","tiers":{"free":{"limit":2},"staff":{"unlimited":true}},
 	  "schedule":{"zone":"Europe/Berlin","windows":[{"days":["mon"],"from":"22:00","to":"06:00","percent":50}]},
 	  "active_from":"2020-01-01T00:00:00Z","active_until":"2100-01-01T00:00:00Z","when":"weight > 0","retry_jitter_ms":100,
@@ -89,7 +93,8 @@ func fillLegacy(t *testing.T, bin, file, identity string, env ...string) {
 	command("correct horse battery\n", "user", "create", "grace", "--role", "admin")
 	c := spawn(t, bin, "", env...)
 	n := &node{t: t, url: c.url, token: was.Token, client: c.client}
-	if status, doc := n.send(http.MethodPost, "/ratelimit/pools", `{"name":"shop","limit":100,"window_ms":60000}`); status != http.StatusCreated {
+	if status, doc := n.send(http.MethodPost, "/ratelimit/pools",
+		`{"name":"shop","limit":100,"window_ms":60000}`); status != http.StatusCreated {
 		t.Fatalf("pool: %d %v", status, doc)
 	}
 	for _, r := range legacyRules {
@@ -97,15 +102,19 @@ func fillLegacy(t *testing.T, bin, file, identity string, env ...string) {
 		if created["name"] != "plain" {
 			continue
 		}
-		for _, o := range []string{`{"key":"user:vip","unlimited":true,"reason":"friend"}`, `{"key":"user:big*","limit":50}`, `{"key":"user:bad","blocked":true}`} {
-			if status, doc := n.send(http.MethodPost, fmt.Sprintf("/ratelimit/rules/%v/overrides", created["id"]), o); status != http.StatusCreated {
+		for _, o := range []string{`{"key":"user:vip","unlimited":true,"reason":"friend"}`, `{"key":"user:big*","limit":50}`,
+			`{"key":"user:bad","blocked":true}`} {
+			if status, doc := n.send(http.MethodPost, fmt.Sprintf("/ratelimit/rules/%v/overrides", created["id"]),
+				o); status != http.StatusCreated {
 				t.Fatalf("override: %d %v", status, doc)
 			}
 		}
 	}
 	for _, check := range []string{
-		`{"user":"42","route":"/plain","weight":%d}`, `{"user":"big1","route":"/plain","weight":%d}`, `{"user":"42","route":"/bucket","weight":%d}`,
-		`{"ip":"203.0.113.7","route":"/fixed","weight":%d}`, `{"key":"direct","limit":100,` + longWindow + `,"algorithm":"sliding_window_log","weight":%d}`,
+		`{"user":"42","route":"/plain","weight":%d}`, `{"user":"big1","route":"/plain","weight":%d}`,
+		`{"user":"42","route":"/bucket","weight":%d}`,
+		`{"ip":"203.0.113.7","route":"/fixed","weight":%d}`,
+		`{"key":"direct","limit":100,` + longWindow + `,"algorithm":"sliding_window_log","weight":%d}`,
 	} {
 		n.check(fmt.Sprintf(check, 3))
 		look := fmt.Sprintf(check, 0)
@@ -120,7 +129,9 @@ func fillLegacy(t *testing.T, bin, file, identity string, env ...string) {
 	}
 	was.Tickets = n.deferMails(3)
 	p := newPerson(t, n)
-	if status, page := p.post(n.url+"/console/sign-in", url.Values{"name": {"grace"}, "password": {"correct horse battery"}}); status != http.StatusOK || !strings.Contains(page, "Overview") {
+	if status, page := p.post(n.url+"/console/sign-in",
+		url.Values{"name": {"grace"}, "password": {"correct horse battery"}}); status != http.StatusOK || !strings.Contains(
+		page, "Overview") {
 		t.Fatalf("signing in: %d", status)
 	}
 	at, err := url.Parse(n.url + "/console")

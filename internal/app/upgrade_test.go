@@ -150,7 +150,8 @@ func (n *node) stored() (rules, pools, overrides []any) {
 	}
 	rules, pools = list("/ratelimit/rules?page_size=100", "rules"), list("/ratelimit/pools", "pools")
 	for _, r := range rules {
-		overrides = append(overrides, list(fmt.Sprintf("/ratelimit/rules/%v/overrides", r.(map[string]any)["id"]), "overrides")...)
+		overrides = append(overrides, list(fmt.Sprintf("/ratelimit/rules/%v/overrides", r.(map[string]any)["id"]),
+			"overrides")...)
 	}
 	return rules, pools, overrides
 }

@@ -41,7 +41,8 @@ func listPackages(t *testing.T) []listed {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may vanish meanwhile
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false",
+		"-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
 	cmd.Dir = top
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -151,7 +152,8 @@ func TestRooms_ReachNothingThatIsNotBeneathThem(t *testing.T) {
 		path, _ := own(p.ImportPath)
 		for _, never := range beneath[path] {
 			held++
-			if slices.Contains(p.Deps, never) || never != module && slices.ContainsFunc(p.Deps, func(d string) bool { return under(d, never) }) {
+			if slices.Contains(p.Deps, never) ||
+				never != module && slices.ContainsFunc(p.Deps, func(d string) bool { return under(d, never) }) {
 				t.Errorf("%s reaches %s", p.ImportPath, never)
 			}
 		}

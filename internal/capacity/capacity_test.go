@@ -74,9 +74,12 @@ var cases = []struct {
 	command string
 	load    capacity.Load
 }{
-	{"sluice plan --daily 1000000000 --keys 10000000", capacity.Load{PerSecond: 1e9 / 86400 * 3, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter"}},
-	{"sluice plan --rps 50000 --keys 10000000", capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter"}},
-	{"sluice plan --rps 500000 --keys 10000000 --rules 2", capacity.Load{PerSecond: 500_000, Keys: 1e7, Rules: 2, Algorithm: "sliding_window_counter"}},
+	{"sluice plan --daily 1000000000 --keys 10000000",
+		capacity.Load{PerSecond: 1e9 / 86400 * 3, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter"}},
+	{"sluice plan --rps 50000 --keys 10000000",
+		capacity.Load{PerSecond: 50_000, Keys: 1e7, Rules: 1, Algorithm: "sliding_window_counter"}},
+	{"sluice plan --rps 500000 --keys 10000000 --rules 2",
+		capacity.Load{PerSecond: 500_000, Keys: 1e7, Rules: 2, Algorithm: "sliding_window_counter"}},
 }
 
 var update = flag.Bool("update", false, "write the plans into docs/capacity.md")

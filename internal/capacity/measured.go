@@ -25,11 +25,13 @@ type Figures struct {
 var Measured = Figures{
 	NodeMicros: 30, RuleMicros: 2.5, BatchMicros: 4.7, LogBytes: 96, EntryBytes: 5.28,
 	RedisMicros: map[string]float64{
-		"fixed_window": 3.5, "sliding_window_counter": 3.3, "token_bucket": 3.4, "gcra": 3.4, "leaky_bucket": 3.4, "leaky_queue": 3.5,
+		"fixed_window": 3.5, "sliding_window_counter": 3.3, "token_bucket": 3.4, "gcra": 3.4, "leaky_bucket": 3.4,
+		"leaky_queue":            3.5,
 		"sliding_window_buckets": 4.4, "sliding_window_log": 12.1, "concurrency": 13.2,
 	},
 	KeyBytes: map[string]float64{
-		"fixed_window": 113, "sliding_window_counter": 129, "token_bucket": 129, "gcra": 129, "leaky_bucket": 129, "leaky_queue": 129,
+		"fixed_window": 113, "sliding_window_counter": 129, "token_bucket": 129, "gcra": 129, "leaky_bucket": 129,
+		"leaky_queue":            129,
 		"sliding_window_buckets": 192, "sliding_window_log": 624, "concurrency": 161,
 	},
 }

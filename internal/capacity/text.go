@@ -15,9 +15,11 @@ func (p Plan) String() string {
 	row := func(what, result, how string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", what, result, fmt.Sprintf(how, args...))
 	}
-	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs = %.2f cores busy, ÷ %.0f %%", Number(l.PerSecond), p.Micros, p.BusyCores, s.Busy*100)
+	row("node cores", fmt.Sprintf("%.1f", p.Cores), "%s checks/s × %.1f µs = %.2f cores busy, ÷ %.0f %%",
+		Number(l.PerSecond), p.Micros, p.BusyCores, s.Busy*100)
 	row("nodes", fmt.Sprint(p.Nodes), "%d cores each, including one spare node", s.NodeCores)
-	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs = %.2f threads busy, ÷ %.0f %%", Number(l.PerSecond), p.RedisMicros, p.BusyShards, s.Busy*100)
+	row("Redis shards for load", fmt.Sprint(p.ShardsForLoad), "%s checks/s × %.1f µs = %.2f threads busy, ÷ %.0f %%",
+		Number(l.PerSecond), p.RedisMicros, p.BusyShards, s.Busy*100)
 	logs := ""
 	if l.Entries != nil {
 		logs = fmt.Sprintf(" (a log of %s entries)", Number(float64(*l.Entries)))
@@ -25,9 +27,11 @@ func (p Plan) String() string {
 	row("Redis memory", Bytes(p.Memory), "%s keys × %.0f bytes%s × %.2g", Number(l.Keys), p.KeyBytes, logs, s.Overhead)
 	row("Redis shards for memory", fmt.Sprint(p.ShardsForMemory), "%s each", Bytes(s.ShardBytes))
 	row("Redis servers", fmt.Sprint(p.RedisServers), "shards: %d, each with a replica", p.Shards)
-	row("hours per month", Number(p.NodeHours+p.ShardHours), "%s for nodes and %s for Redis servers, %d hours per month", Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
+	row("hours per month", Number(p.NodeHours+p.ShardHours), "%s for nodes and %s for Redis servers, %d hours per month",
+		Number(p.NodeHours), Number(p.ShardHours), HoursAMonth)
 	if p.Cost > 0 {
-		row("cost per month", fmt.Sprintf("%.2f", p.Cost), "%.4g per node hour, %.4g per Redis server hour", s.NodePrice, s.ShardPrice)
+		row("cost per month", fmt.Sprintf("%.2f", p.Cost), "%.4g per node hour, %.4g per Redis server hour", s.NodePrice,
+			s.ShardPrice)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	return b.String()

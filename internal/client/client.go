@@ -82,7 +82,8 @@ func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, e
 
 // Do sends one request and returns the body of a 2xx response. Any other response is a
 // *Problem. headers are additional headers, names and values alternating.
-func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte, error) {
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte,
+	error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -98,7 +99,8 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a running server", err)
+		return nil, fmt.Errorf("%w\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a "+
+			"running server", err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))

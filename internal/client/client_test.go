@@ -19,7 +19,8 @@ func serve(t *testing.T, h http.HandlerFunc) *Client {
 func TestPost_SendsTheDocumentAndTheToken(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/ratelimit/check" || r.Header.Get("Authorization") != "Bearer slk_secret" || string(body) != `{"key":"k"}` {
+		if r.URL.Path != "/ratelimit/check" || r.Header.Get("Authorization") != "Bearer slk_secret" ||
+			string(body) != `{"key":"k"}` {
 			t.Errorf("got %s %q %s", r.URL.Path, r.Header.Get("Authorization"), body)
 		}
 		_, _ = w.Write([]byte(`{"allowed":true}`))

@@ -44,7 +44,8 @@ func TestDefaults_AreValidAndLoopback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.Loopback() || s.Postgres() || !s.NeedsDataDir() {
-		t.Errorf("defaults: loopback %v, Postgres %v, data directory %v; want true, false, true", s.Loopback(), s.Postgres(), s.NeedsDataDir())
+		t.Errorf("defaults: loopback %v, Postgres %v, data directory %v; want true, false, true", s.Loopback(), s.Postgres(),
+			s.NeedsDataDir())
 	}
 	if s.StoreTimeout != 25*time.Millisecond || s.IPv6Prefix != 64 || s.IPv4Prefix != 32 {
 		t.Errorf("defaults %+v do not match the design", s)
@@ -124,7 +125,7 @@ func TestRemovedSettings_AreErrorsThatSayWhatToDo(t *testing.T) {
 		"SLUICE_PLAIN_KEYS":      {"--plain-keys", "true", "HSET sl:settings names plain"},
 		"SLUICE_DENY_CACHE_SIZE": {"--deny-cache-size", "100000", "100000 buckets"},
 		"SLUICE_HOT_KEYS":        {"--hot-keys", "on", "exact"},
-		"SLUICE_HOT_KEY_SHARDS":  {"--hot-key-shards", "8", "8 parts"},
+		"SLUICE_HOT_KEY_SHARDS":  {"--hot-key-shards", "8", "8 shards"},
 		"SLUICE_MEMORY_BUDGET":   {"--memory-budget", "64", "GOMEMLIMIT"},
 	} {
 		for _, asFlag := range []bool{true, false} {
@@ -174,7 +175,8 @@ func TestBadValues_AreAllReportedAtOnce(t *testing.T) {
 func TestLoopback_IsOnlyWhatCannotBeReached(t *testing.T) {
 	for addr, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
-		"0.0.0.0:1": false, ":8080": false, "[::]:1": false, "192.0.2.1:1": false, "localhost.example:1": false, "nonsense": false,
+		"0.0.0.0:1": false, ":8080": false, "[::]:1": false, "192.0.2.1:1": false, "localhost.example:1": false,
+		"nonsense": false,
 	} {
 		l := Listener{Listen: addr}
 		if got := l.Loopback(); got != want {
@@ -201,7 +203,8 @@ func TestDocs_ListEverySetting(t *testing.T) {
 		}
 		want := Markdown(Settings(of))
 		if old != want && !*update {
-			t.Errorf("%s drifted from the settings of %s; run go test ./internal/config -update\n%s", file, name, cmp.Diff(want, old))
+			t.Errorf("%s drifted from the settings of %s; run go test ./internal/config -update\n%s", file, name,
+				cmp.Diff(want, old))
 		}
 		text = head + begin + want + end + tail
 	}

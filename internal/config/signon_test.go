@@ -13,7 +13,8 @@ import (
 // signOn are settings of single sign-on that are valid, with others in their place.
 func signOn(others ...string) []string {
 	args := []string{
-		"--oidc-issuer=https://id.example.com/realms/ops", "--console-url=https://sluice.example.com", "--oidc-client-id=sluice",
+		"--oidc-issuer=https://id.example.com/realms/ops", "--console-url=https://sluice.example.com",
+		"--oidc-client-id=sluice",
 		"--oidc-admin-groups=sluice-admins",
 	}
 	for _, other := range others {
@@ -30,7 +31,8 @@ func TestSignOn_GroupsLeadToRoles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[access.Role][]string{access.RoleAdmin: {"sluice-admins"}, access.RoleEditor: nil, access.RoleViewer: {"staff", "on-call", "cn=ops,dc=example"}}
+	want := map[access.Role][]string{access.RoleAdmin: {"sluice-admins"}, access.RoleEditor: nil,
+		access.RoleViewer: {"staff", "on-call", "cn=ops,dc=example"}}
 	if diff := cmp.Diff(want, s.OIDCGroups()); diff != "" {
 		t.Error(diff)
 	}
@@ -67,11 +69,13 @@ func TestSignOn_WhatIsMissingOrUnsafeIsNamed(t *testing.T) {
 		"groups alone":       {[]string{"--oidc-viewer-groups=staff"}, "SLUICE_OIDC_ISSUER"},
 		"a secret alone":     {[]string{"--oidc-client-secret=hunter2"}, "SLUICE_OIDC_ISSUER"},
 	} {
-		if _, err := parse(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := parse(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %s named", name, err, tt.want)
 		}
 	}
-	for _, issuer := range []string{"http://127.0.0.1:9000", "http://localhost:9000/realms/x", "http://[::1]:9000", "https://id.example.com/"} {
+	for _, issuer := range []string{"http://127.0.0.1:9000", "http://localhost:9000/realms/x", "http://[::1]:9000",
+		"https://id.example.com/"} {
 		if _, err := parse(t, signOn("--oidc-issuer="+issuer, "--console-url=http://127.0.0.1:8080")...); err != nil {
 			t.Errorf("%s: %v", issuer, err)
 		}

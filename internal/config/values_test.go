@@ -28,7 +28,8 @@ func TestValues_ShowNoSecret(t *testing.T) {
 			t.Errorf("%s is shown as %q, want %q", flag, got[flag].Value, want)
 		}
 	}
-	if got["--redis-url"].IsDefault || !got["--listen"].IsDefault || !got["--metrics-public"].IsDefault || !got["--session-idle"].IsDefault {
+	if got["--redis-url"].IsDefault || !got["--listen"].IsDefault || !got["--metrics-public"].IsDefault ||
+		!got["--session-idle"].IsDefault {
 		t.Error("a default is not recognised")
 	}
 	if len(got) != len(Settings(Serve{})) {

@@ -85,7 +85,8 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		{"no overrides", "TRUNCATE rule_overrides", overridesOfAll, []string{"override_delete rule 0 all rows"}},
 		{"no rules", "TRUNCATE rules", rulesOfAll, []string{"delete rule 0 all rows"}},
 		// A node of an older build bumps first, and knows neither stamps nor marks.
-		{"an older node", "BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'tokens'; DELETE FROM tokens; COMMIT",
+		{"an older node",
+			"BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'tokens'; DELETE FROM tokens; COMMIT",
 			func(v all) Version { return v.Tokens }, []string{}},
 	}
 	for _, tt := range tests {

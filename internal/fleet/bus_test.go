@@ -114,7 +114,8 @@ func TestBus_ForeignMessagesAreLeftAlone(t *testing.T) {
 	a, _ := bus(t, url, "foreign:")
 	_, earB := bus(t, url, "foreign:")
 	c := client(t, url)
-	for _, m := range []string{"", "short", "8 bytes.", "8 bytes.\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "8 bytes.\x7fcut"} {
+	for _, m := range []string{"", "short", "8 bytes.", "8 bytes.\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+		"8 bytes.\x7fcut"} {
 		if err := c.Publish(context.Background(), "foreign:forget", m).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,9 @@ func (n node) decide(rule string, allowed, denied int) {
 		n.Request(false, false)
 		n.Limit(rule, fleet.Enforced, false, false)
 		key := fmt.Sprintf("user:%d", i%3)
-		n.Denied(rule, key, func() fleet.Denial { return fleet.Denial{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"} })
+		n.Denied(rule, key, func() fleet.Denial {
+			return fleet.Denial{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
+		})
 	}
 }
 

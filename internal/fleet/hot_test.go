@@ -47,7 +47,8 @@ func TestHot_OneKeyOfSeveralNodesIsOneLine(t *testing.T) {
 			b.Post(t.Context())
 			live := reader.Live(t.Context())
 			want := []fleet.HotLive{
-				{HotKey: fleet.HotKey{Key: "user:42", Bucket: "user:42", RuleID: 7, Rate: 7000, Hot: true, State: "sharded", Since: 4000}, Nodes: []fleet.HotNode{{"b:8080", 4000, true, "sharded"}, {"a:8080", 3000, true, "leased"}}},
+				{HotKey: fleet.HotKey{Key: "user:42", Bucket: "user:42", RuleID: 7, Rate: 7000, Hot: true, State: "sharded",
+					Since: 4000}, Nodes: []fleet.HotNode{{"b:8080", 4000, true, "sharded"}, {"a:8080", 3000, true, "leased"}}},
 				{HotKey: one[1], Nodes: []fleet.HotNode{{"a:8080", 10, false, "exact"}}},
 				{HotKey: one[2], Nodes: []fleet.HotNode{{"a:8080", 9, false, "exact"}}},
 				{HotKey: two[1], Nodes: []fleet.HotNode{{"b:8080", 8, false, "exact"}}},

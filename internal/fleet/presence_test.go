@@ -12,7 +12,8 @@ import (
 // announce starts a node that announces itself every 20 ms.
 func announce(t *testing.T, url, prefix string) *fleet.Presence {
 	t.Helper()
-	p, err := fleet.NewPresence(fleet.PresenceOptions{Client: client(t, url), Prefix: prefix, Now: time.Now, Every: 20 * time.Millisecond})
+	p, err := fleet.NewPresence(fleet.PresenceOptions{Client: client(t, url), Prefix: prefix, Now: time.Now,
+		Every: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestPresence_StartsInAnOutageWithTheNumberLastKnown(t *testing.T) {
 	srv.Kill()
 	counted := make(chan int, 10)
 	p, err := fleet.NewPresence(fleet.PresenceOptions{
-		Client: client(t, srv.URL()), Now: time.Now, Every: 20 * time.Millisecond, Known: 4, Counted: func(n int) { counted <- n },
+		Client: client(t, srv.URL()), Now: time.Now, Every: 20 * time.Millisecond, Known: 4,
+		Counted: func(n int) { counted <- n },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 // login is an attempt to log in as ada; true if it may go on to the password.
 func (w *World) login(t *testing.T, ip, attributes, id string) bool {
 	t.Helper()
-	body := fmt.Sprintf(`{"method":"POST","route":"/login","user":"ada","ip":%q,"attributes":{%s},"request_id":%q}`, ip, attributes, id)
+	body := fmt.Sprintf(`{"method":"POST","route":"/login","user":"ada","ip":%q,"attributes":{%s},"request_id":%q}`, ip,
+		attributes, id)
 	status, text, err := w.send(&request{method: http.MethodPost, path: "/ratelimit/check", body: body})
 	var a struct{ Allowed bool }
 	if err == nil {

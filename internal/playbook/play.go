@@ -96,12 +96,14 @@ func ServeOnRedis(t *testing.T) *World {
 
 func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	t.Helper()
-	w := &World{t: t, redis: redis, captured: memory{}, client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
+	w := &World{t: t, redis: redis, captured: memory{},
+		client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
-		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
+		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000,
+			MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
 		Near:     config.Near{DenyCache: "off", HotKeyRate: 1000},
 		Log:      config.Log{LogLevel: "info", LogFormat: "text"},

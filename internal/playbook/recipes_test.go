@@ -20,7 +20,8 @@ func TestRecipes_ThePageShowsTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := map[string]string{}
-	for _, m := range regexp.MustCompile("(?s)\\(\\.\\./deploy/recipes/([a-z-]+\\.yaml)\\)\n\n```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(
+		"(?s)\\(\\.\\./deploy/recipes/([a-z-]+\\.yaml)\\)\n\n```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		shown[m[1]] = m[2]
 	}
 	files, err := filepath.Glob("../../deploy/recipes/*")

@@ -8,7 +8,8 @@ import (
 // A page that lies must fail, whichever way it lies.
 func TestPlay_NoticesWhatIsNotAsPrinted(t *testing.T) {
 	w := Serve(t)
-	if err := w.PutInForce([]byte("rules:\n  - {name: a, scope: user, algorithm: fixed_window, limit: 2, window_ms: 60000}\n")); err != nil {
+	if err := w.PutInForce([]byte("rules:\n  - {name: a, scope: user, algorithm: fixed_window, limit: 2, window_ms: " +
+		"60000}\n")); err != nil {
 		t.Fatal(err)
 	}
 	check := "POST /ratelimit/check {\"user\": \"%\"}\n"
@@ -21,15 +22,19 @@ func TestPlay_NoticesWhatIsNotAsPrinted(t *testing.T) {
 		"shorter list":   {check + `-> 200 {"limits": []}`, "the page says []"},
 		"nested":         {check + `-> 200 {"limits": [{"rule": "b"}]}`, `answer.limits[0].rule is "a", the page says "b"`},
 		"one of several": {"3x " + check + `-> 200 {"allowed": true}`, "request 3 of 3: answer.allowed is false"},
-		"time stands":    {"2x " + check + "-> 200\nafter 59s\n" + check + `-> 200 {"allowed": false, "retry_after_ms": 1000}`, ""},
-		"time passes":    {"2x " + check + "-> 200\nafter 1m\n" + check + `-> 200 {"allowed": false}`, "line 4: answer.allowed is true"},
-		"remembered":     {check + "-> 200 {\"remaining\": \"$r\"}\n" + check + `-> 200 {"remaining": "$r"}`, "$r was 1 before"},
-		"filled in":      {check + "-> 200 {\"rule\": \"$rule\"}\nGET /ratelimit/rules?q=$rule\n" + `-> 200 {"rules": [{"name": "$rule"}]}`, ""},
-		"unanswered":     {check, "line 1: the request has no answer"},
-		"answer alone":   {"-> 200", "line 1: answers no request"},
-		"nonsense":       {"CHECK it", "line 1: cannot be read"},
-		"no JSON":        {check + "-> 200 {", "the printed answer"},
-		"headers":        {"PATCH /ratelimit/rules/1\n  If-Match: \"9\"\n  {\"limit\": 2}\n" + `-> 412`, ""},
+		"time stands": {"2x " + check + "-> 200\nafter 59s\n" + check +
+			`-> 200 {"allowed": false, "retry_after_ms": 1000}`, ""},
+		"time passes": {"2x " + check + "-> 200\nafter 1m\n" + check + `-> 200 {"allowed": false}`,
+			"line 4: answer.allowed is true"},
+		"remembered": {check + "-> 200 {\"remaining\": \"$r\"}\n" + check + `-> 200 {"remaining": "$r"}`,
+			"$r was 1 before"},
+		"filled in": {check + "-> 200 {\"rule\": \"$rule\"}\nGET /ratelimit/rules?q=$rule\n" +
+			`-> 200 {"rules": [{"name": "$rule"}]}`, ""},
+		"unanswered":   {check, "line 1: the request has no answer"},
+		"answer alone": {"-> 200", "line 1: answers no request"},
+		"nonsense":     {"CHECK it", "line 1: cannot be read"},
+		"no JSON":      {check + "-> 200 {", "the printed answer"},
+		"headers":      {"PATCH /ratelimit/rules/1\n  If-Match: \"9\"\n  {\"limit\": 2}\n" + `-> 412`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.SetTime(noon)
@@ -44,7 +49,8 @@ func TestPlay_NoticesWhatIsNotAsPrinted(t *testing.T) {
 }
 
 func TestPage_ReadsBlocksOfEachSection(t *testing.T) {
-	got, err := parsePage("# T\n```yaml\na\n```\n## One\n```sh\nx\n```\n## Two\n```play\nb\n```\ntext\n```yaml\nc\nd\n```\n")
+	got, err := parsePage("# T\n```yaml\na\n```\n## One\n```sh\nx\n```\n## " +
+		"Two\n```play\nb\n```\ntext\n```yaml\nc\nd\n```\n")
 	if err != nil || len(got) != 2 || got[0].title != "Introduction" || got[1].title != "Two" {
 		t.Fatalf("got %+v, %v", got, err)
 	}

@@ -34,7 +34,8 @@ func (r *request) edits() bool {
 }
 
 func (w *World) do(r *request) (int, string, error) {
-	req, err := http.NewRequestWithContext(w.t.Context(), r.method, w.url+w.captured.fill(r.path), strings.NewReader(w.captured.fill(r.body)))
+	req, err := http.NewRequestWithContext(w.t.Context(), r.method, w.url+w.captured.fill(r.path),
+		strings.NewReader(w.captured.fill(r.body)))
 	if err != nil {
 		return 0, "", err
 	}

@@ -63,7 +63,8 @@ func run(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := parser.Parse([]string{"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(folder, "data")}); err != nil {
+	if _, err := parser.Parse([]string{"--listen=127.0.0.1:0",
+		"--data-dir=" + filepath.Join(folder, "data")}); err != nil {
 		return err
 	}
 	if cfg.RedisURL == "" {
@@ -134,7 +135,8 @@ func (c *client) check() error {
 }
 
 func (c *client) post(path, body string, want int) (string, error) {
-	_, err := fmt.Fprintf(c.conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	_, err := fmt.Fprintf(c.conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s",
 		path, len(body), body)
 	if err != nil {
 		return "", err

@@ -136,7 +136,8 @@ func (c *Copy) unmarshal(data []byte) error {
 // they come from the database.
 func (t *token) into(out *access.Token) error {
 	*out = access.Token{
-		ID: t.ID, Name: t.Name, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
+		ID: t.ID, Name: t.Name, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		RevokedAt: t.RevokedAt,
 	}
 	hash, err := hex.DecodeString(t.Hash)
 	if err != nil || len(hash) != len(out.Hash) {

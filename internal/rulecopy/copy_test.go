@@ -150,7 +150,8 @@ func TestDecode_ReadsACopyOfTheFormBefore(t *testing.T) {
 }
 
 func TestDecode_TakesUnknownScopesAsNone(t *testing.T) {
-	c, err := Decode(here, sealed(`{"version":1,"tokens":[{"id":1,"hash":"`+strings.Repeat("ab", 32)+`","scopes":"everything"}]}`))
+	c, err := Decode(here, sealed(`{"version":1,"tokens":[{"id":1,"hash":"`+strings.Repeat("ab", 32)+
+		`","scopes":"everything"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,17 +18,21 @@ func TestGroups_AreWhereTheSettingSays(t *testing.T) {
 		claims map[string]any
 		want   []string
 	}{
-		"a list":                 {"groups", map[string]any{"groups": list("a", "b")}, []string{"a", "b"}},
-		"one text":               {"groups", map[string]any{"groups": "a"}, []string{"a"}},
-		"a list with other":      {"groups", map[string]any{"groups": list("a", 7, nil, list("b"))}, []string{"a"}},
-		"a path":                 {"realm_access.roles", map[string]any{"realm_access": map[string]any{"roles": list("a")}}, []string{"a"}},
-		"a name with dots":       {"https://x.example/groups", map[string]any{"https://x.example/groups": list("a")}, []string{"a"}},
-		"an exact name first":    {"a.b", map[string]any{"a.b": "one", "a": map[string]any{"b": "two"}}, []string{"one"}},
-		"a number":               {"groups", map[string]any{"groups": 7}, nil},
-		"an object":              {"groups", map[string]any{"groups": map[string]any{"admins": true}}, nil},
-		"none":                   {"groups", nil, nil},
-		"a verified address":     {"email", map[string]any{"email": "ada@example.com", "email_verified": true}, []string{"ada@example.com"}},
-		"verified in words":      {"email", map[string]any{"email": "ada@example.com", "email_verified": "true"}, []string{"ada@example.com"}},
+		"a list":            {"groups", map[string]any{"groups": list("a", "b")}, []string{"a", "b"}},
+		"one text":          {"groups", map[string]any{"groups": "a"}, []string{"a"}},
+		"a list with other": {"groups", map[string]any{"groups": list("a", 7, nil, list("b"))}, []string{"a"}},
+		"a path": {"realm_access.roles", map[string]any{"realm_access": map[string]any{"roles": list("a")}},
+			[]string{"a"}},
+		"a name with dots": {"https://x.example/groups", map[string]any{"https://x.example/groups": list("a")},
+			[]string{"a"}},
+		"an exact name first": {"a.b", map[string]any{"a.b": "one", "a": map[string]any{"b": "two"}}, []string{"one"}},
+		"a number":            {"groups", map[string]any{"groups": 7}, nil},
+		"an object":           {"groups", map[string]any{"groups": map[string]any{"admins": true}}, nil},
+		"none":                {"groups", nil, nil},
+		"a verified address": {"email", map[string]any{"email": "ada@example.com", "email_verified": true},
+			[]string{"ada@example.com"}},
+		"verified in words": {"email", map[string]any{"email": "ada@example.com", "email_verified": "true"},
+			[]string{"ada@example.com"}},
 		"an unverified address":  {"email", map[string]any{"email": "ada@example.com", "email_verified": false}, nil},
 		"an address, no more":    {"email", map[string]any{"email": "ada@example.com"}, nil},
 		"the domain of a tenant": {"hd", map[string]any{"hd": "example.com"}, []string{"example.com"}},
@@ -61,7 +65,8 @@ func TestGroups_MayStandInTheUserInfoAlone(t *testing.T) {
 		t.Errorf("the ID token says groups already: %+v, %v", id, err)
 	}
 	p.Claims(map[string]any{"sub": "s-1"})
-	for status, want := range map[int]error{http.StatusForbidden: access.ErrIdentity, http.StatusBadGateway: access.ErrProviderUnavailable} {
+	for status, want := range map[int]error{http.StatusForbidden: access.ErrIdentity,
+		http.StatusBadGateway: access.ErrProviderUnavailable} {
 		p.Instead("/userinfo", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		if _, err := p.signIn(t); !errors.Is(err, want) {
 			t.Errorf("status %d: %v", status, err)

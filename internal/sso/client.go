@@ -22,7 +22,8 @@ func newClient(loopback bool) *http.Client {
 		Timeout: requestTimeout,
 		Transport: strictTransport{loopback, &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: time.Second,
+			TLSHandshakeTimeout: requestTimeout, ResponseHeaderTimeout: requestTimeout, MaxResponseHeaderBytes: 64 << 10,
+			IdleConnTimeout: time.Second,
 		}},
 	}
 }

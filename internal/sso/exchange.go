@@ -56,7 +56,8 @@ func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge
 	}
 	groups := said.groups(p.opt.Claim)
 	return access.Identity{
-		Issuer: p.opt.Issuer, Subject: id.Subject, Name: said.name(), Role: p.role(groups), Groups: groups, AuthTime: said.authTime(),
+		Issuer: p.opt.Issuer, Subject: id.Subject, Name: said.name(), Role: p.role(groups), Groups: groups,
+		AuthTime: said.authTime(),
 	}, nil
 }
 

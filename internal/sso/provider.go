@@ -139,7 +139,8 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 		return nil, err
 	}
 	endpoint := provider.Endpoint()
-	for name, address := range map[string]string{"authorization_endpoint": endpoint.AuthURL, "token_endpoint": endpoint.TokenURL, "jwks_uri": said.KeysURL} {
+	for name, address := range map[string]string{"authorization_endpoint": endpoint.AuthURL,
+		"token_endpoint": endpoint.TokenURL, "jwks_uri": said.KeysURL} {
 		if u, err := url.Parse(address); err != nil || !secure(u, Loopback(p.opt.Issuer)) {
 			return nil, fmt.Errorf("%s must be an https address, not %q", name, address)
 		}
@@ -149,9 +150,11 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 	return &known{
 		provider: provider,
 		oauth: oauth2.Config{
-			ClientID: p.opt.ClientID, ClientSecret: p.opt.ClientSecret, Endpoint: endpoint, RedirectURL: p.opt.RedirectURL, Scopes: p.opt.Scopes,
+			ClientID: p.opt.ClientID, ClientSecret: p.opt.ClientSecret, Endpoint: endpoint, RedirectURL: p.opt.RedirectURL,
+			Scopes: p.opt.Scopes,
 		},
-		verifier: oidc.NewVerifier(p.opt.Issuer, keys, &oidc.Config{ClientID: p.opt.ClientID, SupportedSigningAlgs: algorithms, Now: p.opt.Now}),
+		verifier: oidc.NewVerifier(p.opt.Issuer, keys,
+			&oidc.Config{ClientID: p.opt.ClientID, SupportedSigningAlgs: algorithms, Now: p.opt.Now}),
 	}, nil
 }
 
@@ -159,7 +162,8 @@ func (p *Provider) ask(ctx context.Context) (*known, error) {
 // would use up the code. Basic is the default of providers that do not specify it
 // (OpenID Connect Discovery 1.0, section 3).
 func authStyle(secret string, methods []string) oauth2.AuthStyle {
-	if secret == "" || len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") && slices.Contains(methods, "client_secret_post") {
+	if secret == "" || len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") &&
+		slices.Contains(methods, "client_secret_post") {
 		return oauth2.AuthStyleInParams
 	}
 	return oauth2.AuthStyleInHeader

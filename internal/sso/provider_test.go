@@ -52,8 +52,10 @@ func newPair(t *testing.T, edit func(*sso.Options)) *pair {
 	t.Cleanup(p.Close)
 	p.Clock(p.clock.Now)
 	o := sso.Options{
-		Issuer: p.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, RedirectURL: back, Scopes: []string{"profile"}, Claim: "groups",
-		Groups: map[access.Role][]string{access.RoleAdmin: {"admins"}, access.RoleEditor: {"editors", "on-call"}, access.RoleViewer: {"staff"}}, Now: p.clock.Now,
+		Issuer: p.URL, ClientID: ssotest.ClientID, ClientSecret: ssotest.ClientSecret, RedirectURL: back,
+		Scopes: []string{"profile"}, Claim: "groups",
+		Groups: map[access.Role][]string{access.RoleAdmin: {"admins"}, access.RoleEditor: {"editors", "on-call"},
+			access.RoleViewer: {"staff"}}, Now: p.clock.Now,
 	}
 	if edit != nil {
 		edit(&o)
@@ -98,14 +100,16 @@ func TestAuthURL_BindsTheAttempt(t *testing.T) {
 		u, _ := url.Parse(to)
 		q := u.Query()
 		for name, want := range map[string]string{
-			"state": c.State, "nonce": c.Nonce, "code_challenge_method": "S256", "response_type": "code", "client_id": ssotest.ClientID,
+			"state": c.State, "nonce": c.Nonce, "code_challenge_method": "S256", "response_type": "code",
+			"client_id":    ssotest.ClientID,
 			"redirect_uri": back, "scope": "openid profile",
 		} {
 			if q.Get(name) != want {
 				t.Errorf("%s is %q, want %q", name, q.Get(name), want)
 			}
 		}
-		if strings.Contains(to, c.Verifier) || strings.Contains(to, url.QueryEscape(ssotest.ClientSecret)) || q.Get("code_challenge") == "" {
+		if strings.Contains(to, c.Verifier) || strings.Contains(to, url.QueryEscape(ssotest.ClientSecret)) ||
+			q.Get("code_challenge") == "" {
 			t.Errorf("a secret travels through the browser: %s", to)
 		}
 		if (q.Get("prompt") == "login" && q.Get("max_age") == "0") != fresh {
@@ -117,12 +121,14 @@ func TestAuthURL_BindsTheAttempt(t *testing.T) {
 func TestExchange_SaysWhoAndWithWhichRole(t *testing.T) {
 	p := newPair(t, nil)
 	for groups, want := range map[string]access.Role{
-		"admins": access.RoleAdmin, "staff,admins,x": access.RoleAdmin, "on-call": access.RoleEditor, "staff,editors": access.RoleEditor,
-		"staff": access.RoleViewer, "Admins,ADMINS,admins ": "", "": "", "viewer,admin,editor": "",
+		"admins": access.RoleAdmin, "staff,admins,x": access.RoleAdmin, "on-call": access.RoleEditor,
+		"staff,editors": access.RoleEditor,
+		"staff":         access.RoleViewer, "Admins,ADMINS,admins ": "", "": "", "viewer,admin,editor": "",
 	} {
 		p.Person("s-1", "Ada L", strings.Split(groups, ",")...)
 		id, err := p.signIn(t)
-		if err != nil || id.Role != want || id.Subject != "s-1" || id.Issuer != p.URL || id.Name != "ada-l" || !id.AuthTime.IsZero() {
+		if err != nil || id.Role != want || id.Subject != "s-1" || id.Issuer != p.URL || id.Name != "ada-l" ||
+			!id.AuthTime.IsZero() {
 			t.Errorf("%q: %+v, %v", groups, id, err)
 		}
 	}
@@ -232,7 +238,8 @@ func TestProvider_AwayIsAnErrorOfItsOwnAndPasses(t *testing.T) {
 		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
 	}
 	nonsense := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }
-	for name, answer := range map[string]http.HandlerFunc{"500": failing, "a megabyte": huge, "a redirect": elsewhere, "nonsense": nonsense} {
+	for name, answer := range map[string]http.HandlerFunc{"500": failing, "a megabyte": huge, "a redirect": elsewhere,
+		"nonsense": nonsense} {
 		for _, path := range []string{"/.well-known/openid-configuration", "/token", "/keys"} {
 			p := newPair(t, nil)
 			p.Instead(path, answer)
@@ -265,7 +272,9 @@ func TestProvider_AwayIsAnErrorOfItsOwnAndPasses(t *testing.T) {
 // itself answers what the provider says of itself, and so many bytes more.
 func itself(w http.ResponseWriter, p *pair, more int) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write([]byte(strings.ReplaceAll(`{"issuer":"$","authorization_endpoint":"$/authorize","token_endpoint":"$/token","jwks_uri":"$/keys","more":"`, "$", p.URL) +
+	_, _ = w.Write([]byte(strings.ReplaceAll(
+		`{"issuer":"$","authorization_endpoint":"$/authorize","token_endpoint":"$/token","jwks_uri":"$/keys","more":"`, "$",
+		p.URL) +
 		strings.Repeat("x", more) + `"}`))
 }
 
@@ -278,7 +287,8 @@ func TestProvider_IsNotFollowedElsewhere(t *testing.T) {
 		}
 		itself(w, p, 0)
 	})
-	if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
+	if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err,
+		access.ErrProviderUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -295,9 +305,11 @@ func TestProvider_AnAnswerHasABound(t *testing.T) {
 
 func TestProvider_IsNotAskedByACrowdWhileItIsAway(t *testing.T) {
 	p := newPair(t, nil)
-	p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	p.Instead("/.well-known/openid-configuration",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	for range 10 {
-		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
+		if _, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err,
+			access.ErrProviderUnavailable) {
 			t.Fatal(err)
 		}
 	}
@@ -309,7 +321,8 @@ func TestProvider_IsNotAskedByACrowdWhileItIsAway(t *testing.T) {
 	if _, err := p.signIn(t); err != nil {
 		t.Errorf("back: %v", err)
 	}
-	p.Instead("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	p.Instead("/.well-known/openid-configuration",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	p.clock.Add(2 * time.Hour)
 	if _, err := p.signIn(t); err != nil {
 		t.Errorf("what it said two hours ago is forgotten: %v", err)
@@ -342,12 +355,14 @@ func TestProvider_LeadsNowhereUnsafe(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(strings.ReplaceAll(`{"issuer": "$", `+said+"}", "$", p.URL)))
 		})
-		if to, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) {
+		if to, err := p.client.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err,
+			access.ErrProviderUnavailable) {
 			t.Errorf("%s: leads to %q, %v", said, to, err)
 		}
 	}
 	p := sso.New(sso.Options{Issuer: "http://id.example.com", Now: time.Now})
-	if _, err := p.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) || !strings.Contains(err.Error(), "https") {
+	if _, err := p.AuthURL(t.Context(), access.NewChallenge(false)); !errors.Is(err, access.ErrProviderUnavailable) ||
+		!strings.Contains(err.Error(), "https") {
 		t.Errorf("plain http: %v", err)
 	}
 }

@@ -17,11 +17,15 @@ func newDeferral() deferral {
 	d := deferral{
 		done: map[string]*prometheus.CounterVec{
 			"deferred": counters("sluice_deferred_total", "Denied requests that were queued for later, by rule.", "rule"),
-			"released": counters("sluice_deferred_released_total", "Deferred requests that were released, by rule. A request that returns unacknowledged counts again.", "rule"),
-			"acked":    counters("sluice_deferred_acked_total", "Deferred requests that were acknowledged, by rule.", "rule"),
+			"released": counters("sluice_deferred_released_total",
+				"Deferred requests that were released, by rule. A request that returns unacknowledged counts again.", "rule"),
+			"acked": counters("sluice_deferred_acked_total", "Deferred requests that were acknowledged, by rule.", "rule"),
 		},
-		dropped: counters("sluice_deferred_dropped_total", "Deferred requests that were dropped, by rule and reason (expired, unreadable).", "rule", "reason"),
-		refused: counters("sluice_deferred_refused_total", "Requests that were denied because their queue could not accept them, by rule and reason (full, unavailable).", "rule", "reason"),
+		dropped: counters("sluice_deferred_dropped_total",
+			"Deferred requests that were dropped, by rule and reason (expired, unreadable).", "rule", "reason"),
+		refused: counters("sluice_deferred_refused_total",
+			"Requests that were denied because their queue could not accept them, by rule and reason (full, unavailable).",
+			"rule", "reason"),
 	}
 	return d
 }

@@ -25,12 +25,13 @@ func (m *Metrics) MemoryStore(s MemoryStore) {
 		m.registry.MustRegister(prometheus.NewCounterFunc(opts, value))
 	}
 	gauge("sluice_memory_keys", "Buckets held in this process.", func() float64 { return float64(s.Keys()) })
-	counter("sluice_memory_evictions_total", "Buckets evicted before they expired because SLUICE_MAX_KEYS was reached.", nil,
+	counter("sluice_memory_evictions_total", "Buckets evicted before they expired because SLUICE_MAX_KEYS was reached.",
+		nil,
 		func() float64 { return float64(s.Evicted()) })
 	gauge("sluice_request_record_bytes", "Memory used by stored responses to requests with a request_id, in this process.",
 		func() float64 { return float64(s.RecordBytes()) })
-	const dropped = "Stored responses dropped before they expired, by reason: room (SLUICE_MAX_RECORD_BYTES was reached), " +
-		"key (the ids of one key reached an eighth of it)."
+	const dropped = "Stored responses dropped before they expired, by reason: " +
+		"room (SLUICE_MAX_RECORD_BYTES was reached), key (the ids of one key reached an eighth of it)."
 	for reason, value := range map[string]func() float64{
 		"room": func() float64 { room, _ := s.DroppedRecords(); return float64(room) },
 		"key":  func() float64 { _, key := s.DroppedRecords(); return float64(key) },

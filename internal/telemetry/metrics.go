@@ -47,9 +47,11 @@ func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		decisions: counters("sluice_decisions_total",
-			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome (allowed, denied).", "rule", "mode", "outcome"),
+			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
+				"(allowed, denied).", "rule", "mode", "outcome"),
 		degraded: counters("sluice_degraded_total",
-			"Limits that the counter store could not decide, by the fail mode that decided (open, closed, local; none for refunds and shadow rules) and cause.", "mode", "cause"),
+			"Limits that the counter store could not decide, by the fail mode that decided (open, closed, local; none for "+
+				"refunds and shadow rules) and cause.", "mode", "cause"),
 		account:  newAccount(),
 		deferral: newDeferral(),
 		above: counters("sluice_above_limit_total",
@@ -59,7 +61,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
 			Buckets: []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 		}, []string{"op", "outcome"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total", Help: "Requests that ended in a panic. Each one is a bug."}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
+			Help: "Requests that ended in a panic. Each one is a bug."}),
 		setVersion: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_version",
 			Help: "Version of the rule set in force on this node."}),
 		setRules: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_rules",
@@ -71,9 +74,10 @@ func New(build Build, now func() time.Time) *Metrics {
 		conditions: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_condition_failures_total",
 			Help: "Times the condition of a rule could not be evaluated and counted as true."}),
 		condition: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "sluice_condition_duration_seconds",
-			Help:    "Time of one evaluation of the condition of one rule.",
-			Buckets: []float64{.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
+			Name: "sluice_condition_duration_seconds",
+			Help: "Time of one evaluation of the condition of one rule.",
+			Buckets: []float64{.000001, .0000025, .000005, .00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
+				.025, .05, .1, .25},
 		}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_ready",
 			Help: "1 while the node is ready, else 0."}),
@@ -81,7 +85,8 @@ func New(build Build, now func() time.Time) *Metrics {
 			"Snapshots of in-memory counters, by outcome (saved, failed, restored, refused).", "outcome"),
 	}
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_set_age_seconds",
-		Help: "Seconds since the rules database last confirmed the rule set in force; -1 before the first confirmation."}, func() float64 {
+		Help: "Seconds since the rules database last confirmed the rule set in force; -1 before the first confirmation.",
+	}, func() float64 {
 		at := m.confirmed.Load()
 		if at == 0 {
 			return -1
@@ -95,8 +100,10 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.above, m.account.requests, m.account.units, m.account.doubt)
-	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion, m.setRules, m.setSwaps,
-		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
+		m.setRules, m.setSwaps,
+		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, what := range []string{"rules", "tokens", "database"} {
 		m.reloads.WithLabelValues(what)
 	}

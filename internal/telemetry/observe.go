@@ -26,9 +26,11 @@ var verdicts = [][2]string{
 func newAccount() account {
 	a := account{
 		requests: counters("sluice_account_requests_total",
-			"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed) and by what decided (store, limit, or the fail mode).", "outcome", "by"),
+			"Takes and charges with at least one enforced limit, by outcome (admitted, denied, replayed) and by what decided "+
+				"(store, limit, or the fail mode).", "outcome", "by"),
 		units: counters("sluice_account_units_total",
-			"Units of takes and charges, counted for each limit, by mode (enforce, shadow), outcome (admitted, denied, replayed, refunded) and by what decided.", "mode", "outcome", "by"),
+			"Units of takes and charges, counted for each limit, by mode (enforce, shadow), outcome (admitted, denied, "+
+				"replayed, refunded) and by what decided.", "mode", "outcome", "by"),
 		doubt: counters("sluice_account_doubt_units_total",
 			"Units that the counter store may have spent although its response was lost, by mode.", "mode"),
 	}

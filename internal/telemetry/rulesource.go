@@ -43,7 +43,8 @@ func (m *Metrics) RuleSource() *RuleSource {
 // most once.
 func (m *Metrics) Disk(failing func() bool) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_rules_disk_failing",
-		Help: "1 while the embedded rules database cannot be written because its disk is full or failing, else 0."}, func() float64 {
+		Help: "1 while the embedded rules database cannot be written because its disk is full or failing, else 0.",
+	}, func() float64 {
 		if failing() {
 			return 1
 		}
@@ -56,7 +57,8 @@ func (m *Metrics) Disk(failing func() bool) {
 // once.
 func (m *Metrics) SettingsDiffer(count func() int64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_settings_differ",
-		Help: "Settings of this node that differ from those stored beside the counters. Above 0: it counts under other keys. -1: they could not be compared."},
+		Help: "Settings of this node that differ from those stored beside the counters. Above 0: it counts under other " +
+			"keys. -1: they could not be compared."},
 		func() float64 { return float64(count()) }))
 }
 

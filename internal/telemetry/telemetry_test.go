@@ -136,7 +136,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_forget_total{way="heard"} 14`, `sluice_forget_total{way="lost"} 15`,
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`, `sluice_request_record_bytes 77`,
 		`sluice_request_records_dropped_total{reason="room"} 6`, `sluice_request_records_dropped_total{reason="key"} 7`,
-		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`, `sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
+		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
+		`sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("metrics lack %q", want)
@@ -147,7 +148,8 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 // taken is a take that passed above the soft limit of one rule.
 func taken(rule string) *decide.Decision {
 	return &decide.Decision{Took: time.Millisecond, Answer: &decide.Answer{
-		Op: limiter.OpTake, Verdict: decide.Allowed, Limits: []decide.LimitAnswer{{Rule: rule, Soft: true, Decision: limiter.Decision{Allowed: true}}},
+		Op: limiter.OpTake, Verdict: decide.Allowed,
+		Limits: []decide.LimitAnswer{{Rule: rule, Soft: true, Decision: limiter.Decision{Allowed: true}}},
 	}}
 }
 
@@ -198,7 +200,8 @@ func TestSwapped_EndsTheSeriesOfRulesThatAreGone(t *testing.T) {
 	}
 	m.Swapped(setOf(t, 3, "stays", "goes"))
 	count()
-	if got := scrape(t, m); !strings.Contains(got, `sluice_decisions_total{mode="enforce",outcome="allowed",rule="goes"} 1`+"\n") {
+	if got := scrape(t, m); !strings.Contains(got,
+		`sluice_decisions_total{mode="enforce",outcome="allowed",rule="goes"} 1`+"\n") {
 		t.Error("a rule that came back does not count anew from 0")
 	}
 }

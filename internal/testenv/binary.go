@@ -26,5 +26,6 @@ func findBinary(name, debianPackage string, globs ...string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s is not installed: it comes with the Debian package %s; run `make deps` as root", name, debianPackage)
+	return "", fmt.Errorf("%s is not installed: it comes with the Debian package %s; run `make deps` as root", name,
+		debianPackage)
 }

@@ -217,7 +217,8 @@ func (c *RedisCluster) introduce(ctx context.Context, ids []string) error {
 			if _, ok := known[ids[i]]; ok {
 				continue
 			}
-			if _, err := command(ctx, from.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(to.port), strconv.Itoa(to.busPort)); err != nil {
+			if _, err := command(ctx, from.Addr, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(to.port),
+				strconv.Itoa(to.busPort)); err != nil {
 				return err
 			}
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestReader_ReadsWhatWasWritten(t *testing.T) {
-	b := wire.AppendText(append(binary.AppendVarint(binary.AppendUvarint(nil, math.MaxInt64), math.MinInt64), 1, 7, 2), "ö")
+	b := wire.AppendText(append(binary.AppendVarint(binary.AppendUvarint(nil, math.MaxInt64), math.MinInt64), 1, 7, 2),
+		"ö")
 	in := wire.Read(append(b, 'x', 'y'))
 	if n := in.Number(math.MaxInt64); n != math.MaxInt64 {
 		t.Errorf("number %d", n)

@@ -20,7 +20,8 @@ func replayed(t *testing.T, s limiter.Store, id, key string) bool {
 	t.Helper()
 	var res limiter.Result
 	req := &limiter.Request{ID: id, Asks: []limiter.Ask{{
-		Key: limiter.DirectKey(key, fiveAnHour.Algorithm), Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1e9, Window: 3_600_000}, Weight: 1,
+		Key:   limiter.DirectKey(key, fiveAnHour.Algorithm),
+		Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1e9, Window: 3_600_000}, Weight: 1,
 	}}}
 	if err := s.Do(context.Background(), req, &res); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,8 @@ func TestSnapshot_RestoredStoreAnswersAsTheFirst(t *testing.T) {
 		defer second.Close()
 		draw := func() *limiter.Request {
 			clock.Advance(rapid.Int64Range(0, 9000).Draw(rt, "ms"))
-			op := rapid.SampledFrom([]limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpRefund}).Draw(rt, "op")
+			op := rapid.SampledFrom([]limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek,
+				limiter.OpRefund}).Draw(rt, "op")
 			id := fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "id"))
 			n := rapid.IntRange(1, len(oneOfEach)).Draw(rt, "limits")
 			return request(op, id, rapid.IntRange(0, 3).Draw(rt, "who"), oneOfEach[:n]...)

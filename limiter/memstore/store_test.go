@@ -126,7 +126,8 @@ func TestStore_KeepsNoneOfTheCallersMemory(t *testing.T) {
 		id := []byte("some id")
 		request := func(l limiter.Limit) *limiter.Request {
 			k := unsafe.String(unsafe.SliceData(key), len(key))
-			return &limiter.Request{ID: unsafe.String(unsafe.SliceData(id), len(id)), Asks: []limiter.Ask{{Key: limiter.Key(k), Limit: l, Weight: 1}}}
+			return &limiter.Request{ID: unsafe.String(unsafe.SliceData(id), len(id)),
+				Asks: []limiter.Ask{{Key: limiter.Key(k), Limit: l, Weight: 1}}}
 		}
 		limits := []limiter.Limit{fiveAnHour, {Algorithm: limiter.Concurrency, Count: 5, Window: 3_600_000}}
 		for i, l := range limits {

@@ -41,7 +41,8 @@ func exact(t testing.TB, inner limiter.Store, clock func() int64) limiter.Store 
 // onRedis is a store on the shared Redis, on the given clock.
 func onRedis(t testing.TB, clock func() int64) limiter.Store {
 	t.Helper()
-	client, err := redisstore.NewClient(testenv.SharedRedis(t).URL(), redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
+	client, err := redisstore.NewClient(testenv.SharedRedis(t).URL(),
+		redisstore.ClientOptions{DialTimeout: 10 * time.Second, Timeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,8 @@ func newTwins(t *testing.T, rt *rapid.T, nodes, limits int) *twins {
 
 // step lets time pass, forward only: what a stepping clock does is tested apart.
 func (tw *twins) step() {
-	tw.v.clock.Advance(rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 5, 20, 49, 50, 200, 999, 1000, 30_000}).Draw(tw.T, "ms"))
+	tw.v.clock.Advance(rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 5, 20, 49, 50, 200, 999, 1000, 30_000}).Draw(tw.T,
+		"ms"))
 }
 
 // both puts one request to a random node and to the plain store.
@@ -169,7 +170,8 @@ func TestDenyCache_SeveralLimitsDecideAsTheStoreWould(t *testing.T) {
 func TestDenyCache_NodesForgetWhatOthersGiveBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tw := newTwins(t, rt, 3, 1)
-		ops := []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpRefund, limiter.OpReset}
+		ops := []limiter.Op{limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpRefund,
+			limiter.OpReset}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			tw.step()
 			got, want, _ := tw.both(tw.request([]int{0}, ops))

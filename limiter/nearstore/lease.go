@@ -194,7 +194,8 @@ func (h *hotKey) retire(now int64) (back, bool) {
 }
 
 // refill takes a's weight and extra units from the store, in one operation.
-func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int64, gen uint64, done chan struct{}, g *grant) bool {
+func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int64, gen uint64, done chan struct{},
+	g *grant) bool {
 	var next slice
 	defer func() {
 		h.mu.Lock()

@@ -284,7 +284,8 @@ func TestLease_ColdKeyIsAskedExactlyAndGivesBack(t *testing.T) {
 			if st := s.Stats(); st.Hot != 1 || st.Slices == 0 || st.TurnedHot != 1 {
 				t.Fatalf("hot, and %+v", st)
 			}
-			if top := s.HotKeys(5); len(top) != 1 || !top[0].Hot || top[0].State != limiter.HotLeased || top[0].Rate != 1050 || top[0].Key != a.Key {
+			if top := s.HotKeys(5); len(top) != 1 || !top[0].Hot || top[0].State != limiter.HotLeased || top[0].Rate != 1050 ||
+				top[0].Key != a.Key {
 				t.Fatalf("listed %+v", top)
 			}
 			end(v)

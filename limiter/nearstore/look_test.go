@@ -29,12 +29,14 @@ func sum(t testing.TB, inner limiter.Store, ask *limiter.Ask) (remaining, reset 
 // wholeIsSum spends at random over the parts of a bucket and compares what a
 // weight of 0, explain's peek and a take of a node for which the key is cold say
 // with the sum of the parts.
-func wholeIsSum(t testing.TB, inner limiter.Store, spender, cold *Store, l limiter.Limit, rounds int, draw func(n int) int) {
+func wholeIsSum(t testing.TB, inner limiter.Store, spender, cold *Store, l limiter.Limit, rounds int,
+	draw func(n int) int) {
 	t.Helper()
 	ask := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotSharded}
 	for round := range rounds {
 		part := draw(defaultShards)
-		spent := limiter.Ask{Key: shardKey(ask.Key, part), Limit: shardLimit(l, part, defaultShards), Weight: int64(1 + draw(20))}
+		spent := limiter.Ask{Key: shardKey(ask.Key, part), Limit: shardLimit(l, part, defaultShards),
+			Weight: int64(1 + draw(20))}
 		send(t, inner, limiter.OpTake, "", spent)
 		for range draw(5) {
 			take(t, spender, ask)
@@ -59,10 +61,12 @@ func wholeIsSum(t testing.TB, inner limiter.Store, spender, cold *Store, l limit
 		}
 		other := ask
 		other.Key = bucket(l)
-		calls := []limiter.Call{{Request: limiter.Request{Asks: []limiter.Ask{other}}}, {Request: limiter.Request{Asks: []limiter.Ask{look}}}}
+		calls := []limiter.Call{{Request: limiter.Request{Asks: []limiter.Ask{other}}},
+			{Request: limiter.Request{Asks: []limiter.Ask{look}}}}
 		cold.DoAll(t.Context(), calls)
 		if want, _ := sum(t, inner, &ask); calls[1].Err != nil || calls[1].Result.Limits[0].Remaining != want {
-			t.Fatalf("round %d: a look in a batch says %+v (%v), the parts add up to %d", round, calls[1].Result.Limits[0], calls[1].Err, want)
+			t.Fatalf("round %d: a look in a batch says %+v (%v), the parts add up to %d", round, calls[1].Result.Limits[0],
+				calls[1].Err, want)
 		}
 	}
 }

@@ -273,7 +273,8 @@ func gather(op limiter.Op, a *limiter.Ask, ds []limiter.Decision) limiter.Decisi
 	if len(ds) == 1 && op != limiter.OpSettle {
 		return ds[0]
 	}
-	out := limiter.Decision{Limit: a.Limit.Capacity(), Rate: a.Limit.Rate(), Allowed: op == limiter.OpCharge, RetryAfter: limiter.Never}
+	out := limiter.Decision{Limit: a.Limit.Capacity(), Rate: a.Limit.Rate(), Allowed: op == limiter.OpCharge,
+		RetryAfter: limiter.Never}
 	for i := range ds {
 		d := &ds[i]
 		out.Remaining += d.Remaining

@@ -66,7 +66,8 @@ func TestShard_ExactlyTheLimitPasses(t *testing.T) {
 				}
 				before := v.inner.n.Load()
 				for range 100 {
-					if r := take(t, v.nodes[0], ask); r.Allowed || r.Limits[0].Remaining != 0 || r.Limits[0].Limit != count || r.Limits[0].RetryAfter < 1 {
+					if r := take(t, v.nodes[0], ask); r.Allowed || r.Limits[0].Remaining != 0 || r.Limits[0].Limit != count ||
+						r.Limits[0].RetryAfter < 1 {
 						t.Fatalf("denied with %+v", r)
 					}
 				}
@@ -103,7 +104,8 @@ func TestShard_HotKeyIsSpread(t *testing.T) {
 		take(t, v.nodes[0], ask)
 	}
 	for i := range defaultShards {
-		used := 100_000 - send(t, v.inner, limiter.OpPeek, "", limiter.Ask{Key: shardKey(ask.Key, i), Limit: l}).Limits[0].Remaining
+		used := 100_000 - send(t, v.inner, limiter.OpPeek, "",
+			limiter.Ask{Key: shardKey(ask.Key, i), Limit: l}).Limits[0].Remaining
 		if used < 700 || used > 1300 {
 			t.Errorf("shard %d has %d of 8000", i, used)
 		}

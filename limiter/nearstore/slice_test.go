@@ -85,7 +85,8 @@ func TestSketch_FindsTheBusiestAmongManyStrangers(t *testing.T) {
 		}
 	}
 	top := v.nodes[0].HotKeys(2)
-	if len(top) != 2 || top[0].Key != busy[0].Key || top[1].Key != busy[1].Key || !top[0].Hot || top[1].Rate < 900 || top[0].Rate < 2900 {
+	if len(top) != 2 || top[0].Key != busy[0].Key || top[1].Key != busy[1].Key || !top[0].Hot || top[1].Rate < 900 ||
+		top[0].Rate < 2900 {
 		t.Errorf("found %+v", top)
 	}
 	named := 0
@@ -129,10 +130,11 @@ func BenchmarkNear(b *testing.B) {
 		ask  limiter.Ask
 		bare bool
 	}{
-		"store alone":     {ask: limiter.Ask{Limit: wide, Weight: 1}, bare: true},
-		"allowed, exact":  {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: wide, Weight: 1}},
-		"allowed, leased": {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: wide, Weight: 1, Hot: limiter.HotLeased}},
-		"denied":          {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: oneAMinute, Weight: 1}},
+		"store alone":    {ask: limiter.Ask{Limit: wide, Weight: 1}, bare: true},
+		"allowed, exact": {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: wide, Weight: 1}},
+		"allowed, leased": {opt: Options{DenyCache: 1000, HotRate: 1000},
+			ask: limiter.Ask{Limit: wide, Weight: 1, Hot: limiter.HotLeased}},
+		"denied": {opt: Options{DenyCache: 1000, HotRate: 1000}, ask: limiter.Ask{Limit: oneAMinute, Weight: 1}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			var s limiter.Store = m

@@ -103,7 +103,8 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 			continue
 		}
 		b.requests = append(b.requests, r)
-		b.calls = append(b.calls, limiter.Call{Request: *r.out, Result: limiter.Result{Limits: r.into(&calls[i].Result).Limits}})
+		b.calls = append(b.calls, limiter.Call{Request: *r.out,
+			Result: limiter.Result{Limits: r.into(&calls[i].Result).Limits}})
 	}
 	for _, r := range b.requests {
 		b.calls = r.looks(b.calls)

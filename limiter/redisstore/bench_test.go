@@ -95,7 +95,8 @@ func BenchmarkScript_BatchesOf50(b *testing.B) {
 			for b.Loop() {
 				for i := range calls {
 					n++
-					calls[i].Request = limiter.Request{Asks: []limiter.Ask{{Key: limiter.Key(fmt.Sprintf("{user:%d}|17|%s", n%1000, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
+					calls[i].Request = limiter.Request{Asks: []limiter.Ask{
+						{Key: limiter.Key(fmt.Sprintf("{user:%d}|17|%s", n%1000, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
 					if l.Algorithm == limiter.Concurrency {
 						calls[i].Request.ID = strconv.Itoa(n % 100_000)
 					}
@@ -173,7 +174,8 @@ func BenchmarkMemory(b *testing.B) {
 					for n := 0; n < keys; n += len(calls) {
 						for i := range calls {
 							user := uint32(n+i) * 2_654_435_761 // distinct, and looks random
-							calls[i].Request = limiter.Request{Asks: []limiter.Ask{{Key: limiter.Key(fmt.Sprintf("{user:%08x}|1234|%s", user, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
+							calls[i].Request = limiter.Request{Asks: []limiter.Ask{
+								{Key: limiter.Key(fmt.Sprintf("{user:%08x}|1234|%s", user, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
 							if l.Algorithm == limiter.Concurrency {
 								calls[i].Request.ID = "x"
 							}
@@ -241,7 +243,8 @@ func BenchmarkMemory_Full(b *testing.B) {
 		entries int
 		step    int64
 	}{
-		{"60 sub-windows", limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 100_000, Window: minute, Buckets: 60}, 60, 1000},
+		{"60 sub-windows", limiter.Limit{Algorithm: limiter.SlidingWindowBuckets, Count: 100_000, Window: minute,
+			Buckets: 60}, 60, 1000},
 		{"log of 100", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 100, Window: minute}, 100, 97},
 		{"log of 500", limiter.Limit{Algorithm: limiter.SlidingWindowLog, Count: 500, Window: minute}, 500, 97},
 	}

@@ -72,7 +72,8 @@ func TestStore_KeepsTheDeadlinesOfBoundedContextsByItself(t *testing.T) {
 		}
 	}
 	eventually(t, "it decides again", func() bool {
-		return s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{a}}, &limiter.Result{}) == nil
+		return s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{a}},
+			&limiter.Result{}) == nil
 	})
 	if used := 99 - do(t, s, limiter.OpPeek, "", a).Limits[0].Remaining; used > maybe {
 		t.Errorf("%d requests were applied, but only %d were said to be possible", used, maybe)

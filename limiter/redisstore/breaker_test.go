@@ -29,7 +29,8 @@ type bench struct {
 
 func newBench() *bench {
 	b := &bench{at: time.UnixMilli(1_000_000)}
-	b.breaker = &breaker{node: "n:1", watch: func(*breaker) { b.watched++ }, changed: func(c BreakerChange) { b.changes = append(b.changes, c) }}
+	b.breaker = &breaker{node: "n:1", watch: func(*breaker) { b.watched++ },
+		changed: func(c BreakerChange) { b.changes = append(b.changes, c) }}
 	return b
 }
 
@@ -171,7 +172,8 @@ func TestBreaker_ProbesOneAtATimeUntilOneSucceeds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.watchUntil(ctx, func() time.Time { return b.at }, func(context.Context) error { t.Error("probed after its end"); return nil })
+	b.watchUntil(ctx, func() time.Time { return b.at },
+		func(context.Context) error { t.Error("probed after its end"); return nil })
 }
 
 func TestBreaker_ProbesOftenEnoughToReturnWithinASecond(t *testing.T) {
@@ -188,7 +190,8 @@ func TestBreaker_ProbesOftenEnoughToReturnWithinASecond(t *testing.T) {
 
 func TestBreaker_RampFollowsTheOutage(t *testing.T) {
 	tests := []struct{ outage, want time.Duration }{
-		{0, rampLeast}, {50 * time.Millisecond, 25 * time.Millisecond}, {300 * time.Millisecond, 150 * time.Millisecond}, {time.Hour, rampMost},
+		{0, rampLeast}, {50 * time.Millisecond, 25 * time.Millisecond}, {300 * time.Millisecond, 150 * time.Millisecond},
+		{time.Hour, rampMost},
 	}
 	for _, tt := range tests {
 		b := newBench()
@@ -219,7 +222,8 @@ func TestBreaker_OpeningAgainSoonIsTheSameOutage(t *testing.T) {
 		}
 	}
 	if b.ramp != rampMost || b.pause != probeMost {
-		t.Errorf("after 40 openings the ramp takes %s and probes are %s apart, want %s and %s", b.ramp, b.pause, rampMost, probeMost)
+		t.Errorf("after 40 openings the ramp takes %s and probes are %s apart, want %s and %s", b.ramp, b.pause, rampMost,
+			probeMost)
 	}
 	b.at = b.at.Add(calm)
 	b.fail(tripRun)
@@ -336,7 +340,8 @@ func TestVerdict_OnlyTheServersOwnStateCounts(t *testing.T) {
 func TestBreaker_ForgetsAServerThatHasLeft(t *testing.T) {
 	b := newBench()
 	b.fail(tripRun)
-	if b.watchUntil(t.Context(), func() time.Time { return b.at }, func(context.Context) error { return redis.ErrClosed }) {
+	if b.watchUntil(t.Context(), func() time.Time { return b.at },
+		func(context.Context) error { return redis.ErrClosed }) {
 		t.Error("a closed client is still probed")
 	}
 }

@@ -52,7 +52,8 @@ func TestNewClient_NamesTheSettingAndHidesThePassword(t *testing.T) {
 		"", "localhost:6379", "http://:hunter2@localhost", "redis://:hunter2@localhost:port", "redis://:hunter2@localhost:0",
 		"redis://:hunter2@", "redis://:hunter2@localhost/db", "redis://hunter2@localhost", "redis://:hunter2@a:1,b:2/4",
 		"redis://:hunter2@localhost?retries=3", "redis+sentinel://:hunter2@localhost", "redis://:hunter2@a,rediss://b",
-		"redis://:hunter2%zz@localhost", "redis://:hunter2@a b", "redis://u:47hunter2/x@localhost", "redis://u:47?hunter2@localhost", "redis://u:hunter2/9@localhost",
+		"redis://:hunter2%zz@localhost", "redis://:hunter2@a b", "redis://u:47hunter2/x@localhost",
+		"redis://u:47?hunter2@localhost", "redis://u:hunter2/9@localhost",
 		"redis://:hunter2@localhost?%zz",
 	} {
 		c, err := redisstore.NewClient(url, redisstore.ClientOptions{})

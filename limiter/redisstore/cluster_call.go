@@ -152,7 +152,10 @@ func (c *cluster) send(ctx context.Context, calls []*slotCall) {
 // in full.
 func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotCall) {
 	s := &c.store.script
-	c.pipeline(ctx, node, calls, func(p redis.Pipeliner, sc *slotCall) *redis.Cmd { return p.EvalSha(ctx, s.SHA, sc.keys, sc.arg) })
+	c.pipeline(ctx, node, calls, func(p redis.Pipeliner,
+		sc *slotCall) *redis.Cmd {
+		return p.EvalSha(ctx, s.SHA, sc.keys, sc.arg)
+	})
 	var unknown []*slotCall
 	for _, sc := range calls {
 		if sc.err != nil && redis.HasErrorPrefix(sc.err, "NOSCRIPT") {
@@ -160,13 +163,17 @@ func (c *cluster) sendTo(ctx context.Context, node *redis.Client, calls []*slotC
 		}
 	}
 	if len(unknown) > 0 {
-		c.pipeline(ctx, node, unknown, func(p redis.Pipeliner, sc *slotCall) *redis.Cmd { return p.Eval(ctx, s.Source, sc.keys, sc.arg) })
+		c.pipeline(ctx, node, unknown, func(p redis.Pipeliner,
+			sc *slotCall) *redis.Cmd {
+			return p.Eval(ctx, s.Source, sc.keys, sc.arg)
+		})
 	}
 }
 
 // pipeline sends calls on one connection, each that needs it behind an ASKING. The
 // breaker of the node takes them as one call, whose first error speaks for it.
-func (c *cluster) pipeline(ctx context.Context, node *redis.Client, calls []*slotCall, queue func(redis.Pipeliner, *slotCall) *redis.Cmd) {
+func (c *cluster) pipeline(ctx context.Context, node *redis.Client, calls []*slotCall,
+	queue func(redis.Pipeliner, *slotCall) *redis.Cmd) {
 	sv := c.store.servers.of(node)
 	start := wallTime()
 	if sv != nil && !sv.admit(start) {

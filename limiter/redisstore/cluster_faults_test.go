@@ -22,7 +22,8 @@ import (
 const patience = 30 * time.Second
 
 // shop is a fixed window that neither ends nor fills up in a test.
-var shop = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: limiter.MaxWindow, Align: limiter.AlignFirstHit}
+var shop = limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: limiter.MaxWindow,
+	Align: limiter.AlignFirstHit}
 
 // direct is a plain client of one node.
 func direct(t testing.TB, node *testenv.RedisServer) *redis.Client {
@@ -128,7 +129,8 @@ func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *test
 		}
 		return true
 	})
-	t.Logf("served again after %v; meanwhile %d requests failed and %d on other nodes did not", time.Since(start), failed, others-missed)
+	t.Logf("served again after %v; meanwhile %d requests failed and %d on other nodes did not", time.Since(start), failed,
+		others-missed)
 	if missed*5 > others {
 		t.Errorf("%d of %d requests on other nodes failed", missed, others)
 	}
@@ -140,7 +142,8 @@ func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *test
 	}
 	st := s.Stats()
 	if got := used(t, s, narrow); got > st.GiveBacksLost+1 {
-		t.Errorf("%d units are left of requests that were not admitted, at most %d give-backs were lost", got, st.GiveBacksLost)
+		t.Errorf("%d units are left of requests that were not admitted, at most %d give-backs were lost", got,
+			st.GiveBacksLost)
 	}
 	t.Logf("%+v", st)
 }
@@ -213,7 +216,8 @@ func TestCluster_HotSlotMovesUnderLoadAndCountsStayExact(t *testing.T) {
 				default:
 				}
 				i := n % 24
-				if err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: asks[i : i+1]}, &limiter.Result{}); err != nil {
+				if err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: asks[i : i+1]},
+					&limiter.Result{}); err != nil {
 					t.Errorf("one key: %v", err)
 				}
 				single[i].Add(1)
@@ -221,7 +225,8 @@ func TestCluster_HotSlotMovesUnderLoadAndCountsStayExact(t *testing.T) {
 				// request is refused and spends nothing.
 				k := (i + 7) % 24
 				var se *limiter.StoreError
-				err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{asks[i], asks[k]}}, &limiter.Result{})
+				err := stores[g%2].Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{asks[i], asks[k]}},
+					&limiter.Result{})
 				switch {
 				case err == nil:
 					double[i].Add(1)
@@ -249,7 +254,8 @@ func TestCluster_HotSlotMovesUnderLoadAndCountsStayExact(t *testing.T) {
 			t.Errorf("key %d holds %d, admitted %d", i, got, want)
 		}
 	}
-	t.Logf("%d rounds, %d requests of two keys were refused while their keys were in two places", rounds.Load(), refused.Load())
+	t.Logf("%d rounds, %d requests of two keys were refused while their keys were in two places", rounds.Load(),
+		refused.Load())
 }
 
 // moveSlot moves a slot key by key; between is called between the keys.

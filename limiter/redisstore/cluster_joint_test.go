@@ -13,7 +13,8 @@ var errCut = errors.New("cut off")
 // threeSlots is a take of three limits in slots of their own, widest first.
 func threeSlots() *joint {
 	ask := func(key limiter.Key, count int64) limiter.Ask {
-		return limiter.Ask{Key: key, Weight: 1, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: 1000}}
+		return limiter.Ask{Key: key, Weight: 1,
+			Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: count, Window: 1000}}
 	}
 	return split("sl:", &limiter.Request{Asks: []limiter.Ask{ask("{a}", 900), ask("{b}", 50), ask("{c}", 3)}})
 }
@@ -79,7 +80,8 @@ func TestJoint_DenialListsEveryLimitThatDeniesAndUndoes(t *testing.T) {
 	if err := j.answer(&res); err != nil || !j.done() {
 		t.Fatal(err)
 	}
-	if res.Allowed || res.Limits[0].RetryAfter != 900 || res.Limits[1].RetryAfter != 50 || !res.Limits[2].Allowed || res.Limits[2].Remaining != 3 {
+	if res.Allowed || res.Limits[0].RetryAfter != 900 || res.Limits[1].RetryAfter != 50 || !res.Limits[2].Allowed ||
+		res.Limits[2].Remaining != 3 {
 		t.Errorf("got %+v", res)
 	}
 }

@@ -118,7 +118,8 @@ func figuresOfManySlots(t *testing.T, h storetest.Harness) {
 		}
 		clock.Advance(int64(random.IntN(40)))
 		var got, want limiter.Result
-		if err := errors.Join(s.Do(context.Background(), &req, &got), reference.Do(context.Background(), &req, &want)); err != nil {
+		if err := errors.Join(s.Do(context.Background(), &req, &got),
+			reference.Do(context.Background(), &req, &want)); err != nil {
 			t.Fatal(err)
 		}
 		if !want.Allowed {
@@ -141,7 +142,8 @@ func everyEntity(t *testing.T, cluster *testenv.RedisCluster) {
 	for round := range 2 {
 		for i := range calls {
 			name := fmt.Sprintf("user:%d", i)
-			calls[i].Request = limiter.Request{ID: fmt.Sprint(round), Asks: []limiter.Ask{ask(name, 1, limits(month)[1]), ask(name, 2, limits(month)[7])}}
+			calls[i].Request = limiter.Request{ID: fmt.Sprint(round),
+				Asks: []limiter.Ask{ask(name, 1, limits(month)[1]), ask(name, 2, limits(month)[7])}}
 		}
 		s.DoAll(context.Background(), calls)
 		for i := range calls {

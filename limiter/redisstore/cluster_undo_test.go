@@ -51,7 +51,8 @@ func (s *partsOf) do(op limiter.Op, id, whole, name string) *script.Request {
 func (s *partsOf) holds(want int64) {
 	s.t.Helper()
 	var res limiter.Result
-	if err := s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{s.ask}}, &res); err != nil {
+	if err := s.Do(context.Background(), &limiter.Request{Op: limiter.OpPeek, Asks: []limiter.Ask{s.ask}},
+		&res); err != nil {
 		s.t.Fatal(err)
 	}
 	if got := s.ask.Limit.Capacity() - res.Limits[0].Remaining; got != want {

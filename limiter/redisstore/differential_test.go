@@ -39,7 +39,8 @@ type traffic struct {
 func newTraffic(t *rapid.T) *traffic {
 	tr := &traffic{entity: fmt.Sprintf("user:d%d", entities.Add(1))}
 	tr.large = rapid.IntRange(0, 3).Draw(t, "large") == 0
-	tr.now = rapid.SampledFrom([]int64{1_760_000_000_000, 1_760_000_000_000, 5_000_000}).Draw(t, "start") + rapid.Int64Range(0, 100_000).Draw(t, "offset")
+	tr.now = rapid.SampledFrom([]int64{1_760_000_000_000, 1_760_000_000_000, 5_000_000}).Draw(t, "start") +
+		rapid.Int64Range(0, 100_000).Draw(t, "offset")
 	for range rapid.IntRange(1, 3).Draw(t, "buckets") {
 		f := rapid.SampledFrom(families).Draw(t, "family")
 		tr.family = append(tr.family, f)
@@ -119,7 +120,8 @@ func (tr *traffic) step(t *rapid.T) {
 func (tr *traffic) request(t *rapid.T) limiter.Request {
 	req := limiter.Request{Op: rapid.SampledFrom([]limiter.Op{
 		limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpTake, limiter.OpPeek, limiter.OpCharge,
-		limiter.OpRefund, limiter.OpRefund, limiter.OpRelease, limiter.OpRenew, limiter.OpReset, limiter.OpSettle, limiter.OpSettle,
+		limiter.OpRefund, limiter.OpRefund, limiter.OpRelease, limiter.OpRenew, limiter.OpReset, limiter.OpSettle,
+		limiter.OpSettle,
 	}).Draw(t, "op")}
 	if req.Op == limiter.OpReset && rapid.IntRange(0, 3).Draw(t, "spared") > 0 {
 		req.Op = limiter.OpTake
@@ -134,7 +136,8 @@ func (tr *traffic) request(t *rapid.T) limiter.Request {
 		}
 		l := tr.limits[i]
 		k := limiter.Key(fmt.Sprintf("{%s}|%d|%s", tr.entity, i, l.Algorithm.Kind()))
-		req.Asks = append(req.Asks, limiter.Ask{Key: k, Limit: l, Weight: tr.weight(t, l), Look: rapid.IntRange(0, 4).Draw(t, "look") == 0})
+		req.Asks = append(req.Asks, limiter.Ask{Key: k, Limit: l, Weight: tr.weight(t, l),
+			Look: rapid.IntRange(0, 4).Draw(t, "look") == 0})
 	}
 	return req
 }

@@ -50,7 +50,8 @@ func TestDispatcher_DoesNotSendWhatHasTooLittleTimeLeft(t *testing.T) {
 			if tt.sent {
 				continue
 			}
-			se, ok := d.wait(context.Background(), nil, b).(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+			err := d.wait(context.Background(), nil, b)
+			se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
 			if !ok || se.Cause != limiter.CauseBusy || se.Unknown {
 				t.Errorf("%s: got %+v, want that it was busy and nothing was sent", tt.name, se)
 			}

@@ -29,7 +29,8 @@ func Classify(err error) *limiter.StoreError {
 	case errors.As(err, &reply):
 		cause := script.CauseOf(reply.Error())
 		// A reply outside the table may come from the middle of the script.
-		return &limiter.StoreError{Cause: cause, Unknown: cause == limiter.CauseInternal, Err: errors.New(script.TrimTrace(reply.Error()))}
+		return &limiter.StoreError{Cause: cause, Unknown: cause == limiter.CauseInternal,
+			Err: errors.New(script.TrimTrace(reply.Error()))}
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return &limiter.StoreError{Cause: limiter.CauseBusy, Err: err}
 	case errors.Is(err, redis.ErrClosed):

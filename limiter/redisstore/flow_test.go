@@ -80,7 +80,8 @@ func TestStore_StormOfLeasesHoldsExactlyTheLimit(t *testing.T) {
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
 				held.Add(-1)
-				if err := stores[g%2].Do(context.Background(), &limiter.Request{Op: limiter.OpRelease, ID: id, Asks: []limiter.Ask{a}}, &res); err != nil {
+				if err := stores[g%2].Do(context.Background(),
+					&limiter.Request{Op: limiter.OpRelease, ID: id, Asks: []limiter.Ask{a}}, &res); err != nil {
 					t.Error(err)
 				}
 			}
@@ -265,7 +266,8 @@ func TestStore_EndlessScriptElsewhereIsBusy(t *testing.T) {
 	}()
 	var err error
 	for deadline := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(deadline); {
-		err = s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, limits(month)[0])}}, &limiter.Result{})
+		err = s.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, limits(month)[0])}},
+			&limiter.Result{})
 	}
 	wantCause(t, err, limiter.CauseBusy, false)
 	_ = c.ScriptKill(context.Background()).Err()

@@ -161,7 +161,8 @@ func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
 	})
 	const limit, workers, killAt = 6000, 4, 2500
 	s := open(t, client(t, cluster.URL()), redisstore.Options{})
-	hot := ask(entityOn(t, cluster, primary), 1, limiter.Limit{Algorithm: limiter.FixedWindow, Count: limit, Window: limiter.MaxWindow, Align: limiter.AlignFirstHit})
+	hot := ask(entityOn(t, cluster, primary), 1,
+		limiter.Limit{Algorithm: limiter.FixedWindow, Count: limit, Window: limiter.MaxWindow, Align: limiter.AlignFirstHit})
 	var passed, unknown, failed atomic.Int64
 	var wg sync.WaitGroup
 	give := time.NewTimer(patience)
@@ -200,7 +201,8 @@ func TestCluster_FailoverLosesNoMoreThanTheReplicaHadNotSeen(t *testing.T) {
 	p.close()
 	wg.Wait()
 	over := passed.Load() - limit
-	t.Logf("admitted %d of a limit of %d: %d over; %d writes had not reached the replica; %d requests failed, %d of them possibly applied",
+	t.Logf("admitted %d of a limit of %d: %d over; %d writes had not reached the replica; %d requests failed, %d of "+
+		"them possibly applied",
 		passed.Load(), limit, over, p.lost(), failed.Load(), unknown.Load())
 	if p.lost() == 0 {
 		t.Error("the replica was not behind")

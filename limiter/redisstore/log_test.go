@@ -30,7 +30,8 @@ func TestScript_LogBeyondExactNumbersAgrees(t *testing.T) {
 	cases := map[string][]limiter.Request{
 		"inner entry given back whole": {
 			charge("a", 5), charge("b", huge), charge("c", huge), charge("d", 3), as(limiter.OpPeek, "", 1),
-			as(limiter.OpRefund, "b", 0), as(limiter.OpPeek, "", 1), as(limiter.OpRefund, "c", 0), as(limiter.OpPeek, "", 1), as(limiter.OpTake, "", 2),
+			as(limiter.OpRefund, "b", 0), as(limiter.OpPeek, "", 1), as(limiter.OpRefund, "c", 0), as(limiter.OpPeek, "", 1),
+			as(limiter.OpTake, "", 2),
 		},
 		"newest given back in part": {
 			charge("a", huge), charge("b", huge), charge("c", 4), as(limiter.OpRefund, "", 2), as(limiter.OpPeek, "", 1),

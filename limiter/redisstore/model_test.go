@@ -38,7 +38,8 @@ func (m *model) load(k limiter.Key) *limiter.State {
 }
 
 func recorded(req *limiter.Request) bool {
-	return req.Op == limiter.OpRefund || req.Op == limiter.OpSettle || slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
+	return req.Op == limiter.OpRefund || req.Op == limiter.OpSettle ||
+		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Limit.Algorithm != limiter.Concurrency })
 }
 
 func (m *model) do(req *limiter.Request, now int64) limiter.Result {

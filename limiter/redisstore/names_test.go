@@ -67,7 +67,8 @@ func TestNames_NoTwoKeysShareOne(t *testing.T) {
 }
 
 func TestKeyOf_RefusesWhatIsNotABucket(t *testing.T) {
-	for _, name := range []string{"", "sl:", "sl:nodes", "x:{user:42}|1|fw", "sl:\x80", "sl:\x82\x01", "sl:\xe0\x01", "sl:\x84\x01\x01"} {
+	for _, name := range []string{"", "sl:", "sl:nodes", "x:{user:42}|1|fw", "sl:\x80", "sl:\x82\x01", "sl:\xe0\x01",
+		"sl:\x84\x01\x01"} {
 		if key, ok := KeyOf("sl:", name); ok {
 			t.Errorf("%q is taken for %q", name, key)
 		}

@@ -107,7 +107,8 @@ func TestBreakers_CloseOnlyWhenTheScriptMayWrite(t *testing.T) {
 		set, undo []any
 	}{
 		{limiter.CauseMemory, []any{"CONFIG", "SET", "maxmemory", "1"}, []any{"CONFIG", "SET", "maxmemory", "0"}},
-		{limiter.CauseAuth, []any{"ACL", "SETUSER", "default", "-evalsha", "-eval"}, []any{"ACL", "SETUSER", "default", "+evalsha", "+eval"}},
+		{limiter.CauseAuth, []any{"ACL", "SETUSER", "default", "-evalsha", "-eval"},
+			[]any{"ACL", "SETUSER", "default", "+evalsha", "+eval"}},
 		{limiter.CauseReadOnly, []any{"REPLICAOF", host, port}, []any{"REPLICAOF", "NO", "ONE"}},
 	}
 	for _, r := range refusals {

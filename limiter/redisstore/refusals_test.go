@@ -51,7 +51,8 @@ func TestStore_ALoadingServerIsNamedAndWaitedFor(t *testing.T) {
 
 func TestStore_ASmallPoolBehindASlowLineAnswersEveryoneInTime(t *testing.T) {
 	srv := testenv.Redis(t)
-	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis", "127.0.0.1:0", srv.Addr)
+	proxy := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), "redis",
+		"127.0.0.1:0", srv.Addr)
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func TestStore_ASmallPoolBehindASlowLineAnswersEveryoneInTime(t *testing.T) {
 	s := open(t, c, redisstore.Options{})
 	a := ask(entity(), 1, limits(month)[0])
 	take(t, s, "", a)
-	if _, err := proxy.Toxics.AddToxicJson(strings.NewReader(`{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":50}}`)); err != nil {
+	if _, err := proxy.Toxics.AddToxicJson(
+		strings.NewReader(`{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":50}}`)); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -84,7 +86,8 @@ func TestStore_ASmallPoolBehindASlowLineAnswersEveryoneInTime(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("1000 checks of 200 clients, all answered within %s: %v", most, causes)
-	if n := causes[limiter.CauseTimeout] + causes[limiter.CauseBusy] + causes[limiter.CauseBreaker] + causes[limiter.CauseConnection]; n != 1000 || causes[limiter.CauseBreaker] == 0 {
+	if n := causes[limiter.CauseTimeout] + causes[limiter.CauseBusy] + causes[limiter.CauseBreaker] +
+		causes[limiter.CauseConnection]; n != 1000 || causes[limiter.CauseBreaker] == 0 {
 		t.Errorf("causes %v", causes)
 	}
 	if most > time.Second { // 25 ms, on a machine that may be busy

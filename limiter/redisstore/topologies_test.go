@@ -78,7 +78,8 @@ func certificate(t testing.TB) (cert, key string, trusted *x509.CertPool) {
 func TestStore_SpeaksTLSAsAUserWithFewRights(t *testing.T) {
 	cert, key, trusted := certificate(t)
 	port := freePort(t)
-	srv := testenv.Redis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	srv := testenv.Redis(t, "--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-auth-clients", "no")
 	grant := append([]any{"ACL", "SETUSER", "sluice", "on", ">pa:ss/w@rd", "resetkeys", "~sl:*", "-@all"}, needed...)
 	if err := direct(t, srv).Do(context.Background(), grant...).Err(); err != nil {
 		t.Fatal(err)
@@ -108,13 +109,15 @@ func TestStore_SpeaksTLSAsAUserWithFewRights(t *testing.T) {
 	err := wrong.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, shop)}}, &limiter.Result{})
 	wantCause(t, err, limiter.CauseAuth, false)
 	strangers := connect("sluice:pa%3Ass%2Fw%40rd@", x509.NewCertPool())
-	err = strangers.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, shop)}}, &limiter.Result{})
+	err = strangers.Do(context.Background(), &limiter.Request{Asks: []limiter.Ask{ask(entity(), 1, shop)}},
+		&limiter.Result{})
 	wantCause(t, err, limiter.CauseConnection, false)
 }
 
 // needed are the commands of the script and of connecting.
 var needed = []any{
-	"+@connection", "+@scripting", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+lrange", "+lset", "+lrem", "+ltrim", "+rpush",
+	"+@connection", "+@scripting", "+time", "+get", "+set", "+del", "+pttl", "+pexpire", "+lrange", "+lset", "+lrem",
+	"+ltrim", "+rpush",
 	"+zadd", "+zcard", "+zcount", "+zrange", "+zrem", "+zremrangebyrank", "+zscore", "+hset", "+hget", "+hmget", "+hdel",
 }
 
@@ -131,12 +134,14 @@ func sentinel(t testing.TB, primary *testenv.RedisServer) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor counters %s %s 1\nsentinel down-after-milliseconds counters 500\nsentinel failover-timeout counters 5000\n",
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor counters %s %s 1\nsentinel "+
+		"down-after-milliseconds counters 500\nsentinel failover-timeout counters 5000\n",
 		port, dir, host, primaryPort)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.Background(), path, conf, "--sentinel") //nolint:gosec // a test starts the server it tests with
+	cmd := exec.CommandContext(context.Background(), path, conf,
+		"--sentinel") //nolint:gosec // a test starts the server it tests with
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

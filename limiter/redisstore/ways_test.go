@@ -41,7 +41,8 @@ func bothWays(t *testing.T, clock *storetest.Clock) *ways {
 	w := &ways{plain: way{client: client(t, server+"/1")}, long: way{client: client(t, server+"/2")}}
 	w.plain.store = open(t, w.plain.client, redisstore.Options{Clock: clock.Now, PlainKeys: true})
 	var err error
-	if w.long.store, err = redisstore.NewLongWay(redisstore.Options{Client: w.long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
+	if w.long.store, err = redisstore.NewLongWay(
+		redisstore.Options{Client: w.long.client, Clock: clock.Now, PlainKeys: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.long.store.Close() })

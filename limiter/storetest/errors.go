@@ -144,7 +144,8 @@ func overwritten(t *testing.T, h Harness) {
 	s := h.New(t, clock.Now)
 	dirty := limiter.Result{Allowed: true, Replayed: true, At: 1, Limits: make([]limiter.Decision, 7)}
 	for i := range dirty.Limits {
-		dirty.Limits[i] = limiter.Decision{Allowed: true, Limit: 9, Remaining: 9, RetryAfter: 9, Reset: 9, Delay: 9, Refunded: 9}
+		dirty.Limits[i] = limiter.Decision{Allowed: true, Limit: 9, Remaining: 9, RetryAfter: 9, Reset: 9, Delay: 9,
+			Refunded: 9}
 	}
 	req := &limiter.Request{Asks: newEntity().asks(4, threeADay)}
 	if err := s.Do(context.Background(), req, &dirty); err != nil {

@@ -77,7 +77,8 @@ func lookDenies(r *recorder) {
 func lookPasses(r *recorder) {
 	got := do(r.T, r.store, limiter.OpTake, "", looking(r.who.asks(2, threeADay, tenAnHour, fiveAnHour), 0)...)
 	r.is("allowed", got.Allowed, true)
-	r.is("remaining in the answer", []int64{got.Limits[0].Remaining, got.Limits[1].Remaining, got.Limits[2].Remaining}, []int64{3, 8, 3})
+	r.is("remaining in the answer", []int64{got.Limits[0].Remaining, got.Limits[1].Remaining, got.Limits[2].Remaining},
+		[]int64{3, 8, 3})
 	r.is("remaining", r.remaining(threeADay, tenAnHour, fiveAnHour), []int64{3, 8, 3})
 }
 

@@ -72,7 +72,8 @@ func (tr *traffic) next(store, reference limiter.Store) {
 	var got, want limiter.Result
 	errGot := store.Do(context.Background(), req, &got)
 	errWant := reference.Do(context.Background(), req, &want)
-	tr.log = append(tr.log, fmt.Sprintf("%d ms: %s id=%q %+v\n    -> %+v %v", tr.clock.Now(), req.Op, req.ID, req.Asks, want, errWant))
+	tr.log = append(tr.log, fmt.Sprintf("%d ms: %s id=%q %+v\n    -> %+v %v", tr.clock.Now(), req.Op, req.ID, req.Asks,
+		want, errWant))
 	if errGot != nil || errWant != nil {
 		tr.Fatalf("%s\nthe store says %v, the reference says %v", tr.story(), errGot, errWant)
 	}

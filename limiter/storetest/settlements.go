@@ -102,7 +102,8 @@ func settleAsCharge(t *testing.T, h Harness, a limiter.Algorithm) {
 		}
 		for range 8 {
 			if x, y := both(limiter.OpPeek, 1); x.Remaining > y.Remaining {
-				rt.Fatalf("settled %d for %d of %+v: %d remain, charged at first %d", actual, estimate, limit, x.Remaining, y.Remaining)
+				rt.Fatalf("settled %d for %d of %+v: %d remain, charged at first %d", actual, estimate, limit, x.Remaining,
+					y.Remaining)
 			}
 			step(clock, drawStep(rt, limit, 0, false))
 		}
@@ -125,7 +126,8 @@ func settleMore(r *recorder) {
 	r.is("each", []bool{got.Limits[0].Allowed, got.Limits[1].Allowed}, []bool{true, true})
 	r.is("given back", []int64{got.Limits[0].Refunded, got.Limits[1].Refunded}, []int64{0, 0})
 	r.is("remaining", r.remaining(threeADay, tenAnHour), []int64{0, 3})
-	r.is("refunded without a name", do(r.T, r.store, limiter.OpRefund, "", r.who.asks(100, threeADay)...).Limits[0].Refunded, int64(7))
+	r.is("refunded without a name", do(r.T, r.store, limiter.OpRefund, "",
+		r.who.asks(100, threeADay)...).Limits[0].Refunded, int64(7))
 }
 
 func settleEqual(r *recorder) {
@@ -195,7 +197,8 @@ func settleRefunded(r *recorder) {
 
 func settleThenRefund(r *recorder) {
 	r.take("a", 3, threeADay, tenAnHour)
-	do(r.T, r.store, limiter.OpSettle, "a", r.who.key1(0, threeADay), limiter.Ask{Key: r.who.key(1, tenAnHour.Algorithm), Limit: tenAnHour, Weight: 5})
+	do(r.T, r.store, limiter.OpSettle, "a", r.who.key1(0, threeADay),
+		limiter.Ask{Key: r.who.key(1, tenAnHour.Algorithm), Limit: tenAnHour, Weight: 5})
 	r.is("remaining", r.remaining(threeADay, tenAnHour), []int64{2, 5})
 	r.is("refunded", r.refund("a", threeADay, tenAnHour), []int64{1, 3})
 	r.is("settled again", r.settle("a", 3, threeADay, tenAnHour).Replayed, true)

@@ -126,7 +126,8 @@ func wideAndNarrow(t *testing.T, h Harness) {
 	nodes := pair(t, h)
 	const narrow, wide = 11, stormCallers * stormCalls * 2
 	who := newEntity()
-	shared := limiter.Ask{Key: who.key(0, limiter.SlidingWindowCounter), Limit: slowLimit(limiter.SlidingWindowCounter, wide), Weight: 1}
+	shared := limiter.Ask{Key: who.key(0, limiter.SlidingWindowCounter),
+		Limit: slowLimit(limiter.SlidingWindowCounter, wide), Weight: 1}
 	var passed [stormCallers]atomic.Int64
 	runCallers(t, nodes, func(caller, _ int) limiter.Request {
 		a := limiter.Algorithms()[caller%6]
@@ -210,7 +211,8 @@ func repeatsAtOnce(t *testing.T, h Harness) {
 // takesAndRefunds: every second admitted request is refunded.
 func takesAndRefunds(t *testing.T, h Harness) {
 	nodes := pair(t, h)
-	limits := []limiter.Limit{slowLimit(limiter.SlidingWindowCounter, stormLimit), slowLimit(limiter.FixedWindow, 2*stormLimit)}
+	limits := []limiter.Limit{slowLimit(limiter.SlidingWindowCounter, stormLimit),
+		slowLimit(limiter.FixedWindow, 2*stormLimit)}
 	asks := newEntity().asks(1, limits...)
 	id := func(caller, call int) string { return fmt.Sprintf("%d/%d", caller, call/2) }
 	var kept atomic.Int64

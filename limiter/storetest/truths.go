@@ -114,7 +114,8 @@ func levelNeverGrows(t *rapid.T, s *scene) {
 		s.move(t)
 		d, now := s.ask(t, limiter.OpPeek, 0, 0), s.clock.Now()
 		if d.Remaining < before.Remaining {
-			t.Fatalf("%+v: remaining fell from %d to %d in %d ms without arrivals", s.limit, before.Remaining, d.Remaining, now-at)
+			t.Fatalf("%+v: remaining fell from %d to %d in %d ms without arrivals", s.limit, before.Remaining, d.Remaining,
+				now-at)
 		}
 		if before.Reset != limiter.Never && d.Reset != max(0, before.Reset-(now-at)) {
 			t.Fatalf("%+v: reset was %d and is %d after %d ms without arrivals", s.limit, before.Reset, d.Reset, now-at)

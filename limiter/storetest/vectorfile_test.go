@@ -11,17 +11,22 @@ func TestParseVectors_NamesFileAndCaseOfWhatItCannotRun(t *testing.T) {
 		data string
 		want string
 	}{
-		"not a list":            {`{}`, "mine.json: "},
-		"empty":                 {`[]`, "no cases"},
-		"no id":                 {`[{"note": "x"}]`, "case number 1 has no id"},
-		"twice":                 {`[{"id": "a", ` + limits + `}, {"id": "a", ` + limits + `}]`, "case a appears twice"},
-		"unknown field":         {`[{"id": "a", "colour": 1, ` + limits + `}]`, "mine.json: case a: json: unknown field"},
-		"unknown request field": {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0, "weight": 1, "cost": 2}], "expect": [null]}]`, "case a: json: unknown field"},
-		"unknown op":            {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0, "op": "dance"}], "expect": [null]}]`, `case a: request 0: unknown op "dance"`},
-		"no time":               {`[{"id": "a", ` + limits + `, "requests": [{"weight": 1}], "expect": [null]}]`, "case a: request 0: no t_ms"},
-		"fraction":              {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0.5, "weight": 1}], "expect": [null]}]`, "case a: json: "},
-		"counts differ":         {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0, "weight": 1}], "expect": []}]`, "1 requests but 0 expectations"},
-		"no limits":             {`[{"id": "a", "requests": [], "expect": []}]`, "case a: no limits"},
+		"not a list":    {`{}`, "mine.json: "},
+		"empty":         {`[]`, "no cases"},
+		"no id":         {`[{"note": "x"}]`, "case number 1 has no id"},
+		"twice":         {`[{"id": "a", ` + limits + `}, {"id": "a", ` + limits + `}]`, "case a appears twice"},
+		"unknown field": {`[{"id": "a", "colour": 1, ` + limits + `}]`, "mine.json: case a: json: unknown field"},
+		"unknown request field": {`[{"id": "a", ` + limits +
+			`, "requests": [{"t_ms": 0, "weight": 1, "cost": 2}], "expect": [null]}]`, "case a: json: unknown field"},
+		"unknown op": {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0, "op": "dance"}], "expect": [null]}]`,
+			`case a: request 0: unknown op "dance"`},
+		"no time": {`[{"id": "a", ` + limits + `, "requests": [{"weight": 1}], "expect": [null]}]`,
+			"case a: request 0: no t_ms"},
+		"fraction": {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0.5, "weight": 1}], "expect": [null]}]`,
+			"case a: json: "},
+		"counts differ": {`[{"id": "a", ` + limits + `, "requests": [{"t_ms": 0, "weight": 1}], "expect": []}]`,
+			"1 requests but 0 expectations"},
+		"no limits": {`[{"id": "a", "requests": [], "expect": []}]`, "case a: no limits"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +41,8 @@ func TestParseVectors_NamesFileAndCaseOfWhatItCannotRun(t *testing.T) {
 func TestRunVector_WrongExpectationAndUntaggedRefusalFail(t *testing.T) {
 	tests := map[string]struct{ data, want string }{
 		"wrong": {`[{"id": "a", "limits": [{"algorithm": "fixed_window", "limit": 3, "window_ms": 1000}],
-			"requests": [{"t_ms": 0, "weight": 1}], "expect": [{"allowed": true, "remaining": 3}]}]`, "remaining: got 2, want 3"},
+			"requests": [{"t_ms": 0, "weight": 1}], "expect": [{"allowed": true, "remaining": 3}]}]`,
+			"remaining: got 2, want 3"},
 		"refused": {`[{"id": "a", "limits": [{"algorithm": "fixed_window", "limit": 3, "window_ms": 0}],
 			"requests": [{"t_ms": 0, "weight": 1}], "expect": [{"allowed": true}]}]`, "refused: invalid limit: window_ms"},
 		"unknown algorithm": {`[{"id": "a", "tags": ["bounds"], "limits": [{"algorithm": "guess", "limit": 3, "window_ms": 1}],

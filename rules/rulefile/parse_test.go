@@ -100,8 +100,10 @@ func TestParse_ReadsJSONWithTabsAndIgnoresIdentity(t *testing.T) {
 // A null is "not given", as in POST /ratelimit/rules and /ratelimit/pools.
 func TestParse_TakesNullForNotGiven(t *testing.T) {
 	f, err := Parse([]byte(`{"rules": [{"name": "a", "scope": "global", "limit": 1, "window_ms": null, "calendar": {"every": "month"},
-		"description": null, "algorithm": "fixed_window", "throttle": null, "charge_on": null, "over_limit": null, "hot_keys": null,
-		"mode": null, "fail_mode": null, "is_active": null, "tiers": null, "schedule": null, "defer": null, "candidate": null, "when": null}],
+		"description": null, "algorithm": "fixed_window", "throttle": null, "charge_on": null, "over_limit": null,
+		"hot_keys": null,
+		"mode": null, "fail_mode": null, "is_active": null, "tiers": null, "schedule": null, "defer": null,
+		"candidate": null, "when": null}],
 		"pools": [{"name": "p", "description": null, "limit": 5, "window_ms": 1000, "normal_percent": null, "low_percent": null}]}`))
 	if err != nil {
 		t.Fatal(err)

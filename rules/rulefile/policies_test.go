@@ -166,7 +166,8 @@ func TestParse_NamesTheNestedFieldAndItsLine(t *testing.T) {
 			"must not be above normal_percent (line 2)",
 		"pools:\n- {name: a, limit: 1, window_ms: 1, size: 90}\nrules: []": "pools[0].size is not " +
 			"a field of a pool (line 2)",
-		"pools: [{name: a, limit: 1, window_ms: 1}, {name: a, limit: 1, window_ms: 1}]\nrules: []": "pools[1].name is already used by pools[0]",
+		"pools: [{name: a, limit: 1, window_ms: 1}, {name: a, limit: 1, window_ms: 1}]\nrules: []": "pools[1].name is " +
+			"already used by pools[0]",
 		"pools: {}\nrules: []": "pools must be a list of pools",
 		"pools: []":            "rules is missing",
 	} {

@@ -44,7 +44,8 @@ func TestCanary_IsHeard(t *testing.T) {
 		try(t, tab.Canary(unguarded))
 		try(t, tab.Go(s.URL))
 		heard := strings.Join(tab.Complaints(), "\n")
-		if called := strings.Contains(heard, "the canary was called"); called != unguarded || !unguarded && !strings.Contains(heard, "Content Security Policy") {
+		if called := strings.Contains(heard, "the canary was called"); called != unguarded ||
+			!unguarded && !strings.Contains(heard, "Content Security Policy") {
 			t.Errorf("unguarded %v: %s", unguarded, heard)
 		}
 	}
@@ -123,7 +124,8 @@ func typed(n *html.Node) string {
 	if n.Type != html.ElementNode || name == "" || n.Data != "textarea" && n.Data != "input" {
 		return ""
 	}
-	if kind := attribute(n, "type"); n.Data == "input" && slices.Contains([]string{"hidden", "checkbox", "radio", "file", "submit"}, kind) {
+	if kind := attribute(n, "type"); n.Data == "input" &&
+		slices.Contains([]string{"hidden", "checkbox", "radio", "file", "submit"}, kind) {
 		return ""
 	}
 	return " " + name
@@ -160,7 +162,8 @@ func fill(t *testing.T, tab *browsertest.Tab, form int, text string) {
 	script := fmt.Sprintf(`(() => {
 		const f = document.forms[%d], text = %s;
 		for (const e of [...f.elements]) {
-			if (!e.name || e.matches("select, button, fieldset, output, [type=hidden], [type=checkbox], [type=radio], [type=file]")) continue;
+			if (!e.name || e.matches("select, button, fieldset, output") ||
+				e.matches("[type=hidden], [type=checkbox], [type=radio], [type=file]")) continue;
 			if (e.matches("input")) e.type = "text";
 			e.removeAttribute("maxlength");
 			e.value = text;

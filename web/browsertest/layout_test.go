@@ -29,7 +29,8 @@ func TestLayout_NoFieldOverlapsAnother(t *testing.T) {
 		for (let i = 0; i < all.length; i++) for (let j = i + 1; j < all.length; j++) {
 			if (all[i].contains(all[j]) || all[j].contains(all[i])) continue;
 			const a = all[i].getBoundingClientRect(), b = all[j].getBoundingClientRect();
-			if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
+			if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+				Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
 				out.push([all[i], all[j]].map((e) => e.name || e.textContent.trim()).join(" and "));
 		}
 		return out.join(", ");
@@ -51,7 +52,8 @@ func TestLayout_NoPageScrollsSidewaysAt400Percent(t *testing.T) {
 	t.Parallel()
 	s := serve(t, webtest.Full, func(w *webtest.World) { w.Node.ID = "sluice-7d9c5b6f44-x2k8q-2a61f0c39b7e4d58" })
 	tab := s.tab(t, "admin")
-	for _, path := range []string{"/console/settings", "/console", "/console/denials", "/console/rules/1", "/console/rules/1/edit", "/console/rules", "/console/fail-modes"} {
+	for _, path := range []string{"/console/settings", "/console", "/console/denials", "/console/rules/1",
+		"/console/rules/1/edit", "/console/rules", "/console/fail-modes"} {
 		try(t, tab.Show(320, 640, false))
 		try(t, tab.Go(s.url+path))
 		if wide := value[int](t, tab, `document.scrollingElement.scrollWidth`); wide > 320 {
@@ -85,16 +87,19 @@ func TestLayout_ChartsShowTheirLastLabelWhole(t *testing.T) {
 		window.labels = [];
 		const draw = CanvasRenderingContext2D.prototype.fillText;
 		CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
-			labels.push({ text, end: x + this.measureText(text).width * (this.textAlign === "center" ? .5 : this.textAlign === "right" ? 0 : 1), width: this.canvas.width });
+			const after = this.textAlign === "center" ? .5 : this.textAlign === "right" ? 0 : 1;
+			labels.push({ text, end: x + this.measureText(text).width * after, width: this.canvas.width });
 			return draw.apply(this, arguments);
 		};
 	}`
-	_, err := chromedp.Call(tab.Ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: listen})
+	_, err := chromedp.Call(tab.Ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: listen})
 	try(t, err)
 	for _, width := range []int64{390, 1280} {
 		try(t, tab.Show(width, 800, false))
 		try(t, tab.Go(s.url+"/console"))
-		if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](`labels.some((l) => l.text.startsWith("12:00"))`)); err != nil {
+		if _, err := chromedp.Run(tab.Ctx, chromedp.Poll[bool](
+			`labels.some((l) => l.text.startsWith("12:00"))`)); err != nil {
 			t.Fatal("no label at the end: ", err)
 		}
 		if cut := value[string](t, tab, `labels.filter((l) => l.end > l.width).map((l) => l.text).join(", ")`); cut != "" {

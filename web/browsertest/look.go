@@ -27,7 +27,8 @@ func (t *Tab) At(at time.Time) error {
 
 // WithoutScripts lets no page run a script from now on.
 func (t *Tab) WithoutScripts() error {
-	_, err := chromedp.Call(t.Ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	_, err := chromedp.Call(t.Ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
 	return err
 }
 
@@ -35,7 +36,8 @@ func (t *Tab) WithoutScripts() error {
 // a complaint, and so is opening a dialog. With unguarded the pages are shown as
 // if they had no Content-Security-Policy, so that only escaping protects them.
 func (t *Tab) Canary(unguarded bool) error {
-	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: `window.canary = (n) => console.error("the canary was called by payload", n);`}
+	script := page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `window.canary = (n) => console.error("the canary was called by payload", n);`}
 	if _, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument, script); err != nil {
 		return err
 	}
@@ -97,7 +99,8 @@ func (t *Tab) Status() (int, error) {
 // are on the wire. 300 bytes of headers count for each answer, as browsers count
 // them; an asset counts whether or not an earlier page brought it.
 func (t *Tab) Weight() (int, error) {
-	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](
+		`[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
 		.reduce((sum, e) => sum + e.encodedBodySize + 300, 0)`))
 }
 

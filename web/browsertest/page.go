@@ -63,7 +63,8 @@ func (t *Tab) Show(width, height int64, dark bool) error {
 // Wide reports by how many pixels the page is wider than the window, which it
 // should never be.
 func (t *Tab) Wide() (int, error) {
-	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
+	return chromedp.Run(t.Ctx, chromedp.Evaluate[int](
+		`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
 }
 
 // Picture is the whole page as PNG.
@@ -74,7 +75,8 @@ func (t *Tab) Picture() ([]byte, error) {
 // Checker makes the accessibility checker ready in every page from now on. It is
 // long, and sent once this way instead of for each page.
 func (t *Tab) Checker() error {
-	_, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: axe})
+	_, err := chromedp.Call(t.Ctx, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: axe})
 	return err
 }
 
@@ -88,7 +90,8 @@ func (t *Tab) Violations(rules ...string) ([]string, error) {
 	}
 	// A rule that finds nothing but what is minor or moderate need not run.
 	const check = `(only => axe.run(document, {resultTypes: ["violations"], ...(only ? {runOnly: only} : {
-		rules: Object.fromEntries(axe._audit.rules.filter(r => r.impact === "minor" || r.impact === "moderate").map(r => [r.id, {enabled: false}])),
+		rules: Object.fromEntries(axe._audit.rules
+			.filter(r => r.impact === "minor" || r.impact === "moderate").map(r => [r.id, {enabled: false}])),
 	})}).then(r => r.violations
 		.filter(v => v.impact === "serious" || v.impact === "critical")
 		.map(v => v.id + ": " + v.help + " at " + v.nodes.map(n => n.target.join(" ") + " (" + (n.any[0]?.message ?? "") + ")").join("; "))))(%s)`

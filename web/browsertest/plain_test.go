@@ -30,7 +30,8 @@ func TestPlain_ARuleLivesAndDiesWithoutScripts(t *testing.T) {
 	main := func() string { return value[string](t, tab, `document.querySelector("main").innerText`) }
 
 	try(t, tab.Go(s.url+"/console/rules/new"))
-	steps(t, tab, chromedp.SendKeys("#f-name", webtest.Names["editor"]), chromedp.SendKeys("#f-password", webtest.Password))
+	steps(t, tab, chromedp.SendKeys("#f-name", webtest.Names["editor"]),
+		chromedp.SendKeys("#f-password", webtest.Password))
 	press(t, tab, "main form button.primary")
 	if got := value[string](t, tab, "location.pathname"); got != "/console/rules/new" {
 		t.Fatalf("signing in led to %s", got)
@@ -41,7 +42,8 @@ func TestPlain_ARuleLivesAndDiesWithoutScripts(t *testing.T) {
 
 	steps(t, tab, chromedp.SendKeys(field("name"), "plain-rule"))
 	press(t, tab, save) // no limit yet
-	if status, err := tab.Status(); err != nil || status != 422 || value[string](t, tab, `document.querySelector('[name="name"]').value`) != "plain-rule" {
+	if status, err := tab.Status(); err != nil || status != 422 ||
+		value[string](t, tab, `document.querySelector('[name="name"]').value`) != "plain-rule" {
 		t.Fatalf("a rule without a limit: %d, %v", status, err)
 	}
 	tab.Forgive()

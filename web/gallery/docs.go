@@ -18,7 +18,8 @@ import (
 
 // documented are the pages in docs/console.md, by their names in the gallery.
 var documented = []string{
-	"overview-fleet", "rules", "rule-edit", "rule-conflict", "rule-shadow", "fail-modes-failing", "explain-denial", "denials", "key", "people", "audit", "import-plan", "overrides",
+	"overview-fleet", "rules", "rule-edit", "rule-conflict", "rule-shadow", "fail-modes-failing", "explain-denial",
+	"denials", "key", "people", "audit", "import-plan", "overrides",
 }
 
 // pictureWidth is how wide the pages of the documentation are, in pixels.

@@ -23,17 +23,25 @@ const (
 )
 
 var curlLong = map[string]bool{ // whether a value follows
-	"request": true, "header": true, "data": true, "data-raw": true, "data-binary": true, "data-ascii": true, "data-urlencode": true, "json": true,
-	"url": true, "user": true, "user-agent": true, "referer": true, "cookie": true, "cookie-jar": true, "output": true, "form": true, "max-time": true,
-	"connect-timeout": true, "proxy": true, "cacert": true, "cert": true, "key": true, "resolve": true, "retry": true, "write-out": true, "range": true,
-	"oauth2-bearer": true, "upload-file": true, "interface": true, "limit-rate": true, "connect-to": true, "unix-socket": true,
-	"get": false, "head": false, "compressed": false, "location": false, "insecure": false, "silent": false, "show-error": false, "include": false,
-	"verbose": false, "fail": false, "http1.1": false, "http1.0": false, "http2": false, "http2-prior-knowledge": false, "http3": false, "no-buffer": false,
-	"globoff": false, "ipv4": false, "ipv6": false, "fail-with-body": false, "no-progress-meter": false, "progress-bar": false, "path-as-is": false,
+	"request": true, "header": true, "data": true, "data-raw": true, "data-binary": true, "data-ascii": true,
+	"data-urlencode": true, "json": true,
+	"url": true, "user": true, "user-agent": true, "referer": true, "cookie": true, "cookie-jar": true, "output": true,
+	"form": true, "max-time": true,
+	"connect-timeout": true, "proxy": true, "cacert": true, "cert": true, "key": true, "resolve": true, "retry": true,
+	"write-out": true, "range": true,
+	"oauth2-bearer": true, "upload-file": true, "interface": true, "limit-rate": true, "connect-to": true,
+	"unix-socket": true,
+	"get":         false, "head": false, "compressed": false, "location": false, "insecure": false, "silent": false,
+	"show-error": false, "include": false,
+	"verbose": false, "fail": false, "http1.1": false, "http1.0": false, "http2": false, "http2-prior-knowledge": false,
+	"http3": false, "no-buffer": false,
+	"globoff": false, "ipv4": false, "ipv6": false, "fail-with-body": false, "no-progress-meter": false,
+	"progress-bar": false, "path-as-is": false,
 }
 
 var curlShort = map[byte]string{
-	'X': "request", 'H': "header", 'd': "data", 'u': "user", 'I': "head", 'G': "get", 'A': "user-agent", 'F': "form", 'T': "upload-file",
+	'X': "request", 'H': "header", 'd': "data", 'u': "user", 'I': "head", 'G': "get", 'A': "user-agent", 'F': "form",
+	'T': "upload-file",
 }
 
 // parseCurl reads a curl command as typed into a shell or copied from a browser. Nothing is executed, and no file is

@@ -22,7 +22,8 @@ const denialsPerPage = 100
 const maxNames = 300
 
 // denialSpans are the options of the time filter.
-var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Minute, "15m": 15 * time.Minute, "1h": time.Hour, "24h": 24 * time.Hour}
+var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Minute, "15m": 15 * time.Minute,
+	"1h": time.Hour, "24h": 24 * time.Hour}
 
 // listDenials shows sampled denials, filtered by the URL.
 func (p *Pages) listDenials(v *kit.Visit) error {
@@ -38,7 +39,8 @@ func (p *Pages) listDenials(v *kit.Visit) error {
 func (p *Pages) denialsOf(v *kit.Visit) (Denials, error) {
 	q := v.QueryParams()
 	now := p.Now()
-	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"), Mode: kit.OneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow, "candidate")}
+	f := fleet.Filter{Rule: q.Get("rule"), Key: q.Get("key"), Route: q.Get("route"),
+		Mode: kit.OneOf(q.Get("mode"), rules.ModeEnforce, rules.ModeShadow, "candidate")}
 	if span := denialSpans[q.Get("since")]; span > 0 {
 		f.From = now.Add(-span)
 	}
@@ -47,7 +49,8 @@ func (p *Pages) denialsOf(v *kit.Visit) (Denials, error) {
 	}
 	found, err := p.Denials.Denials(v.Ctx, f, denialsPerPage+1)
 	m := Denials{
-		Lines: found[:min(len(found), denialsPerPage)], Query: view.NewQuery(kit.PathDenials, q, "key", "route", "rule", "mode", "since", "to"), Now: now,
+		Lines: found[:min(len(found), denialsPerPage)],
+		Query: view.NewQuery(kit.PathDenials, q, "key", "route", "rule", "mode", "since", "to"), Now: now,
 	}
 	m.IDs = p.RuleIDs(m.Lines)
 	var own *fleet.OwnError
@@ -65,7 +68,8 @@ func (p *Pages) countersUnavailable(err error) error {
 	p.Logger.Warn("the console could not read the counters", "error", err)
 	return &kit.Problem{
 		Status: http.StatusServiceUnavailable, Title: "Redis is unreachable",
-		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. Try again later.",
+		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. " +
+			"Try again later.",
 	}
 }
 
@@ -124,7 +128,8 @@ func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Key
 // fromWords describes who sent a denied request.
 func fromWords(d *fleet.Denial) string {
 	var parts []string
-	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"}, {"tier ", d.Tier, "tier:"}} {
+	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"},
+		{"tier ", d.Tier, "tier:"}} {
 		if p.value != "" && d.Key != p.key+p.value { // the key is in the row already
 			parts = append(parts, p.name+p.value)
 		}

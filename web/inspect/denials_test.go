@@ -17,7 +17,8 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 		has   []string
 		not   string
 	}{
-		{"", []string{"charges-per-user", "ip:203.0.113.66", "/console/explain?denial=s0", "retry never", "weight 52", "503, fail mode closed"}, ""},
+		{"", []string{"charges-per-user", "ip:203.0.113.66", "/console/explain?denial=s0", "retry never", "weight 52",
+			"503, fail mode closed"}, ""},
 		{"?rule=logins-per-address", []string{"ip:203.0.113.66"}, "charges-per-user</a>"},
 		{"?key=user%3Aada", []string{"uploads-in-bytes</a>"}, "exports-at-a-time</a>"},
 		{"?route=/v1/exp", []string{"exports-at-a-time</a>"}, "charges-per-user</a>"},
@@ -55,7 +56,8 @@ func TestDenials_LeadFromPageToPage(t *testing.T) {
 		w.Fleet.Denied = append(w.Fleet.Denied, sample)
 	}
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/denials?rule=charges-per-user"); !page.Has(`rel="next"`, "rule=charges-per-user&amp;to=", "100 denials shown") {
+	if page := b.Get("/console/denials?rule=charges-per-user"); !page.Has(`rel="next"`, "rule=charges-per-user&amp;to=",
+		"100 denials shown") {
 		t.Error("the first page does not lead on")
 	}
 }

@@ -77,7 +77,8 @@ func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 // fromDenial fills in the form from a sampled denial, as far as the denial was stored.
 func fromDenial(d *fleet.Denial) (url.Values, []string) {
 	form := url.Values{
-		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier}, "weight": {strconv.FormatInt(d.Weight, 10)},
+		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
+		"weight":     {strconv.FormatInt(d.Weight, 10)},
 		"attributes": {lines(d.Attributes, func(v string) string { return v })},
 	}
 	notes := []string{"API keys and fields are not stored. Re-enter them if a rule uses them."}

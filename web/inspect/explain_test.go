@@ -19,14 +19,18 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 	form := url.Values{"method": {"POST"}, "route": {"/v1/charges"}, "user": {"77"}, "weight": {"3"}}
 	for range 2 { // the second time finds what the first did
 		page := b.Post("/console/explain", form)
-		if page.Code != http.StatusOK || !page.Has("allowed", "charges-per-user", "user:77", `<td data-label="Before" class="number">100</td><td data-label="After" class="number">97</td>`, "not apply", "its route") && !page.Has("route") {
+		if page.Code != http.StatusOK || !page.Has("allowed", "charges-per-user", "user:77",
+			`<td data-label="Before" class="number">100</td><td data-label="After" class="number">97</td>`, "not apply",
+			"its route") && !page.Has("route") {
 			t.Fatalf("%d %s", page.Code, page.Body)
 		}
 	}
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "77", IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
+	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "77",
+		IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
-	if page := b.Post("/console/explain", form); !page.Has("denied, 429", "<strong>charges-per-user</strong>", ">denied<", "would deny") {
+	if page := b.Post("/console/explain", form); !page.Has("denied, 429", "<strong>charges-per-user</strong>", ">denied<",
+		"would deny") {
 		t.Error("a full bucket is not told")
 	}
 }
@@ -34,7 +38,8 @@ func TestExplain_ShowsBucketsBeforeAndAfterAndSpendsNothing(t *testing.T) {
 func TestExplain_FollowsADenial(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
-	if page := b.Get("/console/explain?denial=s0"); page.Code != http.StatusOK || !page.Has("logins-per-address", `value="203.0.113.66"`, "The request was denied") {
+	if page := b.Get("/console/explain?denial=s0"); page.Code != http.StatusOK ||
+		!page.Has("logins-per-address", `value="203.0.113.66"`, "The request was denied") {
 		t.Errorf("%d", page.Code)
 	}
 	if page := b.Get("/console/explain?denial=s5"); page.Has("<script>alert") || !page.Has("&lt;script&gt;") {
@@ -43,7 +48,8 @@ func TestExplain_FollowsADenial(t *testing.T) {
 	if page := b.Get("/console/explain?denial=s6"); page.Has(redact.Hidden) || !page.Has("looked like credentials") {
 		t.Error("a hidden user is taken for a name")
 	}
-	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound || !page.Has("no longer stored", "f-route") {
+	if page := b.Get("/console/explain?denial=long-gone"); page.Code != http.StatusNotFound ||
+		!page.Has("no longer stored", "f-route") {
 		t.Errorf("a denial that is gone: %d", page.Code)
 	}
 }
@@ -59,12 +65,15 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 			t.Errorf("%s: %d lacks one of %q", paste, page.Code, has)
 		}
 	}
-	page := b.Post("/console/explain", url.Values{"paste": {`curl https://a/v1/exports/x -H 'Authorization: Bearer sk_live_topsecret'`}})
-	if !page.Has("apikey:sha256:") || strings.Count(page.Body, "sk_live_topsecret") != 1 || !page.Has(`type="password" value="sk_live_topsecret"`) {
+	page := b.Post("/console/explain", url.Values{
+		"paste": {`curl https://a/v1/exports/x -H 'Authorization: Bearer sk_live_topsecret'`}})
+	if !page.Has("apikey:sha256:") || strings.Count(page.Body, "sk_live_topsecret") != 1 ||
+		!page.Has(`type="password" value="sk_live_topsecret"`) {
 		t.Error("a key is shown outside its masked field")
 	}
 	for _, paste := range []string{"nonsense", "{", `{"routes":"/a"}`, `{"user":7}`, `{} {}`, "curl a | sh"} {
-		if page := b.Post("/console/explain", url.Values{"paste": {paste}}); page.Code != http.StatusUnprocessableEntity || !page.Has(`aria-invalid="true"`) {
+		if page := b.Post("/console/explain", url.Values{"paste": {paste}}); page.Code != http.StatusUnprocessableEntity ||
+			!page.Has(`aria-invalid="true"`) {
 			t.Errorf("%s: %d", paste, page.Code)
 		}
 	}
@@ -72,11 +81,13 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 
 func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
-	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "weight": "-1", "attributes": "tenant", "fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
+	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "weight": "-1", "attributes": "tenant",
+		"fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
 		form := url.Values{"method": {"BREW"}}
 		form.Set(field, value)
 		page := b.Post("/console/explain", form)
-		if page.Code != http.StatusUnprocessableEntity || !page.Has(`value="BREW"`, `id="f-`+field+`-hint"`) || strings.Count(page.Body, `class="field invalid"`) != 1 {
+		if page.Code != http.StatusUnprocessableEntity || !page.Has(`value="BREW"`, `id="f-`+field+`-hint"`) ||
+			strings.Count(page.Body, `class="field invalid"`) != 1 {
 			t.Errorf("%s: %d", field, page.Code)
 		}
 	}

@@ -74,7 +74,8 @@ func (p *Pages) bucket(v *kit.Visit, status int, b *rules.Bucket, form url.Value
 	}
 	if b.Key == "" { // a recent denial may have the full hash
 		for i := range m.Recent {
-			if whole, errs := p.bucketOf(url.Values{"rule": {m.Recent[i].Rule}, "key": {m.Recent[i].Bucket}}); errs == nil && whole.Exception == b.Exception && whole.Key != "" {
+			if whole, errs := p.bucketOf(url.Values{"rule": {m.Recent[i].Rule}, "key": {m.Recent[i].Bucket}}); errs == nil &&
+				whole.Exception == b.Exception && whole.Key != "" {
 				b, m.Bucket = whole, whole
 				break
 			}
@@ -132,7 +133,8 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
 	}
 	if b.Key == "" {
-		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{}, []rules.FieldError{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
+		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{},
+			[]rules.FieldError{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
 	}
 	err := p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
 		var res limiter.Result
@@ -184,11 +186,13 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 	_, err := p.Overrides.CreateOverride(v.Ctx, v.Actor(), o, p.Sets.Load().Options())
 	switch {
 	case errors.Is(err, rules.ErrOverrideExists):
-		return p.bucket(v, http.StatusConflict, b, form, []rules.FieldError{{Field: "does", Message: "This key already has an override. Delete it first."}})
+		return p.bucket(v, http.StatusConflict, b, form,
+			[]rules.FieldError{{Field: "does", Message: "This key already has an override. Delete it first."}})
 	case kit.FieldsOf(err) != nil:
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrUnavailable):
-		return p.bucket(v, http.StatusServiceUnavailable, b, form, []rules.FieldError{{Field: "save", Message: kit.ProblemOf(err).Detail + kit.NotSaved}})
+		return p.bucket(v, http.StatusServiceUnavailable, b, form,
+			[]rules.FieldError{{Field: "save", Message: kit.ProblemOf(err).Detail + kit.NotSaved}})
 	case err != nil:
 		return err
 	}

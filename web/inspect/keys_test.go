@@ -20,7 +20,8 @@ var form43 = url.Values{"rule": {"charges-per-user"}, "key": {"user:43"}}
 
 func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
+	if err := w.Spend(&rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43",
+		IP: netip.MustParseAddr("203.0.113.7")}, 100); err != nil {
 		t.Fatal(err)
 	}
 	b := w.As(access.RoleEditor)
@@ -28,14 +29,16 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 		t.Error("a full bucket is not told")
 	}
 	w.Counters.Err = &limiter.StoreError{Cause: limiter.CauseTimeout, Err: http.ErrHandlerTimeout}
-	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusServiceUnavailable || len(w.Counters.Notes) != 0 {
+	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusServiceUnavailable ||
+		len(w.Counters.Notes) != 0 {
 		t.Errorf("a reset that failed: %d, %q", page.Code, w.Counters.Notes)
 	}
 	if page := b.Get(key43); !page.Has("Remaining quota is unavailable") {
 		t.Error("counters that are away are not told")
 	}
 	w.Counters.Err = nil
-	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusSeeOther || len(w.Counters.Notes) != 1 || w.Counters.Notes[0] != "edda charges-per-user user:43" {
+	if page := b.Post("/console/keys/reset", form43); page.Code != http.StatusSeeOther || len(w.Counters.Notes) != 1 ||
+		w.Counters.Notes[0] != "edda charges-per-user user:43" {
 		t.Fatalf("%d, %q", page.Code, w.Counters.Notes)
 	}
 	if page := b.Get(key43); !page.Has("100 of 100", ">allowed<") {
@@ -46,11 +49,13 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 func TestKey_IsBlockedAndLifted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	form := url.Values{"rule": form43["rule"], "key": form43["key"], "does": {"blocked"}, "hours": {"24"}, "reason": {"card testing"}}
+	form := url.Values{"rule": form43["rule"], "key": form43["key"], "does": {"blocked"}, "hours": {"24"},
+		"reason": {"card testing"}}
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusSeeOther {
 		t.Fatalf("%d", page.Code)
 	}
-	if o := w.Overrides.List[len(w.Overrides.List)-1]; o.ExpiresAt == nil || !o.ExpiresAt.Equal(webtest.Now.Add(24*time.Hour)) {
+	if o := w.Overrides.List[len(w.Overrides.List)-1]; o.ExpiresAt == nil ||
+		!o.ExpiresAt.Equal(webtest.Now.Add(24*time.Hour)) {
 		t.Errorf("blocked for a day, until %v", o.ExpiresAt)
 	}
 	if page := b.Get(key43); !page.Has("card testing", "blocked", "Delete override", "0 of 0") {
@@ -64,12 +69,15 @@ func TestKey_IsBlockedAndLifted(t *testing.T) {
 	if page := b.Post("/console/keys/override", form); page.Code != http.StatusConflict {
 		t.Errorf("twice: %d", page.Code)
 	}
-	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"blocked"}, "limit": {"12"}, "reason": {"card testing"}}
-	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("applies only to a custom limit", `value="12"`) {
+	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"blocked"}, "limit": {"12"},
+		"reason": {"card testing"}}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("applies only to a custom limit", `value="12"`) {
 		t.Errorf("a limit for nobody: %d", page.Code)
 	}
 	form = url.Values{"rule": form43["rule"], "key": {"user:44"}, "does": {"limit"}, "reason": {"card testing"}}
-	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity || !page.Has("whole number", "card testing") {
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("whole number", "card testing") {
 		t.Errorf("no limit: %d", page.Code)
 	}
 }
@@ -96,7 +104,8 @@ func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 	b := w.As(access.RoleViewer)
 	w.Fleet.Err = &fleet.OwnError{Since: webtest.Now, Err: http.ErrHandlerTimeout}
 	const path = "/console/keys?rule=charges-per-user&key=user%3A42"
-	if page := b.Get(path); !page.Has("denials of this node", "unknown since", "POST /v1/charges") || page.Has("No recent denials") {
+	if page := b.Get(path); !page.Has("denials of this node", "unknown since", "POST /v1/charges") ||
+		page.Has("No recent denials") {
 		t.Error("what this node denied is not shown")
 	}
 	w.Fleet.Err = http.ErrHandlerTimeout

@@ -67,12 +67,14 @@ func fromJSON(text string) (url.Values, error) {
 	case errors.As(err, &wrong):
 		return nil, errors.New("has a member of the wrong type: " + wrong.Field)
 	case err != nil && strings.Contains(err.Error(), "unknown field"):
-		return nil, errors.New("has an unknown member; allowed are method, route, ip, user, api_key, tier, attributes, fields and weight")
+		return nil, errors.New("has an unknown member; allowed are method, route, ip, user, api_key, tier, attributes, " +
+			"fields and weight")
 	case err != nil:
 		return nil, errors.New("must be one JSON object")
 	}
 	form := url.Values{
-		"method": {in.Method}, "route": {in.Route}, "ip": {in.IP}, "user": {in.User}, "api_key": {in.APIKey}, "tier": {in.Tier},
+		"method": {in.Method}, "route": {in.Route}, "ip": {in.IP}, "user": {in.User}, "api_key": {in.APIKey},
+		"tier":       {in.Tier},
 		"attributes": {lines(in.Attributes, func(v string) string { return v })},
 		"fields":     {lines(in.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
 	}

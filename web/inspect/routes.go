@@ -44,10 +44,12 @@ func (p *Pages) Routes() []kit.Route {
 	return []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathDenials, Role: access.RoleViewer, Handle: p.listDenials},
 		{Method: http.MethodGet, Path: kit.PathExplain, Role: access.RoleViewer, Handle: p.explainForm},
-		{Method: http.MethodPost, Path: kit.PathExplain, Role: access.RoleViewer, Offline: true, Handle: kit.Posted(p.explain)},
+		{Method: http.MethodPost, Path: kit.PathExplain, Role: access.RoleViewer, Offline: true,
+			Handle: kit.Posted(p.explain)},
 		{Method: http.MethodGet, Path: pathKeys, Role: access.RoleViewer, Handle: p.keyPage},
 		{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, Handle: kit.Posted(p.findKey)},
-		{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true, Handle: kit.Posted(p.resetKey)},
+		{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true,
+			Handle: kit.Posted(p.resetKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, Handle: kit.Posted(p.overrideKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, Handle: kit.Posted(p.deleteOverride)},
 	}

@@ -127,7 +127,8 @@ type Overrides interface {
 	ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.OverridePage, error)
 	GetOverride(ctx context.Context, ruleID, id int64) (rules.Override, error)
 	CreateOverride(ctx context.Context, actor rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error)
-	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error)
+	UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Override, ifVersion int64,
+		opt rules.Options) (rules.Override, error)
 	DeleteOverride(ctx context.Context, actor rules.Actor, ruleID, id, ifVersion int64) error
 }
 

@@ -20,16 +20,28 @@ func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
 // Errors with a page of their own. Areas return the exported ones.
 var (
-	ErrMissing     = &Problem{http.StatusNotFound, "Not found", "This page does not exist, or the object that it showed was deleted."}
-	errCrossOrigin = &Problem{http.StatusForbidden, "Request rejected", "The request came from another website, so nothing was changed. Open the console and try again there."}
+	ErrMissing = &Problem{http.StatusNotFound, "Not found",
+		"This page does not exist, or the object that it showed was deleted."}
+	errCrossOrigin = &Problem{http.StatusForbidden, "Request rejected",
+		"The request came from another website, so nothing was changed. Open the console and try again there."}
 	errPanic       = &Problem{http.StatusInternalServerError, "Internal error", "The error was logged. Try again."}
-	ErrUnavailable = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable", "Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled until it is back."}
-	errChanging    = &Problem{http.StatusServiceUnavailable, "Another change is in progress", "Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
-	errDiskFull    = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full", "The disk of the rules database has no space left, so nothing can be changed. Requests are still being rate-limited with the last loaded rules."}
-	errNameTaken   = &Problem{http.StatusConflict, "Name already in use", "Something else already has this name."}
-	ErrStale       = &Problem{http.StatusConflict, "Changed in the meantime", "Someone else changed this after the page was loaded, so nothing was changed. Reload the page to see the current version."}
-	errLastAdmin   = &Problem{http.StatusConflict, "Last administrator", "This is the last administrator account. Give another account the role admin first."}
-	ErrExternal    = &Problem{http.StatusConflict, "Managed by single sign-on", "This account signs in with single sign-on. Its role follows the groups that the provider reports at each sign-in, and it has no password here."}
+	ErrUnavailable = &Problem{http.StatusServiceUnavailable, "The rules database is unreachable",
+		"Requests are still being rate-limited with the last loaded rules. Nothing was changed; changes are disabled " +
+			"until it is back."}
+	errChanging = &Problem{http.StatusServiceUnavailable, "Another change is in progress",
+		"Another change, such as a large import, is in progress. Nothing was changed. Try again when it is done."}
+	errDiskFull = &Problem{http.StatusServiceUnavailable, "The disk of the rules database is full",
+		"The disk of the rules database has no space left, so nothing can be changed. Requests are still being " +
+			"rate-limited with the last loaded rules."}
+	errNameTaken = &Problem{http.StatusConflict, "Name already in use", "Something else already has this name."}
+	ErrStale     = &Problem{http.StatusConflict, "Changed in the meantime",
+		"Someone else changed this after the page was loaded, so nothing was changed. Reload the page to see the current " +
+			"version."}
+	errLastAdmin = &Problem{http.StatusConflict, "Last administrator",
+		"This is the last administrator account. Give another account the role admin first."}
+	ErrExternal = &Problem{http.StatusConflict, "Managed by single sign-on",
+		"This account signs in with single sign-on. Its role follows the groups that the provider reports at each " +
+			"sign-in, and it has no password here."}
 )
 
 // NotSaved is added to an error when the form is shown again.
@@ -92,7 +104,8 @@ func (v *Visit) fail(err error) {
 	}
 	ctx := v.Ctx
 	v.Ctx = nil // the session is not saved
-	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail, Resend: v.resend(p.Status, err)})
+	page := view.ErrorPage(f, view.Failure{Status: p.Status, Title: p.Title, Detail: p.Detail,
+		Resend: v.resend(p.Status, err)})
 	if v.HTMX() { // only a part of the page was requested
 		page = view.Problem(p.Title + ". " + p.Detail)
 	}

@@ -136,7 +136,8 @@ func unixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n
 func Local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(path, "\\\r\n\t") ||
-		u.Path != PathHome && !strings.HasPrefix(u.Path, PathHome+"/") || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "..") {
+		u.Path != PathHome && !strings.HasPrefix(u.Path, PathHome+"/") || strings.Contains(u.Path, "//") ||
+		strings.Contains(u.Path, "..") {
 		return PathHome
 	}
 	return u.RequestURI()
@@ -152,7 +153,8 @@ func Unreadable(err error) bool {
 func MustBeEmpty(form url.Values, names ...string) (fields []rules.FieldError) {
 	for _, name := range names {
 		if strings.TrimSpace(form.Get(name)) != "" {
-			fields = append(fields, rules.FieldError{Field: name, Message: "applies only to a custom limit; choose that, or leave this field empty"})
+			fields = append(fields, rules.FieldError{Field: name,
+				Message: "applies only to a custom limit; choose that, or leave this field empty"})
 		}
 	}
 	return fields

@@ -43,17 +43,21 @@ func (v *Visit) banners(n *Node) []view.Banner {
 		out = append(out, view.Banner{Kind: "bad", Text: "Redis is unreachable. Rules are falling back to their fail modes."})
 	}
 	if n.Refused > 0 {
-		out = append(out, view.Banner{Kind: "bad", Text: fmt.Sprintf("Version %d of the rules does not compile. The previous version stays in force.", n.Refused)})
+		out = append(out, view.Banner{Kind: "bad",
+			Text: fmt.Sprintf("Version %d of the rules does not compile. The previous version stays in force.", n.Refused)})
 	}
 	confirmed := time.UnixMilli(n.Confirmed)
 	switch {
 	case n.Source == "copy":
-		out = append(out, view.Banner{Kind: "warn", Text: "This node uses its saved copy of the rules, because the rules database has been unreachable since the node started."})
+		out = append(out, view.Banner{Kind: "warn",
+			Text: "This node uses its saved copy of the rules, because the rules database has been unreachable since the " +
+				"node started."})
 	case v.DatabaseDown || n.Confirmed > 0 && now.Sub(confirmed) > staleAfter:
 		if n.Confirmed == 0 {
 			confirmed = time.Time{}
 		}
-		text := "The rules database is unreachable. Requests are still being rate-limited with the last loaded rules; changes are disabled until it is back."
+		text := "The rules database is unreachable. Requests are still being rate-limited with the last loaded rules; " +
+			"changes are disabled until it is back."
 		out = append(out, view.Banner{Kind: "warn", Text: text, Since: confirmed})
 	}
 	return out

@@ -92,7 +92,8 @@ func (k *Kit) takeLimits(ctx context.Context, asks []limiter.Ask, who ...any) (r
 	}, nil
 }
 
-func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+func (k *Kit) take(ctx context.Context, store limiter.Store, op limiter.Op, asks []limiter.Ask,
+	res *limiter.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
 	return store.Do(ctx, &limiter.Request{Op: op, Asks: asks}, res)

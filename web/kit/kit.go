@@ -117,7 +117,8 @@ func (k *Kit) serve(v *Visit) error {
 		}
 		if !v.User.Role.Includes(v.route.Role) {
 			return &Problem{Status: http.StatusForbidden, Title: "Permission denied",
-				Detail: fmt.Sprintf("This requires the role %s. You are signed in as %s with the role %s. An administrator can change your role under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
+				Detail: fmt.Sprintf("This requires the role %s. You are signed in as %s with the role %s. An administrator can "+
+					"change your role under People & tokens.", v.route.Role, v.User.Name, v.User.Role)}
 		}
 	}
 	if v.route.Reauth {

@@ -13,7 +13,8 @@ import (
 
 // Hash sets the password hash of an account that is not stored yet. If too many passwords are being hashed, it returns
 // the status and errors with which to show the form again.
-func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError, err error) {
+func (v *Visit) Hash(u *access.User, lane access.Lane, password string) (status int, fields []rules.FieldError,
+	err error) {
 	u.PasswordHash, err = v.kit.Passwords.HashPassword(v.Ctx, lane, password)
 	if !errors.Is(err, access.ErrBusy) {
 		return http.StatusUnprocessableEntity, nil, err

@@ -113,7 +113,8 @@ func TestRecall_SigningInWithADatabaseThatIsBackCounts(t *testing.T) {
 	w.Sessions.Err, w.Users.Err = rules.ErrUnavailable, rules.ErrUnavailable
 	b.Get("/console")
 	w.Sessions.Err, w.Users.Err = nil, nil // within the second in which the database is not asked again
-	page := b.Post("/console/sign-in", url.Values{"name": {webtest.Names[access.RoleAdmin]}, "password": {webtest.Password}})
+	page := b.Post("/console/sign-in", url.Values{"name": {webtest.Names[access.RoleAdmin]},
+		"password": {webtest.Password}})
 	if page.Code != http.StatusSeeOther {
 		t.Fatalf("signing in: %d", page.Code)
 	}
@@ -153,7 +154,8 @@ func TestRecall_ALargeImportIsNoOutage(t *testing.T) {
 	other.Get("/console")
 	before := w.Sessions.Len()
 	w.Sessions.DeleteErr = fmt.Errorf("%w: %w", rules.ErrBusy, rules.ErrUnavailable)
-	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable || !page.Has("Another change, such as a large import, is in progress") {
+	if page := b.Post("/console/sign-out", url.Values{}); page.Code != http.StatusServiceUnavailable ||
+		!page.Has("Another change, such as a large import, is in progress") {
 		t.Fatalf("signing out: %d\n%s", page.Code, page.Body)
 	}
 	for range 3 {

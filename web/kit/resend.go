@@ -14,7 +14,8 @@ import (
 // errSignedOut is the answer to a form whose session ended while it was filled in.
 var errSignedOut = &Problem{
 	http.StatusUnauthorized, "You are signed out",
-	"Nothing was changed. What you typed is kept on this page: sign in in another tab, then come back here and send it again.",
+	"Nothing was changed. What you typed is kept on this page: sign in in another tab, then come back here and send it " +
+		"again.",
 }
 
 // secretFields are never sent back to a browser.

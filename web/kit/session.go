@@ -89,7 +89,8 @@ func (v *Visit) loadSession() error {
 		return err
 	}
 	v.User = u
-	v.kit.stored.recall.remember(p.epoch, access.Session{Token: p.token, Data: p.data, ExpiresAt: p.expires}, u, v.kit.Now())
+	v.kit.stored.recall.remember(p.epoch, access.Session{Token: p.token, Data: p.data, ExpiresAt: p.expires}, u,
+		v.kit.Now())
 	return nil
 }
 
@@ -186,7 +187,8 @@ func (v *Visit) Flash(format string, args ...any) {
 func agentOf(header string) string {
 	browser, system := "", ""
 	for _, b := range []struct{ sign, name string }{
-		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+		{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
+		{"curl/", "curl"},
 	} {
 		if strings.Contains(header, b.sign) {
 			browser = b.name
@@ -194,7 +196,8 @@ func agentOf(header string) string {
 		}
 	}
 	for _, o := range []struct{ sign, name string }{
-		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"},
+		{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"},
+		{"CrOS", "ChromeOS"}, {"Linux", "Linux"},
 	} {
 		if strings.Contains(header, o.sign) {
 			system = o.name

@@ -31,7 +31,8 @@ func (v *Visit) ReadSession(stored *access.Session) (SessionLine, bool) {
 		n, _ := values[field].(int64)
 		return n
 	}
-	l := SessionLine{ID: shortID(stored.Token), Expires: stored.ExpiresAt, User: number(sessionUser), Generation: number(sessionGeneration)}
+	l := SessionLine{ID: shortID(stored.Token), Expires: stored.ExpiresAt, User: number(sessionUser),
+		Generation: number(sessionGeneration)}
 	l.Address, _ = values[sessionAddress].(string)
 	l.Agent, _ = values[sessionAgent].(string)
 	if began := number(sessionBegan); began > 0 {

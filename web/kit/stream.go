@@ -42,7 +42,8 @@ func (v *Visit) Events(feed func(*Visit) Feed) error {
 	if k.Streams.Add(1) > MaxStreams {
 		k.Streams.Add(-1)
 		v.Response().Header().Set("Retry-After", fullRetry)
-		return v.String(http.StatusServiceUnavailable, "Too many live pages on this node. Add the parameter once to get the current figures.\n")
+		return v.String(http.StatusServiceUnavailable,
+			"Too many live pages on this node. Add the parameter once to get the current figures.\n")
 	}
 	defer k.Streams.Add(-1)
 	v.beginStream()

@@ -71,7 +71,8 @@ type Account struct {
 // changePassword sets a new password after checking the current one. All other sessions of the account end.
 func (p *Pages) changePassword(v *kit.Visit, form url.Values) error {
 	if v.User.PasswordHash == "" {
-		return p.accountPage(v, http.StatusConflict, nil, "This account signs in with single sign-on and has no password here.")
+		return p.accountPage(v, http.StatusConflict, nil,
+			"This account signs in with single sign-on and has no password here.")
 	}
 	if _, err := v.Authenticate(access.LaneSignedIn, v.User.Name, form.Get("current")); err != nil {
 		status, message := kit.Refusal(err)

@@ -32,7 +32,8 @@ func (p *Pages) listAudit(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	m := AuditList{Query: view.NewQuery(kit.PathAudit, q, "actor", "action", "kind", "subject", "from", "to", "zone"), Zone: auditZone(q).String(), Newest: want.BeforeID == 0}
+	m := AuditList{Query: view.NewQuery(kit.PathAudit, q, "actor", "action", "kind", "subject", "from", "to", "zone"),
+		Zone: auditZone(q).String(), Newest: want.BeforeID == 0}
 	if len(list) > entriesPerPage {
 		list = list[:entriesPerPage]
 		m.Older = list[entriesPerPage-1].ID
@@ -217,14 +218,16 @@ func writeJSONLines(w io.Writer, list []audit.Entry, _ bool) error {
 func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	c := csv.NewWriter(w)
 	if first {
-		if err := c.Write([]string{"id", "at", "actor_kind", "actor", "action", "subject_kind", "subject_id", "subject", "details"}); err != nil {
+		if err := c.Write([]string{"id", "at", "actor_kind", "actor", "action", "subject_kind", "subject_id", "subject",
+			"details"}); err != nil {
 			return err
 		}
 	}
 	for i := range list {
 		e := &list[i]
 		err := c.Write([]string{
-			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), escapeFormula(e.Actor.Kind), escapeFormula(e.Actor.Name), escapeFormula(e.Action),
+			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), escapeFormula(e.Actor.Kind),
+			escapeFormula(e.Actor.Name), escapeFormula(e.Action),
 			escapeFormula(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), escapeFormula(e.SubjectName), string(e.Details),
 		})
 		if err != nil {

@@ -23,10 +23,12 @@ func TestAudit_IsFilteredPagedAndDownloaded(t *testing.T) {
 	if page.Code != http.StatusOK || w.Log.Last != want {
 		t.Errorf("asked for %+v", w.Log.Last)
 	}
-	if page = b.Get("/console/audit"); !page.Has("before=71", "2 fields: limit, fail_mode", "<del>100</del>", "<ins>120</ins>") {
+	if page = b.Get("/console/audit"); !page.Has("before=71", "2 fields: limit, fail_mode", "<del>100</del>",
+		"<ins>120</ins>") {
 		t.Error("the newest page lacks a diff, or the way to older ones")
 	}
-	if page = b.Get("/console/audit?before=71&action=nonsense&from=nonsense"); w.Log.Last.BeforeID != 71 || w.Log.Last.Action != "" || !page.Has("Older changes") {
+	if page = b.Get("/console/audit?before=71&action=nonsense&from=nonsense"); w.Log.Last.BeforeID != 71 ||
+		w.Log.Last.Action != "" || !page.Has("Older changes") {
 		t.Errorf("older: asked for %+v", w.Log.Last)
 	}
 	w.Log.List[0].SubjectName, w.Log.List[0].Actor.Name = "=cmd()", "<script>x</script>"
@@ -35,7 +37,8 @@ func TestAudit_IsFilteredPagedAndDownloaded(t *testing.T) {
 	}
 	file := b.Get("/console/audit/download?format=csv")
 	lines, err := csv.NewReader(strings.NewReader(file.Body)).ReadAll()
-	if err != nil || len(lines) != 121 || lines[1][7] != "'=cmd()" || !strings.HasPrefix(file.Header.Get("Content-Type"), "text/csv") {
+	if err != nil || len(lines) != 121 || lines[1][7] != "'=cmd()" ||
+		!strings.HasPrefix(file.Header.Get("Content-Type"), "text/csv") {
 		t.Errorf("csv: %d lines, %v", len(lines), err)
 	}
 	if file = b.Get("/console/audit/download?format=json"); strings.Count(file.Body, "\n") != 120 {
@@ -47,14 +50,16 @@ func TestAudit_DaysAreOfTheZoneThatIsNamed(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleViewer)
 	page := b.Get("/console/audit?from=2026-10-25&to=2026-10-25&zone=Europe%2FBerlin")
-	if q := w.Log.Last; q.Since.UTC().Format(time.RFC3339) != "2026-10-24T22:00:00Z" || q.Until.UTC().Format(time.RFC3339) != "2026-10-25T23:00:00Z" {
+	if q := w.Log.Last; q.Since.UTC().Format(time.RFC3339) != "2026-10-24T22:00:00Z" ||
+		q.Until.UTC().Format(time.RFC3339) != "2026-10-25T23:00:00Z" {
 		t.Errorf("from %s until %s: not the 25 hours of that day", q.Since, q.Until)
 	}
 	if !page.Has(`name="zone" value="Europe/Berlin"`) {
 		t.Error("the page does not say which zone it means")
 	}
 	page = b.Get("/console/audit?from=2026-10-25&zone=Mars%2FOlympus")
-	if q := w.Log.Last; !q.Since.Equal(time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)) || !page.Has(`name="zone" value="UTC"`) {
+	if q := w.Log.Last; !q.Since.Equal(time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC)) ||
+		!page.Has(`name="zone" value="UTC"`) {
 		t.Errorf("a zone that is not: since %s", q.Since)
 	}
 }

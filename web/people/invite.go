@@ -33,7 +33,8 @@ type invite struct {
 }
 
 var errInvite = &kit.Problem{Status: http.StatusGone, Title: "This link no longer works",
-	Detail: "It was already used, is more than 48 hours old, or the account was changed. An administrator can create a new link under People & tokens."}
+	Detail: "It was already used, is more than 48 hours old, or the account was changed. An administrator can create a " +
+		"new link under People & tokens."}
 
 func inviteKey(secret string) string {
 	hash := sha256.Sum256([]byte(secret))
@@ -50,12 +51,14 @@ func (p *Pages) showInvite(v *kit.Visit, u access.User) error {
 		return err
 	}
 	expires := p.Now().Add(inviteLife)
-	if err := p.Sessions.CreateSession(v.Ctx, access.Session{Token: inviteKey(secret), Data: data, ExpiresAt: expires}); err != nil {
+	if err := p.Sessions.CreateSession(v.Ctx,
+		access.Session{Token: inviteKey(secret), Data: data, ExpiresAt: expires}); err != nil {
 		return err
 	}
 	p.Logger.Info("made a link to choose a password", "user", u.Name, "by", v.User.Name)
 	link := p.base(v) + pathInvite + "?" + url.Values{"token": {secret}}.Encode()
-	return v.Page(http.StatusOK, invitePage(v.Frame("Invite link for "+u.Name, kit.PathPeople), Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
+	return v.Page(http.StatusOK, invitePage(v.Frame("Invite link for "+u.Name, kit.PathPeople),
+		Invite{User: &u, Link: link, Expires: expires, Guessed: p.PublicURL == ""}))
 }
 
 // base is the address of the console. Without a public URL it is a guess: the Host of the request with the scheme of
@@ -74,7 +77,8 @@ func (p *Pages) base(v *kit.Visit) string {
 // trusts reports whether a connection comes from a trusted proxy.
 func (p *Pages) trusts(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)
-	return err == nil && slices.ContainsFunc(p.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+	return err == nil && slices.ContainsFunc(p.TrustedProxies,
+		func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
 // invited finds the account of an invite link. It does not use up the link, so that programs that prefetch links do not
@@ -122,7 +126,8 @@ func (p *Pages) acceptInvite(v *kit.Visit, form url.Values) error {
 		}
 	}
 	if len(fields) > 0 {
-		return v.Page(status, acceptPage(v.Frame("Choose a password", ""), Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
+		return v.Page(status, acceptPage(v.Frame("Choose a password", ""),
+			Accept{Name: u.Name, Token: secret, Form: view.NewForm(nil, fields)}))
 	}
 	u, err = p.People.UpdateUser(v.Ctx, rules.Actor{Kind: "user", Name: u.Name}, u)
 	if errors.Is(err, rules.ErrStale) {

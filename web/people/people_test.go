@@ -40,15 +40,18 @@ func TestPeople_ALinkLetsItsOwnerChooseAPasswordOnce(t *testing.T) {
 		}
 	}
 	form := url.Values{"token": {secret}, "password": {"short"}, "repeat": {"short"}}
-	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity || !page.Has("must have at least 12 characters") {
+	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("must have at least 12 characters") {
 		t.Errorf("a short password: %d", page.Code)
 	}
 	form.Set("password", "a long enough one")
-	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity || !page.Has("must match the password") {
+	if page := b.Post("/console/invite", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("must match the password") {
 		t.Errorf("another repetition: %d", page.Code)
 	}
 	form.Set("repeat", "a long enough one")
-	if page := b.Post("/console/invite", form); page.Code != http.StatusSeeOther || !b.Get("/console").Has("grace", "Your password is set") {
+	if page := b.Post("/console/invite", form); page.Code != http.StatusSeeOther ||
+		!b.Get("/console").Has("grace", "Your password is set") {
 		t.Fatalf("the password: %d\n%s", page.Code, page.Body)
 	}
 	if page := w.Browser().Post("/console/invite", form); page.Code != http.StatusGone {
@@ -92,12 +95,15 @@ func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
 		has  string
 	}{
 		{url.Values{"name": {"ada"}, "role": {"king"}, "by": {"link"}}, "must be one of viewer, editor, admin"},
-		{url.Values{"name": {"grace"}, "role": {"viewer"}, "by": {"password"}, "password": {"hunter2"}}, "must have at least 12 characters"},
+		{url.Values{"name": {"grace"}, "role": {"viewer"}, "by": {"password"}, "password": {"hunter2"}},
+			"must have at least 12 characters"},
 		{url.Values{"name": {""}, "role": {"viewer"}, "by": {"link"}}, "must not be empty"},
-		{url.Values{"name": {`"><script>alert(1)</script>`}, "role": {"viewer"}, "by": {"never"}}, "must be an invite link or a password"},
+		{url.Values{"name": {`"><script>alert(1)</script>`}, "role": {"viewer"}, "by": {"never"}},
+			"must be an invite link or a password"},
 	} {
 		page := b.Post("/console/people/new", tt.form)
-		if page.Code != http.StatusUnprocessableEntity || !page.Has(tt.has) || page.Has("<script>alert") || page.Has("hunter2") {
+		if page.Code != http.StatusUnprocessableEntity || !page.Has(tt.has) || page.Has("<script>alert") ||
+			page.Has("hunter2") {
 			t.Errorf("%v: %d lacks %q", tt.form, page.Code, tt.has)
 		}
 	}
@@ -118,10 +124,12 @@ func TestPeople_BadInputIsShownBesideItsField(t *testing.T) {
 func TestPeople_TheLastAdminStaysAndNobodyKeepsThemselvesOut(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleAdmin)
-	if page := b.Post("/console/people/3/role", url.Values{"role": {"viewer"}}); page.Code != http.StatusConflict || !page.Has("Last administrator") {
+	if page := b.Post("/console/people/3/role", url.Values{"role": {"viewer"}}); page.Code != http.StatusConflict ||
+		!page.Has("Last administrator") {
 		t.Errorf("demoted: %d", page.Code)
 	}
-	if page := b.Post("/console/people/3/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusConflict || !page.Has("cannot disable your own account") {
+	if page := b.Post("/console/people/3/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusConflict ||
+		!page.Has("cannot disable your own account") {
 		t.Errorf("kept out: %d", page.Code)
 	}
 	if page := b.Get("/console/people"); page.Code != http.StatusOK {
@@ -131,14 +139,16 @@ func TestPeople_TheLastAdminStaysAndNobodyKeepsThemselvesOut(t *testing.T) {
 
 func TestPeople_AChangeEndsTheSessionsOfItsAccount(t *testing.T) {
 	for path, form := range map[string]url.Values{
-		"/console/people/2/role": {"role": {"viewer"}}, "/console/people/2/state": {"state": {"disabled"}}, "/console/people/2/sign-out": {},
+		"/console/people/2/role": {"role": {"viewer"}}, "/console/people/2/state": {"state": {"disabled"}},
+		"/console/people/2/sign-out": {},
 	} {
 		w := webtest.Start(t, webtest.Full)
 		admin, edda := w.As(access.RoleAdmin), w.As(access.RoleEditor)
 		if page := admin.Get("/console/people/2"); !page.Has("Sign out all sessions", "192.0.2.1") {
 			t.Error("the session is not shown")
 		}
-		if page := admin.Post(path, form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/people/2" {
+		if page := admin.Post(path, form); page.Code != http.StatusSeeOther ||
+			page.Header.Get("Location") != "/console/people/2" {
 			t.Fatalf("%s: %d", path, page.Code)
 		}
 		if page := edda.Get("/console/rules"); page.Code != http.StatusSeeOther {
@@ -151,17 +161,20 @@ func TestAccount_AnotherPasswordEndsEveryOtherSession(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	here, there := w.As(access.RoleViewer), w.As(access.RoleViewer)
 	form := url.Values{"current": {"wrong"}, "password": {"a long enough one"}, "repeat": {"a long enough one"}}
-	if page := here.Post("/console/account/password", form); page.Code != http.StatusUnprocessableEntity || !page.Has("is not your current password") {
+	if page := here.Post("/console/account/password", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("is not your current password") {
 		t.Errorf("the wrong password: %d", page.Code)
 	}
 	form.Set("current", webtest.Password)
-	if page := here.Post("/console/account/password", form); page.Code != http.StatusSeeOther || !here.Get("/console/account").Has("Password changed") {
+	if page := here.Post("/console/account/password", form); page.Code != http.StatusSeeOther ||
+		!here.Get("/console/account").Has("Password changed") {
 		t.Errorf("changing: %d", page.Code)
 	}
 	if page := there.Get("/console"); page.Code != http.StatusSeeOther {
 		t.Errorf("the other session goes on: %d", page.Code)
 	}
-	if page := w.Browser().Post("/console/sign-in", url.Values{"name": {"vera"}, "password": {"a long enough one"}}); page.Code != http.StatusSeeOther {
+	if page := w.Browser().Post("/console/sign-in",
+		url.Values{"name": {"vera"}, "password": {"a long enough one"}}); page.Code != http.StatusSeeOther {
 		t.Errorf("the new password: %d", page.Code)
 	}
 }
@@ -170,12 +183,15 @@ var sessionButton = regexp.MustCompile(`name="which" value="([0-9a-f]{16})"`)
 
 func TestAccount_SessionsEndOneByOneAndTogether(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
-	here, there, third, other := w.As(access.RoleViewer), w.As(access.RoleViewer), w.As(access.RoleViewer), w.As(access.RoleEditor)
+	here, there, third, other := w.As(access.RoleViewer), w.As(access.RoleViewer), w.As(access.RoleViewer),
+		w.As(access.RoleEditor)
 	ids := sessionButton.FindAllStringSubmatch(here.Get("/console/account").Body, -1)
 	if len(ids) != 2 {
 		t.Fatalf("%d other sessions, want 2", len(ids))
 	}
-	if other.Post("/console/account/sessions", url.Values{"which": {ids[0][1]}}); there.Get("/console").Code != http.StatusOK || third.Get("/console").Code != http.StatusOK {
+	if other.Post("/console/account/sessions",
+		url.Values{"which": {ids[0][1]}}); there.Get("/console").Code != http.StatusOK || third.Get(
+		"/console").Code != http.StatusOK {
 		t.Error("someone else ended the session")
 	}
 	here.Post("/console/account/sessions", url.Values{"which": {ids[0][1]}})
@@ -183,10 +199,13 @@ func TestAccount_SessionsEndOneByOneAndTogether(t *testing.T) {
 		t.Errorf("one of two should have ended: %d, %d", a, b)
 	}
 	here.Post("/console/account/sessions", url.Values{"which": {"others"}})
-	if there.Get("/console").Code == http.StatusOK || third.Get("/console").Code == http.StatusOK || here.Get("/console").Code != http.StatusOK {
+	if there.Get("/console").Code == http.StatusOK || third.Get("/console").Code == http.StatusOK ||
+		here.Get("/console").Code != http.StatusOK {
 		t.Error("others: only this one should go on")
 	}
-	if page := here.Post("/console/account/sessions", url.Values{"which": {"all"}}); !strings.HasPrefix(page.Header.Get("Location"), "/console/sign-in") || here.Get("/console").Code != http.StatusSeeOther {
+	if page := here.Post("/console/account/sessions",
+		url.Values{"which": {"all"}}); !strings.HasPrefix(page.Header.Get("Location"),
+		"/console/sign-in") || here.Get("/console").Code != http.StatusSeeOther {
 		t.Error("all: this one goes on")
 	}
 	if other.Get("/console").Code != http.StatusOK {
@@ -200,7 +219,8 @@ func TestAdmin_SaysWhenTheDatabaseIsAway(t *testing.T) {
 	w.Tokens.Err, w.Log.Err, w.Rules.Err = rules.ErrUnavailable, rules.ErrUnavailable, rules.ErrUnavailable
 	for _, page := range []webtest.Page{
 		b.Get("/console/tokens"), b.Get("/console/audit"), b.Get("/console/audit/download"), b.Get("/console/export"),
-		b.Post("/console/tokens/new", url.Values{"name": {"x"}, "days": {"7"}, "scope_check": {"on"}}), b.Post("/console/tokens/1/revoke", url.Values{}),
+		b.Post("/console/tokens/new", url.Values{"name": {"x"}, "days": {"7"}, "scope_check": {"on"}}),
+		b.Post("/console/tokens/1/revoke", url.Values{}),
 		b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}),
 	} {
 		if page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable") {

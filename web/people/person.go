@@ -19,7 +19,8 @@ func (p *Pages) person(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	return v.Page(http.StatusOK, personPage(v.Frame(u.Name, kit.PathPeople), Person{User: &u, Sessions: all[u.ID], Self: u.ID == v.User.ID}))
+	return v.Page(http.StatusOK, personPage(v.Frame(u.Name, kit.PathPeople),
+		Person{User: &u, Sessions: all[u.ID], Self: u.ID == v.User.ID}))
 }
 
 // personOf is the account that the path names.
@@ -61,7 +62,8 @@ func (p *Pages) newLink(v *kit.Visit) error {
 	case u.External():
 		return kit.ErrExternal
 	case u.Disabled:
-		return &kit.Problem{Status: http.StatusConflict, Title: "Account disabled", Detail: "The account is disabled. Enable it first."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Account disabled",
+			Detail: "The account is disabled. Enable it first."}
 	}
 	return p.showInvite(v, u)
 }
@@ -70,7 +72,8 @@ func (p *Pages) newLink(v *kit.Visit) error {
 func (p *Pages) changeRole(v *kit.Visit, form url.Values) error {
 	role, err := access.ParseRole(form.Get("role"))
 	if err != nil {
-		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input", Detail: "The role " + err.Error() + "."}
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input",
+			Detail: "The role " + err.Error() + "."}
 	}
 	u, err := p.changePerson(v, func(u *access.User) { u.Role = role })
 	if err != nil {
@@ -97,10 +100,12 @@ func (p *Pages) signOutPerson(v *kit.Visit) error {
 func (p *Pages) changeState(v *kit.Visit, form url.Values) error {
 	disable := form.Get("state") == "disabled"
 	if !disable && form.Get("state") != "enabled" {
-		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input", Detail: "The state must be enabled or disabled."}
+		return &kit.Problem{Status: http.StatusUnprocessableEntity, Title: "Invalid input",
+			Detail: "The state must be enabled or disabled."}
 	}
 	if disable && personPath(v.User.ID) == kit.PathPeople+"/"+v.Param("id") {
-		return &kit.Problem{Status: http.StatusConflict, Title: "Your own account", Detail: "You cannot disable your own account. Another administrator can."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Your own account",
+			Detail: "You cannot disable your own account. Another administrator can."}
 	}
 	u, err := p.changePerson(v, func(u *access.User) { u.Disabled = disable })
 	if err != nil {

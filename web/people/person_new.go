@@ -20,7 +20,8 @@ const (
 
 // newPerson is the form for an account.
 func (p *Pages) newPerson(v *kit.Visit) error {
-	return v.Page(http.StatusOK, newPersonPage(v.Frame("New account", kit.PathPeople), view.NewForm(url.Values{"role": {string(access.RoleViewer)}, "by": {byLink}}, nil)))
+	return v.Page(http.StatusOK, newPersonPage(v.Frame("New account", kit.PathPeople),
+		view.NewForm(url.Values{"role": {string(access.RoleViewer)}, "by": {byLink}}, nil)))
 }
 
 // createPerson creates an account with a password or an invite link.

@@ -46,7 +46,8 @@ func expiring(t *time.Time) time.Time {
 
 // newToken is the form for an API token.
 func (p *Pages) newToken(v *kit.Visit) error {
-	return v.Page(http.StatusOK, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(url.Values{scopeField(access.ScopeCheck): {"on"}, "days": {"90"}}, nil)))
+	return v.Page(http.StatusOK, newTokenPage(v.Frame("New token", kit.PathPeople),
+		view.NewForm(url.Values{scopeField(access.ScopeCheck): {"on"}, "days": {"90"}}, nil)))
 }
 
 // createToken creates an API token and shows its secret once. The answer is the page itself, because a redirect would
@@ -83,14 +84,16 @@ func (p *Pages) createToken(v *kit.Visit, form url.Values) error {
 		}
 	}
 	if len(fields) > 0 {
-		return v.Page(http.StatusUnprocessableEntity, newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(form, fields)))
+		return v.Page(http.StatusUnprocessableEntity,
+			newTokenPage(v.Frame("New token", kit.PathPeople), view.NewForm(form, fields)))
 	}
 	v.WaitInForce(p.TokensChanged)
 	if v.NotYetInForce {
 		v.Flash("Token created.")
 	}
 	p.Logger.Info("made an API token", "token", t, "by", v.User.Name)
-	return v.Page(http.StatusOK, tokenMadePage(v.Frame("Token "+t.Name, kit.PathPeople), TokenMade{Token: &t, Secret: secret, Base: p.base(v)}))
+	return v.Page(http.StatusOK, tokenMadePage(v.Frame("Token "+t.Name, kit.PathPeople),
+		TokenMade{Token: &t, Secret: secret, Base: p.base(v)}))
 }
 
 // TokenMade shows the secret of a new token, once. Base is where the API is.
@@ -120,7 +123,8 @@ func scopeAbout(s access.Scope) string {
 	return ""
 }
 
-var expiryChoices = []view.Choice{{"7", "In a week"}, {"30", "In 30 days"}, {"90", "In 90 days"}, {"365", "In a year"}, {"0", "Never"}}
+var expiryChoices = []view.Choice{{"7", "In a week"}, {"30", "In 30 days"}, {"90", "In 90 days"}, {"365", "In a year"},
+	{"0", "Never"}}
 
 // revokeToken revokes an API token.
 func (p *Pages) revokeToken(v *kit.Visit) error {

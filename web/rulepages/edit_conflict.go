@@ -22,7 +22,8 @@ func (p *Pages) conflict(v *kit.Visit, d *draft, ours *rules.Rule) error {
 	if err != nil {
 		return err
 	}
-	m := Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"), YAML: string(rulefile.FormatDraft(ours))}
+	m := Conflict{ID: d.id, Theirs: &theirs, Ours: string(text), Reason: d.form.Get("reason"),
+		YAML: string(rulefile.FormatDraft(ours))}
 	base := p.versionOf(v, &theirs, d.version, &m.By)
 	for _, c := range rules.Diff(&theirs, ours) {
 		f := ConflictField{Field: c.Field, Theirs: c.Old, Ours: c.New}
@@ -64,7 +65,8 @@ func differ(a, b *rules.Rule, field string) bool {
 func (p *Pages) mergeRule(v *kit.Visit, d *draft) error {
 	var ours rules.Rule
 	if err := json.Unmarshal([]byte(d.form.Get("ours")), &ours); err != nil {
-		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form", Detail: "The form does not match the page. Open the rule and edit it again."}
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
+			Detail: "The form does not match the page. Open the rule and edit it again."}
 	}
 	ours.Normalize()
 	theirs, err := p.Store.GetRule(v.Ctx, d.id)

@@ -20,7 +20,8 @@ func (p *Pages) failModes(v *kit.Visit) error {
 	page := kit.PageNumber(q)
 	equal := map[string]string{"fail_mode": kit.OneOf(q.Get("fail_mode"), rules.FieldNamed("fail_mode").OneOf...)}
 	list, err := v.Browse(rules.Browse{
-		Query: rules.Query{Text: q.Get("q"), Equal: equal, Active: new(true), PageSize: rulesPerPage}, Sort: "route", Offset: (page - 1) * rulesPerPage,
+		Query: rules.Query{Text: q.Get("q"), Equal: equal, Active: new(true), PageSize: rulesPerPage}, Sort: "route",
+		Offset: (page - 1) * rulesPerPage,
 	})
 	if err != nil {
 		return err
@@ -28,7 +29,8 @@ func (p *Pages) failModes(v *kit.Visit) error {
 	live := p.Fleet.Live(v.Ctx)
 	node := p.Node()
 	m := FailModes{
-		Query: view.NewQuery(kit.PathFailModes, q, "q", "fail_mode"), Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
+		Query: view.NewQuery(kit.PathFailModes, q, "q", "fail_mode"),
+		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 		Nodes: live.Nodes, Stale: live.Err != nil, Own: live.Own, ReadAt: live.At, Redis: node.Store == "redis",
 	}
 	for i := range m.Nodes {
@@ -73,7 +75,8 @@ func (p *Pages) setFailMode(v *kit.Visit, id int64, form url.Values) error {
 	known := kit.Version(form)
 	switch {
 	case mode == "":
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "fail_mode", Message: "must be open, closed or local"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{
+			{Field: "fail_mode", Message: "must be open, closed or local"}}}
 	case known < 1:
 		return kit.ErrStale
 	}

@@ -20,7 +20,8 @@ const overridesPerPage = 50
 func (p *Pages) listOverrides(v *kit.Visit, r rules.Rule) error {
 	after, _ := strconv.ParseInt(v.QueryParam("after"), 10, 64)
 	found, err := p.Overrides.ListOverrides(v.Ctx, rules.OverrideQuery{
-		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage, AfterID: max(0, after),
+		RuleID: r.ID, Text: v.QueryParam("q"), IncludeExpired: v.QueryParam("ended") == "1", PageSize: overridesPerPage,
+		AfterID: max(0, after),
 	})
 	if err != nil {
 		return err
@@ -71,7 +72,8 @@ func (p *Pages) editOverride(v *kit.Visit) error {
 	if err != nil {
 		return err
 	}
-	form := url.Values{"kind": {"limit"}, "key": {o.Key}, "reason": {o.Reason}, "version": {strconv.FormatInt(o.Version, 10)}}
+	form := url.Values{"kind": {"limit"}, "key": {o.Key}, "reason": {o.Reason},
+		"version": {strconv.FormatInt(o.Version, 10)}}
 	if o.Limit != nil {
 		form.Set("limit", strconv.FormatInt(*o.Limit, 10))
 	}
@@ -119,7 +121,8 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	case kit.FieldsOf(err) != nil:
 		fields = kit.FieldsOf(err)
 	case errors.Is(err, rules.ErrOverrideExists):
-		fields, status = []rules.FieldError{{Field: "key", Message: "already has an override; edit that one"}}, http.StatusConflict
+		fields, status = []rules.FieldError{{Field: "key", Message: "already has an override; edit that one"}},
+			http.StatusConflict
 	case errors.Is(err, rules.ErrStale):
 		status = http.StatusConflict
 		if m.Theirs, err = p.staleOverride(v, r.ID, m.ID, form); errors.Is(err, rules.ErrNotFound) {

@@ -176,7 +176,8 @@ func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
 	name := v.Param("name")
 	err := p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
 	if errors.Is(err, rules.ErrPoolUsed) {
-		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool", Detail: "Rules use the pool " + name + ". Remove it from these rules first, then delete it."}
+		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool",
+			Detail: "Rules use the pool " + name + ". Remove it from these rules first, then delete it."}
 	}
 	if err != nil {
 		return err

@@ -13,14 +13,17 @@ import (
 func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76,800", "64%", "87%", "valid for 42 s") {
+	if page := b.Get("/console/pools"); !page.Has("shop", `popovertarget="delete-shop"`, "Delete the pool shop?", "76,800",
+		"64%", "87%", "valid for 42 s") {
 		t.Errorf("the list: %d\n%s", page.Code, page.Body)
 	}
-	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"10s"}, "normal_percent": {"70"}, "low_percent": {"40"}}
+	form := url.Values{"name": {"mail"}, "limit": {"5000"}, "window_ms": {"10s"}, "normal_percent": {"70"},
+		"low_percent": {"40"}}
 	if page := b.Post("/console/pools", form); page.Code != http.StatusSeeOther || len(w.Pools.List) != 3 {
 		t.Fatalf("making one: %d\n%s", page.Code, page.Body)
 	}
-	if page := b.Get("/console/pools/mail/edit"); !page.Has(`name="window_ms" type="text" autocomplete="off" value="10"`, `value="second" selected`) {
+	if page := b.Get("/console/pools/mail/edit"); !page.Has(`name="window_ms" type="text" autocomplete="off" value="10"`,
+		`value="second" selected`) {
 		t.Errorf("its window: %d\n%s", page.Code, page.Body)
 	}
 	if page := b.Post("/console/pools", form); page.Code != http.StatusConflict || !page.Has("another pool") {
@@ -32,17 +35,21 @@ func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 		t.Errorf("editing: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("limit", "1")
-	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict || !page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>") {
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict ||
+		!page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>") {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("limit", "lots")
-	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusUnprocessableEntity || !page.Has(`value="lots"`) {
+	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has(`value="lots"`) {
 		t.Errorf("nonsense: %d", page.Code)
 	}
-	if page := b.Post("/console/pools/shop/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict || !page.Has("Rules use this pool") {
+	if page := b.Post("/console/pools/shop/delete", url.Values{"version": {"1"}}); page.Code != http.StatusConflict ||
+		!page.Has("Rules use this pool") {
 		t.Errorf("deleting one that is used: %d", page.Code)
 	}
-	if page := b.Post("/console/pools/mail/delete", url.Values{"version": {"2"}}); page.Code != http.StatusSeeOther || len(w.Pools.List) != 2 {
+	if page := b.Post("/console/pools/mail/delete", url.Values{"version": {"2"}}); page.Code != http.StatusSeeOther ||
+		len(w.Pools.List) != 2 {
 		t.Errorf("deleting: %d", page.Code)
 	}
 	w.Pools.Err = rules.ErrUnavailable

@@ -101,14 +101,16 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: pathRule + "/overrides/new", Role: editor, Handle: p.withRule(p.newOverride)},
 		{Method: http.MethodGet, Path: pathRule + "/overrides/:oid/edit", Role: editor, Handle: p.editOverride},
 		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid", Role: editor, Handle: p.withRule(p.saveOverride)},
-		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: editor, Reauth: true, Handle: p.deleteOverride},
+		{Method: http.MethodPost, Path: pathRule + "/overrides/:oid/delete", Role: editor, Reauth: true,
+			Handle: p.deleteOverride},
 
 		{Method: http.MethodGet, Path: kit.PathPools, Role: viewer, Handle: p.listPools},
 		{Method: http.MethodPost, Path: kit.PathPools, Role: editor, Handle: kit.Posted(p.savePool)},
 		{Method: http.MethodGet, Path: kit.PathPools + "/new", Role: editor, Handle: p.newPool},
 		{Method: http.MethodGet, Path: kit.PathPools + "/:name/edit", Role: editor, Handle: p.editPool},
 		{Method: http.MethodPost, Path: kit.PathPools + "/:name", Role: editor, Handle: kit.Posted(p.savePool)},
-		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true, Handle: kit.Posted(p.deletePool)},
+		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true,
+			Handle: kit.Posted(p.deletePool)},
 
 		{Method: http.MethodGet, Path: kit.PathFailModes, Role: viewer, Handle: p.failModes},
 		{Method: http.MethodPost, Path: kit.PathFailModes + "/:id", Role: editor, Handle: onRule(p.setFailMode)},

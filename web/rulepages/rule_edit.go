@@ -17,11 +17,13 @@ import (
 // newRule shows the editor with the defaults of a new rule, or with an example for sample=1.
 func (p *Pages) newRule(v *kit.Visit) error {
 	form := url.Values{
-		"is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"}, "algorithm": {"sliding_window_counter"},
+		"is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"},
+		"algorithm":  {"sliding_window_counter"},
 		"over_limit": {rules.OverLimitDeny}, "mode": {rules.ModeEnforce}, "fail_mode": {rules.FailOpen},
 	}
 	if v.QueryParam("sample") == "1" {
-		for name, value := range map[string]string{"name": "charges-per-user", "scope": "user", "method": "POST", "route": "/v1/charges", "limit": "100"} {
+		for name, value := range map[string]string{"name": "charges-per-user", "scope": "user", "method": "POST",
+			"route": "/v1/charges", "limit": "100"} {
 			form.Set(name, value)
 		}
 	}
@@ -204,8 +206,11 @@ func candidateAlgorithms() []view.Choice {
 	return choices
 }
 
-var unitChoices = []view.Choice{{"ms", "ms"}, {"second", "seconds"}, {"minute", "minutes"}, {"hour", "hours"}, {"day", "days"}, {"week", "weeks"}}
+var unitChoices = []view.Choice{{"ms", "ms"}, {"second", "seconds"}, {"minute", "minutes"}, {"hour", "hours"},
+	{"day", "days"}, {"week", "weeks"}}
 
-var dayChoices = []view.Choice{{"mon", "Mon"}, {"tue", "Tue"}, {"wed", "Wed"}, {"thu", "Thu"}, {"fri", "Fri"}, {"sat", "Sat"}, {"sun", "Sun"}}
+var dayChoices = []view.Choice{{"mon", "Mon"}, {"tue", "Tue"}, {"wed", "Wed"}, {"thu", "Thu"}, {"fri", "Fri"},
+	{"sat", "Sat"}, {"sun", "Sun"}}
 
-var alignChoices = []view.Choice{{"", "Default"}, {"calendar", "By the calendar"}, {"first_hit", "With the first request"}}
+var alignChoices = []view.Choice{{"", "Default"}, {"calendar", "By the calendar"},
+	{"first_hit", "With the first request"}}

@@ -16,15 +16,27 @@ func policies() []rules.Rule {
 	from := time.Date(2026, 11, 27, 8, 30, 0, 500_000_000, time.UTC)
 	until := from.Add(time.Hour)
 	return []rules.Rule{
-		{Name: "soft", Scope: "user+ip", Limit: 7, WindowMS: 1500, Throttle: rules.ThrottleSoft, SoftPercent: n(20), RetryJitterMS: n(2500), When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
-		{Name: "elastic", Scope: "apikey", Limit: 7, WindowMS: 60_000, Throttle: rules.ThrottleElastic, ElasticPercent: n(150), Pool: text("shop"), Priority: text("low"), HotKeys: "sharded", HotRaisePercent: n(50)},
-		{Name: "tiers", Scope: "user", Algorithm: "token_bucket", Limit: 10, WindowMS: 1000, Burst: n(5), Tiers: map[string]rules.TierLimit{"free": {Limit: n(1)}, "gold": {Limit: n(100), Burst: n(200)}, "a b": {Unlimited: true}}},
-		{Name: "schedule", Scope: "global", Limit: 100, WindowMS: 86_400_000, Schedule: &rules.Schedule{Zone: "Europe/Berlin", Windows: []rules.ScheduleWindow{{Days: []string{"sat", "sun"}, From: "08:00", To: "24:00", Percent: n(0)}, {From: "22:00", To: "06:00", Limit: n(5)}}}},
-		{Name: "calendar", Scope: "user", Algorithm: "fixed_window", Limit: 1_000_000, Calendar: &rules.Calendar{Every: "month", Zone: "Asia/Tokyo", AnchorDay: 31}},
-		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"), FailMode: "closed"},
-		{Name: "defer", Scope: "user", Limit: 5, WindowMS: 604_800_000, OverLimit: "defer", Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: 1001}},
-		{Name: "candidate", Scope: "user", Algorithm: "fixed_window", Align: text("first_hit"), Limit: 5, WindowMS: 1000, Candidate: &rules.Candidate{Algorithm: "sliding_window_buckets", Limit: n(4), WindowMS: n(90_000), Buckets: n(30)}},
-		{Name: "anchored", Scope: "user", Algorithm: "fixed_window", AnchorMS: n(-5), Limit: 5, WindowMS: 1000, Candidate: &rules.Candidate{Limit: n(4), Burst: nil, Align: text("calendar"), AnchorMS: n(7)}},
+		{Name: "soft", Scope: "user+ip", Limit: 7, WindowMS: 1500, Throttle: rules.ThrottleSoft, SoftPercent: n(20),
+			RetryJitterMS: n(2500), When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
+		{Name: "elastic", Scope: "apikey", Limit: 7, WindowMS: 60_000, Throttle: rules.ThrottleElastic,
+			ElasticPercent: n(150), Pool: text("shop"), Priority: text("low"), HotKeys: "sharded", HotRaisePercent: n(50)},
+		{Name: "tiers", Scope: "user", Algorithm: "token_bucket", Limit: 10, WindowMS: 1000, Burst: n(5),
+			Tiers: map[string]rules.TierLimit{"free": {Limit: n(1)}, "gold": {Limit: n(100), Burst: n(200)},
+				"a b": {Unlimited: true}}},
+		{Name: "schedule", Scope: "global", Limit: 100, WindowMS: 86_400_000,
+			Schedule: &rules.Schedule{Zone: "Europe/Berlin",
+				Windows: []rules.ScheduleWindow{{Days: []string{"sat", "sun"}, From: "08:00", To: "24:00", Percent: n(0)},
+					{From: "22:00", To: "06:00", Limit: n(5)}}}},
+		{Name: "calendar", Scope: "user", Algorithm: "fixed_window", Limit: 1_000_000,
+			Calendar: &rules.Calendar{Every: "month", Zone: "Asia/Tokyo", AnchorDay: 31}},
+		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"),
+			FailMode: "closed"},
+		{Name: "defer", Scope: "user", Limit: 5, WindowMS: 604_800_000, OverLimit: "defer",
+			Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: 1001}},
+		{Name: "candidate", Scope: "user", Algorithm: "fixed_window", Align: text("first_hit"), Limit: 5, WindowMS: 1000,
+			Candidate: &rules.Candidate{Algorithm: "sliding_window_buckets", Limit: n(4), WindowMS: n(90_000), Buckets: n(30)}},
+		{Name: "anchored", Scope: "user", Algorithm: "fixed_window", AnchorMS: n(-5), Limit: 5, WindowMS: 1000,
+			Candidate: &rules.Candidate{Limit: n(4), Burst: nil, Align: text("calendar"), AnchorMS: n(7)}},
 	}
 }
 
@@ -48,8 +60,10 @@ func TestRuleForm_NamesWhatItCannotRead(t *testing.T) {
 	r := rules.Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
 	r.Normalize()
 	for field, bad := range map[string]string{
-		"limit": "many", "window_ms": "1e3", "burst": "1.5", "active_from": "tomorrow", "retry_jitter_ms": "99999999999999999",
-		"candidate.limit": "x", "tiers[0].limit": "x", "schedule.windows[0].percent": "half", "defer.max_items": "x", "anchor_ms": "x",
+		"limit": "many", "window_ms": "1e3", "burst": "1.5", "active_from": "tomorrow",
+		"retry_jitter_ms": "99999999999999999",
+		"candidate.limit": "x", "tiers[0].limit": "x", "schedule.windows[0].percent": "half", "defer.max_items": "x",
+		"anchor_ms": "x",
 	} {
 		form := rulepages.ValuesOf(&r)
 		form.Set(field, bad)
@@ -83,7 +97,8 @@ func TestRuleForm_ReadsLengthsOfTimeAsPeopleWriteThem(t *testing.T) {
 	r := rules.Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000}
 	r.Normalize()
 	for text, want := range map[string]int64{
-		"10s": 10_000, "1m": 60_000, "1m30s": 90_000, "2 h": 7_200_000, "1 Day": 86_400_000, "1w": 604_800_000, "250ms": 250, "1h 5min": 3_900_000, "3": 180_000,
+		"10s": 10_000, "1m": 60_000, "1m30s": 90_000, "2 h": 7_200_000, "1 Day": 86_400_000, "1w": 604_800_000, "250ms": 250,
+		"1h 5min": 3_900_000, "3": 180_000,
 	} {
 		form := rulepages.ValuesOf(&r)
 		form.Set("window_ms", text)
@@ -92,7 +107,8 @@ func TestRuleForm_ReadsLengthsOfTimeAsPeopleWriteThem(t *testing.T) {
 			t.Errorf("%s: %d ms, %v; want %d", text, got.WindowMS, errs, want)
 		}
 	}
-	for _, text := range []string{"s", "1.5h", "10s5", "1fortnight", "-1s", "1s-", "99999999999w", "9000000000000000ms9000000000000000ms", "９s"} {
+	for _, text := range []string{"s", "1.5h", "10s5", "1fortnight", "-1s", "1s-", "99999999999w",
+		"9000000000000000ms9000000000000000ms", "９s"} {
 		form := rulepages.ValuesOf(&r)
 		form.Set("window_ms", text)
 		if _, errs := rulepages.RuleOf(form); len(errs) != 1 || errs[0].Field != "window_ms" {

@@ -67,7 +67,8 @@ func (p *Pages) ruleInForce(v *kit.Visit, id int64) error {
 		return kit.ErrUnavailable // it may be disabled
 	}
 	m := RulePage{
-		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"), StoredUnavailable: true,
+		Rule: set.Get(id).Rule, Set: set, Query: view.NewQuery(view.RulePath(id), v.QueryParams(), "span"),
+		StoredUnavailable: true,
 	}
 	p.logFigures(&m.Rule, p.ruleFigures(v, &m, p.findTrial))
 	return v.Page(http.StatusOK, rulePageOf(v.Frame(m.Rule.Name, kit.PathRules), m))
@@ -160,7 +161,8 @@ func (m *RulePage) settings() []rules.Change {
 // stream is the address of the page's stream.
 func (m *RulePage) stream() string {
 	return "/console/events?" + url.Values{
-		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)}, "span": {m.Traffic.Span},
+		"rule": {strconv.FormatInt(m.Rule.ID, 10)}, "version": {strconv.FormatInt(m.Rule.Version, 10)},
+		"span": {m.Traffic.Span},
 	}.Encode()
 }
 

@@ -16,7 +16,8 @@ import (
 func TestRulePage_TellsWhatAndWhom(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	page := w.As(access.RoleViewer).Get("/console/rules/1")
-	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges", "user:acme-batch", "1,183", "user:acme-*", "Version 1", "Show as table") {
+	if page.Code != http.StatusOK || !page.Has("charges-per-user", "100 per minute per user", "POST /v1/charges",
+		"user:acme-batch", "1,183", "user:acme-*", "Version 1", "Show as table") {
 		t.Fatalf("got %d:\n%s", page.Code, page.Body)
 	}
 	if page.Has("Disable") || page.Has("/state") {
@@ -48,11 +49,13 @@ func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Figures.Err = errors.New("the board is away")
-	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("metrics could not be loaded", "tighter-charges", "Version 3") {
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK ||
+		!page.Has("metrics could not be loaded", "tighter-charges", "Version 3") {
 		t.Errorf("got %d", page.Code)
 	}
 	w.Rules.Err = rules.ErrUnavailable
-	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK || !page.Has("rules database is unreachable") {
+	if page := w.As(access.RoleViewer).Get("/console/rules/7"); page.Code != http.StatusOK ||
+		!page.Has("rules database is unreachable") {
 		t.Errorf("without the database: %d", page.Code)
 	}
 }
@@ -77,11 +80,13 @@ func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
 	b := w.As(access.RoleEditor)
 	for i, to := range []string{"off", "on", "shadow", "enforce"} {
 		form := url.Values{"to": {to}, "version": {[]string{"1", "2", "3", "4"}[i]}}
-		if page := b.Post("/console/rules/1/state", form); page.Code != http.StatusSeeOther || page.Header.Get("Location") != "/console/rules/1" {
+		if page := b.Post("/console/rules/1/state", form); page.Code != http.StatusSeeOther ||
+			page.Header.Get("Location") != "/console/rules/1" {
 			t.Fatalf("%s: %d", to, page.Code)
 		}
 		r := w.Rules.List[0]
-		got := map[string]bool{"off": !r.IsActive, "on": r.IsActive, "shadow": r.Mode == "shadow", "enforce": r.Mode == "enforce"}[to]
+		got := map[string]bool{"off": !r.IsActive, "on": r.IsActive, "shadow": r.Mode == "shadow",
+			"enforce": r.Mode == "enforce"}[to]
 		if !got || r.Version != int64(i+2) {
 			t.Errorf("%s: active %v, mode %s, version %d", to, r.IsActive, r.Mode, r.Version)
 		}
@@ -92,7 +97,8 @@ func TestSwitchRule_TurnsOffAndOnAndBetweenModes(t *testing.T) {
 	if page := b.Get("/console/rules/1"); !page.Has("Rule &#34;charges-per-user&#34; enforced.", "edited by edda") {
 		t.Error("neither the flash nor the history tells")
 	}
-	if page := b.Post("/console/rules/1/state", url.Values{"to": {"up"}, "version": {"5"}}); page.Code != http.StatusUnprocessableEntity {
+	if page := b.Post("/console/rules/1/state",
+		url.Values{"to": {"up"}, "version": {"5"}}); page.Code != http.StatusUnprocessableEntity {
 		t.Errorf("nonsense: %d", page.Code)
 	}
 }
@@ -104,7 +110,8 @@ func TestRuleActs_OnAStaleVersionDoNothingAndShowWhatChanged(t *testing.T) {
 		w := webtest.Start(t, webtest.Full)
 		form.Set("version", "2")
 		page := w.As(access.RoleEditor).Post("/console/rules/7"+path, form)
-		if page.Code != http.StatusConflict || !page.Has("Changed in the meantime", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
+		if page.Code != http.StatusConflict ||
+			!page.Has("Changed in the meantime", "<del>75</del>", "<ins>60</ins>", `name="version" value="3"`) {
 			t.Errorf("%s: %d\n%s", path, page.Code, page.Body)
 		}
 		if r := w.Rules.List[6]; r.Version != 3 || w.Changes != 0 {
@@ -130,7 +137,8 @@ func TestPromote_MakesTheTrialTheRule(t *testing.T) {
 	if page.Code != http.StatusSeeOther || w.Rules.List[6].Mode != rules.ModeEnforce || w.Changes != 1 {
 		t.Fatalf("got %d, mode %s", page.Code, w.Rules.List[6].Mode)
 	}
-	if page := b.Post("/console/rules/7/promote", url.Values{"version": {"4"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("nothing to promote") {
+	if page := b.Post("/console/rules/7/promote",
+		url.Values{"version": {"4"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("nothing to promote") {
 		t.Errorf("twice: %d", page.Code)
 	}
 }
@@ -138,7 +146,8 @@ func TestPromote_MakesTheTrialTheRule(t *testing.T) {
 func TestRollback_ShowsTheDiffAndGoesBack(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Get("/console/rules/7/rollback?to=1"); page.Code != http.StatusOK || !page.Has("<del>60</del>", "<ins>90</ins>", "Roll back") {
+	if page := b.Get("/console/rules/7/rollback?to=1"); page.Code != http.StatusOK ||
+		!page.Has("<del>60</del>", "<ins>90</ins>", "Roll back") {
 		t.Fatalf("got %d", page.Code)
 	}
 	for _, to := range []string{"3", "9", "x", ""} {
@@ -160,7 +169,9 @@ func TestRuleActs_KeepNothingWhenTheDatabaseIsAway(t *testing.T) {
 	b := w.As(access.RoleEditor)
 	w.Rules.Err = rules.ErrUnavailable
 	for _, path := range []string{"/state", "/promote", "/rollback"} {
-		if page := b.Post("/console/rules/7"+path, url.Values{"version": {"3"}, "to": {"1"}}); page.Code != http.StatusServiceUnavailable && page.Code != http.StatusUnprocessableEntity {
+		if page := b.Post("/console/rules/7"+path,
+			url.Values{"version": {"3"}, "to": {
+				"1"}}); page.Code != http.StatusServiceUnavailable && page.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s: %d", path, page.Code)
 		}
 	}
@@ -211,7 +222,8 @@ func TestTurns_AreAskedFirst(t *testing.T) {
 	}
 	for _, to := range []string{"off", "shadow"} {
 		page := b.Get("/console/rules/1/turn?to=" + to)
-		if page.Code != http.StatusOK || !page.Has(`action="/console/rules/1/state"`, `value="`+to+`"`, "Cancel", `name="reason"`) {
+		if page.Code != http.StatusOK || !page.Has(`action="/console/rules/1/state"`, `value="`+to+`"`, "Cancel",
+			`name="reason"`) {
 			t.Errorf("%s: %d", to, page.Code)
 		}
 	}

@@ -83,7 +83,8 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	} else {
 		var errs []rules.FieldError
 		r, errs = ruleOf(d.form)
-		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs, func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
+		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs,
+			func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
 			return m
 		}
 	}
@@ -150,7 +151,8 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
 	m.Looked = len(all)
 	for i := range all {
 		d := &all[i]
-		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier, Attributes: d.Attributes}
+		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier,
+			Attributes: d.Attributes}
 		of.IP, _ = netip.ParseAddr(d.IP) // the address may be missing
 		matches, err := set.MatchContext(v.Ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
 		if err != nil {

@@ -81,7 +81,8 @@ func TestYAML_IsTheSameRule(t *testing.T) {
 		if err != nil || len(rules.Diff(&f.Rules[0], &r)) > 0 {
 			t.Fatalf("%s: %v\n%s", r.Name, err, text)
 		}
-		back := b.Post("/console/rules/preview", url.Values{"as": {"yaml"}, "do": {"form"}, "yaml": {text}, "id": {"7"}, "version": {"3"}})
+		back := b.Post("/console/rules/preview",
+			url.Values{"as": {"yaml"}, "do": {"form"}, "yaml": {text}, "id": {"7"}, "version": {"3"}})
 		if back.Code != http.StatusOK || !back.Has(`value="`+r.Name+`"`, `name="version" value="3"`, "Edit as YAML") {
 			t.Errorf("%s: back %d", r.Name, back.Code)
 		}
@@ -103,46 +104,56 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Fleet.Denied = make([]fleet.Denial, 12)
 	for i := range w.Fleet.Denied {
-		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user", Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Weight: 1}
+		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
+			Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Weight: 1}
 	}
 	b := w.As(access.RoleEditor)
 	b.Header.Set("HX-Request", "true")
 	page := b.Post("/console/rules/preview", webtest.RuleForm("route", "/v1/charges"))
-	if page.Code != http.StatusOK || strings.Contains(page.Body, "<html") || !page.Has("Each user may send 10 POST requests per minute to /v1/charges; the rest are denied.", "allowed", "Retry-After:", "exports-per-user", "12 of the last 12 denials", "user:40") {
+	if page.Code != http.StatusOK || strings.Contains(page.Body, "<html") ||
+		!page.Has("Each user may send 10 POST requests per minute to /v1/charges; the rest are denied.", "allowed",
+			"Retry-After:", "exports-per-user", "12 of the last 12 denials", "user:40") {
 		t.Errorf("%d: %s", page.Code, page.Body)
 	}
 	for name, tt := range map[string]struct {
 		form url.Values
 		has  string
 	}{
-		"odd method":    {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
-		"odd, as YAML":  {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
-		"elsewhere":     {webtest.RuleForm(), "None of the last 12 denials match."},
-		"unfinished":    {url.Values{"scope": {"user"}}, "Enter a scope, a limit and a window"},
-		"unnamed":       {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
-		"not valid":     {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
-		"not kept":      {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},
-		"huge":          {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"), "Each request uses"},
+		"odd method":   {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
+		"odd, as YAML": {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
+		"elsewhere":    {webtest.RuleForm(), "None of the last 12 denials match."},
+		"unfinished":   {url.Values{"scope": {"user"}}, "Enter a scope, a limit and a window"},
+		"unnamed":      {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
+		"not valid":    {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
+		"not kept":     {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},
+		"huge": {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"),
+			"Each request uses"},
 		"nothing":       {webtest.RuleForm("limit", "0"), "denied"},
 		"strange knobs": {webtest.RuleForm("preview.shape", "<x>", "preview.load", "-5"), "allowed"},
 		"on trial":      {webtest.RuleForm("mode", "shadow"), "sends no headers"},
 		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "extended by up to 2.5 s"},
 		"leases":        {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
-		"queue":         {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"), "delayed by up to"},
-		"calendar":      {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"), "calendar month (UTC)"},
-		"longest":       {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000", "window_ms.unit", "ms"), "allowed"},
-		"shortest":      {webtest.RuleForm("limit", "9007199254740991", "window_ms", "1", "window_ms.unit", "ms"), "allowed"},
+		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
+			"delayed by up to"},
+		"calendar": {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"),
+			"calendar month (UTC)"},
+		"longest": {webtest.RuleForm("algorithm", "token_bucket", "limit", "1", "window_ms", "315576000000",
+			"window_ms.unit", "ms"), "allowed"},
+		"shortest": {webtest.RuleForm("limit", "9007199254740991", "window_ms", "1", "window_ms.unit", "ms"), "allowed"},
 	} {
 		if page := b.Post("/console/rules/preview", tt.form); page.Code != http.StatusOK || !page.Has(tt.has) {
 			t.Errorf("%s: %d %s", name, page.Code, page.Body)
 		}
 	}
-	w.Fleet.Denied = []fleet.Denial{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST", User: "u"}}
-	if page := b.Post("/console/rules/preview", webtest.RuleForm()); !page.Has("user:&lt;script&gt;") || page.Has("<script>") || page.Has("<b>") {
+	w.Fleet.Denied = []fleet.Denial{{ID: "1", Rule: `"><b>`, Key: "user:<script>", Route: "/v1/exports", Method: "POST",
+		User: "u"}}
+	if page := b.Post("/console/rules/preview", webtest.RuleForm()); !page.Has("user:&lt;script&gt;") ||
+		page.Has("<script>") || page.Has("<b>") {
 		t.Errorf("what callers say is not escaped: %s", page.Body)
 	}
 	w.Fleet.Err = errors.New("away")
-	if page := b.Post("/console/rules/preview", webtest.RuleForm()); page.Code != http.StatusOK || !page.Has("Recent denials are unavailable") {
+	if page := b.Post("/console/rules/preview", webtest.RuleForm()); page.Code != http.StatusOK ||
+		!page.Has("Recent denials are unavailable") {
 		t.Errorf("without the board: %d", page.Code)
 	}
 }
@@ -158,16 +169,23 @@ func typed(page webtest.Page) string {
 func TestYAML_IsReadAndSaved(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Post("/console/rules/preview", webtest.RuleForm("do", "yaml", "limit", "many")); page.Code != http.StatusUnprocessableEntity || !page.Has(`value="many"`) {
+	if page := b.Post("/console/rules/preview",
+		webtest.RuleForm("do", "yaml", "limit", "many")); page.Code != http.StatusUnprocessableEntity || !page.Has(
+		`value="many"`) {
 		t.Errorf("what cannot be read: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/preview", url.Values{"do": {"yaml"}, "scope": {"user"}}); page.Code != http.StatusOK || !strings.Contains(typed(page), "scope: user") {
+	if page := b.Post("/console/rules/preview",
+		url.Values{"do": {"yaml"}, "scope": {"user"}}); page.Code != http.StatusOK || !strings.Contains(typed(page),
+		"scope: user") {
 		t.Errorf("an unfinished rule: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/preview", url.Values{"as": {"yaml"}, "do": {"form"}, "yaml": {"rules: [{}]"}}); page.Code != http.StatusUnprocessableEntity || typed(page) != "rules: [{}]" {
+	if page := b.Post("/console/rules/preview",
+		url.Values{"as": {"yaml"}, "do": {"form"},
+			"yaml": {"rules: [{}]"}}); page.Code != http.StatusUnprocessableEntity || typed(page) != "rules: [{}]" {
 		t.Errorf("bad YAML: %d", page.Code)
 	}
-	page := b.Post("/console/rules", url.Values{"as": {"yaml"}, "yaml": {"rules:\n  - {name: from-text, scope: user, limit: 3, window_ms: 1000}\n"}})
+	page := b.Post("/console/rules", url.Values{"as": {"yaml"},
+		"yaml": {"rules:\n  - {name: from-text, scope: user, limit: 3, window_ms: 1000}\n"}})
 	if page.Code != http.StatusSeeOther || w.Rules.Named("from-text") == nil {
 		t.Errorf("saving text: %d", page.Code)
 	}
@@ -176,7 +194,8 @@ func TestYAML_IsReadAndSaved(t *testing.T) {
 func TestEditor_AddsRows(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
 	page := b.Post("/console/rules/preview", webtest.RuleForm("do", "tier", "tiers[0].name", "a", "tiers[2].name", "b"))
-	if !page.Has(`name="tiers[1].name" type="text" value="b"`, `name="tiers[4].name"`) || page.Has(`name="tiers[5].name"`) {
+	if !page.Has(`name="tiers[1].name" type="text" value="b"`, `name="tiers[4].name"`) ||
+		page.Has(`name="tiers[5].name"`) {
 		t.Error("more tiers are not there")
 	}
 	page = b.Post("/console/rules/preview", webtest.RuleForm("do", "window", "schedule.windows[0].days", "sat"))
@@ -190,7 +209,8 @@ var allowedCount = regexp.MustCompile(`([0-9]+) allowed`)
 func TestPreview_ShowsWhatAThrottleLetsThrough(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
 	passed := func(change ...string) int {
-		page := b.Post("/console/rules/preview", webtest.RuleForm(append([]string{"preview.shape", "burst", "preview.load", "300"}, change...)...))
+		page := b.Post("/console/rules/preview",
+			webtest.RuleForm(append([]string{"preview.shape", "burst", "preview.load", "300"}, change...)...))
 		found := allowedCount.FindStringSubmatch(page.Body)
 		if found == nil {
 			t.Fatalf("%v: %d", change, page.Code)

@@ -99,7 +99,8 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 		status, d.problem = http.StatusServiceUnavailable, kit.ProblemOf(err).Detail+kit.NotSaved
 	case errors.Is(err, rules.ErrUnavailable):
 		status = http.StatusServiceUnavailable
-		d.problem = "The rules database is unreachable, so nothing was saved. What you typed is still here: save again when the database is back. Requests are still being rate-limited with the last loaded rules."
+		d.problem = "The rules database is unreachable, so nothing was saved. What you typed is still here: save again " +
+			"when the database is back. Requests are still being rate-limited with the last loaded rules."
 	default:
 		return err
 	}

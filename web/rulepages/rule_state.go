@@ -28,7 +28,8 @@ func (p *Pages) switchRule(v *kit.Visit, id int64, form url.Values) error {
 	case rules.ModeEnforce:
 		r.Mode, done = rules.ModeEnforce, "enforced"
 	default:
-		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "to", Message: "must be on, off, shadow or enforce"}}}
+		return &rules.ValidationError{Fields: []rules.FieldError{
+			{Field: "to", Message: "must be on, off, shadow or enforce"}}}
 	}
 	_, err = p.Store.UpdateRule(v.Ctx, v.ActorWithReason(form), r, kit.Version(form))
 	return p.afterChange(v, id, form, err, "Rule %q %s.", r.Name, done)

@@ -11,7 +11,8 @@ import (
 )
 
 // momentLayouts are the accepted formats of a date and time without a zone.
-var momentLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+var momentLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999", "2006-01-02 15:04",
+	"2006-01-02 15:04:05"}
 
 var (
 	errMoment = errors.New("must be a date and time, for example 2026-11-27T08:00")

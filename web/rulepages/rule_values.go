@@ -121,8 +121,10 @@ func putInstant(f url.Values, name string, t *time.Time) {
 
 // formOrder is the order of the fields on the page, by the start of their names.
 var formOrder = []string{
-	"name", "owner", "description", "method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm", "over_limit", "defer", "mode", "fail_mode",
-	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority", "retry_jitter_ms", "candidate",
+	"name", "owner", "description", "method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm",
+	"over_limit", "defer", "mode", "fail_mode",
+	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
+	"retry_jitter_ms", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 }
 

@@ -164,7 +164,8 @@ func (p *Pages) bulkConfirm(v *kit.Visit, form url.Values, back string) error {
 	b, q := browseOf(list.Query()), list.Query()
 	b.Sort, b.Desc, b.PageSize = "name", false, bulkRead
 	act := bulkActs[form.Get("act")]
-	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back, Query: view.NewQuery(kit.PathRules, q, ruleFilters()...), Most: rules.MaxBulk}
+	m := Bulk{Act: form.Get("act"), Ask: act.ask, Done: act.done, Back: back,
+		Query: view.NewQuery(kit.PathRules, q, ruleFilters()...), Most: rules.MaxBulk}
 	var seen []string
 	known := map[int64]bool{}
 	for ; ; b.Offset += bulkRead {
@@ -205,9 +206,11 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	act := bulkActs[form.Get("act")]
 	seen, ok := readSeen(form.Get("seen"))
 	if !ok {
-		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form", Detail: "The form does not match the page. Select the rules again."}
+		return &kit.Problem{Status: http.StatusBadRequest, Title: "Invalid form",
+			Detail: "The form does not match the page. Select the rules again."}
 	}
-	_ = http.NewResponseController(v.Response()).SetWriteDeadline(time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
+	_ = http.NewResponseController(v.Response()).SetWriteDeadline(
+		time.Now().Add(bulkTime)) //nolint:forbidigo // sockets go by the machine's clock; tests have none
 	done, err := p.Store.EditRules(v.Ctx, v.ActorWithReason(form), seen, act.edit)
 	if err != nil {
 		return err // also an invalid reason, the only field there

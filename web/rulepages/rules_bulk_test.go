@@ -27,7 +27,8 @@ func TestBulk_ChangesEachTickedRuleByItself(t *testing.T) {
 		}
 		return b.Get("/console/rules")
 	}
-	if page := bulk("off", "1", "2", "11", "999"); !page.Has("2 rules are now disabled.", "1 rule is already disabled.", "rule 999 (deleted)") {
+	if page := bulk("off", "1", "2", "11", "999"); !page.Has("2 rules are now disabled.", "1 rule is already disabled.",
+		"rule 999 (deleted)") {
 		t.Error("the flash says otherwise")
 	}
 	for _, id := range []int64{1, 2} {
@@ -65,7 +66,8 @@ func TestBulk_ChangesEachTickedRuleByItself(t *testing.T) {
 		t.Errorf("led to %s", page.Header.Get("Location"))
 	}
 	w.Rules.Err = rules.ErrUnavailable
-	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "rule": {"1"}}); page.Code != http.StatusServiceUnavailable {
+	if page := b.Post("/console/rules/bulk",
+		url.Values{"act": {"off"}, "rule": {"1"}}); page.Code != http.StatusServiceUnavailable {
 		t.Errorf("without the database: %d", page.Code)
 	}
 }
@@ -86,7 +88,8 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 		}
 	}
 	page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {back}})
-	if count := "Disable " + strconv.Itoa(want) + " rules?"; page.Code != http.StatusOK || !page.Has(count, "with the fail mode closed", "that are enabled", "“per”") {
+	if count := "Disable " + strconv.Itoa(want) + " rules?"; page.Code != http.StatusOK ||
+		!page.Has(count, "with the fail mode closed", "that are enabled", "“per”") {
 		t.Fatalf("%d, want %s\n%s", page.Code, count, page.Body)
 	}
 	for i := range w.Rules.List {
@@ -112,7 +115,8 @@ func TestBulkAll_AsksThenChangesWhatIsAsItWasSeen(t *testing.T) {
 	if page.Code != http.StatusSeeOther || page.Header.Get("Location") != back {
 		t.Fatalf("%d to %s", page.Code, page.Header.Get("Location"))
 	}
-	if page := b.Get(back); !page.Has(strconv.Itoa(want-1)+" rules are now disabled.", "Skipped: "+meanwhile.Name+" (changed by someone else)") {
+	if page := b.Get(back); !page.Has(strconv.Itoa(want-1)+" rules are now disabled.",
+		"Skipped: "+meanwhile.Name+" (changed by someone else)") {
 		t.Errorf("the flash says otherwise\n%s", page.Body)
 	}
 	off := 0
@@ -137,25 +141,33 @@ func TestBulkAll_IsBoundedAndRefusesNonsense(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	for _, seen := range []string{"1", "x.1", "1.x", "1.1.1", "-", strings.Repeat("1.1 ", rules.MaxBulk+1)} {
-		if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "seen": {seen}}); page.Code != http.StatusBadRequest {
+		if page := b.Post("/console/rules/bulk",
+			url.Values{"act": {"off"}, "seen": {seen}}); page.Code != http.StatusBadRequest {
 			t.Errorf("%.20q: %d", seen, page.Code)
 		}
 	}
 	w.Rules.Err = rules.ErrUnavailable
 	for _, form := range []url.Values{{"act": {"off"}, "seen": {"1.1"}}, {"act": {"off"}, "all": {"1"}}} {
-		if page := b.Post("/console/rules/bulk", form); page.Code != http.StatusServiceUnavailable || !page.Has("Send again") {
+		if page := b.Post("/console/rules/bulk", form); page.Code != http.StatusServiceUnavailable ||
+			!page.Has("Send again") {
 			t.Errorf("without the database: %d", page.Code)
 		}
 	}
 	w.Rules.Err = nil
-	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?owner=payments"}}); !page.Has("All rules with the owner “payments”.", "charges-per-user") {
+	if page := b.Post("/console/rules/bulk",
+		url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?owner=payments"}}); !page.Has(
+		"All rules with the owner “payments”.", "charges-per-user") {
 		t.Error("the rules of an owner are not named as such")
 	}
-	if page := b.Post("/console/rules/bulk", url.Values{"act": {"enforce"}, "all": {"1"}, "back": {"/console/rules?mode=enforce"}}); !page.Has("Nothing to change") {
+	if page := b.Post("/console/rules/bulk",
+		url.Values{"act": {"enforce"}, "all": {"1"}, "back": {"/console/rules?mode=enforce"}}); !page.Has(
+		"Nothing to change") {
 		t.Errorf("what is so already: %d", page.Code)
 	}
 	w.Rules.List = webtest.ManyRules(rules.MaxBulk + 1)
-	if page := b.Post("/console/rules/bulk", url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("Too many rules at once") || page.Has(`name="seen"`) {
+	if page := b.Post("/console/rules/bulk",
+		url.Values{"act": {"off"}, "all": {"1"},
+			"back": {"/console/rules"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("Too many rules at once") || page.Has(`name="seen"`) {
 		t.Errorf("too many: %d", page.Code)
 	}
 	if w.Changes != 0 {

@@ -25,7 +25,8 @@ func (p *Pages) listRules(v *kit.Visit) error {
 		return err
 	}
 	m := RuleTable{
-		Lines: p.withDenied(v, view.RuleLines(&list)), CanEdit: v.CanChange(access.RoleEditor), Here: v.Request().URL.RequestURI(), Query: view.NewQuery(kit.PathRules, q, append(ruleFilters(), "sort", "desc")...),
+		Lines: p.withDenied(v, view.RuleLines(&list)), CanEdit: v.CanChange(access.RoleEditor),
+		Here: v.Request().URL.RequestURI(), Query: view.NewQuery(kit.PathRules, q, append(ruleFilters(), "sort", "desc")...),
 		Pager: view.Pager{Page: page, Per: rulesPerPage, Total: list.Total},
 	}
 	m.Narrowed = m.Query.Filtered(ruleFilters()...)

@@ -37,7 +37,8 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 	switch shape {
 	case shapeBurst:
 		// All at once, then a quiet window, then all at once again.
-		return []arrival{{window / 10, window/10 + window/20, per}, {2*window + window/10, 2*window + window/10 + window/20, per}}
+		return []arrival{{window / 10, window/10 + window/20, per},
+			{2*window + window/10, 2*window + window/10 + window/20, per}}
 	case shapeBoundary:
 		// The last tenth of a window and the first tenth of the next.
 		return []arrival{{window - window/10, window, per}, {window, window + window/10, per}}
@@ -49,7 +50,8 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 // clock. spare is what a throttle allows over the limit, which is not in headers. With a very high limit each request
 // uses several units. name is the rule's name, for headers.
 func simulate(l limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf, name string) Preview {
-	p := Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]Slot, previewRows), Span: previewWindows * l.Window}
+	p := Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]Slot, previewRows),
+		Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
 	var total int64
 	for _, a := range all {
@@ -57,7 +59,8 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 	}
 	p.Unit = (total + previewRequests - 1) / previewRequests
 	p.Slots = make([]Slot, slotsFor(total/p.Unit))
-	s := simulation{limit: l.Widen(spare), preview: &p, start: startOf(l, now), weight: p.Unit, capacity: l.Capacity() + spare}
+	s := simulation{limit: l.Widen(spare), preview: &p, start: startOf(l, now), weight: p.Unit,
+		capacity: l.Capacity() + spare}
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
 		for i := range n {
@@ -221,7 +224,8 @@ func (p *Preview) bars(denied bool) string {
 			continue
 		}
 		height, bottom := float64(value)/top*(plotHeight-4), plotHeight-float64(base)/top*(plotHeight-4)
-		fmt.Fprintf(&b, "M%s %sv-%sh%sv%sz", view.Tenths(float64(i)*width), view.Tenths(bottom), view.Tenths(height), view.Tenths(width*.9), view.Tenths(height))
+		fmt.Fprintf(&b, "M%s %sv-%sh%sv%sz", view.Tenths(float64(i)*width), view.Tenths(bottom), view.Tenths(height),
+			view.Tenths(width*.9), view.Tenths(height))
 	}
 	return b.String()
 }
@@ -271,7 +275,8 @@ func spanShort(ms int64) string {
 
 // label describes the chart.
 func (p *Preview) label() string {
-	return fmt.Sprintf("Of %s units over %s, %s are allowed and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits), spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
+	return fmt.Sprintf("Of %s units over %s, %s are allowed and %s denied.", view.Count(p.AllowedUnits+p.DeniedUnits),
+		spanShort(p.Span), view.Count(p.AllowedUnits), view.Count(p.DeniedUnits))
 }
 
 // headerText is the headers as in HTTP.

@@ -11,7 +11,8 @@ import (
 )
 
 // signInUnavailable is shown with the form while nobody can sign in.
-const signInUnavailable = "The rules database is unreachable, so nobody can sign in until it is back. Requests are still being rate-limited."
+const signInUnavailable = "The rules database is unreachable, so nobody can sign in until it is back. Requests are " +
+	"still being rate-limited."
 
 // signInForm shows the form. A person who is already signed in is redirected.
 func (p *Pages) signInForm(v *kit.Visit) error {
@@ -21,7 +22,8 @@ func (p *Pages) signInForm(v *kit.Visit) error {
 	}
 	n, err := p.Users.CountUsers(v.Ctx)
 	if errors.Is(err, rules.ErrUnavailable) {
-		return v.Page(http.StatusServiceUnavailable, signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Error: signInUnavailable, SSO: p.SSOName()}))
+		return v.Page(http.StatusServiceUnavailable,
+			signInPage(v.Frame("Sign in", ""), SignIn{Next: next, Error: signInUnavailable, SSO: p.SSOName()}))
 	}
 	if err != nil {
 		return err
@@ -42,7 +44,8 @@ func (p *Pages) signIn(v *kit.Visit, form url.Values) error {
 			return err
 		}
 		v.RetryAfter(err)
-		return v.Page(status, signInPage(v.Frame("Sign in", ""), SignIn{Name: name, Next: next, Error: message, SSO: p.SSOName()}))
+		return v.Page(status, signInPage(v.Frame("Sign in", ""),
+			SignIn{Name: name, Next: next, Error: message, SSO: p.SSOName()}))
 	}
 	if err := v.Begin(u); err != nil {
 		return err

@@ -39,14 +39,17 @@ func TestSignIn_WrongNameAndWrongPasswordLookAlike(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Users.Change("vera", func(u *access.User) { u.Disabled = true })
 	var bodies []string
-	for _, c := range []url.Values{webtest.Credentials("ada", "wrong"), webtest.Credentials("nobody", "wrong"), webtest.Credentials("vera", webtest.Password), webtest.Credentials("", "")} {
+	for _, c := range []url.Values{webtest.Credentials("ada", "wrong"), webtest.Credentials("nobody", "wrong"),
+		webtest.Credentials("vera", webtest.Password), webtest.Credentials("", "")} {
 		page := w.Browser().Post("/console/sign-in", c)
-		if page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") || page.Header.Get("Set-Cookie") != "" {
+		if page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") ||
+			page.Header.Get("Set-Cookie") != "" {
 			t.Errorf("%v: got %d, cookie %q", c, page.Code, page.Header.Get("Set-Cookie"))
 		}
 		bodies = append(bodies, strings.ReplaceAll(page.Body, c.Get("name"), ""))
 	}
-	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", "wrong")); !page.Has(`value="ada"`) || page.Has("wrong\"") {
+	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", "wrong")); !page.Has(`value="ada"`) ||
+		page.Has("wrong\"") {
 		t.Error("the form does not keep the name, or keeps the password")
 	}
 	if len(bodies[0]) == 0 {
@@ -58,7 +61,8 @@ func TestSignIn_GuessingIsLimited(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.Browser()
 	for i := range 5 {
-		if page := b.Post("/console/sign-in", webtest.Credentials("ada", "guess")); page.Code != http.StatusUnprocessableEntity {
+		if page := b.Post("/console/sign-in",
+			webtest.Credentials("ada", "guess")); page.Code != http.StatusUnprocessableEntity {
 			t.Fatalf("attempt %d: %d", i+1, page.Code)
 		}
 	}
@@ -66,7 +70,8 @@ func TestSignIn_GuessingIsLimited(t *testing.T) {
 	if page.Code != http.StatusTooManyRequests || page.Header.Get("Retry-After") == "" || !page.Has("Too many attempts") {
 		t.Fatalf("the sixth, with the right password: %d", page.Code)
 	}
-	if page := b.Post("/console/sign-in", webtest.Credentials("edda", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := b.Post("/console/sign-in",
+		webtest.Credentials("edda", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("another account from the same address: %d", page.Code)
 	}
 	w.Clock.Add(11 * time.Minute)
@@ -102,7 +107,8 @@ func TestSignIn_OneAddressAndOneAccountAreLimitedInAll(t *testing.T) {
 	if spread != 60 {
 		t.Errorf("one IPv6 network of /48 tried %d accounts, want 60", spread)
 	}
-	besieged := refusedAfter(webtest.Start(t, webtest.Full), 60, func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
+	besieged := refusedAfter(webtest.Start(t, webtest.Full), 60,
+		func(i int) (address, name string) { return fmt.Sprintf("198.51.100.%d", i+1), "ada" })
 	if besieged != 50 {
 		t.Errorf("many addresses tried %d passwords of one account, want 50", besieged)
 	}
@@ -121,7 +127,8 @@ func TestSignIn_WaitingAsLongAsSaidIsEnough(t *testing.T) {
 		t.Fatalf("%d, Retry-After %q", page.Code, page.Header.Get("Retry-After"))
 	}
 	w.Clock.Add(time.Duration(wait-1) * time.Second)
-	if page := b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusTooManyRequests {
+	if page := b.Post("/console/sign-in",
+		webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusTooManyRequests {
 		t.Errorf("a second too early: %d", page.Code)
 	}
 	w.Clock.Add(time.Second)
@@ -133,7 +140,8 @@ func TestSignIn_WaitingAsLongAsSaidIsEnough(t *testing.T) {
 func TestSignIn_SuccessDoesNotCountAsAnAttempt(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	for i := range 8 {
-		if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+		if page := w.Browser().Post("/console/sign-in",
+			webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 			t.Fatalf("sign-in %d: %d", i+1, page.Code)
 		}
 	}
@@ -143,8 +151,9 @@ func TestSignIn_LeadsBackIntoTheConsoleOnly(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	for next, want := range map[string]string{
 		"/console/rules?q=a": "/console/rules?q=a", "https://evil.example/console": "/console", "//evil.example": "/console",
-		"/console//evil.example": "/console", "/\\evil.example": "/console", "/consolex": "/console", "javascript:alert(1)": "/console",
-		"/console/../x": "/console", "/console\r\nX: y": "/console", "": "/console",
+		"/console//evil.example": "/console", "/\\evil.example": "/console", "/consolex": "/console",
+		"javascript:alert(1)": "/console",
+		"/console/../x":       "/console", "/console\r\nX: y": "/console", "": "/console",
 	} {
 		form := webtest.Credentials("ada", webtest.Password)
 		form.Set("next", next)
@@ -152,7 +161,8 @@ func TestSignIn_LeadsBackIntoTheConsoleOnly(t *testing.T) {
 			t.Errorf("next %q led to %q, want %q", next, page.Header.Get("Location"), want)
 		}
 	}
-	if page := w.Browser().Get("/console/rules?q=a"); page.Header.Get("Location") != "/console/sign-in?next=%2Fconsole%2Frules%3Fq%3Da" {
+	if page := w.Browser().Get("/console/rules?q=a"); page.Header.Get(
+		"Location") != "/console/sign-in?next=%2Fconsole%2Frules%3Fq%3Da" {
 		t.Errorf("the way to sign in is %q", page.Header.Get("Location"))
 	}
 }
@@ -209,14 +219,16 @@ func TestWelcome_MakesTheFirstAdminOnce(t *testing.T) {
 			t.Fatalf("the link: %d", page.Code)
 		}
 	}
-	form := url.Values{"token": {w.WelcomeSecret}, "name": {"grace"}, "password": {"long enough for this"}, "repeat": {"long enough for this"}}
+	form := url.Values{"token": {w.WelcomeSecret}, "name": {"grace"}, "password": {"long enough for this"},
+		"repeat": {"long enough for this"}}
 	for field, bad := range map[string]string{"password": "short", "repeat": "something else", "name": ""} {
 		spoilt := url.Values{}
 		for k := range form {
 			spoilt.Set(k, form.Get(k))
 		}
 		spoilt.Set(field, bad)
-		if page := w.Browser().Post("/console/welcome", spoilt); page.Code != http.StatusUnprocessableEntity || !page.Has(`aria-invalid="true"`) {
+		if page := w.Browser().Post("/console/welcome", spoilt); page.Code != http.StatusUnprocessableEntity ||
+			!page.Has(`aria-invalid="true"`) {
 			t.Errorf("bad %s: %d", field, page.Code)
 		}
 	}

@@ -57,7 +57,8 @@ func (p *Pages) takeAttempt(v *kit.Visit) (a ssoAttempt, found bool, err error) 
 
 // ssoRefused is the page of a failed attempt. said is the provider's message, which is untrusted text.
 func (p *Pages) ssoRefused(v *kit.Visit, why *kit.Problem, said string) error {
-	m := SSORefused{Title: why.Title, Detail: why.Detail, Said: sanitize(said), Name: p.SSOName(), SignedIn: v.User.ID != 0}
+	m := SSORefused{Title: why.Title, Detail: why.Detail, Said: sanitize(said), Name: p.SSOName(),
+		SignedIn: v.User.ID != 0}
 	return v.Page(why.Status, ssoRefusedPage(v.Frame(why.Title, ""), m))
 }
 
@@ -77,13 +78,18 @@ var (
 	errSSOOver = &kit.Problem{Status: http.StatusBadRequest, Title: "This sign-in has expired",
 		Detail: "It took more than ten minutes, was already completed, or was started in another browser. Start again."}
 	errSSOUnavailable = &kit.Problem{Status: http.StatusServiceUnavailable, Title: "The provider is unreachable",
-		Detail: "Single sign-on works again as soon as the provider responds. The log has the reason. Accounts with a password can still sign in."}
+		Detail: "Single sign-on works again as soon as the provider responds. The log has the reason. Accounts with a " +
+			"password can still sign in."}
 	errSSOIdentity = &kit.Problem{Status: http.StatusForbidden, Title: "Sign-in rejected",
-		Detail: "The provider's response does not prove who you are. The log has the reason. Try again, and tell an administrator if this keeps happening."}
-	errSSORefused  = &kit.Problem{Status: http.StatusForbidden, Title: "The provider rejected the sign-in", Detail: "The provider's message:"}
-	errSSODisabled = &kit.Problem{Status: http.StatusForbidden, Title: "Account disabled", Detail: "An administrator disabled your account here."}
-	errSSOOther    = &kit.Problem{Status: http.StatusForbidden, Title: "Different account",
-		Detail: "You signed in with a different account than the one in use here, so nothing was changed. To switch accounts, sign out first."}
+		Detail: "The provider's response does not prove who you are. The log has the reason. Try again, and tell an " +
+			"administrator if this keeps happening."}
+	errSSORefused = &kit.Problem{Status: http.StatusForbidden, Title: "The provider rejected the sign-in",
+		Detail: "The provider's message:"}
+	errSSODisabled = &kit.Problem{Status: http.StatusForbidden, Title: "Account disabled",
+		Detail: "An administrator disabled your account here."}
+	errSSOOther = &kit.Problem{Status: http.StatusForbidden, Title: "Different account",
+		Detail: "You signed in with a different account than the one in use here, so nothing was changed. To switch " +
+			"accounts, sign out first."}
 	errSSOStale = &kit.Problem{Status: http.StatusForbidden, Title: "Not confirmed",
 		Detail: "The provider did not ask you to sign in again, or did not report when it last did, so nothing was changed."}
 )

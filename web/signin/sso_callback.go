@@ -99,7 +99,8 @@ func (p *Pages) checkConfirmation(v *kit.Visit, id *access.Identity, a *ssoAttem
 	began := time.UnixMilli(a.At).Add(-clockSkew)
 	switch {
 	case id.Issuer != v.User.Issuer || id.Subject != v.User.Subject:
-		p.Logger.Warn("someone else confirmed an act by single sign-on", "user", v.User.Name, "subject", id.Subject, "address", v.RealIP())
+		p.Logger.Warn("someone else confirmed an act by single sign-on", "user", v.User.Name, "subject", id.Subject,
+			"address", v.RealIP())
 		return errSSOOther
 	case id.AuthTime.Before(began):
 		p.Logger.Warn("single sign-on does not say that someone has just signed in", "user", v.User.Name, "at", id.AuthTime)
@@ -122,7 +123,8 @@ func (p *Pages) ssoProved(v *kit.Visit, u access.User) error {
 func (p *Pages) ssoNoRole(v *kit.Visit, id *access.Identity) error {
 	shown := id.Groups[:min(len(id.Groups), 20)]
 	p.Logger.Warn("refused to sign in by single sign-on: none of the groups has a role",
-		"subject", id.Subject, "name", id.Name, "claim", p.SSO.Claim, "groups", len(id.Groups), "first", sanitize(strings.Join(shown, ", ")))
+		"subject", id.Subject, "name", id.Name, "claim", p.SSO.Claim, "groups", len(id.Groups), "first",
+		sanitize(strings.Join(shown, ", ")))
 	if v.User.ID != 0 && v.User.Issuer == id.Issuer && v.User.Subject == id.Subject {
 		if err := v.EndSession(); err != nil {
 			return err
@@ -134,5 +136,6 @@ func (p *Pages) ssoNoRole(v *kit.Visit, id *access.Identity) error {
 		why = "names your groups, but none of them has a role here"
 	}
 	return p.ssoRefused(v, &kit.Problem{Status: http.StatusForbidden, Title: "No role assigned",
-		Detail: "You signed in, but you have no access: the provider's claim “" + p.SSO.Claim + "” " + why + ". Ask the administrator of this console or of your groups."}, "")
+		Detail: "You signed in, but you have no access: the provider's claim “" + p.SSO.Claim + "” " + why +
+			". Ask the administrator of this console or of your groups."}, "")
 }

@@ -23,16 +23,19 @@ func TestSSO_LetsInWithTheRoleOfTheProvider(t *testing.T) {
 	w := webtest.Start(t, webtest.SignOn)
 	for _, role := range access.Roles() {
 		b := w.Browser()
-		if page := b.Get("/console/sign-in?next=/console/rules"); !page.Has("Sign in with Example ID", `action="/console/sso/start"`, `value="/console/rules"`) {
+		if page := b.Get("/console/sign-in?next=/console/rules"); !page.Has("Sign in with Example ID",
+			`action="/console/sso/start"`, `value="/console/rules"`) {
 			t.Fatal("the form to sign in has no button")
 		}
 		page := b.Post(ssoStart, url.Values{"next": {"/console/rules"}})
-		if page.Code != http.StatusOK || page.Header.Get("Refresh") != "0; url=/console/sso/go" || !page.Has(`href="/console/sso/go"`) {
+		if page.Code != http.StatusOK || page.Header.Get("Refresh") != "0; url=/console/sso/go" ||
+			!page.Has(`href="/console/sso/go"`) {
 			t.Fatalf("start: %d, refresh %q", page.Code, page.Header.Get("Refresh"))
 		}
 		before := b.Cookies()["sluice_session"]
 		page = b.Get("/console/sso/go")
-		if to := page.Header.Get("Location"); page.Code != http.StatusSeeOther || !strings.HasPrefix(to, webtest.Issuer+"/authorize?state=") {
+		if to := page.Header.Get("Location"); page.Code != http.StatusSeeOther ||
+			!strings.HasPrefix(to, webtest.Issuer+"/authorize?state=") {
 			t.Fatalf("go: %d to %q", page.Code, to)
 		}
 		page = b.Get(w.Provider.Answer(webtest.Identity(role)))
@@ -53,7 +56,8 @@ func TestSSO_EachAttemptHasASessionOfItsOwn(t *testing.T) {
 	b := begun(t, w)
 	first, secret := b.Cookies()["sluice_session"], w.Provider.Last()
 	b.Post(ssoStart, url.Values{})
-	if next := w.Provider.Last(); b.Cookies()["sluice_session"] == first || next.State == secret.State || next.Nonce == secret.Nonce || next.Verifier == secret.Verifier {
+	if next := w.Provider.Last(); b.Cookies()["sluice_session"] == first || next.State == secret.State ||
+		next.Nonce == secret.Nonce || next.Verifier == secret.Verifier {
 		t.Error("two attempts share a secret")
 	}
 	if n := w.Sessions.Len(); n != 1 {
@@ -64,7 +68,8 @@ func TestSSO_EachAttemptHasASessionOfItsOwn(t *testing.T) {
 func TestSSO_TurnedOffIsNotThere(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.Browser()
-	for _, page := range []webtest.Page{b.Post(ssoStart, url.Values{}), b.Get("/console/sso/go"), b.Get(ssoCallback + "?code=x&state=y")} {
+	for _, page := range []webtest.Page{b.Post(ssoStart, url.Values{}), b.Get("/console/sso/go"),
+		b.Get(ssoCallback + "?code=x&state=y")} {
 		if page.Code != http.StatusNotFound {
 			t.Errorf("got %d", page.Code)
 		}
@@ -146,9 +151,11 @@ func TestSSO_AnAnswerIsGoodOnceInTimeForItsBrowser(t *testing.T) {
 
 func TestSSO_AnAnswerThatNamesItsProvider(t *testing.T) {
 	w := webtest.Start(t, webtest.SignOn)
-	for issuer, want := range map[string]int{webtest.Issuer: http.StatusSeeOther, "https://evil.example": http.StatusForbidden} {
+	for issuer, want := range map[string]int{webtest.Issuer: http.StatusSeeOther,
+		"https://evil.example": http.StatusForbidden} {
 		b := begun(t, w)
-		if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer)) + "&iss=" + url.QueryEscape(issuer)); page.Code != want {
+		if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer)) + "&iss=" +
+			url.QueryEscape(issuer)); page.Code != want {
 			t.Errorf("%s: %d, want %d", issuer, page.Code, want)
 		}
 	}
@@ -157,14 +164,17 @@ func TestSSO_AnAnswerThatNamesItsProvider(t *testing.T) {
 func TestSSO_WhatTheProviderSaysIsText(t *testing.T) {
 	w := webtest.Start(t, webtest.SignOn)
 	b := begun(t, w)
-	hostile := url.Values{"error": {"access_denied"}, "error_description": {"<script>alert(1)</script>\r\n\x00" + strings.Repeat("x", 1000)}}
+	hostile := url.Values{"error": {"access_denied"},
+		"error_description": {"<script>alert(1)</script>\r\n\x00" + strings.Repeat("x", 1000)}}
 	if page := b.Get(ssoCallback + "?" + hostile.Encode()); page.Has("alert(1)") {
 		t.Error("text that nobody's attempt led to is shown")
 	}
 	b = begun(t, w)
 	hostile.Set("state", w.Provider.Last().State)
 	page := b.Get(ssoCallback + "?" + hostile.Encode())
-	if page.Code != http.StatusForbidden || !page.Has("The provider rejected the sign-in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;") || page.Has(strings.Repeat("x", 301)) {
+	if page.Code != http.StatusForbidden ||
+		!page.Has("The provider rejected the sign-in", "access_denied: &lt;script&gt;alert(1)&lt;/script&gt;") ||
+		page.Has(strings.Repeat("x", 301)) {
 		t.Errorf("got %d", page.Code)
 	}
 }
@@ -175,10 +185,12 @@ func TestSSO_WhoHasNoRoleOrIsKeptOutStaysOut(t *testing.T) {
 	ungrouped := nobody
 	ungrouped.Groups = nil
 	w := webtest.Start(t, webtest.SignOn)
-	for id, want := range map[*access.Identity]string{&nobody: "none of them has a role here", &ungrouped: "names none of your groups"} {
+	for id, want := range map[*access.Identity]string{&nobody: "none of them has a role here",
+		&ungrouped: "names none of your groups"} {
 		b := w.Browser()
 		page := b.SignOn(*id)
-		if page.Code != http.StatusForbidden || !page.Has("No role assigned", want, "groups") || page.Has("secret-project") || page.Has("sales") {
+		if page.Code != http.StatusForbidden || !page.Has("No role assigned", want, "groups") || page.Has("secret-project") ||
+			page.Has("sales") {
 			t.Errorf("%d: %.400s", page.Code, page.Body)
 		}
 		if page := b.Get("/console"); page.Code != http.StatusSeeOther {
@@ -238,19 +250,22 @@ func TestSSO_AwayIsAPageAndLeavesPasswordsAlone(t *testing.T) {
 	if page := fresh.Get("/console/sign-in"); page.Code != http.StatusOK {
 		t.Errorf("the form: %d", page.Code)
 	}
-	if page := fresh.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := fresh.Post("/console/sign-in",
+		webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("a password: %d", page.Code)
 	}
 	w.Provider.Err = nil
 	b := begun(t, w)
 	w.Provider.Err = access.ErrIdentity
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusForbidden || !page.Has("Sign-in rejected") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusForbidden ||
+		!page.Has("Sign-in rejected") {
 		t.Errorf("refused: %d", page.Code)
 	}
 	w.Provider.Err = nil
 	b = begun(t, w)
 	w.Users.Err = rules.ErrUnavailable
-	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusServiceUnavailable || !page.Has("The rules database is unreachable") {
+	if page := b.Get(w.Provider.Answer(webtest.Identity(access.RoleViewer))); page.Code != http.StatusServiceUnavailable ||
+		!page.Has("The rules database is unreachable") {
 		t.Errorf("the database is away: %d", page.Code)
 	}
 }
@@ -269,12 +284,14 @@ func TestSSO_IsLimitedAndSuccessIsGivenBack(t *testing.T) {
 	if last.Code != http.StatusTooManyRequests || last.Header.Get("Retry-After") == "" || !last.Has("Too many attempts") {
 		t.Errorf("the 41st that did not come back: %d", last.Code)
 	}
-	if page := w.Browser().Post("/console/sign-in", webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
+	if page := w.Browser().Post("/console/sign-in",
+		webtest.Credentials("ada", webtest.Password)); page.Code != http.StatusSeeOther {
 		t.Errorf("passwords are limited with it: %d", page.Code)
 	}
 	w = webtest.Start(t, webtest.SignOn)
 	for i := range 20 {
-		if page := begun(t, w).Get(ssoCallback + "?code=guess&state=" + w.Provider.Last().State); page.Code != http.StatusForbidden {
+		if page := begun(t, w).Get(ssoCallback + "?code=guess&state=" +
+			w.Provider.Last().State); page.Code != http.StatusForbidden {
 			t.Fatalf("guess %d: %d", i+1, page.Code)
 		}
 	}
@@ -346,7 +363,8 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 	b := w.Browser()
 	b.Post("/console/sign-in", webtest.Credentials("ada", webtest.Password))
 	path := "/console/people/4"
-	if page := b.Get(path); !page.Has("single sign-on", "s-editor", webtest.Issuer, "Change the groups there") || page.Has("Create invite link") || page.Has("Change role") {
+	if page := b.Get(path); !page.Has("single sign-on", "s-editor", webtest.Issuer, "Change the groups there") ||
+		page.Has("Create invite link") || page.Has("Change role") {
 		t.Errorf("the page: %d", page.Code)
 	}
 	for action, form := range map[string]url.Values{"/role": {"role": {"admin"}}, "/link": {}} {
@@ -358,7 +376,9 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 		t.Errorf("it became %v", now)
 	}
 	for _, password := range []string{"", webtest.Password} {
-		if page := w.Browser().Post("/console/sign-in", webtest.Credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has("Wrong name or password.") {
+		if page := w.Browser().Post("/console/sign-in",
+			webtest.Credentials(editor.Name, password)); page.Code != http.StatusUnprocessableEntity || !page.Has(
+			"Wrong name or password.") {
 			t.Errorf("a password lets in: %d", page.Code)
 		}
 	}
@@ -366,10 +386,13 @@ func TestSSO_AccountsHaveNoPasswordAndNoRoleToChange(t *testing.T) {
 	if page := own.Get("/console/account"); !page.Has("no password here") {
 		t.Error("the account's page does not say why there is no password")
 	}
-	if page := own.Post("/console/account/password", url.Values{"current": {""}, "password": {"a long enough one"}, "repeat": {"a long enough one"}}); page.Code != http.StatusConflict {
+	if page := own.Post("/console/account/password",
+		url.Values{"current": {""}, "password": {"a long enough one"},
+			"repeat": {"a long enough one"}}); page.Code != http.StatusConflict {
 		t.Errorf("a password is taken: %d", page.Code)
 	}
-	if page := b.Post(path+"/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusSeeOther || own.Get("/console").Code != http.StatusSeeOther {
+	if page := b.Post(path+"/state", url.Values{"state": {"disabled"}}); page.Code != http.StatusSeeOther ||
+		own.Get("/console").Code != http.StatusSeeOther {
 		t.Errorf("keeping out: %d", page.Code)
 	}
 }

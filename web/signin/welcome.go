@@ -64,7 +64,8 @@ func (w *Welcome) Use() {
 func WelcomePath(secret string) string { return pathWelcome + "?token=" + secret }
 
 var errLink = &kit.Problem{Status: http.StatusForbidden, Title: "This link no longer works",
-	Detail: "It was already used, is more than one hour old, or sluice was restarted. A restart prints a new link while no account exists. The command sluice user create creates an account at any time."}
+	Detail: "It was already used, is more than one hour old, or sluice was restarted. A restart prints a new link " +
+		"while no account exists. The command sluice user create creates an account at any time."}
 
 // welcomeForm is the form to create the first account with the link of the first start.
 func (p *Pages) welcomeForm(v *kit.Visit) error {
@@ -72,7 +73,8 @@ func (p *Pages) welcomeForm(v *kit.Visit) error {
 	if err := p.checkWelcome(v, secret); err != nil {
 		return err
 	}
-	return v.Page(http.StatusOK, welcomePage(v.Frame("Welcome", ""), secret, view.NewForm(url.Values{"name": {"admin"}}, nil)))
+	return v.Page(http.StatusOK, welcomePage(v.Frame("Welcome", ""), secret,
+		view.NewForm(url.Values{"name": {"admin"}}, nil)))
 }
 
 // checkWelcome returns an error unless the link is valid and no account exists.

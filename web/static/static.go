@@ -1,8 +1,8 @@
-// Package static holds the assets of the console: stylesheet, scripts, and third-party files, which are under vendor with
-// their licenses. They are embedded; nothing is built or fetched.
+// Package static holds the assets of the console: stylesheet, scripts, and third-party
+// files, which are under vendor with their licenses. They are embedded; nothing is built or fetched.
 //
-// A file is served under a name with a hash of its content, such as /console/static/app.9f86d081.css, so that browsers can
-// keep it forever.
+// A file is served under a name with a hash of its content, such as
+// /console/static/app.9f86d081.css, so that browsers can keep it forever.
 package static
 
 import (
@@ -76,8 +76,8 @@ func pack(body []byte) []byte {
 	return b.Bytes()
 }
 
-// URL is the URL of a file in this folder, such as app.css. It panics if the file does not exist, which is a mistake in a
-// template.
+// URL is the URL of a file in this folder, such as app.css. It panics if the file does
+// not exist, which is a mistake in a template.
 func URL(name string) string {
 	url, ok := urls[name]
 	if !ok {

@@ -24,7 +24,8 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 		return p.importErrors(v, f, err)
 	}
 	if in.sum != f.Form.Get("sum") {
-		return p.showPlan(v, http.StatusConflict, in, "The rules changed after the plan was shown, so nothing was changed. This is the current plan.")
+		return p.showPlan(v, http.StatusConflict, in,
+			"The rules changed after the plan was shown, so nothing was changed. This is the current plan.")
 	}
 	todo := in.plan
 	if f.Form.Get("do") != doAll {
@@ -36,7 +37,8 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 		if in, err = p.planOf(v, f); err != nil {
 			return p.importErrors(v, f, err)
 		}
-		return p.showPlan(v, http.StatusConflict, in, "Someone else changed the rules at the same time, so nothing was changed. This is the current plan.")
+		return p.showPlan(v, http.StatusConflict, in,
+			"Someone else changed the rules at the same time, so nothing was changed. This is the current plan.")
 	case errors.Is(err, rules.ErrPoolUsed):
 		return p.showPlan(v, http.StatusConflict, in, "Nothing was changed: a rule still uses a pool that the plan deletes.")
 	case err != nil:

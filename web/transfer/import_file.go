@@ -17,7 +17,8 @@ const (
 // errImporting rejects a second large file.
 var errImporting = &kit.Problem{
 	Status: http.StatusServiceUnavailable, Title: "Another import is running",
-	Detail: "Another large file is being imported on this node. Nothing was changed. Try again when the other import is done.",
+	Detail: "Another large file is being imported on this node. Nothing was changed. Try again when the other import " +
+		"is done.",
 }
 
 // importFile is the uploaded file of an import.
@@ -47,7 +48,8 @@ func (p *Pages) importFile(v *kit.Visit) (*importFile, error) {
 		}
 		f.done = p.uploads.busy.Unlock
 	}
-	control, now := http.NewResponseController(v.Response()), time.Now() //nolint:forbidigo // sockets go by the machine's clock
+	control, now := http.NewResponseController(v.Response()),
+		time.Now() //nolint:forbidigo // sockets go by the machine's clock
 	if r.PostForm == nil {
 		// After the body has arrived, net/http watches for the client to disconnect. A read deadline would then cancel the
 		// work.

@@ -69,7 +69,8 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 // times the memory of its rules.
 func sumOf(version int64, p *rules.Plan) (string, error) {
 	h := sha256.New()
-	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged), p.Untouched})
+	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged),
+		p.Untouched})
 	err = errors.Join(err, sumList(h, p.Create), sumList(h, p.Update), sumList(h, p.Delete))
 	return hex.EncodeToString(h.Sum(nil)), err
 }
@@ -86,7 +87,8 @@ func sumList[T any](w io.Writer, list []T) error {
 
 func (p *Pages) showPlan(v *kit.Visit, status int, in *importing, note string) error {
 	return v.Page(status, planPage(v.Frame("Import plan", kit.PathImport), ImportPlan{
-		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, Prune: in.prune, Sum: in.sum, Version: in.version, Note: note,
+		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, Prune: in.prune, Sum: in.sum, Version: in.version,
+		Note:   note,
 		Reason: in.file.Form.Get("reason"),
 	}))
 }
@@ -121,7 +123,8 @@ func planWords(p *rules.Plan) string {
 		n    int
 		what string
 	}{
-		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"}, {len(p.Delete) + len(p.Pools.Delete), "deleted"},
+		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"},
+		{len(p.Delete) + len(p.Pools.Delete), "deleted"},
 	} {
 		if part.n > 0 {
 			out = append(out, view.Count(int64(part.n))+" "+part.what)

@@ -56,7 +56,8 @@ func (p *Pages) importOverrides(v *kit.Visit) error {
 		done, err = p.runOverrides(v, f, in)
 	}
 	if errors.Is(err, rules.ErrStale) {
-		m.Problem = "The overrides or the file changed after the plan was shown, so nothing was changed. This is the current plan."
+		m.Problem = "The overrides or the file changed after the plan was shown, so nothing was changed. This is the " +
+			"current plan."
 		in.DryRun, in.Expect = true, ""
 		done, err = p.runOverrides(v, f, in)
 	}
@@ -104,7 +105,8 @@ func fileOf(text string, prune bool) string {
 func (p *Pages) runOverrides(v *kit.Visit, f *importFile, in rules.OverrideImport) (rules.OverrideImported, error) {
 	var unread *rules.ValidationError
 	var err error
-	if in.Items, err = rulefile.ParseOverrides([]byte(f.Text)); err != nil && (!errors.As(err, &unread) || in.Items == nil) {
+	if in.Items, err = rulefile.ParseOverrides([]byte(f.Text)); err != nil &&
+		(!errors.As(err, &unread) || in.Items == nil) {
 		return rules.OverrideImported{}, err
 	}
 	in.DryRun = in.DryRun || unread != nil

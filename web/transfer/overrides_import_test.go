@@ -30,14 +30,17 @@ func TestOverrideImport_ShowsFirstAndNamesBadLines(t *testing.T) {
 	} {
 		f := form()
 		change(f)
-		if page := b.Post(path, f); page.Code != http.StatusConflict || !page.Has("nothing was changed", "import creates") || len(w.Overrides.List) != 3 {
+		if page := b.Post(path, f); page.Code != http.StatusConflict || !page.Has("nothing was changed", "import creates") ||
+			len(w.Overrides.List) != 3 {
 			t.Errorf("%s: %d, %d overrides", name, page.Code, len(w.Overrides.List))
 		}
 	}
 	if page := b.Post(path, form()); page.Code != http.StatusSeeOther || len(w.Overrides.List) != 4 {
 		t.Errorf("the import: %d", page.Code)
 	}
-	if page := b.Post("/console/rules/1/overrides/import", url.Values{"csv": {"key,limit\nuser:1,many\n"}, "do": {"apply"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("line[2].limit", "user:1,many") {
+	if page := b.Post("/console/rules/1/overrides/import",
+		url.Values{"csv": {"key,limit\nuser:1,many\n"},
+			"do": {"apply"}}); page.Code != http.StatusUnprocessableEntity || !page.Has("line[2].limit", "user:1,many") {
 		t.Errorf("a bad line: %d\n%s", page.Code, page.Body)
 	}
 }

@@ -20,7 +20,8 @@ type Store interface {
 	ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) error
 	GetRule(ctx context.Context, id int64) (rules.Rule, error)
 	// ImportOverrides needs the settings that decide which addresses are counted together.
-	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error)
+	ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
+		opt rules.Options) (rules.OverrideImported, error)
 }
 
 // Pages are the pages of the area.
@@ -36,9 +37,11 @@ const pathOverrides = kit.PathRules + "/:id/overrides/import"
 // Size limits of the forms: the largest file and the other fields. The page of a plan carries the file in a form, whose
 // encoding takes up to three bytes for one.
 var (
-	rulesFile     = &kit.Upload{Field: "text", Most: rulefile.MaxFile + kit.MaxForm, TooLarge: "A rules file can have up to 64 MiB and 100,000 rules."}
+	rulesFile = &kit.Upload{Field: "text", Most: rulefile.MaxFile + kit.MaxForm,
+		TooLarge: "A rules file can have up to 64 MiB and 100,000 rules."}
 	carriedFile   = &kit.Upload{Field: "text", Most: 3*kit.MaxCarried + 64<<10, TooLarge: "A form can have up to 1 MiB."}
-	overridesFile = &kit.Upload{Field: "csv", Most: rulefile.MaxOverrideFile + kit.MaxForm, TooLarge: "A file of overrides can have up to 16 MiB."}
+	overridesFile = &kit.Upload{Field: "csv", Most: rulefile.MaxOverrideFile + kit.MaxForm,
+		TooLarge: "A file of overrides can have up to 16 MiB."}
 )
 
 // Routes are the area's.
@@ -48,7 +51,8 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodGet, Path: "/console/export", Role: viewer, Handle: p.export},
 		{Method: http.MethodGet, Path: kit.PathImport, Role: viewer, Handle: p.transferForm},
 		{Method: http.MethodPost, Path: kit.PathImport, Role: editor, Upload: rulesFile, Handle: p.planImport},
-		{Method: http.MethodPost, Path: kit.PathImport + "/apply", Role: editor, Upload: carriedFile, Reauth: true, Handle: p.applyImport},
+		{Method: http.MethodPost, Path: kit.PathImport + "/apply", Role: editor, Upload: carriedFile, Reauth: true,
+			Handle: p.applyImport},
 		{Method: http.MethodGet, Path: pathOverrides, Role: editor, Handle: p.importForm},
 		{Method: http.MethodPost, Path: pathOverrides, Role: editor, Upload: overridesFile, Handle: p.importOverrides},
 	}

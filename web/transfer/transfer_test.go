@@ -37,7 +37,8 @@ func TestImport_DoesExactlyThePlanThatWasShown(t *testing.T) {
 	if len(w.Book.Applied) != 0 {
 		t.Fatal("looking at the plan carried it out")
 	}
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || !b.Get("/console").Has("1 created, 1 changed, 11 deleted") {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther ||
+		!b.Get("/console").Has("1 created, 1 changed, 11 deleted") {
 		t.Errorf("applying: %d", page.Code)
 	}
 	if len(w.Book.Applied) != 1 || w.Book.Applied[0] != "edda: 1 created, 1 updated, 11 deleted" || w.Changes != 1 {
@@ -95,7 +96,8 @@ func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 			if page.Code != http.StatusUnprocessableEntity && page.Code != http.StatusConflict {
 				t.Errorf("%s: %d", name, page.Code)
 			}
-		} else if page.Code != http.StatusConflict || !page.Has("Import plan", "refunds-per-user") || !strings.Contains(strings.ToLower(page.Body), "nothing was changed") {
+		} else if page.Code != http.StatusConflict || !page.Has("Import plan",
+			"refunds-per-user") || !strings.Contains(strings.ToLower(page.Body), "nothing was changed") {
 			t.Errorf("%s: %d", name, page.Code)
 		}
 		if len(w.Book.Applied) != 0 || w.Changes != 0 {
@@ -109,7 +111,8 @@ func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
 	b := w.As(access.RoleEditor)
 	form := planned(t, b, "on")
 	w.Clock.Add(11 * time.Minute)
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("Confirm it is you", form.Get("sum")) || len(w.Book.Applied) != 0 {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("Confirm it is you", form.Get("sum")) || len(w.Book.Applied) != 0 {
 		t.Fatalf("without the password: %d", page.Code)
 	}
 	form.Set("confirm_password", webtest.Password)
@@ -141,11 +144,14 @@ func TestImport_ReadsAFileAndKeepsWhatIsNotValid(t *testing.T) {
 		w.ServeHTTP(out, r)
 		return out
 	}
-	if got := upload(webtest.SampleFile); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), "refunds-per-user") {
+	if got := upload(webtest.SampleFile); got.Code != http.StatusOK ||
+		!strings.Contains(got.Body.String(), "refunds-per-user") {
 		t.Errorf("a file: %d", got.Code)
 	}
 	bad := "rules:\n  - name: <script>alert(1)</script>\n    scope: user\n"
-	if got := upload(bad); got.Code != http.StatusUnprocessableEntity || strings.Contains(got.Body.String(), "<script>alert") || !strings.Contains(got.Body.String(), "rules[0].name") || !strings.Contains(got.Body.String(), "&lt;script&gt;alert(1)") {
+	if got := upload(bad); got.Code != http.StatusUnprocessableEntity ||
+		strings.Contains(got.Body.String(), "<script>alert") || !strings.Contains(got.Body.String(), "rules[0].name") ||
+		!strings.Contains(got.Body.String(), "&lt;script&gt;alert(1)") {
 		t.Errorf("a bad file: %d\n%s", got.Code, got.Body)
 	}
 	if len(w.Book.Applied) != 0 {
@@ -160,7 +166,8 @@ func TestExport_ImportsToNothingToDo(t *testing.T) {
 	if file.Code != http.StatusOK || !strings.Contains(file.Header.Get("Content-Disposition"), "rules.yaml") {
 		t.Fatalf("export: %d", file.Code)
 	}
-	if page := b.Post("/console/import", url.Values{"text": {file.Body}, "prune": {"on"}}); page.Code != http.StatusOK || !page.Has("Nothing to do") {
+	if page := b.Post("/console/import", url.Values{"text": {file.Body}, "prune": {"on"}}); page.Code != http.StatusOK ||
+		!page.Has("Nothing to do") {
 		t.Errorf("importing it: %d", page.Code)
 	}
 }

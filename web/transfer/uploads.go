@@ -82,7 +82,8 @@ func (u *uploads) get(now time.Time, user int64, id string) (string, error) {
 	u.mu.Unlock()
 	if packed == nil {
 		return "", &rules.ValidationError{Fields: []rules.FieldError{{Field: "file",
-			Message: "is no longer on this node: files over 1 MiB are kept for 30 minutes by the node that showed the plan. Choose the file again"}}}
+			Message: "is no longer on this node: files over 1 MiB are kept for 30 minutes by the node that showed the plan. " +
+				"Choose the file again"}}}
 	}
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

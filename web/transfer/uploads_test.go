@@ -46,7 +46,8 @@ func longFile(n int) string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  - name: new-%06d\n    scope: user\n    limit: 5\n    window_ms: 1000\n    description: %q\n", i, strings.Repeat("x", 1000))
+		fmt.Fprintf(&b, "  - name: new-%06d\n    scope: user\n    limit: 5\n    window_ms: 1000\n    description: %q\n", i,
+			strings.Repeat("x", 1000))
 	}
 	return b.String()
 }
@@ -62,14 +63,17 @@ func TestImport_LongFilesWaitOnTheNode(t *testing.T) {
 	}
 	form := url.Values{"upload": {page.Field("upload")}, "sum": {page.Field("sum")}, "do": {"changes"}}
 	stranger := w.As(access.RoleAdmin)
-	if page := stranger.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("no longer on this node") {
+	if page := stranger.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("no longer on this node") {
 		t.Errorf("another account: %d", page.Code)
 	}
 	w.Clock.Add(9 * time.Minute)
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || len(w.Book.Applied) != 1 || w.Book.Applied[0] != "edda: 1200 created, 0 updated, 0 deleted" {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || len(w.Book.Applied) != 1 ||
+		w.Book.Applied[0] != "edda: 1200 created, 0 updated, 0 deleted" {
 		t.Fatalf("applied: %d, %q", page.Code, w.Book.Applied)
 	}
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity || !page.Has("no longer on this node") {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusUnprocessableEntity ||
+		!page.Has("no longer on this node") {
 		t.Errorf("once more: %d", page.Code)
 	}
 }
@@ -79,11 +83,13 @@ func TestImport_NamesItsBounds(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
 	many := `{"rules": [{}` + strings.Repeat(",{}", rulefile.MaxFileRules) + "]}"
-	if page := upload(t, w, b, "/console/import", many, nil); page.Code != http.StatusRequestEntityTooLarge || !page.Has("more than 100000 rules") {
+	if page := upload(t, w, b, "/console/import", many, nil); page.Code != http.StatusRequestEntityTooLarge ||
+		!page.Has("more than 100000 rules") {
 		t.Errorf("too many rules: %d", page.Code)
 	}
 	large := strings.Repeat(" ", rulefile.MaxFile+2<<20)
-	if page := upload(t, w, b, "/console/import", large, nil); page.Code != http.StatusRequestEntityTooLarge || !page.Has("64 MiB and 100,000 rules") || len(page.Body) > 64<<10 {
+	if page := upload(t, w, b, "/console/import", large, nil); page.Code != http.StatusRequestEntityTooLarge ||
+		!page.Has("64 MiB and 100,000 rules") || len(page.Body) > 64<<10 {
 		t.Errorf("too many bytes: %d, %d bytes", page.Code, len(page.Body))
 	}
 }
@@ -93,7 +99,8 @@ func TestImport_NamesItsBounds(t *testing.T) {
 func TestImport_DeletesOnlyByItsOwnButton(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)
-	if page := b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}); !page.Has("11 not in the file") || page.Has("Delete 11") {
+	if page := b.Post("/console/import", url.Values{"text": {webtest.SampleFile}}); !page.Has("11 not in the file") ||
+		page.Has("Delete 11") {
 		t.Error("the rules that stay are not counted, or are to be deleted")
 	}
 	form := planned(t, b, "on")
@@ -102,7 +109,8 @@ func TestImport_DeletesOnlyByItsOwnButton(t *testing.T) {
 		t.Error("deletions have no button of their own")
 	}
 	form.Set("do", "changes")
-	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || w.Book.Applied[0] != "edda: 1 created, 1 updated, 0 deleted" {
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther ||
+		w.Book.Applied[0] != "edda: 1 created, 1 updated, 0 deleted" {
 		t.Errorf("without deleting: %d, %q", page.Code, w.Book.Applied)
 	}
 }
@@ -119,7 +127,8 @@ func TestOverrideImport_TakesAFileAndNamesEveryFault(t *testing.T) {
 	}
 	bad := "key,limit\n" + strings.Repeat("user:1,many\n", 1200)
 	page := upload(t, w, b, path, bad, url.Values{"do": {"plan"}})
-	if page.Code != http.StatusUnprocessableEntity || !page.Has("line[2].limit", "line[1001].limit", "user:1,many") || page.Has("line[1002].limit") {
+	if page.Code != http.StatusUnprocessableEntity || !page.Has("line[2].limit", "line[1001].limit", "user:1,many") ||
+		page.Has("line[1002].limit") {
 		t.Errorf("a bad file: %d", page.Code)
 	}
 }

@@ -196,7 +196,8 @@ type RuleLine struct {
 func (f Form) Has(names ...string) bool {
 	for _, n := range names {
 		for field, vs := range f.Values {
-			if strings.HasPrefix(field, n) && strings.Join(vs, "") != "" && !strings.HasSuffix(field, ".unit") && !strings.HasSuffix(field, ".zone") {
+			if strings.HasPrefix(field, n) && strings.Join(vs, "") != "" && !strings.HasSuffix(field, ".unit") &&
+				!strings.HasSuffix(field, ".zone") {
 				return true
 			}
 		}

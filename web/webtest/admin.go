@@ -83,7 +83,10 @@ func (f *Users) edit(id int64, change func(*access.User) error) (access.User, er
 }
 
 func (f *Users) otherAdmin(than int64) bool {
-	return slices.ContainsFunc(f.list, func(u access.User) bool { return u.ID != than && u.Role == access.RoleAdmin && !u.Disabled })
+	return slices.ContainsFunc(f.list, func(u access.User) bool {
+		return u.ID != than && u.Role == access.RoleAdmin &&
+			!u.Disabled
+	})
 }
 
 // Tokens are API tokens in memory, safe for concurrent use.
@@ -125,7 +128,8 @@ func (f *Tokens) CreateToken(_ context.Context, actor rules.Actor, t access.Toke
 	case f.Err != nil:
 		return access.Token{}, f.Err
 	case t.Name == "":
-		return access.Token{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "name", Message: "must have 1 to 128 bytes"}}}
+		return access.Token{}, &rules.ValidationError{
+			Fields: []rules.FieldError{{Field: "name", Message: "must have 1 to 128 bytes"}}}
 	case slices.ContainsFunc(f.List, func(o access.Token) bool { return o.Name == t.Name && o.RevokedAt == nil }):
 		return access.Token{}, rules.ErrNameTaken
 	}
@@ -163,8 +167,10 @@ func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error)
 	f.Last = q
 	var out []audit.Entry
 	for _, e := range f.List {
-		if (q.BeforeID == 0 || e.ID < q.BeforeID) && strings.HasPrefix(e.Actor.Name, q.Actor) && (q.Action == "" || q.Action == e.Action) &&
-			(q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) && (q.Limit == 0 || len(out) < q.Limit) {
+		if (q.BeforeID == 0 || e.ID < q.BeforeID) && strings.HasPrefix(e.Actor.Name, q.Actor) &&
+			(q.Action == "" || q.Action == e.Action) &&
+			(q.SubjectKind == "" || q.SubjectKind == e.SubjectKind) && strings.HasPrefix(e.SubjectName, q.Subject) &&
+			(q.Limit == 0 || len(out) < q.Limit) {
 			out = append(out, e)
 		}
 	}
@@ -174,10 +180,12 @@ func (f *Log) ListAudit(_ context.Context, q audit.Query) ([]audit.Entry, error)
 // entries are n changes of every sort.
 func entries(n int) []audit.Entry {
 	kinds := []struct{ action, kind, name, details string }{
-		{"update", "rule", "charges-per-user", `{"version":3,"changes":[{"field":"limit","old":100,"new":120},{"field":"fail_mode","old":"open","new":"local"}]}`},
+		{"update", "rule", "charges-per-user",
+			`{"version":3,"changes":[{"field":"limit","old":100,"new":120},{"field":"fail_mode","old":"open","new":"local"}]}`},
 		{"create", "token", "ci", `{"scopes":["rules:read","rules:write"],"expires_at":"2027-01-20T12:00:00Z"}`},
 		{"create", "user", "edda", `{"role":"editor","disabled":false,"password_changed":false}`},
-		{"import", "rule", "search-per-user", `{"version":1,"changes":[{"field":"name","old":null,"new":"search-per-user"},{"field":"limit","old":null,"new":60},{"field":"tiers","old":null,"new":{"pro":{"limit":500}}}]}`},
+		{"import", "rule", "search-per-user",
+			`{"version":1,"changes":[{"field":"name","old":null,"new":"search-per-user"},{"field":"limit","old":null,"new":60},{"field":"tiers","old":null,"new":{"pro":{"limit":500}}}]}`},
 		{"delete", "pool", "nightly", `{"version":2,"changes":[{"field":"limit","old":5000,"new":null}]}`},
 		{"revoke", "token", "old-gateway", `{"scopes":["check"],"expires_at":null}`},
 	}
@@ -185,8 +193,10 @@ func entries(n int) []audit.Entry {
 	for i := range list {
 		k := kinds[i%len(kinds)]
 		list[i] = audit.Entry{
-			ID: int64(n - i), At: Now.Add(-time.Duration(i*i+3) * 7 * time.Minute), Actor: rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[i%2]},
-			Action: k.action, SubjectKind: k.kind, SubjectID: int64(i%7 + 1), SubjectName: k.name, Details: json.RawMessage(k.details),
+			ID: int64(n - i), At: Now.Add(-time.Duration(i*i+3) * 7 * time.Minute),
+			Actor:  rules.Actor{Kind: "user", Name: []string{"ada", "edda"}[i%2]},
+			Action: k.action, SubjectKind: k.kind, SubjectID: int64(i%7 + 1), SubjectName: k.name,
+			Details: json.RawMessage(k.details),
 		}
 	}
 	return list
@@ -194,9 +204,11 @@ func entries(n int) []audit.Entry {
 
 func settings() []web.SettingGroup {
 	return []web.SettingGroup{
-		{Name: "Listening", Settings: []web.Setting{{Flag: "--listen", Env: "SLUICE_LISTEN", Value: "127.0.0.1:8080", Default: true, Help: "Address of the HTTP API."}}},
+		{Name: "Listening", Settings: []web.Setting{
+			{Flag: "--listen", Env: "SLUICE_LISTEN", Value: "127.0.0.1:8080", Default: true, Help: "Address of the HTTP API."}}},
 		{Name: "Rules and tokens", Settings: []web.Setting{
-			{Flag: "--data-dir", Env: "SLUICE_DATA_DIR", Value: "/var/lib/sluice", Help: "Folder of the embedded rule database."},
+			{Flag: "--data-dir", Env: "SLUICE_DATA_DIR", Value: "/var/lib/sluice",
+				Help: "Folder of the embedded rule database."},
 			{Flag: "--database-url", Env: "DATABASE_URL", Value: "postgres://db:5432/sluice", Help: "Rule database."},
 		}},
 	}
@@ -214,7 +226,8 @@ type Book struct {
 
 // LoadAllRules implements transfer.Store.
 func (f *Book) LoadAllRules(context.Context) (rules.Source, error) {
-	return rules.Source{Rules: slices.Clone(f.w.Rules.List), Pools: slices.Clone(f.Stored), Version: f.Version}, f.w.Rules.Err
+	return rules.Source{Rules: slices.Clone(f.w.Rules.List), Pools: slices.Clone(f.Stored), Version: f.Version},
+		f.w.Rules.Err
 }
 
 // ApplyPlan implements transfer.Store: it notes the plan in Applied and does its
@@ -226,7 +239,8 @@ func (f *Book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	if f.ApplyErr != nil {
 		return f.ApplyErr
 	}
-	f.Applied = append(f.Applied, fmt.Sprintf("%s: %d created, %d updated, %d deleted%s", actor.Name, len(p.Create), len(p.Update), len(p.Delete), actor.Reason))
+	f.Applied = append(f.Applied, fmt.Sprintf("%s: %d created, %d updated, %d deleted%s", actor.Name, len(p.Create),
+		len(p.Update), len(p.Delete), actor.Reason))
 	for _, gone := range p.Delete {
 		f.w.Rules.List = slices.DeleteFunc(f.w.Rules.List, func(r rules.Rule) bool { return r.Name == gone.Name })
 	}

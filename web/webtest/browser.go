@@ -42,7 +42,8 @@ func (w *World) As(role access.Role) *Browser {
 		}
 		return b
 	}
-	if page := b.Post("/console/sign-in", url.Values{"name": {Names[role]}, "password": {Password}}); page.Code != http.StatusSeeOther {
+	if page := b.Post("/console/sign-in",
+		url.Values{"name": {Names[role]}, "password": {Password}}); page.Code != http.StatusSeeOther {
 		panic(fmt.Sprintf("webtest: signing in gave %d: %s", page.Code, page.Body))
 	}
 	return b

@@ -16,13 +16,21 @@ const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 func SampleDenials() []fleet.Denial {
 	hash := string(limiter.AppendHashed(nil, "sk_live_example"))[len("%h"):]
 	list := []fleet.Denial{
-		{Rule: "logins-per-address", Key: "ip:203.0.113.66", Bucket: "ip:203.0.113.66", Limit: 5, RetryAfter: 184_000, Method: "POST", Route: "/v1/login", IP: "203.0.113.66"},
-		{Rule: "tighter-charges", Key: "user:42", Bucket: "user:42", Mode: rules.ModeShadow, Status: 200, Limit: 60, RetryAfter: 4200, Method: "POST", Route: "/v1/charges", User: "42", Tier: "free"},
-		{Rule: "exports-at-a-time", Key: "apikey:sha256:" + hash[:12], Bucket: "apikey:sha256:" + hash, Limit: 2, RetryAfter: limiter.Never, Method: "GET", Route: "/v1/exports/2026-11"},
-		{Rule: "signups-in-all", Key: "global", Bucket: "global", Status: 503, Degraded: "closed", Limit: 500, RetryAfter: 1000, Method: "POST", Route: "/v1/accounts", IP: "2001:db8::7"},
-		{Rule: "uploads-in-bytes", Key: "user:ada", Bucket: "user:ada", Limit: 1_000_000_000, Weight: 52_428_800, RetryAfter: 1_320_000, Method: "PUT", Route: "/v1/files", User: "ada", Attributes: map[string]string{"tenant": "acme"}},
-		{Rule: "charges-per-user", Key: "user:" + evil, Bucket: "user:" + evil, Limit: 100, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges", User: evil, Attributes: map[string]string{"tenant": evil}},
-		{Rule: "gone-rule", Key: "user:7", Bucket: "user:7", Limit: 3, RetryAfter: 900, Method: "GET", Route: "/old", User: redact.Hidden},
+		{Rule: "logins-per-address", Key: "ip:203.0.113.66", Bucket: "ip:203.0.113.66", Limit: 5, RetryAfter: 184_000,
+			Method: "POST", Route: "/v1/login", IP: "203.0.113.66"},
+		{Rule: "tighter-charges", Key: "user:42", Bucket: "user:42", Mode: rules.ModeShadow, Status: 200, Limit: 60,
+			RetryAfter: 4200, Method: "POST", Route: "/v1/charges", User: "42", Tier: "free"},
+		{Rule: "exports-at-a-time", Key: "apikey:sha256:" + hash[:12], Bucket: "apikey:sha256:" + hash, Limit: 2,
+			RetryAfter: limiter.Never, Method: "GET", Route: "/v1/exports/2026-11"},
+		{Rule: "signups-in-all", Key: "global", Bucket: "global", Status: 503, Degraded: "closed", Limit: 500,
+			RetryAfter: 1000, Method: "POST", Route: "/v1/accounts", IP: "2001:db8::7"},
+		{Rule: "uploads-in-bytes", Key: "user:ada", Bucket: "user:ada", Limit: 1_000_000_000, Weight: 52_428_800,
+			RetryAfter: 1_320_000, Method: "PUT", Route: "/v1/files", User: "ada",
+			Attributes: map[string]string{"tenant": "acme"}},
+		{Rule: "charges-per-user", Key: "user:" + evil, Bucket: "user:" + evil, Limit: 100, RetryAfter: 11_800,
+			Method: "POST", Route: "/v1/charges", User: evil, Attributes: map[string]string{"tenant": evil}},
+		{Rule: "gone-rule", Key: "user:7", Bucket: "user:7", Limit: 3, RetryAfter: 900, Method: "GET", Route: "/old",
+			User: redact.Hidden},
 	}
 	for i := range list {
 		d := &list[i]

@@ -16,7 +16,8 @@ func Credentials(name, password string) url.Values {
 
 // RuleForm is the form of a valid new rule, with changes: names and values by turns.
 func RuleForm(change ...string) url.Values {
-	f := url.Values{"name": {"exports-per-user"}, "scope": {"user"}, "route": {"/v1/exports"}, "method": {"post"}, "limit": {"10"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}
+	f := url.Values{"name": {"exports-per-user"}, "scope": {"user"}, "route": {"/v1/exports"}, "method": {"post"},
+		"limit": {"10"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}, "is_active": {"on"}}
 	for i := 0; i < len(change); i += 2 {
 		f.Set(change[i], change[i+1])
 	}

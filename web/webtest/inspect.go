@@ -50,7 +50,8 @@ func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int6
 		cr := web.ConsideredRule{Considered: c}
 		if c.Matched {
 			var res limiter.Result
-			if err := f.Buckets(ctx, c.Rule, limiter.OpPeek, []limiter.Ask{{Key: c.Key, Limit: c.Limit, Weight: c.Weight}}, &res); err != nil {
+			if err := f.Buckets(ctx, c.Rule, limiter.OpPeek, []limiter.Ask{{Key: c.Key, Limit: c.Limit, Weight: c.Weight}},
+				&res); err != nil {
 				return e, err
 			}
 			said := res.Limits[0]
@@ -67,7 +68,8 @@ func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int6
 }
 
 // Buckets implements what web.Inspect asks for.
-func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error {
+func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op, asks []limiter.Ask,
+	res *limiter.Result) error {
 	if f.Err != nil {
 		return f.Err
 	}
@@ -75,7 +77,8 @@ func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op
 }
 
 // NoteReset implements inspect.Resets.
-func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error {
+func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string,
+	reset func(context.Context) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.NoteErr != nil {
@@ -97,7 +100,8 @@ func (f *Overrides) apply(set *rules.Set) *rules.Set {
 	edit := override.New().Replace()
 	for i := range f.List {
 		o := &f.List[i]
-		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked, Limit: -1, Burst: -1}
+		s := override.Row{RuleID: o.RuleID, ID: o.ID, Match: o.Match, Prefix: o.Prefix, Unlimited: o.Unlimited,
+			Blocked: o.Blocked, Limit: -1, Burst: -1}
 		if o.Limit != nil {
 			s.Limit = *o.Limit
 		}

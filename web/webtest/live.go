@@ -43,7 +43,8 @@ func invent(r *rules.Rule) []rules.Revision {
 }
 
 // RollbackRule implements rulepages.Store.
-func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule, error) {
+func (f *Rules) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion, ifVersion int64) (rules.Rule,
+	error) {
 	past, err := f.RuleHistory(ctx, id, 1, toVersion+1)
 	if err != nil {
 		return rules.Rule{}, err
@@ -70,7 +71,8 @@ func (f *Rules) PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersio
 }
 
 // turn is an update by another name.
-func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r rules.Rule, ifVersion int64) (rules.Rule, error) {
+func (f *Rules) turn(ctx context.Context, actor rules.Actor, action string, r rules.Rule, ifVersion int64) (rules.Rule,
+	error) {
 	r, err := f.UpdateRule(ctx, actor, r, ifVersion)
 	if err != nil {
 		return r, err
@@ -103,10 +105,12 @@ func (f *Figures) Change(how func(*Figures)) {
 }
 
 func newFigures() *Figures {
-	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}}, Keys: []fleet.KeyCount{
-		{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221}, {Key: "user:sha256:1f4a90c2b7de", Count: 87},
-		{Key: "user:7", Count: 12},
-	}}
+	return &Figures{Trials: map[fleet.Trial]fleet.TrialCounts{{Rule: 7, Version: 3}: {Seen: 7399, Denied: 96}},
+		Keys: []fleet.KeyCount{
+			{Key: "user:42", Count: 1183}, {Key: "user:acme-batch", Count: 640}, {Key: "user:90133", Count: 221},
+			{Key: "user:sha256:1f4a90c2b7de", Count: 87},
+			{Key: "user:7", Count: 12},
+		}}
 }
 
 // Rule implements rulepages.Figures.
@@ -127,7 +131,8 @@ func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fl
 		trial := strings.HasPrefix(rule, "tighter")
 		wave := 1 + .5*math.Sin(float64(i)/9+float64(len(rule))) + .12*math.Sin(float64(i)*1.9)
 		out[i].Counts = fleet.Counts{
-			Allowed: int64(900 * width.Minutes() * wave), Denied: int64(60 * width.Minutes() * wave * wave), Shadow: int64(110 * width.Minutes() * wave),
+			Allowed: int64(900 * width.Minutes() * wave), Denied: int64(60 * width.Minutes() * wave * wave),
+			Shadow: int64(110 * width.Minutes() * wave),
 		}
 		if trial {
 			out[i].Denied = 0
@@ -171,8 +176,10 @@ func hotKeys(set *rules.Set) []fleet.HotLive {
 		d := rules.Descriptor{Method: "POST", Route: "/v1/charges", User: fmt.Sprintf("user-%d", 40+i)}
 		for _, m := range set.Match(&d, 1, Now, nil) {
 			id, _ := rules.RuleID(m.Key)
-			h := fleet.HotLive{HotKey: fleet.HotKey{Key: rules.DisplayKey(m.Key), Bucket: rules.BucketName(m.Key), RuleID: id, Rate: 4200 / (i + 1), State: "exact"}}
-			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Rate: h.Rate - h.Rate/3, Hot: h.Hot, State: h.State}, {Address: "10.0.0.6:8080", Rate: h.Rate / 3, Hot: h.Hot, State: h.State}}
+			h := fleet.HotLive{HotKey: fleet.HotKey{Key: rules.DisplayKey(m.Key), Bucket: rules.BucketName(m.Key), RuleID: id,
+				Rate: 4200 / (i + 1), State: "exact"}}
+			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Rate: h.Rate - h.Rate/3, Hot: h.Hot, State: h.State},
+				{Address: "10.0.0.6:8080", Rate: h.Rate / 3, Hot: h.Hot, State: h.State}}
 			out = append(out, h)
 		}
 	}

@@ -31,7 +31,8 @@ func sampleOverrides(from *Rules) *Overrides {
 		{Key: "user:monitoring", Unlimited: true, Reason: "Our own probes."},
 	} {
 		o.RuleID = 1
-		if _, err := f.CreateOverride(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, o, rules.Options{}); err != nil {
+		if _, err := f.CreateOverride(context.Background(), rules.Actor{Kind: "user", Name: "ada"}, o,
+			rules.Options{}); err != nil {
 			panic(err) // canned data is valid
 		}
 	}
@@ -56,7 +57,8 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 	for i := range f.List {
 		o := &f.List[i]
 		text := strings.ToLower(o.Key + "\n" + o.Reason)
-		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !strings.Contains(text, strings.ToLower(q.Text)) || !q.IncludeExpired && o.Expired(Now) {
+		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !strings.Contains(text, strings.ToLower(q.Text)) ||
+			!q.IncludeExpired && o.Expired(Now) {
 			continue
 		}
 		if p.More = len(p.Overrides) == q.PageSize; p.More {
@@ -81,7 +83,8 @@ func (f *Overrides) GetOverride(_ context.Context, ruleID, id int64) (rules.Over
 }
 
 // CreateOverride implements kit.Overrides.
-func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override, opt rules.Options) (rules.Override, error) {
+func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Override,
+	opt rules.Options) (rules.Override, error) {
 	r, err := f.rule(o.RuleID)
 	if err != nil {
 		return o, err
@@ -100,7 +103,8 @@ func (f *Overrides) CreateOverride(_ context.Context, _ rules.Actor, o rules.Ove
 }
 
 // UpdateOverride implements kit.Overrides.
-func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64, opt rules.Options) (rules.Override, error) {
+func (f *Overrides) UpdateOverride(ctx context.Context, _ rules.Actor, o rules.Override, ifVersion int64,
+	opt rules.Options) (rules.Override, error) {
 	was, err := f.GetOverride(ctx, o.RuleID, o.ID)
 	if err != nil {
 		return o, err
@@ -141,7 +145,8 @@ func (f *Overrides) DeleteOverride(ctx context.Context, _ rules.Actor, ruleID, i
 }
 
 // ImportOverrides implements kit.Overrides; it knows creation only.
-func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport, opt rules.Options) (rules.OverrideImported, error) {
+func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in rules.OverrideImport,
+	opt rules.Options) (rules.OverrideImported, error) {
 	out := rules.OverrideImported{DryRun: in.DryRun}
 	if f.Err != nil {
 		return out, f.Err
@@ -173,7 +178,8 @@ type Pools struct {
 func samplePools() *Pools {
 	f := &Pools{Used: map[string]bool{"shop": true}}
 	for _, p := range []rules.Pool{
-		{Name: "shop", Description: "What the shop's database takes.", Limit: 120_000, WindowMS: 60_000, NormalPercent: 80, LowPercent: 50},
+		{Name: "shop", Description: "What the shop's database takes.", Limit: 120_000, WindowMS: 60_000, NormalPercent: 80,
+			LowPercent: 50},
 		{Name: "search", Limit: 9000, WindowMS: 1000, NormalPercent: 90, LowPercent: 30},
 	} {
 		p.Version, p.CreatedAt, p.UpdatedAt = 1, Now.Add(-300*time.Hour), Now.Add(-30*time.Hour)

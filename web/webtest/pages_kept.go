@@ -9,9 +9,12 @@ import (
 // keptPages are the pages that ask once more, and those that keep what was typed.
 func keptPages() []Shown {
 	return []Shown{
-		{Name: "rules-bulk", About: "Disable many rules", Role: access.RoleEditor, Path: "/console/rules/bulk", Form: url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?fail_mode=open"}}},
-		{Name: "rules-bulk-too-many", About: "Too many rules at once", Role: access.RoleEditor, Path: "/console/rules/bulk", Form: url.Values{"act": {"off"}, "all": {"1"}}, Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
+		{Name: "rules-bulk", About: "Disable many rules", Role: access.RoleEditor, Path: "/console/rules/bulk",
+			Form: url.Values{"act": {"off"}, "all": {"1"}, "back": {"/console/rules?fail_mode=open"}}},
+		{Name: "rules-bulk-too-many", About: "Too many rules at once", Role: access.RoleEditor, Path: "/console/rules/bulk",
+			Form: url.Values{"act": {"off"}, "all": {"1"}}, Prepare: func(w *World) { w.Rules.List = ManyRules(10_000) }},
 		{Name: "overview-hot", About: "Overview with hot keys", Role: access.RoleViewer, Path: "/console", Prepare: HeatUp},
-		{Name: "signed-out", About: "Signed out while filling in a form", Path: "/console/rules", Form: url.Values{"name": {"charges-per-user"}, "limit": {"100"}}},
+		{Name: "signed-out", About: "Signed out while filling in a form", Path: "/console/rules",
+			Form: url.Values{"name": {"charges-per-user"}, "limit": {"100"}}},
 	}
 }

@@ -102,7 +102,8 @@ func (f *Users) CreateUser(_ context.Context, actor rules.Actor, u access.User, 
 	case first && len(f.list) > 0:
 		return access.User{}, access.ErrNotFirst
 	case u.Name == "":
-		return access.User{}, &rules.ValidationError{Fields: []rules.FieldError{{Field: "name", Message: "must not be empty"}}}
+		return access.User{}, &rules.ValidationError{
+			Fields: []rules.FieldError{{Field: "name", Message: "must not be empty"}}}
 	}
 	u.ID, u.Generation, u.CreatedBy, u.CreatedAt = int64(len(f.list)+1), 1, actor.Name, Now
 	f.list = append(f.list, u)

@@ -91,7 +91,9 @@ func (f *Rules) UpdateRule(_ context.Context, actor rules.Actor, r rules.Rule, i
 		f.Revisions = map[int64][]rules.Revision{}
 	}
 	if len(f.Revisions[r.ID]) == 0 { // what the sample begins with
-		f.Revisions[r.ID] = []rules.Revision{{Version: f.List[i].Version, Action: "create", Actor: rules.Actor{Kind: "user", Name: "ada"}, At: Now, Rule: f.List[i].Clone()}}
+		f.Revisions[r.ID] = []rules.Revision{
+			{Version: f.List[i].Version, Action: "create", Actor: rules.Actor{Kind: "user", Name: "ada"}, At: Now,
+				Rule: f.List[i].Clone()}}
 	}
 	f.List = slices.Clone(f.List)
 	f.List[i] = r
@@ -152,7 +154,8 @@ func (f *Fleet) Denials(_ context.Context, by fleet.Filter, n int) ([]fleet.Deni
 	defer f.mu.Unlock()
 	var out []fleet.Denial
 	for _, d := range f.Denied {
-		if (by.Rule == "" || d.Rule == by.Rule) && (d.Key == by.Key || !by.WholeKey && strings.Contains(d.Key, by.Key)) && strings.Contains(d.Route, by.Route) &&
+		if (by.Rule == "" || d.Rule == by.Rule) && (d.Key == by.Key || !by.WholeKey && strings.Contains(d.Key, by.Key)) &&
+			strings.Contains(d.Route, by.Route) &&
 			(by.Mode == "" || d.Mode == by.Mode) && !d.Time().Before(by.From) && (by.To.IsZero() || d.Time().Before(by.To)) {
 			out = append(out, d)
 		}
@@ -165,8 +168,10 @@ func denials() []fleet.Denial {
 	var out []fleet.Denial
 	for i := range int64(12) {
 		out = append(out, fleet.Denial{
-			ID: strconv.FormatInt(i, 10), Bucket: "user:" + strconv.FormatInt(40+i%5, 10), At: Now.UnixMilli() - i*4000, Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
-			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges", User: strconv.FormatInt(40+i%5, 10), IP: "203.0.113.7", Tier: "free",
+			ID: strconv.FormatInt(i, 10), Bucket: "user:" + strconv.FormatInt(40+i%5, 10), At: Now.UnixMilli() - i*4000,
+			Node: "a1b2c3", Rule: "charges-per-user", Key: "user:" + strconv.FormatInt(40+i%5, 10),
+			Mode: "enforce", Status: 429, Limit: 100, Weight: 1, RetryAfter: 11_800, Method: "POST", Route: "/v1/charges",
+			User: strconv.FormatInt(40+i%5, 10), IP: "203.0.113.7", Tier: "free",
 		})
 	}
 	return out
@@ -174,7 +179,9 @@ func denials() []fleet.Denial {
 
 // headers are those that a client would get, in short.
 func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.Header {
-	policy := web.Header{Name: "RateLimit-Policy", Value: strconv.Quote(rule) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" + strconv.FormatInt((l.Window+999)/1000, 10)}
+	policy := web.Header{Name: "RateLimit-Policy",
+		Value: strconv.Quote(rule) + ";q=" + strconv.FormatInt(l.Count, 10) + ";w=" +
+			strconv.FormatInt((l.Window+999)/1000, 10)}
 	if d.Allowed {
 		return []web.Header{policy}
 	}
@@ -182,7 +189,8 @@ func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.He
 }
 
 // EditRules implements rulepages.Store.
-func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen, edit func(*rules.Rule)) (rules.BulkEdited, error) {
+func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen,
+	edit func(*rules.Rule)) (rules.BulkEdited, error) {
 	var out rules.BulkEdited
 	if f.Err != nil {
 		return out, f.Err

@@ -14,18 +14,31 @@ import (
 func SampleRules() []rules.Rule {
 	text := func(s string) *string { return &s }
 	list := []rules.Rule{
-		{Name: "charges-per-user", Description: "Protects the card processor.", Owner: text("payments"), Scope: "user", Route: text("/v1/charges"), Method: text("POST"), Limit: 100, WindowMS: 60_000, FailMode: rules.FailLocal},
-		{Name: "search-per-user", Description: "One search a second on average, bursts of 20.", Scope: "user", Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 60, WindowMS: 60_000, Burst: new(int64(20))},
-		{Name: "logins-per-address", Description: "Guessing passwords has to be slow.", Scope: "ip", Route: text("/v1/login"), Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5, WindowMS: 300_000, FailMode: rules.FailClosed},
-		{Name: "daily-quota-per-tenant", Description: "The quota in the contract, by the calendar.", Scope: "attr:tenant", Algorithm: "fixed_window", Limit: 1_000_000, WindowMS: 86_400_000},
-		{Name: "exports-at-a-time", Description: "Exports are heavy; two may run at once.", Scope: "apikey", Route: text("/v1/exports/*"), Algorithm: "concurrency", Limit: 2, WindowMS: 600_000, FailMode: rules.FailLocal},
-		{Name: "webhooks-paced", Scope: "attr:endpoint", Route: text("/internal/webhooks"), Algorithm: "leaky_queue", Limit: 10, WindowMS: 1000, Burst: new(int64(50))},
-		{Name: "tighter-charges", Description: "On trial before it replaces charges-per-user.", Scope: "user", Route: text("/v1/charges"), Limit: 60, WindowMS: 60_000, Mode: rules.ModeShadow},
-		{Name: "everything-per-address", Description: "The last line of defence.", Scope: "ip", Limit: 6000, WindowMS: 60_000},
-		{Name: "reports-per-key", Scope: "apikey+route", Route: text("/v1/reports/{id}"), Method: text("GET"), Algorithm: "gcra", Limit: 30, WindowMS: 3_600_000, Burst: new(int64(5))},
-		{Name: "uploads-in-bytes", Description: "Weighed by the field bytes: 1 GB an hour.", Scope: "user", Route: text("/v1/files"), Method: text("PUT"), Limit: 1_000_000_000, WindowMS: 3_600_000, Algorithm: "fixed_window", WeightField: text("bytes")},
-		{Name: "legacy-api", Description: "Off since the old API was retired.", Scope: "apikey", Route: text("/v0/*"), Limit: 10, WindowMS: 1000},
-		{Name: "signups-in-all", Scope: "global", Route: text("/v1/accounts"), Method: text("POST"), Limit: 500, WindowMS: 3_600_000, FailMode: rules.FailClosed},
+		{Name: "charges-per-user", Description: "Protects the card processor.", Owner: text("payments"), Scope: "user",
+			Route: text("/v1/charges"), Method: text("POST"), Limit: 100, WindowMS: 60_000, FailMode: rules.FailLocal},
+		{Name: "search-per-user", Description: "One search a second on average, bursts of 20.", Scope: "user",
+			Route: text("/v1/search"), Algorithm: "token_bucket", Limit: 60, WindowMS: 60_000, Burst: new(int64(20))},
+		{Name: "logins-per-address", Description: "Guessing passwords has to be slow.", Scope: "ip", Route: text("/v1/login"),
+			Method: text("POST"), Algorithm: "sliding_window_log", Limit: 5, WindowMS: 300_000, FailMode: rules.FailClosed},
+		{Name: "daily-quota-per-tenant", Description: "The quota in the contract, by the calendar.", Scope: "attr:tenant",
+			Algorithm: "fixed_window", Limit: 1_000_000, WindowMS: 86_400_000},
+		{Name: "exports-at-a-time", Description: "Exports are heavy; two may run at once.", Scope: "apikey",
+			Route: text("/v1/exports/*"), Algorithm: "concurrency", Limit: 2, WindowMS: 600_000, FailMode: rules.FailLocal},
+		{Name: "webhooks-paced", Scope: "attr:endpoint", Route: text("/internal/webhooks"), Algorithm: "leaky_queue",
+			Limit: 10, WindowMS: 1000, Burst: new(int64(50))},
+		{Name: "tighter-charges", Description: "On trial before it replaces charges-per-user.", Scope: "user",
+			Route: text("/v1/charges"), Limit: 60, WindowMS: 60_000, Mode: rules.ModeShadow},
+		{Name: "everything-per-address", Description: "The last line of defence.", Scope: "ip", Limit: 6000,
+			WindowMS: 60_000},
+		{Name: "reports-per-key", Scope: "apikey+route", Route: text("/v1/reports/{id}"), Method: text("GET"),
+			Algorithm: "gcra", Limit: 30, WindowMS: 3_600_000, Burst: new(int64(5))},
+		{Name: "uploads-in-bytes", Description: "Weighed by the field bytes: 1 GB an hour.", Scope: "user",
+			Route: text("/v1/files"), Method: text("PUT"), Limit: 1_000_000_000, WindowMS: 3_600_000, Algorithm: "fixed_window",
+			WeightField: text("bytes")},
+		{Name: "legacy-api", Description: "Off since the old API was retired.", Scope: "apikey", Route: text("/v0/*"),
+			Limit: 10, WindowMS: 1000},
+		{Name: "signups-in-all", Scope: "global", Route: text("/v1/accounts"), Method: text("POST"), Limit: 500,
+			WindowMS: 3_600_000, FailMode: rules.FailClosed},
 	}
 	for i := range list {
 		r := &list[i]
@@ -51,15 +64,18 @@ func ManyRules(n int) []rules.Rule {
 // node is what this node says of itself.
 func node(set *rules.Set) fleet.Status {
 	return fleet.Status{
-		ID: "a1b2c3", Address: "127.0.0.1:8080", Version: "v1.0.0", Started: Now.Add(-50 * time.Hour).UnixMilli(), At: Now.UnixMilli(),
-		SetVersion: set.Version(), Rules: set.Len(), Source: "database", Confirmed: Now.Add(-time.Second).UnixMilli(), Ready: true, Store: "memory",
+		ID: "a1b2c3", Address: "127.0.0.1:8080", Version: "v1.0.0", Started: Now.Add(-50 * time.Hour).UnixMilli(),
+		At:         Now.UnixMilli(),
+		SetVersion: set.Version(), Rules: set.Len(), Source: "database", Confirmed: Now.Add(-time.Second).UnixMilli(),
+		Ready: true, Store: "memory",
 	}
 }
 
 // threeNodes makes a world one of three nodes with Redis and Postgres, all well.
 func threeNodes(w *World) {
 	w.Node.Embedded, w.Node.Store, w.Node.Address, w.Node.HotKeys = false, "redis", "10.0.0.11:8080", 2
-	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed", Since: Now.Add(-31 * time.Hour).UnixMilli(), Opened: 1, Cause: "timeout"}}
+	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "closed",
+		Since: Now.Add(-31 * time.Hour).UnixMilli(), Opened: 1, Cause: "timeout"}}
 	w.Fleet.Figures.Nodes = nil
 	for i, address := range []string{"10.0.0.11:8080", "10.0.0.12:8080", "10.0.0.13:8080"} {
 		n := w.Node.Status
@@ -77,7 +93,8 @@ var errAway = errors.New("the board is away")
 func fail(w *World) {
 	w.Node.Embedded, w.Node.Store = false, "redis"
 	w.Node.Confirmed = Now.Add(-4 * time.Minute).UnixMilli()
-	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "open", Since: Now.Add(-40 * time.Second).UnixMilli(), Opened: 3, Cause: "timeout"}}
+	w.Node.Breakers = []fleet.Breaker{{Server: "10.0.0.7:6379", State: "open",
+		Since: Now.Add(-40 * time.Second).UnixMilli(), Opened: 3, Cause: "timeout"}}
 	other, silent := w.Node.Status, w.Node.Status
 	other.ID, other.Address = "d4e5f6", "10.0.0.12:8080"
 	silent.ID, silent.Address, silent.SetVersion = "0718af", "10.0.0.13:8080", silent.SetVersion-1
@@ -98,7 +115,8 @@ func traffic(list []rules.Rule) fleet.Live {
 		}})
 	}
 	for n, r := range list[:6] {
-		rule := fleet.RuleLive{Name: r.Name, Minute: fleet.Counts{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
+		rule := fleet.RuleLive{Name: r.Name,
+			Minute: fleet.Counts{Allowed: int64(9000 / (n + 1)), Denied: int64(700 / (n*n + 1))}}
 		for i := range 60 {
 			rule.Tens = append(rule.Tens, fleet.Point{At: Now.Add(time.Duration(i-60) * 10 * time.Second), Counts: fleet.Counts{
 				Allowed: int64(1500 / (n + 1)), Denied: int64(float64(110/(n*n+1)) * (1 + math.Sin(float64(i)/7+float64(n)))),

@@ -141,8 +141,9 @@ func (f *Users) SignOn(_ context.Context, id access.Identity) (access.User, erro
 		return access.User{}, access.ErrNoRole
 	}
 	u := access.User{
-		ID: int64(len(f.list) + 1), Name: f.free(id.Name), Role: id.Role, Issuer: id.Issuer, Subject: id.Subject, Generation: 1,
-		CreatedBy: "single sign-on", CreatedAt: Now, UpdatedAt: Now,
+		ID: int64(len(f.list) + 1), Name: f.free(id.Name), Role: id.Role, Issuer: id.Issuer, Subject: id.Subject,
+		Generation: 1,
+		CreatedBy:  "single sign-on", CreatedAt: Now, UpdatedAt: Now,
 	}
 	f.list = append(f.list, u)
 	return u, nil

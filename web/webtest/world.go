@@ -92,7 +92,8 @@ type World struct {
 // New creates a world. Close its Guard in the end.
 func New(kind Kind) (*World, error) {
 	w := &World{
-		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()}, Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
+		Rules: &Rules{}, Users: &Users{}, Passwords: &Passwords{Hasher: access.NewHasher()},
+		Sessions: &Sessions{byToken: map[string]access.Session{}}, Fleet: &Fleet{},
 		Sets: &rules.Current{}, Clock: &Clock{now: Now},
 	}
 	w.Guard = memstore.New(memstore.Options{Clock: func() int64 { return w.Clock.Now().UnixMilli() }})
@@ -206,7 +207,8 @@ func (w *World) compile() error {
 			active = append(active, r)
 		}
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Version: 42}, rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
+	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Version: 42},
+		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
 	if err != nil {
 		return err
 	}

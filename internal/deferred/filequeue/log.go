@@ -29,7 +29,8 @@ func (e *entry) ticket() string { return strconv.FormatInt(e.seq, 36) }
 
 // item is what is known of an entry without its body.
 func (e *entry) item() decide.QueueItem {
-	return decide.QueueItem{Ticket: e.ticket(), ID: e.id, Bucket: e.bucket, At: e.at, Expires: e.expires, Deliveries: e.deliveries}
+	return decide.QueueItem{Ticket: e.ticket(), ID: e.id, Bucket: e.bucket, At: e.at, Expires: e.expires,
+		Deliveries: e.deliveries}
 }
 
 // log is the file of one rule and what it says.

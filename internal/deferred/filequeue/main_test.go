@@ -27,7 +27,8 @@ func putForever(dir string) {
 	q, err := Open(Options{Dir: dir, Now: time.Now, SyncEvery: time.Hour})
 	for i := 0; err == nil; i++ {
 		var ticket string
-		if ticket, err = q.Put(context.Background(), 1, decide.QueueItem{Body: make([]byte, 700)}, decide.QueueBounds{Items: 1 << 20, Age: time.Hour}); err != nil {
+		if ticket, err = q.Put(context.Background(), 1, decide.QueueItem{Body: make([]byte, 700)},
+			decide.QueueBounds{Items: 1 << 20, Age: time.Hour}); err != nil {
 			break
 		}
 		fmt.Fprintln(os.Stdout, "put", ticket)

@@ -87,7 +87,8 @@ func TestOpen_FindsWhatWaitedInOrderAndFreesLeases(t *testing.T) {
 	if err != nil || len(again) != 2 {
 		t.Fatalf("%v, %v", again, err)
 	}
-	if string(again[0].Body) != "b" || again[0].Deliveries != 2 || string(again[1].Body) != "c" || again[1].Deliveries != 1 {
+	if string(again[0].Body) != "b" || again[0].Deliveries != 2 || string(again[1].Body) != "c" ||
+		again[1].Deliveries != 1 {
 		t.Errorf("got %+v", again)
 	}
 	if next := put(t, q, 4, "d"); slices.Contains([]string{items[0].Ticket, items[1].Ticket, again[1].Ticket}, next) {
@@ -253,7 +254,8 @@ func TestQueue_LeasesThatNobodyEndsDoNotGrowTheFile(t *testing.T) {
 		put(t, q, 1, fmt.Sprint(i))
 	}
 	for range 2500 {
-		if items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 100, Hold: time.Millisecond}); err != nil || len(items) != 100 {
+		if items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 100, Hold: time.Millisecond}); err != nil ||
+			len(items) != 100 {
 			t.Fatalf("leased %d, %v", len(items), err)
 		}
 		now = now.Add(time.Millisecond)
@@ -274,7 +276,8 @@ func TestQueue_AFullDiskLosesOnlyTheItemRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.file = readOnly
-	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte("b")}, roomy); !errors.Is(err, decide.ErrQueueUnavailable) {
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Body: []byte("b")}, roomy); !errors.Is(err,
+		decide.ErrQueueUnavailable) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	l.file = good
@@ -390,7 +393,8 @@ func TestOpen_SetsADamagedFileAsideAndServesTheOthers(t *testing.T) {
 	if items := lease(t, q, 1); len(items) != 1 {
 		t.Errorf("%d items of the rule whose file was set aside, want 1", len(items))
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, named)); err != nil || !bytes.Equal(got, damaged) || !strings.HasPrefix(named, "1"+suffix+".") {
+	if got, err := os.ReadFile(filepath.Join(dir, named)); err != nil || !bytes.Equal(got, damaged) ||
+		!strings.HasPrefix(named, "1"+suffix+".") {
 		t.Errorf("set aside as %q: %q, %v", named, got, err)
 	}
 }

@@ -178,14 +178,18 @@ func (s *suite) order() {
 
 func (s *suite) content() {
 	body := "\x00\x01{\"a\":1}\r\n\xff" + strings.Repeat("x", decide.MaxQueueBody-12)
-	ticket := s.put(7, body, func(it *decide.QueueItem) { it.ID, it.Bucket = "an id", strings.Repeat("k", decide.MaxQueueName) })
+	ticket := s.put(7, body, func(it *decide.QueueItem) {
+		it.ID, it.Bucket = "an id",
+			strings.Repeat("k", decide.MaxQueueName)
+	})
 	s.put(7, "")
 	items := s.lease(7, 10, time.Minute)
 	if len(items) != 2 {
 		s.Fatalf("%d items", len(items))
 	}
 	it := items[0]
-	if string(it.Body) != body || it.Ticket != ticket || it.ID != "an id" || it.Bucket != strings.Repeat("k", decide.MaxQueueName) || it.Deliveries != 1 {
+	if string(it.Body) != body || it.Ticket != ticket || it.ID != "an id" ||
+		it.Bucket != strings.Repeat("k", decide.MaxQueueName) || it.Deliveries != 1 {
 		it.Body = nil
 		s.Errorf("got %+v, or another body", it)
 	}
@@ -368,7 +372,8 @@ func (s *suite) bounds() {
 		}
 	}
 	for _, w := range []decide.QueueWant{
-		{Max: 0, Hold: time.Second}, {Max: decide.MaxQueueLease + 1, Hold: time.Second}, {Max: 1}, {Max: 1, Hold: decide.MaxQueueHold + 1},
+		{Max: 0, Hold: time.Second}, {Max: decide.MaxQueueLease + 1, Hold: time.Second}, {Max: 1},
+		{Max: 1, Hold: decide.MaxQueueHold + 1},
 	} {
 		if _, err := s.q.Lease(s.ctx, 1, w); !errors.Is(err, decide.ErrQueueInvalid) {
 			s.Errorf("%+v: got %v, want ErrInvalid", w, err)

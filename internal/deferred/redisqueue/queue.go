@@ -77,7 +77,8 @@ func New(opt Options) (*Queue, error) {
 		opt.Dropped = func(int64, int) {}
 	}
 	script := func(lua string) *redis.Script { return redis.NewScript("#!lua\n" + commonLua + "\n" + lua) }
-	return &Queue{opt: opt, put: script(putLua), lease: script(leaseLua), finish: script(finishLua), state: script(statusLua)}, nil
+	return &Queue{opt: opt, put: script(putLua), lease: script(leaseLua), finish: script(finishLua),
+		state: script(statusLua)}, nil
 }
 
 // keys are those of one rule. No bucket's key begins like them, because behind
@@ -159,7 +160,8 @@ const (
 // item: the next Put tries again.
 func (q *Queue) note(ctx context.Context, rule int64, wasEmpty bool) {
 	now := q.opt.Now()
-	if at, ok := q.noted.Load(rule); ok && !wasEmpty && now.Sub(at.(time.Time)) < noteEvery { //nolint:errcheck // only times are stored
+	if at, ok := q.noted.Load(rule); ok && !wasEmpty &&
+		now.Sub(at.(time.Time)) < noteEvery { //nolint:errcheck // only times are stored
 		return
 	}
 	_, err := q.opt.Client.Pipelined(ctx, func(p redis.Pipeliner) error {

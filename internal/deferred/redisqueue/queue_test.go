@@ -110,11 +110,13 @@ func TestQueue_AServerThatIsAwayIsAnErrorInTime(t *testing.T) {
 func TestQueue_LooksPastAThousandReturnedItemsAtMost(t *testing.T) {
 	q := open(t, client(t, testenv.SharedRedis(t).URL()), nil)
 	for i := range 300 {
-		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "busy", Body: fmt.Append(nil, i)}, decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "busy", Body: fmt.Append(nil, i)},
+			decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "free", Body: []byte("mine")}, decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
+	if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "free", Body: []byte("mine")},
+		decide.QueueBounds{Items: 1e6, Age: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // first unseen, then returned
@@ -127,7 +129,8 @@ func TestQueue_LooksPastAThousandReturnedItemsAtMost(t *testing.T) {
 		}
 	}
 	items, err := q.Lease(t.Context(), 1, decide.QueueWant{Max: 2, Hold: time.Hour})
-	if err != nil || len(items) != 2 || string(items[0].Body) != "0" || string(items[1].Body) != "1" || items[0].Deliveries != 1 {
+	if err != nil || len(items) != 2 || string(items[0].Body) != "0" || string(items[1].Body) != "1" ||
+		items[0].Deliveries != 1 {
 		t.Errorf("got %v, %v: items that were left out must keep their places", items, err)
 	}
 }
@@ -148,7 +151,8 @@ func TestQueue_APutWhoseAnswerIsLostIsQueuedOnce(t *testing.T) {
 	q := open(t, c, nil)
 	c.AddHook(repeating{})
 	for range 3 {
-		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "b"}, decide.QueueBounds{Items: 100, Age: time.Hour}); err != nil {
+		if _, err := q.Put(t.Context(), 1, decide.QueueItem{Bucket: "b"},
+			decide.QueueBounds{Items: 100, Age: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,12 +195,14 @@ func indexed(t *testing.T, q *Queue) string {
 }
 
 func TestQueue_EmptyOnesLeaveTheListAndComeBack(t *testing.T) {
-	for name, url := range map[string]string{"one server": testenv.SharedRedis(t).URL(), "cluster": testenv.Cluster(t).URL()} {
+	for name, url := range map[string]string{"one server": testenv.SharedRedis(t).URL(),
+		"cluster": testenv.Cluster(t).URL()} {
 		t.Run(name, func(t *testing.T) {
 			q := open(t, client(t, url), nil)
 			put := func(rule int64) {
 				t.Helper()
-				if _, err := q.Put(t.Context(), rule, decide.QueueItem{Bucket: "b"}, decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
+				if _, err := q.Put(t.Context(), rule, decide.QueueItem{Bucket: "b"},
+					decide.QueueBounds{Items: 9, Age: time.Hour}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -189,7 +189,8 @@ func (r *runner) deliver(ctx context.Context, items []item) {
 		// The end of ctx must not cut off what is under way.
 		if err := r.send(context.WithoutCancel(ctx), &items[i]); err != nil {
 			r.tally.Failed++
-			r.failed("delivering a deferred request failed; it returns to the queue", err, "ticket", items[i].Ticket, "delivery", items[i].Deliveries)
+			r.failed("delivering a deferred request failed; it returns to the queue", err, "ticket", items[i].Ticket, "delivery",
+				items[i].Deliveries)
 			r.pause(ctx, r.backoff())
 			continue
 		}
@@ -221,7 +222,8 @@ func (r *runner) send(ctx context.Context, it *item) error {
 
 // acknowledge tells the server once; if that fails the request comes back.
 func (r *runner) acknowledge(ctx context.Context, ticket string) {
-	raw, err := r.Server.Post(ctx, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"/ack", map[string][]string{"tickets": {ticket}})
+	raw, err := r.Server.Post(ctx, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"/ack",
+		map[string][]string{"tickets": {ticket}})
 	var answer struct {
 		Acked int `json:"acked"`
 	}
@@ -230,7 +232,8 @@ func (r *runner) acknowledge(ctx context.Context, ticket string) {
 	}
 	if err != nil || answer.Acked == 0 {
 		r.tally.Unacknowledged++
-		r.Log.Warn("a deferred request was delivered, but acknowledging it failed; it may be delivered again", "ticket", ticket, "error", err)
+		r.Log.Warn("a deferred request was delivered, but acknowledging it failed; it may be delivered again", "ticket",
+			ticket, "error", err)
 		return
 	}
 	r.tally.Delivered++

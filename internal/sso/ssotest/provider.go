@@ -41,12 +41,14 @@ type Provider struct {
 // New starts a provider with one person: ada, with the subject s-ada, in the group
 // admins. Close it.
 func New() *Provider {
-	p := &Provider{instead: map[string]http.HandlerFunc{}, asked: map[string]int{}, codes: map[string]url.Values{}, now: time.Now} //nolint:forbidigo // a test's provider goes by the machine's clock unless told otherwise
+	p := &Provider{instead: map[string]http.HandlerFunc{}, asked: map[string]int{}, codes: map[string]url.Values{},
+		now: time.Now} //nolint:forbidigo // a test's provider goes by the machine's clock unless told otherwise
 	p.Person("s-ada", "ada", "admins")
 	p.Rotate("RS256")
 	mux := http.NewServeMux()
 	for path, h := range map[string]http.HandlerFunc{
-		"/.well-known/openid-configuration": p.discovery, "/keys": p.jwks, "/authorize": p.authorize, "/token": p.token, "/userinfo": p.userInfo,
+		"/.well-known/openid-configuration": p.discovery, "/keys": p.jwks, "/authorize": p.authorize, "/token": p.token,
+		"/userinfo": p.userInfo,
 	} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			p.mu.Lock()
@@ -141,7 +143,8 @@ func (p *Provider) approve(q url.Values) string {
 
 func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 	said := map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+		"jwks_uri":                              p.URL + "/keys",
 		"id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"},
 	}
 	if p.info != nil {
@@ -158,7 +161,8 @@ func (p *Provider) jwks(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]any{"keys": list})
 }
 
-var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>The provider</title><link rel="icon" href="data:,"><h1>The provider</h1>
+var page = template.Must(template.New("").Parse(
+	`<!doctype html><html lang="en"><title>The provider</title><link rel="icon" href="data:,"><h1>The provider</h1>
 <form method="post"><button id="approve">Go on as {{.}}</button></form>`))
 
 // authorize shows a page with a button, and to press it lets the person in.
@@ -191,11 +195,13 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case id != ClientID || given != ClientSecret:
 		write(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
-	case !known, r.PostFormValue("grant_type") != "authorization_code", r.PostFormValue("redirect_uri") != q.Get("redirect_uri"),
+	case !known, r.PostFormValue("grant_type") != "authorization_code",
+		r.PostFormValue("redirect_uri") != q.Get("redirect_uri"),
 		base64.RawURLEncoding.EncodeToString(hash[:]) != q.Get("code_challenge"):
 		write(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
 	default:
-		write(w, http.StatusOK, map[string]any{"access_token": "access", "token_type": "Bearer", "expires_in": 60, "id_token": p.idToken(q)})
+		write(w, http.StatusOK, map[string]any{"access_token": "access", "token_type": "Bearer", "expires_in": 60,
+			"id_token": p.idToken(q)})
 	}
 }
 

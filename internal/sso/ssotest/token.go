@@ -67,7 +67,8 @@ func newKey(alg, id string) *key {
 		must(err)
 		point, err := private.PublicKey.Bytes() // 4, x, y
 		must(err)
-		k.public = map[string]any{"kty": "EC", "crv": "P-256", "x": b64.EncodeToString(point[1:33]), "y": b64.EncodeToString(point[33:])}
+		k.public = map[string]any{"kty": "EC", "crv": "P-256", "x": b64.EncodeToString(point[1:33]),
+			"y": b64.EncodeToString(point[33:])}
 		k.sign = func(digest []byte) []byte {
 			r, s, err := ecdsa.Sign(rand.Reader, private, digest)
 			must(err)
@@ -76,7 +77,8 @@ func newKey(alg, id string) *key {
 	} else {
 		private, err := rsa.GenerateKey(rand.Reader, 2048)
 		must(err)
-		k.public = map[string]any{"kty": "RSA", "n": b64.EncodeToString(private.N.Bytes()), "e": b64.EncodeToString(big.NewInt(int64(private.E)).Bytes())}
+		k.public = map[string]any{"kty": "RSA", "n": b64.EncodeToString(private.N.Bytes()),
+			"e": b64.EncodeToString(big.NewInt(int64(private.E)).Bytes())}
 		k.sign = func(digest []byte) []byte {
 			signature, err := rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, digest)
 			must(err)

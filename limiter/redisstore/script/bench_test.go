@@ -24,7 +24,8 @@ func asLibrary(b *testing.B, s Script) string {
 	main = "local m, keys" + strings.Replace(main, "\nlocal long ", "\n", 1)
 	return "#!lua name=sluice\nlocal run\nlocal function build()\n" + strings.TrimPrefix(made, "#!lua\n") +
 		"\nlocal long\nreturn function(KEYS, ARGV)\ntest_life, lives = 0, {}\n" + main +
-		"\nend\nend\nredis.register_function('sluice', function(keys, args) run = run or build() return run(keys, args) end)\n"
+		"\nend\nend\nredis.register_function('sluice', function(keys, args) run = run or build() return run(keys, args) " +
+		"end)\n"
 }
 
 // scriptTime returns the time Redis has spent in calls of a command, µs.

@@ -62,7 +62,8 @@ func TestCodes_MarksReachNoOtherCode(t *testing.T) {
 // Records in Redis name algorithms by their codes.
 func TestCodes_OfRecordsStayWhatTheyAre(t *testing.T) {
 	for code, l := range map[int64]limiter.Limit{
-		1: {Algorithm: limiter.FixedWindow}, 2: {Algorithm: limiter.SlidingWindowLog}, 3: {Algorithm: limiter.SlidingWindowCounter},
+		1: {Algorithm: limiter.FixedWindow}, 2: {Algorithm: limiter.SlidingWindowLog},
+		3: {Algorithm: limiter.SlidingWindowCounter},
 		4: {Algorithm: limiter.SlidingWindowBuckets}, 5: {Algorithm: limiter.TokenBucket}, 6: {Algorithm: limiter.GCRA},
 		7: {Algorithm: limiter.LeakyBucket}, 8: {Algorithm: limiter.LeakyQueue}, 9: {Algorithm: limiter.Concurrency},
 		10: {Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit},

@@ -24,7 +24,8 @@ func TestReader_ReadsBackWhatWasWritten(t *testing.T) {
 }
 
 func TestDecode_MalformedReplyIsAnErrorNotADecision(t *testing.T) {
-	for _, reply := range []string{"", "x", "\x91\x00", "\x92\x00\x01", "\x91\xc0", "\x92\x02\xdb", "\x93\x02\xa5ab", "\x93\x00\xcb\x00"} {
+	for _, reply := range []string{"", "x", "\x91\x00", "\x92\x00\x01", "\x91\xc0", "\x92\x02\xdb", "\x93\x02\xa5ab",
+		"\x93\x00\xcb\x00"} {
 		o := &Request{most: []most{{limit: 1}}}
 		Decode(reply, []*Request{o})
 		var se *limiter.StoreError
