@@ -46,7 +46,7 @@ func TestAgreement_ANodeThatDiffersIsRefusedUntilTheFleetChanges(t *testing.T) {
 	start(t, other)
 	eventually(t, "the first node says that it differs and goes on", func() bool {
 		return strings.Contains(first.text("/metrics"), "sluice_settings_differ 1") &&
-			strings.Contains(first.log.String(), "counts under other keys")
+			strings.Contains(first.log.String(), "does not agree with the settings")
 	})
 	if status, _ := first.send("GET", "/readyz", ""); status != 200 {
 		t.Errorf("the first node is not ready: %d", status)
