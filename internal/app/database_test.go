@@ -143,9 +143,10 @@ func TestDatabaseDownAtStart_TheSavedCopyDecides(t *testing.T) {
 	n.token = secret
 	postgres.Restart()
 	eventually(t, "the edit made meanwhile is in force", func() bool { return n.limitOf() == 3 })
-	if state := n.ruleState(); state["source"] != "database" || state["version"] != float64(2) {
-		t.Errorf("/readyz tells %v", state)
-	}
+	eventually(t, "/readyz shows the rules of the database", func() bool { // the rules are in force a moment earlier
+		state := n.ruleState()
+		return state["source"] == "database" && state["version"] == float64(2)
+	})
 	if status, doc := n.send(http.MethodPatch, "/ratelimit/rules/1", `{"limit":4}`); status != http.StatusOK {
 		t.Errorf("a write answered %d %v after the database came back", status, doc)
 	}
