@@ -27,8 +27,11 @@ type bucketName struct {
 	Name     string `json:"name"`
 	Readable string `json:"readable"`
 	// Rule is 0 for the bucket of a direct check.
-	Rule       int64    `json:"rule_id,omitempty"`
-	Candidate  bool     `json:"candidate,omitempty"`
+	Rule      int64 `json:"rule_id,omitempty"`
+	Candidate bool  `json:"candidate,omitempty"`
+	// Shard is the number of the shard of a hot key, 0 for the first one and for a
+	// key that is not sharded.
+	Shard      int      `json:"shard,omitempty"`
 	Key        string   `json:"key"`
 	Algorithms []string `json:"algorithms"`
 }
@@ -56,11 +59,17 @@ func (c *keyCmd) Run(p *process) error {
 	}
 	lines := bufio.NewScanner(p.in)
 	for lines.Scan() {
+		if lines.Text() == "" {
+			continue
+		}
 		if err := c.explain(p, lines.Text(), suffix); err != nil {
 			fmt.Fprintf(p.errs, "sluice: %v\n", err) // a list can contain other keys
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading names from standard input: %w", err)
+	}
+	return nil
 }
 
 // explain prints the bucket of one name.
@@ -69,10 +78,12 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	if err != nil {
 		return err
 	}
-	b := bucketName{
-		Name:     quoteName(redisstore.NameOf(c.KeyPrefix, key)),
-		Readable: c.KeyPrefix + string(key), Key: rules.DisplayKey(key),
+	b := bucketName{Name: quoteName(redisstore.NameOf(c.KeyPrefix, key)), Readable: c.KeyPrefix + string(key)}
+	if mark := shardMark.FindStringSubmatch(string(key)); mark != nil {
+		b.Shard, _ = strconv.Atoi(mark[1]) // the pattern has two digits at most
+		key = limiter.Key(shardMark.ReplaceAllString(string(key), "}"))
 	}
+	b.Key = rules.DisplayKey(key)
 	_, rest, _ := strings.Cut(string(key), "|")
 	rule, kind, _ := strings.Cut(rest, "|")
 	b.Candidate = strings.HasSuffix(rule, ".c")
@@ -95,6 +106,9 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 	if b.Candidate {
 		owner += " (candidate)"
 	}
+	if b.Shard > 0 {
+		owner += fmt.Sprintf(" (shard %d)", b.Shard)
+	}
 	_, err = fmt.Fprintln(p.out, strings.Join(
 		[]string{b.Name, b.Readable, owner, b.Key, strings.Join(b.Algorithms, " or ")}, "  "))
 	return err
@@ -102,6 +116,9 @@ func (c *keyCmd) explain(p *process, text, suffix string) error {
 
 // bucketKey is the form of a key; its second part is the rule.
 var bucketKey = regexp.MustCompile(`^\{[^{}|]+\}[^{}|]*\|([1-9][0-9]*(\.c)?)?\|[a-z]{2}$`)
+
+// shardMark is what the name of a shard of a hot key has at the end of its braces.
+var shardMark = regexp.MustCompile(`%s([1-9][0-9]?)\}`)
 
 // shownKey is a key as the console shows it.
 var shownKey = regexp.MustCompile(`^[^{}|+\s]+(\+[^{}|+\s]+)*$`)

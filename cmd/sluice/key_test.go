@@ -38,6 +38,11 @@ func TestKey_SaysWhoseBucketItIs(t *testing.T) {
 		!strings.Contains(out, "token_bucket or leaky_bucket or leaky_queue") {
 		t.Errorf("exits %d: %s%s", code, out, errs)
 	}
+	code, out, _ = sluice(t, "\n{user:42%s3}|17|fw\n", "key", "--json")
+	if code != exitDone || !strings.Contains(out, `"shard":3`) || !strings.Contains(out, `"key":"user:42"`) ||
+		!strings.Contains(out, `%s3`) {
+		t.Errorf("a shard: %d %s", code, out)
+	}
 	code, out, _ = sluice(t, "", "key", "--json", "{user:42}|17.c|fw")
 	if code != exitDone || !strings.Contains(out, `"candidate":true`) || !strings.Contains(out, `"rule_id":17`) {
 		t.Errorf("a candidate exits %d: %s", code, out)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"sluice/api/decide"
 	"sluice/internal/fleet"
 	"sluice/limiter"
@@ -26,13 +24,7 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 		a.check(`{"user":"u","route":"/v1/x"}`)
 		b.check(`{"user":"u","route":"/v1/x"}`)
 	}
-	opt, err := redis.ParseURL(cfg.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opt)
-	t.Cleanup(func() { client.Close() })
-	r := fleet.NewReader(fleet.NewRedis(client, cfg.KeyPrefix), time.Now)
+	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
 	eventually(t, "both nodes' figures are there", func() bool {
 		points, err := r.Rule(t.Context(), "r", time.Hour)
 		var sum fleet.Counts
@@ -72,13 +64,7 @@ func TestFigures_OfATrialBeginWithItsVersion(t *testing.T) {
 	check(5)
 	patch(`{"candidate":{"limit":90}}`)
 	check(2)
-	opt, err := redis.ParseURL(cfg.RedisURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(opt)
-	t.Cleanup(func() { client.Close() })
-	r := fleet.NewReader(fleet.NewRedis(client, cfg.KeyPrefix), time.Now)
+	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
 	eventually(t, "both trials are counted", func() bool {
 		first, err1 := r.Trial(t.Context(), 1, []int64{2})
 		second, err2 := r.Trial(t.Context(), 1, []int64{3})
