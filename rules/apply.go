@@ -16,6 +16,9 @@ type Delta struct {
 	// Pools holds all pools. It is used only if PoolsChanged is true.
 	Pools        []Pool
 	PoolsChanged bool
+	// Profiles holds all profiles. It is used only if ProfilesChanged is true.
+	Profiles        []Profile
+	ProfilesChanged bool
 	// Version is the version after the change.
 	Version int64
 }
@@ -40,6 +43,9 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 				out.pools[name] = was
 			}
 		}
+	}
+	if d.ProfilesChanged {
+		out.setProfiles(d.Profiles)
 	}
 	changed, err := out.compileDelta(s, &d)
 	if err != nil {

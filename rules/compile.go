@@ -67,6 +67,7 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 	if err := s.compilePools(src.Pools); err != nil {
 		return nil, err
 	}
+	s.setProfiles(src.Profiles)
 	var errs []error
 	compiled := make([]*Compiled, 0, len(rs))
 	for i := range rs {

@@ -173,11 +173,12 @@ var candidateFields = []Field[Candidate]{
 	{Name: "buckets", At: func(c *Candidate) any { return &c.Buckets }},
 }
 
-// Source is the input of a set: rules and pools as of one moment.
+// Source is the input of a set: rules, pools and profiles as of one moment.
 type Source struct {
-	Rules []Rule
-	Pools []Pool
-	// Version counts the changes of both. Stamp distinguishes two states with one Version, of
+	Rules    []Rule
+	Pools    []Pool
+	Profiles []Profile
+	// Version counts the changes of all of them. Stamp distinguishes two states with one Version, of
 	// which a database has lost one.
 	Version int64
 	Stamp   string

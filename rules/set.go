@@ -21,12 +21,13 @@ func (c *Current) Store(s *Set) { c.p.Store(s) }
 // Set is all active rules, compiled and immutable, safe for concurrent use. The zero value is not
 // usable; create one with Compile.
 type Set struct {
-	version int64
-	opt     Options
-	rules   ordered // by id
-	names   ordered // the same, by name
-	pools   map[string]*CompiledPool
-	index   index
+	version  int64
+	opt      Options
+	rules    ordered // by id
+	names    ordered // the same, by name
+	pools    map[string]*CompiledPool
+	profiles map[string]*Profile
+	index    index
 	// patterns is the total of PatternSize, costly the rules with a pattern that is too large for
 	// a new one.
 	patterns int
@@ -137,6 +138,10 @@ func (s *Set) Named(name string) *Compiled {
 	}
 	return nil
 }
+
+// Profile returns the profile with a name, nil if there is none. It is shared and must not be
+// changed.
+func (s *Set) Profile(name string) *Profile { return s.profiles[name] }
 
 // Pool returns the pool with a name, nil if there is none.
 func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
