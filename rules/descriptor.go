@@ -2,6 +2,9 @@ package rules
 
 import "net/netip"
 
+// MaxText bounds each text of a descriptor, in bytes.
+const MaxText = 1024
+
 // Descriptor describes one request. An empty fact is absent; a rule whose scope names an absent
 // fact does not apply.
 type Descriptor struct {

@@ -7,7 +7,7 @@ import (
 
 // MaxText bounds each text that a question brings, names of members included but
 // for its payload, in bytes.
-const MaxText = 1024
+const MaxText = rules.MaxText
 
 // Question is one request put to the Checker: a direct limit, or a descriptor
 // to which the rules in force apply.

@@ -45,6 +45,7 @@ var rooms = []room{
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
 	{path: "rules/words", may: []string{"rules"}},
+	{path: "rules/facts", may: []string{"limiter", "rules", "rules/route"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
@@ -161,6 +162,7 @@ var upward = map[string][]string{
 	"rules/redact":   stores,
 	"rules/rulefile": stores,
 	"rules/tree":     stores,
+	"rules/facts":    stores,
 	"rules/words":    stores,
 	"rules/route":    stores,
 }

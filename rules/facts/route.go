@@ -1,0 +1,155 @@
+package facts
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+
+	"sluice/rules"
+	"sluice/rules/route"
+)
+
+// node is a segment that the templates below it share.
+type node struct {
+	literal map[string]*node
+	param   *node
+	end     string // the template that ends here, "" for none
+	tail    string // the template that ends here in /*
+}
+
+var errAmbiguous = errors.New("differs from another template only in the names of its parameters")
+
+// addRoute adds a template.
+func (r *Reader) addRoute(template string) error {
+	p, err := route.Parse(template)
+	if err != nil {
+		return err
+	}
+	if r.routes == nil {
+		r.routes = &node{}
+	}
+	n := r.routes
+	for _, seg := range p.Segments {
+		next := n.param
+		if seg != "" {
+			next = n.literal[seg]
+		}
+		if next == nil {
+			next = &node{}
+			if seg == "" {
+				n.param = next
+			} else {
+				if n.literal == nil {
+					n.literal = map[string]*node{}
+				}
+				n.literal[seg] = next
+			}
+		}
+		n = next
+	}
+	at := &n.end
+	if p.Tail {
+		at = &n.tail
+	}
+	if *at != "" {
+		return errAmbiguous
+	}
+	*at = template
+	return nil
+}
+
+// match returns the best template for the rest of a path, "" if none fits: at the left-most segment
+// where two that fit differ, a literal beats a parameter, which beats /*. more is false if no segment
+// is left. It visits a node at most once.
+func (n *node) match(rest string, more bool) string {
+	if !more {
+		if n.end != "" {
+			return n.end
+		}
+		return n.tail
+	}
+	seg, after, more := strings.Cut(rest, "/")
+	if next := n.literal[seg]; next != nil {
+		if t := next.match(after, more); t != "" {
+			return t
+		}
+	}
+	if n.param != nil && seg != "" {
+		if t := n.param.match(after, more); t != "" {
+			return t
+		}
+	}
+	return n.tail
+}
+
+// route returns the route of a request: the template that fits best, or else its path.
+func (r *Reader) route(target string) string {
+	path := pathOf(target)
+	if !r.raw {
+		path = route.Normalize(withoutParams(path))
+	}
+	if r.routes != nil && strings.HasPrefix(path, "/") {
+		if t := r.routes.match(path[1:], path != "/"); t != "" {
+			return t
+		}
+	}
+	return shorten(path)
+}
+
+// pathOf returns the path of a request target, as it was sent.
+func pathOf(target string) string {
+	if i := strings.IndexAny(target, "?#"); i >= 0 {
+		target = target[:i]
+	}
+	if strings.HasPrefix(target, "/") {
+		return target
+	}
+	scheme, rest, ok := strings.Cut(target, "://")
+	if !ok || strings.Contains(scheme, "/") {
+		return target
+	}
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		return rest[i:]
+	}
+	return "/"
+}
+
+// withoutParams cuts ;parameters from every segment, as application servers do.
+func withoutParams(path string) string {
+	if !strings.Contains(path, ";") {
+		return path
+	}
+	b := make([]byte, 0, len(path))
+	for seg := range strings.SplitSeq(path, "/") {
+		seg, _, _ = strings.Cut(seg, ";")
+		b = append(append(b, seg...), '/')
+	}
+	return string(b[:len(b)-1])
+}
+
+// longSegment is the longest segment that shorten keeps, in bytes.
+const longSegment = 64
+
+// shorten bounds a path by rules.MaxText. Long segments are hashed, so that the path still fits the
+// patterns of rules that it fitted before, and segments beyond the bound are cut.
+func shorten(path string) string {
+	if len(path) <= rules.MaxText {
+		return path
+	}
+	b := make([]byte, 0, rules.MaxText)
+	for i, seg := range strings.Split(path, "/") {
+		if len(seg) > longSegment {
+			sum := sha256.Sum256([]byte(seg))
+			seg = "~" + base64.RawURLEncoding.EncodeToString(sum[:12])
+		}
+		if len(b)+1+len(seg) > rules.MaxText {
+			break
+		}
+		if i > 0 {
+			b = append(b, '/')
+		}
+		b = append(b, seg...)
+	}
+	return string(b)
+}
