@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/client"
 	"sluice/internal/config"
 )
 
@@ -37,7 +36,8 @@ type checkCmd struct {
 
 // Run sends one check and prints the response.
 func (c *checkCmd) Run(p *process) error {
-	if err := c.Validate(); err != nil {
+	server, err := connectTo(&c.Remote, c.Token)
+	if err != nil {
 		return err
 	}
 	question, err := c.question()
@@ -48,7 +48,7 @@ func (c *checkCmd) Run(p *process) error {
 	if c.Explain {
 		path = "/ratelimit/explain"
 	}
-	raw, err := client.New(c.Server, c.Token).Post(p.ctx, path, question)
+	raw, err := server.Post(p.ctx, path, question)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"sluice/internal/client"
 	"sluice/internal/config"
 	"sluice/internal/deferred/runner"
 	"sluice/internal/telemetry"
@@ -41,7 +40,7 @@ func (c *deferredRunCmd) validate() error {
 	case c.Timeout < time.Millisecond || c.Timeout > c.Hold/2:
 		return errors.New("--timeout must be between 1ms and half of --hold")
 	}
-	return c.Validate()
+	return nil
 }
 
 // Run delivers requests until a signal stops it.
@@ -49,8 +48,12 @@ func (c *deferredRunCmd) Run(p *process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	server, err := connectTo(&c.Remote, c.Token)
+	if err != nil {
+		return err
+	}
 	done, err := runner.Run(p.ctx, runner.Options{
-		Server: client.New(c.Server, c.Token), Rule: c.Rule, To: c.To, ContentType: c.ContentType,
+		Server: server, Rule: c.Rule, To: c.To, ContentType: c.ContentType,
 		Max: c.Max, Timeout: c.Timeout, Hold: c.Hold, Once: c.Once,
 		Now: p.now, Log: telemetry.Log(p.errs, c.LogLevel, c.LogFormat),
 	})

@@ -27,16 +27,16 @@ func printLine(p *process, v any) error {
 }
 
 type healthcheckCmd struct {
-	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the server."`
+	config.Remote `embed:""`
 }
 
 // Run requests /readyz, which requires no token.
 func (c *healthcheckCmd) Run(p *process) error {
-	cfg := config.Client{Server: c.Server}
-	if err := cfg.Validate(); err != nil {
+	server, err := connectTo(&c.Remote, "")
+	if err != nil {
 		return err
 	}
-	_, err := client.New(c.Server, "").Do(p.ctx, http.MethodGet, "/readyz", "", nil)
+	_, err = server.Do(p.ctx, http.MethodGet, "/readyz", "", nil)
 	if err == nil {
 		fmt.Fprintln(p.out, "ready")
 		return nil

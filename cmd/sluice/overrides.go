@@ -42,10 +42,11 @@ type overridesOf struct {
 
 // open finds the rule.
 func (c *ruleFlags) open(p *process) (*overridesOf, error) {
-	if err := c.Validate(); err != nil {
+	server, err := connectTo(&c.Remote, c.Token)
+	if err != nil {
 		return nil, err
 	}
-	o := &overridesOf{Client: client.New(c.Server, c.Token)}
+	o := &overridesOf{Client: server}
 	query := url.Values{"q": {c.Rule}, "page_size": {"500"}}
 	for {
 		var page struct {

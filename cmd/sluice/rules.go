@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"sluice/internal/client"
 	"sluice/internal/config"
 	"sluice/rules"
 	"sluice/rules/rulefile"
@@ -147,7 +146,8 @@ func (c *rulesApplyCmd) Run(p *process) error {
 }
 
 func (c *importFlags) send(p *process, dryRun bool, reason string) error {
-	if err := c.Validate(); err != nil {
+	server, err := connectTo(&c.Remote, c.Token)
+	if err != nil {
 		return err
 	}
 	data, err := readFile(p, c.File)
@@ -170,7 +170,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		kind = "application/json"
 	}
-	raw, err := client.New(c.Server, c.Token).Patient().Do(p.ctx, http.MethodPost,
+	raw, err := server.Patient().Do(p.ctx, http.MethodPost,
 		"/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
 	if err != nil {
 		return err
@@ -196,7 +196,8 @@ type rulesExportCmd struct {
 
 // Run writes the file after the whole response was received.
 func (c *rulesExportCmd) Run(p *process) error {
-	if err := c.Validate(); err != nil {
+	server, err := connectTo(&c.Remote, c.Token)
+	if err != nil {
 		return err
 	}
 	query := url.Values{}
@@ -206,8 +207,7 @@ func (c *rulesExportCmd) Run(p *process) error {
 	if c.Owner != "" {
 		query.Set("owner", c.Owner)
 	}
-	data, err := client.New(c.Server, c.Token).Do(p.ctx, http.MethodGet, "/ratelimit/rules/export?"+query.Encode(), "",
-		nil)
+	data, err := server.Do(p.ctx, http.MethodGet, "/ratelimit/rules/export?"+query.Encode(), "", nil)
 	if err != nil {
 		return err
 	}

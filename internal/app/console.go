@@ -48,6 +48,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 	d.Fleet, d.Denials = f.reader, f.reader
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
+	d.TLS = cfg.TLS()
 	d.PublicURL, d.SessionIdle, d.SessionLife = cfg.ConsoleURL, cfg.SessionIdle, cfg.SessionLife
 	var err error
 	if d.TrustedProxies, err = cfg.TrustedNetworks(); err != nil {
@@ -113,7 +114,7 @@ func (c *console) printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr) {
 	}
 	base := cfg.ConsoleURL
 	if base == "" {
-		base = "http://" + localURLHost(addr)
+		base = localURL(cfg, addr)
 	}
 	printConsoleURL(w, base, c.welcome)
 }

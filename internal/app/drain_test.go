@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +19,13 @@ import (
 // startServer starts a server for h that is ready.
 func startServer(t *testing.T, h http.Handler, delay, timeout time.Duration) (*httpServer, string) {
 	t.Helper()
+	return startServerTLS(t, h, delay, timeout, nil)
+}
+
+// startServerTLS is startServer with TLS, unless secure is nil.
+func startServerTLS(t *testing.T, h http.Handler, delay, timeout time.Duration, secure *tls.Config) (*httpServer,
+	string) {
+	t.Helper()
 	sets, keyring := &rules.Current{}, &access.Current{}
 	set, err := rules.Compile(nil, 1, rules.Options{})
 	if err != nil {
@@ -27,7 +35,7 @@ func startServer(t *testing.T, h http.Handler, delay, timeout time.Duration) (*h
 	keyring.Store(access.NewKeyring(nil))
 	ready := &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
 	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, httpServer{
-		readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler), now: time.Now,
+		tls: secure, readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler), now: time.Now,
 	}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *acces
 	if !keyring.Load().Open() || !cfg.Loopback() {
 		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
 	}
-	url := "http://" + localURLHost(addr)
+	url := localURL(cfg, addr)
 	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
 
 Run this six times. Five requests are allowed and the sixth is denied:
@@ -49,6 +49,14 @@ func printConsoleURL(w io.Writer, base, welcome string) {
   %s%s
 
 `, base, welcome)
+}
+
+// localURL returns the URL of the server on this machine.
+func localURL(cfg *config.Serve, addr net.Addr) string {
+	if cfg.TLS() {
+		return "https://" + localURLHost(addr)
+	}
+	return "http://" + localURLHost(addr)
 }
 
 // localURLHost returns the host and port of addr for a URL on this machine.

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,11 +19,16 @@ import (
 // it is ready for use. Here a new connection may stay idle as long as a used one.
 // From the first byte on, the timeouts of net/http apply.
 //
+// With TLS, the handshake comes first, within handshakeTimeout, and the first byte is
+// that of a request. Everything below is about bytes of requests, so that deadlines and
+// drain work as they do without TLS.
+//
 // It tracks every open connection, so that drain can close them without losing a
 // request whose bytes have arrived. It is safe for concurrent use.
 type firstByteListener struct {
 	*net.TCPListener
 	idle     time.Duration // after which a connection without a first byte is closed
+	tls      *tls.Config   // nil: no TLS
 	log      *slog.Logger
 	ceiling  int // of file descriptors; see waitForDescriptors
 	accepted chan acceptResult
@@ -36,6 +43,8 @@ type firstByteListener struct {
 	conns  map[*trackedConn]bool // every open connection; true once Accept returned it
 	closed bool
 	wg     sync.WaitGroup
+
+	badHandshakes atomic.Int64
 }
 
 type acceptResult struct {
@@ -44,10 +53,11 @@ type acceptResult struct {
 }
 
 // newFirstByteListener takes over l. A connection that sends nothing within idle
-// is closed.
-func newFirstByteListener(l *net.TCPListener, idle time.Duration, log *slog.Logger) *firstByteListener {
+// is closed. secure is nil for connections without TLS.
+func newFirstByteListener(l *net.TCPListener, idle time.Duration, secure *tls.Config,
+	log *slog.Logger) *firstByteListener {
 	f := &firstByteListener{
-		TCPListener: l, idle: idle, log: log, ceiling: descriptorCeiling(),
+		TCPListener: l, idle: idle, tls: secure, log: log, ceiling: descriptorCeiling(),
 		accepted: make(chan acceptResult), closing: make(chan struct{}), draining: make(chan struct{}),
 		stopped: make(chan struct{}), freed: make(chan struct{}, 1), conns: map[*trackedConn]bool{},
 	}
@@ -108,8 +118,11 @@ func (f *firstByteListener) acceptAll() {
 			continue
 		}
 		c := &trackedConn{Conn: tcp, listener: f, idle: true, grace: newConnGrace, since: time.Now()}
+		if f.tls != nil {
+			c.Conn = tls.Server(tcp, f.tls)
+		}
 		if !f.track(c) {
-			_ = tcp.Close()
+			_ = c.Conn.Close()
 			return
 		}
 		f.wg.Go(func() { f.awaitFirstByte(c) })
@@ -144,7 +157,7 @@ func (f *firstByteListener) untrack(c *trackedConn) {
 func (f *firstByteListener) awaitFirstByte(c *trackedConn) {
 	first := make([]byte, firstRead)
 	n := 0
-	if c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
+	if f.secure(c) && c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
 		n, _ = c.Read(first) // the next read returns the same error
 	}
 	if c.first = first[:n]; n == 0 || !f.send(acceptResult{conn: c}) {

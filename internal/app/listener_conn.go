@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -18,7 +19,8 @@ const firstRead = 512
 type trackedConn struct {
 	net.Conn
 	listener *firstByteListener
-	first    []byte // has been read from Conn and is returned by the next Read
+	first    []byte               // has been read from Conn and is returned by the next Read
+	secure   *tls.ConnectionState // nil without TLS
 	untrack  sync.Once
 
 	mu sync.Mutex
@@ -91,6 +93,13 @@ func (c *trackedConn) expireIdle(now time.Time) {
 	}
 }
 
+// restart begins the wait for the first request, after the handshake.
+func (c *trackedConn) restart() {
+	c.mu.Lock()
+	c.since = time.Now()
+	c.mu.Unlock()
+}
+
 // Close implements net.Conn.
 func (c *trackedConn) Close() error {
 	err := c.Conn.Close()
@@ -104,38 +113,31 @@ func (c *trackedConn) setActive() {
 	c.mu.Unlock()
 }
 
-// trackedConnOf finds the trackedConn below a connection of the http.Server.
-func trackedConnOf(conn net.Conn) (*trackedConn, bool) {
-	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = inner.NetConn() // below TLS
-	}
-	c, ok := conn.(*trackedConn)
-	return c, ok
-}
-
 type connKey struct{}
 
 // withConn is the ConnContext of the http.Server: it adds the connection to the
 // context of its requests.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	if c, ok := trackedConnOf(conn); ok {
+	if c, ok := conn.(*trackedConn); ok {
 		return context.WithValue(ctx, connKey{}, c)
 	}
 	return ctx
 }
 
-// markActive records that the connection of a request is in use. Read alone misses
-// a request that arrived together with the previous one.
-func markActive(ctx context.Context) {
-	if c, ok := ctx.Value(connKey{}).(*trackedConn); ok {
+// beginRequest records that the connection of a request is in use. Read alone misses
+// a request that arrived together with the previous one. It also adds to the request
+// what net/http adds if it performs the handshake itself.
+func beginRequest(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*trackedConn); ok {
 		c.setActive()
+		r.TLS = c.secure
 	}
 }
 
 // followState is the ConnState of the http.Server: a connection is idle again once
 // its response was sent.
 func followState(conn net.Conn, state http.ConnState) {
-	if c, ok := trackedConnOf(conn); ok && state == http.StateIdle {
+	if c, ok := conn.(*trackedConn); ok && state == http.StateIdle {
 		c.mu.Lock()
 		c.idle, c.since, c.grace = true, time.Now(), idleGrace
 		c.mu.Unlock()

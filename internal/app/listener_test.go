@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,6 +15,13 @@ import (
 // serveFirstByte serves with the given limits until the test ends.
 func serveFirstByte(t *testing.T, wait, header time.Duration) (addr string, server *http.Server) {
 	t.Helper()
+	return serveFirstByteTLS(t, wait, header, nil)
+}
+
+// serveFirstByteTLS is serveFirstByte with TLS, unless secure is nil.
+func serveFirstByteTLS(t *testing.T, wait, header time.Duration, secure *tls.Config) (addr string,
+	server *http.Server) {
+	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +31,7 @@ func serveFirstByte(t *testing.T, wait, header time.Duration) (addr string, serv
 		ReadHeaderTimeout: header, ReadTimeout: 5 * time.Second,
 	}
 	done := make(chan error)
-	p := newFirstByteListener(l.(*net.TCPListener), wait, slog.New(slog.DiscardHandler))
+	p := newFirstByteListener(l.(*net.TCPListener), wait, secure, slog.New(slog.DiscardHandler))
 	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		server.Close()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testenv"
 )
 
 // freshConnections asks processes to end while each request comes over a
@@ -24,11 +27,21 @@ func freshConnections(t *testing.T, bin string) {
 	if n, err := strconv.ParseInt(os.Getenv("SLUICE_TEST_FRESH"), 10, 64); err == nil {
 		requests = n
 	}
-	for name, delay := range map[string]string{"without a drain delay": "0s", "with one": "300ms"} {
+	authority := testenv.NewAuthority(t)
+	cert, key := authority.Issue(t, t.TempDir(), "server", time.Now().Add(time.Hour))
+	for name, env := range map[string][]string{
+		"without a drain delay": {"SLUICE_DRAIN_DELAY=0s"},
+		"with one":              {"SLUICE_DRAIN_DELAY=300ms"},
+		"with TLS":              {"SLUICE_TLS_CERT_FILE=" + cert, "SLUICE_TLS_KEY_FILE=" + key},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := spawn(t, bin, "", "SLUICE_DRAIN_DELAY="+delay)
+			c := spawn(t, bin, "", env...)
 			s := newStream(strings.TrimPrefix(c.url, "http://"))
+			if name == "with TLS" {
+				s.secure = authority.Client(t, "")
+				s.secure.ServerName = "localhost"
+			}
 			s.run(t, 8)
 			eventually(t, "requests are served", func() bool { return s.answered.Load() >= requests })
 			if err := c.end(); err != nil {
@@ -48,6 +61,7 @@ func freshConnections(t *testing.T, bin string) {
 // stream is requests over fresh connections.
 type stream struct {
 	addr              string
+	secure            *tls.Config // nil: no TLS
 	began             time.Time
 	answered, refused atomic.Int64
 	wg                sync.WaitGroup
@@ -85,6 +99,9 @@ func (s *stream) one(ctx context.Context) bool {
 		return false
 	}
 	defer conn.Close()
+	if s.secure != nil {
+		conn = tls.Client(conn, s.secure)
+	}
 	_, err = fmt.Fprintf(conn, "POST /ratelimit/check HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
 		"application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 		s.addr, len(body), body)

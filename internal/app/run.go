@@ -71,6 +71,10 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	build := telemetry.ReadBuild()
 	metrics := telemetry.New(build, host.Now)
 
+	certificates, err := openCertificates(&cfg, &host, stops)
+	if err != nil {
+		return err
+	}
 	if cfg.NeedsDataDir() {
 		if err := createDataDir(cfg.DataDir); err != nil {
 			return err
@@ -175,12 +179,14 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	server, addr, err := listen(ctx, cfg.Listen, handler, httpServer{
+		tls: serverTLS(certificates),
 		// socket deadlines use the clock of the machine
 		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now,
 	}, fatal)
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)
 	}
+	publishTLS(metrics, certificates, server.listener)
 	figures.address.Store(addr.String())
 	if host.Traffic != nil {
 		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -36,6 +37,7 @@ func isImportOrExport(path string) bool {
 type httpServer struct {
 	server    *http.Server
 	listener  *firstByteListener
+	tls       *tls.Config // nil: no TLS
 	readiness *readiness
 	delay     time.Duration
 	timeout   time.Duration
@@ -58,7 +60,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 	if !ok {
 		return nil, nil, errors.Join(errors.New("not a TCP address"), l.Close())
 	}
-	d.listener = newFirstByteListener(tcp, idleTimeout, d.log)
+	d.listener = newFirstByteListener(tcp, idleTimeout, d.tls, d.log)
 	d.server = &http.Server{
 		Handler:           d.wrap(h),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -85,7 +87,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 // timeouts of imports and exports.
 func (d *httpServer) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		markActive(r.Context())
+		beginRequest(r)
 		if isImportOrExport(r.URL.Path) {
 			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
 			// If a deadline cannot be set, the usual timeouts apply.

@@ -5,6 +5,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,6 +42,15 @@ func (c *Client) Patient() *Client {
 	h.Timeout = 11 * time.Minute
 	patient.http = &h
 	return &patient
+}
+
+// WithRoots returns a client that checks the server's certificate against roots.
+func (c *Client) WithRoots(roots *x509.CertPool) *Client {
+	out, h := *c, *c.http
+	h.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	out.http = &h
+	return &out
 }
 
 // Problem is an error response of the server (RFC 9457).

@@ -31,12 +31,15 @@ type Near struct {
 
 // Listener configures where and how requests are accepted.
 type Listener struct {
-	Listen         string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create)."`
-	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
-	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
-	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
-	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
-	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
+	Listen          string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create)."`
+	TLSCertFile     string        `name:"tls-cert-file" env:"SLUICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate for TLS in PEM form, followed by its intermediates. It is read again when it changes. Empty: no TLS."`
+	TLSKeyFile      string        `name:"tls-key-file" env:"SLUICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key of the certificate, in PEM form. It is read again when it changes."`
+	TLSClientCAFile string        `name:"tls-client-ca-file" env:"SLUICE_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities whose client certificates are accepted, in PEM form. Clients may connect without a certificate. It is read again when it changes. Empty: no client certificate is requested."`
+	TrustedProxies  []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
+	ResetHeader     string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
+	MetricsPublic   bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
+	DrainDelay      time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
+	DrainTimeout    time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
 }
 
 // Console says how people reach and use the console.
@@ -73,8 +76,14 @@ type Serve struct {
 	Removed  `hidden:""`
 }
 
+// Remote says where a running server is.
+type Remote struct {
+	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the running server."`
+	CAFile string `name:"ca" env:"SLUICE_CA_FILE" placeholder:"FILE" help:"Authorities that the server's certificate is checked against, in PEM form. Empty: those of the system."`
+}
+
 // Client holds the settings of commands that talk to a running server.
 type Client struct {
-	Server string `name:"server" env:"SLUICE_SERVER" default:"http://127.0.0.1:8080" placeholder:"URL" help:"URL of the running server."`
-	Token  string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
+	Remote
+	Token string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
 }

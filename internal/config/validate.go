@@ -49,6 +49,7 @@ func (s *Serve) Validate() error {
 	if _, err := s.TrustedNetworks(); err != nil {
 		c.fail("trusted-proxies", "SLUICE_TRUSTED_PROXIES", "%s", err)
 	}
+	s.checkTLS(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
@@ -176,6 +177,21 @@ func (l *Listener) Loopback() bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
+// TLS reports whether the listener uses TLS.
+func (l *Listener) TLS() bool { return l.TLSCertFile != "" }
+
+func (l *Listener) checkTLS(c *checker) {
+	const cert, key = "SLUICE_TLS_CERT_FILE", "SLUICE_TLS_KEY_FILE"
+	switch {
+	case l.TLSCertFile == "" && l.TLSKeyFile != "":
+		c.fail("tls-cert-file", cert, "must be set together with --tls-key-file (%s)", key)
+	case l.TLSKeyFile == "" && l.TLSCertFile != "":
+		c.fail("tls-key-file", key, "must be set together with --tls-cert-file (%s)", cert)
+	case l.TLSClientCAFile != "" && !l.TLS():
+		c.fail("tls-client-ca-file", "SLUICE_TLS_CLIENT_CA_FILE", "requires --tls-cert-file (%s)", cert)
+	}
+}
+
 // TrustedNetworks parses TrustedProxies; a bare address is a network of one.
 func (l *Listener) TrustedNetworks() ([]netip.Prefix, error) {
 	var out []netip.Prefix
@@ -198,7 +214,7 @@ func (l *Listener) TrustedNetworks() ([]netip.Prefix, error) {
 }
 
 // Validate checks the server's address.
-func (c *Client) Validate() error {
+func (c *Remote) Validate() error {
 	u, err := url.Parse(c.Server)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return errors.New("--server (SLUICE_SERVER) must be a URL such as http://127.0.0.1:8080")

@@ -62,6 +62,8 @@ func used(t *testing.T) *Metrics {
 	m.MemoryStore(memoryFigures{})
 	m.Disk(func() bool { return true })
 	m.SettingsDiffer(func() int64 { return 2 })
+	m.TLS(TLS{Expires: func() time.Time { return at }, Failing: func() bool { return true },
+		BadHandshakes: func() int64 { return 6 }})
 	m.CounterStore(CounterStore{
 		Breakers: func() []redisstore.Breaker {
 			return []redisstore.Breaker{{Node: "redis:6379", State: redisstore.BreakerOpen, Opened: 4, Refused: 5}}

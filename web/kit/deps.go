@@ -46,6 +46,8 @@ type Deps struct {
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.
 	PublicURL string
+	// TLS says that the listener uses TLS, which decides about cookies without a PublicURL.
+	TLS bool
 	// TrustedProxies are the networks whose X-Forwarded-Proto counts.
 	TrustedProxies []netip.Prefix
 	// SessionIdle is how long a session lasts without a page, SessionLife how long in total. 0 means 12 hours and 7 days.

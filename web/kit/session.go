@@ -34,7 +34,7 @@ const reauthWindow = 10 * time.Minute
 // With SameSite=Lax, links from other sites arrive signed in; changes are also protected by the origin check. The store
 // handles the end of idle sessions, so that scs marks a session as modified only when it is.
 func newSessions(d *Deps, store *sessionStore) *scs.SessionManager {
-	encrypted := strings.HasPrefix(d.PublicURL, "https://")
+	encrypted := strings.HasPrefix(d.PublicURL, "https://") || d.PublicURL == "" && d.TLS
 	name := "sluice_session"
 	if encrypted {
 		name = "__Host-" + name

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"time"
+
+	"sluice/internal/certificate"
+	"sluice/internal/config"
+	"sluice/internal/telemetry"
+)
+
+// openCertificates loads the certificate and follows changes of its files. Without TLS
+// it returns nil.
+func openCertificates(cfg *config.Serve, host *Host, stops *stops) (*certificate.Source, error) {
+	if !cfg.TLS() {
+		return nil, nil //nolint:nilnil // no TLS is not an error
+	}
+	files := certificate.Files{Cert: cfg.TLSCertFile, Key: cfg.TLSKeyFile, ClientCA: cfg.TLSClientCAFile}
+	source, err := certificate.Open(files, host.Log, host.Now)
+	if err != nil {
+		return nil, err
+	}
+	stops.add("TLS files", task(source.Run))
+	return source, nil
+}
+
+// serverTLS is the TLS configuration of the HTTP listener. It offers HTTP/1.1 only: a
+// gateway that keeps one HTTP/2 connection would send all its requests to one node, and
+// a draining node could not tell it to go elsewhere between two requests.
+func serverTLS(source *certificate.Source) *tls.Config {
+	if source == nil {
+		return nil
+	}
+	return source.Config("http/1.1")
+}
+
+func publishTLS(metrics *telemetry.Metrics, source *certificate.Source, l *firstByteListener) {
+	if source != nil {
+		metrics.TLS(telemetry.TLS{Expires: source.Expires, Failing: source.Failing, BadHandshakes: l.badHandshakes.Load})
+	}
+}
+
+// handshakeTimeout is how long a client has for the TLS handshake. It is as long as for
+// the headers of a request.
+const handshakeTimeout = readHeaderTimeout
+
+// plainHTTP answers a request without TLS.
+const plainHTTP = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+	"This server speaks TLS: use https.\n"
+
+// secure performs the TLS handshake of a new connection, if the listener uses TLS. It
+// reports false if the handshake failed. During a drain, a handshake may take as long as
+// a first byte.
+func (f *firstByteListener) secure(c *trackedConn) bool {
+	conn, ok := c.Conn.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	until := time.Now().Add(handshakeTimeout)
+	if c.SetReadDeadline(until) != nil || conn.SetWriteDeadline(until) != nil {
+		return false
+	}
+	// The deadlines bound it.
+	if err := conn.HandshakeContext(context.Background()); err != nil {
+		f.badHandshakes.Add(1)
+		f.log.Debug("a TLS handshake failed", "client", conn.RemoteAddr().String(), "error", err)
+		var other tls.RecordHeaderError
+		if errors.As(err, &other) && other.Conn != nil && other.RecordHeader[0] >= 'A' && other.RecordHeader[0] <= 'Z' {
+			_, _ = io.WriteString(other.Conn, plainHTTP) // the method of a request without TLS
+		}
+		return false
+	}
+	state := conn.ConnectionState()
+	c.secure = &state
+	c.restart()
+	return conn.SetWriteDeadline(time.Time{}) == nil
+}

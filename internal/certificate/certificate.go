@@ -1,0 +1,177 @@
+// Package certificate loads the TLS certificate of a listener from files, and loads it
+// again when the files change.
+//
+// A tool replaces the certificate and key of a running node. Within a second, Check
+// loads the pair and new connections get it. If the key does not match the certificate,
+// for example because only one of the files was replaced so far, connections get the
+// previous certificate, and the log and the metrics say so.
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/tick"
+)
+
+// checkInterval is how often Run looks for changed files. It reads them, because
+// modification times do not show every way to replace a file.
+const checkInterval = time.Second
+
+// The settings, as errors name them.
+const (
+	certSetting     = "--tls-cert-file (SLUICE_TLS_CERT_FILE)"
+	keySetting      = "--tls-key-file (SLUICE_TLS_KEY_FILE)"
+	clientCASetting = "--tls-client-ca-file (SLUICE_TLS_CLIENT_CA_FILE)"
+)
+
+// Files are the paths of PEM files. ClientCA may be empty.
+type Files struct {
+	Cert, Key, ClientCA string
+}
+
+// Source provides the certificate in force. It is safe for concurrent use, except that
+// Check is not called concurrently with itself.
+type Source struct {
+	files   Files
+	log     *slog.Logger
+	now     func() time.Time
+	seen    contents // by the last Check
+	current atomic.Pointer[loaded]
+	failing atomic.Bool
+}
+
+// contents are the bytes of the files.
+type contents struct{ cert, key, clientCA []byte }
+
+func (c *contents) equal(d *contents) bool {
+	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.clientCA, d.clientCA)
+}
+
+// loaded is what the files say.
+type loaded struct {
+	pair      tls.Certificate
+	clientCAs *x509.CertPool // nil if no client certificates are requested
+}
+
+// Open loads the files. An error names the setting whose file is not usable.
+func Open(files Files, log *slog.Logger, now func() time.Time) (*Source, error) {
+	s := &Source{files: files, log: log, now: now}
+	var err error
+	if s.seen, err = s.read(); err != nil {
+		return nil, err
+	}
+	l, err := load(&s.seen)
+	if err != nil {
+		return nil, err
+	}
+	s.use(l)
+	return s, nil
+}
+
+// Config returns the configuration of a listener that offers the given protocols
+// (ALPN). Each connection gets the certificate that is in force when it arrives. With a
+// ClientCA, clients may present a certificate; if they do, it must be valid.
+func (s *Source) Config(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			l := s.current.Load()
+			c := &tls.Config{
+				MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{l.pair},
+			}
+			if l.clientCAs != nil {
+				c.ClientAuth, c.ClientCAs = tls.VerifyClientCertIfGiven, l.clientCAs
+			}
+			return c, nil
+		},
+	}
+}
+
+// Run checks the files until ctx ends.
+func (s *Source) Run(ctx context.Context) {
+	for range tick.Every(ctx, checkInterval) {
+		s.Check()
+	}
+}
+
+// Check loads the files if they changed since the last Check. If they are not usable,
+// the certificate in force stays.
+func (s *Source) Check() {
+	c, err := s.read()
+	if c.equal(&s.seen) {
+		return
+	}
+	s.seen = c
+	var l *loaded
+	if err == nil {
+		l, err = load(&c)
+	}
+	if err != nil {
+		s.failing.Store(true)
+		s.log.Warn("the changed TLS files are not usable; the previous certificate stays in force", "error", err)
+		return
+	}
+	s.failing.Store(false)
+	s.use(l)
+}
+
+// Expires is when the certificate in force expires.
+func (s *Source) Expires() time.Time { return s.current.Load().pair.Leaf.NotAfter }
+
+// Failing reports whether the last Check found files that are not usable.
+func (s *Source) Failing() bool { return s.failing.Load() }
+
+func (s *Source) use(l *loaded) {
+	s.current.Store(l)
+	leaf := l.pair.Leaf
+	s.log.Info("TLS certificate loaded", "names", leaf.DNSNames, "addresses", leaf.IPAddresses, "expires", leaf.NotAfter)
+	if s.now().After(leaf.NotAfter) {
+		s.log.Warn("the TLS certificate has expired; clients will refuse it", "expired", leaf.NotAfter)
+	}
+}
+
+// read reads the files. If one cannot be read, the others are still returned.
+func (s *Source) read() (c contents, err error) {
+	var errs [3]error
+	c.cert, errs[0] = readFile(certSetting, s.files.Cert)
+	c.key, errs[1] = readFile(keySetting, s.files.Key)
+	if s.files.ClientCA != "" {
+		c.clientCA, errs[2] = readFile(clientCASetting, s.files.ClientCA)
+	}
+	return c, errors.Join(errs[:]...)
+}
+
+func readFile(setting, path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && len(bytes.TrimSpace(b)) == 0 {
+		err = fmt.Errorf("%s is empty", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return b, nil
+}
+
+func load(c *contents) (*loaded, error) {
+	pair, err := tls.X509KeyPair(c.cert, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", certSetting, keySetting, err)
+	}
+	l := &loaded{pair: pair}
+	if c.clientCA != nil {
+		l.clientCAs = x509.NewCertPool()
+		if !l.clientCAs.AppendCertsFromPEM(c.clientCA) {
+			return nil, fmt.Errorf("%s: the file has no certificate in PEM form", clientCASetting)
+		}
+	}
+	return l, nil
+}
