@@ -45,7 +45,9 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 		}
 	}
 	if d.ProfilesChanged {
-		out.setProfiles(d.Profiles)
+		if err := out.compileProfiles(d.Profiles); err != nil {
+			return nil, err
+		}
 	}
 	changed, err := out.compileDelta(s, &d)
 	if err != nil {

@@ -67,7 +67,9 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 	if err := s.compilePools(src.Pools); err != nil {
 		return nil, err
 	}
-	s.setProfiles(src.Profiles)
+	if err := s.compileProfiles(src.Profiles); err != nil {
+		return nil, err
+	}
 	var errs []error
 	compiled := make([]*Compiled, 0, len(rs))
 	for i := range rs {

@@ -86,19 +86,35 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 	case **time.Time:
 		optional(d, at, v, p, func() (time.Time, error) { return readInstant(v, how) })
 	case *map[string]TierLimit:
-		d.tiers(at, v, p)
+		decodeMap(d, at, f.Noun, v, p, func(at string, v *tree.Value, dst *TierLimit) {
+			decodeObject(d, tierFields, at, v, dst)
+		})
 	case **Schedule:
 		decodePart(d, scheduleFields, at, v, p)
 	case *[]ScheduleWindow:
 		d.windows(at, v, p)
 	case *[]string:
-		d.days(at, v, p)
+		decodeTexts(d, f, at, v, p)
 	case **Calendar:
 		decodePart(d, calendarFields, at, v, p)
 	case **Defer:
 		decodePart(d, deferFields, at, v, p)
 	case **Candidate:
 		decodePart(d, candidateFields, at, v, p)
+	case **WeightSource:
+		decodePart(d, weightFields, at, v, p)
+	case *ProfileFacts:
+		decodeStruct(d, factFields, at, v, p)
+	case *ClientIP:
+		decodeStruct(d, clientIPFields, at, v, p)
+	case *Proof:
+		decodeStruct(d, proofFields, at, v, p)
+	case *[]FactSource:
+		d.sources(at, v, p)
+	case *map[string][]FactSource:
+		decodeMap(d, at, f.Noun, v, p, d.sources)
+	case *map[string]MissingFact:
+		decodeMap(d, at, f.Noun, v, p, d.missing)
 	}
 }
 
@@ -146,22 +162,33 @@ func decodeObject[T any](d *decoder, fields []Field[T], at string, v *tree.Value
 	return true
 }
 
-func (d *decoder) tiers(at string, v *tree.Value, dst *map[string]TierLimit) {
+// decodeStruct reads an object whose members all have defaults, which null stands for.
+func decodeStruct[T any](d *decoder, fields []Field[T], at string, v *tree.Value, dst *T) {
+	*dst = fresh(fields)
+	if v.Kind != tree.Null {
+		decodeObject(d, fields, at, v, dst)
+	}
+}
+
+// decodeMap reads an object whose members have any name; null is none. one reads the value of a
+// member.
+func decodeMap[V any](d *decoder, at, noun string, v *tree.Value, dst *map[string]V,
+	one func(at string, v *tree.Value, dst *V)) {
 	*dst = nil
 	switch v.Kind {
 	case tree.Null:
 		return
 	case tree.Object:
 	default:
-		d.wrong(at, v, "must be an object of tiers, not %s", v.Kind)
+		d.wrong(at, v, "must be an object of %s, not %s", noun, v.Kind)
 		return
 	}
-	*dst = make(map[string]TierLimit, len(v.Members))
+	*dst = make(map[string]V, len(v.Members))
 	for i := range v.Members {
 		m := &v.Members[i]
-		var t TierLimit
-		decodeObject(d, tierFields, at+"."+SafeField(m.Name), &m.Value, &t)
-		(*dst)[m.Name] = t
+		var value V
+		one(at+"."+safeKey(m.Name), &m.Value, &value)
+		(*dst)[m.Name] = value
 	}
 }
 
@@ -180,21 +207,22 @@ func (d *decoder) windows(at string, v *tree.Value, dst *[]ScheduleWindow) {
 	}
 }
 
-func (d *decoder) days(at string, v *tree.Value, dst *[]string) {
+// decodeTexts reads a list of texts; null is the default.
+func decodeTexts[T any](d *decoder, f *Field[T], at string, v *tree.Value, dst *[]string) {
 	switch {
 	case v.Kind == tree.Null:
-		*dst = nil
+		*dst = nil // which Normalize makes the default
 		return
-	case v.Kind != tree.List || len(v.List) > len(weekdays) || len(v.List) == 0:
-		d.wrong(at, v, "must be a list of days of the week, such as [sat, sun]")
+	case v.Kind != tree.List || f.Least > 0 && (len(v.List) < int(f.Least) || len(v.List) > int(f.Most)):
+		d.wrong(at, v, "must be a list of %s", f.Noun)
 		return
 	}
-	days := make([]string, len(v.List))
+	texts := make([]string, len(v.List))
 	for i := range v.List {
-		day := &v.List[i]
-		set(d, path(at, i), day, &days[i], func() (string, error) { return readText(&Field[Rule]{}, day, FromFile) })
+		text := &v.List[i]
+		set(d, path(at, i), text, &texts[i], func() (string, error) { return readText(f, text, FromFile) })
 	}
-	*dst = days
+	*dst = texts
 }
 
 func readText[T any](f *Field[T], v *tree.Value, how Reading) (string, error) {

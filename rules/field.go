@@ -18,7 +18,8 @@ type Field[T any] struct {
 	// Name is the field's name in JSON, YAML, forms and history.
 	Name string
 	// At returns a pointer to the field: *string, *int64 or *bool, where "" and null mean Default;
-	// **string, **int64 or **time.Time, where nil is null; or a composite, such as **Schedule.
+	// **string, **int64 or **time.Time, where nil is null; or a composite, such as **Schedule or
+	// *[]string.
 	At func(*T) any
 	// Default is filled in by Normalize and left out of files; nil means none.
 	Default any
@@ -28,8 +29,11 @@ type Field[T any] struct {
 	NotZero bool
 	// OneOf lists the allowed words, nil for any text.
 	OneOf []string
-	// Least and Most bound a number. They are 0 and 0 if the bounds depend on other fields.
+	// Least and Most bound a number, Most also the length of a list or map. They are 0 and 0 if the
+	// bounds depend on other fields.
 	Least, Most int64
+	// Noun is what the elements of a list or map are called, in the plural.
+	Noun string
 	// Bytes and Characters bound a text for people on one line, which may be empty for Bytes. They
 	// are 0 for a text with its own syntax.
 	Bytes, Characters int
@@ -41,6 +45,8 @@ type Field[T any] struct {
 	Filter bool
 	// Policy fields are stored together in one JSON column. A new one needs no migration.
 	Policy bool
+	// File returns the value that files show, if it differs from Value.
+	File func(*T) any
 }
 
 // text is the default of a text field, "" if it has none.
@@ -49,13 +55,37 @@ func (f *Field[T]) text() string {
 	return s
 }
 
+// reset sets the field to its default, which is then the target's own.
+func (f *Field[T]) reset(t *T) {
+	v := reflect.ValueOf(f.At(t)).Elem()
+	if f.Default == nil {
+		v.SetZero()
+		return
+	}
+	v.Set(reflect.ValueOf(f.Default))
+	detach(v)
+}
+
+// fresh returns an object whose fields are at their defaults.
+func fresh[T any](fields []Field[T]) (t T) {
+	for i := range fields {
+		fields[i].reset(&t)
+	}
+	return t
+}
+
 // Value returns the field's JSON value: text, int64, bool, the value of a composite, or nil for
-// null. Times are texts, as in JSON.
+// null. Times are texts, as in JSON. A map without members is null, and so is an empty list unless
+// the default has elements.
 func (f *Field[T]) Value(t *T) any {
 	v := reflect.ValueOf(f.At(t)).Elem()
 	switch v.Kind() {
 	case reflect.Map:
 		if v.Len() == 0 {
+			return nil
+		}
+	case reflect.Slice:
+		if v.Len() == 0 && (f.Default == nil || reflect.ValueOf(f.Default).Len() == 0) {
 			return nil
 		}
 	case reflect.Pointer:
@@ -79,7 +109,8 @@ func (f *Field[T]) IsDefault(t *T) bool {
 	case *int64, *bool:
 		return f.Default != nil && f.Value(t) == f.Default
 	}
-	return f.Value(t) == nil
+	v := f.Value(t)
+	return v == nil || f.Default != nil && reflect.DeepEqual(v, f.Default)
 }
 
 // assign sets the field of dst to that of src; both then share what it points to.
@@ -159,6 +190,10 @@ func normalize[T any](fields []Field[T], t *T) {
 			*p = trimOptional(*p)
 		case **time.Time:
 			*p = wholeMillis(*p)
+		case *[]string:
+			if *p == nil && f.Default != nil {
+				f.reset(t)
+			}
 		}
 	}
 }
@@ -183,6 +218,10 @@ func bounds[T any](fields []Field[T], t *T, under string, ps *problems) {
 		case **int64:
 			if *p != nil {
 				f.boundNumber(at, **p, ps)
+			}
+		default:
+			if n := reflect.ValueOf(p).Elem().Len(); int64(n) > f.Most {
+				ps.add(at, "must not have more than %d %s", f.Most, f.Noun)
 			}
 		}
 	}

@@ -22,7 +22,8 @@ type Plan struct {
 	// Untouched is the number of stored rules that the file does not name and that stay.
 	Untouched int `json:"untouched"`
 	// Pools are changed in an order in which every rule finds its pool.
-	Pools PoolPlan `json:"pools"`
+	Pools    PoolPlan    `json:"pools"`
+	Profiles ProfilePlan `json:"profiles"`
 }
 
 // Edit is one rule before and after. New has the identity and version of Old, so that applying the
@@ -34,7 +35,9 @@ type Edit struct {
 }
 
 // Empty reports whether the plan changes nothing.
-func (p *Plan) Empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 && p.Pools.empty() }
+func (p *Plan) Empty() bool {
+	return len(p.Create)+len(p.Update)+len(p.Delete) == 0 && p.Pools.empty() && p.Profiles.empty()
+}
 
 // MakePlan compares stored rules with wanted ones by name. With prune, stored rules whose name is
 // not wanted are deleted; otherwise they stay. A rename is therefore a deletion and a creation,
@@ -45,7 +48,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		stored[current[i].Name] = &current[i]
 	}
 	p := Plan{Create: []Rule{}, Update: []Edit{}, Delete: []Rule{}, Unchanged: []Rule{}}
-	p.Pools = PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}}
+	p.Pools, p.Profiles = noPlan[Pool](), noPlan[Profile]()
 	for i := range wanted {
 		w := wanted[i].Clone()
 		c := stored[w.Name]
@@ -85,7 +88,8 @@ func (p *Plan) sort() {
 // it one line per changed field, and a summary.
 func (p *Plan) String() string {
 	var b strings.Builder
-	p.Pools.write(&b)
+	writeSection(&b, &p.Pools, "pool", (*Pool).identity, (*Pool).Summary)
+	writeSection(&b, &p.Profiles, "profile", (*Profile).identity, (*Profile).Summary)
 	for i := range p.Create {
 		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
 	}

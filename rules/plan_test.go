@@ -88,6 +88,7 @@ func TestMakePlan_ComparesByName(t *testing.T) {
 		Delete:    []Rule{current[2]},
 		Unchanged: []Rule{current[0]},
 		Pools:     PoolPlan{Create: []Pool{}, Update: []PoolEdit{}, Delete: []Pool{}},
+		Profiles:  ProfilePlan{Create: []Profile{}, Update: []ProfileEdit{}, Delete: []Profile{}},
 	}
 	if d := cmp.Diff(want, p); d != "" {
 		t.Error(d)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 )
 
@@ -21,20 +20,22 @@ func PolicyNames() (names []string) {
 
 // MarshalPolicies encodes the policies of a rule as a JSON object, without defaults. Equal
 // policies give equal text.
-func (r *Rule) MarshalPolicies() ([]byte, error) {
+func (r *Rule) MarshalPolicies() ([]byte, error) { return marshalPolicies(ruleFields, r) }
+
+func marshalPolicies[T any](fields []Field[T], t *T) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	sign := byte('{')
-	for i := range ruleFields {
-		f := &ruleFields[i]
-		if !f.Policy || f.IsDefault(r) {
+	for i := range fields {
+		f := &fields[i]
+		if !f.Policy || f.IsDefault(t) {
 			continue
 		}
 		b.WriteByte(sign)
 		sign = ','
 		b.WriteString(`"` + f.Name + `":`)
-		if err := e.Encode(f.Value(r)); err != nil {
+		if err := e.Encode(f.Value(t)); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		b.Truncate(b.Len() - 1) // the encoder ends with a line break
@@ -50,7 +51,9 @@ func (r *Rule) MarshalPolicies() ([]byte, error) {
 // members are ignored. Text that was damaged by hand is an error; every unreadable member then
 // gets a value that validation refuses, so that the rule is listed but never takes effect without
 // that policy.
-func (r *Rule) UnmarshalPolicies(text []byte) error {
+func (r *Rule) UnmarshalPolicies(text []byte) error { return unmarshalPolicies(ruleFields, r, text) }
+
+func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
 	var members map[string]json.RawMessage
 	var whole error
 	if string(text) != "{}" {
@@ -59,16 +62,13 @@ func (r *Rule) UnmarshalPolicies(text []byte) error {
 		}
 	}
 	errs := []error{whole}
-	for i := range ruleFields {
-		f := &ruleFields[i]
+	for i := range fields {
+		f := &fields[i]
 		if !f.Policy {
 			continue
 		}
-		at := f.At(r)
-		reflect.ValueOf(at).Elem().SetZero()
-		if p, ok := at.(*string); ok {
-			*p = f.text()
-		}
+		at := f.At(t)
+		f.reset(t)
 		switch member, given := members[f.Name]; {
 		case whole != nil:
 			damage(at)
@@ -109,5 +109,17 @@ func damage(at any) {
 		*at = &Defer{MaxItems: -1}
 	case **Candidate:
 		*at = &Candidate{}
+	case *[]string:
+		*at = []string{"?"}
+	case **WeightSource:
+		*at = &WeightSource{Header: "?"}
+	case *ProfileFacts:
+		at.User = []FactSource{{}}
+	case *ClientIP:
+		at.Trusted = []string{"?"}
+	case *Proof:
+		at.Networks = []string{"?"}
+	case *map[string]MissingFact:
+		*at = map[string]MissingFact{"?": {}}
 	}
 }

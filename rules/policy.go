@@ -108,7 +108,10 @@ type ScheduleWindow struct {
 }
 
 var windowFields = []Field[ScheduleWindow]{
-	{Name: "days", At: func(w *ScheduleWindow) any { return &w.Days }},
+	{
+		Name: "days", At: func(w *ScheduleWindow) any { return &w.Days },
+		Noun: "days of the week, such as [sat, sun]", Least: 1, Most: int64(len(weekdays)),
+	},
 	{Name: "from", At: func(w *ScheduleWindow) any { return &w.From }, Required: true},
 	{Name: "to", At: func(w *ScheduleWindow) any { return &w.To }, Required: true},
 	{Name: "percent", At: func(w *ScheduleWindow) any { return &w.Percent }},

@@ -102,17 +102,3 @@ type Proof struct {
 	// Certificates are the names (common name, DNS or URI) of client certificates.
 	Certificates []string `json:"certificates"`
 }
-
-// setProfiles replaces the profiles of a set that is being built. A profile of the same version stays the
-// same value, so that what was compiled from it can be kept.
-func (s *Set) setProfiles(list []Profile) {
-	was := s.profiles
-	s.profiles = make(map[string]*Profile, len(list))
-	for i := range list {
-		p := &list[i]
-		if old := was[p.Name]; old != nil && old.Version == p.Version && old.UpdatedAt.Equal(p.UpdatedAt) {
-			p = old
-		}
-		s.profiles[p.Name] = p
-	}
-}

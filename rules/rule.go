@@ -117,7 +117,7 @@ var ruleFields = []Field[Rule]{
 		Name: "priority", At: func(r *Rule) any { return &r.Priority }, Policy: true,
 		OneOf: []string{PriorityCritical, PriorityNormal, PriorityLow},
 	},
-	{Name: "tiers", At: func(r *Rule) any { return &r.Tiers }, Policy: true},
+	{Name: "tiers", At: func(r *Rule) any { return &r.Tiers }, Policy: true, Noun: "tiers"},
 	{Name: "schedule", At: func(r *Rule) any { return &r.Schedule }, Policy: true},
 	{Name: "calendar", At: func(r *Rule) any { return &r.Calendar }, Policy: true},
 	{Name: "active_from", At: func(r *Rule) any { return &r.ActiveFrom }, Policy: true},

@@ -143,6 +143,15 @@ func (s *Set) Named(name string) *Compiled {
 // changed.
 func (s *Set) Profile(name string) *Profile { return s.profiles[name] }
 
+// Profiles returns the profiles ordered by name. They are shared and must not be changed.
+func (s *Set) Profiles() []Profile {
+	list := make([]Profile, 0, len(s.profiles))
+	for _, name := range sortedKeys(s.profiles) {
+		list = append(list, *s.profiles[name])
+	}
+	return list
+}
+
 // Pool returns the pool with a name, nil if there is none.
 func (s *Set) Pool(name string) *CompiledPool { return s.pools[name] }
 

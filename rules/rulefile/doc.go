@@ -1,3 +1,3 @@
-// Package rulefile reads and writes the files that people keep: rules and pools as
-// YAML or JSON, and the overrides of a rule as CSV.
+// Package rulefile reads and writes the files that people keep: rules, pools and
+// profiles as YAML or JSON, and the overrides of a rule as CSV.
 package rulefile

@@ -11,9 +11,9 @@ import (
 	"sluice/rules"
 )
 
-// Format writes a YAML file that Parse reads back: rules and pools in order of
-// name, without identity, version and times, and without fields at their defaults;
-// no section pools if there are none. The same content always gives the same
+// Format writes a YAML file that Parse reads back: rules, pools and profiles in order
+// of name, without identity, version and times, and without fields at their defaults;
+// no section pools or profiles if there are none. The same content always gives the same
 // bytes. The error is a *rules.ValidationError when it holds something that Parse
 // would refuse; its fields name it, as in rules[charges].limit.
 func Format(f rules.File) ([]byte, error) {
@@ -27,11 +27,22 @@ func Format(f rules.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	profiles, err := checked("profiles", f.Profiles, func(p rules.Profile) rules.Profile { return p.Clone() },
+		newFileDecoder().profiles.valid)
+	if err != nil {
+		return nil, err
+	}
 	if len(pools) > 0 {
 		b.WriteString("pools:\n")
 	}
 	for i := range pools {
 		element(&b, rules.PoolFields(), &pools[i])
+	}
+	if len(profiles) > 0 {
+		b.WriteString("profiles:\n")
+	}
+	for i := range profiles {
+		element(&b, rules.ProfileFields(), &profiles[i])
 	}
 	if len(list) == 0 {
 		b.WriteString("rules: []\n")
@@ -88,7 +99,17 @@ func element[T any](b *strings.Builder, fields []rules.Field[T], t *T) {
 		if v == nil || f.IsDefault(t) {
 			continue
 		}
-		fmt.Fprintf(b, "%s%s: %s\n", lead, f.Name, yamlValue(v))
+		if f.File != nil {
+			v = f.File(t)
+		}
+		if lines, ok := v.([]string); ok && len(lines) > 0 {
+			fmt.Fprintf(b, "%s%s:\n", lead, f.Name)
+			for _, line := range lines {
+				fmt.Fprintf(b, "      - %s\n", yamlScalar(line))
+			}
+		} else {
+			fmt.Fprintf(b, "%s%s: %s\n", lead, f.Name, yamlValue(v))
+		}
 		lead = "    "
 	}
 }

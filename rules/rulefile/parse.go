@@ -16,7 +16,8 @@ import (
 const (
 	// MaxFile is the largest file, in bytes.
 	MaxFile = 64 << 20
-	// MaxFileRules is the largest number of rules in one file, and of pools.
+	// MaxFileRules is the largest number of rules in one file, and of pools. Of profiles a file has
+	// at most rules.MaxProfiles.
 	MaxFileRules = 100_000
 )
 
@@ -41,6 +42,9 @@ func tooLarge(format string, args ...any) error {
 //	  - name: shop
 //	    limit: 10000
 //	    window_ms: 60000
+//	profiles:
+//	  - name: shop
+//	    facts: {user: [{header: X-User}]}
 //
 // It is strict: unknown and repeated members, wrong types and anything that
 // Validate refuses are errors, all reported at once in a *ValidationError under
@@ -48,8 +52,8 @@ func tooLarge(format string, args ...any) error {
 // form of a file is reported under its place, such as "line 3:7". Rules come
 // back normalised, in the order of the file, without identity: id, version,
 // created_at and updated_at, as an export through the API has them, are ignored.
-// A rule without is_active is active. An empty list is legal, and pools may be
-// left out. Whether the pools that rules name exist is for CheckPools.
+// A rule without is_active is active. An empty list is legal, and pools and
+// profiles may be left out. Whether the pools that rules name exist is for CheckPools.
 func Parse(data []byte) (rules.File, error) {
 	if len(data) > MaxFile {
 		return rules.File{}, tooLarge("has more than %d bytes (64 MiB)", MaxFile)
@@ -89,12 +93,33 @@ func readFile(data []byte, d *fileDecoder) error {
 	return d.root(root)
 }
 
-// fileDecoder turns the content of a file into rules and pools, element by element, so that a
-// large file is never in memory as a tree. It collects the problems.
+// fileDecoder turns the content of a file into rules, pools and profiles, element by element, so
+// that a large file is never in memory as a tree. It collects the problems.
 type fileDecoder struct {
-	ps    problems // of the file as a whole
-	rules section[rules.Rule]
-	pools section[rules.Pool]
+	ps       problems // of the file as a whole
+	rules    section[rules.Rule]
+	pools    section[rules.Pool]
+	profiles section[rules.Profile]
+}
+
+// anySection is a section of whatever type.
+type anySection interface {
+	begin()
+	add(tree.Value) error
+	found() *problems
+}
+
+// section returns the section with a name, nil if there is none.
+func (d *fileDecoder) section(name string) anySection {
+	switch name {
+	case d.rules.name:
+		return &d.rules
+	case d.pools.name:
+		return &d.pools
+	case d.profiles.name:
+		return &d.profiles
+	}
+	return nil
 }
 
 // problems are errors of fields.
@@ -111,6 +136,7 @@ func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 // and validates it. No other fields are allowed except those that an export of the API adds.
 type section[T any] struct {
 	name   string
+	most   int // elements
 	fresh  func() T
 	field  func(name string) *rules.Field[T]
 	beside []string
@@ -126,7 +152,7 @@ type section[T any] struct {
 func newFileDecoder() *fileDecoder {
 	return &fileDecoder{
 		rules: section[rules.Rule]{
-			name:  "rules",
+			name: "rules", most: MaxFileRules,
 			fresh: func() rules.Rule { return rules.Rule{IsActive: true} },
 			field: rules.FieldNamed, beside: []string{"id", "version", "created_at", "updated_at"},
 			valid: func(r *rules.Rule) (string, error) {
@@ -136,11 +162,20 @@ func newFileDecoder() *fileDecoder {
 			names: map[string]int{},
 		},
 		pools: section[rules.Pool]{
-			name: "pools", fresh: rules.NewPool,
+			name: "pools", most: MaxFileRules, fresh: rules.NewPool,
 			field: rules.PoolFieldNamed, beside: []string{"version", "created_at", "updated_at"},
 			valid: func(p *rules.Pool) (string, error) {
 				p.Normalize()
 				return p.Name, rules.ValidatePool(p)
+			},
+			names: map[string]int{},
+		},
+		profiles: section[rules.Profile]{
+			name: "profiles", most: rules.MaxProfiles, fresh: rules.NewProfile,
+			field: rules.ProfileFieldNamed, beside: []string{"version", "created_at", "updated_at"},
+			valid: func(p *rules.Profile) (string, error) {
+				p.Normalize()
+				return p.Name, rules.ValidateProfile(p)
 			},
 			names: map[string]int{},
 		},
@@ -152,19 +187,21 @@ func (d *fileDecoder) file() (rules.File, error) {
 	if !d.rules.there && len(d.ps) == 0 {
 		d.ps.add("rules", "is missing")
 	}
-	ps := slices.Concat(d.ps, d.pools.ps, d.rules.ps)
-	if len(ps) > rules.MaxFileErrors {
-		name := "rules"
-		if len(d.ps)+len(d.pools.ps) > rules.MaxFileErrors {
-			name = "pools"
+	ps := d.ps
+	for _, part := range []struct {
+		name string
+		ps   problems
+	}{{d.pools.name, d.pools.ps}, {d.profiles.name, d.profiles.ps}, {d.rules.name, d.rules.ps}} {
+		if ps = append(ps, part.ps...); len(ps) > rules.MaxFileErrors {
+			ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: part.name,
+				Message: "has more errors than are listed here"})
+			break
 		}
-		ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: name,
-			Message: "has more errors than are listed here"})
 	}
 	if len(ps) > 0 {
 		return rules.File{}, &rules.ValidationError{Fields: ps}
 	}
-	return rules.File{Pools: d.pools.out, Rules: d.rules.out}, nil
+	return rules.File{Pools: d.pools.out, Profiles: d.profiles.out, Rules: d.rules.out}, nil
 }
 
 // root takes a file that was read as a whole.
@@ -200,38 +237,34 @@ func (d *fileDecoder) member(m *tree.Member) error {
 
 // begins reports whether a member of the file is a section, and adds a problem if not.
 func (d *fileDecoder) begins(name string, line int) bool {
-	switch name {
-	case "rules":
-		d.rules.there = true
-	case "pools":
-		d.pools.there = true
-	default:
-		d.ps.add(rules.SafeField(name), "is not a known member; use rules and pools (line %d)", line)
-		return false
+	if s := d.section(name); s != nil {
+		s.begin()
+		return true
 	}
-	return true
+	d.ps.add(rules.SafeField(name), "is not a known member; use rules, pools and profiles (line %d)", line)
+	return false
 }
 
 func (d *fileDecoder) noList(m *tree.Member) {
-	ps := &d.rules.ps
-	if m.Name == "pools" {
-		ps = &d.pools.ps
-	}
-	ps.add(m.Name, "must be a list of %s, [] for none, not %s (line %d)", m.Name, m.Value.Kind, m.Value.Line)
+	d.section(m.Name).found().add(m.Name, "must be a list of %s, [] for none, not %s (line %d)", m.Name, m.Value.Kind,
+		m.Value.Line)
 }
 
 // element takes the next element of a section.
-func (d *fileDecoder) element(section string, it tree.Value) error {
-	if section == "pools" {
-		return d.pools.add(it)
-	}
-	return d.rules.add(it)
+func (d *fileDecoder) element(section string, it tree.Value) error { return d.section(section).add(it) }
+
+// begin notes that the file has the section.
+func (s *section[T]) begin() {
+	s.there = true
+	s.out = []T{}
 }
+
+func (s *section[T]) found() *problems { return &s.ps }
 
 // add reads one element, unless there are too many problems already.
 func (s *section[T]) add(v tree.Value) error {
-	if s.count == MaxFileRules {
-		return tooLarge("has more than %d %s", MaxFileRules, s.name)
+	if s.count == s.most {
+		return tooLarge("has more than %d %s", s.most, s.name)
 	}
 	s.count++
 	if len(s.ps) <= rules.MaxFileErrors {

@@ -150,7 +150,7 @@ extra: 1
 `))
 	got := fieldErrors(t, err)
 	want := []string{
-		"extra: is not a known member; use rules and pools (line 17)",
+		"extra: is not a known member; use rules, pools and profiles (line 17)",
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",

@@ -80,7 +80,7 @@ func (r *longReader) line(n int, line, rest []byte) error {
 	}
 	r.seen[r.section] = true
 	if !r.d.begins(r.section, n) {
-		return &syntaxError{n, 1, "only rules and pools are allowed here"}
+		return &syntaxError{n, 1, "only rules, pools and profiles are allowed here"}
 	}
 	return nil
 }

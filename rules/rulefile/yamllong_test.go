@@ -85,7 +85,7 @@ func TestParse_LongFilesReadAsShortOnes(t *testing.T) {
 		"a section of none": {func(l []string) []string {
 			return append(l[:0:0], append([]string{"pools:\n"}, strings.Repeat("# filling\n", 200_000))...)
 		}, "must be a list of pools"},
-		"another member": {func(l []string) []string { return append(l, "groups:\n") }, "only rules and pools"},
+		"another member": {func(l []string) []string { return append(l, "groups:\n") }, "only rules, pools and profiles"},
 		"a stray line": {func(l []string) []string { return append(l, "x\n") },
 			"is not allowed here in a file of more than 1 MiB"},
 		"too long an element": {func(l []string) []string {

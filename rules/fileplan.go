@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxFileErrors bounds how many problems of one rules file are reported.
+const MaxFileErrors = 100
+
+// File is the content of a rules file.
+type File struct {
+	// Pools and Profiles are nil if the file does not mention them, which differs from an empty
+	// list.
+	Pools    []Pool
+	Profiles []Profile
+	Rules    []Rule
+}
+
+// The parts of a Plan about pools and profiles.
+type (
+	// PoolPlan is the part about pools.
+	PoolPlan = SectionPlan[Pool]
+	// PoolEdit is an update of a pool.
+	PoolEdit = SectionEdit[Pool]
+	// ProfilePlan is the part about profiles.
+	ProfilePlan = SectionPlan[Profile]
+	// ProfileEdit is an update of a profile.
+	ProfileEdit = SectionEdit[Profile]
+)
+
+// SectionPlan is the part of a Plan about the objects of one section of a file, which are
+// identified by their names. Each list is ordered by name.
+type SectionPlan[T any] struct {
+	Create []T              `json:"create"`
+	Update []SectionEdit[T] `json:"update"`
+	Delete []T              `json:"delete"`
+}
+
+// SectionEdit is one object before and after. New has the version of Old.
+type SectionEdit[T any] struct {
+	Old     T        `json:"old"`
+	New     T        `json:"new"`
+	Changes []Change `json:"changes"`
+}
+
+func noPlan[T any]() SectionPlan[T] {
+	return SectionPlan[T]{Create: []T{}, Update: []SectionEdit[T]{}, Delete: []T{}}
+}
+
+func (p *SectionPlan[T]) empty() bool { return len(p.Create)+len(p.Update)+len(p.Delete) == 0 }
+
+// MakeFilePlan is MakePlan for rules, pools and profiles. Pools and profiles that wanted does not
+// mention stay unchanged, even with prune.
+func MakeFilePlan(current, wanted File, prune bool) Plan {
+	p := MakePlan(current.Rules, wanted.Rules, prune)
+	p.Pools = planSection(current.Pools, wanted.Pools, prune, DiffPool, (*Pool).identity)
+	p.Profiles = planSection(current.Profiles, wanted.Profiles, prune, DiffProfile, (*Profile).identity)
+	return p
+}
+
+// identity is what an object has beside the fields that people write.
+type identity struct {
+	name                 string
+	version              *int64
+	createdAt, updatedAt *time.Time
+}
+
+func (p *Pool) identity() identity { return identity{p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt} }
+
+func (p *Profile) identity() identity {
+	return identity{p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt}
+}
+
+// planSection compares the stored objects of a section with the wanted ones. If wanted is nil,
+// all stay.
+func planSection[T any](current, wanted []T, prune bool, differ func(was, is *T) []Change,
+	of func(*T) identity) SectionPlan[T] {
+	p := noPlan[T]()
+	if wanted == nil {
+		return p
+	}
+	stored := make(map[string]*T, len(current))
+	for i := range current {
+		stored[of(&current[i]).name] = &current[i]
+	}
+	for i := range wanted {
+		w := wanted[i]
+		is := of(&w)
+		c := stored[is.name]
+		delete(stored, is.name)
+		if c == nil {
+			*is.version = 0
+			p.Create = append(p.Create, w)
+			continue
+		}
+		was := of(c)
+		*is.version, *is.createdAt, *is.updatedAt = *was.version, *was.createdAt, *was.updatedAt
+		if changes := differ(c, &w); len(changes) > 0 {
+			p.Update = append(p.Update, SectionEdit[T]{Old: *c, New: w, Changes: changes})
+		}
+	}
+	for _, name := range sortedKeys(stored) {
+		if prune {
+			p.Delete = append(p.Delete, *stored[name])
+		}
+	}
+	slices.SortFunc(p.Create, func(a, b T) int { return strings.Compare(of(&a).name, of(&b).name) })
+	slices.SortFunc(p.Update, func(a, b SectionEdit[T]) int { return strings.Compare(of(&a.New).name, of(&b.New).name) })
+	return p
+}
+
+// CheckPools refuses rules of a file that name a pool which neither the file nor the database has.
+// The error is a *ValidationError.
+func (f *File) CheckPools(stored []Pool) error {
+	known := make(map[string]bool, len(f.Pools)+len(stored))
+	for _, list := range [][]Pool{f.Pools, stored} {
+		for i := range list {
+			known[list[i].Name] = true
+		}
+	}
+	var ps problems
+	for i := range f.Rules {
+		if p := f.Rules[i].Pool; p != nil && !known[*p] {
+			ps.add(path("rules", i)+".pool", "does not exist")
+		}
+	}
+	if len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+// Summary describes a pool in one line.
+func (p *Pool) Summary() string {
+	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent,
+		p.LowPercent)
+}
+
+// Summary describes a profile in one line.
+func (p *Profile) Summary() string {
+	facts := len(p.Facts.Attributes) + len(p.Facts.Fields)
+	for _, list := range [][]FactSource{p.Facts.User, p.Facts.APIKey, p.Facts.Tier} {
+		facts += min(1, len(list))
+	}
+	return fmt.Sprintf("facts: %d, routes: %d", facts, len(p.Routes))
+}
+
+// writeSection formats the plan of a section for a terminal.
+func writeSection[T any](b *strings.Builder, p *SectionPlan[T], noun string, of func(*T) identity,
+	summary func(*T) string) {
+	for i := range p.Create {
+		fmt.Fprintf(b, "+ %s %s: %s\n", noun, of(&p.Create[i]).name, summary(&p.Create[i]))
+	}
+	for i := range p.Update {
+		fmt.Fprintf(b, "~ %s %s\n", noun, of(&p.Update[i].New).name)
+		for _, c := range p.Update[i].Changes {
+			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
+		}
+	}
+	for i := range p.Delete {
+		fmt.Fprintf(b, "- %s %s\n", noun, of(&p.Delete[i]).name)
+	}
+}

@@ -1,0 +1,286 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// shopProfile is the example of the documentation.
+func shopProfile() Profile {
+	p := NewProfile()
+	p.Name = "shop"
+	p.Facts.User = []FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Claim: "sub"}, {Value: "anonymous"}}
+	p.Facts.APIKey = []FactSource{{Header: "X-Api-Key"}}
+	p.Facts.Attributes = map[string][]FactSource{"tenant": {{Header: "X-Tenant"}}}
+	p.Facts.Fields = map[string][]FactSource{"bytes": {{Header: "Content-Length"}, {Value: "0"}}}
+	p.ClientIP.Trusted = []string{"10.0.0.0/8", "fd00::1"}
+	p.Routes = []string{"/users/{id}", "/files/*", "/"}
+	p.Weight = &WeightSource{Header: "X-Weight"}
+	p.Missing = map[string]MissingFact{"user": {Action: MissingSkip}, "attr:tenant": {Value: "none"},
+		"api_key": {Action: MissingDeny}, "ip": {Value: "192.0.2.1"}, "field:bytes": {Value: "1"}}
+	p.Proof.Networks = []string{"127.0.0.1", "::1"}
+	p.Proof.Certificates = []string{"edge.example"}
+	return p
+}
+
+func TestNewProfile_HasTheDefaultsOfTheDocumentation(t *testing.T) {
+	p := NewProfile()
+	got := JSONText(p)
+	const want = `{"name":"","description":"",` +
+		`"facts":{"user":[],"api_key":[],"tier":[],"attributes":{},"fields":{}},` +
+		`"claims":"off","claims_header":"Authorization","client_ip":{"header":"X-Forwarded-For","trusted":[]},` +
+		`"routes":[],"path":"normal","skip_methods":["OPTIONS"],"weight":null,"missing":{},` +
+		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],` +
+		`"proof":{"token":true,"networks":[],"certificates":[]},` +
+		`"version":0,"created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z"}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	var zero Profile
+	zero.Normalize()
+	zero.Proof.Token = true // false is a value of its own
+	if diff := cmp.Diff(p, zero); diff != "" {
+		t.Errorf("a normalised zero profile differs:\n%s", diff)
+	}
+	p.Headers[0], p.Proof.Networks = "changed", append(p.Proof.Networks, "::1")
+	if again := NewProfile(); JSONText(again) != want {
+		t.Errorf("a profile shares its defaults: %s", JSONText(again))
+	}
+}
+
+func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
+	p := shopProfile()
+	if err := ValidateProfile(&p); err != nil {
+		t.Fatal(err)
+	}
+	many := func(n int) (list []FactSource) {
+		for i := range n {
+			list = append(list, FactSource{Header: fmt.Sprintf("X-%d", i)})
+		}
+		return list
+	}
+	routes := func(n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprintf("/r%d", i))
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		edit func(*Profile)
+		want []string
+	}{
+		"name": {func(p *Profile) { p.Name = "Shop!" }, []string{"name"}},
+		"a long text": {func(p *Profile) { p.Description = strings.Repeat("x", MaxDescription+1) },
+			[]string{"description"}},
+		"no header name": {func(p *Profile) { p.Facts.User = []FactSource{{Header: "X User"}} },
+			[]string{"facts.user[0].header"}},
+		"no cookie name": {func(p *Profile) { p.Facts.Tier = []FactSource{{Cookie: "a;b"}} },
+			[]string{"facts.tier[0].cookie"}},
+		"a line break": {func(p *Profile) { p.Facts.Tier = []FactSource{{Claim: "a\nb"}} },
+			[]string{"facts.tier[0].claim"}},
+		"a blank": {func(p *Profile) { p.Facts.Tier = []FactSource{{Value: " a"}} },
+			[]string{"facts.tier[0].value"}},
+		"no source": {func(p *Profile) { p.Facts.User = []FactSource{{}} }, []string{"facts.user[0]"}},
+		"two at once": {func(p *Profile) { p.Facts.User = []FactSource{{Header: "A", Cookie: "b"}} },
+			[]string{"facts.user[0]"}},
+		"value not last": {func(p *Profile) { p.Facts.User = []FactSource{{Value: "a"}, {Header: "B"}} },
+			[]string{"facts.user[0]"}},
+		"a source twice": {func(p *Profile) { p.Facts.User = []FactSource{{Header: "B"}, {Header: "B"}} },
+			[]string{"facts.user[1]"}},
+		"too many sources": {func(p *Profile) { p.Facts.APIKey = many(MaxSources + 1) }, []string{"facts.api_key"}},
+		"the secret": {func(p *Profile) { p.Facts.APIKey = []FactSource{{Header: "sluice-token"}} },
+			[]string{"facts.api_key[0].header"}},
+		"attribute's name": {func(p *Profile) { p.Facts.Attributes = map[string][]FactSource{"a b": many(1)} },
+			[]string{`facts.attributes."a b"`}},
+		"no sources": {func(p *Profile) { p.Facts.Attributes = map[string][]FactSource{"a": {}} },
+			[]string{"facts.attributes.a"}},
+		"not a number": {func(p *Profile) { p.Facts.Fields = map[string][]FactSource{"a": {{Value: "-1"}}} },
+			[]string{"facts.fields.a[0].value"}},
+		"too many fields": {func(p *Profile) {
+			for i := range MaxProfileFacts {
+				p.Facts.Fields[fmt.Sprint("f", i)] = many(1)
+			}
+		}, []string{"facts.fields"}},
+		"claims": {func(p *Profile) { p.Claims, p.ClaimsHeader = "verified", "a b" },
+			[]string{"claims", "claims_header"}},
+		"client_ip": {func(p *Profile) { p.ClientIP = ClientIP{"", []string{"10.0.0.1/8"}} },
+			[]string{"client_ip.header", "client_ip.trusted[0]"}},
+		"networks": {func(p *Profile) { p.Proof.Networks = []string{"::ffff:10.0.0.0/104", "fe80::1%eth0", "x"} },
+			[]string{"proof.networks[0]", "proof.networks[1]", "proof.networks[2]"}},
+		"names twice": {func(p *Profile) { p.Proof.Certificates = []string{"a", "a", ""} },
+			[]string{"proof.certificates[2]", "proof.certificates[1]"}},
+		"a relative path": {func(p *Profile) { p.Routes = []string{"users", "/a//b", "/a?b"} },
+			[]string{"routes[0]", "routes[1]", "routes[2]"}},
+		"one template in two spellings": {func(p *Profile) {
+			p.Routes = []string{"/users/{id}", "/users/{id}/*", "/users/{name}", "/users/all", "/users/{x}/*"}
+		}, []string{"routes[2]", "routes[4]"}},
+		"too many routes": {func(p *Profile) { p.Routes = routes(MaxProfileRoutes + 1) }, []string{"routes"}},
+		"long routes": {func(p *Profile) {
+			p.Routes = nil
+			for _, r := range routes(MaxProfileRoutes) {
+				p.Routes = append(p.Routes, r+strings.Repeat("x", 100))
+			}
+		}, []string{"routes"}},
+		"path": {func(p *Profile) { p.Path = "odd" }, []string{"path"}},
+		"methods": {func(p *Profile) { p.SkipMethods = []string{"get", "GET", "GET"} },
+			[]string{"skip_methods[0]", "skip_methods[2]"}},
+		"weight": {func(p *Profile) { p.Weight = &WeightSource{} }, []string{"weight.header"}},
+		"a missing route": {func(p *Profile) { p.Missing = map[string]MissingFact{"route": {Action: MissingSkip}} },
+			[]string{"missing.route"}},
+		"missing": {func(p *Profile) {
+			p.Missing = map[string]MissingFact{"user": {Action: "allow"}, "ip": {Value: "x"}, "tier": {},
+				"field:a": {Value: "x"}, "attr:": {Action: MissingDeny}}
+		}, []string{`missing."attr:"`, "missing.field:a.value", "missing.ip.value", "missing.tier.value", "missing.user"}},
+		"headers": {func(p *Profile) { p.Headers = []string{"Set-Cookie", "Retry-*", "X-*-*", "Retry-*"} },
+			[]string{"headers[0]", "headers[2]", "headers[3]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := shopProfile()
+			c.edit(&p)
+			var ve *ValidationError
+			if err := ValidateProfile(&p); !errors.As(err, &ve) {
+				t.Fatalf("got %v", err)
+			}
+			var got []string
+			for _, f := range ve.Fields {
+				got = append(got, f.Field)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestProfile_NormalizeWritesMethodsAndHeadersInTheirUsualCase(t *testing.T) {
+	shared := []string{"options", "trace"}
+	p := NewProfile()
+	p.Name, p.SkipMethods, p.Headers = "p", shared, []string{"retry-AFTER", "x-ratelimit-*", "x-other"}
+	p.Normalize()
+	if !slices.Equal(p.SkipMethods, []string{"OPTIONS", "TRACE"}) || shared[0] != "options" ||
+		!slices.Equal(p.Headers, []string{"Retry-After", "X-RateLimit-*", "x-other"}) {
+		t.Errorf("got %q and %q", p.SkipMethods, p.Headers)
+	}
+}
+
+func TestProfile_ComesBackFromItsColumn(t *testing.T) {
+	for _, p := range []Profile{NewProfile(), shopProfile()} {
+		text, err := p.MarshalPolicies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := Profile{Name: p.Name}
+		if err := back.UnmarshalPolicies(text); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(p, back); diff != "" {
+			t.Errorf("%s\n%s", text, diff)
+		}
+		clone := p.Clone()
+		clone.Missing["x"] = MissingFact{}
+		if diff := cmp.Diff(back, p); diff != "" {
+			t.Errorf("a clone shares: %s", diff)
+		}
+	}
+	empty := NewProfile()
+	if text, err := empty.MarshalPolicies(); string(text) != "{}" || err != nil {
+		t.Errorf("defaults are stored as %s, %v", text, err)
+	}
+}
+
+func TestProfile_DamagedByHandIsRefused(t *testing.T) {
+	for _, text := range []string{``, `[]`, `{"facts":1}`, `{"proof":"none"}`, `{"missing":{"user":{}}}`, `{"routes":{}}`,
+		`{"weight":"x"}`, `{"client_ip":[]}`, `{"path":7}`, `{"headers":"all"}`} {
+		p := Profile{Name: "p"}
+		if err := p.UnmarshalPolicies([]byte(text)); err == nil {
+			t.Errorf("%s is read", text)
+		}
+		if ValidateProfile(&p) == nil {
+			t.Errorf("%s is valid: %+v", text, p)
+		}
+	}
+	later := Profile{Name: "p"}
+	if err := later.UnmarshalPolicies([]byte(`{"of_a_newer_node":1,"proof":{"networks":["::1"]}}`)); err != nil ||
+		!later.Proof.Token || ValidateProfile(&later) != nil {
+		t.Errorf("got %+v, %v", later, err)
+	}
+}
+
+func TestDiffProfile_NamesThePart(t *testing.T) {
+	was, is := shopProfile(), shopProfile()
+	if got := DiffProfile(&was, &is); got != nil {
+		t.Errorf("a profile differs from itself: %+v", got)
+	}
+	is.Facts.Tier, is.Proof.Token, is.ClientIP.Trusted = []FactSource{{Header: "X-Tier"}}, false, nil
+	is.Missing = map[string]MissingFact{}
+	is.Normalize()
+	var fields []string
+	for _, c := range DiffProfile(&was, &is) {
+		fields = append(fields, c.Field)
+	}
+	if want := []string{"facts.tier", "client_ip.trusted", "missing", "proof.token"}; !slices.Equal(fields, want) {
+		t.Errorf("got %q, want %q", fields, want)
+	}
+	if got := DiffProfile(nil, &was); len(got) == 0 || got[0].Old != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSet_KeepsAProfileThatDidNotChange(t *testing.T) {
+	a, b := shopProfile(), shopProfile()
+	b.Name = "other"
+	set, err := CompileSource(Source{Profiles: []Profile{a, b}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Path = PathRaw
+	next, err := set.Apply(Delta{Profiles: []Profile{b, a}, ProfilesChanged: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next.Profile("shop") != set.Profile("shop") || next.Profile("other") == set.Profile("other") ||
+		next.Profile("other").Path != PathRaw || set.Profile("other").Path != PathNormal || next.Profile("none") != nil {
+		t.Error("the wrong profiles changed")
+	}
+	if same, err := next.Apply(Delta{}); err != nil || len(same.Profiles()) != 2 || same.Profiles()[0].Name != "other" {
+		t.Errorf("got %v, %v", same, err)
+	}
+	a.Path = "odd"
+	for _, list := range [][]Profile{{a}, {b, b}} {
+		if _, err := next.Apply(Delta{Profiles: list, ProfilesChanged: true}); err == nil {
+			t.Errorf("%+v compiles", list)
+		}
+		if _, err := CompileSource(Source{Profiles: list}, Options{}); err == nil {
+			t.Errorf("%+v compiles", list)
+		}
+	}
+}
+
+func TestMissingFact_JSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := MissingFact{Action: rapid.SampledFrom([]string{"", MissingSkip, MissingDeny}).Draw(t, "action")}
+		if m.Action == "" {
+			m.Value = rapid.String().Draw(t, "value")
+		}
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back MissingFact
+		if err := json.Unmarshal(text, &back); err != nil || back != m {
+			t.Fatalf("%s came back as %+v, %v", text, back, err)
+		}
+	})
+	for _, text := range []string{`{}`, `7`, `{"value":null}`, `{"value":7}`, `[]`} {
+		if err := json.Unmarshal([]byte(text), new(MissingFact)); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+}

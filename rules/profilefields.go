@@ -1,0 +1,365 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"sluice/rules/chars"
+	"sluice/rules/route"
+	"sluice/rules/tree"
+)
+
+// Bounds of a profile.
+const (
+	// MaxProfiles is the largest number of profiles.
+	MaxProfiles = 1000
+	// MaxProfileRoutes is the largest number of route templates of a profile.
+	MaxProfileRoutes = 1000
+	// MaxSources is the largest number of sources of one fact.
+	MaxSources = 16
+	// MaxProfileFacts is the largest number of attributes, of fields, and of missing facts.
+	MaxProfileFacts = 64
+	// MaxProfileList is the largest length of any other list of a profile.
+	MaxProfileList = 64
+	// MaxProfile is the largest profile as JSON, in bytes, so that a request can carry it.
+	MaxProfile = 60_000
+
+	defaultClaimsHeader   = "Authorization"
+	defaultClientIPHeader = "X-Forwarded-For"
+	defaultSkipMethod     = "OPTIONS"
+)
+
+// ClientHeaders are the headers that a gateway may pass on to its client, in the order in which
+// they are sent.
+var ClientHeaders = []string{
+	"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+	"X-RateLimit-Mode", "X-RateLimit-Delay-Ms", "X-RateLimit-Lease",
+}
+
+// profileFields are the fields of a profile that people write, in the order of its JSON form.
+var profileFields = []Field[Profile]{
+	{Name: "name", At: func(p *Profile) any { return &p.Name }, Required: true, Label: true},
+	{Name: "description", At: func(p *Profile) any { return &p.Description }, Bytes: MaxDescription, Label: true},
+	{
+		Name: "facts", At: func(p *Profile) any { return &p.Facts }, Policy: true, Default: fresh(factFields),
+		File: func(p *Profile) any { return sparseFacts(p.Facts) },
+	},
+	{
+		Name: "claims", At: func(p *Profile) any { return &p.Claims }, Policy: true,
+		Default: ClaimsOff, OneOf: []string{ClaimsOff, ClaimsTrusted},
+	},
+	{
+		Name: "claims_header", At: func(p *Profile) any { return &p.ClaimsHeader }, Policy: true,
+		Default: defaultClaimsHeader,
+	},
+	{Name: "client_ip", At: func(p *Profile) any { return &p.ClientIP }, Policy: true, Default: fresh(clientIPFields)},
+	{
+		Name: "routes", At: func(p *Profile) any { return &p.Routes }, Policy: true,
+		Default: []string{}, Noun: "routes", Most: MaxProfileRoutes,
+	},
+	{
+		Name: "path", At: func(p *Profile) any { return &p.Path }, Policy: true,
+		Default: PathNormal, OneOf: []string{PathNormal, PathRaw},
+	},
+	{
+		Name: "skip_methods", At: func(p *Profile) any { return &p.SkipMethods }, Policy: true,
+		Default: []string{defaultSkipMethod}, Noun: "methods", Most: MaxProfileList,
+	},
+	{Name: "weight", At: func(p *Profile) any { return &p.Weight }, Policy: true},
+	{
+		Name: "missing", At: func(p *Profile) any { return &p.Missing }, Policy: true,
+		Default: map[string]MissingFact{}, Noun: "facts", Most: MaxProfileFacts,
+	},
+	{
+		Name: "headers", At: func(p *Profile) any { return &p.Headers }, Policy: true,
+		Default: []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"},
+		Noun:    "headers", Most: MaxProfileList,
+	},
+	{Name: "proof", At: func(p *Profile) any { return &p.Proof }, Policy: true, Default: fresh(proofFields)},
+}
+
+var factFields = []Field[ProfileFacts]{
+	{
+		Name: "user", At: func(f *ProfileFacts) any { return &f.User },
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+	},
+	{
+		Name: "api_key", At: func(f *ProfileFacts) any { return &f.APIKey },
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+	},
+	{
+		Name: "tier", At: func(f *ProfileFacts) any { return &f.Tier },
+		Default: []FactSource{}, Noun: "sources", Most: MaxSources,
+	},
+	{
+		Name: "attributes", At: func(f *ProfileFacts) any { return &f.Attributes },
+		Default: map[string][]FactSource{}, Noun: "attributes", Most: MaxProfileFacts,
+	},
+	{
+		Name: "fields", At: func(f *ProfileFacts) any { return &f.Fields },
+		Default: map[string][]FactSource{}, Noun: "fields", Most: MaxProfileFacts,
+	},
+}
+
+// sparseFacts has the JSON form of ProfileFacts without facts that have no sources.
+type sparseFacts struct {
+	User       []FactSource            `json:"user,omitempty"`
+	APIKey     []FactSource            `json:"api_key,omitempty"`
+	Tier       []FactSource            `json:"tier,omitempty"`
+	Attributes map[string][]FactSource `json:"attributes,omitempty"`
+	Fields     map[string][]FactSource `json:"fields,omitempty"`
+}
+
+var sourceFields = []Field[FactSource]{
+	{Name: "header", At: func(s *FactSource) any { return &s.Header }},
+	{Name: "cookie", At: func(s *FactSource) any { return &s.Cookie }},
+	{Name: "claim", At: func(s *FactSource) any { return &s.Claim }},
+	{Name: "value", At: func(s *FactSource) any { return &s.Value }},
+}
+
+var clientIPFields = []Field[ClientIP]{
+	{Name: "header", At: func(c *ClientIP) any { return &c.Header }, Default: defaultClientIPHeader},
+	{
+		Name: "trusted", At: func(c *ClientIP) any { return &c.Trusted },
+		Default: []string{}, Noun: "networks", Most: MaxProfileList,
+	},
+}
+
+var weightFields = []Field[WeightSource]{
+	{Name: "header", At: func(w *WeightSource) any { return &w.Header }, Required: true},
+}
+
+var proofFields = []Field[Proof]{
+	{Name: "token", At: func(p *Proof) any { return &p.Token }, Default: true},
+	{
+		Name: "networks", At: func(p *Proof) any { return &p.Networks },
+		Default: []string{}, Noun: "networks", Most: MaxProfileList,
+	},
+	{
+		Name: "certificates", At: func(p *Proof) any { return &p.Certificates },
+		Default: []string{}, Noun: "names of certificates", Most: MaxProfileList,
+	},
+}
+
+// ProfileFields is Fields for profiles.
+func ProfileFields() []Field[Profile] { return profileFields }
+
+// ProfileFieldNamed is FieldNamed for profiles.
+func ProfileFieldNamed(name string) *Field[Profile] { return named(profileFields, name) }
+
+// NewProfile returns a profile without a name whose fields are at their defaults.
+func NewProfile() Profile { return fresh(profileFields) }
+
+// Clone returns a copy of a profile that shares nothing with the original.
+func (p *Profile) Clone() Profile {
+	c := *p
+	detach(reflect.ValueOf(&c).Elem())
+	return c
+}
+
+// Normalize converts a profile as people write it to the form that is stored and compared: it
+// fills in defaults, trims texts, and writes methods and client headers in their usual case. No
+// list or map is then nil. It replaces what it changes, because the caller may share what a
+// profile points to.
+func (p *Profile) Normalize() {
+	normalize(profileFields, p)
+	normalize(clientIPFields, &p.ClientIP)
+	normalize(proofFields, &p.Proof)
+	for i := range factFields {
+		f := &factFields[i]
+		if reflect.ValueOf(f.At(&p.Facts)).Elem().IsNil() {
+			f.reset(&p.Facts)
+		}
+	}
+	if p.Missing == nil {
+		p.Missing = map[string]MissingFact{}
+	}
+	p.SkipMethods = mapped(p.SkipMethods, route.NormalizeMethod)
+	p.Headers = mapped(p.Headers, usualHeader)
+}
+
+// mapped returns a list with each text converted.
+func mapped(list []string, convert func(string) string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = convert(s)
+	}
+	return out
+}
+
+// usualHeader returns a client header, or the beginning of one with *, in the case of
+// ClientHeaders.
+func usualHeader(name string) string {
+	start, wild := strings.CutSuffix(name, "*")
+	for _, h := range ClientHeaders {
+		switch {
+		case wild && len(start) <= len(h) && strings.EqualFold(start, h[:len(start)]):
+			return h[:len(start)] + "*"
+		case !wild && strings.EqualFold(name, h):
+			return h
+		}
+	}
+	return name
+}
+
+// MarshalPolicies encodes all of a profile but its name, description, version and times as a JSON
+// object, without defaults.
+func (p *Profile) MarshalPolicies() ([]byte, error) { return marshalPolicies(profileFields, p) }
+
+// UnmarshalPolicies is Rule.UnmarshalPolicies for profiles. The result is normalised.
+func (p *Profile) UnmarshalPolicies(text []byte) error {
+	err := unmarshalPolicies(profileFields, p, text)
+	p.Normalize()
+	return err
+}
+
+// DiffProfile is Diff for profiles. It names the parts of a composite field, such as facts.user.
+func DiffProfile(was, is *Profile) []Change {
+	if was == nil && is == nil {
+		return nil
+	}
+	var none Profile // whose parts are not read
+	a, b := was, is
+	if a == nil {
+		a = &none
+	}
+	if b == nil {
+		b = &none
+	}
+	var changes []Change
+	for _, c := range diff(profileFields, was, is) {
+		switch c.Field {
+		case "facts":
+			changes = append(changes, diffPart(c, factFields, &a.Facts, &b.Facts)...)
+		case "client_ip":
+			changes = append(changes, diffPart(c, clientIPFields, &a.ClientIP, &b.ClientIP)...)
+		case "proof":
+			changes = append(changes, diffPart(c, proofFields, &a.Proof, &b.Proof)...)
+		default:
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// diffPart lists the parts in which a composite field differs. c is its change as a whole.
+func diffPart[T any](c Change, fields []Field[T], was, is *T) []Change {
+	if c.Old == nil {
+		was = nil
+	}
+	if c.New == nil {
+		is = nil
+	}
+	changes := diff(fields, was, is)
+	for i := range changes {
+		changes[i].Field = c.Field + "." + changes[i].Field
+	}
+	return changes
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m MissingFact) MarshalJSON() ([]byte, error) {
+	if m.Action != "" {
+		return json.Marshal(m.Action)
+	}
+	return json.Marshal(struct {
+		Value string `json:"value"`
+	}{m.Value})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *MissingFact) UnmarshalJSON(data []byte) error {
+	*m = MissingFact{}
+	if len(data) > 0 && data[0] == '{' {
+		var in struct {
+			Value *string `json:"value"`
+		}
+		if err := json.Unmarshal(data, &in); err != nil {
+			return err
+		}
+		if in.Value == nil {
+			return errors.New("no value for a missing fact")
+		}
+		m.Value = *in.Value
+		return nil
+	}
+	return json.Unmarshal(data, &m.Action)
+}
+
+const missingHelp = `must be "skip", "deny" or an object with the member value`
+
+// missing reads what happens without a fact; null is MissingSkip.
+func (d *decoder) missing(at string, v *tree.Value, dst *MissingFact) {
+	*dst = MissingFact{Action: MissingSkip}
+	switch v.Kind {
+	case tree.Null:
+	case tree.Text:
+		dst.Action = v.Text
+	case tree.Object:
+		if len(v.Members) != 1 || v.Members[0].Name != "value" {
+			d.wrong(at, v, missingHelp)
+			return
+		}
+		value := &v.Members[0].Value
+		dst.Action = ""
+		set(d, at+".value", value, &dst.Value, func() (string, error) { return readText(&sourceFields[0], value, FromFile) })
+	default:
+		d.wrong(at, v, missingHelp)
+	}
+}
+
+// sources reads the sources of a fact; null is none.
+func (d *decoder) sources(at string, v *tree.Value, dst *[]FactSource) {
+	*dst = []FactSource{}
+	switch {
+	case v.Kind == tree.Null:
+		return
+	case v.Kind != tree.List:
+		d.wrong(at, v, `must be a list of sources, such as [{"header": "X-User"}], not %s`, v.Kind)
+		return
+	}
+	list := make([]FactSource, len(v.List))
+	for i := range v.List {
+		one := &v.List[i]
+		if decodeObject(d, sourceFields, path(at, i), one, &list[i]) && len(one.Members) > 1 {
+			d.wrong(path(at, i), one, "must have exactly one of header, cookie, claim and value")
+		}
+	}
+	*dst = list
+}
+
+// safeKey is SafeField for the name of a tier, an attribute or a missing fact.
+func safeKey(name string) string {
+	for _, prefix := range []string{missingAttribute, missingField} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && chars.IsName(rest) {
+			return name
+		}
+	}
+	return SafeField(name)
+}
+
+// compileProfiles replaces the profiles of a set that is being built. A profile that did not
+// change stays the same value, so that what was compiled from it can be kept.
+func (s *Set) compileProfiles(list []Profile) error {
+	was := s.profiles
+	s.profiles = make(map[string]*Profile, len(list))
+	for i := range list {
+		p := was[list[i].Name]
+		if p == nil || !reflect.DeepEqual(*p, list[i]) {
+			c := list[i].Clone()
+			p = &c
+			p.Normalize()
+			if err := ValidateProfile(p); err != nil {
+				return fmt.Errorf("profile %q: %w", p.Name, err)
+			}
+		}
+		if s.profiles[p.Name] != nil {
+			return fmt.Errorf("two profiles have the name %q", p.Name)
+		}
+		s.profiles[p.Name] = p
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/limiter"
+	"sluice/rules/chars"
+	"sluice/rules/route"
+)
+
+// Bounds of the texts of a profile, in bytes.
+const (
+	maxToken       = 128 // the name of a header or cookie
+	maxClaim       = 256
+	maxFactValue   = 256
+	maxCertificate = 255
+)
+
+// tokenHeader is the header with which a gateway proves itself. Its secret is never a fact.
+const tokenHeader = "Sluice-Token"
+
+// The beginnings of the names of missing attributes and fields.
+const (
+	missingAttribute = "attr:"
+	missingField     = "field:"
+)
+
+// ValidProfileName reports whether name is a valid name of a profile.
+func ValidProfileName(name string) bool { return namePattern.MatchString(name) }
+
+// ValidateProfile reports every problem of a normalised profile at once, each under the path of
+// the field, such as facts.user[0].header. The error is a *ValidationError.
+func ValidateProfile(p *Profile) error {
+	var ps problems
+	if !namePattern.MatchString(p.Name) {
+		ps.add("name", "must be %s", nameHelp)
+	}
+	bounds(profileFields, p, "", &ps)
+	p.Facts.validate(&ps)
+	ps.header("claims_header", p.ClaimsHeader)
+	bounds(clientIPFields, &p.ClientIP, "client_ip.", &ps)
+	ps.header("client_ip.header", p.ClientIP.Header)
+	ps.networks("client_ip.trusted", p.ClientIP.Trusted)
+	validateTemplates(p.Routes, &ps)
+	for i, m := range p.SkipMethods {
+		if !route.IsMethod(m) {
+			ps.add(path("skip_methods", i), "must be an HTTP method in upper case, such as OPTIONS, of at most %d characters",
+				route.MaxMethod)
+		}
+	}
+	ps.distinct("skip_methods", p.SkipMethods)
+	if p.Weight != nil {
+		ps.header("weight.header", p.Weight.Header)
+	}
+	validateMissing(p.Missing, &ps)
+	for i, h := range p.Headers {
+		if !isClientHeader(h) {
+			ps.add(path("headers", i), "must be one of %s, or the beginning of one followed by *",
+				strings.Join(ClientHeaders, ", "))
+		}
+	}
+	ps.distinct("headers", p.Headers)
+	bounds(proofFields, &p.Proof, "proof.", &ps)
+	ps.networks("proof.networks", p.Proof.Networks)
+	for i, name := range p.Proof.Certificates {
+		ps.text(path("proof.certificates", i), name, maxCertificate)
+	}
+	ps.distinct("proof.certificates", p.Proof.Certificates)
+	if len(ps) == 0 && len(JSONText(p)) > MaxProfile {
+		ps.add("routes", "make the profile larger than %d bytes as JSON", MaxProfile)
+	}
+	if len(ps) > 0 {
+		inOrder(profileFields, ps)
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+func (f *ProfileFacts) validate(ps *problems) {
+	bounds(factFields, f, "facts.", ps)
+	ps.sources("facts.user", f.User, false)
+	ps.sources("facts.api_key", f.APIKey, false)
+	ps.sources("facts.tier", f.Tier, false)
+	ps.sourceMap("facts.attributes", f.Attributes, false)
+	ps.sourceMap("facts.fields", f.Fields, true)
+}
+
+func (ps *problems) sourceMap(at string, m map[string][]FactSource, number bool) {
+	for _, name := range sortedKeys(m) {
+		list, at := m[name], at+"."+safeKey(name)
+		switch {
+		case !chars.IsName(name):
+			ps.add(at, "must have a name of 1 to %d letters, digits, _, . or -", chars.MaxName)
+		case len(list) == 0:
+			ps.add(at, "must have at least one source")
+		case len(list) > MaxSources:
+			ps.add(at, "must not have more than %d sources", MaxSources)
+		default:
+			ps.sources(at, list, number)
+		}
+	}
+}
+
+// sources checks the sources of a fact, which is a number if number is true.
+func (ps *problems) sources(at string, list []FactSource, number bool) {
+	for i, s := range list {
+		at := path(at, i)
+		switch {
+		case s == (FactSource{Header: s.Header}) && s.Header != "":
+			ps.header(at+".header", s.Header)
+		case s == (FactSource{Cookie: s.Cookie}) && s.Cookie != "":
+			if !isToken(s.Cookie) {
+				ps.add(at+".cookie", "must be the name of a cookie: %s", tokenHelp)
+			}
+		case s == (FactSource{Claim: s.Claim}) && s.Claim != "":
+			ps.text(at+".claim", s.Claim, maxClaim)
+		case s == (FactSource{Value: s.Value}) && s.Value != "":
+			ps.factValue(at+".value", s.Value, number)
+			if i < len(list)-1 {
+				ps.add(at, "must be the last source, because a value is never missing")
+			}
+		default:
+			ps.add(at, "must have exactly one of header, cookie, claim and value")
+			continue
+		}
+		if slices.Contains(list[:i], s) {
+			ps.add(at, "must not be listed twice")
+		}
+	}
+}
+
+// factValue checks a fixed value of a fact.
+func (ps *problems) factValue(at, value string, number bool) {
+	if !number {
+		ps.text(at, value, maxFactValue)
+		return
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > limiter.MaxExact {
+		ps.add(at, "must be a whole number from 0 to %d, as text", limiter.MaxExact)
+	}
+}
+
+// validateTemplates checks the routes of a profile. Templates that differ only in the names of
+// their parameters are the same template.
+func validateTemplates(routes []string, ps *problems) {
+	first := make(map[string]int, len(routes))
+	for i, text := range routes {
+		p, err := route.Parse(text)
+		if err != nil {
+			ps.add(path("routes", i), "%s", err)
+			continue
+		}
+		shape := "/" + strings.Join(p.Segments, "/") // a parameter is an empty segment
+		if p.Tail {
+			shape += "/*"
+		}
+		if j, taken := first[shape]; taken {
+			ps.add(path("routes", i), "is the same template as %s", path("routes", j))
+			continue
+		}
+		first[shape] = i
+	}
+}
+
+func validateMissing(missing map[string]MissingFact, ps *problems) {
+	for _, name := range sortedKeys(missing) {
+		m, at := missing[name], "missing."+safeKey(name)
+		attribute, isAttribute := strings.CutPrefix(name, missingAttribute)
+		field, isField := strings.CutPrefix(name, missingField)
+		switch {
+		case name == "ip", name == "user", name == "api_key", name == "tier":
+		case isAttribute && chars.IsName(attribute), isField && chars.IsName(field):
+		default:
+			ps.add(at, "must be one of ip, user, api_key, tier, attr:NAME and field:NAME")
+			continue
+		}
+		switch {
+		case m.Action == MissingSkip || m.Action == MissingDeny:
+		case m.Action != "":
+			ps.add(at, missingHelp)
+		case name == "ip":
+			if a, err := netip.ParseAddr(m.Value); err != nil || a.Zone() != "" {
+				ps.add(at+".value", "must be an IP address")
+			}
+		default:
+			ps.factValue(at+".value", m.Value, isField)
+		}
+	}
+}
+
+// isClientHeader reports whether name is one of ClientHeaders, or the beginning of one with *.
+func isClientHeader(name string) bool {
+	start, wild := strings.CutSuffix(name, "*")
+	return slices.ContainsFunc(ClientHeaders, func(h string) bool {
+		return h == name || wild && strings.HasPrefix(h, start)
+	})
+}
+
+const tokenHelp = "1 to 128 letters, digits and any of !#$%&'*+-.^_`|~"
+
+// isToken reports whether s is a token of RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !chars.IsAlnum(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxToken
+}
+
+// header checks the name of a request header.
+func (ps *problems) header(at, name string) {
+	switch {
+	case !isToken(name):
+		ps.add(at, "must be the name of a header: %s", tokenHelp)
+	case strings.EqualFold(name, tokenHeader):
+		ps.add(at, "must not be %s, which has the gateway's own secret", tokenHeader)
+	}
+}
+
+// text checks a text on one line that may not be empty.
+func (ps *problems) text(at, s string, most int) {
+	switch {
+	case s == "" || len(s) > most:
+		ps.add(at, "must be 1 to %d bytes long", most)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, chars.Unsafe):
+		ps.add(at, "must be valid UTF-8 without control characters or line breaks")
+	case strings.TrimSpace(s) != s:
+		ps.add(at, "must not begin or end with blanks")
+	}
+}
+
+// networks checks a list of addresses and networks.
+func (ps *problems) networks(at string, list []string) {
+	for i, s := range list {
+		if _, err := ParseNetwork(s); err != nil {
+			ps.add(path(at, i), "%s", err)
+		}
+	}
+	ps.distinct(at, list)
+}
+
+// distinct refuses a text that a list has twice.
+func (ps *problems) distinct(at string, list []string) {
+	for i, s := range list {
+		if slices.Contains(list[:i], s) {
+			ps.add(path(at, i), "must not be listed twice")
+		}
+	}
+}
+
+// ParseNetwork parses a network such as 10.0.0.0/8; an address alone is a network of one. An IPv4
+// address in IPv6 form is an IPv4 address.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(s); err == nil && addr.Zone() == "" {
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil || p.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("must be an address such as 192.0.2.7 or a network such as 10.0.0.0/8")
+	case p != p.Masked():
+		return netip.Prefix{}, fmt.Errorf("must be the address of a network; write %s", p.Masked())
+	}
+	return p, nil
+}
