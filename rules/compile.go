@@ -131,9 +131,7 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 		c.globalKey = limiter.Key("{" + ScopeGlobal + "}" + c.suffix)
 	}
 	for _, f := range c.facts {
-		if f.kind != factAttr {
-			c.need |= 1 << f.kind
-		}
+		c.need |= 1 << f.kind
 	}
 	return c, nil
 }

@@ -121,13 +121,16 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 			}
 		}
 	}
-	w, ok := c.weight(k.d, weight)
-	if !ok {
-		return ReasonMissingField, func() string {
-			return fmt.Sprintf("The rule takes the weight from the field %s; the request does not have it.", *c.Rule.WeightField)
+	if c.Rule.WeightField != nil {
+		var ok bool
+		if weight, ok = c.fieldWeight(k.d); !ok {
+			return ReasonMissingField, func() string {
+				return fmt.Sprintf("The rule takes the weight from the field %s; the request does not have it.",
+					*c.Rule.WeightField)
+			}
 		}
 	}
-	return k.considerPolicy(c, w, now.UnixMilli())
+	return k.considerPolicy(c, weight, now.UnixMilli())
 }
 
 // considerPolicy evaluates time, condition and tier of the rule.

@@ -183,8 +183,10 @@ func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
 		dst = x.everywhere.collect(method, dst)
 	}
 	if route != "" {
-		if l := x.exact.get(route); l != nil {
-			dst = l.collect(method, dst)
+		if x.exact != nil {
+			if l := x.exact.get(route); l != nil {
+				dst = l.collect(method, dst)
+			}
 		}
 		if x.trie != nil {
 			dst = x.trie.collect(route[1:], method, dst)

@@ -54,13 +54,25 @@ func (k *keyer) has(f *fact) bool {
 // appendKey appends the key of a rule whose facts are all present:
 //
 //	{user:42}+ip:203.0.113.7|17|sc
+//
+// It caches each fact for the next rule if there is room, except for attributes.
 func (k *keyer) appendKey(b []byte, c *Compiled) []byte {
 	b = append(b, '{')
 	for i := range c.facts {
 		if i > 0 {
 			b = append(b, '+')
 		}
-		b = k.appendFact(b, &c.facts[i])
+		f, start := &c.facts[i], len(b)
+		if s := &k.spans[f.kind]; s.to > 0 {
+			b = append(b, k.cache[s.from:s.to]...)
+		} else {
+			b = k.encode(b, f)
+			if n := len(b) - start; f.kind != factAttr && n <= len(k.cache)-k.used {
+				copy(k.cache[k.used:], b[start:])
+				*s = span{k.used, k.used + n}
+				k.used += n
+			}
+		}
 		if i == 0 {
 			b = append(b, '}')
 		}
@@ -68,23 +80,7 @@ func (k *keyer) appendKey(b []byte, c *Compiled) []byte {
 	return append(b, c.suffix...)
 }
 
-// appendFact appends label and encoded value, and caches it for the next rule if there is room.
-// Attributes are not cached.
-func (k *keyer) appendFact(dst []byte, f *fact) []byte {
-	s := &k.spans[f.kind]
-	if s.to > 0 {
-		return append(dst, k.cache[s.from:s.to]...)
-	}
-	start := len(dst)
-	dst = k.encode(dst, f)
-	if n := len(dst) - start; f.kind != factAttr && n <= len(k.cache)-k.used {
-		copy(k.cache[k.used:], dst[start:])
-		*s = span{k.used, k.used + n}
-		k.used += n
-	}
-	return dst
-}
-
+// encode appends the label and the encoded value of a fact.
 func (k *keyer) encode(dst []byte, f *fact) []byte {
 	dst = append(dst, f.label...)
 	switch f.kind {

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"sluice/limiter"
@@ -35,14 +36,17 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 	k := s.keyer(d)
 	at := now.UnixMilli()
 	key := buf[:0]
-	have := k.have()
+	has := k.facts()
 	for _, c := range s.index.collect(k.route, k.method, found[:0]) {
-		if c.need&^have != 0 || !k.hasAttributes(c) {
+		if c.need&^has != 0 || at < c.from || at >= c.until || c.need&(1<<factAttr) != 0 && !k.hasAttributes(c) {
 			continue
 		}
-		w, ok := c.weight(d, weight)
-		if !ok || at < c.from || at >= c.until {
-			continue
+		w := weight
+		if c.Rule.WeightField != nil {
+			var ok bool
+			if w, ok = c.fieldWeight(d); !ok {
+				continue
+			}
 		}
 		if c.when != nil {
 			if c.when.patterns.Total > 0 && errors.Is(ctx.Err(), context.Canceled) {
@@ -52,8 +56,10 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 				continue
 			}
 		}
-		limit, limited := c.effective(d, at)
-		m := Match{Rule: c, Key: c.globalKey, Limit: limit, Weight: w}
+		m, limited := Match{Rule: c, Key: c.globalKey, Limit: c.Limit, Weight: w}, true
+		if c.tiers != nil || c.timed != nil {
+			m.Limit, limited = c.effective(d, at)
+		}
 		if len(c.facts) > 0 {
 			key = k.appendKey(key[:0], c)
 			if o := s.overrides.Of(c.Rule.ID); o != nil {
@@ -72,20 +78,32 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 	return dst, nil
 }
 
+// keyer normalises route and method, so that neither another spelling of a path nor "get" slips past a
+// rule for GET.
 func (s *Set) keyer(d *Descriptor) keyer {
-	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
+	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: strings.ToUpper(d.Method)}
 }
 
-// have returns the bits of the facts present, without attributes.
-func (k *keyer) have() (bits uint8) {
-	for kind := range factKinds {
-		if kind != factAttr && k.has(&fact{kind: kind}) {
+// facts returns the bits of the facts that the descriptor has. That of attributes says that it has
+// any.
+func (k *keyer) facts() (bits uint8) {
+	if k.d.IP.IsValid() {
+		bits |= 1 << factIP
+	}
+	if len(k.d.Attributes) > 0 {
+		bits |= 1 << factAttr
+	}
+	for kind, value := range [...]string{
+		factUser: k.d.User, factAPIKey: k.d.APIKey, factTier: k.d.Tier, factRoute: k.route, factMethod: k.method,
+	} {
+		if value != "" {
 			bits |= 1 << kind
 		}
 	}
 	return bits
 }
 
+// hasAttributes reports whether the descriptor has every attribute of a rule's scope.
 func (k *keyer) hasAttributes(c *Compiled) bool {
 	for i := range c.facts {
 		if c.facts[i].kind == factAttr && k.d.Attributes[c.facts[i].attr] == "" {
@@ -95,13 +113,9 @@ func (k *keyer) hasAttributes(c *Compiled) bool {
 	return true
 }
 
-// weight is what a request weighs for this rule, false when the rule names a
-// field that the descriptor lacks. Fields out of a weight's range, which
-// decoders refuse, are brought into it.
-func (c *Compiled) weight(d *Descriptor, weight int64) (int64, bool) {
-	if c.Rule.WeightField == nil {
-		return weight, true
-	}
+// fieldWeight returns the value of the rule's weight_field, false if the descriptor lacks it. A value
+// outside the range of weights, which decoders reject, becomes the nearest weight.
+func (c *Compiled) fieldWeight(d *Descriptor) (int64, bool) {
 	v, ok := d.Fields[*c.Rule.WeightField]
 	return min(max(v, 0), limiter.MaxExact), ok
 }

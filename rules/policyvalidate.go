@@ -265,7 +265,7 @@ func validateCandidate(r *Rule, base limiter.Limit, ps *problems) *limiter.Limit
 		ps.under("candidate", ve.Fields)
 		return nil
 	}
-	if base.Algorithm.Slots() || l.Algorithm.Slots() {
+	if base.Algorithm.Traits().Slots || l.Algorithm.Traits().Slots {
 		ps.add("candidate", "does not apply to concurrency")
 		return nil
 	}

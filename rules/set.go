@@ -9,14 +9,8 @@ import (
 )
 
 // Current holds the set in force. It is swapped as one pointer, so that every decision uses one
-// version throughout. The zero value holds none.
-type Current struct{ p atomic.Pointer[Set] }
-
-// Load returns the set in force, nil before the first Store.
-func (c *Current) Load() *Set { return c.p.Load() }
-
-// Store puts a set in force.
-func (c *Current) Store(s *Set) { c.p.Store(s) }
+// version throughout. Load returns it, nil before the first Store. The zero value holds none.
+type Current struct{ atomic.Pointer[Set] }
 
 // Set is all active rules, compiled and immutable, safe for concurrent use. The zero value is not
 // usable; create one with Compile.
@@ -70,7 +64,7 @@ type Compiled struct {
 	// Hot says how hot buckets may be served.
 	Hot limiter.HotMode
 
-	need      uint8 // bits of factKind, without attributes
+	need      uint8 // bits of factKind
 	facts     []fact
 	route     *route.Pattern // nil for every route
 	suffix    string         // "|17|sc"

@@ -32,7 +32,3 @@ func IsMethod(s string) bool {
 	}
 	return true
 }
-
-// NormalizeMethod folds a method to upper case, so that "get" does not slip
-// past a rule for GET.
-func NormalizeMethod(m string) string { return strings.ToUpper(m) }
