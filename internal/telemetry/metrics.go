@@ -129,14 +129,14 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	m.setVersion.Set(float64(set.Version()))
 	m.setRules.Set(float64(set.Len()))
 	m.setSwaps.Inc()
-	gone := m.ruleNames.retain(func(name string) bool {
+	removed := m.ruleNames.remove(func(name string) bool {
 		return name != "" && name != rules.DirectRule && set.Named(name) == nil
 	})
-	if len(gone) == 0 {
+	if len(removed) == 0 {
 		return
 	}
-	m.series.decisions.forget(func(k limitKey) bool { return slices.Contains(gone, k.rule) })
-	for _, name := range gone {
+	m.series.decisions.forget(func(k limitKey) bool { return slices.Contains(removed, k.rule) })
+	for _, name := range removed {
 		label := prometheus.Labels{"rule": name}
 		m.decisions.DeletePartialMatch(label)
 		m.above.DeletePartialMatch(label)

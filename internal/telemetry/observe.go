@@ -1,6 +1,10 @@
 package telemetry
 
 import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/api/decide"
@@ -50,12 +54,12 @@ func newAccount() account {
 // charges, each of its limits.
 func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	a := d.Answer
-	m.series.durations.get(requestKey{a.Op.String(), outcome(a.Allowed())}, func(k requestKey) prometheus.Observer {
-		return m.duration.WithLabelValues(k.first, k.second)
+	m.series.durations.get(durationKey{a.Op, a.Verdict == decide.Allowed}, func(k durationKey) prometheus.Observer {
+		return m.duration.WithLabelValues(k.op.String(), outcome(k.allowed))
 	}).Observe(d.Took.Seconds())
 	if d.Outcome != "" {
 		m.series.requests.get(requestKey{d.Outcome, d.By}, func(k requestKey) prometheus.Counter {
-			return m.account.requests.WithLabelValues(k.first, k.second)
+			return m.account.requests.WithLabelValues(k.outcome, k.by)
 		}).Inc()
 	}
 	if a.Op != limiter.OpTake && a.Op != limiter.OpCharge { // peeks and corrections decide nothing
@@ -64,8 +68,8 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		name := m.ruleNames.label(la.Name())
-		m.series.decisions.get(limitKey{name, la.Mode(), outcome(la.Decision.Allowed)}, func(k limitKey) prometheus.Counter {
-			return m.decisions.WithLabelValues(k.rule, k.mode, k.outcome)
+		m.series.decisions.get(limitKey{name, la.Mode(), la.Decision.Allowed}, func(k limitKey) prometheus.Counter {
+			return m.decisions.WithLabelValues(k.rule, k.mode, outcome(k.allowed))
 		}).Inc()
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			m.above.WithLabelValues(name, la.Throttle()).Inc()
@@ -104,4 +108,137 @@ func outcome(allowed bool) string {
 		return "allowed"
 	}
 	return "denied"
+}
+
+// handles caches the series of a vector by their labels, which are the key K. Without it,
+// finding a series would cost a hash of all label values, a lock and a comparison, four
+// times a check. Reading takes no lock. Keys must come from bounded lists.
+type handles[K comparable, S any] struct {
+	mu   sync.Mutex
+	seen atomic.Pointer[map[K]S]
+}
+
+// get returns the series of a key. It calls find the first time.
+func (h *handles[K, S]) get(key K, find func(K) S) S {
+	if seen := h.seen.Load(); seen != nil {
+		if s, ok := (*seen)[key]; ok {
+			return s
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := map[K]S{}
+	if seen := h.seen.Load(); seen != nil {
+		if s, ok := (*seen)[key]; ok {
+			return s
+		}
+		next = maps.Clone(*seen)
+	}
+	s := find(key)
+	next[key] = s
+	h.seen.Store(&next)
+	return s
+}
+
+// forget drops the series of the keys that deleted selects.
+func (h *handles[K, S]) forget(deleted func(K) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if seen := h.seen.Load(); seen != nil {
+		next := maps.Clone(*seen)
+		maps.DeleteFunc(next, func(k K, _ S) bool { return deleted(k) })
+		h.seen.Store(&next)
+	}
+}
+
+// limitKey is the labels of sluice_decisions_total. rule is the label, not the name.
+type limitKey struct {
+	rule, mode string
+	allowed    bool
+}
+
+// unitsKey is the labels of sluice_account_units_total.
+type unitsKey struct{ mode, outcome, by string }
+
+// requestKey is the labels of sluice_account_requests_total.
+type requestKey struct{ outcome, by string }
+
+// durationKey is the labels of sluice_check_duration_seconds.
+type durationKey struct {
+	op      limiter.Op
+	allowed bool
+}
+
+// series caches the series that every check counts in.
+type series struct {
+	decisions handles[limitKey, prometheus.Counter]
+	durations handles[durationKey, prometheus.Observer]
+	requests  handles[requestKey, prometheus.Counter]
+	units     handles[unitsKey, prometheus.Counter]
+}
+
+// maxRuleLabels bounds the names of rules that become label values, so that a large
+// catalogue does not flood the metric store.
+const maxRuleLabels = 1000
+
+// otherRules is the label of every rule beyond the bound.
+const otherRules = "other"
+
+// names holds the first maxRuleLabels names of rules. Reading takes no lock.
+type names struct {
+	mu   sync.Mutex
+	seen atomic.Pointer[map[string]struct{}]
+}
+
+// label returns name itself, or otherRules once the bound is reached.
+func (n *names) label(name string) string {
+	if seen := n.seen.Load(); seen != nil {
+		if _, ok := (*seen)[name]; ok {
+			return name
+		}
+		if len(*seen) >= maxRuleLabels {
+			return otherRules
+		}
+	}
+	return n.admit(name)
+}
+
+func (n *names) admit(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	next := map[string]struct{}{}
+	if seen := n.seen.Load(); seen != nil {
+		if _, ok := (*seen)[name]; ok {
+			return name
+		}
+		if len(*seen) >= maxRuleLabels {
+			return otherRules
+		}
+		next = maps.Clone(*seen)
+	}
+	next[name] = struct{}{}
+	n.seen.Store(&next)
+	return name
+}
+
+// remove removes the names that deleted selects and returns them.
+func (n *names) remove(deleted func(name string) bool) (removed []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	seen := n.seen.Load()
+	if seen == nil {
+		return nil
+	}
+	next := make(map[string]struct{}, len(*seen))
+	for name := range *seen {
+		if deleted(name) {
+			removed = append(removed, name)
+			continue
+		}
+		next[name] = struct{}{}
+	}
+	if len(removed) > 0 {
+		n.seen.Store(&next)
+	}
+	return removed
 }
