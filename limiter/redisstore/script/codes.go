@@ -79,14 +79,6 @@ var codes = func() (of [256][2]uint8) {
 	return of
 }()
 
-// codeOf is the code of a limit's algorithm.
-func codeOf(l *limiter.Limit) int64 {
-	if l.Align > limiter.AlignFirstHit {
-		return 0
-	}
-	return int64(codes[l.Algorithm][l.Align])
-}
-
 // numbers are the names that the Lua files use without defining them.
 var numbers = func() map[string]int64 {
 	n := map[string]int64{

@@ -29,7 +29,7 @@ type Request struct {
 	count    int    // how many
 	most     []most // of each ask
 	part     bool   // of a request that spans slots: its answer says what it booked
-	plain    bool   // described by its asks alone; see isPlain
+	plain    bool   // described by its asks alone; see encodePlain
 }
 
 // Names says how keys are called in Redis.
@@ -43,8 +43,6 @@ type Names struct {
 // most is Limit and Rate of a decision.
 type most struct{ limit, rate int64 }
 
-func mostOf(l *limiter.Limit) most { return most{limit: l.Capacity(), rate: l.Rate()} }
-
 // Booking is what one ask of a part has put into its bucket.
 type Booking struct {
 	At     int64 // the time it was booked at, ms
@@ -55,8 +53,7 @@ type Booking struct {
 // Encode fills r from req, which is valid (limiter.Request.Check).
 func (r *Request) Encode(names *Names, req *limiter.Request) {
 	r.part = false
-	if r.plain = isPlain(req); r.plain {
-		r.encodePlain(names, req)
+	if r.plain = r.encodePlain(names, req); r.plain {
 		return
 	}
 	recorded := HasRecord(req)
@@ -78,31 +75,25 @@ func (r *Request) EncodePart(names *Names, req *limiter.Request, whole, name str
 	}
 }
 
-// isPlain reports whether asks alone describe the request: a take without an ID
-// in which nothing only looks. A lease has two keys, so it is not plain either.
-func isPlain(req *limiter.Request) bool {
+// encodePlain writes the short form of a plain request, which its asks alone describe: a take
+// without an ID in which no ask only looks or holds a slot. It returns false for all others.
+func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 	if req.Op != limiter.OpTake || req.ID != "" {
 		return false
 	}
-	for i := range req.Asks {
-		if req.Asks[i].Look || req.Asks[i].Limit.Algorithm.Slots() {
-			return false
-		}
-	}
-	return true
-}
-
-func (r *Request) encodePlain(names *Names, req *limiter.Request) {
-	r.elements, r.Keys, r.most = r.elements[:0], r.Keys[:0], r.most[:0]
-	r.Err = nil
-	b := appendInt(r.elements, plain+int64(len(req.Asks)))
+	r.Keys, r.most, r.Err = r.Keys[:0], r.most[:0], nil
+	b := appendInt(r.elements[:0], plain+int64(len(req.Asks)))
 	for i := range req.Asks {
 		a := &req.Asks[i]
+		if a.Look || a.Limit.Algorithm.Traits().Slots {
+			return false
+		}
 		b = appendInt(appendLimit(b, &a.Limit, 0), a.Weight)
 		r.Keys = append(r.Keys, names.Bucket(a.Key))
-		r.most = append(r.most, mostOf(&a.Limit))
+		r.most = append(r.most, most{limit: a.Limit.Capacity(), rate: a.Limit.Rate()})
 	}
 	r.elements, r.count = b, 1+5*len(req.Asks)
+	return true
 }
 
 // appendLimit appends the code of a limit's algorithm, plus the given mark, its
@@ -149,10 +140,10 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 		b = appendInt(b, a.Weight)
 		key := names.Bucket(a.Key)
 		r.Keys = append(r.Keys, key)
-		if a.Limit.Algorithm.Slots() {
+		if a.Limit.Algorithm.Traits().Slots {
 			r.Keys = append(r.Keys, key+":w")
 		}
-		r.most = append(r.most, mostOf(&a.Limit))
+		r.most = append(r.most, most{limit: a.Limit.Capacity(), rate: a.Limit.Rate()})
 	}
 	if recorded {
 		r.Keys = append(r.Keys, recordKey(names.Prefix, req))
@@ -164,6 +155,14 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	if r.part {
 		r.count++
 	}
+}
+
+// codeOf is the code of a limit's algorithm.
+func codeOf(l *limiter.Limit) int64 {
+	if l.Align > limiter.AlignFirstHit {
+		return 0
+	}
+	return int64(codes[l.Algorithm][l.Align])
 }
 
 // HasRecord reports whether the request reads or writes a record; see
@@ -178,7 +177,7 @@ func HasRecord(req *limiter.Request) bool {
 		return false
 	}
 	for i := range req.Asks {
-		if !req.Asks[i].Limit.Algorithm.Slots() {
+		if !req.Asks[i].Limit.Algorithm.Traits().Slots {
 			return true
 		}
 	}
@@ -195,8 +194,8 @@ func recordKey(prefix string, req *limiter.Request) string {
 	return string(limiter.AppendValue(b, req.ID))
 }
 
-// Encode makes the arguments of the script call that carries the requests, in
-// order: KEYS and ARGV[1]. clock, ms since the epoch, replaces the server's own;
+// Encode returns the arguments of the script call that carries the requests, in
+// order: KEYS and ARGV[1]. clock, in ms since the epoch, replaces the server's clock;
 // it is nil outside tests.
 func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte) {
 	nkeys, size := 0, 16
@@ -214,7 +213,7 @@ func Encode(requests []*Request, clock func() int64) (keys []string, arg []byte)
 	var seen shapes
 	for _, r := range requests {
 		keys = append(keys, r.Keys...)
-		if r.plain {
+		if r.plain && len(requests) > 1 {
 			// Positions count from 1.
 			if at := seen.find(r.elements, count+1); at > 0 {
 				arg = appendInt(arg, int64(-at))
@@ -248,4 +247,32 @@ func (s *shapes) find(elements []byte, pos int) int {
 	s.at[s.next], s.elements[s.next] = pos, elements
 	s.next = (s.next + 1) % len(s.at)
 	return 0
+}
+
+// appendInt appends n in MessagePack.
+func appendInt(b []byte, n int64) []byte {
+	switch u := uint64(n); { //nolint:gosec // the two's complement is what MessagePack wants
+	case n >= 0 && n < 1<<7:
+		return append(b, byte(u))
+	case n >= 0 && n < 1<<16:
+		return append(b, 0xcd, byte(u>>8), byte(u))
+	case n >= -1<<5 && n < 0:
+		return append(b, byte(u))
+	case n >= -1<<15 && n < 0:
+		return append(b, 0xd1, byte(u>>8), byte(u))
+	case n >= 0 && n < 1<<32:
+		return binary.BigEndian.AppendUint32(append(b, 0xce), uint32(u)) //nolint:gosec // checked above
+	default:
+		return binary.BigEndian.AppendUint64(append(b, 0xd3), u)
+	}
+}
+
+// appendString appends s, of at most 255 bytes, in MessagePack.
+func appendString(b []byte, s string) []byte {
+	if len(s) < 32 {
+		b = append(b, 0xa0|byte(len(s)))
+	} else {
+		b = append(b, 0xd9, byte(len(s))) //nolint:gosec // at most 64, by Request.Check
+	}
+	return append(b, s...)
 }
