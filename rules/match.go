@@ -3,7 +3,6 @@ package rules
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"sluice/limiter"
@@ -78,10 +77,8 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 	return dst, nil
 }
 
-// keyer normalises route and method, so that neither another spelling of a path nor "get" slips past a
-// rule for GET.
 func (s *Set) keyer(d *Descriptor) keyer {
-	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: strings.ToUpper(d.Method)}
+	return keyer{set: s, d: d, route: route.Normalize(d.Route), method: route.NormalizeMethod(d.Method)}
 }
 
 // facts returns the bits of the facts that the descriptor has. That of attributes says that it has

@@ -11,6 +11,7 @@ import (
 	"sluice/rules/chars"
 	"sluice/rules/override"
 	"sluice/rules/redact"
+	"sluice/rules/route"
 )
 
 // OverrideKey identifies the keys to which an override applies.
@@ -246,7 +247,7 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 		return nil, errors.New("cannot have a wildcard inside a value that looks like a credential, because credentials " +
 			"are stored as hashes")
 	case f.kind == factMethod:
-		v = strings.ToUpper(v)
+		v = route.NormalizeMethod(v)
 	}
 	return appendClear(append(dst, f.label...), v), nil
 }

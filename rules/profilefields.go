@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"sluice/rules/chars"
-	"sluice/rules/route"
 	"sluice/rules/tree"
 )
 
@@ -177,7 +176,7 @@ func (p *Profile) Normalize() {
 	if p.Missing == nil {
 		p.Missing = map[string]MissingFact{}
 	}
-	p.SkipMethods = mapped(p.SkipMethods, route.NormalizeMethod)
+	p.SkipMethods = mapped(p.SkipMethods, strings.ToUpper)
 	p.Headers = mapped(p.Headers, usualHeader)
 }
 

@@ -15,10 +15,7 @@ type request struct {
 	// out is what goes to the store: req itself, or sub.
 	out *limiter.Request
 	sub limiter.Request
-	// result is where the store's answer to out goes: the caller's result, or res while
-	// some limits are decided here.
-	result *limiter.Result
-	res    limiter.Result
+	res limiter.Result // of sub, while some limits are decided here
 	// asks are the limits to enforce where they differ from req's: raised ones, and
 	// shards in place of sharded buckets. Empty if they do not differ.
 	asks []limiter.Ask
@@ -62,10 +59,11 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 func (s *Store) take(ctx context.Context, r *request, res *limiter.Result) error {
 	for !s.answer(ctx, r, res) {
 		var err error
+		into := r.into(res)
 		if len(r.shards) > 0 {
-			err = s.doWithLooks(ctx, r, r.result)
+			err = s.doWithLooks(ctx, r, into)
 		} else {
-			err = s.inner.Do(ctx, r.out, r.result)
+			err = s.inner.Do(ctx, r.out, into)
 		}
 		if s.learn(r, res, err); err != nil {
 			return err
@@ -106,7 +104,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 		}
 		b.requests = append(b.requests, r)
 		b.calls = append(b.calls, limiter.Call{Request: *r.out,
-			Result: limiter.Result{Limits: r.result.Limits}})
+			Result: limiter.Result{Limits: r.into(&calls[i].Result).Limits}})
 	}
 	for _, r := range b.requests {
 		b.calls = r.looks(b.calls)
@@ -117,7 +115,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	looks := b.calls[len(b.requests):]
 	for n, r := range b.requests {
 		c := &calls[r.call]
-		*r.result = b.calls[n].Result
+		*r.into(&c.Result) = b.calls[n].Result
 		c.Err = b.calls[n].Err
 		looks = r.looked(looks)
 		s.learn(r, &c.Result, c.Err)
@@ -139,7 +137,7 @@ func (s *Store) free(r *request) {
 	clear(r.asks)
 	clear(r.sub.Asks)
 	clear(r.shards)
-	r.req, r.out, r.result = nil, nil, nil
+	r.req, r.out = nil, nil
 	r.asks, r.index, r.shards = r.asks[:0], r.index[:0], r.shards[:0]
 	r.sub = limiter.Request{Asks: r.sub.Asks[:0]}
 	if r.leased > 0 {
@@ -178,14 +176,9 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 			return true
 		}
 	}
+	r.sent = now
 	if s.deny != nil && len(r.out.Asks) <= maxAsks {
-		for i := range r.out.Asks {
-			r.gens[i] = s.deny.stripe(r.out.Asks[i].Key).gen.Load()
-		}
-	}
-	r.sent, r.result = now, res
-	if r.leased > 0 {
-		r.result = &r.res
+		s.deny.generations(r.out.Asks, &r.gens)
 	}
 	return false
 }
@@ -278,9 +271,17 @@ func (*Store) withoutLeased(r *request, m *limiter.Request) {
 	r.out = &r.sub
 }
 
+// into is where the store's answer goes.
+func (r *request) into(res *limiter.Result) *limiter.Result {
+	if r.leased > 0 {
+		return &r.res
+	}
+	return res
+}
+
 // learn takes in what the store decided, or that it could not.
 func (s *Store) learn(r *request, res *limiter.Result, err error) {
-	answer := r.result
+	answer := r.into(res)
 	if err == nil && s.deny != nil && !answer.Replayed {
 		switch {
 		case !answer.Allowed:

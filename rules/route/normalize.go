@@ -90,3 +90,7 @@ func resolveSegments(p string) string {
 }
 
 func isControl(c byte) bool { return c < 0x20 || c == 0x7f }
+
+// NormalizeMethod folds a method to upper case, so that "get" does not slip
+// past a rule for GET.
+func NormalizeMethod(m string) string { return strings.ToUpper(m) }
