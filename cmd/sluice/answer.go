@@ -1,39 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"sluice/api/client"
 )
 
-// answer is the part of the response to a check that the command prints.
-type answer struct {
-	Allowed      bool          `json:"allowed"`
-	Status       int           `json:"status"`
-	Limit        *int64        `json:"limit"`
-	Burst        *int64        `json:"burst"`
-	Remaining    *int64        `json:"remaining"`
-	RetryAfterMS *int64        `json:"retry_after_ms"`
-	DelayMS      *int64        `json:"delay_ms"`
-	Degraded     *string       `json:"degraded"`
-	Limits       []limitAnswer `json:"limits"`
-}
-
-type limitAnswer struct {
-	Rule         *string `json:"rule"`
-	Key          string  `json:"key"`
-	Allowed      bool    `json:"allowed"`
-	Limit        *int64  `json:"limit"`
-	Burst        *int64  `json:"burst"`
-	Remaining    *int64  `json:"remaining"`
-	RetryAfterMS *int64  `json:"retry_after_ms"`
-	ResetMS      *int64  `json:"reset_ms"`
-	Mode         string  `json:"mode"`
-}
-
 // render prints the decision on one line and each limit on a line below it.
-func (a *answer) render(w io.Writer) {
+func render(a *client.Answer, w io.Writer) {
 	fmt.Fprint(w, word(a.Allowed))
 	if !a.Allowed {
 		fmt.Fprintf(w, " (%d)", a.Status)
@@ -45,11 +23,11 @@ func (a *answer) render(w io.Writer) {
 		fmt.Fprint(w, ": waiting does not help")
 	case !a.Allowed && a.RetryAfterMS != nil:
 		fmt.Fprintf(w, ": retry after %s", ms(a.RetryAfterMS))
-	case a.DelayMS != nil && *a.DelayMS > 0:
-		fmt.Fprintf(w, ": start after %s", ms(a.DelayMS))
+	case a.DelayMS > 0:
+		fmt.Fprintf(w, ": start after %s", ms(&a.DelayMS))
 	}
-	if a.Degraded != nil && *a.Degraded != "" {
-		fmt.Fprintf(w, " (degraded: fail mode %s decided)", *a.Degraded)
+	if a.Degraded != "" {
+		fmt.Fprintf(w, " (degraded: fail mode %s decided)", a.Degraded)
 	}
 	fmt.Fprintln(w)
 	if len(a.Limits) == 0 {
@@ -57,12 +35,9 @@ func (a *answer) render(w io.Writer) {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RULE\tKEY\tDECISION\tREMAINING\tLIMIT\tRETRY AFTER\tRESET\tMODE")
-	for _, l := range a.Limits {
-		rule := "-"
-		if l.Rule != nil && *l.Rule != "" {
-			rule = *l.Rule
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rule, l.Key, word(l.Allowed), number(l.Remaining),
+	for i := range a.Limits {
+		l := &a.Limits[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Rule, "-"), l.Key, word(l.Allowed), number(l.Remaining),
 			inForce(l.Limit, l.Burst),
 			ms(l.RetryAfterMS), ms(l.ResetMS), l.Mode)
 	}

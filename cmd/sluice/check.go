@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/api/client"
 	"sluice/internal/config"
 )
 
@@ -36,10 +37,11 @@ type checkCmd struct {
 
 // Run sends one check and prints the response.
 func (c *checkCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, c.Token)
+	server, err := connectTo(&c.Remote, c.Token, callTimeout)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	question, err := c.question()
 	if err != nil {
 		return err
@@ -58,12 +60,12 @@ func (c *checkCmd) Run(p *process) error {
 	if c.Explain {
 		return c.explain(p, raw)
 	}
-	var a answer
+	var a client.Answer
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return fmt.Errorf("the server's response is not valid: %w", err)
 	}
 	if !c.JSON {
-		a.render(p.out)
+		render(&a, p.out)
 	}
 	if !a.Allowed {
 		return errNo

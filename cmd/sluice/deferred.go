@@ -48,10 +48,11 @@ func (c *deferredRunCmd) Run(p *process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	server, err := connectTo(&c.Remote, c.Token)
+	server, err := connectTo(&c.Remote, c.Token, callTimeout)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	done, err := runner.Run(p.ctx, runner.Options{
 		Server: server, Rule: c.Rule, To: c.To, ContentType: c.ContentType,
 		Max: c.Max, Timeout: c.Timeout, Hold: c.Hold, Once: c.Once,

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/client"
 	"sluice/internal/deferred/runner"
 )
 
@@ -85,7 +84,7 @@ func (r *receiver) heard() (got []string, tickets map[string]int) {
 func deferRequests(t *testing.T, payloads ...string) *running {
 	t.Helper()
 	srv := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
-	c := client.New(srv.url, "")
+	c := clientOf(t, srv.url)
 	post := func(path string, doc map[string]any) map[string]any {
 		t.Helper()
 		raw, err := c.Post(t.Context(), path, doc)
@@ -111,7 +110,7 @@ func deferRequests(t *testing.T, payloads ...string) *running {
 
 func depth(t *testing.T, url string) int64 {
 	t.Helper()
-	raw, err := client.New(url, "").Do(t.Context(), http.MethodGet, "/ratelimit/deferred/jobs?max=0", "", nil)
+	raw, err := clientOf(t, url).Do(t.Context(), http.MethodGet, "/ratelimit/deferred/jobs?max=0", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +220,7 @@ func TestDeferredRun_RefusesWhatCannotWork(t *testing.T) {
 	srv := deferRequests(t)
 	defer srv.terminate()
 	url := srv.url
-	if _, err := client.New(url, "").Post(t.Context(), "/ratelimit/rules",
+	if _, err := clientOf(t, url).Post(t.Context(), "/ratelimit/rules",
 		map[string]any{"name": "plain", "scope": "user", "limit": 1, "window_ms": 1000}); err != nil {
 		t.Fatal(err)
 	}

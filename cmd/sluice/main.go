@@ -201,6 +201,6 @@ func report(p *process, err error) int {
 	case errors.Is(err, errNo):
 		return exitNo
 	}
-	fmt.Fprintf(p.errs, "sluice: %v\n", err)
+	fmt.Fprintf(p.errs, "sluice: %v%s\n", err, advice(err))
 	return exitError
 }

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sluice/internal/client"
+	"sluice/api/client"
 	"sluice/rules/rulefile"
 )
 
@@ -153,7 +153,7 @@ func TestDemo_MakesTrafficAndLeavesNothingBehind(t *testing.T) {
 		if code == exitError {
 			t.Fatalf("explain: %s", errs)
 		}
-		var e explanation
+		var e client.Explanation
 		if err := json.Unmarshal([]byte(out), &e); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 			t.Errorf("%q exits %d, want %d\n%s%s", s.args, code, s.code, out, errs)
 		}
 	}
-	if past, err := client.New(r.url, "").Do(t.Context(), "GET", "/ratelimit/rules/1/history", "", nil); err != nil ||
+	if past, err := clientOf(t, r.url).Do(t.Context(), "GET", "/ratelimit/rules/1/history", "", nil); err != nil ||
 		!strings.Contains(string(past), `"reason":"the sale begins"`) {
 		t.Errorf("the reason is lost: %s, %v", past, err)
 	}
@@ -375,4 +375,15 @@ func TestVersion_SaysWhichBuild(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &v); err != nil || code != exitDone || v["go"] == "" {
 		t.Errorf("exits %d: %s", code, out)
 	}
+}
+
+// clientOf is a client of a server that is running, without a token.
+func clientOf(t *testing.T, url string) *client.Client {
+	t.Helper()
+	c, err := client.New(url, client.Options{CallTimeout: callTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }

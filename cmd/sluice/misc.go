@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"sluice/internal/client"
+	"sluice/api/client"
 	"sluice/internal/config"
 	"sluice/internal/telemetry"
 )
@@ -32,10 +32,11 @@ type healthcheckCmd struct {
 
 // Run requests /readyz, which requires no token.
 func (c *healthcheckCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, "")
+	server, err := connectTo(&c.Remote, "", callTimeout)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	_, err = server.Do(p.ctx, http.MethodGet, "/readyz", "", nil)
 	if err == nil {
 		fmt.Fprintln(p.out, "ready")
@@ -43,7 +44,7 @@ func (c *healthcheckCmd) Run(p *process) error {
 	}
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
-		fmt.Fprintf(p.errs, "not ready: %v\n", err)
+		fmt.Fprintf(p.errs, "not ready: %v%s\n", err, advice(err))
 		return errNo
 	}
 	reason := problem.Detail

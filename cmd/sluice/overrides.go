@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/internal/client"
+	"sluice/api/client"
 	"sluice/internal/config"
 	"sluice/rules"
 	"sluice/rules/rulefile"
@@ -42,11 +42,20 @@ type overridesOf struct {
 
 // open finds the rule.
 func (c *ruleFlags) open(p *process) (*overridesOf, error) {
-	server, err := connectTo(&c.Remote, c.Token)
+	server, err := connectTo(&c.Remote, c.Token, callTimeout)
 	if err != nil {
 		return nil, err
 	}
 	o := &overridesOf{Client: server}
+	if o.path, err = c.find(p, o); err != nil {
+		o.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// find returns the path of the rule's overrides.
+func (c *ruleFlags) find(p *process, o *overridesOf) (string, error) {
 	query := url.Values{"q": {c.Rule}, "page_size": {"500"}}
 	for {
 		var page struct {
@@ -54,12 +63,11 @@ func (c *ruleFlags) open(p *process) (*overridesOf, error) {
 			Next  string       `json:"next_page_token"`
 		}
 		if err := o.get(p, "/ratelimit/rules?"+query.Encode(), &page); err != nil {
-			return nil, err
+			return "", err
 		}
 		for i := range page.Rules {
 			if page.Rules[i].Name == c.Rule {
-				o.path = fmt.Sprintf("/ratelimit/rules/%d/overrides", page.Rules[i].ID)
-				return o, nil
+				return fmt.Sprintf("/ratelimit/rules/%d/overrides", page.Rules[i].ID), nil
 			}
 		}
 		if page.Next == "" {
@@ -69,10 +77,9 @@ func (c *ruleFlags) open(p *process) (*overridesOf, error) {
 	}
 	id, err := strconv.ParseInt(c.Rule, 10, 64)
 	if err != nil || id < 1 {
-		return nil, fmt.Errorf("rule %q does not exist", c.Rule)
+		return "", fmt.Errorf("rule %q does not exist", c.Rule)
 	}
-	o.path = fmt.Sprintf("/ratelimit/rules/%d/overrides", id)
-	return o, nil
+	return fmt.Sprintf("/ratelimit/rules/%d/overrides", id), nil
 }
 
 func (o *overridesOf) get(p *process, path string, into any) error {
@@ -122,6 +129,7 @@ func (c *overridesListCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
 		fmt.Fprintln(t, "KEY\tOVERRIDE\tEXPIRES\tREASON")
@@ -194,6 +202,7 @@ func (c *overridesSetCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	body := map[string]any{"key": c.Key, "limit": c.Limit, "burst": c.Burst, "unlimited": c.Unlimited,
 		"blocked": c.Blocked, "reason": c.Reason}
 	if c.Expires > 0 {
@@ -240,6 +249,7 @@ func (c *overridesDeleteCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	was, err := o.find(p, c.Key)
 	if err != nil {
 		return err
@@ -275,6 +285,7 @@ func (c *overridesImportCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	query := url.Values{"dry_run": {strconv.FormatBool(c.DryRun)}, "prune": {strconv.FormatBool(c.Prune)}}
 	raw, err := o.Do(p.ctx, http.MethodPost, o.path+"/import?"+query.Encode(), "text/csv", data)
 	if err != nil {
@@ -308,6 +319,7 @@ func (c *overridesExportCmd) Run(p *process) error {
 	if err != nil {
 		return err
 	}
+	defer o.Close()
 	data, err := o.Do(p.ctx, http.MethodGet, o.path+"/export", "", nil)
 	if err != nil {
 		return err

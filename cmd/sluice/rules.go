@@ -146,10 +146,11 @@ func (c *rulesApplyCmd) Run(p *process) error {
 }
 
 func (c *importFlags) send(p *process, dryRun bool, reason string) error {
-	server, err := connectTo(&c.Remote, c.Token)
+	server, err := connectTo(&c.Remote, c.Token, importTimeout)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	data, err := readFile(p, c.File)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (c *importFlags) send(p *process, dryRun bool, reason string) error {
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
 		kind = "application/json"
 	}
-	raw, err := server.Patient().Do(p.ctx, http.MethodPost,
+	raw, err := server.Do(p.ctx, http.MethodPost,
 		"/ratelimit/rules/import?"+query.Encode(), kind, data, "Sluice-Reason", reason)
 	if err != nil {
 		return err
@@ -196,10 +197,11 @@ type rulesExportCmd struct {
 
 // Run writes the file after the whole response was received.
 func (c *rulesExportCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, c.Token)
+	server, err := connectTo(&c.Remote, c.Token, callTimeout)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	query := url.Values{}
 	if c.JSON {
 		query.Set("format", "json")

@@ -1,22 +1,33 @@
 package main
 
 import (
+	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
+	"time"
 
-	"sluice/internal/client"
+	"sluice/api/client"
 	"sluice/internal/config"
 )
 
-// connectTo returns a client of a running server.
-func connectTo(c *config.Remote, token string) (*client.Client, error) {
+// Timeouts of the commands' calls. importTimeout is for the import of the largest file.
+const (
+	callTimeout   = 30 * time.Second
+	importTimeout = 11 * time.Minute
+)
+
+// connectTo returns a client of a running server, to be closed after use.
+func connectTo(c *config.Remote, token string, timeout time.Duration) (*client.Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	server := client.New(c.Server, token)
+	opt := client.Options{Token: token, CallTimeout: timeout}
 	if c.CAFile == "" {
-		return server, nil
+		return client.New(c.Server, opt)
 	}
 	pem, err := os.ReadFile(c.CAFile)
 	if err != nil {
@@ -26,5 +37,20 @@ func connectTo(c *config.Remote, token string) (*client.Client, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("--ca (SLUICE_CA_FILE): %s has no certificate in PEM form", c.CAFile)
 	}
-	return server.WithRoots(roots), nil
+	opt.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+	return client.New(c.Server, opt)
+}
+
+// advice returns what to do about an error of a call, to be printed after it.
+func advice(err error) string {
+	var p *client.Problem
+	var unavailable *client.UnavailableError
+	var unreached *url.Error
+	switch {
+	case errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden):
+		return "\n  set SLUICE_TOKEN to a token; create one with sluice token create"
+	case errors.As(err, &unavailable) && errors.As(err, &unreached):
+		return "\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a running server"
+	}
+	return ""
 }

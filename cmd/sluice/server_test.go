@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -32,4 +34,32 @@ func TestCommands_CheckTheServersCertificate(t *testing.T) {
 		}
 	}
 	r.terminate()
+}
+func TestCommands_SayWhatToDoAboutAnError(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("no token was given")
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"title":"Missing or invalid credentials","status":401,"detail":"Send a token."}`))
+	}))
+	t.Setenv("SLUICE_TOKEN", "")
+	const refused = "sluice: the server responded with status 401: Missing or invalid credentials: Send a token.\n" +
+		"  set SLUICE_TOKEN to a token; create one with sluice token create\n"
+	if code, out, errs := sluice(t, "", "check", "--server="+s.URL, "--user=u"); code != exitError || errs != refused {
+		t.Errorf("without a token: exit %d\n%s%s", code, out, errs)
+	}
+	s.Close()
+	const start = "connect: connection refused\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the " +
+		"URL of a running server\n"
+	code, out, errs := sluice(t, "", "check", "--server="+s.URL, "--user=u")
+	if code != exitError || !strings.HasPrefix(errs, `sluice: Post "`+s.URL+`/ratelimit/check": dial tcp`) ||
+		!strings.HasSuffix(errs, start) {
+		t.Errorf("without a server: exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = sluice(t, "", "healthcheck", "--server="+s.URL)
+	if code != exitNo || !strings.HasPrefix(errs, "not ready: ") || !strings.HasSuffix(errs, start) {
+		t.Errorf("healthcheck without a server: exit %d\n%s%s", code, out, errs)
+	}
 }

@@ -55,7 +55,7 @@ var rooms = []room{
 	{path: "internal/deferred/filequeue",
 		may: []string{"internal/atomicfile", "internal/tick", "internal/wire", "api/decide"}},
 	{path: "internal/deferred/redisqueue", may: []string{"api/decide"}, foreign: []string{redis}},
-	{path: "internal/deferred/runner", may: []string{"internal/client"}},
+	{path: "internal/deferred/runner", may: []string{"api/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
 	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
@@ -63,7 +63,6 @@ var rooms = []room{
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/tick", "internal/wire"},
 		foreign: []string{redis}},
 	{path: "internal/config", may: []string{"limiter", "rules", "internal/access"}, foreign: []string{kong}},
-	{path: "internal/client", may: []string{"limiter", "rules"}},
 	{path: "internal/heap"},
 	{path: "internal/audit", may: []string{"rules", "internal/access"}},
 	{path: "internal/sso", may: []string{"internal/access"},
@@ -77,6 +76,7 @@ var rooms = []room{
 	},
 
 	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
+	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/app", "internal/config"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/rulefile", "rules/tree",
@@ -118,8 +118,7 @@ var rooms = []room{
 			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
-			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/client",
-			"internal/config",
+			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",
 			"internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry", "internal/tick",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
@@ -130,7 +129,7 @@ var rooms = []room{
 		// The commands beside serve work on one edge each: token and migrate on
 		// the database, rules on a file, check and the rest through the client.
 		path: "cmd/sluice", may: []string{
-			"internal/app", "internal/capacity", "internal/config", "internal/access", "internal/client", "internal/database",
+			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
 			"internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/rulefile",
 		},
 		foreign: []string{kong},
@@ -173,6 +172,7 @@ var upward = map[string][]string{
 var beneath = map[string][]string{
 	"api/decide": {"net/http", echo, redis, "gorm.io", module},
 	"api/reply":  {"net/http", echo, redis, "gorm.io", module},
+	"api/client": {echo, redis, "gorm.io", "github.com"},
 }
 
 // nowhere lists foreign packages that no room may import, with the reason.

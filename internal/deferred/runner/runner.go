@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/client"
+	"sluice/api/client"
 )
 
 // The headers that a payload travels with: its ticket, and which delivery this is.

@@ -1,0 +1,139 @@
+package client
+
+import "encoding/json"
+
+// Answer is the decision about a request, or the state after another operation. The figures at the top are those of
+// the strictest limit.
+type Answer struct {
+	Allowed bool `json:"allowed"`
+	// Status is the code for the program's own client: 200, 202 (deferred), 429 or 503.
+	Status int `json:"status"`
+	Figures
+	// RetryAfterS is RetryAfterMS in seconds, rounded up.
+	RetryAfterS *int64 `json:"retry_after_s,omitempty"`
+	// DelayMS is how long to wait before an allowed request starts, for leaky_queue.
+	DelayMS int64 `json:"delay_ms"`
+	// Degraded is "", or the fail mode that decided. ByClient says whose it was.
+	Degraded string `json:"degraded"`
+	// Rule is the strictest rule; "" for a direct check or if none applied.
+	Rule string `json:"rule"`
+	// Soft and Elastic: allowed above the limit of a rule with that throttle.
+	Soft    bool `json:"soft,omitempty"`
+	Elastic bool `json:"elastic,omitempty"`
+	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
+	Replayed bool `json:"replayed,omitempty"`
+	// Lease is for Release and Renew, if concurrency slots were taken.
+	Lease string `json:"lease,omitempty"`
+	// Reservation is for Settle, if a Reserve was allowed, within ExpiresInMS.
+	Reservation string `json:"reservation,omitempty"`
+	ExpiresInMS int64  `json:"expires_in_ms,omitempty"`
+	// Ticket identifies a deferred request. NotDeferred is why one was denied instead: full or unavailable.
+	Ticket      string `json:"ticket,omitempty"`
+	NotDeferred string `json:"not_deferred,omitempty"`
+	// Refunded is in units: the most that a refund, release or settlement returned to one limit.
+	Refunded int64 `json:"refunded,omitempty"`
+	// Limits are all limits that applied. Only those of mode enforce can deny.
+	Limits []LimitAnswer `json:"limits"`
+	// Headers are for the response to the program's own client, allowed or not. They never contain what a caller sent.
+	Headers map[string]string `json:"headers"`
+	// Body is the problem document for a client that is denied, or the notice for one that is deferred; JSON.
+	Body json.RawMessage `json:"body,omitempty"`
+
+	// ByClient: the service was unavailable, and the fail mode of this client decided. If not, Degraded is a fail mode of
+	// the service, whose counters were unavailable.
+	ByClient bool `json:"-"`
+}
+
+// Figures are the figures of a limit. Those that are unknown are nil.
+type Figures struct {
+	// Limit is in units per window: the limit in force, after tiers, schedules and overrides.
+	Limit *int64 `json:"limit,omitempty"`
+	// Burst is the most that a bucket algorithm admits at once; nil for other algorithms.
+	Burst *int64 `json:"burst,omitempty"`
+	// Remaining is the largest weight that would pass now.
+	Remaining *int64 `json:"remaining,omitempty"`
+	// ResetMS is the time until nothing counts as spent, -1 for never.
+	ResetMS *int64 `json:"reset_ms,omitempty"`
+	// RetryAfterMS is the time until the same request passes if no other spends meanwhile; -1 if waiting does not help.
+	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
+}
+
+// LimitAnswer is the decision of one limit.
+type LimitAnswer struct {
+	// Rule is "" for a direct check.
+	Rule string `json:"rule"`
+	// Key names the bucket. Credentials in it are hashed.
+	Key     string `json:"key"`
+	Allowed bool   `json:"allowed"`
+	Figures
+	DelayMS  int64 `json:"delay_ms,omitempty"`
+	Refunded int64 `json:"refunded,omitempty"`
+	// Mode is enforce, shadow (a rule that counts but never denies) or candidate (the second limit of the rule before).
+	Mode    string `json:"mode"`
+	Soft    bool   `json:"soft,omitempty"`
+	Elastic bool   `json:"elastic,omitempty"`
+	// Degraded is "", or the fail mode of the service that decided.
+	Degraded string `json:"degraded,omitempty"`
+}
+
+// Explanation says which rules apply to a request and why the others do not.
+type Explanation struct {
+	// SetVersion is the version of the rules, ActiveRules their number.
+	SetVersion  int64 `json:"set_version"`
+	ActiveRules int   `json:"active_rules"`
+	// Decision is what a check would get now.
+	Decision Answer           `json:"decision"`
+	Rules    []ConsideredRule `json:"rules"`
+}
+
+// ConsideredRule is one rule of an Explanation.
+type ConsideredRule struct {
+	ID      int64  `json:"id"`
+	Name    string `json:"name"`
+	Matched bool   `json:"matched"`
+	// Reason is a word, such as matched, route or missing_fact; Message says it in a sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Mode    string `json:"mode"`
+	// Summary is the rule in words.
+	Summary string `json:"summary"`
+	// Key and Weight are those of a rule that matched, Bucket and Candidate the state of its limits.
+	Key       string        `json:"key,omitempty"`
+	Weight    *int64        `json:"weight,omitempty"`
+	Bucket    *Bucket       `json:"bucket,omitempty"`
+	Candidate *Bucket       `json:"candidate,omitempty"`
+	Override  *UsedOverride `json:"override,omitempty"`
+	Pool      *UsedPool     `json:"pool,omitempty"`
+}
+
+// Bucket is the state of one limit.
+type Bucket struct {
+	Allowed bool `json:"allowed"`
+	Figures
+}
+
+// UsedOverride is the override that applied.
+type UsedOverride struct {
+	ID        int64 `json:"id"`
+	Wildcard  bool  `json:"wildcard"`
+	Unlimited bool  `json:"unlimited"`
+	Blocked   bool  `json:"blocked"`
+}
+
+// UsedPool is the pool that an elastic rule draws on.
+type UsedPool struct {
+	Name     string `json:"name"`
+	Priority string `json:"priority"`
+	// SharePercent is the highest usage of the pool at which this priority may exceed its limit.
+	SharePercent int64 `json:"share_percent"`
+	// Used and Capacity are in units. Used is nil while the counters are unavailable.
+	Used     *int64    `json:"used"`
+	Capacity int64     `json:"capacity"`
+	Load     *PoolLoad `json:"load"`
+}
+
+// PoolLoad is a reported load, which replaces the counted traffic of a pool: 0 is idle, 1 fully used.
+type PoolLoad struct {
+	Utilization float64 `json:"utilization"`
+	ExpiresInMS int64   `json:"expires_in_ms"`
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// maxResponse is how many bytes a response may have.
+const maxResponse = 256 << 20
+
+var (
+	errBreaker = &UnavailableError{errors.New("the circuit breaker is open because the service was unavailable")}
+	errLarge   = &UnavailableError{fmt.Errorf("the server's response has more than %d bytes", maxResponse)}
+	errResults = &UnavailableError{errors.New("the server's response does not have one result per check")}
+)
+
+// decide posts one document, if the circuit breaker permits it, and decodes the answer. own is the context of the
+// caller, within the same with the client's timeout.
+func (c *Client) decide(within, own context.Context, path string, body []byte, into any) error {
+	p, err := c.enter(own)
+	if err != nil {
+		return err
+	}
+	return c.permitted(within, own, p, path, body, into)
+}
+
+// enter asks the circuit breaker for permission to make a call.
+func (c *Client) enter(own context.Context) (permission, error) {
+	switch {
+	case c.closed.Load():
+		return refused, ErrClosed
+	case own.Err() != nil:
+		return refused, own.Err()
+	}
+	p := c.breaker.enter()
+	if p == refused {
+		return p, errBreaker
+	}
+	return p, nil
+}
+
+// permitted is decide with the permission p.
+func (c *Client) permitted(within, own context.Context, p permission, path string, body []byte, into any) error {
+	raw, err := c.post(within, path, body)
+	if err == nil {
+		err = decode(raw, into)
+	}
+	c.breaker.leave(p, outcomeOf(err, own.Err() != nil))
+	return err
+}
+
+func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
+	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body)
+	if err != nil && c.closed.Load() && errors.Is(err, context.Canceled) {
+		return nil, ErrClosed
+	}
+	return raw, err
+}
+
+// decode reads an answer.
+func decode(raw []byte, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return &UnavailableError{fmt.Errorf("the server's response is not valid: %w", err)}
+	}
+	return nil
+}
+
+// Do sends one request to a path of the service and returns the body of a 2xx response. Any other response is a
+// *Problem, no response an *UnavailableError. It is for paths that have no method here, such as those of rules: no fail
+// mode and no circuit breaker apply, and Options.CallTimeout bounds it. headers are additional headers, names and
+// values alternating.
+func (c *Client) Do(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte,
+	error) {
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
+	defer cancel()
+	return c.send(ctx, method, path, contentType, body, headers...)
+}
+
+// Post is Do with a JSON document.
+func (c *Client) Post(ctx context.Context, path string, document any) ([]byte, error) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return c.Do(ctx, http.MethodPost, path, "application/json", body)
+}
+
+// send makes one HTTP call. It is never repeated: the transport repeats a POST only if none of it was written.
+func (c *Client) send(ctx context.Context, method, path, contentType string, body []byte, headers ...string) ([]byte,
+	error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, &UnavailableError{err}
+	}
+	raw, err := readResponse(res)
+	if c.closed.Load() {
+		c.http.CloseIdleConnections() // this one too, which Close could not
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode/100 == 2:
+		return raw, nil
+	}
+	return nil, problemOf(res, raw)
+}
+
+// readResponse reads a body to its end, so that the connection can be used again, and closes it.
+func readResponse(res *http.Response) ([]byte, error) {
+	defer res.Body.Close()
+	if res.ContentLength > maxResponse {
+		return nil, errLarge
+	}
+	var raw []byte
+	var err error
+	if res.ContentLength >= 0 && res.ContentLength < 1<<20 {
+		raw = make([]byte, res.ContentLength)
+		_, err = io.ReadFull(res.Body, raw)
+	} else {
+		raw, err = io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
+	}
+	switch {
+	case err != nil:
+		return nil, &UnavailableError{fmt.Errorf("reading the server's response failed: %w", err)}
+	case len(raw) > maxResponse:
+		return nil, errLarge
+	}
+	return raw, nil
+}

@@ -1,0 +1,289 @@
+package client
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	batchPath = "/ratelimit/check/batch"
+	// maxCalls is how many calls the dispatcher has in flight.
+	maxCalls = 4
+	// maxChecks and maxBytes bound a batch; the service accepts no more.
+	maxChecks, maxBytes = 1000, 1 << 20
+	// maxShared is the longest check, in bytes, that shares a call with others.
+	maxShared = 16 << 10
+)
+
+// dispatcher decides when checks are sent, and which of them share a call. A check goes at once if none is queued and a
+// call may start; its caller then makes the call. The others queue. When a call may start, what has queued goes as one
+// batch.
+//
+// A call may start when none is in flight; beside others, when it carries at least half as many checks as those
+// together, up to maxCalls. Fewer are better off in the call after them.
+type dispatcher struct {
+	client *Client
+	ctx    context.Context // of all batches
+	cancel context.CancelFunc
+	work   sync.WaitGroup // the goroutines that carry batches
+
+	mu      sync.Mutex
+	queue   list.List // of *waiter
+	calls   int       // in flight
+	carried int       // checks in them
+	closed  bool
+}
+
+// waiter is a check whose caller waits for another goroutine to send it.
+type waiter struct {
+	body   []byte
+	queued *list.Element // nil once it is sent
+	batch  *batch
+	// raw or err is the result, once done is closed.
+	raw  []byte
+	err  error
+	done chan struct{}
+}
+
+// batch is the checks of one call.
+type batch struct {
+	waiters []*waiter
+	waiting int  // callers who still wait; the last one that leaves cancels the call
+	late    bool // one of those that left had waited for the client's whole timeout
+	cancel  context.CancelFunc
+}
+
+func (d *dispatcher) start(c *Client) {
+	d.client = c
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+}
+
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	d.closed = true
+	for d.queue.Len() > 0 {
+		w, _ := d.queue.Remove(d.queue.Front()).(*waiter)
+		w.queued, w.err = nil, ErrClosed
+		close(w.done)
+	}
+	d.mu.Unlock()
+	d.cancel()
+	d.work.Wait()
+}
+
+// check decides one check, alone or together with others. own is the context of the caller, within the same with the
+// client's timeout.
+func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) error {
+	p, err := d.client.enter(own)
+	switch {
+	case err != nil:
+		return err
+	case p == probe:
+		return d.client.permitted(within, own, p, "/ratelimit/check", body, a)
+	}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return ErrClosed
+	}
+	if d.queue.Len() == 0 && d.mayStart(1) {
+		d.calls, d.carried = d.calls+1, d.carried+1
+		d.mu.Unlock()
+		defer d.finish(1)
+		return d.client.permitted(within, own, p, "/ratelimit/check", body, a)
+	}
+	w := &waiter{body: body, done: make(chan struct{})}
+	w.queued = d.queue.PushBack(w)
+	d.startCalls()
+	d.mu.Unlock()
+	select {
+	case <-w.done:
+	case <-within.Done():
+		if !d.leave(w, own.Err() == nil) {
+			return &UnavailableError{within.Err()}
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	return decode(w.raw, a)
+}
+
+// mayStart reports whether a call with n checks may start.
+func (d *dispatcher) mayStart(n int) bool {
+	return d.calls == 0 || d.calls < maxCalls && 2*n >= d.carried
+}
+
+// finish ends a call that carried n checks.
+func (d *dispatcher) finish(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls, d.carried = d.calls-1, d.carried-n
+	d.startCalls()
+}
+
+// startCalls sends what has queued, as far as calls may start.
+func (d *dispatcher) startCalls() {
+	for d.queue.Len() > 0 && d.mayStart(d.queue.Len()) {
+		b := &batch{waiters: make([]*waiter, 0, min(d.queue.Len(), maxChecks))}
+		size := len(`{"checks":[]}`)
+		for e := d.queue.Front(); e != nil && len(b.waiters) < maxChecks; e = d.queue.Front() {
+			w, _ := e.Value.(*waiter)
+			if size += len(w.body) + 1; size > maxBytes {
+				break
+			}
+			d.queue.Remove(e)
+			w.queued, w.batch = nil, b
+			b.waiters = append(b.waiters, w)
+		}
+		b.waiting = len(b.waiters)
+		d.calls, d.carried = d.calls+1, d.carried+len(b.waiters)
+		var ctx context.Context
+		ctx, b.cancel = context.WithCancel(d.ctx)
+		d.work.Go(func() {
+			defer d.finish(len(b.waiters))
+			defer b.cancel()
+			d.send(ctx, b, b.waiters)
+		})
+	}
+}
+
+// leave ends the wait of a caller; late says that the client's timeout ended it. It reports whether there is a result
+// after all. A check that was not sent yet never is.
+func (d *dispatcher) leave(w *waiter, late bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-w.done:
+		return true
+	default:
+	}
+	if w.queued != nil {
+		d.queue.Remove(w.queued)
+		w.queued = nil
+		return false
+	}
+	b := w.batch
+	b.late = b.late || late
+	if b.waiting--; b.waiting == 0 {
+		b.cancel()
+	}
+	return false
+}
+
+// send makes one call for the checks of ws, which are all or some of a batch, and gives each its result. If the service
+// refuses the batch because of invalid checks, it has charged none: those that it names are refused, the others are
+// sent again.
+func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
+	results, err := d.call(ctx, b, ws)
+	var p *Problem
+	if len(ws) == 1 || !errors.As(err, &p) ||
+		p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusBadRequest {
+		d.answer(b, ws, results, err)
+		return
+	}
+	var valid []*waiter
+	for i, w := range ws {
+		if own := p.element(i); own != nil {
+			d.answer(b, ws[i:i+1], nil, own)
+		} else {
+			valid = append(valid, w)
+		}
+	}
+	switch {
+	case len(valid) == len(ws): // it names none
+		for i := range ws {
+			d.send(ctx, b, ws[i:i+1])
+		}
+	case len(valid) > 0:
+		d.send(ctx, b, valid)
+	}
+}
+
+// call makes one call and returns one result for each check.
+func (d *dispatcher) call(ctx context.Context, b *batch, ws []*waiter) ([]json.RawMessage, error) {
+	p, err := d.client.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	results, err := d.exchange(ctx, ws)
+	d.mu.Lock()
+	left := b.waiting == 0 && !b.late
+	d.mu.Unlock()
+	d.client.breaker.leave(p, outcomeOf(err, left))
+	return results, err
+}
+
+func (d *dispatcher) exchange(ctx context.Context, ws []*waiter) ([]json.RawMessage, error) {
+	if len(ws) == 1 {
+		raw, err := d.client.post(ctx, "/ratelimit/check", ws[0].body)
+		return []json.RawMessage{raw}, err
+	}
+	bodies := make([][]byte, len(ws))
+	for i, w := range ws {
+		bodies[i] = w.body
+	}
+	raw, err := d.client.post(ctx, batchPath, joinChecks(bodies))
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Results []json.RawMessage `json:"results"`
+	}
+	if err := decode(raw, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Results) != len(ws) {
+		return nil, errResults
+	}
+	return answer.Results, nil
+}
+
+// answer gives each of ws its result: an error for all, or one element of results each.
+func (d *dispatcher) answer(b *batch, ws []*waiter, results []json.RawMessage, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, w := range ws {
+		if w.err = err; err == nil {
+			w.raw = results[i]
+		}
+		close(w.done)
+	}
+	b.waiting -= len(ws)
+}
+
+// joinChecks returns the body of a batch.
+func joinChecks(bodies [][]byte) []byte {
+	size := len(`{"checks":[]}`)
+	for _, b := range bodies {
+		size += len(b) + 1
+	}
+	out := append(make([]byte, 0, size), `{"checks":[`...)
+	out = append(out, bytes.Join(bodies, []byte{','})...)
+	return append(out, ']', '}')
+}
+
+// element returns what a problem of a batch says about the check with index i, as a problem of that check alone; nil if
+// it says nothing about it.
+func (p *Problem) element(i int) *Problem {
+	prefix := "checks[" + strconv.Itoa(i) + "]"
+	var own *Problem
+	for _, e := range p.Errors {
+		field, ok := strings.CutPrefix(e.Field, prefix)
+		if !ok {
+			continue
+		}
+		if own == nil {
+			own = &Problem{Type: p.Type, Title: p.Title, Status: p.Status, Detail: p.Detail}
+		}
+		own.Errors = append(own.Errors, FieldError{Field: strings.TrimPrefix(field, "."), Message: e.Message})
+	}
+	return own
+}

@@ -1,0 +1,78 @@
+package client
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/go-cmp/cmp"
+
+	"sluice"
+)
+
+// members are the names that a struct has in JSON.
+func members(t reflect.Type) []string {
+	var names []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case name == "-" || !f.IsExported():
+		case f.Anonymous && name == "":
+			names = append(names, members(inner)...)
+		default:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Every member that openapi.yaml describes has its place here, and no other.
+func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(sluice.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := func(name string) *openapi3.Schema { return doc.Components.Schemas[name].Value }
+	settlement := doc.Paths.Find("/ratelimit/settle").Post.RequestBody.Value.Content.Get("application/json").Schema.Value
+	rule := schema("ConsideredRule")
+	for _, tt := range []struct {
+		of      any
+		schemas []*openapi3.Schema
+		but     string // a member that is an argument of a method
+	}{
+		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("DescriptorCheck")}},
+		{of: Check{}, but: "ttl_ms",
+			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("DescriptorCheck"), schema("DescriptorReserve")}},
+		{of: lease{}, schemas: []*openapi3.Schema{schema("LeaseToken")}},
+		{of: Settlement{}, schemas: []*openapi3.Schema{settlement}},
+		{of: Answer{}, schemas: []*openapi3.Schema{schema("Answer")}},
+		{of: LimitAnswer{}, schemas: []*openapi3.Schema{schema("LimitAnswer")}},
+		{of: denial{}, schemas: []*openapi3.Schema{schema("Denial")}},
+		{of: Problem{}, schemas: []*openapi3.Schema{schema("Problem")}},
+		{of: Explanation{}, schemas: []*openapi3.Schema{schema("Explanation")}},
+		{of: ConsideredRule{}, schemas: []*openapi3.Schema{rule}},
+		{of: Bucket{}, schemas: []*openapi3.Schema{schema("BucketFigures")}},
+		{of: UsedOverride{}, schemas: []*openapi3.Schema{rule.Properties["override"].Value}},
+		{of: UsedPool{}, schemas: []*openapi3.Schema{rule.Properties["pool"].Value}},
+		{of: PoolLoad{}, schemas: []*openapi3.Schema{schema("PoolLoad")}},
+	} {
+		described := map[string]bool{}
+		for _, s := range tt.schemas {
+			for name := range s.Properties {
+				described[name] = name != tt.but
+			}
+		}
+		maps.DeleteFunc(described, func(_ string, is bool) bool { return !is })
+		if d := cmp.Diff(slices.Sorted(maps.Keys(described)), members(reflect.TypeOf(tt.of))); d != "" {
+			t.Errorf("%T (-openapi.yaml +Go):\n%s", tt.of, d)
+		}
+	}
+}

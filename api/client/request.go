@@ -1,0 +1,103 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+)
+
+// Check describes one request to decide. It has one of two shapes. With a Key it is direct: Limit holds the limit of
+// that key. Without, the facts (Method to Fields) say which rules of the service apply; at least one is needed, and an
+// empty one is absent.
+type Check struct {
+	// Key names the bucket of a direct check, up to 1,024 bytes.
+	Key string `json:"key,omitempty"`
+	*Limit
+
+	Method string `json:"method,omitempty"`
+	// Route is a path, such as /v1/charges, or the template that it matched.
+	Route string `json:"route,omitempty"`
+	// IP is an IPv4 or IPv6 address.
+	IP     string `json:"ip,omitempty"`
+	User   string `json:"user,omitempty"`
+	APIKey string `json:"api_key,omitempty"`
+	Tier   string `json:"tier,omitempty"`
+	// Attributes are up to 64 further facts.
+	Attributes map[string]string `json:"attributes,omitempty"`
+	// Fields are up to 64 numbers of the request, at least 0, for rules with a weight_field.
+	Fields map[string]int64 `json:"fields,omitempty"`
+
+	// Weight is in units, 0 to 2^53-1. nil weighs 1; 0 looks without spending.
+	Weight *int64 `json:"weight,omitempty"`
+	// RequestID, up to 64 bytes, identifies the request: a repeat within a minute gets the stored answer and is not
+	// charged again. It also identifies the charge to refund and the lease to release.
+	RequestID string `json:"request_id,omitempty"`
+	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
+	// deferred. Only Check accepts it, and sends such a check by itself.
+	Payload *string `json:"payload,omitempty"`
+}
+
+// Limit is the limit of a direct check.
+type Limit struct {
+	// Count is in units per window, 0 to 2^53-1.
+	Count int64 `json:"limit"`
+	// WindowMS is in milliseconds, from 1 to ten years. For concurrency it is how long a slot is held.
+	WindowMS int64 `json:"window_ms"`
+	// Algorithm is sliding_window_counter if empty.
+	Algorithm string `json:"algorithm,omitempty"`
+	// Burst is the capacity of token_bucket, gcra, leaky_bucket and leaky_queue, in units; Count if nil.
+	Burst *int64 `json:"burst,omitempty"`
+	// Align is calendar (the default) or first_hit, AnchorMS the start of a calendar window in ms since 1970; both only
+	// for fixed_window.
+	Align    string `json:"align,omitempty"`
+	AnchorMS int64  `json:"anchor_ms,omitempty"`
+	// Buckets is the number of parts of a window, up to 1,440, for sliding_window_buckets; 60 if 0.
+	Buckets int64 `json:"buckets,omitempty"`
+	// FailMode decides if the service cannot reach its counters: open (the default), closed or local.
+	FailMode string `json:"fail_mode,omitempty"`
+}
+
+// Settlement corrects a reservation to what was used. At least one of Weight and Fields is needed; weights that are
+// not given stay as estimated.
+type Settlement struct {
+	Reservation string `json:"reservation"`
+	// Weight is in units, 0 to 2^53-1.
+	Weight *int64 `json:"weight,omitempty"`
+	// Fields are for rules with a weight_field.
+	Fields map[string]int64 `json:"fields,omitempty"`
+}
+
+// encode returns the check as JSON. Text that is not UTF-8 is a *Problem, as the service would answer: JSON would
+// give different texts the same form, and so the same bucket.
+func (q *Check) encode() ([]byte, error) {
+	for _, f := range [...]struct{ name, text string }{{"key", q.Key}, {"method", q.Method}, {"route", q.Route},
+		{"ip", q.IP}, {"user", q.User}, {"api_key", q.APIKey}, {"tier", q.Tier}, {"request_id", q.RequestID}} {
+		if !utf8.ValidString(f.text) {
+			return nil, notUTF8(f.name)
+		}
+	}
+	for name, text := range q.Attributes {
+		if !utf8.ValidString(name) || !utf8.ValidString(text) {
+			return nil, notUTF8("attributes")
+		}
+	}
+	for name := range q.Fields {
+		if !utf8.ValidString(name) {
+			return nil, notUTF8("fields")
+		}
+	}
+	if q.Payload != nil && !utf8.ValidString(*q.Payload) {
+		return nil, notUTF8("payload")
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a check failed: %w", err)
+	}
+	return body, nil
+}
+
+func notUTF8(field string) *Problem {
+	return &Problem{Type: "/problems/malformed", Title: "Malformed request", Status: http.StatusBadRequest,
+		Errors: []FieldError{{Field: field, Message: "must be valid UTF-8"}}}
+}
