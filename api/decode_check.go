@@ -126,7 +126,14 @@ func (in *checkInput) read(s *scanner, depth int) error {
 		if err != nil {
 			return err
 		}
-		i := memberIndex(name)
+		i := -1
+		if len(name) < len(membersBy) {
+			for _, m := range membersBy[len(name)] {
+				if checkMembers[m] == string(name) {
+					i = m
+				}
+			}
+		}
 		if i < 0 {
 			return s.fail("unknown member %s", strconv.Quote(clip(string(name))))
 		}
@@ -148,18 +155,6 @@ var membersBy = func() (t [16][]int) {
 	}
 	return t
 }()
-
-func memberIndex(name []byte) int {
-	if len(name) >= len(membersBy) {
-		return -1
-	}
-	for _, i := range membersBy[len(name)] {
-		if checkMembers[i] == string(name) {
-			return i
-		}
-	}
-	return -1
-}
 
 // value reads the value of member i.
 func (in *checkInput) value(s *scanner, i, depth int) error {
@@ -452,7 +447,7 @@ func (in *checkInput) described(q *decide.Question) {
 
 // operation checks the requirements of single operations.
 func (in *checkInput) operation(q *decide.Question) {
-	leases := q.IsDirect && q.Direct.Limit.Algorithm.Slots()
+	leases := q.IsDirect && q.Direct.Limit.Algorithm.Traits().Slots
 	switch q.Op {
 	case limiter.OpRelease, limiter.OpRenew:
 		if q.IsDirect && !leases && q.Direct.Limit.Algorithm != 0 && !in.complained("algorithm") {

@@ -23,8 +23,10 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	b = strconv.AppendBool(b, a.Allowed())
 	b = append(b, `,"status":`...)
 	b = strconv.AppendInt(b, int64(reply.Status(a)), 10)
+	rule := ""
 	if a.Strictest >= 0 {
 		la := &a.Limits[a.Strictest]
+		rule = la.Rule
 		b = appendFigures(b, la)
 		seconds := la.Decision.RetryAfter
 		if seconds != limiter.Never {
@@ -32,14 +34,17 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 		}
 		b = appendMember(b, "retry_after_s", seconds)
 		b = appendEnforced(b, a)
-	} else if ms, ok := a.RetryAfter(); ok {
-		b = appendMember(b, "retry_after_ms", ms)
-		b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
+	} else {
+		rule = degradedRule(a)
+		if ms, ok := a.RetryAfter(); ok {
+			b = appendMember(b, "retry_after_ms", ms)
+			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
+		}
 	}
 	b = append(b, `,"degraded":`...)
 	b = appendNullable(b, a.Degraded)
 	b = append(b, `,"rule":`...)
-	b = appendNullable(b, decidingRule(a))
+	b = appendNullable(b, rule)
 	if a.Soft {
 		b = append(b, `,"soft":true`...)
 	}
@@ -94,12 +99,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	return append(b, '}', '}')
 }
 
-// decidingRule returns the name of the limit that decided: the strictest one, or one
-// with fail mode closed.
-func decidingRule(a *decide.Answer) string {
-	if a.Strictest >= 0 {
-		return a.Limits[a.Strictest].Rule
-	}
+// degradedRule returns the rule of the limit that decided an answer without figures: one
+// with fail mode closed if it denied.
+func degradedRule(a *decide.Answer) string {
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Shadow && (a.Allowed() || la.Degraded == rules.FailClosed) {
 			return la.Rule
@@ -129,22 +131,21 @@ func appendEnforced(b []byte, a *decide.Answer) []byte {
 	return b
 }
 
+// appendFigures writes the limit in force, with the burst of a bucket algorithm, and the
+// figures of the decision if they are known.
 func appendFigures(b []byte, la *decide.LimitAnswer) []byte {
 	d := &la.Decision
-	b = appendInForce(b, la)
-	b = appendMember(b, "remaining", d.Remaining)
-	b = appendMember(b, "reset_ms", d.Reset)
-	return appendMember(b, "retry_after_ms", d.RetryAfter)
-}
-
-// appendInForce writes the limit in force, and the burst of a bucket algorithm.
-func appendInForce(b []byte, la *decide.LimitAnswer) []byte {
-	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
+	limit, burst, bucketed := d.InForce(la.Limit.Algorithm)
 	b = appendMember(b, "limit", limit)
 	if bucketed {
 		b = appendMember(b, "burst", burst)
 	}
-	return b
+	if !la.Known {
+		return b
+	}
+	b = appendMember(b, "remaining", d.Remaining)
+	b = appendMember(b, "reset_ms", d.Reset)
+	return appendMember(b, "retry_after_ms", d.RetryAfter)
 }
 
 func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
@@ -154,16 +155,14 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	b = reply.AppendString(b, la.Display())
 	b = append(b, `,"allowed":`...)
 	b = strconv.AppendBool(b, la.Decision.Allowed)
+	b = appendFigures(b, la)
 	if la.Known {
-		b = appendFigures(b, la)
 		if la.Decision.Delay > 0 {
 			b = appendMember(b, "delay_ms", la.Decision.Delay)
 		}
 		if op == limiter.OpRefund || op == limiter.OpRelease || op == limiter.OpSettle {
 			b = appendMember(b, "refunded", la.Decision.Refunded)
 		}
-	} else {
-		b = appendInForce(b, la)
 	}
 	b = append(b, `,"mode":"`...)
 	b = append(append(b, la.Mode()...), '"')

@@ -23,7 +23,7 @@ func TestOpenAPI_NamesEveryAlgorithm(t *testing.T) {
 		want := 0
 		for _, a := range limiter.Algorithms() {
 			listed := strings.Contains(l[1], "- "+a.String()+"\n")
-			if !listed && !a.Slots() {
+			if !listed && !a.Traits().Slots {
 				t.Errorf("a list of algorithms lacks %s: %v", a, names)
 			}
 			if listed {

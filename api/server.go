@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -106,7 +107,8 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	req := c.Request()
 	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
 	if len(call.Authorization) == 0 {
-		call.Forwarded, call.OtherSite = forwarded(req.Header), fromOtherSite(req)
+		call.Forwarded = slices.ContainsFunc(forwarding[:], func(name string) bool { return len(req.Header[name]) > 0 })
+		call.OtherSite = fromOtherSite(req)
 	}
 	token, err := s.gate.Admit(call, want...)
 	if err != nil {
@@ -132,15 +134,6 @@ func requireScope(c echo.Context, want access.Scope) error {
 		return access.Lacks(want)
 	}
 	return nil
-}
-
-func forwarded(h http.Header) bool {
-	for _, name := range forwarding {
-		if len(h[name]) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // crossOrigin rejects requests that a browser sends on behalf of another site.

@@ -34,7 +34,7 @@ type Decision struct {
 // InForce is the limit as people and clients see it: units per window, and the
 // burst if the algorithm has one.
 func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
-	if a.Bucketed() {
+	if a.Traits().Setting == SettingBurst {
 		return d.Rate, d.Limit, true
 	}
 	return d.Limit, 0, false

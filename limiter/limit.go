@@ -97,7 +97,7 @@ func (l Limit) MaxCapacity() int64 {
 
 // Rate is Decision.Rate of decisions on the limit.
 func (l Limit) Rate() int64 {
-	if l.Algorithm.Bucketed() {
+	if l.Algorithm.Traits().Setting == SettingBurst {
 		return l.Count
 	}
 	return 0

@@ -214,7 +214,7 @@ func (r *Request) Check() error {
 	}
 	for i := range r.Asks {
 		a := &r.Asks[i]
-		slots := a.Limit.Algorithm.Slots()
+		slots := a.Limit.Algorithm.Traits().Slots
 		switch {
 		case a.Weight < 0 || a.Weight > MaxExact:
 			return fmt.Errorf("%w: weight %d out of range", ErrInvalid, a.Weight)

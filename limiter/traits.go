@@ -155,9 +155,6 @@ func (a Algorithm) Kind() string { return a.Traits().Kind }
 // steady rate.
 func (a Algorithm) Bucketed() bool { return a.Traits().Setting == SettingBurst }
 
-// Slots reports whether units are held until they are released; see Traits.Slots.
-func (a Algorithm) Slots() bool { return a.Traits().Slots }
-
 // ParseAlgorithm reads a name as String gives it. The error lists the names.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a := Algorithm(1); a < algorithmsEnd; a++ {

@@ -128,7 +128,7 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decision) {
 	req := limiter.Request{Op: call.Request.Op,
 		Asks: []limiter.Ask{{Key: p.key, Limit: l.share(p.storeLimit()), Weight: p.weight}}}
-	leases := p.limit.Algorithm.Slots()
+	leases := p.limit.Algorithm.Traits().Slots
 	switch req.Op {
 	case limiter.OpTake:
 		if !call.Result.Allowed || p.spends(req.Op) == 0 {
@@ -169,7 +169,7 @@ func (l *Ledger) mirrorLeases(calls []limiter.Call) {
 // store. unknown: the store may have spent it all the same. Leases are not
 // remembered: their holders renew or release them where they were taken.
 func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
-	if l == nil || ask.Weight == 0 || ask.Limit.Algorithm.Slots() {
+	if l == nil || ask.Weight == 0 || ask.Limit.Algorithm.Traits().Slots {
 		return
 	}
 	l.mu.Lock()

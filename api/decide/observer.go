@@ -171,13 +171,25 @@ func (c *Checker) account(w *work, p *plan, a *Answer) {
 			if calls[0].Err != nil {
 				c.observeDoubt(rules.ModeEnforce, a.Op, limits[:p.enforced], calls[0].Err)
 			}
-			outcome, by := a.outcome()
-			p.outcome, p.by = outcome, by
+			denied := a.Verdict != Allowed && a.Op == limiter.OpTake // a charge is admitted in any case
+			switch p.outcome, p.by = OutcomeAdmitted, ByStore; {
+			case a.Replayed:
+				p.outcome = OutcomeReplayed
+			case denied && a.Verdict == Unavailable:
+				p.outcome, p.by = OutcomeDenied, rules.FailClosed
+			case denied && a.Degraded != "":
+				p.outcome, p.by = OutcomeDenied, rules.FailLocal
+			case denied:
+				p.outcome, p.by = OutcomeDenied, ByLimit
+			case a.Degraded != "":
+				p.by = a.Degraded
+			}
+			by := p.by
 			for i := range p.enforced {
-				if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
+				if p.outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
 					by = a.Limits[i].Degraded
 				}
-				c.observeUnits(rules.ModeEnforce, outcome, by, limits[i].spends(a.Op))
+				c.observeUnits(rules.ModeEnforce, p.outcome, by, limits[i].spends(a.Op))
 			}
 		}
 		calls, limits = calls[1:], limits[p.enforced:]
@@ -198,24 +210,6 @@ func (c *Checker) account(w *work, p *plan, a *Answer) {
 			c.observeUnits(mode, OutcomeDenied, ByLimit, units)
 		}
 	}
-}
-
-// outcome is the outcome of a take or charge, and who is behind it. A charge is
-// admitted whatever the limit says.
-func (a *Answer) outcome() (outcome, by string) {
-	switch {
-	case a.Replayed:
-		return OutcomeReplayed, ByStore
-	case !a.Allowed() && a.Op == limiter.OpTake && a.Verdict == Unavailable:
-		return OutcomeDenied, rules.FailClosed
-	case !a.Allowed() && a.Op == limiter.OpTake && a.Degraded != "":
-		return OutcomeDenied, rules.FailLocal
-	case !a.Allowed() && a.Op == limiter.OpTake:
-		return OutcomeDenied, ByLimit
-	case a.Degraded != "":
-		return OutcomeAdmitted, a.Degraded
-	}
-	return OutcomeAdmitted, ByStore
 }
 
 // observeUnits tells the observer about units, if there are any.

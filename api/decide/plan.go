@@ -155,7 +155,7 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	p.end = len(w.limits)
 	for i := p.first; i < p.end; i++ {
 		l := &w.limits[i]
-		p.hasLeases = p.hasLeases || l.limit.Algorithm.Slots()
+		p.hasLeases = p.hasLeases || l.limit.Algorithm.Traits().Slots
 		p.failsLocal = p.failsLocal || l.failMode == rules.FailLocal
 	}
 	p.hasElastic = len(w.pools) > p.pools
@@ -250,7 +250,7 @@ func groupOf(r *rules.Compiled) (group int) {
 	if r.Shadow {
 		group = firstShadow
 	}
-	if r.Limit.Algorithm.Slots() {
+	if r.Limit.Algorithm.Traits().Slots {
 		group++
 	}
 	return group

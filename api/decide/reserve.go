@@ -103,7 +103,7 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 	recorded := false
 	for k := range call.Request.Asks {
 		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: k >= len(limits)}
-		if ask.Limit.Algorithm.Slots() {
+		if ask.Limit.Algorithm.Traits().Slots {
 			if ask.Weight > 0 {
 				leases.Request.Asks = append(leases.Request.Asks, ask.Ask)
 			}

@@ -44,8 +44,10 @@ func (st HeaderStyle) Headers(a *decide.Answer, scratch []byte, emit func(name s
 		scratch = value[:0]
 		emit(name, value)
 	}
-	if ms, ok := a.RetryAfter(); ok && !a.Allowed() && ms != limiter.Never && a.Ticket == "" {
-		send(headerRetryAfter, strconv.AppendInt(scratch, CeilSeconds(ms), 10))
+	if !a.Allowed() && a.Ticket == "" {
+		if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
+			send(headerRetryAfter, strconv.AppendInt(scratch, CeilSeconds(ms), 10))
+		}
 	}
 	if v := appendPolicies(scratch, a); len(v) > 0 {
 		send(headerPolicy, v)
@@ -90,31 +92,23 @@ func appendPolicies(b []byte, a *decide.Answer) []byte {
 		if la.Shadow || !names(a, i, &named) {
 			continue
 		}
+		limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
+		q, w := limit, CeilSeconds(la.Limit.Window)
+		if bucketed && limit > 0 {
+			// At most limiter.MaxExact; see limiter.Limit.Problems.
+			ms := burst * la.Limit.Window
+			q, w = burst, max(1, (ms+limit*millisecondsInSecond-1)/(limit*millisecondsInSecond))
+		}
 		b = appendItem(b, la)
 		b = append(b, ";q="...)
-		q, w := quota(la)
 		b = strconv.AppendInt(b, min(q, maxStructured), 10)
-		if la.Limit.Algorithm.Slots() {
+		if la.Limit.Algorithm.Traits().Slots {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
 		b = append(b, ";w="...)
 		b = strconv.AppendInt(b, w, 10)
 	}
 	return b
-}
-
-// quota returns a limit in units and seconds, as in RateLimit-Policy.
-func quota(la *decide.LimitAnswer) (q, w int64) {
-	limit, burst, bucketed := la.Decision.InForce(la.Limit.Algorithm)
-	switch {
-	case !bucketed:
-		return limit, CeilSeconds(la.Limit.Window)
-	case limit == 0:
-		return 0, CeilSeconds(la.Limit.Window)
-	}
-	// At most limiter.MaxExact; see limiter.Limit.Problems.
-	ms := burst * la.Limit.Window
-	return burst, max(1, (ms+limit*millisecondsInSecond-1)/(limit*millisecondsInSecond))
 }
 
 // appendRemainders writes one item for each limit with known figures: the remaining

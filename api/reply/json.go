@@ -25,7 +25,12 @@ func AppendString[T string | []byte](b []byte, s T) []byte {
 		b = append(b, s[from:i]...)
 		n := 1
 		if c < utf8.RuneSelf {
-			b = appendEscape(b, c)
+			switch b = append(b, '\\'); c {
+			case '"', '\\':
+				b = append(b, c)
+			default:
+				b = append(b, 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
+			}
 		} else {
 			var r rune
 			r, n = utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
@@ -35,12 +40,4 @@ func AppendString[T string | []byte](b []byte, s T) []byte {
 		from = i
 	}
 	return append(append(b, s[from:]...), '"')
-}
-
-// appendEscape writes an ASCII byte that needs an escape.
-func appendEscape(b []byte, c byte) []byte {
-	if c == '"' || c == '\\' {
-		return append(b, '\\', c)
-	}
-	return append(b, '\\', 'u', '0', '0', lowerHex[c>>4], lowerHex[c&15])
 }

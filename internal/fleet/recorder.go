@@ -73,7 +73,16 @@ func (r *Recorder) Request(allowed, degraded bool) {
 
 // Limit counts one limit of a request under the name of its rule.
 func (r *Recorder) Limit(rule string, kind Kind, allowed, degraded bool) {
-	c := r.counts(rule)
+	entry, known := r.rules.Load(rule)
+	if !known {
+		if r.known.Load() >= maxRules {
+			rule = Other
+		}
+		if entry, known = r.rules.LoadOrStore(rule, &ruleCounts{}); !known {
+			r.known.Add(1)
+		}
+	}
+	c, _ := entry.(*ruleCounts) // the map holds nothing else
 	switch {
 	case allowed && kind == Candidate: // the enforced limit counts the request
 	case allowed:
@@ -84,20 +93,6 @@ func (r *Recorder) Limit(rule string, kind Kind, allowed, degraded bool) {
 	if degraded {
 		c.figures[4].Add(1)
 	}
-}
-
-func (r *Recorder) counts(rule string) *ruleCounts {
-	c, ok := r.rules.Load(rule)
-	if !ok {
-		if r.known.Load() >= maxRules {
-			rule = Other
-		}
-		if c, ok = r.rules.LoadOrStore(rule, &ruleCounts{}); !ok {
-			r.known.Add(1)
-		}
-	}
-	counts, _ := c.(*ruleCounts) // the map holds nothing else
-	return counts
 }
 
 // Denied counts the key of a denial for its rule, and keeps the denial as a sample

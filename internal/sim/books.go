@@ -73,7 +73,7 @@ func (s *split) add(heard bool, n int64) {
 
 // lease reports whether ask i is of concurrency.
 func lease(req *limiter.Request, i int) bool {
-	return req.Asks[i].Limit.Algorithm.Slots()
+	return req.Asks[i].Limit.Algorithm.Traits().Slots
 }
 
 // shadowCall reports whether a request is a shadow rule's own, by its rule.

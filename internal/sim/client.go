@@ -57,7 +57,7 @@ func (c *client) act() error {
 		return c.token(pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew}), t.lease)
 	case n < 9:
 		t.q.Op = pick(r, []limiter.Op{limiter.OpRelease, limiter.OpRenew})
-		if t.q.IsDirect && !t.q.Direct.Limit.Algorithm.Slots() {
+		if t.q.IsDirect && !t.q.Direct.Limit.Algorithm.Traits().Slots {
 			return nil
 		}
 		return c.once(t.q)

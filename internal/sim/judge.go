@@ -44,7 +44,7 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 }
 
 func rank(m rules.Match) int {
-	if m.Rule.Limit.Algorithm.Slots() {
+	if m.Rule.Limit.Algorithm.Traits().Slots {
 		return 1
 	}
 	return 0
@@ -185,7 +185,7 @@ func (n *node) reported(mode string, err error) error {
 // units is the weight of all asks but leases.
 func units(asks []limiter.Ask) (n int64) {
 	for i := range asks {
-		if !asks[i].Limit.Algorithm.Slots() {
+		if !asks[i].Limit.Algorithm.Traits().Slots {
 			n += asks[i].Weight
 		}
 	}

@@ -168,7 +168,7 @@ func (m *model) giveBack(req *limiter.Request, ch *change, states []*limiter.Sta
 			*d, _ = limiter.RefundNow(a.Limit, states[i], now, 0)
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, req.ID)
-		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Slots():
+		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Traits().Slots:
 			m.claim(rec, ch, a.Key) // a refund in part, though the lease is what ends
 			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
 		case req.ID != "":
@@ -271,7 +271,7 @@ func (m *model) flush() {
 // recorded reports whether requests of this form leave a record when they spend.
 func recorded(req *limiter.Request) bool {
 	return req.ID != "" && (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) &&
-		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Slots() })
+		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
 }
 
 // recordOf is the record under the request's name, whether it uses it or not.

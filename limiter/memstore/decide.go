@@ -126,7 +126,7 @@ func decideAll(
 			*d, changed[i] = rec.settle(a, states[i], now)
 		case req.Op == limiter.OpRenew:
 			*d, changed[i] = limiter.Renew(a.Limit, states[i], now, ownID(req))
-		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Slots():
+		case req.Op == limiter.OpRelease, req.ID != "" && a.Limit.Algorithm.Traits().Slots:
 			rec.refund(a.Key)
 			*d, changed[i] = limiter.Release(a.Limit, states[i], now, req.ID)
 		case req.ID != "":
@@ -141,7 +141,7 @@ func decideAll(
 // ownID copies the request's ID if a slot may keep it.
 func ownID(req *limiter.Request) string {
 	for i := range req.Asks {
-		if req.Asks[i].Limit.Algorithm.Slots() {
+		if req.Asks[i].Limit.Algorithm.Traits().Slots {
 			return strings.Clone(req.ID)
 		}
 	}

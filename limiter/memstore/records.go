@@ -42,7 +42,7 @@ func usesRecord(req *limiter.Request) bool {
 	case limiter.OpRefund, limiter.OpSettle:
 		return true
 	case limiter.OpTake, limiter.OpCharge:
-		return slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Slots() })
+		return slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
 	}
 	return false
 }
@@ -78,7 +78,7 @@ func (r *record) settle(a *limiter.Ask, s *limiter.State, now int64) (d limiter.
 		d, changed = limiter.RefundNow(a.Limit, s, now, 0)
 		d.Allowed = r != nil
 		return d, changed
-	case i < 0 || a.Look || a.Limit.Algorithm.Slots():
+	case i < 0 || a.Look || a.Limit.Algorithm.Traits().Slots:
 		return limiter.RefundNow(a.Limit, s, now, 0)
 	}
 	d, changed = limiter.Settle(a.Limit, s, now, r.charged[i], a.Weight)

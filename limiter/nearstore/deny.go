@@ -73,13 +73,6 @@ func (c *denyCache) stripe(k limiter.Key) *stripe {
 	return &c.stripes[maphash.String(c.seed, string(k))%denyStripes]
 }
 
-// generations reads, before a request is sent, what put compares.
-func (c *denyCache) generations(asks []limiter.Ask, out *[maxAsks]uint64) {
-	for i := range asks {
-		out[i] = c.stripe(asks[i].Key).gen.Load()
-	}
-}
-
 func (c *denyCache) empty() bool { return c.cache.EstimatedSize() == 0 }
 
 // find is the live denial of an ask at local time now, nil if there is none. A
@@ -160,7 +153,7 @@ func (e *denial) after(ms int64) limiter.Decision {
 // instants of retry and reset do not move: every algorithm computes them from
 // its state, and a state that nobody changes is read the same later on.
 func certainty(a *limiter.Ask, d *limiter.Decision) int64 {
-	if d.Allowed || a.Weight < 1 || d.Remaining != 0 || a.Limit.Algorithm.Slots() {
+	if d.Allowed || a.Weight < 1 || d.Remaining != 0 || a.Limit.Algorithm.Traits().Slots {
 		return 0
 	}
 	switch {
@@ -196,7 +189,7 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 		switch {
 		case ms >= denyWorth:
 			e.sure = true
-		case c.exact || a.Limit.Algorithm.Slots() || len(req.Asks) == 1:
+		case c.exact || a.Limit.Algorithm.Traits().Slots || len(req.Asks) == 1:
 			continue
 		case d.RetryAfter > 0:
 			ms = d.RetryAfter

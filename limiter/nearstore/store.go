@@ -173,7 +173,7 @@ func (s *Store) after(req *limiter.Request) {
 		return
 	}
 	for i := range req.Asks {
-		if !req.Asks[i].Limit.Algorithm.Slots() { // their denials are never cached
+		if !req.Asks[i].Limit.Algorithm.Traits().Slots { // their denials are never cached
 			s.changed(req.Asks[i].Key, lowers(req.Op), true)
 		}
 	}

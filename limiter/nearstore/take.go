@@ -15,7 +15,10 @@ type request struct {
 	// out is what goes to the store: req itself, or sub.
 	out *limiter.Request
 	sub limiter.Request
-	res limiter.Result // of sub, while some limits are decided here
+	// result is where the store's answer to out goes: the caller's result, or res while
+	// some limits are decided here.
+	result *limiter.Result
+	res    limiter.Result
 	// asks are the limits to enforce where they differ from req's: raised ones, and
 	// shards in place of sharded buckets. Empty if they do not differ.
 	asks []limiter.Ask
@@ -59,11 +62,10 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 func (s *Store) take(ctx context.Context, r *request, res *limiter.Result) error {
 	for !s.answer(ctx, r, res) {
 		var err error
-		into := r.into(res)
 		if len(r.shards) > 0 {
-			err = s.doWithLooks(ctx, r, into)
+			err = s.doWithLooks(ctx, r, r.result)
 		} else {
-			err = s.inner.Do(ctx, r.out, into)
+			err = s.inner.Do(ctx, r.out, r.result)
 		}
 		if s.learn(r, res, err); err != nil {
 			return err
@@ -104,7 +106,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 		}
 		b.requests = append(b.requests, r)
 		b.calls = append(b.calls, limiter.Call{Request: *r.out,
-			Result: limiter.Result{Limits: r.into(&calls[i].Result).Limits}})
+			Result: limiter.Result{Limits: r.result.Limits}})
 	}
 	for _, r := range b.requests {
 		b.calls = r.looks(b.calls)
@@ -115,7 +117,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	looks := b.calls[len(b.requests):]
 	for n, r := range b.requests {
 		c := &calls[r.call]
-		*r.into(&c.Result) = b.calls[n].Result
+		*r.result = b.calls[n].Result
 		c.Err = b.calls[n].Err
 		looks = r.looked(looks)
 		s.learn(r, &c.Result, c.Err)
@@ -137,7 +139,7 @@ func (s *Store) free(r *request) {
 	clear(r.asks)
 	clear(r.sub.Asks)
 	clear(r.shards)
-	r.req, r.out = nil, nil
+	r.req, r.out, r.result = nil, nil, nil
 	r.asks, r.index, r.shards = r.asks[:0], r.index[:0], r.shards[:0]
 	r.sub = limiter.Request{Asks: r.sub.Asks[:0]}
 	if r.leased > 0 {
@@ -176,9 +178,14 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 			return true
 		}
 	}
-	r.sent = now
 	if s.deny != nil && len(r.out.Asks) <= maxAsks {
-		s.deny.generations(r.out.Asks, &r.gens)
+		for i := range r.out.Asks {
+			r.gens[i] = s.deny.stripe(r.out.Asks[i].Key).gen.Load()
+		}
+	}
+	r.sent, r.result = now, res
+	if r.leased > 0 {
+		r.result = &r.res
 	}
 	return false
 }
@@ -271,17 +278,9 @@ func (*Store) withoutLeased(r *request, m *limiter.Request) {
 	r.out = &r.sub
 }
 
-// into is where the store's answer goes.
-func (r *request) into(res *limiter.Result) *limiter.Result {
-	if r.leased > 0 {
-		return &r.res
-	}
-	return res
-}
-
 // learn takes in what the store decided, or that it could not.
 func (s *Store) learn(r *request, res *limiter.Result, err error) {
-	answer := r.into(res)
+	answer := r.result
 	if err == nil && s.deny != nil && !answer.Replayed {
 		switch {
 		case !answer.Allowed:

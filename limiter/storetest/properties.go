@@ -116,7 +116,7 @@ func (tr *traffic) request() *limiter.Request {
 		Op: rapid.SampledFrom(ops).Draw(tr.T, "op"),
 		ID: rapid.SampledFrom([]string{"", "", "", "a", "b", "c", "}{|%\x00ü"}).Draw(tr.T, "id"),
 	}
-	lease := func(l limiter.Limit) bool { return l.Algorithm.Slots() }
+	lease := func(l limiter.Limit) bool { return l.Algorithm.Traits().Slots }
 	which := func(limiter.Limit) bool { return true }
 	switch req.Op {
 	case limiter.OpRelease, limiter.OpRenew:

@@ -119,7 +119,7 @@ func (r *Reference) bucket(a limiter.Ask) (model, bool) {
 // recorded reports whether req writes a record when it spends.
 func recorded(req *limiter.Request) bool {
 	return req.ID != "" && req.Op != limiter.OpPeek && slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool {
-		return !a.Limit.Algorithm.Slots()
+		return !a.Limit.Algorithm.Traits().Slots
 	})
 }
 
@@ -180,7 +180,7 @@ func (r *Reference) refund(rec *record, id string, a limiter.Ask, now int64) lim
 	if rec != nil && id != "" {
 		if c, ok := rec.spent[a.Key]; ok && c.weight > 0 && !rec.given[a.Key] {
 			rec.given[a.Key] = true
-			if stored && !a.Limit.Algorithm.Slots() && unmixed(c.under, a.Limit) {
+			if stored && !a.Limit.Algorithm.Traits().Slots && unmixed(c.under, a.Limit) {
 				units = m.refund(a.Limit, now, c)
 			}
 		}
@@ -248,7 +248,7 @@ func (r *Reference) settleOne(rec *record, again bool, a limiter.Ask, now int64)
 	m.rebase(a.Limit, now)
 	named := slices.Contains(rec.order, a.Key)
 	var units int64
-	if named && !a.Look && !a.Limit.Algorithm.Slots() {
+	if named && !a.Look && !a.Limit.Algorithm.Traits().Slots {
 		c := rec.spent[a.Key]
 		if rec.given[a.Key] {
 			c.weight = 0

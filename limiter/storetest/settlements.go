@@ -13,7 +13,7 @@ import (
 // each algorithm.
 func SettlementsAsCharges(t *testing.T, h Harness) {
 	for _, a := range limiter.Algorithms() {
-		if !a.Slots() {
+		if !a.Traits().Slots {
 			t.Run("NeverLessThanTheActualCharge/"+a.String(), func(t *testing.T) { settleAsCharge(t, h, a) })
 		}
 	}

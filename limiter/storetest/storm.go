@@ -114,7 +114,7 @@ func exactlyTheLimit(t *testing.T, h Harness, a limiter.Algorithm) {
 }
 
 func leaseID(a limiter.Algorithm, caller, call int) string {
-	if !a.Slots() {
+	if !a.Traits().Slots {
 		return ""
 	}
 	return fmt.Sprintf("%d/%d", caller, call)

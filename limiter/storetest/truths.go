@@ -45,7 +45,7 @@ type scene struct {
 // ask runs op with weight w on bucket number i. Every take of a slot has its own id.
 func (s *scene) ask(t *rapid.T, op limiter.Op, i int, w int64) limiter.Decision {
 	id := ""
-	if s.limit.Algorithm.Slots() {
+	if s.limit.Algorithm.Traits().Slots {
 		s.n++
 		id = "lease" + string(rune('0'+i)) + string(rune('A'+s.n))
 	}
@@ -92,7 +92,7 @@ func waitIsExact(t *rapid.T, s *scene) {
 func remainingIsExact(t *rapid.T, s *scene) {
 	for range rapid.IntRange(1, steps).Draw(t, "steps") {
 		s.take(t)
-		if rapid.IntRange(0, 7).Draw(t, "charge") == 0 && !s.limit.Algorithm.Slots() {
+		if rapid.IntRange(0, 7).Draw(t, "charge") == 0 && !s.limit.Algorithm.Traits().Slots {
 			s.ask(t, limiter.OpCharge, 0, drawWeight(t, s.limit))
 		}
 		rest := s.ask(t, limiter.OpPeek, 0, 0).Remaining

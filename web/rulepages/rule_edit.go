@@ -199,7 +199,7 @@ func algorithmChoices() []view.Choice {
 func candidateAlgorithms() []view.Choice {
 	choices := []view.Choice{{"", "Same as the rule"}}
 	for _, c := range algorithmChoices() {
-		if a, _ := limiter.ParseAlgorithm(c.Value()); !a.Slots() {
+		if a, _ := limiter.ParseAlgorithm(c.Value()); !a.Traits().Slots {
 			choices = append(choices, c)
 		}
 	}

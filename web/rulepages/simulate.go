@@ -125,7 +125,7 @@ type simulation struct {
 func (s *simulation) request(at int64) {
 	now := s.start + at
 	id := ""
-	if s.limit.Algorithm.Slots() {
+	if s.limit.Algorithm.Traits().Slots {
 		id = strconv.FormatInt(s.requests, 10)
 	}
 	s.requests++

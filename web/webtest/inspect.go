@@ -32,7 +32,7 @@ func (w *World) Spend(d *rules.Descriptor, weight int64) error {
 	for _, m := range w.Sets.Load().Match(d, weight, w.Clock.Now(), nil) {
 		var res limiter.Result
 		req := limiter.Request{Op: limiter.OpCharge, Asks: []limiter.Ask{{Key: m.Key, Limit: m.Limit, Weight: weight}}}
-		if m.Limit.Algorithm.Slots() {
+		if m.Limit.Algorithm.Traits().Slots {
 			continue
 		}
 		if err := w.Guard.Do(context.Background(), &req, &res); err != nil {
