@@ -111,7 +111,7 @@ func (c *ruleCopies) write(f inForce, pause func()) error {
 	if err := createDataDir(filepath.Dir(c.path)); err != nil {
 		return err
 	}
-	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Stamp: f.stamp, Tokens: f.tokens}
+	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Stamp: f.stamp, Profiles: f.set.Profiles(), Tokens: f.tokens}
 	for _, p := range f.set.Pools() {
 		out.Pools = append(out.Pools, p.Pool)
 	}

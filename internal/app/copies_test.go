@@ -60,6 +60,24 @@ func TestCopies_TheLatestIsOnDiskInTheEnd(t *testing.T) {
 	}
 }
 
+func TestCopies_ANodeStartsWithTheProfilesOfTheCopy(t *testing.T) {
+	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
+	p := rules.NewProfile()
+	p.Name, p.Routes = "shop", []string{"/users/{id}"}
+	set, err := rules.CompileSource(rules.Source{Profiles: []rules.Profile{p}, Version: 7}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.save(inForce{set: set, tokens: lastRun().Tokens, at: savedAt}, true)
+	c.writeLatest(func() {})
+	r, _, _ := recalling(&shelf{migrate: rules.ErrUnavailable})
+	r.loadCopy = c.load
+	pass(t, r)
+	if got := r.sets.Load(); got == nil || got.Profile("shop") == nil || got.Profile("shop").Routes[0] != "/users/{id}" {
+		t.Errorf("in force: %+v", got)
+	}
+}
+
 func TestCopies_NothingIsWrittenBeforeThereIsAnything(t *testing.T) {
 	c, _ := copiesAt(t, filepath.Join(t.TempDir(), "rules.copy"))
 	stop := task(func(ctx context.Context) { c.run(ctx, time.Millisecond) })

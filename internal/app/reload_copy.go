@@ -44,7 +44,8 @@ func (r *reloader) startWithCopy() {
 // versions do not change, so that the rules and tokens of the database are loaded as
 // soon as it is available, whatever their versions.
 func (r *reloader) putCopyInForce(c *rulecopy.Copy) error {
-	set, err := rules.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Version: c.Version}, r.options)
+	set, err := rules.CompileSource(rules.Source{Rules: c.Rules, Pools: c.Pools, Profiles: c.Profiles,
+		Version: c.Version}, r.options)
 	if err != nil {
 		return fmt.Errorf("its rules do not compile: %w", err)
 	}

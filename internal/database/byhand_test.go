@@ -32,6 +32,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 	if _, err := d.CreatePool(t.Context(), ada, rules.Pool{Name: "p", Limit: 10, WindowMS: 1000}); err != nil {
 		t.Fatal(err)
 	}
+	mustProfile(t, d, "edge")
 	_, hash := access.NewSecret()
 	if _, err := d.CreateToken(t.Context(), ada, access.Token{Name: "gateway", Hash: hash,
 		Scopes: []access.Scope{access.ScopeCheck}}); err != nil {
@@ -71,6 +72,8 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 		{"nothing", "DELETE FROM rules WHERE id = 99", rulesOfAll, nil},
 		{"a transaction that is rolled back", "BEGIN; UPDATE rules SET limit_count = 12; ROLLBACK", rulesOfAll, nil},
 		{"a pool", "UPDATE pools SET limit_count = 11", rulesOfAll, []string{"update pool 1 p"}},
+		{"a profile", `UPDATE profiles SET settings = '{}'`, rulesOfAll, []string{"update profile 1 edge"}},
+		{"no profiles", "TRUNCATE profiles", rulesOfAll, []string{"delete profile 0 all rows"}},
 		{"a token", "UPDATE tokens SET revoked_at = now()", func(v all) Version { return v.Tokens },
 			[]string{"update token 1 gateway"}},
 		{"an account", "UPDATE users SET role = 'viewer'", usersOfAll, []string{"update user 1 edda"}},

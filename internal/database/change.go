@@ -25,9 +25,10 @@ const floorOverrides = "overrides_floor"
 
 // Subjects of audit entries.
 const (
-	subjectRule  = "rule"
-	subjectToken = "token"
-	subjectPool  = "pool"
+	subjectRule    = "rule"
+	subjectToken   = "token"
+	subjectPool    = "pool"
+	subjectProfile = "profile"
 )
 
 // Actions of revisions and audit entries.

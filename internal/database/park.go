@@ -27,6 +27,7 @@ const (
 	stepSignOn    = 5
 	stepReasons   = 6
 	stepOwners    = 9
+	stepProfiles  = 10
 )
 
 // parkedTables lists the tables that a migration down to a version below step copies, in this
@@ -37,6 +38,7 @@ var parkedTables = []struct {
 	where func(version int64) string
 }{
 	{"pools", stepPolicies, everything},
+	{"profiles", stepProfiles, everything},
 	{"rule_overrides", stepOverrides, everything},
 	{"users", stepSignOn, func(version int64) string {
 		if version < stepUsers {

@@ -24,13 +24,20 @@ func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) err
 	if p.Empty() {
 		return nil
 	}
-	if err := checkedPools(&p.Pools); err != nil {
+	if err := errors.Join(pools.checkPlan(&p.Pools), profiles.checkPlan(&p.Profiles)); err != nil {
 		return err
 	}
 	size := len(p.Create) + len(p.Update) + len(p.Delete)
 	timeout := d.callTimeout + time.Duration(size/planRate)*time.Second
 	return d.change(ctx, actor, areaRules, timeout, func(c *change) error {
-		if err := c.writePlannedPools(&p.Pools); err != nil {
+		if err := pools.writePlanned(c, &p.Pools); err != nil { // which rules of the plan may use
+			return err
+		}
+		// Deletions first: the number of profiles is bounded.
+		if err := profiles.removePlanned(c, &p.Profiles); err != nil {
+			return err
+		}
+		if err := profiles.writePlanned(c, &p.Profiles); err != nil {
 			return err
 		}
 		for some := range slices.Chunk(p.Delete, insertBatch) {
@@ -48,56 +55,8 @@ func (d *DB) ApplyPlan(ctx context.Context, actor rules.Actor, p rules.Plan) err
 				return err
 			}
 		}
-		return c.removePlannedPools(&p.Pools)
+		return pools.removePlanned(c, &p.Pools) // which no rule of the plan uses any more
 	})
-}
-
-func checkedPools(p *rules.PoolPlan) error {
-	for i := range p.Create {
-		if err := rules.ValidatePool(&p.Create[i]); err != nil {
-			return err
-		}
-	}
-	for i := range p.Update {
-		if err := rules.ValidatePool(&p.Update[i].New); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writePlannedPools creates and updates the pools that rules of the plan may use.
-func (c *change) writePlannedPools(p *rules.PoolPlan) error {
-	for i := range p.Create {
-		if _, err := c.insertPool(actionImport, &p.Create[i]); err != nil {
-			return err
-		}
-	}
-	for i := range p.Update {
-		e := &p.Update[i]
-		_, err := c.replacePool(actionImport, &e.New, e.Old.Version)
-		if errors.Is(err, rules.ErrNotFound) {
-			return rules.ErrStale
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removePlannedPools runs last, when no rule of the plan uses the pools any more.
-func (c *change) removePlannedPools(p *rules.PoolPlan) error {
-	for i := range p.Delete {
-		err := c.removePool(actionDelete, p.Delete[i].Name, p.Delete[i].Version)
-		if errors.Is(err, rules.ErrNotFound) {
-			return rules.ErrStale
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // createPlanned checks and creates rules, a few at a time, because checking copies them.

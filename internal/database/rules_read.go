@@ -122,8 +122,8 @@ func isNotFound(err error) bool {
 	return errors.Is(err, rules.ErrNotFound) || errors.Is(err, gorm.ErrRecordNotFound)
 }
 
-// LoadRules returns the active rules ordered by id, the pools ordered by name and their version,
-// as of one moment. It does not validate rows: compiling them finds an invalid one, and then the
+// LoadRules returns the active rules ordered by id, the pools and profiles ordered by name and
+// their version, as of one moment. It does not validate rows: compiling them finds an invalid one, and then the
 // last good set stays in force.
 func (d *DB) LoadRules(ctx context.Context) (rules.Source, error) {
 	return d.load(ctx, true)
@@ -135,34 +135,36 @@ func (d *DB) LoadAllRules(ctx context.Context) (rules.Source, error) {
 }
 
 func (d *DB) load(ctx context.Context, onlyActive bool) (rules.Source, error) {
-	var found []rules.Rule
-	var pools []poolRow
-	var v Versions
+	var source rules.Source
 	err := d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
-		var err error
-		if v, err = versionsIn(tx); err != nil {
+		v, err := versionsIn(tx)
+		if err != nil {
 			return err
 		}
-		if err := tx.Order("name").Find(&pools).Error; err != nil {
+		source.Version, source.Stamp = v.Rules.N, v.Rules.Stamp
+		if source.Pools, err = pools.read(tx); err != nil {
+			return err
+		}
+		if source.Profiles, err = profiles.read(tx); err != nil {
 			return err
 		}
 		if onlyActive {
 			tx = tx.Where("is_active = ?", true)
 		}
-		found, err = readRules(tx, progress)
+		source.Rules, err = readRules(tx, progress)
 		return err
 	})
 	if err != nil {
 		return rules.Source{}, err
 	}
-	return rules.Source{Rules: found, Pools: poolsOf(pools), Version: v.Rules.N, Stamp: v.Rules.Stamp}, nil
+	return source, nil
 }
 
 // LoadChanges returns the changes of the rules since the version that a node has. If ok is false
 // it returns nothing, and the node must load everything: since is too old, or from another
-// history. The delta's pools are all pools; the caller compares them.
+// history. The delta's pools are all pools; the caller compares them. Its
+// profiles are all profiles, and count as changed.
 func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta, is Version, ok bool, err error) {
-	var pools []poolRow
 	err = d.longSnapshot(ctx, func(tx *gorm.DB, progress func()) error {
 		v, err := versionsIn(tx)
 		if err != nil {
@@ -172,7 +174,10 @@ func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta,
 		if ok, err = continues(tx, areaRules, since, is); err != nil || !ok {
 			return err
 		}
-		if err := tx.Order("name").Find(&pools).Error; err != nil {
+		if delta.Pools, err = pools.read(tx); err != nil {
+			return err
+		}
+		if delta.Profiles, err = profiles.read(tx); err != nil {
 			return err
 		}
 		if err := tx.Table("rule_tombstones").Where("seq > ?", since.N).Pluck("rule_id", &delta.Removed).Error; err != nil {
@@ -184,7 +189,7 @@ func (d *DB) LoadChanges(ctx context.Context, since Version) (delta rules.Delta,
 	if err != nil || !ok {
 		return rules.Delta{}, NoVersion, false, err
 	}
-	delta.Pools, delta.Version = poolsOf(pools), is.N
+	delta.ProfilesChanged, delta.Version = true, is.N
 	return delta, is, true, nil
 }
 

@@ -27,6 +27,8 @@ type Copy struct {
 	Rules []rules.Rule
 	// Pools are those that the rules may name.
 	Pools []rules.Pool
+	// Profiles are all profiles.
+	Profiles []rules.Profile
 	// Tokens are all tokens, revoked and expired ones too, because those keep
 	// the open mode off.
 	Tokens []access.Token
@@ -34,11 +36,12 @@ type Copy struct {
 
 // content is the JSON inside a file.
 type content struct {
-	Version int64        `json:"version"`
-	Stamp   string       `json:"stamp"` // not in format 1
-	Rules   []rules.Rule `json:"rules"`
-	Pools   []rules.Pool `json:"pools"`
-	Tokens  []token      `json:"tokens"`
+	Version  int64           `json:"version"`
+	Stamp    string          `json:"stamp"` // not in format 1
+	Rules    []rules.Rule    `json:"rules"`
+	Pools    []rules.Pool    `json:"pools"`
+	Profiles []rules.Profile `json:"profiles"` // not before format 3
+	Tokens   []token         `json:"tokens"`
 }
 
 // token is access.Token with its hash, which that type never prints by itself.
@@ -94,8 +97,12 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {
 	rest := []struct {
 		name  string
 		value any
-	}{{`],"pools":`, c.Pools}, {`,"tokens":`, tokens}}
+		none  bool
+	}{{`],"pools":`, c.Pools, false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0}, {`,"tokens":`, tokens, false}}
 	for _, part := range rest {
+		if part.none {
+			continue
+		}
 		if _, err := io.WriteString(w, part.name); err != nil {
 			return err
 		}
@@ -122,7 +129,7 @@ func (c *Copy) unmarshal(data []byte) error {
 	if in.Version < 0 {
 		return fmt.Errorf("version %d", in.Version)
 	}
-	c.Version, c.Stamp, c.Rules, c.Pools = in.Version, in.Stamp, in.Rules, in.Pools
+	c.Version, c.Stamp, c.Rules, c.Pools, c.Profiles = in.Version, in.Stamp, in.Rules, in.Pools, in.Profiles
 	c.Tokens = make([]access.Token, len(in.Tokens))
 	for i := range in.Tokens {
 		if err := in.Tokens[i].into(&c.Tokens[i]); err != nil {

@@ -120,7 +120,7 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"newer format", here, newer, ErrNewer, "format 3"},
+		{"newer format", here, newer, ErrNewer, "format 4"},
 		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "a different rules database"},
 		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "its header is not"},
 		{"nothing", here, nil, ErrDamaged, "incomplete"},
@@ -147,6 +147,29 @@ func TestDecode_ReadsACopyOfTheFormBefore(t *testing.T) {
 	if err != nil || c.Version != 7 || c.Stamp != "" || len(c.Rules) != 1 || !c.At.Equal(noon) {
 		t.Errorf("got %v, %v", c, err)
 	}
+}
+
+// A build that knows no profiles reads a copy that has none, and calls one that has some newer.
+func TestEncode_ProfilesChangeTheForm(t *testing.T) {
+	c := sample()
+	plain := encoded(t, c)
+	p := rules.NewProfile()
+	p.Name = "shop"
+	p.Missing = map[string]rules.MissingFact{"user": {Value: "anonymous"}, "ip": {Action: rules.MissingDeny}}
+	p.Weight, p.CreatedAt, p.UpdatedAt = &rules.WeightSource{Header: "X-Weight"}, noon, noon
+	c.Profiles = []rules.Profile{p}
+	full := encoded(t, c)
+	for want, b := range map[uint32][]byte{2: plain, 3: full} {
+		got, has := binary.BigEndian.Uint32(b[len(magic):]), bytes.Contains(b, []byte("profiles"))
+		if got != want || has != (want == 3) {
+			t.Errorf("form %d, want %d; with profiles: %t", got, want, has)
+		}
+	}
+	got, err := Decode(here, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, c, got)
 }
 
 func TestDecode_TakesUnknownScopesAsNone(t *testing.T) {

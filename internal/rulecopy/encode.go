@@ -23,8 +23,11 @@ import (
 //	          the content can be written before its length is known; in format 1
 //	          of everything before it in order
 const (
-	magic  = "SLUICERC"
-	format = 2
+	magic = "SLUICERC"
+	// format is the newest form that this build reads. A copy without profiles is written in the
+	// form before, which older builds read too.
+	format         = 3
+	formatProfiles = 3
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 
@@ -63,7 +66,7 @@ func Encode(identity string, c *Copy) ([]byte, error) {
 	if len(content) > MaxContent {
 		return nil, tooLarge(len(content))
 	}
-	head := header(identity, c.At, len(content))
+	head := header(identity, c.format(), c.At, len(content))
 	sum := sha256.New()
 	sum.Write(content)
 	sum.Write(head)
@@ -71,11 +74,19 @@ func Encode(identity string, c *Copy) ([]byte, error) {
 	return sum.Sum(b.Bytes()), nil
 }
 
+// format returns the form in which c is written.
+func (c *Copy) format() uint32 {
+	if len(c.Profiles) > 0 {
+		return formatProfiles
+	}
+	return formatProfiles - 1
+}
+
 // header is what stands before a content of a length.
-func header(identity string, at time.Time, length int) []byte {
+func header(identity string, written uint32, at time.Time, length int) []byte {
 	database := fingerprint(identity)
 	b := append(make([]byte, 0, headerSize), magic...)
-	b = binary.BigEndian.AppendUint32(b, format)
+	b = binary.BigEndian.AppendUint32(b, written)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli()))
 	b = append(b, database[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(length))

@@ -1,0 +1,223 @@
+package database
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/internal/audit"
+	"sluice/rules"
+)
+
+func sampleProfile(name string) rules.Profile {
+	p := rules.NewProfile()
+	p.Name, p.Description = name, "the shop's edge"
+	p.Facts.User = []rules.FactSource{{Header: "X-User"}, {Value: "anonymous"}}
+	p.Facts.Attributes = map[string][]rules.FactSource{"tenant": {{Claim: "tenant"}}}
+	p.Routes = []string{"/users/{id}", "/files/*"}
+	p.Missing = map[string]rules.MissingFact{"attr:tenant": {Action: rules.MissingDeny}}
+	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	p.Proof = rules.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
+	return p
+}
+
+func mustProfile(t testing.TB, d *DB, name string) rules.Profile {
+	t.Helper()
+	p, err := d.CreateProfile(t.Context(), ada, sampleProfile(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A profile's life: every edit counts as an edit of the rules and leaves an entry.
+func TestProfiles_LiveAsPoolsDo(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		shop := mustProfile(t, d, "shop")
+		mustProfile(t, d, "bar")
+		if shop.Version != 1 || shop.CreatedAt.IsZero() || mustVersions(t, d).Rules != 2 {
+			t.Errorf("got %+v", shop)
+		}
+		if _, err := d.CreateProfile(ctx, ada, sampleProfile("shop")); !errors.Is(err, rules.ErrNameTaken) {
+			t.Errorf("a second one of the name: %v", err)
+		}
+		edit := shop.Clone()
+		edit.Path, edit.Routes = rules.PathRaw, []string{}
+		got, err := d.UpdateProfile(ctx, ada, edit, 1)
+		if err != nil || got.Version != 2 || got.Path != rules.PathRaw || !got.CreatedAt.Equal(shop.CreatedAt) {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if _, err := d.UpdateProfile(ctx, ada, shop, 1); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("stale: %v", err)
+		}
+		if same, err := d.UpdateProfile(ctx, ada, edit, 2); err != nil || same.Version != 2 || mustVersions(t, d).Rules != 3 {
+			t.Errorf("an edit without a difference: %+v, %v", same, err)
+		}
+		bad := edit.Clone()
+		bad.Path = "odd"
+		var invalid *rules.ValidationError
+		if _, err := d.UpdateProfile(ctx, ada, bad, 2); !errors.As(err, &invalid) {
+			t.Errorf("invalid: %v", err)
+		}
+		if read, err := d.GetProfile(ctx, "shop"); err != nil || cmp.Diff(got, read) != "" {
+			t.Errorf("read back %+v, %v", read, err)
+		}
+		for _, name := range []string{"nobody", "\x00", ""} {
+			if _, err := d.GetProfile(ctx, name); !errors.Is(err, rules.ErrNotFound) {
+				t.Errorf("get %q: %v", name, err)
+			}
+			if err := d.DeleteProfile(ctx, ada, name, 0); !errors.Is(err, rules.ErrNotFound) {
+				t.Errorf("delete %q: %v", name, err)
+			}
+		}
+		src, err := d.LoadRules(ctx)
+		if err != nil || src.Version != 3 || cmp.Diff([]rules.Profile{mustGetProfile(t, d, "bar"), got}, src.Profiles) != "" {
+			t.Errorf("loaded %+v, %v", src, err)
+		}
+		set, err := rules.CompileSource(src, rules.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.DeleteProfile(ctx, ada, "shop", 1); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("a stale deletion: %v", err)
+		}
+		if err := d.DeleteProfile(ctx, ada, "shop", 2); err != nil {
+			t.Error(err)
+		}
+		delta, _, ok, err := d.LoadChanges(ctx, Version{N: src.Version, Stamp: src.Stamp})
+		if err != nil || !ok || !delta.ProfilesChanged {
+			t.Fatalf("got %+v, %t, %v", delta, ok, err)
+		}
+		next, err := set.Apply(delta)
+		if err != nil || next.Profile("shop") != nil || next.Profile("bar") != set.Profile("bar") {
+			t.Errorf("the changes do not apply: %v", err)
+		}
+		entries, err := d.ListAudit(ctx, audit.Query{SubjectKind: "profile"})
+		if err != nil || len(entries) != 4 || entries[0].Action != "delete" || entries[0].SubjectName != "shop" {
+			t.Fatalf("audit %+v, %v", entries, err)
+		}
+		var update ruleDetails
+		err = json.Unmarshal(entries[1].Details, &update)
+		if err != nil || update.Version != 2 || len(update.Changes) != 2 || update.Changes[0].Field != "routes" || update.Changes[1].New != rules.PathRaw {
+			t.Errorf("audit of the update: %+v, %v", update, err)
+		}
+	})
+}
+
+func mustGetProfile(t *testing.T, d *DB, name string) rules.Profile {
+	t.Helper()
+	p, err := d.GetProfile(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestApplyPlan_Profiles(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		current := func() rules.File {
+			src, err := d.LoadAllRules(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rules.File{Rules: src.Rules, Pools: src.Pools, Profiles: src.Profiles}
+		}
+		wanted := rules.File{Profiles: []rules.Profile{sampleProfile("a"), sampleProfile("b")}}
+		plan := rules.MakeFilePlan(current(), wanted, true)
+		if err := d.ApplyPlan(ctx, ada, plan); err != nil {
+			t.Fatal(err)
+		}
+		if again := rules.MakeFilePlan(current(), wanted, true); !again.Empty() {
+			t.Errorf("applying it again would %s", again.String())
+		}
+		if left := rules.MakeFilePlan(current(), rules.File{}, true); !left.Empty() {
+			t.Errorf("a file without profiles would %s", left.String())
+		}
+		edited := sampleProfile("a")
+		edited.Path = rules.PathRaw
+		update := rules.MakeFilePlan(current(), rules.File{Profiles: []rules.Profile{edited}}, true)
+		if err := d.ApplyPlan(ctx, ada, update); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.ApplyPlan(ctx, ada, update); !errors.Is(err, rules.ErrStale) {
+			t.Errorf("profiles that have changed since: %v", err)
+		}
+		if got := current().Profiles; len(got) != 1 || got[0].Path != rules.PathRaw || got[0].Version != 2 {
+			t.Errorf("got %+v", got)
+		}
+		invalid := rules.Plan{Profiles: rules.ProfilePlan{Create: []rules.Profile{{Name: "c"}}}}
+		var ve *rules.ValidationError
+		if err := d.ApplyPlan(ctx, ada, invalid); !errors.As(err, &ve) {
+			t.Errorf("an invalid profile: %v", err)
+		}
+	})
+}
+
+func TestProfiles_AreBounded(t *testing.T) {
+	d := open(t, backends[1].dsn(t))
+	var plan rules.Plan
+	for i := range rules.MaxProfiles {
+		p := rules.NewProfile()
+		p.Name = fmt.Sprint("p", i)
+		plan.Profiles.Create = append(plan.Profiles.Create, p)
+	}
+	if err := d.ApplyPlan(t.Context(), ada, plan); err != nil {
+		t.Fatal(err)
+	}
+	var ve *rules.ValidationError
+	if _, err := d.CreateProfile(t.Context(), ada, sampleProfile("more")); !errors.As(err, &ve) {
+		t.Errorf("got %v", err)
+	}
+	swap := rules.Plan{Profiles: rules.ProfilePlan{Create: []rules.Profile{sampleProfile("more")},
+		Delete: []rules.Profile{mustGetProfile(t, d, "p7")}}}
+	if err := d.ApplyPlan(t.Context(), ada, swap); err != nil {
+		t.Errorf("one for another: %v", err)
+	}
+}
+
+// A row that was damaged by hand is listed, and no set with it takes effect.
+func TestProfiles_DamagedByHandDoNotCompile(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		mustProfile(t, d, "shop")
+		if err := d.write.Exec(`UPDATE profiles SET settings = '{"proof": "none"}'`).Error; err != nil {
+			t.Fatal(err)
+		}
+		src, err := d.LoadRules(t.Context())
+		if err != nil || len(src.Profiles) != 1 || src.Profiles[0].Name != "shop" {
+			t.Fatalf("got %+v, %v", src, err)
+		}
+		if _, err := rules.CompileSource(src, rules.Options{}); err == nil || !strings.Contains(err.Error(), `profile "shop"`) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestMigrateDown_SetsProfilesAside(t *testing.T) {
+	for _, version := range []int64{1, 8, 9} {
+		onEach(t, func(t *testing.T, d *DB) {
+			want := []rules.Profile{mustProfile(t, d, "a"), mustProfile(t, d, "b")}
+			mustCreate(t, d, sample("r"))
+			if err := d.MigrateDown(t.Context(), version); err != nil {
+				t.Fatal(err)
+			}
+			if tables, err := parkedNow(d.read, d.dialect); err != nil || !slices.Contains(tables, "profiles") {
+				t.Errorf("down to %d: set aside %v, %v", version, tables, err)
+			}
+			if err := d.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.ListProfiles(t.Context())
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("down to %d and up: %v\n%s", version, err, diff)
+			}
+			mustProfile(t, d, "next") // ids go on
+		})
+	}
+}
