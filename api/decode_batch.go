@@ -16,9 +16,10 @@ func decodeBatch(data []byte, into []decide.Question) ([]decide.Question, error)
 	if err := s.start(data); err != nil {
 		return nil, err
 	}
-	if err := s.open('{'); err != nil {
-		return nil, err
+	if s.peek() != '{' {
+		return nil, s.fail("a JSON object is expected")
 	}
+	s.pos++
 	b := batchInput{qs: into}
 	for n := 0; ; n++ {
 		ok, err := s.more('}', n)

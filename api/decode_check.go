@@ -100,12 +100,7 @@ func decodeCheck(data []byte, op limiter.Op, q *decide.Question) error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	in.question(op, q)
-	return in.err()
-}
-
-func (in *checkInput) err() error {
-	if len(in.errs) > 0 {
+	if in.question(op, q); len(in.errs) > 0 {
 		return &rules.ValidationError{Fields: in.errs}
 	}
 	return nil
@@ -114,9 +109,10 @@ func (in *checkInput) err() error {
 // read reads one check. It collects wrong types and ranges, and returns an error only
 // for text that is not JSON and for unknown or duplicate members.
 func (in *checkInput) read(s *scanner, depth int) error {
-	if err := s.open('{'); err != nil {
-		return err
+	if s.peek() != '{' {
+		return s.fail("a JSON object is expected")
 	}
+	s.pos++
 	for n := 0; ; n++ {
 		ok, err := s.more('}', n)
 		if err != nil || !ok {
@@ -141,7 +137,29 @@ func (in *checkInput) read(s *scanner, depth int) error {
 			return s.fail("member %q appears twice", checkMembers[i])
 		}
 		in.has |= 1 << i
-		if err := in.value(s, i, depth+1); err != nil {
+		switch i {
+		case inLimit, inWindow, inBurst, inBuckets, inWeight, inTTL:
+			err = in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth+1)
+		case inAnchor:
+			err = in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth+1)
+		case inAttributes:
+			err = in.readAttributes(s, depth+1)
+		case inFields:
+			err = in.readFields(s, depth+1)
+		default:
+			most := maxText
+			switch i {
+			case inRequestID:
+				most = maxRequestID
+			case inPayload:
+				most = decide.MaxPayload
+			}
+			if in.before != nil {
+				in.text[i] = in.before[i]
+			}
+			err = in.string(s, checkMembers[i], most, &in.text[i], depth+1)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -155,31 +173,6 @@ var membersBy = func() (t [16][]int) {
 	}
 	return t
 }()
-
-// value reads the value of member i.
-func (in *checkInput) value(s *scanner, i, depth int) error {
-	switch i {
-	case inLimit, inWindow, inBurst, inBuckets, inWeight, inTTL:
-		return in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth)
-	case inAnchor:
-		return in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth)
-	case inAttributes:
-		return in.readAttributes(s, depth)
-	case inFields:
-		return in.readFields(s, depth)
-	}
-	most := maxText
-	switch i {
-	case inRequestID:
-		most = maxRequestID
-	case inPayload:
-		most = decide.MaxPayload
-	}
-	if in.before != nil {
-		in.text[i] = in.before[i]
-	}
-	return in.string(s, checkMembers[i], most, &in.text[i], depth)
-}
 
 // string reads a text of at most most bytes into dst, unless dst has the same text.
 func (in *checkInput) string(s *scanner, field string, most int, dst *string, depth int) error {

@@ -54,7 +54,10 @@ func decodeReserve(body []byte, q *decide.Question) (ttl int64, err error) {
 			in.wrong("ttl_ms", "must be between %d and %d", decide.MinReservationLife, decide.MaxReservationLife)
 		}
 	}
-	return ttl, in.err()
+	if len(in.errs) > 0 {
+		return 0, &rules.ValidationError{Fields: in.errs}
+	}
+	return ttl, nil
 }
 
 func (s *Server) settle(c echo.Context) error {

@@ -65,18 +65,6 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// open enters an object ('{') or array ('[').
-func (s *scanner) open(bracket byte) error {
-	if s.peek() != bracket {
-		if bracket == '{' {
-			return s.fail("a JSON object is expected")
-		}
-		return s.fail("a JSON array is expected")
-	}
-	s.pos++
-	return nil
-}
-
 // more moves to the next element of the object or array that ends with closing;
 // n counts the elements so far. It consumes the closing bracket.
 func (s *scanner) more(closing byte, n int) (bool, error) {

@@ -108,7 +108,13 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
 	if len(call.Authorization) == 0 {
 		call.Forwarded = slices.ContainsFunc(forwarding[:], func(name string) bool { return len(req.Header[name]) > 0 })
-		call.OtherSite = fromOtherSite(req)
+		// crossOrigin allows GET, but here a GET may release deferred requests.
+		switch req.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+			call.OtherSite = crossOrigin.Check(req) != nil
+		default:
+			call.OtherSite = true
+		}
 	}
 	token, err := s.gate.Admit(call, want...)
 	if err != nil {
@@ -138,16 +144,6 @@ func requireScope(c echo.Context, want access.Scope) error {
 
 // crossOrigin rejects requests that a browser sends on behalf of another site.
 var crossOrigin = http.NewCrossOriginProtection()
-
-// fromOtherSite reports whether a browser sent the request on behalf of another site. GET
-// is included, because it releases deferred requests.
-func fromOtherSite(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return crossOrigin.Check(r) != nil
-	}
-	return true
-}
 
 // actor returns the actor of a change, as stored by authorize.
 func actor(c echo.Context) rules.Actor {

@@ -72,11 +72,6 @@ type Answer struct {
 // Allowed says that the request may pass.
 func (a *Answer) Allowed() bool { return a.Verdict == Allowed }
 
-// begin makes a an allowed answer without limits, keeping its memory.
-func (a *Answer) begin(op limiter.Op) {
-	*a = Answer{Op: op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
-}
-
 // Forget drops what a points to and keeps its memory.
 func (a *Answer) Forget() {
 	clear(a.Limits)
@@ -100,11 +95,13 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
 		}
 		a.Limits = append(a.Limits, la)
+		if a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
+			a.Strictest = i
+		}
 	}
 	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
 		a.Verdict = Denied
 	}
-	a.Strictest = a.strictest()
 }
 
 // applyApart lists the shadow limits and the candidates. They never change the
@@ -130,19 +127,6 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 		}
 		a.Limits = append(a.Limits, la)
 	}
-}
-
-// strictest is the index of the strictest limit that has a say and figures, the
-// first among equals, or -1.
-func (a *Answer) strictest() int {
-	best := -1
-	for i := range a.Limits {
-		la := &a.Limits[i]
-		if la.Known && !la.Shadow && (best < 0 || la.Decision.StricterThan(a.Limits[best].Decision)) {
-			best = i
-		}
-	}
-	return best
 }
 
 // RetryAfter is the answer's own retry-after in ms, false when it has none.

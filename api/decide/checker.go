@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"sluice/limiter"
@@ -159,7 +160,7 @@ func (c *Checker) Set() *rules.Set { return c.opt.Sets.Load() }
 // tells the observer what became of the units.
 func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error {
 	q := p.q
-	a.begin(q.Op)
+	*a = Answer{Op: q.Op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	calls, enforced := w.calls[p.from:p.to], w.limits[p.first:p.first+p.enforced]
 	if len(enforced) > 0 {
 		switch main := &calls[0]; {
@@ -202,4 +203,77 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 // undecided tells the observer that the store failed where no fail mode decides.
 func (c *Checker) undecided(err error) {
 	c.opt.Observe.ObserveDegraded(Degraded{Cause: limiter.CauseOf(err)})
+}
+
+// bounded is a limiter.Bounded: context.WithTimeout, but the timer starts only when Done is
+// called. A store that watches deadlines by itself never calls it, and a timer for each
+// check would cost a tenth of the check.
+type bounded struct {
+	context.Context // the caller's
+	bound           limiter.Bound
+
+	mu     sync.Mutex
+	real   context.Context //nolint:containedctx // the timer of this very context
+	cancel context.CancelFunc
+	done   bool // released
+}
+
+var _ limiter.Bounded = (*bounded)(nil)
+
+// within bounds ctx by d from now. The caller calls release when done with it.
+func within(ctx context.Context, d time.Duration) *bounded {
+	start := time.Now() //nolint:forbidigo // a deadline of sockets and timers, which know no other clock
+	until := start.Add(d)
+	if t, ok := ctx.Deadline(); ok && t.Before(until) {
+		until = t
+	}
+	return &bounded{Context: ctx, bound: limiter.Bound{Start: start, Deadline: until, Canceled: ctx.Done()}}
+}
+
+// Bound implements limiter.Bounded.
+func (b *bounded) Bound() limiter.Bound { return b.bound }
+
+// Deadline is never absent.
+func (b *bounded) Deadline() (time.Time, bool) { return b.bound.Deadline, true }
+
+// Done is closed at the deadline, on release, or when the caller leaves.
+func (b *bounded) Done() <-chan struct{} { return b.timed().Done() }
+
+// Err returns why the context has ended, nil if it has not, whether or not Done was called.
+func (b *bounded) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch err := b.Context.Err(); {
+	case b.real != nil:
+		return b.real.Err()
+	case err != nil:
+		return err
+	case b.done:
+		return context.Canceled
+	case time.Now().Before(b.bound.Deadline): //nolint:forbidigo // see within
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+func (b *bounded) timed() context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.real == nil {
+		b.real, b.cancel = context.WithDeadline(b.Context, b.bound.Deadline)
+		if b.done {
+			b.cancel()
+		}
+	}
+	return b.real
+}
+
+// release ends the context, as the cancel function of context.WithTimeout does.
+func (b *bounded) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done = true
+	if b.cancel != nil {
+		b.cancel()
+	}
 }

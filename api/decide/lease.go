@@ -112,7 +112,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 		c.opt.Store.DoAll(ctx, shared)
 		c.opt.Ledger.mirrorLeases(shared)
 	}
-	a.begin(op)
+	*a = Answer{Op: op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	for _, call := range append(shared, local...) {
 		if call.Err != nil {

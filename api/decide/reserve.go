@@ -249,7 +249,7 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 // answerSettlement makes the answer of a settlement. Only enforced limits show.
 func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time,
 	a *Answer) error {
-	a.begin(limiter.OpSettle)
+	*a = Answer{Op: limiter.OpSettle, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
 	set := c.opt.Sets.Load()
 	for i := range calls {
 		if err := c.bare(ctx, r.calls[i].kind, &calls[i]); err != nil {

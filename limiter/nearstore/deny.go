@@ -73,8 +73,6 @@ func (c *denyCache) stripe(k limiter.Key) *stripe {
 	return &c.stripes[maphash.String(c.seed, string(k))%denyStripes]
 }
 
-func (c *denyCache) empty() bool { return c.cache.EstimatedSize() == 0 }
-
 // find is the live denial of an ask at local time now, nil if there is none. A
 // bucket whose request is older than what is remembered of it is forgotten: the clock has been set back.
 func (c *denyCache) find(a *limiter.Ask, now int64) (found *denial) {
@@ -97,7 +95,7 @@ func (c *denyCache) find(a *limiter.Ask, now int64) (found *denial) {
 
 // looked lets a request that only looks notice a clock that was set back.
 func (c *denyCache) looked(asks []limiter.Ask, now int64) {
-	if c.empty() {
+	if c.cache.EstimatedSize() == 0 {
 		return
 	}
 	for i := range asks {

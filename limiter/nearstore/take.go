@@ -169,7 +169,7 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 			r.out = &r.sub
 		}
 		// Where the caller has left already, the store says so in its own words.
-		here := s.deny != nil && !s.deny.empty() && ctx.Err() == nil && s.deny.answer(r.out, res, now) ||
+		here := s.deny != nil && s.deny.cache.EstimatedSize() > 0 && ctx.Err() == nil && s.deny.answer(r.out, res, now) ||
 			r.isHot && ctx.Err() == nil && s.fromSlices(ctx, r, res)
 		if !here {
 			break
@@ -285,7 +285,7 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 		switch {
 		case !answer.Allowed:
 			s.deny.learn(r.out, answer, r.sent, s.tick(), &r.gens)
-		case !s.deny.empty():
+		case s.deny.cache.EstimatedSize() > 0:
 			s.deny.admitted(r.out.Asks)
 		}
 	}

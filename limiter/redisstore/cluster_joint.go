@@ -231,7 +231,9 @@ func (p *part) read() {
 	if p.err = p.sent.Err; p.err != nil {
 		return
 	}
-	copyResult(&p.res, &p.sent.Result)
+	limits := append(p.res.Limits[:0], p.sent.Result.Limits...)
+	p.res = p.sent.Result
+	p.res.Limits = limits
 	switch p.what {
 	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, script.OpCommit:
 		p.stored, p.committed = p.res.Replayed, p.sent.Committed

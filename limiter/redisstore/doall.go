@@ -60,7 +60,9 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			continue
 		}
 		if p.call.Err = p.request.Err; p.call.Err == nil {
-			copyResult(&p.call.Result, &p.request.Result)
+			limits := append(p.call.Result.Limits[:0], p.request.Result.Limits...)
+			p.call.Result = p.request.Result
+			p.call.Result.Limits = limits
 		}
 	}
 	for d, b := range batches {

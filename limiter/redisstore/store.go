@@ -176,7 +176,9 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	}
 	err := r.Err
 	if err == nil {
-		copyResult(res, &r.Result)
+		limits := append(res.Limits[:0], r.Result.Limits...)
+		*res = r.Result
+		res.Limits = limits
 	}
 	s.singles.Put(b)
 	return err
@@ -269,11 +271,6 @@ func fail(requests []*script.Request, err error) {
 	for _, r := range requests {
 		r.Err = se
 	}
-}
-
-func copyResult(dst, src *limiter.Result) {
-	dst.Allowed, dst.Replayed, dst.At = src.Allowed, src.Replayed, src.At
-	dst.Limits = append(dst.Limits[:0], src.Limits...)
 }
 
 // work is one of a dispatcher's goroutines: it makes one script call after the other.
