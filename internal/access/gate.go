@@ -67,7 +67,7 @@ type Gate struct {
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	ring := g.Tokens.Load()
 	if ring == nil {
-		return Token{}, &Refusal{Reason: NotLoaded, Detail: "This node has not loaded its API tokens yet. Try again."}
+		return Token{}, notLoaded()
 	}
 	if len(call.Authorization) == 0 && g.OpenMode && ring.Open() {
 		return admitOpen(call)
@@ -75,6 +75,16 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	secret, err := bearer(call.Authorization)
 	if err != nil {
 		return Token{}, err
+	}
+	return g.find(secret, want...)
+}
+
+// find returns the token of a secret if it permits at least one of the scopes want. The
+// error is a *Refusal.
+func (g *Gate) find(secret string, want ...Scope) (Token, error) {
+	ring := g.Tokens.Load()
+	if ring == nil {
+		return Token{}, notLoaded()
 	}
 	t, err := ring.Find(secret, g.Now())
 	switch {
@@ -88,6 +98,10 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 		return Token{}, Lacks(want...)
 	}
 	return t, nil
+}
+
+func notLoaded() *Refusal {
+	return &Refusal{Reason: NotLoaded, Detail: "This node has not loaded its API tokens yet. Try again."}
 }
 
 // Lacks returns the Refusal of a token that has none of the scopes.

@@ -1,0 +1,75 @@
+package access
+
+import (
+	"crypto/x509"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// GatewayProof says how a gateway proves itself. Any one of the three is enough.
+type GatewayProof struct {
+	// Token accepts the secret of a token with ScopeCheck.
+	Token bool
+	// Networks are the networks that the gateway connects from. IPv4 networks are not
+	// IPv4-mapped.
+	Networks []netip.Prefix
+	// Certificates are names of client certificates.
+	Certificates []string
+}
+
+// GatewayCall is what a gateway's question says about its sender. Nothing in it may come
+// from a header that a client can set.
+type GatewayCall struct {
+	// Token holds every value of the header or metadata Sluice-Token.
+	Token []string
+	// Peer is the address of the connection, never a forwarded one.
+	Peer netip.Addr
+	// Chains are the verified chains of the client certificate, as in
+	// tls.ConnectionState.
+	Chains [][]*x509.Certificate
+}
+
+// AdmitGateway returns nil if the call has one of the proofs. It does not depend on
+// OpenMode. The error is a *Refusal.
+func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
+	peer := call.Peer.Unmap().WithZone("")
+	if slices.ContainsFunc(proof.Networks, func(n netip.Prefix) bool { return n.Contains(peer) }) ||
+		certified(call.Chains, proof.Certificates) {
+		return nil
+	}
+	if !proof.Token {
+		return &Refusal{Reason: NoCredentials, Detail: "The gateway did not prove itself: neither the address of its " +
+			"connection nor its client certificate is among those of the profile."}
+	}
+	if len(call.Token) == 0 {
+		return &Refusal{Reason: NoCredentials, Detail: "The gateway did not prove itself. Send the header Sluice-Token " +
+			"with a token of the scope check."}
+	}
+	if len(call.Token) > 1 {
+		return &Refusal{Reason: BadCredentials, Detail: "Send the header Sluice-Token once."}
+	}
+	_, err := g.find(strings.TrimSpace(call.Token[0]), ScopeCheck)
+	return err
+}
+
+// certified reports whether a verified certificate has one of the names: as common name,
+// DNS name (in any case) or URI.
+func certified(chains [][]*x509.Certificate, names []string) bool {
+	if len(names) == 0 || len(chains) == 0 || len(chains[0]) == 0 {
+		return false
+	}
+	leaf := chains[0][0] // the same in every chain
+	for _, name := range names {
+		if name == leaf.Subject.CommonName && name != "" ||
+			slices.ContainsFunc(leaf.DNSNames, func(dns string) bool { return strings.EqualFold(dns, name) }) {
+			return true
+		}
+		for _, uri := range leaf.URIs {
+			if uri.String() == name {
+				return true
+			}
+		}
+	}
+	return false
+}
