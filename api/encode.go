@@ -113,18 +113,13 @@ func degradedRule(a *decide.Answer) string {
 // appendEnforced writes the figures over all enforced limits: the longest delay before
 // an allowed request should start, and the highest number of refunded units.
 func appendEnforced(b []byte, a *decide.Answer) []byte {
-	var delay, refunded int64
+	var refunded int64
 	for i := range a.Limits {
-		la := &a.Limits[i]
-		if la.Shadow {
-			continue
+		if la := &a.Limits[i]; !la.Shadow {
+			refunded = max(refunded, la.Decision.Refunded)
 		}
-		if a.Allowed() && la.Known {
-			delay = max(delay, la.Decision.Delay)
-		}
-		refunded = max(refunded, la.Decision.Refunded)
 	}
-	b = appendMember(b, "delay_ms", delay)
+	b = appendMember(b, "delay_ms", a.Delay())
 	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
 		b = appendMember(b, "refunded", refunded)
 	}

@@ -129,6 +129,21 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 	}
 }
 
+// Delay is how long an allowed request should wait before it starts, in ms: the longest
+// delay of its limits.
+func (a *Answer) Delay() int64 {
+	var delay int64
+	if !a.Allowed() {
+		return 0
+	}
+	for i := range a.Limits {
+		if la := &a.Limits[i]; !la.Shadow && la.Known {
+			delay = max(delay, la.Decision.Delay)
+		}
+	}
+	return delay
+}
+
 // RetryAfter is the answer's own retry-after in ms, false when it has none.
 func (a *Answer) RetryAfter() (int64, bool) {
 	if a.Strictest >= 0 {

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"math"
 	"strconv"
 
 	"sluice/api/decide"
@@ -15,7 +16,17 @@ const (
 
 // AppendDenial writes the problem document that a gateway sends to a denied client, or
 // the document for a client whose request is deferred. The answer must be a denial.
-func AppendDenial(b []byte, a *decide.Answer) []byte {
+func AppendDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a, math.MaxInt) }
+
+// maxPolicyNames bounds the names of limits in a short denial, in bytes.
+const maxPolicyNames = 400
+
+// AppendShortDenial is AppendDenial with less than 1,000 bytes: of many violated limits it
+// names the strictest and the first ones.
+func AppendShortDenial(b []byte, a *decide.Answer) []byte { return appendDenial(b, a, maxPolicyNames) }
+
+// appendDenial writes names of limits while their bytes are at most most.
+func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	if a.Ticket != "" {
 		b = append(b, `{"status":202,"title":"Accepted for later","detail":"The request is processed when its limits allow it.","ticket":`...)
 		return append(AppendString(b, a.Ticket), '}')
@@ -37,6 +48,11 @@ func AppendDenial(b []byte, a *decide.Answer) []byte {
 		la := &a.Limits[i]
 		if la.Shadow || la.Decision.Allowed {
 			continue
+		}
+		if i != a.Strictest {
+			if most -= len(la.Name()) + len(`"",`); most < 0 {
+				continue
+			}
 		}
 		if n > 0 {
 			b = append(b, ',')

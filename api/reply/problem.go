@@ -40,6 +40,7 @@ var (
 	Malformed           = Kind{"malformed", 400, "Malformed request"}
 	Credentials         = Kind{"unauthorized", 401, "Missing or invalid credentials"}
 	Forbidden           = Kind{"forbidden", 403, "Forbidden"}
+	MissingFact         = Kind{"missing-fact", 403, "Missing fact"}
 	NotFound            = Kind{"not-found", 404, "Not found"}
 	Method              = Kind{"method-not-allowed", 405, "Method not allowed"}
 	Timeout             = Kind{"request-timeout", 408, "Request timeout"}
