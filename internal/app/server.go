@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sluice/api"
+	"sluice/api/gateway"
 )
 
 // Limits of the HTTP server, which protect it against slow and oversized clients.
@@ -138,8 +139,9 @@ GET  /metrics                  Prometheus metrics
 GET  /livez, /readyz           health checks
 `
 
-// newHandler returns a router for the API and the console.
-func newHandler(d api.Deps, c *console) (http.Handler, error) {
+// newHandler returns the handler of every request: the faces for gateways, and behind them a router
+// for the API and the console.
+func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.Handler, error) {
 	server, err := api.New(d)
 	if err != nil {
 		return nil, err
@@ -147,5 +149,8 @@ func newHandler(d api.Deps, c *console) (http.Handler, error) {
 	e := echo.New()
 	server.Routes(e)
 	c.mount(e)
-	return e, nil
+	return gateway.New(gateway.Deps{
+		Checker: d.Checker, Access: d.Access, Now: d.Now, ResetDelta: d.ResetDelta, Asked: asked, Panicked: d.Panicked,
+		Logger: d.Logger, Next: e,
+	})
 }

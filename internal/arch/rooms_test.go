@@ -83,6 +83,8 @@ var rooms = []room{
 			"internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},
+	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
+		"internal/access"}},
 	{
 		path: "web", may: []string{"limiter", "internal/access", "web/inspect", "web/kit", "web/overview", "web/people",
 			"web/rulepages", "web/signin", "web/transfer"},
@@ -115,7 +117,7 @@ var rooms = []room{
 
 	{
 		path: "internal/app", may: []string{
-			"", "api", "api/decide", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
+			"", "api", "api/decide", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",

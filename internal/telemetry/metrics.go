@@ -28,6 +28,7 @@ type Metrics struct {
 	above     *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
+	questions *prometheus.CounterVec
 
 	setVersion prometheus.Gauge
 	setRules   prometheus.Gauge
@@ -63,6 +64,9 @@ func New(build Build, now func() time.Time) *Metrics {
 		}, []string{"op", "outcome"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_panics_total",
 			Help: "Requests that ended in a panic. Each one is a bug."}),
+		questions: counters("sluice_gateway_questions_total",
+			"Questions of gateways, by face (forward, nginx, ext_authz) and result (allowed, denied, unavailable, skipped, "+
+				"missing_fact, unknown_profile, no_proof, missing_header, bad_header, not_ready, error).", "face", "result"),
 		setVersion: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_version",
 			Help: "Version of the rule set in force on this node."}),
 		setRules: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_set_rules",
@@ -99,7 +103,7 @@ func New(build Build, now func() time.Time) *Metrics {
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
-	m.registry.MustRegister(m.above, m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),

@@ -89,6 +89,14 @@ func (m *Metrics) ObserveDegraded(d decide.Degraded) {
 // CountPanic counts one request that ended in a panic.
 func (m *Metrics) CountPanic() { m.panics.Inc() }
 
+// CountQuestion counts one question of a gateway. Both words are from the lists of package
+// gateway.
+func (m *Metrics) CountQuestion(face, result string) {
+	m.series.questions.get(questionKey{face, result}, func(k questionKey) prometheus.Counter {
+		return m.questions.WithLabelValues(k.face, k.result)
+	}).Inc()
+}
+
 // ObserveUnits counts the units of one limit by result.
 func (m *Metrics) ObserveUnits(u decide.Units) {
 	m.series.units.get(unitsKey{u.Mode, u.Outcome, u.By}, func(k unitsKey) prometheus.Counter {
@@ -169,12 +177,16 @@ type durationKey struct {
 	allowed bool
 }
 
+// questionKey is the labels of sluice_gateway_questions_total.
+type questionKey struct{ face, result string }
+
 // series caches the series that every check counts in.
 type series struct {
 	decisions handles[limitKey, prometheus.Counter]
 	durations handles[durationKey, prometheus.Observer]
 	requests  handles[requestKey, prometheus.Counter]
 	units     handles[unitsKey, prometheus.Counter]
+	questions handles[questionKey, prometheus.Counter]
 }
 
 // maxRuleLabels bounds the names of rules that become label values, so that a large

@@ -61,6 +61,7 @@ func used(t *testing.T) *Metrics {
 	m := New(Build{Version: "v1", Revision: "abc", Go: "go1"}, func() time.Time { return at.Add(90 * time.Second) })
 	m.MemoryStore(memoryFigures{})
 	m.Disk(func() bool { return true })
+	m.CountQuestion("forward", "denied")
 	m.SettingsDiffer(func() int64 { return 2 })
 	m.TLS(TLS{Expires: func() time.Time { return at }, Failing: func() bool { return true },
 		BadHandshakes: func() int64 { return 6 }})

@@ -1,30 +1,13 @@
 package facts
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
-// ParseNetwork reads an address or a network of addresses.
-func ParseNetwork(s string) (netip.Prefix, error) {
-	if p, err := netip.ParsePrefix(s); err == nil {
-		if addr := p.Addr(); addr.Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(addr.Unmap(), p.Bits()-96)
-		}
-		return p.Masked(), nil
-	}
-	addr, err := netip.ParseAddr(s)
-	if err != nil || addr.Zone() != "" {
-		return netip.Prefix{}, fmt.Errorf("%q is not an address or a network", s)
-	}
-	addr = addr.Unmap()
-	return netip.PrefixFrom(addr, addr.BitLen()), nil
-}
-
-// Contains reports whether one of the networks contains the address.
-func Contains(networks []netip.Prefix, addr netip.Addr) bool {
+// contains reports whether one of the networks contains the address.
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
@@ -51,7 +34,7 @@ func (r *Reader) clientIP(req *Request) netip.Addr {
 				return found
 			}
 			found = addr
-			if !Contains(r.trusted, addr) {
+			if !contains(r.trusted, addr) {
 				return found
 			}
 		}

@@ -125,9 +125,9 @@ func New(p *rules.Profile) (*Reader, error) {
 		r.skip = append(r.skip, route.NormalizeMethod(m))
 	}
 	for _, text := range p.ClientIP.Trusted {
-		network, err := ParseNetwork(text)
+		network, err := rules.ParseNetwork(text)
 		if err != nil {
-			return nil, fmt.Errorf("client_ip.trusted: %w", err)
+			return nil, fmt.Errorf("client_ip.trusted: %q %w", text, err)
 		}
 		r.trusted = append(r.trusted, network)
 	}

@@ -207,7 +207,8 @@ func TestRead_WeightIsAWholeNumber(t *testing.T) {
 	p.Weight = &rules.WeightSource{Header: "x-weight"}
 	r := reader(t, p)
 	for value, want := range map[string]int64{"": 1, "0": 0, "5": 5, "007": 7, " 12 ": 12,
-		"9007199254740991": limiter.MaxExact, "-1": -1, "1.5": -1, "1e3": -1, "x": -1, "99999999999999999999": -1, "9007199254740992": -1, "5, 5": -1, "+5": -1} {
+		"9007199254740991": limiter.MaxExact, "-1": -1, "1.5": -1, "1e3": -1, "x": -1, "99999999999999999999": -1,
+		"9007199254740992": -1, "5, 5": -1, "+5": -1} {
 		var out Facts
 		err := r.Read(&Request{Header: map[string][]string{"X-Weight": {value}}}, &out)
 		var bad *HeaderError

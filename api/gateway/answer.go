@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/api/decide"
+	"sluice/api/reply"
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+// Headers of the faces besides those of package reply.
+const (
+	// headerStatus is the status for the client, where the status of the answer cannot say it. It
+	// is sent whatever the profile's headers are.
+	headerStatus = "X-RateLimit-Status"
+	headerMode   = "X-RateLimit-Mode"
+	headerDelay  = "X-RateLimit-Delay-Ms"
+	headerLease  = "X-RateLimit-Lease"
+)
+
+// headerSet has bit i for rules.ClientHeaders[i].
+type headerSet uint16
+
+// headersOf returns the headers that a profile's list names. A name may end in *.
+func headersOf(names []string) (s headerSet) {
+	for i, header := range rules.ClientHeaders {
+		if slices.ContainsFunc(names, func(name string) bool {
+			start, open := strings.CutSuffix(name, "*")
+			return open && len(header) >= len(start) && strings.EqualFold(header[:len(start)], start) ||
+				strings.EqualFold(header, name)
+		}) {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+// answer writes the answer to one question. It is reused.
+type answer struct {
+	w      http.ResponseWriter
+	head   bool // the question has the method HEAD
+	length bool // net/http does not add Content-Length by itself
+	face   face
+	shows  headerSet
+	result string
+	sent   bool
+
+	// values has the values of the headers, text the bytes that they share; scratch serves
+	// HeaderStyle.Headers.
+	text, scratch []byte
+	ends          []headerEnd
+	values        [16]string
+}
+
+// headerEnd is a header whose value ends at a place in answer.text.
+type headerEnd struct {
+	name string
+	end  int
+}
+
+func (o *answer) begin(w http.ResponseWriter, r *http.Request, f face) {
+	*o = answer{w: w, head: r.Method == http.MethodHead, length: r.ContentLength < 0, face: f, text: o.text[:0],
+		scratch: o.scratch, ends: o.ends[:0]}
+}
+
+// Values of headers that never change; net/http only reads them.
+var (
+	problemType   = []string{"application/problem+json"}
+	noStore       = []string{"no-store"}
+	statusDenied  = []string{"429"}
+	statusBusy    = []string{"503"}
+	statusMissing = []string{"403"}
+)
+
+// send sends the answer of the engine.
+func (o *answer) send(a *decide.Answer, style reply.HeaderStyle) {
+	b := style.Headers(a, o.scratch[:0], o.put)
+	if a.Degraded != "" {
+		b = append(b[:0], a.Degraded...)
+		o.put(headerMode, b)
+	}
+	if ms := a.Delay(); ms > 0 {
+		b = strconv.AppendInt(b[:0], ms, 10)
+		o.put(headerDelay, b)
+	}
+	if a.Lease != "" {
+		b = append(b[:0], a.Lease...)
+		o.put(headerLease, b)
+	}
+	o.scratch = b
+	h := o.headers()
+	if a.Allowed() {
+		o.result = resultAllowed
+		o.write(http.StatusOK, nil)
+		return
+	}
+	o.result = resultDenied
+	status, forClient := http.StatusTooManyRequests, statusDenied
+	if reply.Status(a) == http.StatusServiceUnavailable {
+		o.result, status, forClient = resultUnavailable, http.StatusServiceUnavailable, statusBusy
+	}
+	if o.face == nginx {
+		h[headerStatus], status = forClient, http.StatusForbidden
+	}
+	h["Content-Type"], h["Cache-Control"] = problemType, noStore
+	o.text = reply.AppendShortDenial(o.text[:0], a)
+	o.write(status, o.text)
+}
+
+// put adds a header, unless the profile hides it.
+func (o *answer) put(name string, value []byte) {
+	if i := slices.Index(rules.ClientHeaders, name); i < 0 || o.shows&(1<<i) == 0 || len(o.ends) == len(o.values) {
+		return
+	}
+	o.text = append(o.text, value...)
+	o.ends = append(o.ends, headerEnd{name, len(o.text)})
+}
+
+// headers adds what put collected to the headers of the response, as parts of one string.
+func (o *answer) headers() http.Header {
+	h := o.w.Header()
+	text, from := string(o.text), 0
+	for i, e := range o.ends {
+		o.values[i] = text[from:e.end]
+		h[e.name] = o.values[i : i+1 : i+1]
+		from = e.end
+	}
+	return h
+}
+
+// skip allows a request that is not checked.
+func (o *answer) skip() {
+	o.result = resultSkipped
+	o.write(http.StatusOK, nil)
+}
+
+// denyMissing denies a request because it lacks a fact.
+func (o *answer) denyMissing(fact string) {
+	if o.face == nginx {
+		o.w.Header()[headerStatus] = statusMissing
+	}
+	o.refuse(resultMissingFact, reply.MissingFact.Problem("The request lacks the fact "+fact+
+		", which the profile requires."))
+}
+
+// refuseProof answers a gateway that did not prove itself.
+func (o *answer) refuseProof(err error) {
+	var refused *access.Refusal
+	if errors.As(err, &refused) && refused.Reason == access.NotLoaded {
+		o.refuse(resultNotReady, err)
+		return
+	}
+	o.refuse(resultNoProof, reply.Credentials.Problem(err.Error()).With("WWW-Authenticate", "Sluice-Token"))
+}
+
+// refuse answers a question that cannot be decided with a problem document. nginx passes a 401 on
+// to the client and makes a 500 of a 404, so on its face these are 400.
+func (o *answer) refuse(result string, err error) {
+	o.result = result
+	p, ok := reply.ProblemOf(err)
+	if !ok {
+		p = reply.Internal.Problem("Try again.")
+	}
+	if o.face == nginx && (p.Status == http.StatusNotFound || p.Status == http.StatusUnauthorized) {
+		p.Status, p.Header = http.StatusBadRequest, nil
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		body = []byte(`{"type":"/problems/internal","title":"Internal error","status":500}`)
+	}
+	h := o.w.Header()
+	for name, value := range p.Header {
+		h[name] = []string{value}
+	}
+	h["Content-Type"], h["Cache-Control"] = problemType, noStore
+	o.write(p.Status, body)
+}
+
+// write sends status and body. It copies the headers, whose memory is reused.
+func (o *answer) write(status int, body []byte) {
+	o.sent = true
+	if o.head || o.length {
+		o.w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	if o.head {
+		body = nil
+	}
+	o.w.WriteHeader(status)
+	if len(body) > 0 {
+		_, _ = o.w.Write(body) // fails only if the gateway closed the connection
+	}
+}

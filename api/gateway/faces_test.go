@@ -1,0 +1,364 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/rules"
+)
+
+func perUser(n int64) []rules.Rule { return []rules.Rule{rule(1, "per-user", "user", n)} }
+
+// problemOf decodes a problem document.
+func problemOf(t testing.TB, a answered) (kind string, status int) {
+	t.Helper()
+	var p struct {
+		Type   string
+		Status int
+	}
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Fatalf("%v: %q", err, a.body)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type %q", got)
+	}
+	return p.Type, p.Status
+}
+
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+func TestForward_AllowsWithHeadersAndDeniesWithTheClientsAnswer(t *testing.T) {
+	f := newFixture(t, perUser(1))
+	a := f.forwarded("forward", "POST", "/users/17", "X-User", "42")
+	if a.status != http.StatusOK || a.body != "" {
+		t.Fatalf("got %+v", a)
+	}
+	for name, want := range map[string]string{"RateLimit-Policy": `"per-user";q=1;w=86400`, "X-RateLimit-Limit": "1",
+		"X-RateLimit-Remaining": "0", "Retry-After": "", "X-RateLimit-Mode": "", "X-RateLimit-Status": ""} {
+		if got := strings.Join(header(a, name), ","); got != want {
+			t.Errorf("allowed: %s is %q, want %q", name, got, want)
+		}
+	}
+	a = f.forwarded("forward", "POST", "/users/17", "X-User", "42")
+	if a.status != http.StatusTooManyRequests || len(header(a, "Retry-After")) != 1 {
+		t.Fatalf("got %+v", a)
+	}
+	if kind, status := problemOf(t, a); kind != quotaExceeded || status != http.StatusTooManyRequests {
+		t.Errorf("problem %s %d", kind, status)
+	}
+	if a = f.forwarded("forward", "POST", "/users/17", "X-User", "43"); a.status != http.StatusOK {
+		t.Errorf("another user got %d", a.status)
+	}
+	if f.count("forward", resultAllowed) != 2 || f.count("forward", resultDenied) != 1 {
+		t.Errorf("counted %v", f.counts)
+	}
+}
+
+// header gives the values of a header in any case.
+func header(a answered, name string) (values []string) {
+	for n, v := range a.header {
+		if strings.EqualFold(n, name) {
+			values = append(values, v...)
+		}
+	}
+	return values
+}
+
+func TestNginx_DenialIsA403ThatSaysWhatTheClientGets(t *testing.T) {
+	f := newFixture(t, perUser(1))
+	if a := f.forwarded("nginx", "GET", "/", "X-User", "42"); a.status != http.StatusOK || a.body != "" {
+		t.Fatalf("got %+v", a)
+	}
+	a := f.forwarded("nginx", "GET", "/", "X-User", "42")
+	if a.status != http.StatusForbidden || !slices.Equal(header(a, "X-RateLimit-Status"), []string{"429"}) {
+		t.Errorf("got %+v", a)
+	}
+	if kind, status := problemOf(t, a); kind != quotaExceeded || status != http.StatusTooManyRequests {
+		t.Errorf("the client's problem is %s %d", kind, status)
+	}
+	f.store.fault = gone
+	a = f.forwarded("nginx", "GET", "/", "X-User", "42")
+	if a.status != http.StatusForbidden || !slices.Equal(header(a, "X-RateLimit-Status"), []string{"503"}) {
+		t.Errorf("store unavailable: %+v", a)
+	}
+	if f.count("nginx", resultDenied) != 1 || f.count("nginx", resultUnavailable) != 1 {
+		t.Errorf("counted %v", f.counts)
+	}
+}
+
+func TestExtAuthz_AsksAboutTheRequestItself(t *testing.T) {
+	post := "POST"
+	f := newFixture(t, []rules.Rule{
+		rule(1, "users", "route", 2, onRoute("/users/{id}"), func(r *rules.Rule) { r.Method = &post }),
+		rule(2, "hosts", "attr:host", 3),
+	})
+	ask := func(path string) int {
+		return f.ask("POST", "http://Shop.example:8443/ratelimit/ext_authz/shop"+path,
+			"X-Forwarded-Uri", "/other", "X-Forwarded-Method", "GET").status
+	}
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		if got := ask(fmt.Sprintf("/users/%d?x=/files/%d", i, i)); got != want {
+			t.Errorf("question %d got %d, want %d", i, got, want)
+		}
+	}
+	// The host's rule has one left.
+	for i, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if got := ask([]string{"", "?q"}[i]); got != want {
+			t.Errorf("root %d got %d, want %d", i, got, want)
+		}
+	}
+}
+
+func TestFaces_TakeAnyMethodAndNoOptionFromTheQuery(t *testing.T) {
+	f := newFixture(t, perUser(1))
+	for i, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE",
+		"PROPFIND", "x-odd"} {
+		a := f.ask(method, "/ratelimit/forward/shop?X-User=0&profile=other&weight=0", "X-Forwarded-Method", "GET",
+			"X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7", "X-User", fmt.Sprint(i))
+		if a.status != http.StatusOK {
+			t.Errorf("%s: got %d %s", method, a.status, a.body)
+		}
+	}
+	a := f.ask("HEAD", "/ratelimit/forward/shop", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For",
+		"203.0.113.7", "X-User", "0")
+	if a.status != http.StatusTooManyRequests || a.body != "" {
+		t.Errorf("HEAD: got %+v", a)
+	}
+}
+
+func TestFaces_PassOtherRequestsOn(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, path := range []string{"/", "/ratelimit/check", "/ratelimit/forward", "/ratelimit/forwarded/shop",
+		"/ratelimit/%66orward/shop"} {
+		if a := f.ask("GET", path); a.status != http.StatusNotFound || !strings.HasPrefix(a.body, "404 page") {
+			t.Errorf("%s: got %+v", path, a)
+		}
+	}
+	if len(f.counts) > 0 {
+		t.Errorf("counted %v", f.counts)
+	}
+}
+
+func TestFaces_SkippedMethodsAreAllowedUnchecked(t *testing.T) {
+	f := newFixture(t, perUser(0))
+	for _, face := range []string{"forward", "nginx"} {
+		a := f.forwarded(face, "OPTIONS", "/", "X-User", "42")
+		if a.status != http.StatusOK || a.body != "" || len(header(a, "RateLimit")) > 0 || f.count(face, resultSkipped) != 1 {
+			t.Errorf("%s: got %+v", face, a)
+		}
+	}
+	if a := f.ask("OPTIONS", "/ratelimit/ext_authz/shop/", "X-User", "42"); a.status != http.StatusOK {
+		t.Errorf("ext_authz: got %+v", a)
+	}
+}
+
+func TestFaces_MissingFactDoesAsTheProfileSays(t *testing.T) {
+	p := shop()
+	f := newFixture(t, perUser(0), p)
+	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusOK {
+		t.Errorf("skip: got %+v", a)
+	}
+	p.Version, p.Missing = 2, map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}}
+	f.load(2, perUser(0), p)
+	for face, want := range map[string]int{"forward": http.StatusForbidden, "nginx": http.StatusForbidden} {
+		a := f.forwarded(face, "GET", "/")
+		kind, _ := problemOf(t, a)
+		if a.status != want || kind != "/problems/missing-fact" || !strings.Contains(a.body, "user") {
+			t.Errorf("%s: got %+v", face, a)
+		}
+		if got := header(a, "X-RateLimit-Status"); (face == "nginx") != slices.Equal(got, []string{"403"}) {
+			t.Errorf("%s: X-RateLimit-Status %v", face, got)
+		}
+		if f.count(face, resultMissingFact) != 1 {
+			t.Errorf("%s: counted %v", face, f.counts)
+		}
+	}
+	p.Version, p.Missing = 3, map[string]rules.MissingFact{"user": {Value: "nobody"}}
+	f.load(3, perUser(0), p)
+	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusTooManyRequests {
+		t.Errorf("value: got %+v", a)
+	}
+}
+
+func TestFaces_EachFailModeIsNamed(t *testing.T) {
+	var rs []rules.Rule
+	for i, mode := range []string{rules.FailOpen, rules.FailClosed, rules.FailLocal} {
+		rs = append(rs, rule(int64(i+1), mode, "user", 1, onRoute("/"+mode), func(r *rules.Rule) { r.FailMode = mode }))
+	}
+	f := newFixture(t, rs)
+	mode := func(a answered) string { return strings.Join(header(a, "X-RateLimit-Mode"), ",") }
+	if a := f.forwarded("forward", "GET", "/open", "X-User", "1"); mode(a) != "" {
+		t.Errorf("the store decided, and the mode is %q", mode(a))
+	}
+	f.store.fault = gone
+	for _, tt := range []struct {
+		mode          string
+		forward, face int
+	}{
+		{"open", http.StatusOK, http.StatusOK},
+		{"closed", http.StatusServiceUnavailable, http.StatusForbidden},
+		{"local", http.StatusOK, http.StatusTooManyRequests},
+	} {
+		if a := f.forwarded("forward", "GET", "/"+tt.mode, "X-User", "7"); a.status != tt.forward || mode(a) != tt.mode {
+			t.Errorf("%s: got %d, mode %q", tt.mode, a.status, mode(a))
+		}
+		if tt.mode == "local" {
+			tt.face = http.StatusForbidden // the second of a limit of 1
+		}
+		if a := f.forwarded("nginx", "GET", "/"+tt.mode, "X-User", "7"); a.status != tt.face || mode(a) != tt.mode {
+			t.Errorf("nginx, %s: got %d, mode %q", tt.mode, a.status, mode(a))
+		}
+	}
+}
+
+func TestFaces_SendOnlyTheProfilesHeaders(t *testing.T) {
+	all := []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining",
+		"X-RateLimit-Reset", "X-RateLimit-Mode"}
+	for _, tt := range []struct {
+		names []string
+		want  []string
+	}{
+		{[]string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"}, all},
+		{[]string{"*"}, all},
+		{[]string{}, nil},
+		{[]string{"retry-after"}, []string{"Retry-After"}},
+		{[]string{"RateLimit"}, []string{"RateLimit"}},
+		{[]string{"RateLimit*"}, []string{"RateLimit-Policy", "RateLimit"}},
+		{[]string{"x-ratelimit-r*"}, []string{"X-RateLimit-Remaining", "X-RateLimit-Reset"}},
+	} {
+		p := shop()
+		p.Headers = tt.names
+		local := rule(1, "per-user", "user", 1, func(r *rules.Rule) { r.FailMode = rules.FailLocal })
+		f := newFixture(t, []rules.Rule{local}, p)
+		f.store.fault = gone
+		f.forwarded("nginx", "GET", "/", "X-User", "1")
+		a := f.forwarded("nginx", "GET", "/", "X-User", "1")
+		for _, name := range all {
+			if got := len(header(a, name)) > 0; got != slices.Contains(tt.want, name) {
+				t.Errorf("%q: %s sent: %v", tt.names, name, got)
+			}
+		}
+		if a.status != http.StatusForbidden || len(header(a, "X-RateLimit-Status")) != 1 || a.body == "" {
+			t.Errorf("%q: got %+v", tt.names, a)
+		}
+	}
+}
+
+func TestFaces_SendDelaysAndLeases(t *testing.T) {
+	f := newFixture(t, []rules.Rule{
+		rule(1, "queue", "user", 1, onRoute("/queue"), func(r *rules.Rule) {
+			r.Algorithm, r.WindowMS = "leaky_queue", 10_000
+			burst := int64(2)
+			r.Burst = &burst
+		}),
+		rule(2, "slots", "user", 1, onRoute("/slots"), func(r *rules.Rule) { r.Algorithm = "concurrency" }),
+	})
+	if a := f.forwarded("forward", "GET", "/queue", "X-User", "1"); len(header(a, "X-RateLimit-Delay-Ms")) > 0 {
+		t.Errorf("the first waits: %+v", a)
+	}
+	a := f.forwarded("forward", "GET", "/queue", "X-User", "1")
+	if a.status != http.StatusOK || !slices.Equal(header(a, "X-RateLimit-Delay-Ms"), []string{"10000"}) {
+		t.Errorf("the second: %+v", a)
+	}
+	a = f.forwarded("forward", "GET", "/slots", "X-User", "1")
+	if a.status != http.StatusOK || len(header(a, "X-RateLimit-Lease")) != 1 {
+		t.Errorf("slots: %+v", a)
+	}
+	if a = f.forwarded("forward", "GET", "/slots", "X-User", "1"); a.status != http.StatusTooManyRequests ||
+		len(header(a, "X-RateLimit-Lease")) != 0 {
+		t.Errorf("slots, full: %+v", a)
+	}
+}
+
+func TestFaces_DeferNothing(t *testing.T) {
+	f := newFixture(t, []rules.Rule{rule(1, "later", "user", 0, func(r *rules.Rule) {
+		r.OverLimit = rules.OverLimitDefer
+	})})
+	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); a.status != http.StatusTooManyRequests {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestFaces_DenialStaysUnderAKilobyte(t *testing.T) {
+	var rs []rules.Rule
+	for i := range 40 {
+		rs = append(rs, rule(int64(i+1), fmt.Sprintf("%s%02d", strings.Repeat("n", 61), i), "user", 0))
+	}
+	f := newFixture(t, rs)
+	for _, face := range []string{"forward", "nginx"} {
+		a := f.forwarded(face, "GET", "/", "X-User", "1")
+		if len(a.body) >= 1000 || !strings.Contains(a.body, "nn00") {
+			t.Errorf("%s: %d bytes: %s", face, len(a.body), a.body)
+		}
+		problemOf(t, a)
+	}
+	f.store.fault = gone
+	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); len(a.body) >= 1000 {
+		t.Errorf("%d bytes: %s", len(a.body), a.body)
+	}
+}
+
+func TestFaces_WeightComesFromTheProfilesHeader(t *testing.T) {
+	p := shop()
+	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	f := newFixture(t, perUser(10), p)
+	for _, tt := range []struct {
+		weight string
+		want   int
+	}{{"7", http.StatusOK}, {"4", http.StatusTooManyRequests}, {"3", http.StatusOK}, {"0", http.StatusOK},
+		{"", http.StatusTooManyRequests}, {"-1", http.StatusBadRequest}, {"1e3", http.StatusBadRequest}} {
+		for _, face := range []string{"forward", "nginx"}[:1] {
+			if a := f.forwarded(face, "GET", "/", "X-User", "1", "X-Weight", tt.weight); a.status != tt.want {
+				t.Errorf("%s, weight %q: got %d, want %d", face, tt.weight, a.status, tt.want)
+			}
+		}
+	}
+	if a := f.forwarded("nginx", "GET", "/", "X-Weight", "x"); a.status != http.StatusBadRequest ||
+		!strings.Contains(a.body, "X-Weight") || f.count("nginx", resultBadHeader) != 1 {
+		t.Errorf("nginx: got %+v", a)
+	}
+	if a := f.forwarded("nginx", "GET", "/", "X-Weight", "5", "Sluice-Token", ""); a.status != http.StatusBadRequest ||
+		f.count("nginx", resultNoProof) != 1 {
+		t.Errorf("without proof: got %+v", a)
+	}
+}
+
+func TestFaces_FollowTheProfileInForce(t *testing.T) {
+	p := shop()
+	f := newFixture(t, perUser(1), p)
+	f.forwarded("forward", "GET", "/", "X-User", "1")
+	p.Version, p.Facts.User = 2, []rules.FactSource{{Header: "X-Account"}}
+	f.load(2, perUser(1), p)
+	if a := f.forwarded("forward", "GET", "/", "X-User", "1", "X-Account", "2"); a.status != http.StatusOK {
+		t.Errorf("got %d", a.status)
+	}
+	f.load(3, perUser(1), rules.Profile{Name: "other", Proof: rules.Proof{Token: true}})
+	if a := f.forwarded("forward", "GET", "/"); a.status != http.StatusNotFound {
+		t.Errorf("a deleted profile got %d", a.status)
+	}
+	f.ask("GET", "/ratelimit/ext_authz/other/")
+	if got := len(*f.handler.compiled.Load()); got != 1 {
+		t.Errorf("%d profiles are kept", got)
+	}
+}
+
+func TestFaces_RecoverFromPanics(t *testing.T) {
+	f := newFixture(t, perUser(1))
+	f.store.fault = func() error { panic("boom") }
+	a := f.forwarded("forward", "GET", "/", "X-User", "1")
+	if kind, _ := problemOf(t, a); a.status != http.StatusInternalServerError || kind != "/problems/internal" ||
+		strings.Contains(a.body, "boom") {
+		t.Errorf("got %+v", a)
+	}
+	if f.panicked.Load() != 1 || f.count("forward", resultError) != 1 || !strings.Contains(f.logged.String(), "boom") {
+		t.Errorf("panics %d, counted %v, log %s", f.panicked.Load(), f.counts, f.logged.String())
+	}
+	f.store.fault = nil
+	if a := f.forwarded("forward", "GET", "/", "X-User", "1"); a.status != http.StatusOK {
+		t.Errorf("afterwards got %d", a.status)
+	}
+}

@@ -1,0 +1,395 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/api/decide"
+	"sluice/api/reply"
+	"sluice/internal/access"
+	"sluice/limiter"
+	"sluice/rules"
+	"sluice/rules/facts"
+)
+
+// Deps are the dependencies of a Handler. Checker, Access, Now and Next are required.
+type Deps struct {
+	// Checker decides requests and has the profiles in force.
+	Checker *decide.Checker
+	// Access holds the API tokens in force.
+	Access *access.Current
+	// Now is the wall clock, for the expiry of tokens.
+	Now func() time.Time
+	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the epoch.
+	ResetDelta bool
+	// Asked hears of every question: its face and what became of it, a word of Results. It may be nil.
+	Asked func(face, result string)
+	// Panicked is called after a panic; it may be nil.
+	Panicked func()
+	// Logger receives errors for operators; nil discards them.
+	Logger *slog.Logger
+	// Next serves every other request.
+	Next http.Handler
+}
+
+// face is the form of questions and answers that a kind of gateway understands.
+type face uint8
+
+const (
+	forward face = iota
+	nginx
+	extAuthz
+	faceCount
+)
+
+// faceNames are segments of paths, and values of a metric label.
+var faceNames = [faceCount]string{"forward", "nginx", "ext_authz"}
+
+// Faces are the names of the faces.
+func Faces() []string { return faceNames[:] }
+
+// What became of a question: values of a metric label.
+const (
+	resultAllowed        = "allowed"
+	resultDenied         = "denied"
+	resultUnavailable    = "unavailable"
+	resultSkipped        = "skipped"
+	resultMissingFact    = "missing_fact"
+	resultUnknownProfile = "unknown_profile"
+	resultNoProof        = "no_proof"
+	resultMissingHeader  = "missing_header"
+	resultBadHeader      = "bad_header"
+	resultNotReady       = "not_ready"
+	resultError          = "error"
+)
+
+// Results are all values of the label result.
+func Results() []string {
+	return []string{resultAllowed, resultDenied, resultUnavailable, resultSkipped, resultMissingFact,
+		resultUnknownProfile, resultNoProof, resultMissingHeader, resultBadHeader, resultNotReady, resultError}
+}
+
+// Paths are the paths of the faces, as openapi.yaml writes them.
+func Paths() []string {
+	return []string{prefix + "forward/{profile}", prefix + "nginx/{profile}", prefix + "ext_authz/{profile}/{path}"}
+}
+
+const prefix = "/ratelimit/"
+
+// Handler answers the questions of gateways. It is safe for concurrent use and starts no goroutine.
+type Handler struct {
+	deps    Deps
+	gate    access.Gate
+	style   reply.HeaderStyle
+	buffers sync.Pool // of *buffers
+	// compiled has the compiled profiles by name; mu is locked to replace it.
+	compiled atomic.Pointer[map[string]*profile]
+	mu       sync.Mutex
+}
+
+// New returns a Handler. It fails only if a required dependency is missing.
+func New(d Deps) (*Handler, error) {
+	if d.Checker == nil || d.Access == nil || d.Now == nil || d.Next == nil {
+		return nil, errors.New("gateway: Checker, Access, Now and Next are required")
+	}
+	if d.Asked == nil {
+		d.Asked = func(string, string) {}
+	}
+	if d.Panicked == nil {
+		d.Panicked = func() {}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{deps: d, gate: access.Gate{Tokens: d.Access, Now: d.Now},
+		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}}
+	h.buffers.New = func() any { return new(buffers) }
+	h.compiled.Store(&map[string]*profile{})
+	return h, nil
+}
+
+// buffers is the pooled memory of one question.
+type buffers struct {
+	request facts.Request
+	facts   facts.Facts
+	q       decide.Question
+	a       decide.Answer
+	out     answer
+}
+
+// maxPooled keeps the memory of the largest answers out of the pool, in bytes.
+const maxPooled = 16 << 10
+
+func (h *Handler) putBack(x *buffers) {
+	if cap(x.out.text) > maxPooled || cap(x.a.Limits) > limiter.MaxLimits {
+		return
+	}
+	x.request, x.q = facts.Request{}, decide.Question{}
+	x.facts.Forget()
+	x.a.Forget()
+	h.buffers.Put(x)
+}
+
+// ServeHTTP answers a question, or passes the request to Next. It reads neither the body nor the
+// query: gateways pass on the client's query.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target := r.RequestURI
+	if !strings.HasPrefix(target, "/") { // a whole URL
+		target = r.URL.RequestURI()
+	}
+	f, rest, ok := faceOf(target)
+	if !ok {
+		h.deps.Next.ServeHTTP(w, r)
+		return
+	}
+	x, _ := h.buffers.Get().(*buffers)
+	x.out.begin(w, r, f)
+	defer func() {
+		if v := recover(); v != nil {
+			h.recovered(&x.out, v)
+			return // x may be in use
+		}
+		h.deps.Asked(faceNames[f], x.out.result)
+		h.putBack(x)
+	}()
+	if r.ContentLength != 0 {
+		sendFirst(w, r)
+	}
+	h.answer(x, rest, r)
+	if r.ContentLength < 0 {
+		discardBody(w, r)
+	}
+}
+
+// faceOf finds the face of a path. rest is what follows the name of the face.
+func faceOf(target string) (f face, rest string, ok bool) {
+	target, ok = strings.CutPrefix(target, prefix)
+	if !ok {
+		return 0, "", false
+	}
+	for f, name := range faceNames {
+		if rest, ok := strings.CutPrefix(target, name); ok && strings.HasPrefix(rest, "/") {
+			return face(f), rest[1:], true //nolint:gosec // f < faceCount
+		}
+	}
+	return 0, "", false
+}
+
+// answer answers a question. rest is the path from the profile on, with the query.
+func (h *Handler) answer(x *buffers, rest string, r *http.Request) {
+	out := &x.out
+	set := h.deps.Checker.Set()
+	if set == nil {
+		out.refuse(resultNotReady, decide.ErrNoSet)
+		return
+	}
+	end := strings.IndexAny(rest, "/?#")
+	name, path := rest, ""
+	if end >= 0 {
+		name, path = rest[:end], rest[end:]
+	}
+	stored := set.Profile(name)
+	if stored == nil || out.face != extAuthz && strings.HasPrefix(path, "/") {
+		out.refuse(resultUnknownProfile, reply.NotFound.Problem("There is no profile of this name. "+
+			"GET /ratelimit/profiles lists the profiles."))
+		return
+	}
+	p := h.profile(set, stored)
+	if err := h.gate.AdmitGateway(callOf(r), &p.proof); err != nil {
+		out.refuseProof(err)
+		return
+	}
+	if p.reader == nil {
+		out.refuse(resultError, reply.Internal.Problem("The profile cannot be used by this node. The error was logged."))
+		return
+	}
+	out.shows = p.shows
+	if missing := x.describe(p, path, r); missing != "" {
+		out.refuse(resultMissingHeader, reply.Malformed.Problem("The header "+missing+" is missing. "+
+			"The gateway must send it with every question."))
+		return
+	}
+	h.decide(x, p, r)
+}
+
+// decide reads the facts, asks the engine and sends the answer.
+func (h *Handler) decide(x *buffers, p *profile, r *http.Request) {
+	out := &x.out
+	if err := p.reader.Read(&x.request, &x.facts); err != nil {
+		out.refuse(resultBadHeader, reply.Malformed.Problem("The header "+err.Error()+"."))
+		return
+	}
+	switch {
+	case x.facts.Skip:
+		out.skip()
+		return
+	case x.facts.Denied != "":
+		out.denyMissing(x.facts.Denied)
+		return
+	}
+	x.q = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: x.facts.Weight}
+	if err := h.deps.Checker.Do(r.Context(), &x.q, &x.a); err != nil {
+		out.refuse(resultError, err)
+		return
+	}
+	out.send(&x.a, h.style)
+}
+
+// describe fills in the client's request. It returns the name of a header that the gateway must
+// send and did not, or "".
+func (x *buffers) describe(p *profile, path string, r *http.Request) (missing string) {
+	x.request = facts.Request{Method: r.Method, Target: path, Host: r.Host, Header: r.Header}
+	if out := &x.out; out.face == extAuthz {
+		if !strings.HasPrefix(path, "/") {
+			x.request.Target = "/" // with or without a query
+		}
+	} else {
+		x.request.Method, x.request.Target = last(r.Header["X-Forwarded-Method"]), last(r.Header["X-Forwarded-Uri"])
+		x.request.Host = last(r.Header["X-Forwarded-Host"]) // absent if an HTTP/1.0 client sent none
+		switch {
+		case x.request.Method == "":
+			return "X-Forwarded-Method"
+		case x.request.Target == "":
+			return "X-Forwarded-Uri"
+		case p.addressHeader != "" && len(r.Header[p.addressHeader]) == 0:
+			return p.addressHeader
+		}
+	}
+	if p.addressHeader == "" {
+		x.request.Peer = peer(r)
+	}
+	return ""
+}
+
+// last returns the last value of a header: what the gateway itself added, if it adds to what the
+// client sent.
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(values[len(values)-1])
+}
+
+// peer returns the address of the connection.
+func peer(r *http.Request) netip.Addr {
+	addr, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address matches nothing
+	return addr.Addr()
+}
+
+// callOf describes the sender of a question by what no client of the gateway can set.
+func callOf(r *http.Request) access.GatewayCall {
+	call := access.GatewayCall{Token: r.Header["Sluice-Token"], Peer: peer(r)}
+	if r.TLS != nil {
+		call.Chains = r.TLS.VerifiedChains
+	}
+	return call
+}
+
+// sendFirst makes net/http send the answer before the body has arrived, for which it would wait.
+// Some gateways copy the Content-Length of the client's request and send no body. What follows on
+// such a connection could be the body or another question, so it is closed.
+func sendFirst(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	// Where this is not supported, the answer may wait for the body until the read timeout.
+	if r.ContentLength < 0 { // chunked: the end is known
+		_ = c.EnableFullDuplex()
+		return
+	}
+	w.Header()["Connection"] = closeConnection
+	_ = c.SetReadDeadline(longAgo)
+}
+
+// maxBody is how much of a chunked body is read to keep its connection, in bytes.
+const maxBody = 64 << 10
+
+// discardBody reads a chunked body after the answer.
+func discardBody(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	if c.Flush() != nil {
+		return
+	}
+	if n, err := io.CopyN(io.Discard, r.Body, maxBody); n == maxBody || !errors.Is(err, io.EOF) {
+		_ = c.SetReadDeadline(longAgo) // reads no more, and closes the connection
+	}
+}
+
+var (
+	closeConnection = []string{"close"}
+	longAgo         = time.Unix(1, 0)
+)
+
+// recovered ends a question whose handler panicked.
+func (h *Handler) recovered(out *answer, v any) {
+	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
+		panic(v)
+	}
+	h.deps.Panicked()
+	h.deps.Asked(faceNames[out.face], resultError)
+	h.deps.Logger.Error("panic in a gateway's question", "face", faceNames[out.face], "panic", fmt.Sprint(v), "stack",
+		string(debug.Stack()))
+	if !out.sent {
+		out.refuse(resultError, reply.Internal.Problem("The error was logged. Try again."))
+	}
+}
+
+// profile is a profile that is ready for use.
+type profile struct {
+	stored *rules.Profile
+	reader *facts.Reader // nil if the profile cannot be used
+	proof  access.GatewayProof
+	// addressHeader is the canonical name of the header with the client's address, "" for none.
+	addressHeader string
+	shows         headerSet
+}
+
+// profile returns the compiled form of a profile of the set in force.
+func (h *Handler) profile(set *rules.Set, stored *rules.Profile) *profile {
+	if p := (*h.compiled.Load())[stored.Name]; p != nil && p.stored == stored {
+		return p
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := map[string]*profile{}
+	for name, p := range *h.compiled.Load() {
+		if set.Profile(name) == p.stored {
+			next[name] = p
+		}
+	}
+	p := next[stored.Name]
+	if p == nil {
+		p = h.compile(stored)
+		next[stored.Name] = p
+	}
+	h.compiled.Store(&next)
+	return p
+}
+
+// compile compiles a profile. One that cannot be used accepts only its token, and answers nothing.
+func (h *Handler) compile(stored *rules.Profile) *profile {
+	p := &profile{
+		stored: stored, addressHeader: http.CanonicalHeaderKey(stored.ClientIP.Header), shows: headersOf(stored.Headers),
+		proof: access.GatewayProof{Token: stored.Proof.Token, Certificates: stored.Proof.Certificates},
+	}
+	reader, err := facts.New(stored)
+	for _, text := range stored.Proof.Networks {
+		network, bad := rules.ParseNetwork(text)
+		if err = errors.Join(err, bad); bad == nil {
+			p.proof.Networks = append(p.proof.Networks, network)
+		}
+	}
+	if err != nil {
+		h.deps.Logger.Error("a profile cannot be used", "profile", stored.Name, "version", stored.Version, "error", err)
+		return p
+	}
+	p.reader = reader
+	return p
+}
