@@ -38,6 +38,10 @@ test: deps ## run the tests, on real servers, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
+.PHONY: test-gateways
+test-gateways: deps ## run the examples of gateways with real gateways (part of test)
+	$(GO) test -count=1 -v -run '^TestGateways$$' ./deploy/gateways
+
 # The tests with the tag sweep: each looks at every page.
 .PHONY: sweep
 sweep: deps ## hold every page to accessibility, and type every payload into every form, in Chromium

@@ -126,7 +126,6 @@ var rooms = []room{
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys",
 			"github.com/KimMachineGun/automemlimit"},
-		inTests: []string{"api/client"},
 	},
 	{
 		// The commands beside serve work on one edge each: token and migrate on
@@ -138,6 +137,7 @@ var rooms = []room{
 		foreign: []string{kong},
 	},
 
+	{path: "deploy/gateways"},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
 	{path: "internal/sim", may: []string{"api/decide", "limiter", "limiter/memstore", "rules"}},

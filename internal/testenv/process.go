@@ -16,6 +16,7 @@ import (
 type spec struct {
 	path    string
 	args    []string
+	env     []string // NAME=value, besides the caller's
 	dir     string
 	logPath string              // stdout and stderr are appended here
 	cred    *syscall.Credential // nil = as the caller
@@ -42,7 +43,7 @@ func start(s spec) (*process, error) {
 	cmd := exec.CommandContext(context.Background(), s.path, s.args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = logFile, logFile
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), s.env...)
 	cmd.SysProcAttr = childAttr(s.cred, s.orphan)
 
 	p := &process{spec: s, cmd: cmd, done: make(chan struct{})}

@@ -1,0 +1,63 @@
+-- Asks Sluice about a request. haproxy.cfg calls it with the profile:
+--
+--   http-request lua.sluice shop
+--
+-- The question goes to the backend "sluice" through its frontend on this machine, which
+-- has the timeouts, the health checks and the connections. If no node answers, the
+-- request passes.
+
+local FRONTEND = "http://127.0.0.1:8081/ratelimit/forward/"
+
+-- <- Headers of the client that the profile reads, in lower case.
+local ASK = {"x-api-key"}
+
+-- Headers that clients get: on allowed requests by haproxy.cfg, on denied ones from here.
+local SHOW = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode"}
+local DENIED = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode", "retry-after", "content-type"}
+
+local function first(headers, name)
+	return headers[name] and headers[name][0]
+end
+
+core.register_action("sluice", {"http-req"}, function(txn, profile)
+	local client = txn.http:req_get_headers()
+	local headers = {
+		["x-forwarded-method"] = {txn.f:method()},
+		["x-forwarded-uri"] = {txn.f:pathq()},
+		["x-forwarded-host"] = {first(client, "host") or ""},
+		["x-forwarded-for"] = {txn.f:src()},
+	}
+	for _, name in ipairs(ASK) do
+		if client[name] then
+			headers[name] = {}
+			for i = 0, #client[name] do
+				table.insert(headers[name], client[name][i])
+			end
+		end
+	end
+	local answer = core.httpclient():get{url = FRONTEND .. profile, headers = headers, timeout = 200}
+
+	if not answer or not first(answer.headers, "x-sluice") or answer.status == 500 then
+		return -- fail-open: not Sluice answered, but HAProxy
+	end
+	if answer.status == 400 or answer.status == 401 or answer.status == 404 then
+		txn:Alert("Sluice refused the question: " .. answer.body)
+		txn:done(txn:reply{status = 500})
+		return
+	end
+	if answer.status == 200 then
+		for _, name in ipairs(SHOW) do
+			if first(answer.headers, name) then
+				txn:set_var("txn.sluice_" .. name:gsub("-", "_"), first(answer.headers, name))
+			end
+		end
+		return
+	end
+	local reply = txn:reply{status = answer.status, body = answer.body}
+	for _, name in ipairs(DENIED) do
+		if first(answer.headers, name) then
+			reply:add_header(name, first(answer.headers, name))
+		end
+	end
+	txn:done(reply)
+end, 1)

@@ -1,0 +1,63 @@
+-- Asks Sluice about a request. kong.yaml calls it from Kong's plugin post-function, after
+-- authentication:
+--
+--   return require("sluice").new{url = "http://127.0.0.1:8080", profile = "shop", ...}
+--
+-- If Sluice is unreachable or slow, the request passes.
+
+local http = require "resty.http"
+
+local ALLOWED = {"RateLimit-Policy", "RateLimit", "X-RateLimit-Mode"}
+local DENIED = {"Content-Type", "Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-Mode"}
+
+local sluice = {}
+
+local function pick(from, names)
+  local headers = {}
+  for _, name in ipairs(names) do
+    headers[name] = from[name]
+  end
+  return headers
+end
+
+-- options: url, profile; token, from the environment if not set; request_headers, the headers of the client that the
+-- profile reads; timeout in milliseconds, 100 if not set.
+function sluice.new(options)
+  local url = options.url .. "/ratelimit/forward/" .. options.profile
+  local token = options.token or os.getenv("SLUICE_TOKEN")
+
+  return function()
+    local headers = pick(kong.request.get_headers(), options.request_headers)
+    headers["Sluice-Token"] = token
+    headers["X-Forwarded-Method"] = kong.request.get_method()
+    headers["X-Forwarded-Uri"] = ngx.var.request_uri
+    headers["X-Forwarded-Host"] = kong.request.get_host()
+    headers["X-Forwarded-For"] = kong.client.get_forwarded_ip()
+
+    local client = http.new()
+    client:set_timeout(options.timeout or 100)
+    local answer, err = client:request_uri(url, {method = "GET", headers = headers})
+    if not answer or answer.status == 500 then
+      kong.log.warn("no decision: ", err or answer.body)
+      return -- fail-open
+    end
+    if answer.status == 200 then
+      kong.ctx.shared.sluice = pick(answer.headers, ALLOWED)
+      return
+    end
+    if answer.status == 400 or answer.status == 401 or answer.status == 404 then
+      kong.log.err("Sluice refused the question: ", answer.body)
+      return kong.response.exit(500)
+    end
+    return kong.response.exit(answer.status, answer.body, pick(answer.headers, DENIED))
+  end
+end
+
+-- show sends the headers of an allowed request to the client.
+function sluice.show()
+  for name, value in pairs(kong.ctx.shared.sluice or {}) do
+    kong.response.set_header(name, value)
+  end
+end
+
+return sluice

@@ -1,0 +1,64 @@
+package gateways_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	return testenv.FreeAddr(t)
+}
+
+// startNginx runs nginx in one process. Debian's nginx writes to files that only root may
+// write, unless it is told otherwise.
+func startNginx(file string) func(*testing.T, *setup) *gateway {
+	return func(t *testing.T, s *setup) *gateway {
+		t.Helper()
+		bin := testenv.Binary(t, "nginx", "nginx-light", "/usr/sbin/nginx")
+		s.place(t, filepath.Join("nginx", file), "nginx/sluice.js")
+		path := filepath.Join(s.dir, file)
+		conf, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := "http {\n\taccess_log off;\n"
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			own += "\t" + kind + "_temp_path " + filepath.Join(s.dir, kind) + ";\n"
+		}
+		nodes := ""
+		for _, n := range s.nodes {
+			nodes += "server " + n + " max_fails=3 fail_timeout=1s; "
+		}
+		text := strings.Replace(string(conf), "http {\n", own, 1)
+		text = strings.Replace(text, "server "+s.nodes[0]+" max_fails=3 fail_timeout=1s;", nodes, 1)
+		token := `proxy_set_header Sluice-Token "` + s.product.token + `";`
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, "sluice-token.conf"), []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.start(t, &testenv.Program{Path: bin, Args: []string{"-p", s.dir, "-c", path, "-e", "stderr", "-g",
+			"daemon off; master_process off; pid " + filepath.Join(s.dir, "pid") + ";"}})
+	}
+}
+
+func startCaddy(t *testing.T, s *setup) *gateway {
+	t.Helper()
+	bin := testenv.Binary(t, "caddy", "caddy")
+	s.place(t, "caddy/Caddyfile")
+	return s.start(t, &testenv.Program{Path: bin, Args: []string{"run", "--config", "Caddyfile"},
+		Env: []string{"XDG_DATA_HOME=" + s.dir, "XDG_CONFIG_HOME=" + s.dir}})
+}
+
+func startHAProxy(t *testing.T, s *setup) *gateway {
+	t.Helper()
+	bin := testenv.Binary(t, "haproxy", "haproxy", "/usr/sbin/haproxy")
+	s.place(t, "haproxy/haproxy.cfg", "haproxy/sluice.lua")
+	return s.start(t, &testenv.Program{Path: bin, Args: []string{"-db", "-f", "haproxy.cfg"}})
+}
