@@ -56,7 +56,7 @@ func (c *Client) permitted(within, own context.Context, p permission, path strin
 
 func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, error) {
 	raw, err := c.send(ctx, http.MethodPost, path, "application/json", body)
-	if err != nil && c.closed.Load() && errors.Is(err, context.Canceled) {
+	if err != nil && c.checks.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil, ErrClosed
 	}
 	return raw, err

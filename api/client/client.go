@@ -56,6 +56,7 @@ type Client struct {
 	onDegraded           func(error)
 	breaker              breaker
 	checks               dispatcher
+	releasing            chan struct{} // one element for each release of ReleaseLater
 	closed               atomic.Bool
 }
 
@@ -65,6 +66,8 @@ const (
 	defaultConns       = 64
 	// idleTimeout is shorter than that of the service, so that a connection is rarely closed while a check is sent.
 	idleTimeout = 30 * time.Second
+	// maxReleases is how many releases of ReleaseLater are under way at once.
+	maxReleases = 64
 	// connectTimeout bounds a connection's start. It may be longer than Timeout: later checks use the connection.
 	connectTimeout = 2 * time.Second
 )
@@ -77,7 +80,7 @@ func New(base string, opt Options) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(base, "/"), token: opt.Token, timeout: opt.Timeout, callTimeout: opt.CallTimeout,
-		failMode: opt.FailMode, onDegraded: opt.OnDegraded,
+		failMode: opt.FailMode, onDegraded: opt.OnDegraded, releasing: make(chan struct{}, maxReleases),
 	}
 	//nolint:forbidigo // the client is its own wiring: it runs in the programs of others
 	c.breaker.now = time.Now
@@ -127,8 +130,8 @@ func New(base string, opt Options) (*Client, error) {
 // Close ends the calls that carry batches, waits for the client's goroutines and closes its connections. Every method
 // returns ErrClosed from then on. A second Close does nothing.
 func (c *Client) Close() {
-	c.closed.Store(true)
 	c.checks.close()
+	c.closed.Store(true)
 	c.http.CloseIdleConnections()
 }
 
@@ -152,7 +155,7 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 		return nil, err
 	}
 	if err != nil {
-		a = c.fallback(&q, err)
+		a = c.Fallback(q, err)
 	}
 	return a, nil
 }
@@ -186,7 +189,7 @@ func (c *Client) Batch(ctx context.Context, checks []Check) ([]Answer, error) {
 	if err != nil {
 		results.Results = make([]Answer, len(checks))
 		for i := range checks {
-			results.Results[i] = *c.fallback(&checks[i], err)
+			results.Results[i] = *c.Fallback(checks[i], err)
 		}
 	}
 	return results.Results, nil
@@ -214,7 +217,7 @@ func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answ
 		return nil, err
 	}
 	if err != nil {
-		a = c.fallback(&q, err)
+		a = c.Fallback(q, err)
 	}
 	return a, nil
 }
@@ -251,6 +254,21 @@ type lease struct {
 // is then 0.
 func (c *Client) Release(ctx context.Context, token string) (*Answer, error) {
 	return c.operate(ctx, "/ratelimit/release", lease{token})
+}
+
+// ReleaseLater is a Release that its caller does not wait for, unless many are under way. Close waits for it. If it
+// fails, the slots end when their time is over.
+func (c *Client) ReleaseLater(token string) {
+	release := func() { _, _ = c.Release(context.Background(), token) }
+	select {
+	case c.releasing <- struct{}{}:
+		c.checks.goes(func() {
+			release()
+			<-c.releasing
+		})
+	default:
+		release()
+	}
 }
 
 // ReleaseCheck ends the slots of a check that had a RequestID, also if its answer was lost.

@@ -78,6 +78,15 @@ func (d *dispatcher) close() {
 	d.work.Wait()
 }
 
+// goes runs f in a goroutine that close waits for; after close it does not.
+func (d *dispatcher) goes(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.work.Go(f)
+	}
+}
+
 // check decides one check, alone or together with others. own is the context of the caller, within the same with the
 // client's timeout.
 func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) error {

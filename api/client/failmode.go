@@ -118,8 +118,9 @@ func (x *localLimiter) bucket(key string, now int64) *localBucket {
 	return b
 }
 
-// fallback decides a check by the fail mode, because of err.
-func (c *Client) fallback(q *Check, err error) *Answer {
+// Fallback decides a check by the fail mode and tells OnDegraded about err, as Check does while the service is
+// unavailable. It is for callers that let the fail mode decide about other errors too.
+func (c *Client) Fallback(q Check, err error) *Answer {
 	if c.onDegraded != nil {
 		c.onDegraded(err)
 	}
@@ -133,7 +134,7 @@ func (c *Client) fallback(q *Check, err error) *Answer {
 		if q.Weight != nil {
 			weight = min(max(*q.Weight, 0), limiter.MaxExact)
 		}
-		d := c.local.take(q, weight)
+		d := c.local.take(&q, weight)
 		a.Limit, a.Burst, a.Remaining = &c.local.limit.Count, &c.local.limit.Burst, &d.Remaining
 		a.ResetMS, a.RetryAfterMS = &d.Reset, &d.RetryAfter
 		a.Headers["X-RateLimit-Limit"] = fmt.Sprint(c.local.limit.Burst)

@@ -76,7 +76,11 @@ var rooms = []room{
 	},
 
 	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
-	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/app", "internal/config"}},
+	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/playbook"}},
+	{path: "api/client/httplimit", may: []string{"api/client", "rules", "rules/facts"},
+		inTests: []string{"internal/playbook"}},
+	{path: "api/client/httplimit/echolimit", may: []string{"api/client", "api/client/httplimit"}, foreign: []string{echo},
+		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/rulefile", "rules/tree",
@@ -173,9 +177,11 @@ var upward = map[string][]string{
 
 // beneath lists what no package that a room reaches, however far down, may be.
 var beneath = map[string][]string{
-	"api/decide": {"net/http", echo, redis, "gorm.io", module},
-	"api/reply":  {"net/http", echo, redis, "gorm.io", module},
-	"api/client": {echo, redis, "gorm.io", "github.com"},
+	"api/decide":                     {"net/http", echo, redis, "gorm.io", module},
+	"api/reply":                      {"net/http", echo, redis, "gorm.io", module},
+	"api/client":                     {echo, redis, "gorm.io", "github.com"},
+	"api/client/httplimit":           {echo, redis, "gorm.io"},
+	"api/client/httplimit/echolimit": {redis, "gorm.io"},
 }
 
 // nowhere lists foreign packages that no room may import, with the reason.

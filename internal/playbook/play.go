@@ -94,6 +94,15 @@ func ServeOnRedis(t *testing.T) *World {
 	return serve(t, testenv.Redis(t))
 }
 
+// ServeOn is ServeOnRedis with a Redis that several servers share.
+func ServeOn(t *testing.T, redis *testenv.RedisServer) *World {
+	t.Helper()
+	return serve(t, redis)
+}
+
+// URL is where the server listens.
+func (w *World) URL() string { return w.url }
+
 func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	t.Helper()
 	w := &World{t: t, redis: redis, captured: memory{},

@@ -1,0 +1,265 @@
+package httplimit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/api/client"
+	"sluice/rules"
+	"sluice/rules/facts"
+)
+
+// Options configure a Limiter. The zero Options check method, route, host and the address of the connection.
+type Options struct {
+	// Profile says which headers, cookies and claims the other facts come from, which methods are not checked, what a
+	// missing fact means, and which client headers are sent. Fields that are empty have the defaults of a profile; name,
+	// description and proof have no meaning here. Remember that a client sends what it likes: a program that
+	// authenticates its users names them in Describe.
+	Profile rules.Profile
+	// TrustedProxies are the addresses and networks of proxies, added to Profile.ClientIP.Trusted. For a connection from
+	// one of them, the client's address comes from Profile.ClientIP.Header (X-Forwarded-For if empty), as for a gateway,
+	// and the weight from the header of Profile.Weight. For any other connection neither counts.
+	TrustedProxies []string
+	// Describe, if set, completes the check of a request: the authenticated user, a weight. It may replace it, such as by
+	// a direct check.
+	Describe func(*http.Request, *client.Check)
+	// Skip, if set, names requests that are not checked.
+	Skip func(*http.Request) bool
+	// OnError is told that a request could not be checked although the service is available: the token does not permit
+	// it, or the check is invalid. The fail mode of the client then decides. nil logs with slog at level error.
+	OnError func(*http.Request, error)
+}
+
+// Limiter limits requests. It is safe for concurrent use.
+type Limiter struct {
+	client  *client.Client
+	opt     Options
+	direct  *facts.Reader // of requests whose sender is not trusted
+	proxied *facts.Reader
+	trusted []netip.Prefix
+	ipField string // the canonical name of the header with the client's address
+	headers map[string]bool
+}
+
+const defaultIPHeader = "X-Forwarded-For"
+
+// New returns a Limiter that asks c. An error names what is wrong with the options.
+func New(c *client.Client, opt Options) (*Limiter, error) {
+	if c == nil {
+		return nil, errors.New("httplimit: the client is nil")
+	}
+	p := opt.Profile.Clone()
+	p.Name = "httplimit" // which only has to be valid
+	p.ClientIP.Trusted = append(p.ClientIP.Trusted, opt.TrustedProxies...)
+	p.ClientIP.Header = cmp.Or(p.ClientIP.Header, defaultIPHeader)
+	p.Normalize()
+	if err := rules.ValidateProfile(&p); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	l := &Limiter{client: c, opt: opt, ipField: http.CanonicalHeaderKey(p.ClientIP.Header), headers: map[string]bool{}}
+	for _, text := range p.ClientIP.Trusted {
+		network, err := rules.ParseNetwork(text)
+		if err != nil {
+			return nil, fmt.Errorf("httplimit: %w", err)
+		}
+		l.trusted = append(l.trusted, network)
+	}
+	var err error
+	if l.proxied, err = facts.New(&p); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	p.ClientIP.Header, p.Weight = "", nil
+	if l.direct, err = facts.New(&p); err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	for _, header := range rules.ClientHeaders {
+		l.headers[header] = slices.ContainsFunc(p.Headers, func(name string) bool {
+			start, open := strings.CutSuffix(name, "*")
+			return name == header || open && strings.HasPrefix(header, start)
+		})
+	}
+	if l.opt.OnError == nil {
+		l.opt.OnError = logError
+	}
+	return l, nil
+}
+
+func logError(r *http.Request, err error) {
+	slog.ErrorContext(r.Context(), "a request could not be checked against its rate limits", "error", err)
+}
+
+// Handler returns a handler that runs next for the requests that are allowed. If next is an http.ServeMux, or if the
+// handler is registered with one, the route is the pattern that matched, such as /users/{id}; a pattern that ends in /
+// leaves the path to the handler behind it. Otherwise it is the best match among Profile.Routes, or else the path.
+func (l *Limiter) Handler(next http.Handler) http.Handler {
+	mux, _ := next.(*http.ServeMux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pattern := r.Pattern
+		if mux != nil {
+			_, pattern = mux.Handler(r)
+		}
+		l.Serve(w, r, routeOf(pattern), func(r *http.Request) { next.ServeHTTP(w, r) })
+	})
+}
+
+// routeOf returns the route of a pattern of http.ServeMux, "" if the pattern does not say it.
+func routeOf(pattern string) string {
+	i := strings.IndexByte(pattern, '/')
+	if i < 0 {
+		return ""
+	}
+	path := pattern[i:] // without method and host
+	if exact, ok := strings.CutSuffix(path, "{$}"); ok {
+		return exact
+	}
+	if strings.HasSuffix(path, "/") {
+		return ""
+	}
+	if strings.HasSuffix(path, "...}") {
+		return path[:strings.LastIndexByte(path, '/')] + "/*"
+	}
+	return path
+}
+
+// Serve checks one request and either runs next or writes the denial. It is for routers with middleware of their own
+// form. route is the template that the router matched, in the form of Sluice, or "" if it is unknown. The request that
+// next gets carries the answer, see Answer.
+func (l *Limiter) Serve(w http.ResponseWriter, r *http.Request, route string, next func(*http.Request)) {
+	if l.opt.Skip != nil && l.opt.Skip(r) {
+		next(r)
+		return
+	}
+	var f facts.Facts
+	if err := l.read(r, &f); err != nil {
+		writeProblem(w, http.StatusBadRequest, client.Problem{Type: "/problems/malformed", Title: "Malformed request",
+			Status: http.StatusBadRequest, Detail: "The header " + err.Error() + "."})
+		return
+	}
+	switch {
+	case f.Skip:
+		next(r)
+		return
+	case f.Denied != "":
+		writeProblem(w, http.StatusForbidden, client.Problem{Type: "/problems/missing-fact", Title: "Missing fact",
+			Status: http.StatusForbidden, Detail: "The request lacks the fact " + f.Denied + "."})
+		return
+	}
+	a := l.ask(r, l.check(r, route, &f))
+	if a == nil {
+		w.WriteHeader(http.StatusServiceUnavailable) // whoever ended the context may still read
+		return
+	}
+	if a.Lease != "" {
+		defer l.client.ReleaseLater(a.Lease)
+	}
+	l.setHeaders(w.Header(), a)
+	switch {
+	case !a.Allowed:
+		writeProblem(w, a.Status, a.Body)
+	case a.DelayMS > 0 && !pause(r.Context(), a.DelayMS):
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		next(r.WithContext(context.WithValue(r.Context(), answerKey{}, a)))
+	}
+}
+
+// read finds the facts of a request.
+func (l *Limiter) read(r *http.Request, f *facts.Facts) error {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address is a missing fact
+	peer := from.Addr().Unmap().WithZone("")
+	reader := l.direct
+	if len(r.Header[l.ipField]) > 0 &&
+		slices.ContainsFunc(l.trusted, func(p netip.Prefix) bool { return p.Contains(peer) }) {
+		reader = l.proxied
+	}
+	return reader.Read(&facts.Request{Method: r.Method, Target: r.URL.EscapedPath(), Host: r.Host, Header: r.Header,
+		Peer: peer}, f)
+}
+
+// check makes the check of a request.
+func (l *Limiter) check(r *http.Request, route string, f *facts.Facts) client.Check {
+	d := &f.Descriptor
+	q := client.Check{Method: d.Method, Route: cmp.Or(route, d.Route), User: d.User, APIKey: d.APIKey, Tier: d.Tier,
+		Attributes: d.Attributes, Fields: d.Fields}
+	if d.IP.IsValid() {
+		q.IP = d.IP.String()
+	}
+	if f.Weight != 1 {
+		q.Weight = &f.Weight
+	}
+	if l.opt.Describe != nil {
+		l.opt.Describe(r, &q)
+	}
+	return q
+}
+
+// ask returns the answer to a check, nil if the request's context has ended.
+func (l *Limiter) ask(r *http.Request, q client.Check) *client.Answer {
+	a, err := l.client.Check(r.Context(), q)
+	switch {
+	case err == nil:
+		return a
+	case r.Context().Err() != nil:
+		return nil
+	}
+	l.opt.OnError(r, err)
+	return l.client.Fallback(q, err)
+}
+
+func (l *Limiter) setHeaders(h http.Header, a *client.Answer) {
+	for name, value := range a.Headers {
+		if l.headers[name] {
+			h.Set(name, value)
+		}
+	}
+	if a.Degraded != "" && l.headers["X-RateLimit-Mode"] {
+		h.Set("X-RateLimit-Mode", a.Degraded)
+	}
+}
+
+// pause waits for some milliseconds. It reports false if the context ended first.
+func pause(ctx context.Context, ms int64) bool {
+	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// writeProblem sends a problem document, or the notice for a request that is deferred.
+func writeProblem(w http.ResponseWriter, status int, document any) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		body = []byte("{}")
+	}
+	kind := "application/problem+json"
+	if status < http.StatusBadRequest {
+		kind = "application/json"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // fails only if the client closed the connection
+}
+
+// answerKey is the key of the answer in a request's context.
+type answerKey struct{}
+
+// Answer returns the answer that allowed a request: what remains, whether a fail mode decided, the Lease to renew while
+// a long request runs. It is nil for a request that was not checked.
+func Answer(ctx context.Context) *client.Answer {
+	a, _ := ctx.Value(answerKey{}).(*client.Answer)
+	return a
+}
