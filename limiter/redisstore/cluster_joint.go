@@ -231,9 +231,9 @@ func (p *part) read() {
 	if p.err = p.sent.Err; p.err != nil {
 		return
 	}
-	limits := append(p.res.Limits[:0], p.sent.Result.Limits...)
-	p.res = p.sent.Result
-	p.res.Limits = limits
+	from := &p.sent.Result
+	p.res.Allowed, p.res.Replayed, p.res.At = from.Allowed, from.Replayed, from.At
+	p.res.Limits = append(p.res.Limits[:0], from.Limits...)
 	switch p.what {
 	case limiter.OpPeek, limiter.OpTake, limiter.OpCharge, script.OpCommit:
 		p.stored, p.committed = p.res.Replayed, p.sent.Committed

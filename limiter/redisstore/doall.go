@@ -60,9 +60,9 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			continue
 		}
 		if p.call.Err = p.request.Err; p.call.Err == nil {
-			limits := append(p.call.Result.Limits[:0], p.request.Result.Limits...)
-			p.call.Result = p.request.Result
-			p.call.Result.Limits = limits
+			from, to := &p.request.Result, &p.call.Result
+			to.Allowed, to.Replayed, to.At = from.Allowed, from.Replayed, from.At
+			to.Limits = append(to.Limits[:0], from.Limits...)
 		}
 	}
 	for d, b := range batches {

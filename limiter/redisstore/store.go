@@ -176,9 +176,8 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	}
 	err := r.Err
 	if err == nil {
-		limits := append(res.Limits[:0], r.Result.Limits...)
-		*res = r.Result
-		res.Limits = limits
+		res.Allowed, res.Replayed, res.At = r.Result.Allowed, r.Result.Replayed, r.Result.At
+		res.Limits = append(res.Limits[:0], r.Result.Limits...)
 	}
 	s.singles.Put(b)
 	return err
