@@ -29,9 +29,9 @@ func openNearStore(cfg *config.Serve, host *Host, metrics *telemetry.Metrics, cl
 		opt.DenyCache = denyCacheSize
 	}
 	var bus atomic.Pointer[fleet.Bus] // set below: the store and the bus refer to each other
-	opt.Tell = func(k limiter.Key, slices bool) {
+	opt.Tell = func(k limiter.Key, leases bool) {
 		if b := bus.Load(); b != nil {
-			b.Send(k, slices)
+			b.Send(k, leases)
 		}
 	}
 	near, err := nearstore.New(opt)

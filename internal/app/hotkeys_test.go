@@ -29,14 +29,14 @@ func TestNear_HotKeyIsLeasedOnTwoNodesAndShown(t *testing.T) {
 			}
 		}
 	}
-	// Never over; how much is left in slices when the requests end is a matter of
-	// pace, and measured in nearstore.
+	// Never over the limit. How much is left in leases when the requests end depends on
+	// timing and is measured in nearstore.
 	if passed > 3000 || passed < 1500 {
 		t.Errorf("%d passed, the limit is 3000", passed)
 	}
 	for _, n := range nodes {
 		if n.metric("sluice_hot_slices_total") == 0 || n.metric(`sluice_hot_units_total{fate="spent"}`) == 0 {
-			t.Errorf("no slices were taken:\n%s", n.text("/metrics"))
+			t.Errorf("no leases were taken:\n%s", n.text("/metrics"))
 		}
 	}
 	status, doc := nodes[0].send(http.MethodGet, "/ratelimit/hot", "")

@@ -24,7 +24,7 @@ type BusOptions struct {
 	Prefix string
 	// Received is called by one goroutine for each bucket that another node named.
 	// It must not block.
-	Received func(k limiter.Key, slices bool)
+	Received func(k limiter.Key, leases bool)
 }
 
 const (
@@ -54,11 +54,11 @@ type Bus struct {
 	sent, received, lost atomic.Int64
 }
 
-// notice names a bucket that has more room than before. slices: nodes that spend
-// slices of it must end them.
+// notice names a bucket that has more room than before. leases: nodes with leases of it
+// must end them.
 type notice struct {
 	key    limiter.Key
-	slices bool
+	leases bool
 }
 
 // BusStats counts the buckets that were sent, received, and lost because too many
@@ -81,15 +81,15 @@ func NewBus(opt BusOptions) (*Bus, error) {
 	return b, nil
 }
 
-// Send sends to the other nodes that a bucket has more room than before, and with
-// slices that theirs of it must end. It never blocks and may fail silently.
-func (b *Bus) Send(k limiter.Key, slices bool) {
+// Send tells the other nodes that a bucket has more room than before, and, with leases,
+// that their leases of it must end. It never blocks and may fail silently.
+func (b *Bus) Send(k limiter.Key, leases bool) {
 	if len(k) > busKey {
 		b.lost.Add(1)
 		return
 	}
 	select {
-	case b.queue <- notice{k, slices}:
+	case b.queue <- notice{k, leases}:
 	default:
 		b.lost.Add(1)
 	}
@@ -138,12 +138,12 @@ func (b *Bus) sendAll(ctx context.Context) {
 }
 
 // pack encodes a message: the sender's id, then each key after its length, whose
-// lowest bit is slices.
+// lowest bit is leases.
 func (b *Bus) pack(some []notice) []byte {
 	out := append(make([]byte, 0, 256), b.id[:]...)
 	for _, n := range some {
 		head := uint64(len(n.key)) << 1
-		if n.slices {
+		if n.leases {
 			head |= 1
 		}
 		out = binary.AppendUvarint(out, head)

@@ -15,17 +15,17 @@ import (
 type ear struct {
 	mu   sync.Mutex
 	keys map[limiter.Key]int
-	ends map[limiter.Key]bool // told that slices end
+	ends map[limiter.Key]bool // told that leases end
 }
 
-func (e *ear) heard(k limiter.Key, slices bool) {
+func (e *ear) heard(k limiter.Key, leases bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.keys == nil {
 		e.keys, e.ends = map[limiter.Key]int{}, map[limiter.Key]bool{}
 	}
 	e.keys[k]++
-	e.ends[k] = slices
+	e.ends[k] = leases
 }
 
 func (e *ear) count(k limiter.Key) int {
@@ -81,7 +81,7 @@ func TestBus_OthersHearAndTheSpeakerDoesNot(t *testing.T) {
 			earB.mu.Lock()
 			for i, k := range keys {
 				if earB.ends[k] != (i%3 == 0) {
-					t.Errorf("key %d was told with slices %v, heard with %v", i, i%3 == 0, earB.ends[k])
+					t.Errorf("key %d was told with leases %v, heard with %v", i, i%3 == 0, earB.ends[k])
 				}
 			}
 			earB.mu.Unlock()

@@ -52,7 +52,7 @@ func (m *Metrics) Near(read func() Near) {
 		{desc("sluice_hot_keys_turned_total", "Times a key became hot on this node."), c,
 			func(n *Near) int64 { return n.TurnedHot }, nil},
 		{desc("sluice_hot_slices_total", "Leases of hot keys requested, each with one operation of the counter store."), c,
-			func(n *Near) int64 { return n.Slices }, nil},
+			func(n *Near) int64 { return n.Leases }, nil},
 		{fate, c, func(n *Near) int64 { return n.Leased }, []string{"leased"}},
 		{fate, c, func(n *Near) int64 { return n.Spent }, []string{"spent"}},
 		{fate, c, func(n *Near) int64 { return n.Returned }, []string{"returned"}},

@@ -80,7 +80,7 @@ func used(t *testing.T) *Metrics {
 	m.Near(func() Near {
 		return Near{
 			Stats: nearstore.Stats{
-				Remembered: 1, Answered: 2, Dropped: 3, Held: 4, Hot: 5, TurnedHot: 6, Slices: 7, Leased: 8, Spent: 9,
+				Remembered: 1, Answered: 2, Dropped: 3, Held: 4, Hot: 5, TurnedHot: 6, Leases: 7, Leased: 8, Spent: 9,
 				Returned: 10, Lost: 11, Probes: 12,
 			},
 			Bus: fleet.BusStats{Sent: 13, Received: 14, Lost: 15},

@@ -77,12 +77,12 @@ func pair(t testing.TB, opt Options) (a, b *Store) {
 	var mu sync.Mutex
 	var nodes [2]*Store
 	tell := func(i int) func(limiter.Key, bool) {
-		return func(k limiter.Key, slices bool) {
+		return func(k limiter.Key, leases bool) {
 			mu.Lock()
 			other := nodes[i]
 			mu.Unlock()
 			if other != nil {
-				other.Forget(k, slices)
+				other.Forget(k, leases)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func (h *hotKey) denyInPause(a *limiter.Ask, now int64, g *grant) bool {
 }
 
 // pauseAgain begins another pause when the one before has hardly ended and the store,
-// called since, has less than is worth a slice. h.mu is held.
+// called since, has less than is worth a lease. h.mu is held.
 func (h *hotKey) pauseAgain(a *limiter.Ask, now int64) bool {
 	p := &h.denyPause
 	if a.Limit != p.limit || !p.heard || now < p.until || now-p.until > pauseAgainFor {

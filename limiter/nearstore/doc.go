@@ -2,7 +2,7 @@
 // stands in front of a limiter.Store that is reached over a network.
 //
 // A denial that holds until a known instant is answered from memory until then. A
-// hot bucket's limit may be taken in slices that this node spends by itself, or
+// hot bucket's limit may be taken in leases that this node spends by itself, or
 // be split among several keys. Nothing of it lets more through than the store
 // would have; docs/hotkeys.md has the argument and the bounds.
 //
@@ -13,8 +13,8 @@
 //	…
 //	t=500 ms  take 1         the 1,000th of this second: hot. The store is called
 //	                         for 1 + 100 units; remaining 8,899
-//	t=501 ms  take 1         spent from the slice, remaining 8,998
+//	t=501 ms  take 1         spent from the lease, remaining 8,998
 //	…
-//	t=550 ms  take 1         the slice is used up: a call for 1 + 200 units
-//	t=1000 ms                the window ends, and with it every slice of it
+//	t=550 ms  take 1         the lease is used up: a call for 1 + 200 units
+//	t=1000 ms                the window ends, and with it every lease of it
 package nearstore

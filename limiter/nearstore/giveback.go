@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	// maxBacks bounds the slices that wait to be given back, maxAlerts the hot
-	// keys that wait to be announced.
-	maxBacks, maxAlerts = 1024, 64
-	// tidyEvery is how often slices are looked after.
+	// maxReturns bounds the ended leases that wait to be returned, maxAlerts the hot keys
+	// that wait to be reported.
+	maxReturns, maxAlerts = 1024, 64
+	// tidyEvery is how often old leases are ended.
 	tidyEvery = 50 * time.Millisecond
-	// backWait bounds one give-back.
-	backWait = 250 * time.Millisecond
-	// sweepEvery is how many tidyings there are to a sweep of the deny cache.
+	// returnTimeout bounds the return of one lease.
+	returnTimeout = 250 * time.Millisecond
+	// sweepEvery is how many times leases are tidied up before the deny cache is swept.
 	sweepEvery = 20
 )
 
-// back is a slice that has ended with units left.
-type back struct {
+// endedLease is a lease that has ended with unspent units.
+type endedLease struct {
 	id   string
 	ask  limiter.Ask // its weight is what was spent
 	left int64
-	// drains: the units drain in the store by themselves, and giving them back
-	// would take the ground from under other nodes' slices.
+	// drains: the units drain in the store by themselves. To return them would take from
+	// the level that the leases of other nodes rely on.
 	drains bool
 }
 
-// returning is a give-back that is under way.
+// returning is a return that is under way.
 type returning struct {
 	key  limiter.Key
 	done chan struct{} // closed when the store has answered
 }
 
-// giveBack queues the unspent units of a slice. It never blocks: if the queue is full
+// returnLater queues the unspent units of a lease. It never blocks: if the queue is full
 // they are lost, which only makes the limit stricter.
-func (s *Store) giveBack(b back) {
+func (s *Store) returnLater(b endedLease) {
 	switch {
 	case b.left <= 0:
 		return
@@ -46,16 +46,16 @@ func (s *Store) giveBack(b back) {
 		s.count.lost.Add(b.left)
 		return
 	}
-	s.backMu.Lock()
-	defer s.backMu.Unlock()
-	if len(s.backs) >= maxBacks {
+	s.returnsMu.Lock()
+	defer s.returnsMu.Unlock()
+	if len(s.returns) >= maxReturns {
 		s.count.lost.Add(b.left)
 		return
 	}
-	s.backs = append(s.backs, b)
+	s.returns = append(s.returns, b)
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is awake already
+	default: // the goroutine is awake already
 	}
 }
 
@@ -67,20 +67,20 @@ func (s *Store) returnAll(ctx context.Context) {
 
 // returnOne returns the oldest entry of the queue. One goroutine at a time calls it.
 func (s *Store) returnOne(ctx context.Context) bool {
-	s.backMu.Lock()
-	if len(s.backs) == 0 {
-		s.backMu.Unlock()
+	s.returnsMu.Lock()
+	if len(s.returns) == 0 {
+		s.returnsMu.Unlock()
 		return false
 	}
-	b := s.backs[0]
-	s.backs = append(s.backs[:0], s.backs[1:]...)
+	b := s.returns[0]
+	s.returns = append(s.returns[:0], s.returns[1:]...)
 	r := &returning{key: b.ask.Key, done: make(chan struct{})}
 	s.returning = r
-	s.backMu.Unlock()
+	s.returnsMu.Unlock()
 	s.returnNow(ctx, &b)
-	s.backMu.Lock()
+	s.returnsMu.Lock()
 	s.returning = nil
-	s.backMu.Unlock()
+	s.returnsMu.Unlock()
 	close(r.done)
 	return true
 }
@@ -88,9 +88,9 @@ func (s *Store) returnOne(ctx context.Context) bool {
 // awaitReturn waits until no return of a bucket's units is under way, or ctx ends. A
 // return that arrived after a reset would give back units that others took since.
 func (s *Store) awaitReturn(ctx context.Context, k limiter.Key) {
-	s.backMu.Lock()
+	s.returnsMu.Lock()
 	r := s.returning
-	s.backMu.Unlock()
+	s.returnsMu.Unlock()
 	if r == nil || r.key != k {
 		return
 	}
@@ -100,9 +100,9 @@ func (s *Store) awaitReturn(ctx context.Context, k limiter.Key) {
 	}
 }
 
-// returnNow settles the charge of a slice to the units that were spent. It uses the
-// slice's own record, so it never gives back units that others spent.
-func (s *Store) returnNow(ctx context.Context, b *back) {
+// returnNow settles the charge of a lease to the units that were spent. It uses the
+// lease's own record, so it never gives back units that others spent.
+func (s *Store) returnNow(ctx context.Context, b *endedLease) {
 	if b.left <= 0 {
 		return
 	}
@@ -110,7 +110,7 @@ func (s *Store) returnNow(ctx context.Context, b *back) {
 		s.count.lost.Add(b.left)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, backWait)
+	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
 	defer cancel()
 	var res limiter.Result
 	err := s.inner.Do(ctx, &limiter.Request{Op: limiter.OpSettle, ID: b.id, Asks: []limiter.Ask{b.ask}}, &res)
@@ -122,22 +122,22 @@ func (s *Store) returnNow(ctx context.Context, b *back) {
 	s.changed(b.ask.Key, true, false)
 }
 
-// recall ends the slices of a bucket, including one that is being fetched and those
+// recall ends the leases of a bucket, including one that is being fetched and those
 // in the queue, and returns their unspent units.
-func (s *Store) recall(k limiter.Key) (out []back) {
+func (s *Store) recall(k limiter.Key) (out []endedLease) {
 	for _, h := range s.of(k) {
 		h.mu.Lock()
 		h.gen++
 		h.known, h.denyPause = false, denyPause{}
-		b, ok := h.take(s.tick())
+		b, ok := h.endLease(s.tick())
 		h.mu.Unlock()
 		if ok {
 			out = append(out, b)
 		}
 	}
-	s.backMu.Lock()
-	defer s.backMu.Unlock()
-	s.backs = slices.DeleteFunc(s.backs, func(b back) bool {
+	s.returnsMu.Lock()
+	defer s.returnsMu.Unlock()
+	s.returns = slices.DeleteFunc(s.returns, func(b endedLease) bool {
 		if b.ask.Key == k {
 			out = append(out, b)
 		}
@@ -155,7 +155,7 @@ func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 		return
 	}
 	s.mu.Lock()
-	s.leased[h] = struct{}{}
+	s.hotKeys[h] = struct{}{}
 	s.mu.Unlock()
 	s.count.turned.Add(1)
 	select {
@@ -167,8 +167,8 @@ func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 func (s *Store) all() []*hotKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]*hotKey, 0, len(s.leased))
-	for h := range s.leased {
+	out := make([]*hotKey, 0, len(s.hotKeys))
+	for h := range s.hotKeys {
 		out = append(out, h)
 	}
 	return out
@@ -180,7 +180,7 @@ func (s *Store) of(k limiter.Key) []*hotKey {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*hotKey
-	for h := range s.leased {
+	for h := range s.hotKeys {
 		if h.key == k {
 			out = append(out, h)
 		}
@@ -188,7 +188,7 @@ func (s *Store) of(k limiter.Key) []*hotKey {
 	return out
 }
 
-// run is the Store's goroutine: it ends old slices, returns units and reports hot keys.
+// run is the Store's goroutine: it ends old leases, returns units and reports hot keys.
 func (s *Store) run() {
 	defer close(s.done)
 	tick := time.NewTicker(tidyEvery)
@@ -209,33 +209,33 @@ func (s *Store) run() {
 	}
 }
 
-// tidy ends the slices of buckets that have turned cold, and those that are over
-// or have been held for long, and gives back what they have left.
+// tidy ends leases that have expired, have been held for long, or belong to buckets that
+// have turned cold, and returns their unspent units.
 func (s *Store) tidy(sweep bool) {
 	now := s.tick()
 	if s.deny != nil && sweep {
 		s.deny.sweep(now)
 	}
-	if s.heat == nil {
+	if s.sketch == nil {
 		return
 	}
-	s.heat.roll(now)
+	s.sketch.roll(now)
 	for _, h := range s.all() {
 		cold := h.cold.Load()
 		h.mu.Lock()
 		busy := h.filling != nil
-		var b back
+		var b endedLease
 		var ended bool
-		if sl := &h.slice; sl.id != "" && (cold || now >= sl.until || !sl.leak && now-sl.sent > leaseHold) {
-			b, ended = h.take(now)
+		if held := &h.lease; held.id != "" && (cold || now >= held.until || !held.leaks && now-held.sent > leaseHold) {
+			b, ended = h.endLease(now)
 		}
 		h.mu.Unlock()
 		if ended {
-			s.giveBack(b)
+			s.returnLater(b)
 		}
 		if cold && !busy {
 			s.mu.Lock()
-			delete(s.leased, h)
+			delete(s.hotKeys, h)
 			s.mu.Unlock()
 		}
 	}

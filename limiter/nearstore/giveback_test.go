@@ -20,7 +20,7 @@ func frozen(t *testing.T) (v *virtual, a limiter.Ask, thaw func()) {
 	for range 20 {
 		take(t, s, a)
 	}
-	v.clock.Advance(1000) // longer than a slice is held
+	v.clock.Advance(1000) // longer than a lease is held
 	s.tidy(false)
 	reached, open, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var first sync.Once
@@ -49,7 +49,7 @@ func TestGiveBack_UnderWayKeepsNoTakeWaiting(t *testing.T) {
 		if !take(t, s, a).Allowed {
 			t.Fatal("denied far below the limit")
 		}
-		s.giveBack(back{id: "other", ask: a, left: 1})
+		s.returnLater(endedLease{id: "other", ask: a, left: 1})
 		s.Forget(a.Key, true)
 	}
 	thaw()
@@ -87,7 +87,7 @@ func resetDuringGiveBack(t *testing.T) {
 	}
 }
 
-// A slice that one node gives back is its own affair: the others keep theirs, and
+// A lease that one node gives back is its own affair: the others keep theirs, and
 // when all are given back the store holds what has passed and no more.
 func TestGiveBack_LeavesOtherNodesTheirSlices(t *testing.T) {
 	v := newVirtual(t, 2, Options{DenyCache: 100, HotRate: 1})
@@ -95,7 +95,7 @@ func TestGiveBack_LeavesOtherNodesTheirSlices(t *testing.T) {
 	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
 	passed := v.busy(t, a, 5, 1)
 	for i := range 10 {
-		a.Limit.Count++ // each edit ends a slice
+		a.Limit.Count++ // each edit ends a lease
 		if take(t, v.nodes[i%2], a).Allowed {
 			passed++
 		}

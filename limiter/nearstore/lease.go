@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,25 +15,24 @@ import (
 
 const (
 	ms = int64(time.Millisecond)
-	// leaseTarget is for how much of this node's traffic a slice should last, ns.
+	// leaseTarget is how long a lease should last under this node's traffic, ns.
 	leaseTarget = 100 * ms
-	// leaseHold is after how long what a slice has left is given back, ns.
+	// leaseHold is the time after which a lease ends and its unspent units are returned, ns.
 	leaseHold = 500 * ms
-	// leaseEdge is how shortly before the end of a window no slice is taken, ns.
+	// leaseEdge is the time before the end of a window in which no lease is taken, ns.
 	leaseEdge = 5 * ms
-	// leasePause is for how long no slice is taken after the store failed, ns.
+	// leasePause is the time after a failure of the store in which no lease is taken, ns.
 	leasePause = 100 * ms
-	// pauseFor is for how long takes are denied after a denial (see denyPause), and
-	// pauseAgainFor how long after a pause another one may begin, ns.
+	// pauseFor is the time after a denial in which takes are denied (see denyPause), and
+	// pauseAgainFor the time after a pause in which another one may begin, ns.
 	pauseFor      = 25 * ms
 	pauseAgainFor = 100 * ms
-	// leaseShort is the shortest life of a slice of a bucket that is worth it, ns.
+	// leaseShort is the shortest useful lifetime of a lease that leaks, ns.
 	leaseShort = 20 * ms
-	// leaseLeast is the smallest slice worth an operation, in units.
+	// leaseLeast is the smallest lease that is worth an operation of the store, in units.
 	leaseLeast = 8
-	// firstPart and laterPart bound a slice to a part of what there is, divided by
-	// the live nodes: of the capacity before the store has said what remains, of
-	// what remains afterwards.
+	// firstPart and laterPart bound a lease, after division by the number of live nodes: to a
+	// part of the capacity until the store has said what remains, then to a part of that.
 	firstPart, laterPart = 8, 2
 )
 
@@ -41,44 +41,44 @@ type hotKey struct {
 	key   limiter.Key
 	since int64 // ms since the epoch
 	mode  atomic.Uint32
-	cold  atomic.Bool // no longer counted; to be tidied up
+	cold  atomic.Bool // no longer hot; tidy removes it
 
 	mu        sync.Mutex
-	slice     slice
+	lease     lease
 	filling   chan struct{} // closed when the refill that is under way has ended
 	gen       uint64        // grows when the bucket is recalled
-	pause     int64         // local time before which no slice is taken
-	edge      int64         // local time at which the last slice's window ends
-	want      int64         // units that the next slice should have
+	pause     int64         // local time before which no lease is taken
+	edge      int64         // local time at which the last lease's window ends
+	want      int64         // units that the next lease should have
 	known     bool          // the store has said what remains
-	room      int64         // what that was
+	remaining int64         // what the store said
 	denyPause denyPause
 }
 
-// grant is what a slice gave to one limit of a take.
+// grant is what one limit of a take got from a lease.
 type grant struct {
 	h  *hotKey
 	id string
 	w  int64
 	d  limiter.Decision
 	at int64
-	// denied: nothing was given, in a denyPause.
+	// denied: a denyPause denied the take.
 	denied bool
 }
 
-// undo returns the units to the slice, if it is still there.
+// undo returns the units to the lease, if it is still there.
 func (g *grant) undo() {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
-	if g.h.slice.id == g.id {
-		g.h.slice.left += g.w
+	if g.h.lease.id == g.id {
+		g.h.lease.left += g.w
 	}
 	g.d.Remaining += g.w
 }
 
-// lease takes the weight of a from the bucket's slice, or fetches a new slice. alone is
+// takeLeased takes the weight of a from the bucket's lease, or requests a new lease. alone is
 // true if the take has no other limit.
-func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool, g *grant) bool {
+func (s *Store) takeLeased(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool, g *grant) bool {
 	for range 3 {
 		now := s.tick()
 		h.mu.Lock()
@@ -107,31 +107,31 @@ func (s *Store) lease(ctx context.Context, h *hotKey, a *limiter.Ask, alone bool
 			h.mu.Unlock()
 			return denied
 		}
-		old, had := h.take(now)
+		old, had := h.endLease(now)
 		done := make(chan struct{})
 		h.filling = done
 		gen := h.gen
 		h.mu.Unlock()
 		if had {
-			s.giveBack(old)
+			s.returnLater(old)
 		}
 		return s.refill(ctx, h, a, extra, gen, done, g)
 	}
 	return false
 }
 
-// spend takes from the slice as it is. h.mu is held.
+// spend takes from the lease if it has enough units. The caller holds h.mu.
 func (h *hotKey) spend(a *limiter.Ask, now int64, g *grant) bool {
-	sl := &h.slice
-	if sl.id == "" || sl.limit != a.Limit || sl.available(now) < a.Weight {
+	held := &h.lease
+	if held.id == "" || held.limit != a.Limit || held.available(now) < a.Weight {
 		return false
 	}
-	sl.left -= a.Weight
-	*g = grant{h: h, id: sl.id, w: a.Weight, d: sl.decision(now), at: sl.at + (now-sl.got)/ms}
+	held.left -= a.Weight
+	*g = grant{h: h, id: held.id, w: a.Weight, d: held.decision(now), at: held.at + (now-held.got)/ms}
 	return true
 }
 
-// size returns the number of units of the next slice, beside a's weight. The caller
+// size returns the number of units of the next lease, in addition to a's weight. The caller
 // holds h.mu.
 func (h *hotKey) size(a *limiter.Ask, now, nodes int64) int64 {
 	if now < h.pause || now < h.edge && h.edge-now < leaseEdge {
@@ -139,14 +139,14 @@ func (h *hotKey) size(a *limiter.Ask, now, nodes int64) int64 {
 	}
 	most := a.Limit.Capacity() / (firstPart * nodes)
 	if h.known {
-		most = (h.room - a.Weight) / (laterPart * nodes)
+		most = (h.remaining - a.Weight) / (laterPart * nodes)
 	}
 	if h.want == 0 {
 		h.want = 64 * a.Weight
 	}
-	if sl := &h.slice; sl.id != "" {
-		// As much as this slice gave in its time, for the target's time.
-		gave := float64(sl.total-sl.left) * float64(leaseTarget) / float64(max(ms, now-sl.sent))
+	if held := &h.lease; held.id != "" {
+		// At the rate at which this lease was spent, for leaseTarget.
+		gave := float64(held.total-held.left) * float64(leaseTarget) / float64(max(ms, now-held.sent))
 		h.want = min(max(int64(min(gave, float64(limiter.MaxExact))), h.want/4, leaseLeast), 4*h.want)
 	}
 	want := h.want
@@ -162,45 +162,38 @@ func (h *hotKey) size(a *limiter.Ask, now, nodes int64) int64 {
 	return min(want, most)
 }
 
-// floor is how many units a slice of a bucket must add to the level for it to
-// last for the target's time: a level of twice what drains in that time.
+// floor returns how many units a lease of a draining bucket must add to the level so that it
+// lasts for leaseTarget: the level must be twice what drains in that time.
 func (h *hotKey) floor(l *limiter.Limit) int64 {
 	drains := 2.2 * float64(l.Count) / float64(l.Window) * float64(leaseTarget/ms)
-	return int64(drains) + 1 - (l.Capacity() - h.room)
+	return int64(drains) + 1 - (l.Capacity() - h.remaining)
 }
 
-// take removes the slice. The caller holds h.mu.
-func (h *hotKey) take(now int64) (back, bool) {
-	sl := &h.slice
-	if sl.id == "" {
-		return back{}, false
+// endLease removes the lease. The caller holds h.mu.
+func (h *hotKey) endLease(now int64) (endedLease, bool) {
+	held := &h.lease
+	if held.id == "" {
+		return endedLease{}, false
 	}
-	b := back{
-		id: sl.id, ask: limiter.Ask{Key: h.key, Limit: sl.limit, Weight: sl.total - sl.left}, left: sl.left,
-		drains: sl.leak,
+	b := endedLease{
+		id: held.id, ask: limiter.Ask{Key: h.key, Limit: held.limit, Weight: held.total - held.left}, left: held.left,
+		drains: held.leaks,
 	}
-	if now >= sl.until && sl.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce {
-		b.left = 0 // they count no more
+	if now >= held.until && held.limit.Algorithm.Traits().Decay == limiter.DecayAtOnce {
+		b.left = 0 // the units no longer count
 	}
-	*sl = slice{}
+	*held = lease{}
 	return b, true
 }
 
-// retire is take for a caller that does not hold h.mu.
-func (h *hotKey) retire(now int64) (back, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.take(now)
-}
-
-// refill takes a's weight and extra units from the store, in one operation.
+// refill takes a's weight and a lease of extra units from the store, in one operation.
 func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int64, gen uint64, done chan struct{},
 	g *grant) bool {
-	var next slice
+	var next lease
 	defer func() {
 		h.mu.Lock()
 		if next.id != "" && h.gen == gen {
-			h.slice, h.edge = next, next.until
+			h.lease, h.edge = next, next.until
 		} else if next.id != "" {
 			s.count.lost.Add(next.left) // recalled meanwhile
 		}
@@ -220,24 +213,24 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 		h.mu.Unlock()
 		var se *limiter.StoreError
 		if errors.As(err, &se) && se.Unknown {
-			s.giveBack(back{id: req.ID, ask: limiter.Ask{Key: h.key, Limit: a.Limit}, left: a.Weight + extra})
+			s.returnLater(endedLease{id: req.ID, ask: limiter.Ask{Key: h.key, Limit: a.Limit}, left: a.Weight + extra})
 		}
 		return false
 	}
 	d := res.Limits[0]
-	h.saw(a, &d)
+	h.recordRemaining(a, &d)
 	if !res.Allowed {
 		return false
 	}
-	wait, leak := lasts(&a.Limit, &d)
-	if leak && wait*ms < leaseShort {
+	wait, leaks := lifetime(&a.Limit, &d)
+	if leaks && wait*ms < leaseShort {
 		h.mu.Lock()
 		h.pause = got + leasePause
 		h.mu.Unlock()
 	}
-	next = slice{
+	next = lease{
 		id: req.ID, limit: a.Limit, d: d, at: res.At, total: a.Weight + extra, units: extra, left: extra,
-		sent: sent, got: got, until: sent + (wait-1)*ms, leak: leak,
+		sent: sent, got: got, until: sent + (wait-1)*ms, leaks: leaks,
 	}
 	s.count.leased.Add(extra)
 	s.count.spent.Add(a.Weight)
@@ -245,17 +238,97 @@ func (s *Store) refill(ctx context.Context, h *hotKey, a *limiter.Ask, extra int
 	return true
 }
 
-// saw records the remaining units that the store reported.
-func (h *hotKey) saw(a *limiter.Ask, d *limiter.Decision) {
+// recordRemaining records the remaining units that the store reported.
+func (h *hotKey) recordRemaining(a *limiter.Ask, d *limiter.Decision) {
 	if a.Weight < 1 {
 		return
 	}
 	h.mu.Lock()
-	h.known, h.room, h.denyPause.heard = true, d.Remaining, true
+	h.known, h.remaining, h.denyPause.heard = true, d.Remaining, true
 	h.mu.Unlock()
 }
 
-// newID names a slice: 128 random bits.
+// lease holds units of one bucket that are charged in the store and that this node spends by
+// itself.
+type lease struct {
+	id    string // of its record in the store; "" for no lease
+	limit limiter.Limit
+	d     limiter.Decision // of the store, when it was taken
+	at    int64            // the store's time then, ms
+	total int64            // units charged
+	units int64            // of these, units kept for later takes
+	left  int64            // of these, unspent units
+	// sent, got and until are local times: when the lease was requested, when it was granted,
+	// and from when on it is never spent. until counts from sent, so it is never late.
+	sent, got, until int64
+	// leaks: it loses units steadily, down to none at until.
+	leaks bool
+}
+
+// leasable reports whether leases of a limit can be spent without ever exceeding it.
+// docs/hotkeys.md has the argument for each algorithm.
+func leasable(l *limiter.Limit) bool {
+	switch t := l.Algorithm.Traits(); {
+	case !t.Divisible:
+		return false
+	case t.Decay == limiter.DecayDrain:
+		return l.Count > 0
+	}
+	return l.Window/max(1, l.Buckets)*ms > 4*leaseEdge
+}
+
+// lifetime returns for how many ms after its charge a lease may be spent, and whether it
+// leaks meanwhile. d is the decision that charged it, so something counts now.
+//
+// Windows: until the window (or sub-window) that it was charged in ends, because
+// there its units count the same whenever they are spent. Buckets: the level in
+// the store drains whether or not the units are spent, so they must not outlast
+// it. A lease that leaks in proportion to the level, and twice as fast as that,
+// never holds more than its part of it.
+func lifetime(l *limiter.Limit, d *limiter.Decision) (wait int64, leaks bool) {
+	switch l.Algorithm.Traits().Decay {
+	case limiter.DecayAtOnce:
+		return d.Reset, false
+	case limiter.DecaySliding:
+		return d.Reset - l.Window, false
+	}
+	return d.Reset / 2, true
+}
+
+// available returns the units that may be spent at local time now.
+func (l *lease) available(now int64) int64 {
+	if now >= l.until || now < l.sent {
+		return 0
+	}
+	if l.leaks {
+		// over ms of wait have passed, rounded up, plus one because the store's clock
+		// shows whole milliseconds.
+		wait := (l.until-l.sent)/ms + 1
+		over := (now-l.sent+ms-1)/ms + 1
+		l.left = min(l.left, proportion(l.units, max(0, wait-over), wait))
+	}
+	return l.left
+}
+
+// proportion is units*part/whole, rounded down; 0 <= part <= whole.
+func proportion(units, part, whole int64) int64 {
+	hi, lo := bits.Mul64(uint64(units), uint64(part)) //nolint:gosec // not negative
+	q, _ := bits.Div64(hi, lo, uint64(whole))         //nolint:gosec // not negative
+	return int64(q)                                   //nolint:gosec // at most units
+}
+
+// decision returns the decision of a take from the lease. What remains is what
+// remained in the store when the lease was taken, plus the rest of the lease.
+func (l *lease) decision(now int64) limiter.Decision {
+	d := l.d
+	d.Remaining += l.left
+	if d.Reset > 0 {
+		d.Reset = max(1, d.Reset-(now-l.got)/ms)
+	}
+	return d
+}
+
+// newID names a lease: 128 random bits.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the process instead

@@ -12,7 +12,7 @@ import (
 	"sluice/limiter/memstore"
 )
 
-// drawWide draws a limit wide enough for slices.
+// drawWide draws a limit wide enough for leases.
 func drawWide(t *rapid.T, a limiter.Algorithm) limiter.Limit {
 	l := limiter.Limit{
 		Algorithm: a, Count: rapid.SampledFrom([]int64{200, 1000, 5000, 40_000}).Draw(t, "count"),
@@ -112,7 +112,7 @@ func (f *fleet) undo(node int) {
 	f.tell(&req)
 }
 
-// What several nodes admit from their slices, the exact reference admits too,
+// What several nodes admit from their leases, the exact reference admits too,
 // take by take at the very time it was admitted.
 func TestLease_NeverPassesTheLimit(t *testing.T) {
 	for _, a := range limiter.Algorithms() {
@@ -144,7 +144,7 @@ func TestLease_NeverPassesTheLimit(t *testing.T) {
 					case 2:
 						if a != limiter.Concurrency && a != limiter.GCRA {
 							// Another rate of gcra is read at the next look, also of a
-							// take that is denied. Another window would be read from when a slice was taken, not
+							// take that is denied. Another window would be read from when a lease was taken, not
 							// from when its last unit was spent. A limit that was in force before
 							// does not come back: a node that saw no request meanwhile would spend
 							// what it leased under it (docs/hotkeys.md).
@@ -165,16 +165,16 @@ func TestLease_NeverPassesTheLimit(t *testing.T) {
 				}
 				for _, s := range v.nodes {
 					near += s.Stats().Spent
-					far += s.Stats().Slices
+					far += s.Stats().Leases
 				}
 			})
 			if leasable(&limiter.Limit{Algorithm: a, Window: 1000, Buckets: 10, Count: 1}) {
-				t.Logf("%d units spent from %d slices", near, far)
+				t.Logf("%d units spent from %d leases", near, far)
 				if near < 10*far || far == 0 {
-					t.Errorf("%d units from %d slices: nothing to speak of was leased", near, far)
+					t.Errorf("%d units from %d leases: nothing to speak of was leased", near, far)
 				}
 			} else if far > 0 {
-				t.Errorf("%d slices of an algorithm that is never leased", far)
+				t.Errorf("%d leases of an algorithm that is never leased", far)
 			}
 		})
 	}
@@ -229,7 +229,7 @@ func TestLease_HotKeyCostsTheStoreAFiftiethOfItsTakes(t *testing.T) {
 }
 
 // At a limit that is asked far too much, what passes stays under it by no more
-// than the slices that the nodes hold at the end of a window.
+// than the leases that the nodes hold at the end of a window.
 func TestLease_UnderUseIsBounded(t *testing.T) {
 	const limit, nodes = 20_000, 3
 	for _, a := range []limiter.Algorithm{limiter.FixedWindow, limiter.SlidingWindowCounter} {
@@ -275,13 +275,13 @@ func TestLease_ColdKeyIsAskedExactlyAndGivesBack(t *testing.T) {
 			for range 999 {
 				take(t, s, a)
 			}
-			if st := s.Stats(); st.Hot != 0 || st.Slices != 0 {
+			if st := s.Stats(); st.Hot != 0 || st.Leases != 0 {
 				t.Fatalf("not hot yet, and %+v", st)
 			}
 			for range 51 {
 				take(t, s, a)
 			}
-			if st := s.Stats(); st.Hot != 1 || st.Slices == 0 || st.TurnedHot != 1 {
+			if st := s.Stats(); st.Hot != 1 || st.Leases == 0 || st.TurnedHot != 1 {
 				t.Fatalf("hot, and %+v", st)
 			}
 			if top := s.HotKeys(5); len(top) != 1 || !top[0].Hot || top[0].State != limiter.HotLeased || top[0].Rate != 1050 ||
@@ -315,7 +315,7 @@ func TestLease_OtherLimitDeniesAndTheUnitsReturn(t *testing.T) {
 	wide := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 1_000_000, Window: 60_000}
 	a := limiter.Ask{Key: bucket(wide), Limit: wide, Weight: 1, Hot: limiter.HotLeased}
 	b := limiter.Ask{Key: bucket(oneAMinute), Limit: oneAMinute, Weight: 1}
-	take(t, s, a) // takes a slice
+	take(t, s, a) // takes a lease
 	first := take(t, s, a, b)
 	before := v.inner.n.Load()
 	for range 10 {
@@ -356,7 +356,7 @@ func TestLease_OutageIsTheStoresError(t *testing.T) {
 		}
 	}
 	if spent := 10_000 - failed; spent == 0 || int64(spent) > s.Stats().Leased {
-		t.Errorf("%d passed without the store, the slices held %d", spent, s.Stats().Leased)
+		t.Errorf("%d passed without the store, the leases held %d", spent, s.Stats().Leased)
 	}
 	v.inner.fail = nil
 	v.clock.Advance(1000)

@@ -69,10 +69,10 @@ func newVirtual(t testing.TB, n int, opt Options) *virtual {
 		opt.Store = v.inner
 		opt.Now = func() time.Time { return time.UnixMilli(v.clock.Now()) }
 		opt.Nodes = func() int { return n }
-		opt.Tell = func(k limiter.Key, slices bool) {
+		opt.Tell = func(k limiter.Key, leases bool) {
 			for j, other := range v.nodes {
 				if j != i {
-					other.Forget(k, slices)
+					other.Forget(k, leases)
 				}
 			}
 		}

@@ -48,7 +48,7 @@ func (s *Store) shard(a *limiter.Ask, at int, id string, hot bool) (sharding, bo
 
 // shards is into how many keys an ask's bucket is split; below 2 it is not.
 func (s *Store) shards(a *limiter.Ask) int {
-	if a.Hot != limiter.HotSharded || s.heat == nil || !a.Limit.Algorithm.Traits().Divisible {
+	if a.Hot != limiter.HotSharded || s.sketch == nil || !a.Limit.Algorithm.Traits().Divisible {
 		return 0
 	}
 	n := min(int64(s.opt.Shards), a.Limit.Count)

@@ -254,7 +254,7 @@ func TestStorm_HotKeysOnRedisNeverPassTheLimit(t *testing.T) {
 					t.Fatalf("%d could not be decided", failed.Load())
 				}
 				st := first.Stats()
-				t.Logf("%d passed of %d; this node took %d slices", passed.Load(), limit, st.Slices)
+				t.Logf("%d passed of %d; this node took %d leases", passed.Load(), limit, st.Leases)
 				switch got := passed.Load(); {
 				case got > limit:
 					t.Errorf("%d passed, the limit is %d", got, limit)

@@ -18,10 +18,10 @@ type Stats struct {
 	Remembered, Answered, Dropped, Held int64
 	// Hot is how many buckets are hot right now, TurnedHot how often one turned.
 	Hot, TurnedHot int64
-	// Slices is how many slices were taken or tried. Leased is the units they held
+	// Leases is how many leases were taken or tried. Leased is the units they held
 	// beyond the take that needed one, Spent the units that takes got from or with
-	// slices, Returned those given back, Lost those neither spent nor given back.
-	Slices, Leased, Spent, Returned, Lost int64
+	// leases, Returned those given back, Lost those neither spent nor given back.
+	Leases, Leased, Spent, Returned, Lost int64
 	// Probes is how often a take went on to a further shard because one had denied.
 	Probes int64
 }
@@ -30,7 +30,7 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	c := &s.count
 	out := Stats{
-		TurnedHot: c.turned.Load(), Slices: c.refills.Load(), Leased: c.leased.Load(), Spent: c.spent.Load(),
+		TurnedHot: c.turned.Load(), Leases: c.refills.Load(), Leased: c.leased.Load(), Spent: c.spent.Load(),
 		Returned: c.returned.Load(), Lost: c.lost.Load(), Probes: c.probes.Load(),
 	}
 	if s.deny != nil {
@@ -48,8 +48,8 @@ func (s *Store) Stats() Stats {
 // HotKeys lists the busiest buckets of this node, at most so many, the busiest
 // first. Those that are hot are marked. Nil if hot keys are disabled.
 func (s *Store) HotKeys(most int) []limiter.HotKey {
-	if s.heat == nil {
+	if s.sketch == nil {
 		return nil
 	}
-	return s.heat.top(s.tick(), most)
+	return s.sketch.top(s.tick(), most)
 }

@@ -29,12 +29,12 @@ type Options struct {
 	// Shards is the number of keys into which HotSharded splits a bucket, 8 if 0. It
 	// must be the same on all nodes.
 	Shards int
-	// Nodes is the number of live nodes, which only decides how large a slice may
+	// Nodes is the number of live nodes, which only decides how large a lease may
 	// be; nil means 1.
 	Nodes func() int
 	// Tell, if not nil, makes other nodes call Forget with the same arguments. It
 	// must not block, and may fail silently.
-	Tell func(k limiter.Key, slices bool)
+	Tell func(k limiter.Key, leases bool)
 	// TurnedHot, if not nil, is called for each bucket that has just turned hot, by a
 	// goroutine of the Store, at most a few dozen times a second.
 	TurnedHot func(limiter.HotKey)
@@ -47,17 +47,17 @@ const maxAsks = 8
 // Store decides in this node what it can and calls another store for the rest. It
 // is safe for concurrent use and owns one goroutine, which Close stops.
 type Store struct {
-	opt   Options
-	inner limiter.Store
-	start time.Time
-	deny  *denyCache // nil: off
-	heat  *sketch    // nil: off
+	opt    Options
+	inner  limiter.Store
+	start  time.Time
+	deny   *denyCache // nil: off
+	sketch *sketch    // nil: off
 
-	mu     sync.Mutex
-	leased map[*hotKey]struct{} // every hot key, and cold ones until tidied up
+	mu      sync.Mutex
+	hotKeys map[*hotKey]struct{} // every hot key, and cold ones until they are tidied up
 
-	backMu    sync.Mutex // never held during a call of the store
-	backs     []back
+	returnsMu sync.Mutex // never held during a call of the store
+	returns   []endedLease
 	returning *returning // the one that is under way
 	wake      chan struct{}
 
@@ -95,7 +95,7 @@ func newStore(opt Options) (*Store, error) {
 		opt.Shards = defaultShards
 	}
 	s := &Store{
-		opt: opt, inner: opt.Store, start: opt.Now(), leased: map[*hotKey]struct{}{},
+		opt: opt, inner: opt.Store, start: opt.Now(), hotKeys: map[*hotKey]struct{}{},
 		wake: make(chan struct{}, 1), alerts: make(chan limiter.HotKey, maxAlerts),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -108,14 +108,14 @@ func newStore(opt Options) (*Store, error) {
 		}
 	}
 	if opt.HotRate > 0 {
-		s.heat = newSketch(int64(opt.HotRate), opt.Now)
+		s.sketch = newSketch(int64(opt.HotRate), opt.Now)
 	}
 	return s, nil
 }
 
-// each decides calls that are not all takes: nothing is answered here, so that
+// doInOrder decides calls that are not all takes. It answers nothing from memory, so that
 // their order holds.
-func (s *Store) each(ctx context.Context, calls []limiter.Call) {
+func (s *Store) doInOrder(ctx context.Context, calls []limiter.Call) {
 	plain := true
 	for i := range calls {
 		plain = plain && !s.rewrites(&calls[i].Request)
@@ -127,45 +127,45 @@ func (s *Store) each(ctx context.Context, calls []limiter.Call) {
 		return
 	}
 	for i := range calls {
-		s.before(ctx, &calls[i].Request)
+		s.returnLeases(ctx, &calls[i].Request)
 	}
 	s.inner.DoAll(ctx, calls)
 	for i := range calls {
-		s.after(&calls[i].Request)
+		s.dropDenials(&calls[i].Request)
 	}
 }
 
-// other carries out an operation that is not a take.
-func (s *Store) other(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
-	s.before(ctx, req)
+// doNonTake carries out an operation that is not a take.
+func (s *Store) doNonTake(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	s.returnLeases(ctx, req)
 	var err error
 	if s.rewrites(req) {
 		err = s.spread(ctx, req, res)
 	} else {
 		err = s.inner.Do(ctx, req, res)
 	}
-	s.after(req)
+	s.dropDenials(req)
 	return err
 }
 
-// before returns the unspent units of this node's slices before a refund, release,
+// returnLeases returns the unspent units of this node's leases before a refund, release,
 // reset or settlement of their buckets, so that no unit is given back twice.
-func (s *Store) before(ctx context.Context, req *limiter.Request) {
-	if s.heat == nil || !lowers(req.Op) {
+func (s *Store) returnLeases(ctx context.Context, req *limiter.Request) {
+	if s.sketch == nil || !lowers(req.Op) {
 		return
 	}
 	for i := range req.Asks {
-		backs := s.recall(req.Asks[i].Key)
+		ended := s.recall(req.Asks[i].Key)
 		s.awaitReturn(ctx, req.Asks[i].Key)
-		for j := range backs {
-			s.returnNow(ctx, &backs[j])
+		for j := range ended {
+			s.returnNow(ctx, &ended[j])
 		}
 	}
 }
 
-// after drops the cached denials of buckets that have changed, here and, if there is
+// dropDenials drops the cached denials of buckets that have changed, here and, if there is
 // more room than before, on other nodes.
-func (s *Store) after(req *limiter.Request) {
+func (s *Store) dropDenials(req *limiter.Request) {
 	if req.Op == limiter.OpPeek || req.Op == limiter.OpRenew {
 		if s.deny != nil {
 			s.deny.looked(req.Asks, s.tick())
@@ -180,13 +180,13 @@ func (s *Store) after(req *limiter.Request) {
 }
 
 // changed drops the cached denials of a bucket. If lowered is true, other nodes do the
-// same; if slices is true as well, their slices of the bucket end.
-func (s *Store) changed(k limiter.Key, lowered, slices bool) {
+// same; if leases is true as well, their leases of the bucket end.
+func (s *Store) changed(k limiter.Key, lowered, leases bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
 	}
 	if lowered && s.opt.Tell != nil {
-		s.opt.Tell(k, slices)
+		s.opt.Tell(k, leases)
 	}
 }
 
@@ -196,21 +196,21 @@ func lowers(op limiter.Op) bool {
 }
 
 // Forget drops the cached denials of a bucket, because another node has made room in
-// it. slices is true after a refund or a reset. The units that it gave back may be
-// those of this node's slices, so the slices end and their unspent units are lost. It
-// is false after another node has returned a slice: those units were its own.
-func (s *Store) Forget(k limiter.Key, slices bool) {
+// it. leases is true after a refund or a reset. The units that it gave back may be
+// those of this node's leases, so the leases end and their unspent units are lost. It
+// is false after another node has returned a lease: those units were its own.
+func (s *Store) Forget(k limiter.Key, leases bool) {
 	if s.deny != nil {
 		s.deny.drop(k)
 	}
-	if slices && s.heat != nil {
+	if leases && s.sketch != nil {
 		for _, b := range s.recall(k) {
 			s.count.lost.Add(b.left)
 		}
 	}
 }
 
-// Close stops the goroutine and returns the unspent units of slices, within the
+// Close stops the goroutine and returns the unspent units of leases, within the
 // deadline of ctx. Later requests go to the store behind. It may be called twice.
 func (s *Store) Close(ctx context.Context) error {
 	s.once.Do(func() {
@@ -218,8 +218,11 @@ func (s *Store) Close(ctx context.Context) error {
 		close(s.stop)
 		<-s.done
 		for _, h := range s.all() {
-			if b, ok := h.retire(s.tick()); ok {
-				s.giveBack(b)
+			h.mu.Lock()
+			b, ok := h.endLease(s.tick())
+			h.mu.Unlock()
+			if ok {
+				s.returnLater(b)
 			}
 		}
 		s.returnAll(ctx)

@@ -25,7 +25,7 @@ type request struct {
 	hots [maxAsks]*hotKey
 	// isHot: some of hots is not nil.
 	isHot bool
-	// grants are what slices gave, by position; leased says how many.
+	// grants are what leases gave, by position; leased says how many.
 	grants [maxAsks]grant
 	leased int
 	index  []int // of sub's asks, while leased > 0
@@ -49,7 +49,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	case s.closed.Load():
 		return s.inner.Do(ctx, req, res)
 	case req.Op != limiter.OpTake:
-		return s.other(ctx, req, res)
+		return s.doNonTake(ctx, req, res)
 	}
 	r, _ := s.requests.Get().(*request)
 	r.req = req
@@ -91,7 +91,7 @@ const maxBatch = 1024
 func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		if s.closed.Load() || calls[i].Request.Op != limiter.OpTake {
-			s.each(ctx, calls)
+			s.doInOrder(ctx, calls)
 			return
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 	now := s.tick()
 	if !r.ready {
 		r.ready = true
-		if s.heat != nil {
+		if s.sketch != nil {
 			s.prepare(r, now)
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 		}
 		// Where the caller has left already, the store says so in its own words.
 		here := s.deny != nil && s.deny.cache.EstimatedSize() > 0 && ctx.Err() == nil && s.deny.answer(r.out, res, now) ||
-			r.isHot && ctx.Err() == nil && s.fromSlices(ctx, r, res)
+			r.isHot && ctx.Err() == nil && s.fromLeases(ctx, r, res)
 		if !here {
 			break
 		}
@@ -199,7 +199,7 @@ func (s *Store) prepare(r *request, now int64) {
 		var h *hotKey
 		if a.Weight > 0 {
 			var turned bool
-			if h, turned = s.heat.touch(a.Key, now); h != nil {
+			if h, turned = s.sketch.touch(a.Key, now); h != nil {
 				r.isHot = true
 				s.serveHot(h, a, turned)
 			}
@@ -225,9 +225,9 @@ func (s *Store) prepare(r *request, now int64) {
 	}
 }
 
-// fromSlices sets units aside for the limits that this node holds slices of and
+// fromLeases sets units aside for the limits that this node holds leases of and
 // answers the take if there are no others.
-func (s *Store) fromSlices(ctx context.Context, r *request, res *limiter.Result) bool {
+func (s *Store) fromLeases(ctx context.Context, r *request, res *limiter.Result) bool {
 	m := r.out
 	if m.ID != "" || len(m.Asks) > maxAsks {
 		return false
@@ -240,7 +240,7 @@ func (s *Store) fromSlices(ctx context.Context, r *request, res *limiter.Result)
 		if m.Check() != nil {
 			return false
 		}
-		if s.lease(ctx, h, a, len(m.Asks) == 1, &r.grants[i]) {
+		if s.takeLeased(ctx, h, a, len(m.Asks) == 1, &r.grants[i]) {
 			r.leased++
 		}
 	}
@@ -260,7 +260,7 @@ func (s *Store) fromSlices(ctx context.Context, r *request, res *limiter.Result)
 	return s.deny != nil && s.deny.answer(r.out, &r.res, s.tick()) && s.join(r, res, nil)
 }
 
-// withoutLeased makes r.out of what slices did not give.
+// withoutLeased makes r.out of what leases did not give.
 func (*Store) withoutLeased(r *request, m *limiter.Request) {
 	if len(r.asks) == 0 {
 		r.asks = append(r.asks, m.Asks...)
@@ -298,7 +298,7 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	}
 	for i := range r.out.Asks {
 		if h := r.hots[i]; h != nil && i < len(answer.Limits) {
-			h.saw(&r.out.Asks[i], &answer.Limits[i])
+			h.recordRemaining(&r.out.Asks[i], &answer.Limits[i])
 			if !answer.Allowed && len(r.out.Asks) == 1 {
 				h.denied(&r.out.Asks[i], &answer.Limits[i], answer.At, r.sent, s.tick())
 			}
@@ -306,9 +306,9 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	}
 }
 
-// join puts together what slices and the store decided: all of it, or, if the
+// join puts together what leases and the store decided: all of it, or, if the
 // store denied or could not decide, nothing, and the units go back to the
-// slices. It returns true.
+// leases. It returns true.
 func (s *Store) join(r *request, res *limiter.Result, err error) bool {
 	keep := err == nil && r.res.Allowed
 	var se *limiter.StoreError

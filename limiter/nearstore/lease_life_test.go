@@ -9,7 +9,7 @@ import (
 	"sluice/limiter/memstore"
 )
 
-// A slice is spent up to the end of the window that it was charged in, and not
+// A lease is spent up to the end of the window that it was charged in, and not
 // from then on, whether or not anybody has tidied up.
 func TestLease_EndsWithItsWindow(t *testing.T) {
 	for _, l := range []limiter.Limit{
@@ -38,32 +38,32 @@ func TestLease_EndsWithItsWindow(t *testing.T) {
 	}
 }
 
-// The level in the store drains under a slice that nobody spends, so the slice
+// The level in the store drains under a lease that nobody spends, so the lease
 // shrinks with it, twice as fast.
-func TestLease_BucketSliceShrinksWithTheLevel(t *testing.T) {
+func TestLease_BucketLeaseShrinksWithTheLevel(t *testing.T) {
 	l := limiter.Limit{Algorithm: limiter.TokenBucket, Count: 1000, Burst: 10_000, Window: 1000}
 	v := newVirtual(t, 1, Options{HotRate: 1})
 	a := limiter.Ask{Key: bucket(l), Limit: l, Weight: 1, Hot: limiter.HotLeased}
 	s := v.nodes[0]
 	take(t, s, a)
 	take(t, s, a)
-	sl := &s.all()[0].slice
-	level := l.Burst - sl.d.Remaining
-	half := sl.until / ms / 2
+	held := &s.all()[0].lease
+	level := l.Burst - held.d.Remaining
+	half := held.until / ms / 2
 	s.all()[0].mu.Lock()
 	defer s.all()[0].mu.Unlock()
 	for _, at := range []int64{0, half, 2*half - 1} {
-		left := sl.available(at * ms)
-		if most := sl.units * (level - 2*at*l.Count/l.Window) / level; left > most {
-			t.Errorf("after %d ms %d of %d units are left, want at most %d", at, left, sl.units, most)
+		left := held.available(at * ms)
+		if most := held.units * (level - 2*at*l.Count/l.Window) / level; left > most {
+			t.Errorf("after %d ms %d of %d units are left, want at most %d", at, left, held.units, most)
 		}
 	}
-	if left := sl.available(level * ms / 2); left != 0 {
+	if left := held.available(level * ms / 2); left != 0 {
 		t.Errorf("%d units are left when half the level has drained, want none", left)
 	}
-	sl.left = sl.units
-	if left := sl.available(half * ms); left < sl.units/3 {
-		t.Errorf("%d of %d units are left at half time", left, sl.units)
+	held.left = held.units
+	if left := held.available(half * ms); left < held.units/3 {
+		t.Errorf("%d of %d units are left at half time", left, held.units)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestSketch_FindsTheBusiestAmongManyStrangers(t *testing.T) {
 		t.Errorf("found %+v", top)
 	}
 	named := 0
-	for i := range v.nodes[0].heat.parts {
-		named += len(v.nodes[0].heat.parts[i].list)
+	for i := range v.nodes[0].sketch.parts {
+		named += len(v.nodes[0].sketch.parts[i].list)
 	}
 	if named > sketchParts*partCounters {
 		t.Errorf("%d counters", named)
