@@ -97,7 +97,7 @@ func genDelta(b *rulebook, version int64) *rapid.Generator[Delta] {
 // everything says all that can be seen of a set.
 func everything(t *rapid.T, s *Set, ds []Descriptor) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, s.Version(), s.Len(), s.Patterns(), len(s.Costly()))
+	fmt.Fprintln(&b, s.Version(), s.Len(), s.Patterns(), len(s.OversizedPatterns()))
 	for _, p := range s.Pools() {
 		fmt.Fprintf(&b, "%+v\n", *p)
 	}

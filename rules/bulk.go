@@ -3,20 +3,20 @@ package rules
 // MaxBulk is the largest number of rules in one bulk edit.
 const MaxBulk = 2000
 
-// Seen identifies the version of a rule that a person saw.
-type Seen struct{ ID, Version int64 }
+// SeenVersion identifies the version of a rule that a person saw.
+type SeenVersion struct{ ID, Version int64 }
 
-// BulkEdited is the result of a bulk edit.
-type BulkEdited struct {
+// BulkResult is the result of a bulk edit.
+type BulkResult struct {
 	// Changed counts edited rules, Same those that already had the wanted content.
 	Changed, Same int
-	// Left lists the rules that were not edited.
-	Left []LeftAlone
+	// Skipped lists the rules that were not edited.
+	Skipped []SkippedRule
 }
 
-// LeftAlone is a rule that a bulk edit did not change. Name is "" if the rule was deleted. Err
+// SkippedRule is a rule that a bulk edit did not change. Name is "" if the rule was deleted. Err
 // wraps ErrNotFound or ErrStale, or is a *ValidationError.
-type LeftAlone struct {
+type SkippedRule struct {
 	ID   int64
 	Name string
 	Err  error

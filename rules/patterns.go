@@ -182,9 +182,9 @@ func (c *Compiled) Patterns() PatternSize {
 // Patterns returns the number of instructions of the patterns of all active rules.
 func (s *Set) Patterns() int { return s.patterns }
 
-// Costly returns the active rules with a pattern above MaxPattern, ordered by id. They were stored
+// OversizedPatterns returns the active rules with a pattern above MaxPattern, ordered by id. They were stored
 // before that bound existed.
-func (s *Set) Costly() []*Compiled { return slices.Collect(s.costly.all()) }
+func (s *Set) OversizedPatterns() []*Compiled { return slices.Collect(s.oversized.all()) }
 
 // countPatterns updates the set's pattern figures.
 func (s *Set) countPatterns(drop, put []*Compiled) {
@@ -194,14 +194,14 @@ func (s *Set) countPatterns(drop, put []*Compiled) {
 	for _, c := range put {
 		s.patterns += c.Patterns().Total
 	}
-	s.costly = s.costly.with(onlyCostly(drop), onlyCostly(put), compareRules)
+	s.oversized = s.oversized.with(onlyOversized(drop), onlyOversized(put), compareRules)
 }
 
-func onlyCostly(rules []*Compiled) (costly []*Compiled) {
+func onlyOversized(rules []*Compiled) (oversized []*Compiled) {
 	for _, c := range rules {
 		if c.Patterns().Largest > MaxPattern {
-			costly = append(costly, c)
+			oversized = append(oversized, c)
 		}
 	}
-	return costly
+	return oversized
 }

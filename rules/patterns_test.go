@@ -32,7 +32,7 @@ func TestSizePatterns_CountsInstructionsOfTheCompiledPattern(t *testing.T) {
 	}
 }
 
-// thirty is the condition of the report: thirty costly patterns in 926 bytes.
+// thirty is the condition of the report: thirty oversized patterns in 926 bytes.
 func thirty() string {
 	parts := make([]string, 30)
 	for i := range parts {
@@ -42,20 +42,20 @@ func thirty() string {
 }
 
 func TestCheckPatterns_RefusesWhatIsNewAndTooLarge(t *testing.T) {
-	costly, other := conditional(thirty()), conditional(`user matches "^(a?){1000}c$"`)
+	oversized, other := conditional(thirty()), conditional(`user matches "^(a?){1000}c$"`)
 	small := conditional(`user matches "^acme-"`)
-	same := costly.Clone()
+	same := oversized.Clone()
 	same.Limit++
 	for name, c := range map[string]struct {
 		was, is *Rule
 		refused bool
 	}{
-		"new":                         {nil, &costly, true},
+		"new":                         {nil, &oversized, true},
 		"new and small":               {nil, &small, false},
-		"the condition changes":       {&small, &costly, true},
-		"from one to another":         {&costly, &other, true},
-		"an unrelated edit":           {&costly, &same, false},
-		"the condition becomes small": {&costly, &small, false},
+		"the condition changes":       {&small, &oversized, true},
+		"from one to another":         {&oversized, &other, true},
+		"an unrelated edit":           {&oversized, &same, false},
+		"the condition becomes small": {&oversized, &small, false},
 	} {
 		err := CheckPatterns(c.was, c.is)
 		var invalid *ValidationError
@@ -65,9 +65,9 @@ func TestCheckPatterns_RefusesWhatIsNewAndTooLarge(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	s := compile(t, costly)
-	if all := s.Costly(); len(all) != 1 || all[0] != s.At(0) || s.Patterns() != 30*4005 {
-		t.Errorf("in force: %v costly rules, %d instructions", all, s.Patterns())
+	s := compile(t, oversized)
+	if all := s.OversizedPatterns(); len(all) != 1 || all[0] != s.At(0) || s.Patterns() != 30*4005 {
+		t.Errorf("in force: %v oversized rules, %d instructions", all, s.Patterns())
 	}
 }
 

@@ -22,10 +22,10 @@ type Set struct {
 	pools    map[string]*CompiledPool
 	profiles map[string]*Profile
 	index    index
-	// patterns is the total of PatternSize, costly the rules with a pattern that is too large for
+	// patterns is the total of PatternSize, oversized the rules with a pattern that is too large for
 	// a new one.
-	patterns int
-	costly   ordered
+	patterns  int
+	oversized ordered
 
 	overrides *override.Table
 }

@@ -91,7 +91,7 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 			if l.raised > 0 {
 				pool = &res.Limits[len(limits)+int(l.pool)-1-p.pools]
 			}
-			l.present(&la, a.Op, res.Allowed, pool)
+			l.subtractSpare(&la, a.Op, res.Allowed, pool)
 			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
 		}
 		a.Limits = append(a.Limits, la)
@@ -114,7 +114,7 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 		case call.Err != nil:
 			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 			la.Degraded = rules.FailOpen
-			c.undecided(call.Err)
+			c.observeFailure(call.Err)
 		default:
 			la.Decision, la.Known = call.Result.Limits[0], true
 			if l := &limits[i]; l.spare > 0 {
@@ -122,7 +122,7 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 				if l.raised > 0 {
 					pool = &call.Result.Limits[1]
 				}
-				l.present(&la, a.Op, call.Result.Allowed, pool)
+				l.subtractSpare(&la, a.Op, call.Result.Allowed, pool)
 			}
 		}
 		a.Limits = append(a.Limits, la)

@@ -172,7 +172,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 		case (q.Op == limiter.OpTake || q.Op == limiter.OpPeek) && !q.strict:
 			c.degrade(ctx, a, enforced, main)
 		default:
-			c.undecided(main.Err)
+			c.observeFailure(main.Err)
 			if q.Op == limiter.OpCharge || q.Op == limiter.OpTake {
 				c.observeDoubt(rules.ModeEnforce, q.Op, enforced, main.Err)
 			}
@@ -200,8 +200,8 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	return nil
 }
 
-// undecided tells the observer that the store failed where no fail mode decides.
-func (c *Checker) undecided(err error) {
+// observeFailure tells the observer that the store failed where no fail mode decides.
+func (c *Checker) observeFailure(err error) {
 	c.opt.Observe.ObserveDegraded(Degraded{Cause: limiter.CauseOf(err)})
 }
 

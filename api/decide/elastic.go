@@ -7,23 +7,23 @@ import (
 	"sluice/rules"
 )
 
-// attempts bounds how often a request is put to the store: once with the limits
-// as they are, then with those elastic limits raised that stood in its way.
-// More than two are needed only where others take the room meanwhile.
+// attempts bounds how often a request goes to the store: first with the limits as they are,
+// then with the elastic limits that denied it raised. A third attempt is needed only if other
+// requests take the room in the meantime.
 const attempts = 4
 
-// millionthsOfPercent converts a share of a pool to what reports come in.
+// millionthsOfPercent converts the share of a pool to the unit of reports.
 const millionthsOfPercent = 10_000
 
-// retry names the call that an entry of work.again repeats.
+// retry identifies the call that an element of work.again repeats.
 type retry struct {
 	call                          int // in work.calls
 	from, to, poolsFrom, poolsEnd int // its limits and pools in work
 }
 
-// retryElastic repeats the calls that only elastic limits denied, with those limits
-// raised as far as their pools have room, all within the deadline of ctx. A call
-// whose repetition fails keeps its answer: it was over its limits.
+// retryElastic repeats the calls that only elastic limits denied, with these limits raised
+// while their pools have room, within the deadline of ctx. A call whose repetition fails keeps
+// its denial.
 func (c *Checker) retryElastic(ctx context.Context, w *work) {
 	for attempt := int32(1); attempt < attempts; attempt++ {
 		w.again, w.retried = w.again[:0], w.retried[:0]
@@ -46,7 +46,7 @@ func (c *Checker) retryElastic(ctx context.Context, w *work) {
 	}
 }
 
-// planRetry finds the calls of a plan that are worth another attempt.
+// planRetry plans another attempt at the calls of a plan that may succeed.
 func (c *Checker) planRetry(w *work, p *plan, attempt int32) {
 	if p.q.Op != limiter.OpTake && p.q.Op != limiter.OpPeek {
 		return
@@ -66,9 +66,8 @@ func (c *Checker) planRetry(w *work, p *plan, attempt int32) {
 	}
 }
 
-// prepareRetry adds another attempt at a call, if nothing stands in its way but
-// elastic limits that have not been raised yet and have a chance, and pools that
-// cannot count any further.
+// prepareRetry adds another attempt at a call if it was denied only by elastic limits that were
+// not raised yet and whose pools may have room, and by pools that can count no further.
 func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	call := &w.calls[r.call]
 	if call.Err != nil || call.Result.Allowed {
@@ -78,14 +77,14 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	said := call.Result.Limits
 	for i := range limits {
 		if p := &limits[i]; !said[i].Allowed &&
-			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.roomy(w, p)) {
+			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.poolHasRoom(w, p)) {
 			return
 		}
 	}
 	asks := call.Request.Asks
 	for i := range pools {
 		if at := len(limits) + i; !said[at].Allowed {
-			if pools[i].gated || asks[at].Weight == 0 {
+			if pools[i].needsRoom || asks[at].Weight == 0 {
 				return
 			}
 			asks[at].Weight = 0
@@ -95,7 +94,7 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 		if p := &limits[i]; !said[i].Allowed {
 			p.raised, p.wait = attempt, said[i].RetryAfter
 			asks[i].Limit = p.limit.Widen(p.spare)
-			if at := int(p.pool) - 1; c.gate(&w.pools[at], p) {
+			if at := int(p.pool) - 1; c.requireRoom(&w.pools[at], p) {
 				ask := &asks[len(limits)+at-r.poolsFrom]
 				ask.Limit, ask.Weight = w.pools[at].share, w.pools[at].weight
 			}
@@ -111,29 +110,29 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	again.Request, again.Err = call.Request, nil
 }
 
-// roomy is false if the fleet reports that a limit's pool has no room for its
-// priority; where there is no fresh report the counted traffic decides.
-func (c *Checker) roomy(w *work, p *plannedLimit) bool {
+// poolHasRoom returns false if the fleet reports that a limit's pool has no room for its
+// priority. Without a fresh report it returns true, and the counted traffic decides.
+func (c *Checker) poolHasRoom(w *work, p *plannedLimit) bool {
 	pool := w.pools[p.pool-1].pool
 	used, _, fresh := c.opt.Loads.Load(pool.Pool.Name)
 	return !fresh || used < pool.SharePercent(p.rule.Priority)*millionthsOfPercent
 }
 
-// gate makes a pool's room a condition of the next attempt, for the lowest
-// priority that goes above its limit, unless a fresh report has said already
-// that there is room.
-func (c *Checker) gate(p *plannedPool, l *plannedLimit) bool {
+// requireRoom makes the next attempt depend on the room in a pool, for the lowest priority that
+// exceeds its limit, unless a fresh report says that there is room. It reports whether the
+// attempt depends on it.
+func (c *Checker) requireRoom(p *plannedPool, l *plannedLimit) bool {
 	if _, _, fresh := c.opt.Loads.Load(p.pool.Pool.Name); fresh {
-		return p.gated
+		return p.needsRoom
 	}
 	share := p.pool.Share(l.rule.Priority)
-	if !p.gated || share.Count < p.share.Count {
-		p.gated, p.share = true, share
+	if !p.needsRoom || share.Count < p.share.Count {
+		p.needsRoom, p.share = true, share
 	}
 	return true
 }
 
-// acceptRetry takes over the answer of another attempt.
+// acceptRetry replaces the result of a call with that of another attempt.
 func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 	again, r := &w.again[i], w.retried[i]
 	call := &w.calls[r.call]
@@ -142,25 +141,25 @@ func (c *Checker) acceptRetry(w *work, i int, attempt int32) {
 		return
 	}
 	limits := w.limits[r.from:r.to]
-	c.undecided(again.Err)
+	c.observeFailure(again.Err)
 	if call.Request.Op == limiter.OpTake {
 		c.observeDoubt(limits[0].mode(), limiter.OpTake, limits, again.Err)
 	}
 	for k := range limits {
-		if limits[k].raised == attempt { // and not again
+		if limits[k].raised == attempt { // no further attempt raises it
 			limits[k].raised, limits[k].elastic = 0, false
 		}
 	}
 }
 
-// present turns a decision on a limit with spare units into one on the limit
-// itself, whose figures the answer shows: 100 a minute with 10 spare and 103
-// used has 0 remaining, not 7. said is the whole request's answer, pool the
-// decision of the limit's pool, if the spare units were tried.
-func (p *plannedLimit) present(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
+// subtractSpare turns a decision on a limit with spare units into a decision on the limit
+// itself, which the answer shows: a limit of 100 with 10 spare units and 103 used has 0
+// remaining, not 7. said is whether the whole request was allowed, pool the decision of the
+// limit's pool if the spare units were tried.
+func (p *plannedLimit) subtractSpare(la *LimitAnswer, op limiter.Op, said bool, pool *limiter.Decision) {
 	d := &la.Decision
 	spare := d.Limit - la.Limit.Capacity() // 0 for an elastic limit that was not raised
-	if spare <= 0 || p.spare == 0 {        // a repeat is answered under the limit of its first time
+	if spare <= 0 || p.spare == 0 {        // a replayed answer has the limit of the first request
 		return
 	}
 	left := d.Remaining
@@ -174,12 +173,12 @@ func (p *plannedLimit) present(la *LimitAnswer, op limiter.Op, said bool, pool *
 	if pool == nil || d.Allowed && pool.Allowed {
 		return
 	}
-	// It passes within its limit, or above it once both have room.
+	// The request passes within its limit, or above it as soon as limit and pool have room.
 	d.Allowed, d.RetryAfter = false, sooner(p.wait, later(d.RetryAfter, pool.RetryAfter))
 }
 
-// Throttle names what let the request pass above the limit, soft or elastic; it is
-// about a limit that did.
+// Throttle is the throttle that let the request exceed this limit: soft or elastic. Call it
+// only if Soft or Elastic is set.
 func (la *LimitAnswer) Throttle() string {
 	if la.Elastic {
 		return rules.ThrottleElastic

@@ -90,7 +90,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 			continue
 		}
 		la.Decision, la.Known = res.Limits[n], true
-		limits[i].present(la, req.Op, res.Allowed && !closed, nil)
+		limits[i].subtractSpare(la, req.Op, res.Allowed && !closed, nil)
 		a.Soft = a.Soft || la.Soft
 		if strictest < 0 || la.Decision.StricterThan(a.Limits[strictest].Decision) {
 			strictest = i

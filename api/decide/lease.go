@@ -116,7 +116,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 	set := c.opt.Sets.Load()
 	for _, call := range append(shared, local...) {
 		if call.Err != nil {
-			c.undecided(call.Err)
+			c.observeFailure(call.Err)
 			return call.Err
 		}
 		a.leases(set, &call)

@@ -16,10 +16,10 @@ type plannedPool struct {
 	weight int64
 	// look: nothing is counted, because no rule of the call spends or has a say.
 	look bool
-	// gated: the call goes through only if share has room. Otherwise the pool
+	// needsRoom: the call is allowed only if share has room. Otherwise the pool
 	// counts and never denies.
-	gated bool
-	share limiter.Limit
+	needsRoom bool
+	share     limiter.Limit
 }
 
 // counting is the limit of a pool that only counts: the largest there is.

@@ -253,7 +253,7 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 	set := c.opt.Sets.Load()
 	for i := range calls {
 		if err := c.bare(ctx, r.calls[i].kind, &calls[i]); err != nil {
-			c.undecided(err)
+			c.observeFailure(err)
 			return err
 		}
 		if r.calls[i].kind&resApart != 0 {
@@ -267,7 +267,7 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 	}
 	for i := range r.leases {
 		if err := r.leases[i].Err; err != nil {
-			c.undecided(err)
+			c.observeFailure(err)
 			return err
 		}
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 type deferredCmd struct {
-	Run deferredRunCmd `cmd:"" help:"Forward queued requests at their rule's rate until stopped."`
+	Run deferredRunCmd `cmd:"" help:"Deliver deferred requests at their rule's rate until stopped."`
 }
 
 type deferredRunCmd struct {
 	config.Client `embed:""`
 	config.Log    `embed:"" group:"Logging"`
 
-	Rule        string        `name:"rule" required:"" placeholder:"NAME" help:"Name or id of the rule whose queue to forward."`
+	Rule        string        `name:"rule" required:"" placeholder:"NAME" help:"Name or id of the rule whose requests to deliver."`
 	To          string        `name:"to" required:"" placeholder:"URL" help:"URL that each payload is posted to. A 2xx response confirms the delivery."`
 	ContentType string        `name:"content-type" default:"application/octet-stream" placeholder:"TYPE" help:"Content type of the payloads."`
 	Max         int           `name:"max" default:"10" placeholder:"N" help:"Maximum number of requests fetched at once; 1 to 100."`

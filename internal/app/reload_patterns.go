@@ -14,7 +14,7 @@ const maxLoggedRules = 10
 // which may be nil, are not logged again.
 func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
 	logged := 0
-	for _, c := range set.Costly() {
+	for _, c := range set.OversizedPatterns() {
 		if before != nil {
 			was := before.Get(c.Rule.ID)
 			if was != nil && was.Rule.When != nil && *was.Rule.When == *c.Rule.When {
@@ -22,7 +22,7 @@ func logOversizedPatterns(log *slog.Logger, before, set *rules.Set) {
 			}
 		}
 		if logged++; logged > maxLoggedRules {
-			log.Warn("further rules with oversized patterns are not listed", "rules", len(set.Costly()))
+			log.Warn("further rules with oversized patterns are not listed", "rules", len(set.OversizedPatterns()))
 			break
 		}
 		log.Warn("the condition of a rule has a larger pattern than new rules may have", "rule", c.Rule.Name, "id", c.Rule.ID,

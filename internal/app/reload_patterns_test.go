@@ -8,11 +8,11 @@ import (
 	"sluice/rules"
 )
 
-func TestReload_NamesCostlyPatternsOnceAndKeepsThemInForce(t *testing.T) {
+func TestReload_NamesOversizedPatternsOnceAndKeepsThemInForce(t *testing.T) {
 	when := `user matches "^(a?){1000}b$"`
-	costly := goodRule(1, "of-before")
-	costly.When = &when
-	s := &shelf{rules: []rules.Rule{costly}, versions: database.Versions{Rules: at(1)}}
+	oversized := goodRule(1, "of-before")
+	oversized.When = &when
+	s := &shelf{rules: []rules.Rule{oversized}, versions: database.Versions{Rules: at(1)}}
 	r, log := reloaderOf(s)
 	pass(t, r)
 	if set := r.sets.Load(); set == nil || set.Len() != 1 {

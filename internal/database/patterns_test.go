@@ -51,9 +51,9 @@ func storeOld(t *testing.T, d *DB, id int64, when string) {
 func TestPatterns_TooLargeIsRefusedOnlyWhereItIsNew(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
 		ctx := t.Context()
-		costly := sample("costly")
-		costly.When = ptr(old)
-		if _, err := d.CreateRule(ctx, ada, costly); refusedField(t, err) != "when" ||
+		oversized := sample("oversized")
+		oversized.When = ptr(old)
+		if _, err := d.CreateRule(ctx, ada, oversized); refusedField(t, err) != "when" ||
 			!strings.Contains(err.Error(), "line 1, column 6: the pattern has") {
 			t.Errorf("create: %v", err)
 		}
@@ -62,7 +62,7 @@ func TestPatterns_TooLargeIsRefusedOnlyWhereItIsNew(t *testing.T) {
 		if _, err := d.UpdateRule(ctx, ada, r, 0); refusedField(t, err) != "when" {
 			t.Errorf("update: %v", err)
 		}
-		plan := rules.MakePlan(nil, []rules.Rule{costly}, false)
+		plan := rules.MakePlan(nil, []rules.Rule{oversized}, false)
 		if err := d.ApplyPlan(ctx, ada, plan); refusedField(t, err) != "when" {
 			t.Errorf("import: %v", err)
 		}
@@ -77,7 +77,7 @@ func TestPatterns_TooLargeIsRefusedOnlyWhereItIsNew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if set, err := rules.CompileSource(src, rules.Options{}); err != nil || len(set.Costly()) != 1 {
+		if set, err := rules.CompileSource(src, rules.Options{}); err != nil || len(set.OversizedPatterns()) != 1 {
 			t.Errorf("what was stored before is not in force: %v", err)
 		}
 		r.When = nil

@@ -16,12 +16,12 @@ var errNothing = errors.New("nothing to write")
 // rule that changed since it was seen, or that is invalid after the edit, is skipped and reported;
 // the others are still edited. edit must depend on nothing but the rule. Errors: ErrUnavailable;
 // then nothing was edited.
-func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen,
-	edit func(*rules.Rule)) (rules.BulkEdited, error) {
-	var out rules.BulkEdited
+func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
+	edit func(*rules.Rule)) (rules.BulkResult, error) {
+	var out rules.BulkResult
 	timeout := d.callTimeout + time.Duration(len(seen)/planRate)*time.Second
 	err := d.change(ctx, actor, areaRules, timeout, func(c *change) error {
-		out = rules.BulkEdited{}
+		out = rules.BulkResult{}
 		for some := range slices.Chunk(seen, insertBatch) {
 			if err := c.editSome(some, edit, &out); err != nil {
 				return err
@@ -33,13 +33,13 @@ func (d *DB) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen
 		return nil
 	})
 	if err != nil && !errors.Is(err, errNothing) {
-		return rules.BulkEdited{}, err
+		return rules.BulkResult{}, err
 	}
 	return out, nil
 }
 
 // editSome edits as many rules as one query may name.
-func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.BulkEdited) error {
+func (c *change) editSome(seen []rules.SeenVersion, edit func(*rules.Rule), out *rules.BulkResult) error {
 	ids := make([]int64, len(seen))
 	for i := range seen {
 		ids[i] = seen[i].ID
@@ -56,7 +56,7 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 	for _, s := range seen {
 		row := byID[s.ID]
 		if row == nil {
-			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Err: rules.ErrNotFound})
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: rules.ErrNotFound})
 			continue
 		}
 		was := row.rule()
@@ -67,7 +67,7 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 		var invalid *rules.ValidationError
 		switch {
 		case errors.Is(err, rules.ErrStale), errors.As(err, &invalid):
-			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Name: was.Name, Err: err})
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: was.Name, Err: err})
 		case err != nil:
 			return err
 		}
@@ -75,7 +75,7 @@ func (c *change) editSome(seen []rules.Seen, edit func(*rules.Rule), out *rules.
 	return c.replaceRules(actionUpdate, &edits)
 }
 
-func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), edits *edits, out *rules.BulkEdited) error {
+func (c *change) editOne(was *rules.Rule, edit func(*rules.Rule), edits *edits, out *rules.BulkResult) error {
 	next := was.Clone()
 	edit(&next)
 	next, err := checked(next)

@@ -12,10 +12,10 @@ import (
 
 func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		var seen []rules.Seen
+		var seen []rules.SeenVersion
 		for i := range 5 {
 			r := mustCreate(t, d, sample(fmt.Sprintf("rule-%d", i)))
-			seen = append(seen, rules.Seen{ID: r.ID, Version: r.Version})
+			seen = append(seen, rules.SeenVersion{ID: r.ID, Version: r.Version})
 		}
 		grace := rules.Actor{Kind: "user", Name: "grace"}
 		edited := func(id int64, edit func(*rules.Rule)) {
@@ -37,13 +37,13 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 		seen[3].Version++
 		shadow := func(r *rules.Rule) { r.Mode = rules.ModeShadow }
 		got, err := d.EditRules(t.Context(), grace, seen, shadow)
-		if err != nil || got.Changed != 2 || got.Same != 0 || len(got.Left) != 3 {
+		if err != nil || got.Changed != 2 || got.Same != 0 || len(got.Skipped) != 3 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		var invalid *rules.ValidationError
-		if l := got.Left; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" ||
+		if l := got.Skipped; !errors.Is(l[0].Err, rules.ErrStale) || l[0].Name != "rule-1" ||
 			!errors.Is(l[1].Err, rules.ErrNotFound) || l[1].ID != seen[2].ID || !errors.As(l[2].Err, &invalid) {
-			t.Errorf("left alone: %+v", got.Left)
+			t.Errorf("skipped: %+v", got.Skipped)
 		}
 		if r, err := d.GetRule(t.Context(), seen[1].ID); err != nil || r.Limit != 77 || r.Mode != rules.ModeEnforce {
 			t.Errorf("what someone changed meanwhile is %+v, %v", r, err)
@@ -57,9 +57,9 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err = d.EditRules(t.Context(), grace, []rules.Seen{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]},
+		got, err = d.EditRules(t.Context(), grace, []rules.SeenVersion{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]},
 			shadow)
-		if err != nil || got.Changed != 0 || got.Same != 1 || len(got.Left) != 1 {
+		if err != nil || got.Changed != 0 || got.Same != 1 || len(got.Skipped) != 1 {
 			t.Errorf("again: %+v, %v", got, err)
 		}
 		if after, err := d.Versions(t.Context()); err != nil || after.Rules != before.Rules {
@@ -70,10 +70,10 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 
 func TestEditRules_ManyAreOneVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		var seen []rules.Seen
+		var seen []rules.SeenVersion
 		for i := range insertBatch + 20 {
 			r := mustCreate(t, d, sample(fmt.Sprintf("rule-%d", i)))
-			seen = append(seen, rules.Seen{ID: r.ID, Version: r.Version})
+			seen = append(seen, rules.SeenVersion{ID: r.ID, Version: r.Version})
 		}
 		before, err := d.Versions(t.Context())
 		if err != nil {

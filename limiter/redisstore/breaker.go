@@ -47,9 +47,9 @@ const (
 	rampLeast = 10 * time.Millisecond
 	rampMost  = 400 * time.Millisecond
 	rampFirst = 0.1
-	// calm is for how long a breaker must have been closed for its next opening to
-	// be another outage and not more of the last one.
-	calm = time.Second
+	// newOutageAfter is how long a breaker must have been closed for its next opening to count
+	// as a new outage.
+	newOutageAfter = time.Second
 	// The pause from the opening to the first probe, the longest between the
 	// beginnings of two, and for how long a probe waits for its connection.
 	probeFirst = 10 * time.Millisecond
@@ -91,7 +91,7 @@ type verdict uint8
 const (
 	healthy verdict = iota
 	failing
-	neither // the caller left, or never got as far as the server
+	inconclusive // the call says nothing about the server
 )
 
 // breaker guards one server. Its methods take the time of the event and are
@@ -155,7 +155,7 @@ func (b *breaker) endRamp(now time.Time) *BreakerChange {
 
 // report takes the outcome of a call that was admitted.
 func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err error) {
-	if v == neither {
+	if v == inconclusive {
 		return
 	}
 	b.mu.Lock()
@@ -170,7 +170,7 @@ func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err erro
 		if b.tripped() {
 			b.cause, b.err = cause, err
 			b.opened++
-			if b.state == BreakerClosed && now.Sub(b.since) >= calm {
+			if b.state == BreakerClosed && now.Sub(b.since) >= newOutageAfter {
 				b.outage, b.pause = now, 0
 			}
 			change = b.enter(BreakerOpen, now)
@@ -273,7 +273,7 @@ func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe fu
 		case err == nil:
 			b.recovered(now())
 			return true
-		case gone(err):
+		case clientClosed(err):
 			return false
 		}
 	}

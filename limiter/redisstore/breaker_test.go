@@ -140,7 +140,7 @@ func TestBreaker_OpensAgainWhenTheRampFails(t *testing.T) {
 func TestBreaker_IgnoresLateAnswersAndWhatSaysNothing(t *testing.T) {
 	b := newBench()
 	for range 100 {
-		b.report(b.at, neither, limiter.CauseCanceled, errDown)
+		b.report(b.at, inconclusive, limiter.CauseCanceled, errDown)
 	}
 	if b.state() != BreakerClosed {
 		t.Error("callers who left opened it")
@@ -225,7 +225,7 @@ func TestBreaker_OpeningAgainSoonIsTheSameOutage(t *testing.T) {
 		t.Errorf("after 40 openings the ramp takes %s and probes are %s apart, want %s and %s", b.ramp, b.pause, rampMost,
 			probeMost)
 	}
-	b.at = b.at.Add(calm)
+	b.at = b.at.Add(newOutageAfter)
 	b.fail(tripRun)
 	b.probing()
 	b.recovered(b.at)
@@ -325,9 +325,9 @@ func TestVerdict_OnlyTheServersOwnStateCounts(t *testing.T) {
 		{limiter.CauseConnection, false, short, failing}, {limiter.CauseReadOnly, true, short, failing},
 		{limiter.CauseLoading, true, short, failing}, {limiter.CauseMemory, true, short, failing},
 		{limiter.CauseAuth, true, short, failing}, {limiter.CauseBusy, true, short, failing},
-		{limiter.CauseTimeout, false, long, failing}, {limiter.CauseTimeout, false, short, neither},
-		{limiter.CauseBusy, false, long, neither}, {limiter.CauseCanceled, false, long, neither},
-		{limiter.CauseCluster, true, short, neither}, {limiter.CauseClosed, false, short, neither},
+		{limiter.CauseTimeout, false, long, failing}, {limiter.CauseTimeout, false, short, inconclusive},
+		{limiter.CauseBusy, false, long, inconclusive}, {limiter.CauseCanceled, false, long, inconclusive},
+		{limiter.CauseCluster, true, short, inconclusive}, {limiter.CauseClosed, false, short, inconclusive},
 		{limiter.CauseWrongType, true, short, healthy}, {limiter.CauseInternal, true, short, healthy},
 	}
 	for _, tt := range tests {

@@ -20,19 +20,19 @@ func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 		}
 		return
 	}
-	js := make([]*joint, len(calls))
+	requests := make([]*crossSlot, len(calls))
 	for i, call := range calls {
-		js[i] = split(c.store.opt.Prefix, &call.Request)
+		requests[i] = split(c.store.opt.Prefix, &call.Request)
 	}
-	pending := c.rounds(ctx, js)
-	var unfinished []*joint
+	pending := c.rounds(ctx, requests)
+	var unfinished []*crossSlot
 	for i, call := range calls {
-		if js[i].done() {
-			c.count(js[i])
-			call.Err = js[i].answer(&call.Result)
+		if requests[i].done() {
+			c.count(requests[i])
+			call.Err = requests[i].answer(&call.Result)
 			continue
 		}
-		unfinished = append(unfinished, js[i])
+		unfinished = append(unfinished, requests[i])
 		call.Err = callerLeft(ctx, true)
 	}
 	if len(unfinished) > 0 {
@@ -40,12 +40,12 @@ func (c *cluster) doAll(ctx context.Context, calls []*limiter.Call) {
 	}
 }
 
-// rounds drives the joints until all are done or ctx ends. In the second case
-// it returns the batches that are still under way; the joints that are not done
+// rounds drives the requests until all are done or ctx ends. In the second case
+// it returns the batches that are still under way; the requests that are not done
 // must go to finish.
-func (c *cluster) rounds(ctx context.Context, js []*joint) []*batch {
+func (c *cluster) rounds(ctx context.Context, requests []*crossSlot) []*batch {
 	for {
-		batches := c.gather(js)
+		batches := c.gather(requests)
 		if len(batches) == 0 {
 			return nil
 		}
@@ -55,33 +55,33 @@ func (c *cluster) rounds(ctx context.Context, js []*joint) []*batch {
 		if pending := c.await(ctx, batches); len(pending) > 0 {
 			return pending
 		}
-		for _, j := range js {
-			if !j.done() {
-				j.advance()
+		for _, x := range requests {
+			if !x.done() {
+				x.advance()
 			}
 		}
 	}
 }
 
-// gather encodes what the joints want to send, a batch for each dispatcher.
-func (c *cluster) gather(js []*joint) map[*dispatcher]*batch {
+// gather encodes what the requests want to send, a batch for each dispatcher.
+func (c *cluster) gather(requests []*crossSlot) map[*dispatcher]*batch {
 	n := make(map[*dispatcher]int)
-	for _, j := range js {
-		for _, p := range j.sending {
+	for _, x := range requests {
+		for _, p := range x.sending {
 			n[c.store.dispatchers[dispatcherOf(p.slot)]]++
 		}
 	}
 	batches := make(map[*dispatcher]*batch, len(n))
-	for _, j := range js {
-		for _, p := range j.sending {
+	for _, x := range requests {
+		for _, p := range x.sending {
 			d := c.store.dispatchers[dispatcherOf(p.slot)]
 			b := batches[d]
 			if b == nil {
 				b = newBatch(n[d]) // grows no further: parts point into it
 				batches[d] = b
 			}
-			j.encode(&c.store.names, p, b.add())
-			b.isUndo = b.isUndo || j.stage == stageUndo
+			x.encode(&c.store.names, p, b.add())
+			b.isUndo = b.isUndo || x.stage == stageUndo
 		}
 	}
 	return batches
@@ -120,15 +120,15 @@ func (c *cluster) await(ctx context.Context, batches map[*dispatcher]*batch) (pe
 	return pending
 }
 
-// finish undoes, in the background and whatever the caller does, what joints have taken
+// finish undoes, in the background and whatever the caller does, what requests have taken
 // whose caller did not wait. It never holds up Close for longer than two round trips may
 // take.
-func (c *cluster) finish(js []*joint, pending []*batch) {
+func (c *cluster) finish(requests []*crossSlot, pending []*batch) {
 	if !c.enter(c.store.opt.MaxQueue) {
-		for _, j := range js {
-			for _, p := range j.parts {
-				if p.booked != nil || slices.Contains(j.sending, p) && p.takes() {
-					c.undoLater(j.undo(p, errGivenUp))
+		for _, x := range requests {
+			for _, p := range x.parts {
+				if p.booked != nil || slices.Contains(x.sending, p) && p.takes() {
+					c.undoLater(x.undo(p, errGivenUp))
 				}
 			}
 		}
@@ -139,41 +139,41 @@ func (c *cluster) finish(js []*joint, pending []*batch) {
 		for _, b := range pending {
 			<-b.done
 		}
-		for _, j := range js {
-			j.giveUp = true
+		for _, x := range requests {
+			x.giveUp = true
 			if len(pending) > 0 {
-				j.advance()
+				x.advance()
 			} else {
-				j.abandon()
+				x.abandon()
 			}
 		}
-		c.rounds(context.Background(), js)
-		for _, j := range js {
-			c.count(j)
+		c.rounds(context.Background(), requests)
+		for _, x := range requests {
+			c.count(x)
 		}
 	}()
 }
 
 // abandon undoes before a round that has not been sent.
-func (j *joint) abandon() {
-	j.sending = nil
-	if j.err == nil {
-		j.err = &limiter.StoreError{Cause: limiter.CauseCanceled, Err: errGivenUp}
+func (x *crossSlot) abandon() {
+	x.sending = nil
+	if x.err == nil {
+		x.err = &limiter.StoreError{Cause: limiter.CauseCanceled, Err: errGivenUp}
 	}
-	j.startUndo()
+	x.startUndo()
 }
 
-// count adds up what a finished joint undid, and keeps what it could not.
-func (c *cluster) count(j *joint) {
-	c.undone.Add(int64(j.undone))
-	for _, u := range j.left {
+// count counts what a finished request has undone, and queues what it could not undo.
+func (c *cluster) count(x *crossSlot) {
+	c.undone.Add(int64(x.undone))
+	for _, u := range x.left {
 		if c.undoLater(u) {
 			continue
 		}
-		if j.err == nil {
-			j.err = &limiter.StoreError{Cause: asStoreError(u.err).Cause, Err: u.err}
+		if x.err == nil {
+			x.err = &limiter.StoreError{Cause: asStoreError(u.err).Cause, Err: u.err}
 		}
-		j.err.Unknown = true
+		x.err.Unknown = true
 	}
 }
 

@@ -17,8 +17,8 @@ const clusterDispatchers = 16
 
 // cluster is what only a cluster needs: where each hash slot is (cluster_topology.go),
 // a script call for each slot (cluster_call.go), and requests whose limits live in
-// different slots. Those go in rounds (cluster_rounds.go), whose course is a joint
-// (cluster_joint.go); what a round took and must not keep is undone (cluster_undo.go).
+// different slots. Those are sent in rounds (cluster_rounds.go); the state of one is a crossSlot
+// (cluster_crossslot.go); what a round took and must not keep is undone (cluster_undo.go).
 type cluster struct {
 	store *Store
 	view  *topology

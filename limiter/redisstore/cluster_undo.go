@@ -42,10 +42,10 @@ type undo struct {
 }
 
 // undo makes the undo of part p; err is why it could not be done at once.
-func (j *joint) undo(p *part, err error) *undo {
+func (x *crossSlot) undo(p *part, err error) *undo {
 	return &undo{
-		req: limiter.Request{Op: script.OpUndo, ID: j.id, Asks: p.asks}, whole: j.whole, name: p.name, slot: p.slot,
-		since: j.since, taken: p.booked != nil, err: err,
+		req: limiter.Request{Op: script.OpUndo, ID: x.id, Asks: p.asks}, whole: x.whole, name: p.name, slot: p.slot,
+		since: x.since, taken: p.booked != nil, err: err,
 	}
 }
 

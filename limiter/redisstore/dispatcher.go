@@ -221,7 +221,7 @@ func (d *dispatcher) next(into []*batch) (batches []*batch, call int, now time.T
 func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, requests int) {
 	n, keys := 0, 0
 	for _, b := range d.queue {
-		if b.outcome = d.worth(b, now); b.outcome != answered {
+		if b.outcome = d.skipReason(b, now); b.outcome != answered {
 			d.queued -= len(b.requests)
 			b.done <- struct{}{} // never blocks: a batch is answered once
 			n++
@@ -245,8 +245,8 @@ func (d *dispatcher) dequeue(into []*batch, now time.Time) (batches []*batch, re
 	return into, requests
 }
 
-// worth says why a batch is not worth sending; answered means that it is.
-func (d *dispatcher) worth(b *batch, now time.Time) outcome {
+// skipReason returns why a batch is not worth sending; answered means that it is.
+func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 	select {
 	case <-b.canceled:
 		return left
@@ -359,7 +359,7 @@ func (d *dispatcher) expire() {
 	d.rings = time.Time{}
 	kept := d.queue[:0]
 	for _, b := range d.queue {
-		if d.overdue(b, now) {
+		if d.expireIfDue(b, now) {
 			d.queued -= len(b.requests)
 			continue
 		}
@@ -369,14 +369,14 @@ func (d *dispatcher) expire() {
 	d.queue = kept
 	for i := range d.calls {
 		for _, b := range d.calls[i].batches {
-			d.overdue(b, now)
+			d.expireIfDue(b, now)
 		}
 	}
 }
 
-// overdue answers b if its deadline has passed, and else sees to it that the timer
-// rings then.
-func (d *dispatcher) overdue(b *batch, now time.Time) bool {
+// expireIfDue answers b if its deadline has passed. Otherwise it makes the timer ring at the
+// deadline.
+func (d *dispatcher) expireIfDue(b *batch, now time.Time) bool {
 	switch {
 	case !b.watched || b.outcome == expired:
 		return false

@@ -21,7 +21,7 @@
 // one hash slot. What only a cluster needs is in cluster_*.go, and the Store
 // enters there through cluster (cluster_store.go). A request whose limits name
 // several entities (see [limiter.Key.Tag]) goes in two rounds, all or nothing;
-// cluster_joint.go is the page to read. Of 100 a minute by user and 9000 by address:
+// cluster_crossslot.go is the page to read. Of 100 a minute by user and 9000 by address:
 //
 //	t=0.0 ms  user: take, 60 left    address: look, 1 left
 //	t=0.3 ms  address: take, denied, another request was quicker

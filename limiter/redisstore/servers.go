@@ -151,15 +151,15 @@ func (sv *server) probe(ctx context.Context) error {
 	return err
 }
 
-// gone reports that a client was closed for good: its server left the cluster.
-func gone(err error) bool { return errors.Is(err, redis.ErrClosed) }
+// clientClosed reports whether the error means that the client is closed: its server has left the cluster.
+func clientClosed(err error) bool { return errors.Is(err, redis.ErrClosed) }
 
 // left reports whether the client of this server was closed for good. It sends
 // nothing: a closed client says so before it looks at the context.
 func (sv *server) left() bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return gone(sv.client.Ping(ctx).Err())
+	return clientClosed(sv.client.Ping(ctx).Err())
 }
 
 func isReply(err error) bool {
@@ -183,14 +183,14 @@ func verdictOf(se *limiter.StoreError, reply bool, took time.Duration) verdict {
 		if took >= fairWait {
 			return failing
 		}
-		return neither
+		return inconclusive
 	case limiter.CauseBusy:
 		if reply {
 			return failing
 		}
-		return neither // our own pool is busy
+		return inconclusive // our own pool is busy
 	case limiter.CauseCanceled, limiter.CauseClosed, limiter.CauseCluster, limiter.CauseBreaker:
-		return neither
+		return inconclusive
 	}
 	return healthy // it answered; what is wrong is in one request or in the script
 }

@@ -218,8 +218,8 @@ func (p *Pages) bulkSeen(v *kit.Visit, form url.Values, back string) error {
 	if done.Changed > 0 {
 		v.WaitInForce(p.Changed)
 	}
-	left := make([]string, len(done.Left))
-	for i, l := range done.Left {
+	left := make([]string, len(done.Skipped))
+	for i, l := range done.Skipped {
 		name := l.Name
 		if name == "" {
 			name = "rule " + strconv.FormatInt(l.ID, 10)
@@ -239,12 +239,12 @@ func leftReason(err error) string {
 }
 
 // readSeen reads the versions that the page carries: "7.3 9.1" is version 3 of rule 7 and version 1 of rule 9.
-func readSeen(text string) ([]rules.Seen, bool) {
+func readSeen(text string) ([]rules.SeenVersion, bool) {
 	words := strings.Fields(text)
 	if len(words) > rules.MaxBulk {
 		return nil, false
 	}
-	out := make([]rules.Seen, len(words))
+	out := make([]rules.SeenVersion, len(words))
 	for i, w := range words {
 		id, version, _ := strings.Cut(w, ".")
 		var errs [2]error

@@ -189,16 +189,16 @@ func headers(rule string, l limiter.Limit, d limiter.Decision, _ int64) []web.He
 }
 
 // EditRules implements rulepages.Store.
-func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.Seen,
-	edit func(*rules.Rule)) (rules.BulkEdited, error) {
-	var out rules.BulkEdited
+func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
+	edit func(*rules.Rule)) (rules.BulkResult, error) {
+	var out rules.BulkResult
 	if f.Err != nil {
 		return out, f.Err
 	}
 	for _, s := range seen {
 		r, err := f.GetRule(ctx, s.ID)
 		if err != nil {
-			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Err: err})
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Err: err})
 			continue
 		}
 		edited := r.Clone()
@@ -208,7 +208,7 @@ func (f *Rules) EditRules(ctx context.Context, actor rules.Actor, seen []rules.S
 			continue
 		}
 		if _, err := f.UpdateRule(ctx, actor, edited, s.Version); err != nil {
-			out.Left = append(out.Left, rules.LeftAlone{ID: s.ID, Name: r.Name, Err: err})
+			out.Skipped = append(out.Skipped, rules.SkippedRule{ID: s.ID, Name: r.Name, Err: err})
 			continue
 		}
 		out.Changed++

@@ -1,5 +1,5 @@
 -- operations.lua: the long way, for everything but plain takes: requests that look,
--- charge, give back, reset, settle or hold, those with a record, and parts of
+-- charge, refund, reset, settle, release or renew, those with a record, and parts of
 -- requests that span slots. Mirrors limiter/decide.go.
 --
 -- An ask is a table: algorithm, count, window, extra, weight, key (and side), what
@@ -66,11 +66,11 @@ end
 -- sent again by TCP after at most as long as it has been lost already.
 local NAME_LIFE, ENDED_LIFE = 30000, 60000
 
--- sign writes down what has been booked under a name, before anything else is
+-- write_booking writes what has been booked under a name, before anything else is
 -- written. In a slot that is leaving this server no key may be added: the request
 -- is refused there. The name's key is not among KEYS, or it would be refused where
 -- the slot goes to as well.
-local function sign(asks, n, name)
+local function write_booking(asks, n, name)
   local what, life, key = {}, 1000, asks[1].key
   for i = 1, n do
     local a = asks[i]
@@ -118,7 +118,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
       a.booked, a.booked_at, a.base, a.held = 0, 0, 0, false
     end
   end
-  if name and spent > 0 then sign(asks, n, name) end
+  if name and spent > 0 then write_booking(asks, n, name) end
   local longest = store(asks, n)
   if record and spent > 0 then
     save_record(record, asks, n, now, longest, whole, op == COMMIT and COMMITTED or 0, keep)
@@ -182,8 +182,8 @@ end
 -- With a record it does so only while that is neither gone, replaced, refunded nor
 -- committed.
 local function undo(id, asks, n, now, record, whole, name)
-  local signed = call('GET', name)
-  local ok, what = pcall(cmsgpack.unpack, signed and signed ~= '' and signed or '\144')
+  local booking = call('GET', name)
+  local ok, what = pcall(cmsgpack.unpack, booking and booking ~= '' and booking or '\144')
   if not ok or type(what) ~= 'table' then bad_state() end
   for i = 1, n do
     local a = asks[i]
@@ -217,7 +217,8 @@ local function reset(asks, n, now)
   end
 end
 
-local function hold(op, id, asks, n, now)
+-- change_slots releases or renews slots of concurrency.
+local function change_slots(op, id, asks, n, now)
   for i = 1, n do
     local a = asks[i]
     load(a)
@@ -237,7 +238,7 @@ local function run(op, id, asks, n, now, record, whole, keep, name)
   elseif op == RESET then
     reset(asks, n, now)
   else
-    hold(op, id, asks, n, now)
+    change_slots(op, id, asks, n, now)
   end
   return now, ANSWERED
 end

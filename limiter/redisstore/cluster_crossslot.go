@@ -42,14 +42,14 @@ func (p *part) takes() bool {
 // taken reports whether the part has been taken, or has nothing to take.
 func (p *part) taken() bool { return p.booked != nil || p.stored || !p.spends() }
 
-// joint is one request that spans slots while it is decided. advance is called after
+// crossSlot is the state of one request that spans slots. advance is called after
 // each round: it reads the answers of that round and puts the parts of the next one
 // into sending. The request is done when sending stays empty.
 //
 // A take goes in two rounds. The first takes at the narrowest part and looks at
 // the others; if all fit, the second takes at those. See
 // docs/decisions/0011-across-slots.md.
-type joint struct {
+type crossSlot struct {
 	op    limiter.Op
 	id    string
 	keep  int64   // Request.Keep
@@ -82,8 +82,8 @@ const (
 )
 
 // split makes the parts of a request, which is valid and is not kept.
-func split(prefix string, req *limiter.Request) *joint {
-	j := &joint{op: req.Op, id: req.ID, keep: req.Keep, asks: len(req.Asks)}
+func split(prefix string, req *limiter.Request) *crossSlot {
+	x := &crossSlot{op: req.Op, id: req.ID, keep: req.Keep, asks: len(req.Asks)}
 	bySlot := make(map[int]*part, 4)
 	for i := range req.Asks {
 		a := req.Asks[i]
@@ -92,7 +92,7 @@ func split(prefix string, req *limiter.Request) *joint {
 		if p == nil {
 			p = &part{slot: slot, units: math.MaxInt64}
 			bySlot[slot] = p
-			j.parts = append(j.parts, p)
+			x.parts = append(x.parts, p)
 		}
 		p.asks, p.place = append(p.asks, a), append(p.place, i)
 		if a.Spends(req.Op) {
@@ -100,9 +100,9 @@ func split(prefix string, req *limiter.Request) *joint {
 		}
 	}
 	if req.Op != limiter.OpRefund && req.Op != limiter.OpSettle && script.HasRecord(req) {
-		j.whole = nameOf(req)
+		x.whole = nameOf(req)
 	}
-	slices.SortFunc(j.parts, func(a, b *part) int {
+	slices.SortFunc(x.parts, func(a, b *part) int {
 		switch {
 		case a.units < b.units:
 			return -1
@@ -111,8 +111,8 @@ func split(prefix string, req *limiter.Request) *joint {
 		}
 		return strings.Compare(string(a.asks[0].Key), string(b.asks[0].Key))
 	})
-	j.begin()
-	return j
+	x.begin()
+	return x
 }
 
 // nameOf tells requests with one ID but different keys apart.
@@ -129,80 +129,80 @@ func nameOf(req *limiter.Request) string {
 }
 
 // begin prepares the first round.
-func (j *joint) begin() {
-	j.stage, j.denied, j.name, j.since = stageFirst, false, newName(), wallTime()
-	first := j.op == limiter.OpTake
-	for _, p := range j.parts {
+func (x *crossSlot) begin() {
+	x.stage, x.denied, x.name, x.since = stageFirst, false, newName(), wallTime()
+	first := x.op == limiter.OpTake
+	for _, p := range x.parts {
 		p.stored, p.committed, p.unsure = false, false, false
-		p.what = j.op
-		if j.op == limiter.OpTake {
+		p.what = x.op
+		if x.op == limiter.OpTake {
 			p.what = limiter.OpPeek
 			if first && p.spends() {
 				p.what, first = limiter.OpTake, false
 			}
 		}
 	}
-	j.sending = j.parts
+	x.sending = x.parts
 }
 
 // done reports whether nothing is left to send.
-func (j *joint) done() bool { return j.stage == stageDone }
+func (x *crossSlot) done() bool { return x.stage == stageDone }
 
 // encode fills o with what p does in the coming round.
-func (j *joint) encode(names *script.Names, p *part, o *script.Request) {
-	req := limiter.Request{Op: p.what, ID: j.id, Keep: j.keep, Asks: p.asks}
+func (x *crossSlot) encode(names *script.Names, p *part, o *script.Request) {
+	req := limiter.Request{Op: p.what, ID: x.id, Keep: x.keep, Asks: p.asks}
 	o.Slot, p.sent = p.slot, o
 	switch {
-	case j.op == limiter.OpRefund, j.op == limiter.OpSettle:
+	case x.op == limiter.OpRefund, x.op == limiter.OpSettle:
 		// These look for the record as an undivided one would, so that it
 		// finds those of parts and of whole requests.
 		o.Encode(names, &req)
 	case p.what == script.OpUndo:
-		o.EncodePart(names, &req, j.whole, p.name)
+		o.EncodePart(names, &req, x.whole, p.name)
 	case p.takes():
-		p.name = j.name
-		o.EncodePart(names, &req, j.whole, p.name)
+		p.name = x.name
+		o.EncodePart(names, &req, x.whole, p.name)
 	default:
-		o.EncodePart(names, &req, j.whole, "")
+		o.EncodePart(names, &req, x.whole, "")
 	}
 }
 
 // advance reads the answers of a round and prepares the next.
-func (j *joint) advance() {
-	sent := j.sending
-	j.sending = nil
-	if j.stage == stageUndo {
-		j.readUndone(sent)
+func (x *crossSlot) advance() {
+	sent := x.sending
+	x.sending = nil
+	if x.stage == stageUndo {
+		x.readUndone(sent)
 		return
 	}
 	for _, p := range sent {
 		if p.read(); p.err != nil {
-			j.fail(p)
+			x.fail(p)
 		}
 	}
-	if j.stage == stageFirst && j.repeated() {
-		j.excuse()
+	if x.stage == stageFirst && x.repeated() {
+		x.allowLooks()
 	}
 	for _, p := range sent {
-		j.denied = j.denied || p.err == nil && !p.res.Allowed
+		x.denied = x.denied || p.err == nil && !p.res.Allowed
 	}
 	switch {
-	case j.err != nil || j.giveUp:
-		j.startUndo()
-	case j.op != limiter.OpTake:
-		j.stage = stageDone
-	case j.denied:
-		j.retry = j.stage == stageTake && !j.strict && len(j.parts) > 2
-		j.startUndo()
+	case x.err != nil || x.giveUp:
+		x.startUndo()
+	case x.op != limiter.OpTake:
+		x.stage = stageDone
+	case x.denied:
+		x.retry = x.stage == stageTake && !x.strict && len(x.parts) > 2
+		x.startUndo()
 	default:
-		j.proceed()
+		x.proceed()
 	}
 }
 
 // repeated reports whether every part that spends was answered by its record.
-func (j *joint) repeated() bool {
+func (x *crossSlot) repeated() bool {
 	stored := false
-	for _, p := range j.parts {
+	for _, p := range x.parts {
 		if p.spends() && !p.stored {
 			return false
 		}
@@ -211,10 +211,10 @@ func (j *joint) repeated() bool {
 	return stored
 }
 
-// excuse makes parts that only look agree to a repeat: they leave no record, and
-// what they say today does not undo what was admitted.
-func (j *joint) excuse() {
-	for _, p := range j.parts {
+// allowLooks makes parts that only look allow a repeat. They leave no record, and what they
+// say now must not undo what was admitted before.
+func (x *crossSlot) allowLooks() {
+	for _, p := range x.parts {
 		if p.spends() || p.err != nil {
 			continue
 		}
@@ -250,81 +250,81 @@ func (p *part) read() {
 }
 
 // fail notes the error of a part; the first one speaks for the request.
-func (j *joint) fail(p *part) {
+func (x *crossSlot) fail(p *part) {
 	se := asStoreError(p.err)
 	changes := p.what != limiter.OpPeek
-	if j.err == nil {
-		j.err = &limiter.StoreError{Cause: se.Cause, Err: se.Err}
+	if x.err == nil {
+		x.err = &limiter.StoreError{Cause: se.Cause, Err: se.Err}
 	}
 	if se.Unknown && changes {
-		j.err.Unknown = true
+		x.err.Unknown = true
 		p.unsure = p.takes()
 	}
 }
 
 // proceed goes on after a round in which everything fitted.
-func (j *joint) proceed() {
-	for _, p := range j.parts {
-		if !p.taken() && (len(j.sending) == 0 || !j.strict) {
+func (x *crossSlot) proceed() {
+	for _, p := range x.parts {
+		if !p.taken() && (len(x.sending) == 0 || !x.strict) {
 			p.what = limiter.OpTake
-			j.sending = append(j.sending, p)
+			x.sending = append(x.sending, p)
 		}
 	}
-	if len(j.sending) > 0 {
-		j.stage = stageTake
+	if len(x.sending) > 0 {
+		x.stage = stageTake
 		return
 	}
 	// The attempt whose records some parts rely on may still find itself denied
 	// and undo, unless it finds them committed.
-	for _, p := range j.parts {
+	for _, p := range x.parts {
 		if p.stored && !p.committed {
 			p.what = script.OpCommit
-			j.sending = append(j.sending, p)
+			x.sending = append(x.sending, p)
 		}
 	}
-	j.stage = stageCommit
-	if len(j.sending) == 0 {
-		j.stage = stageDone
+	x.stage = stageCommit
+	if len(x.sending) == 0 {
+		x.stage = stageDone
 	}
 }
 
 // startUndo prepares the round that undoes everything.
-func (j *joint) startUndo() {
-	if j.op != limiter.OpTake && j.op != limiter.OpCharge {
+func (x *crossSlot) startUndo() {
+	if x.op != limiter.OpTake && x.op != limiter.OpCharge {
 		// What else changes buckets cannot be undone.
-		for _, p := range j.parts {
-			if j.err != nil && p.err == nil && j.op != limiter.OpPeek {
-				j.err.Unknown = true
+		for _, p := range x.parts {
+			if x.err != nil && p.err == nil && x.op != limiter.OpPeek {
+				x.err.Unknown = true
 			}
 		}
-		j.stage = stageDone
+		x.stage = stageDone
 		return
 	}
-	for _, p := range j.parts {
+	for _, p := range x.parts {
 		if p.booked != nil || p.unsure {
 			p.what = script.OpUndo
-			j.sending = append(j.sending, p)
+			x.sending = append(x.sending, p)
 		}
 	}
-	j.stage = stageUndo
-	if len(j.sending) == 0 {
-		j.readUndone(nil)
+	x.stage = stageUndo
+	if len(x.sending) == 0 {
+		x.readUndone(nil)
 	}
 }
 
 // readUndone reads the answers of the round that undid. What was not confirmed is
 // left to be repeated: a denial stays one meanwhile.
-func (j *joint) readUndone(sent []*part) {
+func (x *crossSlot) readUndone(sent []*part) {
 	for _, p := range sent {
 		if p.sent.Err != nil {
-			j.left = append(j.left, j.undo(p, p.sent.Err))
-			if j.err != nil {
-				j.err.Unknown = true
+			x.left = append(x.left, x.undo(p, p.sent.Err))
+			if x.err != nil {
+				x.err.Unknown = true
 			}
 			continue
 		}
 		if p.booked != nil || gaveBack(&p.sent.Result) {
-			j.undone++
+			x.undone++
 		}
 		p.booked = nil
 		for i := range p.res.Limits {
@@ -332,21 +332,21 @@ func (j *joint) readUndone(sent []*part) {
 			d.Remaining, d.Reset = now.Remaining, now.Reset
 		}
 	}
-	if j.retry && j.err == nil && !j.giveUp && len(j.left) == 0 {
-		j.retry, j.strict = false, true
-		j.begin()
+	if x.retry && x.err == nil && !x.giveUp && len(x.left) == 0 {
+		x.retry, x.strict = false, true
+		x.begin()
 		return
 	}
-	j.stage = stageDone
+	x.stage = stageDone
 }
 
 // agreeOnSettle makes parts without a record agree with those that had one: they had
 // nothing to settle.
-func (j *joint) agreeOnSettle() {
-	if !slices.ContainsFunc(j.parts, func(p *part) bool { return p.res.Allowed }) {
+func (x *crossSlot) agreeOnSettle() {
+	if !slices.ContainsFunc(x.parts, func(p *part) bool { return p.res.Allowed }) {
 		return
 	}
-	for _, p := range j.parts {
+	for _, p := range x.parts {
 		p.stored = p.res.Replayed || !p.res.Allowed
 		for i := range p.res.Limits {
 			p.res.Limits[i].Allowed = true
@@ -356,19 +356,19 @@ func (j *joint) agreeOnSettle() {
 }
 
 // answer writes the decision, or returns why there is none.
-func (j *joint) answer(res *limiter.Result) error {
-	if j.err != nil {
-		return j.err
+func (x *crossSlot) answer(res *limiter.Result) error {
+	if x.err != nil {
+		return x.err
 	}
-	if j.op == limiter.OpSettle {
-		j.agreeOnSettle()
+	if x.op == limiter.OpSettle {
+		x.agreeOnSettle()
 	}
-	res.Allowed, res.Replayed = true, j.whole != "" || j.op == limiter.OpSettle
-	if cap(res.Limits) < j.asks {
-		res.Limits = make([]limiter.Decision, j.asks)
+	res.Allowed, res.Replayed = true, x.whole != "" || x.op == limiter.OpSettle
+	if cap(res.Limits) < x.asks {
+		res.Limits = make([]limiter.Decision, x.asks)
 	}
-	res.Limits = res.Limits[:j.asks]
-	for _, p := range j.parts {
+	res.Limits = res.Limits[:x.asks]
+	for _, p := range x.parts {
 		res.Allowed = res.Allowed && p.res.Allowed
 		res.Replayed = res.Replayed && (p.stored || !p.spends())
 		for i, place := range p.place {
