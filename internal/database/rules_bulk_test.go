@@ -57,7 +57,8 @@ func TestEditRules_EditsWhatIsAsSeenAndSaysWhatIsNot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err = d.EditRules(t.Context(), grace, []rules.SeenVersion{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]},
+		got, err = d.EditRules(t.Context(), grace,
+			[]rules.SeenVersion{{ID: seen[0].ID, Version: seen[0].Version + 1}, seen[1]},
 			shadow)
 		if err != nil || got.Changed != 0 || got.Same != 1 || len(got.Skipped) != 1 {
 			t.Errorf("again: %+v, %v", got, err)

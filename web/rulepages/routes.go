@@ -38,7 +38,8 @@ type Store interface {
 	UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, ifVersion int64) (rules.Rule, error)
 	DeleteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) error
 	// EditRules edits many rules. It skips those that have changed since they were seen.
-	EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion, edit func(*rules.Rule)) (rules.BulkResult, error)
+	EditRules(ctx context.Context, actor rules.Actor, seen []rules.SeenVersion,
+		edit func(*rules.Rule)) (rules.BulkResult, error)
 	// RuleHistory returns the versions of a rule before a version (0 for all), newest first.
 	RuleHistory(ctx context.Context, id int64, limit int, before int64) ([]rules.Revision, error)
 	// RollbackRule makes an earlier version of a rule the current one. PromoteRule enforces its candidate or, for a
