@@ -77,7 +77,7 @@ func bars(title string, bs []bar, form string) string {
 // distribution draws latency over the percentile, on logarithmic axes, of the
 // scenarios that matter most: each line is the middle round's.
 func distribution(title string, results []result) string {
-	names := []string{constant, "sluice on Redis, one rule", "sluice embedded, one rule", naivePath, envoy,
+	names := []string{constant, oneOnRedis, "sluice embedded, one rule", naivePath, envoy,
 		"redis_rate behind Echo"}
 	const height, left, top, bottom = 360, 60, 40, 310
 	quantiles := []float64{0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999}

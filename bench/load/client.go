@@ -25,6 +25,10 @@ func requests(addr string, sc scenario, keys int) [][]byte {
 	n := max(1, min(keys, 10_000)/max(sc.checks, 1))
 	out := make([][]byte, n)
 	for i := range out {
+		if sc.headers != nil {
+			out[i] = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", sc.path, addr, sc.headers(i, keys))
+			continue
+		}
 		body := sc.body(i, keys)
 		out[i] = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "+
 			"%d\r\n\r\n%s", sc.path, addr, len(body), body)

@@ -115,13 +115,15 @@ func ratios(w io.Writer, results []result) {
 		text, a, b, goal string
 		figure           func(measurement) float64
 	}{
-		{"throughput, one rule to envoyproxy/ratelimit", "sluice on Redis, one rule", envoy, "at least 2.7", perSecond},
-		{"throughput, one rule to naive", "sluice on Redis, one rule", naivePath, "at least 1.7", perSecond},
-		{"server CPU, one rule to constant answer", "sluice on Redis, one rule", constant, "at most 1.5", cpuFigure},
-		{"throughput, one rule to bare coalescer", "sluice on Redis, one rule", bare, "–", perSecond},
+		{"throughput, one rule to envoyproxy/ratelimit", oneOnRedis, envoy, "at least 2.7", perSecond},
+		{"throughput, one rule to naive", oneOnRedis, naivePath, "at least 1.7", perSecond},
+		{"server CPU, one rule to constant answer", oneOnRedis, constant, "at most 1.5", cpuFigure},
+		{"server CPU, forward to JSON check", forwardFace, oneOnRedis, "at most 1.1", cpuFigure},
+		{"server CPU, ext_authz to JSON check", extAuthzFace, oneOnRedis, "at most 1.1", cpuFigure},
+		{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
 		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},
-		{"p50 at a fixed rate, one rule to naive", "sluice on Redis, one rule", naivePath, "at most 1.1",
+		{"p50 at a fixed rate, one rule to naive", oneOnRedis, naivePath, "at most 1.1",
 			func(m measurement) float64 { return m.open.p50.Seconds() }},
 	} {
 		a, b := find(c.a), find(c.b)

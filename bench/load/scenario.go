@@ -24,7 +24,9 @@ type scenario struct {
 	path   string
 	body   func(n, keys int) string
 	checks int
-	conns  int // connections of the closed loop, 0 for those of the flag
+	// headers, in place of body, make a GET without a body, as gateways ask it.
+	headers func(n, keys int) string
+	conns   int // connections of the closed loop, 0 for those of the flag
 }
 
 func direct(n, keys int) string {
@@ -47,6 +49,23 @@ func hundred(n, keys int) string {
 
 const batchSize = 100
 
+// forwarded is a gateway's question about the request of described, with the headers that a client
+// sends.
+func forwarded(n, keys int) string {
+	return "X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /v1/charges\r\nX-Forwarded-Host: shop.example\r\n" +
+		asked(n, keys)
+}
+
+// asked is forwarded without what ext_authz has in the request line.
+func asked(n, keys int) string {
+	return fmt.Sprintf("X-Forwarded-For: 203.0.113.%d\r\nX-User: u%d\r\nX-Api-Key: k%d\r\n", n%250, n%keys, n%keys) +
+		"User-Agent: bench\r\nAccept: */*\r\n"
+}
+
+// gatewayProfile reads forwarded and asked.
+const gatewayProfile = `{"name":"bench","facts":{"user":[{"header":"X-User"}],"api_key":[{"header":"X-Api-Key"}]},` +
+	`"proof":{"networks":["127.0.0.1"]}}`
+
 func envoyBody(n, keys int) string {
 	return fmt.Sprintf(`{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"u%d"}]}]}`, n%keys)
 }
@@ -62,8 +81,10 @@ func rule(name, scope, algorithm string) string {
 }
 
 var (
-	oneRule   = []string{rule("per-user", "user", "sliding_window_counter")}
-	twoRules  = append(oneRule[:1:1], rule("per-user-burst", "user", "token_bucket"))
+	oneRule  = []string{rule("per-user", "user", "sliding_window_counter")}
+	twoRules = append(oneRule[:1:1], rule("per-user-burst", "user", "token_bucket"))
+	// anyMethod is oneRule for every method: ext_authz asks with the client's.
+	anyMethod = []string{strings.Replace(oneRule[0], `"method":"POST",`, "", 1)}
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
 )
 
@@ -73,7 +94,10 @@ const check = "/ratelimit/check"
 // the machine down for a while slows down neighbours.
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
-	{name: "sluice on Redis, one rule", kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule},
+	{name: extAuthzFace, kind: sluice, redis: true, path: "/ratelimit/ext_authz/bench/v1/charges", headers: asked,
+		rules: anyMethod},
 	{name: naivePath, kind: rival, rival: "naive", path: "/check", body: direct},
 	{name: bare, kind: rival, rival: "coalescer", path: "/check", body: direct},
 	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
@@ -94,10 +118,13 @@ var scenarios = []scenario{
 
 // Scenarios that others are compared with.
 const (
-	constant  = "constant answer, Echo"
-	naivePath = "naive: a script call a request"
-	bare      = "bare coalescer: counts in batches"
-	envoy     = "envoyproxy/ratelimit, JSON"
+	constant     = "constant answer, Echo"
+	oneOnRedis   = "sluice on Redis, one rule"
+	forwardFace  = "sluice on Redis, one rule, asked by forward"
+	extAuthzFace = "sluice on Redis, one rule, asked by ext_authz"
+	naivePath    = "naive: a script call a request"
+	bare         = "bare coalescer: counts in batches"
+	envoy        = "envoyproxy/ratelimit, JSON"
 )
 
 // measurement is what one round of one scenario gave; figures are a check.
@@ -136,6 +163,11 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	defer srv.stop()
 	for _, r := range sc.rules {
 		if err := post(ctx, srv.addr, "/ratelimit/rules", r, 201); err != nil {
+			return m, err
+		}
+	}
+	if sc.headers != nil {
+		if err := post(ctx, srv.addr, "/ratelimit/profiles", gatewayProfile, 201); err != nil {
 			return m, err
 		}
 	}
