@@ -19,7 +19,8 @@ type book struct {
 	overrides    []rules.Override
 	lastOverride int64
 	pools        map[string]rules.Pool
-	poolEdits    int64
+	poolEdits    int64 // of profiles too
+	profiles     map[string]rules.Profile
 	lookUps      int    // of names of rules
 	err          error  // answered by everything while set
 	beforeUpd    func() // called once, before the next change looks at versions
@@ -30,6 +31,7 @@ var (
 	_ RuleWriter  = (*book)(nil)
 	_ RuleHistory = (*book)(nil)
 	_ PoolBook    = (*book)(nil)
+	_ ProfileBook = (*book)(nil)
 )
 
 // source is what a set is compiled from.
@@ -37,7 +39,7 @@ func (b *book) source() rules.Source {
 	src := rules.Source{Rules: b.all()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	src.Pools, src.Version = b.allPools(), int64(len(b.revisions))+b.poolEdits
+	src.Pools, src.Profiles, src.Version = b.allPools(), b.allProfiles(), int64(len(b.revisions))+b.poolEdits
 	return src
 }
 
@@ -194,6 +196,7 @@ func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	if err := b.applyPools(&p.Pools); err != nil {
 		return err
 	}
+	b.applyProfiles(&p.Profiles)
 	for i := range p.Update {
 		e := &p.Update[i]
 		if i := b.find(e.Old.ID); i < 0 || b.stored[i].Version != e.Old.Version {

@@ -14,8 +14,8 @@ import (
 	"sluice/rules"
 )
 
-// Deps are the dependencies of a Server. Checker, Rules, History, Writer, Pools, Access
-// and Now are required.
+// Deps are the dependencies of a Server. Checker, Rules, History, Writer, Pools, Profiles,
+// Access and Now are required.
 type Deps struct {
 	// Checker decides requests.
 	Checker *decide.Checker
@@ -26,6 +26,8 @@ type Deps struct {
 	History RuleHistory
 	// Pools reads and writes the pools of the rules database.
 	Pools PoolBook
+	// Profiles reads and writes the profiles of the rules database.
+	Profiles ProfileBook
 	// Overrides and OverrideWriter read and write overrides. Without them the routes
 	// of overrides do not exist.
 	Overrides      OverrideReader
@@ -138,4 +140,24 @@ type PoolWriter interface {
 type PoolBook interface {
 	PoolReader
 	PoolWriter
+}
+
+// ProfileReader reads profiles. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
+type ProfileReader interface {
+	// ListProfiles returns all profiles in order of name.
+	ListProfiles(ctx context.Context) ([]rules.Profile, error)
+	GetProfile(ctx context.Context, name string) (rules.Profile, error)
+}
+
+// ProfileWriter writes profiles, like RuleWriter.
+type ProfileWriter interface {
+	CreateProfile(ctx context.Context, actor rules.Actor, p rules.Profile) (rules.Profile, error)
+	UpdateProfile(ctx context.Context, actor rules.Actor, p rules.Profile, ifVersion int64) (rules.Profile, error)
+	DeleteProfile(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
+}
+
+// ProfileBook reads and writes profiles.
+type ProfileBook interface {
+	ProfileReader
+	ProfileWriter
 }

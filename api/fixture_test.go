@@ -62,8 +62,9 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 		Now: f.book.now, Observe: &f.seen,
 	}
 	deps := Deps{
-		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Overrides: f.book, OverrideWriter: f.book,
-		Access: &f.access, OpenMode: true,
+		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Profiles: f.book, Overrides: f.book,
+		OverrideWriter: f.book,
+		Access:         &f.access, OpenMode: true,
 		Changed: func(context.Context) bool {
 			f.reload()
 			return true

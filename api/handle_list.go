@@ -65,8 +65,8 @@ func (s *Server) allRules(ctx context.Context, filters map[string]string) ([]rul
 	}
 }
 
-// exportRules sends a rules file that can be imported: all rules and pools, or the rules
-// that filters select and the pools that they use.
+// exportRules sends a rules file that can be imported: all rules, pools and profiles, or
+// the rules that filters select and the pools that they use.
 func (s *Server) exportRules(c echo.Context) error {
 	q, err := parseQuery(c, append([]string{"format"}, rules.Filters()...)...)
 	if err != nil {
@@ -84,7 +84,12 @@ func (s *Server) exportRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(filters) > 0 {
+	var profiles []rules.Profile
+	if len(filters) == 0 {
+		if profiles, err = s.deps.Profiles.ListProfiles(c.Request().Context()); err != nil {
+			return err
+		}
+	} else {
 		used := make(map[string]bool, len(pools))
 		for i := range all {
 			if p := all[i].Pool; p != nil {
@@ -100,11 +105,12 @@ func (s *Server) exportRules(c echo.Context) error {
 			all = []rules.Rule{}
 		}
 		return writeJSON(c, http.StatusOK, struct {
-			Pools []rules.Pool `json:"pools,omitempty"`
-			Rules []rules.Rule `json:"rules"`
-		}{pools, all})
+			Pools    []rules.Pool    `json:"pools,omitempty"`
+			Profiles []rules.Profile `json:"profiles,omitempty"`
+			Rules    []rules.Rule    `json:"rules"`
+		}{pools, profiles, all})
 	}
-	file, err := rulefile.Format(rules.File{Pools: pools, Rules: all})
+	file, err := rulefile.Format(rules.File{Pools: pools, Profiles: profiles, Rules: all})
 	if err != nil {
 		return fmt.Errorf("format rules: %w", err)
 	}
@@ -140,9 +146,9 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 	return wanted, err
 }
 
-// importRules imports the rules and pools of a file, all or nothing. With prune it
-// deletes stored rules that are missing from the file, and stored pools if the file has
-// a list of pools.
+// importRules imports the rules, pools and profiles of a file, all or nothing. With prune
+// it deletes stored rules that are missing from the file, and stored pools and profiles if
+// the file has a list of them.
 func (s *Server) importRules(c echo.Context) error {
 	q, err := parseQuery(c, "dry_run", "prune")
 	if err != nil {
@@ -177,13 +183,18 @@ func (s *Server) importRules(c echo.Context) error {
 		if err != nil {
 			return err
 		}
+		profiles, err := s.deps.Profiles.ListProfiles(c.Request().Context())
+		if err != nil {
+			return err
+		}
 		if err := wanted.CheckPools(pools); err != nil {
 			return err
 		}
 		if err := wanted.CheckPatterns(current, prune != nil && *prune); err != nil {
 			return err
 		}
-		plan := rules.MakeFilePlan(rules.File{Pools: pools, Rules: current}, wanted, prune != nil && *prune)
+		plan := rules.MakeFilePlan(rules.File{Pools: pools, Profiles: profiles, Rules: current}, wanted,
+			prune != nil && *prune)
 		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
 		if answer.DryRun || plan.Empty() {
 			return writePlan(c, &answer)

@@ -110,24 +110,36 @@ func (s *Server) checkPoolVersion(c echo.Context) (int64, error) {
 
 // decodePool reads a whole pool. name is the name in the path, or "" for a new pool.
 func decodePool(body []byte, name string) (rules.Pool, error) {
-	v, err := parseJSON(body)
-	if err != nil {
-		return rules.Pool{}, err
-	}
 	p := rules.NewPool()
-	p.Name = name
-	var in input
-	for _, f := range rules.PoolFields() {
-		if f.Required && v.Member(f.Name) == nil && (f.Name != "name" || name == "") {
-			in.wrong(f.Name, "is required")
-		}
-	}
-	if err := decodeMembers(&in, v, &p, rules.PoolFieldNamed); err != nil {
+	in, err := decodeNamed(body, name, &p, &p.Name, rules.PoolFields(), rules.PoolFieldNamed,
+		"rules refer to the pool by its name")
+	if err != nil {
 		return p, err
-	}
-	if name != "" && p.Name != name && rules.ValidPoolName(p.Name) {
-		in.wrong("name", "must be the name in the path, or omitted; rules refer to the pool by its name")
 	}
 	p.Normalize()
 	return p, in.addValidation(rules.ValidatePool(&p))
+}
+
+// decodeNamed reads the members of an object that is known by its name. own is the place of that
+// name in t. why says why a name in the path cannot change.
+func decodeNamed[T any](body []byte, name string, t *T, own *string, fields []rules.Field[T],
+	named func(string) *rules.Field[T], why string) (*input, error) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	*own = name
+	var in input
+	for i := range fields {
+		if f := &fields[i]; f.Required && v.Member(f.Name) == nil && (f.Name != "name" || name == "") {
+			in.wrong(f.Name, "is required")
+		}
+	}
+	if err := decodeMembers(&in, v, t, named); err != nil {
+		return nil, err
+	}
+	if name != "" && *own != name && rules.ValidPoolName(*own) {
+		in.wrong("name", "must be the name in the path, or omitted; %s", why)
+	}
+	return &in, nil
 }

@@ -87,6 +87,8 @@ func writePlan(c echo.Context, p *importPlan) error {
 	w.value(p.Untouched)
 	w.text(`,"pools":`)
 	w.value(p.Pools)
+	w.text(`,"profiles":`)
+	w.value(p.Profiles)
 	w.text("}\n")
 	_ = out.Flush() // fails only if the client closed the connection
 	return nil

@@ -77,12 +77,9 @@ func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) 
 	if f.Default != nil && !p.Nullable && len(f.OneOf) > 0 {
 		t.Error("has a default, and cannot be null")
 	}
-	if n, ok := f.Default.(int64); ok {
-		if p.Default != float64(n) {
-			t.Errorf("has the default %v, want %d", p.Default, n)
-		}
-	} else if f.Default != nil && p.Default != f.Default {
-		t.Errorf("has the default %v, want %v", p.Default, f.Default)
+	// The default of an object is that of its members.
+	if f.Default != nil && at.Kind() != reflect.Struct && rules.JSONText(p.Default) != rules.JSONText(f.Default) {
+		t.Errorf("has the default %s, want %s", rules.JSONText(p.Default), rules.JSONText(f.Default))
 	}
 	var words []string
 	for _, w := range p.Enum {
@@ -93,7 +90,17 @@ func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) 
 	if len(f.OneOf) > 0 && !slices.Equal(words, f.OneOf) {
 		t.Errorf("is one of %v, want %v", words, f.OneOf)
 	}
-	if f.Most > 0 && (p.Min == nil || p.Max == nil || *p.Min != float64(f.Least) || *p.Max != float64(f.Most)) {
+	switch {
+	case f.Most == 0:
+	case at.Kind() == reflect.Slice:
+		if p.MaxItems == nil || *p.MaxItems != uint64(f.Most) {
+			t.Errorf("does not end at %d elements", f.Most)
+		}
+	case at.Kind() == reflect.Map:
+		if p.MaxProps == nil || *p.MaxProps != uint64(f.Most) {
+			t.Errorf("does not end at %d members", f.Most)
+		}
+	case p.Min == nil || p.Max == nil || *p.Min != float64(f.Least) || *p.Max != float64(f.Most):
 		t.Errorf("is not between %d and %d", f.Least, f.Most)
 	}
 	if n := f.Bytes + f.Characters; n > 0 && (p.MaxLength == nil || *p.MaxLength != uint64(n)) {
@@ -109,6 +116,13 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindow"].Value, rules.WindowFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimit"].Value, rules.TierFields()) })
 	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolFields()) })
+	profile := schemas["ProfileInput"].Value
+	t.Run("profile", func(t *testing.T) { describes(t, profile, rules.ProfileFields()) })
+	part := func(name string) *openapi3.Schema { return profile.Properties[name].Value }
+	t.Run("facts", func(t *testing.T) { describes(t, part("facts"), rules.FactFields()) })
+	t.Run("source", func(t *testing.T) { describes(t, schemas["FactSource"].Value, rules.SourceFields()) })
+	t.Run("client_ip", func(t *testing.T) { describes(t, part("client_ip"), rules.ClientIPFields()) })
+	t.Run("proof", func(t *testing.T) { describes(t, part("proof"), rules.ProofFields()) })
 	t.Run("override", func(t *testing.T) {
 		describes(t, override, rules.OverrideFields(), "id", "rule_id", "version", "created_at", "updated_at")
 	})

@@ -83,6 +83,12 @@ var table = []Route{
 	{http.MethodPut, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).putPool},
 	{http.MethodDelete, "/ratelimit/pools/:name", access.ScopeRulesWrite, (*Server).deletePool},
 
+	{http.MethodGet, "/ratelimit/profiles", access.ScopeRulesRead, (*Server).listProfiles},
+	{http.MethodPost, "/ratelimit/profiles", access.ScopeRulesWrite, (*Server).createProfile},
+	{http.MethodGet, "/ratelimit/profiles/:name", access.ScopeRulesRead, (*Server).getProfile},
+	{http.MethodPut, "/ratelimit/profiles/:name", access.ScopeRulesWrite, (*Server).putProfile},
+	{http.MethodDelete, "/ratelimit/profiles/:name", access.ScopeRulesWrite, (*Server).deleteProfile},
+
 	{http.MethodGet, overridesPath, access.ScopeRulesRead, (*Server).listOverrides},
 	{http.MethodPost, overridesPath, access.ScopeRulesWrite, (*Server).createOverride},
 	{http.MethodGet, overridesPath + "/export", access.ScopeRulesRead, (*Server).exportOverrides},

@@ -149,6 +149,18 @@ func ProfileFields() []Field[Profile] { return profileFields }
 // ProfileFieldNamed is FieldNamed for profiles.
 func ProfileFieldNamed(name string) *Field[Profile] { return named(profileFields, name) }
 
+// FactFields is Fields for the facts of a profile.
+func FactFields() []Field[ProfileFacts] { return factFields }
+
+// SourceFields is Fields for the source of a fact.
+func SourceFields() []Field[FactSource] { return sourceFields }
+
+// ClientIPFields is Fields for the client's address in a profile.
+func ClientIPFields() []Field[ClientIP] { return clientIPFields }
+
+// ProofFields is Fields for the proof of a profile.
+func ProofFields() []Field[Proof] { return proofFields }
+
 // NewProfile returns a profile without a name whose fields are at their defaults.
 func NewProfile() Profile { return fresh(profileFields) }
 

@@ -168,7 +168,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	handler, err := newHandler(api.Deps{
-		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Overrides: db, OverrideWriter: db, Access: keyring,
+		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Profiles: db, Overrides: db,
+		OverrideWriter: db, Access: keyring,
 		OpenMode: cfg.Loopback(),
 		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,

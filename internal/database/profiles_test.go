@@ -104,7 +104,8 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 		}
 		var update ruleDetails
 		err = json.Unmarshal(entries[1].Details, &update)
-		if err != nil || update.Version != 2 || len(update.Changes) != 2 || update.Changes[0].Field != "routes" || update.Changes[1].New != rules.PathRaw {
+		if err != nil || update.Version != 2 || len(update.Changes) != 2 || update.Changes[0].Field != "routes" ||
+			update.Changes[1].New != rules.PathRaw {
 			t.Errorf("audit of the update: %+v, %v", update, err)
 		}
 	})
