@@ -107,6 +107,15 @@ func (c *trackedConn) Close() error {
 	return err
 }
 
+// CloseWrite tells the client that the response is complete. net/http does so before it closes a
+// connection whose request it did not read to the end: without it, the client may lose the response.
+func (c *trackedConn) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return nil
+}
+
 func (c *trackedConn) setActive() {
 	c.mu.Lock()
 	c.idle = false

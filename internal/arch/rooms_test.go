@@ -130,6 +130,7 @@ var rooms = []room{
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys",
 			"github.com/KimMachineGun/automemlimit"},
+		inTests: []string{"api/client"},
 	},
 	{
 		// The commands beside serve work on one edge each: token and migrate on
