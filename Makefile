@@ -37,10 +37,12 @@ test: deps ## run the tests, on real servers, with the race detector
 	$(MAKE) --no-print-directory generate-check
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+	cd deploy/gateways/manifests && $(GO) test ./...
 
 .PHONY: test-gateways
 test-gateways: deps ## run the examples of gateways with real gateways (part of test)
 	$(GO) test -count=1 -v -run '^TestGateways$$' ./deploy/gateways
+	cd deploy/gateways/manifests && $(GO) test -count=1 ./...
 
 # The tests with the tag sweep: each looks at every page.
 .PHONY: sweep
@@ -55,12 +57,14 @@ lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	$(GO) vet -tags sweep,road ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
+	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
 	bash .ci/words
 
 .PHONY: tidy-check
 tidy-check: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd deploy/gateways/manifests && $(GO) mod tidy -diff
 
 .PHONY: generate
 generate: ## run the go:generate lines and format
