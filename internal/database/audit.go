@@ -40,10 +40,10 @@ func (d *DB) ListAudit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 			tx = tx.Where("subject_name LIKE ? ESCAPE '!'", beginning(q.Subject))
 		}
 		if !q.Since.IsZero() {
-			tx = tx.Where("at >= ?", newStamp(q.Since))
+			tx = tx.Where("at >= ?", newRowTime(q.Since))
 		}
 		if !q.Until.IsZero() {
-			tx = tx.Where("at < ?", newStamp(q.Until))
+			tx = tx.Where("at < ?", newRowTime(q.Until))
 		}
 		if q.BeforeID > 0 {
 			tx = tx.Where("id < ?", q.BeforeID)

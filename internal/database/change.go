@@ -71,7 +71,7 @@ func insertRows[T any](tx *gorm.DB, rows []T) error {
 type change struct {
 	tx    *gorm.DB
 	actor rules.Actor
-	at    stamp
+	at    rowTime
 	// version is the new version of its area, which also marks its rows.
 	version   int64
 	revisions []revisionRow
@@ -116,7 +116,7 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 			return err
 		}
 		waits = false
-		c := &change{tx: tx, actor: actor, at: d.stampNow(), version: version}
+		c := &change{tx: tx, actor: actor, at: d.rowTimeNow(), version: version}
 		if err := fn(c); err != nil {
 			return err
 		}

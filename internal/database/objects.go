@@ -11,12 +11,12 @@ import (
 
 // Head holds the columns that all objects with names have. Only the audit log uses the id.
 type Head struct {
-	ID          int64  `gorm:"column:id;primaryKey;autoIncrement"`
-	Name        string `gorm:"column:name"`
-	Description string `gorm:"column:description"`
-	Version     int64  `gorm:"column:version"`
-	CreatedAt   stamp  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt   stamp  `gorm:"column:updated_at;autoUpdateTime:false"`
+	ID          int64   `gorm:"column:id;primaryKey;autoIncrement"`
+	Name        string  `gorm:"column:name"`
+	Description string  `gorm:"column:description"`
+	Version     int64   `gorm:"column:version"`
+	CreatedAt   rowTime `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt   rowTime `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // objects reads and writes the objects of type T, which people know by name, in rows of type R.

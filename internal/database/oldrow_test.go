@@ -20,45 +20,45 @@ var oldColumns = []string{
 
 // oldRow is a row of rules as builds up to step 7 read and write it.
 type oldRow struct {
-	ID              int64   `gorm:"column:id;primaryKey;autoIncrement"`
-	Name            string  `gorm:"column:name"`
-	Description     string  `gorm:"column:description"`
-	Scope           string  `gorm:"column:scope"`
-	Route           *string `gorm:"column:route"`
-	Method          *string `gorm:"column:method"`
-	Algorithm       string  `gorm:"column:algorithm"`
-	LimitCount      int64   `gorm:"column:limit_count"`
-	WindowMS        int64   `gorm:"column:window_ms"`
-	Burst           *int64  `gorm:"column:burst"`
-	Align           *string `gorm:"column:align"`
-	AnchorMS        *int64  `gorm:"column:anchor_ms"`
-	Buckets         *int64  `gorm:"column:buckets"`
-	WeightField     *string `gorm:"column:weight_field"`
-	Throttle        string  `gorm:"column:throttle"`
-	SoftPercent     *int64  `gorm:"column:soft_percent"`
-	ElasticPercent  *int64  `gorm:"column:elastic_percent"`
-	Pool            *string `gorm:"column:pool"`
-	Priority        *string `gorm:"column:priority"`
-	Tiers           *string `gorm:"column:tiers"`
-	Schedule        *string `gorm:"column:schedule"`
-	Calendar        *string `gorm:"column:calendar"`
-	ActiveFrom      *stamp  `gorm:"column:active_from"`
-	ActiveUntil     *stamp  `gorm:"column:active_until"`
-	When            *string `gorm:"column:when_expr"`
-	ChargeOn        string  `gorm:"column:charge_on"`
-	OverLimit       string  `gorm:"column:over_limit"`
-	Defer           *string `gorm:"column:defer_bounds"`
-	Candidate       *string `gorm:"column:candidate"`
-	RetryJitterMS   *int64  `gorm:"column:retry_jitter_ms"`
-	HotKeys         string  `gorm:"column:hot_keys"`
-	HotRaisePercent *int64  `gorm:"column:hot_raise_percent"`
-	Mode            string  `gorm:"column:mode"`
-	FailMode        string  `gorm:"column:fail_mode"`
-	IsActive        bool    `gorm:"column:is_active"`
-	Version         int64   `gorm:"column:version"`
-	Seq             int64   `gorm:"column:seq"`
-	CreatedAt       stamp   `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt       stamp   `gorm:"column:updated_at;autoUpdateTime:false"`
+	ID              int64    `gorm:"column:id;primaryKey;autoIncrement"`
+	Name            string   `gorm:"column:name"`
+	Description     string   `gorm:"column:description"`
+	Scope           string   `gorm:"column:scope"`
+	Route           *string  `gorm:"column:route"`
+	Method          *string  `gorm:"column:method"`
+	Algorithm       string   `gorm:"column:algorithm"`
+	LimitCount      int64    `gorm:"column:limit_count"`
+	WindowMS        int64    `gorm:"column:window_ms"`
+	Burst           *int64   `gorm:"column:burst"`
+	Align           *string  `gorm:"column:align"`
+	AnchorMS        *int64   `gorm:"column:anchor_ms"`
+	Buckets         *int64   `gorm:"column:buckets"`
+	WeightField     *string  `gorm:"column:weight_field"`
+	Throttle        string   `gorm:"column:throttle"`
+	SoftPercent     *int64   `gorm:"column:soft_percent"`
+	ElasticPercent  *int64   `gorm:"column:elastic_percent"`
+	Pool            *string  `gorm:"column:pool"`
+	Priority        *string  `gorm:"column:priority"`
+	Tiers           *string  `gorm:"column:tiers"`
+	Schedule        *string  `gorm:"column:schedule"`
+	Calendar        *string  `gorm:"column:calendar"`
+	ActiveFrom      *rowTime `gorm:"column:active_from"`
+	ActiveUntil     *rowTime `gorm:"column:active_until"`
+	When            *string  `gorm:"column:when_expr"`
+	ChargeOn        string   `gorm:"column:charge_on"`
+	OverLimit       string   `gorm:"column:over_limit"`
+	Defer           *string  `gorm:"column:defer_bounds"`
+	Candidate       *string  `gorm:"column:candidate"`
+	RetryJitterMS   *int64   `gorm:"column:retry_jitter_ms"`
+	HotKeys         string   `gorm:"column:hot_keys"`
+	HotRaisePercent *int64   `gorm:"column:hot_raise_percent"`
+	Mode            string   `gorm:"column:mode"`
+	FailMode        string   `gorm:"column:fail_mode"`
+	IsActive        bool     `gorm:"column:is_active"`
+	Version         int64    `gorm:"column:version"`
+	Seq             int64    `gorm:"column:seq"`
+	CreatedAt       rowTime  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt       rowTime  `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 func (oldRow) TableName() string { return "rules" }
@@ -81,13 +81,13 @@ func oldRowOf(t *testing.T, r *rules.Rule) oldRow {
 		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField,
 		Throttle: r.Throttle, SoftPercent: r.SoftPercent,
-		ElasticPercent: r.ElasticPercent, Pool: r.Pool, Priority: r.Priority, ActiveFrom: optionalStamp(r.ActiveFrom),
-		ActiveUntil: optionalStamp(r.ActiveUntil), When: r.When, ChargeOn: r.ChargeOn, OverLimit: r.OverLimit,
+		ElasticPercent: r.ElasticPercent, Pool: r.Pool, Priority: r.Priority, ActiveFrom: optionalRowTime(r.ActiveFrom),
+		ActiveUntil: optionalRowTime(r.ActiveUntil), When: r.When, ChargeOn: r.ChargeOn, OverLimit: r.OverLimit,
 		RetryJitterMS: r.RetryJitterMS, HotKeys: r.HotKeys, HotRaisePercent: r.HotRaisePercent,
 		Tiers: stored(r.Tiers), Schedule: stored(r.Schedule), Calendar: stored(r.Calendar),
 		Defer: stored(r.Defer), Candidate: stored(r.Candidate),
 		Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
-		Version: r.Version, CreatedAt: newStamp(r.CreatedAt), UpdatedAt: newStamp(r.UpdatedAt),
+		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
 	}
 	return row
 }
@@ -173,7 +173,7 @@ func oldInsert(t *testing.T, d *DB, rs ...rules.Rule) {
 		for i := range rs {
 			rows[i] = oldRowOf(t, &rs[i])
 			rows[i].ID, rows[i].Version, rows[i].Seq = 0, 1, version
-			rows[i].CreatedAt, rows[i].UpdatedAt = d.stampNow(), d.stampNow()
+			rows[i].CreatedAt, rows[i].UpdatedAt = d.rowTimeNow(), d.rowTimeNow()
 		}
 		return tx.CreateInBatches(rows, insertBatch).Error
 	})
@@ -195,7 +195,7 @@ func oldUpdate(t *testing.T, d *DB, rs ...rules.Rule) {
 		objects := make([]map[string]json.RawMessage, len(rs))
 		for i := range rs {
 			row := oldRowOf(t, &rs[i])
-			row.Version, row.Seq, row.UpdatedAt = rs[i].Version+1, version, d.stampNow()
+			row.Version, row.Seq, row.UpdatedAt = rs[i].Version+1, version, d.rowTimeNow()
 			objects[i] = map[string]json.RawMessage{}
 			for _, f := range statement.Schema.Fields {
 				value, _ := f.ValueOf(t.Context(), reflect.ValueOf(&row).Elem())

@@ -167,8 +167,8 @@ func wrapPool(dial gorm.Dialector) (*gorm.DB, error) {
 	})
 }
 
-// stampNow is the time written in rows.
-func (d *DB) stampNow() stamp { return newStamp(d.now()) }
+// rowTimeNow is the time written in rows.
+func (d *DB) rowTimeNow() rowTime { return newRowTime(d.now()) }
 
 // readIn runs fn on the read pool within a deadline and classifies its error.
 func (d *DB) readIn(ctx context.Context, timeout time.Duration, fn func(tx *gorm.DB) error) error {

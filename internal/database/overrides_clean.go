@@ -62,7 +62,7 @@ func (d *DB) CleanOverrides(ctx context.Context) (more bool, err error) {
 func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
 	res := tx.Exec("DELETE FROM rule_overrides WHERE id IN (SELECT id FROM rule_overrides WHERE expires_at <= ? ORDER "+
 		"BY expires_at LIMIT ?)",
-		newStamp(now.Add(-keepEnded)), cleanupBatch)
+		newRowTime(now.Add(-keepEnded)), cleanupBatch)
 	if res.Error != nil {
 		return 0, res.Error
 	}
@@ -80,7 +80,7 @@ func cleanOverridesIn(tx *gorm.DB, now time.Time) (int64, error) {
 func cleanTombstones(tx *gorm.DB, now time.Time) error {
 	var upto *int64
 	err := tx.Raw("SELECT max(seq) FROM (SELECT seq FROM override_tombstones WHERE at <= ? ORDER BY seq LIMIT ?) AS old",
-		newStamp(now.Add(-keepTombstones)), cleanupBatch).Scan(&upto).Error
+		newRowTime(now.Add(-keepTombstones)), cleanupBatch).Scan(&upto).Error
 	if err != nil || upto == nil {
 		return err
 	}

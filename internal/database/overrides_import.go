@@ -220,7 +220,7 @@ func (im *overrideImport) put(rows []overrideRow) error {
 			Unlimited: r.Unlimited, Blocked: r.Blocked, Reason: r.Reason, Version: r.Version,
 		}
 		if r.ExpiresAt != nil {
-			text := r.ExpiresAt.UTC().Format(stampLayout)
+			text := r.ExpiresAt.UTC().Format(rowTimeLayout)
 			list[i].ExpiresAt = &text
 		}
 	}

@@ -46,7 +46,7 @@ func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.Ov
 			tx = tx.Where("(lower(key)"+has+" OR lower(reason)"+has+")", like, like)
 		}
 		if !q.IncludeExpired {
-			tx = tx.Where("(expires_at IS NULL OR expires_at > ?)", d.stampNow())
+			tx = tx.Where("(expires_at IS NULL OR expires_at > ?)", d.rowTimeNow())
 		}
 		return tx.Order("id").Limit(size + 1).Find(&rows).Error
 	})
@@ -127,7 +127,7 @@ func eachOverride(tx *gorm.DB, each func(override.Row)) (err error) {
 	for rows.Next() {
 		var s override.Row
 		var limit, burst sql.NullInt64
-		var expires stamp
+		var expires rowTime
 		if err := rows.Scan(&s.ID, &s.RuleID, &s.Match, &s.Prefix, &limit, &burst, &s.Unlimited, &s.Blocked,
 			&expires); err != nil {
 			return err

@@ -4,21 +4,21 @@ import "sluice/rules"
 
 // overrideRow is a row of rule_overrides.
 type overrideRow struct {
-	ID         int64  `gorm:"column:id;primaryKey;autoIncrement"`
-	RuleID     int64  `gorm:"column:rule_id"`
-	Key        string `gorm:"column:key"`
-	MatchKey   string `gorm:"column:match_key"`
-	IsPrefix   bool   `gorm:"column:is_prefix"`
-	LimitCount *int64 `gorm:"column:limit_count"`
-	Burst      *int64 `gorm:"column:burst"`
-	Unlimited  bool   `gorm:"column:unlimited"`
-	Blocked    bool   `gorm:"column:blocked"`
-	Reason     string `gorm:"column:reason"`
-	ExpiresAt  *stamp `gorm:"column:expires_at"`
-	Version    int64  `gorm:"column:version"`
-	Seq        int64  `gorm:"column:seq"`
-	CreatedAt  stamp  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt  stamp  `gorm:"column:updated_at;autoUpdateTime:false"`
+	ID         int64    `gorm:"column:id;primaryKey;autoIncrement"`
+	RuleID     int64    `gorm:"column:rule_id"`
+	Key        string   `gorm:"column:key"`
+	MatchKey   string   `gorm:"column:match_key"`
+	IsPrefix   bool     `gorm:"column:is_prefix"`
+	LimitCount *int64   `gorm:"column:limit_count"`
+	Burst      *int64   `gorm:"column:burst"`
+	Unlimited  bool     `gorm:"column:unlimited"`
+	Blocked    bool     `gorm:"column:blocked"`
+	Reason     string   `gorm:"column:reason"`
+	ExpiresAt  *rowTime `gorm:"column:expires_at"`
+	Version    int64    `gorm:"column:version"`
+	Seq        int64    `gorm:"column:seq"`
+	CreatedAt  rowTime  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt  rowTime  `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // TableName implements gorm's Tabler.
@@ -27,8 +27,8 @@ func (overrideRow) TableName() string { return "rule_overrides" }
 func overrideRowOf(o *rules.Override) overrideRow {
 	return overrideRow{
 		ID: o.ID, RuleID: o.RuleID, Key: o.Key, MatchKey: o.Match, IsPrefix: o.Prefix, LimitCount: o.Limit, Burst: o.Burst,
-		Unlimited: o.Unlimited, Blocked: o.Blocked, Reason: o.Reason, ExpiresAt: optionalStamp(o.ExpiresAt),
-		Version: o.Version, CreatedAt: newStamp(o.CreatedAt), UpdatedAt: newStamp(o.UpdatedAt),
+		Unlimited: o.Unlimited, Blocked: o.Blocked, Reason: o.Reason, ExpiresAt: optionalRowTime(o.ExpiresAt),
+		Version: o.Version, CreatedAt: newRowTime(o.CreatedAt), UpdatedAt: newRowTime(o.UpdatedAt),
 	}
 }
 
@@ -43,11 +43,11 @@ func (row *overrideRow) override() rules.Override {
 
 // tombstoneRow is a row of override_tombstones.
 type tombstoneRow struct {
-	Seq      int64  `gorm:"column:seq"`
-	RuleID   int64  `gorm:"column:rule_id"`
-	MatchKey string `gorm:"column:match_key"`
-	IsPrefix bool   `gorm:"column:is_prefix"`
-	At       stamp  `gorm:"column:at"`
+	Seq      int64   `gorm:"column:seq"`
+	RuleID   int64   `gorm:"column:rule_id"`
+	MatchKey string  `gorm:"column:match_key"`
+	IsPrefix bool    `gorm:"column:is_prefix"`
+	At       rowTime `gorm:"column:at"`
 }
 
 // TableName implements gorm's Tabler.

@@ -360,7 +360,7 @@ func TestCleanOverrides_DropsWhatNobodyNeeds(t *testing.T) {
 				t.Fatal(err)
 			}
 			row := overrideRow{RuleID: doomed.ID, Key: "user:x", MatchKey: "{user:x}", Blocked: true, Version: 1,
-				CreatedAt: newStamp(now), UpdatedAt: newStamp(now)}
+				CreatedAt: newRowTime(now), UpdatedAt: newRowTime(now)}
 			if err := d.write.Create(&row).Error; err != nil {
 				t.Fatal(err)
 			}

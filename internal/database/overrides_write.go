@@ -74,7 +74,7 @@ func (d *DB) UpdateOverride(ctx context.Context, actor rules.Actor, o rules.Over
 			return errUnchanged
 		}
 		row := overrideRowOf(&o)
-		row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = was.Version+1, c.version, newStamp(was.CreatedAt), c.at
+		row.Version, row.Seq, row.CreatedAt, row.UpdatedAt = was.Version+1, c.version, newRowTime(was.CreatedAt), c.at
 		res := c.tx.Model(&overrideRow{}).Where("id = ? AND version = ?", was.ID, was.Version).
 			Select("*").Omit("id", "created_at").UpdateColumns(&row)
 		if res.Error != nil {

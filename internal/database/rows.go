@@ -31,9 +31,9 @@ type ruleRow struct {
 	FailMode    string `gorm:"column:fail_mode"`
 	IsActive    bool   `gorm:"column:is_active"`
 	Version     int64
-	Seq         int64 // the version of the rules that wrote the row
-	CreatedAt   stamp `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt   stamp `gorm:"column:updated_at;autoUpdateTime:false"`
+	Seq         int64   // the version of the rules that wrote the row
+	CreatedAt   rowTime `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt   rowTime `gorm:"column:updated_at;autoUpdateTime:false"`
 }
 
 // TableName implements gorm's Tabler.
@@ -49,7 +49,7 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
 		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
-		Version: r.Version, CreatedAt: newStamp(r.CreatedAt), UpdatedAt: newStamp(r.UpdatedAt),
+		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
 	}, err
 }
 
@@ -79,14 +79,14 @@ func rulesOf(rows []ruleRow) []rules.Rule {
 // revisionRow is a row of rule_revisions. Rule is JSON, kept as text so that it
 // fits both dialects.
 type revisionRow struct {
-	RuleID    int64  `gorm:"column:rule_id;primaryKey;autoIncrement:false"`
-	Version   int64  `gorm:"column:version;primaryKey;autoIncrement:false"`
-	Action    string `gorm:"column:action"`
-	ActorKind string `gorm:"column:actor_kind"`
-	ActorName string `gorm:"column:actor_name"`
-	At        stamp  `gorm:"column:at"`
-	Rule      string `gorm:"column:rule"`
-	Reason    string `gorm:"column:reason"`
+	RuleID    int64   `gorm:"column:rule_id;primaryKey;autoIncrement:false"`
+	Version   int64   `gorm:"column:version;primaryKey;autoIncrement:false"`
+	Action    string  `gorm:"column:action"`
+	ActorKind string  `gorm:"column:actor_kind"`
+	ActorName string  `gorm:"column:actor_name"`
+	At        rowTime `gorm:"column:at"`
+	Rule      string  `gorm:"column:rule"`
+	Reason    string  `gorm:"column:reason"`
 }
 
 // TableName implements gorm's Tabler.
@@ -110,15 +110,15 @@ func (row *revisionRow) revision() rules.Revision {
 
 // auditRow is a row of audit_log.
 type auditRow struct {
-	ID          int64  `gorm:"column:id;primaryKey;autoIncrement"`
-	At          stamp  `gorm:"column:at"`
-	ActorKind   string `gorm:"column:actor_kind"`
-	ActorName   string `gorm:"column:actor_name"`
-	Action      string `gorm:"column:action"`
-	SubjectKind string `gorm:"column:subject_kind"`
-	SubjectID   int64  `gorm:"column:subject_id"`
-	SubjectName string `gorm:"column:subject_name"`
-	Details     string `gorm:"column:details"`
+	ID          int64   `gorm:"column:id;primaryKey;autoIncrement"`
+	At          rowTime `gorm:"column:at"`
+	ActorKind   string  `gorm:"column:actor_kind"`
+	ActorName   string  `gorm:"column:actor_name"`
+	Action      string  `gorm:"column:action"`
+	SubjectKind string  `gorm:"column:subject_kind"`
+	SubjectID   int64   `gorm:"column:subject_id"`
+	SubjectName string  `gorm:"column:subject_name"`
+	Details     string  `gorm:"column:details"`
 }
 
 // TableName implements gorm's Tabler.
@@ -126,14 +126,14 @@ func (auditRow) TableName() string { return "audit_log" }
 
 // tokenRow is a row of tokens.
 type tokenRow struct {
-	ID        int64  `gorm:"column:id;primaryKey;autoIncrement"`
-	Name      string `gorm:"column:name"`
-	Hash      []byte `gorm:"column:hash"`
-	Scopes    string `gorm:"column:scopes"`
-	CreatedBy string `gorm:"column:created_by"`
-	CreatedAt stamp  `gorm:"column:created_at;autoCreateTime:false"`
-	ExpiresAt *stamp `gorm:"column:expires_at"`
-	RevokedAt *stamp `gorm:"column:revoked_at"`
+	ID        int64    `gorm:"column:id;primaryKey;autoIncrement"`
+	Name      string   `gorm:"column:name"`
+	Hash      []byte   `gorm:"column:hash"`
+	Scopes    string   `gorm:"column:scopes"`
+	CreatedBy string   `gorm:"column:created_by"`
+	CreatedAt rowTime  `gorm:"column:created_at;autoCreateTime:false"`
+	ExpiresAt *rowTime `gorm:"column:expires_at"`
+	RevokedAt *rowTime `gorm:"column:revoked_at"`
 }
 
 // TableName implements gorm's Tabler.

@@ -62,7 +62,7 @@ func (c *change) replaceRules(action string, e *edits) error {
 			return err
 		}
 		row.ID, row.Version, row.Seq = e.was[i].ID, e.was[i].Version+1, c.version
-		row.CreatedAt, row.UpdatedAt = newStamp(e.was[i].CreatedAt), c.at
+		row.CreatedAt, row.UpdatedAt = newRowTime(e.was[i].CreatedAt), c.at
 		rows[i] = row
 	}
 	if err := c.updateRows(rows); err != nil {

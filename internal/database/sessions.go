@@ -13,9 +13,9 @@ import (
 
 // sessionRow is a row of sessions.
 type sessionRow struct {
-	Token     string `gorm:"column:token;primaryKey"`
-	Data      []byte `gorm:"column:data"`
-	ExpiresAt stamp  `gorm:"column:expires_at"`
+	Token     string  `gorm:"column:token;primaryKey"`
+	Data      []byte  `gorm:"column:data"`
+	ExpiresAt rowTime `gorm:"column:expires_at"`
 }
 
 // TableName implements gorm's Tabler.
@@ -26,7 +26,7 @@ func (sessionRow) TableName() string { return "sessions" }
 func (d *DB) FindSession(ctx context.Context, token string) (s access.Session, found bool, err error) {
 	var row sessionRow
 	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		return tx.Where("token = ? AND expires_at > ?", token, d.stampNow()).Take(&row).Error
+		return tx.Where("token = ? AND expires_at > ?", token, d.rowTimeNow()).Take(&row).Error
 	})
 	if errors.Is(err, rules.ErrNotFound) {
 		return access.Session{}, false, nil
@@ -43,12 +43,12 @@ func (d *DB) CreateSession(ctx context.Context, s access.Session) error {
 // found is false if the session has ended; then nothing is written, so that a request in progress
 // cannot restore it.
 func (d *DB) UpdateSession(ctx context.Context, s access.Session) (found bool, err error) {
-	set := map[string]any{"expires_at": newStamp(s.ExpiresAt)}
+	set := map[string]any{"expires_at": newRowTime(s.ExpiresAt)}
 	if s.Data != nil {
 		set["data"] = s.Data
 	}
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
-		res := tx.Model(&sessionRow{}).Where("token = ? AND expires_at > ?", s.Token, d.stampNow()).Updates(set)
+		res := tx.Model(&sessionRow{}).Where("token = ? AND expires_at > ?", s.Token, d.rowTimeNow()).Updates(set)
 		found = res.RowsAffected > 0
 		return res.Error
 	})
@@ -60,7 +60,7 @@ func (d *DB) UpdateSession(ctx context.Context, s access.Session) (found bool, e
 func (d *DB) ReplaceSession(ctx context.Context, old string, s access.Session) (found bool, err error) {
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
 		return tx.Transaction(func(tx *gorm.DB) error {
-			res := tx.Where("token = ? AND expires_at > ?", old, d.stampNow()).Delete(&sessionRow{})
+			res := tx.Where("token = ? AND expires_at > ?", old, d.rowTimeNow()).Delete(&sessionRow{})
 			if found = res.RowsAffected > 0; res.Error != nil || !found {
 				return res.Error
 			}
@@ -84,7 +84,7 @@ const (
 )
 
 func insertSession(tx *gorm.DB, s *access.Session) error {
-	return tx.Create(&sessionRow{Token: s.Token, Data: s.Data, ExpiresAt: newStamp(s.ExpiresAt)}).Error
+	return tx.Create(&sessionRow{Token: s.Token, Data: s.Data, ExpiresAt: newRowTime(s.ExpiresAt)}).Error
 }
 
 // DeleteSession ends a session and its recent replacements. It is no error if there are none.
@@ -110,7 +110,7 @@ func (d *DB) DeleteSession(ctx context.Context, token string) error {
 // SweepSessions deletes the expired sessions and returns their number.
 func (d *DB) SweepSessions(ctx context.Context) (n int64, err error) {
 	err = d.writeSession(ctx, func(tx *gorm.DB) error {
-		res := tx.Where("expires_at <= ?", d.stampNow()).Delete(&sessionRow{})
+		res := tx.Where("expires_at <= ?", d.rowTimeNow()).Delete(&sessionRow{})
 		n = res.RowsAffected
 		return res.Error
 	})

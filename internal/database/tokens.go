@@ -32,7 +32,7 @@ func (d *DB) CreateToken(ctx context.Context, actor rules.Actor, t access.Token)
 	}
 	row := tokenRow{
 		Name: t.Name, Hash: t.Hash[:], Scopes: access.FormatScopes(t.Scopes),
-		CreatedBy: actor.Name, ExpiresAt: optionalStamp(t.ExpiresAt),
+		CreatedBy: actor.Name, ExpiresAt: optionalRowTime(t.ExpiresAt),
 	}
 	err := d.change(ctx, actor, areaTokens, d.callTimeout, func(c *change) error {
 		row.CreatedAt = c.at

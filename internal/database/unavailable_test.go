@@ -189,18 +189,18 @@ func TestOpen_MakesAFileThatOnlyItsOwnerReads(t *testing.T) {
 
 func TestStamp_KeepsUTCMilliseconds(t *testing.T) {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 7_999_999, time.FixedZone("", 3600))
-	v, err := newStamp(at).Value()
+	v, err := newRowTime(at).Value()
 	if want := "2026-02-03T03:05:06.007Z"; v != want || err != nil {
 		t.Errorf("got %v, %v, want %v", v, err, want)
 	}
 	for _, in := range []any{v, []byte(v.(string)), at, "2026-02-03 03:05:06.007999+00:00"} {
-		var s stamp
+		var s rowTime
 		if err := s.Scan(in); err != nil || in != "2026-02-03 03:05:06.007999+00:00" &&
 			!s.Equal(at.Truncate(time.Millisecond)) {
 			t.Errorf("%v: got %v, %v", in, s, err)
 		}
 	}
-	var s stamp
+	var s rowTime
 	if err := s.Scan(nil); err != nil || !s.IsZero() {
 		t.Errorf("NULL: got %v, %v", s, err)
 	}

@@ -22,18 +22,18 @@ const (
 
 // userRow is a row of users.
 type userRow struct {
-	ID           int64  `gorm:"column:id;primaryKey;autoIncrement"`
-	Name         string `gorm:"column:name"`
-	Role         string `gorm:"column:role"`
-	PasswordHash string `gorm:"column:password_hash"`
-	Issuer       string `gorm:"column:issuer"`
-	Subject      string `gorm:"column:subject"`
-	Disabled     bool   `gorm:"column:disabled"`
-	Generation   int64  `gorm:"column:generation"`
-	CreatedBy    string `gorm:"column:created_by"`
-	CreatedAt    stamp  `gorm:"column:created_at;autoCreateTime:false"`
-	UpdatedAt    stamp  `gorm:"column:updated_at;autoUpdateTime:false"`
-	LastLogin    *stamp `gorm:"column:last_login"`
+	ID           int64    `gorm:"column:id;primaryKey;autoIncrement"`
+	Name         string   `gorm:"column:name"`
+	Role         string   `gorm:"column:role"`
+	PasswordHash string   `gorm:"column:password_hash"`
+	Issuer       string   `gorm:"column:issuer"`
+	Subject      string   `gorm:"column:subject"`
+	Disabled     bool     `gorm:"column:disabled"`
+	Generation   int64    `gorm:"column:generation"`
+	CreatedBy    string   `gorm:"column:created_by"`
+	CreatedAt    rowTime  `gorm:"column:created_at;autoCreateTime:false"`
+	UpdatedAt    rowTime  `gorm:"column:updated_at;autoUpdateTime:false"`
+	LastLogin    *rowTime `gorm:"column:last_login"`
 }
 
 // TableName implements gorm's Tabler.
@@ -225,5 +225,5 @@ func (d *DB) NoteLogin(ctx context.Context, id int64, at time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, d.callTimeout)
 	defer cancel()
 	return d.classify(ctx, d.write.WithContext(limited).Model(&userRow{}).Where("id = ?", id).UpdateColumn("last_login",
-		newStamp(at)).Error)
+		newRowTime(at)).Error)
 }

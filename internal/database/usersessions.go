@@ -16,7 +16,7 @@ const maxSessions = 5000
 func (d *DB) ListSessions(ctx context.Context) ([]access.Session, error) {
 	var rows []sessionRow
 	err := d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
-		return tx.Where("expires_at > ? AND token NOT LIKE ?", d.stampNow(),
+		return tx.Where("expires_at > ? AND token NOT LIKE ?", d.rowTimeNow(),
 			successorOf+"%").Order("expires_at DESC").Limit(maxSessions).Find(&rows).Error
 	})
 	if err != nil {

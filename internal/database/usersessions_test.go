@@ -29,7 +29,7 @@ func TestSessions_EndForAnAccountEverywhere(t *testing.T) {
 
 func TestSessions_ListIsOfThoseThatLast(t *testing.T) {
 	onEach(t, func(t *testing.T, d *DB) {
-		ctx, now := t.Context(), d.stampNow().Time
+		ctx, now := t.Context(), d.rowTimeNow().Time
 		for token, life := range map[string]time.Duration{"short": time.Hour, "long": 2 * time.Hour, "over": -time.Hour} {
 			if err := d.CreateSession(ctx, access.Session{Token: token, Data: []byte("of " + token),
 				ExpiresAt: now.Add(life)}); err != nil {

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// stampLayout is the form of times in SQLite and in queries to Postgres: UTC with exactly three
+// rowTimeLayout is the form of times in SQLite and in queries to Postgres: UTC with exactly three
 // decimals, so that text order is time order.
-const stampLayout = "2006-01-02T15:04:05.000Z"
+const rowTimeLayout = "2006-01-02T15:04:05.000Z"
 
-// stamp is a time as the database stores it: UTC, whole milliseconds. Both dialects then return
+// rowTime is a time as the database stores it: UTC, whole milliseconds. Both dialects then return
 // what was written, and equal times compare equal.
-type stamp struct{ time.Time }
+type rowTime struct{ time.Time }
 
-func newStamp(t time.Time) stamp {
-	return stamp{t.UTC().Truncate(time.Millisecond)}
+func newRowTime(t time.Time) rowTime {
+	return rowTime{t.UTC().Truncate(time.Millisecond)}
 }
 
-func optionalStamp(t *time.Time) *stamp {
+func optionalRowTime(t *time.Time) *rowTime {
 	if t == nil {
 		return nil
 	}
-	s := newStamp(*t)
+	s := newRowTime(*t)
 	return &s
 }
 
 // optional returns the time for a nullable column; nil stays nil.
-func (s *stamp) optional() *time.Time {
+func (s *rowTime) optional() *time.Time {
 	if s == nil {
 		return nil
 	}
@@ -36,26 +36,26 @@ func (s *stamp) optional() *time.Time {
 }
 
 // Value implements driver.Valuer.
-func (s stamp) Value() (driver.Value, error) {
-	return s.UTC().Format(stampLayout), nil
+func (s rowTime) Value() (driver.Value, error) {
+	return s.UTC().Format(rowTimeLayout), nil
 }
 
 // Scan implements sql.Scanner. An invalid text becomes the zero time instead of an error: one row
 // that was damaged by hand must not hide all the others.
-func (s *stamp) Scan(v any) error {
+func (s *rowTime) Scan(v any) error {
 	switch v := v.(type) {
 	case time.Time:
-		*s = newStamp(v)
+		*s = newRowTime(v)
 	case string:
 		t, err := time.Parse(time.RFC3339Nano, v)
 		if err != nil {
 			t = time.Time{}
 		}
-		*s = newStamp(t)
+		*s = newRowTime(t)
 	case []byte:
 		return s.Scan(string(v))
 	case nil:
-		*s = stamp{}
+		*s = rowTime{}
 	default:
 		return fmt.Errorf("cannot read a %T as a time", v)
 	}
