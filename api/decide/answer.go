@@ -5,8 +5,8 @@ import (
 	"sluice/rules"
 )
 
-// Verdict is what was decided about a request as a whole. The zero value is none:
-// nothing passes by an answer that nobody gave.
+// Verdict is the decision on a request as a whole. The zero value means that nothing was
+// decided, and it never allows.
 type Verdict uint8
 
 // The verdicts.
@@ -14,16 +14,15 @@ const (
 	// Allowed: no enforced limit denied. A renew is allowed if every lease was
 	// still held, a charge if its weight still fitted.
 	Allowed Verdict = iota + 1
-	// Denied: an enforced limit did.
+	// Denied: an enforced limit denied.
 	Denied
-	// Deferred: an enforced limit denied, and the request waits in the queue of its
-	// rule.
+	// Deferred: an enforced limit denied, and the request waits in its rule's queue.
 	Deferred
 	// Unavailable: a closed fail mode denied, because the store could not decide.
 	Unavailable
 )
 
-// String names a verdict, for people.
+// String returns the name of a verdict for people.
 func (v Verdict) String() string {
 	switch v {
 	case Allowed:
@@ -38,7 +37,7 @@ func (v Verdict) String() string {
 	return "undecided"
 }
 
-// Answer is what the Checker says of one Question.
+// Answer is the Checker's answer to one Question.
 type Answer struct {
 	Op      limiter.Op
 	Verdict Verdict
@@ -46,40 +45,39 @@ type Answer struct {
 	// says why a request that the rules would defer was denied: full or
 	// unavailable.
 	Ticket, NotDeferred string
-	// Degraded is the fail mode that had a say (closed before local before
-	// open), "" when the store decided everything.
+	// Degraded is the fail mode that decided at least one enforced limit (closed before local
+	// before open), "" if the store decided all of them.
 	Degraded string
 	// Replayed: the stored answer to an earlier request with the same id.
 	Replayed bool
 	// Soft and Elastic: allowed, but above an enforced limit of that throttle.
 	Soft, Elastic bool
-	// Lease is an opaque token for release and renew when concurrency leases
-	// were taken, else "".
+	// Lease is an opaque token for release and renew if concurrency leases were taken, else "".
 	Lease string
-	// Reservation is an opaque token for settle, which ExpiresIn ms are left for,
-	// when a reserve was allowed, else "".
+	// Reservation is an opaque token for settle if a reserve was allowed, else "". It expires
+	// in ExpiresIn ms.
 	Reservation string
 	ExpiresIn   int64
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
-	// Strictest is the index in Limits of the limit whose figures are the
-	// answer's own, -1 when there is none.
+	// Strictest is the index in Limits of the limit whose figures are those of the
+	// answer, -1 if there is none.
 	Strictest int
 	// Limits has one entry for every limit that applied, enforced ones first.
 	Limits []LimitAnswer
 }
 
-// Allowed says that the request may pass.
+// Allowed reports whether the request may pass.
 func (a *Answer) Allowed() bool { return a.Verdict == Allowed }
 
-// Forget drops what a points to and keeps its memory.
+// Forget clears a and keeps its memory for the next answer.
 func (a *Answer) Forget() {
 	clear(a.Limits)
 	*a = Answer{Limits: a.Limits[:0]}
 }
 
-// apply takes over the store's decisions on the enforced limits of a plan. The
-// strictest gives the answer its figures.
+// apply applies the store's decisions on the enforced limits of a plan to the answer. The
+// strictest limit provides the answer's figures.
 func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 	res := &call.Result
 	a.At, a.Replayed = res.At, res.Replayed
@@ -104,8 +102,8 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 	}
 }
 
-// applyApart lists the shadow limits and the candidates. They never change the
-// answer's own figures, and one that the store could not decide counts as allowed.
+// applyApart appends the shadow limits and the candidates. They never change the
+// answer's figures, and one that the store could not decide counts as allowed.
 func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.Call) {
 	for i := range limits {
 		la := limits[i].answer()
@@ -144,20 +142,20 @@ func (a *Answer) Delay() int64 {
 	return delay
 }
 
-// RetryAfter is the answer's own retry-after in ms, false when it has none.
+// RetryAfter returns the retry-after of the answer in ms, false if it has none.
 func (a *Answer) RetryAfter() (int64, bool) {
 	if a.Strictest >= 0 {
 		return a.Limits[a.Strictest].Decision.RetryAfter, true
 	}
-	// A closed fail mode cannot know when the store will be back; a second is a
-	// polite guess, as RFC 9110 section 10.2.3 allows.
+	// A closed fail mode cannot know when the store will recover. One second is an estimate,
+	// which RFC 9110 section 10.2.3 allows.
 	return closedRetryAfterMS, !a.Allowed()
 }
 
-// closedRetryAfterMS is the guess of RetryAfter, in ms.
+// closedRetryAfterMS is the estimate of RetryAfter, in ms.
 const closedRetryAfterMS = 1000
 
-// LimitAnswer is one limit's part of an Answer.
+// LimitAnswer is the part of one limit in an Answer.
 type LimitAnswer struct {
 	// Rule is the rule's name, "" for a direct limit, and Version its version.
 	Rule    string
@@ -165,22 +163,23 @@ type LimitAnswer struct {
 	Key     limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
-	// Decision is what it said. Only Allowed and Limit mean anything unless Known.
+	// Decision is the decision on the limit. Unless Known is set, only Allowed and Limit have a
+	// meaning.
 	Decision limiter.Decision
-	// Known: a store decided. False when a fail mode did so without figures.
+	// Known: a store decided. It is false if a fail mode decided without figures.
 	Known bool
-	// Shadow: computed and counted, but without a say. So is every candidate.
+	// Shadow: the limit is computed and counted but never denies. Candidates have it set too.
 	Shadow bool
-	// Candidate: the rule's candidate, beside its limit.
+	// Candidate: this is the limit of the rule's candidate.
 	Candidate bool
-	// Soft and Elastic: allowed, but above the limit. A soft limit warns, an
-	// elastic one had room in its pool.
+	// Soft and Elastic: allowed above the limit, because the limit is soft, or is elastic and
+	// had room in its pool.
 	Soft, Elastic bool
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string
 }
 
-// Name is the name by which clients and metrics know the limit: its rule's, or
+// Name returns the limit's name for clients and metrics: the name of its rule, or
 // rules.DirectRule.
 func (la *LimitAnswer) Name() string {
 	if la.Rule == "" {
@@ -189,7 +188,7 @@ func (la *LimitAnswer) Name() string {
 	return la.Rule
 }
 
-// Mode is enforce, shadow or candidate.
+// Mode returns enforce, shadow or candidate.
 func (la *LimitAnswer) Mode() string {
 	switch {
 	case la.Candidate:
@@ -200,8 +199,8 @@ func (la *LimitAnswer) Mode() string {
 	return rules.ModeEnforce
 }
 
-// Display is the bucket's name for people, such as user:42, or the caller's own
-// key for a direct limit. What looks like a credential shows as a hash.
+// Display returns the bucket's name for people, such as user:42, or the caller's key for a
+// direct limit. Values that look like credentials are shown as hashes.
 func (la *LimitAnswer) Display() string {
 	if la.Rule == "" {
 		return rules.DisplayDirectKey(la.Key)

@@ -8,9 +8,9 @@ import (
 	"sluice/rules"
 )
 
-// Buckets looks at single buckets of a rule (OpPeek) or forgets them (OpReset),
-// whatever requests lead to them. It is for people. asks are as for the store; res has a
-// decision for each. The error is the store's: no fail mode decides.
+// Buckets reads (OpPeek) or resets (OpReset) single buckets of a rule, independent of requests.
+// It serves people. asks are passed to the store, res has a decision for each. The error is
+// the store's: no fail mode decides.
 func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask,
 	res *limiter.Result) error {
 	if op != limiter.OpPeek && op != limiter.OpReset {

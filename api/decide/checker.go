@@ -11,12 +11,11 @@ import (
 	"sluice/rules"
 )
 
-// DefaultTimeout is how long a store may take over a check when nothing else
-// is set.
+// DefaultTimeout is how long the store may take for a check unless another timeout is set.
 const DefaultTimeout = 25 * time.Millisecond
 
-// ErrNoSet says that no set of rules has been loaded yet, so that a request
-// cannot be matched. Direct checks do not need one.
+// ErrNoSet means that no set of rules was loaded yet, so that a request cannot be matched.
+// Direct checks need no set.
 var ErrNoSet = errors.New("no rules are loaded yet")
 
 // CheckerOptions configures a Checker.
@@ -25,42 +24,41 @@ type CheckerOptions struct {
 	Sets *rules.Current
 	// Store keeps the buckets. Required.
 	Store limiter.Store
-	// Local decides limits with fail mode local while Store cannot. It must not
-	// be Store itself. Nil: such limits fail open.
+	// Local decides limits with fail mode local while Store is unavailable. It must not be
+	// Store itself. If nil, such limits fail open.
 	Local limiter.Store
-	// Ledger, which must have Local as its local store, lets those limits start
-	// warm, divides them among the nodes and remembers what they admitted. Nil:
-	// each node enforces the whole limit, starting empty.
+	// Ledger copies the consumption of these limits to Local, divides them among the nodes and
+	// records what they admitted. Its local store must be Local. If nil, each node enforces the
+	// whole limit and starts with empty buckets.
 	Ledger *Ledger
-	// Timeout bounds the store's part of a request; 0 means DefaultTimeout, less
-	// than 0 no bound beyond the caller's own.
+	// Timeout bounds the store's part of a request. 0 means DefaultTimeout, a negative value
+	// no bound but that of the caller.
 	Timeout time.Duration
-	// Secrets seal reservations; nil: none are given.
+	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
-	// Deferred keeps requests that may pass later; nil: none are deferred.
+	// Deferred is the queue of deferred requests. If nil, no request is deferred.
 	Deferred Queue
-	// Now is the wall clock, used for durations and for what rules say about
-	// time; buckets go by the store's. Required.
+	// Now is the wall clock, for durations and for the schedules of rules. Buckets use the
+	// clock of the store. Required.
 	Now func() time.Time
-	// Observe hears every decision; nil hears nothing.
+	// Observe is told of every decision. It may be nil.
 	Observe Observer
-	// Loads holds what the fleet reports about pools. Nil: reports are kept in
-	// this Checker only.
+	// Loads holds the fleet's reports about pools. If nil, reports are kept in this Checker
+	// only.
 	Loads *Loads
-	// Rand draws uniformly from 0 to n-1, for the jitter of retry-after; it is
-	// safe for concurrent use. Nil: the random source of the runtime.
+	// Rand returns a uniformly random number from 0 to n-1, for the jitter of retry-after. It
+	// must be safe for concurrent use. If nil, the runtime's random source is used.
 	Rand func(n int64) int64
 }
 
-// Checker decides questions: it finds the limits that apply, lets the store
-// decide all of them in one call, and lets each limit's fail mode decide when the
-// store cannot. It does not know which face a question came through. It is safe
-// for concurrent use and owns no goroutine.
+// Checker decides questions. It finds the limits that apply and lets the store decide all of
+// them in one call. If the store cannot decide, each limit's fail mode does. It does not know
+// which face a question came through. It is safe for concurrent use and owns no goroutine.
 type Checker struct {
 	opt CheckerOptions
 }
 
-// NewChecker makes a Checker. It fails only if a required option is missing.
+// NewChecker returns a Checker. It fails only if a required option is missing.
 func NewChecker(opt CheckerOptions) (*Checker, error) {
 	if opt.Sets == nil || opt.Store == nil || opt.Now == nil {
 		return nil, errors.New("checker: Sets, Store and Now are required")
@@ -80,10 +78,9 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	return &Checker{opt: opt}, nil
 }
 
-// Do answers one question. On a take or a peek there is always an answer,
-// whatever the store does, unless the rules are needed and none were ever
-// loaded (ErrNoSet). The other operations are carried out by the store or not
-// at all; their error is then the store's, a *limiter.StoreError.
+// Do answers one question. A take or a peek always gets an answer, whatever the store does,
+// unless it needs rules and none were ever loaded (ErrNoSet). Only the store carries out the
+// other operations; if it fails, the error is the store's, a *limiter.StoreError.
 func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	w, _ := workPool.Get().(*work)
 	defer w.release()
@@ -101,9 +98,9 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 	return nil
 }
 
-// DoAll answers many takes or peeks, each by itself, with one call of the store.
-// as has the length of qs. All of them see the same set. The error is ErrNoSet,
-// or that of ctx if the caller left before the store was called: then nothing is spent.
+// DoAll answers many takes or peeks, each by itself, with one call of the store. as has the
+// length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
+// caller left before the store was called; then nothing is spent.
 func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	w, _ := workPool.Get().(*work)
 	defer w.release()
@@ -132,8 +129,8 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 	return nil
 }
 
-// decide makes the one call of the store, and a second one for what elastic limits
-// may let through after all.
+// decide makes the one call of the store, and a second one for requests that elastic limits
+// may allow after all.
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if c.opt.Timeout > 0 && len(calls) > 0 {
@@ -153,11 +150,11 @@ func (c *Checker) decide(ctx context.Context, w *work) {
 	}
 }
 
-// Set gives the rules in force, nil if none were ever loaded.
+// Set returns the rules in force, nil if none were ever loaded.
 func (c *Checker) Set() *rules.Set { return c.opt.Sets.Load() }
 
-// answer turns what the store decided for one plan into the answer to its question, and
-// tells the observer what became of the units.
+// answer turns the store's decisions for one plan into the answer to its question, and tells
+// the observer what became of the units.
 func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error {
 	q := p.q
 	*a = Answer{Op: q.Op, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
@@ -180,7 +177,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 		}
 		calls = calls[1:]
 	}
-	// A denial of these reaches a client that will come back.
+	// A client that gets a denial of these will try again.
 	if !a.Allowed() && (q.Op == limiter.OpTake || q.Op == limiter.OpCharge) {
 		c.jitter(a, enforced)
 	}

@@ -16,14 +16,13 @@ import (
 // MaxPayload bounds the payload of a check, in bytes.
 const MaxPayload = 16 << 10
 
-// Why a request that could have been deferred was denied after all: the word in
-// the answer and in metrics.
+// Reasons why a deferrable request was denied, as in answers and metrics.
 const (
-	notDeferredFull        = "full"        // the queue holds as many as it may
+	notDeferredFull        = "full"        // the queue is full
 	notDeferredUnavailable = "unavailable" // the queue could not be reached
 )
 
-// What becomes of a deferred request.
+// Changes of a deferred request.
 const (
 	DeferralDeferred = "deferred"
 	DeferralReleased = "released"
@@ -35,7 +34,7 @@ const (
 // Reasons for which a queue drops an item.
 const (
 	DroppedExpired    = "expired"    // older than the rule's max_age_ms
-	DroppedUnreadable = "unreadable" // not written by a version that this one reads
+	DroppedUnreadable = "unreadable" // in a form that this version does not read
 )
 
 func (c *Checker) observeDeferral(rule, what, reason string, n int) {
@@ -44,9 +43,9 @@ func (c *Checker) observeDeferral(rule, what, reason string, n int) {
 	}
 }
 
-// postpone puts a request that was denied into the queue of the rule that
-// decided, if every limit that denied it says so, the store decided them all,
-// and waiting can help. It has its own time limit, that of a check.
+// postpone puts a denied request into the queue of the rule that decided, if every limit that
+// denied it defers, the store decided all of them, and waiting can help. It has a timeout of its
+// own, as long as that of a check.
 func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLimit, a *Answer) {
 	rule := deferring(limits, a)
 	if rule == nil {
@@ -69,7 +68,7 @@ func (c *Checker) postpone(ctx context.Context, q *Question, limits []plannedLim
 	}
 }
 
-// deferring is the rule whose queue takes a denied request, nil if it is denied.
+// deferring returns the rule whose queue takes a denied request, nil if it stays denied.
 func deferring(limits []plannedLimit, a *Answer) *rules.Compiled {
 	if a.Verdict != Denied || a.Degraded != "" || a.Strictest < 0 || a.Strictest >= len(limits) {
 		return nil
@@ -105,7 +104,7 @@ func (c *Checker) enqueue(ctx context.Context, rule *rules.Compiled, key limiter
 	})
 }
 
-// limited bounds a call of a store or queue like a check.
+// limited bounds a call of a store or queue by the timeout of a check.
 func (c *Checker) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.opt.Timeout <= 0 {
 		return context.WithCancel(ctx)
@@ -113,21 +112,21 @@ func (c *Checker) limited(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, c.opt.Timeout)
 }
 
-// shortHash stands for a text in 22 letters, digits, - and _: 128 bits, so that
-// two are never taken for one by chance.
+// shortHash returns 128 bits of a text's hash in 22 letters, digits, - and _, enough to make
+// accidental collisions impossible in practice.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// A deferred request is kept as
+// A deferred request is stored as
 //
 //	version (1), weight, length of descriptor, descriptor (rules.MarshalStored), payload
 //
 // with numbers as uvarints.
 const deferredVersion = 1
 
-var errUnreadable = errors.New("not a deferred request that this version reads")
+var errUnreadable = errors.New("not a deferred request that this version can read")
 
 func packDeferred(q *Question) ([]byte, error) {
 	d, err := q.Descriptor.MarshalStored()

@@ -12,6 +12,6 @@
 // {"allowed":false,"status":429,"retry_after_ms":190,...} with the headers and
 // body that the gateway passes on to its client.
 //
-// Faces decode and encode and know nothing of limits; the Checker decides and
-// knows nothing of faces, of HTTP, or of a store in particular.
+// Faces decode and encode and do not depend on limits. The Checker decides and does not depend
+// on faces, on HTTP, or on a particular store.
 package decide

@@ -7,46 +7,44 @@ import (
 	"sluice/rules"
 )
 
-// Explanation says what the rules in force have to do with one request.
+// Explanation describes how the rules in force apply to one request.
 type Explanation struct {
-	// SetVersion is the version of the rules, ActiveRules how many there are.
+	// SetVersion is the version of the rules, ActiveRules their number.
 	SetVersion  int64
 	ActiveRules int
-	// Answer is what a check would answer now.
+	// Answer is the answer that a check would get now.
 	Answer Answer
-	// Rules are those that apply and the nearest misses among the others.
+	// Rules are the rules that apply and the nearest misses among the others.
 	Rules []ConsideredRule
 }
 
-// ConsideredRule is what one rule has to do with the request.
+// ConsideredRule describes whether and how one rule applies to the request.
 type ConsideredRule struct {
 	rules.Considered
-	// Bucket is the rule's bucket and Candidate its candidate's; nil where the rule
-	// does not apply or has none.
+	// Bucket is the rule's bucket and Candidate that of its candidate, nil if the rule does not
+	// apply or has none.
 	Bucket, Candidate *ConsideredLimit
-	// Pool is what the rule's pool holds, nil where the rule does not apply or has
-	// none.
+	// Pool is the state of the rule's pool, nil if the rule does not apply or has none.
 	Pool *PoolShare
 }
 
 // ConsideredLimit is a limit before and after the request.
 type ConsideredLimit struct {
 	*LimitAnswer
-	// After is how many units would remain afterwards.
+	// After is the number of units that would remain after the request.
 	After int64
 }
 
-// PoolShare is a pool as one of its rules sees it.
+// PoolShare is a pool from the point of view of one of its rules.
 type PoolShare struct {
 	Name, Priority string
-	// SharePercent is how much of the pool the priority may find in use.
+	// SharePercent is the part of the pool up to which the priority may use it.
 	SharePercent int64
 	PoolState
 }
 
-// Explain answers a question as Do would with a peek, and says which rules were
-// considered under the same set. A direct question considers none. Errors are
-// those of Do.
+// Explain answers a question like Do with a peek, and lists the rules that were considered in
+// the same set; none for a direct question. Errors are those of Do.
 func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error) {
 	w, _ := workPool.Get().(*work)
 	defer w.release()
@@ -86,8 +84,8 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 	return e, nil
 }
 
-// limits finds the limits of a rule that applies. Limits are taken together: what
-// any of them denies is spent nowhere. A limit on trial counts by itself.
+// limits finds the limits of a rule that applies. Limits are taken together: if one denies,
+// nothing is spent. Shadow limits and candidates count separately.
 func (e *Explanation) limits(r *ConsideredRule) {
 	for i := range e.Answer.Limits {
 		la := &e.Answer.Limits[i]

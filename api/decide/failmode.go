@@ -8,12 +8,11 @@ import (
 	"sluice/rules"
 )
 
-// degrade decides the enforced limits of a take or peek that the store could
-// not decide, each by its fail mode: open allows, closed denies with status 503,
-// local lets this node's own store decide, by its share of the limit if there is a
-// Ledger. Closed wins over everything; otherwise the local limits decide among
-// themselves, all or nothing. What an override blocks is denied in any case: that
-// needs no store.
+// degrade decides the enforced limits of a take or peek by their fail modes, because the store
+// could not. Open allows, closed denies with status 503, and local lets this node's own store
+// decide, by the node's share of the limit if there is a Ledger. If any limit is closed, the
+// request is denied. Otherwise the local limits decide, all or nothing. An override that
+// blocks always denies, because that needs no store.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed, blocked := false, -1
@@ -57,9 +56,9 @@ func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit,
 	}
 }
 
-// decideLocally puts the limits with fail mode local to the local store, or only
-// looks when the request is denied anyway. If even that fails they are open. No
-// pool is checked or counted: elastic limits are decided without it, as hard ones.
+// decideLocally lets the local store decide the limits with fail mode local. It only looks if
+// the request is denied anyway. If the local store fails, the limits are open. Pools are
+// neither checked nor counted, so elastic limits act like hard ones.
 func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call,
 	closed bool) {
 	req := limiter.Request{Op: failed.Request.Op, ID: failed.Request.ID}
@@ -76,7 +75,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	if len(req.Asks) == 0 {
 		return
 	}
-	// The caller's deadline may be spent by now; the local store needs none.
+	// The caller's deadline may have passed. The local store needs none.
 	var res limiter.Result
 	err := c.opt.Local.Do(context.WithoutCancel(ctx), &req, &res)
 	strictest, n := -1, 0
@@ -109,7 +108,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	}
 }
 
-// oweAll remembers what the local limits admitted without the counter store.
+// oweAll records in the Ledger what the local limits admitted without the counter store.
 func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
 	unknown := !errors.As(failed.Err, &se) || se.Unknown
@@ -124,7 +123,7 @@ func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, 
 	}
 }
 
-// stronger picks the fail mode that an answer as a whole reports.
+// stronger returns the one of two fail modes that the answer as a whole reports.
 func stronger(a, b string) string {
 	rank := func(m string) int {
 		switch m {

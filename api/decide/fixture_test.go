@@ -12,10 +12,10 @@ import (
 	"sluice/rules"
 )
 
-// epoch is when tests happen: the beginning of a minute, in ms.
+// epoch is the time of the tests: the beginning of a minute, in ms.
 const epoch = int64(1_795_260_000_000)
 
-// fixture is a Checker on a memory store, with a clock that a test sets.
+// fixture is a Checker on a memory store, with a clock that the test sets.
 type fixture struct {
 	*Checker
 	t     *testing.T
@@ -23,8 +23,8 @@ type fixture struct {
 	store *faultStore
 }
 
-// newFixture starts with the given rules in force. edit may change what the
-// Checker is made of.
+// newFixture returns a fixture with the given rules in force. edit may change the options of
+// the Checker.
 func newFixture(t *testing.T, rs []rules.Rule, edit func(*CheckerOptions)) *fixture {
 	t.Helper()
 	f := &fixture{t: t}
@@ -56,7 +56,7 @@ func (f *fixture) newStore() limiter.Store {
 	return s
 }
 
-// asks puts a question about user 42, unless it names another, that must be decided.
+// asks asks a question about user 42, unless it names another user. It must be decided.
 func (f *fixture) asks(op limiter.Op, q Question) *Answer {
 	f.t.Helper()
 	q.Op = op
@@ -70,19 +70,19 @@ func (f *fixture) asks(op limiter.Op, q Question) *Answer {
 	return &a
 }
 
-// take spends one unit of user 42's.
+// take takes one unit for user 42.
 func (f *fixture) take() *Answer {
 	f.t.Helper()
 	return f.asks(limiter.OpTake, Question{Weight: 1})
 }
 
-// left is what remains of the one limit of user 42's.
+// left returns the remaining units of the only limit of user 42.
 func (f *fixture) left() int64 {
 	f.t.Helper()
 	return f.asks(limiter.OpPeek, Question{}).Limits[0].Decision.Remaining
 }
 
-// admitted puts n takes by a user and returns how many were allowed.
+// admitted makes n takes for a user and returns how many were allowed.
 func (f *fixture) admitted(n int, user string) int {
 	f.t.Helper()
 	allowed := 0
@@ -94,7 +94,7 @@ func (f *fixture) admitted(n int, user string) int {
 	return allowed
 }
 
-// perUser is a rule of a limit a second for each user.
+// perUser returns a rule with a limit per second for each user.
 func perUser(name, failMode string, limit int64) rules.Rule {
 	return rules.Rule{
 		Name: name, Scope: "user", Limit: limit, WindowMS: 1000, Algorithm: "fixed_window", IsActive: true,
@@ -102,7 +102,7 @@ func perUser(name, failMode string, limit int64) rules.Rule {
 	}
 }
 
-// faultStore is a store that can be told to fail.
+// faultStore is a store that fails on demand.
 type faultStore struct {
 	limiter.Store
 	err atomic.Pointer[limiter.StoreError]

@@ -7,23 +7,23 @@ import (
 	"strconv"
 )
 
-// randomID names a lease that its caller did not name: 128 random bits.
+// randomID returns the id of a lease for a caller that sent none: 128 random bits.
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// reportID is the id of what is charged by report. A caller may well name the
-// report as the check that it is about; the two leave records of their own.
+// reportID returns the id of a charge by report. A caller may use the same id for the report
+// and for the check that it reports on; the two have separate records.
 func reportID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "~r~" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// apartID is the id of the own call of a shadow rule or a candidate. It differs
-// from the enforced limits' id, so that each leaves a record of its own, and it
-// is a function of both, so that a repeat, a refund or a release finds them again.
+// apartID returns the id of the call of a shadow rule or a candidate. It differs from the id of
+// the enforced limits, so that each has its own record. It depends only on that id and the rule,
+// so that a repeat, a refund or a release finds the record.
 func apartID(id string, p *plannedLimit) string {
 	if id == "" {
 		return ""

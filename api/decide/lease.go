@@ -14,18 +14,16 @@ import (
 	"sluice/rules"
 )
 
-// A lease token names the concurrency leases that one allowed answer took, so
-// that they can be released and renewed without describing the request again.
-// It is base64url of
+// A lease token identifies the concurrency leases of one allowed answer, so that they can be
+// released and renewed without the descriptor. It is base64url of
 //
-//	version (1), store (0 shared, 1 local, 2 each call says), calls
-//	each call: its store (0 or 1) where each says, length of id, id, asks
+//	version (1), store (0 shared, 1 local, 2 stated by each call), calls
+//	each call: its store (0 or 1) if stated, length of id, id, asks
 //	each ask: length of key, key, limit, window_ms
 //
-// with numbers as uvarints. The limits of one answer may have been decided by
-// different stores: an enforced one by Redis while a shadow one fell to this node. It
-// is not a secret and not signed: a caller that may check may release what is named by
-// an id it knows.
+// with numbers as uvarints. Different stores may have decided the limits of one answer: an
+// enforced one by Redis and a shadow one by this node. The token is neither secret nor signed:
+// a caller with the right to check may release any lease whose id it knows.
 const (
 	leaseVersion  = 1
 	leaseShared   = 0
@@ -35,11 +33,10 @@ const (
 	maxLeaseKey   = 2048
 )
 
-// ErrBadLease says that a lease token was not made by this service, or was cut.
+// ErrBadLease means that a lease token was not created by this service, or was truncated.
 var ErrBadLease = errors.New("not a lease token")
 
-// leaseToken writes the token of the leases that plan p took, "" if none were
-// taken anywhere.
+// leaseToken returns the token of the leases that plan p took, "" if it took none.
 func leaseToken(w *work, p *plan, a *Answer) string {
 	first := 0
 	var stores []byte // of each call that took leases
@@ -88,9 +85,9 @@ func leaseToken(w *work, p *plan, a *Answer) string {
 	return base64.RawURLEncoding.EncodeToString(token)
 }
 
-// Lease releases (OpRelease) or renews (OpRenew) what a token names. Releasing
-// what is no longer held gives back nothing and is no error; renewing it is not
-// allowed. The error is ErrBadLease or the store's.
+// Lease releases (OpRelease) or renews (OpRenew) the leases of a token. To release leases that
+// have ended is no error and gives back nothing; to renew them is not allowed. The error is
+// ErrBadLease or the store's.
 func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Answer) error {
 	shared, local, err := parseLease(token, op)
 	if err != nil {
@@ -105,7 +102,7 @@ func (c *Checker) Lease(ctx context.Context, op limiter.Op, token string, a *Ans
 		defer cancel()
 	}
 	start := c.opt.Now()
-	if len(local) > 0 { // first: it needs no time, and Redis may take all there is
+	if len(local) > 0 { // first, because it takes no time and Redis may use up the deadline
 		c.opt.Local.DoAll(ctx, local)
 	}
 	if len(shared) > 0 {
@@ -146,7 +143,7 @@ func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
 	}
 }
 
-// ruleOfKey finds the rule that a bucket belongs to, nil if it is not in force.
+// ruleOfKey returns the rule that a bucket belongs to, nil if it is not in force.
 func ruleOfKey(set *rules.Set, key limiter.Key) *rules.Compiled {
 	parts := strings.Split(string(key), "|")
 	if set == nil || len(parts) != 3 {
@@ -159,7 +156,7 @@ func ruleOfKey(set *rules.Set, key limiter.Key) *rules.Compiled {
 	return set.Get(id)
 }
 
-// parseLease reads a token and makes the calls for op, of each store.
+// parseLease reads a token and returns the calls for op, by store.
 func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err error) {
 	if len(token) > maxLeaseToken {
 		return nil, nil, ErrBadLease
@@ -200,7 +197,7 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 	return shared, local, nil
 }
 
-// isLeaseKey: the key of a bucket of leases, so that a made-up token cannot
+// isLeaseKey reports whether a key is that of a bucket of leases, so that a forged token cannot
 // reach buckets of another kind.
 func isLeaseKey(key string) bool {
 	if !strings.HasPrefix(key, "{") || !strings.HasSuffix(key, "|"+limiter.Concurrency.Kind()) ||

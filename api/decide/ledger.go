@@ -10,32 +10,32 @@ import (
 	"sluice/rules"
 )
 
-// maxDebts bounds the buckets of which a Ledger remembers what they owe.
+// maxDebts bounds the buckets whose debts a Ledger records.
 const maxDebts = 100_000
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	// Local is this node's own store, which decides for fail mode local.
-	// Required, and the same as the Checker's.
+	// Local is this node's own store, which decides for fail mode local. Required. It is the
+	// same as that of the Checker.
 	Local limiter.Store
-	// Nodes is the number of live nodes, each of which enforces its share of a
-	// limit. Nil: this one only.
+	// Nodes is the number of live nodes, each of which enforces its share of a limit. If nil,
+	// this node is the only one.
 	Nodes func() int
-	// Now is the wall clock, the same as the local store's. Required.
+	// Now is the wall clock, the same as that of the local store. Required.
 	Now func() time.Time
 	// MaxDebts bounds the buckets that wait to be reconciled, 100,000 if 0.
 	MaxDebts int
 }
 
-// Ledger makes fail mode local fair. While the counter store decides, what it
-// admits under such limits is also charged in this node's memory, so that an
-// outage does not begin with empty buckets. During an outage each node enforces
-// limit.Share of the live nodes and remembers what it admits. Afterwards Reconcile
-// charges that to the counter store, as far as it still counts.
+// Ledger makes fail mode local fair. While the counter store decides, the units that it admits
+// under such limits are also charged in this node's memory, so that an outage does not begin
+// with empty buckets. During an outage each node enforces its limit.Share among the live nodes
+// and records what it admits. After the outage Reconcile charges these units to the counter
+// store, as far as they still count.
 //
-// With 4 nodes and 100 units a minute each node enforces 25. If a user had spent
-// 20 on this node when the counter store failed, 5 are left here; the 5 are
-// charged to the counter store when it is back within the minute.
+// With 4 nodes and 100 units per minute each node enforces 25. If a user had spent 20 units on
+// this node when the counter store failed, 5 remain here. If the user spends them, they are
+// charged to the counter store as soon as it recovers within the minute.
 //
 // A Ledger is safe for concurrent use.
 type Ledger struct {
@@ -47,26 +47,26 @@ type Ledger struct {
 	stats LedgerStats
 }
 
-// LedgerStats count units of limits, since the start. Spent is always the sum
-// of the other five.
+// LedgerStats count units of limits since the start. Spent is always the sum of the other
+// five.
 type LedgerStats struct {
 	// Spent is what fail mode local admitted.
 	Spent int64
-	// Reconciled has been charged to the counter store afterwards.
+	// Reconciled was charged to the counter store afterwards.
 	Reconciled int64
-	// Expired had drained or left its window by then.
+	// Expired had drained or left its window before that.
 	Expired int64
-	// Doubtful may have been spent in the counter store, whose answer was lost,
-	// so it is not charged again.
+	// Doubtful may have been spent in the counter store, whose response was lost, so it is
+	// not charged again.
 	Doubtful int64
-	// Dropped could not be remembered or not be charged.
+	// Dropped could not be recorded or charged.
 	Dropped int64
-	// Pending is what the counter store does not know yet: the gap.
+	// Pending is not charged to the counter store yet.
 	Pending int64
 }
 
-// debt is what one bucket has admitted while the counter store was unavailable, in a
-// state of its own, so that it drains and expires as its algorithm says.
+// debt is the units that one bucket has admitted while the counter store was unavailable. They
+// are charged to a state of their own, in which they drain and expire like in the algorithm.
 type debt struct {
 	key   limiter.Key
 	limit limiter.Limit // as the counter store enforces it
@@ -74,15 +74,15 @@ type debt struct {
 	state limiter.State
 	units int64 // ever added
 
-	// Once sent: the units charged, the id that makes a repeat safe, when it was
-	// first sent, and whether it may have been charged though nobody said so.
+	// After it was sent: the units to charge, the id that makes a repeat safe, the time of the
+	// first attempt, and whether it may have been charged although the response was lost.
 	held    int64
 	id      string
 	since   time.Time
 	doubted bool
 }
 
-// NewLedger makes a Ledger. It fails only if a required option is missing.
+// NewLedger returns a Ledger. It fails only if a required option is missing.
 func NewLedger(opt LedgerOptions) (*Ledger, error) {
 	if opt.Local == nil || opt.Now == nil {
 		return nil, errors.New("ledger: Local and Now are required")
@@ -96,14 +96,14 @@ func NewLedger(opt LedgerOptions) (*Ledger, error) {
 	return &Ledger{opt: opt, wake: make(chan struct{}, 1), debts: map[limiter.Key]*debt{}}, nil
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the current counts.
 func (l *Ledger) Stats() LedgerStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stats
 }
 
-// share is this node's part of a limit.
+// share returns this node's part of a limit.
 func (l *Ledger) share(limit limiter.Limit) limiter.Limit {
 	if l == nil {
 		return limit
@@ -111,9 +111,8 @@ func (l *Ledger) share(limit limiter.Limit) limiter.Limit {
 	return limit.Share(int64(l.opt.Nodes()))
 }
 
-// mirror repeats in memory what the counter store has done to limits with fail
-// mode local. It cannot fail in a way that matters: at worst an outage begins
-// with an emptier bucket.
+// mirror repeats in memory what the counter store has done to limits with fail mode local. Its
+// failures do not matter: at worst an outage begins with an emptier bucket.
 func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 	if l == nil || call.Result.Replayed {
 		return
@@ -135,7 +134,7 @@ func (l *Ledger) mirrorOne(p *plannedLimit, call *limiter.Call, d *limiter.Decis
 			return
 		}
 		req.Op = limiter.OpCharge
-		if leases { // held whatever the share says
+		if leases { // held even if the share is smaller
 			req.Op, req.ID = limiter.OpTake, call.Request.ID
 			req.Asks[0].Limit.Count = limiter.MaxSlots
 		}
@@ -165,9 +164,9 @@ func (l *Ledger) mirrorLeases(calls []limiter.Call) {
 	}
 }
 
-// owe remembers what one limit admitted at time now (ms) without the counter
-// store. unknown: the store may have spent it all the same. Leases are not
-// remembered: their holders renew or release them where they were taken.
+// owe records what one limit admitted at time now (ms) without the counter store. unknown is
+// true if the store may have spent it nevertheless. Leases are not recorded: their holders
+// renew or release them where they were taken.
 func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 	if l == nil || ask.Weight == 0 || ask.Limit.Algorithm.Traits().Slots {
 		return
@@ -192,17 +191,17 @@ func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 	l.stats.Pending += ask.Weight
 	select {
 	case l.wake <- struct{}{}:
-	default: // Reconcile knows already
+	default: // Reconcile is awake already
 	}
 }
 
-// add charges w to the debt's own state.
+// add charges w units to the debt's own state.
 func (d *debt) add(w, now int64) {
 	d.units += w
 	d.decide(limiter.OpCharge, w, now)
 }
 
-// due is how many units of it still count.
+// due returns the number of its units that still count.
 func (d *debt) due(now int64) int64 {
 	dec := d.decide(limiter.OpPeek, 0, now)
 	return min(dec.Limit-min(dec.Limit, dec.Remaining), d.units)

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// reconcileEvery is the pause between two attempts, reconcileBatch how many
-	// buckets one attempt charges, reconcileWait how long it may take.
+	// reconcileEvery is the pause between two attempts, reconcileBatch the number of buckets
+	// that one attempt charges, reconcileWait its timeout.
 	reconcileEvery = 200 * time.Millisecond
 	reconcileBatch = 100
 	reconcileWait  = time.Second
-	// reconcileRepeat is how long a charge whose answer was lost may be repeated.
-	// The store remembers its id for longer (limiter/record.go).
+	// reconcileRepeat is how long a charge whose response was lost is repeated. The store
+	// remembers its id for longer (limiter/record.go).
 	reconcileRepeat = 30 * time.Second
 )
 
-// Reconcile charges what was admitted without the counter store to it, as soon as
-// it answers, a bounded batch at a time, until ctx ends; then it tries once
-// more. It runs in a goroutine of its caller's, one for each Ledger. A charge
-// whose answer is lost is repeated under its id, so it counts once.
+// Reconcile charges the recorded debts to the counter store as soon as it answers, in bounded
+// batches, until ctx ends. Then it tries once more. The caller runs it in one goroutine for
+// each Ledger. A charge whose response is lost is repeated under its id, so it counts once.
 func (l *Ledger) Reconcile(ctx context.Context, store limiter.Store) {
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
-	var sent []*debt // in doubt, to be repeated first
+	var sent []*debt // of unknown result, repeated first
 	for ctx.Err() == nil {
 		if len(sent) == 0 && l.Stats().Pending == 0 {
 			select {
@@ -45,8 +44,8 @@ func (l *Ledger) Reconcile(ctx context.Context, store limiter.Store) {
 	l.reconcileAll(last, store, sent)
 }
 
-// reconcileAll goes on while everything it sends is answered. It returns what is
-// to be repeated.
+// reconcileAll charges debts until none is left or one is not answered. It returns the debts to
+// repeat.
 func (l *Ledger) reconcileAll(ctx context.Context, store limiter.Store, again []*debt) []*debt {
 	size := 1 // so that a store that is still unavailable costs one call
 	for ok := true; ok && ctx.Err() == nil; size = reconcileBatch {
@@ -60,7 +59,7 @@ func (l *Ledger) reconcileAll(ctx context.Context, store limiter.Store, again []
 	return again
 }
 
-// collect takes up to n debts off the book that still count for something.
+// collect removes up to n debts with units that still count.
 func (l *Ledger) collect(n int) []*debt {
 	now := l.opt.Now()
 	l.mu.Lock()
@@ -82,8 +81,7 @@ func (l *Ledger) collect(n int) []*debt {
 	return out
 }
 
-// charge sends debts. It returns those to be sent again and whether all were
-// answered.
+// charge sends debts. It returns the debts to repeat and whether all were answered.
 func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt) (again []*debt, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileWait)
 	defer cancel()
@@ -111,8 +109,8 @@ func (l *Ledger) charge(ctx context.Context, store limiter.Store, debts []*debt)
 	return again, ok
 }
 
-// record books what became of a charge and reports whether that was the end
-// of it. The caller holds mu.
+// record counts the result of a charge and reports whether the debt is finished. The caller
+// holds mu.
 func (l *Ledger) record(d *debt, err error, now time.Time) bool {
 	var se *limiter.StoreError
 	passing := errors.As(err, &se) && transient(se.Cause)
@@ -133,13 +131,12 @@ func (l *Ledger) record(d *debt, err error, now time.Time) bool {
 	return true
 }
 
-// transient tells causes that pass from those that lie in one bucket.
+// transient reports whether a cause is temporary, not a defect of one bucket.
 func transient(c limiter.Cause) bool {
 	return c != limiter.CauseWrongType && c != limiter.CauseBadState && c != limiter.CauseInternal
 }
 
-// putBack returns a debt that has certainly not been charged to the book, to be
-// measured again next time. The caller holds mu.
+// putBack records a debt again that was certainly not charged. The caller holds mu.
 func (l *Ledger) putBack(d *debt, now int64) {
 	if newer := l.debts[d.key]; newer != nil {
 		newer.add(d.held, now)

@@ -11,7 +11,7 @@ import (
 	"sluice/rules"
 )
 
-// nodes is how many nodes the ledger of withLedger believes in.
+// nodes is the number of nodes for the ledger of withLedger.
 type nodes struct{ n int }
 
 // withLedger starts a server whose local fail mode keeps a ledger.
@@ -29,7 +29,7 @@ func withLedger(t *testing.T, nodes *nodes, rs ...rules.Rule) (*fixture, *Ledger
 	return f, ledger
 }
 
-// closes checks that the ledger's sum closes.
+// closes checks that the ledger's figures add up.
 func closes(t *testing.T, l *Ledger) LedgerStats {
 	t.Helper()
 	s := l.Stats()
@@ -39,7 +39,7 @@ func closes(t *testing.T, l *Ledger) LedgerStats {
 	return s
 }
 
-// reconcileOnce tries to settle everything, once.
+// reconcileOnce tries once to reconcile everything.
 func reconcileOnce(t *testing.T, l *Ledger, store limiter.Store, again []*debt) []*debt {
 	t.Helper()
 	again = l.reconcileAll(t.Context(), store, again)

@@ -8,8 +8,7 @@ import (
 	"sluice/internal/tick"
 )
 
-// loadsEvery is the pause between two looks at what other nodes were told, and
-// loadsTimeout how long one may take.
+// loadsEvery is the pause between two reads of the board, and loadsTimeout the timeout of one.
 const (
 	loadsEvery   = time.Second
 	loadsTimeout = time.Second
@@ -18,16 +17,15 @@ const (
 // LoadBoard keeps reports where every node can read them. It is safe for
 // concurrent use.
 type LoadBoard interface {
-	// Put keeps a report, in millionths of the pool, for as long as ttl.
+	// Put stores a report, in millionths of the pool, for the time ttl.
 	Put(ctx context.Context, pool string, millionths int64, ttl time.Duration) error
-	// Get reads the reports of some pools and the time left to each, 0 for none.
+	// Get returns the reports of some pools and the time until each expires, 0 for none.
 	Get(ctx context.Context, pools []string) (millionths []int64, left []time.Duration, err error)
 }
 
-// Loads is what this node knows of the load that the fleet reports for pools.
-// A report ends by itself; while the board cannot be read, those that are known
-// last until their own end and no longer. It is safe for concurrent use. A nil
-// Loads knows nothing.
+// Loads holds the load of pools that the fleet reports, as known to this node. Reports expire,
+// also while the board is unavailable. It is safe for concurrent use. A nil Loads has no
+// reports.
 type Loads struct {
 	board LoadBoard
 	now   func() time.Time
@@ -37,21 +35,22 @@ type Loads struct {
 	count uint64 // reports made on this node
 }
 
-// loadReport is one report. made counts on from the reports before it.
+// loadReport is one report. made is its number among the reports made on this node, 0 for a
+// report from the board.
 type loadReport struct {
 	millionths int64
 	until      time.Time
 	made       uint64
 }
 
-// NewLoads keeps reports on a board, or in this process only if board is nil.
-// now is the wall clock.
+// NewLoads returns Loads that keeps reports on a board, or only in this process if board is
+// nil. now is the wall clock.
 func NewLoads(board LoadBoard, now func() time.Time) *Loads {
 	return &Loads{board: board, now: now, seen: map[string]loadReport{}}
 }
 
-// Load gives the fresh report on a pool: how much of it is in use, in
-// millionths (which may exceed a million), and for how long the report stands.
+// Load returns the report on a pool that has not expired: the part in use, in millionths (which
+// may exceed a million), and the time until the report expires.
 func (l *Loads) Load(pool string) (millionths int64, left time.Duration, ok bool) {
 	if l == nil {
 		return 0, 0, false
@@ -66,9 +65,8 @@ func (l *Loads) Load(pool string) (millionths int64, left time.Duration, ok bool
 	return r.millionths, left, left > 0
 }
 
-// Report makes a report that stands for ttl. It counts on this node at once and
-// on the others within about a second. If the board does not take it nothing
-// changes, here neither.
+// Report makes a report that expires after ttl. It takes effect on this node immediately and on
+// the others within about a second. If the board fails, nothing changes.
 func (l *Loads) Report(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
 	at := l.now()
 	if l.board != nil {
@@ -85,8 +83,8 @@ func (l *Loads) Report(ctx context.Context, pool string, millionths int64, ttl t
 	return nil
 }
 
-// Follow reads the board each second, as long as there are pools, until ctx
-// ends. It runs in a goroutine of its caller's.
+// Follow reads the board each second, as long as there are pools, until ctx ends. The caller
+// runs it in a goroutine.
 func (l *Loads) Follow(ctx context.Context, pools func() []string) {
 	l.refresh(ctx, pools())
 	for range tick.Every(ctx, loadsEvery) {
@@ -94,8 +92,8 @@ func (l *Loads) Follow(ctx context.Context, pools func() []string) {
 	}
 }
 
-// refresh takes over what the board says of the pools that there are, and
-// forgets the others. What was reported here meanwhile is newer and stays.
+// refresh replaces the reports with those on the board for the existing pools. Reports that
+// were made here during the read are newer and stay.
 func (l *Loads) refresh(ctx context.Context, pools []string) {
 	l.mu.RLock()
 	before := l.count
@@ -125,7 +123,7 @@ func (l *Loads) refresh(ctx context.Context, pools []string) {
 	l.seen = next
 }
 
-// ReportLoad makes a report within the time that a store may take over a check.
+// ReportLoad makes a report within the timeout of a check.
 func (c *Checker) ReportLoad(ctx context.Context, pool string, millionths int64, ttl time.Duration) error {
 	if c.opt.Timeout > 0 {
 		b := within(ctx, c.opt.Timeout)

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// paper is a board that a test writes on.
+// paper is a board in memory.
 type paper struct {
 	values map[string]int64
 	left   map[string]time.Duration
 	err    error
 	reads  int
-	// between is called while a read is under way.
+	// between is called during a read.
 	between func()
 }
 
@@ -39,7 +39,7 @@ func newPaper() *paper {
 	return &paper{values: map[string]int64{}, left: map[string]time.Duration{}}
 }
 
-// clock is a clock that a test moves.
+// clock is a clock that the test sets.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }

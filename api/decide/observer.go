@@ -8,45 +8,45 @@ import (
 	"sluice/rules"
 )
 
-// Observer hears what the engine does: for metrics, for the figures of the fleet,
-// for whatever keeps a record. Its methods are called on the path of a check by any
-// number of goroutines: they must be quick, must not block and must not fail.
+// Observer is told what the engine does: for metrics, for the figures of the fleet, for logs.
+// Many goroutines call its methods during checks, so they must be fast, must not block and
+// cannot fail.
 //
-// A type that wants some events only embeds NopObserver. One that must not miss any
-// implements all methods itself, so that the compiler names what is new.
+// A type that needs only some events embeds NopObserver. One that must not miss any implements
+// all methods itself, so that the compiler reports new ones.
 type Observer interface {
-	// ObserveDecision hears of every operation that a caller put and that got an
-	// answer, looks included, after the answer is complete and before it is sent. What
-	// people look at (Explain, Buckets) is no such operation.
+	// ObserveDecision is called for every operation of a caller that got an answer, including
+	// peeks, after the answer is complete and before it is sent. It is not called for Explain
+	// and Buckets, which serve people.
 	ObserveDecision(d *Decision)
-	// ObserveUnits hears what became of the units of one limit of a take or charge,
-	// and of those that a refund, a release or a settlement gave back.
+	// ObserveUnits is called with the result for the units of one limit of a take or charge,
+	// and for units that a refund, a release or a settlement gave back.
 	ObserveUnits(u Units)
-	// ObserveDoubt hears of units of one limit that the counter store may have spent
-	// although its answer was lost.
+	// ObserveDoubt is called with units of one limit that the counter store may have spent
+	// although its response was lost.
 	ObserveDoubt(d Doubt)
-	// ObserveDegraded hears of one limit that the counter store could not decide.
+	// ObserveDegraded is called for one limit that the counter store could not decide.
 	ObserveDegraded(d Degraded)
-	// ObserveDeferral hears what becomes of deferred requests.
+	// ObserveDeferral is called when the state of deferred requests changes.
 	ObserveDeferral(d Deferral)
 }
 
-// Decision is one operation and its answer. It sees what the caller sent: whoever
-// hears it must show that to nobody who may not see it, must not change it, and
-// must copy what is kept: its memory serves the next one.
+// Decision is one operation and its answer. It contains what the caller sent: an observer must
+// not show that to anybody without the right to see it. It must not change a Decision and must
+// copy what it keeps, because the memory is reused.
 type Decision struct {
-	// Question is nil where a token stood for it: a lease released or renewed, a
-	// reservation settled.
+	// Question is nil if the caller sent a token instead: to release or renew a lease, or to
+	// settle a reservation.
 	Question *Question
 	Answer   *Answer
-	// Took is how long deciding took.
+	// Took is how long the decision took.
 	Took time.Duration
-	// Outcome is what became of a take or charge to which an enforced limit applied
-	// (OutcomeAdmitted and so on), and By who said so; otherwise both are "".
+	// Outcome is the result of a take or charge to which an enforced limit applied
+	// (OutcomeAdmitted and so on), and By what decided it. Otherwise both are "".
 	Outcome, By string
 }
 
-// Units are units of one limit, more than 0. Nothing in it is of the caller's.
+// Units are units of one limit, more than 0. It contains nothing that the caller sent.
 type Units struct {
 	// Mode is the limit's: enforce, shadow or candidate.
 	Mode        string
@@ -54,28 +54,28 @@ type Units struct {
 	Count       int64
 }
 
-// Doubt are units of one limit whose answer was lost, more than 0.
+// Doubt is a number of units of one limit, more than 0, for which the store's response was lost.
 type Doubt struct {
 	Mode  string
 	Count int64
 }
 
-// Degraded says why the store could not decide a limit, and what did instead.
+// Degraded is the reason why the store could not decide a limit, and the fail mode that did.
 type Degraded struct {
-	// FailMode is "" where there was nothing to decide: a refund, a shadow rule.
+	// FailMode is "" if no fail mode applies: for a refund or a shadow rule.
 	FailMode string
 	Cause    limiter.Cause
 }
 
-// Deferral is about Count deferred requests of a rule.
+// Deferral is a change of Count deferred requests of a rule.
 type Deferral struct {
-	// Rule is its name, "" if it is not in force any more.
+	// Rule is the rule's name, "" if it is no longer in force.
 	Rule string
-	// What is deferred, released, acked, dropped (with the Reason expired or
-	// unreadable) or refused (full or unavailable). Reason is "" for the first three.
+	// What is deferred, released, acked, dropped or refused. Reason is expired or unreadable for
+	// dropped, full or unavailable for refused, and "" for the others.
 	What, Reason string
 	Count        int
-	// Err is why a queue was unavailable, nil otherwise.
+	// Err is the error of an unavailable queue, nil otherwise.
 	Err error
 }
 
@@ -83,7 +83,7 @@ type Deferral struct {
 const (
 	// OutcomeAdmitted: the request may pass. By ByStore, open or local.
 	OutcomeAdmitted = "admitted"
-	// OutcomeDenied: it may not. By ByLimit, closed or local.
+	// OutcomeDenied: the request may not pass. By ByLimit, closed or local.
 	OutcomeDenied = "denied"
 	// OutcomeReplayed: the stored answer was given again and nothing was spent.
 	// By ByStore.
@@ -92,7 +92,7 @@ const (
 	OutcomeRefunded = "refunded"
 )
 
-// Who decided, where no fail mode did.
+// What decided, if no fail mode did.
 const (
 	// ByStore is the counter store, admitting.
 	ByStore = "store"
@@ -100,7 +100,7 @@ const (
 	ByLimit = "limit"
 )
 
-// NopObserver hears nothing. It is there to be embedded.
+// NopObserver ignores all events. Embed it.
 type NopObserver struct{}
 
 // ObserveDecision does nothing.
@@ -118,7 +118,7 @@ func (NopObserver) ObserveDegraded(Degraded) {}
 // ObserveDeferral does nothing.
 func (NopObserver) ObserveDeferral(Deferral) {}
 
-// Observers tells several, in order.
+// Observers passes each event to several observers, in order.
 type Observers []Observer
 
 // ObserveDecision implements Observer.
@@ -156,7 +156,7 @@ func (os Observers) ObserveDeferral(d Deferral) {
 	}
 }
 
-// account tells the observer what became of the units of an answered plan.
+// account reports the result for the units of an answered plan to the observer.
 func (c *Checker) account(w *work, p *plan, a *Answer) {
 	limits, calls := w.limits[p.first:p.end], w.calls[p.from:p.to]
 	spending := a.Op == limiter.OpTake || a.Op == limiter.OpCharge
@@ -212,14 +212,14 @@ func (c *Checker) account(w *work, p *plan, a *Answer) {
 	}
 }
 
-// observeUnits tells the observer about units, if there are any.
+// observeUnits reports units to the observer, if there are any.
 func (c *Checker) observeUnits(mode, outcome, by string, units int64) {
 	if units > 0 {
 		c.opt.Observe.ObserveUnits(Units{mode, outcome, by, units})
 	}
 }
 
-// observeDoubt tells the observer about the units of limits whose answer was lost.
+// observeDoubt reports the units of limits to the observer if the store's response was lost.
 func (c *Checker) observeDoubt(mode string, op limiter.Op, limits []plannedLimit, err error) {
 	var se *limiter.StoreError
 	if !errors.As(err, &se) || !se.Unknown {

@@ -9,7 +9,7 @@ import (
 	"sluice/rules"
 )
 
-// heard counts events, and remembers the operations of the decisions.
+// heard counts events, and records the operations of the decisions.
 type heard struct {
 	ops                               []limiter.Op
 	units, doubt, degraded, deferrals int

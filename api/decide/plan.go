@@ -10,9 +10,8 @@ import (
 	"sluice/rules"
 )
 
-// work is the memory of one call of the Checker: a plan for each question, their
-// limits, and the store calls that decide them. It is pooled; nothing in it outlives
-// the call.
+// work is the memory of one call of the Checker: a plan for each question, their limits, and
+// the store calls that decide them. It is pooled, and nothing in it is used after the call.
 type work struct {
 	plans      []plan
 	calls      []limiter.Call
@@ -52,13 +51,13 @@ type plannedLimit struct {
 	limit    limiter.Limit
 	failMode string
 	weight   int64
-	// spare is how many units are admitted above the limit: by a soft one always,
-	// by an elastic one while its pool has room.
+	// spare is the number of units admitted above the limit: always if it is soft, while its
+	// pool has room if it is elastic.
 	spare int64
-	// pool is the place of the pool in work.pools plus 1, 0 for none.
+	// pool is the index of the pool in work.pools plus 1, 0 for none.
 	pool int32
-	// raised is the attempt from which on the store enforces an elastic limit with its
-	// spare units, 0 for never, and wait what its retry-after was without them.
+	// raised is the first attempt at which the store enforces an elastic limit with its spare
+	// units, 0 for none, and wait its retry-after without them.
 	raised    int32
 	wait      int64
 	elastic   bool
@@ -67,7 +66,7 @@ type plannedLimit struct {
 	blocked   bool // an override denies the key, even if the store cannot decide
 }
 
-// storeLimit is the limit that the store enforces at the first attempt.
+// storeLimit returns the limit that the store enforces at the first attempt.
 func (p *plannedLimit) storeLimit() limiter.Limit {
 	if p.spare == 0 || p.elastic {
 		return p.limit
@@ -75,7 +74,7 @@ func (p *plannedLimit) storeLimit() limiter.Limit {
 	return p.limit.Widen(p.spare)
 }
 
-// spends is how many units an operation that is carried out spends here.
+// spends returns the number of units that a successful operation spends of the limit.
 func (p *plannedLimit) spends(op limiter.Op) int64 {
 	if p.look && op == limiter.OpTake {
 		return 0
@@ -83,7 +82,7 @@ func (p *plannedLimit) spends(op limiter.Op) int64 {
 	return p.weight
 }
 
-// mode is the limit's mode as metrics have it.
+// mode returns the limit's mode for metrics.
 func (p *plannedLimit) mode() string {
 	switch {
 	case p.candidate:
@@ -94,7 +93,7 @@ func (p *plannedLimit) mode() string {
 	return rules.ModeEnforce
 }
 
-// answer is the limit's part of an answer, without a decision.
+// answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
 	la := LimitAnswer{Key: p.key, Limit: p.limit, Candidate: p.candidate}
 	if p.rule != nil {
@@ -103,14 +102,14 @@ func (p *plannedLimit) answer() LimitAnswer {
 	return la
 }
 
-// workPool holds *work and nothing else.
+// workPool contains *work.
 var workPool = sync.Pool{New: func() any { return new(work) }}
 
-// maxPooled keeps the memory of the largest batches out of the pool: a hundred
-// checks with ten limits each stay.
+// maxPooled keeps the memory of the largest batches out of the pool. That of a hundred checks
+// with ten limits each is pooled.
 const maxPooled = 1024
 
-// release returns w to the pool without what it points to.
+// release clears w and returns it to the pool.
 func (w *work) release() {
 	if cap(w.calls) > maxPooled || cap(w.limits) > maxPooled {
 		return
@@ -132,8 +131,8 @@ func (w *work) release() {
 	workPool.Put(w)
 }
 
-// add plans one question under one set, at an instant of the wall clock. The
-// error is ErrNoSet, or that of ctx if the caller has left.
+// add plans one question under a set, at an instant of the wall clock. The error is ErrNoSet,
+// or that of ctx if the caller has left.
 func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Time) error {
 	p := plan{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
 	if q.IsDirect {
@@ -184,17 +183,16 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	return nil
 }
 
-// planMatches plans the limits of the rules that match and that the operation applies
-// to: the enforced ones, then the shadow ones, then the candidates. In each of the
-// first two, concurrency comes after the rest, so that a charge (which leaves it out)
-// and the take or refund of the same id begin with the same key.
+// planMatches plans the limits of matching rules to which the operation applies: the enforced
+// ones, then the shadow ones, then the candidates. Among the enforced and among the shadow
+// limits, concurrency comes last, so that a charge (which omits it) and the take or refund of
+// the same id begin with the same key.
 //
-// Where an enforced rule is charged by report, charge and refund are about such rules
-// only.
+// If an enforced rule is charged by report, charge and refund apply to such rules only.
 func (w *work) planMatches(p *plan) {
 	op := p.q.Op
 	var reports, candidates bool
-	var groups [4]bool // which there are, by their order
+	var groups [4]bool // the groups that exist, in order
 	for i := range w.matches {
 		r := w.matches[i].Rule
 		reports = reports || r.ChargeReport && !r.Shadow
@@ -244,8 +242,8 @@ func (w *work) planMatches(p *plan) {
 // firstShadow is the first group of shadow limits; see groupOf.
 const firstShadow = 2
 
-// groupOf is the group of a rule's limit: 0 and 1 are enforced, 2 and 3 are shadow,
-// and the odd ones are concurrency.
+// groupOf returns the group of a rule's limit: 0 and 1 are enforced, 2 and 3 are shadow, and
+// the odd ones are concurrency.
 func groupOf(r *rules.Compiled) (group int) {
 	if r.Shadow {
 		group = firstShadow
@@ -256,7 +254,7 @@ func groupOf(r *rules.Compiled) (group int) {
 	return group
 }
 
-// applies says whether an operation concerns concurrency limits, or others.
+// applies reports whether the question's operation applies to concurrency limits, or to others.
 func applies(q *Question, concurrency bool) bool {
 	switch q.Op {
 	case limiter.OpCharge:
@@ -269,7 +267,7 @@ func applies(q *Question, concurrency bool) bool {
 	return true
 }
 
-// addCall appends one store call, reusing the memory of an earlier one.
+// addCall appends one store call. It reuses the memory of an earlier one.
 func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []plannedPool) {
 	if n := len(w.calls); n < cap(w.calls) {
 		w.calls = w.calls[:n+1]

@@ -5,8 +5,8 @@ import (
 	"sluice/rules"
 )
 
-// ModeCandidate is the mode, in answers and metrics, of a candidate: a second
-// limit of a rule that is evaluated beside the enforced one.
+// ModeCandidate is the mode of a candidate in answers and metrics: a second limit of a rule
+// that is evaluated beside the enforced one.
 const ModeCandidate = "candidate"
 
 // plannedPool is one pool that limits of a call count into. A request counts
@@ -14,7 +14,7 @@ const ModeCandidate = "candidate"
 type plannedPool struct {
 	pool   *rules.CompiledPool
 	weight int64
-	// look: nothing is counted, because no rule of the call spends or has a say.
+	// look: nothing is counted, because no enforced rule of the call spends.
 	look bool
 	// needsRoom: the call is allowed only if share has room. Otherwise the pool
 	// counts and never denies.
@@ -22,19 +22,19 @@ type plannedPool struct {
 	share     limiter.Limit
 }
 
-// counting is the limit of a pool that only counts: the largest there is.
+// counting returns the limit of a pool that only counts: the largest possible one.
 func counting(pool *rules.CompiledPool) limiter.Limit {
 	l := pool.Limit
 	l.Count = limiter.MaxExact / l.Window
 	return l
 }
 
-// ask is the pool's part in a first attempt.
+// ask returns the pool's part in a first attempt.
 func (p *plannedPool) ask() limiter.Ask {
 	return limiter.Ask{Key: p.pool.Key, Limit: counting(p.pool), Weight: p.weight, Look: p.look}
 }
 
-// throttle completes the limit planned last with its rule's throttle and pool.
+// throttle adds its rule's throttle and pool to the limit that was planned last.
 func (w *work) throttle(p *plan, r *rules.Compiled) {
 	l := &w.limits[len(w.limits)-1]
 	percent := r.SoftPercent
@@ -48,8 +48,8 @@ func (w *work) throttle(p *plan, r *rules.Compiled) {
 	}
 }
 
-// pool plans what a limit has to do with its rule's pool. Shadow rules and
-// candidates only look, and only if they are elastic.
+// pool plans how a limit uses its rule's pool. Shadow rules and candidates only look, and only
+// if they are elastic.
 func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
 	apart := r.Shadow || l.candidate
 	switch p.q.Op {
@@ -78,7 +78,8 @@ func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
 	l.pool = int32(len(w.pools)) //nolint:gosec // as above
 }
 
-// join adds another limit of the same request: those that spend have the say.
+// join adds another limit of the same request. The weights of limits that spend count before
+// those of limits that look.
 func (p *plannedPool) join(weight int64, look bool) {
 	switch {
 	case p.look == look:
@@ -88,7 +89,7 @@ func (p *plannedPool) join(weight int64, look bool) {
 	}
 }
 
-// poolOf gives the pool of a limit that has a call of its own, if any.
+// poolOf returns the pool of a limit that has its own call, if any.
 func (w *work) poolOf(limit int) []plannedPool {
 	n := int(w.limits[limit].pool)
 	if n == 0 {

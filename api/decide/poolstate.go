@@ -7,14 +7,14 @@ import (
 	"sluice/rules"
 )
 
-// PoolState is what a pool holds at a moment.
+// PoolState describes a pool at one moment.
 type PoolState struct {
-	// Used is the consumption that counts now, in units and rounded up, nil if
-	// the counter store does not say.
+	// Used is the current consumption in units, rounded up, nil if the counter store is
+	// unavailable.
 	Used *int64 `json:"used"`
 	// Capacity is the pool's limit in units.
 	Capacity int64 `json:"capacity"`
-	// Load is the fresh report of the fleet, nil if there is none.
+	// Load is the fleet's report, nil if there is none or it has expired.
 	Load *PoolLoad `json:"load"`
 }
 
@@ -22,11 +22,11 @@ type PoolState struct {
 type PoolLoad struct {
 	// Utilization is the part of the pool that is in use: 0 for none, 1 for all.
 	Utilization float64 `json:"utilization"`
-	// ExpiresInMS is how much longer the report stands.
+	// ExpiresInMS is the time until the report expires.
 	ExpiresInMS int64 `json:"expires_in_ms"`
 }
 
-// PoolState asks the counter store what a pool holds, spending nothing.
+// PoolState reads the state of a pool from the counter store. It spends nothing.
 func (c *Checker) PoolState(ctx context.Context, p *rules.CompiledPool) PoolState {
 	s := PoolState{Capacity: p.Limit.Count, Load: c.poolLoad(p)}
 	l := counting(p)

@@ -5,34 +5,34 @@ import (
 	"sluice/rules"
 )
 
-// MaxText bounds each text that a question brings, names of members included but
-// for its payload, in bytes.
+// MaxText bounds each text of a question except for its payload, including the names of
+// members, in bytes.
 const MaxText = rules.MaxText
 
-// Question is one request put to the Checker: a direct limit, or a descriptor
-// to which the rules in force apply.
+// Question is one request to the Checker: a direct limit, or a descriptor to which the rules
+// in force apply.
 type Question struct {
 	Op limiter.Op
-	// IsDirect: Direct brings bucket and limit, and Descriptor is not used.
+	// IsDirect: Direct has the bucket and the limit, and Descriptor is not used.
 	IsDirect   bool
 	Direct     Direct
 	Descriptor rules.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
 	Weight int64
-	// RequestID makes a repeat safe, names a charge for its refund, and names a
-	// concurrency lease. Up to 64 bytes, optional but for release and renew.
+	// RequestID makes a repeat safe, identifies a charge for its refund, and identifies a
+	// concurrency lease. It has up to 64 bytes. Only release and renew require it.
 	RequestID string
-	// Deferrable: the caller can bear with 202. Payload, up to 16 KiB and opaque,
-	// is then kept with a request that is deferred, and given back at its release.
+	// Deferrable: the caller accepts a response with status 202. Payload, up to 16 KiB and
+	// opaque, is then stored with a deferred request and returned when it is released.
 	Deferrable bool
 	Payload    string
 
 	strict  bool   // no fail mode decides
-	reserve int64  // the life of the reservation to give, ms; 0 for none
-	secret  []byte // what it is sealed with; nil while it is unavailable
+	reserve int64  // the lifetime of the reservation to create, ms; 0 for none
+	secret  []byte // seals the reservation; nil while it is unavailable
 }
 
-// Direct is a limit that the caller brings.
+// Direct is a limit that the caller sends.
 type Direct struct {
 	// Key is the caller's own name of the bucket. Two algorithms that store
 	// different kinds of state have different buckets under one key.

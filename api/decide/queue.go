@@ -6,39 +6,36 @@ import (
 	"time"
 )
 
-// Queue keeps deferred requests, the items of every rule by the rule's id. Every
-// method is atomic and safe for concurrent use, on one node or, for a shared queue,
-// on many. internal/deferred has the queues: one in Redis, one in files.
+// Queue holds deferred requests as items, in one queue for each rule's id. Every method is
+// atomic and safe for concurrent use, on one node or, for a shared queue, on many.
+// internal/deferred has two implementations: one in Redis, one in files.
 //
-// A worked example. A rule allows 5 a second and keeps up to 1,000 requests for an
-// hour. The sixth request of a second is put into the queue of the rule and its
-// caller gets a ticket. A runner asks for what may go: the item is leased for 30,000
-// ms, the rule's own bucket is asked, says no, and the item goes back to its place. A
-// second later the bucket says yes: the runner gets the item, sends it on, and
-// acknowledges the ticket; only then is it gone. Had the runner died, the item would
-// have come back after those 30,000 ms.
+// A worked example. A rule allows 5 requests per second and queues up to 1,000 requests for an
+// hour. The sixth request of a second is put into the rule's queue and its caller gets a
+// ticket. A runner asks for requests that may pass: the item is leased for 30,000 ms, the
+// rule's bucket denies it, and the item returns to its place. A second later the bucket allows
+// it: the runner gets the item, delivers it, and acknowledges the ticket, which removes the
+// item. If the runner crashes, the item returns to the queue after the 30,000 ms.
 //
-// An item is in one of three states. It waits; or it is leased, until Finish
-// ends or returns it or its time is over; or it is gone: ended, or dropped
-// because it became too old. A queue never gives an item to two lessees whose
-// times overlap, and never loses one that is not ended and not too old, but for
-// what is lost with the disk or the server it is kept on.
+// An item has one of three states. It waits; or it is leased until Finish removes or returns
+// it or the lease expires; or it is gone: removed, or dropped because it became too old. A
+// queue never leases an item to two callers at the same time. It never loses an item that is
+// neither removed nor too old, unless its disk or server is lost.
 type Queue interface {
-	// Put adds an item at the end and gives its ticket. Errors wrap ErrQueueFull,
+	// Put adds an item at the end and returns its ticket. Errors wrap ErrQueueFull,
 	// ErrQueueUnavailable or ErrQueueInvalid.
 	Put(ctx context.Context, rule int64, it QueueItem, b QueueBounds) (ticket string, err error)
-	// Lease takes the oldest items that wait, in order, and keeps them from others.
-	// It looks at a bounded number of items, so it may give none although some
-	// wait behind very many that it is told to leave out.
+	// Lease leases the oldest waiting items, in order. It reads a bounded number of items, so
+	// it may return none although some wait behind very many excluded ones.
 	Lease(ctx context.Context, rule int64, w QueueWant) ([]QueueItem, error)
-	// Finish removes the items named by done for good and lets those named by back
-	// wait again at their old places, as if they had not been leased. Tickets of
-	// items that are not leased are passed over. It gives the number removed.
+	// Finish removes the items with the tickets done and returns those with the tickets back
+	// to their places, as if they had not been leased. It ignores tickets of items that are
+	// not leased. It returns the number of removed items.
 	Finish(ctx context.Context, rule int64, done, back []string) (int, error)
-	// Rules lists up to most rules in whose queues something waits, by their ids in
-	// ascending order. A queue outlives its rule.
+	// Rules returns the ids of up to most rules whose queues are not empty, in ascending
+	// order. A queue outlives its rule.
 	Rules(ctx context.Context, most int) ([]int64, error)
-	// Status looks.
+	// Status returns the depth and the age of a queue.
 	Status(ctx context.Context, rule int64) (QueueStatus, error)
 }
 
@@ -48,75 +45,74 @@ const (
 	MaxQueueBody = 256 << 10
 	// MaxQueueName bounds QueueItem.ID and QueueItem.Bucket, in bytes.
 	MaxQueueName = 64
-	// MaxQueueLease bounds how many items one call leases, ends or returns.
+	// MaxQueueLease bounds how many items one call leases, removes or returns.
 	MaxQueueLease = 1000
-	// MaxQueueHold bounds for how long an item may be leased.
+	// MaxQueueHold bounds the time of a lease.
 	MaxQueueHold = time.Hour
 )
 
-// ErrQueueFull says that a queue holds as many items as it may. The item was not
-// taken; those in the queue stay.
+// ErrQueueFull means that a queue is full. The item was not added.
 var ErrQueueFull = errors.New("the queue is full")
 
-// ErrQueueUnavailable wraps every failure of what a queue is kept in. A Put that fails
-// so may have been carried out all the same.
+// ErrQueueUnavailable wraps every failure of a queue's storage. A Put that fails with it may
+// still have been carried out.
 var ErrQueueUnavailable = errors.New("the queue is not available")
 
-// ErrQueueInvalid says that an argument is out of its bounds.
+// ErrQueueInvalid means that an argument is out of bounds.
 var ErrQueueInvalid = errors.New("not a valid item or lease")
 
-// QueueItem is one request that waits.
+// QueueItem is one deferred request.
 type QueueItem struct {
-	// Ticket names the item within its rule's queue, in letters, digits and -.
-	// The queue gives it.
+	// Ticket identifies the item within its rule's queue, in letters, digits and -. The
+	// queue assigns it.
 	Ticket string
-	// ID, if not "", makes a second Put of the same item give the same ticket for
-	// as long as the first is in the queue. At most MaxQueueName bytes.
+	// ID, if not "", makes a second Put of the same item return the same ticket while the
+	// first is in the queue. At most MaxQueueName bytes.
 	ID string
-	// Bucket tells apart items that do not wait for each other: a lease can leave
-	// out the items of some buckets. At most MaxQueueName bytes.
+	// Bucket groups items that wait for each other: a lease can exclude the items of some
+	// buckets. At most MaxQueueName bytes.
 	Bucket string
 	// Body is opaque to the queue. At most MaxQueueBody bytes.
 	Body []byte
-	// At is when the item was put, Expires when it is dropped, in ms since the
-	// epoch on the queue's clock.
+	// At is when the item was added, Expires when it is dropped, in ms since the epoch on the
+	// queue's clock.
 	At, Expires int64
-	// Deliveries is how often the item has been leased and not returned since, the
-	// present lease included.
+	// Deliveries is the number of leases that did not end with a return, including the
+	// current one.
 	Deliveries int64
 }
 
-// QueueBounds are those of one rule's queue.
+// QueueBounds are the bounds of one rule's queue.
 type QueueBounds struct {
-	// Items is the most that wait at once, 1 or more; leased ones count too.
+	// Items is the maximum number of items, 1 or more, including leased ones.
 	Items int64
-	// Age is how long an item may wait, 1 ms or more, measured from its Put.
+	// Age is how long an item may wait after its Put, 1 ms or more.
 	Age time.Duration
 }
 
-// QueueWant says what to lease.
+// QueueWant selects the items to lease.
 type QueueWant struct {
-	// Max is the most items, 1 to MaxQueueLease.
+	// Max is the maximum number of items, 1 to MaxQueueLease.
 	Max int
-	// Hold is how long they are kept from others, 1 ms to MaxQueueHold.
+	// Hold is the time of the lease, 1 ms to MaxQueueHold.
 	Hold time.Duration
-	// Except names the buckets to leave out.
+	// Except lists the buckets to exclude.
 	Except []string
 }
 
-// QueueStatus is what a rule's queue holds.
+// QueueStatus describes a rule's queue.
 type QueueStatus struct {
-	// Depth counts the items, leased ones too.
+	// Depth is the number of items, including leased ones.
 	Depth int64
-	// Age is how long the oldest has waited, 0 when there is none.
+	// Age is how long the oldest item has waited, 0 if there is none.
 	Age time.Duration
 }
 
-// QueueDropped hears, from a queue, how many items of a rule became too old. It must
-// be quick and must not call the queue.
+// QueueDropped is called by a queue with the number of items of a rule that became too old. It
+// must be fast and must not call the queue.
 type QueueDropped func(rule int64, n int)
 
-// Check reports whether an item can be put under these bounds.
+// Check returns an error unless an item can be added under the bounds.
 func (it *QueueItem) Check(b QueueBounds) error {
 	if len(it.ID) > MaxQueueName || len(it.Bucket) > MaxQueueName || len(it.Body) > MaxQueueBody || b.Items < 1 ||
 		b.Age < time.Millisecond {
@@ -125,7 +121,7 @@ func (it *QueueItem) Check(b QueueBounds) error {
 	return nil
 }
 
-// Check reports whether a lease is within its bounds.
+// Check returns an error unless a lease is within its bounds.
 func (w *QueueWant) Check() error {
 	if w.Max < 1 || w.Max > MaxQueueLease || w.Hold < time.Millisecond || w.Hold > MaxQueueHold ||
 		len(w.Except) > MaxQueueLease {

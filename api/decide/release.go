@@ -13,31 +13,31 @@ import (
 const (
 	MaxRelease     = 100 // items
 	releaseBatch   = 10  // items leased at once
-	releaseBuckets = 100 // different buckets that may say no before it ends
+	releaseBuckets = 100 // different buckets that may deny before it ends
 	releaseTime    = time.Second
 	DefaultHold    = 30 * time.Second
 )
 
-// Released is one deferred request whose turn has come.
+// Released is one deferred request that may pass now.
 type Released struct {
-	// Ticket is what the caller of the check got, and what is acknowledged.
+	// Ticket identifies the request. The caller of the check got it, and a runner acknowledges
+	// it.
 	Ticket string
-	// Payload is what that caller sent.
+	// Payload is the payload that the caller sent.
 	Payload string
 	// Key is the name of the rule's bucket, for people.
 	Key string
-	// Waited is how long the request has been in the queue.
+	// Waited is how long the request was in the queue.
 	Waited time.Duration
-	// Deliveries is how often it has been released, this time included.
+	// Deliveries is how often it was released, including this time.
 	Deliveries int64
 }
 
 // Release is the answer to a release.
 type Release struct {
 	Items []Released
-	// RetryAfter is when to come back, in ms: when the first of those that the
-	// limits still deny may pass, 0 when there may be more already, -1 when
-	// nothing waits.
+	// RetryAfter is the time in ms after which to try again: when the first of the denied
+	// requests may pass, 0 if there may be more now, -1 if the queue is empty.
 	RetryAfter int64
 }
 
@@ -49,20 +49,19 @@ type releasing struct {
 	hold    time.Duration
 	most    int
 	out     Release
-	blocked []string // buckets that said no
+	blocked []string // buckets that denied
 	back    []string // tickets to return
-	denied  int64    // the least retry-after of those, -1 for none
+	denied  int64    // the shortest retry-after of these, -1 for none
 }
 
-// Release gives the oldest deferred requests of a rule that may pass now, at
-// most most of them, and takes what they weigh from the limits of every rule
-// that applies to them now, so that they and live traffic share those limits
-// exactly. A request that is denied keeps its place, and those behind it in the
-// same bucket wait for it. Each one given must be acknowledged within hold, or
-// it comes back and is taken for again.
+// Release returns up to most of the oldest deferred requests of a rule that may pass now. It
+// takes their weight from the limits of every rule that applies to them now, so that they share
+// these limits exactly with other traffic. A denied request keeps its place, and later ones of
+// the same bucket wait for it. Each released request must be acknowledged within hold;
+// otherwise it returns to the queue and is charged again later.
 //
-// No fail mode has a say: while the store cannot decide, nothing is released and
-// the error is the store's, unless some requests had been released before.
+// No fail mode applies: while the store cannot decide, nothing is released, and the error is
+// the store's unless some requests were released before it failed.
 func (c *Checker) Release(ctx context.Context, rule int64, name string, most int, hold time.Duration) (Release, error) {
 	if c.opt.Deferred == nil {
 		return Release{RetryAfter: limiter.Never}, nil
@@ -85,7 +84,7 @@ func (c *Checker) Release(ctx context.Context, rule int64, name string, most int
 	return r.out, nil
 }
 
-// batch leases some items and asks for each. It reports whether there were any.
+// batch leases some items and checks each. It reports whether there were any.
 func (r *releasing) batch(ctx context.Context) (bool, error) {
 	items, err := r.lease(ctx)
 	if err != nil || len(items) == 0 {
@@ -110,10 +109,10 @@ func (r *releasing) lease(ctx context.Context) ([]QueueItem, error) {
 	})
 }
 
-// ask puts one item to the limits.
+// ask checks one item against the limits.
 func (r *releasing) ask(ctx context.Context, it *QueueItem) error {
 	for _, b := range r.blocked {
-		if b == it.Bucket { // an older one was denied in this very batch
+		if b == it.Bucket { // an older one was denied in this batch
 			r.back = append(r.back, it.Ticket)
 			return nil
 		}
@@ -124,8 +123,8 @@ func (r *releasing) ask(ctx context.Context, it *QueueItem) error {
 		_, err := r.opt.Deferred.Finish(ctx, r.rule, []string{it.Ticket}, nil)
 		return err
 	}
-	// A take whose answer is lost is repeated under the same id; a delivery that
-	// was not acknowledged in time is a new one, and is charged again.
+	// A take whose response is lost is repeated under the same id. A repeated delivery, because
+	// the first was not acknowledged in time, has another id and is charged again.
 	q.RequestID = "d:" + strconv.FormatInt(r.rule, 36) + ":" + it.Ticket + ":" + strconv.FormatInt(it.Deliveries, 36)
 	var a Answer
 	if err := r.Do(ctx, &q, &a); err != nil {
@@ -146,7 +145,7 @@ func (r *releasing) ask(ctx context.Context, it *QueueItem) error {
 	return nil
 }
 
-// key names the bucket of the rule among the limits that applied.
+// key returns the bucket of the rule among the limits that applied.
 func (r *releasing) key(a *Answer) string {
 	for i := range a.Limits {
 		if a.Limits[i].Rule == r.name {
@@ -156,8 +155,8 @@ func (r *releasing) key(a *Answer) string {
 	return ""
 }
 
-// giveBack returns what was denied to its place, even if the caller has gone.
-// What cannot be returned comes back by itself when its lease ends.
+// giveBack returns the denied items to their places, even if the caller has left. An item that
+// cannot be returned becomes available when its lease expires.
 func (r *releasing) giveBack(ctx context.Context) {
 	for len(r.back) > 0 {
 		n := min(len(r.back), MaxQueueLease)
@@ -171,8 +170,8 @@ func (r *releasing) giveBack(ctx context.Context) {
 	}
 }
 
-// Acknowledge ends deferred requests for good, and gives the number ended. Those
-// that are not released, or not there, are passed over.
+// Acknowledge removes deferred requests from the queue and returns their number. It ignores
+// those that are not released or do not exist.
 func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tickets []string) (int, error) {
 	if c.opt.Deferred == nil {
 		return 0, nil
@@ -184,7 +183,7 @@ func (c *Checker) Acknowledge(ctx context.Context, rule int64, name string, tick
 	return n, err
 }
 
-// Waiting says what a rule's queue holds.
+// Waiting returns the status of a rule's queue.
 func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) {
 	if c.opt.Deferred == nil {
 		return QueueStatus{}, nil
@@ -194,7 +193,7 @@ func (c *Checker) Waiting(ctx context.Context, rule int64) (QueueStatus, error) 
 	return c.opt.Deferred.Status(ctx, rule)
 }
 
-// DeferringRules lists the rules in force that defer, at most most of them.
+// DeferringRules returns up to most rules in force that defer requests.
 func (c *Checker) DeferringRules(most int) (list []*rules.Compiled) {
 	set := c.opt.Sets.Load()
 	for i := 0; set != nil && i < set.Len() && len(list) < most; i++ {
@@ -205,8 +204,8 @@ func (c *Checker) DeferringRules(most int) (list []*rules.Compiled) {
 	return list
 }
 
-// Queues lists up to most rules in whose queues something waits, by id, also those
-// that are not in force any more.
+// Queues returns the ids of up to most rules whose queues are not empty, including rules that
+// are no longer in force.
 func (c *Checker) Queues(ctx context.Context, most int) ([]int64, error) {
 	if c.opt.Deferred == nil {
 		return nil, nil
@@ -216,9 +215,8 @@ func (c *Checker) Queues(ctx context.Context, most int) ([]int64, error) {
 	return c.opt.Deferred.Rules(ctx, most)
 }
 
-// QueueNamed finds the queue of a rule by its id, or by its name if the rule is in
-// force. A queue outlives its rule, so any id will do; name is "" for one that is
-// not in force.
+// QueueNamed finds the queue of a rule by its id, or by its name if the rule is in force. A
+// queue outlives its rule, so every id is accepted; name is "" if the rule is not in force.
 func (c *Checker) QueueNamed(text string) (id int64, name string, err error) {
 	set := c.opt.Sets.Load()
 	if set == nil {

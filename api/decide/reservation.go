@@ -11,8 +11,8 @@ import (
 	"sluice/limiter"
 )
 
-// A reservation token names what one allowed answer charged on an estimate, so
-// that it can be settled without describing the request again. It is base64url of
+// A reservation token lists what one allowed answer charged by an estimate, so that it can be
+// settled without the descriptor. It is base64url of
 //
 //	version (1), expiry in ms since the epoch, calls, leases, seal (16)
 //	calls: number; each: kind, id, asks
@@ -20,32 +20,32 @@ import (
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
 //	leases: number; each: id, number of asks; each: key, count, window_ms
 //
-// with numbers as uvarints (the anchor as a varint) and texts by length. The seal
-// is the beginning of an HMAC-SHA-256 under a secret that all nodes share: a
-// token can name any bucket with any limit, which a caller must not.
+// with numbers as uvarints (the anchor as a varint) and texts after their lengths. The seal is
+// the first bytes of an HMAC-SHA-256 with a secret that all nodes share. It is necessary because
+// a forged token could name any bucket with any limit.
 const (
 	reservationVersion = 1
 	sealSize           = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
-	// reservable bounds the keys of a request that can be reserved, in bytes, so
-	// that its token is no longer than that.
+	// reservable bounds the keys of a request that can be reserved, in bytes, so that its token
+	// does not exceed maxReservation.
 	reservable = 24 << 10
-	askSize    = 48 // what an ask takes beside its key, about
+	askSize    = 48 // the approximate size of an ask without its key
 )
 
-// ErrBadReservation says that a token was not made by this service, or was cut.
+// ErrBadReservation means that a token was not created by this service, or was truncated.
 var ErrBadReservation = errors.New("not a reservation token")
 
 // Kinds of a call in a reservation.
 const (
 	resEnforced = 0 // settles what a take recorded
-	resApart    = 1 // the same for a shadow rule or candidate: it has no say
-	// resBare is added where the take spent nothing, so that there is no record.
+	resApart    = 1 // the same for a shadow rule or candidate, which does not affect the answer
+	// resBare is added if the take spent nothing, so that there is no record.
 	resBare = 2
 )
 
-// reservation is what a token says.
+// reservation is the content of a token.
 type reservation struct {
 	expires int64
 	calls   []reservedCall
@@ -62,13 +62,12 @@ type reservedCall struct {
 // reservedAsk is one limit that was charged.
 type reservedAsk struct {
 	limiter.Ask
-	// source is the member of fields that is the weight, "" for the request's own.
+	// source is the member of fields with the weight, "" for the weight of the request.
 	source string
-	// spare is how far the limit was raised above the one that answers show, by a
-	// soft or elastic rule.
+	// spare is how far a soft or elastic rule raised the limit above the one in answers.
 	spare int64
-	// pool is the place (from 1) among the call's asks of the pool that the limit
-	// counts into, 0 for none. A pool's own ask has isPool.
+	// pool is the number (from 1) of the limit's pool among the pools of the call, 0 for none.
+	// The ask of a pool has isPool set.
 	pool   int64
 	isPool bool
 }

@@ -10,36 +10,35 @@ import (
 	"sluice/rules"
 )
 
-// Bounds of a reservation's life, in ms.
+// Bounds of a reservation's lifetime, in ms.
 const (
 	MinReservationLife     = 1000
 	MaxReservationLife     = 3_600_000
 	DefaultReservationLife = 60_000
-	// reservationGrace is how much longer than a reservation its record is kept,
-	// for clocks of nodes and stores that differ.
+	// reservationGrace is how much longer the record of a reservation is kept, because clocks
+	// of nodes and stores differ.
 	reservationGrace = 60_000
 )
 
-// Secrets gives what reservations are sealed with, the same on every node.
+// Secrets provides the secrets that seal reservations, which are the same on every node.
 // Implementations are safe for concurrent use.
 type Secrets interface {
-	// Secrets gives at least one, the one in use first. again asks for a fresh look
-	// because a token fitted none of those known.
+	// Secrets returns at least one secret, the current one first. again is true if a token
+	// matched none of the known secrets, so that they must be read anew.
 	Secrets(ctx context.Context, again bool) ([][]byte, error)
 }
 
-// ErrReservationEnded says that a reservation's time is over, or the counters do not know
-// it any more. What it charged stays charged at the estimate.
+// ErrReservationEnded means that a reservation has expired or its record is lost. The estimate
+// stays charged.
 var ErrReservationEnded = errors.New("the reservation has ended")
 
-// ErrTooManyLimits says that no reservation can name all limits that apply.
+// ErrTooManyLimits means that a token cannot hold all limits that apply.
 var ErrTooManyLimits = errors.New("too many limits apply for a reservation")
 
-// Reserve is Do for a take whose weight is an estimate: an allowed answer carries
-// a reservation that lives for ttl ms, to be settled with the actual weight. An
-// answer that a fail mode gave carries none, because then nobody can say what
-// was charged; it may carry none too while the secret is unavailable. Errors are
-// those of Do, and ErrTooManyLimits.
+// Reserve is Do for a take whose weight is an estimate. An allowed answer has a reservation
+// with a lifetime of ttl ms, to be settled with the actual weight. It has none if a fail mode
+// decided, because then it is unknown what was charged, or while the secret is unavailable.
+// Errors are those of Do, and ErrTooManyLimits.
 func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer) error {
 	q.reserve = ttl
 	if c.opt.Secrets != nil {
@@ -52,8 +51,8 @@ func (c *Checker) Reserve(ctx context.Context, q *Question, ttl int64, a *Answer
 	return c.Do(ctx, q, a)
 }
 
-// keep asks the store to keep the records of a reserve until it can no longer be
-// settled. It refuses a request whose token would be too long.
+// keep makes the store keep the records of a reserve until it can no longer be settled. It
+// rejects a request whose token would be too long.
 func (w *work) keep(p *plan) error {
 	size := 0
 	for i := p.from; i < len(w.calls); i++ {
@@ -69,7 +68,7 @@ func (w *work) keep(p *plan) error {
 	return nil
 }
 
-// reserved makes the token of what plan p charged.
+// reserved returns the token of what plan p charged.
 func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
 	out := reservation{expires: c.opt.Now().UnixMilli() + p.q.reserve}
 	limit := p.first
@@ -85,14 +84,14 @@ func (c *Checker) reserved(w *work, p *plan, a *Answer) string {
 		limit += n
 	}
 	token := out.seal(p.q.secret)
-	if len(token) > maxReservation { // names of fields as long as they may be
+	if len(token) > maxReservation { // because the names of fields are very long
 		return ""
 	}
 	a.ExpiresIn = p.q.reserve
 	return token
 }
 
-// add names what one call charged, and the leases it took.
+// add adds what one call charged, and the leases that it took.
 func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bool) {
 	out := reservedCall{kind: resApart, id: call.Request.ID}
 	if enforced {
@@ -130,8 +129,8 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 	}
 }
 
-// poolPlaces gives, for each pool that limits of one call count into, its place
-// (from 1) among the pools at the end of the call's asks.
+// poolPlaces returns the number (from 1) of each pool of one call's limits among the pools at
+// the end of the call's asks.
 func poolPlaces(limits []plannedLimit) map[int32]int64 {
 	first := int32(0)
 	for i := range limits {
@@ -148,24 +147,23 @@ func poolPlaces(limits []plannedLimit) map[int32]int64 {
 	return places
 }
 
-// Settlement is what a reserved request weighed in truth.
+// Settlement is the actual weight of a reserved request.
 type Settlement struct {
 	// Reservation is the token.
 	Reservation string
-	// Weight is in units, -1 for as estimated. It is the weight for every limit
-	// but those of rules with a weight_field.
+	// Weight is in units, -1 if it is as estimated. It applies to every limit except those of
+	// rules with a weight_field.
 	Weight int64
-	// Fields are the weights for those; what is missing stays as estimated.
+	// Fields are the weights for rules with a weight_field. Missing ones stay as estimated.
 	Fields map[string]int64
 }
 
-// SettleReservation makes what a reservation charged weigh what it did in truth:
-// for every limit of the request the difference is charged, whether it fits or
-// not, or given back; never so much that less is left counted than if only the
-// actual weight had been charged at first. It happens once; a repeat gets the
-// same answer. Leases that the reserve took are released. Errors are
-// ErrBadReservation, ErrReservationEnded, or the store's; after the latter it can
-// be repeated.
+// SettleReservation corrects what a reservation charged to the actual weight. For every limit
+// of the request the difference is charged, whether or not it fits, or given back, but never so
+// much that less counts than if the actual weight had been charged at first. A repeat gets the
+// same answer and changes nothing. Leases of the reserve are released. Errors are
+// ErrBadReservation, ErrReservationEnded, or the store's; after an error of the store the
+// settlement can be repeated.
 func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answer) error {
 	start := c.opt.Now()
 	ctx, cancel := c.limited(ctx)
@@ -187,7 +185,7 @@ func (c *Checker) SettleReservation(ctx context.Context, s *Settlement, a *Answe
 	return c.answerSettlement(ctx, r, calls, start, a)
 }
 
-// open reads a token, looking for the secret again if it fits none known.
+// open reads a token. It reads the secrets anew if none of the known ones matches.
 func (c *Checker) open(ctx context.Context, token string) (*reservation, error) {
 	if c.opt.Secrets == nil {
 		return nil, ErrBadReservation
@@ -206,10 +204,10 @@ func (c *Checker) open(ctx context.Context, token string) (*reservation, error) 
 	return nil, ErrBadReservation
 }
 
-// settle is the store call that settles one call of the reserve.
+// settle returns the store call that settles one call of the reserve.
 func (c *reservedCall) settle(s *Settlement) limiter.Call {
 	req := limiter.Request{Op: limiter.OpSettle, ID: c.id, Asks: make([]limiter.Ask, len(c.asks))}
-	var pools map[int64]int64 // the most that a limit of each pool weighs
+	var pools map[int64]int64 // the largest weight of each pool's limits
 	place := int64(0)
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -232,7 +230,7 @@ func (c *reservedCall) settle(s *Settlement) limiter.Call {
 	return limiter.Call{Request: req}
 }
 
-// weigh is what the request weighed in truth for one limit.
+// weigh returns the actual weight of the request for one limit.
 func (a *reservedAsk) weigh(s *Settlement) int64 {
 	if a.source != "" {
 		if v, ok := s.Fields[a.source]; ok {
@@ -246,7 +244,7 @@ func (a *reservedAsk) weigh(s *Settlement) int64 {
 	return a.Weight
 }
 
-// answerSettlement makes the answer of a settlement. Only enforced limits show.
+// answerSettlement writes the answer of a settlement, with the enforced limits only.
 func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []limiter.Call, start time.Time,
 	a *Answer) error {
 	*a = Answer{Op: limiter.OpSettle, Verdict: Allowed, Strictest: -1, Limits: a.Limits[:0]}
@@ -276,8 +274,8 @@ func (c *Checker) answerSettlement(ctx context.Context, r *reservation, calls []
 	return nil
 }
 
-// bare charges where the reserve spent nothing and so left no record to settle.
-// The charge leaves one: a repeat finds and settles that, to the same weight.
+// bare charges the actual weight if the reserve spent nothing and so left no record to settle.
+// The charge leaves a record, which a repeat settles to the same weight.
 func (c *Checker) bare(ctx context.Context, kind uint8, call *limiter.Call) error {
 	if call.Err != nil || kind&resBare == 0 || call.Result.Allowed {
 		return call.Err
