@@ -89,6 +89,9 @@ func (r *Reader) route(target string) string {
 	if !r.raw {
 		path = route.Normalize(withoutParams(path))
 	}
+	if path == "" && target != "" {
+		path = "/"
+	}
 	if r.routes != nil && strings.HasPrefix(path, "/") {
 		if t := r.routes.match(path[1:], path != "/"); t != "" {
 			return t

@@ -70,7 +70,8 @@ func TestRoute_ReadsPathsAsServersDo(t *testing.T) {
 		"charges":                      "/charges",
 		"shop.example:443":             "/shop.example:443",
 		"*":                            "/*",
-		"?q":                           "",
+		"?q":                           "/",
+		";x":                           "/",
 		"":                             "",
 	} {
 		if got := routeReader(t, rules.PathNormal).route(target); got != want {
