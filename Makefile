@@ -44,6 +44,11 @@ test-gateways: deps ## run the examples of gateways with real gateways (part of 
 	$(GO) test -count=1 -v -run '^TestGateways$$' ./deploy/gateways
 	cd deploy/gateways/manifests && $(GO) test -count=1 ./...
 
+# No package of Debian has Traefik.
+.PHONY: test-traefik
+test-traefik: ## run the example of Traefik through a program of yours (TRAEFIK=path)
+	$(GO) test -count=1 -tags traefik -v -run '^TestTraefik$$' ./deploy/gateways
+
 # The tests with the tag sweep: each looks at every page.
 .PHONY: sweep
 sweep: deps ## hold every page to accessibility, and type every payload into every form, in Chromium
@@ -54,7 +59,7 @@ sweep: deps ## hold every page to accessibility, and type every payload into eve
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet -tags sweep,road ./...
+	$(GO) vet -tags sweep,road,traefik,measure ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
@@ -86,6 +91,10 @@ fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 bench: deps ## measure it beside its peers and write docs/benchmarks.md (about ten minutes)
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
 	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
+
+.PHONY: bench-gateways
+bench-gateways: deps ## measure what the question of a gateway adds to a request, for docs/gateways.md (about a minute)
+	$(GO) test -count=1 -tags measure -v -run '^TestMeasure$$' ./deploy/gateways
 
 .PHONY: soak
 soak: deps ## break parts at random under load for MINUTES (default 5) and close the account

@@ -33,10 +33,7 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 			seconds = reply.CeilSeconds(seconds)
 		}
 		b = appendMember(b, "retry_after_s", seconds)
-		b = appendMember(b, "delay_ms", a.Delay())
-		if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
-			b = appendMember(b, "refunded", refunded(a))
-		}
+		b = appendEnforced(b, a)
 	} else {
 		rule = degradedRule(a)
 		if ms, ok := a.RetryAfter(); ok {
@@ -113,14 +110,20 @@ func degradedRule(a *decide.Answer) string {
 	return ""
 }
 
-// refunded returns the highest number of units that an enforced limit got back.
-func refunded(a *decide.Answer) (units int64) {
+// appendEnforced writes the figures over all enforced limits: the longest delay before
+// an allowed request should start, and the highest number of refunded units.
+func appendEnforced(b []byte, a *decide.Answer) []byte {
+	var refunded int64
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Shadow {
-			units = max(units, la.Decision.Refunded)
+			refunded = max(refunded, la.Decision.Refunded)
 		}
 	}
-	return units
+	b = appendMember(b, "delay_ms", a.Delay())
+	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
+		b = appendMember(b, "refunded", refunded)
+	}
+	return b
 }
 
 // appendFigures writes the limit in force, with the burst of a bucket algorithm, and the

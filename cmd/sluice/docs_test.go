@@ -20,6 +20,13 @@ func TestDocs_EveryCommandParses(t *testing.T) {
 		t.Fatal(err)
 	}
 	tried := 0
+	for _, pattern := range []string{"../../deploy/*/README.md", "../../deploy/*/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, more...)
+	}
 	for _, page := range append(pages, "../../README.md", "../../deploy/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -28,6 +35,7 @@ func TestDocs_EveryCommandParses(t *testing.T) {
 		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
 			for line := range strings.Lines(block[1]) {
 				line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+				line = strings.TrimSuffix(strings.TrimSpace(line), " &")
 				args, ok := strings.CutPrefix(strings.TrimPrefix(line, "go run ./cmd/"), "sluice ")
 				if !ok {
 					continue
