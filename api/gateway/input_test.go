@@ -207,6 +207,32 @@ func TestEvasions_MeetTheSameBucket(t *testing.T) {
 	}
 }
 
+// On ext_authz the client's path is part of the question's, which net/http has read before.
+func TestEvasions_OfPathsMeetTheSameBucketOnExtAuthz(t *testing.T) {
+	for _, path := range []string{"//charges", "/charges/", "/./charges", "/../charges", "/shop/../charges",
+		"/a/%2e%2E/charges", "/%63harges", "/charges;x", "/a/..;x/charges", "/charges?/other", "/charges#/other"} {
+		f := newFixture(t, []rules.Rule{rule(1, "charges", "route", 1, onRoute("/charges"))})
+		f.ask("GET", "/ratelimit/ext_authz/shop/charges")
+		res, _, _ := raw(t, f, question(f, "GET /ratelimit/ext_authz/shop"+path+" HTTP/1.1", ""))
+		if res.status != http.StatusTooManyRequests {
+			t.Errorf("%s: got %d", path, res.status)
+		}
+	}
+}
+
+// A gateway that adds its headers to those of the client adds them last.
+func TestForwardedHeaders_TheLastIsTheGateways(t *testing.T) {
+	get := "GET"
+	f := newFixture(t, []rules.Rule{
+		rule(1, "charges", "route", 0, onRoute("/charges"), func(r *rules.Rule) { r.Method = &get }),
+	})
+	a := f.ask("GET", "/ratelimit/forward/shop", "X-Forwarded-Method", "POST", "X-Forwarded-Method", "GET",
+		"X-Forwarded-Uri", "/free", "X-Forwarded-Uri", "/charges", "X-Forwarded-For", "203.0.113.7")
+	if a.status != http.StatusTooManyRequests {
+		t.Errorf("got %d", a.status)
+	}
+}
+
 // raw sends bytes to a real server and reads one answer.
 func raw(t *testing.T, f *fixture, text string) (sent, *bufio.Reader, net.Conn) {
 	t.Helper()
