@@ -187,7 +187,7 @@ func decodeMap[V any](d *decoder, at, noun string, v *tree.Value, dst *map[strin
 	for i := range v.Members {
 		m := &v.Members[i]
 		var value V
-		one(at+"."+safeKey(m.Name), &m.Value, &value)
+		one(at+"."+SafeKey(m.Name), &m.Value, &value)
 		(*dst)[m.Name] = value
 	}
 }

@@ -342,8 +342,8 @@ func (d *decoder) sources(at string, v *tree.Value, dst *[]FactSource) {
 	*dst = list
 }
 
-// safeKey is SafeField for the name of a tier, an attribute or a missing fact.
-func safeKey(name string) string {
+// SafeKey is SafeField for the name of a tier, an attribute or a missing fact.
+func SafeKey(name string) string {
 	for _, prefix := range []string{missingAttribute, missingField} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && chars.IsName(rest) {
 			return name

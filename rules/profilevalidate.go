@@ -92,7 +92,7 @@ func (f *ProfileFacts) validate(ps *problems) {
 
 func (ps *problems) sourceMap(at string, m map[string][]FactSource, number bool) {
 	for _, name := range sortedKeys(m) {
-		list, at := m[name], at+"."+safeKey(name)
+		list, at := m[name], at+"."+SafeKey(name)
 		switch {
 		case !chars.IsName(name):
 			ps.add(at, "must have a name of 1 to %d letters, digits, _, . or -", chars.MaxName)
@@ -169,7 +169,7 @@ func validateTemplates(routes []string, ps *problems) {
 
 func validateMissing(missing map[string]MissingFact, ps *problems) {
 	for _, name := range sortedKeys(missing) {
-		m, at := missing[name], "missing."+safeKey(name)
+		m, at := missing[name], "missing."+SafeKey(name)
 		attribute, isAttribute := strings.CutPrefix(name, missingAttribute)
 		field, isField := strings.CutPrefix(name, missingField)
 		switch {

@@ -10,8 +10,8 @@ import (
 	"sluice/web/webtest"
 )
 
-// TestActs_AreInForceByTheTimeTheyAnswer: whatever changes rules, overrides, pools
-// or tokens has this node load them before its page says that it is done.
+// TestActs_AreInForceByTheTimeTheyAnswer: whatever changes rules, overrides, pools,
+// profiles or tokens has this node load them before its page says that it is done.
 func TestActs_AreInForceByTheTimeTheyAnswer(t *testing.T) {
 	for name, act := range map[string]struct {
 		path string
@@ -37,7 +37,9 @@ func TestActs_AreInForceByTheTimeTheyAnswer(t *testing.T) {
 		"a pool": {"/console/pools",
 			url.Values{"name": {"nightly"}, "limit": {"9"}, "window_ms": {"60000"}, "normal_percent": {"80"},
 				"low_percent": {"50"}}},
-		"revoking a token": {"/console/tokens/1/revoke", url.Values{}},
+		"a profile":          {"/console/profiles", url.Values{"name": {"mail"}, "path": {"normal"}, "claims": {"off"}}},
+		"deleting a profile": {"/console/profiles/shop/delete", url.Values{"version": {"1"}}},
+		"revoking a token":   {"/console/tokens/1/revoke", url.Values{}},
 	} {
 		w := world(t, webtest.Full)
 		b := w.As(access.RoleAdmin)

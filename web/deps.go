@@ -9,6 +9,7 @@ import (
 	"sluice/web/kit"
 	"sluice/web/overview"
 	"sluice/web/people"
+	"sluice/web/profiles"
 	"sluice/web/rulepages"
 	"sluice/web/signin"
 	"sluice/web/transfer"
@@ -25,6 +26,7 @@ type Deps struct {
 	RulePages RulePages
 	Inspect   Inspect
 	People    People
+	Profiles  Profiles
 	Transfer  Transfer
 }
 
@@ -40,6 +42,8 @@ type (
 	Inspect = inspect.Deps
 	// People are the dependencies of the area of accounts and tokens.
 	People = people.Deps
+	// Profiles is the store of profiles.
+	Profiles = profiles.Store
 	// Transfer is the store of import and export.
 	Transfer = transfer.Store
 	// SSO is a single sign-on provider.

@@ -179,6 +179,7 @@ func TestJourney_AfterAFailedSaveTheFocusIsWhereTheErrorIs(t *testing.T) {
 		{"/console/people/new", `name=grace&by=password&password=short`, "#f-password"},
 		{"/console/tokens/new", `name=ci`, "#f-name"},
 		{"/console/pools/new", `name=shop&limit=0&window_ms=0`, "#f-window_ms"},
+		{"/console/profiles/new", `name=mail&facts.user=X-User&routes=users`, `[name='facts.user']`},
 		{"/console/rules/1/overrides/new", `key=ip:1&limit=many`, "#f-limit"},
 		{"/console/import", `text=rules: many`, "[role=alert]"},
 		{"/console/account", `password=short&repeat=short`, "#f-current, #f-password"},

@@ -12,6 +12,7 @@ import (
 	"sluice/web/kit"
 	"sluice/web/overview"
 	"sluice/web/people"
+	"sluice/web/profiles"
 	"sluice/web/rulepages"
 	"sluice/web/signin"
 	"sluice/web/transfer"
@@ -25,6 +26,7 @@ type Server struct {
 	rulepages *rulepages.Pages
 	inspect   *inspect.Pages
 	people    *people.Pages
+	profiles  *profiles.Pages
 	transfer  *transfer.Pages
 }
 
@@ -45,6 +47,7 @@ func New(d Deps) (*Server, error) {
 		rulepages: &rulepages.Pages{Kit: k, Deps: d.RulePages},
 		inspect:   &inspect.Pages{Kit: k, Deps: d.Inspect},
 		people:    &people.Pages{Kit: k, Deps: d.People},
+		profiles:  &profiles.Pages{Kit: k, Store: d.Profiles},
 		transfer:  &transfer.Pages{Kit: k, Store: d.Transfer},
 	}, nil
 }
@@ -57,7 +60,7 @@ func Table() []Route { return (&Server{}).routes() }
 
 func (s *Server) routes() []Route {
 	return slices.Concat(s.signin.Routes(), s.overview.Routes(), s.rulepages.Routes(), s.inspect.Routes(),
-		s.people.Routes(), s.transfer.Routes(), []Route{
+		s.people.Routes(), s.profiles.Routes(), s.transfer.Routes(), []Route{
 			{Method: http.MethodPost, Path: "/console/theme", Offline: true, Handle: kit.Theme},
 			{Method: http.MethodGet, Path: "/console/events", Role: access.RoleViewer, Stream: true, Handle: s.events},
 		})

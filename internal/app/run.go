@@ -160,7 +160,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	deps := web.Deps{
 		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(checker, db),
-		People: web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
+		Profiles: db,
+		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Sets, deps.Changed = sets, reload.changed
 	pages, err := openConsole(ctx, &cfg, &host, deps, db, figures, stops)

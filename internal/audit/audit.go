@@ -52,7 +52,7 @@ func Actions() []string {
 }
 
 // Subjects are what entries can be about. Readers must expect others.
-func Subjects() []string { return []string{"rule", "pool", "token", "user"} }
+func Subjects() []string { return []string{"rule", "pool", "profile", "token", "user"} }
 
 // Changes are the fields that an entry's details say were changed, nil where
 // they say nothing of the kind.

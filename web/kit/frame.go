@@ -17,6 +17,7 @@ var entries = []view.NavItem{
 	{Path: PathDenials, Label: "Denials", Icon: "ban"},
 	{Path: PathHotKeys, Label: "Hot keys", Icon: "flame"},
 	{Path: PathPools, Label: "Pools", Icon: "droplets"},
+	{Path: PathProfiles, Label: "Profiles", Icon: "waypoints"},
 	{Path: PathPeople, Label: "People & tokens", Icon: "users"},
 	{Path: PathAudit, Label: "Audit log", Icon: "scroll-text"},
 	{Path: PathImport, Label: "Import & export", Icon: "arrow-up-down"},
@@ -73,6 +74,7 @@ const (
 	PathDenials   = "/console/denials"
 	PathHotKeys   = "/console/hot-keys"
 	PathPools     = "/console/pools"
+	PathProfiles  = "/console/profiles"
 	PathPeople    = "/console/people"
 	PathAudit     = "/console/audit"
 	PathImport    = "/console/import"

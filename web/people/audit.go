@@ -107,6 +107,8 @@ func subjectLink(e *audit.Entry) string {
 		return fmt.Sprintf("/console/people/%d", e.SubjectID)
 	case e.SubjectKind == "rule" && e.Action != "delete":
 		return fmt.Sprintf("/console/rules/%d", e.SubjectID)
+	case e.SubjectKind == "profile" && e.Action != "delete":
+		return kit.PathProfiles + "/" + url.PathEscape(e.SubjectName)
 	case e.SubjectKind == "token":
 		return "/console/tokens"
 	}

@@ -432,7 +432,7 @@ func overrideTable(f view.Frame, r rules.Rule, list []rules.Override, now time.T
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = deleteRow(fmt.Sprintf("delete-%d", o.ID), "the override for "+o.Key,
+				templ_7745c5c3_Err = view.DeleteRow(fmt.Sprintf("delete-%d", o.ID), "the override for "+o.Key,
 					"The rule's own limit applies again, including what was already used of it.",
 					overrideURL(r.ID, o.ID, "/delete"), o.Version).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {

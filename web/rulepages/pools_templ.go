@@ -341,7 +341,7 @@ func poolRow(f view.Frame, l PoolLine) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = deleteRow("delete-"+l.Pool.Name, "the pool "+l.Pool.Name,
+			templ_7745c5c3_Err = view.DeleteRow("delete-"+l.Pool.Name, "the pool "+l.Pool.Name,
 				"A pool can be deleted only if no rule uses it. Its counters are deleted too.", poolURL(l.Pool.Name, "/delete"),
 				l.Pool.Version).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {

@@ -8,13 +8,14 @@ import (
 	"sluice/web/kit"
 )
 
-// export sends every rule and pool as a rules file, which import reads back.
+// export sends every rule, pool and profile as a rules file, which import reads back.
 func (p *Pages) export(v *kit.Visit) error {
 	source, err := p.Store.LoadAllRules(v.Ctx)
 	if err != nil {
 		return err
 	}
-	file, err := rulefile.Format(rules.File{Pools: source.Pools, Rules: source.Rules})
+	file, err := rulefile.Format(rules.File{Pools: source.Pools, Profiles: source.Profiles,
+		Rules: source.Rules})
 	if err != nil {
 		return err
 	}

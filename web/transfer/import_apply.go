@@ -29,7 +29,7 @@ func (p *Pages) applyImport(v *kit.Visit) error {
 	}
 	todo := in.plan
 	if f.Form.Get("do") != doAll {
-		todo.Delete, todo.Pools.Delete = nil, nil
+		todo.Delete, todo.Pools.Delete, todo.Profiles.Delete = nil, nil, nil
 	}
 	err = p.Store.ApplyPlan(v.Ctx, v.ActorWithReason(f.Form), todo)
 	switch {

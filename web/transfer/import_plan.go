@@ -60,7 +60,8 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	if err := wanted.CheckPatterns(source.Rules, in.prune); err != nil {
 		return nil, err
 	}
-	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Rules: source.Rules}, wanted, in.prune)
+	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Profiles: source.Profiles, Rules: source.Rules}, wanted,
+		in.prune)
 	in.sum, err = sumOf(in.version, &in.plan)
 	return in, err
 }
@@ -69,8 +70,8 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 // times the memory of its rules.
 func sumOf(version int64, p *rules.Plan) (string, error) {
 	h := sha256.New()
-	err := json.NewEncoder(h).Encode([]any{version, p.Pools, len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged),
-		p.Untouched})
+	err := json.NewEncoder(h).Encode([]any{version, p.Pools, p.Profiles, len(p.Create), len(p.Update), len(p.Delete),
+		len(p.Unchanged), p.Untouched})
 	err = errors.Join(err, sumList(h, p.Create), sumList(h, p.Update), sumList(h, p.Delete))
 	return hex.EncodeToString(h.Sum(nil)), err
 }
@@ -122,10 +123,7 @@ func planWords(p *rules.Plan) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{
-		{len(p.Create) + len(p.Pools.Create), "created"}, {len(p.Update) + len(p.Pools.Update), "changed"},
-		{len(p.Delete) + len(p.Pools.Delete), "deleted"},
-	} {
+	}{{creations(p), "created"}, {updates(p), "changed"}, {deletions(p), "deleted"}} {
 		if part.n > 0 {
 			out = append(out, view.Count(int64(part.n))+" "+part.what)
 		}
@@ -139,11 +137,59 @@ func planWords(p *rules.Plan) string {
 // shownRules is how many rules of each part of a plan are listed.
 const shownRules = 200
 
-// deletions and otherChanges count what a plan does.
-func deletions(p *rules.Plan) int { return len(p.Delete) + len(p.Pools.Delete) }
+// creations, updates, deletions and otherChanges count what a plan does.
+func creations(p *rules.Plan) int {
+	return len(p.Create) + len(p.Pools.Create) + len(p.Profiles.Create)
+}
 
-func otherChanges(p *rules.Plan) int {
-	return len(p.Create) + len(p.Pools.Create) + len(p.Update) + len(p.Pools.Update)
+func updates(p *rules.Plan) int { return len(p.Update) + len(p.Pools.Update) + len(p.Profiles.Update) }
+
+func deletions(p *rules.Plan) int {
+	return len(p.Delete) + len(p.Pools.Delete) + len(p.Profiles.Delete)
+}
+
+func otherChanges(p *rules.Plan) int { return creations(p) + updates(p) }
+
+// planLine is a pool or profile in a plan.
+type planLine struct {
+	Noun, Name, About string
+	Changes           []rules.Change
+}
+
+// The pools and profiles that a plan creates, updates and deletes.
+func created(p *rules.Plan) (lines []planLine) {
+	for i := range p.Pools.Create {
+		pool := &p.Pools.Create[i]
+		lines = append(lines, planLine{Noun: "pool", Name: pool.Name,
+			About: view.Count(pool.Limit) + " per " + view.Window(pool.WindowMS)})
+	}
+	for i := range p.Profiles.Create {
+		profile := &p.Profiles.Create[i]
+		lines = append(lines, planLine{Noun: "profile", Name: profile.Name, About: profile.Summary()})
+	}
+	return lines
+}
+
+func updated(p *rules.Plan) (lines []planLine) {
+	for i := range p.Pools.Update {
+		e := &p.Pools.Update[i]
+		lines = append(lines, planLine{Noun: "pool", Name: e.New.Name, Changes: e.Changes})
+	}
+	for i := range p.Profiles.Update {
+		e := &p.Profiles.Update[i]
+		lines = append(lines, planLine{Noun: "profile", Name: e.New.Name, Changes: e.Changes})
+	}
+	return lines
+}
+
+func deleted(p *rules.Plan) (lines []planLine) {
+	for i := range p.Pools.Delete {
+		lines = append(lines, planLine{Noun: "pool", Name: p.Pools.Delete[i].Name})
+	}
+	for i := range p.Profiles.Delete {
+		lines = append(lines, planLine{Noun: "profile", Name: p.Profiles.Delete[i].Name})
+	}
+	return lines
 }
 
 // deletionWords counts what a plan deletes.
@@ -154,6 +200,9 @@ func deletionWords(p *rules.Plan) string {
 	}
 	if n := len(p.Pools.Delete); n > 0 {
 		out = append(out, view.Plural(int64(n), "pool"))
+	}
+	if n := len(p.Profiles.Delete); n > 0 {
+		out = append(out, view.Plural(int64(n), "profile"))
 	}
 	return strings.Join(out, " and ")
 }

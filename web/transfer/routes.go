@@ -1,4 +1,4 @@
-// Package transfer exports and imports all rules and pools, and imports the overrides of a rule.
+// Package transfer exports and imports all rules, pools and profiles, and imports the overrides of a rule.
 package transfer
 
 import (

@@ -106,6 +106,28 @@ func TestImport_AStalePlanIsShownAgainAndNotDone(t *testing.T) {
 	}
 }
 
+func TestImport_ProfilesAreInThePlan(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	export := b.Get("/console/export")
+	if !export.Has("profiles:\n  - name: internal\n", "  - name: shop\n") {
+		t.Errorf("the export has no profiles: %d\n%s", export.Code, export.Body)
+	}
+	plan := func(file string) webtest.Page {
+		return b.Post("/console/import", url.Values{"text": {file}, "prune": {"on"}})
+	}
+	if page := plan(export.Body); !page.Has("Nothing to do") {
+		t.Errorf("importing the export: %d\n%s", page.Code, page.Body)
+	}
+	page := plan("rules: []\nprofiles: [{name: shop, path: raw}, {name: mail, routes: [/a, /b]}]")
+	if !page.Has("new profile", "facts: 0, routes: 2", "<ins>raw</ins>", "delete profile", "and 1 profile") {
+		t.Errorf("the plan: %d\n%s", page.Code, page.Body)
+	}
+	if page := plan("rules: []"); page.Has("delete profile") {
+		t.Errorf("a file without profiles deletes some:\n%s", page.Body)
+	}
+}
+
 func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

@@ -226,7 +226,8 @@ type Book struct {
 
 // LoadAllRules implements transfer.Store.
 func (f *Book) LoadAllRules(context.Context) (rules.Source, error) {
-	return rules.Source{Rules: slices.Clone(f.w.Rules.List), Pools: slices.Clone(f.Stored), Version: f.Version},
+	return rules.Source{Rules: slices.Clone(f.w.Rules.List), Pools: slices.Clone(f.Stored),
+			Profiles: slices.Clone(f.w.Profiles.List), Version: f.Version},
 		f.w.Rules.Err
 }
 

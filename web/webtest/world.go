@@ -66,9 +66,11 @@ type World struct {
 	Figures   *Figures
 	Overrides *Overrides
 	Pools     *Pools
-	Sets      *rules.Current
-	Node      web.Node
-	Clock     *Clock
+	// Profiles are the profiles of gateways.
+	Profiles *Profiles
+	Sets     *rules.Current
+	Node     web.Node
+	Clock    *Clock
 	// Changes counts the changes that the console told of.
 	Changes int
 	// NotYetInForce has the node answer that what was saved is not in force yet.
@@ -113,8 +115,9 @@ func New(kind Kind) (*World, error) {
 	}
 	w.Rules.remember()
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
+	w.Profiles = &Profiles{}
 	if full {
-		w.Pools = samplePools()
+		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
 	}
 	if err := w.compile(); err != nil {
@@ -167,8 +170,9 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Store: w.Rules, Figures: w.Figures, Headers: headers,
 			Pools: w.Pools, PoolState: w.Pools.state, Watching: true,
 		},
-		Inspect: web.Inspect{Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters},
-		People:  web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
+		Inspect:  web.Inspect{Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters},
+		Profiles: w.Profiles,
+		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
 			*Book
 			*Rules
@@ -207,7 +211,8 @@ func (w *World) compile() error {
 			active = append(active, r)
 		}
 	}
-	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Version: 42},
+	set, err := rules.CompileSource(rules.Source{Rules: active, Pools: w.Pools.List, Profiles: w.Profiles.List,
+		Version: 42},
 		rules.Options{IPv4Prefix: 32, IPv6Prefix: 64})
 	if err != nil {
 		return err

@@ -1,0 +1,306 @@
+package profiles
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+	"sluice/web/kit"
+)
+
+// input is one input of the form. Its name is the path of the field in the profile's JSON form.
+type input struct{ name, label string }
+
+// inputs are the inputs of the form, in their order.
+var inputs = []input{
+	{"name", "Name"},
+	{"description", "Description"},
+	{"facts.user", "User"},
+	{"facts.api_key", "API key"},
+	{"facts.tier", "Tier"},
+	{"facts.attributes", "Attributes"},
+	{"facts.fields", "Fields"},
+	{"missing", "Missing facts"},
+	{"routes", "Routes"},
+	{"path", "Path"},
+	{"client_ip.header", "Address header"},
+	{"client_ip.trusted", "Trusted proxies"},
+	{"proof.token", "Token"},
+	{"proof.networks", "Networks of the gateway"},
+	{"proof.certificates", "Client certificates"},
+	{"claims", "Claims"},
+	{"claims_header", "Token header"},
+	{"skip_methods", "Skipped methods"},
+	{"weight.header", "Weight header"},
+	{"headers", "Client headers"},
+}
+
+// label is the label of an input.
+func label(name string) string {
+	i := slices.IndexFunc(inputs, func(in input) bool { return in.name == name })
+	return inputs[i].label
+}
+
+// lines yields the lines of a text that are not blank, trimmed.
+func lines(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// values fills in the form of a profile. Lists have one line per element.
+func values(p *rules.Profile) url.Values {
+	form := url.Values{
+		"name": {p.Name}, "description": {p.Description}, "version": {strconv.FormatInt(p.Version, 10)},
+		"facts.user": {sourceLines("", p.Facts.User)}, "facts.api_key": {sourceLines("", p.Facts.APIKey)},
+		"facts.tier": {sourceLines("", p.Facts.Tier)}, "facts.attributes": {sourceMap(p.Facts.Attributes)},
+		"facts.fields": {sourceMap(p.Facts.Fields)}, "missing": {missingLines(p.Missing)},
+		"routes": {strings.Join(p.Routes, "\n")}, "path": {p.Path}, "client_ip.header": {p.ClientIP.Header},
+		"client_ip.trusted":  {strings.Join(p.ClientIP.Trusted, "\n")},
+		"proof.networks":     {strings.Join(p.Proof.Networks, "\n")},
+		"proof.certificates": {strings.Join(p.Proof.Certificates, "\n")},
+		"claims":             {p.Claims}, "claims_header": {p.ClaimsHeader},
+		"skip_methods": {strings.Join(p.SkipMethods, "\n")},
+		"headers":      {strings.Join(p.Headers, "\n")},
+	}
+	if p.Proof.Token {
+		form.Set("proof.token", "on")
+	}
+	if p.Weight != nil {
+		form.Set("weight.header", p.Weight.Header)
+	}
+	return form
+}
+
+// sourceLines writes sources as "header X-User", each after a name if there is one.
+func sourceLines(name string, list []rules.FactSource) string {
+	var b strings.Builder
+	for _, s := range list {
+		if name != "" {
+			b.WriteString(name + " ")
+		}
+		switch {
+		case s.Header != "":
+			b.WriteString("header " + s.Header)
+		case s.Cookie != "":
+			b.WriteString("cookie " + s.Cookie)
+		case s.Claim != "":
+			b.WriteString("claim " + s.Claim)
+		default:
+			b.WriteString("value " + s.Value)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// sourceMap writes the sources of named facts as "tenant header X-Tenant".
+func sourceMap(m map[string][]rules.FactSource) string {
+	var b strings.Builder
+	for _, name := range sorted(m) {
+		b.WriteString(sourceLines(name, m[name]))
+	}
+	return b.String()
+}
+
+// missingLines writes "user deny" or "user value anonymous".
+func missingLines(m map[string]rules.MissingFact) string {
+	var b strings.Builder
+	for _, name := range sorted(m) {
+		if fact := m[name]; fact.Action != "" {
+			b.WriteString(name + " " + fact.Action + "\n")
+		} else {
+			b.WriteString(name + " value " + fact.Value + "\n")
+		}
+	}
+	return b.String()
+}
+
+// reader reads the form. at knows the input and the line of each path in the profile.
+type reader struct {
+	form url.Values
+	errs []rules.FieldError
+	at   map[string]place
+}
+
+type place struct {
+	input string
+	line  int
+}
+
+// read reads the form and validates the profile. Errors are named after the inputs.
+func read(form url.Values) (rules.Profile, []rules.FieldError) {
+	rd := &reader{form: form, at: map[string]place{}}
+	text := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	p := rules.NewProfile()
+	p.Name, p.Description = text("name"), text("description")
+	p.Facts.User = rd.sources("facts.user")
+	p.Facts.APIKey = rd.sources("facts.api_key")
+	p.Facts.Tier = rd.sources("facts.tier")
+	p.Facts.Attributes = rd.named("facts.attributes", "tenant header X-Tenant")
+	p.Facts.Fields = rd.named("facts.fields", "bytes header Content-Length")
+	p.Missing = rd.missing()
+	p.Routes, p.Path = rd.list("routes"), text("path")
+	p.ClientIP = rules.ClientIP{Header: text("client_ip.header"), Trusted: rd.list("client_ip.trusted")}
+	p.Proof = rules.Proof{Token: form.Get("proof.token") == "on", Networks: rd.list("proof.networks"),
+		Certificates: rd.list("proof.certificates")}
+	p.Claims, p.ClaimsHeader = text("claims"), text("claims_header")
+	p.SkipMethods, p.Headers = rd.list("skip_methods"), rd.list("headers")
+	if header := text("weight.header"); header != "" {
+		p.Weight = &rules.WeightSource{Header: header}
+	}
+	p.Normalize()
+	if len(rd.errs) == 0 {
+		for _, f := range kit.FieldsOf(rules.ValidateProfile(&p)) {
+			rd.refused(f)
+		}
+	}
+	return p, rd.combined()
+}
+
+// each calls one with each line of an input and its number.
+func (rd *reader) each(name string, one func(line int, text string)) {
+	n := 0
+	for text := range strings.Lines(rd.form.Get(name)) {
+		if n++; strings.TrimSpace(text) != "" {
+			one(n, strings.TrimSpace(text))
+		}
+	}
+}
+
+func (rd *reader) wrong(input string, line int, format string, args ...any) {
+	rd.errs = append(rd.errs, rules.FieldError{Field: input, Message: fmt.Sprintf("Line %d: ", line) +
+		fmt.Sprintf(format, args...)})
+}
+
+// list reads a list with one element per line.
+func (rd *reader) list(name string) []string {
+	list := []string{}
+	rd.each(name, func(line int, text string) {
+		rd.at[fmt.Sprintf("%s[%d]", name, len(list))] = place{name, line}
+		list = append(list, text)
+	})
+	return list
+}
+
+// sources reads the sources of a fact.
+func (rd *reader) sources(name string) []rules.FactSource {
+	list := []rules.FactSource{}
+	rd.each(name, func(line int, text string) {
+		s, ok := source(text)
+		if !ok {
+			rd.wrong(name, line, "must be header, cookie, claim or value, and then its name, such as header X-User")
+		}
+		rd.at[fmt.Sprintf("%s[%d]", name, len(list))] = place{name, line}
+		list = append(list, s)
+	})
+	return list
+}
+
+// source reads "header X-User".
+func source(text string) (s rules.FactSource, ok bool) {
+	kind, name := word(text)
+	switch kind {
+	case "header":
+		s.Header = name
+	case "cookie":
+		s.Cookie = name
+	case "claim":
+		s.Claim = name
+	case "value":
+		s.Value = name
+	}
+	return s, s != (rules.FactSource{})
+}
+
+// word splits a text after its first word.
+func word(text string) (first, rest string) {
+	first, rest, _ = strings.Cut(strings.ReplaceAll(text, "\t", " "), " ")
+	return first, strings.TrimSpace(rest)
+}
+
+// named reads the sources of named facts, such as attributes.
+func (rd *reader) named(name, example string) map[string][]rules.FactSource {
+	m := map[string][]rules.FactSource{}
+	rd.each(name, func(line int, text string) {
+		fact, rest := word(text)
+		s, ok := source(rest)
+		if !ok {
+			rd.wrong(name, line, "must be a name, then header, cookie, claim or value, and then its name, such as %s", example)
+		}
+		path := name + "." + rules.SafeKey(fact)
+		if _, known := rd.at[path]; !known {
+			rd.at[path] = place{name, line}
+		}
+		rd.at[fmt.Sprintf("%s[%d]", path, len(m[fact]))] = place{name, line}
+		m[fact] = append(m[fact], s)
+	})
+	return m
+}
+
+// missing reads what happens without a fact.
+func (rd *reader) missing() map[string]rules.MissingFact {
+	const name = "missing"
+	m := map[string]rules.MissingFact{}
+	rd.each(name, func(line int, text string) {
+		fact, rest := word(text)
+		what, value := word(rest)
+		rd.at[name+"."+rules.SafeKey(fact)] = place{name, line}
+		if _, twice := m[fact]; twice {
+			rd.wrong(name, line, "%s is listed twice", rules.SafeKey(fact))
+		}
+		switch {
+		case (what == rules.MissingSkip || what == rules.MissingDeny) && value == "":
+			m[fact] = rules.MissingFact{Action: what}
+		case what == "value" && value != "":
+			m[fact] = rules.MissingFact{Value: value}
+		default:
+			rd.wrong(name, line, "must be a fact, then skip, deny or value and a text, such as user deny")
+		}
+	})
+	return m
+}
+
+// refused moves an error of the validation to the input and line that it is about.
+func (rd *reader) refused(f rules.FieldError) {
+	path := f.Field
+	for path != "" {
+		if at, ok := rd.at[path]; ok {
+			message, other := f.Message, f.Message[strings.LastIndex(f.Message, " ")+1:]
+			if first, ok := rd.at[other]; ok { // such as the same route in another line
+				message = strings.TrimSuffix(f.Message, other) + "line " + strconv.Itoa(first.line)
+			}
+			rd.wrong(at.input, at.line, "%s", message)
+			return
+		}
+		if slices.ContainsFunc(inputs, func(in input) bool { return in.name == path }) {
+			break
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	rd.errs = append(rd.errs, rules.FieldError{Field: path, Message: f.Message})
+}
+
+// combined returns one error for each input.
+func (rd *reader) combined() (fields []rules.FieldError) {
+	for _, e := range rd.errs {
+		i := slices.IndexFunc(fields, func(f rules.FieldError) bool { return f.Field == e.Field })
+		if i < 0 {
+			fields = append(fields, e)
+		} else {
+			fields[i].Message += ". " + e.Message
+		}
+	}
+	return fields
+}

@@ -1,0 +1,98 @@
+package webtest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sluice/rules"
+)
+
+// Profiles are profiles in memory. Err, if not nil, is what every call fails with.
+type Profiles struct {
+	List []rules.Profile
+	Err  error
+}
+
+func sampleProfiles() *Profiles {
+	shop, intern := rules.NewProfile(), rules.NewProfile()
+	shop.Name, shop.Description = "shop", "nginx in front of the shop"
+	shop.Facts.User = []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Value: "anonymous"}}
+	shop.Facts.APIKey = []rules.FactSource{{Header: "X-Api-Key"}}
+	shop.Facts.Attributes = map[string][]rules.FactSource{"tenant": {{Header: "X-Tenant"}, {Claim: "tenant"}}}
+	shop.Claims = rules.ClaimsTrusted
+	shop.Routes = []string{"/v1/charges", "/users/{id}", "/files/*"}
+	shop.ClientIP.Trusted = []string{"10.0.0.0/8"}
+	shop.Missing = map[string]rules.MissingFact{"api_key": {Action: rules.MissingDeny}}
+	intern.Name, intern.Proof.Token = "internal", false
+	f := &Profiles{}
+	for i, p := range []rules.Profile{intern, shop} {
+		p.Version, p.CreatedAt, p.UpdatedAt = 1, Now.Add(-300*time.Hour), Now.Add(-time.Duration(30+i)*time.Hour)
+		f.List = append(f.List, p)
+	}
+	return f
+}
+
+func (f *Profiles) at(name string) int {
+	return slices.IndexFunc(f.List, func(p rules.Profile) bool { return p.Name == name })
+}
+
+// ListProfiles implements profiles.Store.
+func (f *Profiles) ListProfiles(context.Context) ([]rules.Profile, error) {
+	return slices.Clone(f.List), f.Err
+}
+
+// GetProfile implements profiles.Store.
+func (f *Profiles) GetProfile(_ context.Context, name string) (rules.Profile, error) {
+	i := f.at(name)
+	switch {
+	case f.Err != nil:
+		return rules.Profile{}, f.Err
+	case i < 0:
+		return rules.Profile{}, rules.ErrNotFound
+	}
+	return f.List[i].Clone(), nil
+}
+
+// CreateProfile implements profiles.Store.
+func (f *Profiles) CreateProfile(_ context.Context, _ rules.Actor, p rules.Profile) (rules.Profile, error) {
+	switch err := rules.ValidateProfile(&p); {
+	case f.Err != nil:
+		return p, f.Err
+	case err != nil:
+		return p, err
+	case f.at(p.Name) >= 0:
+		return p, rules.ErrNameTaken
+	}
+	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
+	f.List = append(f.List, p)
+	return p, nil
+}
+
+// UpdateProfile implements profiles.Store.
+func (f *Profiles) UpdateProfile(ctx context.Context, _ rules.Actor, p rules.Profile,
+	ifVersion int64) (rules.Profile, error) {
+	was, err := f.GetProfile(ctx, p.Name)
+	if err != nil {
+		return p, err
+	}
+	if was.Version != ifVersion {
+		return p, rules.ErrStale
+	}
+	p.Version, p.CreatedAt, p.UpdatedAt = was.Version+1, was.CreatedAt, Now
+	f.List[f.at(p.Name)] = p
+	return p, nil
+}
+
+// DeleteProfile implements profiles.Store.
+func (f *Profiles) DeleteProfile(ctx context.Context, _ rules.Actor, name string, ifVersion int64) error {
+	was, err := f.GetProfile(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case was.Version != ifVersion:
+		return rules.ErrStale
+	}
+	f.List = slices.Delete(f.List, f.at(name), f.at(name)+1)
+	return nil
+}
