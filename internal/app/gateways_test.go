@@ -186,6 +186,9 @@ func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
 	withProfile(t, cfg)
 	n := start(t, cfg)
 	n.create(`{"name":"r","scope":"user","limit":1000,"window_ms":86400000}`)
+	if !strings.Contains(n.text("/metrics"), `sluice_gateway_questions_total{face="ext_authz",result="no_proof"} 0`) {
+		t.Error("a series of gateways' questions is not served before the first question")
+	}
 	for name, req := range map[string]*http.Request{
 		"64 KiB of cookies":  n.question("forward", "/", "", "Cookie", strings.Repeat("a=b; ", 13_000)+"uid=1"),
 		"a header of 20 KiB": n.question("nginx", "/", strings.Repeat("u", 20<<10)),

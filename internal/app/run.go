@@ -11,6 +11,7 @@ import (
 
 	"sluice/api"
 	"sluice/api/decide"
+	"sluice/api/gateway"
 	"sluice/internal/access"
 	"sluice/internal/config"
 	"sluice/internal/database"
@@ -168,6 +169,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	metrics.Questions(gateway.Faces(), gateway.Results())
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Profiles: db, Overrides: db,
 		OverrideWriter: db, Access: keyring,
