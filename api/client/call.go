@@ -62,14 +62,6 @@ func (c *Client) post(ctx context.Context, path string, body []byte) ([]byte, er
 	return raw, err
 }
 
-// decode reads an answer.
-func decode(raw []byte, into any) error {
-	if err := json.Unmarshal(raw, into); err != nil {
-		return &UnavailableError{fmt.Errorf("the server's response is not valid: %w", err)}
-	}
-	return nil
-}
-
 // Do sends one request to a path of the service and returns the body of a 2xx response. Any other response is a
 // *Problem, no response an *UnavailableError. It is for paths that have no method here, such as those of rules: no fail
 // mode and no circuit breaker apply, and Options.CallTimeout bounds it. headers are additional headers, names and

@@ -26,8 +26,9 @@ const (
 // call may start; its caller then makes the call. The others queue. When a call may start, what has queued goes as one
 // batch.
 //
-// A call may start when none is in flight; beside others, when it carries at least half as many checks as those
-// together, up to maxCalls. Fewer are better off in the call after them.
+// A call may start when none is in flight; beside others, up to maxCalls, when it carries at least as many checks as
+// those together. Fewer are better off in the call after them: the service needs less time for a check, the more
+// checks share a call.
 type dispatcher struct {
 	client *Client
 	ctx    context.Context // of all batches
@@ -127,7 +128,7 @@ func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) 
 
 // mayStart reports whether a call with n checks may start.
 func (d *dispatcher) mayStart(n int) bool {
-	return d.calls == 0 || d.calls < maxCalls && 2*n >= d.carried
+	return d.calls == 0 || d.calls < maxCalls && n >= d.carried
 }
 
 // finish ends a call that carried n checks.
@@ -243,16 +244,11 @@ func (d *dispatcher) exchange(ctx context.Context, ws []*waiter) ([]json.RawMess
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
-		Results []json.RawMessage `json:"results"`
+	results, err := splitResults(raw)
+	if err == nil && len(results) != len(ws) {
+		err = errResults
 	}
-	if err := decode(raw, &answer); err != nil {
-		return nil, err
-	}
-	if len(answer.Results) != len(ws) {
-		return nil, errResults
-	}
-	return answer.Results, nil
+	return results, err
 }
 
 // answer gives each of ws its result: an error for all, or one element of results each.
