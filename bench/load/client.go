@@ -172,20 +172,25 @@ func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Durat
 
 func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration,
 	error)) ([]time.Duration, error) {
-	all := make([][]time.Duration, conns)
-	errs := make([]error, conns)
-	var wg sync.WaitGroup
-	for i := range conns {
+	return workers(conns, func(i int) ([]time.Duration, error) {
 		c, err := dial(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		wg.Go(func() {
-			defer c.c.Close()
-			stop := context.AfterFunc(ctx, func() { c.c.Close() })
-			defer stop()
-			all[i], errs[i] = worker(i, c)
-		})
+		defer c.c.Close()
+		stop := context.AfterFunc(ctx, func() { c.c.Close() })
+		defer stop()
+		return worker(i, c)
+	})
+}
+
+// workers runs n workers and returns what all of them measured.
+func workers(n int, worker func(i int) ([]time.Duration, error)) ([]time.Duration, error) {
+	all := make([][]time.Duration, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { all[i], errs[i] = worker(i) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

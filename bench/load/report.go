@@ -86,7 +86,7 @@ func table(w io.Writer, s settings, results []result) {
 		if r.scenario.needsRedis() {
 			redis = us(median(r, redisCPU))
 		}
-		if r.scenario.checks <= 1 {
+		if r.scenario.openLoop() {
 			p50, p99 = ms(median(r, openMedian)), ms(median(r, openTail))
 		}
 		name := r.scenario.name
@@ -123,6 +123,9 @@ func ratios(w io.Writer, results []result) {
 		{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
 		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},
+		{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
+		{"p50, shared Go client to a client each", goShared, goAlone, "at most 1.2",
+			func(m measurement) float64 { return m.closed.p50.Seconds() }},
 		{"p50 at a fixed rate, one rule to naive", oneOnRedis, naivePath, "at most 1.1",
 			func(m measurement) float64 { return m.open.p50.Seconds() }},
 	} {

@@ -27,6 +27,9 @@ type scenario struct {
 	// headers, in place of body, make a GET without a body, as gateways ask it.
 	headers func(n, keys int) string
 	conns   int // connections of the closed loop, 0 for those of the flag
+	// callers, if not 0, check through the Go client in the closed loop: alone, or together.
+	callers int
+	alone   bool
 }
 
 func direct(n, keys int) string {
@@ -109,6 +112,9 @@ var scenarios = []scenario{
 		checks: batchSize, conns: 4, rules: oneRule},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
+	{name: goShared, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64},
+	{name: goAlone, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64, alone: true},
+	{name: goOne, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 1},
 	{name: envoy, kind: ratelimit, path: "/json", body: envoyBody},
 	{name: "gubernator, HTTP (memory)", kind: gubernator, path: "/v1/GetRateLimits", body: gubernatorBody},
 	{name: "redis_rate behind Echo", kind: rival, rival: "redis_rate", path: "/check", body: direct},
@@ -125,6 +131,9 @@ const (
 	naivePath    = "naive: a script call a request"
 	bare         = "bare coalescer: counts in batches"
 	envoy        = "envoyproxy/ratelimit, JSON"
+	goShared     = "sluice on Redis, 64 callers share a Go client"
+	goAlone      = "sluice on Redis, 64 callers, a Go client each"
+	goOne        = "sluice on Redis, one caller of a Go client"
 )
 
 // measurement is what one round of one scenario gave; figures are a check.
@@ -173,7 +182,13 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	reqs := requests(srv.addr, sc, s.keys)
 	conns := cmp.Or(sc.conns, s.conns)
-	if _, err := closedLoop(ctx, srv.addr, reqs, conns, time.Second); err != nil {
+	closed := func(length time.Duration) ([]time.Duration, error) {
+		if sc.callers > 0 {
+			return goClient(ctx, srv.addr, sc, s.keys, length)
+		}
+		return closedLoop(ctx, srv.addr, reqs, conns, length)
+	}
+	if _, err := closed(time.Second); err != nil {
 		return m, err
 	}
 	without0, err := sc.degraded(ctx, srv.addr)
@@ -182,7 +197,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	cpu0, redis0 := srv.cpu(), redis.cpu()
 	length := time.Duration(s.seconds) * time.Second
-	lat, err := closedLoop(ctx, srv.addr, reqs, conns, length)
+	lat, err := closed(length)
 	if err != nil {
 		return m, err
 	}
@@ -196,7 +211,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 		return m, err
 	}
 	m.degraded = (without - without0) / float64(n*max(1, len(sc.rules)))
-	if sc.checks > 1 {
+	if !sc.openLoop() {
 		return m, nil // a rate in requests would mean something else here
 	}
 	if lat, err = openLoop(ctx, srv.addr, reqs, s.conns, s.rate, length); err != nil {
@@ -205,6 +220,9 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	m.open, m.openLat = summarize(lat), lat
 	return m, nil
 }
+
+// openLoop reports whether the scenario is measured at a fixed rate too.
+func (sc *scenario) openLoop() bool { return sc.checks <= 1 && sc.callers == 0 }
 
 // degraded is how many limits a sluice has decided without its store so far; 0
 // for other programs.
