@@ -15,12 +15,11 @@ import (
 
 const module = "sluice"
 
-// listed is what `go list -json` says about one package. Generated files are
-// among its files like any other.
+// listed is the output of `go list -json` for one package. It includes generated files.
 type listed struct {
 	ImportPath   string
 	Imports      []string
-	Deps         []string // all that it reaches
+	Deps         []string // direct and indirect imports
 	TestImports  []string
 	XTestImports []string
 }
@@ -28,8 +27,8 @@ type listed struct {
 // top is the module's folder.
 var top = filepath.Join("..", "..")
 
-// listPackages asks the go command for every package of the module. It reads
-// the folders first, because that tells the test cache what the answer hangs on.
+// listPackages returns every package of the module, as listed by the go command. It reads the
+// folders first, so that the test cache knows what the result depends on.
 func listPackages(t *testing.T) []listed {
 	t.Helper()
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
@@ -38,7 +37,7 @@ func listPackages(t *testing.T) []listed {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may vanish meanwhile
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may be deleted in the meantime
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false",
@@ -70,14 +69,14 @@ func own(importPath string) (path string, ok bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// standard tells whether an import is of the standard library, whose first path
-// element never has a dot.
+// standard reports whether an import is of the standard library, whose first path element never
+// has a dot.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")
 }
 
-// under tells whether importPath is prefix or lies below it.
+// under reports whether importPath is prefix or is below it.
 func under(importPath, prefix string) bool {
 	return importPath == prefix || strings.HasPrefix(importPath, prefix+"/")
 }
@@ -86,7 +85,7 @@ func anyUnder(importPath string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return under(importPath, p) })
 }
 
-// refuse returns why this room may not import that package, or "".
+// refuse returns the reason why a room must not import a package, or "".
 func refuse(r room, importPath string, inTest bool) string {
 	path, ours := own(importPath)
 	switch {
@@ -99,7 +98,7 @@ func refuse(r room, importPath string, inTest bool) string {
 	case ours && inTest && slices.Contains(forTests, path) && !slices.Contains(upward[r.path], path):
 		return ""
 	case ours:
-		return "no arrow leads there"
+		return "the room may not import it"
 	}
 	for prefix, reason := range nowhere {
 		if under(importPath, prefix) {
@@ -108,7 +107,7 @@ func refuse(r room, importPath string, inTest bool) string {
 	}
 	for prefix, keepers := range onlyIn {
 		if under(importPath, prefix) && !slices.Contains(keepers, r.path) {
-			return "it stays in " + strings.Join(keepers, ", ")
+			return "only " + strings.Join(keepers, ", ") + " may import it"
 		}
 	}
 	if inTest || anyUnder(importPath, r.foreign) {
@@ -146,7 +145,7 @@ func TestRooms_ImportOnlyAlongTheArrows(t *testing.T) {
 	}
 }
 
-func TestRooms_ReachNothingThatIsNotBeneathThem(t *testing.T) {
+func TestRooms_ImportNothingAboveThemIndirectly(t *testing.T) {
 	held := 0
 	for _, p := range listPackages(t) {
 		path, _ := own(p.ImportPath)
@@ -154,7 +153,7 @@ func TestRooms_ReachNothingThatIsNotBeneathThem(t *testing.T) {
 			held++
 			if slices.Contains(p.Deps, never) ||
 				never != module && slices.ContainsFunc(p.Deps, func(d string) bool { return under(d, never) }) {
-				t.Errorf("%s reaches %s", p.ImportPath, never)
+				t.Errorf("%s imports %s, directly or indirectly", p.ImportPath, never)
 			}
 		}
 	}
@@ -163,7 +162,7 @@ func TestRooms_ReachNothingThatIsNotBeneathThem(t *testing.T) {
 	}
 }
 
-func TestRooms_FormNoCircle(t *testing.T) {
+func TestRooms_HaveNoCycle(t *testing.T) {
 	byPath := make(map[string]room, len(rooms))
 	for _, r := range rooms {
 		if _, twice := byPath[r.path]; twice {
@@ -174,7 +173,7 @@ func TestRooms_FormNoCircle(t *testing.T) {
 	var visit func(path string, trail []string)
 	visit = func(path string, trail []string) {
 		if slices.Contains(trail, path) {
-			t.Fatalf("a circle: %v → %s", trail, path)
+			t.Fatalf("a cycle: %v → %s", trail, path)
 		}
 		r, known := byPath[path]
 		if !known {
@@ -189,8 +188,7 @@ func TestRooms_FormNoCircle(t *testing.T) {
 	}
 }
 
-// The design's own arrows, stated once more by hand, so that a careless edit of
-// the table fails too.
+// The most important arrows are stated here again, so that a wrong edit of the table fails.
 func TestRefuse_HoldsTheDesignsArrows(t *testing.T) {
 	tests := []struct {
 		from, to string

@@ -1,6 +1,6 @@
-// Package arch holds no code, only the test that keeps the rooms of this module
-// apart. rooms_test.go is the table: every package is a room, and a room states
-// which other rooms and which foreign modules it may import. The arrows run
-// cmd → internal/app → {api, web} → rules → limiter. A package without a room
-// fails the test: give it one, with the fewest arrows it needs.
+// Package arch has no code, only the test of the imports between the rooms of this module. The
+// table is in rooms_test.go: every package is a room, and a room lists the other rooms and the
+// foreign modules that it may import. The arrows run
+// cmd → internal/app → {api, web} → rules → limiter. The test fails for a package without a
+// room: add one with the fewest arrows that it needs.
 package arch

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// sourceFile is a file of the program as the documents name it.
+// sourceFile matches a file of the program in the documents.
 var sourceFile = regexp.MustCompile("`([a-z0-9_/]+\\.(?:go|lua|templ))`")
 
-// TestArchitecture_NamesFilesThatThereAre: a path leads to its file, a bare name to
-// one somewhere.
-func TestArchitecture_NamesFilesThatThereAre(t *testing.T) {
+// TestArchitecture_NamesExistingFiles checks that each path and each bare name of a file in
+// the document exists.
+func TestArchitecture_NamesExistingFiles(t *testing.T) {
 	known := map[string]bool{}
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -41,7 +41,7 @@ func TestArchitecture_NamesFilesThatThereAre(t *testing.T) {
 	}
 	for _, m := range named {
 		if !known[m[1]] {
-			t.Errorf("docs/architecture.md names %s, which is not there", m[1])
+			t.Errorf("docs/architecture.md names %s, which does not exist", m[1])
 		}
 	}
 }

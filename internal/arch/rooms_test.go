@@ -1,8 +1,7 @@
 package arch
 
-// room says what one package may import: packages of this module by their path
-// inside it, foreign packages by a prefix of theirs. The standard library is
-// free, except where a room is pure.
+// room lists what one package may import: packages of this module by their path in the module,
+// foreign packages by a prefix. It may import the standard library, unless the room is pure.
 type room struct {
 	path    string
 	may     []string
@@ -23,8 +22,8 @@ const (
 	templ      = "github.com/a-h/templ"
 )
 
-// rooms is the whole map, from the arithmetic outwards. "" is the root package,
-// which embeds openapi.yaml.
+// rooms lists all rooms, from the arithmetic outwards. "" is the root package, which embeds
+// openapi.yaml.
 var rooms = []room{
 	{path: ""},
 	{path: "limiter"},
@@ -134,8 +133,8 @@ var rooms = []room{
 		inTests: []string{"api/client"},
 	},
 	{
-		// The commands beside serve work on one edge each: token and migrate on
-		// the database, rules on a file, check and the rest through the client.
+		// Besides serve, the commands use one edge each: token and migrate the database, rules a
+		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
 			"internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/rulefile",
@@ -153,17 +152,16 @@ var rooms = []room{
 	{path: "internal/testenv", foreign: []string{pgx}},
 }
 
-// forTests is what the test files of every room may import on top of the room's
-// own arrows: real servers, both stores, the conformance suite. Foreign modules
-// are free in tests, except those of notInTests.
+// forTests lists what the test files of every room may import in addition: real servers, both
+// stores, the conformance suite. Tests may import any foreign module except those of notInTests.
 var forTests = []string{"", "limiter", "rules/override", "rules/rulefile", "limiter/memstore", "limiter/redisstore",
 	"limiter/storetest", "internal/testenv", "internal/deferred/filequeue", "internal/deferred/queuetest", "internal/sso",
 	"internal/sso/ssotest", "web/browsertest", "web/webtest"}
 
 var stores = []string{"limiter/memstore", "limiter/nearstore", "limiter/redisstore"}
 
-// upward lists what the lower rooms must not reach even in their tests, because
-// it would turn an arrow round.
+// upward lists what the lower rooms must not import even in their tests, because it would reverse
+// an arrow.
 var upward = map[string][]string{
 	"limiter":        stores,
 	"rules":          stores,
@@ -177,7 +175,7 @@ var upward = map[string][]string{
 	"rules/route":    stores,
 }
 
-// beneath lists what no package that a room reaches, however far down, may be.
+// beneath lists packages that a room must not import, directly or indirectly.
 var beneath = map[string][]string{
 	"api/decide":                     {"net/http", echo, redis, "gorm.io", module},
 	"api/reply":                      {"net/http", echo, redis, "gorm.io", module},
@@ -186,13 +184,13 @@ var beneath = map[string][]string{
 	"api/client/httplimit/echolimit": {redis, "gorm.io"},
 }
 
-// nowhere lists foreign packages that no room may import, with the reason.
+// nowhere lists foreign packages that no room may import, with the reasons.
 var nowhere = map[string]string{
 	"modernc.org/sqlite": "registers the same driver name as glebarez/go-sqlite",
 	"github.com/lib/pq":  "pgx is the one Postgres driver",
 }
 
-// onlyIn names the rooms that keep a foreign module to themselves, tests included.
+// onlyIn lists the rooms that alone may import a foreign module, including their tests.
 var onlyIn = map[string][]string{
 	"gorm.io": {"internal/database"},
 }

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// memory holds what "$name" stands for.
+// memory holds the values of "$name".
 type memory map[string]string
 
-// fill puts remembered values into a request.
+// fill inserts remembered values into a request.
 func (m memory) fill(text string) string {
 	names := make([]string, 0, len(m))
 	for name := range m {
@@ -39,7 +39,7 @@ func decode(text string) (any, error) {
 	return v, nil
 }
 
-// compare says where an answer is not as printed, nil if nowhere.
+// compare returns where an answer differs from the page, nil if it does not.
 func (m memory) compare(path string, want, got any) error {
 	switch w := want.(type) {
 	case string:

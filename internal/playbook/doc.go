@@ -1,17 +1,16 @@
-// Package playbook plays the examples of a documentation page against a whole
-// server in this process, so that what the page prints is what happens. It is
-// for tests.
+// Package playbook runs the examples of a documentation page against a complete
+// server in this process, to test that the page is correct.
 //
 // A page is Markdown. Each heading of the second level (## …) begins with a
-// fresh server at noon of 2026-11-21 UTC; within it, fenced blocks are carried
-// out in order:
+// new server at noon of 2026-11-21 UTC. The fenced blocks below it are run
+// in order:
 //
-//   - yaml: a rules file, put in force as the only one.
-//   - play: requests, what they answer, and the time, which passes only here.
-//   - play redis: the same, where the counters are in Redis; elsewhere it is
-//     passed over. It may have the line "redis stops".
+//   - yaml: a rules file, which replaces all rules.
+//   - play: requests, expected answers, and changes of the time, which passes only here.
+//   - play redis: the same, skipped unless the counters are in Redis. It may
+//     have the line "redis stops".
 //
-// Blocks in other languages are for the reader. A play:
+// Blocks in other languages are not run. A play:
 //
 //	# A comment.
 //	at 2026-11-20T18:00:00+01:00
@@ -24,9 +23,10 @@
 //	POST /ratelimit/release {"lease": "$lease"}
 //	-> 200
 //
-// A request may go on in indented lines, of which those like If-Match: "1" are
-// headers and the rest is the body. An answer must have the status and every
-// member that is printed, and may have more; lists must be as long as printed.
-// "…" stands for any value. "$name" remembers a value the first time and is the
-// same value later, in requests too. An indented line goes on with the answer.
+// A request may continue in indented lines. Lines like If-Match: "1" are
+// headers, the others are the body. An answer must have the status and every
+// member on the page, and may have more; lists must have the same length.
+// "…" stands for any value. "$name" remembers a value the first time and stands
+// for the same value afterwards, also in requests. An answer may continue in
+// indented lines too.
 package playbook

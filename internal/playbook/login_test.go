@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// login is an attempt to log in as ada; true if it may go on to the password.
+// login is an attempt to log in as ada. It returns true if the password may be checked.
 func (w *World) login(t *testing.T, ip, attributes, id string) bool {
 	t.Helper()
 	body := fmt.Sprintf(`{"method":"POST","route":"/login","user":"ada","ip":%q,"attributes":{%s},"request_id":%q}`, ip,
@@ -26,10 +26,9 @@ func (w *World) login(t *testing.T, ip, attributes, id string) bool {
 	return a.Allowed
 }
 
-// An attacker with forty addresses, who guesses from many of them at the
-// same moment, has twenty guesses a day. Whatever he does, at any moment of it,
-// the owner comes in: from her own device, even behind an address of his, and
-// from a new one with the code that was sent to her.
+// An attacker with forty addresses, who guesses from many of them at the same moment, has twenty
+// guesses a day. Meanwhile the owner can always log in: from her own device, even behind one of
+// his addresses, and from a new device with the code that was sent to her.
 func TestLoginRecipe_AnAttackerNeitherGuessesOnNorLocksTheOwnerOut(t *testing.T) {
 	rules, err := os.ReadFile("../../deploy/recipes/login.yaml")
 	if err != nil {
@@ -51,7 +50,7 @@ func TestLoginRecipe_AnAttackerNeitherGuessesOnNorLocksTheOwnerOut(t *testing.T)
 	}
 }
 
-// attack lasts some hours and gives the number of guesses that got through.
+// attack takes several hours and returns the number of guesses that were allowed.
 func (w *World) attack(t *testing.T, day int) (guesses int) {
 	const waves, addresses = 6, 40
 	for wave := range waves {
@@ -77,8 +76,8 @@ func (w *World) attack(t *testing.T, day int) (guesses int) {
 	return guesses
 }
 
-// owner logs in from a device that is known, where the attacker is, and from a
-// new one, where he is not: refused as a stranger, she proves who she is.
+// owner logs in from a known device behind the attacker's address, and from a new device
+// elsewhere, where she is denied as a stranger and then proves who she is.
 func (w *World) owner(t *testing.T, when string) {
 	t.Helper()
 	if !w.login(t, "198.51.100.7", `"device":"d-81"`, "known"+when) {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// section is what stands under one heading of the second level.
+// section is the part of a page below one heading of the second level.
 type section struct {
 	title  string
 	blocks []block
 }
 
-// block is one fenced block that is carried out.
+// block is one fenced block that is run.
 type block struct {
 	language string // yaml, play, or play redis
 	text     string
 	line     int // of its first line
 }
 
-// playRedis is the language of what happens only with Redis.
+// playRedis is the language of blocks that run only with Redis.
 const playRedis = "play redis"
 
-// parsePage reads the sections that have something to carry out.
+// parsePage returns the sections that have blocks to run.
 func parsePage(text string) ([]section, error) {
 	sections := []section{{title: "Introduction"}}
 	var open *block
@@ -58,11 +58,10 @@ func parsePage(text string) ([]section, error) {
 	return played, nil
 }
 
-// step is one line of a play with those that go on with it.
+// step is one line of a play with its continuation lines.
 type step struct {
 	line int
-	// One of these: the time to set, the time to pass, a request, or the end of
-	// Redis.
+	// One of: the time to set, the time that passes, a request, or the end of Redis.
 	at       time.Time
 	after    time.Duration
 	request  *request
@@ -76,7 +75,7 @@ type request struct {
 	headerNames, headerLines []string
 }
 
-// expected is what every answer to the request must hold.
+// expected is what every answer to the request must contain.
 type expected struct {
 	status int
 	body   string
@@ -154,7 +153,7 @@ func parsePlay(b block) ([]step, error) {
 	return steps, nil
 }
 
-// goOn takes an indented line.
+// goOn reads a continuation line.
 func (s *step) goOn(line string) {
 	switch m := headerLine.FindStringSubmatch(line); {
 	case s.expected != nil:

@@ -21,22 +21,20 @@ import (
 	"sluice/internal/testenv"
 )
 
-// noon is when every section begins.
+// noon is the time at which every section begins.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// patience is how long a test waits for what happens at once on an idle machine.
+// patience is how long a test waits for an event that is immediate on an idle machine.
 const patience = 20 * time.Second
 
-// Page plays a page with the counters in memory, each section as a subtest with
-// a server of its own.
+// Page runs a page with the counters in memory, each section as a subtest with its own server.
 func Page(t *testing.T, file string) {
 	t.Helper()
 	page(t, file, Serve, nil)
 }
 
-// PageOnRedis plays a page with the counters in a Redis of each section's own,
-// but for the sections that need more than the counters to go by the world's
-// time.
+// PageOnRedis runs a page with the counters in Redis, a separate one for each section. It skips
+// sections in which more than the counters must use the test's clock.
 func PageOnRedis(t *testing.T, file string, but ...string) {
 	t.Helper()
 	page(t, file, ServeOnRedis, but)
@@ -70,7 +68,7 @@ func page(t *testing.T, file string, serve func(*testing.T) *World, but []string
 	}
 }
 
-// World is a server with an empty rule book and its time.
+// World is a server without rules, and its clock.
 type World struct {
 	t        *testing.T
 	url      string
@@ -80,27 +78,26 @@ type World struct {
 	redis    *testenv.RedisServer // nil: the counters are in memory
 }
 
-// Serve starts a server at noon, with everything in a directory of the test's
-// own, and stops it with the test.
+// Serve starts a server at noon, with its files in a directory of the test, and stops it with
+// the test.
 func Serve(t *testing.T) *World {
 	t.Helper()
 	return serve(t, nil)
 }
 
-// ServeOnRedis is Serve with the counters in a Redis of the test's own, which
-// goes by the world's time too.
+// ServeOnRedis is Serve with the counters in a Redis of the test, which uses the same clock.
 func ServeOnRedis(t *testing.T) *World {
 	t.Helper()
 	return serve(t, testenv.Redis(t))
 }
 
-// ServeOn is ServeOnRedis with a Redis that several servers share.
+// ServeOn is ServeOnRedis with a Redis that several servers may share.
 func ServeOn(t *testing.T, redis *testenv.RedisServer) *World {
 	t.Helper()
 	return serve(t, redis)
 }
 
-// URL is where the server listens.
+// URL returns the address of the server.
 func (w *World) URL() string { return w.url }
 
 func serve(t *testing.T, redis *testenv.RedisServer) *World {
@@ -147,13 +144,13 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	return w
 }
 
-// Now is the world's time.
+// Now returns the time.
 func (w *World) Now() time.Time { return time.UnixMilli(w.clock.Load()).UTC() }
 
-// SetTime moves the world's time, which does not pass by itself.
+// SetTime sets the time, which does not pass by itself.
 func (w *World) SetTime(at time.Time) { w.clock.Store(at.UnixMilli()) }
 
-// PutInForce makes the rules and pools of a file the only ones.
+// PutInForce replaces all rules and pools by those of a file.
 func (w *World) PutInForce(file []byte) error {
 	status, body, err := w.send(&request{
 		times: 1, method: http.MethodPost, path: "/ratelimit/rules/import?prune=true", body: string(file),
@@ -165,7 +162,7 @@ func (w *World) PutInForce(file []byte) error {
 	return err
 }
 
-// Play carries out a play; the error names the line.
+// Play runs a play. The error names the line.
 func (w *World) Play(play string) error { return w.block(block{language: "play", text: play, line: 1}) }
 
 func (w *World) block(b block) error {

@@ -12,8 +12,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
 
 func TestPolicies_ThePageIsTrue(t *testing.T) { Page(t, "../../docs/policies.md") }
 
-// The queue of deferred requests in Redis goes by the server's own time; its
-// suite is in internal/deferred.
+// The queue of deferred requests in Redis uses the server's clock. Its tests are in
+// internal/deferred.
 func TestPolicies_ThePageIsTrueOnRedis(t *testing.T) {
 	PageOnRedis(t, "../../docs/policies.md", "Later instead of never")
 }

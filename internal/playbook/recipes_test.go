@@ -13,7 +13,7 @@ func TestRecipes_ThePageIsTrue(t *testing.T) { Page(t, recipes) }
 
 func TestRecipes_ThePageIsTrueOnRedis(t *testing.T) { PageOnRedis(t, recipes) }
 
-// The page shows the files, whole, each under its name, and no file is missing.
+// The page contains every file completely, under its name.
 func TestRecipes_ThePageShowsTheFiles(t *testing.T) {
 	page, err := os.ReadFile(recipes)
 	if err != nil {

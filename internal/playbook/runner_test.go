@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A page that lies must fail, whichever way it lies.
+// Every kind of wrong page must fail.
 func TestPlay_NoticesWhatIsNotAsPrinted(t *testing.T) {
 	w := Serve(t)
 	if err := w.PutInForce([]byte("rules:\n  - {name: a, scope: user, algorithm: fixed_window, limit: 2, window_ms: " +

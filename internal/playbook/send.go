@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// send makes one request. After an edit of rules or pools it waits until the set
-// is in force, however slow the machine is.
+// send sends one request. After an edit of rules or pools it waits until the set is in force,
+// also on a slow machine.
 func (w *World) send(r *request) (status int, body string, err error) {
 	edit := r.edits()
 	var before int64
@@ -26,7 +26,7 @@ func (w *World) send(r *request) (status int, body string, err error) {
 	return status, body, w.await(before)
 }
 
-// edits: the request changes the set, if it is carried out.
+// edits reports whether the request changes the set if it succeeds.
 func (r *request) edits() bool {
 	about := strings.HasPrefix(r.path, "/ratelimit/rules") || strings.HasPrefix(r.path, "/ratelimit/pools")
 	return about && r.method != http.MethodGet && !strings.Contains(r.path, "dry_run") &&
@@ -54,7 +54,7 @@ func (w *World) do(r *request) (int, string, error) {
 	return res.StatusCode, string(b), err
 }
 
-// version is that of the set in force.
+// version returns the version of the set in force.
 func (w *World) version() (int64, error) {
 	status, body, err := w.do(&request{method: http.MethodGet, path: "/readyz"})
 	if err != nil {
@@ -71,8 +71,8 @@ func (w *World) version() (int64, error) {
 	return ready.Rules.Version, nil
 }
 
-// await polls until a newer set is in force. An edit answers once it is, except
-// on a machine too slow for that.
+// await polls until a newer set is in force. Usually it is in force when the edit returns, except
+// on a very slow machine.
 func (w *World) await(before int64) error {
 	limit, tick := time.NewTimer(patience), time.NewTicker(10*time.Millisecond)
 	defer limit.Stop()

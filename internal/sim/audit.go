@@ -8,9 +8,9 @@ import (
 	"sluice/limiter"
 )
 
-// audit judges one applied request by the images of the store before and after.
-// It trusts neither the store's answer nor its records, only what can be seen by
-// looking at the buckets, and the books.
+// audit checks one applied request by the images of the store before and after it. It relies
+// neither on the store's answer nor on its records, only on peeks at the buckets and on the
+// books.
 type audit struct {
 	bank          *bank
 	req           *limiter.Request
@@ -21,7 +21,7 @@ type audit struct {
 	pre, post     []limiter.Decision // a look at each ask's bucket, before and after
 }
 
-// run checks everything but the bounds and gives what to enter.
+// run checks everything except the bounds and returns the entry for the books.
 func (a *audit) run() (*entry, error) {
 	for i := range a.req.Asks {
 		ask := a.req.Asks[i]
@@ -49,7 +49,7 @@ func (a *audit) run() (*entry, error) {
 	return e, nil
 }
 
-// checkOtherBuckets: buckets that were not asked about are as they were.
+// checkOtherBuckets checks that buckets that are not in the request did not change.
 func (a *audit) checkOtherBuckets() error {
 	asked := func(key limiter.Key) bool {
 		return slices.ContainsFunc(a.req.Asks, func(k limiter.Ask) bool { return k.Key == key })
@@ -67,8 +67,7 @@ func (a *audit) checkOtherBuckets() error {
 	return nil
 }
 
-// checkUnchanged: the request changed nothing that anyone can see. A rebased clock
-// is stored without that.
+// checkUnchanged checks that the request had no visible effect. Storing a rebased clock has none.
 func (a *audit) checkUnchanged(why string) error {
 	for i := range a.req.Asks {
 		key := a.req.Asks[i].Key
@@ -88,7 +87,7 @@ func (a *audit) checkUnchanged(why string) error {
 	return nil
 }
 
-// spending judges a take, peek or charge.
+// spending checks a take, peek or charge.
 func (a *audit) spending(e *entry) error {
 	if n := a.bank.books.repeats(a.req, a.now); n >= 0 {
 		first := &a.bank.books.entries[n].res
@@ -121,14 +120,14 @@ func (a *audit) spending(e *entry) error {
 	return nil
 }
 
-// charged: ask i took exactly its weight out of what remained.
+// charged checks that ask i took exactly its weight from the remaining units.
 func (a *audit) charged(e *entry, i int) error {
 	ask := &a.req.Asks[i]
 	gone := a.pre[i].Remaining - a.post[i].Remaining
 	want := ask.Weight
 	switch {
 	case lease(a.req, i) && gone == 0:
-		want = 0 // its holder asked again
+		want = 0 // its holder repeated the request
 		if !a.pre[i].Allowed || a.bank.holding(ask, a.req.ID, a.before, a.now) == 0 {
 			want = ask.Weight
 		}
@@ -146,14 +145,14 @@ func (a *audit) charged(e *entry, i int) error {
 	return nil
 }
 
-// holding is the weight of the lease that id has on a bucket's image, found by
-// ending it in a copy.
+// holding returns the weight of the lease of id in a bucket's image. It finds it by releasing the
+// lease in a copy.
 func (b *bank) holding(ask *limiter.Ask, id string, image map[limiter.Key]*limiter.State, now int64) int64 {
 	d, _ := limiter.Release(ask.Limit, load(image[ask.Key]), now, id)
 	return d.Refunded
 }
 
-// refund judges a refund, named or not.
+// refund checks a refund, with or without an id.
 func (a *audit) refund(e *entry) error {
 	n := a.bank.books.charge(a.req)
 	if n >= 0 {
@@ -180,7 +179,7 @@ func (a *audit) refund(e *entry) error {
 	return a.checkRefundHistory(e)
 }
 
-// gave: ask i gave back no more than it could, and says so.
+// gave checks that ask i gave back no more than possible, and reports that number.
 func (a *audit) gave(e *entry, i int, most int64) error {
 	key, units := a.req.Asks[i].Key, a.res.Limits[i].Refunded
 	back := a.post[i].Remaining - a.pre[i].Remaining
@@ -198,7 +197,7 @@ func (a *audit) gave(e *entry, i int, most int64) error {
 	return nil
 }
 
-// leases judges a release or renew.
+// leases checks a release or renew.
 func (a *audit) leases(e *entry) error {
 	for i := range a.req.Asks {
 		ask := &a.req.Asks[i]
@@ -219,7 +218,7 @@ func (a *audit) leases(e *entry) error {
 	return nil
 }
 
-// bounds: whatever the kernel thinks, the books stay within the published bound.
+// bounds checks that the books stay within the published bound.
 func (a *audit) bounds() error {
 	if a.req.Op != limiter.OpTake || !a.res.Allowed || a.res.Replayed {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"sluice/api/decide"
 )
 
-// mostSeeds is within how many seeds a defect must be noticed.
+// mostSeeds is the number of seeds within which a defect must be noticed.
 const mostSeeds = 200
 
-// caught is the violation of the first seed that notices a defect.
+// caught returns the violation of the first seed that notices a defect.
 func caught(opt Options) error {
 	for seed := range uint64(mostSeeds) {
 		if _, err := Run(seed, opt); err != nil {

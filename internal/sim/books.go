@@ -56,8 +56,8 @@ func (b *books) ask(req *limiter.Request) {
 	}
 }
 
-// sums are units of takes over all enforced limits but leases, since the start.
-// Each is split by whether the node that asked got the answer.
+// sums are units of takes over all enforced limits except leases, since the start, split by
+// whether the node got the answer.
 type sums struct{ charged, lost, flushed split }
 
 // split is a number of units.
@@ -76,7 +76,7 @@ func lease(req *limiter.Request, i int) bool {
 	return req.Asks[i].Limit.Algorithm.Traits().Slots
 }
 
-// shadowCall reports whether a request is a shadow rule's own, by its rule.
+// shadowCall reports whether a request is that of a shadow rule, by its rule.
 func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
 	return shadows[ruleOf(req.Asks[0].Key)]
 }
@@ -84,15 +84,14 @@ func shadowCall(req *limiter.Request, shadows map[string]bool) bool {
 // isMeter reports whether a bucket is of the rule whose buckets never drain.
 func isMeter(key limiter.Key) bool { return ruleOf(key) == meterRuleID }
 
-// ruleOf is the id of a bucket's rule, "" if it has none.
+// ruleOf returns the id of a bucket's rule, "" if it has none.
 func ruleOf(key limiter.Key) string {
 	_, rest, _ := strings.Cut(string(key), "|")
 	id, _, _ := strings.Cut(rest, "|")
 	return id
 }
 
-// taken is how many units an entry's take charged, leases and shadow limits
-// left out.
+// taken returns the units that an entry's take charged, without leases and shadow limits.
 func (e *entry) taken() (n int64) {
 	if e.req.Op != limiter.OpTake || e.shadow {
 		return 0
@@ -105,8 +104,8 @@ func (e *entry) taken() (n int64) {
 	return n
 }
 
-// matters reports whether an entry of this request and answer says anything. A
-// denied or weightless take may write as well: it stores a rebased clock.
+// matters reports whether this request and its answer moved units. A denied take and one of
+// weight 0 may write too: they store a rebased clock.
 func (e *entry) matters(req *limiter.Request, res *limiter.Result) bool {
 	if req.Op != limiter.OpTake && req.Op != limiter.OpCharge {
 		return true
@@ -115,7 +114,7 @@ func (e *entry) matters(req *limiter.Request, res *limiter.Result) bool {
 		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return a.Weight > 0 })
 }
 
-// ask is the index of key among the entry's asks, -1 if it is not there.
+// ask returns the index of key among the entry's asks, -1 if it is not there.
 func (e *entry) ask(key limiter.Key) int {
 	return slices.IndexFunc(e.req.Asks, func(a limiter.Ask) bool { return a.Key == key })
 }
@@ -148,7 +147,7 @@ func (b *books) remove(n int, to *split) {
 	}
 }
 
-// standing is how many units of takes stand in the books.
+// standing returns the units of takes in the books.
 func (b *books) standing() (s split) {
 	for i := range b.entries {
 		s.add(b.entries[i].heard, b.entries[i].taken())
@@ -170,8 +169,8 @@ func (b *books) refunded(n, i int) bool {
 	return false
 }
 
-// charge finds what a named request charged: the index of the latest entry of
-// its entity and id, -1 if there is none.
+// charge returns the index of the latest entry with the entity and id of a named request, -1 if
+// there is none.
 func (b *books) charge(req *limiter.Request) int {
 	if req.ID == "" {
 		return -1
@@ -206,8 +205,8 @@ func (b *books) repeats(req *limiter.Request, now int64) int {
 	return n
 }
 
-// net is the sum of everything put into a bucket and not given back: what a
-// bucket that never drains must hold.
+// net returns the units charged to a bucket and not given back, which a bucket that never drains
+// must hold.
 func (b *books) net(key limiter.Key) (n int64) {
 	for i := range b.entries {
 		e := &b.entries[i]

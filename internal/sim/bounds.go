@@ -6,17 +6,16 @@ import (
 	"sluice/limiter"
 )
 
-// held is one take that stands in a bucket's books.
+// held is one take in a bucket's books.
 type held struct {
 	at, units int64
 }
 
-// run lists the takes that stand in a bucket since its limit was last edited,
-// its clock last stepped back, or units of no name were given back, and since
-// the last refund of a charge from before that or after one that spilled, oldest
-// first. What the bucket held before only makes it stricter, so the published
-// bound holds for the run by itself. whole reports whether it is all that the
-// bucket ever saw, without refunds.
+// run returns the takes in a bucket, oldest first, since the last event after which they can be
+// judged: an edit of the limit, a backward step of the clock, a refund without a name, and a
+// refund of a charge from before these or after one that spilled. Units from before only make
+// the bucket stricter, so the published bound holds for the run alone. whole reports whether
+// these are all takes that the bucket ever had, without refunds.
 func (b *books) run(key limiter.Key, l limiter.Limit, epoch int) (takes []held, whole bool) {
 	first := b.cut(key, l, epoch)
 	whole = first == 0
@@ -47,7 +46,7 @@ func (b *books) run(key limiter.Key, l limiter.Limit, epoch int) (takes []held, 
 	return takes, whole
 }
 
-// cut is the index of the first entry of a bucket's run.
+// cut returns the index of the first entry of a bucket's run.
 func (b *books) cut(key limiter.Key, l limiter.Limit, epoch int) int {
 	for n := len(b.entries); n > b.mixed[key]; n-- {
 		e := &b.entries[n-1]
@@ -60,8 +59,8 @@ func (b *books) cut(key limiter.Key, l limiter.Limit, epoch int) int {
 	return b.mixed[key]
 }
 
-// overrun says how the latest take of a bucket broke the bound that
-// docs/algorithms.md publishes for its limit, "" if it did not.
+// overrun describes how the latest take of a bucket exceeded the bound that docs/algorithms.md
+// publishes for its limit, "" if it did not.
 func (b *books) overrun(key limiter.Key, l limiter.Limit, epoch int) string {
 	takes, whole := b.run(key, l, epoch)
 	if len(takes) == 0 {
@@ -90,7 +89,7 @@ func (b *books) overrun(key limiter.Key, l limiter.Limit, epoch int) string {
 	return within(takes, start-1, l.Count, "aligned window")
 }
 
-// windowStart is where the aligned window of t starts, for limits that have one.
+// windowStart returns the start of the aligned window of t, for limits that have one.
 func windowStart(l limiter.Limit, t int64) (int64, bool) {
 	d := l.Algorithm.Traits().Decay
 	if d != limiter.DecayAtOnce && d != limiter.DecaySliding || l.Align != limiter.AlignCalendar || l.Buckets > 0 {
@@ -117,7 +116,7 @@ func within(takes []held, after, most int64, what string) string {
 	return ""
 }
 
-// drained checks burst + elapsed*rate over every stretch that ends now.
+// drained checks burst + elapsed*rate over every period that ends now.
 func drained(takes []held, l limiter.Limit) string {
 	last, n := takes[len(takes)-1].at, int64(0)
 	for i := len(takes) - 1; i >= 0; i-- {
@@ -166,7 +165,7 @@ func (b *books) leases(key limiter.Key, l limiter.Limit, epoch int, now int64) (
 	return n
 }
 
-// steady reports whether a bucket saw no limit but this one and no charges.
+// steady reports whether a bucket was used with this limit only, and without charges.
 func (b *books) steady(key limiter.Key, l limiter.Limit) bool {
 	for i := range b.entries {
 		e := &b.entries[i]

@@ -12,8 +12,8 @@ import (
 	"sluice/rules"
 )
 
-// client puts questions to the nodes, repeats them when it did not hear an
-// answer, and gives back what it does not need.
+// client asks the nodes questions, repeats them if it got no answer, and gives back units that it
+// does not need.
 type client struct {
 	w    *world
 	ids  int
@@ -26,7 +26,7 @@ type ticket struct {
 	lease string
 }
 
-// act draws what the client does next.
+// act selects the client's next action at random.
 func (c *client) act() error {
 	r := c.w.rng
 	switch n := r.IntN(100); {
@@ -68,7 +68,7 @@ func (c *client) act() error {
 
 var addresses = []netip.Addr{netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::7")}
 
-// question draws a request from a small world of users, routes and addresses.
+// question returns a random request from a small set of users, routes and addresses.
 func (c *client) question(op limiter.Op) decide.Question {
 	r := c.w.rng
 	q := decide.Question{Op: op, Weight: pick(r, []int64{1, 1, 1, 1, 2, 3, 0, 9}), Descriptor: rules.Descriptor{
@@ -99,7 +99,7 @@ func (w *world) leases() bool {
 	return false
 }
 
-// node draws a node that is up, nil if none is.
+// node returns a random node that is up, nil if none is.
 func (c *client) node() *node {
 	n := pick(c.w.rng, c.w.nodes)
 	for range c.w.nodes {
@@ -117,7 +117,7 @@ func (c *client) once(q decide.Question) error {
 	return err
 }
 
-// charge spends regardless, and may be refunded by its name.
+// charge charges units, which may be refunded by name.
 func (c *client) charge(q decide.Question) error {
 	if q.RequestID != "" {
 		c.past = append(c.past, ticket{q: q})
@@ -125,8 +125,7 @@ func (c *client) charge(q decide.Question) error {
 	return c.once(q)
 }
 
-// take asks for admission and may not hear the answer; then it repeats the
-// question if it gave it a name.
+// take makes a take. If it gets no answer and the question has a name, it repeats the question.
 func (c *client) take(q decide.Question) error {
 	a, err := c.ask(&q)
 	if err != nil || a == nil || q.RequestID == "" || q.Op != limiter.OpTake {
@@ -146,7 +145,7 @@ func (c *client) take(q decide.Question) error {
 	return nil
 }
 
-// ask puts a question to some node and checks the answer; nil if none is up.
+// ask asks a node a question and checks the answer. It returns nil if no node is up.
 func (c *client) ask(q *decide.Question) (*decide.Answer, error) {
 	n := c.node()
 	if n == nil {
@@ -208,7 +207,7 @@ func (c *client) token(op limiter.Op, token string) error {
 	return nil
 }
 
-// begin forgets what the node's latest question left behind.
+// begin discards the records of the node's latest question.
 func (n *node) begin() {
 	n.link.sent, n.own.asks = nil, nil
 	n.heard = observer{units: map[flow]int64{}, expected: map[flow]int64{}}

@@ -6,9 +6,9 @@ import (
 	"sluice/rules"
 )
 
-// checkFailModes: the store could not decide, so each limit's fail mode did. Closed
-// never admits; otherwise the node's own store has the last word if any limit
-// is local; otherwise the request passes.
+// checkFailModes checks an answer that the store could not decide. Closed never admits.
+// Otherwise the node's own store decides if any limit is local, and if none is, the request
+// passes.
 func (w *world) checkFailModes(n *node, q *decide.Question, a *decide.Answer, main *delivery, p *plan) error {
 	var local []int
 	for i, mode := range p.modes {
@@ -50,8 +50,8 @@ func (w *world) checkFailModes(n *node, q *decide.Question, a *decide.Answer, ma
 	return nil
 }
 
-// ownAnswer checks what was asked of the node's own store: exactly the local
-// limits, and only a look if the request is denied anyway.
+// ownAnswer checks the request to the node's own store: it has exactly the local limits, and only
+// looks if the request is denied anyway.
 func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local []int,
 	closed bool) (*limiter.Result, error) {
 	if len(local) == 0 {
@@ -82,8 +82,8 @@ func (w *world) ownAnswer(n *node, q *decide.Question, a *decide.Answer, local [
 	return &d.res, nil
 }
 
-// degraded counts what a degraded answer admitted: locally charged units and
-// units that nobody counted.
+// degraded counts the units that a degraded answer admitted: those charged locally and those not
+// charged at all.
 func (w *world) degraded(q *decide.Question, a *decide.Answer, p *plan, own *limiter.Result) {
 	if q.Op != limiter.OpTake || !a.Allowed() {
 		return

@@ -7,7 +7,7 @@
 // releases and renews. Nodes reconcile what they admitted by themselves.
 //
 // Everything runs on one goroutine, on a virtual clock, from one seed: the same seed gives the same
-// run, line by line. After every step, books beside each store say what it must hold:
+// run, line by line. After every step, each store is checked against its books:
 //
 //   - a denied request, a look and a repeat changed nothing; an admitted request took exactly its
 //     weight from each of its buckets, and no other bucket changed;

@@ -6,8 +6,7 @@ import (
 	"sluice/limiter"
 )
 
-// memory is the longest that a limit remembers anything, ms: after it an
-// untouched bucket is empty.
+// memory returns the time after which an unused bucket is empty, ms.
 func memory(l limiter.Limit) int64 {
 	switch {
 	case l.Algorithm.Traits().Decay == limiter.DecaySliding:
@@ -18,7 +17,7 @@ func memory(l limiter.Limit) int64 {
 	return l.Window
 }
 
-// figures: no number of an answer is impossible or contradicts another.
+// figures checks that the numbers of an answer are possible and do not contradict each other.
 func (a *audit) figures() error {
 	for i := range a.req.Asks {
 		ask, d := &a.req.Asks[i], &a.res.Limits[i]
@@ -54,10 +53,10 @@ func checkDecision(d *limiter.Decision, weight int64) error {
 	return nil
 }
 
-// checkRetryAfter: waiting exactly retry_after admits the same request if nobody else
-// comes, any less does not, no wait outlasts the bucket, and where nothing but
-// takes under one limit went in, none is longer than the algorithm remembers
-// plus as much of a lead of its clock.
+// checkRetryAfter checks that waiting exactly retry_after admits the same request if there are no
+// others, and any less does not. No wait is longer than the bucket's lifetime. In a bucket with
+// only takes under one limit, none is longer than the algorithm's memory plus the lead of its
+// clock.
 func (a *audit) checkRetryAfter() error {
 	for i := range a.req.Asks {
 		ask, wait := a.req.Asks[i], a.res.Limits[i].RetryAfter

@@ -9,8 +9,7 @@ import (
 	"sluice/rules"
 )
 
-// plan is what a node has to ask the store about one question, by a reading of
-// the set that is independent of the Checker's.
+// plan is the store calls that one question requires, computed from the set without the Checker.
 type plan struct {
 	enforced []limiter.Ask
 	modes    []string // fail mode of each enforced ask
@@ -24,9 +23,9 @@ func planOf(set *rules.Set, q *decide.Question) (p plan) {
 		p.modes = []string{q.Direct.FailMode}
 		return p
 	}
-	// No rule of the simulation has anything to do with the wall clock.
+	// No rule of the simulation depends on the wall clock.
 	matches := set.Match(&q.Descriptor, q.Weight, time.Time{}, nil)
-	// Leases last, and only where the operation concerns them.
+	// Leases come last, and only if the operation applies to them.
 	slices.SortStableFunc(matches, func(a, b rules.Match) int { return rank(a) - rank(b) })
 	for _, m := range matches {
 		leases := rank(m) == 1
@@ -50,7 +49,7 @@ func rank(m rules.Match) int {
 	return 0
 }
 
-// judge checks one answer against the truth about the store calls behind it.
+// judge checks one answer against the actual results of its store calls.
 func (w *world) judge(n *node, set *rules.Set, q *decide.Question, a *decide.Answer, err error) error {
 	p := planOf(set, q)
 	sent, ok := n.link.next(&p)
@@ -92,7 +91,7 @@ func (w *world) judge(n *node, set *rules.Set, q *decide.Question, a *decide.Ans
 	return n.judgeShadows(a.Limits[len(p.enforced):], sent)
 }
 
-// next takes the deliveries of one plan off the link's list.
+// next removes the deliveries of one plan from the link's list.
 func (l *link) next(p *plan) ([]delivery, bool) {
 	count := len(p.shadow)
 	if len(p.enforced) > 0 {
@@ -118,7 +117,7 @@ func (l *link) next(p *plan) ([]delivery, bool) {
 	return sent, true
 }
 
-// checkNoLimits: without an enforced limit everything passes.
+// checkNoLimits checks that a request without an enforced limit passes.
 func checkNoLimits(a *decide.Answer) error {
 	if !a.Allowed() || a.Degraded != "" {
 		return broken("denied or degraded though no enforced limit applies: %+v", *a)
@@ -126,7 +125,7 @@ func checkNoLimits(a *decide.Answer) error {
 	return nil
 }
 
-// checkStoreAnswer: the answer is the store's, word for word.
+// checkStoreAnswer checks that the answer is exactly that of the store.
 func (w *world) checkStoreAnswer(q *decide.Question, a *decide.Answer, main *delivery, enforced int) error {
 	want := main.res.Allowed || q.Op == limiter.OpRefund || q.Op == limiter.OpReset
 	switch {
@@ -151,8 +150,8 @@ func (w *world) checkStoreAnswer(q *decide.Question, a *decide.Answer, main *del
 	return nil
 }
 
-// judgeShadows: shadow limits say what the store said, or allow, and never had a
-// part in the answer.
+// judgeShadows checks that shadow limits have the store's decision, or allow, and did not affect
+// the answer.
 func (n *node) judgeShadows(las []decide.LimitAnswer, sent []delivery) error {
 	for i := range las {
 		la := &las[i]
@@ -172,7 +171,7 @@ func (n *node) judgeShadows(las []decide.LimitAnswer, sent []delivery) error {
 	return nil
 }
 
-// reported: the next thing that the Checker reported is this.
+// reported checks the Checker's next report.
 func (n *node) reported(mode string, err error) error {
 	want := decide.Degraded{FailMode: mode, Cause: limiter.CauseOf(err)}
 	if len(n.heard.degraded) == 0 || n.heard.degraded[0] != want {
@@ -182,7 +181,7 @@ func (n *node) reported(mode string, err error) error {
 	return nil
 }
 
-// units is the weight of all asks but leases.
+// units returns the weight of all asks except leases.
 func units(asks []limiter.Ask) (n int64) {
 	for i := range asks {
 		if !asks[i].Limit.Algorithm.Traits().Slots {

@@ -11,15 +11,15 @@ import (
 // flow names one sum of the accounting metrics.
 type flow struct{ outcome, by string }
 
-// ObserveUnits remembers what happened to enforced units.
+// ObserveUnits records the results of enforced units.
 func (o *observer) ObserveUnits(u decide.Units) {
 	if u.Mode == rules.ModeEnforce && u.Outcome != decide.OutcomeRefunded {
 		o.units[flow{u.Outcome, u.By}] += u.Count
 	}
 }
 
-// expect adds what the metrics should say of one answer, by the truth about the
-// store call behind it. own is what the node's own store said, nil if not asked.
+// expect adds the units that the metrics should show for one answer, by the actual result of its
+// store call. own is the result of the node's own store, nil if that was not used.
 func (o *observer) expect(q *decide.Question, p *plan, main *delivery, own *limiter.Result) {
 	if q.Op != limiter.OpTake && q.Op != limiter.OpCharge {
 		return
@@ -55,7 +55,7 @@ func (p *plan) closed() bool {
 	return false
 }
 
-// checkMetrics checks that the metrics of the latest questions say what happened.
+// checkMetrics checks that the metrics of the latest questions are correct.
 func (n *node) checkMetrics() error {
 	if !maps.Equal(n.heard.units, n.heard.expected) {
 		return broken("node %d's metrics say %v, it was %v", n.id, n.heard.units, n.heard.expected)

@@ -7,7 +7,7 @@ import (
 	"sluice/limiter"
 )
 
-// Defect breaks the model on purpose, to show that the checks notice.
+// Defect breaks the model on purpose, to test that the checks notice it.
 type Defect uint8
 
 // The defects. The zero value is a faithful store.
@@ -21,36 +21,35 @@ const (
 	KeepsHalf
 	// RefundsTwice does not remember what it has given back.
 	RefundsTwice
-	// AdmitsOneMore lets one unit more than the limit in.
+	// AdmitsOneMore admits one unit more than the limit.
 	AdmitsOneMore
 	// KeepsRecords loses charges in a failover but not the records of them.
 	KeepsRecords
-	// HidesReplay does not say that an answer is a repeat.
+	// HidesReplay does not mark repeated answers.
 	HidesReplay
 	// DropsCharge confirms every tenth write and forgets one of its buckets.
 	DropsCharge
-	// LosesMore loses one more write in a failover than it says.
+	// LosesMore loses one more write in a failover than it reports.
 	LosesMore
 )
 
-// model is the counter store in its plainest form: the functions of package
-// limiter over two maps, with an undo log of its writes. Stored states and
-// records are never changed in place, so a copy of a map is an image of the
-// store. Nothing is ever dropped for age: limiter asks stores to keep state at
-// least as long as it counts, and longer is allowed. Not safe for concurrent use.
+// model is the simplest counter store: the functions of package limiter over two maps, with an
+// undo log of its writes. Stored states and records are never changed in place, so a copy of a
+// map is an image of the store. State is never dropped because of its age: stores must keep it
+// at least as long as it counts and may keep it longer. It is not safe for concurrent use.
 type model struct {
 	clock      func() int64
 	buckets    map[limiter.Key]*limiter.State
 	records    map[recordName]*record
 	log        []change
-	replicated int // how many changes of the log no failover can lose
-	writes     int // how many writes were ever made and not lost
+	replicated int // number of changes in the log that no failover can lose
+	writes     int // number of writes that were made and not lost
 	defect     Defect
 }
 
 var _ limiter.Store = (*model)(nil)
 
-// change is one write: what was there before, and what was asked.
+// change is one write: the previous content and the request.
 type change struct {
 	buckets map[limiter.Key]*limiter.State
 	name    recordName
@@ -86,7 +85,7 @@ func load(s *limiter.State) *limiter.State {
 	return &c
 }
 
-// look answers a peek on an image of the store without touching it.
+// look answers a peek on an image of the store without changing it.
 func look(s *limiter.State, a limiter.Ask, id string, now int64) limiter.Decision {
 	var changed [1]bool
 	var out [1]limiter.Decision
@@ -95,8 +94,8 @@ func look(s *limiter.State, a limiter.Ask, id string, now int64) limiter.Decisio
 	return out[0]
 }
 
-// Do decides one request at the time of the clock. It never fails but for a
-// malformed request; failing is the network's part.
+// Do decides one request at the time of the clock. It fails only for a malformed request; the
+// network simulates failures.
 func (m *model) Do(_ context.Context, req *limiter.Request, res *limiter.Result) error {
 	if err := req.Check(); err != nil {
 		return err
@@ -200,7 +199,7 @@ func (m *model) claim(rec *record, ch *change, key limiter.Key) limiter.Charged 
 	return rec.charged[i]
 }
 
-// commit stores what changed and enters it in the log.
+// commit stores changes and adds them to the log.
 func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State, changed []bool,
 	charged []limiter.Charged, res *limiter.Result) {
 	spent := false
@@ -230,7 +229,7 @@ func (m *model) commit(req *limiter.Request, ch *change, states []*limiter.State
 	}
 }
 
-// undo takes back the last k writes, as a promoted replica that never got them.
+// undo reverts the last k writes, like a promoted replica that never received them.
 func (m *model) undo(k int) {
 	for ; k > 0 && len(m.log) > m.replicated; k-- {
 		ch := m.log[len(m.log)-1]
@@ -250,7 +249,7 @@ func (m *model) undo(k int) {
 	}
 }
 
-// restore puts buckets back as they were.
+// restore restores the previous content of buckets.
 func (m *model) restore(buckets map[limiter.Key]*limiter.State) {
 	for key, old := range buckets {
 		if old == nil {
@@ -261,7 +260,7 @@ func (m *model) restore(buckets map[limiter.Key]*limiter.State) {
 	}
 }
 
-// flush forgets everything, for good.
+// flush deletes everything permanently.
 func (m *model) flush() {
 	clear(m.buckets)
 	clear(m.records)
@@ -274,7 +273,7 @@ func recorded(req *limiter.Request) bool {
 		slices.ContainsFunc(req.Asks, func(a limiter.Ask) bool { return !a.Limit.Algorithm.Traits().Slots })
 }
 
-// recordOf is the record under the request's name, whether it uses it or not.
+// recordOf returns the record with the request's name, whether or not the request uses it.
 func (m *model) recordOf(req *limiter.Request) *record {
 	if len(req.Asks) == 0 {
 		return nil
@@ -282,7 +281,7 @@ func (m *model) recordOf(req *limiter.Request) *record {
 	return m.records[recordName{req.Asks[0].Key.Tag(), req.ID}]
 }
 
-// recordFor is the record that a request may repeat or refund.
+// recordFor returns the record that a request may repeat or refund.
 func (m *model) recordFor(req *limiter.Request, name recordName) *record {
 	if recorded(req) || (req.ID != "" && req.Op == limiter.OpRefund) {
 		return m.records[name]

@@ -73,9 +73,8 @@ func (n *node) clock() int64 { return n.w.now + n.skew }
 
 func (n *node) time() time.Time { return time.UnixMilli(n.clock()) }
 
-// openMemory makes the real memory store on a virtual clock. Its sweeper never
-// finds anything to do: with a clock of one's own all state stays a minute of
-// real time.
+// openMemory returns the real memory store with a virtual clock. Its sweeper never removes
+// anything, because with a custom clock all state is kept for a minute of real time.
 func openMemory(clock func() int64) limiter.Store {
 	return memstore.New(memstore.Options{Clock: clock})
 }

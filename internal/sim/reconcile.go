@@ -95,8 +95,8 @@ func (n *node) newLedger() (*decide.Ledger, error) {
 	return decide.NewLedger(decide.LedgerOptions{Local: &n.own, Nodes: n.w.alive, Now: n.time})
 }
 
-// mirrored reports whether a request to a node's own store only repeats what
-// the shared store did.
+// mirrored reports whether a request to a node's own store only repeats an operation of the
+// shared store.
 func mirrored(req *limiter.Request) bool {
 	return (req.Op != limiter.OpTake && req.Op != limiter.OpPeek) || req.Asks[0].Limit.Count == limiter.MaxSlots
 }

@@ -6,12 +6,11 @@ import (
 	"sluice/limiter"
 )
 
-// checkRefundHistory: a named refund never leaves less in a bucket than if its charge had
-// not happened. That other history is replayed from the books, without the
-// charge. It is judged only where the refund can still tell its charge's units
-// from others': not after an edit that moves or drains them otherwise, a reset, a backward step of the
-// clock or a refund without a name in between, and not after a charge went over
-// the rim of a gcra bucket, which forgets what does not fit.
+// checkRefundHistory checks that a named refund never leaves less in a bucket than if its charge
+// had not happened. It replays the books without the charge. It checks only refunds that can
+// still distinguish the units of their charge: not after an edit that changes how units are
+// placed or drain, a reset, a backward step of the clock or a refund without a name, and not
+// after a charge that exceeded a gcra bucket, which drops what does not fit.
 func (a *audit) checkRefundHistory(e *entry) error {
 	for i := range a.req.Asks {
 		if e.of < 0 || !e.claims[i] || e.moved[i] == 0 || lease(a.req, i) {
@@ -31,8 +30,8 @@ func (a *audit) checkRefundHistory(e *entry) error {
 	return nil
 }
 
-// shape is what of a limit places and drains units: an edit of anything else
-// does not keep a refund from telling them.
+// shape is the part of a limit that determines how units are placed and drain. After an edit of
+// the rest, a refund can still distinguish its units.
 func shape(l limiter.Limit) limiter.Limit {
 	switch t := l.Algorithm.Traits(); {
 	case t.Decay == limiter.DecayAtOnce || t.Decay == limiter.DecaySliding:
@@ -43,14 +42,14 @@ func shape(l limiter.Limit) limiter.Limit {
 	return l
 }
 
-// without replays a bucket's books as if entry n had not been.
+// without replays a bucket's books without entry n.
 func (b *bank) without(key limiter.Key, n int, now limiter.Limit) (*limiter.State, bool) {
 	s := &limiter.State{}
 	if b.books.mixed[key] > n {
 		return nil, false
 	}
 	last := now
-	cut := 0 // since when named refunds can tell their units
+	cut := 0 // the first entry from which named refunds can distinguish their units
 	for j := range b.books.entries {
 		e := &b.books.entries[j]
 		k := e.ask(key)

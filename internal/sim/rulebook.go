@@ -15,7 +15,7 @@ type rulebook struct {
 	shadows map[string]bool // by id
 }
 
-// meterID is the rule whose buckets never drain, and how its keys write it.
+// meterID is the id of the rule whose buckets never drain, and its form in keys.
 const (
 	meterID     = 1
 	meterRuleID = "1"
@@ -49,7 +49,8 @@ func newRulebook(r *rand.Rand) *rulebook {
 	return b
 }
 
-// meterRule never drains: a window or log of years, or a bucket without a rate.
+// meterRule returns a rule whose buckets never drain: a window or log of years, or a bucket
+// without a rate.
 func meterRule(r *rand.Rand) rules.Rule {
 	rule := rules.Rule{
 		ID: meterID, Name: "meter", Scope: pick(r, scopes), Algorithm: "fixed_window", Limit: 15 + r.Int64N(60),
@@ -65,7 +66,7 @@ func meterRule(r *rand.Rand) rules.Rule {
 	return rule
 }
 
-// details draws the settings that belong to the rule's algorithm.
+// details sets random values for the settings of the rule's algorithm.
 func details(r *rand.Rand, rule *rules.Rule) {
 	rule.Burst, rule.Align, rule.AnchorMS, rule.Buckets = nil, nil, nil, nil
 	if r.IntN(2) != 0 {
@@ -89,8 +90,8 @@ func ptr[T any](v T) *T { return &v }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// edit changes one rule as ops may without losing its buckets: limit, window,
-// burst, fail mode, or the algorithm within its kind.
+// edit changes one rule in a way that keeps its buckets: limit, window, burst, fail mode, or the
+// algorithm within its kind.
 func (b *rulebook) edit(r *rand.Rand) *rules.Rule {
 	b.version++
 	rule := &b.rules[r.IntN(len(b.rules))]
@@ -114,7 +115,7 @@ func (b *rulebook) edit(r *rand.Rand) *rules.Rule {
 	return rule
 }
 
-// compile makes the set of the rules as they are now.
+// compile returns the set of the current rules.
 func (b *rulebook) compile() (*rules.Set, error) {
 	return rules.Compile(b.rules, b.version, rules.Options{})
 }

@@ -12,11 +12,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// defaultSeeds is how many lives every test run simulates.
+// defaultSeeds is the number of seeds that every test run simulates.
 const defaultSeeds = 1000
 
-// options of a seed: every fourth life has the real memory store beside the
-// model of the shared one.
+// options returns the options of a seed: every fourth compares the real memory store with the
+// model of the shared store.
 func options(seed uint64) Options { return Options{Memory: seed%4 == 0} }
 
 // judgeSeed runs one seed and shows its trace if it fails.
