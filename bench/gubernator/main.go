@@ -1,5 +1,5 @@
-// Command gubernator is gubernator's own daemon as one node without discovery,
-// for bench/load to measure.
+// Command gubernator runs gubernator's own daemon as one node without discovery, for
+// measurements by bench/load.
 package main
 
 import (

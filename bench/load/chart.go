@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Colours that read on white and on black paper, and in grey.
+// Colours that are legible on white, on black, and in grey.
 var palette = []string{"#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2"}
 
 const (
@@ -34,7 +34,7 @@ type bar struct {
 	value        float64
 }
 
-// barsOf makes a bar of every scenario, ours in the first colour, the best first.
+// barsOf returns a bar for every scenario, the best first, with sluice's in the first colour.
 func barsOf(results []result, figure func(result) float64, descending bool) []bar {
 	out := make([]bar, len(results))
 	for i, r := range results {
@@ -74,14 +74,14 @@ func bars(title string, bs []bar, form string) string {
 	return b.String()
 }
 
-// distribution draws latency over the percentile, on logarithmic axes, of the
-// scenarios that matter most: each line is the middle round's.
+// distribution draws the latency by percentile of the main scenarios, on logarithmic axes. Each
+// line is that of the median round.
 func distribution(title string, results []result) string {
 	names := []string{constant, oneOnRedis, "sluice embedded, one rule", naivePath, envoy,
 		"redis_rate behind Echo"}
 	const height, left, top, bottom = 360, 60, 40, 310
 	quantiles := []float64{0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999}
-	x := func(q float64) float64 { // as many nines as steps
+	x := func(q float64) float64 { // one step for each nine
 		return left + (chartWidth-left-220)*min(1, -math.Log10(1-q)/4)
 	}
 	least, most := 0.05, 50.0 // ms
@@ -116,7 +116,7 @@ func distribution(title string, results []result) string {
 	return b.String()
 }
 
-// middle is the sorted latencies of the round whose p99 is the median.
+// middle returns the sorted latencies of the round whose p99 is the median.
 func (r result) middle() []time.Duration {
 	want := median(r, openTail)
 	for _, m := range r.rounds {

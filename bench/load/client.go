@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requests renders a ring of ready-made HTTP/1.1 requests, so that the client
-// spends as little as possible of the CPU it shares with the server.
+// requests prepares a ring of HTTP/1.1 requests, so that the client, which shares the CPU with
+// the server, uses as little of it as possible.
 func requests(addr string, sc scenario, keys int) [][]byte {
 	n := max(1, min(keys, 10_000)/max(sc.checks, 1))
 	out := make([][]byte, n)
@@ -122,11 +122,11 @@ func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int,
 	})
 }
 
-// openLoop sends rate requests a second whatever the answers take, and counts
-// latency from the instant a request was due.
+// openLoop sends rate requests per second independent of the answers, and measures latency from
+// the instant at which a request was due.
 func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int,
 	length time.Duration) ([]time.Duration, error) {
-	due := make(chan time.Time, conns) // a full one makes the pacer late, which latency counts
+	due := make(chan time.Time, conns) // if it is full, requests are late, which latency includes
 	paced, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go pace(paced, due, rate, length)
@@ -147,9 +147,9 @@ func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int,
 	return lat, err
 }
 
-// pace hands out the instants at which requests are due, and closes due at the
-// end. It sleeps in the kernel on a thread of its own, because the runtime's
-// timers are up to a millisecond late on an idle process.
+// pace sends the instants at which requests are due, and closes due at the end. It sleeps in the
+// kernel on its own thread, because the runtime's timers can be a millisecond late in an idle
+// process.
 func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Duration) {
 	defer close(due)
 	runtime.LockOSThread()
@@ -160,7 +160,7 @@ func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Durat
 		at := begin.Add(time.Duration(n) * time.Second / time.Duration(rate))
 		if wait := time.Until(at); wait > 0 {
 			ts := unix.NsecToTimespec(wait.Nanoseconds())
-			_ = unix.Nanosleep(&ts, nil) // cut short by a signal: the request is early by less than a gap
+			_ = unix.Nanosleep(&ts, nil) // after a signal, the request is early by less than a gap
 		}
 		select {
 		case due <- at:

@@ -23,10 +23,9 @@ import (
 	"sluice/bench/postgres"
 )
 
-// The scenario of edits: three nodes with many rules on one Postgres and one
-// Redis, a steady load of checks on each, and one edit a second on the first. Checks
-// without edits and with them take turns, because other work on the machine slows down
-// both.
+// The scenario of edits: three nodes with many rules share one Postgres and one Redis. Each gets
+// a steady load of checks, and the first gets one edit per second. Turns with and without edits
+// alternate, so that other work on the machine affects both.
 const (
 	editNodes  = 3
 	editRules  = 100_000
@@ -37,23 +36,23 @@ const (
 	editEvery  = time.Second
 	editLimit  = 10 * time.Minute
 	editPoll   = 2 * time.Millisecond
-	editCalm   = 15 * time.Second // after edits, until their copies are on disk
-	editGiveUp = 10 * time.Second // for one edit to be in force everywhere
+	editCalm   = 15 * time.Second // pause after edits, until their copies are on disk
+	editGiveUp = 10 * time.Second // timeout for one edit to be in force everywhere
 )
 
-// edits is what the scenario measured.
+// edits holds the results of the scenario.
 type edits struct {
 	write      []time.Duration // of the writer's request
 	lag        []time.Duration // from the writer's answer to the edit in force on all nodes
 	early      int             // answers before the edit was in force on the writer's own node
-	notInForce int             // answers that said so
+	notInForce int             // answers with Sluice-In-Force: false
 	quiet      turns           // without edits
 	busy       turns           // while edits were made
 	started    int64           // resident bytes of the largest node, after start
 	growth     float64
 }
 
-// turns is what the checks of some turns had.
+// turns holds the results of the checks of several turns.
 type turns struct {
 	took     []time.Duration
 	degraded float64 // decisions without the store
@@ -97,8 +96,8 @@ func measureEdits(ctx context.Context, dir, bin string) (*edits, error) {
 	return e, nil
 }
 
-// add takes one turn of checks, with edits beside them unless edit is nil, and gives
-// the peaks of the nodes' resident memory.
+// add runs one turn of checks, together with edits unless edit is nil, and returns the peaks of
+// the nodes' resident memory.
 func (t *turns) add(ctx context.Context, nodes []server, edit func(context.Context) error) ([]int64, error) {
 	before, err := degradedOf(ctx, nodes)
 	if err != nil {
@@ -140,7 +139,7 @@ func cpuOf(nodes []server) (sum time.Duration) {
 	return sum
 }
 
-// startFleet starts everything. stop ends what was started, also after an error.
+// startFleet starts all servers. stop stops them, also after an error.
 func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -157,7 +156,7 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 	if err != nil {
 		return nil, stop, err
 	}
-	// Postgres runs as another account, which must get into the folder.
+	// Postgres runs as another account, which must be able to enter the folder.
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // only its name is needed to pass
 		return nil, stop, err
 	}
@@ -197,7 +196,7 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 		stops = append(stops, n.stop)
 		nodes = append(nodes, n)
 	}
-	for _, n := range nodes { // what starting up leaves behind: the copy of the rules
+	for _, n := range nodes { // until start-up is complete with the copy of the rules
 		if err := awaitCopy(ctx, n.addr); err != nil {
 			return nil, stop, err
 		}
@@ -236,7 +235,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// loadAll sends checks to every node, which name all rules in turn.
+// loadAll sends checks to every node. They match all rules in turn.
 func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.Duration, error) {
 	lats := make([][]time.Duration, len(nodes))
 	errs := make([]error, len(nodes))
@@ -257,8 +256,8 @@ func editCheck(rule int, user string, weight int) string {
 	return fmt.Sprintf(`{"method":"POST","route":"/v1/route-%d","user":%q,"weight":%d}`, rule, user, weight)
 }
 
-// edit makes one edit a second on the first node, from the edit number first on, and
-// follows each to all nodes.
+// edit makes one edit per second on the first node, starting with number first, and waits until
+// each is in force on all nodes.
 func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 	tick := time.NewTicker(editEvery)
 	defer tick.Stop()
@@ -305,7 +304,7 @@ func (e *edits) edit(ctx context.Context, nodes []server, first int) error {
 	return nil
 }
 
-// awaitLimit asks a node until it decides by the limit, and counts how often it asked.
+// awaitLimit sends checks to a node until it decides by the limit, and counts them.
 func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, editGiveUp)
 	defer cancel()
@@ -317,7 +316,7 @@ func awaitLimit(ctx context.Context, addr string, rule int, limit int64) (tries 
 		if _, err := call(ctx, http.MethodPost, addr, check, editCheck(rule, "probe", 0), &got); err != nil {
 			return tries, err
 		}
-		if got.Degraded == nil { // a fail mode names no limit
+		if got.Degraded == nil { // the answer of a fail mode has no limit
 			tries++
 		}
 		if got.Limit == limit {
@@ -365,8 +364,8 @@ func degradedOf(ctx context.Context, nodes []server) (sum float64, err error) {
 	return sum, nil
 }
 
-// watchMemory samples the nodes' resident memory until the function it returns is
-// called, which gives each one's peak.
+// watchMemory samples the nodes' resident memory. The function that it returns ends this and
+// returns each node's peak.
 func watchMemory(ctx context.Context, nodes []server) func() []int64 {
 	ctx, cancel := context.WithCancel(ctx)
 	peaks := make([]int64, len(nodes))

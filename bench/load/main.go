@@ -1,8 +1,7 @@
-// Command load measures sluice over loopback beside others in the same field:
-// throughput and CPU in a closed loop, latency in an open loop. It builds and
-// starts every server it needs on free ports, round after round, and stops them
-// again. It prints a Markdown table, and with -out writes it into a page and
-// draws pictures beside that. Run it from the folder bench:
+// Command load measures sluice and comparable programs over loopback: throughput and CPU in a
+// closed loop, latency in an open loop. It builds every server that it needs, starts it on free
+// ports in each round, and stops it afterwards. It prints a Markdown table. With -out it writes
+// the table into a page, with pictures. Run it from the folder bench:
 //
 //	go run ./load -seconds 3 -rounds 3
 package main
@@ -59,7 +58,7 @@ func run(ctx context.Context, s settings) error {
 		return fmt.Errorf("conns must be 1 to 1024, seconds 1 to 60; rounds, rate and keys at least 1")
 	}
 	chosen := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool { return !s.wants(sc.name) })
-	// A stuck server must not hold the machine: everything ends well within this.
+	// A hanging server must not block the machine: everything ends well before this timeout.
 	limit := time.Duration(len(chosen)*s.rounds*(2*s.seconds+15)+900) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -83,8 +82,7 @@ func run(ctx context.Context, s settings) error {
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, sc.name)
 			m, err := measure(ctx, s, sc, built.path[sc.kind], dir)
 			if err != nil {
-				// A peer that fails would be left out by hand: its absence must not
-				// go unnoticed.
+				// The report must not silently omit a program that fails.
 				return fmt.Errorf("%s, round %d: %w", sc.name, round+1, err)
 			}
 			results[i].scenario = sc
@@ -122,7 +120,7 @@ func editsOnly(ctx context.Context, s settings, dir string) error {
 	return splice(s.out, "edits", b.String())
 }
 
-// wants reports whether a scenario is among those asked for.
+// wants reports whether a scenario was selected.
 func (s *settings) wants(name string) bool {
 	return slices.ContainsFunc(strings.Split(s.only, ";"), func(word string) bool { return strings.Contains(name, word) })
 }

@@ -13,8 +13,8 @@ import (
 // memoryLine is a line of the Redis store's own benchmark of memory.
 var memoryLine = regexp.MustCompile(`(?m)^BenchmarkMemory/(\w+)/plain=(true|false)\S*\s.*?([\d.]+) bytes/key`)
 
-// bytesAKey measures what a bucket costs Redis, by algorithm, under short names
-// as they are packed and as they are where names are plain.
+// bytesAKey measures the memory of a bucket in Redis by algorithm, with packed and with plain
+// names.
 func bytesAKey(ctx context.Context) ([]bar, error) {
 	fmt.Fprintln(os.Stderr, "bytes a key")
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Memory$", "-benchtime", "1x",

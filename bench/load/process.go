@@ -40,7 +40,7 @@ func startAs(ctx context.Context, cred *syscall.Credential, logFile string, env 
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // the exit status of a server that we stop says nothing
+		_ = cmd.Wait() // the exit status of a stopped server has no meaning
 	}()
 	return p, nil
 }

@@ -99,8 +99,8 @@ func table(w io.Writer, s settings, results []result) {
 	}
 }
 
-// ratios compares within a round and takes the median of that, so that a slow
-// stretch of the machine weighs on both sides.
+// ratios returns the median of the ratios within each round, so that a slow phase of the machine
+// affects both sides.
 func ratios(w io.Writer, results []result) {
 	find := func(name string) *result {
 		for i := range results {
@@ -144,7 +144,7 @@ func ratios(w io.Writer, results []result) {
 
 func cpuFigure(m measurement) float64 { return m.serverCPU.Seconds() }
 
-// splice replaces what stands between the marks of a part of a page.
+// splice replaces the text between two marks in a page.
 func splice(page, part, text string) error {
 	markBegin := "<!-- written by make bench: begin " + part + " -->"
 	markEnd := "<!-- written by make bench: end " + part + " -->"
@@ -160,8 +160,8 @@ func splice(page, part, text string) error {
 	return os.WriteFile(page, []byte(head+markBegin+"\n\n"+text+"\n"+markEnd+tail), 0o644) //nolint:gosec // documentation
 }
 
-// draw writes the pictures into the folder named like the page and gives the
-// text that shows them.
+// draw writes the pictures into the folder named like the page and returns the text that shows
+// them.
 func draw(s settings, results []result, memory []bar) (string, error) {
 	folder := strings.TrimSuffix(s.out, filepath.Ext(s.out))
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // documentation

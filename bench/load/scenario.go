@@ -19,14 +19,14 @@ type scenario struct {
 	redis bool     // of kind sluice: with a Redis
 	rules []string // of kind sluice: created first
 	env   []string // of kind sluice: settings
-	// path and body make request number n; checks is how many each carries, 0
-	// for one.
+	// path and body return those of request number n. checks is the number of checks in each
+	// request, 0 for one.
 	path   string
 	body   func(n, keys int) string
 	checks int
 	// headers, in place of body, make a GET without a body, as gateways ask it.
 	headers func(n, keys int) string
-	conns   int // connections of the closed loop, 0 for those of the flag
+	conns   int // connections of the closed loop, 0 for the number of the flag
 	// callers, if not 0, check through the Go client in the closed loop: alone, or together.
 	callers int
 	alone   bool
@@ -93,8 +93,8 @@ var (
 
 const check = "/ratelimit/check"
 
-// scenarios are measured in this order, round after round, so that what slows
-// the machine down for a while slows down neighbours.
+// scenarios are measured in this order in each round, so that a slow phase of the machine affects
+// neighbours.
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
@@ -106,8 +106,8 @@ var scenarios = []scenario{
 	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
 	{name: "sluice on Redis, three rules", kind: sluice, redis: true, path: check, body: described, rules: threeRule},
 	{name: "sluice on Redis, direct", kind: sluice, redis: true, path: check, body: direct},
-	// As many connections as others would ask Redis for more than it can do: the
-	// fail mode would be measured.
+	// With the usual number of connections Redis would be overloaded, and the fail mode would
+	// be measured.
 	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred,
 		checks: batchSize, conns: 4, rules: oneRule},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
@@ -122,7 +122,7 @@ var scenarios = []scenario{
 	{name: "go-limiter behind Echo (memory)", kind: rival, rival: "go-limiter", path: "/check", body: direct},
 }
 
-// Scenarios that others are compared with.
+// Scenarios to which others are compared.
 const (
 	constant     = "constant answer, Echo"
 	oneOnRedis   = "sluice on Redis, one rule"
@@ -136,12 +136,12 @@ const (
 	goOne        = "sluice on Redis, one caller of a Go client"
 )
 
-// measurement is what one round of one scenario gave; figures are a check.
+// measurement is the result of one round of one scenario. Figures are per check.
 type measurement struct {
 	perSecond float64
 	serverCPU time.Duration
 	redisCPU  time.Duration // 0 without Redis
-	degraded  float64       // share of the checks that sluice decided without its store
+	degraded  float64       // the part of the checks that sluice decided without its store
 	closed    latencies     // of a request
 	open      latencies
 	openLat   []time.Duration // for the distribution; sorted
@@ -152,8 +152,8 @@ type result struct {
 	rounds   []measurement
 }
 
-// measure starts the scenario's servers, warms them up and measures a closed
-// and an open loop.
+// measure starts the servers of a scenario, warms them up, and measures a closed and an open
+// loop.
 func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (measurement, error) {
 	var m measurement
 	var redis *process
@@ -212,7 +212,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	m.degraded = (without - without0) / float64(n*max(1, len(sc.rules)))
 	if !sc.openLoop() {
-		return m, nil // a rate in requests would mean something else here
+		return m, nil // a rate of requests is not comparable here
 	}
 	if lat, err = openLoop(ctx, srv.addr, reqs, s.conns, s.rate, length); err != nil {
 		return m, err
@@ -224,8 +224,8 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 // openLoop reports whether the scenario is measured at a fixed rate too.
 func (sc *scenario) openLoop() bool { return sc.checks <= 1 && sc.callers == 0 }
 
-// degraded is how many limits a sluice has decided without its store so far; 0
-// for other programs.
+// degraded returns the number of limits that sluice has decided without its store, 0 for other
+// programs.
 func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err error) {
 	if sc.kind != sluice {
 		return 0, nil
@@ -233,7 +233,7 @@ func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err
 	return metric(ctx, addr, "sluice_degraded_total{")
 }
 
-// metric sums the series of a sluice whose names begin so.
+// metric adds up the series of a sluice node whose names have the prefix.
 func metric(ctx context.Context, addr, prefix string) (sum float64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {

@@ -22,8 +22,8 @@ const (
 	gubernator kind = "gubernator"
 )
 
-// builds says where each program comes from: the folder whose module it is built
-// in, and its package. All run with the collector's settings of the flag -gogc.
+// builds lists the folder of the module and the package of each program. All run with the GOGC of
+// the flag -gogc.
 var builds = map[kind]struct{ dir, pkg string }{
 	sluice:     {"..", "./cmd/sluice"},
 	rival:      {".", "./rival"},
@@ -31,8 +31,8 @@ var builds = map[kind]struct{ dir, pkg string }{
 	gubernator: {"gubernator", "."},
 }
 
-// programs are the built ones. A peer that cannot be built here is left out, and
-// the report says so.
+// programs are the built programs. One that cannot be built here is omitted, and the report says
+// so.
 type programs struct {
 	path    map[kind]string
 	missing map[kind]error
@@ -109,7 +109,7 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 	return server{p, addr}, nil
 }
 
-// answers is nil when a GET of path answers 200.
+// answers returns nil if a GET of path has status 200.
 func answers(ctx context.Context, addr, path string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
@@ -178,7 +178,7 @@ func startRedis(ctx context.Context, dir string) (*process, string, error) {
 	return p, addr, err
 }
 
-// freeAddrs are n loopback addresses whose ports are free right now.
+// freeAddrs returns n loopback addresses whose ports are free now.
 func freeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for range n {
 		l, lerr := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -191,7 +191,7 @@ func freeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// needsRedis tells whether a scenario's program needs a Redis.
+// needsRedis reports whether the program of a scenario needs Redis.
 func (sc *scenario) needsRedis() bool {
 	switch sc.kind {
 	case ratelimit:

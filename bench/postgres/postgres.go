@@ -1,5 +1,5 @@
-// Package postgres prepares a Postgres without passwords in a folder of its own,
-// for the commands of this module to start as they start their other servers.
+// Package postgres prepares a Postgres without passwords in its own folder. The commands of this
+// module start it like their other servers.
 package postgres
 
 import (
@@ -16,14 +16,14 @@ import (
 	"syscall"
 )
 
-// Cluster is a data folder and how a server is run on it.
+// Cluster is a data folder and how to run a server on it.
 type Cluster struct {
 	Addr string
 	// Bin is the folder of Postgres's programs.
 	Bin string
-	// Cred is whom the server must run as; nil for the user of this process.
+	// Cred is the account that the server must run as, nil for that of this process.
 	Cred *syscall.Credential
-	// Program and Args start the server, which SIGINT stops.
+	// Program and Args start the server. SIGINT stops it.
 	Program string
 	Args    []string
 }
@@ -31,7 +31,7 @@ type Cluster struct {
 // URL is the DATABASE_URL of the server.
 func (c *Cluster) URL() string { return "postgres://sluice@" + c.Addr + "/postgres?sslmode=disable" }
 
-// New makes a data folder in dir, which it makes too, for a server at a loopback address.
+// New creates dir and a data folder in it, for a server at a loopback address.
 func New(ctx context.Context, dir, addr string) (*Cluster, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -72,7 +72,7 @@ func New(ctx context.Context, dir, addr string) (*Cluster, error) {
 // programs finds the folder of Postgres's programs, which Debian keeps out of PATH.
 func programs() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
-		path, err = filepath.EvalSymlinks(path) // of a linked program the others need not be beside it
+		path, err = filepath.EvalSymlinks(path) // the other programs are in the folder of the link's target
 		return filepath.Dir(path), err
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")

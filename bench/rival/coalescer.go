@@ -6,10 +6,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// coalescer is the least that a service can do that gathers concurrent checks:
-// a counter a key, one script call at a time for all that wait. It has no rules,
-// one algorithm without a sliding window, no deadlines and no answer when Redis
-// is away; it shows what gathering itself costs on a machine.
+// coalescer is the simplest service that batches concurrent checks: one counter per key, and one
+// script call at a time for all waiting checks. It has no rules, one algorithm without a sliding
+// window, no deadlines, and no answer while Redis is unavailable. It shows the cost of batching
+// on a machine.
 type coalescer struct {
 	client  *redis.Client
 	waiting chan *waiter
@@ -22,7 +22,7 @@ type waiter struct {
 	done chan struct{}
 }
 
-// mostAtOnce is how many checks a script call carries at most.
+// mostAtOnce is the maximum number of checks in a script call.
 const mostAtOnce = 100
 
 var counts = redis.NewScript(`
@@ -34,7 +34,7 @@ for i = 1, #KEYS do
 end
 return out`)
 
-// newCoalescer starts a coalescer that lives as long as the process.
+// newCoalescer starts a coalescer that runs as long as the process.
 func newCoalescer(client *redis.Client) *coalescer {
 	c := &coalescer{client: client, waiting: make(chan *waiter, 4096)}
 	go func() {
@@ -45,7 +45,7 @@ func newCoalescer(client *redis.Client) *coalescer {
 	return c
 }
 
-// gather takes all that waits, up to a call's worth.
+// gather returns all waiting checks, up to the number of one call.
 func (c *coalescer) gather(first *waiter) []*waiter {
 	all := []*waiter{first}
 	for len(all) < mostAtOnce {

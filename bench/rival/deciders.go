@@ -39,8 +39,8 @@ func newDecider(kind, redisAddr string) (decider, error) {
 	return nil, fmt.Errorf("there is no rival called %q", kind)
 }
 
-// window is the same two-counter window as sluice's, in the fewest lines: one
-// key, one script call, one connection of the pool for each request.
+// window is sluice's two-counter window in as few lines as possible: one key, one script call and
+// one connection of the pool for each request.
 var window = redis.NewScript(`
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -72,7 +72,7 @@ func throttledLimiter(client *redis.Client) (decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Limits are fixed when it is made; the benchmark asks for one only.
+	// It is created with fixed limits. The benchmark uses only one.
 	l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(1_000_000),
 		MaxBurst: 999_999})
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command rival serves POST /check the ways sluice is compared with: a constant
-// answer to the same request, one script call a request (naive), counters in
-// batches (coalescer), and three libraries behind the same few lines of Echo. It is started by bench/load.
+// Command rival serves POST /check in the ways to which sluice is compared: a constant answer,
+// one script call for each request (naive), batches of counters (coalescer), and three libraries
+// behind a few lines of Echo. bench/load starts it.
 package main
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// question is what every rival is asked.
+// question is the request of every rival.
 type question struct {
 	Key    string `json:"key"`
 	Limit  int64  `json:"limit"`
 	Window int64  `json:"window_ms"`
 }
 
-// answer is what every rival says.
+// answer is the response of every rival.
 type answer struct {
 	Allowed   bool  `json:"allowed"`
 	Limit     int64 `json:"limit"`
@@ -55,7 +55,7 @@ func main() {
 func serve(ctx context.Context, listen, redisAddr, kind string) error {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	// What no server on a network can do without, and sluice has.
+	// The timeouts that every server on a network needs, as in sluice.
 	e.Server.ReadHeaderTimeout, e.Server.ReadTimeout = 2*time.Second, 5*time.Second
 	e.Server.WriteTimeout, e.Server.IdleTimeout = 5*time.Second, time.Minute
 	e.GET("/readyz", func(c echo.Context) error { return c.NoContent(http.StatusOK) })

@@ -5,23 +5,21 @@ import (
 	"slices"
 )
 
-// account is one user's side of the sum, in units. For every bucket, at the end,
+// account holds the units of one user. At the end, for every bucket,
 //
 //	admitted = held + lost − unheard + degraded
 //
-// where admitted is what the clients heard allowed, by whomever; held is what
-// Redis says was spent when all is over; lost is what it said just before each
-// flush or kill that emptied it; degraded is what fail modes allowed; and
-// unheard is what was spent for requests whose answer did not come from the
-// store: it was lost, or came too late and a fail mode had decided. Requests
-// with ids leave records in Redis by which unheard is counted apart, so that
-// their sum must close exactly. For the others it must lie between 0 and doubt.
+// where admitted is the units that clients were allowed; held is the units that Redis has at the
+// end; lost is the units that it had just before each flush or kill; degraded is the units that
+// fail modes allowed; and unheard is the units spent for requests that the store did not answer
+// in time. Requests with ids leave records in Redis by which unheard is counted, so that their
+// sum must be exact. For other requests it must be between 0 and doubt.
 type account struct {
 	asked                       int64
-	store, open, local          int64 // admitted, by whom
-	byLimit, byClosed, locally  int64 // denied, by whom
-	unanswered                  int64 // never answered, and not repeated
-	doubt                       int64 // may have been spent without the caller's knowledge
+	store, open, local          int64 // admitted, by what decided
+	byLimit, byClosed, locally  int64 // denied, by what decided
+	unanswered                  int64 // never answered and not repeated
+	doubt                       int64 // possibly spent without the caller's knowledge
 	held, lost, unheard, repaid int64
 	heldWide, lostWide          int64 // of the rule that all users share; user 0 only
 }
@@ -32,11 +30,11 @@ func (a *account) admitted() int64 { return a.store + a.open + a.local }
 type line struct {
 	class
 	account
-	// rest is what remains unexplained, added up without its sign over the users.
+	// rest is the sum of the users' absolute differences, which nothing explains.
 	rest int64
 }
 
-// lines closes the sum for every class.
+// lines returns the sum of every class.
 func (l *ledger) lines() []line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +52,7 @@ func (l *ledger) lines() []line {
 			ln.add(a)
 		}
 		if c.wide {
-			ln.rest += abs(wide - store) // both rules are taken together or not at all
+			ln.rest += abs(wide - store) // both rules are taken together or neither is
 		}
 		out = append(out, ln)
 	}
@@ -62,11 +60,11 @@ func (l *ledger) lines() []line {
 	return out
 }
 
-// settle fills in what cannot be counted apart and returns what is left over.
+// settle computes the figures that cannot be counted separately and returns the difference.
 func (a *account) settle(c *class) int64 {
 	over := a.held + a.lost - a.store - a.unheard
 	if c.failMode == "local" && over > 0 {
-		// What this node's memory admitted is charged to Redis when it is back.
+		// Units that a node's memory admitted are charged to Redis after an outage.
 		a.repaid = min(over, a.local)
 		over -= a.repaid
 	}

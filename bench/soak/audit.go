@@ -12,29 +12,29 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// deposit is what Redis held at one instant.
+// deposit is the content of Redis at one instant.
 type deposit struct {
 	spent   map[bucket]int64
 	records []string // ids of requests whose charge is on record
 }
 
-// bucket says whose state it is. user is 0 for what all users share.
+// bucket identifies a bucket. user is 0 for one that all users share.
 type bucket struct {
 	class, user int
 	wide        bool
 }
 
-// What an audit does beside looking.
+// What an audit does after reading.
 const (
 	lookOnly = "look"
 	// thenFlush empties Redis in the same instant.
 	thenFlush = "flush"
-	// thenKill looks while writes are held up and kills Redis before they go on.
+	// thenKill reads while writes are paused and kills Redis before they continue.
 	thenKill = "kill"
 )
 
-// auditScript copies every key at one instant: names and values, of records the
-// names alone.
+// auditScript copies the names and values of all keys at one instant, and only the names of
+// records.
 const auditScript = `
 local out = {}
 for _, key in ipairs(redis.call('KEYS', 'sl:*')) do
@@ -45,8 +45,8 @@ end
 if ARGV[1] == 'flush' then redis.call('FLUSHALL') end
 return out`
 
-// audit copies what Redis holds and reads the copy in a Redis of its own,
-// through the store's own code.
+// audit copies the content of Redis and reads the copy in a separate Redis, with the store's own
+// code.
 func (f *fleet) audit(ctx context.Context, then string) (d *deposit, err error) {
 	client, err := redisstore.NewClient(f.redis.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second,
 		Timeout: 10 * time.Second})
@@ -71,7 +71,7 @@ func (f *fleet) audit(ctx context.Context, then string) (d *deposit, err error) 
 	return f.read(ctx, copied)
 }
 
-// read makes sense of copied keys and values.
+// read interprets copied keys and values.
 func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err error) {
 	client, err := redisstore.NewClient(f.scratch.url(), redisstore.ClientOptions{DialTimeout: 2 * time.Second,
 		Timeout: 10 * time.Second})
@@ -115,7 +115,7 @@ func (f *fleet) read(ctx context.Context, copied []string) (d *deposit, err erro
 	return d, errors.Join(append(errs, store.Close())...)
 }
 
-// belongs finds whose bucket a key names, as in {user:u3}|17|sc.
+// belongs returns the bucket of a key such as {user:u3}|17|sc.
 func belongs(byID map[string]ruleOf, key string) (b bucket, a limiter.Algorithm, ok bool) {
 	parts := strings.Split(key, "|")
 	if len(parts) != 3 || strings.Contains(parts[2], ":") {
@@ -138,9 +138,9 @@ func belongs(byID map[string]ruleOf, key string) (b bucket, a limiter.Algorithm,
 	return b, a, err == nil
 }
 
-// spent peeks at a bucket under a limit or a burst that nothing reaches, so that
-// the whole of what it holds shows. The rate of a bucket stays as it is: gcra
-// keeps its state as a time, which means units only under its own rate.
+// spent peeks at a bucket with a very large limit or burst, so that the answer shows all units in
+// it. The rate stays the same, because gcra stores a time, which converts to units only with its
+// own rate.
 func spent(ctx context.Context, store limiter.Store, key limiter.Key, a limiter.Algorithm, count int64) (int64, error) {
 	const plenty = 1_000_000
 	limit := limiter.Limit{Algorithm: a, Count: plenty, Window: year}

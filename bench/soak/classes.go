@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// year is the window of every rule: nothing drains during a soak, so what a
-// bucket holds is what was spent.
+// year is the window of every rule: nothing drains during a soak, so a bucket holds all units
+// that were spent.
 const year = 365 * 24 * 3600 * 1000
 
 // meanWeight is the mean of the weights 1, 2 and 3 that clients send.
@@ -22,21 +22,21 @@ type class struct {
 	name      string
 	algorithm string
 	failMode  string
-	// ids: every request names itself, so it is repeated when it went
-	// unanswered, and the store's records say what was applied.
+	// ids: every request has an id, so it is repeated if it gets no answer, and the store's
+	// records show what was applied.
 	ids bool
-	// wide adds a second rule that all users share, which lies on another slot.
+	// wide adds a second rule that all users share, in another slot.
 	wide bool
-	// direct: the clients bring the limit themselves.
+	// direct: the clients send the limit.
 	direct bool
 	// edited: the rule is edited during the soak.
 	edited bool
-	// lease: clients take leases and release them. They are traffic, and no part
-	// of the sum, which is about what stays spent.
+	// lease: clients take leases and release them. They are not part of the sum, because nothing
+	// stays spent.
 	lease bool
 }
 
-// classes is every algorithm under every fail mode, and the special ones.
+// classes has every algorithm with every fail mode, and the special classes.
 var classes = func() []class {
 	var out []class
 	for i, algorithm := range []string{
@@ -56,13 +56,13 @@ var classes = func() []class {
 	)
 }()
 
-// ruleOf is where a rule's state belongs. The zero rule id is the direct class.
+// ruleOf identifies the class and the part of a rule. Rule id 0 is the direct class.
 type ruleOf struct {
 	class int
 	wide  bool
 }
 
-// createRules makes the rules through the API and returns them by id.
+// createRules creates the rules through the API and returns them by id.
 func createRules(ctx context.Context, s *settings, addr string) (map[string]ruleOf, error) {
 	byID := map[string]ruleOf{}
 	for i, c := range classes {
@@ -114,7 +114,7 @@ func send(ctx context.Context, method, url, body string) (int, []byte, error) {
 	return answer(req)
 }
 
-// question is the body of one check.
+// question returns the body of one check.
 func (c *class) question(user string, weight, limit int64, id string) string {
 	named := ""
 	if id != "" {

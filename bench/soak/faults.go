@@ -14,20 +14,20 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// fault breaks something and mends it again. It returns what was done.
+// fault breaks something and repairs it. It returns a description.
 type fault struct {
 	name string
 	do   func(*breaker, context.Context) (string, error)
 }
 
-// breaker is what a fault may use.
+// breaker is the environment of a fault.
 type breaker struct {
 	f    *fleet
 	book *ledger
 	rand *rand.Rand
 }
 
-// allFaults is every fault there is.
+// allFaults lists every fault.
 func allFaults() []fault {
 	return []fault{
 		{"redis-kill", (*breaker).redisKill},
@@ -51,7 +51,7 @@ func faultNames() []string {
 	return names
 }
 
-// pickFaults gives the faults of a comma-separated list, all for an empty one.
+// pickFaults returns the faults of a comma-separated list, all of them for an empty one.
 func pickFaults(only string) ([]fault, error) {
 	if only == "" {
 		return allFaults(), nil
@@ -67,8 +67,8 @@ func pickFaults(only string) ([]fault, error) {
 	return out, nil
 }
 
-// breakThings makes a fault every so often until ctx ends. Every fault comes up
-// once before any comes up again.
+// breakThings causes faults at intervals until ctx ends. Every fault occurs once before any
+// occurs again.
 func breakThings(ctx context.Context, s *settings, f *fleet, book *ledger, faults []fault) []*phase {
 	b := &breaker{f: f, book: book,
 		rand: rand.New(rand.NewPCG(s.seed, 1<<32))} //nolint:gosec // an order that can be repeated, no secret
@@ -99,13 +99,13 @@ func breakThings(ctx context.Context, s *settings, f *fleet, book *ledger, fault
 			n.metrics.read(ctx, n.addr)
 		}
 		if err != nil {
-			return phases // the rest would only be a consequence
+			return phases // further faults would only be consequences
 		}
 	}
 }
 
-// redisKill empties Redis by killing it. Writes are held up for the instant
-// between the audit and the kill, so that what is lost is known exactly.
+// redisKill empties Redis by killing it. Writes are paused between the audit and the kill, so that
+// the loss is known exactly.
 func (b *breaker) redisKill(ctx context.Context) (string, error) {
 	d, err := b.f.audit(ctx, thenKill)
 	if err != nil {
@@ -125,8 +125,8 @@ func (d *deposit) sum() (n int64) {
 	return n
 }
 
-// redisFreeze stops the process without closing a connection. What had been sent
-// is applied when it goes on, long after its callers have left.
+// redisFreeze pauses the process without closing connections. It applies requests after it
+// resumes, long after their callers have left.
 func (b *breaker) redisFreeze(ctx context.Context) (string, error) {
 	b.f.redis.signal(syscall.SIGSTOP)
 	still := time.Second + time.Duration(b.rand.IntN(2000))*time.Millisecond
@@ -145,7 +145,7 @@ func (b *breaker) command(ctx context.Context, args ...any) error {
 	return errors.Join(client.Do(ctx, args...).Err(), client.Close())
 }
 
-// redisPause holds up everything but does not freeze.
+// redisPause pauses all clients, but not the process.
 func (b *breaker) redisPause(ctx context.Context) (string, error) {
 	ms := 200 + b.rand.IntN(600)
 	err := b.command(ctx, "CLIENT", "PAUSE", fmt.Sprint(ms), "ALL")
@@ -209,7 +209,7 @@ func (b *breaker) postgresRestart(ctx context.Context) (string, error) {
 	return "stopped for 3 s", b.f.postgres.start(ctx)
 }
 
-// ruleEdit raises a limit through one node and waits until both nodes go by it.
+// ruleEdit raises a limit through one node and waits until it is in force on both.
 func (b *breaker) ruleEdit(ctx context.Context) (string, error) {
 	i := slices.IndexFunc(classes, func(c class) bool { return c.edited })
 	id := ""

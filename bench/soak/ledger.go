@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// doubtful is a named request that may have been spent without being heard.
+// doubtful is a request with an id that may have been spent although its answer was lost.
 type doubtful struct {
 	class, user int
 	weight      int64
-	heard       bool // in the end the store's own admission was heard
+	heard       bool // a later answer of the store admitted it
 }
 
-// ledger is what the clients heard and what audits found. Safe for concurrent
-// use.
+// ledger records the answers that clients got and the results of audits. It is safe for
+// concurrent use.
 type ledger struct {
 	s *settings
 
@@ -24,7 +24,7 @@ type ledger struct {
 	doubts   map[string]*doubtful
 	records  map[string]int // how often an audit found the record of a request
 	failures map[string]int // requests without an answer that should have had one
-	excused  int            // those in flight on a node that was killed
+	excused  int            // requests in flight on a node that was killed
 	repeats  int
 	replayed int
 	edits    int64 // of the edited class, each of which adds 1 to its limit
@@ -40,7 +40,7 @@ func newLedger(s *settings) *ledger {
 	return l
 }
 
-// heard is one request as its client saw it.
+// heard is one request from the point of view of its client.
 type heard struct {
 	class, user int
 	weight      int64
@@ -48,7 +48,7 @@ type heard struct {
 	allowed     bool
 	degraded    string
 	replayed    bool
-	lost        int  // attempts that went unanswered
+	lost        int  // attempts without an answer
 	answered    bool // in the end
 	at          time.Time
 	took        time.Duration
@@ -93,7 +93,7 @@ func (l *ledger) note(h heard) {
 	}
 }
 
-// fail counts a request that had no reason to go unanswered.
+// fail counts a request that got no answer without a reason.
 func (l *ledger) fail(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *ledger) excuse() {
 	l.phase.excused++
 }
 
-// found books what one audit saw; held says that it was the last.
+// found records the result of an audit. held is true for the last one.
 func (l *ledger) found(d *deposit, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,8 +132,8 @@ func (l *ledger) found(d *deposit, held bool) {
 	}
 }
 
-// within holds a bucket to its limit. What a node's memory admitted may be
-// charged on top of it, and an edit raises it by one.
+// within checks that a bucket does not exceed its limit. Units that a node's memory admitted may
+// be charged in addition, and each edit raises the limit by one.
 func (l *ledger) within(b bucket, units int64) {
 	limit := l.s.limit
 	switch c := &classes[b.class]; {
@@ -157,9 +157,9 @@ func (l *ledger) edited() int64 {
 	return l.edits
 }
 
-// close takes the last audit and works out what was spent unheard.
+// close makes the last audit and computes the units that were spent without an answer.
 func (l *ledger) close(ctx context.Context, f *fleet) error {
-	wait(ctx, 3*time.Second) // what is still under way between nodes and Redis
+	wait(ctx, 3*time.Second) // for calls that are under way between nodes and Redis
 	for _, n := range f.nodes {
 		n.metrics.read(ctx, n.addr)
 		n.metrics.keep()

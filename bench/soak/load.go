@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// startLoad keeps clients asking at a steady rate, whatever the answers take,
-// until ctx ends. What is under way then is finished.
+// startLoad sends requests at a steady rate, independent of the answers, until ctx ends. It
+// finishes requests that are under way then.
 func startLoad(ctx context.Context, s *settings, f *fleet, book *ledger) *sync.WaitGroup {
 	var wg sync.WaitGroup
-	// The server closes a connection that has sent nothing for two seconds; one
-	// given up before that cannot fail a request.
+	// The server closes a connection that has sent nothing for two seconds. Closing it earlier
+	// here prevents failed requests.
 	transport := &http.Transport{MaxIdleConnsPerHost: s.clients, IdleConnTimeout: time.Second,
 		DialContext: (&net.Dialer{Timeout: time.Second}).DialContext}
 	gap := time.Second * time.Duration(s.clients) / time.Duration(s.rate)
@@ -34,7 +34,7 @@ func startLoad(ctx context.Context, s *settings, f *fleet, book *ledger) *sync.W
 			due := begin.Add(gap * time.Duration(i) / time.Duration(s.clients))
 			for ctx.Err() == nil {
 				if late := time.Since(due); late > time.Second {
-					due = due.Add(late) // bounded: what was missed is not made up for
+					due = due.Add(late) // missed requests are not made up for
 				}
 				wait(ctx, time.Until(due))
 				if ctx.Err() == nil {
@@ -47,7 +47,7 @@ func startLoad(ctx context.Context, s *settings, f *fleet, book *ledger) *sync.W
 	return &wg
 }
 
-// client makes one request after the other.
+// client sends one request after another.
 type client struct {
 	name string
 	n    int
@@ -58,7 +58,7 @@ type client struct {
 	rand *rand.Rand
 }
 
-// one asks one question until it is answered, or cannot be asked again.
+// one sends a request until it is answered or must not be repeated.
 func (c *client) one(ctx context.Context) {
 	c.n++
 	h := heard{class: c.rand.IntN(len(classes)), user: c.rand.IntN(c.s.users), weight: 1 + c.rand.Int64N(3)}
@@ -70,7 +70,7 @@ func (c *client) one(ctx context.Context) {
 	h.at = time.Now()
 	var lease string
 	var avoid *node
-	for range 40 { // far more than two nodes that restart in turn can need
+	for range 40 { // far more than two restarting nodes require
 		n := c.f.next(avoid)
 		p := n.now.Load()
 		reply, err := c.ask(ctx, n.addr, body)
@@ -96,7 +96,7 @@ func (c *client) one(ctx context.Context) {
 			c.book.fail(err.Error())
 		}
 		if h.id == "" {
-			break // asking again could spend twice
+			break // a repeat could spend twice
 		}
 	}
 	h.took = time.Since(h.at)
@@ -113,7 +113,7 @@ func (c *client) one(ctx context.Context) {
 	}
 }
 
-// reply is what a client reads of an answer.
+// reply is the part of an answer that a client reads.
 type reply struct {
 	Allowed  bool    `json:"allowed"`
 	Degraded *string `json:"degraded"`
@@ -128,7 +128,7 @@ func (c *client) ask(ctx context.Context, addr, body string) (*reply, error) {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.GetBody = nil // never sent again behind our back
+	req.GetBody = nil // net/http must not repeat it
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (c *client) ask(ctx context.Context, addr, body string) (*reply, error) {
 	return &r, json.Unmarshal(b, &r)
 }
 
-// release gives a lease back; one that cannot be released ends by itself.
+// release releases a lease. One that cannot be released expires.
 func (c *client) release(ctx context.Context, lease string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -153,7 +153,7 @@ func (c *client) release(ctx context.Context, lease string) {
 		fmt.Sprintf(`{"lease":%q}`, lease))
 }
 
-// refused tells whether the connection was never made.
+// refused reports whether the connection was refused.
 func refused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

@@ -1,14 +1,12 @@
-// Command soak runs sluice under steady load while its parts fail, and closes
-// the account: what the clients were told against what Redis says was spent. It
-// starts a Redis, a Postgres and two nodes of its own on free loopback ports,
-// breaks one of them every so often in an order that the seed decides, stops
-// them all again and prints a Markdown report. Run it from the top of the
-// repository:
+// Command soak runs sluice under steady load while its parts fail, and compares what clients were
+// told with what Redis says was spent. It starts a Redis, a Postgres and two nodes on free
+// loopback ports, breaks one of them at intervals in an order determined by the seed, stops all
+// of them and prints a Markdown report. Run it from the folder bench:
 //
 //	go run ./soak -minutes 5 -seed 7
 //
-// It exits with 1 if the sum does not close, if a request failed that had no
-// reason to, or if a part did not come back. account.go says what the sum is.
+// It exits with 1 if the figures do not add up, if a request failed without a reason, or if a
+// part did not recover. account.go describes the sum.
 package main
 
 import (
@@ -74,7 +72,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// run soaks and writes the report to out and a line about the start to notes.
+// run runs the soak. It writes the report to out and a line about the start to notes.
 func run(ctx context.Context, s settings, out, notes io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
@@ -84,7 +82,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 		return err
 	}
 	length := time.Duration(s.minutes * float64(time.Minute))
-	// Whatever hangs, the machine is free again well after the last request.
+	// If anything hangs, the command still ends some time after the last request.
 	ctx, cancel := context.WithTimeout(ctx, length+5*time.Minute)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "sluice-soak")
@@ -92,7 +90,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	// Postgres runs as an ordinary user and must reach its folder.
+	// Postgres runs as an ordinary user, which must be able to enter its folder.
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // holds nothing secret
 		return err
 	}
@@ -109,7 +107,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 	loadCtx, stopLoad := context.WithTimeout(ctx, length)
 	load := startLoad(loadCtx, &s, f, book)
 	phases := breakThings(loadCtx, &s, f, book, faults)
-	stopLoad() // at its end by now, unless something did not come back
+	stopLoad() // it has ended by now, unless something did not recover
 	load.Wait()
 	if err := ctx.Err(); err != nil {
 		return err

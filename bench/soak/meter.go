@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// meter keeps a node's own counters over all its lives.
+// meter adds up the counters of all processes of a node.
 type meter struct {
 	mu   sync.Mutex
 	past map[string]float64 // of processes that have ended
-	last map[string]float64 // of the present one, as last read
+	last map[string]float64 // of the current process, as last read
 }
 
-// read takes the counters that the report needs.
+// read reads the counters that the report needs.
 func (m *meter) read(ctx context.Context, addr string) {
 	status, body, err := get(ctx, "http://"+addr+"/metrics")
 	if err != nil || status != 200 {
@@ -38,7 +38,7 @@ func (m *meter) read(ctx context.Context, addr string) {
 	m.last = now
 }
 
-// keep ends the present process's figures.
+// keep adds the figures of a process that has ended.
 func (m *meter) keep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,12 +66,12 @@ func (f *fleet) totals(family string) map[string]float64 {
 	return out
 }
 
-// admitted is what the nodes say they admitted, by whom, in units.
+// admitted returns the units that the nodes admitted according to their metrics, by what decided.
 func (f *fleet) admitted(by string) int64 {
 	return int64(f.totals("sluice_account_units_total")[`{by="`+by+`",mode="enforce",outcome="admitted"}`])
 }
 
-// settled is what became of the units that fail mode local admitted.
+// settled returns the results for the units that fail mode local admitted.
 func (f *fleet) settled(fate string) int64 {
 	return int64(f.totals("sluice_local_settled_units_total")[`{fate="`+fate+`"}`])
 }

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// node is one sluice that may be killed and started again. Which process it is
-// at the moment can be read at any time.
+// node is one sluice node that may be killed and started again. Its current process can be read at
+// any time.
 type node struct {
 	name, addr, binary, data string
 	env                      []string
 
 	now     atomic.Pointer[process]
-	inTurn  atomic.Bool // ready, as the balancer saw it last
+	inTurn  atomic.Bool // ready when the balancer last looked
 	metrics meter
 }
 
@@ -53,7 +53,7 @@ func (n *node) start(ctx context.Context) error {
 	return nil
 }
 
-// ready asks the node itself.
+// ready reads the node's readiness.
 func (n *node) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -64,7 +64,7 @@ func (n *node) ready(ctx context.Context) error {
 	return err
 }
 
-// restart ends it as an operator would, with its last figures, and starts it.
+// restart reads the node's last figures, stops it like an operator, and starts it.
 func (n *node) restart(ctx context.Context) error {
 	p := n.now.Load()
 	p.ending.Store(true)
@@ -88,7 +88,7 @@ func (n *node) kill(ctx context.Context) {
 // fleet is everything that was started.
 type fleet struct {
 	redis    *redisServer
-	scratch  *redisServer // where audits read what they found
+	scratch  *redisServer // where audits read their copies
 	postgres *postgresServer
 	nodes    []*node
 	rules    map[string]ruleOf // by id
@@ -142,7 +142,7 @@ func startFleet(ctx context.Context, s *settings, dir string) (*fleet, error) {
 	return f, nil
 }
 
-// follows tells whether the node goes by the rule that was made last.
+// follows reports whether the rule that was created last is in force on the node.
 func follows(ctx context.Context, addr string) error {
 	status, doc, err := send(ctx, http.MethodPost, "http://"+addr+"/ratelimit/check",
 		classes[len(classes)-1].question("nobody", 0, 0, ""))
@@ -166,8 +166,8 @@ func (n *node) watch(ctx context.Context) {
 	}
 }
 
-// next picks the node that gets a request: in turn, but not one that is unready,
-// or that has just refused a connection.
+// next returns the node for the next request, in turn, except for one that is not ready or has
+// just refused a connection.
 func (f *fleet) next(not *node) *node {
 	first := f.turn.Add(1)
 	for i := range uint64(len(f.nodes)) {
@@ -183,7 +183,7 @@ func (f *fleet) next(not *node) *node {
 	return not
 }
 
-// stop ends everything, last in first out.
+// stop stops everything, last in first out.
 func (f *fleet) stop() {
 	if f.stopPoll != nil {
 		f.stopPoll()
@@ -206,7 +206,7 @@ func (f *fleet) stop() {
 	}
 }
 
-// died lists the nodes whose process has ended although nobody asked it to.
+// died lists the nodes whose processes ended unexpectedly.
 func (f *fleet) died() error {
 	var errs []error
 	for _, n := range f.nodes {
@@ -230,7 +230,7 @@ func get(ctx context.Context, url string) (int, []byte, error) {
 	return answer(req)
 }
 
-// side makes the requests that are not load.
+// side is the client for requests that are not load.
 var side = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
 
 func answer(req *http.Request) (int, []byte, error) {

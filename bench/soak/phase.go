@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is the stretch from one fault to the next.
+// phase is the time from one fault to the next.
 type phase struct {
 	name, what string
 	began      time.Time
@@ -32,11 +32,11 @@ func (p *phase) note(h heard) {
 	}
 }
 
-// calm is how long no answer may be degraded for a fault to count as over; what
-// comes later is the machine's noise, and counted all the same.
+// calm is the time without a degraded answer after which a fault is over. Later degraded answers
+// are noise of the machine, but still counted.
 const calm = time.Second
 
-// unwell books the time of a degraded answer.
+// unwell records the time of a degraded answer.
 func (p *phase) unwell(at time.Time) {
 	since := p.healed
 	if p.lastUnwell.After(since) {
@@ -47,7 +47,7 @@ func (p *phase) unwell(at time.Time) {
 	}
 }
 
-// back is how long after the fault's end the last of its degraded answers came.
+// back returns the time between the end of the fault and its last degraded answer.
 func (p *phase) back() string {
 	if p.lastUnwell.IsZero() {
 		return "–"
@@ -58,7 +58,7 @@ func (p *phase) back() string {
 	return fmt.Sprintf("%.2f s", p.lastUnwell.Sub(p.healed).Seconds())
 }
 
-// turn begins a new phase and returns the one that ended.
+// turn begins a new phase and returns the previous one.
 func (l *ledger) turn(name string) *phase {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,8 @@ type process struct {
 	cmd  *exec.Cmd
 	log  string
 	done chan struct{}
-	// ending is set before the process is killed or asked to end, killed before
-	// it is killed: what then fails on it has a reason.
+	// ending is set before the process is killed or asked to end, killed before it is killed.
+	// Failures after that have a reason.
 	ending, killed atomic.Bool
 }
 
@@ -35,9 +35,8 @@ func build(ctx context.Context, dir string) (string, error) {
 	return out, nil
 }
 
-// start runs a program whose output is appended to the log file. The goroutine
-// that starts it keeps its thread, because the kernel ends the child when that
-// thread ends.
+// start runs a program and appends its output to the log file. The goroutine that starts it keeps
+// its thread, because the kernel kills the child when that thread ends.
 func start(cred *syscall.Credential, logFile string, env []string, name string, args ...string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -56,7 +55,7 @@ func start(cred *syscall.Credential, logFile string, env []string, name string, 
 		err := errors.Join(cmd.Start(), log.Close())
 		started <- err
 		if cmd.Process != nil {
-			_ = cmd.Wait() // the exit status of a server that we stop says nothing
+			_ = cmd.Wait() // the exit status of a stopped server has no meaning
 		}
 	}()
 	if err := <-started; err != nil {
@@ -75,7 +74,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// end asks it to end and waits; it is killed after 20 s, which is an error.
+// end asks the process to end and waits. After 20 s it kills it and returns an error.
 func (p *process) end(s syscall.Signal) error {
 	p.ending.Store(true)
 	p.signal(syscall.SIGCONT)
@@ -89,7 +88,7 @@ func (p *process) end(s syscall.Signal) error {
 	}
 }
 
-// tail is the end of what it wrote.
+// tail returns the end of its output.
 func (p *process) tail() string {
 	b, _ := os.ReadFile(p.log)
 	return string(b[max(0, len(b)-4096):])
@@ -116,8 +115,8 @@ func until(ctx context.Context, p *process, ready func(context.Context) error) e
 	}
 }
 
-// freeAddr is a loopback address whose port is free right now and below those
-// that outgoing connections get, so that a server can come back to it.
+// freeAddr returns a loopback address whose port is free now and below those of outgoing
+// connections, so that a server can restart on it.
 func freeAddr(ctx context.Context) (string, error) {
 	var last error
 	for port := 20000 + int(time.Now().UnixNano()%11000); port < 32500; port++ {

@@ -18,7 +18,7 @@ func at(lat []time.Duration, q float64) string {
 	return fmt.Sprintf("%.1f", lat[int(q*float64(len(lat)-1))].Seconds()*1e3)
 }
 
-// report prints what happened and returns why the soak failed, if it did.
+// report prints the results and returns why the soak failed, if it did.
 func report(w io.Writer, s *settings, f *fleet, book *ledger, phases []*phase, took time.Duration) error {
 	lines := book.lines()
 	fmt.Fprintf(w, "# Soak\n\nSeed %d, %v, %d requests/s from %d clients, %d classes of %d users, limit %d; %d cores "+
@@ -119,19 +119,19 @@ func reportAccount(w io.Writer, lines []line) (errs []error) {
 	return errs
 }
 
-// killed tells whether a node was, whose last figures nobody read.
+// killed reports whether a node was killed, so that its last figures are unknown.
 func killed(phases []*phase) bool {
 	return slices.ContainsFunc(phases, func(p *phase) bool { return p.name == "node-kill" })
 }
 
-// compare holds the nodes' own account to what the clients heard. It must be the
-// same, unless a node was killed.
+// compare compares the nodes' metrics with the answers that clients got. They must be equal
+// unless a node was killed.
 func compare(w io.Writer, f *fleet, lines []line, killed bool) (errs []error) {
 	var store, open, local, repaid int64
 	for i := range lines {
 		l, n := &lines[i], int64(1)
 		if l.wide {
-			n = 2 // its two rules spend both
+			n = 2 // each of its two rules spends
 		}
 		store, open, local, repaid = store+n*l.store, open+n*l.open, local+n*l.local, repaid+l.repaid
 	}

@@ -9,7 +9,7 @@ import (
 	"sluice/bench/postgres"
 )
 
-// redisServer is a Redis without persistence: killed, it comes back empty.
+// redisServer is a Redis without persistence: after a kill it starts empty.
 type redisServer struct {
 	addr, dir string
 	*process
@@ -50,7 +50,7 @@ func dialable(ctx context.Context, addr string) error {
 	return c.Close()
 }
 
-// postgresServer is a Postgres in a folder of its own.
+// postgresServer is a Postgres in its own folder.
 type postgresServer struct {
 	*postgres.Cluster
 	log string

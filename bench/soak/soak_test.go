@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A short soak: every request is answered and the account closes, whatever
-// breaks. make soak does the same for longer.
+// In a short soak every request is answered and the figures add up, whatever breaks. make soak
+// runs longer.
 func TestSoak_ShortOneCloses(t *testing.T) {
 	t.Chdir("..") // where the program is built
 	var out bytes.Buffer
