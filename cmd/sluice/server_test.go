@@ -51,8 +51,8 @@ func TestCommands_SayWhatToDoAboutAnError(t *testing.T) {
 		t.Errorf("without a token: exit %d\n%s%s", code, out, errs)
 	}
 	s.Close()
-	const start = "connect: connection refused\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the " +
-		"URL of a running server\n"
+	const start = "connect: connection refused\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to " +
+		"the URL of a running server\n"
 	code, out, errs := sluice(t, "", "check", "--server="+s.URL, "--user=u")
 	if code != exitError || !strings.HasPrefix(errs, `sluice: Post "`+s.URL+`/ratelimit/check": dial tcp`) ||
 		!strings.HasSuffix(errs, start) {

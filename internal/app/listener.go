@@ -157,7 +157,8 @@ func (f *firstByteListener) untrack(c *trackedConn) {
 func (f *firstByteListener) awaitFirstByte(c *trackedConn) {
 	first := make([]byte, firstRead)
 	n := 0
-	if f.secure(c) && c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
+	conn, encrypted := c.Conn.(*tls.Conn)
+	if (!encrypted || f.handshake(c, conn)) && c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
 		n, _ = c.Read(first) // the next read returns the same error
 	}
 	if c.first = first[:n]; n == 0 || !f.send(acceptResult{conn: c}) {

@@ -51,14 +51,9 @@ const handshakeTimeout = readHeaderTimeout
 const plainHTTP = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"This server speaks TLS: use https.\n"
 
-// secure performs the TLS handshake of a new connection, if the listener uses TLS. It
-// reports false if the handshake failed. During a drain, a handshake may take as long as
-// a first byte.
-func (f *firstByteListener) secure(c *trackedConn) bool {
-	conn, ok := c.Conn.(*tls.Conn)
-	if !ok {
-		return true
-	}
+// handshake performs the TLS handshake of a new connection. It reports false if that
+// failed. During a drain, a handshake may take as long as a first byte.
+func (f *firstByteListener) handshake(c *trackedConn, conn *tls.Conn) bool {
 	until := time.Now().Add(handshakeTimeout)
 	if c.SetReadDeadline(until) != nil || conn.SetWriteDeadline(until) != nil {
 		return false
