@@ -191,8 +191,8 @@ func TestGateways_OversizedAndOddQuestionsAreTheGatewaysMistake(t *testing.T) {
 	}
 	for name, req := range map[string]*http.Request{
 		"64 KiB of cookies":  n.question("forward", "/", "", "Cookie", strings.Repeat("a=b; ", 13_000)+"uid=1"),
-		"a header of 20 KiB": n.question("nginx", "/", strings.Repeat("u", 20<<10)),
-		"a path of 20 KiB":   n.question("ext_authz", "/"+strings.Repeat("u", 20<<10), "u"),
+		"a header of 40 KiB": n.question("nginx", "/", strings.Repeat("u", 40<<10)),
+		"a path of 40 KiB":   n.question("ext_authz", "/"+strings.Repeat("u", 40<<10), "u"),
 	} {
 		if status, _ := n.put(req); status != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s: answered %d", name, status)
