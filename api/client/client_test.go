@@ -1,8 +1,11 @@
 package client
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,6 +70,36 @@ func TestPost_FollowsNoRedirect(t *testing.T) {
 	}
 	if _, err := c.Check(t.Context(), direct("k")); err == nil || Unavailable(err) {
 		t.Errorf("a check that is redirected: %v", err)
+	}
+}
+
+func TestCheck_UsesTheCertificatesOfTheOptions(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TLS.PeerCertificates) != 1 {
+			t.Errorf("%d client certificates", len(r.TLS.PeerCertificates))
+		}
+		_, _ = io.WriteString(w, allowed(`{"key":"k"}`))
+	}))
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, trusted := range []bool{true, false} {
+		config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: s.TLS.Certificates}
+		if trusted {
+			config.RootCAs = roots
+		}
+		c, err := New(s.URL, Options{TLS: config, Timeout: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.Check(t.Context(), direct("k"))
+		c.Close()
+		if err != nil || a.ByClient == trusted {
+			t.Errorf("trusted %v: %+v, %v", trusted, a, err)
+		}
 	}
 }
 

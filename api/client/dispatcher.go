@@ -219,6 +219,9 @@ func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 
 // call makes one call and returns one result for each check.
 func (d *dispatcher) call(ctx context.Context, b *batch, ws []*waiter) ([]json.RawMessage, error) {
+	if d.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
 	p, err := d.client.enter(ctx)
 	if err != nil {
 		return nil, err

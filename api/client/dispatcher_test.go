@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -265,6 +266,51 @@ func TestCheck_InvalidOneDoesNotFailTheOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A batch that is refused for an invalid check while the client is closed is not sent again, and its callers hear why.
+func TestClose_EndsABatchBetweenTwoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newFake(t, Options{Timeout: long})
+		gate, closed := make(chan struct{}), make(chan struct{})
+		f.set(gate, func(call fakeCall) *failure {
+			refused := refuseBad(true)(call)
+			if refused != nil && call.path == batchPath {
+				go func() {
+					defer close(closed)
+					c.Close()
+				}()
+				<-c.checks.ctx.Done()
+			}
+			return refused
+		})
+		var wg sync.WaitGroup
+		var ended atomic.Int64
+		for i := range 40 {
+			q := direct("k")
+			if i == 30 {
+				q.Weight = new(int64(-1))
+			}
+			wg.Go(func() {
+				a, err := c.Check(t.Context(), q)
+				var p *Problem
+				switch {
+				case errors.Is(err, ErrClosed):
+					ended.Add(1)
+				case errors.As(err, &p) && q.Weight != nil:
+				case err != nil || a.Degraded != "":
+					t.Errorf("got %+v, %v", a, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(gate)
+		wg.Wait()
+		<-closed
+		if ended.Load() == 0 {
+			t.Error("no check was ended by Close")
+		}
+	})
 }
 
 func TestClose_EndsTheChecksThatWait(t *testing.T) {

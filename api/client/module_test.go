@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,6 +67,61 @@ func get(name string, h http.Handler) {
 }
 `
 
+// writeBlocks writes the blocks of Go in docs/client.md into a package, each into a function that has what it refers
+// to, and returns the package's path.
+func writeBlocks(t *testing.T, root, dir string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "client.md")) //nolint:gosec // the repository's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := `package docs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sluice/api/client"
+	"sluice/api/client/httplimit"
+	"sluice/api/client/httplimit/echolimit"
+)
+
+var _ = []any{fmt.Print, os.Getenv, time.Second, tls.Config{}, x509.NewCertPool, httplimit.New, echolimit.New}
+
+func sessionOf(*http.Request) struct{ User string } { return struct{ User string }{} }
+`
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("docs/client.md has %d blocks of Go", len(blocks))
+	}
+	assigned := regexp.MustCompile(`(?m)^(\w+), err :=`)
+	for i, b := range blocks {
+		file += fmt.Sprintf("\nfunc block%d(ctx context.Context, c *client.Client, url, token string, ca []byte, "+
+			"degraded *atomic.Int64, mux *http.ServeMux, user http.HandlerFunc, e *echo.Echo) error {\n{\n%s", i, b[1])
+		for _, name := range assigned.FindAllStringSubmatch(b[1], -1) {
+			if !strings.Contains(b[1], "return http.ListenAndServe") {
+				file += "_, _ = " + name[1] + ", err\n"
+			}
+		}
+		file += "}\nreturn nil\n}\n"
+	}
+	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "docs", "docs.go"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "./docs"
+}
+
 func TestModule_ProgramOfAnotherModuleUsesThePackages(t *testing.T) {
 	w := playbook.Serve(t)
 	if err := w.PutInForce([]byte(`rules:
@@ -102,6 +159,7 @@ func TestModule_ProgramOfAnotherModuleUsesThePackages(t *testing.T) {
 		return string(out)
 	}
 	goTool("build", "-o", "program", ".")
+	goTool("build", writeBlocks(t, root, dir))
 	run := exec.CommandContext(t.Context(), filepath.Join(dir, "program"), w.URL()) //nolint:gosec // just built
 	out, err := run.CombinedOutput()
 	if want := "check true 4\nnet/http 200 4 \necho 200 3 \n"; err != nil || string(out) != want {
