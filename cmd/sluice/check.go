@@ -30,6 +30,10 @@ type checkCmd struct {
 	Field     map[string]int64  `name:"field" group:"Check by rules (you describe the request)" placeholder:"NAME=N" help:"Numeric field of the request, for weight_field; may be repeated."`
 	Explain   bool              `name:"explain" group:"Check by rules (you describe the request)" help:"Show for every rule why it applies or not. Spends nothing."`
 
+	Profile string   `name:"profile" group:"Check as a gateway (a profile reads the request)" placeholder:"NAME" help:"Profile on the server that reads the request. Needs the scope rules:read."`
+	Header  []string `name:"header" sep:"none" group:"Check as a gateway (a profile reads the request)" placeholder:"'NAME: VALUE'" help:"Header of the request; may be repeated."`
+	Request []string `arg:"" optional:"" name:"request" help:"With --profile: method and path of the request, such as GET /users/17."`
+
 	Weight    *int64 `name:"weight" placeholder:"N" help:"Units to spend; 1 if not set. 0 checks without spending."`
 	RequestID string `name:"request-id" placeholder:"TEXT" help:"ID of the request. A repeat with the same ID within a minute gets the same answer and spends nothing."`
 	JSON      bool   `name:"json" help:"Print the server's response as JSON."`
@@ -42,8 +46,12 @@ func (c *checkCmd) Run(p *process) error {
 		return err
 	}
 	defer server.Close()
-	question, err := c.question()
-	if err != nil {
+	ask := c.question
+	if c.Profile != "" {
+		ask = func() (map[string]any, error) { return c.readByProfile(p, server) }
+	}
+	question, err := ask()
+	if question == nil || err != nil {
 		return err
 	}
 	path := "/ratelimit/check"
@@ -75,6 +83,9 @@ func (c *checkCmd) Run(p *process) error {
 
 // question returns the request document, with the given flags only.
 func (c *checkCmd) question() (map[string]any, error) {
+	if c.Profile == "" && len(c.Request)+len(c.Header) > 0 {
+		return nil, errors.New("a path, and --header, require --profile; without a profile use --method and --route")
+	}
 	q := map[string]any{}
 	put := func(name, value string) {
 		if value != "" {

@@ -222,6 +222,64 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 	r.terminate()
 }
 
+func TestCheck_AsAGatewayWithAProfile(t *testing.T) {
+	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	defer r.terminate()
+	const file = `
+rules: [{name: users, scope: user, route: "/users/{id}", limit: 1, window_ms: 86400000}]
+profiles:
+  - name: shop
+    facts: {user: [{header: X-User}, {cookie: uid}], attributes: {tenant: [{header: X-Tenant}]}}
+    routes: ["/users/{id}"]
+    missing: {user: deny}
+    weight: {header: X-Weight}
+`
+	if code, out, errs := sluice(t, file, "rules", "apply", "--server="+r.url, "-f", "-"); code != exitDone ||
+		!strings.Contains(out, "+ profile shop: facts: 2, routes: 1") {
+		t.Fatalf("exits %d\n%s%s", code, out, errs)
+	}
+	if code, out, _ := sluice(t, "", "rules", "export", "--server="+r.url); code != exitDone ||
+		!strings.Contains(out, "profiles:\n  - name: shop\n") {
+		t.Errorf("the export: %d\n%s", code, out)
+	}
+	steps := []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--header=x-user: 42", "GET", "/users/17?a=b"}, exitDone, "allowed"},
+		{[]string{"--header=Cookie: uid=42", "/users//18"}, exitNo, "denied (429)"},
+		{[]string{"--explain", "--header=X-User: 43", "--header=X-Forwarded-For: 203.0.113.7", "--header=X-Tenant: a,b",
+			"--header=Host: Shop.example", "GET", "/users/17"}, exitDone, "profile shop, version 1, reads\n" +
+			"  method       GET\n  route        /users/{id}\n  ip           203.0.113.7\n  user         43\n  attr:host    shop.example\n" +
+			"  attr:tenant  a,b\n  weight       1\n\nwould be allowed"},
+		{[]string{"OPTIONS", "/users/17"}, exitDone, "allowed: the profile skips the method OPTIONS"},
+		{[]string{"GET", "/users/17"}, exitNo, "denied (403): the profile denies requests without the fact user"},
+		{[]string{"--json", "GET", "/users/17"}, exitNo, `{"allowed":false,"status":403}`},
+		{[]string{"--json", "--header=X-User: 44", "GET", "/users/17"}, exitDone, `"rule":"users"`},
+	}
+	for _, s := range steps {
+		args := append([]string{"check", "--server=" + r.url, "--profile=shop"}, s.args...)
+		code, out, errs := sluice(t, "", args...)
+		if code != s.code || !strings.Contains(out, s.want) {
+			t.Errorf("%q exits %d, want %d\n%s%s", s.args, code, s.code, out, errs)
+		}
+	}
+	for want, args := range map[string][]string{
+		"404":                    {"--profile=gone", "GET", "/"},
+		"--profile reads":        {"--profile=shop", "--user=u", "GET", "/"},
+		"--profile requires":     {"--profile=shop"},
+		"--header must be":       {"--profile=shop", "--header=X-User", "GET", "/"},
+		"require --profile":      {"GET", "/users/17"},
+		"X-Weight must be a who": {"--profile=shop", "--header=X-User: 1", "--header=X-Weight: many", "GET", "/users/1"},
+	} {
+		code, out, errs := sluice(t, "", append([]string{"check", "--server=" + r.url}, args...)...)
+		if code != exitError || !strings.Contains(errs, want) {
+			t.Errorf("%q exits %d\n%s%s", args, code, out, errs)
+		}
+	}
+}
+
 func TestRulesValidate_NamesEveryBadField(t *testing.T) {
 	bad := "rules:\n  - name: Bad Name\n    scope: nobody\n    limit: -1\n    window_ms: 1000\n"
 	code, _, errs := sluice(t, bad, "rules", "validate", "-f", "-")

@@ -100,8 +100,8 @@ var rooms = []room{
 	{path: "web/profiles", may: []string{"rules", "internal/access", "web/kit", "web/view"}, foreign: []string{templ}},
 	{path: "web/rulepages", may: []string{"limiter", "rules", "rules/rulefile", "rules/words", "internal/access",
 		"internal/fleet", "web/kit", "web/static", "web/view"}, foreign: []string{templ}},
-	{path: "web/inspect", may: []string{"limiter", "rules", "rules/redact", "internal/access", "internal/fleet", "web/kit",
-		"web/view"}, foreign: []string{templ}},
+	{path: "web/inspect", may: []string{"limiter", "rules", "rules/facts", "rules/redact", "internal/access",
+		"internal/fleet", "web/kit", "web/view"}, foreign: []string{templ}},
 	{path: "web/people", may: []string{"rules", "internal/access", "internal/audit", "web/kit", "web/view"},
 		foreign: []string{templ}},
 	{path: "web/transfer", may: []string{"rules", "rules/rulefile", "internal/access", "internal/heap", "web/kit",
@@ -137,7 +137,8 @@ var rooms = []room{
 		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
-			"internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/rulefile",
+			"internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/facts",
+			"rules/rulefile",
 		},
 		foreign: []string{kong},
 	},

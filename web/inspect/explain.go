@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/a-h/templ"
+
 	"sluice/internal/fleet"
 	"sluice/limiter"
 	"sluice/rules"
@@ -21,7 +23,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
 	id := v.QueryParam("denial")
 	if id == "" {
-		return v.Page(http.StatusOK, explainPage(v.Frame("Explain", kit.PathExplain), m))
+		return v.Page(http.StatusOK, p.explainPage(v, m))
 	}
 	d, found, err := p.Denials.Denial(v.Ctx, id)
 	switch {
@@ -29,22 +31,35 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 		return p.countersUnavailable(err)
 	case !found:
 		m.Notes = []string{"This denial is no longer stored. Describe the request below."}
-		return v.Page(http.StatusNotFound, explainPage(v.Frame("Explain", kit.PathExplain), m))
+		return v.Page(http.StatusNotFound, p.explainPage(v, m))
 	}
 	form, notes := fromDenial(&d)
 	m.Denial, m.Notes = &d, notes
 	return p.explained(v, form, m)
 }
 
+// explainPage renders the page, with the profiles in force.
+func (p *Pages) explainPage(v *kit.Visit, m Explain) templ.Component {
+	if set := p.Sets.Load(); set != nil {
+		for _, profile := range set.Profiles() {
+			m.Profiles = append(m.Profiles, view.Choice{profile.Name, profile.Name})
+		}
+	}
+	return explainPage(v.Frame("Explain", kit.PathExplain), m)
+}
+
 // explain shows what the rules do with the request that was described or pasted. It charges nothing.
 func (p *Pages) explain(v *kit.Visit, form url.Values) error {
+	if form.Get("profile") != "" {
+		return p.explainGateway(v, form)
+	}
 	var m Explain
 	if paste := form.Get("paste"); paste != "" {
 		filled, notes, err := fromPaste(paste)
 		if err != nil {
 			form.Set("weight", "1")
 			m.Form = view.NewForm(form, []rules.FieldError{{Field: "paste", Message: err.Error()}})
-			return v.Page(http.StatusUnprocessableEntity, explainPage(v.Frame("Explain", kit.PathExplain), m))
+			return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
 		}
 		if filled.Get("weight") == "" {
 			filled.Set("weight", "1")
@@ -64,14 +79,14 @@ func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	}
 	m.Form = view.NewForm(form, errs)
 	if len(errs) > 0 {
-		return v.Page(http.StatusUnprocessableEntity, explainPage(v.Frame("Explain", kit.PathExplain), m))
+		return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
 	}
 	e, err := p.Explain(v.Ctx, &d, weight)
 	if err != nil {
 		return err
 	}
 	m.Result = &e
-	return v.Page(http.StatusOK, explainPage(v.Frame("Explain", kit.PathExplain), m))
+	return v.Page(http.StatusOK, p.explainPage(v, m))
 }
 
 // fromDenial fills in the form from a sampled denial, as far as the denial was stored.
@@ -211,6 +226,8 @@ type Explain struct {
 	Denial *fleet.Denial
 	// Result is nil until there is one.
 	Result *Explanation
+	// Profiles are the names of the profiles in force.
+	Profiles []view.Choice
 }
 
 // passesWords says when a denied request would pass.

@@ -79,6 +79,42 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 	}
 }
 
+func TestExplain_ReadsAGatewaysRequestByItsProfile(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	ask := func(request string) webtest.Page {
+		return b.Post("/console/explain", url.Values{"profile": {"shop"}, "request": {request}})
+	}
+	page := ask("GET /users/../users/17?x=1 HTTP/1.1\r\nHost: Shop.example\r\nx-user: 42\r\nX-Api-Key: k\r\n" +
+		"X-Forwarded-For: 192.0.2.9, 203.0.113.7, 10.0.0.1\r\nX-Tenant: acme")
+	if !page.Has("Profile shop (version 1) reads the request", `value="/users/{id}"`, `value="42"`,
+		`value="203.0.113.7"`, "tenant=acme", "host=shop.example", "Evaluated against rules version",
+		`value="shop" selected`) || page.Has("X-Api-Key: k") {
+		t.Errorf("got %d\n%s", page.Code, page.Body)
+	}
+	if page := ask("OPTIONS /"); !page.Has("allows OPTIONS without a check") || page.Has("Evaluated against") {
+		t.Errorf("a skipped method: %d\n%s", page.Code, page.Body)
+	}
+	if page := ask("GET /"); !page.Has("because the fact api_key is missing") || page.Has("Evaluated against") {
+		t.Errorf("a missing fact: %d\n%s", page.Code, page.Body)
+	}
+	for request, want := range map[string]string{
+		"": "must begin with a method and a path", "X-User: 42": "must begin with a method and a path",
+		"GET /\nX-User": "must have one header per line",
+	} {
+		if page := ask(request); page.Code != http.StatusUnprocessableEntity || !page.Has(want) {
+			t.Errorf("%q: %d\n%s", request, page.Code, page.Body)
+		}
+	}
+	if page := b.Post("/console/explain", url.Values{"profile": {"gone"}, "request": {"GET /"}}); page.Code !=
+		http.StatusUnprocessableEntity || !page.Has("not in force on this node") {
+		t.Errorf("an unknown profile: %d", page.Code)
+	}
+	if page := webtest.Start(t, webtest.Empty).As(access.RoleViewer).Get("/console/explain"); page.Has("gateway") {
+		t.Error("the form is shown although there is no profile")
+	}
+}
+
 func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "weight": "-1", "attributes": "tenant",

@@ -1,0 +1,114 @@
+package inspect
+
+import (
+	"errors"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"sluice/rules"
+	"sluice/rules/facts"
+	"sluice/web/kit"
+	"sluice/web/view"
+)
+
+// explainGateway reads a request as a gateway with a profile does, fills in the form with the facts, and explains them.
+func (p *Pages) explainGateway(v *kit.Visit, form url.Values) error {
+	var m Explain
+	filled, decided, err := p.readByProfile(form, &m)
+	if err != nil {
+		form.Set("weight", "1")
+		m.Form = view.NewForm(form, []rules.FieldError{{Field: "request", Message: err.Error()}})
+		return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
+	}
+	filled.Set("profile", form.Get("profile")) // not the request, which may have a key
+	if decided {
+		m.Form = view.NewForm(filled, nil)
+		return v.Page(http.StatusOK, p.explainPage(v, m))
+	}
+	return p.explained(v, filled, m)
+}
+
+// readByProfile returns the facts as the form's fields. decided means that the profile decides by itself; the notes of
+// m then say how.
+func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, decided bool, err error) {
+	var profile *rules.Profile
+	if set := p.Sets.Load(); set != nil {
+		profile = set.Profile(form.Get("profile"))
+	}
+	if profile == nil {
+		return nil, false, errors.New("cannot be read: the profile is not in force on this node")
+	}
+	request, err := parseRequest(form.Get("request"))
+	if err != nil {
+		return nil, false, err
+	}
+	reader, err := facts.New(profile)
+	if err != nil {
+		return nil, false, err
+	}
+	var read facts.Facts
+	if err := reader.Read(request, &read); err != nil {
+		return nil, false, errors.New("cannot be read: the header " + err.Error())
+	}
+	name := "Profile " + profile.Name + " (version " + view.Count(profile.Version) + ") "
+	switch {
+	case read.Skip:
+		m.Notes, decided = []string{name + "allows " + read.Descriptor.Method + " without a check."}, true
+	case read.Denied != "":
+		m.Notes, decided = []string{name + "denies this request with status 403, because the fact " + read.Denied +
+			" is missing."}, true
+	default:
+		m.Notes = []string{name + "reads the request as shown in the fields below."}
+	}
+	return fromFacts(&read), decided, nil
+}
+
+// fromFacts fills in the form with what a profile read.
+func fromFacts(read *facts.Facts) url.Values {
+	d := &read.Descriptor
+	form := url.Values{
+		"method": {d.Method}, "route": {d.Route}, "user": {d.User}, "api_key": {d.APIKey}, "tier": {d.Tier},
+		"weight":     {strconv.FormatInt(read.Weight, 10)},
+		"attributes": {lines(d.Attributes, func(v string) string { return v })},
+		"fields":     {lines(d.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
+	}
+	if d.IP.IsValid() {
+		form.Set("ip", d.IP.String())
+	}
+	return form
+}
+
+// parseRequest reads the first line and the headers of a request, as in "GET /users/17" and "X-User: 42".
+func parseRequest(text string) (*facts.Request, error) {
+	r := &facts.Request{Header: map[string][]string{}}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		if r.Method == "" {
+			words := strings.Fields(line)
+			if len(words) < 2 || len(words) > 3 || strings.HasSuffix(words[0], ":") {
+				break
+			}
+			r.Method, r.Target = words[0], words[1]
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); !ok || name == "" {
+			return nil, errors.New("must have one header per line, such as X-User: 42")
+		}
+		if value = strings.TrimSpace(value); name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header[name] = append(r.Header[name], value)
+	}
+	if r.Method == "" {
+		return nil, errors.New("must begin with a method and a path, such as GET /users/17")
+	}
+	return r, nil
+}
