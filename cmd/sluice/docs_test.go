@@ -10,7 +10,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+var (
+	shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	shellWord  = regexp.MustCompile(`(?:'[^']*'|[^\s'])+`)
+)
 
 // Every sluice command that the documentation shows is one that the command line
 // understands.
@@ -46,7 +49,11 @@ func TestDocs_EveryCommandParses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := parser.Parse(strings.Fields(args)); err != nil {
+				words := shellWord.FindAllString(args, -1)
+				for i := range words {
+					words[i] = strings.ReplaceAll(words[i], "'", "")
+				}
+				if _, err := parser.Parse(words); err != nil {
 					t.Errorf("%s: %q: %v", page, line, err)
 				}
 			}
