@@ -131,7 +131,8 @@ func (n *node) asked(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Contains(b, []byte(`sluice_gateway_questions_total{face="nginx",result="allowed"}`))
+	_, value, ok := bytes.Cut(b, []byte("\n"+`sluice_gateway_questions_total{face="nginx",result="allowed"} `))
+	return ok && !bytes.HasPrefix(value, []byte("0\n"))
 }
 
 // app is the application behind a gateway. It answers every request with a line that says
