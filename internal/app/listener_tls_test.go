@@ -270,3 +270,38 @@ func TestTLS_StartNamesTheSettingThatIsNotUsable(t *testing.T) {
 		t.Errorf("start: %v", err)
 	}
 }
+
+// A gateway may prove itself by a certificate instead of a token.
+func TestTLS_CertificateProvesAGateway(t *testing.T) {
+	s, cfg := newSecured(t), settings(t)
+	cfg.TLSCertFile, cfg.TLSKeyFile, cfg.TLSClientCAFile = s.files.Cert, s.files.Key, s.files.ClientCA
+	n := start(t, cfg)
+	n.url = "https" + strings.TrimPrefix(n.url, "http")
+	ask := func(name string) int {
+		transport := &http.Transport{TLSClientConfig: s.authority.Client(t, name), DisableKeepAlives: true}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+"/ratelimit/forward/shop", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"192.0.2.1"}}
+		res, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	n.client.Transport = &http.Transport{TLSClientConfig: s.authority.Client(t, ""), DisableKeepAlives: true}
+	status, doc := n.send(http.MethodPost, "/ratelimit/profiles",
+		`{"name": "shop", "proof": {"token": false, "certificates": ["gateway.test"]}}`)
+	if status != http.StatusCreated {
+		t.Fatalf("create: %d %v", status, doc)
+	}
+	for name, want := range map[string]int{
+		"gateway.test": http.StatusOK, "other.test": http.StatusUnauthorized, "": http.StatusUnauthorized,
+	} {
+		if got := ask(name); got != want {
+			t.Errorf("a gateway with the certificate %q got %d, want %d", name, got, want)
+		}
+	}
+}
