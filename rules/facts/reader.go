@@ -271,9 +271,13 @@ func (r *Reader) Read(req *Request, out *Facts) error {
 	return r.readWeight(req, out)
 }
 
-// readWeight reads the weight, which is 1 without the header.
+// readWeight reads the weight, which is 1 without the header. Of several values it is the last: what the gateway
+// added, if it adds to what the client sent.
 func (r *Reader) readWeight(req *Request, out *Facts) error {
-	v := first(req.Header[r.weight])
+	v := ""
+	if values := req.Header[r.weight]; len(values) > 0 {
+		v = strings.TrimSpace(values[len(values)-1])
+	}
 	if r.weight == "" || v == "" {
 		return nil
 	}

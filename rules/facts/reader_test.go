@@ -221,6 +221,15 @@ func TestRead_WeightIsAWholeNumber(t *testing.T) {
 	}
 }
 
+func TestRead_WeightIsThatOfTheGateway(t *testing.T) {
+	p := shop()
+	p.Weight = &rules.WeightSource{Header: "X-Weight"}
+	got := read(t, reader(t, p), Request{Header: map[string][]string{"X-Weight": {"0", "5"}}}).Weight
+	if got != 5 {
+		t.Errorf("the client sent 0 and the gateway added 5: got %d", got)
+	}
+}
+
 func TestRead_FieldsAreWholeNumbers(t *testing.T) {
 	r := reader(t, shop())
 	for value, want := range map[string]int64{"0": 0, "1234": 1234, "99999999999999999999": limiter.MaxExact,
