@@ -127,6 +127,7 @@ func (in *checkInput) read(s *scanner, depth int) error {
 			for _, m := range membersBy[len(name)] {
 				if checkMembers[m] == string(name) {
 					i = m
+					break
 				}
 			}
 		}

@@ -65,7 +65,7 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *t
 		}
 		startSnapshots(cfg, memory, host.Log, metrics, stops)
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now),
-			kind: "memory", breakers: noBreakers}, nil
+			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
 	return openRedis(ctx, cfg, host, memory, metrics, stops, fatal)
 }
@@ -121,8 +121,6 @@ func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limite
 		breakers: func() []fleet.Breaker { return shownBreakers(store.Breakers()) },
 	}, nil
 }
-
-func noBreakers() []fleet.Breaker { return nil }
 
 func shownBreakers(bs []redisstore.Breaker) []fleet.Breaker {
 	out := make([]fleet.Breaker, len(bs))
