@@ -166,7 +166,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.answer(x, rest, r)
 	if r.ContentLength < 0 {
-		discardBody(w, r)
+		h.discardBody(w, r)
 	}
 }
 
@@ -308,18 +308,34 @@ func sendFirst(w http.ResponseWriter, r *http.Request) {
 	_ = c.SetReadDeadline(longAgo)
 }
 
-// maxBody is how much of a chunked body is read to keep its connection, in bytes.
-const maxBody = 64 << 10
+// maxBody is how much of a chunked body is read to keep its connection, in bytes. lingering is how long the rest
+// is read before the connection is closed, so that the gateway reads the answer and no reset.
+const (
+	maxBody   = 64 << 10
+	lingering = 500 * time.Millisecond
+)
 
-// discardBody reads a chunked body after the answer.
-func discardBody(w http.ResponseWriter, r *http.Request) {
+// discardBody reads a chunked body after the answer. If its end does not come, it closes the connection: net/http
+// would read the rest, which a client wrote, as further requests.
+func (h *Handler) discardBody(w http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(w)
 	if c.Flush() != nil {
 		return
 	}
-	if n, err := io.CopyN(io.Discard, r.Body, maxBody); n == maxBody || !errors.Is(err, io.EOF) {
-		_ = c.SetReadDeadline(longAgo) // reads no more, and closes the connection
+	if n, err := io.CopyN(io.Discard, r.Body, maxBody); n < maxBody && errors.Is(err, io.EOF) {
+		return
 	}
+	conn, _, err := c.Hijack()
+	if err != nil {
+		return // not a connection of HTTP/1
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	if conn.SetReadDeadline(h.deps.Now().Add(lingering)) == nil {
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	_ = conn.Close()
 }
 
 var (

@@ -295,6 +295,32 @@ func TestQuestions_AreAnsweredWithoutTheirBody(t *testing.T) {
 	}
 }
 
+// What a client writes into its body is never a request of its own: a gateway would take the answer for that of the
+// next client's question.
+func TestQuestions_BodiesHideNoRequests(t *testing.T) {
+	hidden := "GET /ratelimit/ext_authz/shop/ HTTP/1.1\nHost: x\n\n"
+	chunk := func(body string) string { // raw makes two bytes of each line end
+		return fmt.Sprintf("%x\n%s\n0\n\n", len(body)+strings.Count(body, "\n"), body)
+	}
+	for name, body := range map[string]string{
+		"a long body":          chunk(strings.Repeat("x", maxBody) + strings.Repeat(hidden, 200)),
+		"an invalid chunk":     "zz\n" + hidden,
+		"a chunk without end":  "1\nabc\n" + hidden,
+		"a giant extension":    "1;" + strings.Repeat("x", 100<<10) + "\n" + hidden,
+		"a chunk of no number": "-1\n" + hidden,
+	} {
+		f := newFixture(t, perUser(2))
+		res, in, conn := raw(t, f, question(f, "POST /ratelimit/forward/shop HTTP/1.1", "Transfer-Encoding: chunked\n")+body)
+		if res.status != http.StatusOK {
+			t.Errorf("%s: got %d", name, res.status)
+		}
+		if next, err := in.ReadString('\n'); next != "" {
+			t.Errorf("%s: after the answer came %q %v", name, next, err)
+		}
+		_ = conn.Close()
+	}
+}
+
 func TestQuestions_OfHTTP10AreAnswered(t *testing.T) {
 	f := newFixture(t, perUser(1))
 	line := "GET /ratelimit/nginx/shop HTTP/1.0"
