@@ -7,13 +7,12 @@ import (
 	"sluice/rules/chars"
 )
 
-// Normalize returns the one spelling of a request's path that rules are
-// compared with, so that no other spelling slips past a rule: query and
-// fragment cut off, a leading slash, no empty segments, . and .. resolved, no
-// trailing slash except on the root, percent-escapes decoded unless they stand
-// for / ? # % or a control byte (those keep their escape, in upper case). Case
-// is kept. The empty route stays empty: it is an absent fact. A route already
-// in this form is returned as it is, without allocating.
+// Normalize returns the form of a request's path that is compared with rules, so that no other
+// spelling of a path evades a rule. It removes query, fragment, empty segments and the trailing
+// slash (except that of the root), resolves . and .., adds a leading slash, and decodes
+// percent-escapes except those of / ? # % and control bytes, which it writes in upper case. Case
+// is kept. An empty path stays empty: it is an absent fact. A path in this form is returned
+// without allocating.
 func Normalize(path string) string {
 	if path == "" || isNormal(path) {
 		return path
@@ -24,8 +23,8 @@ func Normalize(path string) string {
 	return resolveSegments(decodePath(path))
 }
 
-// isNormal reports whether a path needs no change. It may say no to a
-// route that Normalize then leaves alone (one that keeps an escape).
+// isNormal reports whether a path certainly needs no change. It returns false for a path with an
+// escape even if Normalize keeps that.
 func isNormal(p string) bool {
 	if p[0] != '/' {
 		return false
@@ -48,8 +47,8 @@ func isNormal(p string) bool {
 	return !start || len(p) == 1
 }
 
-// decodePath decodes the escapes that change nothing about where segments end,
-// and escapes what must not stand bare, so that decoding twice is decoding once.
+// decodePath decodes the escapes that do not affect the ends of segments, and escapes bytes that
+// must not be bare. Applied twice, it has the same result as once.
 func decodePath(p string) string {
 	b := make([]byte, 0, len(p)+8)
 	for i := 0; i < len(p); i++ {
@@ -71,7 +70,7 @@ func decodePath(p string) string {
 	return string(b)
 }
 
-// resolveSegments joins the segments that remain after . and .. are resolved.
+// resolveSegments resolves . and .. and joins the remaining segments.
 func resolveSegments(p string) string {
 	b := make([]byte, 0, len(p)+1)
 	for seg := range strings.SplitSeq(p, "/") {
@@ -91,6 +90,5 @@ func resolveSegments(p string) string {
 
 func isControl(c byte) bool { return c < 0x20 || c == 0x7f }
 
-// NormalizeMethod folds a method to upper case, so that "get" does not slip
-// past a rule for GET.
+// NormalizeMethod returns a method in upper case, so that "get" does not evade a rule for GET.
 func NormalizeMethod(m string) string { return strings.ToUpper(m) }

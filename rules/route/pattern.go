@@ -11,7 +11,7 @@ import (
 // Max is the longest route of a rule, in bytes.
 const Max = 1024
 
-// Pattern is a rule's route, parsed. A segment "" is a {param}.
+// Pattern is the parsed route of a rule. A segment "" is a {param}.
 type Pattern struct {
 	Segments []string
 	Tail     bool // ends in /*: matches the path before it and all below
@@ -21,7 +21,7 @@ type Pattern struct {
 // Exact reports whether the pattern is a plain path.
 func (p Pattern) Exact() bool { return !p.Tail && !p.params }
 
-// Parse reads a rule's route. Its error says what is allowed.
+// Parse parses a rule's route. Its error describes what is allowed.
 func Parse(route string) (Pattern, error) {
 	switch {
 	case !strings.HasPrefix(route, "/"):
@@ -60,7 +60,7 @@ func Parse(route string) (Pattern, error) {
 	return p, nil
 }
 
-// parseSegment returns "" for a {param}, else the segment itself.
+// parseSegment returns "" for a {param}, otherwise the segment itself.
 func parseSegment(seg string) (string, error) {
 	switch {
 	case seg == "":
@@ -79,8 +79,8 @@ func parseSegment(seg string) (string, error) {
 	return "", nil
 }
 
-// Matches reports whether a normalised path fits, by comparing segment after
-// segment. The index answers the same for all rules at once.
+// Matches reports whether the pattern matches a normalised path. It compares segment by segment;
+// the index does the same for all rules at once.
 func (p Pattern) Matches(path string) bool {
 	if path == "" {
 		return false

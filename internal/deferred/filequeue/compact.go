@@ -9,12 +9,11 @@ import (
 	"sluice/internal/atomicfile"
 )
 
-// compactOver is the size below which a file is left alone, in bytes.
+// compactOver is the size in bytes below which a file is not compacted.
 const compactOver = 1 << 20
 
-// tidy writes the file anew when most of it is dead. A failure, such as a full
-// disk, leaves the old one in use; it is tried again when as much has been
-// written once more.
+// tidy compacts the file if most of its bytes are no longer needed. After a failure, such as a
+// full disk, the old file stays in use, and tidy tries again when the file has doubled.
 func (l *log) tidy() {
 	if l.size < compactOver || l.live > l.size/2 || l.size < l.retry {
 		return
@@ -25,8 +24,7 @@ func (l *log) tidy() {
 	}
 }
 
-// compact replaces the file at once and whole, after the new one has reached the
-// disk.
+// compact replaces the file atomically, after the new one was flushed to the disk.
 func (l *log) compact() error {
 	tmp, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -42,8 +40,8 @@ func (l *log) compact() error {
 	if err != nil {
 		return errors.Join(err, tmp.Close(), os.Remove(l.path+".new"))
 	}
-	// Where folders cannot be synced, the old or the new file is there after a
-	// power cut, and both are good.
+	// If the folder cannot be flushed, either the old or the new file exists after a power
+	// failure, and both are valid.
 	_ = atomicfile.SyncDir(filepath.Dir(l.path))
 	old := l.file
 	l.file, l.size, l.live = tmp, size, 0
@@ -51,14 +49,14 @@ func (l *log) compact() error {
 		e.body, e.whole = p.body, p.whole
 		l.live += p.whole
 	}
-	old.Close() // nothing in it is needed any more
+	old.Close() // its contents are no longer needed
 	return nil
 }
 
-// place is where an entry stands in the new file.
+// place is the position of an entry in the new file.
 type place struct{ body, whole int64 }
 
-// copyTo writes what waits, in order, with the number of the next item first.
+// copyTo writes the number of the next item, then the items in order.
 func (l *log) copyTo(f *os.File) (places map[*entry]place, size int64, err error) {
 	out := bufio.NewWriterSize(f, 1<<16)
 	write := func(b []byte) {

@@ -17,48 +17,48 @@ type entry struct {
 	seq         int64
 	at, expires int64
 	id, bucket  string
-	body        int64 // where it stands in the file
+	body        int64 // its position in the file
 	size        int   // of the body
-	whole       int64 // of the record that put it
+	whole       int64 // size of the record that added it
 	deliveries  int64
 	until       int64 // leased until, ms; 0 if free
-	gone        bool  // ended or dropped, but not yet out of log.entries
+	gone        bool  // removed or dropped, but still in log.entries
 }
 
 func (e *entry) ticket() string { return strconv.FormatInt(e.seq, 36) }
 
-// item is what is known of an entry without its body.
+// item returns an entry without its body.
 func (e *entry) item() decide.QueueItem {
 	return decide.QueueItem{Ticket: e.ticket(), ID: e.id, Bucket: e.bucket, At: e.at, Expires: e.expires,
 		Deliveries: e.deliveries}
 }
 
-// log is the file of one rule and what it says.
+// log is the file of one rule and the state in it.
 type log struct {
 	path string
 	file *os.File
-	size int64 // of the valid part; what is written goes there
+	size int64 // of the valid part, after which records are written
 	// next is the number of the next item; numbers are never used twice.
 	next     int64
 	entries  []*entry // in order; some gone
-	dead     int      // how many of those
-	live     int64    // bytes of the records that put what waits
+	dead     int      // number of entries that are gone
+	live     int64    // bytes of the records that added existing items
 	byTicket map[string]*entry
 	byID     map[string]*entry
 	dirty    bool  // written since the last flush
-	retry    int64 // the size before which writing anew is not tried again
-	// sync makes the disk keep what was written to a file; tests have it fail.
+	retry    int64 // the size at which compaction is tried again after a failure
+	// sync flushes a file to the disk. Tests replace it.
 	sync func(*os.File) error
 }
 
 // magic begins every file.
 const magic = "sluice queue 1\n"
 
-// errNotAQueue says that a file does not begin as a queue of this version does.
+// errNotAQueue means that a file does not begin like a queue of this version.
 var errNotAQueue = errors.New("is not a queue file that this version can read")
 
-// openLog opens or creates a file and reads it. torn is how many bytes behind
-// the last good record were cut off.
+// openLog opens or creates a file and reads it. torn is the number of bytes that were cut off
+// after the last valid record.
 func openLog(path string) (l *log, torn int64, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -71,7 +71,7 @@ func openLog(path string) (l *log, torn int64, err error) {
 	return l, torn, nil
 }
 
-// read replays the file and cuts off what is torn.
+// read replays the file and cuts off everything after the last valid record.
 func (l *log) read() (torn int64, err error) {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *log) read() (torn int64, err error) {
 		return 0, err
 	}
 	if len(head) < len(magic) && string(head) == magic[:len(head)] {
-		// New, or cut off while it was created.
+		// New, or interrupted while it was created.
 		if _, err := l.file.WriteAt([]byte(magic), 0); err != nil {
 			return 0, err
 		}
@@ -102,7 +102,7 @@ func (l *log) read() (torn int64, err error) {
 	return 0, nil
 }
 
-// replay applies one record of whole bytes.
+// replay applies one record, whose size is whole.
 func (l *log) replay(r *record, whole int64) {
 	start := l.size
 	l.size += whole
@@ -135,7 +135,7 @@ func (l *log) add(e *entry) {
 	l.live += e.whole
 }
 
-// forget takes an item out of the state.
+// forget removes an item from the state.
 func (l *log) forget(e *entry) {
 	e.gone = true
 	l.dead++
@@ -150,7 +150,7 @@ func (l *log) forget(e *entry) {
 	}
 }
 
-// write appends one record, or takes back what a failing disk took of it.
+// write appends one record. If that fails, it removes what was written of the record.
 func (l *log) write(record []byte) error {
 	if _, err := l.file.WriteAt(record, l.size); err != nil {
 		return errors.Join(err, l.file.Truncate(l.size))
@@ -160,7 +160,7 @@ func (l *log) write(record []byte) error {
 	return nil
 }
 
-// put appends an item.
+// put adds an item.
 func (l *log) put(it *decide.QueueItem) (*entry, error) {
 	record, bodyAt := putRecord(l.next, it)
 	start := l.size
@@ -209,8 +209,8 @@ func (l *log) remove(e *entry) error {
 	return nil
 }
 
-// sweep drops the items that are too old and gives their number. It looks from
-// the oldest on until it meets one that is not.
+// sweep drops items that are too old and returns their number. It begins with the oldest and
+// stops at the first that is not too old.
 func (l *log) sweep(now int64) int {
 	var old []*entry
 	for _, e := range l.entries {
@@ -224,7 +224,7 @@ func (l *log) sweep(now int64) int {
 	}
 	for _, e := range old {
 		if l.remove(e) != nil {
-			l.forget(e) // what it says is in the file all the same: when it ends
+			l.forget(e) // the file needs no record, because it has the time of expiry
 		}
 	}
 	return len(old)

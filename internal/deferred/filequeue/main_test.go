@@ -12,7 +12,7 @@ import (
 	"sluice/api/decide"
 )
 
-// childDir makes the test binary a process that only puts items, to be killed.
+// childDir turns the test binary into a process that only puts items, so that a test can kill it.
 const childDir = "SLUICE_TEST_QUEUE_DIR"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// putForever tells each ticket once it has it. Every third item it also ends.
+// putForever prints each ticket as soon as it has it. It also removes every third item.
 func putForever(dir string) {
 	q, err := Open(Options{Dir: dir, Now: time.Now, SyncEvery: time.Hour})
 	for i := 0; err == nil; i++ {

@@ -1,16 +1,14 @@
-// Package filequeue keeps deferred requests in files of this node, one a rule:
-// the queue of a service that runs by itself.
+// Package filequeue stores deferred requests in files of this node, one for each rule. It is the
+// queue of a node without Redis.
 //
-// A file is a log: what was put, leased, returned and ended, each record with a
-// checksum. Reading it from the start gives the state; when most of it is dead it
-// is written anew. Every record is handed to the operating system before the
-// call returns, so nothing is lost when the process is killed; the disk is told
-// to keep it once a second, so a power cut can lose about a second. A torn or
-// damaged record ends the log: what stands behind it is dropped. Leases do not
-// outlive the process: after a restart whatever was not ended waits again.
+// A file is a log of operations (put, lease, return, remove), each in a record with a checksum.
+// Reading it from the start restores the state. When most of it is no longer needed, it is
+// compacted. Every record is passed to the operating system before the call returns, so nothing
+// is lost if the process is killed. Files are flushed to the disk once per second, so a power
+// failure can lose about a second. The log ends at the first incomplete or damaged record; the
+// rest is dropped. Leases end with the process: after a restart all items wait again.
 //
-// A queue that is full refuses the newest item, so that a ticket once given
-// stays good until it is too old.
+// A full queue rejects new items, so that a ticket stays valid until its item is too old.
 package filequeue
 
 import (
@@ -32,27 +30,26 @@ import (
 
 // Options configure a Queue. Dir and Now are required.
 type Options struct {
-	// Dir holds the files; it is created with mode 0700. One Queue at a time may
-	// use it.
+	// Dir is the folder of the files. It is created with mode 0700. Only one Queue may use it
+	// at a time.
 	Dir string
 	// Now is the wall clock.
 	Now func() time.Time
-	// Dropped hears what became too old; nil hears nothing.
+	// Dropped is called with the items that became too old. It may be nil.
 	Dropped decide.QueueDropped
-	// Torn hears of a log that ended in a torn or damaged record when it was
-	// opened, and how many bytes were dropped; nil hears nothing.
+	// Torn is called for a log that ended in an incomplete or damaged record when it was
+	// opened, with the number of dropped bytes. It may be nil.
 	Torn func(rule, bytes int64)
-	// Unusable hears of a file that could not be read when the Queue was opened, and
-	// why; nil hears nothing. One that is not a queue of this version was set aside
-	// under the name that ends in .damaged. Of another, whose disk may recover, each
-	// call fails until it can be read.
+	// Unusable is called for a file that could not be read when the Queue was opened, with the
+	// error. It may be nil. A file that is not a queue of this version was renamed; the new
+	// name ends in .damaged. If the disk failed, calls for the rule fail until the file can be
+	// read.
 	Unusable func(file string, err error)
 	// SyncEvery is how often written records are flushed to the disk, 1 s if 0.
 	SyncEvery time.Duration
 }
 
-// Queue is a decide.Queue in files. It owns one goroutine, which flushes; Close
-// ends it.
+// Queue is a decide.Queue in files. It owns one goroutine, which flushes them. Close stops it.
 type Queue struct {
 	opt Options
 
@@ -69,9 +66,8 @@ var errClosed = fmt.Errorf("%w: it was closed", decide.ErrQueueUnavailable)
 
 const suffix = ".queue"
 
-// Open reads the files that an earlier run left, removes those in which nothing
-// waits, and starts flushing. A file that it cannot read does not keep it from
-// opening the others.
+// Open reads the existing files, removes those without items, and starts flushing. A file that
+// it cannot read does not prevent it from opening the others.
 func Open(opt Options) (*Queue, error) {
 	if opt.Dir == "" || opt.Now == nil {
 		return nil, errors.New("filequeue: Dir and Now are required")
@@ -101,7 +97,7 @@ func Open(opt Options) (*Queue, error) {
 	return q, nil
 }
 
-// recall opens the files there are.
+// recall opens the existing files.
 func (q *Queue) recall() error {
 	entries, err := os.ReadDir(q.opt.Dir)
 	if err != nil {
@@ -110,7 +106,7 @@ func (q *Queue) recall() error {
 	for _, e := range entries {
 		rule, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), suffix), 10, 64)
 		if err != nil || !strings.HasSuffix(e.Name(), suffix) {
-			continue // not ours
+			continue // not a queue file
 		}
 		l, err := q.log(rule)
 		if err != nil {
@@ -128,8 +124,8 @@ func (q *Queue) recall() error {
 	return nil
 }
 
-// setAside renames a file that is not a queue, so that its rule has one again and
-// nothing is lost, and reports it.
+// setAside renames a file that is not a queue and reports it, so that the rule can have a queue
+// again and nothing is lost.
 func (q *Queue) setAside(name string, err error) {
 	if errors.Is(err, errNotAQueue) {
 		aside := name + "." + strconv.FormatInt(q.opt.Now().UnixMilli(), 10) + ".damaged"
@@ -146,7 +142,8 @@ func (q *Queue) path(rule int64) string {
 	return filepath.Join(q.opt.Dir, strconv.FormatInt(rule, 10)+suffix)
 }
 
-// log opens the log of a rule once. The caller holds mu, or is alone.
+// log returns the log of a rule and opens it the first time. The caller holds mu, or no other
+// goroutine runs yet.
 func (q *Queue) log(rule int64) (*log, error) {
 	if q.logs == nil {
 		return nil, errClosed
@@ -165,7 +162,7 @@ func (q *Queue) log(rule int64) (*log, error) {
 	return l, nil
 }
 
-// existing is log, but gives nil for a rule that never had an item.
+// existing is log, but returns nil for a rule that never had an item.
 func (q *Queue) existing(rule int64) (*log, error) {
 	if q.logs == nil {
 		return nil, errClosed
@@ -174,9 +171,9 @@ func (q *Queue) existing(rule int64) (*log, error) {
 		return l, nil
 	}
 	if _, err := os.Stat(q.path(rule)); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // no queue is a legal answer
+		return nil, nil //nolint:nilnil // a rule without a queue is no error
 	}
-	return q.log(rule) // it could not be read at the start
+	return q.log(rule) // reading it failed at start
 }
 
 // Rules implements decide.Queue.
@@ -196,8 +193,8 @@ func (q *Queue) Rules(_ context.Context, most int) ([]int64, error) {
 	return ids[:min(len(ids), most)], nil
 }
 
-// sweep drops what became too old. The caller holds mu, or is alone. A record
-// that cannot be written is made good by the expiry that the item carries.
+// sweep drops items that became too old. The caller holds mu, or no other goroutine runs yet. A
+// record that cannot be written does no harm, because the item has its time of expiry.
 func (q *Queue) sweep(rule int64, l *log) {
 	if n := l.sweep(q.opt.Now().UnixMilli()); n > 0 {
 		q.opt.Dropped(rule, n)
@@ -232,7 +229,7 @@ func (q *Queue) Put(_ context.Context, rule int64, it decide.QueueItem, b decide
 	return e.ticket(), nil
 }
 
-// Lease implements decide.Queue. It looks at every item that waits.
+// Lease implements decide.Queue. It reads every waiting item.
 func (q *Queue) Lease(_ context.Context, rule int64, w decide.QueueWant) ([]decide.QueueItem, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
@@ -263,7 +260,7 @@ func (q *Queue) Lease(_ context.Context, rule int64, w decide.QueueWant) ([]deci
 		}
 		items = append(items, it)
 	}
-	l.tidy() // leases that nobody ends leave records too
+	l.tidy() // expired leases leave records too
 	return items, nil
 }
 
@@ -325,18 +322,18 @@ func (q *Queue) Status(_ context.Context, rule int64) (decide.QueueStatus, error
 	return s, nil
 }
 
-// flush tells the disk to keep what was written, at intervals.
+// flush flushes the written files to the disk at intervals.
 func (q *Queue) flush(ctx context.Context) {
 	defer close(q.done)
 	for range tick.Every(ctx, q.opt.SyncEvery) {
 		for _, f := range q.written() {
-			_ = f.Sync() // a failing disk shows in the next write
+			_ = f.Sync() // if the disk fails, the next write fails too
 		}
 	}
 }
 
-// written gives the files to flush. Flushing happens outside the lock; a file
-// that is replaced or closed meanwhile was flushed then.
+// written returns the files to flush. The caller flushes them without the lock; a file that is
+// replaced or closed in the meantime was flushed then.
 func (q *Queue) written() []*os.File {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,15 +15,14 @@ import (
 //
 //	length of the rest (4 bytes), CRC-32C of the rest (4 bytes), kind (1), number of the item
 //
-// and for an item put also: at, expires, deliveries, length of id, id, length of
-// bucket, bucket, body to the end. The two fixed numbers are little-endian, the
-// others uvarints.
+// and, for a put, also: at, expires, deliveries, length of id, id, length of bucket, bucket, and
+// the body up to the end. The two fixed numbers are little-endian, the others uvarints.
 const (
 	recPut   = 'P'
 	recLease = 'L'
 	recBack  = 'B'
 	recEnd   = 'E'
-	// recNext says the least number that the next item may have.
+	// recNext is the lowest number that the next item may have.
 	recNext = 'N'
 
 	headSize  = 8
@@ -33,7 +32,7 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// record is one record, read. bodyAt counts from the record's first byte.
+// record is the content of one record. bodyAt counts from the record's first byte.
 type record struct {
 	kind                    byte
 	seq                     int64
@@ -66,8 +65,8 @@ func putRecord(seq int64, it *decide.QueueItem) (b []byte, bodyAt int64) {
 	return seal(append(b, it.Body...)), bodyAt
 }
 
-// scan reads records until the end or the first that is torn or damaged. The
-// error is the reader's.
+// scan reads records until the end or the first incomplete or damaged one. The error is that of
+// the reader.
 func scan(r io.Reader, found func(*record, int64)) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	var head [headSize]byte
@@ -102,7 +101,7 @@ func unlessEnd(err error) error {
 	return err
 }
 
-// parse reads what follows a record's head.
+// parse reads the part of a record after its head.
 func parse(b []byte) (r record, ok bool) {
 	in := wire.Read(b)
 	r.kind, r.seq = in.Byte(), in.Number(maxNumber)

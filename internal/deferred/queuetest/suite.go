@@ -1,6 +1,5 @@
-// Package queuetest is the one suite that every queue of deferred requests
-// passes. A queue under test keeps its own time, so the suite waits where it
-// must, and only for what will happen.
+// Package queuetest is the test suite of every queue of deferred requests. Queues use clocks of
+// their own, so the suite waits where necessary, and only for events that will happen.
 package queuetest
 
 import (
@@ -17,9 +16,9 @@ import (
 	"sluice/api/decide"
 )
 
-// Harness makes queues for the suite.
+// Harness provides the queues for the suite.
 type Harness struct {
-	// Open gives an empty queue that reports what it drops.
+	// Open returns an empty queue that reports dropped items.
 	Open func(t *testing.T, dropped decide.QueueDropped) decide.Queue
 }
 
@@ -79,7 +78,7 @@ func (s *suite) drops(rule int64) int {
 
 var roomy = decide.QueueBounds{Items: 1000, Age: time.Hour}
 
-// put adds an item whose body says which it is.
+// put adds an item whose body identifies it.
 func (s *suite) put(rule int64, body string, edit ...func(*decide.QueueItem)) string {
 	s.Helper()
 	it := decide.QueueItem{Body: []byte(body), Bucket: "b"}
@@ -119,7 +118,7 @@ func (s *suite) depth(rule int64, want int64) {
 	}
 }
 
-// eventually polls until ok says so, for at most 20 s.
+// eventually polls until ok returns true, for at most 20 s.
 func (s *suite) eventually(ok func() bool) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
@@ -173,7 +172,7 @@ func (s *suite) order() {
 	if next != 120 {
 		s.Errorf("%d items, want 120", next)
 	}
-	s.depth(1, 120) // leased ones count until they are ended
+	s.depth(1, 120) // leased items count until they are removed
 }
 
 func (s *suite) content() {
@@ -204,7 +203,7 @@ func (s *suite) content() {
 func (s *suite) once() {
 	s.put(1, "a")
 	s.wantBodies(s.lease(1, 10, time.Hour), "a")
-	s.wantBodies(s.lease(1, 10, time.Millisecond), "") // a short hold of one's own frees nobody else's
+	s.wantBodies(s.lease(1, 10, time.Millisecond), "") // a short lease does not end other leases
 	s.put(1, "b")
 	s.wantBodies(s.lease(1, 10, time.Hour), "b")
 }
@@ -344,7 +343,7 @@ func (s *suite) lists() {
 	wants(10, 2, 7, 300)
 	wants(2, 2, 7)
 	s.lease(7, 5, time.Hour)
-	wants(10, 2, 7, 300) // leased is not ended
+	wants(10, 2, 7, 300) // leased items are not removed
 	s.finish(7, []string{waiting}, nil)
 	wants(10, 2, 300)
 }
@@ -382,7 +381,7 @@ func (s *suite) bounds() {
 	s.depth(1, 0)
 }
 
-// runners lets two take and end everything at once, while a third puts.
+// runners has two goroutines lease and remove everything while a third puts items.
 func (s *suite) runners() {
 	const items = 300
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)

@@ -19,19 +19,19 @@ local function clock()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- fields gives an entry's list of names and values as a table.
+-- fields returns an entry's list of names and values as a table.
 local function fields(list)
   local f = {}
   for i = 1, #list, 2 do f[list[i]] = list[i + 1] end
   return f
 end
 
--- expiry says when an item is dropped, ms since the epoch.
+-- expiry returns the time at which an item is dropped, ms since the epoch.
 local function expiry(ticket, f)
   return string.match(ticket, '^%d+') + f.a
 end
 
--- remove forgets an item wholly.
+-- remove removes an item and all that belongs to it.
 local function remove(ticket, f)
   redis.call('XACK', stream, GROUP, ticket)
   redis.call('XDEL', stream, ticket)
@@ -42,7 +42,7 @@ local function remove(ticket, f)
 end
 
 -- sweep drops up to a hundred of the oldest items that have become too old and
--- gives their number.
+-- returns their number.
 local function sweep(now)
   local n = 0
   for _, e in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', 100)) do
@@ -54,7 +54,7 @@ local function sweep(now)
   return n
 end
 
--- deliveries says how often a pending item has been leased, nil if it is not pending.
+-- deliveries returns how often a pending item has been leased, nil if it is not pending.
 local function deliveries(ticket)
   local p = redis.call('XPENDING', stream, GROUP, ticket, ticket, 1)[1]
   return p and p[4]

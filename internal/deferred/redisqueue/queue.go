@@ -1,11 +1,11 @@
-// Package redisqueue keeps deferred requests in Redis Streams, shared by every
-// node: a stream for each rule gives the order, its consumer group's pending
-// list says what is leased, and beside them stand the bodies and the items' own
-// ids, all in one slot of a cluster. What is in it is as durable as the server:
-// with appendfsync everysec a crash of the server can lose about a second.
+// Package redisqueue stores deferred requests in Redis Streams, which all nodes share. The stream
+// of a rule has the order of its items, the pending list of its consumer group has the leases,
+// and two hashes have the bodies and the ids of the items, all in one slot of a cluster. The
+// queue is as durable as the server: with appendfsync everysec a crash of the server can lose
+// about a second.
 //
-// A queue that is full refuses the newest item, so that a ticket once given
-// stays good until it is too old. Times are the server's.
+// A full queue rejects new items, so that a ticket stays valid until its item is too old. Times
+// are those of the server's clock.
 package redisqueue
 
 import (
@@ -41,13 +41,13 @@ var (
 
 // Options configure a Queue. Client is required.
 type Options struct {
-	// Client talks to the servers; it may be that of the counters.
+	// Client is the connection to the servers. It may be that of the counters.
 	Client redis.UniversalClient
-	// Now is the clock by which the list of queues is kept; nil is the wall clock.
+	// Now is the clock for the list of queues, the wall clock if nil.
 	Now func() time.Time
-	// Prefix is what every key begins with, "sl:" if empty.
+	// Prefix is the beginning of every key, "sl:" if empty.
 	Prefix string
-	// Dropped hears what became too old; nil hears nothing.
+	// Dropped is called with the items that became too old. It may be nil.
 	Dropped decide.QueueDropped
 }
 
@@ -55,14 +55,13 @@ type Options struct {
 type Queue struct {
 	opt                       Options
 	put, lease, finish, state *redis.Script
-	// noted says when this process last put a rule into the index: at most one time
-	// for each rule.
+	// noted has, for each rule, the time at which this process last added it to the index.
 	noted sync.Map
 }
 
 var _ decide.Queue = (*Queue)(nil)
 
-// New makes a Queue. It does not connect.
+// New returns a Queue. It does not connect.
 func New(opt Options) (*Queue, error) {
 	if opt.Client == nil {
 		return nil, errors.New("redisqueue: a client is required")
@@ -81,14 +80,14 @@ func New(opt Options) (*Queue, error) {
 		state: script(statusLua)}, nil
 }
 
-// keys are those of one rule. No bucket's key begins like them, because behind
-// the prefix a bucket's has a brace.
+// keys returns the keys of one rule. They differ from the keys of buckets, which have a brace
+// after the prefix.
 func (q *Queue) keys(rule int64) []string {
 	base := q.opt.Prefix + "deferred:{" + strconv.FormatInt(rule, 10) + "}:"
 	return []string{base + "order", base + "bodies", base + "ids"}
 }
 
-// run calls a script and gives the list it returns.
+// run calls a script and returns its list.
 func (q *Queue) run(ctx context.Context, s *redis.Script, rule int64, args ...any) ([]any, error) {
 	v, err := s.Run(ctx, q.opt.Client, q.keys(rule), args...).Result()
 	if err != nil {
@@ -101,7 +100,7 @@ func (q *Queue) run(ctx context.Context, s *redis.Script, rule int64, args ...an
 	return list, nil
 }
 
-// dropped reports the count that a script gave.
+// dropped passes on the number of dropped items that a script returned.
 func (q *Queue) dropped(rule int64, v any) {
 	if n, ok := v.(int64); ok && n > 0 {
 		q.opt.Dropped(rule, int(n))
@@ -119,8 +118,8 @@ func (q *Queue) Put(ctx context.Context, rule int64, it decide.QueueItem, b deci
 	}
 	id := it.ID
 	if id == "" {
-		// The cluster client repeats a call whose answer was lost, whatever MaxRetries
-		// says. With a name the repeat finds the item of the first try.
+		// The cluster client repeats a call whose response was lost, even without MaxRetries.
+		// With an id the repeat finds the item of the first call.
 		id = ownName + rand.Text()
 	}
 	list, err := q.run(ctx, q.put, rule, b.Items, b.Age.Milliseconds(), id, it.Bucket, it.Body)
@@ -142,22 +141,22 @@ func (q *Queue) Put(ctx context.Context, rule int64, it decide.QueueItem, b deci
 	return ticket, nil
 }
 
-// ownName begins the names that the queue gives to items that came without one.
+// ownName is the beginning of the ids that the queue assigns to items without one.
 const ownName = "~"
 
-// index is the set of the rules in whose queues something waits, and of some others.
+// index is the set of the rules with items in their queues, and possibly some others.
 func (q *Queue) index() string { return q.opt.Prefix + "deferred-rules" }
 
-// How long the index lives, which is longer than any item may wait, and how often a
-// rule that is in use is noted in it.
+// The lifetime of the index, which is longer than any item may wait, and how often a rule that
+// is in use is added to it again.
 const (
 	indexLife = 9 * 24 * time.Hour
 	noteEvery = time.Hour
 )
 
-// note puts a rule into the index: every time its queue was empty, because whoever
-// lists the queues takes empty ones out, and now and then besides. A failure costs no
-// item: the next Put tries again.
+// note adds a rule to the index: each time its queue was empty, because listing the queues
+// removes empty ones, and at intervals. If it fails, no item is lost, and the next Put tries
+// again.
 func (q *Queue) note(ctx context.Context, rule int64, wasEmpty bool) {
 	now := q.opt.Now()
 	if at, ok := q.noted.Load(rule); ok && !wasEmpty &&
@@ -176,7 +175,7 @@ func (q *Queue) note(ctx context.Context, rule int64, wasEmpty bool) {
 	}
 }
 
-// Rules implements decide.Queue. Queues that are empty leave the index.
+// Rules implements decide.Queue. It removes empty queues from the index.
 func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 	members, err := q.opt.Client.SMembers(ctx, q.index()).Result()
 	if err != nil {
@@ -212,10 +211,10 @@ func (q *Queue) Rules(ctx context.Context, most int) ([]int64, error) {
 	return waiting, nil
 }
 
-// splitAtOnce is how many queues are asked for their lengths at once.
+// splitAtOnce is the number of queues whose lengths are read at once.
 const splitAtOnce = 1000
 
-// split tells the queues that hold something from those that are empty.
+// split separates the queues with items from the empty ones.
 func (q *Queue) split(ctx context.Context, ids []int64) (full, empty []int64, err error) {
 	for some := range slices.Chunk(ids, splitAtOnce) {
 		lengths := make([]*redis.IntCmd, len(some))
@@ -239,8 +238,8 @@ func (q *Queue) split(ctx context.Context, ids []int64) (full, empty []int64, er
 	return full, empty, nil
 }
 
-// prune takes queues out of the index that are still empty afterwards. A Put that
-// finds its queue empty notes it after it has put, so none is lost in between.
+// prune removes queues from the index that are still empty afterwards. A Put to an empty queue
+// adds it to the index after it has put the item, so no queue is lost in between.
 func (q *Queue) prune(ctx context.Context, empty []int64) error {
 	for some := range slices.Chunk(empty, splitAtOnce) {
 		members := make([]any, len(some))
@@ -261,10 +260,10 @@ func (q *Queue) prune(ctx context.Context, empty []int64) error {
 	return nil
 }
 
-// leased is how many values of the answer describe an item.
+// leased is the number of values that describe an item in the reply.
 const leased = 6
 
-// Lease implements decide.Queue. It looks at up to a thousand items.
+// Lease implements decide.Queue. It reads up to a thousand items.
 func (q *Queue) Lease(ctx context.Context, rule int64, w decide.QueueWant) ([]decide.QueueItem, error) {
 	if err := w.Check(); err != nil {
 		return nil, err

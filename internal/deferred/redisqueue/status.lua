@@ -1,4 +1,4 @@
--- Looks at the queue. Returns {dropped, items, age of the oldest in ms}.
+-- Reads the state of the queue. Returns {dropped, items, age of the oldest in ms}.
 
 if redis.call('EXISTS', stream) == 0 then return {0, 0, 0} end
 local now = clock()

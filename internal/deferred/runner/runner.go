@@ -1,8 +1,7 @@
-// Package runner carries deferred requests from a running server to where they
-// belong: it asks for those whose turn has come, posts each payload, and
-// acknowledges what was taken. A payload is delivered at least once; the header
-// Sluice-Ticket lets the receiver notice a second time. Several runners may work
-// on one queue.
+// Package runner delivers deferred requests of a running server to a receiver: it asks for those
+// that may pass now, posts each payload, and acknowledges accepted ones. A payload is delivered
+// at least once; the header Sluice-Ticket lets the receiver recognise duplicates. Several runners
+// may work on one queue.
 package runner
 
 import (
@@ -22,7 +21,7 @@ import (
 	"sluice/api/client"
 )
 
-// The headers that a payload travels with: its ticket, and which delivery this is.
+// Headers of a delivery: the ticket, and the number of the delivery.
 const (
 	HeaderTicket   = "Sluice-Ticket"
 	HeaderDelivery = "Sluice-Delivery"
@@ -30,34 +29,35 @@ const (
 
 // Options configure a run. Server, Rule, To, Now and Log are required.
 type Options struct {
-	// Server is where the requests are deferred, Rule the name or id of the rule.
+	// Server is the server with the queue, Rule the name or id of the rule.
 	Server *client.Client
 	Rule   string
 	// To is the URL that payloads are posted to.
 	To string
 	// ContentType is sent with each payload.
 	ContentType string
-	// Max is the most requests asked for at once, Timeout how long the receiver
-	// may take for one, Hold for how long requests are kept from other runners.
+	// Max is the maximum number of requests fetched at once, Timeout the timeout of one
+	// delivery, Hold the time after which unacknowledged requests return to the queue.
 	Max           int
 	Timeout, Hold time.Duration
-	// Once ends the run when nothing waits, instead of waiting for more.
+	// Once ends the run when the queue is empty.
 	Once bool
-	// Idle is the pause when nothing waits, 1 s if 0; LongestPause bounds every
-	// pause, 30 s if 0.
+	// Idle is the pause while the queue is empty, 1 s if 0. LongestPause bounds every pause,
+	// 30 s if 0.
 	Idle, LongestPause time.Duration
 	Now                func() time.Time
 	Log                *slog.Logger
 }
 
-// Tally is what a run did.
+// Tally counts the results of a run.
 type Tally struct {
-	// Delivered were taken by the receiver and acknowledged, Failed were not, and
-	// come back. Unacknowledged were taken, but the server could not be told.
+	// Delivered counts requests that the receiver accepted and the server was told about,
+	// Failed those that were not accepted and return to the queue, Unacknowledged those that
+	// were accepted although acknowledging them failed.
 	Delivered, Failed, Unacknowledged int
 }
 
-// firstPause is the pause after a first failure; each further one doubles it.
+// firstPause is the pause after the first failure. Each further failure doubles it.
 const firstPause = 100 * time.Millisecond
 
 type runner struct {
@@ -67,7 +67,7 @@ type runner struct {
 	failures int // in a row
 }
 
-// item is one request as the server releases it.
+// item is one released request in the server's response.
 type item struct {
 	Ticket     string `json:"ticket"`
 	Payload    string `json:"payload"`
@@ -81,10 +81,10 @@ type release struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 }
 
-// Run works until ctx ends, which lets the delivery under way finish, or until
-// the server refuses: no such rule, no credentials. What it was given and has
-// not sent by then comes back after Hold. A server or a receiver that is away is
-// waited for.
+// Run delivers requests until ctx ends, when it finishes the current delivery, or until the
+// server rejects it, because the rule does not exist or credentials are missing. Requests that
+// it has fetched and not delivered by then return to the queue after Hold. While server or
+// receiver are unavailable, it retries.
 func Run(ctx context.Context, opt Options) (Tally, error) {
 	if opt.Idle <= 0 {
 		opt.Idle = time.Second
@@ -94,7 +94,7 @@ func Run(ctx context.Context, opt Options) (Tally, error) {
 	}
 	r := &runner{Options: opt, http: &http.Client{
 		Timeout: opt.Timeout,
-		// A redirect would carry the payload elsewhere.
+		// A redirect would send the payload to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	defer r.http.CloseIdleConnections()
@@ -121,7 +121,7 @@ func Run(ctx context.Context, opt Options) (Tally, error) {
 	return r.tally, nil
 }
 
-// ask gets what may pass now.
+// ask fetches the requests that may pass now.
 func (r *runner) ask(ctx context.Context) (*release, error) {
 	query := url.Values{"max": {strconv.Itoa(r.Max)}, "hold_ms": {strconv.FormatInt(r.Hold.Milliseconds(), 10)}}
 	raw, err := r.Server.Do(ctx, http.MethodGet, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"?"+query.Encode(), "", nil)
@@ -135,11 +135,11 @@ func (r *runner) ask(ctx context.Context) (*release, error) {
 	return &got, nil
 }
 
-// maxQueues is how many queues the server lists at most.
+// maxQueues is the maximum number of queues that the server lists.
 const maxQueues = 1000
 
-// ErrNotDeferring says that the rule defers nothing and nothing of it waits, so there
-// would never be anything to do.
+// ErrNotDeferring means that the rule does not defer and its queue is empty, so that a run would
+// never have anything to deliver.
 var ErrNotDeferring = errors.New("this rule does not defer requests; set its over_limit to defer and enable the rule")
 
 // defers returns ErrNotDeferring if the server does not list a queue of the rule.
@@ -161,32 +161,32 @@ func (r *runner) defers(ctx context.Context, id int64) error {
 			return nil
 		}
 	}
-	if len(list.Queues) >= maxQueues { // not all are listed
+	if len(list.Queues) >= maxQueues { // the list may be incomplete
 		return nil
 	}
 	return ErrNotDeferring
 }
 
-// passing tells a failure that ends by itself from a refusal.
+// passing reports whether a failure is temporary.
 func passing(err error) bool {
 	if errors.Is(err, ErrNotDeferring) {
 		return false
 	}
 	var p *client.Problem
 	if !errors.As(err, &p) {
-		return true // no answer
+		return true // no response
 	}
 	return p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests
 }
 
-// deliver sends requests one after another, as long as they are certainly held.
+// deliver delivers requests one after another, as long as they are certainly still leased.
 func (r *runner) deliver(ctx context.Context, items []item) {
 	until := r.Now().Add(r.Hold - r.Timeout)
 	for i := range items {
 		if ctx.Err() != nil || r.Now().After(until) {
 			return
 		}
-		// The end of ctx must not cut off what is under way.
+		// The end of ctx must not interrupt the current delivery.
 		if err := r.send(context.WithoutCancel(ctx), &items[i]); err != nil {
 			r.tally.Failed++
 			r.failed("delivering a deferred request failed; it returns to the queue", err, "ticket", items[i].Ticket, "delivery",
@@ -220,7 +220,7 @@ func (r *runner) send(ctx context.Context, it *item) error {
 	return nil
 }
 
-// acknowledge tells the server once; if that fails the request comes back.
+// acknowledge acknowledges a request once. If that fails, the request returns to the queue.
 func (r *runner) acknowledge(ctx context.Context, ticket string) {
 	raw, err := r.Server.Post(ctx, "/ratelimit/deferred/"+url.PathEscape(r.Rule)+"/ack",
 		map[string][]string{"tickets": {ticket}})
@@ -244,14 +244,14 @@ func (r *runner) failed(message string, err error, more ...any) {
 	r.Log.Warn(message, append(more, "error", err, "failures", r.failures)...)
 }
 
-// backoff is the pause after failures: doubling, with a random part, so that
-// runners do not come back together.
+// backoff returns the pause after failures. It doubles and has a random part, so that runners do
+// not retry at the same moment.
 func (r *runner) backoff() time.Duration {
 	d := min(firstPause<<min(r.failures-1, 20), r.LongestPause)
 	return d/2 + rand.N(d/2+1) //nolint:gosec // not a secret
 }
 
-// wait is the pause when nothing may pass.
+// wait returns the pause while no request may pass.
 func (r *runner) wait(retryAfterMS int64) time.Duration {
 	switch {
 	case retryAfterMS < 0:
