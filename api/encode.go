@@ -33,7 +33,10 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 			seconds = reply.CeilSeconds(seconds)
 		}
 		b = appendMember(b, "retry_after_s", seconds)
-		b = appendEnforced(b, a)
+		b = appendMember(b, "delay_ms", a.Delay())
+		if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
+			b = appendMember(b, "refunded", refunded(a))
+		}
 	} else {
 		rule = degradedRule(a)
 		if ms, ok := a.RetryAfter(); ok {
@@ -110,20 +113,14 @@ func degradedRule(a *decide.Answer) string {
 	return ""
 }
 
-// appendEnforced writes the figures over all enforced limits: the longest delay before
-// an allowed request should start, and the highest number of refunded units.
-func appendEnforced(b []byte, a *decide.Answer) []byte {
-	var refunded int64
+// refunded returns the highest number of units that an enforced limit got back.
+func refunded(a *decide.Answer) (units int64) {
 	for i := range a.Limits {
 		if la := &a.Limits[i]; !la.Shadow {
-			refunded = max(refunded, la.Decision.Refunded)
+			units = max(units, la.Decision.Refunded)
 		}
 	}
-	b = appendMember(b, "delay_ms", a.Delay())
-	if a.Op == limiter.OpRefund || a.Op == limiter.OpRelease || a.Op == limiter.OpSettle {
-		b = appendMember(b, "refunded", refunded)
-	}
-	return b
+	return units
 }
 
 // appendFigures writes the limit in force, with the burst of a bucket algorithm, and the

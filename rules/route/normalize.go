@@ -23,6 +23,14 @@ func Normalize(path string) string {
 	return resolveSegments(decodePath(path))
 }
 
+// changed marks the bytes, besides / and ., that Normalize may change.
+var changed = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c == '?' || c == '#' || c == '%' || isControl(byte(c)) //nolint:gosec // below 256
+	}
+	return t
+}()
+
 // isNormal reports whether a path certainly needs no change. It returns false for a path with an
 // escape even if Normalize keeps that.
 func isNormal(p string) bool {
@@ -38,7 +46,7 @@ func isNormal(p string) bool {
 				return false
 			}
 			start = c == '/'
-		case c == '?' || c == '#' || c == '%' || isControl(c):
+		case changed[c]:
 			return false
 		default:
 			start = false
