@@ -20,6 +20,7 @@ type fixture struct {
 	authority *testenv.Authority
 	files     Files
 	source    *Source
+	server    *tls.Config // one for all connections, as a listener has
 	log       bytes.Buffer
 }
 
@@ -33,6 +34,7 @@ func open(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.server = f.source.Config("http/1.1")
 	return f
 }
 
@@ -48,11 +50,23 @@ func copyFile(t *testing.T, to, from string) {
 // connect performs a handshake and returns what both sides know of each other.
 func (f *fixture) connect(t *testing.T, client *tls.Config) (seen, said tls.ConnectionState, err error) {
 	t.Helper()
-	a, b := net.Pipe()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it waits for nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer a.Close()
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer b.Close()
 	client.ServerName = "localhost"
-	server := tls.Server(b, f.source.Config("http/1.1"))
+	server := tls.Server(b, f.server)
 	done := make(chan error, 1)
 	go func() {
 		err := server.HandshakeContext(t.Context())
@@ -65,7 +79,7 @@ func (f *fixture) connect(t *testing.T, client *tls.Config) (seen, said tls.Conn
 	if _, err = c.Read(make([]byte, 1)); err == nil { // in TLS 1.3 the refusal of a certificate comes last
 		seen = c.ConnectionState()
 	}
-	return seen, server.ConnectionState(), errors.Join(err, <-done)
+	return seen, server.ConnectionState(), errors.Join(err, a.Close(), <-done)
 }
 
 func TestCheck_PutsChangedFilesInForce(t *testing.T) {
@@ -148,6 +162,26 @@ func TestConfig_ClientCertificatesAreOptionalAndVerified(t *testing.T) {
 	welcome.RootCAs = f.authority.Pool
 	if _, said, err := f.connect(t, welcome); err != nil || len(said.VerifiedChains) == 0 {
 		t.Errorf("the new authority's certificate: %v, %v", said.VerifiedChains, err)
+	}
+}
+
+// A session of earlier must not outlive the authority that vouched for its client.
+func TestConfig_ResumedSessionsEndWithTheirAuthority(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		f := open(t)
+		c := f.authority.Client(t, "gateway.test")
+		c.MaxVersion, c.ClientSessionCache = version, tls.NewLRUClientSessionCache(1)
+		for _, resumed := range []bool{false, true} {
+			_, said, err := f.connect(t, c)
+			if err != nil || said.DidResume != resumed || len(said.VerifiedChains) == 0 {
+				t.Fatalf("%#x: resumed %v, want %v: %v, %v", version, said.DidResume, resumed, said.VerifiedChains, err)
+			}
+		}
+		copyFile(t, f.files.ClientCA, testenv.NewAuthority(t).File)
+		f.source.Check()
+		if _, said, err := f.connect(t, c); len(said.VerifiedChains) > 0 {
+			t.Errorf("%#x: the certificate of the previous authority is a proof; resumed %v, %v", version, said.DidResume, err)
+		}
 	}
 }
 
