@@ -17,6 +17,8 @@ type example struct {
 	asks string
 	// ownBody says that the gateway cannot pass on the body of a denial and writes its own.
 	ownBody bool
+	// copies says that all headers of the client are in its questions.
+	copies bool
 	// bad matches lines of its log that must not appear while Sluice answers.
 	bad   string
 	start func(t *testing.T, s *setup) *gateway
@@ -25,7 +27,7 @@ type example struct {
 var examples = []example{
 	{name: "nginx", asks: "/ratelimit/nginx/shop", ownBody: true, bad: "[error]", start: startNginx("nginx.conf")},
 	{name: "njs", asks: "/ratelimit/nginx/shop", bad: "[error]", start: startNginx("nginx-njs.conf")},
-	{name: "caddy", asks: "/ratelimit/forward/shop", bad: `"level":"error"`, start: startCaddy},
+	{name: "caddy", asks: "/ratelimit/forward/shop", copies: true, bad: `"level":"error"`, start: startCaddy},
 	{name: "haproxy", asks: "/ratelimit/forward/shop", bad: "lert", start: startHAProxy},
 }
 
@@ -48,7 +50,7 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 		"Content-Type", "text/plain", "X-Api-Key", "k1",
 		// A client may try to pass for somebody else.
 		"X-Forwarded-For", "192.0.2.9", "X-Forwarded-Uri", "/other", "X-Forwarded-Method", "OPTIONS",
-		"Sluice-Token", "slk_forged")
+		"Sluice-Token", "slk_forged", "Cookie", "session=secret")
 	if want := "POST /users/17?x=1&profile=other hello"; got.status != http.StatusOK || got.body != want {
 		t.Fatalf("the client got %d %q, want %q", got.status, got.body, want)
 	}
@@ -67,6 +69,9 @@ func (e *example) asksRightly(t *testing.T, p *product) {
 		if values := q.header.Values(name); len(values) != 1 || values[0] != want {
 			t.Errorf("the question has %s: %q, want %q", name, values, want)
 		}
+	}
+	if cookie := q.header.Get("Cookie"); cookie != "" && !e.copies {
+		t.Errorf("the question has the client's cookie %q", cookie)
 	}
 	a.take()
 	for _, denied := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
