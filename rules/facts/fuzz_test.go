@@ -32,7 +32,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("got %q", v)
 			}
 		}
-		if len(d.Route) > rules.MaxText || strings.ContainsAny(d.Route, "?#") {
+		if len(d.Route) > rules.MaxText || !utf8.ValidString(d.Route) || strings.ContainsAny(d.Route, "?#") {
 			t.Fatalf("%q has the route %q", target, d.Route)
 		}
 		inRange := func(n int64) bool { return n >= 0 && n <= limiter.MaxExact }

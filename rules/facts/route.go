@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/route"
 )
 
@@ -97,7 +99,25 @@ func (r *Reader) route(target string) string {
 			return t
 		}
 	}
-	return shorten(path)
+	return shorten(escapeInvalid(path))
+}
+
+// escapeInvalid percent-encodes the bytes of a path that are not UTF-8, which no check may carry. To
+// the engine, %FF and the byte 0xFF are the same.
+func escapeInvalid(path string) string {
+	if utf8.ValidString(path) {
+		return path
+	}
+	b := make([]byte, 0, len(path)+16)
+	for i, size := 0, 0; i < len(path); i += size {
+		var r rune
+		if r, size = utf8.DecodeRuneInString(path[i:]); r == utf8.RuneError && size == 1 {
+			b = chars.AppendEscaped(b, path[i])
+		} else {
+			b = append(b, path[i:i+size]...)
+		}
+	}
+	return string(b)
 }
 
 // pathOf returns the path of a request target, as it was sent.

@@ -62,6 +62,7 @@ func TestRoute_ReadsPathsAsServersDo(t *testing.T) {
 		"/x/..;/charges":               "/charges",
 		"/charges%3Bx":                 "/charges;x", // escaped, it is part of the name
 		"/a%2Fcharges":                 "/a%2Fcharges",
+		"/a%ff%C3%A9\xfe":              "/a%FFé%FE",
 		"http://shop.example/charges":  "/charges",
 		"HTTP://shop.example/charges?": "/charges",
 		"http://shop.example":          "/",

@@ -395,3 +395,14 @@ func TestNew_NamesWhatIsWrong(t *testing.T) {
 		t.Error("no client is no error")
 	}
 }
+
+// A client cannot make a check invalid by its path, which the fail mode would then decide.
+func TestHandler_ChecksPathsThatAreNotUTF8(t *testing.T) {
+	s, l := newSeen(t, httplimit.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }})
+	for _, path := range []string{"/a%ff", "/a%c3%28/b", "/" + strings.Repeat("%fe", 2000)} {
+		before := len(s.paths())
+		if got := status(t, l.Handler(ok), request(t, "GET", path)); got != 200 || len(s.paths()) != before+1 {
+			t.Errorf("%.20s: %d after %d checks, want one", path, got, len(s.paths())-before)
+		}
+	}
+}
