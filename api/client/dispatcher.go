@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,8 +46,9 @@ type dispatcher struct {
 // waiter is a check whose caller waits for another goroutine to send it.
 type waiter struct {
 	body   []byte
-	queued *list.Element // nil once it is sent
+	queued *list.Element // nil once it is in a batch
 	batch  *batch
+	left   bool // the caller waits no longer
 	// raw or err is the result, once done is closed.
 	raw  []byte
 	err  error
@@ -181,7 +183,7 @@ func (d *dispatcher) leave(w *waiter, late bool) bool {
 		return false
 	}
 	b := w.batch
-	b.late = b.late || late
+	w.left, b.late = true, b.late || late
 	if b.waiting--; b.waiting == 0 {
 		b.cancel()
 	}
@@ -190,8 +192,11 @@ func (d *dispatcher) leave(w *waiter, late bool) bool {
 
 // send makes one call for the checks of ws, which are all or some of a batch, and gives each its result. If the service
 // refuses the batch because of invalid checks, it has charged none: those that it names are refused, the others are
-// sent again.
+// sent again. Checks whose callers have left are not sent.
 func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
+	if ws = d.stillWaiting(ws); len(ws) == 0 {
+		return
+	}
 	results, err := d.call(ctx, b, ws)
 	var p *Problem
 	if len(ws) == 1 || !errors.As(err, &p) ||
@@ -215,6 +220,13 @@ func (d *dispatcher) send(ctx context.Context, b *batch, ws []*waiter) {
 	case len(valid) > 0:
 		d.send(ctx, b, valid)
 	}
+}
+
+// stillWaiting returns those of ws whose callers have not left.
+func (d *dispatcher) stillWaiting(ws []*waiter) []*waiter {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(ws), func(w *waiter) bool { return w.left })
 }
 
 // call makes one call and returns one result for each check.
@@ -262,9 +274,11 @@ func (d *dispatcher) answer(b *batch, ws []*waiter, results []json.RawMessage, e
 		if w.err = err; err == nil {
 			w.raw = results[i]
 		}
+		if !w.left {
+			b.waiting--
+		}
 		close(w.done)
 	}
-	b.waiting -= len(ws)
 }
 
 // joinChecks returns the body of a batch.
