@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
@@ -32,6 +34,9 @@ func TestHeaders_AreStructuredFieldsWhateverTheFigures(t *testing.T) {
 		}
 		HeaderStyle{}.Headers(&a, nil, func(name string, v []byte) {
 			value := string(v)
+			if !slices.Contains(rules.ClientHeaders, name) {
+				t.Fatalf("%s is not among the headers that a profile can name", name)
+			}
 			if strings.HasPrefix(name, "RateLimit") {
 				list, err := httpsfv.UnmarshalList([]string{value})
 				if err != nil || len(list) != len(a.Limits) {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"sluice/rules"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // FuzzValidateRule: whatever JSON makes of a rule, Normalize settles it, and
@@ -96,6 +99,56 @@ func FuzzParse(f *testing.F) {
 		}
 		if p := rules.MakeFilePlan(rs, back, true); !p.Empty() {
 			t.Fatalf("came back changed:\n%s", p.String())
+		}
+	})
+}
+
+// FuzzValidateProfile is the same for profiles, which survive their column too.
+func FuzzValidateProfile(f *testing.F) {
+	for _, s := range []string{
+		`{"name":"a"}`,
+		`{"name":"a","facts":{"user":[{"header":"X"},{"value":"|>"}],"attributes":{"t":[{"claim":"é"}]},"fields":{"b":null}}}`,
+		`{"name":"a","routes":["/a/{b}","/a/*"],"skip_methods":["get"],"headers":["x-ratelimit-*"],"weight":{"header":"W"}}`,
+		`{"name":"a","missing":{"ip":"deny","attr:x":{"value":"- #"}},"proof":{"networks":["::1","10.0.0.0/8"],"certificates":["*"]}}`,
+		`{"name":"a","claims":"x","client_ip":{"header":"","trusted":["x"]},"path":null,"missing":{"a b":""}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := rules.NewProfile()
+		if json.Unmarshal(data, &p) != nil {
+			return
+		}
+		p.Version, p.CreatedAt, p.UpdatedAt = 0, time.Time{}, time.Time{}
+		p.Normalize()
+		again := p.Clone()
+		if again.Normalize(); len(rules.DiffProfile(&p, &again)) != 0 {
+			t.Fatalf("normalising twice changed %v", rules.DiffProfile(&p, &again))
+		}
+		err := rules.ValidateProfile(&p)
+		_, compileErr := rules.CompileSource(rules.Source{Profiles: []rules.Profile{p}}, rules.Options{})
+		if (err == nil) != (compileErr == nil) {
+			t.Fatalf("validate says %v, compile %v", err, compileErr)
+		}
+		if err != nil {
+			checkFieldErrors(t, err)
+			return
+		}
+		text, err := Format(rules.File{Profiles: []rules.Profile{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Parse(text)
+		if err != nil || len(back.Profiles) != 1 || cmp.Diff(p, back.Profiles[0]) != "" {
+			t.Fatalf("came back as %+v, %v\n%s", back, err, text)
+		}
+		column, err := p.MarshalPolicies()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := rules.Profile{Name: p.Name, Description: p.Description}
+		if err := stored.UnmarshalPolicies(column); err != nil || cmp.Diff(p, stored) != "" {
+			t.Fatalf("stored as %s, came back as %+v, %v", column, stored, err)
 		}
 	})
 }

@@ -161,9 +161,11 @@ func read(form url.Values) (rules.Profile, []rules.FieldError) {
 		p.Weight = &rules.WeightSource{Header: header}
 	}
 	p.Normalize()
-	if len(rd.errs) == 0 {
-		for _, f := range kit.FieldsOf(rules.ValidateProfile(&p)) {
-			rd.refused(f)
+	unread := rd.errs
+	for _, f := range kit.FieldsOf(rules.ValidateProfile(&p)) {
+		f = rd.placed(f)
+		if !slices.ContainsFunc(unread, func(e rules.FieldError) bool { return e.Field == f.Field }) {
+			rd.errs = append(rd.errs, f)
 		}
 	}
 	return p, rd.combined()
@@ -180,8 +182,11 @@ func (rd *reader) each(name string, one func(line int, text string)) {
 }
 
 func (rd *reader) wrong(input string, line int, format string, args ...any) {
-	rd.errs = append(rd.errs, rules.FieldError{Field: input, Message: fmt.Sprintf("Line %d: ", line) +
-		fmt.Sprintf(format, args...)})
+	rd.errs = append(rd.errs, inLine(input, line, fmt.Sprintf(format, args...)))
+}
+
+func inLine(input string, line int, message string) rules.FieldError {
+	return rules.FieldError{Field: input, Message: fmt.Sprintf("Line %d: %s", line, message)}
 }
 
 // list reads a list with one element per line.
@@ -272,24 +277,21 @@ func (rd *reader) missing() map[string]rules.MissingFact {
 	return m
 }
 
-// refused moves an error of the validation to the input and line that it is about.
-func (rd *reader) refused(f rules.FieldError) {
-	path := f.Field
-	for path != "" {
+// placed moves an error of the validation to the input and line that it is about.
+func (rd *reader) placed(f rules.FieldError) rules.FieldError {
+	for path := f.Field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if at, ok := rd.at[path]; ok {
 			message, other := f.Message, f.Message[strings.LastIndex(f.Message, " ")+1:]
 			if first, ok := rd.at[other]; ok { // such as the same route in another line
 				message = strings.TrimSuffix(f.Message, other) + "line " + strconv.Itoa(first.line)
 			}
-			rd.wrong(at.input, at.line, "%s", message)
-			return
+			return inLine(at.input, at.line, message)
 		}
 		if slices.ContainsFunc(inputs, func(in input) bool { return in.name == path }) {
-			break
+			return rules.FieldError{Field: path, Message: f.Message}
 		}
-		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
-	rd.errs = append(rd.errs, rules.FieldError{Field: path, Message: f.Message})
+	return f
 }
 
 // combined returns one error for each input.

@@ -460,7 +460,7 @@ func profilePage(f view.Frame, p *rules.Profile, form url.Values) templ.Componen
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = view.KeyValue("Caddy, Traefik, APISIX").Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = view.KeyValue("Caddy, HAProxy, Traefik, APISIX, Kong").Render(templ.WithChildren(ctx, templ_7745c5c3_Var18), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -56,6 +56,10 @@ func TestProfiles_AreListedCreatedEditedAndDeleted(t *testing.T) {
 		http.StatusUnprocessableEntity || !page.Has(">X-User</textarea>", "Line 1: must be header") {
 		t.Errorf("nonsense: %d\n%s", page.Code, page.Body)
 	}
+	page = b.Post("/console/profiles", mailForm("name", "a b", "facts.user", "X-User", "routes", "users"))
+	if !page.Has("Line 1: must be header", "must be 1 to 63 of a-z", "Line 1: must start with /") {
+		t.Errorf("several errors: %d\n%s", page.Code, page.Body)
+	}
 	if page := b.Post("/console/profiles/gone", mailForm("version", "1")); page.Code != http.StatusConflict ||
 		!page.Has(`value="gone"`, `action="/console/profiles"`, "deleted this in the meantime") {
 		t.Errorf("one that is gone: %d\n%s", page.Code, page.Body)
