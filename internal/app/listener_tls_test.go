@@ -132,8 +132,8 @@ func TestTLS_DrainFinishesRequestsAndWaitsForNoHandshake(t *testing.T) {
 	<-entered
 	used := s.shake(t, addr)
 	wantAnswer(t, used, false)
-	early, silent := s.shake(t, addr), s.shake(t, addr)
-	half := connect(t, addr, halfHello)
+	silent, half := s.shake(t, addr), connect(t, addr, halfHello)
+	early := s.shake(t, addr) // last, because it must speak within its grace time
 	closed := make(chan error, 1)
 	go func() { closed <- d.close(t.Context()) }()
 	<-d.listener.draining
