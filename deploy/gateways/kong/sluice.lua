@@ -27,7 +27,11 @@ function sluice.new(options)
   local token = options.token or os.getenv("SLUICE_TOKEN")
 
   return function()
-    local headers = pick(kong.request.get_headers(), options.request_headers)
+    local headers = {}
+    for _, name in ipairs(options.request_headers) do
+      -- One by one: get_headers returns the first 100, and a client may send a hundred others before.
+      headers[name] = kong.request.get_header(name)
+    end
     headers["Sluice-Token"] = token
     headers["X-Forwarded-Method"] = kong.request.get_method()
     headers["X-Forwarded-Uri"] = ngx.var.request_uri
