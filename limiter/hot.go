@@ -1,6 +1,6 @@
 package limiter
 
-// String gives the word used in JSON, SQL and YAML.
+// String returns the word used in JSON, SQL and YAML.
 func (m HotMode) String() string {
 	switch m {
 	case HotLeased:
@@ -11,18 +11,18 @@ func (m HotMode) String() string {
 	return "exact"
 }
 
-// HotKey is a copy of the figures of one of a node's busiest buckets, for people.
+// HotKey describes one of a node's busiest buckets, for people.
 type HotKey struct {
 	Key Key
-	// Rate is the number of takes per second on this node lately.
+	// Rate is the current number of takes per second on this node.
 	Rate int64
-	// Hot: the rate passed the one from which a key is hot, and has not yet fallen
-	// to half of it.
+	// Hot: the rate reached the one from which a key is hot, and has not fallen below half of it
+	// since.
 	Hot bool
 	// State is how the key is served now: HotExact until it is hot, then as its
 	// rule allows.
 	State HotMode
-	// Since is when the key became hot, ms since the epoch on this node's clock; 0
-	// if it is not hot.
+	// Since is when the key became hot, in ms since the epoch on this node's clock, 0 if it is not
+	// hot.
 	Since int64
 }

@@ -33,7 +33,7 @@ const (
 	AlignFirstHit
 )
 
-// String gives the name used in JSON, SQL and YAML.
+// String returns the name used in JSON, SQL and YAML.
 func (a Align) String() string {
 	if a == AlignFirstHit {
 		return "first_hit"
@@ -41,7 +41,7 @@ func (a Align) String() string {
 	return "calendar"
 }
 
-// ParseAlign reads a name as String gives it.
+// ParseAlign parses a name as returned by String.
 func ParseAlign(name string) (Align, error) {
 	switch name {
 	case "calendar":
@@ -72,7 +72,7 @@ type Limit struct {
 	Buckets int64
 }
 
-// Capacity is the largest weight that an unused bucket admits.
+// Capacity returns the largest weight that an unused bucket admits.
 func (l Limit) Capacity() int64 {
 	switch t := l.Algorithm.Traits(); {
 	case t.Setting != SettingBurst:
@@ -83,7 +83,7 @@ func (l Limit) Capacity() int64 {
 	return l.Burst
 }
 
-// MaxCapacity is the largest capacity that every store decides exactly with the
+// MaxCapacity returns the largest capacity that every store decides exactly with the
 // algorithm and the window.
 func (l Limit) MaxCapacity() int64 {
 	switch t := l.Algorithm.Traits(); {
@@ -95,7 +95,7 @@ func (l Limit) MaxCapacity() int64 {
 	return MaxExact
 }
 
-// Rate is Decision.Rate of decisions on the limit.
+// Rate returns the Decision.Rate of decisions on the limit.
 func (l Limit) Rate() int64 {
 	if l.Algorithm.Traits().Setting == SettingBurst {
 		return l.Count
@@ -109,9 +109,9 @@ type Problem struct {
 	Message string
 }
 
-// Problems lists everything wrong with the limit, nil if every store can decide
-// it exactly. It checks ranges, settings of other algorithms, and the products
-// that must stay within MaxExact.
+// Problems returns everything that is wrong with the limit, nil if every store can decide it
+// exactly. It checks ranges, settings of other algorithms, and the products that must not
+// exceed MaxExact.
 func (l Limit) Problems() []Problem {
 	var ps []Problem
 	add := func(field, format string, args ...any) {
@@ -177,7 +177,7 @@ func (l Limit) productProblems(add func(field, format string, args ...any)) {
 	}
 }
 
-// Validate is Problems as an error; nil when there are none.
+// Validate returns Problems as an error, nil if there are none.
 func (l Limit) Validate() error {
 	ps := l.Problems()
 	if len(ps) == 0 {
@@ -221,8 +221,8 @@ type Decision struct {
 	Refunded int64
 }
 
-// InForce is the limit as people and clients see it: units per window, and the
-// burst if the algorithm has one.
+// InForce returns the limit for people and clients: units per window, and the burst if the
+// algorithm has one.
 func (d *Decision) InForce(a Algorithm) (limit, burst int64, bucketed bool) {
 	if a.Traits().Setting == SettingBurst {
 		return d.Rate, d.Limit, true

@@ -12,14 +12,14 @@ type Op uint8
 const (
 	// OpTake spends each weight if all of them fit, else nothing anywhere.
 	OpTake Op = iota
-	// OpPeek gives the answer of OpTake and spends nothing.
+	// OpPeek returns the answer of OpTake and spends nothing.
 	OpPeek
 	// OpCharge spends whether or not the weight fits; Allowed says whether it did.
 	// It does not apply to concurrency.
 	OpCharge
-	// OpRefund gives back units; Decision.Refunded says how many. With an ID it
+	// OpRefund gives back units; Decision.Refunded is their number. With an ID it
 	// gives back the take or charge recorded under that ID, once, and never leaves
-	// less than without that charge. Without one it gives back what was spent last,
+	// less than without that charge. Without an ID it gives back the units spent last,
 	// up to the weight.
 	OpRefund
 	// OpReset deletes the buckets.
@@ -39,7 +39,7 @@ const (
 
 var opNames = [...]string{"take", "peek", "charge", "refund", "reset", "release", "renew", "settle"}
 
-// String gives the lower-case word of the glossary.
+// String returns the lower-case word of the glossary.
 func (o Op) String() string {
 	if int(o) < len(opNames) {
 		return opNames[o]
@@ -179,7 +179,7 @@ func (e *StoreError) Error() string {
 	return fmt.Sprintf("counter store: %s (%s): %v", e.Cause, applied, e.Err)
 }
 
-// Unwrap gives the underlying error.
+// Unwrap returns the underlying error.
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // CauseOf extracts the cause of a store's error, CauseInternal if it has none.
@@ -191,7 +191,7 @@ func CauseOf(err error) Cause {
 	return CauseInternal
 }
 
-// Check reports the first problem of a malformed request, wrapped in ErrInvalid.
+// Check returns the first problem of a malformed request, wrapped in ErrInvalid.
 // Stores call it first.
 func (r *Request) Check() error {
 	if len(r.Asks) == 0 || len(r.Asks) > MaxLimits {

@@ -8,7 +8,7 @@ import (
 // Algorithm names how consumption is counted. The zero value is no algorithm.
 type Algorithm uint8
 
-// The algorithms. docs/algorithms.md gives the published bound of each. Their
+// The algorithms. docs/algorithms.md has the published bound of each. Their
 // numbers are stored in snapshots and records: append new ones at the end.
 const (
 	FixedWindow Algorithm = iota + 1
@@ -26,7 +26,7 @@ const (
 // DefaultAlgorithm is used where a limit names none.
 const DefaultAlgorithm = SlidingWindowCounter
 
-// Traits is all that other code has to know of an algorithm. A new algorithm is
+// Traits is everything that other code needs to know about an algorithm. A new algorithm is
 // a kernel, its twin in Lua, its model in storetest, and one row of this table.
 type Traits struct {
 	// Name is the word used in JSON, SQL and YAML; Title the one for people.
@@ -119,8 +119,8 @@ var traits = [algorithmsEnd]Traits{
 	},
 }
 
-// Traits gives the algorithm's row; that of the zero value for one that does not
-// exist. Nobody changes it.
+// Traits returns the algorithm's row, or that of the zero value if the algorithm does not exist.
+// It must not be changed.
 func (a Algorithm) Traits() *Traits {
 	if a >= algorithmsEnd {
 		a = 0
@@ -140,7 +140,7 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// String gives the name used in JSON, SQL and YAML; "" for the zero value.
+// String returns the name used in JSON, SQL and YAML, "" for the zero value.
 func (a Algorithm) String() string {
 	if a < algorithmsEnd {
 		return traits[a].Name
@@ -148,14 +148,14 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", a)
 }
 
-// Kind is the two letters of the stored state, "" where there is no such algorithm.
+// Kind returns the two letters of the stored state, "" if the algorithm does not exist.
 func (a Algorithm) Kind() string { return a.Traits().Kind }
 
 // Bucketed reports whether the algorithm has a burst: a level that drains at a
 // steady rate.
 func (a Algorithm) Bucketed() bool { return a.Traits().Setting == SettingBurst }
 
-// ParseAlgorithm reads a name as String gives it. The error lists the names.
+// ParseAlgorithm parses a name as returned by String. The error lists the names.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a := Algorithm(1); a < algorithmsEnd; a++ {
 		if traits[a].Name == name {

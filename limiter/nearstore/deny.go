@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// denyLife is the longest that a denial is told from memory, so that a lost
-	// message of another node heals by itself.
+	// denyLife is the longest time for which a denial is cached, so that a lost message of
+	// another node has no lasting effect.
 	denyLife = time.Second
-	// denyWorth is the shortest wait worth remembering, ms.
+	// denyWorth is the shortest wait that is worth caching, ms.
 	denyWorth = 3
-	// denyVariants bounds the denials kept of one bucket: different weights, or a
-	// limit before and after an edit.
+	// denyVariants bounds the cached denials of one bucket: of different weights, or of a limit
+	// before and after an edit.
 	denyVariants = 8
-	// denyStripes is how finely drops and inserts of different keys are kept
-	// apart.
+	// denyStripes is the number of locks for drops and inserts of different keys.
 	denyStripes = 256
 )
 
-// denial is what the store said of one limit of a request that was denied.
+// denial is the store's decision on one limit of a denied request.
 type denial struct {
 	// limit, weight and look identify it, beside the key: any edit is another.
 	limit  limiter.Limit
@@ -59,7 +58,7 @@ type stripe struct {
 	gen atomic.Uint64
 }
 
-// newDenyCache makes one of so many buckets.
+// newDenyCache returns a cache for size buckets.
 func newDenyCache(size int, exact bool) (*denyCache, error) {
 	// Maintenance runs on the caller, so that no goroutine is without an owner.
 	c, err := otter.New(&otter.Options[limiter.Key, []denial]{MaximumSize: size, Executor: func(fn func()) { fn() }})
@@ -93,7 +92,7 @@ func (c *denyCache) find(a *limiter.Ask, now int64) (found *denial) {
 	return found
 }
 
-// looked lets a request that only looks notice a clock that was set back.
+// looked detects a clock that was set back when a request only looks.
 func (c *denyCache) looked(asks []limiter.Ask, now int64) {
 	if c.cache.EstimatedSize() == 0 {
 		return
@@ -223,7 +222,7 @@ func (c *denyCache) put(k limiter.Key, e *denial, gen uint64) {
 	c.remembered.Add(1)
 }
 
-// drop forgets a bucket, also what is under way to be remembered.
+// drop forgets a bucket, including denials that are about to be cached.
 func (c *denyCache) drop(k limiter.Key) {
 	s := c.stripe(k)
 	s.mu.Lock()
@@ -234,8 +233,8 @@ func (c *denyCache) drop(k limiter.Key) {
 	}
 }
 
-// admitted forgets what denies buckets that have just admitted something: under
-// another limit, or because another node has given back.
+// admitted forgets the denials of buckets that have just admitted a request: under another limit,
+// or because another node has given back units.
 func (c *denyCache) admitted(asks []limiter.Ask) {
 	for i := range asks {
 		es, ok := c.cache.GetIfPresent(asks[i].Key)
@@ -251,7 +250,7 @@ func (c *denyCache) admitted(asks []limiter.Ask) {
 	}
 }
 
-// sweep drops what has ended.
+// sweep drops expired denials.
 func (c *denyCache) sweep(now int64) {
 	for k, es := range c.cache.All() {
 		live := false

@@ -63,8 +63,8 @@ func newSketch(rate int64, wall func() time.Time) *sketch {
 	return s
 }
 
-// touch counts one take at local time now and gives the bucket's hotKey, nil if it is
-// not hot. turned: it has just turned hot.
+// touch counts one take at local time now and returns the bucket's hotKey, nil if it is not hot.
+// turned reports that it has just turned hot.
 func (s *sketch) touch(k limiter.Key, now int64) (h *hotKey, turned bool) {
 	hash := maphash.String(s.seed, string(k))
 	p := &s.parts[hash%sketchParts]
@@ -90,7 +90,7 @@ func (s *sketch) touch(k limiter.Key, now int64) (h *hotKey, turned bool) {
 	return c.hot, turned
 }
 
-// place gives a bucket a counter: a new one, or the smallest.
+// place assigns a counter to a bucket: a new one, or the smallest.
 func (p *part) place(hash uint64) int {
 	if len(p.list) < partCounters {
 		p.list = append(p.list, counter{hash: hash})

@@ -26,7 +26,7 @@ type Stats struct {
 	Probes int64
 }
 
-// Stats gives the counts of this moment.
+// Stats returns the current counts.
 func (s *Store) Stats() Stats {
 	c := &s.count
 	out := Stats{

@@ -7,9 +7,9 @@ import (
 	"sluice/limiter"
 )
 
-// request is one take that the Store decides: what the caller sent, what the store
-// gets in its place, and what this node has set aside for it meanwhile. Requests are
-// pooled; one belongs to one goroutine.
+// request is one take that the Store decides: the caller's request, the request that goes to the
+// store behind in its place, and the units of leases that it uses. Requests are pooled; each
+// belongs to one goroutine.
 type request struct {
 	req *limiter.Request
 	// out is what goes to the store: req itself, or sub.
@@ -134,7 +134,7 @@ func (s *Store) DoAll(ctx context.Context, calls []limiter.Call) {
 	}
 }
 
-// free returns a request to the pool without what it points to.
+// free clears a request and returns it to the pool.
 func (s *Store) free(r *request) {
 	clear(r.asks)
 	clear(r.sub.Asks)
@@ -168,7 +168,7 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 			r.sub.Asks = append(r.sub.Asks, r.asks...)
 			r.out = &r.sub
 		}
-		// Where the caller has left already, the store says so in its own words.
+		// If the caller has left, the store behind returns the error.
 		here := s.deny != nil && s.deny.cache.EstimatedSize() > 0 && ctx.Err() == nil && s.deny.answer(r.out, res, now) ||
 			r.isHot && ctx.Err() == nil && s.fromLeases(ctx, r, res)
 		if !here {
@@ -190,8 +190,8 @@ func (s *Store) answer(ctx context.Context, r *request, res *limiter.Result) boo
 	return false
 }
 
-// prepare counts the take, and puts in place of its limits those to enforce: raised
-// while hot, or a shard.
+// prepare counts the take and replaces its limits by those to enforce: raised ones of hot buckets,
+// and shards.
 func (s *Store) prepare(r *request, now int64) {
 	same := true
 	for i := range r.req.Asks {
@@ -260,7 +260,7 @@ func (s *Store) fromLeases(ctx context.Context, r *request, res *limiter.Result)
 	return s.deny != nil && s.deny.answer(r.out, &r.res, s.tick()) && s.join(r, res, nil)
 }
 
-// withoutLeased makes r.out of what leases did not give.
+// withoutLeased sets r.out to the limits that no lease decided.
 func (*Store) withoutLeased(r *request, m *limiter.Request) {
 	if len(r.asks) == 0 {
 		r.asks = append(r.asks, m.Asks...)
@@ -278,7 +278,7 @@ func (*Store) withoutLeased(r *request, m *limiter.Request) {
 	r.out = &r.sub
 }
 
-// learn takes in what the store decided, or that it could not.
+// learn records the result of the store behind, or its failure.
 func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	answer := r.result
 	if err == nil && s.deny != nil && !answer.Replayed {
@@ -306,9 +306,8 @@ func (s *Store) learn(r *request, res *limiter.Result, err error) {
 	}
 }
 
-// join puts together what leases and the store decided: all of it, or, if the
-// store denied or could not decide, nothing, and the units go back to the
-// leases. It returns true.
+// join combines the decisions of leases and of the store. If the store denied or failed, the units
+// return to the leases. It returns true.
 func (s *Store) join(r *request, res *limiter.Result, err error) bool {
 	keep := err == nil && r.res.Allowed
 	var se *limiter.StoreError

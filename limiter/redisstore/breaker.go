@@ -23,7 +23,7 @@ const (
 	BreakerOpen
 )
 
-// String gives the word used in metrics and logs.
+// String returns the word used in metrics and logs.
 func (s BreakerState) String() string {
 	switch s {
 	case BreakerOpen:
@@ -55,37 +55,37 @@ const (
 	probeFirst = 10 * time.Millisecond
 	probeMost  = 250 * time.Millisecond
 	probeWait  = 200 * time.Millisecond
-	// fairWait: a call whose caller gave it less says nothing about the server.
+	// fairWait: a timeout of a call with a shorter deadline says nothing about the server.
 	fairWait = 2 * time.Millisecond
 )
 
-// Breaker is one breaker at one moment.
+// Breaker describes one circuit breaker at one moment.
 type Breaker struct {
 	// Node is the server's address, host:port; for a primary that Sentinel
 	// names, the client's word for it.
 	Node  string
 	State BreakerState
-	// Since is when it came into this state.
+	// Since is when it entered this state.
 	Since time.Time
-	// Opened counts how often it opened, Probes what was sent while it was open,
-	// Refused the script calls that it did not let through.
+	// Opened counts how often it opened, Probes the probes that were sent while it was open,
+	// Refused the script calls that it refused.
 	Opened, Probes, Refused int64
-	// Cause is why it opened last, "" if it never did.
+	// Cause is why it last opened, "" if it never did.
 	Cause limiter.Cause
 }
 
-// BreakerChange tells that a breaker has come into another state.
+// BreakerChange is a change of a breaker's state.
 type BreakerChange struct {
 	Node     string
 	From, To BreakerState
 	// Cause and Err are why it opened; Err never contains a key or a password.
 	Cause limiter.Cause
 	Err   error
-	// Lasted is how long it was in the former state.
+	// Lasted is how long it was in the previous state.
 	Lasted time.Duration
 }
 
-// verdict is what a finished call says about the server.
+// verdict is what the result of a call means for the server.
 type verdict uint8
 
 const (
@@ -153,7 +153,7 @@ func (b *breaker) endRamp(now time.Time) *BreakerChange {
 	return b.enter(BreakerClosed, now)
 }
 
-// report takes the outcome of a call that was admitted.
+// report records the result of a call that was admitted.
 func (b *breaker) report(now time.Time, v verdict, cause limiter.Cause, err error) {
 	if v == inconclusive {
 		return
@@ -190,8 +190,8 @@ func (b *breaker) tripped() bool {
 	return b.run >= tripRun || bits.OnesCount32(b.last&(1<<tripOf-1)) >= tripShare
 }
 
-// recovered lets a growing share of calls through after a probe went well: soon
-// all of them after a hiccup, slowly after an outage in which many have waited.
+// recovered makes the breaker half-open after a successful probe. A growing share of calls passes:
+// all of them soon after a short outage, more slowly after one in which many have waited.
 func (b *breaker) recovered(now time.Time) {
 	b.mu.Lock()
 	b.ramp = min(max(now.Sub(b.outage)/rampPart, rampLeast), rampMost)
@@ -216,8 +216,8 @@ func (b *breaker) notify(c *BreakerChange) {
 	}
 }
 
-// probing gives the pause between the beginnings of two probes: each twice the one
-// before, a little irregular, so that a fleet does not knock in step.
+// probing returns the pause between the starts of two probes. It doubles each time and has a
+// random part, so that the nodes of a fleet do not probe at the same moment.
 func (b *breaker) probing() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,14 +226,14 @@ func (b *breaker) probing() time.Duration {
 	return b.pause - rand.N(b.pause/4) //nolint:gosec // not a secret
 }
 
-// refusal is the error of a call that was not let through.
+// refusal returns the error of a call that was refused.
 func (b *breaker) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return &limiter.StoreError{Cause: limiter.CauseBreaker, Err: &refusal{node: b.node, cause: b.cause}}
 }
 
-// snapshot is the breaker at this moment.
+// snapshot returns the current description of the breaker.
 func (b *breaker) snapshot(now time.Time) Breaker {
 	b.mu.Lock()
 	change := b.endRamp(now)
@@ -245,7 +245,7 @@ func (b *breaker) snapshot(now time.Time) Breaker {
 	return s
 }
 
-// refusal says why nothing was sent.
+// refusal is the reason why a call was not sent.
 type refusal struct {
 	node  string
 	cause limiter.Cause
@@ -255,9 +255,8 @@ func (r *refusal) Error() string {
 	return "the breaker of " + r.node + " is open after " + string(r.cause)
 }
 
-// watchUntil probes one after the other until one succeeds or ctx ends. It
-// reports whether the server may still be of use: false once its client was
-// closed for good.
+// watchUntil sends probes one after another until one succeeds or ctx ends. It returns false if
+// the client of the server is closed, so that no probe can ever succeed.
 func (b *breaker) watchUntil(ctx context.Context, now func() time.Time, probe func(context.Context) error) bool {
 	last := now()
 	for {

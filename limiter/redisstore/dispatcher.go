@@ -16,7 +16,7 @@ import (
 // A request arrives in a batch: alone from Store.Do, up to MaxBatch of them from
 // Store.DoAll. A batch is sent whole and answered as a whole.
 //
-//   - Calm: if a call may start at once and no batch waits, the caller of Store.Do makes
+//   - Idle: if a call may start at once and no batch waits, the caller of Store.Do makes
 //     the call for its own batch (claim, finish), unless its deadline is further away than
 //     longestCall. Handing the batch to another goroutine would only cost time.
 //   - Busy: the batch waits in a bounded queue (submit, wait). When a call may start, one
@@ -26,7 +26,7 @@ import (
 //     as many requests as those carry. Fewer are better off in the call after them,
 //     since Redis runs one script at a time in any case.
 //
-// A deadline holds whatever the server does. A call that a caller makes itself ends at
+// A deadline holds independent of the server. A call that a caller makes itself ends at
 // the caller's deadline. For batches that wait, one timer rings at the earliest deadline: a
 // timer for each request would cost more than deciding it, and under load this one rings
 // once in the time that a check may take. The error of a batch whose deadline has passed
@@ -79,7 +79,7 @@ type batch struct {
 	bounded  bool
 	within   time.Duration   // how long the deadline was away at first; 0 if unknown
 	canceled <-chan struct{} // closed when the caller leaves; may be nil
-	watched  bool            // the dispatcher keeps the deadline; else whoever waits does
+	watched  bool            // the dispatcher watches the deadline; otherwise the caller does
 	isUndo   bool            // undoes what a request across slots has taken: no deadline ends it
 
 	// The dispatcher's own until done.
@@ -116,7 +116,7 @@ func (b *batch) add() *script.Request {
 	return &b.requests[len(b.requests)-1]
 }
 
-// refuse answers all of b with err.
+// refuse sets err for all requests of b.
 func (b *batch) refuse(err error) {
 	for i := range b.requests {
 		b.requests[i].Err = err
@@ -141,7 +141,7 @@ func (d *dispatcher) submit(b *batch) error {
 	return d.enqueue(b)
 }
 
-// enqueue is submit for who holds mu.
+// enqueue is submit for a caller that holds mu.
 func (d *dispatcher) enqueue(b *batch) error {
 	switch {
 	case d.closed:
@@ -160,8 +160,8 @@ func (d *dispatcher) enqueue(b *batch) error {
 	return nil
 }
 
-// claim gives the next call to the caller itself, who then makes it for b from its
-// start on and calls finish. Where others wait, or a call may not start, it submits b.
+// claim lets the caller itself make the next call for b, beginning at start. The caller then calls
+// finish. If others wait or no call may start, claim submits b.
 func (d *dispatcher) claim(b *batch, start time.Time) (call int, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -259,7 +259,7 @@ func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 }
 
 // finish ends a call and answers its batches: none for a caller who made its own call.
-// An expired one has been answered already and is nobody's any more.
+// An expired batch was answered before.
 func (d *dispatcher) finish(call int, batches []*batch) {
 	now := wallTime()
 	d.mu.Lock()
@@ -389,7 +389,7 @@ func (d *dispatcher) expireIfDue(b *batch, now time.Time) bool {
 	return true
 }
 
-// close refuses what comes from now on.
+// close makes the dispatcher refuse further batches.
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,11 +34,9 @@ type Options struct {
 	// MaxQueue is the most requests that wait for a script call on one dispatcher (see
 	// Store), 4096 if 0. More are refused with limiter.CauseBusy.
 	MaxQueue int
-	// MaxWait bounds one round trip, whatever deadlines its requests have; 1 s
-	// if 0.
+	// MaxWait bounds one round trip, independent of the deadlines of its requests. 1 s if 0.
 	MaxWait time.Duration
-	// OnBreaker, if not nil, hears when a breaker changes its state. It is called
-	// by whoever caused the change and must not block.
+	// OnBreaker, if not nil, is called when a breaker changes its state. It must not block.
 	OnBreaker func(BreakerChange)
 	// ProbeLimit is how quick a server must answer a probe to be let back in:
 	// the time that a check may take. 25 ms if 0.
@@ -183,8 +181,7 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	return err
 }
 
-// send gets the answer of b, a batch of one request. After an error b belongs to whoever
-// still works on it.
+// send gets the answer of b, a batch of one request. After an error b may still be in use.
 func (s *Store) send(ctx context.Context, d *dispatcher, b *batch) error {
 	b.sent, b.watched, b.within = false, false, 0
 	bounded, ok := ctx.(limiter.Bounded)
@@ -264,7 +261,7 @@ func run(ctx context.Context, c redis.Scripter, s *script.Script, keys []string,
 	return reply, err
 }
 
-// fail gives every request the same error.
+// fail sets the same error for every request.
 func fail(requests []*script.Request, err error) {
 	se := Classify(err)
 	for _, r := range requests {

@@ -18,7 +18,7 @@ type notDialled struct{ err error }
 
 func (n *notDialled) Error() string { return n.err.Error() }
 
-// Unwrap gives the dialler's error.
+// Unwrap returns the dialler's error.
 func (n *notDialled) Unwrap() error { return n.err }
 
 // Read fails.
