@@ -40,6 +40,11 @@ core.register_action("sluice", {"http-req"}, function(txn, profile)
 	if not answer or not first(answer.headers, "x-sluice") or answer.status == 500 then
 		return -- fail-open: not Sluice answered, but HAProxy
 	end
+	local problem = first(answer.headers, "content-type") == "application/problem+json"
+	if (answer.status == 400 or answer.status == 431) and not problem then
+		txn:done(txn:reply{status = 400}) -- the client's headers are malformed or too long
+		return
+	end
 	if answer.status == 400 or answer.status == 401 or answer.status == 404 then
 		txn:Alert("Sluice refused the question: " .. answer.body)
 		txn:done(txn:reply{status = 500})

@@ -49,7 +49,9 @@ function sluice.new(options)
       kong.ctx.shared.sluice = pick(answer.headers, ALLOWED)
       return
     end
-    if answer.status == 400 or answer.status == 401 or answer.status == 404 then
+    -- A 400 without a problem document is about the client's headers: they are malformed.
+    local refused = answer.status == 400 and answer.headers["Content-Type"] == "application/problem+json"
+    if refused or answer.status == 401 or answer.status == 404 then
       kong.log.err("Sluice refused the question: ", answer.body)
       return kong.response.exit(500)
     end

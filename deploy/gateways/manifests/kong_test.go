@@ -108,6 +108,9 @@ func TestKong_PassesOnDenialsAndFailsOpen(t *testing.T) {
 		{`{status = 429, body = "why", headers = {["Retry-After"] = "60", Server = "x"}}`, "429", "why", "60"},
 		{`{status = 503, body = "why", headers = {["Retry-After"] = "1"}}`, "503", "why", "1"},
 		{`{status = 401, body = "no token", headers = {}}`, "500", "nil", "nil"},
+		{`{status = 400, body = "a", headers = {["Content-Type"] = "application/problem+json"}}`, "500", "nil", "nil"},
+		{`{status = 400, body = "a header is malformed", headers = {["Content-Type"] = "text/plain; charset=utf-8"}}`,
+			"400", "a header is malformed", "nil"},
 		{`{status = 500, body = "", headers = {}}`, "", "", ""},
 		{`nil`, "", "", ""},
 	}

@@ -20,6 +20,11 @@ async function limit(r) {
         r.internalRedirect('@app');
         return;
     }
+    if ((answer.status === 400 || answer.status === 431)
+        && answer.headersOut['Content-Type'] !== 'application/problem+json') {
+        r.return(400); // the client's headers are malformed or too long
+        return;
+    }
     if (answer.status !== 403 || !denied) {
         r.error(`Sluice refused the question with status ${answer.status}: ${answer.responseText}`);
         r.return(500);
