@@ -17,15 +17,15 @@ const (
 	clusterNodes     = 2 * clusterPrimaries
 	clusterSlots     = 16384
 
-	// After the node timeout (ms) a silent node is called dead. A node of a busy
-	// machine that is only slow should not be.
+	// The node timeout (ms), after which the cluster considers a silent node dead. It must be
+	// long enough for a slow node on a busy machine.
 	quickTimeout   = "2000"
 	patientTimeout = "15000"
 )
 
-// RedisCluster is a Redis cluster of our own: three primaries, each with one
-// replica. A node is a RedisServer: kill, freeze and restart it through that. A
-// killed node comes back under the same address and remembers its place.
+// RedisCluster is a private Redis cluster: three primaries, each with one replica. A node is a
+// RedisServer, which can be killed, frozen and restarted. A killed node restarts at the same
+// address with the same role.
 type RedisCluster struct {
 	// Nodes holds the primaries, in order of their slots, then the replicas
 	// in the order of their primaries. Roles stay as they are until
@@ -35,11 +35,10 @@ type RedisCluster struct {
 	tb testing.TB
 }
 
-// Cluster starts a cluster for this test alone and returns when every node
-// calls it healthy and every replica follows its primary. No replica takes over,
-// however long a busy machine keeps a primary from answering, until
-// AllowFailover. The others keep serving while a primary is dead
-// (cluster-require-full-coverage no).
+// Cluster starts a cluster for this test and returns when every node reports it healthy and every
+// replica follows its primary. No replica takes over before AllowFailover, even if a primary does
+// not answer for a long time on a busy machine. The other primaries keep serving while one is
+// dead (cluster-require-full-coverage no).
 func Cluster(t testing.TB) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{tb: t, Nodes: make([]*RedisServer, clusterNodes)}
@@ -49,7 +48,7 @@ func Cluster(t testing.TB) *RedisCluster {
 		wg.Go(func() {
 			c.Nodes[i], errs[i] = newRedis([]string{
 				"--cluster-enabled", "yes",
-				"--cluster-node-timeout", quickTimeout, // the shorter, the more they talk
+				"--cluster-node-timeout", quickTimeout, // a shorter one causes more messages
 				"--cluster-replica-no-failover", "yes",
 				"--cluster-require-full-coverage", "no",
 				"--cluster-replica-validity-factor", "0",
@@ -176,7 +175,7 @@ func slotRange(i int) (first, last int) {
 func (c *RedisCluster) join(ctx context.Context) error {
 	ids := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
-		// Distinct epochs spare the nodes their collision protocol.
+		// With distinct epochs the nodes need no collision protocol.
 		if _, err := command(ctx, n.Addr, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
@@ -201,12 +200,12 @@ func (c *RedisCluster) join(ctx context.Context) error {
 	return err
 }
 
-// introduceFor is how long nodes get to know each other before those who do not
-// are introduced once more: a busy machine loses introductions.
+// introduceFor is how long nodes have to find each other before they are introduced again, because
+// introductions can be lost on a busy machine.
 const introduceFor = 5 * time.Second
 
-// introduce makes the nodes meet that do not know each other yet and the replicas
-// follow their primaries.
+// introduce introduces nodes that do not know each other yet, and makes the replicas follow their
+// primaries.
 func (c *RedisCluster) introduce(ctx context.Context, ids []string) error {
 	for _, from := range c.Nodes {
 		known, err := c.known(ctx, from.Addr)
@@ -295,9 +294,8 @@ func (*RedisCluster) known(ctx context.Context, addr string) (map[string]string,
 	return follows, nil
 }
 
-// ownersRun returns nil when the node sees every slot with a running node. A
-// node goes on trusting a dead primary until the node timeout, so its own word
-// that all is well is not enough.
+// ownersRun returns nil if, according to the node, every slot is served by a running node. Until
+// the node timeout a node considers a dead primary healthy, so its own report is not sufficient.
 func ownersRun(ctx context.Context, addr string, running map[string]bool) error {
 	table, err := command(ctx, addr, "CLUSTER", "NODES")
 	if err != nil {

@@ -24,7 +24,7 @@ func ordinaryDir() (string, *syscall.Credential, error) {
 		return "", nil, err
 	}
 	if !passable(base) {
-		base = "/tmp" // a private TMPDIR of root's shuts the ordinary user out
+		base = "/tmp" // an ordinary user cannot enter a private TMPDIR of root
 	}
 	dir, err := os.MkdirTemp(base, "sluice-postgres-")
 	if err != nil {
@@ -54,7 +54,7 @@ func ordinaryUser() (*syscall.Credential, error) {
 	return nil, errors.New("no account postgres or nobody to run Postgres as: it refuses to run as root")
 }
 
-// passable tells whether everyone may pass through dir and its parents.
+// passable reports whether everyone may enter dir and its parents.
 func passable(dir string) bool {
 	for {
 		info, err := os.Stat(dir)

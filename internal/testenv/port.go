@@ -18,7 +18,7 @@ const (
 	portCount = 12000
 )
 
-// errPortTaken says that the server could not bind its port: pick another.
+// errPortTaken means that the server could not bind its port and must use another.
 var errPortTaken = errors.New("port taken")
 
 // freePort returns a loopback TCP port that nobody listened on a moment ago.
@@ -47,7 +47,7 @@ func loopback(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// saysPortTaken recognises a failed bind in a server's log.
+// saysPortTaken reports whether a server's log contains a failed bind.
 func saysPortTaken(log string) bool {
 	return strings.Contains(log, "Address already in use")
 }

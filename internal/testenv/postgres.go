@@ -15,10 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PostgresServer is one Postgres of our own on a loopback port, without
-// durability (fsync off) and without passwords. It runs as an ordinary user,
-// because Postgres refuses root. Methods are safe for concurrent use; a failing
-// one marks the owning test as failed.
+// PostgresServer is a private Postgres on a loopback port, without durability (fsync off) and
+// without passwords. It runs as an ordinary user, because Postgres refuses root. Methods are safe
+// for concurrent use; one that fails marks the owning test as failed.
 type PostgresServer struct {
 	server
 	cred *syscall.Credential
@@ -86,8 +85,8 @@ func (s *PostgresServer) DSN(database string) string {
 // port with the same data. It returns once the server answers.
 func (s *PostgresServer) Restart() { s.restart(s.start) }
 
-// initialised is a server that never runs, with data as initdb makes them. Every
-// other one begins with a copy of its data, which takes a tenth of the time.
+// initialised is a server that never runs, with the data of initdb. Every other server starts with
+// a copy of this data, which takes a tenth of the time.
 var initialised = sync.OnceValues(func() (*PostgresServer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -128,9 +127,9 @@ func (s *PostgresServer) initialise(ctx context.Context) error {
 	return nil
 }
 
-// start launches the postmaster and waits until it answers. Its answer must
-// name our data directory, which proves that it is ours and not a stranger on
-// the same port. The caller holds mu or owns s alone.
+// start launches the postmaster and waits until it answers. The answer must name the server's data
+// directory, which proves that no other server has the port. The caller holds mu, or no other
+// goroutine has s.
 func (s *PostgresServer) start(ctx context.Context) error {
 	path, err := findPostgres("postgres")
 	if err != nil {
@@ -201,8 +200,8 @@ func findPostgres(name string) (string, error) {
 	return findBinary(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name, "/usr/local/opt/postgresql*/bin/"+name)
 }
 
-// Copy stops the server for as long as its files are copied, and returns a
-// server of its own on the copy. It stands for a replica or a backup.
+// Copy stops the server while its files are copied, and returns a separate server on the copy. It
+// simulates a replica or a backup.
 func (s *PostgresServer) Copy(t testing.TB) *PostgresServer {
 	t.Helper()
 	s.Stop()
@@ -224,8 +223,8 @@ func (s *PostgresServer) Copy(t testing.TB) *PostgresServer {
 	return c
 }
 
-// FailOver stops both servers and starts to's data at the address of s, as a
-// proxy or a name does that leads to another server now.
+// FailOver stops both servers and starts the data of to at the address of s, as if a proxy or a
+// host name led to another server now.
 func (s *PostgresServer) FailOver(to *PostgresServer) {
 	s.Stop()
 	to.Stop()

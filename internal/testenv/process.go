@@ -21,7 +21,7 @@ type spec struct {
 	logPath string              // stdout and stderr are appended here
 	cred    *syscall.Credential // nil = as the caller
 	orphan  syscall.Signal      // sent by the kernel when the test binary dies
-	stop    syscall.Signal      // asks for a graceful end
+	stop    syscall.Signal      // requests a graceful stop
 }
 
 // process is one running child. Its methods are safe for concurrent use.
@@ -54,7 +54,7 @@ func start(s spec) (*process, error) {
 		err := errors.Join(cmd.Start(), logFile.Close())
 		started <- err
 		if cmd.Process != nil {
-			_ = cmd.Wait() // a killed server's exit status says nothing new
+			_ = cmd.Wait() // the exit status of a killed server has no meaning
 		}
 		close(p.done)
 	}()
@@ -75,8 +75,8 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// terminate asks the child to end, kills it after stopTimeout, and returns when
-// it was reaped. A paused child is resumed first, or it would not hear.
+// terminate asks the child to end, kills it after stopTimeout, and returns when it was reaped. It
+// first resumes a paused child, which could not react otherwise.
 func (p *process) terminate() error {
 	if err := errors.Join(p.resume(), p.signal(p.spec.stop)); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (p *process) kill() error {
 	return nil
 }
 
-// pause freezes the child, then the processes it started, and returns when all
-// stand still. The child comes first: frozen, it starts no more.
+// pause freezes the child, then the processes that it started, and returns when all are stopped.
+// The child is first, so that it starts no further processes.
 func (p *process) pause() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (p *process) pause() error {
 	return err
 }
 
-// resume lets a frozen child and its processes run on.
+// resume lets a frozen child and its processes continue.
 func (p *process) resume() error {
 	workers, err := children(p.pid())
 	for _, worker := range workers {
@@ -130,8 +130,8 @@ func (p *process) resume() error {
 	return errors.Join(err, p.signal(syscall.SIGCONT))
 }
 
-// signalPid sends sig to a process that need not be our own child; one that has
-// ended is no error.
+// signalPid sends sig to a process, which need not be a child. It is no error if the process has
+// ended.
 func signalPid(pid int, sig syscall.Signal) error {
 	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("send %v to process %d: %w", sig, pid, err)

@@ -4,8 +4,8 @@ package testenv
 
 import "syscall"
 
-// childAttr has no parent-death signal outside Linux: there, Main and the
-// tests' own cleanups are the only stops.
+// childAttr has no parent-death signal outside Linux. There, only Main and the cleanups of tests
+// stop servers.
 func childAttr(cred *syscall.Credential, _ syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: cred}
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// RedisServer is one redis-server of our own on a loopback port. Its data lives
-// in memory only unless the arguments say otherwise. Methods are safe for
-// concurrent use; a failing one marks the owning test as failed.
+// RedisServer is a private redis-server on a loopback port. Its data is in memory only, unless the
+// arguments change that. Methods are safe for concurrent use; one that fails marks the owning test
+// as failed.
 type RedisServer struct {
 	server
 	busPort int // where cluster nodes talk to each other
@@ -108,9 +108,8 @@ func (s *RedisServer) Kill() {
 // answers.
 func (s *RedisServer) Restart() { s.restart(s.start) }
 
-// start launches the process and waits until it answers. The process id in its
-// answer proves that it is ours and not a stranger on the same port. The caller
-// holds mu or owns s alone.
+// start launches the process and waits until it answers. The process id in the answer proves that
+// no other server has the port. The caller holds mu, or no other goroutine has s.
 func (s *RedisServer) start(ctx context.Context) error {
 	path, err := findBinary("redis-server", "redis-server")
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *RedisServer) start(ctx context.Context) error {
 	err = poll(ctx, p.done, func(ctx context.Context) error {
 		info, err := command(ctx, s.Addr, "INFO", "server")
 		if isAuthError(err) {
-			return nil // a server with a password speaks, and our options set it
+			return nil // the server runs; the arguments set a password
 		}
 		if err != nil {
 			return err
@@ -162,14 +161,14 @@ func (s *RedisServer) close() error {
 	return errors.Join(s.end((*process).kill), os.RemoveAll(s.dir))
 }
 
-// running tells whether the server was started and not stopped since.
+// running reports whether the server was started and not stopped since.
 func (s *RedisServer) running() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc != nil
 }
 
-// isAuthError recognises a server that runs and wants a password.
+// isAuthError reports whether the error means that the server runs and requires a password.
 func isAuthError(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "NOAUTH") || strings.Contains(err.Error(), "NOPERM"))
 }

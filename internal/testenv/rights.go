@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// DocumentedUser makes the user that docs/operations.md tells operators to make,
-// and gives the URL with which it connects. The caller's package lies two folders
-// below the root of the module.
+// DocumentedUser creates the user of docs/operations.md and returns the URL for connecting as that
+// user. The caller's package must be two folders below the root of the module.
 func (s *RedisServer) DocumentedUser(t testing.TB) (url string) {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/operations.md")

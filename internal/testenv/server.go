@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// server is what the servers of a test have in common: one process on one port
-// with one folder. Methods are safe for concurrent use; a failing one marks the
-// owning test as failed.
+// server is the common part of a test's servers: one process on one port with one folder. Methods
+// are safe for concurrent use; one that fails marks the owning test as failed.
 type server struct {
 	// Addr is host:port. It stays the same across Restart.
 	Addr string
@@ -25,9 +24,8 @@ type server struct {
 	proc *process
 }
 
-// Stop ends the server gracefully, as an operator would: clients are cut off,
-// nothing that it promised to keep is lost. Stopping a stopped server does
-// nothing.
+// Stop stops the server gracefully, like an operator: clients are disconnected, and no durable
+// data is lost. It does nothing if the server is stopped.
 func (s *server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +44,7 @@ func (s *server) Pause() {
 	s.report(s.proc.pause())
 }
 
-// Resume lets a frozen server run on.
+// Resume lets a frozen server continue.
 func (s *server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
