@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +25,8 @@ const (
 )
 
 // dispatcher decides when checks are sent, and which of them share a call. A check goes at once if none is queued and a
-// call may start; its caller then makes the call. The others queue. When a call may start, what has queued goes as one
-// batch.
+// call may start; its caller then makes the call, unless the last batch had several checks. The others queue. When a
+// call may start, a goroutine takes what has queued as one batch.
 //
 // A call may start when none is in flight; beside others, up to maxCalls, when it carries at least as many checks as
 // those together. Fewer are better off in the call after them: the service needs less time for a check, the more
@@ -40,6 +41,8 @@ type dispatcher struct {
 	queue   list.List // of *waiter
 	calls   int       // in flight
 	carried int       // checks in them
+	cutting bool      // a goroutine is about to take a batch from the queue
+	busy    bool      // the last batch had several checks
 	closed  bool
 }
 
@@ -58,8 +61,9 @@ type waiter struct {
 // batch is the checks of one call.
 type batch struct {
 	waiters []*waiter
-	waiting int  // callers who still wait; the last one that leaves cancels the call
-	late    bool // one of those that left had waited for the client's whole timeout
+	waiting int             // callers who still wait; the last one that leaves cancels the call
+	late    bool            // one of those that left had waited for the client's whole timeout
+	ctx     context.Context // of the call
 	cancel  context.CancelFunc
 }
 
@@ -105,7 +109,7 @@ func (d *dispatcher) check(within, own context.Context, body []byte, a *Answer) 
 		d.mu.Unlock()
 		return ErrClosed
 	}
-	if d.queue.Len() == 0 && d.mayStart(1) {
+	if d.queue.Len() == 0 && !d.cutting && !d.busy && d.mayStart(1) {
 		d.calls, d.carried = d.calls+1, d.carried+1
 		d.mu.Unlock()
 		defer d.finish(1)
@@ -141,30 +145,50 @@ func (d *dispatcher) finish(n int) {
 	d.startCalls()
 }
 
-// startCalls sends what has queued, as far as calls may start.
+// startCalls has what has queued sent, if a call may start.
 func (d *dispatcher) startCalls() {
-	for d.queue.Len() > 0 && d.mayStart(d.queue.Len()) {
-		b := &batch{waiters: make([]*waiter, 0, min(d.queue.Len(), maxChecks))}
-		size := len(`{"checks":[]}`)
-		for e := d.queue.Front(); e != nil && len(b.waiters) < maxChecks; e = d.queue.Front() {
-			w, _ := e.Value.(*waiter)
-			if size += len(w.body) + 1; size > maxBytes {
-				break
-			}
-			d.queue.Remove(e)
-			w.queued, w.batch = nil, b
-			b.waiters = append(b.waiters, w)
-		}
-		b.waiting = len(b.waiters)
-		d.calls, d.carried = d.calls+1, d.carried+len(b.waiters)
-		var ctx context.Context
-		ctx, b.cancel = context.WithCancel(d.ctx)
-		d.work.Go(func() {
-			defer d.finish(len(b.waiters))
-			defer b.cancel()
-			d.send(ctx, b, b.waiters)
-		})
+	if d.queue.Len() > 0 && !d.cutting && d.mayStart(d.queue.Len()) {
+		d.cutting = true
+		d.work.Go(d.carry)
 	}
+}
+
+// carry sends one batch. Callers whose last checks were answered together are about to check again together: it lets
+// those that are ready to run go first.
+func (d *dispatcher) carry() {
+	runtime.Gosched()
+	d.mu.Lock()
+	d.cutting = false
+	b := d.cut()
+	d.mu.Unlock()
+	defer b.cancel()
+	if len(b.waiters) == 0 { // all have left
+		return
+	}
+	defer d.finish(len(b.waiters))
+	d.send(b.ctx, b, b.waiters)
+}
+
+// cut takes a batch from the queue.
+func (d *dispatcher) cut() *batch {
+	b := &batch{waiters: make([]*waiter, 0, min(d.queue.Len(), maxChecks))}
+	b.ctx, b.cancel = context.WithCancel(d.ctx)
+	size := len(`{"checks":[]}`)
+	for e := d.queue.Front(); e != nil && len(b.waiters) < maxChecks; e = d.queue.Front() {
+		w, _ := e.Value.(*waiter)
+		if size += len(w.body) + 1; size > maxBytes {
+			break
+		}
+		d.queue.Remove(e)
+		w.queued, w.batch = nil, b
+		b.waiters = append(b.waiters, w)
+	}
+	b.waiting = len(b.waiters)
+	if b.waiting > 0 {
+		d.calls, d.carried, d.busy = d.calls+1, d.carried+b.waiting, b.waiting > 1
+		d.startCalls()
+	}
+	return b
 }
 
 // leave ends the wait of a caller; late says that the client's timeout ended it. It reports whether there is a result

@@ -188,6 +188,7 @@ func TestCheck_CallIsCancelledWhenAllItsCallersHaveLeft(t *testing.T) {
 		if _, err := c.Check(t.Context(), direct("k")); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		if c.checks.calls != 0 || c.checks.carried != 0 || c.checks.queue.Len() != 0 {
 			t.Errorf("calls %d, carried %d, queued %d", c.checks.calls, c.checks.carried, c.checks.queue.Len())
 		}
