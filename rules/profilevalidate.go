@@ -195,10 +195,19 @@ func validateMissing(missing map[string]MissingFact, ps *problems) {
 
 // isClientHeader reports whether name is one of ClientHeaders, or the beginning of one with *.
 func isClientHeader(name string) bool {
+	return slices.ContainsFunc(ClientHeaders, func(h string) bool { return namesHeader(name, h) })
+}
+
+// namesHeader reports whether an element of Profile.Headers names a client header.
+func namesHeader(name, header string) bool {
 	start, wild := strings.CutSuffix(name, "*")
-	return slices.ContainsFunc(ClientHeaders, func(h string) bool {
-		return h == name || wild && strings.HasPrefix(h, start)
-	})
+	return name == header || wild && strings.HasPrefix(header, start)
+}
+
+// Sends reports whether the profile lets a gateway pass on one of ClientHeaders. The profile is
+// normalised.
+func (p *Profile) Sends(header string) bool {
+	return slices.ContainsFunc(p.Headers, func(name string) bool { return namesHeader(name, header) })
 }
 
 const tokenHelp = "1 to 128 letters, digits and any of !#$%&'*+-.^_`|~"

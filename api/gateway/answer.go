@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sluice/api/decide"
 	"sluice/api/reply"
@@ -27,14 +26,10 @@ const (
 // headerSet has bit i for rules.ClientHeaders[i].
 type headerSet uint16
 
-// headersOf returns the headers that a profile's list names. A name may end in *.
-func headersOf(names []string) (s headerSet) {
+// headersOf returns the headers that a profile sends.
+func headersOf(p *rules.Profile) (s headerSet) {
 	for i, header := range rules.ClientHeaders {
-		if slices.ContainsFunc(names, func(name string) bool {
-			start, open := strings.CutSuffix(name, "*")
-			return open && len(header) >= len(start) && strings.EqualFold(header[:len(start)], start) ||
-				strings.EqualFold(header, name)
-		}) {
+		if p.Sends(header) {
 			s |= 1 << i
 		}
 	}

@@ -260,12 +260,9 @@ func (x *buffers) describe(p *profile, path string, r *http.Request) (missing st
 			return "X-Forwarded-Method"
 		case x.request.Target == "":
 			return "X-Forwarded-Uri"
-		case p.addressHeader != "" && len(r.Header[p.addressHeader]) == 0:
+		case len(r.Header[p.addressHeader]) == 0:
 			return p.addressHeader
 		}
-	}
-	if p.addressHeader == "" {
-		x.request.Peer = peer(r)
 	}
 	return ""
 }
@@ -362,7 +359,7 @@ type profile struct {
 	stored *rules.Profile
 	reader *facts.Reader // nil if the profile cannot be used
 	proof  access.GatewayProof
-	// addressHeader is the canonical name of the header with the client's address, "" for none.
+	// addressHeader is the canonical name of the header with the client's address.
 	addressHeader string
 	shows         headerSet
 }
@@ -389,10 +386,10 @@ func (h *Handler) profile(set *rules.Set, stored *rules.Profile) *profile {
 	return p
 }
 
-// compile compiles a profile. One that cannot be used accepts only its token, and answers nothing.
+// compile compiles a profile. One that cannot be used answers no gateway.
 func (h *Handler) compile(stored *rules.Profile) *profile {
 	p := &profile{
-		stored: stored, addressHeader: http.CanonicalHeaderKey(stored.ClientIP.Header), shows: headersOf(stored.Headers),
+		stored: stored, addressHeader: http.CanonicalHeaderKey(stored.ClientIP.Header), shows: headersOf(stored),
 		proof: access.GatewayProof{Token: stored.Proof.Token, Certificates: stored.Proof.Certificates},
 	}
 	reader, err := facts.New(stored)

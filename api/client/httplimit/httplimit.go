@@ -25,9 +25,9 @@ type Options struct {
 	// description and proof have no meaning here. Remember that a client sends what it likes: a program that
 	// authenticates its users names them in Describe.
 	Profile rules.Profile
-	// TrustedProxies are the addresses and networks of proxies, added to Profile.ClientIP.Trusted. For a connection from
-	// one of them, the client's address comes from Profile.ClientIP.Header (X-Forwarded-For if empty), as for a gateway,
-	// and the weight from the header of Profile.Weight. For any other connection neither counts.
+	// TrustedProxies are the addresses and networks of proxies, added to Profile.ClientIP.Trusted. If one of them sends a
+	// request with Profile.ClientIP.Header (X-Forwarded-For if empty), the client's address comes from that header, as for
+	// a gateway, and the weight from the header of Profile.Weight. For any other request neither counts.
 	TrustedProxies []string
 	// Describe, if set, completes the check of a request: the authenticated user, a weight. It may replace it, such as by
 	// a direct check.
@@ -82,10 +82,7 @@ func New(c *client.Client, opt Options) (*Limiter, error) {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	for _, header := range rules.ClientHeaders {
-		l.headers[header] = slices.ContainsFunc(p.Headers, func(name string) bool {
-			start, open := strings.CutSuffix(name, "*")
-			return name == header || open && strings.HasPrefix(header, start)
-		})
+		l.headers[header] = p.Sends(header)
 	}
 	if l.opt.OnError == nil {
 		l.opt.OnError = logError
