@@ -44,7 +44,7 @@ var rooms = []room{
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
 	{path: "rules/words", may: []string{"rules"}},
-	{path: "rules/facts", may: []string{"limiter", "rules", "rules/route"}},
+	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/route"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
