@@ -14,9 +14,10 @@ import (
 const maxResponse = 256 << 20
 
 var (
-	errBreaker = &UnavailableError{errors.New("the circuit breaker is open because the service was unavailable")}
-	errLarge   = &UnavailableError{fmt.Errorf("the server's response has more than %d bytes", maxResponse)}
-	errResults = &UnavailableError{errors.New("the server's response does not have one result per check")}
+	errBreaker  = &UnavailableError{errors.New("the circuit breaker is open because the service was unavailable")}
+	errLarge    = &UnavailableError{fmt.Errorf("the server's response has more than %d bytes", maxResponse)}
+	errNoAnswer = &UnavailableError{errors.New("the server's response is not an answer")}
+	errResults  = &UnavailableError{errors.New("the server's response does not have one result per check")}
 )
 
 // decide posts one document, if the circuit breaker permits it, and decodes the answer. own is the context of the

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -151,6 +152,9 @@ func (c *Client) Check(ctx context.Context, q Check) (*Answer, error) {
 	} else {
 		err = c.checks.check(within, ctx, body, a)
 	}
+	if err == nil && !a.valid() {
+		err = errNoAnswer
+	}
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err
 	}
@@ -183,6 +187,9 @@ func (c *Client) Batch(ctx context.Context, checks []Check) ([]Answer, error) {
 	if err == nil && len(results.Results) != len(checks) {
 		err = errResults
 	}
+	if err == nil && slices.ContainsFunc(results.Results, func(a Answer) bool { return !a.valid() }) {
+		err = errNoAnswer
+	}
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err
 	}
@@ -213,6 +220,9 @@ func (c *Client) Reserve(ctx context.Context, q Check, ttl time.Duration) (*Answ
 	defer cancel()
 	a := &Answer{}
 	err = c.decide(within, ctx, "/ratelimit/reserve", body, a)
+	if err == nil && !a.valid() {
+		err = errNoAnswer
+	}
 	if err := c.failed(ctx, err); err != nil {
 		return nil, err
 	}

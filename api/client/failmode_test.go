@@ -26,6 +26,10 @@ func TestFailMode_DecidesWhileTheServiceIsUnavailable(t *testing.T) {
 		"502 page":   status(502, "<html>"),
 		"overload":   status(429, ""),
 		"no JSON":    status(200, "<html>welcome</html>"),
+		"no answer":  status(200, `{"status":"ok"}`),
+		"empty":      status(200, `{}`),
+		"null":       status(200, "null"),
+		"no status":  status(200, `{"allowed":false,"status":0}`),
 	}
 	local := &LocalLimit{Limit: 1, Window: time.Hour}
 	for name, fail := range causes {
@@ -61,6 +65,17 @@ func TestFailMode_DecidesWhileTheServiceIsUnavailable(t *testing.T) {
 					t.Errorf("told %v", told)
 				}
 			})
+		}
+	}
+}
+
+func TestFailMode_DecidesBatchesThatLackAnswers(t *testing.T) {
+	for _, results := range []string{"null,null", "{},{}", `{"allowed":true,"status":200},{"allowed":true}`} {
+		c, f := newFake(t, Options{FailMode: FailClosed})
+		f.set(nil, func(fakeCall) *failure { return &failure{status: 200, body: `{"results":[` + results + `]}`} })
+		answers, err := c.Batch(t.Context(), []Check{direct("a"), direct("b")})
+		if err != nil || len(answers) != 2 || answers[0].Status != 503 || answers[1].Status != 503 {
+			t.Errorf("%s: got %+v, %v", results, answers, err)
 		}
 	}
 }
