@@ -15,6 +15,10 @@ local ASK = {"x-api-key"}
 local SHOW = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode"}
 local DENIED = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode", "retry-after", "content-type"}
 
+-- HAProxy 2.6 sends no question that is larger than its buffer (tune.bufsize, 16 KiB), and one with more than 100 headers
+-- can crash it. Clients must cause neither.
+local MAX_VALUES, MAX_BYTES = 50, 12 * 1024
+
 local function first(headers, name)
 	return headers[name] and headers[name][0]
 end
@@ -27,13 +31,19 @@ core.register_action("sluice", {"http-req"}, function(txn, profile)
 		["x-forwarded-host"] = {first(client, "host") or ""},
 		["x-forwarded-for"] = {txn.f:src()},
 	}
+	local values, bytes = 0, #txn.f:pathq() + #(first(client, "host") or "")
 	for _, name in ipairs(ASK) do
 		if client[name] then
 			headers[name] = {}
 			for i = 0, #client[name] do
 				table.insert(headers[name], client[name][i])
+				values, bytes = values + 1, bytes + #name + #client[name][i]
 			end
 		end
+	end
+	if values > MAX_VALUES or bytes > MAX_BYTES then
+		txn:done(txn:reply{status = 400})
+		return
 	end
 	local answer = core.httpclient():get{url = FRONTEND .. profile, headers = headers, timeout = 200}
 
