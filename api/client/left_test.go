@@ -9,25 +9,26 @@ import (
 	"testing/synctest"
 )
 
-// gatherBatch fills all calls and then starts one Check for each of qs; they travel as one batch. The batch waits for
-// next, and its answer is that of fail. The function that it returns waits for the calls before the batch.
-func gatherBatch(t *testing.T, c *Client, f *fake, next chan struct{}, fail func(fakeCall) *failure,
-	start ...func()) {
+// gatherBatch runs each of start until it waits for a check, and then has these checks sent as one batch. It waits for
+// gate, and its answer is that of fail.
+func gatherBatch(t *testing.T, c *Client, f *fake, gate chan struct{}, fail func(fakeCall) *failure, start ...func()) {
 	t.Helper()
-	full := make(chan struct{})
-	f.set(full, nil)
-	wait := ask(t, c, maxCalls+1)
+	f.set(gate, fail)
+	d := &c.checks
+	d.mu.Lock()
+	d.calls += maxCalls // so that none may start
+	d.mu.Unlock()
 	for _, s := range start {
 		go s()
 		synctest.Wait()
 	}
-	f.set(next, fail)
-	close(full)
-	wait()
+	d.mu.Lock()
+	d.calls -= maxCalls
+	d.startCalls()
+	d.mu.Unlock()
 	synctest.Wait()
-	calls := f.seen()
-	if last := calls[len(calls)-1]; len(last.bodies) != len(start) {
-		t.Fatalf("the last call carries %d checks, want %d", len(last.bodies), len(start))
+	if calls := f.seen(); len(calls) != 1 || len(calls[0].bodies) != len(start) {
+		t.Fatalf("%d calls, want one with %d checks", len(calls), len(start))
 	}
 }
 
