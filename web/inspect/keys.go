@@ -192,7 +192,7 @@ func (p *Pages) overrideKey(v *kit.Visit, form url.Values) error {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrUnavailable):
 		return p.bucket(v, http.StatusServiceUnavailable, b, form,
-			[]rules.FieldError{{Field: "save", Message: kit.ProblemOf(err).Detail + kit.NotSaved}})
+			[]rules.FieldError{{Field: "save", Message: kit.NotSaved(err)}})
 	case err != nil:
 		return err
 	}

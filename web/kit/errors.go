@@ -44,8 +44,15 @@ var (
 			"sign-in, and it has no password here."}
 )
 
-// NotSaved is added to an error when the form is shown again.
-const NotSaved = " Nothing was saved. What you typed is still here."
+// NotSaved says why a form could not be saved, when it is shown again. err has a page of its own.
+func NotSaved(err error) string {
+	p := ProblemOf(err)
+	if p == ErrUnavailable {
+		return "The rules database is unreachable. Nothing was saved. What you typed is still here: save again when the " +
+			"database is back. Requests are still being rate-limited with the last loaded rules."
+	}
+	return p.Detail + " Nothing was saved. What you typed is still here."
+}
 
 // DeletedMeanwhile is shown with the form of an object that was deleted while it was edited.
 const DeletedMeanwhile = "Someone deleted this in the meantime. Nothing was saved. Saving now creates it again."

@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -34,7 +35,7 @@ var inputs = []input{
 	{"proof.networks", "Networks of the gateway"},
 	{"proof.certificates", "Client certificates"},
 	{"claims", "Claims"},
-	{"claims_header", "Token header"},
+	{"claims_header", "Claims header"},
 	{"skip_methods", "Skipped methods"},
 	{"weight.header", "Weight header"},
 	{"headers", "Client headers"},
@@ -130,13 +131,19 @@ func missingLines(m map[string]rules.MissingFact) string {
 // reader reads the form. at knows the input and the line of each path in the profile.
 type reader struct {
 	form url.Values
-	errs []rules.FieldError
+	errs []lineError
 	at   map[string]place
 }
 
+// place is a line of an input; line 0 is the input as a whole.
 type place struct {
 	input string
 	line  int
+}
+
+type lineError struct {
+	place
+	message string
 }
 
 // read reads the form and validates the profile. Errors are named after the inputs.
@@ -161,12 +168,9 @@ func read(form url.Values) (rules.Profile, []rules.FieldError) {
 		p.Weight = &rules.WeightSource{Header: header}
 	}
 	p.Normalize()
-	unread := rd.errs
+	unreadable := len(rd.errs)
 	for _, f := range kit.FieldsOf(rules.ValidateProfile(&p)) {
-		f = rd.placed(f)
-		if !slices.ContainsFunc(unread, func(e rules.FieldError) bool { return e.Field == f.Field }) {
-			rd.errs = append(rd.errs, f)
-		}
+		rd.refused(f, rd.errs[:unreadable])
 	}
 	return p, rd.combined()
 }
@@ -182,11 +186,7 @@ func (rd *reader) each(name string, one func(line int, text string)) {
 }
 
 func (rd *reader) wrong(input string, line int, format string, args ...any) {
-	rd.errs = append(rd.errs, inLine(input, line, fmt.Sprintf(format, args...)))
-}
-
-func inLine(input string, line int, message string) rules.FieldError {
-	return rules.FieldError{Field: input, Message: fmt.Sprintf("Line %d: %s", line, message)}
+	rd.errs = append(rd.errs, lineError{place{input, line}, fmt.Sprintf(format, args...)})
 }
 
 // list reads a list with one element per line.
@@ -277,31 +277,51 @@ func (rd *reader) missing() map[string]rules.MissingFact {
 	return m
 }
 
-// placed moves an error of the validation to the input and line that it is about.
-func (rd *reader) placed(f rules.FieldError) rules.FieldError {
+// refused moves an error of the validation to the input and line that it is about. It drops errors of lines that could
+// not be read, because their content is not what was typed.
+func (rd *reader) refused(f rules.FieldError, unreadable []lineError) {
 	for path := f.Field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if at, ok := rd.at[path]; ok {
+			if slices.ContainsFunc(unreadable, func(e lineError) bool { return e.place == at }) {
+				return
+			}
 			message, other := f.Message, f.Message[strings.LastIndex(f.Message, " ")+1:]
 			if first, ok := rd.at[other]; ok { // such as the same route in another line
 				message = strings.TrimSuffix(f.Message, other) + "line " + strconv.Itoa(first.line)
 			}
-			return inLine(at.input, at.line, message)
+			rd.wrong(at.input, at.line, "%s", message)
+			return
 		}
 		if slices.ContainsFunc(inputs, func(in input) bool { return in.name == path }) {
-			return rules.FieldError{Field: path, Message: f.Message}
+			rd.wrong(path, 0, "%s", f.Message)
+			return
 		}
 	}
-	return f
+	rd.wrong(f.Field, 0, "%s", f.Message)
 }
 
-// combined returns one error for each input.
+// combined returns one error for each input, with a line of text for each line that is wrong, in order. After mostLines
+// it counts the rest.
 func (rd *reader) combined() (fields []rules.FieldError) {
+	const mostLines = 5
+	slices.SortStableFunc(rd.errs, func(a, b lineError) int { return cmp.Compare(a.line, b.line) })
+	wrong := map[string]int{}
 	for _, e := range rd.errs {
-		i := slices.IndexFunc(fields, func(f rules.FieldError) bool { return f.Field == e.Field })
-		if i < 0 {
-			fields = append(fields, e)
-		} else {
-			fields[i].Message += ". " + e.Message
+		if e.line > 0 {
+			e.message = fmt.Sprintf("Line %d: %s", e.line, e.message)
+		}
+		wrong[e.input]++
+		i := slices.IndexFunc(fields, func(f rules.FieldError) bool { return f.Field == e.input })
+		switch {
+		case i < 0:
+			fields = append(fields, rules.FieldError{Field: e.input, Message: e.message})
+		case wrong[e.input] <= mostLines:
+			fields[i].Message += "\n" + e.message
+		}
+	}
+	for i := range fields {
+		if rest := wrong[fields[i].Field] - mostLines; rest > 0 {
+			fields[i].Message += fmt.Sprintf("\nand %d more", rest)
 		}
 	}
 	return fields

@@ -3,6 +3,7 @@ package profiles
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,7 +99,7 @@ func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 	for _, c := range []struct{ input, text, want string }{
 		{"name", "A b", "must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"},
 		{"facts.user", "header X-User\n\nX-Id", "Line 3: " + source},
-		{"facts.user", "\nheader X User\nheader a/b", "Line 2: " + name + ". Line 3: " + name},
+		{"facts.user", "\nheader X User\nheader a/b", "Line 2: " + name + "\nLine 3: " + name},
 		{"facts.user", "value a\nheader b", "Line 1: must be the last source, because a value is never missing"},
 		{"facts.tier", "header", "Line 1: " + source},
 		{"facts.attributes", "tenant header X-T\na.b cookie c;d", "Line 2: " + cookie},
@@ -123,5 +124,31 @@ func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 		if len(errs) != 1 || errs[0].Field != c.input || errs[0].Message != c.want {
 			t.Errorf("%s %q: got %+v, want %q", c.input, c.text, errs, c.want)
 		}
+	}
+}
+
+// Lines that cannot be read hide no error of another line or input.
+func TestForm_ReportsEveryErrorAtOnce(t *testing.T) {
+	p := rules.NewProfile()
+	p.Name = "shop front"
+	form := values(&p)
+	form.Set("facts.user", "header a/b\nX-Id\nheader X-User")
+	form.Set("routes", strings.Repeat("users\n", 7))
+	_, errs := read(form)
+	got := map[string]string{}
+	for _, e := range errs {
+		got[e.Field] = e.Message
+	}
+	const source = "must be header, cookie, claim or value, and then its name, such as header X-User"
+	const route = "must start with /"
+	want := map[string]string{
+		"name": "must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit",
+		"facts.user": "Line 1: must be the name of a header: 1 to 128 letters, digits and any of !#$%&'*+-.^_`|~\n" +
+			"Line 2: " + source,
+		"routes": "Line 1: " + route + "\nLine 2: " + route + "\nLine 3: " + route + "\nLine 4: " + route +
+			"\nLine 5: " + route + "\nand 2 more",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }

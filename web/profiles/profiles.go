@@ -80,30 +80,24 @@ func (p *Pages) save(v *kit.Visit, form url.Values) error {
 		} else {
 			profile, err = p.Store.UpdateProfile(v.Ctx, v.Actor(), profile, kit.Version(form))
 		}
+		if errors.Is(err, rules.ErrStale) {
+			var theirs rules.Profile
+			if theirs, err = p.Store.GetProfile(v.Ctx, m.Name); err == nil {
+				return p.stale(v, form, m, &theirs, &profile)
+			}
+		}
 		switch {
 		case err == nil:
 			v.WaitInForce(p.Changed)
 			v.Flash("Profile %s saved.", profile.Name)
-			return v.SeeOther(kit.PathProfiles + "/" + url.PathEscape(profile.Name))
+			return v.SeeOther(profilePath(profile.Name))
 		case errors.Is(err, rules.ErrNameTaken):
 			status = http.StatusConflict
 			fields = []rules.FieldError{{Field: "name", Message: "is already used by another profile"}}
-		case errors.Is(err, rules.ErrStale):
-			status = http.StatusConflict
-			theirs, err := p.Store.GetProfile(v.Ctx, m.Name)
-			if errors.Is(err, rules.ErrNotFound) {
-				m.Name, m.Problem = "", kit.DeletedMeanwhile
-				break
-			}
-			if err != nil {
-				return err
-			}
-			m.Changes = differences(values(&theirs), values(&profile))
-			form.Set("version", strconv.FormatInt(theirs.Version, 10))
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
 			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
-			m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
+			m.Problem, status = kit.NotSaved(err), http.StatusServiceUnavailable
 		default:
 			if fields = kit.FieldsOf(err); fields == nil {
 				return err
@@ -113,6 +107,20 @@ func (p *Pages) save(v *kit.Visit, form url.Values) error {
 	m.Form = view.NewForm(form, fields)
 	return p.form(v, status, m)
 }
+
+// stale shows the form again with the differences to what someone else saved in the meantime. If there are none,
+// nothing is left to save.
+func (p *Pages) stale(v *kit.Visit, form url.Values, m Form, theirs, ours *rules.Profile) error {
+	if m.Changes = differences(values(theirs), values(ours)); len(m.Changes) == 0 {
+		v.Flash("Someone else has saved the same changes to profile %s.", m.Name)
+		return v.SeeOther(profilePath(m.Name))
+	}
+	form.Set("version", strconv.FormatInt(theirs.Version, 10))
+	m.Form = view.NewForm(form, nil)
+	return p.form(v, http.StatusConflict, m)
+}
+
+func profilePath(name string) string { return kit.PathProfiles + "/" + url.PathEscape(name) }
 
 // differences lists the inputs in which two forms differ, with their texts on one line.
 func differences(theirs, ours url.Values) (changes []rules.Change) {

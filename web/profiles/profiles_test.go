@@ -1,6 +1,7 @@
 package profiles_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -52,6 +53,11 @@ func TestProfiles_AreListedCreatedEditedAndDeleted(t *testing.T) {
 		"<del>/a, /b</del>", "<ins>/users/{id}</ins>", "<ins>header X-Tier</ins>", `name="version" value="2"`) {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
+	page = b.Post("/console/profiles/mail", mailForm("version", "1", "routes", "/a\r\n/b"))
+	if page.Header.Get("Location") != "/console/profiles/mail" || w.Profiles.List[2].Version != 2 ||
+		!b.Get("/console/profiles/mail").Has("Someone else has saved the same changes") {
+		t.Errorf("a stale edit with the same content: %d\n%s", page.Code, page.Body)
+	}
 	if page := b.Post("/console/profiles/mail", mailForm("version", "2", "facts.user", "X-User")); page.Code !=
 		http.StatusUnprocessableEntity || !page.Has(">X-User</textarea>", "Line 1: must be header") {
 		t.Errorf("nonsense: %d\n%s", page.Code, page.Body)
@@ -73,7 +79,7 @@ func TestProfiles_AreListedCreatedEditedAndDeleted(t *testing.T) {
 		t.Errorf("without the database: %d", page.Code)
 	}
 	if page := b.Post("/console/profiles", mailForm()); page.Code != http.StatusServiceUnavailable ||
-		!page.Has("header X-User", "What you typed is still here") {
+		!page.Has("header X-User", "The rules database is unreachable. Nothing was saved. What you typed is still here") {
 		t.Errorf("saving without the database: %d\n%s", page.Code, page.Body)
 	}
 }
@@ -91,5 +97,28 @@ func TestProfiles_AViewerOnlyReads(t *testing.T) {
 	}
 	if page := b.Get("/console/profiles/nobody"); page.Code != http.StatusNotFound {
 		t.Errorf("one that is not there: %d", page.Code)
+	}
+}
+
+// The database fails between the conflict and the look at the colleague's version: nothing that was typed is lost.
+func TestProfiles_AConflictDuringAnOutageKeepsWhatWasTyped(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	w.Profiles.GetErr = rules.ErrUnavailable
+	page := b.Post("/console/profiles/shop", mailForm("version", "99", "routes", "/typed"))
+	if page.Code != http.StatusServiceUnavailable || !page.Has("/typed", "What you typed is still here", `value="99"`) {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+}
+
+// A page with many routes shows how many there are, and lists them on request.
+func TestProfiles_LongListsAreFolded(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	for i := range 13 {
+		w.Profiles.List[0].Routes = append(w.Profiles.List[0].Routes, fmt.Sprintf("/v1/%d", i))
+	}
+	if page := w.As(access.RoleViewer).Get("/console/profiles/internal"); !page.Has("<summary>13 lines</summary>",
+		"<code>/v1/12</code>") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 }

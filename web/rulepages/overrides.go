@@ -133,7 +133,7 @@ func (p *Pages) saveOverride(v *kit.Visit, r rules.Rule) error {
 	case errors.Is(err, rules.ErrNotFound) && m.ID != 0:
 		m.ID, m.Problem, status = 0, kit.DeletedMeanwhile, http.StatusConflict
 	case errors.Is(err, rules.ErrUnavailable):
-		m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
+		m.Problem, status = kit.NotSaved(err), http.StatusServiceUnavailable
 	case err != nil:
 		return err
 	default:

@@ -162,7 +162,7 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
 			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
-			m.Problem, status = kit.ProblemOf(err).Detail+kit.NotSaved, http.StatusServiceUnavailable
+			m.Problem, status = kit.NotSaved(err), http.StatusServiceUnavailable
 		default:
 			return err
 		}

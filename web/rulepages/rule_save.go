@@ -95,12 +95,8 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 		status = http.StatusConflict
 		d.id, d.version, d.name = 0, 0, ""
 		d.problem = "Someone deleted this rule in the meantime. Nothing was saved. Saving now creates it again."
-	case errors.Is(err, rules.ErrDiskFull), errors.Is(err, rules.ErrBusy):
-		status, d.problem = http.StatusServiceUnavailable, kit.ProblemOf(err).Detail+kit.NotSaved
 	case errors.Is(err, rules.ErrUnavailable):
-		status = http.StatusServiceUnavailable
-		d.problem = "The rules database is unreachable, so nothing was saved. What you typed is still here: save again " +
-			"when the database is back. Requests are still being rate-limited with the last loaded rules."
+		status, d.problem = http.StatusServiceUnavailable, kit.NotSaved(err)
 	default:
 		return err
 	}

@@ -68,7 +68,7 @@ func (p *Pages) importOverrides(v *kit.Visit) error {
 		m.Errors = kit.FieldsOf(err)
 		return overrideImport(v, http.StatusUnprocessableEntity, m)
 	case errors.Is(err, rules.ErrUnavailable):
-		m.Problem = kit.ProblemOf(err).Detail + kit.NotSaved
+		m.Problem = kit.NotSaved(err)
 		return overrideImport(v, http.StatusServiceUnavailable, m)
 	case err != nil:
 		return err

@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"net/url"
+	"strings"
 	"time"
 
 	"sluice/internal/access"
@@ -47,10 +48,17 @@ func errorPages() []Shown {
 				"version": {"99"}}},
 		{Name: "profile-errors", About: "New profile, invalid", Role: access.RoleEditor, Path: "/console/profiles",
 			Form: url.Values{"name": {"shop front"}, "path": {"normal"}, "claims": {"off"},
-				"facts.user": {"header X-User\nX-Id"}, "routes": {"users"}}},
+				"facts.user": {"header X-User\nX-Id"}, "routes": {strings.Repeat("users\n", 20)}, "missing": {"ip value here"},
+				"client_ip.trusted": {"10.0.0.1/8\nten"}, "weight.header": {"a b"}}},
 		{Name: "profile-stale", About: "Edit a profile, conflict", Role: access.RoleEditor, Path: "/console/profiles/shop",
 			Form: url.Values{"path": {"raw"}, "claims": {"trusted"}, "facts.user": {"header X-User"}, "version": {"99"},
 				"routes": {"/v1/charges\n/files/*"}}},
+		{Name: "profiles-failing", About: "503: profiles, database unreachable", Kind: Failing, Role: access.RoleViewer,
+			Path: "/console/profiles", Prepare: func(w *World) { w.Profiles.Err = rules.ErrUnavailable }},
+		{Name: "profile-not-saved", About: "503: profile not saved", Kind: Failing, Role: access.RoleEditor,
+			Path: "/console/profiles", Form: url.Values{"name": {"mail"}, "facts.user": {"header X-User"},
+				"path": {"normal"}, "claims": {"off"}, "proof.token": {"on"}},
+			Prepare: func(w *World) { w.Profiles.Err = rules.ErrUnavailable }},
 		{Name: "import-stale", About: "Import plan, rules changed", Role: access.RoleEditor, Path: "/console/import/apply",
 			Form: url.Values{"text": {SampleFile}, "sum": {"0"}}},
 		{Name: "fail-mode-stale", About: "Fail mode, conflict", Role: access.RoleEditor, Path: "/console/fail-modes/4",

@@ -2,16 +2,19 @@ package webtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/rules"
 )
 
-// Profiles are profiles in memory. Err, if not nil, is what every call fails with.
+// Profiles are profiles in memory. Err, if not nil, is what every call fails with, and GetErr what
+// GetProfile fails with.
 type Profiles struct {
-	List []rules.Profile
-	Err  error
+	List        []rules.Profile
+	Err, GetErr error
 }
 
 func sampleProfiles() *Profiles {
@@ -33,6 +36,27 @@ func sampleProfiles() *Profiles {
 	return f
 }
 
+// longName is as long as the name of a profile may be.
+var longName = strings.Repeat("long-name.", 7)[:63]
+
+// addLongProfile adds a profile with texts and lists that are long.
+func addLongProfile(w *World) {
+	p := rules.NewProfile()
+	p.Name, p.Description = longName, strings.Repeat("A long description. ", 20)
+	header := "X-" + strings.Repeat("Long", 30)
+	p.Facts.User = []rules.FactSource{{Header: header}, {Value: strings.Repeat("v", 256)}}
+	for i := range 12 {
+		p.Facts.Attributes[fmt.Sprintf("%s%d", strings.Repeat("a", 60), i)] = []rules.FactSource{{Header: header}}
+	}
+	for i := range 100 {
+		p.Routes = append(p.Routes, fmt.Sprintf("/v1/%s/{id}/%d", strings.Repeat("long", 20), i))
+	}
+	p.Proof.Networks = []string{"2001:db8:1111:2222:3333:4444:5555:6666", "10.0.0.0/8"}
+	p.Proof.Certificates = []string{strings.Repeat("gateway.", 25) + "example"}
+	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
+	w.Profiles.List = append(w.Profiles.List, p)
+}
+
 func (f *Profiles) at(name string) int {
 	return slices.IndexFunc(f.List, func(p rules.Profile) bool { return p.Name == name })
 }
@@ -44,6 +68,13 @@ func (f *Profiles) ListProfiles(context.Context) ([]rules.Profile, error) {
 
 // GetProfile implements profiles.Store.
 func (f *Profiles) GetProfile(_ context.Context, name string) (rules.Profile, error) {
+	if f.GetErr != nil {
+		return rules.Profile{}, f.GetErr
+	}
+	return f.stored(name)
+}
+
+func (f *Profiles) stored(name string) (rules.Profile, error) {
 	i := f.at(name)
 	switch {
 	case f.Err != nil:
@@ -70,9 +101,9 @@ func (f *Profiles) CreateProfile(_ context.Context, _ rules.Actor, p rules.Profi
 }
 
 // UpdateProfile implements profiles.Store.
-func (f *Profiles) UpdateProfile(ctx context.Context, _ rules.Actor, p rules.Profile,
+func (f *Profiles) UpdateProfile(_ context.Context, _ rules.Actor, p rules.Profile,
 	ifVersion int64) (rules.Profile, error) {
-	was, err := f.GetProfile(ctx, p.Name)
+	was, err := f.stored(p.Name)
 	if err != nil {
 		return p, err
 	}
@@ -85,8 +116,8 @@ func (f *Profiles) UpdateProfile(ctx context.Context, _ rules.Actor, p rules.Pro
 }
 
 // DeleteProfile implements profiles.Store.
-func (f *Profiles) DeleteProfile(ctx context.Context, _ rules.Actor, name string, ifVersion int64) error {
-	was, err := f.GetProfile(ctx, name)
+func (f *Profiles) DeleteProfile(_ context.Context, _ rules.Actor, name string, ifVersion int64) error {
+	was, err := f.stored(name)
 	switch {
 	case err != nil:
 		return err
