@@ -46,7 +46,10 @@ func advice(err error) string {
 	var p *client.Problem
 	var unavailable *client.UnavailableError
 	var unreached *url.Error
+	var untrusted x509.UnknownAuthorityError
 	switch {
+	case errors.As(err, &untrusted):
+		return "\nset --ca (SLUICE_CA_FILE) to the certificates of the authorities that the server's certificate comes from"
 	case errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden):
 		return "\n  set SLUICE_TOKEN to a token; create one with sluice token create"
 	case errors.As(err, &unavailable) && errors.As(err, &unreached):
