@@ -15,8 +15,8 @@ local ASK = {"x-api-key"}
 local SHOW = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode"}
 local DENIED = {"ratelimit-policy", "ratelimit", "x-ratelimit-mode", "retry-after", "content-type"}
 
--- HAProxy 2.6 sends no question that is larger than its buffer (tune.bufsize, 16 KiB), and one with more than 100 headers
--- can crash it. Clients must cause neither.
+-- HAProxy 2.6 sends no question that is larger than its buffer (tune.bufsize, 16 KiB), and
+-- one with more than 100 headers can crash it. Clients must cause neither.
 local MAX_VALUES, MAX_BYTES = 50, 12 * 1024
 
 local function first(headers, name)
