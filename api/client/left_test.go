@@ -101,3 +101,24 @@ func TestClose_EndsABatchThatIsSentAgain(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// A batch that all its callers leave at their timeouts is a failure of the service.
+func TestBreaker_CountsABatchThatIsTooSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, f := newFake(t, Options{})
+		var wg sync.WaitGroup
+		wg.Add(2)
+		check := func() {
+			defer wg.Done()
+			if a, err := c.Check(t.Context(), direct("k")); err != nil || !a.ByClient {
+				t.Errorf("got %+v, %v", a, err)
+			}
+		}
+		gatherBatch(t, c, f, make(chan struct{}), nil, check, check)
+		wg.Wait()
+		synctest.Wait()
+		if c.breaker.failures != 1 {
+			t.Errorf("%d failures, want 1", c.breaker.failures)
+		}
+	})
+}
