@@ -103,7 +103,8 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "- %s\n", p.Delete[i].Name)
 	}
 	fmt.Fprintf(&b, "%d to create, %d to update, %d to delete, %d unchanged\n",
-		len(p.Create), len(p.Update), len(p.Delete), len(p.Unchanged)+p.Untouched)
+		len(p.Create)+len(p.Pools.Create)+len(p.Profiles.Create), len(p.Update)+len(p.Pools.Update)+len(p.Profiles.Update),
+		len(p.Delete)+len(p.Pools.Delete)+len(p.Profiles.Delete), len(p.Unchanged)+p.Untouched)
 	return b.String()
 }
 
