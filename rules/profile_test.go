@@ -108,6 +108,12 @@ func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
 				p.Facts.Fields[fmt.Sprint("f", i)] = many(1)
 			}
 		}, []string{"facts.fields"}},
+		"attributes that no check carries": {func(p *Profile) {
+			p.Facts.Attributes, p.Missing = map[string][]FactSource{}, map[string]MissingFact{"attr:plan": {Value: "free"}}
+			for i := range MaxProfileFacts - 1 {
+				p.Facts.Attributes[fmt.Sprint("a", i)] = many(1)
+			}
+		}, []string{"facts.attributes"}},
 		"claims": {func(p *Profile) { p.Claims, p.ClaimsHeader = "verified", "a b" },
 			[]string{"claims", "claims_header"}},
 		"client_ip": {func(p *Profile) { p.ClientIP = ClientIP{"", []string{"10.0.0.1/8"}} },

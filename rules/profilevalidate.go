@@ -58,6 +58,10 @@ func ValidateProfile(p *Profile) error {
 		ps.header("weight.header", p.Weight.Header)
 	}
 	validateMissing(p.Missing, &ps)
+	if n := p.attributes(); n > MaxProfileFacts && len(p.Facts.Attributes) <= MaxProfileFacts {
+		ps.add("facts.attributes", "give a request %d attributes with %s and those of missing, more than %d", n,
+			hostAttribute, MaxProfileFacts)
+	}
 	for i, h := range p.Headers {
 		if !isClientHeader(h) {
 			ps.add(path("headers", i), "must be one of %s, or the beginning of one followed by *",
@@ -79,6 +83,24 @@ func ValidateProfile(p *Profile) error {
 		return &ValidationError{Fields: ps}
 	}
 	return nil
+}
+
+// hostAttribute is the attribute with the request's host, which needs no source.
+const hostAttribute = "host"
+
+// attributes is how many attributes a request has at most. A check carries up to MaxProfileFacts.
+func (p *Profile) attributes() int {
+	n := len(p.Facts.Attributes)
+	if _, has := p.Facts.Attributes[hostAttribute]; !has {
+		n++
+	}
+	for name, m := range p.Missing {
+		attribute, ok := strings.CutPrefix(name, missingAttribute)
+		if _, has := p.Facts.Attributes[attribute]; ok && !has && attribute != hostAttribute && m.Action == "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *ProfileFacts) validate(ps *problems) {
