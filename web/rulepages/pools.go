@@ -140,6 +140,12 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 		} else {
 			pool, err = p.Pools.UpdatePool(v.Ctx, v.Actor(), pool, kit.Version(form))
 		}
+		if errors.Is(err, rules.ErrStale) {
+			var theirs rules.Pool
+			if theirs, err = p.Pools.GetPool(v.Ctx, m.Name); err == nil {
+				return p.stalePool(v, form, m, &theirs, &pool)
+			}
+		}
 		switch {
 		case err == nil:
 			v.WaitInForce(p.Changed)
@@ -147,18 +153,6 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 			return v.SeeOther(kit.PathPools)
 		case errors.Is(err, rules.ErrNameTaken):
 			fields, status = []rules.FieldError{{Field: "name", Message: "is already used by another pool"}}, http.StatusConflict
-		case errors.Is(err, rules.ErrStale):
-			status = http.StatusConflict
-			theirs, err := p.Pools.GetPool(v.Ctx, m.Name)
-			if errors.Is(err, rules.ErrNotFound) {
-				m.Name, m.Problem = "", kit.DeletedMeanwhile
-				break
-			}
-			if err != nil {
-				return err
-			}
-			m.Changes = rules.DiffPool(&theirs, &pool)
-			form.Set("version", strconv.FormatInt(theirs.Version, 10))
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
 			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):
@@ -169,6 +163,18 @@ func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
 	}
 	m.Form = view.NewForm(form, fields)
 	return p.poolForm(v, status, m)
+}
+
+// stalePool shows the form again with the differences to what someone else saved in the meantime. If there are none,
+// nothing is left to save.
+func (p *Pages) stalePool(v *kit.Visit, form url.Values, m PoolForm, theirs, ours *rules.Pool) error {
+	if m.Changes = rules.DiffPool(theirs, ours); len(m.Changes) == 0 {
+		v.Flash("Someone else has saved the same changes to pool %s.", m.Name)
+		return v.SeeOther(kit.PathPools)
+	}
+	form.Set("version", strconv.FormatInt(theirs.Version, 10))
+	m.Form = view.NewForm(form, nil)
+	return p.poolForm(v, http.StatusConflict, m)
 }
 
 // deletePool deletes a pool that no rule uses.

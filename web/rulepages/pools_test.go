@@ -34,6 +34,11 @@ func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusSeeOther || w.Pools.List[2].Limit != 9000 {
 		t.Errorf("editing: %d\n%s", page.Code, page.Body)
 	}
+	page := b.Post("/console/pools/mail", form)
+	if page.Header.Get("Location") != "/console/pools" || w.Pools.List[2].Version != 2 ||
+		!b.Get("/console/pools").Has("Someone else has saved the same changes") {
+		t.Errorf("a stale edit with the same content: %d\n%s", page.Code, page.Body)
+	}
 	form.Set("limit", "1")
 	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict ||
 		!page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>") {
