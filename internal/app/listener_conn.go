@@ -133,16 +133,6 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// beginRequest records that the connection of a request is in use. Read alone misses
-// a request that arrived together with the previous one. It also adds to the request
-// what net/http adds if it performs the handshake itself.
-func beginRequest(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*trackedConn); ok {
-		c.setActive()
-		r.TLS = c.secure
-	}
-}
-
 // followState is the ConnState of the http.Server: a connection is idle again once
 // its response was sent.
 func followState(conn net.Conn, state http.ConnState) {

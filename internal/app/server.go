@@ -27,13 +27,6 @@ const (
 	fileTimeout = 30 * time.Second
 )
 
-// isImportOrExport reports whether the body of a path may contain every rule, or
-// every override of a rule.
-func isImportOrExport(path string) bool {
-	rest, ok := strings.CutPrefix(path, "/ratelimit/rules/")
-	return ok && (strings.HasSuffix(rest, "import") || strings.HasSuffix(rest, "export"))
-}
-
 // httpServer is the HTTP server with its listener.
 type httpServer struct {
 	server    *http.Server
@@ -85,11 +78,17 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 
 // wrap tells clients to close their connection after a response while the node
 // drains, so that their next request goes to another node. It also sets the longer
-// timeouts of imports and exports.
+// timeouts of imports and exports, and records that the connection is in use: its Read
+// misses a request that arrived together with the previous one.
 func (d *httpServer) wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		beginRequest(r)
-		if isImportOrExport(r.URL.Path) {
+		if c, ok := r.Context().Value(connKey{}).(*trackedConn); ok {
+			c.setActive()
+			r.TLS = c.secure // as net/http does if it performs the handshake itself
+		}
+		// An import or export may contain every rule, or every override of a rule.
+		if path, ok := strings.CutPrefix(r.URL.Path, "/ratelimit/rules/"); ok &&
+			(strings.HasSuffix(path, "import") || strings.HasSuffix(path, "export")) {
 			until, c := d.now().Add(fileTimeout), http.NewResponseController(w)
 			// If a deadline cannot be set, the usual timeouts apply.
 			_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
