@@ -11,8 +11,12 @@ import (
 	"sluice/rules"
 )
 
-// DefaultTimeout is how long the store may take for a check unless another timeout is set.
+// DefaultTimeout is the time for a check unless another timeout is set.
 const DefaultTimeout = 25 * time.Millisecond
+
+// An eighth of the timeout, and at most this, is left for the fail modes and for the answer, so that
+// the caller has that within the timeout.
+const maxReserve = 3 * time.Millisecond
 
 // ErrNoSet means that no set of rules was loaded yet, so that a request cannot be matched.
 // Direct checks need no set.
@@ -31,8 +35,8 @@ type CheckerOptions struct {
 	// records what they admitted. Its local store must be Local. If nil, each node enforces the
 	// whole limit and starts with empty buckets.
 	Ledger *Ledger
-	// Timeout bounds the store's part of a request. 0 means DefaultTimeout, a negative value
-	// no bound but that of the caller.
+	// Timeout is the time for a request. The store has it less the reserve for the answer; see
+	// maxReserve. 0 means DefaultTimeout, a negative value no bound but that of the caller.
 	Timeout time.Duration
 	// Secrets seal reservations. If nil, there are no reservations.
 	Secrets Secrets
@@ -65,6 +69,9 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	}
 	if opt.Timeout == 0 {
 		opt.Timeout = DefaultTimeout
+	}
+	if opt.Timeout > 0 {
+		opt.Timeout -= min(opt.Timeout/8, maxReserve)
 	}
 	if opt.Observe == nil {
 		opt.Observe = NopObserver{}
