@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 
 	"sluice/api/client"
@@ -76,7 +74,7 @@ func (c *checkCmd) request() (*facts.Request, error) {
 		return nil, errors.New("--profile reads the facts from the request; remove --key, --limit, --method, --route, " +
 			"--ip, --user, --api-key, --tier, --attribute and --field")
 	}
-	r := &facts.Request{Method: http.MethodGet, Header: map[string][]string{}}
+	r := &facts.Request{Method: http.MethodGet}
 	switch len(c.Request) {
 	case 1:
 		r.Target = c.Request[0]
@@ -89,15 +87,9 @@ func (c *checkCmd) request() (*facts.Request, error) {
 		r.Host = u.Host
 	}
 	for _, h := range c.Header {
-		name, value, ok := strings.Cut(h, ":")
-		if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); !ok || name == "" {
+		if !r.AddHeader(h) {
 			return nil, fmt.Errorf("--header must be like 'X-User: 42', not %q", h)
 		}
-		if value = strings.TrimSpace(value); name == "Host" {
-			r.Host = value
-			continue
-		}
-		r.Header[name] = append(r.Header[name], value)
 	}
 	return r, nil
 }

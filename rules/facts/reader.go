@@ -28,6 +28,24 @@ type Request struct {
 	Peer netip.Addr
 }
 
+// AddHeader adds a header that a person wrote, such as "X-User: 42". The header Host sets Host. It
+// returns false if line is not a header.
+func (r *Request) AddHeader(line string) bool {
+	name, value, ok := strings.Cut(line, ":")
+	name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+	switch {
+	case !ok || name == "":
+		return false
+	case name == "Host":
+		r.Host = value
+	case r.Header == nil:
+		r.Header = map[string][]string{name: {value}}
+	default:
+		r.Header[name] = append(r.Header[name], value)
+	}
+	return true
+}
+
 // Facts are the facts about one request.
 type Facts struct {
 	// Descriptor has the facts that were found. The attribute host is the request's host, unless the

@@ -3,7 +3,6 @@ package inspect
 import (
 	"errors"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -83,7 +82,7 @@ func fromFacts(read *facts.Facts) url.Values {
 
 // parseRequest reads the first line and the headers of a request, as in "GET /users/17" and "X-User: 42".
 func parseRequest(text string) (*facts.Request, error) {
-	r := &facts.Request{Header: map[string][]string{}}
+	r := &facts.Request{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -97,15 +96,9 @@ func parseRequest(text string) (*facts.Request, error) {
 			r.Method, r.Target = words[0], words[1]
 			continue
 		}
-		name, value, ok := strings.Cut(line, ":")
-		if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); !ok || name == "" {
+		if !r.AddHeader(line) {
 			return nil, errors.New("must have one header per line, such as X-User: 42")
 		}
-		if value = strings.TrimSpace(value); name == "Host" {
-			r.Host = value
-			continue
-		}
-		r.Header[name] = append(r.Header[name], value)
 	}
 	if r.Method == "" {
 		return nil, errors.New("must begin with a method and a path, such as GET /users/17")
