@@ -38,12 +38,15 @@ var rooms = []room{
 	{path: "rules/redact", may: []string{"rules/chars"}},
 	{path: "rules/override", may: []string{"limiter"}, foreign: []string{"github.com/dchest/siphash"}},
 	{path: "rules/tree"},
+	{path: "rules/entries", may: []string{"rules/chars"}},
 	{
-		path: "rules", may: []string{"limiter", "rules/chars", "rules/override", "rules/redact", "rules/route", "rules/tree"},
+		path: "rules", may: []string{"limiter", "rules/chars", "rules/entries", "rules/override", "rules/redact",
+			"rules/route", "rules/tree"},
 		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/text"},
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
-	{path: "rules/words", may: []string{"rules"}},
+	{path: "rules/envoyfile", may: []string{"limiter", "rules", "rules/entries"}, foreign: []string{yaml}},
+	{path: "rules/words", may: []string{"rules", "rules/entries"}},
 	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/route"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
@@ -74,7 +77,7 @@ var rooms = []room{
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
-	{path: "api/decide", may: []string{"limiter", "rules", "internal/tick", "internal/wire"}},
+	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "internal/tick", "internal/wire"}},
 	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/playbook"}},
 	{path: "api/client/httplimit", may: []string{"api/client", "rules", "rules/facts"},
 		inTests: []string{"internal/playbook"}},
@@ -88,6 +91,12 @@ var rooms = []room{
 	},
 	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
 		"internal/access"}},
+	{
+		path: "api/envoy", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/facts",
+			"internal/access"},
+		foreign: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto",
+			"github.com/envoyproxy/go-control-plane/envoy"},
+	},
 	{
 		path: "web", may: []string{"limiter", "internal/access", "web/inspect", "web/kit", "web/overview", "web/people",
 			"web/profiles", "web/rulepages", "web/signin", "web/transfer"},
@@ -171,6 +180,7 @@ var upward = map[string][]string{
 	"rules/redact":   stores,
 	"rules/rulefile": stores,
 	"rules/tree":     stores,
+	"rules/entries":  stores,
 	"rules/facts":    stores,
 	"rules/words":    stores,
 	"rules/route":    stores,

@@ -1,0 +1,16 @@
+// Package entries has the descriptors of Envoy: lists of keys and values, what rules say about them, and the tree that
+// finds the one rule of a descriptor.
+package entries
+
+// Entry is one key and value of a descriptor that Envoy sends.
+type Entry struct{ Key, Value string }
+
+// Element is what a rule says about one entry: the value must be Value, or fit Pattern, in which * stands for any text.
+// With neither, any value fits. At most one of the two is not empty.
+type Element struct {
+	Key     string `json:"key"`
+	Value   string `json:"value,omitempty"`
+	Pattern string `json:"pattern,omitempty"`
+	// Shared, only with a Pattern: all values that fit have one bucket. Otherwise each value has its own.
+	Shared bool `json:"shared,omitempty"`
+}
