@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -186,8 +187,9 @@ func (p *curlParser) done() (*curlRequest, error) {
 	return &p.req, nil
 }
 
-// shellWords splits a command as a POSIX shell would, without expanding
-// anything. $'…' is read too, because browsers copy requests that way.
+// shellWords splits a command as a POSIX shell would, without expanding anything. $'…' is read too, because browsers
+// copy requests that way. The small libraries for shell words (go-shellwords, shlex) read neither that nor a line that
+// continues after a backslash, and a parser of a whole shell has a hundred times the code.
 func shellWords(s string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -240,8 +242,12 @@ func quoted(s string, to *strings.Builder) (int, error) {
 		case s[i] == end:
 			return i + 1, nil
 		case s[i] == '\\' && i+1 < len(s) && s[0] == '$':
-			i++
-			to.WriteString(ansiEscape(s[i]))
+			c, _, rest, err := strconv.UnquoteChar(s[i:], '\'')
+			if err != nil { // an escape that Go does not have, such as \"
+				c, rest = rune(s[i+1]), s[i+2:]
+			}
+			to.WriteRune(c)
+			i = len(s) - len(rest) - 1
 		case s[i] == '\\' && i+1 < len(s) && s[0] == '"' && strings.IndexByte("\"\\$`\n", s[i+1]) >= 0:
 			if i++; s[i] != '\n' {
 				to.WriteByte(s[i])
@@ -251,17 +257,4 @@ func quoted(s string, to *strings.Builder) (int, error) {
 		}
 	}
 	return 0, errors.New("has an unclosed quote")
-}
-
-// ansiEscape is a letter after a backslash within $'…'.
-func ansiEscape(c byte) string {
-	switch c {
-	case 'n':
-		return "\n"
-	case 'r':
-		return "\r"
-	case 't':
-		return "\t"
-	}
-	return string(c)
 }

@@ -18,6 +18,8 @@ func TestParseCurl_ReadsWhatIsCopiedAround(t *testing.T) {
 		{`curl -sSLI https://a`, "HEAD", "https://a", "", ""},
 		{`curl -so /dev/null --max-time 3 -- https://a`, "GET", "https://a", "", ""},
 		{`curl $'https://a/\tb' --compressed -k`, "GET", "", "", ""},
+		// Chrome writes an exclamation mark and control characters this way.
+		{`curl 'https://a' -H $'x-user-id: it\'s \u0021\x41\101 \"\n\\'`, "GET", "https://a", "", "it's !AA \"\n\\"},
 		{`curl -T file https://a`, "PUT", "https://a", "", ""},
 	}
 	for _, tt := range tests {
