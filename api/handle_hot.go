@@ -76,7 +76,7 @@ var errNoFigures error = reply.StoreUnavailable.Problem(
 
 // hotKeyOf converts a key that is busy on that many nodes.
 func hotKeyOf(set *rules.Set, k *fleet.HotKey, nodes int) hotKey {
-	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State, Nodes: nodes}
+	out := hotKey{Key: k.Key, Rate: k.Rate, Hot: k.Hot, State: k.State.String(), Nodes: nodes}
 	if k.RuleID > 0 && set != nil {
 		if r := set.Get(k.RuleID); r != nil {
 			out.Rule = &r.Rule.Name

@@ -20,10 +20,10 @@ func TestHot_NamesKeysAndRulesAndHidesCredentials(t *testing.T) {
 			d.Hot = func(most int) []limiter.HotKey {
 				asked = most
 				return []limiter.HotKey{
-					{Key: "{apikey:%hAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}|1|sc", Rate: 4200, Hot: true,
-						State: limiter.HotLeased, Since: epoch},
-					{Key: "{key:mine}||sc", Rate: 3},
-					{Key: "{user:42}|99|sc", Rate: 1},
+					{Key: "{apikey:%hAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA}|1|sc", Heat: limiter.Heat{Rate: 4200,
+						Hot: true, State: limiter.HotLeased, Since: epoch}},
+					{Key: "{key:mine}||sc", Heat: limiter.Heat{Rate: 3}},
+					{Key: "{user:42}|99|sc", Heat: limiter.Heat{Rate: 1}},
 				}
 			}
 		})
@@ -54,9 +54,10 @@ func TestHot_OfAllNodesAddsThemUp(t *testing.T) {
 			d.Hot = func(int) []limiter.HotKey { return nil }
 			d.HotEverywhere = func(context.Context) ([]fleet.HotLive, error) {
 				return []fleet.HotLive{
-					{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1, Rate: 9000, Hot: true, Since: epoch, State: "leased"},
+					{HotKey: fleet.HotKey{Key: "user:42", RuleID: 1,
+						Heat: limiter.Heat{Rate: 9000, Hot: true, Since: epoch, State: limiter.HotLeased}},
 						Nodes: make([]fleet.HotNode, 3)},
-					{HotKey: fleet.HotKey{Key: "key:mine", Rate: 3, State: "exact"}, Nodes: make([]fleet.HotNode, 1)},
+					{HotKey: fleet.HotKey{Key: "key:mine", Heat: limiter.Heat{Rate: 3}}, Nodes: make([]fleet.HotNode, 1)},
 				}, away
 			}
 		})

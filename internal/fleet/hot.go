@@ -26,24 +26,14 @@ type HotKey struct {
 	Bucket string `json:"bucket,omitempty"`
 	// RuleID is the id of its rule, 0 for none.
 	RuleID int64 `json:"rule_id,omitempty"`
-	// Rate is in checks per second.
-	Rate int64 `json:"rate"`
-	// Hot: the rate passed the one from which keys are hot. Since is the time of
-	// that, ms since the epoch, 0 if the key is not hot.
-	Hot   bool  `json:"hot,omitempty"`
-	Since int64 `json:"since,omitempty"`
-	// State is how the key is served: exact, leased or sharded.
-	State string `json:"state"`
+	limiter.Heat
 }
 
 // ShowHot converts a busy key of this node for people: credentials are hashes.
 func ShowHot(k limiter.HotKey) HotKey {
-	out := HotKey{Key: rules.DisplayKey(k.Key), Rate: k.Rate, Hot: k.Hot, State: k.State.String()}
+	out := HotKey{Key: rules.DisplayKey(k.Key), Heat: k.Heat}
 	if id, ok := rules.RuleID(k.Key); ok {
 		out.RuleID, out.Bucket = id, rules.BucketName(k.Key)
-	}
-	if k.Hot {
-		out.Since = k.Since
 	}
 	return out
 }
@@ -61,9 +51,7 @@ type HotLive struct {
 type HotNode struct {
 	// Address is the address at which the node listens.
 	Address string
-	Rate    int64
-	Hot     bool
-	State   string
+	limiter.Heat
 }
 
 // postedHot is the post of a node about its busiest keys.
@@ -130,7 +118,7 @@ func (h *HotLive) add(k HotKey, address string) {
 	if k.Since > 0 && (h.Since == 0 || k.Since < h.Since) {
 		h.Since = k.Since
 	}
-	h.Nodes = append(h.Nodes, HotNode{Address: address, Rate: k.Rate, Hot: k.Hot, State: k.State})
+	h.Nodes = append(h.Nodes, HotNode{address, k.Heat})
 }
 
 // HotKeys is the number of keys that are hot on any node: the number of those that

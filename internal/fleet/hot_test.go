@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sluice/internal/fleet"
+	"sluice/limiter"
 )
 
 // hotNode is a node with busy keys.
@@ -33,13 +34,15 @@ func TestHot_OneKeyOfSeveralNodesIsOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.reset()
 			one := []fleet.HotKey{
-				{Key: "user:42", Bucket: "user:42", RuleID: 7, Rate: 3000, Hot: true, State: "leased", Since: 5000},
-				{Key: "user:42", Bucket: "user:42", RuleID: 8, Rate: 10, State: "exact"},
-				{Key: "apikey:sha256:aaaa", Bucket: "apikey:sha256:aaaa-one", RuleID: 9, Rate: 9, State: "exact"},
+				{Key: "user:42", Bucket: "user:42", RuleID: 7,
+					Heat: limiter.Heat{Rate: 3000, Hot: true, State: limiter.HotLeased, Since: 5000}},
+				{Key: "user:42", Bucket: "user:42", RuleID: 8, Heat: limiter.Heat{Rate: 10}},
+				{Key: "apikey:sha256:aaaa", Bucket: "apikey:sha256:aaaa-one", RuleID: 9, Heat: limiter.Heat{Rate: 9}},
 			}
 			two := []fleet.HotKey{
-				{Key: "user:42", Bucket: "user:42", RuleID: 7, Rate: 4000, Hot: true, State: "sharded", Since: 4000},
-				{Key: "apikey:sha256:aaaa", Bucket: "apikey:sha256:aaaa-two", RuleID: 9, Rate: 8, State: "exact"},
+				{Key: "user:42", Bucket: "user:42", RuleID: 7,
+					Heat: limiter.Heat{Rate: 4000, Hot: true, State: limiter.HotSharded, Since: 4000}},
+				{Key: "apikey:sha256:aaaa", Bucket: "apikey:sha256:aaaa-two", RuleID: 9, Heat: limiter.Heat{Rate: 8}},
 			}
 			a, b := hotNode("a", board, c, &one), hotNode("b", board, c, &two)
 			reader := fleet.NewReader(board, c.now)
@@ -47,11 +50,12 @@ func TestHot_OneKeyOfSeveralNodesIsOneLine(t *testing.T) {
 			b.Post(t.Context())
 			live := reader.Live(t.Context())
 			want := []fleet.HotLive{
-				{HotKey: fleet.HotKey{Key: "user:42", Bucket: "user:42", RuleID: 7, Rate: 7000, Hot: true, State: "sharded",
-					Since: 4000}, Nodes: []fleet.HotNode{{"b:8080", 4000, true, "sharded"}, {"a:8080", 3000, true, "leased"}}},
-				{HotKey: one[1], Nodes: []fleet.HotNode{{"a:8080", 10, false, "exact"}}},
-				{HotKey: one[2], Nodes: []fleet.HotNode{{"a:8080", 9, false, "exact"}}},
-				{HotKey: two[1], Nodes: []fleet.HotNode{{"b:8080", 8, false, "exact"}}},
+				{HotKey: fleet.HotKey{Key: "user:42", Bucket: "user:42", RuleID: 7,
+					Heat: limiter.Heat{Rate: 7000, Hot: true, State: limiter.HotSharded, Since: 4000}},
+					Nodes: []fleet.HotNode{{"b:8080", two[0].Heat}, {"a:8080", one[0].Heat}}},
+				{HotKey: one[1], Nodes: []fleet.HotNode{{"a:8080", one[1].Heat}}},
+				{HotKey: one[2], Nodes: []fleet.HotNode{{"a:8080", one[2].Heat}}},
+				{HotKey: two[1], Nodes: []fleet.HotNode{{"b:8080", two[1].Heat}}},
 			}
 			if diff := cmp.Diff(want, live.Hot); diff != "" {
 				t.Error(diff)
@@ -80,7 +84,8 @@ func TestHot_IsBoundedAndLeavesWithTheNode(t *testing.T) {
 	board := fleet.NewMemory(c.now)
 	many := make([]fleet.HotKey, 500)
 	for i := range many {
-		many[i] = fleet.HotKey{Key: "user:" + string(rune('a'+i)), RuleID: int64(i), Rate: 1000, Hot: true, State: "exact"}
+		many[i] = fleet.HotKey{Key: "user:" + string(rune('a'+i)), RuleID: int64(i),
+			Heat: limiter.Heat{Rate: 1000, Hot: true}}
 	}
 	n := hotNode("a", board, c, &many)
 	n.Post(t.Context())

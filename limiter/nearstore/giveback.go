@@ -159,7 +159,8 @@ func (s *Store) serveHot(h *hotKey, a *limiter.Ask, turned bool) {
 	s.mu.Unlock()
 	s.count.turned.Add(1)
 	select {
-	case s.alerts <- limiter.HotKey{Key: h.key, Rate: int64(s.opt.HotRate), Hot: true, State: a.Hot, Since: h.since}:
+	case s.alerts <- limiter.HotKey{Key: h.key, Heat: limiter.Heat{Rate: int64(s.opt.HotRate), Hot: true, Since: h.since,
+		State: a.Hot}}:
 	default: // counted all the same
 	}
 }

@@ -159,7 +159,7 @@ func (s *sketch) top(now int64, most int) []limiter.HotKey {
 		for j := range p.list {
 			c := &p.list[j]
 			if rate := max(c.cur, c.last); c.key != "" && rate > 0 {
-				k := limiter.HotKey{Key: c.key, Rate: int64(rate)} //nolint:gosec // takes in one second
+				k := limiter.HotKey{Key: c.key, Heat: limiter.Heat{Rate: int64(rate)}} //nolint:gosec // takes in one second
 				if c.hot != nil {
 					k.Hot, k.Since, k.State = true, c.hot.since, limiter.HotMode(c.hot.mode.Load()) //nolint:gosec // one of three
 				}

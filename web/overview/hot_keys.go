@@ -14,25 +14,16 @@ func (p *Pages) hotKeys(v *kit.Visit) error {
 	live := p.Fleet.Live(v.Ctx)
 	m := HotPage{
 		Watching: p.Watching || len(live.Hot) > 0, Live: live,
-		Hot: live.HotKeys(), Lines: hotLines(p.Sets.Load(), live.Hot),
+		Hot: live.HotKeys(), Lines: hotLines(p.Sets.Load(), live.Hot, false),
 	}
 	return v.Page(http.StatusOK, hotKeysPage(v.Frame("Hot keys", kit.PathHotKeys), m))
 }
 
-// hotLines are the rows of a table of busy keys.
-func hotLines(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
-	out := make([]view.HotLine, len(keys))
-	for i := range keys {
-		out[i] = view.HotLineOf(set, &keys[i])
-	}
-	return out
-}
-
-// hotOnly are the hot keys, busiest first.
-func hotOnly(set *rules.Set, keys []fleet.HotLive) []view.HotLine {
+// hotLines are the rows of busy keys, busiest first, or only of those that are hot.
+func hotLines(set *rules.Set, keys []fleet.HotLive, onlyHot bool) []view.HotLine {
 	var out []view.HotLine
 	for i := range keys {
-		if keys[i].Hot {
+		if keys[i].Hot || !onlyHot {
 			out = append(out, view.HotLineOf(set, &keys[i]))
 		}
 	}

@@ -299,7 +299,7 @@ func hotRow(l view.HotLine) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if l.Hot {
-			templ_7745c5c3_Err = view.Badge("warn", "hot, "+l.State).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Badge("warn", "hot, "+l.State.String()).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -314,7 +314,7 @@ func hotRow(l view.HotLine) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if l.Hot {
-			templ_7745c5c3_Err = view.Ago(l.Since).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.Ago(view.Millis(l.Since)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -42,7 +42,7 @@ func (p *Pages) live(v *kit.Visit) Overview {
 	latest, err := p.Denials.Denials(v.Ctx, fleet.Filter{Mode: rules.ModeEnforce}, maxLatest)
 	m.Latest, m.LatestIDs, m.LatestUnavailable = latest, p.RuleIDs(latest), kit.Unreadable(err)
 	set := p.Sets.Load()
-	m.HotKeys, m.Hot = m.Live.HotKeys(), hotOnly(set, m.Live.Hot)
+	m.HotKeys, m.Hot = m.Live.HotKeys(), hotLines(set, m.Live.Hot, true)
 	m.Denied, m.Busy = p.topRules(m.Live.Rules, set)
 	if set == nil {
 		return m

@@ -1576,7 +1576,7 @@ func ruleHot(m RulePage) templ.Component {
 					}
 				}
 				if k.Hot {
-					templ_7745c5c3_Err = view.Badge("warn", "hot, "+k.State).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Badge("warn", "hot, "+k.State.String()).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/limiter"
 	"sluice/rules"
 )
 
@@ -177,9 +178,9 @@ func hotKeys(set *rules.Set) []fleet.HotLive {
 		for _, m := range set.Match(&d, 1, Now, nil) {
 			id, _ := rules.RuleID(m.Key)
 			h := fleet.HotLive{HotKey: fleet.HotKey{Key: rules.DisplayKey(m.Key), Bucket: rules.BucketName(m.Key), RuleID: id,
-				Rate: 4200 / (i + 1), State: "exact"}}
-			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Rate: h.Rate - h.Rate/3, Hot: h.Hot, State: h.State},
-				{Address: "10.0.0.6:8080", Rate: h.Rate / 3, Hot: h.Hot, State: h.State}}
+				Heat: limiter.Heat{Rate: 4200 / (i + 1)}}}
+			h.Nodes = []fleet.HotNode{{Address: "10.0.0.5:8080", Heat: limiter.Heat{Rate: h.Rate - h.Rate/3}},
+				{Address: "10.0.0.6:8080", Heat: limiter.Heat{Rate: h.Rate / 3}}}
 			out = append(out, h)
 		}
 	}
