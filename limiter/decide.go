@@ -110,7 +110,8 @@ func RefundNow(l Limit, s *State, now, w int64) (Decision, bool) {
 	return d, changed
 }
 
-// Release ends the slot held under id. Refunded is its weight, 0 if none is held.
+// Release ends the slot held under id, or the oldest slot if id is "". Refunded is its weight, 0
+// if none is held.
 func Release(l Limit, s *State, now int64, id string) (Decision, bool) {
 	k := slotKernel{}
 	changed := s.Exists && k.rebase(l, s, now)

@@ -12,6 +12,22 @@ func (k slotKernel) live(l Limit, s *State, now int64) []Entry {
 	return logKernel{}.live(l, s, k.at(s, now))
 }
 
+// oldest returns the index in s.Entries of the slot that began first, of several the one whose
+// id sorts first, or -1 if none is held.
+func (k slotKernel) oldest(l Limit, s *State, now int64) int {
+	live := k.live(l, s, now)
+	if len(live) == 0 {
+		return -1
+	}
+	first := 0
+	for i := 1; i < len(live) && live[i].At == live[0].At; i++ {
+		if live[i].ID < live[first].ID {
+			first = i
+		}
+	}
+	return len(s.Entries) - len(live) + first
+}
+
 // find returns the index in s.Entries of the slot held under id, or -1.
 func (k slotKernel) find(l Limit, s *State, now int64, id string) int {
 	dead := len(s.Entries) - len(k.live(l, s, now))
@@ -49,6 +65,9 @@ func (slotKernel) refund(Limit, *State, int64, Charged) (int64, bool) { return 0
 
 func (k slotKernel) release(l Limit, s *State, now int64, id string) (int64, bool) {
 	i := k.find(l, s, now, id)
+	if id == "" {
+		i = k.oldest(l, s, now)
+	}
 	if i < 0 {
 		return 0, false
 	}

@@ -24,7 +24,9 @@ const (
 	OpRefund
 	// OpReset deletes the buckets.
 	OpReset
-	// OpRelease ends the concurrency slot held under ID.
+	// OpRelease ends the concurrency slot held under ID; without an ID the oldest slot,
+	// and of several that began in the same millisecond the one whose id sorts first.
+	// Decision.Refunded is its weight, 0 if there was none.
 	OpRelease
 	// OpRenew restarts the concurrency slot held under ID; Allowed is false if
 	// none is held.
@@ -91,7 +93,8 @@ const (
 type Request struct {
 	Op Op
 	// ID names the request, so that it can be repeated safely or refunded, and the
-	// slot of concurrency, which requires it. At most 64 bytes.
+	// slot of concurrency. A take of such a slot and a renewal require it. At most 64
+	// bytes.
 	ID string
 	// Keep is the least time for which the record of a take or charge is kept, so
 	// that it can be settled or refunded until then. In ms, 0 to RecordKeepMax; 0
@@ -203,7 +206,7 @@ func (r *Request) Check() error {
 	if len(r.ID) > 64 {
 		return fmt.Errorf("%w: id longer than 64 bytes", ErrInvalid)
 	}
-	if (r.Op == OpRelease || r.Op == OpRenew) && r.ID == "" {
+	if r.Op == OpRenew && r.ID == "" {
 		return fmt.Errorf("%w: %s needs the id of a slot", ErrInvalid, r.Op)
 	}
 	if r.Op == OpSettle && r.ID == "" {

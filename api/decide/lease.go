@@ -182,7 +182,7 @@ func parseLease(token string, op limiter.Op) (shared, local []limiter.Call, err 
 			}
 			call.Request.Asks = append(call.Request.Asks, limiter.Ask{Key: limiter.Key(key), Limit: l})
 		}
-		if r.Failed() || call.Request.Check() != nil {
+		if r.Failed() || call.Request.ID == "" || call.Request.Check() != nil {
 			return nil, nil, ErrBadLease
 		}
 		if where == leaseLocal {

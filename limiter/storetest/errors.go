@@ -44,7 +44,6 @@ func malformed(t *testing.T, h Harness) {
 		"huge weight":          {Asks: with(func(a *limiter.Ask) { a.Key, a.Weight = "{x}|1|fw", limiter.MaxExact+1 })},
 		"long id":              {ID: strings.Repeat("x", 65), Asks: who.asks(1, threeADay)},
 		"lease without id":     {Asks: lease},
-		"release without id":   {Op: limiter.OpRelease, Asks: lease},
 		"renew without id":     {Op: limiter.OpRenew, Asks: lease},
 		"charge of a lease":    {Op: limiter.OpCharge, ID: "a", Asks: lease},
 		"release of a counter": {Op: limiter.OpRelease, ID: "a", Asks: who.asks(1, threeADay)},

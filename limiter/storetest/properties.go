@@ -135,10 +135,10 @@ func (tr *traffic) request() *limiter.Request {
 		look := rapid.IntRange(0, 4).Draw(tr.T, "look") == 0
 		req.Asks = append(req.Asks, limiter.Ask{Key: tr.who.key(i, l.Algorithm), Limit: l, Weight: w, Look: look})
 	}
-	if req.ID == "" && slots {
-		req.ID = "lease"
+	if req.ID == "" && slots && req.Op != limiter.OpRelease {
+		req.ID = rapid.SampledFrom([]string{"lease", "another", "zz"}).Draw(tr.T, "lease id")
 	}
-	if len(req.Asks) == 0 || (req.Op >= limiter.OpRelease && req.ID == "") {
+	if len(req.Asks) == 0 || (req.Op > limiter.OpRelease && req.ID == "") {
 		return nil
 	}
 	return tr.remember(req)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 
@@ -116,7 +117,21 @@ func (m *slotModel) spend(l limiter.Limit, now, w int64, id string) int64 {
 
 func (m *slotModel) refund(limiter.Limit, int64, charge) int64 { return 0 }
 
+// oldest returns the id of the live slot that began first, by id among several.
+func (m *slotModel) oldest(l limiter.Limit, now int64) string {
+	live := m.live(l, now)
+	if len(live) == 0 {
+		return ""
+	}
+	return slices.MinFunc(live, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+	}).id
+}
+
 func (m *slotModel) release(l limiter.Limit, now int64, id string) int64 {
+	if id == "" {
+		id = m.oldest(l, now)
+	}
 	if !m.holds(l, now, id) {
 		return 0
 	}

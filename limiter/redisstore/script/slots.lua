@@ -147,8 +147,18 @@ local function spend(s, now, w, id)
   return t, false
 end
 
+-- oldest returns the id of the live slot that began first. Redis sorts those of one
+-- millisecond by their id.
+local function oldest(s, t)
+  expire(s, t)
+  if s.n == s.dead_n then return '' end
+  return call('ZRANGE', s.key, s.dead_n, s.dead_n)[1]
+end
+
+-- reslot removes the slot of id, or the oldest one if id is ''.
 local function reslot(s, now, id)
   local t = at_time(s, now)
+  if id == '' then id = oldest(s, t) end
   local at, w = find(s, t, id)
   if not at then return 0, false end
   s.n, s.extra, s.gone, s.limit = s.n - 1, s.extra - w + 1, id, false
