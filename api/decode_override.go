@@ -16,7 +16,7 @@ func decodeOverride(body []byte, rule, id int64) (rules.Override, error) {
 	o := rules.Override{RuleID: rule, ID: id}
 	var in input
 	if id == 0 {
-		requireMembers(&in, v, rules.OverrideFields())
+		requireMembers(&in, v, &o, rules.OverrideFields())
 	}
 	if m := v.Member("key"); m != nil && m.Kind == tree.Null {
 		in.wrong("key", "must be a string")

@@ -36,13 +36,15 @@ func decodeRule(body []byte, id int64) (rules.Rule, error) {
 	}
 	r := rules.Rule{IsActive: true}
 	var in input
-	requireMembers(&in, v, rules.Fields())
-	if v.Member("window_ms") == nil && !hasCalendar(v) {
-		in.wrong("window_ms", "is required")
-	}
 	if err := decodeMembers(&in, v, &r, rules.FieldNamed, "id"); err != nil {
 		return r, err
 	}
+	var missing input
+	requireMembers(&missing, v, &r, rules.Fields())
+	if v.Member("window_ms") == nil && !hasCalendar(v) && !r.Unlimited {
+		missing.wrong("window_ms", "is required")
+	}
+	in.errs = append(missing.errs, in.errs...)
 	in.requireID("id", v, id)
 	r.ID = id
 	r.Normalize()
@@ -76,18 +78,19 @@ func decodePatch(body []byte, r *rules.Rule) error {
 	return in.addValidation(rules.Validate(r))
 }
 
-// requireMembers names the required members that are missing.
-func requireMembers[T any](in *input, v *tree.Value, fields []rules.Field[T]) {
+// requireMembers names the required members that are missing in t, which was read from v.
+func requireMembers[T any](in *input, v *tree.Value, t *T, fields []rules.Field[T]) {
 	for i := range fields {
-		if f := &fields[i]; f.Required && v.Member(f.Name) == nil {
+		if f := &fields[i]; v.Member(f.Name) == nil && f.Needed(t) {
 			in.wrong(f.Name, "is required")
 		}
 	}
 }
 
 // decodeMembers reads every member into t, except read-only members and ids. An unknown
-// member makes the body malformed.
+// member makes the body malformed. An empty member that others of t replace is read last.
 func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *rules.Field[T], ids ...string) error {
+	var last []*tree.Member
 	for i := range v.Members {
 		m := &v.Members[i]
 		f := named(m.Name)
@@ -97,11 +100,27 @@ func decodeMembers[T any](in *input, v *tree.Value, t *T, named func(string) *ru
 			}
 			continue
 		}
-		for _, p := range f.Decode(t, &m.Value, rules.FromRequest) {
-			in.errs = append(in.errs, p.FieldError)
+		if f.Waived != nil && (m.Value.Kind == tree.Null || m.Value.Kind == tree.Text && m.Value.Text == "") {
+			last = append(last, m)
+			continue
+		}
+		in.decode(f.Decode(t, &m.Value, rules.FromRequest))
+	}
+	for _, m := range last {
+		if f := named(m.Name); f.Waived(t) {
+			f.Reset(t)
+		} else {
+			in.decode(f.Decode(t, &m.Value, rules.FromRequest))
 		}
 	}
 	return nil
+}
+
+// decode adds the problems of a member.
+func (in *input) decode(problems []rules.Problem) {
+	for _, p := range problems {
+		in.errs = append(in.errs, p.FieldError)
+	}
 }
 
 func unknownMember(name string) error {

@@ -71,8 +71,11 @@ func describesField[T any](t *testing.T, p *openapi3.Schema, f *rules.Field[T]) 
 	if !p.Type.Is(kind) {
 		t.Errorf("is %v, want %s", p.Type, kind)
 	}
-	if f.Required && p.Nullable {
+	if f.Required && f.Waived == nil && p.Nullable {
 		t.Error("may be null, and is required")
+	}
+	if f.Waived != nil && !p.Nullable {
+		t.Error("may be left out, and not be null")
 	}
 	if f.Default != nil && !p.Nullable && len(f.OneOf) > 0 {
 		t.Error("has a default, and cannot be null")

@@ -127,7 +127,7 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	if err := c.compilePolicy(&p, s.pools); err != nil {
 		return fail(err)
 	}
-	if len(c.facts) == 0 {
+	if len(c.facts) == 0 && c.Rule.Descriptor == nil {
 		c.globalKey = limiter.Key("{" + ScopeGlobal + "}" + c.suffix)
 	}
 	for _, f := range c.facts {

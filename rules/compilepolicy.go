@@ -38,6 +38,8 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 		}
 	}
 	c.ChargeReport = r.ChargeOn == ChargeOnReport
+	c.ChargeExplicit = r.Addend == AddendCharge
+	c.Unlimited, c.Quota, c.Replaces = r.Unlimited, r.Quota, r.Replaces
 	c.Defer = r.Defer
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {

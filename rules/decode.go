@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/limiter"
+	"sluice/rules/entries"
 	"sluice/rules/tree"
 )
 
@@ -101,6 +102,14 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 		decodePart(d, deferFields, at, v, p)
 	case **Candidate:
 		decodePart(d, candidateFields, at, v, p)
+	case **RuleDescriptor:
+		decodePart(d, descriptorFields, at, v, p)
+	case *[]entries.Element:
+		d.elements(at, v, p)
+	case *map[string]string:
+		decodeMap(d, at, f.Noun, v, p, func(at string, v *tree.Value, dst *string) {
+			set(d, at, v, dst, func() (string, error) { return readText(f, v, FromFile) })
+		})
 	case **WeightSource:
 		decodePart(d, weightFields, at, v, p)
 	case *ProfileFacts:
@@ -193,17 +202,26 @@ func decodeMap[V any](d *decoder, at, noun string, v *tree.Value, dst *map[strin
 }
 
 func (d *decoder) windows(at string, v *tree.Value, dst *[]ScheduleWindow) {
+	decodeObjects(d, windowFields, at, "windows", MaxScheduleWindows, v, dst)
+}
+
+func (d *decoder) elements(at string, v *tree.Value, dst *[]entries.Element) {
+	decodeObjects(d, elementFields, at, "entries", MaxEntries, v, dst)
+}
+
+// decodeObjects reads a list of up to most objects.
+func decodeObjects[T any](d *decoder, fields []Field[T], at, noun string, most int, v *tree.Value, dst *[]T) {
 	switch {
 	case v.Kind != tree.List:
-		d.wrong(at, v, "must be a list of windows, not %s", v.Kind)
+		d.wrong(at, v, "must be a list of %s, not %s", noun, v.Kind)
 		return
-	case len(v.List) > MaxScheduleWindows:
-		d.wrong(at, v, "must be a list of 1 to %d windows", MaxScheduleWindows)
+	case len(v.List) > most:
+		d.wrong(at, v, "must be a list of 1 to %d %s", most, noun)
 		return
 	}
-	*dst = make([]ScheduleWindow, len(v.List))
+	*dst = make([]T, len(v.List))
 	for i := range v.List {
-		decodeObject(d, windowFields, path(at, i), &v.List[i], &(*dst)[i])
+		decodeObject(d, fields, path(at, i), &v.List[i], &(*dst)[i])
 	}
 }
 

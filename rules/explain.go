@@ -70,6 +70,9 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 	k := s.keyer(d)
 	misses := make([][]Considered, len(reasonOrder))
 	for c := range s.rules.all() {
+		if c.Rule.Descriptor != nil {
+			continue // see ExplainEntries
+		}
 		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
 			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(),

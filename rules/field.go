@@ -23,8 +23,10 @@ type Field[T any] struct {
 	At func(*T) any
 	// Default is filled in by Normalize and left out of files; nil means none.
 	Default any
-	// Required fields have no default: an object without one is refused.
+	// Required fields have no default: an object without one is refused, unless Waived, which may be
+	// nil, returns true for the object.
 	Required bool
+	Waived   func(*T) bool
 	// NotZero: 0 means that the number is absent, so it is not a valid input.
 	NotZero bool
 	// OneOf lists the allowed words, nil for any text.
@@ -105,13 +107,21 @@ func (f *Field[T]) Value(t *T) any {
 func (f *Field[T]) IsDefault(t *T) bool {
 	switch p := f.At(t).(type) {
 	case *string:
-		return !f.Required && *p == f.text()
-	case *int64, *bool:
+		return !f.Needed(t) && *p == f.text()
+	case *int64:
+		return f.Default != nil && f.Value(t) == f.Default || f.Required && !f.Needed(t) && *p == 0
+	case *bool:
 		return f.Default != nil && f.Value(t) == f.Default
 	}
 	v := f.Value(t)
 	return v == nil || f.Default != nil && reflect.DeepEqual(v, f.Default)
 }
+
+// Needed reports whether an object without the field is refused.
+func (f *Field[T]) Needed(t *T) bool { return f.Required && (f.Waived == nil || !f.Waived(t)) }
+
+// Reset sets the field to its default.
+func (f *Field[T]) Reset(t *T) { f.reset(t) }
 
 // assign sets the field of dst to that of src; both then share what it points to.
 func (f *Field[T]) assign(dst, src *T) {

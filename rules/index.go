@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// index finds the rules whose route and method match, in time that depends on their number and on
+// index finds the rules, except those for descriptors of Envoy, whose route and method match, in time that depends on their number and on
 // the depth of the path, not on the number of rules. It is immutable once its set is built; change
 // edits a copy that shares unchanged parts.
 type index struct {
@@ -45,7 +45,9 @@ func (x *index) build(rules *ordered) {
 	*x = index{}
 	e := indexEdit{x, true}
 	for c := range rules.all() {
-		e.change(c, func(l *leaf) *leaf { return l.with(c, true) })
+		if c.Rule.Descriptor == nil {
+			e.change(c, func(l *leaf) *leaf { return l.with(c, true) })
+		}
 	}
 }
 
@@ -54,10 +56,14 @@ func (x *index) change(drop, put []*Compiled) index {
 	out := *x
 	e := indexEdit{&out, false}
 	for _, c := range drop {
-		e.change(c, func(l *leaf) *leaf { return l.without(c) })
+		if c.Rule.Descriptor == nil {
+			e.change(c, func(l *leaf) *leaf { return l.without(c) })
+		}
 	}
 	for _, c := range put {
-		e.change(c, func(l *leaf) *leaf { return l.with(c, false) })
+		if c.Rule.Descriptor == nil {
+			e.change(c, func(l *leaf) *leaf { return l.with(c, false) })
+		}
 	}
 	return out
 }

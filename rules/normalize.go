@@ -24,6 +24,15 @@ func (r *Rule) Normalize() {
 	if len(r.Tiers) == 0 {
 		r.Tiers = nil
 	}
+	if len(r.Replaces) == 0 {
+		r.Replaces = nil
+	}
+	if len(r.Metadata) == 0 {
+		r.Metadata = nil
+	}
+	if r.Unlimited && r.WindowMS == 0 {
+		r.WindowMS = nominalSecond
+	}
 	if r.Schedule != nil {
 		r.Schedule = r.Schedule.normalized()
 	}

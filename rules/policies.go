@@ -51,7 +51,13 @@ func marshalPolicies[T any](fields []Field[T], t *T) ([]byte, error) {
 // members are ignored. Text that was damaged by hand is an error; every unreadable member then
 // gets a value that validation refuses, so that the rule is listed but never takes effect without
 // that policy.
-func (r *Rule) UnmarshalPolicies(text []byte) error { return unmarshalPolicies(ruleFields, r, text) }
+func (r *Rule) UnmarshalPolicies(text []byte) error {
+	err := unmarshalPolicies(ruleFields, r, text)
+	if err != nil && r.Descriptor != nil {
+		r.Descriptor = &RuleDescriptor{} // because validation refuses neither value of a damaged flag
+	}
+	return err
+}
 
 func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
 	var members map[string]json.RawMessage
@@ -90,6 +96,8 @@ func damage(at any) {
 	switch at := at.(type) {
 	case *string:
 		*at = "?"
+	case *bool:
+		*at = true
 	case **string:
 		*at = new(string)
 		**at = "?"
@@ -109,6 +117,10 @@ func damage(at any) {
 		*at = &Defer{MaxItems: -1}
 	case **Candidate:
 		*at = &Candidate{}
+	case **RuleDescriptor:
+		*at = &RuleDescriptor{}
+	case *map[string]string:
+		*at = map[string]string{"": ""}
 	case *[]string:
 		*at = []string{"?"}
 	case **WeightSource:

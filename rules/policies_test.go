@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules/entries"
 )
 
 // everyPolicy is a rule that sets every policy field. Not all of them go together.
@@ -28,6 +30,11 @@ func everyPolicy() Rule {
 		ChargeOn: "report", OverLimit: "defer", Defer: &Defer{MaxItems: 5, MaxAgeMS: 1000},
 		Candidate:     &Candidate{Algorithm: "gcra", Limit: new(int64(0)), WindowMS: new(int64(500)), Align: new("calendar")},
 		RetryJitterMS: new(int64(0)), HotKeys: "leased", HotRaisePercent: new(int64(10)),
+		Descriptor: &RuleDescriptor{Domain: "shop", Entries: []entries.Element{
+			{Key: "path", Value: "/pay"}, {Key: "file", Pattern: "a*", Shared: true}, {Key: "é"},
+		}},
+		Addend: "charge", Unlimited: true, Quota: true, Replaces: []string{"other"}, ShareThreshold: true,
+		Metadata: map[string]string{"plan": "<gold>"},
 	}
 }
 

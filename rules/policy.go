@@ -52,6 +52,7 @@ const (
 	MinDeferAge          int64 = 1000
 	MaxDeferAge          int64 = 604_800_000
 	DefaultDeferAge      int64 = 3_600_000
+	nominalSecond        int64 = 1000
 	nominalDay           int64 = 86_400_000
 	nominalWeek                = 7 * nominalDay
 	nominalMonth               = 31 * nominalDay

@@ -21,13 +21,16 @@ type Rule struct {
 	Owner *string `json:"owner"`
 	// Scope names the facts that identify the bucket: global, or a sum of ip, user, apikey, tier,
 	// route, method and attr:<name>, such as user+ip. The rule applies only to descriptors that
-	// have all of them.
+	// have all of them. It is "" for a rule with Descriptor.
 	Scope string `json:"scope"`
 	// Route is nil for every route; else an exact path, a path with {param} segments, or one that
 	// ends in /* (which also matches the path before it).
 	Route *string `json:"route"`
 	// Method is nil for every method, else one in upper case.
 	Method *string `json:"method"`
+	// Descriptor makes it a rule for descriptors of Envoy, which needs no scope, route or method. It is
+	// nil for an ordinary rule.
+	Descriptor *RuleDescriptor `json:"descriptor"`
 
 	Algorithm string  `json:"algorithm"`
 	Limit     int64   `json:"limit"`
@@ -76,6 +79,21 @@ type Rule struct {
 	HotKeys         string `json:"hot_keys"`
 	HotRaisePercent *int64 `json:"hot_raise_percent"`
 
+	// The members from Addend to Metadata belong to rules with Descriptor.
+
+	// Addend is take or charge. With charge an explicit addend is charged whether or not it fits.
+	Addend string `json:"addend"`
+	// Unlimited: the rule limits nothing, and Limit may be 0.
+	Unlimited bool `json:"unlimited"`
+	// Quota: a call is over its limit only if every descriptor with a quota rule is.
+	Quota bool `json:"quota"`
+	// Replaces names rules that do not apply to a call to which this rule applies.
+	Replaces []string `json:"replaces"`
+	// ShareThreshold: all values that fit a pattern of Descriptor have one bucket.
+	ShareThreshold bool `json:"share_threshold"`
+	// Metadata is sent to Envoy for requests that pass.
+	Metadata map[string]string `json:"metadata"`
+
 	Mode     string `json:"mode"`
 	FailMode string `json:"fail_mode"`
 	IsActive bool   `json:"is_active"`
@@ -92,11 +110,18 @@ var ruleFields = []Field[Rule]{
 	{Name: "name", At: func(r *Rule) any { return &r.Name }, Required: true, Label: true},
 	{Name: "description", At: func(r *Rule) any { return &r.Description }, Bytes: MaxDescription, Label: true},
 	{Name: "owner", At: func(r *Rule) any { return &r.Owner }, Characters: MaxOwner, Label: true, Filter: true},
-	{Name: "scope", At: func(r *Rule) any { return &r.Scope }, Required: true, Filter: true},
+	{
+		Name: "scope", At: func(r *Rule) any { return &r.Scope }, Filter: true,
+		Required: true, Waived: func(r *Rule) bool { return r.Descriptor != nil },
+	},
 	{Name: "route", At: func(r *Rule) any { return &r.Route }, Filter: true},
 	{Name: "method", At: func(r *Rule) any { return &r.Method }, Filter: true},
+	{Name: "descriptor", At: func(r *Rule) any { return &r.Descriptor }, Policy: true},
 	{Name: "algorithm", At: func(r *Rule) any { return &r.Algorithm }, Default: defaultAlgorithm},
-	{Name: "limit", At: func(r *Rule) any { return &r.Limit }, Required: true},
+	{
+		Name: "limit", At: func(r *Rule) any { return &r.Limit },
+		Required: true, Waived: func(r *Rule) bool { return r.Unlimited },
+	},
 	{Name: "window_ms", At: func(r *Rule) any { return &r.WindowMS }, Millis: true},
 	{Name: "burst", At: func(r *Rule) any { return &r.Burst }},
 	{Name: "align", At: func(r *Rule) any { return &r.Align }},
@@ -145,6 +170,15 @@ var ruleFields = []Field[Rule]{
 		Name: "hot_raise_percent", At: func(r *Rule) any { return &r.HotRaisePercent }, Policy: true,
 		Least: 1, Most: MaxHotRaisePercent,
 	},
+	{
+		Name: "addend", At: func(r *Rule) any { return &r.Addend }, Policy: true,
+		Default: AddendTake, OneOf: []string{AddendTake, AddendCharge},
+	},
+	{Name: "unlimited", At: func(r *Rule) any { return &r.Unlimited }, Policy: true, Default: false},
+	{Name: "quota", At: func(r *Rule) any { return &r.Quota }, Policy: true, Default: false},
+	{Name: "replaces", At: func(r *Rule) any { return &r.Replaces }, Policy: true, Noun: "names of rules", Most: MaxReplaces},
+	{Name: "share_threshold", At: func(r *Rule) any { return &r.ShareThreshold }, Policy: true, Default: false},
+	{Name: "metadata", At: func(r *Rule) any { return &r.Metadata }, Policy: true, Noun: "texts", Most: MaxMetadata},
 	{
 		Name: "mode", At: func(r *Rule) any { return &r.Mode }, Filter: true,
 		Default: ModeEnforce, OneOf: []string{ModeEnforce, ModeShadow},

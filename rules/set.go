@@ -59,6 +59,14 @@ type Compiled struct {
 	FailMode string
 	// ChargeReport: a check only looks, and a charge spends.
 	ChargeReport bool
+	// ChargeExplicit: an explicit addend is charged whether or not it fits.
+	ChargeExplicit bool
+	// Unlimited: the rule limits nothing.
+	Unlimited bool
+	// Quota: see Rule.Quota.
+	Quota bool
+	// Replaces holds names of rules. See Rule.Replaces.
+	Replaces []string
 	// Shadow: the rule is decided and counted but never denies.
 	Shadow bool
 	// Hot says how hot buckets may be served.

@@ -69,6 +69,11 @@ func validate(r *Rule) (parts, error) {
 
 // validateMatchers checks the fields that decide whether the rule applies.
 func (p *parts) validateMatchers(r *Rule, ps *problems) {
+	if r.Descriptor != nil {
+		validateDescriptor(r, ps)
+		return
+	}
+	validateOrdinary(r, ps)
 	facts, err := parseScope(r.Scope)
 	if err != nil {
 		ps.add("scope", "%s", err)

@@ -1,0 +1,145 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/rules/entries"
+)
+
+// RuleDescriptor says to which descriptors of Envoy a rule applies: those of a domain that have as
+// many entries as Entries, each of which fits the element in its place.
+type RuleDescriptor struct {
+	Domain  string            `json:"domain"`
+	Entries []entries.Element `json:"entries"`
+}
+
+// Words of Rule.Addend, as written in JSON and SQL.
+const (
+	AddendTake   = "take"
+	AddendCharge = "charge"
+)
+
+// Bounds of a descriptor, and of what belongs to rules with one. Texts are measured in bytes.
+const (
+	MaxDomain        = 255
+	MaxEntries       = 32
+	MaxEntryKey      = 255
+	MaxEntryValue    = 1024
+	MaxReplaces      = 64
+	MaxMetadata      = 32
+	MaxMetadataName  = 63
+	MaxMetadataValue = 255
+)
+
+var descriptorFields = []Field[RuleDescriptor]{
+	{Name: "domain", At: func(d *RuleDescriptor) any { return &d.Domain }, Required: true},
+	{Name: "entries", At: func(d *RuleDescriptor) any { return &d.Entries }},
+}
+
+var elementFields = []Field[entries.Element]{
+	{Name: "key", At: func(e *entries.Element) any { return &e.Key }, Required: true},
+	{Name: "value", At: func(e *entries.Element) any { return &e.Value }},
+	{Name: "pattern", At: func(e *entries.Element) any { return &e.Pattern }},
+	{Name: "shared", At: func(e *entries.Element) any { return &e.Shared }},
+}
+
+// validateOrdinary refuses what belongs to rules with a descriptor.
+func validateOrdinary(r *Rule, ps *problems) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"addend", r.Addend == AddendCharge}, {"unlimited", r.Unlimited}, {"quota", r.Quota},
+		{"replaces", len(r.Replaces) > 0}, {"share_threshold", r.ShareThreshold}, {"metadata", len(r.Metadata) > 0},
+	} {
+		ps.belongs(f.name, f.given, false, false, "a descriptor")
+	}
+}
+
+// validateDescriptor checks the descriptor of a rule that has one, what belongs to it, and what does
+// not.
+func validateDescriptor(r *Rule, ps *problems) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{"scope", r.Scope != ""}, {"route", r.Route != nil}, {"method", r.Method != nil}, {"when", r.When != nil},
+		{"tiers", len(r.Tiers) > 0}, {"weight_field", r.WeightField != nil}, {"pool", r.Pool != nil},
+		{"throttle", r.Throttle == ThrottleElastic}, {"charge_on", r.ChargeOn == ChargeOnReport},
+		{"over_limit", r.OverLimit == OverLimitDefer},
+	} {
+		if f.given {
+			ps.add(f.name, "does not apply to a rule with a descriptor; leave it out")
+		}
+	}
+	d := r.Descriptor
+	ps.entryText("descriptor.domain", d.Domain, 1, MaxDomain)
+	if len(d.Entries) < 1 || len(d.Entries) > MaxEntries {
+		ps.add("descriptor.entries", "must be a list of 1 to %d entries", MaxEntries)
+	} else {
+		for i := range d.Entries {
+			validateElement(path("descriptor.entries", i), &d.Entries[i], ps)
+		}
+	}
+	if r.ShareThreshold && !slices.ContainsFunc(d.Entries, func(e entries.Element) bool { return e.Pattern != "" }) {
+		ps.add("share_threshold", "applies only to entries with a pattern; leave it out")
+	}
+	if r.Addend == AddendCharge && r.Traits().Slots {
+		ps.add("addend", "must be take for concurrency, whose leases are not charged")
+	}
+	for i, name := range r.Replaces {
+		switch at := path("replaces", i); {
+		case !namePattern.MatchString(name):
+			ps.add(at, "must be the name of a rule: %s", nameHelp)
+		case name == r.Name:
+			ps.add(at, "must not be the rule itself")
+		case slices.Contains(r.Replaces[:i], name):
+			ps.add(at, "must not name a rule twice")
+		}
+	}
+	for _, name := range sortedKeys(r.Metadata) {
+		at := "metadata." + SafeField(name)
+		if name == "" || len(name) > MaxMetadataName || !isText(name) {
+			ps.add(at, "must have a name of 1 to %d bytes of text", MaxMetadataName)
+			continue
+		}
+		ps.entryText(at, r.Metadata[name], 0, MaxMetadataValue)
+	}
+}
+
+func validateElement(at string, e *entries.Element, ps *problems) {
+	ps.entryText(at+".key", e.Key, 1, MaxEntryKey)
+	ps.entryText(at+".value", e.Value, 0, MaxEntryValue)
+	ps.entryText(at+".pattern", e.Pattern, 0, MaxEntryValue)
+	switch {
+	case e.Pattern == "":
+		ps.belongs(at+".shared", e.Shared, false, false, "a pattern")
+	case e.Value != "":
+		ps.add(at+".pattern", "cannot be combined with a value; leave one of them out")
+	case !strings.Contains(e.Pattern, "*"):
+		ps.add(at+".pattern", "must contain *, which stands for any text; use value for an exact text")
+	}
+}
+
+// entryText checks the length of a text that comes from or goes to Envoy.
+func (ps *problems) entryText(at, s string, least, most int) {
+	switch {
+	case len(s) < least || len(s) > most:
+		ps.add(at, "must have %s", bytesBetween(least, most))
+	case !isText(s):
+		ps.add(at, "must be valid UTF-8 without zero bytes")
+	}
+}
+
+func bytesBetween(least, most int) string {
+	if least == 0 {
+		return fmt.Sprintf("at most %d bytes", most)
+	}
+	return fmt.Sprintf("%d to %d bytes", least, most)
+}
+
+// isText reports whether JSON and both databases can hold a text.
+func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
