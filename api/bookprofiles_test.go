@@ -53,7 +53,16 @@ func (b *book) CreateProfile(_ context.Context, _ rules.Actor, p rules.Profile) 
 	if _, taken := b.profiles[p.Name]; taken {
 		return p, rules.ErrNameTaken
 	}
+	if err := b.distinct(p); err != nil {
+		return p, err
+	}
 	return b.putProfile(p, 1), nil
+}
+
+// distinct refuses a profile of a domain that another has; the caller holds the lock.
+func (b *book) distinct(p rules.Profile) error {
+	others := slices.DeleteFunc(b.allProfiles(), func(q rules.Profile) bool { return q.Name == p.Name })
+	return rules.DistinctDomains(append(others, p))
 }
 
 func (b *book) putProfile(p rules.Profile, version int64) rules.Profile {
@@ -75,6 +84,9 @@ func (b *book) UpdateProfile(_ context.Context, _ rules.Actor, p rules.Profile,
 	defer b.mu.Unlock()
 	old, err := b.profile(p.Name, ifVersion)
 	if err != nil {
+		return p, err
+	}
+	if err := b.distinct(p); err != nil {
 		return p, err
 	}
 	p.CreatedAt = old.CreatedAt

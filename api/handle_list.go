@@ -193,8 +193,11 @@ func (s *Server) importRules(c echo.Context) error {
 		if err := wanted.CheckPatterns(current, prune != nil && *prune); err != nil {
 			return err
 		}
-		plan := rules.MakeFilePlan(rules.File{Pools: pools, Profiles: profiles, Rules: current}, wanted,
-			prune != nil && *prune)
+		stored := rules.File{Pools: pools, Profiles: profiles, Rules: current}
+		if err := wanted.CheckUnique(stored, prune != nil && *prune); err != nil {
+			return err
+		}
+		plan := rules.MakeFilePlan(stored, wanted, prune != nil && *prune)
 		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
 		if answer.DryRun || plan.Empty() {
 			return writePlan(c, &answer)

@@ -26,7 +26,7 @@ func TestProfiles_CreateReadReplaceDelete(t *testing.T) {
 		`{"value":"anonymous"}],"api_key":[],"tier":[],"attributes":{},"fields":{}},"claims":"off",` +
 		`"claims_header":"Authorization","client_ip":{"header":"X-Forwarded-For","trusted":[]},` +
 		`"routes":["/users/{id}","/files/*"],"path":"normal","skip_methods":["OPTIONS"],"weight":null,` +
-		`"missing":{"tier":{"value":"free"},"user":"skip"},` +
+		`"missing":{"tier":{"value":"free"},"user":"skip"},"domain":"","entries":{},` +
 		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],` +
 		`"proof":{"token":true,"networks":[],"certificates":[]},"version":1,"created_at":`
 	read := f.do(http.MethodGet, "/ratelimit/profiles/shop", "").want(http.StatusOK)
@@ -79,6 +79,9 @@ func TestProfiles_BadInputNamesEveryField(t *testing.T) {
 		`{"name":"a","weight":{}}`:                                                    {"weight.header"},
 		`{"name":"a","missing":{"user":"allow","ip":{"value":"x"},"tier":{"v":"a"}}}`: {"missing.tier"},
 		`{"name":"a","headers":["Set-Cookie"],"skip_methods":["a b"]}`:                {"headers[0]", "skip_methods[0]"},
+		`{"name":"a","domain":7,"entries":{"a":7}}`:                                   {"domain", "entries.a"},
+		`{"name":"a","entries":{"a":"ip"}}`:                                           {"domain"},
+		`{"name":"a","domain":"d","entries":{"a":"route","b":"user"}}`:                {"entries.a"},
 		`{"name":"a","proof":{"token":1,"networks":["x"]}}`:                           {"proof.token"},
 		`{"name":"a","proof":{"networks":["x"],"certificates":[""]}}`:                 {"proof.certificates[0]", "proof.networks[0]"},
 	} {
@@ -109,6 +112,31 @@ func TestProfiles_BadInputNamesEveryField(t *testing.T) {
 }
 
 // The largest profile fits into a request.
+func TestProfiles_ADomainHasOneProfile(t *testing.T) {
+	f := newFixture(t, nil)
+	const of = `{"name":%q,"domain":"shop","entries":{"remote_address":"ip","who":"user"}}`
+	a := f.do(http.MethodPost, "/ratelimit/profiles", fmt.Sprintf(of, "one")).want(http.StatusCreated)
+	if !strings.Contains(a.body, `"domain":"shop","entries":{"remote_address":"ip","who":"user"}`) {
+		t.Errorf("got %s", a.body)
+	}
+	if p := f.sets.Load().ProfileOf("shop"); p == nil || p.Name != "one" {
+		t.Errorf("the domain is read by %+v", p)
+	}
+	second := f.do(http.MethodPost, "/ratelimit/profiles", fmt.Sprintf(of, "two")).want(http.StatusConflict)
+	if got := second.fields(); !slices.Equal(got, []string{"domain"}) ||
+		!strings.Contains(second.body, "/problems/already-used") {
+		t.Errorf("got %s", second.body)
+	}
+	f.do(http.MethodPost, "/ratelimit/profiles", `{"name":"two"}`).want(http.StatusCreated)
+	f.do(http.MethodPut, "/ratelimit/profiles/two", fmt.Sprintf(of, "two")).want(http.StatusConflict)
+	f.do(http.MethodPut, "/ratelimit/profiles/one", fmt.Sprintf(of, "one")).want(http.StatusOK)
+	file := f.do(http.MethodPost, "/ratelimit/rules/import", `{"profiles":[`+fmt.Sprintf(of, "two")+`],"rules":[]}`).
+		want(http.StatusUnprocessableEntity)
+	if got := file.fields(); !slices.Equal(got, []string{"profiles[0].domain"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestProfiles_TheLargestFitsIntoARequest(t *testing.T) {
 	f := newFixture(t, nil)
 	p := rules.NewProfile()

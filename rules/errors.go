@@ -35,6 +35,12 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
+// TakenError says that another object has what only one may have beside its name: the domain of a profile, or the
+// descriptor of an active rule.
+type TakenError struct{ FieldError }
+
+func (e *TakenError) Error() string { return e.Field + " " + e.Message }
+
 // ValidationError holds all field errors of one input.
 type ValidationError struct {
 	Fields []FieldError

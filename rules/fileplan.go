@@ -145,7 +145,11 @@ func (p *Profile) Summary() string {
 	for _, list := range [][]FactSource{p.Facts.User, p.Facts.APIKey, p.Facts.Tier} {
 		facts += min(1, len(list))
 	}
-	return fmt.Sprintf("facts: %d, routes: %d", facts, len(p.Routes))
+	text := fmt.Sprintf("facts: %d, routes: %d", facts, len(p.Routes))
+	if p.Domain != "" {
+		text += fmt.Sprintf(", entries of %q: %d", p.Domain, len(p.Entries))
+	}
+	return text
 }
 
 // writeSection formats the plan of a section for a terminal.

@@ -20,6 +20,3 @@ func (s *Set) MatchEntries(domain string, list []entries.Entry, now time.Time) (
 // EntriesKey returns the bucket of a descriptor whose limit comes with the request. It is never that
 // of a rule.
 func (s *Set) EntriesKey(domain string, list []entries.Entry) limiter.Key { return "" }
-
-// ProfileOf returns the profile that reads the descriptors of a domain, nil if there is none.
-func (s *Set) ProfileOf(domain string) *Profile { return nil }

@@ -91,11 +91,13 @@ func unmarshalPolicies[T any](fields []Field[T], t *T, text []byte) error {
 	return errors.Join(errs...)
 }
 
+const damagedText = "?"
+
 // damage sets a policy field to a value that validation refuses, even after Normalize.
 func damage(at any) {
 	switch at := at.(type) {
 	case *string:
-		*at = "?"
+		*at = damagedText
 	case *bool:
 		*at = true
 	case **string:

@@ -44,6 +44,11 @@ type Profile struct {
 	// Missing says what happens if a fact has no value. Its keys are ip, user, api_key, tier, attr:NAME and
 	// field:NAME; the default is MissingSkip.
 	Missing map[string]MissingFact `json:"missing"`
+	// Domain is the domain of Envoy's descriptors that the profile reads, "" for none. Of several profiles one at most
+	// has a domain. Entries says which fact the entries of a key have: ip, user, api_key, tier, path, method, host,
+	// attr:NAME or field:NAME. Entries of other keys are ignored.
+	Domain  string            `json:"domain"`
+	Entries map[string]string `json:"entries"`
 	// Headers are the client headers to send; a name may end in *.
 	Headers []string `json:"headers"`
 	Proof   Proof    `json:"proof"`

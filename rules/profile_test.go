@@ -25,6 +25,9 @@ func shopProfile() Profile {
 	p.Weight = &WeightSource{Header: "X-Weight"}
 	p.Missing = map[string]MissingFact{"user": {Action: MissingSkip}, "attr:tenant": {Value: "none"},
 		"api_key": {Action: MissingDeny}, "ip": {Value: "192.0.2.1"}, "field:bytes": {Value: "1"}}
+	p.Domain = "shop"
+	p.Entries = map[string]string{"remote_address": "ip", "path": "path", "who am I": "user", "host": "host",
+		"tenant": "attr:tenant", "bytes": "field:bytes"}
 	p.Proof.Networks = []string{"127.0.0.1", "::1"}
 	p.Proof.Certificates = []string{"edge.example"}
 	return p
@@ -36,7 +39,7 @@ func TestNewProfile_HasTheDefaultsOfTheDocumentation(t *testing.T) {
 	const want = `{"name":"","description":"",` +
 		`"facts":{"user":[],"api_key":[],"tier":[],"attributes":{},"fields":{}},` +
 		`"claims":"off","claims_header":"Authorization","client_ip":{"header":"X-Forwarded-For","trusted":[]},` +
-		`"routes":[],"path":"normal","skip_methods":["OPTIONS"],"weight":null,"missing":{},` +
+		`"routes":[],"path":"normal","skip_methods":["OPTIONS"],"weight":null,"missing":{},"domain":"","entries":{},` +
 		`"headers":["Retry-After","RateLimit-Policy","RateLimit","X-RateLimit-*"],` +
 		`"proof":{"token":true,"networks":[],"certificates":[]},` +
 		`"version":0,"created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z"}`
@@ -144,6 +147,25 @@ func TestValidateProfile_NamesEveryProblemAtOnce(t *testing.T) {
 			p.Missing = map[string]MissingFact{"user": {Action: "allow"}, "ip": {Value: "x"}, "tier": {},
 				"field:a": {Value: "x"}, "attr:": {Action: MissingDeny}}
 		}, []string{`missing."attr:"`, "missing.field:a.value", "missing.ip.value", "missing.tier.value", "missing.user"}},
+		"a long domain":            {func(p *Profile) { p.Domain = strings.Repeat("d", MaxDomain+1) }, []string{"domain"}},
+		"a domain of two lines":    {func(p *Profile) { p.Domain = "a\nb" }, []string{"domain"}},
+		"entries without a domain": {func(p *Profile) { p.Domain = "" }, []string{"domain"}},
+		"entries": {func(p *Profile) {
+			p.Entries = map[string]string{"": "ip", "a": "route", "b": "attr:", "c": "field:a b", "d": "", "e\x00": "ip",
+				strings.Repeat("k", MaxEntryKey+1): "ip", "f.g": "apikey"}
+		}, []string{`entries.""`, "entries.a", "entries.b", "entries.c", "entries.d", `entries."e\x00"`, "entries.f.g",
+			fmt.Sprintf("entries.%q", strings.Repeat("k", 40))}},
+		"too many entries": {func(p *Profile) {
+			for i := range MaxProfileFacts + 1 {
+				p.Entries[fmt.Sprint("k", i)] = "user"
+			}
+		}, []string{"entries"}},
+		"entries with attributes that no check carries": {func(p *Profile) {
+			p.Entries, p.Missing = map[string]string{"h": "host"}, map[string]MissingFact{"attr:plan": {Value: "free"}}
+			for i := range MaxProfileFacts - 1 {
+				p.Entries[fmt.Sprint("a", i)] = fmt.Sprint("attr:a", i)
+			}
+		}, []string{"entries"}},
 		"headers": {func(p *Profile) { p.Headers = []string{"Set-Cookie", "Retry-*", "X-*-*", "Retry-*"} },
 			[]string{"headers[0]", "headers[2]", "headers[3]"}},
 	} {
@@ -203,7 +225,8 @@ func TestProfile_ComesBackFromItsColumn(t *testing.T) {
 
 func TestProfile_DamagedByHandIsRefused(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{"facts":1}`, `{"proof":"none"}`, `{"missing":{"user":{}}}`, `{"routes":{}}`,
-		`{"weight":"x"}`, `{"client_ip":[]}`, `{"path":7}`, `{"headers":"all"}`} {
+		`{"weight":"x"}`, `{"client_ip":[]}`, `{"path":7}`, `{"headers":"all"}`,
+		`{"domain":7}`, `{"entries":[]}`, `{"domain":"d","entries":{"a":7}}`} {
 		p := Profile{Name: "p"}
 		if err := p.UnmarshalPolicies([]byte(text)); err == nil {
 			t.Errorf("%s is read", text)
@@ -241,7 +264,7 @@ func TestDiffProfile_NamesThePart(t *testing.T) {
 
 func TestSet_KeepsAProfileThatDidNotChange(t *testing.T) {
 	a, b := shopProfile(), shopProfile()
-	b.Name = "other"
+	b.Name, b.Domain = "other", "other"
 	set, err := CompileSource(Source{Profiles: []Profile{a, b}}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -266,6 +289,61 @@ func TestSet_KeepsAProfileThatDidNotChange(t *testing.T) {
 		if _, err := CompileSource(Source{Profiles: list}, Options{}); err == nil {
 			t.Errorf("%+v compiles", list)
 		}
+	}
+}
+
+func TestSet_ADomainHasOneProfile(t *testing.T) {
+	a, b := shopProfile(), shopProfile()
+	b.Name = "other"
+	if _, err := CompileSource(Source{Profiles: []Profile{a, b}}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), `the domain "shop"`) {
+		t.Errorf("two profiles of one domain: %v", err)
+	}
+	b.Domain = "inner"
+	set, err := CompileSource(Source{Profiles: []Profile{a, b}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for domain, want := range map[string]string{"shop": "shop", "inner": "other"} {
+		if p := set.ProfileOf(domain); p == nil || p.Name != want {
+			t.Errorf("%s is read by %+v", domain, p)
+		}
+	}
+	next, err := set.Apply(Delta{Profiles: []Profile{a}, ProfilesChanged: true})
+	if err != nil || next.ProfileOf("inner") != nil || next.ProfileOf("") != nil ||
+		next.ProfileOf("shop") != set.ProfileOf("shop") {
+		t.Errorf("got %v, %v", next, err)
+	}
+	if set.ProfileOf("inner") == nil {
+		t.Error("the set before has changed")
+	}
+}
+
+func TestFile_CheckUniqueFindsTwoProfilesOfADomain(t *testing.T) {
+	of := func(name, domain string) Profile { return Profile{Name: name, Domain: domain} }
+	stored := File{Profiles: []Profile{of("a", "one"), of("b", "two"), of("c", "")}}
+	const taken = ".domain is already used by the profile "
+	for name, c := range map[string]struct {
+		file  []Profile
+		prune bool
+		want  string
+	}{
+		"one more":             {file: []Profile{of("d", "three"), of("e", "")}},
+		"of another profile":   {file: []Profile{of("d", "three"), of("c", "two")}, want: "profiles[1]" + taken + "b"},
+		"which is deleted":     {file: []Profile{of("c", "two")}, prune: true},
+		"which the file moves": {file: []Profile{of("a", "two"), of("b", "one")}},
+		"twice in the file":    {file: []Profile{of("x", "new"), of("y", "new")}, want: "profiles[1]" + taken + "x"},
+		"no section":           {prune: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, got := File{Profiles: c.file}, ""
+			if err := file.CheckUnique(stored, c.prune); err != nil {
+				got = strings.TrimPrefix(err.Error(), "invalid: ")
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

@@ -72,6 +72,11 @@ var profileFields = []Field[Profile]{
 		Name: "missing", At: func(p *Profile) any { return &p.Missing }, Policy: true,
 		Default: map[string]MissingFact{}, Noun: "facts", Most: MaxProfileFacts,
 	},
+	{Name: "domain", At: func(p *Profile) any { return &p.Domain }, Policy: true, Bytes: MaxDomain},
+	{
+		Name: "entries", At: func(p *Profile) any { return &p.Entries }, Policy: true,
+		Default: map[string]string{}, Noun: "entries", Most: MaxProfileFacts,
+	},
 	{
 		Name: "headers", At: func(p *Profile) any { return &p.Headers }, Policy: true,
 		Default: []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-*"},
@@ -188,6 +193,9 @@ func (p *Profile) Normalize() {
 	if p.Missing == nil {
 		p.Missing = map[string]MissingFact{}
 	}
+	if p.Entries == nil {
+		p.Entries = map[string]string{}
+	}
 	p.SkipMethods = mapped(p.SkipMethods, strings.ToUpper)
 	p.Headers = mapped(p.Headers, usualHeader)
 }
@@ -223,6 +231,9 @@ func (p *Profile) MarshalPolicies() ([]byte, error) { return marshalPolicies(pro
 // UnmarshalPolicies is Rule.UnmarshalPolicies for profiles. The result is normalised.
 func (p *Profile) UnmarshalPolicies(text []byte) error {
 	err := unmarshalPolicies(profileFields, p, text)
+	if err != nil && p.Domain == damagedText {
+		p.Entries = map[string]string{"": ""} // because validation refuses no text as a domain
+	}
 	p.Normalize()
 	return err
 }
@@ -356,7 +367,7 @@ func SafeKey(name string) string {
 // change stays the same value, so that what was compiled from it can be kept.
 func (s *Set) compileProfiles(list []Profile) error {
 	was := s.profiles
-	s.profiles = make(map[string]*Profile, len(list))
+	s.profiles, s.domains = make(map[string]*Profile, len(list)), map[string]*Profile{}
 	for i := range list {
 		p := was[list[i].Name]
 		if p == nil || !reflect.DeepEqual(*p, list[i]) {
@@ -371,6 +382,13 @@ func (s *Set) compileProfiles(list []Profile) error {
 			return fmt.Errorf("two profiles have the name %q", p.Name)
 		}
 		s.profiles[p.Name] = p
+		if p.Domain == "" {
+			continue
+		}
+		if other := s.domains[p.Domain]; other != nil {
+			return fmt.Errorf("the profiles %q and %q have the domain %q", other.Name, p.Name, p.Domain)
+		}
+		s.domains[p.Domain] = p
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ func ValidateProfile(p *Profile) error {
 		ps.add("facts.attributes", "give a request %d attributes with %s and those of missing, more than %d", n,
 			hostAttribute, MaxProfileFacts)
 	}
+	p.validateEntries(&ps)
 	for i, h := range p.Headers {
 		if !isClientHeader(h) {
 			ps.add(path("headers", i), "must be one of %s, or the beginning of one followed by *",
@@ -83,6 +84,42 @@ func ValidateProfile(p *Profile) error {
 		return &ValidationError{Fields: ps}
 	}
 	return nil
+}
+
+// EntryFacts are the facts that Profile.Entries may name. Attributes and fields have
+// attr: and field: before their names instead.
+var EntryFacts = []string{"ip", "user", "api_key", "tier", "path", "method", hostAttribute}
+
+// validateEntries checks how the profile reads the descriptors of its domain.
+func (p *Profile) validateEntries(ps *problems) {
+	if p.Domain == "" && len(p.Entries) > 0 {
+		ps.add("domain", "is required, because entries say how its descriptors are read")
+	}
+	attributes := map[string]bool{}
+	for _, key := range sortedKeys(p.Entries) {
+		fact, at := p.Entries[key], "entries."+SafeKey(key)
+		attribute, isAttribute := strings.CutPrefix(fact, missingAttribute)
+		field, isField := strings.CutPrefix(fact, missingField)
+		switch {
+		case key == "" || len(key) > MaxEntryKey || !utf8.ValidString(key) || strings.ContainsFunc(key, chars.Unsafe):
+			ps.add(at, "must have a key of 1 to %d bytes of valid UTF-8 without control characters or line breaks", MaxEntryKey)
+		case fact == hostAttribute:
+			attributes[fact] = true
+		case slices.Contains(EntryFacts, fact), isField && chars.IsName(field):
+		case isAttribute && chars.IsName(attribute):
+			attributes[attribute] = true
+		default:
+			ps.add(at, "must be one of %s, attr:NAME and field:NAME", strings.Join(EntryFacts, ", "))
+		}
+	}
+	for name, m := range p.Missing {
+		if attribute, ok := strings.CutPrefix(name, missingAttribute); ok && m.Action == "" {
+			attributes[attribute] = true
+		}
+	}
+	if n := len(attributes); n > MaxProfileFacts && len(p.Entries) <= MaxProfileFacts {
+		ps.add("entries", "give a request %d attributes with those of missing, more than %d", n, MaxProfileFacts)
+	}
 }
 
 // hostAttribute is the attribute with the request's host, which needs no source.

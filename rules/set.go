@@ -21,6 +21,7 @@ type Set struct {
 	names    ordered // the same, by name
 	pools    map[string]*CompiledPool
 	profiles map[string]*Profile
+	domains  map[string]*Profile // those that have a domain, by domain
 	index    index
 	// patterns is the total of PatternSize, oversized the rules with a pattern that is too large for
 	// a new one.
@@ -144,6 +145,10 @@ func (s *Set) Named(name string) *Compiled {
 // Profile returns the profile with a name, nil if there is none. It is shared and must not be
 // changed.
 func (s *Set) Profile(name string) *Profile { return s.profiles[name] }
+
+// ProfileOf returns the profile that reads the descriptors of a domain, nil if there is none: rules with a descriptor
+// then apply to them.
+func (s *Set) ProfileOf(domain string) *Profile { return s.domains[domain] }
 
 // Profiles returns the profiles ordered by name. They are shared and must not be changed.
 func (s *Set) Profiles() []Profile {

@@ -45,6 +45,7 @@ var (
 	Method              = Kind{"method-not-allowed", 405, "Method not allowed"}
 	Timeout             = Kind{"request-timeout", 408, "Request timeout"}
 	NameTaken           = Kind{"name-taken", 409, "Name already in use"}
+	Taken               = Kind{"already-used", 409, "Already in use"}
 	PoolUsed            = Kind{"pool-used", 409, "Pool in use"}
 	OverrideExists      = Kind{"override-exists", 409, "Override already exists"}
 	Stale               = Kind{"stale", 412, "Version conflict"}
@@ -79,6 +80,7 @@ func ProblemOf(err error) (*Problem, bool) {
 	var (
 		p       *Problem
 		invalid *rules.ValidationError
+		taken   *rules.TakenError
 		store   *limiter.StoreError
 		refused *access.Refusal
 	)
@@ -96,6 +98,10 @@ func ProblemOf(err error) (*Problem, bool) {
 	case errors.Is(err, rules.ErrNameTaken):
 		p = NameTaken.Problem("Names are unique. Choose another name.")
 		p.Errors = []rules.FieldError{{Field: "name", Message: "is already in use"}}
+		return p, true
+	case errors.As(err, &taken):
+		p = Taken.Problem("Only one may have this. See errors.")
+		p.Errors = []rules.FieldError{taken.FieldError}
 		return p, true
 	case errors.Is(err, rules.ErrPoolUsed):
 		return PoolUsed.Problem("Remove the pool from every rule first."), true

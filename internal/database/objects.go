@@ -35,6 +35,9 @@ type objects[R, T any] struct {
 	// creating and deleting refuse a change, or take note of it.
 	creating func(*change) error
 	deleting func(*change, *Head) error
+	// whole refuses what all objects together may not be after a change; nil refuses nothing. Changes are written one
+	// after the other, so none can come between.
+	whole func([]T) error
 }
 
 // read returns all objects ordered by name; there are never many.
@@ -97,13 +100,27 @@ func (o *objects[R, T]) write(ctx context.Context, d *DB, actor rules.Actor, t T
 	var none T
 	err = d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
 		var err error
-		written, err = write(c)
-		return err
+		if written, err = write(c); err != nil {
+			return err
+		}
+		return o.checkWhole(c)
 	})
 	if err != nil && !errors.Is(err, errUnchanged) {
 		return none, err
 	}
 	return written, nil
+}
+
+// checkWhole checks all objects after a change.
+func (o *objects[R, T]) checkWhole(c *change) error {
+	if o.whole == nil {
+		return nil
+	}
+	list, err := o.read(c.tx)
+	if err != nil {
+		return err
+	}
+	return o.whole(list)
 }
 
 func (o *objects[R, T]) delete(ctx context.Context, d *DB, actor rules.Actor, name string, ifVersion int64) error {
@@ -222,7 +239,10 @@ func (o *objects[R, T]) writePlanned(c *change, p *rules.SectionPlan[T]) error {
 			return staleIfGone(err)
 		}
 	}
-	return nil
+	if len(p.Create)+len(p.Update) == 0 {
+		return nil
+	}
+	return o.checkWhole(c)
 }
 
 // removePlanned deletes the objects that a plan deletes.

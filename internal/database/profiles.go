@@ -49,6 +49,7 @@ var profiles = objects[profileRow, rules.Profile]{
 		return nil
 	},
 	deleting: func(*change, *Head) error { return nil },
+	whole:    rules.DistinctDomains,
 }
 
 // ListProfiles returns every profile ordered by name.

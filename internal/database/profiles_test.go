@@ -21,6 +21,7 @@ func sampleProfile(name string) rules.Profile {
 	p.Facts.Attributes = map[string][]rules.FactSource{"tenant": {{Claim: "tenant"}}}
 	p.Routes = []string{"/users/{id}", "/files/*"}
 	p.Missing = map[string]rules.MissingFact{"attr:tenant": {Action: rules.MissingDeny}}
+	p.Domain, p.Entries = name, map[string]string{"remote_address": "ip", "who am I": "user"}
 	p.Weight = &rules.WeightSource{Header: "X-Weight"}
 	p.Proof = rules.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
 	return p
@@ -221,4 +222,37 @@ func TestMigrateDown_SetsProfilesAside(t *testing.T) {
 			mustProfile(t, d, "next") // ids go on
 		})
 	}
+}
+
+// Two profiles never have the same domain, and a plan may exchange those of two.
+func TestProfiles_ADomainHasOneProfile(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		one, two := mustProfile(t, d, "one"), mustProfile(t, d, "two")
+		var taken *rules.TakenError
+		same := sampleProfile("three")
+		same.Domain = "one"
+		if _, err := d.CreateProfile(ctx, ada, same); !errors.As(err, &taken) || taken.Field != "domain" {
+			t.Errorf("create: %v", err)
+		}
+		edit := two.Clone()
+		edit.Domain = "one"
+		if _, err := d.UpdateProfile(ctx, ada, edit, 0); !errors.As(err, &taken) {
+			t.Errorf("update: %v", err)
+		}
+		stored := rules.File{Profiles: []rules.Profile{one, two}}
+		if err := d.ApplyPlan(ctx, ada, rules.MakeFilePlan(stored, rules.File{Profiles: []rules.Profile{edit}},
+			false)); !errors.As(err, &taken) {
+			t.Errorf("plan: %v", err)
+		}
+		was := one.Clone()
+		was.Domain = "two"
+		swap := rules.MakeFilePlan(stored, rules.File{Profiles: []rules.Profile{was, edit}}, false)
+		if err := d.ApplyPlan(ctx, ada, swap); err != nil {
+			t.Errorf("exchange: %v", err)
+		}
+		if a, b := mustGetProfile(t, d, "one"), mustGetProfile(t, d, "two"); a.Domain != "two" || b.Domain != "one" {
+			t.Errorf("got %s and %s", a.Domain, b.Domain)
+		}
+	})
 }

@@ -53,15 +53,7 @@ func TestStore_KeepsTheDeadlinesOfBoundedContextsByItself(t *testing.T) {
 			// to carry, and all of them hear when their time is over, or before that it
 			// will not be enough.
 			p := within(time.Duration(20+10*i) * time.Millisecond)
-			call := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{a}}}
-			if i%3 == 0 {
-				calls := []limiter.Call{call}
-				s.DoAll(p, calls)
-				call = calls[0]
-			} else {
-				call.Err = s.Do(p, &call.Request, &call.Result)
-			}
-			err := call.Err
+			err := s.Do(p, &limiter.Request{Asks: []limiter.Ask{a}}, &limiter.Result{})
 			switch limiter.CauseOf(err) {
 			case limiter.CauseTimeout, limiter.CauseBreaker, limiter.CauseBusy:
 			default:

@@ -108,11 +108,9 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 	bounded, _ := ctx.(limiter.Bounded)
 	for d, b := range batches {
 		b.deadline, b.bounded = ctx.Deadline()
-		if bounded == nil {
-			b.canceled = ctx.Done()
-		} else {
-			bound := bounded.Bound()
-			b.canceled, b.within, b.watched = bound.Canceled, bound.Deadline.Sub(bound.Start), true
+		b.canceled = ctx.Done()
+		if bounded != nil {
+			b.within = b.deadline.Sub(bounded.Bound().Start)
 		}
 		if err := d.submit(b); err != nil {
 			failed[d] = err

@@ -201,7 +201,11 @@ func (d *fileDecoder) file() (rules.File, error) {
 	if len(ps) > 0 {
 		return rules.File{}, &rules.ValidationError{Fields: ps}
 	}
-	return rules.File{Pools: d.pools.out, Profiles: d.profiles.out, Rules: d.rules.out}, nil
+	f := rules.File{Pools: d.pools.out, Profiles: d.profiles.out, Rules: d.rules.out}
+	if err := f.CheckUnique(rules.File{}, true); err != nil {
+		return rules.File{}, err
+	}
+	return f, nil
 }
 
 // root takes a file that was read as a whole.

@@ -26,6 +26,8 @@ const profilesYAML = `profiles:
     skip_methods: []
     weight: {header: "X-Weight"}
     missing: {"attr:tenant": {value: none}, user: deny}
+    domain: shop
+    entries: {remote_address: ip, tenant: "attr:tenant"}
     headers:
       - Retry-After
       - X-RateLimit-*
@@ -46,6 +48,7 @@ func TestParse_ReadsProfilesAndFormatWritesThem(t *testing.T) {
 	want.Routes, want.SkipMethods = []string{"/users/{id}", "/files/*"}, []string{}
 	want.Weight = &rules.WeightSource{Header: "X-Weight"}
 	want.Missing = map[string]rules.MissingFact{"user": {Action: "deny"}, "attr:tenant": {Value: "none"}}
+	want.Domain, want.Entries = "shop", map[string]string{"remote_address": "ip", "tenant": "attr:tenant"}
 	want.Headers = []string{"Retry-After", "X-RateLimit-*"}
 	want.Proof = rules.Proof{Networks: []string{"127.0.0.1"}, Certificates: []string{}}
 	plain := rules.NewProfile()
@@ -84,12 +87,17 @@ func TestParse_NamesEveryProblemOfAProfile(t *testing.T) {
 		`{"routes":["/{a}","/{b}"]}`:                 {"routes[1] is the same template as routes[0]"},
 		`{"weight":{}}`: {"weight.header must be the name of a header: 1 to 128 letters, digits and any of " +
 			"!#$%&'*+-.^_`|~"},
-		`{"weight":"X"}`:                        {"weight must be an object, not text"},
-		`{"missing":"skip"}`:                    {"missing must be an object of facts, not text"},
-		`{"missing":{"user":"allow"}}`:          {`missing.user must be "skip", "deny" or an object with the member value`},
-		`{"missing":{"user":{"v":"a"}}}`:        {`missing.user must be "skip", "deny" or an object with the member value`},
-		`{"missing":{"user":{"value":7}}}`:      {"missing.user.value must be text, not a whole number; put it in quotes"},
-		`{"missing":{"route":"deny"}}`:          {"missing.route must be one of ip, user, api_key, tier, attr:NAME and field:NAME"},
+		`{"weight":"X"}`:                   {"weight must be an object, not text"},
+		`{"missing":"skip"}`:               {"missing must be an object of facts, not text"},
+		`{"missing":{"user":"allow"}}`:     {`missing.user must be "skip", "deny" or an object with the member value`},
+		`{"missing":{"user":{"v":"a"}}}`:   {`missing.user must be "skip", "deny" or an object with the member value`},
+		`{"missing":{"user":{"value":7}}}`: {"missing.user.value must be text, not a whole number; put it in quotes"},
+		`{"missing":{"route":"deny"}}`:     {"missing.route must be one of ip, user, api_key, tier, attr:NAME and field:NAME"},
+		`{"domain":7}`:                     {"domain must be text, not a whole number; put it in quotes"},
+		`{"entries":["ip"]}`:               {"entries must be an object of entries, not a list"},
+		`{"domain":"d","entries":{"a":7}}`: {"entries.a must be text, not a whole number; put it in quotes"},
+		`{"domain":"d","entries":{"a":"path_"}}`: {"entries.a must be one of ip, user, api_key, tier, path, method, host, attr:NAME and " +
+			"field:NAME"},
 		`{"proof":{"token":"yes"}}`:             {"proof.token must be true or false, not text"},
 		`{"proof":{"networks":["10.1.0.0/8"]}}`: {"proof.networks[0] must be the address of a network; write 10.0.0.0/8"},
 		`{"client_ip":{"header":"X-\u00e9"}}`: {"client_ip.header must be the name of a header: 1 to 128 letters, digits and any of " +

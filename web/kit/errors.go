@@ -61,6 +61,7 @@ const DeletedMeanwhile = "Someone deleted this in the meantime. Nothing was save
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	var invalid *rules.ValidationError
+	var taken *rules.TakenError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -80,6 +81,8 @@ func ProblemOf(err error) *Problem {
 		return errLastAdmin
 	case errors.Is(err, access.ErrExternal):
 		return ErrExternal
+	case errors.As(err, &taken):
+		return &Problem{http.StatusConflict, "Already in use", "Nothing was changed: " + taken.Error() + "."}
 	case errors.As(err, &invalid):
 		return &Problem{http.StatusUnprocessableEntity, "Invalid input", invalid.Error()}
 	}

@@ -56,8 +56,12 @@ func Version(form url.Values) int64 {
 // FieldsOf are the fields of a *rules.ValidationError, nil for no error.
 func FieldsOf(err error) []rules.FieldError {
 	var invalid *rules.ValidationError
-	if errors.As(err, &invalid) {
+	var taken *rules.TakenError
+	switch {
+	case errors.As(err, &invalid):
 		return invalid.Fields
+	case errors.As(err, &taken):
+		return []rules.FieldError{taken.FieldError}
 	}
 	return nil
 }

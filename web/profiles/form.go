@@ -39,6 +39,8 @@ var inputs = []input{
 	{"skip_methods", "Skipped methods"},
 	{"weight.header", "Weight header"},
 	{"headers", "Client headers"},
+	{"domain", "Domain"},
+	{"entries", "Entries"},
 }
 
 // label is the label of an input.
@@ -72,6 +74,7 @@ func values(p *rules.Profile) url.Values {
 		"claims":             {p.Claims}, "claims_header": {p.ClaimsHeader},
 		"skip_methods": {strings.Join(p.SkipMethods, "\n")},
 		"headers":      {strings.Join(p.Headers, "\n")},
+		"domain":       {p.Domain}, "entries": {entryLines(p.Entries)},
 	}
 	if p.Proof.Token {
 		form.Set("proof.token", "on")
@@ -128,6 +131,15 @@ func missingLines(m map[string]rules.MissingFact) string {
 	return b.String()
 }
 
+// entryLines writes "remote_address ip".
+func entryLines(m map[string]string) string {
+	var b strings.Builder
+	for _, key := range sorted(m) {
+		b.WriteString(key + " " + m[key] + "\n")
+	}
+	return b.String()
+}
+
 // reader reads the form. at knows the input and the line of each path in the profile.
 type reader struct {
 	form url.Values
@@ -164,6 +176,7 @@ func read(form url.Values) (rules.Profile, []rules.FieldError) {
 		Certificates: rd.list("proof.certificates")}
 	p.Claims, p.ClaimsHeader = text("claims"), text("claims_header")
 	p.SkipMethods, p.Headers = rd.list("skip_methods"), rd.list("headers")
+	p.Domain, p.Entries = text("domain"), rd.entries()
 	if header := text("weight.header"); header != "" {
 		p.Weight = &rules.WeightSource{Header: header}
 	}
@@ -273,6 +286,25 @@ func (rd *reader) missing() map[string]rules.MissingFact {
 		default:
 			rd.wrong(name, line, "must be a fact, then skip, deny or value and a text, such as user deny")
 		}
+	})
+	return m
+}
+
+// entries reads which fact the entries of a key have. The fact is the last word, because a key may have blanks.
+func (rd *reader) entries() map[string]string {
+	const name = "entries"
+	m := map[string]string{}
+	rd.each(name, func(line int, text string) {
+		i := strings.LastIndexAny(text, " \t")
+		key, fact := strings.TrimSpace(text[:max(i, 0)]), text[i+1:]
+		rd.at[name+"."+rules.SafeKey(key)] = place{name, line}
+		if _, twice := m[key]; twice {
+			rd.wrong(name, line, "%s is listed twice", rules.SafeKey(key))
+		}
+		if key == "" {
+			rd.wrong(name, line, "must be the key of an entry, then a fact, such as remote_address ip")
+		}
+		m[key] = fact
 	})
 	return m
 }

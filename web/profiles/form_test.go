@@ -69,6 +69,12 @@ func TestForm_ReadsBackWhatItShows(t *testing.T) {
 		if rapid.Bool().Draw(t, "weighs") {
 			p.Weight = &rules.WeightSource{Header: "X-Weight"}
 		}
+		if rapid.Bool().Draw(t, "domain") {
+			p.Domain = "the shop"
+			key := rapid.StringMatching(`[a-z]{1,3}( [=:a-z_.]{1,3}){0,2}`)
+			fact := rapid.SampledFrom([]string{"ip", "path", "attr:a.b", "field:bytes"})
+			p.Entries = rapid.MapOfN(key, fact, 0, 3).Draw(t, "entries")
+		}
 		p.Headers = rapid.SampledFrom([][]string{{}, {"Retry-After"}, p.Headers}).Draw(t, "headers")
 		got, errs := read(values(&p))
 		if got.Version = p.Version; len(errs) > 0 {
@@ -87,7 +93,7 @@ func TestForm_ReadsBackWhatItShows(t *testing.T) {
 func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 	base := func() url.Values {
 		p := rules.NewProfile()
-		p.Name = "shop"
+		p.Name, p.Domain = "shop", "shop"
 		return values(&p)
 	}
 	const name = "must be the name of a header: 1 to 128 letters, digits and any of !#$%&'*+-.^_`|~"
@@ -106,6 +112,10 @@ func TestForm_NamesTheInputAndTheLine(t *testing.T) {
 		{"facts.attributes", "a/b header X", "Line 1: must have a name of 1 to 64 letters, digits, _, . or -"},
 		{"facts.fields", "bytes", "Line 1: " + named},
 		{"facts.fields", "bytes value many", "Line 1: must be a whole number from 0 to 9007199254740991, as text"},
+		{"entries", "ip", "Line 1: must be the key of an entry, then a fact, such as remote_address ip"},
+		{"entries", "my key user\nmy key ip", `Line 2: "my key" is listed twice`},
+		{"entries", "user user\nuser id User", "Line 2: must be one of ip, user, api_key, tier, path, method, host, " +
+			"attr:NAME and field:NAME"},
 		{"missing", "user allow", "Line 1: " + missing},
 		{"missing", "user deny\nuser skip", "Line 2: user is listed twice"},
 		{"missing", "user deny\nroute deny", "Line 2: must be one of ip, user, api_key, tier, attr:NAME and field:NAME"},

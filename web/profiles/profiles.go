@@ -94,6 +94,8 @@ func (p *Pages) save(v *kit.Visit, form url.Values) error {
 		case errors.Is(err, rules.ErrNameTaken):
 			status = http.StatusConflict
 			fields = []rules.FieldError{{Field: "name", Message: "is already used by another profile"}}
+		case errors.As(err, new(*rules.TakenError)):
+			status, fields = http.StatusConflict, kit.FieldsOf(err)
 		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
 			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
 		case errors.Is(err, rules.ErrUnavailable):

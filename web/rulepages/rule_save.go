@@ -87,6 +87,9 @@ func (p *Pages) notSaved(v *kit.Visit, d *draft, err error) error {
 	status := http.StatusUnprocessableEntity
 	switch {
 	case kit.FieldsOf(err) != nil:
+		if errors.As(err, new(*rules.TakenError)) {
+			status = http.StatusConflict
+		}
 		d.errs = toFormNames(d.form, kit.FieldsOf(err))
 	case errors.Is(err, rules.ErrNameTaken):
 		status = http.StatusConflict

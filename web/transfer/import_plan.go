@@ -60,8 +60,11 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	if err := wanted.CheckPatterns(source.Rules, in.prune); err != nil {
 		return nil, err
 	}
-	in.plan = rules.MakeFilePlan(rules.File{Pools: source.Pools, Profiles: source.Profiles, Rules: source.Rules}, wanted,
-		in.prune)
+	stored := rules.File{Pools: source.Pools, Profiles: source.Profiles, Rules: source.Rules}
+	if err := wanted.CheckUnique(stored, in.prune); err != nil {
+		return nil, err
+	}
+	in.plan = rules.MakeFilePlan(stored, wanted, in.prune)
 	in.sum, err = sumOf(in.version, &in.plan)
 	return in, err
 }

@@ -26,6 +26,8 @@ func sampleProfiles() *Profiles {
 	shop.Claims = rules.ClaimsTrusted
 	shop.Routes = []string{"/v1/charges", "/users/{id}", "/files/*"}
 	shop.ClientIP.Trusted = []string{"10.0.0.0/8"}
+	shop.Domain = "shop"
+	shop.Entries = map[string]string{"remote_address": "ip", "user": "user", "path": "path", "tenant": "attr:tenant"}
 	shop.Missing = map[string]rules.MissingFact{"api_key": {Action: rules.MissingDeny}}
 	intern.Name, intern.Proof.Token = "internal", false
 	f := &Profiles{}
@@ -50,6 +52,10 @@ func addLongProfile(w *World) {
 	}
 	for i := range 100 {
 		p.Routes = append(p.Routes, fmt.Sprintf("/v1/%s/{id}/%d", strings.Repeat("long", 20), i))
+	}
+	p.Domain = strings.Repeat("long-domain.", 21)
+	for i := range 12 {
+		p.Entries[fmt.Sprintf("%s%d", strings.Repeat("k", 250), i)] = "attr:" + strings.Repeat("a", 64)
 	}
 	p.Proof.Networks = []string{"2001:db8:1111:2222:3333:4444:5555:6666", "10.0.0.0/8"}
 	p.Proof.Certificates = []string{strings.Repeat("gateway.", 25) + "example"}
@@ -96,6 +102,9 @@ func (f *Profiles) CreateProfile(_ context.Context, _ rules.Actor, p rules.Profi
 		return p, rules.ErrNameTaken
 	}
 	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
+	if err := rules.DistinctDomains(append(slices.Clone(f.List), p)); err != nil {
+		return p, err
+	}
 	f.List = append(f.List, p)
 	return p, nil
 }
