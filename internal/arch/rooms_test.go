@@ -47,7 +47,7 @@ var rooms = []room{
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
 	{path: "rules/envoyfile", may: []string{"limiter", "rules", "rules/entries"}, foreign: []string{yaml}},
 	{path: "rules/words", may: []string{"rules", "rules/entries"}},
-	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/route"}},
+	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/route"}},
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},

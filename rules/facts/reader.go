@@ -97,6 +97,7 @@ type Reader struct {
 	skip     []string
 	weight   string // the header, "" for none
 	host     bool   // the host becomes an attribute
+	entries  map[string]entryFact
 }
 
 // fact is one fact other than method, host and route.
@@ -142,6 +143,7 @@ func New(p *rules.Profile) (*Reader, error) {
 	for _, m := range p.SkipMethods {
 		r.skip = append(r.skip, route.NormalizeMethod(m))
 	}
+	r.addEntries(p)
 	for _, text := range p.ClientIP.Trusted {
 		network, err := rules.ParseNetwork(text)
 		if err != nil {
@@ -309,38 +311,54 @@ func (r *Reader) readWeight(req *Request, out *Facts) error {
 
 // set finds the value of a fact and puts it into out. It reports false if the fact is missing.
 func (w *request) set(f *fact, out *Facts) bool {
-	d := &out.Descriptor
 	if f.isField {
 		n, ok := w.number(f)
-		if !ok && f.value != "" {
-			n, ok = f.number, true
+		if !ok {
+			return out.replace(f)
 		}
-		if ok {
-			if d.Fields == nil {
-				d.Fields = map[string]int64{}
-			}
-			d.Fields[f.part] = min(n, limiter.MaxExact)
-		}
-		return ok
+		out.setField(f.part, n)
+		return true
 	}
 	v := w.text(f)
 	if v == "" {
-		v = f.value
+		return out.replace(f)
 	}
-	if v == "" {
+	out.setText(f.name, f.part, v)
+	return true
+}
+
+// replace puts what the profile has for a missing fact into f. It reports false if it has nothing.
+func (f *Facts) replace(missing *fact) bool {
+	switch {
+	case missing.value == "":
 		return false
-	}
-	switch f.name {
-	case factUser:
-		d.User = v
-	case factAPIKey:
-		d.APIKey = v
-	case factTier:
-		d.Tier = v
+	case missing.isField:
+		f.setField(missing.part, missing.number)
 	default:
-		out.setAttribute(f.part, v)
+		f.setText(missing.name, missing.part, missing.value)
 	}
 	return true
+}
+
+// setText sets the fact with a name of Profile.Missing; part is the name of an attribute.
+func (f *Facts) setText(name, part, value string) {
+	switch name {
+	case factUser:
+		f.Descriptor.User = value
+	case factAPIKey:
+		f.Descriptor.APIKey = value
+	case factTier:
+		f.Descriptor.Tier = value
+	default:
+		f.setAttribute(part, value)
+	}
+}
+
+func (f *Facts) setField(name string, n int64) {
+	if f.Descriptor.Fields == nil {
+		f.Descriptor.Fields = map[string]int64{}
+	}
+	f.Descriptor.Fields[name] = min(n, limiter.MaxExact)
 }
 
 func (f *Facts) setAttribute(name, value string) {
