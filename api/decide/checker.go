@@ -14,9 +14,13 @@ import (
 // DefaultTimeout is the time for a check unless another timeout is set.
 const DefaultTimeout = 25 * time.Millisecond
 
-// An eighth of the timeout, and at most this, is left for the fail modes and for the answer, so that
-// the caller has that within the timeout.
-const maxReserve = 3 * time.Millisecond
+// A sixth of the timeout, and at most maxReserve, is left for the fail modes and for the answer, so
+// that the caller has that within the timeout. One millisecond of it is for timers: the runtime of
+// Go waits for the network in whole milliseconds, so on an idle node they are up to that late.
+const (
+	reservePart = 6
+	maxReserve  = 4 * time.Millisecond
+)
 
 // ErrNoSet means that no set of rules was loaded yet, so that a request cannot be matched.
 // Direct checks need no set.
@@ -71,7 +75,7 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 		opt.Timeout = DefaultTimeout
 	}
 	if opt.Timeout > 0 {
-		opt.Timeout -= min(opt.Timeout/8, maxReserve)
+		opt.Timeout -= min(opt.Timeout/reservePart, maxReserve)
 	}
 	if opt.Observe == nil {
 		opt.Observe = NopObserver{}

@@ -24,8 +24,8 @@ func (s *deadlineStore) Do(ctx context.Context, req *limiter.Request, res *limit
 // TestTimeout_LeavesTimeForTheAnswer: the store has less time than the caller waits.
 func TestTimeout_LeavesTimeForTheAnswer(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
-		0: 22 * time.Millisecond, 25 * time.Millisecond: 22 * time.Millisecond, 8 * time.Millisecond: 7 * time.Millisecond,
-		time.Second: 997 * time.Millisecond, -1: 0,
+		0: 21 * time.Millisecond, 25 * time.Millisecond: 21 * time.Millisecond, 6 * time.Millisecond: 5 * time.Millisecond,
+		time.Second: 996 * time.Millisecond, -1: 0,
 	} {
 		var store deadlineStore
 		f := newFixture(t, nil, func(o *CheckerOptions) {

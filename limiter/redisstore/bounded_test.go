@@ -53,7 +53,15 @@ func TestStore_KeepsTheDeadlinesOfBoundedContextsByItself(t *testing.T) {
 			// to carry, and all of them hear when their time is over, or before that it
 			// will not be enough.
 			p := within(time.Duration(20+10*i) * time.Millisecond)
-			err := s.Do(p, &limiter.Request{Asks: []limiter.Ask{a}}, &limiter.Result{})
+			call := limiter.Call{Request: limiter.Request{Asks: []limiter.Ask{a}}}
+			if i%3 == 0 {
+				calls := []limiter.Call{call}
+				s.DoAll(p, calls)
+				call = calls[0]
+			} else {
+				call.Err = s.Do(p, &call.Request, &call.Result)
+			}
+			err := call.Err
 			switch limiter.CauseOf(err) {
 			case limiter.CauseTimeout, limiter.CauseBreaker, limiter.CauseBusy:
 			default:

@@ -35,7 +35,10 @@ import (
 //
 // A batch is not sent if it has less time left than a few calls take, or if its caller has
 // left. An overloaded server would otherwise get only batches that miss their deadlines,
-// charge them for nothing, and look as if it failed.
+// charge them for nothing, and look as if it failed. While no call returns, a batch that waits
+// is answered as soon as it would not be sent even if a call returned now: when a server
+// freezes under many callers, most of them have their answers long before their deadlines, and
+// not all at the same moment as the deadlines.
 type dispatcher struct {
 	maxBatch, maxQueue int
 
@@ -55,6 +58,8 @@ type dispatcher struct {
 const (
 	// averageOf is how many calls the average of their length covers, about.
 	averageOf = 8
+	// ringEvery is the least time between two looks for batches that will not be sent.
+	ringEvery = time.Millisecond
 	// A batch is sent only with this many times the length of a call left, or with this
 	// part of what its caller had at first.
 	leastCalls, leastPart = 4, 3
@@ -152,7 +157,7 @@ func (d *dispatcher) enqueue(b *batch) error {
 	d.queue = append(d.queue, b)
 	d.queued += len(b.requests)
 	if b.watched {
-		d.ringAt(b.deadline)
+		d.ringAt(b.deadline.Add(-b.within / leastPart)) // it is too old then at the earliest
 	}
 	if d.mayStart(d.queued) {
 		d.wake.Signal()
@@ -252,10 +257,36 @@ func (d *dispatcher) skipReason(b *batch, now time.Time) outcome {
 		return left
 	default:
 	}
-	if b.bounded && b.within > 0 && !b.isUndo && b.deadline.Sub(now) < min(leastCalls*d.took, b.within/leastPart) {
+	if least := b.least(d.took); least > 0 && b.deadline.Sub(now) < least {
 		return tooOld
 	}
 	return answered
+}
+
+// least is how much time b must have left to be sent if calls take took; 0 if it is sent in any case.
+func (b *batch) least(took time.Duration) time.Duration {
+	if !b.bounded || b.isUndo {
+		return 0
+	}
+	return min(leastCalls*took, b.within/leastPart) // within is 0 if unknown
+}
+
+// average is the average length of calls after one more that took that long.
+func (d *dispatcher) average(took time.Duration) time.Duration {
+	if d.took == 0 {
+		return took
+	}
+	return d.took + (took-d.took)/averageOf
+}
+
+// longest is how long the oldest call under way has taken until now, 0 if there is none.
+func (d *dispatcher) longest(now time.Time) (t time.Duration) {
+	for i := range d.calls {
+		if c := &d.calls[i]; len(c.batches) > 0 {
+			t = max(t, now.Sub(c.began))
+		}
+	}
+	return t
 }
 
 // finish ends a call and answers its batches: none for a caller who made its own call.
@@ -264,11 +295,7 @@ func (d *dispatcher) finish(call int, batches []*batch) {
 	now := wallTime()
 	d.mu.Lock()
 	c := &d.calls[call]
-	if took := now.Sub(c.began); d.took == 0 {
-		d.took = took
-	} else {
-		d.took += (took - d.took) / averageOf
-	}
+	d.took = d.average(now.Sub(c.began))
 	d.running--
 	d.carried -= c.requests
 	clear(c.batches)
@@ -350,16 +377,17 @@ func (d *dispatcher) ringAt(t time.Time) {
 	d.timer.Reset(in)
 }
 
-// expire answers every watched batch whose deadline has passed, and takes those that
-// have not been sent out of the queue.
+// expire answers every watched batch whose deadline has passed, or that waits and will not be
+// sent in any case, and takes those that have not been sent out of the queue.
 func (d *dispatcher) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := wallTime()
 	d.rings = time.Time{}
+	took := max(d.took, d.average(d.longest(now)))
 	kept := d.queue[:0]
 	for _, b := range d.queue {
-		if d.expireIfDue(b, now) {
+		if d.expireIfDue(b, now, b.least(took)) {
 			d.queued -= len(b.requests)
 			continue
 		}
@@ -369,19 +397,18 @@ func (d *dispatcher) expire() {
 	d.queue = kept
 	for i := range d.calls {
 		for _, b := range d.calls[i].batches {
-			d.expireIfDue(b, now)
+			d.expireIfDue(b, now, 0)
 		}
 	}
 }
 
-// expireIfDue answers b if its deadline has passed. Otherwise it makes the timer ring at the
-// deadline.
-func (d *dispatcher) expireIfDue(b *batch, now time.Time) bool {
-	switch {
-	case !b.watched || b.outcome == expired:
+// expireIfDue answers b if its deadline is at most least away. Otherwise it makes the timer ring then.
+func (d *dispatcher) expireIfDue(b *batch, now time.Time, least time.Duration) bool {
+	if !b.watched || b.outcome == expired {
 		return false
-	case b.deadline.After(now):
-		d.ringAt(b.deadline)
+	}
+	if left := b.deadline.Sub(now); left > least {
+		d.ringAt(now.Add(min(left, max(left-least, ringEvery))))
 		return false
 	}
 	b.outcome = expired

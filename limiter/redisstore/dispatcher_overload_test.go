@@ -129,3 +129,73 @@ func TestDispatcher_OfferedTooMuchStillDoesItsBest(t *testing.T) {
 		}
 	})
 }
+
+// TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer: who waits beside a call that does not
+// return hears as soon as a return would come too late for it, before the deadline.
+func TestDispatcher_AnswersWhoWaitsForAServerThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const within = 30 * time.Millisecond
+		d := newDispatcher(10, 100)
+		d.took = time.Millisecond / 2
+		start := wallTime()
+		sent := hurried(3, within, within)
+		if err := d.submit(sent); err != nil {
+			t.Fatal(err)
+		}
+		batches, call, _ := d.next(nil)
+		waiting := hurried(1, within, within)
+		if err := d.submit(waiting); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			b     *batch
+			after time.Duration
+		}{{waiting, within - within/leastPart}, {sent, within}} {
+			err := d.wait(context.Background(), nil, tt.b)
+			se, ok := err.(*limiter.StoreError) //nolint:errorlint // the concrete type is the promise
+			if !ok || se.Cause != limiter.CauseTimeout || se.Unknown != (tt.b == sent) {
+				t.Errorf("got %+v, want a timeout of what was sent or not", err)
+			}
+			if took := wallTime().Sub(start); took != tt.after {
+				t.Errorf("answered after %s, want %s", took, tt.after)
+			}
+		}
+		if d.queued != 0 || len(d.queue) != 0 {
+			t.Errorf("%d requests are still in the queue", d.queued)
+		}
+		d.finish(call, batches)
+		d.close()
+		d.drain()
+	})
+}
+
+// TestDispatcher_WhoWaitsForASlowServerIsSentWhileItIsWorthwhile: only what a return of the call
+// would not send any more is answered before its deadline.
+func TestDispatcher_WhoWaitsForASlowServerIsSentWhileItIsWorthwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const within = 30 * time.Millisecond
+		const last = within - within/leastPart // after this, too little is left
+		for _, tt := range []struct {
+			returns time.Duration
+			sent    bool
+		}{{last - time.Millisecond, true}, {last + time.Millisecond, false}} {
+			d := newDispatcher(10, 100)
+			first, waiting := hurried(3, time.Hour, time.Hour), hurried(1, within, within)
+			for i, b := range []*batch{first, waiting} {
+				if err := d.submit(b); err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					d.next(nil)
+				}
+			}
+			<-time.After(tt.returns)
+			d.finish(0, []*batch{first})
+			d.close()
+			got, _, _ := d.next(nil)
+			if sent := len(got) == 1 && got[0] == waiting; sent != tt.sent {
+				t.Errorf("a call that returns after %s: sent is %v", tt.returns, sent)
+			}
+		}
+	})
+}

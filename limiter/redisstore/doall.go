@@ -108,9 +108,11 @@ func (s *Store) sendAll(ctx context.Context, batches map[*dispatcher]*batch) map
 	bounded, _ := ctx.(limiter.Bounded)
 	for d, b := range batches {
 		b.deadline, b.bounded = ctx.Deadline()
-		b.canceled = ctx.Done()
-		if bounded != nil {
-			b.within = b.deadline.Sub(bounded.Bound().Start)
+		if bounded == nil {
+			b.canceled = ctx.Done()
+		} else {
+			bound := bounded.Bound()
+			b.canceled, b.within, b.watched = bound.Canceled, bound.Deadline.Sub(bound.Start), true
 		}
 		if err := d.submit(b); err != nil {
 			failed[d] = err
