@@ -211,40 +211,6 @@ func TestApply_SharesWhatDidNotChange(t *testing.T) {
 	}
 }
 
-// TestTable_IsAMap compares tables with Go maps, also those made earlier.
-func TestTable_IsAMap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var now *table[int]
-		want := map[string]int{}
-		for i := range rapid.IntRange(0, 2000).Draw(t, "first") {
-			key := fmt.Sprint(i)
-			now, want[key] = now.put(key, i, true), i
-		}
-		old, was := now, maps.Clone(want)
-		for i := range rapid.IntRange(0, 200).Draw(t, "edits") {
-			key := fmt.Sprint(rapid.IntRange(0, 2000).Draw(t, "key"))
-			if rapid.Bool().Draw(t, "remove") {
-				now = now.remove(key)
-				delete(want, key)
-				continue
-			}
-			now, want[key] = now.put(key, -i, false), -i
-		}
-		for i := range 2001 {
-			key := fmt.Sprint(i)
-			if now.get(key) != want[key] || old.get(key) != was[key] {
-				t.Fatalf("%s: got %d and %d, want %d and %d", key, now.get(key), old.get(key), want[key], was[key])
-			}
-		}
-		for key := range want {
-			now = now.remove(key)
-		}
-		if now != nil {
-			t.Fatalf("an emptied table is %+v", now)
-		}
-	})
-}
-
 // BenchmarkApply changes one rule of many, and reports the memory that the set
 // holds after as many changes.
 func BenchmarkApply(b *testing.B) {

@@ -3,15 +3,17 @@ package rules
 import (
 	"slices"
 	"strings"
+
+	"sluice/rules/textmap"
 )
 
-// index finds the rules, except those for descriptors of Envoy, whose route and method match, in time that depends on their number and on
-// the depth of the path, not on the number of rules. It is immutable once its set is built; change
-// edits a copy that shares unchanged parts.
+// index finds the rules whose route and method match, in time that depends on their number and on
+// the depth of the path, not on the number of rules. Rules for descriptors of Envoy are not in it. It
+// is immutable once its set is built; change edits a copy that shares unchanged parts.
 type index struct {
-	everywhere *leaf         // rules without a route
-	exact      *table[*leaf] // plain paths, whole
-	trie       *node         // patterns, by segment; nil when there are none
+	everywhere *leaf               // rules without a route
+	exact      *textmap.Map[*leaf] // plain paths, whole
+	trie       *node               // patterns, by segment; nil when there are none
 }
 
 // leaf holds the rules of one route, by method and ordered by id. A nil leaf is empty.
@@ -27,7 +29,7 @@ type methodRules struct {
 
 // node is one segment shared by the patterns that start alike.
 type node struct {
-	static *table[*node]
+	static *textmap.Map[*node]
 	param  *node
 	end    *leaf // patterns that end here
 	tail   *leaf // patterns that end here in /*
@@ -75,7 +77,7 @@ func (e *indexEdit) change(c *Compiled, edit func(*leaf) *leaf) {
 	case c.route == nil:
 		x.everywhere = edit(x.everywhere)
 	case c.route.Exact():
-		x.exact = tableWith(x.exact, *c.Rule.Route, edit(x.exact.get(*c.Rule.Route)), e.inPlace)
+		x.exact = tableWith(x.exact, *c.Rule.Route, edit(x.exact.Get(*c.Rule.Route)), e.inPlace)
 	default:
 		x.trie = e.below(x.trie, c.route.Segments, c.route.Tail, edit)
 	}
@@ -99,7 +101,7 @@ func (e *indexEdit) below(n *node, segments []string, tail bool, edit func(*leaf
 	case segments[0] == "":
 		n.param = e.below(n.param, segments[1:], tail, edit)
 	default:
-		was := n.static.get(segments[0])
+		was := n.static.Get(segments[0])
 		if is := e.below(was, segments[1:], tail, edit); is != was {
 			n.static = tableWith(n.static, segments[0], is, e.inPlace)
 		}
@@ -110,12 +112,12 @@ func (e *indexEdit) below(n *node, segments []string, tail bool, edit func(*leaf
 	return n
 }
 
-// tableWith returns the table with a value for a key, or without the key if the value is nil.
-func tableWith[V any](t *table[*V], key string, v *V, inPlace bool) *table[*V] {
+// tableWith returns the map with a value for a key, or without the key if the value is nil.
+func tableWith[V any](t *textmap.Map[*V], key string, v *V, inPlace bool) *textmap.Map[*V] {
 	if v == nil {
-		return t.remove(key)
+		return t.Remove(key)
 	}
-	return t.put(key, v, inPlace)
+	return t.Put(key, v, inPlace)
 }
 
 // with returns the leaf plus a rule that is not in it.
@@ -190,7 +192,7 @@ func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
 	}
 	if route != "" {
 		if x.exact != nil {
-			if l := x.exact.get(route); l != nil {
+			if l := x.exact.Get(route); l != nil {
 				dst = l.collect(method, dst)
 			}
 		}
@@ -217,7 +219,7 @@ func (n *node) collect(rest, method string, dst []*Compiled) []*Compiled {
 		return dst
 	}
 	seg, after, _ := strings.Cut(rest, "/")
-	if next := n.static.get(seg); next != nil {
+	if next := n.static.Get(seg); next != nil {
 		dst = next.collect(after, method, dst)
 	}
 	if n.param != nil {

@@ -176,7 +176,10 @@ var ruleFields = []Field[Rule]{
 	},
 	{Name: "unlimited", At: func(r *Rule) any { return &r.Unlimited }, Policy: true, Default: false},
 	{Name: "quota", At: func(r *Rule) any { return &r.Quota }, Policy: true, Default: false},
-	{Name: "replaces", At: func(r *Rule) any { return &r.Replaces }, Policy: true, Noun: "names of rules", Most: MaxReplaces},
+	{
+		Name: "replaces", At: func(r *Rule) any { return &r.Replaces }, Policy: true,
+		Noun: "names of rules", Most: MaxReplaces,
+	},
 	{Name: "share_threshold", At: func(r *Rule) any { return &r.ShareThreshold }, Policy: true, Default: false},
 	{Name: "metadata", At: func(r *Rule) any { return &r.Metadata }, Policy: true, Noun: "texts", Most: MaxMetadata},
 	{

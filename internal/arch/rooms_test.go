@@ -38,10 +38,11 @@ var rooms = []room{
 	{path: "rules/redact", may: []string{"rules/chars"}},
 	{path: "rules/override", may: []string{"limiter"}, foreign: []string{"github.com/dchest/siphash"}},
 	{path: "rules/tree"},
-	{path: "rules/entries", may: []string{"rules/chars"}},
+	{path: "rules/textmap"},
+	{path: "rules/entries", may: []string{"rules/textmap"}},
 	{
 		path: "rules", may: []string{"limiter", "rules/chars", "rules/entries", "rules/override", "rules/redact",
-			"rules/route", "rules/tree"},
+			"rules/route", "rules/textmap", "rules/tree"},
 		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/text"},
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},

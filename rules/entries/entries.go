@@ -1,5 +1,14 @@
 // Package entries has the descriptors of Envoy: lists of keys and values, what rules say about them, and the tree that
 // finds the one rule of a descriptor.
+//
+// A worked example. The domain shop has three rules:
+//
+//	1: path=/pay
+//	2: path=/pay, user
+//	3: path=/files/*
+//
+// The descriptor (path=/pay, user=b) walks from the domain to the value /pay and on to any user, where it finds rule 2
+// and no other. (path=/files/a) finds rule 3. (path=/files/a, user=b) finds none: below /files/* there are no users.
 package entries
 
 // Entry is one key and value of a descriptor that Envoy sends.
