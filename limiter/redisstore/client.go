@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +121,7 @@ func parseTarget(raw string) (*target, error) {
 	raw = strings.TrimSpace(raw)
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
-		return nil, errors.New("must start with redis://, rediss:// or redis+sentinel://")
+		return nil, errors.New("must start with redis://, rediss:// or redis+sentinel://" + rightForm(raw))
 	}
 	t := &target{}
 	sentinel := false
@@ -158,6 +159,27 @@ func parseTarget(raw string) (*target, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Addresses without a scheme, in which nothing can be a password.
+var (
+	bareAddresses = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]+(,[A-Za-z0-9.-]+:[0-9]+)*$`)
+	bareSentinels = regexp.MustCompile(`^([A-Za-z0-9._-]+),([A-Za-z0-9.-]+:[0-9]+(,[A-Za-z0-9.-]+:[0-9]+)*)$`)
+)
+
+// rightForm says how addresses without a scheme are written here: those of other programs, such as
+// envoyproxy/ratelimit, which writes the name of a Sentinel primary before the addresses.
+func rightForm(raw string) string {
+	if strings.HasPrefix(raw, "/") {
+		return "; a Unix socket is not supported"
+	}
+	if bareAddresses.MatchString(raw) {
+		return ": write redis://" + raw + ", or rediss://" + raw + " for TLS"
+	}
+	if m := bareSentinels.FindStringSubmatch(raw); m != nil {
+		return ": write redis+sentinel://" + m[2] + "/" + m[1]
+	}
+	return ", as in redis://host:6379"
 }
 
 func (t *target) credentials(userinfo string) error {

@@ -67,3 +67,20 @@ func TestNewClient_NamesTheSettingAndHidesThePassword(t *testing.T) {
 		}
 	}
 }
+
+// Who comes from envoyproxy/ratelimit has addresses without a scheme.
+func TestNewClient_SaysTheRightFormOfAnAddressWithoutAScheme(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis:6379":                         ": write redis://redis:6379, or rediss://redis:6379 for TLS",
+		"a.example:7000,b:7001":              ": write redis://a.example:7000,b:7001, or rediss://",
+		"mymaster,s1:26379,s2:26379":         ": write redis+sentinel://s1:26379,s2:26379/mymaster",
+		"/var/run/nutcracker/ratelimit.sock": "; a Unix socket is not supported",
+		"user:hunter2@redis:6379":            ", as in redis://host:6379",
+		"redis":                              ", as in redis://host:6379",
+	} {
+		_, err := redisstore.NewClient(url, redisstore.ClientOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v, want %q", url, err, want)
+		}
+	}
+}
