@@ -90,8 +90,8 @@ func (q *query) filters() map[string]string {
 		if !q.values.Has(name) {
 			continue
 		}
-		if words := rules.FieldNamed(name).OneOf; len(words) > 0 {
-			q.oneOf(name, words...)
+		if f := rules.FieldNamed(name); f != nil && len(f.OneOf) > 0 {
+			q.oneOf(name, f.OneOf...)
 		}
 		value := q.values.Get(name)
 		if value == "" {

@@ -55,6 +55,12 @@ func (q *Query) Selects(r *Rule) bool {
 		if name == "method" {
 			value = strings.ToUpper(value)
 		}
+		if name == FilterDomain {
+			if value != "" && (r.Descriptor == nil || r.Descriptor.Domain != value) {
+				return false
+			}
+			continue
+		}
 		if f := FieldNamed(name); value != "" && (f == nil || f.Value(r) != value) {
 			return false
 		}

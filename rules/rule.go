@@ -199,14 +199,17 @@ func Fields() []Field[Rule] { return ruleFields }
 // FieldNamed returns the field with the given name, nil if there is none.
 func FieldNamed(name string) *Field[Rule] { return named(ruleFields, name) }
 
-// Filters returns the names of the fields by which listings and exports can be filtered.
+// FilterDomain filters rules by the domain of their descriptor.
+const FilterDomain = "domain"
+
+// Filters returns the names by which listings and exports can be filtered: those of fields, and FilterDomain.
 func Filters() (names []string) {
 	for i := range ruleFields {
 		if ruleFields[i].Filter {
 			names = append(names, ruleFields[i].Name)
 		}
 	}
-	return names
+	return append(names, FilterDomain)
 }
 
 // MaxOwner is the longest owner of a rule, in characters.

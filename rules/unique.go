@@ -1,5 +1,7 @@
 package rules
 
+import "strings"
+
 // DistinctDomains refuses two profiles with the same domain. The error is a *TakenError.
 func DistinctDomains(list []Profile) error {
 	owners := map[string]string{}
@@ -14,12 +16,38 @@ func DistinctDomains(list []Profile) error {
 	return nil
 }
 
+// Identity is the same for two descriptors that apply to the same descriptors of Envoy.
+func (d *RuleDescriptor) Identity() string {
+	texts := make([][3]string, len(d.Entries))
+	for i, e := range d.Entries {
+		texts[i] = [3]string{e.Key, e.Value, e.Pattern}
+	}
+	return JSONText([]any{d.Domain, texts})
+}
+
+// DescriptorTaken is the error for active rules with the same descriptor, of which only one would apply.
+func DescriptorTaken(names ...string) *TakenError {
+	return &TakenError{FieldError{"descriptor", "is the same in the active rules " + strings.Join(names, " and ")}}
+}
+
 func domainTaken(other string) string { return "is already used by the profile " + other }
 
-// CheckUnique refuses an import of the file after which two profiles would have the same domain. current and prune are
-// those of MakeFilePlan. The error is a *ValidationError.
+// CheckUnique refuses an import of the file after which two profiles would have the same domain, or two active rules
+// the same descriptor. current and prune are those of MakeFilePlan. The error is a *ValidationError.
 func (f *File) CheckUnique(current File, prune bool) error {
 	var ps problems
+	f.uniqueDomains(current, prune, &ps)
+	f.uniqueDescriptors(current, prune, &ps)
+	if len(ps) > MaxFileErrors {
+		ps = ps[:MaxFileErrors]
+	}
+	if len(ps) > 0 {
+		return &ValidationError{Fields: ps}
+	}
+	return nil
+}
+
+func (f *File) uniqueDomains(current File, prune bool, ps *problems) {
 	replaced := make(map[string]bool, len(f.Profiles))
 	for i := range f.Profiles {
 		replaced[f.Profiles[i].Name] = true
@@ -35,13 +63,36 @@ func (f *File) CheckUnique(current File, prune bool) error {
 	for i := range f.Profiles {
 		p := &f.Profiles[i]
 		if other, taken := owners[p.Domain]; taken {
-			ps = append(ps, FieldError{path("profiles", i) + ".domain", domainTaken(other)})
+			ps.add(path("profiles", i)+".domain", "%s", domainTaken(other))
 		} else if p.Domain != "" {
 			owners[p.Domain] = p.Name
 		}
 	}
-	if len(ps) > 0 {
-		return &ValidationError{Fields: ps}
+}
+
+func (f *File) uniqueDescriptors(current File, prune bool, ps *problems) {
+	replaced := make(map[string]bool, len(f.Rules))
+	for i := range f.Rules {
+		replaced[f.Rules[i].Name] = true
 	}
-	return nil
+	owners := map[string]string{}
+	if !prune {
+		for i := range current.Rules {
+			if r := &current.Rules[i]; r.Descriptor != nil && r.IsActive && !replaced[r.Name] {
+				owners[r.Descriptor.Identity()] = r.Name
+			}
+		}
+	}
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		if r.Descriptor == nil || !r.IsActive {
+			continue
+		}
+		identity := r.Descriptor.Identity()
+		if other, taken := owners[identity]; taken {
+			ps.add(path("rules", i)+".descriptor", "%s", DescriptorTaken(other, r.Name).Message)
+		} else {
+			owners[identity] = r.Name
+		}
+	}
 }

@@ -45,7 +45,8 @@ var rooms = []room{
 			"rules/route", "rules/textmap", "rules/tree"},
 		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/text"},
 	},
-	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, foreign: []string{yaml}},
+	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, inTests: []string{"rules/entries"},
+		foreign: []string{yaml}},
 	{path: "rules/envoyfile", may: []string{"limiter", "rules", "rules/entries"}, foreign: []string{yaml}},
 	{path: "rules/words", may: []string{"rules", "rules/entries"}},
 	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/route"}},
@@ -60,7 +61,8 @@ var rooms = []room{
 	{path: "internal/deferred/redisqueue", may: []string{"api/decide"}, foreign: []string{redis}},
 	{path: "internal/deferred/runner", may: []string{"api/client"}},
 	{path: "internal/deferred/queuetest", may: []string{"api/decide"}},
-	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"}},
+	{path: "internal/rulecopy", may: []string{"rules", "rules/override", "internal/access", "internal/atomicfile"},
+		inTests: []string{"rules/entries"}},
 	{path: "internal/telemetry", may: []string{"api/decide", "limiter", "limiter/nearstore", "limiter/redisstore", "rules",
 		"internal/fleet"}, foreign: []string{prometheus, otel}},
 	{path: "internal/fleet", may: []string{"limiter", "limiter/redisstore", "rules", "internal/tick", "internal/wire"},
@@ -75,6 +77,7 @@ var rooms = []room{
 	{
 		path: "internal/database", may: []string{"limiter", "rules", "rules/override", "migrations", "internal/access",
 			"internal/audit"},
+		inTests: []string{"rules/entries"},
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 

@@ -80,6 +80,8 @@ type change struct {
 	overrides int64
 	// pools holds the names of all pools; nil until a rule names one.
 	pools map[string]bool
+	// descriptors are the columns scope of active rules with a descriptor that the change stores.
+	descriptors []string
 	// patterns is the number of instructions that the change adds to conditions.
 	patterns int
 }
@@ -121,6 +123,9 @@ func (d *DB) change(ctx context.Context, actor rules.Actor, area string, timeout
 			return err
 		}
 		if err := c.checkPatterns(); err != nil {
+			return err
+		}
+		if err := c.checkDescriptors(); err != nil {
 			return err
 		}
 		if err := c.flush(); err != nil {

@@ -45,7 +45,8 @@ type document string
 func rowOf(r *rules.Rule) (ruleRow, error) {
 	policies, err := r.MarshalPolicies()
 	return ruleRow{
-		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: r.Scope, Route: r.Route, Method: r.Method,
+		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(r), Route: r.Route,
+		Method:    r.Method,
 		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
 		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
@@ -65,6 +66,9 @@ func (row *ruleRow) rule() rules.Rule {
 		Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 	}
 	_ = r.UnmarshalPolicies([]byte(row.Policies)) // validation says what is wrong
+	if r.Descriptor != nil {
+		r.Scope = ""
+	}
 	return r
 }
 

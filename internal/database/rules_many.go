@@ -64,6 +64,7 @@ func (c *change) replaceRules(action string, e *edits) error {
 		row.ID, row.Version, row.Seq = e.was[i].ID, e.was[i].Version+1, c.version
 		row.CreatedAt, row.UpdatedAt = newRowTime(e.was[i].CreatedAt), c.at
 		rows[i] = row
+		c.writes(&row, &e.is[i])
 	}
 	if err := c.updateRows(rows); err != nil {
 		return err

@@ -50,7 +50,9 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 		if name == "method" {
 			value = strings.ToUpper(value)
 		}
-		if f := rules.FieldNamed(name); f != nil && value != "" {
+		if name == rules.FilterDomain && value != "" {
+			tx = ofDomain(tx, value)
+		} else if f := rules.FieldNamed(name); f != nil && value != "" {
 			tx = tx.Where(f.Name+" = ?", value)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/entries"
 )
 
 const here = "postgres db.example:5432/sluice"
@@ -120,7 +121,7 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"newer format", here, newer, ErrNewer, "format 4"},
+		{"newer format", here, newer, ErrNewer, "format 5"},
 		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "a different rules database"},
 		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "its header is not"},
 		{"nothing", here, nil, ErrDamaged, "incomplete"},
@@ -149,21 +150,24 @@ func TestDecode_ReadsACopyOfTheFormBefore(t *testing.T) {
 	}
 }
 
-// A build that knows no profiles reads a copy that has none, and calls one that has some newer.
-func TestEncode_ProfilesChangeTheForm(t *testing.T) {
+// A build that knows no profiles or no descriptors calls the copy newer, not damaged.
+func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 	c := sample()
-	plain := encoded(t, c)
 	p := rules.NewProfile()
-	p.Name = "shop"
+	p.Name, p.Domain, p.Entries = "shop", "inner", map[string]string{"remote_address": "ip"}
 	p.Missing = map[string]rules.MissingFact{"user": {Value: "anonymous"}, "ip": {Action: rules.MissingDeny}}
 	p.Weight, p.CreatedAt, p.UpdatedAt = &rules.WeightSource{Header: "X-Weight"}, noon, noon
 	c.Profiles = []rules.Profile{p}
+	r := rules.Rule{ID: 9, Name: "pay", Limit: 5, WindowMS: 1000, IsActive: true, Version: 1, CreatedAt: noon,
+		UpdatedAt: noon,
+		Descriptor: &rules.RuleDescriptor{Domain: "shop", Entries: []entries.Element{
+			{Key: "path", Pattern: "/pay*", Shared: true}, {Key: "user"}, {Key: "a", Value: "b"}}},
+		Addend: rules.AddendCharge, Replaces: []string{"other"}, Metadata: map[string]string{"team": "pay"}}
+	r.Normalize()
+	c.Rules = append(c.Rules, r)
 	full := encoded(t, c)
-	for want, b := range map[uint32][]byte{2: plain, 3: full} {
-		got, has := binary.BigEndian.Uint32(b[len(magic):]), bytes.Contains(b, []byte("profiles"))
-		if got != want || has != (want == 3) {
-			t.Errorf("form %d, want %d; with profiles: %t", got, want, has)
-		}
+	if got := binary.BigEndian.Uint32(full[len(magic):]); got != 4 {
+		t.Errorf("form %d, want 4", got)
 	}
 	got, err := Decode(here, full)
 	if err != nil {

@@ -24,10 +24,9 @@ import (
 //	          of everything before it in order
 const (
 	magic = "SLUICERC"
-	// format is the newest form that this build reads. A copy without profiles is written in the
-	// form before, which older builds read too.
-	format         = 3
-	formatProfiles = 3
+	// format is the form that this build writes, and the newest that it reads. Form 3 added profiles, 4 the members of
+	// rules for descriptors, which builds before would call damaged.
+	format = 4
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 
@@ -66,20 +65,12 @@ func Encode(identity string, c *Copy) ([]byte, error) {
 	if len(content) > MaxContent {
 		return nil, tooLarge(len(content))
 	}
-	head := header(identity, c.format(), c.At, len(content))
+	head := header(identity, format, c.At, len(content))
 	sum := sha256.New()
 	sum.Write(content)
 	sum.Write(head)
 	copy(b.Bytes(), head)
 	return sum.Sum(b.Bytes()), nil
-}
-
-// format returns the form in which c is written.
-func (c *Copy) format() uint32 {
-	if len(c.Profiles) > 0 {
-		return formatProfiles
-	}
-	return formatProfiles - 1
 }
 
 // header is what stands before a content of a length.

@@ -37,7 +37,7 @@ func SaveRules(path, identity string, c *Copy, rest func(), rs iter.Seq[*rules.R
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		head := header(identity, c.format(), c.At, content.n)
+		head := header(identity, format, c.At, content.n)
 		sum.Write(head)
 		if _, err := f.Write(sum.Sum(nil)); err != nil {
 			return err

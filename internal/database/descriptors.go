@@ -1,0 +1,63 @@
+package database
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"sluice/rules"
+)
+
+// scopePrefix begins the column scope of a rule with a descriptor. What follows are hashes of its domain and of the whole
+// descriptor, so that the index of the column finds both. It is the scope of an attribute that no request has: to nodes of
+// older builds, which do not know descriptors, it is a valid rule that never applies.
+const scopePrefix = "attr:descriptor."
+
+// scopeOf returns the column scope of a rule.
+func scopeOf(r *rules.Rule) string {
+	if r.Descriptor == nil {
+		return r.Scope
+	}
+	return scopePrefix + hashed(r.Descriptor.Domain, 8) + "." + hashed(r.Descriptor.Identity(), 16)
+}
+
+// hashed returns the first bytes of a hash as hexadecimal digits.
+func hashed(text string, bytes int) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:bytes])
+}
+
+// ofDomain selects the rules that have a descriptor of a domain.
+func ofDomain(tx *gorm.DB, domain string) *gorm.DB {
+	return tx.Where(`scope LIKE ? ESCAPE '\'`, scopePrefix+hashed(domain, 8)+".%")
+}
+
+// writes notes the descriptor of a rule that the change stores.
+func (c *change) writes(row *ruleRow, r *rules.Rule) {
+	if r.Descriptor != nil && r.IsActive {
+		c.descriptors = append(c.descriptors, row.Scope)
+	}
+}
+
+// checkDescriptors refuses the change if a rule that it stores has the descriptor of another active rule. It runs at the
+// end, because a plan may exchange the descriptors of two rules.
+func (c *change) checkDescriptors() error {
+	for some := range slices.Chunk(c.descriptors, insertBatch) {
+		var taken, names []string
+		if err := c.tx.Model(&ruleRow{}).Where("scope IN ? AND is_active = ?", some, true).
+			Group("scope").Having("COUNT(*) > 1").Limit(1).Pluck("scope", &taken).Error; err != nil {
+			return err
+		}
+		if len(taken) == 0 {
+			continue
+		}
+		if err := c.tx.Model(&ruleRow{}).Where("scope = ? AND is_active = ?", taken[0], true).
+			Order("id").Limit(2).Pluck("name", &names).Error; err != nil {
+			return err
+		}
+		return rules.DescriptorTaken(names...)
+	}
+	return nil
+}
