@@ -108,7 +108,8 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 	for i := range limits {
 		la := limits[i].answer()
 		la.Shadow = true
-		switch call := &calls[i]; {
+		call := &calls[i]
+		switch {
 		case call.Err != nil:
 			la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 			la.Degraded = rules.FailOpen
@@ -120,12 +121,16 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 				if l.raised > 0 {
 					pool = &call.Result.Limits[1]
 				}
-				l.subtractSpare(&la, a.Op, call.Result.Allowed, pool)
+				l.subtractSpare(&la, call.Request.Op, call.Result.Allowed, pool)
 			}
 		}
+		la.Returned = returns(call.Request.Op)
 		a.Limits = append(a.Limits, la)
 	}
 }
+
+// returns reports whether an operation gives back units.
+func returns(op limiter.Op) bool { return op == limiter.OpRefund || op == limiter.OpRelease }
 
 // Delay is how long an allowed request should wait before it starts, in ms: the longest
 // delay of its limits.
@@ -163,6 +168,9 @@ type LimitAnswer struct {
 	Key     limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
+	// Weight is in units. Returned: they were given back, so that nothing was decided.
+	Weight   int64
+	Returned bool
 	// Decision is the decision on the limit. Unless Known is set, only Allowed and Limit have a
 	// meaning.
 	Decision limiter.Decision

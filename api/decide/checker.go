@@ -141,7 +141,7 @@ func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
 }
 
 // decide makes the one call of the store, and a second one for requests that elastic limits
-// may allow after all.
+// may allow after all, or for quotas beside other limits.
 func (c *Checker) decide(ctx context.Context, w *work) {
 	calls := w.calls
 	if c.opt.Timeout > 0 && len(calls) > 0 {
@@ -158,6 +158,9 @@ func (c *Checker) decide(ctx context.Context, w *work) {
 	}
 	if w.hasElastic {
 		c.retryElastic(ctx, w)
+	}
+	if w.hasQuotas {
+		c.takeQuotas(ctx, w)
 	}
 }
 

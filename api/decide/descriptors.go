@@ -2,18 +2,20 @@ package decide
 
 import (
 	"context"
-	"errors"
 
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/entries"
 )
 
+// MaxDescriptors is the most descriptors that a call should have.
+const MaxDescriptors = 256
+
 // DescriptorQuestion is one call of Envoy: several descriptors of a domain, each with a rule of its own. They are taken
-// together or not at all, except for reports; see AskedDescriptor.
+// together or not at all, except for reports; see AskedDescriptor. Domain must not be empty.
 type DescriptorQuestion struct {
-	// Domain must not be empty.
-	Domain      string
+	Domain string
+	// Descriptors are at most MaxDescriptors.
 	Descriptors []AskedDescriptor
 	// Look: nothing is spent, charged, refunded or released.
 	Look bool
@@ -27,18 +29,22 @@ type AskedDescriptor struct {
 	// Explicit: the caller sent the addend, for the descriptor or for the call. A rule with addend charge is then charged
 	// whether or not it fits. Without an explicit addend nothing is a report.
 	Explicit bool
-	// Negative: the addend is given back. For a rule with concurrency, it releases the bucket's oldest lease.
+	// Negative: the addend is given back. For a rule with concurrency, it releases the bucket's oldest lease, whatever the
+	// addend: the lease that the oldest call took, with all of its units.
 	Negative bool
 	// Limit replaces the limit of the rule, or limits a descriptor without a rule if its domain is known. It is nil for
 	// the rule's own.
 	Limit *SentLimit
 }
 
-// SentLimit is a limit that comes with a descriptor.
+// SentLimit is a limit that comes with a descriptor. It has the bucket and the algorithm of the rule, with the default
+// of its other settings; if that algorithm cannot decide such a limit exactly, it is a fixed window. It is never a
+// shadow, a quota or unlimited, and neither soft nor on trial; a rule that is replaced or that replaces others does so
+// only with its own limit. An override that blocks the key still does.
 type SentLimit struct {
 	// Count is in units per Window.
 	Count int64
-	// Window is in milliseconds, more than 0.
+	// Window is in milliseconds.
 	Window int64
 }
 
@@ -60,7 +66,7 @@ type DescriptorStatus struct {
 	// Limit is the index in Answer.Limits, -1 if no limit applies.
 	Limit int
 	// Remaining is the number of units that remain after this descriptor, 0 or more. Other descriptors of the same bucket
-	// may have spent more of it.
+	// may have spent more of it. It is 0 if no store decided (LimitAnswer.Known).
 	Remaining int64
 }
 
@@ -79,8 +85,84 @@ const (
 	StateLimited
 )
 
-// DoDescriptors answers a call. The error is ErrNoSet, or that of the store for refunds and releases, a
-// *limiter.StoreError. It keeps nothing of q; the slices of a are reused.
-func (c *Checker) DoDescriptors(_ context.Context, _ *DescriptorQuestion, _ *DescriptorAnswer) error {
-	return &limiter.StoreError{Cause: limiter.CauseInternal, Err: errors.New("not implemented")}
+// DoDescriptors answers a call. The error is ErrNoSet: a caller like Envoy lets every request pass
+// after an error, so limits that the store cannot decide are decided by their fail modes, and
+// refunds that fail are only counted. It keeps nothing of q. The slices of a are reused.
+//
+// What the descriptors ask for is decided in groups:
+//
+//   - Takes are made together or not at all, in one request to the store. Descriptors of one
+//     bucket are added up.
+//   - A report (see AskedDescriptor.Explicit) is charged by itself, whatever becomes of the others.
+//     It is over its limit if it did not fit.
+//   - Negative addends are given back by themselves, and are never over a limit.
+//   - Quotas are taken by themselves where there is room, after the takes and only if these
+//     were allowed. They are over their limits if all quotas of the call are; then the takes are undone.
+//   - Shadow rules and candidates are decided by themselves and are never over a limit.
+func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
+	w, _ := workPool.Get().(*work)
+	defer w.release()
+	start := c.opt.Now()
+	set := c.opt.Sets.Load()
+	if set == nil {
+		return ErrNoSet
+	}
+	w.addDescriptors(q, set, start, a)
+	c.decide(ctx, w)
+	p := &w.plans[0]
+	c.answerDescriptors(ctx, w, p, q, a)
+	w.decision = Decision{Answer: &a.Answer, Took: c.opt.Now().Sub(start), Outcome: p.outcome, By: p.by}
+	c.opt.Observe.ObserveDecision(&w.decision)
+	return nil
+}
+
+// takeQuotas takes the quotas of a call after its other takes. decide has only looked at them.
+// If the others were denied, the quotas count as denied with them.
+func (c *Checker) takeQuotas(ctx context.Context, w *work) {
+	p := &w.plans[0]
+	taken, quotas := &w.calls[p.from], w.calls[p.from+1:p.from+1+p.quotas]
+	room := false
+	for i := range quotas {
+		room = room || quotas[i].Err != nil || quotas[i].Result.Allowed
+		if taken.Err == nil || quotas[i].Err != nil {
+			quotas[i].Request.Op = limiter.OpTake
+		}
+	}
+	switch {
+	case taken.Err != nil: // the fail modes decide
+	case !taken.Result.Allowed || !room:
+		for i := range quotas {
+			quotas[i].Result.Allowed = false
+		}
+	default:
+		c.opt.Store.DoAll(ctx, quotas)
+	}
+}
+
+// undo gives back the takes of a call all of whose quotas are over their limits. It does so even
+// if the caller has left.
+func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
+	ctx = context.WithoutCancel(ctx)
+	if c.opt.Timeout > 0 {
+		b := within(ctx, c.opt.Timeout)
+		defer b.release()
+		ctx = b
+	}
+	req := limiter.Request{Op: limiter.OpRefund, ID: taken.Request.ID, Asks: taken.Request.Asks}
+	var res limiter.Result
+	if err := c.opt.Store.Do(ctx, &req, &res); err != nil {
+		c.observeFailure(err)
+		for i := range limits {
+			if limits[i].weight > 0 {
+				c.opt.Observe.ObserveDoubt(Doubt{rules.ModeEnforce, limits[i].weight})
+			}
+		}
+		return
+	}
+	for i := range limits {
+		la := &a.Limits[i]
+		la.Decision = res.Limits[i]
+		la.Decision.Refunded = 0
+		limits[i].subtractSpare(la, req.Op, true, nil)
+	}
 }

@@ -12,6 +12,16 @@
 // {"allowed":false,"status":429,"retry_after_ms":190,...} with the headers and
 // body that the gateway passes on to its client.
 //
+// Envoy asks about several descriptors at once, each with a rule of its own (DoDescriptors). With
+// the rules tokens (1,000 a minute per user, addend charge) and calls (60 a minute per path), the
+// call
+//
+//	domain shop: [user=42, addend 1200] [path=/pay]
+//
+// at the end of an answer of 1,200 tokens becomes two requests to the store in one round trip: a
+// charge of {shop:user=42}|8|fw, which did not fit and is spent, and a take of {shop:path=/pay}|9|fw.
+// The statuses are over with 0 remaining, and ok with 59.
+//
 // Faces decode and encode and do not depend on limits. The Checker decides and does not depend
 // on faces, on HTTP, or on a particular store.
 package decide

@@ -8,11 +8,11 @@ import (
 	"sluice/rules"
 )
 
-// degrade decides the enforced limits of a take or peek by their fail modes, because the store
-// could not. Open allows, closed denies with status 503, and local lets this node's own store
-// decide, by the node's share of the limit if there is a Ledger. If any limit is closed, the
-// request is denied. Otherwise the local limits decide, all or nothing. An override that
-// blocks always denies, because that needs no store.
+// degrade decides the enforced limits of a take or peek, or the one limit of a report, by their
+// fail modes, because the store could not. Open allows, closed denies with status 503, and local
+// lets this node's own store decide, by the node's share of the limit if there is a Ledger. If any
+// limit is closed, the request is denied. Otherwise the local limits decide, all or nothing. An
+// override that blocks always denies, because that needs no store.
 func (c *Checker) degrade(ctx context.Context, a *Answer, limits []plannedLimit, failed *limiter.Call) {
 	cause := limiter.CauseOf(failed.Err)
 	closed, blocked := false, -1
@@ -103,7 +103,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	if !res.Allowed {
 		a.Verdict = Denied
 	}
-	if res.Allowed && !res.Replayed && req.Op == limiter.OpTake {
+	if !res.Replayed && (res.Allowed && req.Op == limiter.OpTake || req.Op == limiter.OpCharge) {
 		c.oweAll(a, failed, req.Asks, res.At)
 	}
 }

@@ -198,20 +198,22 @@ func (l *Ledger) owe(ask, share limiter.Ask, now int64, unknown bool) {
 // add charges w units to the debt's own state.
 func (d *debt) add(w, now int64) {
 	d.units += w
-	d.decide(limiter.OpCharge, w, now)
+	d.decide(limiter.OpCharge, d.share, w, now)
 }
 
 // due returns the number of its units that still count.
 func (d *debt) due(now int64) int64 {
-	dec := d.decide(limiter.OpPeek, 0, now)
+	// Reports may have charged more than the share.
+	wide := d.share.Widen(max(0, min(d.units, d.share.MaxCapacity()-d.share.Capacity())))
+	dec := d.decide(limiter.OpPeek, wide, 0, now)
 	return min(dec.Limit-min(dec.Limit, dec.Remaining), d.units)
 }
 
-func (d *debt) decide(op limiter.Op, w, now int64) limiter.Decision {
+func (d *debt) decide(op limiter.Op, l limiter.Limit, w, now int64) limiter.Decision {
 	var changed [1]bool
 	var out [1]limiter.Decision
 	var charged [1]limiter.Charged
-	asks := [1]limiter.Ask{{Key: d.key, Limit: d.share, Weight: w}}
+	asks := [1]limiter.Ask{{Key: d.key, Limit: l, Weight: w}}
 	limiter.Decide(op, asks[:], "", []*limiter.State{&d.state}, now, changed[:], out[:], charged[:])
 	return out[0]
 }

@@ -36,7 +36,7 @@ type Observer interface {
 // copy what it keeps, because the memory is reused.
 type Decision struct {
 	// Question is nil if the caller sent a token instead: to release or renew a lease, or to
-	// settle a reservation.
+	// settle a reservation. It is nil for descriptors too.
 	Question *Question
 	Answer   *Answer
 	// Took is how long the decision took.
@@ -159,56 +159,80 @@ func (os Observers) ObserveDeferral(d Deferral) {
 // account reports the result for the units of an answered plan to the observer.
 func (c *Checker) account(w *work, p *plan, a *Answer) {
 	limits, calls := w.limits[p.first:p.end], w.calls[p.from:p.to]
-	spending := a.Op == limiter.OpTake || a.Op == limiter.OpCharge
-	refunding := a.Op == limiter.OpRefund || a.Op == limiter.OpRelease
 	if p.enforced > 0 {
 		switch {
-		case refunding:
+		case returns(a.Op):
 			for i := range p.enforced {
 				c.observeUnits(rules.ModeEnforce, OutcomeRefunded, ByStore, a.Limits[i].Decision.Refunded)
 			}
-		case spending:
-			if calls[0].Err != nil {
-				c.observeDoubt(rules.ModeEnforce, a.Op, limits[:p.enforced], calls[0].Err)
-			}
-			denied := a.Verdict != Allowed && a.Op == limiter.OpTake // a charge is admitted in any case
-			switch p.outcome, p.by = OutcomeAdmitted, ByStore; {
-			case a.Replayed:
-				p.outcome = OutcomeReplayed
-			case denied && a.Verdict == Unavailable:
-				p.outcome, p.by = OutcomeDenied, rules.FailClosed
-			case denied && a.Degraded != "":
-				p.outcome, p.by = OutcomeDenied, rules.FailLocal
-			case denied:
-				p.outcome, p.by = OutcomeDenied, ByLimit
-			case a.Degraded != "":
-				p.by = a.Degraded
-			}
-			by := p.by
-			for i := range p.enforced {
-				if p.outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
-					by = a.Limits[i].Degraded
-				}
-				c.observeUnits(rules.ModeEnforce, p.outcome, by, limits[i].spends(a.Op))
-			}
+		case a.Op == limiter.OpTake || a.Op == limiter.OpCharge:
+			p.outcome, p.by = a.outcome()
+			c.accountTogether(a, limits[:p.enforced], &calls[0], p.outcome, p.by)
 		}
 		calls, limits = calls[1:], limits[p.enforced:]
 	}
 	for i := range calls { // of shadow limits and candidates
-		mode, units := limits[i].mode(), limits[i].spends(a.Op)
-		switch res := &calls[i].Result; {
-		case calls[i].Err != nil:
-			c.observeDoubt(mode, a.Op, limits[i:i+1], calls[i].Err)
-		case refunding:
-			c.observeUnits(mode, OutcomeRefunded, ByStore, res.Limits[0].Refunded)
-		case !spending:
-		case res.Replayed:
-			c.observeUnits(mode, OutcomeReplayed, ByStore, units)
-		case res.Allowed || a.Op == limiter.OpCharge:
-			c.observeUnits(mode, OutcomeAdmitted, ByStore, units)
-		default:
-			c.observeUnits(mode, OutcomeDenied, ByLimit, units)
+		c.accountAlone(&limits[i], &calls[i], &a.Limits[p.enforced+i])
+	}
+}
+
+// outcome returns the result of a take or charge, and what decided it.
+func (a *Answer) outcome() (outcome, by string) {
+	denied := a.Verdict != Allowed && a.Op == limiter.OpTake // a charge is admitted in any case
+	switch {
+	case a.Replayed:
+		return OutcomeReplayed, ByStore
+	case denied && a.Verdict == Unavailable:
+		return OutcomeDenied, rules.FailClosed
+	case denied && a.Degraded != "":
+		return OutcomeDenied, rules.FailLocal
+	case denied:
+		return OutcomeDenied, ByLimit
+	case a.Degraded != "":
+		return OutcomeAdmitted, a.Degraded
+	}
+	return OutcomeAdmitted, ByStore
+}
+
+// accountTogether reports the units of the limits of one take or charge, the first of the answer.
+func (c *Checker) accountTogether(a *Answer, limits []plannedLimit, call *limiter.Call, outcome, by string) {
+	if call.Err != nil {
+		c.observeDoubt(rules.ModeEnforce, call.Request.Op, limits, call.Err)
+	}
+	for i := range limits {
+		if outcome == OutcomeAdmitted && a.Limits[i].Degraded != "" {
+			by = a.Limits[i].Degraded
 		}
+		c.observeUnits(rules.ModeEnforce, outcome, by, limits[i].spends(call.Request.Op))
+	}
+}
+
+// accountAlone reports the units of a limit with a call of its own. A shadow limit and a candidate
+// that the store could not decide count nowhere.
+func (c *Checker) accountAlone(l *plannedLimit, call *limiter.Call, la *LimitAnswer) {
+	mode, op := l.mode(), call.Request.Op
+	spends, units := op == limiter.OpTake || op == limiter.OpCharge, l.spends(op)
+	switch res := &call.Result; {
+	case call.Err != nil:
+		c.observeDoubt(mode, op, []plannedLimit{*l}, call.Err)
+		switch {
+		case mode != rules.ModeEnforce || !spends:
+		case la.Degraded == "": // blocked
+			c.observeUnits(mode, OutcomeDenied, ByLimit, units)
+		case la.Degraded == rules.FailClosed || !la.Decision.Allowed && op == limiter.OpTake:
+			c.observeUnits(mode, OutcomeDenied, la.Degraded, units)
+		default:
+			c.observeUnits(mode, OutcomeAdmitted, la.Degraded, units)
+		}
+	case returns(op):
+		c.observeUnits(mode, OutcomeRefunded, ByStore, res.Limits[0].Refunded)
+	case !spends:
+	case res.Replayed:
+		c.observeUnits(mode, OutcomeReplayed, ByStore, units)
+	case res.Allowed || op == limiter.OpCharge:
+		c.observeUnits(mode, OutcomeAdmitted, ByStore, units)
+	default:
+		c.observeUnits(mode, OutcomeDenied, ByLimit, units)
 	}
 }
 

@@ -21,6 +21,7 @@ type work struct {
 	again      []limiter.Call // second attempts, see retryElastic
 	retried    []retry
 	hasElastic bool // some plan may need a second attempt
+	hasQuotas  bool // quotas are decided after the other limits, see takeQuotas
 	decision   Decision
 }
 
@@ -28,18 +29,25 @@ type work struct {
 // enforced limits, if there are any, are decided by its first call, all together and
 // with the pools that they count into; each shadow limit and each candidate by a call
 // of its own.
+//
+// A call of descriptors is one plan without a question. The enforced limits of it that are
+// not taken together follow those that are, each with a call of its own: first the quotas,
+// then the charges and refunds.
 type plan struct {
 	q           *Question
 	first       int // in work.limits
 	enforced    int // how many from first on
+	alone       int // how many enforced limits follow that have a call of their own
+	quotas      int // how many of these are quotas that are taken
 	end         int
 	pools       int // in work.pools, those of the enforced limits
 	poolsEnd    int
-	from, to    int  // in work.calls
-	hasLeases   bool // any limit is concurrency
-	hasElastic  bool // any limit is elastic or counts into a pool
-	failsLocal  bool // an enforced limit has fail mode local
-	forReports  bool // a charge or refund of the limits that are charged by report
+	from, to    int        // in work.calls
+	hasLeases   bool       // any limit is concurrency
+	hasElastic  bool       // any limit is elastic or counts into a pool
+	failsLocal  bool       // an enforced limit has fail mode local
+	forReports  bool       // a charge or refund of the limits that are charged by report
+	op          limiter.Op // of a call of descriptors as a whole
 	outcome, by string
 }
 
@@ -64,6 +72,10 @@ type plannedLimit struct {
 	look      bool // a take spends nothing here
 	candidate bool
 	blocked   bool // an override denies the key, even if the store cannot decide
+	sent      bool // the limit came with a descriptor and replaces the rule's
+	quota     bool // it denies only if all quotas of the call do
+	// after is used while statuses are written: the units of the later descriptors of the bucket.
+	after int64
 }
 
 // storeLimit returns the limit that the store enforces at the first attempt.
@@ -87,7 +99,7 @@ func (p *plannedLimit) mode() string {
 	switch {
 	case p.candidate:
 		return ModeCandidate
-	case p.rule != nil && p.rule.Shadow:
+	case p.rule != nil && p.rule.Shadow && !p.sent:
 		return rules.ModeShadow
 	}
 	return rules.ModeEnforce
@@ -95,7 +107,7 @@ func (p *plannedLimit) mode() string {
 
 // answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
-	la := LimitAnswer{Key: p.key, Limit: p.limit, Candidate: p.candidate}
+	la := LimitAnswer{Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate}
 	if p.rule != nil {
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 	}
@@ -118,7 +130,7 @@ func (w *work) release() {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
-	w.decision = Decision{}
+	w.decision, w.hasQuotas = Decision{}, false
 	if w.hasElastic {
 		clear(w.again[:cap(w.again)])
 		w.again, w.retried, w.hasElastic = w.again[:0], w.retried[:0], false
@@ -283,6 +295,9 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
+		}
+		if l.sent {
+			ask.HotRaise = 0
 		}
 		c.Request.Asks = append(c.Request.Asks, ask)
 	}

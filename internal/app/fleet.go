@@ -57,6 +57,9 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	f.recorder.Request(a.Allowed(), a.Degraded != "")
 	for i := range a.Limits {
 		la := &a.Limits[i]
+		if la.Returned {
+			continue
+		}
 		name, kind := la.Name(), fleet.Enforced
 		switch {
 		case la.Candidate:
@@ -79,14 +82,18 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 }
 
 // sample describes one denial for display, without API keys and values that look
-// like credentials.
+// like credentials. q is nil for descriptors, of which the key shows everything.
 func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
 		At: f.now().UnixMilli(), Rule: la.Name(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
-		Limit: limit, Weight: q.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
+		Limit: limit, Weight: la.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
 	}
-	if q.IsDirect {
+	if q == nil { // descriptors
+		d.Bucket = rules.BucketName(la.Key)
+		return d
+	}
+	if d.Weight = q.Weight; q.IsDirect {
 		return d
 	}
 	from := &q.Descriptor

@@ -67,6 +67,9 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 	}
 	for i := range a.Limits {
 		la := &a.Limits[i]
+		if la.Returned {
+			continue
+		}
 		name := m.ruleNames.label(la.Name())
 		m.series.decisions.get(limitKey{name, la.Mode(), la.Decision.Allowed}, func(k limitKey) prometheus.Counter {
 			return m.decisions.WithLabelValues(k.rule, k.mode, outcome(k.allowed))
