@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type book struct {
 	overrides    []rules.Override
 	lastOverride int64
 	pools        map[string]rules.Pool
-	poolEdits    int64 // of profiles too
+	edits        int64 // of pools and profiles
 	profiles     map[string]rules.Profile
 	lookUps      int    // of names of rules
 	err          error  // answered by everything while set
@@ -30,8 +31,6 @@ var (
 	_ RuleReader  = (*book)(nil)
 	_ RuleWriter  = (*book)(nil)
 	_ RuleHistory = (*book)(nil)
-	_ PoolBook    = (*book)(nil)
-	_ ProfileBook = (*book)(nil)
 )
 
 // source is what a set is compiled from.
@@ -39,7 +38,8 @@ func (b *book) source() rules.Source {
 	src := rules.Source{Rules: b.all()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	src.Pools, src.Profiles, src.Version = b.allPools(), b.allProfiles(), int64(len(b.revisions))+b.poolEdits
+	src.Pools, src.Profiles = b.shelfOfPools().all(), b.shelfOfProfiles().all()
+	src.Version = int64(len(b.revisions)) + b.edits
 	return src
 }
 
@@ -193,10 +193,9 @@ func (b *book) ApplyPlan(_ context.Context, actor rules.Actor, p rules.Plan) err
 	if b.err != nil {
 		return b.err
 	}
-	if err := b.applyPools(&p.Pools); err != nil {
+	if err := errors.Join(b.shelfOfPools().apply(&p.Pools), b.shelfOfProfiles().apply(&p.Profiles)); err != nil {
 		return err
 	}
-	b.applyProfiles(&p.Profiles)
 	for i := range p.Update {
 		e := &p.Update[i]
 		if i := b.find(e.Old.ID); i < 0 || b.stored[i].Version != e.Old.Version {

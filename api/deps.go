@@ -25,9 +25,9 @@ type Deps struct {
 	Writer  RuleWriter
 	History RuleHistory
 	// Pools reads and writes the pools of the rules database.
-	Pools PoolBook
+	Pools rules.Store[rules.Pool]
 	// Profiles reads and writes the profiles of the rules database.
-	Profiles ProfileBook
+	Profiles rules.Store[rules.Profile]
 	// Overrides and OverrideWriter read and write overrides. Without them the routes
 	// of overrides do not exist.
 	Overrides      OverrideReader
@@ -119,45 +119,4 @@ type RuleHistory interface {
 	// PromoteRule creates a new version in which the candidate is the limit, or shadow
 	// mode is enforce; see Rule.Promote.
 	PromoteRule(ctx context.Context, actor rules.Actor, id, ifVersion int64) (rules.Rule, error)
-}
-
-// PoolReader reads pools. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
-type PoolReader interface {
-	// ListPools returns all pools in order of name.
-	ListPools(ctx context.Context) ([]rules.Pool, error)
-	GetPool(ctx context.Context, name string) (rules.Pool, error)
-}
-
-// PoolWriter writes pools, like RuleWriter. Deleting a pool that a rule uses returns
-// rules.ErrPoolUsed.
-type PoolWriter interface {
-	CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error)
-	UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error)
-	DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
-}
-
-// PoolBook reads and writes pools.
-type PoolBook interface {
-	PoolReader
-	PoolWriter
-}
-
-// ProfileReader reads profiles. Errors wrap rules.ErrNotFound or rules.ErrUnavailable.
-type ProfileReader interface {
-	// ListProfiles returns all profiles in order of name.
-	ListProfiles(ctx context.Context) ([]rules.Profile, error)
-	GetProfile(ctx context.Context, name string) (rules.Profile, error)
-}
-
-// ProfileWriter writes profiles, like RuleWriter.
-type ProfileWriter interface {
-	CreateProfile(ctx context.Context, actor rules.Actor, p rules.Profile) (rules.Profile, error)
-	UpdateProfile(ctx context.Context, actor rules.Actor, p rules.Profile, ifVersion int64) (rules.Profile, error)
-	DeleteProfile(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
-}
-
-// ProfileBook reads and writes profiles.
-type ProfileBook interface {
-	ProfileReader
-	ProfileWriter
 }

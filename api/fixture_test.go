@@ -62,7 +62,8 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 		Now: f.book.now, Observe: &f.seen,
 	}
 	deps := Deps{
-		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book, Profiles: f.book, Overrides: f.book,
+		Rules: f.book, Writer: f.book, History: f.book, Pools: f.book.shelfOfPools(),
+		Profiles: f.book.shelfOfProfiles(), Overrides: f.book,
 		OverrideWriter: f.book,
 		Access:         &f.access, OpenMode: true,
 		Changed: func(context.Context) bool {

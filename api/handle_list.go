@@ -80,13 +80,13 @@ func (s *Server) exportRules(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	pools, err := s.deps.Pools.ListPools(c.Request().Context())
+	pools, err := s.deps.Pools.List(c.Request().Context())
 	if err != nil {
 		return err
 	}
 	var profiles []rules.Profile
 	if len(filters) == 0 {
-		if profiles, err = s.deps.Profiles.ListProfiles(c.Request().Context()); err != nil {
+		if profiles, err = s.deps.Profiles.List(c.Request().Context()); err != nil {
 			return err
 		}
 	} else {
@@ -179,11 +179,11 @@ func (s *Server) importRules(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		pools, err := s.deps.Pools.ListPools(c.Request().Context())
+		pools, err := s.deps.Pools.List(c.Request().Context())
 		if err != nil {
 			return err
 		}
-		profiles, err := s.deps.Profiles.ListProfiles(c.Request().Context())
+		profiles, err := s.deps.Profiles.List(c.Request().Context())
 		if err != nil {
 			return err
 		}

@@ -118,9 +118,9 @@ func TestOpenAPI_DescribesTheFieldsOfTheTables(t *testing.T) {
 	t.Run("candidate", func(t *testing.T) { describes(t, rule.Properties["candidate"].Value, rules.CandidateFields()) })
 	t.Run("window", func(t *testing.T) { describes(t, schemas["ScheduleWindow"].Value, rules.WindowFields()) })
 	t.Run("tier", func(t *testing.T) { describes(t, schemas["TierLimit"].Value, rules.TierFields()) })
-	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolFields()) })
+	t.Run("pool", func(t *testing.T) { describes(t, pool, rules.PoolKind.Fields) })
 	profile := schemas["ProfileInput"].Value
-	t.Run("profile", func(t *testing.T) { describes(t, profile, rules.ProfileFields()) })
+	t.Run("profile", func(t *testing.T) { describes(t, profile, rules.ProfileKind.Fields) })
 	part := func(name string) *openapi3.Schema { return profile.Properties[name].Value }
 	t.Run("facts", func(t *testing.T) { describes(t, part("facts"), rules.FactFields()) })
 	t.Run("source", func(t *testing.T) { describes(t, schemas["FactSource"].Value, rules.SourceFields()) })

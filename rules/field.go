@@ -147,6 +147,13 @@ func diff[T any](fields []Field[T], was, is *T) []Change {
 	return changes
 }
 
+// cloned returns a copy that shares nothing with the original.
+func cloned[T any](t *T) T {
+	c := *t
+	detach(reflect.ValueOf(&c).Elem())
+	return c
+}
+
 // detach copies what a value points to, so that it shares nothing with the original.
 func detach(v reflect.Value) {
 	switch v.Kind() {

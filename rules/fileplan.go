@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // MaxFileErrors bounds how many problems of one rules file are reported.
@@ -56,49 +55,34 @@ func (p *SectionPlan[T]) empty() bool { return len(p.Create)+len(p.Update)+len(p
 // mention stay unchanged, even with prune.
 func MakeFilePlan(current, wanted File, prune bool) Plan {
 	p := MakePlan(current.Rules, wanted.Rules, prune)
-	p.Pools = planSection(current.Pools, wanted.Pools, prune, DiffPool, (*Pool).identity)
-	p.Profiles = planSection(current.Profiles, wanted.Profiles, prune, DiffProfile, (*Profile).identity)
+	p.Pools = PoolKind.plan(current.Pools, wanted.Pools, prune)
+	p.Profiles = ProfileKind.plan(current.Profiles, wanted.Profiles, prune)
 	return p
 }
 
-// identity is what an object has beside the fields that people write.
-type identity struct {
-	name                 string
-	version              *int64
-	createdAt, updatedAt *time.Time
-}
-
-func (p *Pool) identity() identity { return identity{p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt} }
-
-func (p *Profile) identity() identity {
-	return identity{p.Name, &p.Version, &p.CreatedAt, &p.UpdatedAt}
-}
-
-// planSection compares the stored objects of a section with the wanted ones. If wanted is nil,
-// all stay.
-func planSection[T any](current, wanted []T, prune bool, differ func(was, is *T) []Change,
-	of func(*T) identity) SectionPlan[T] {
+// plan compares the stored objects of a section with the wanted ones. If wanted is nil, all stay.
+func (k *Kind[T]) plan(current, wanted []T, prune bool) SectionPlan[T] {
 	p := noPlan[T]()
 	if wanted == nil {
 		return p
 	}
 	stored := make(map[string]*T, len(current))
 	for i := range current {
-		stored[of(&current[i]).name] = &current[i]
+		stored[k.Name(&current[i])] = &current[i]
 	}
 	for i := range wanted {
 		w := wanted[i]
-		is := of(&w)
-		c := stored[is.name]
-		delete(stored, is.name)
+		is := k.Identity(&w)
+		c := stored[*is.Name]
+		delete(stored, *is.Name)
 		if c == nil {
-			*is.version = 0
+			*is.Version = 0
 			p.Create = append(p.Create, w)
 			continue
 		}
-		was := of(c)
-		*is.version, *is.createdAt, *is.updatedAt = *was.version, *was.createdAt, *was.updatedAt
-		if changes := differ(c, &w); len(changes) > 0 {
+		was := k.Identity(c)
+		*is.Version, *is.CreatedAt, *is.UpdatedAt = *was.Version, *was.CreatedAt, *was.UpdatedAt
+		if changes := k.Diff(c, &w); len(changes) > 0 {
 			p.Update = append(p.Update, SectionEdit[T]{Old: *c, New: w, Changes: changes})
 		}
 	}
@@ -107,8 +91,8 @@ func planSection[T any](current, wanted []T, prune bool, differ func(was, is *T)
 			p.Delete = append(p.Delete, *stored[name])
 		}
 	}
-	slices.SortFunc(p.Create, func(a, b T) int { return strings.Compare(of(&a).name, of(&b).name) })
-	slices.SortFunc(p.Update, func(a, b SectionEdit[T]) int { return strings.Compare(of(&a.New).name, of(&b.New).name) })
+	slices.SortFunc(p.Create, func(a, b T) int { return strings.Compare(k.Name(&a), k.Name(&b)) })
+	slices.SortFunc(p.Update, func(a, b SectionEdit[T]) int { return strings.Compare(k.Name(&a.New), k.Name(&b.New)) })
 	return p
 }
 
@@ -153,18 +137,17 @@ func (p *Profile) Summary() string {
 }
 
 // writeSection formats the plan of a section for a terminal.
-func writeSection[T any](b *strings.Builder, p *SectionPlan[T], noun string, of func(*T) identity,
-	summary func(*T) string) {
+func writeSection[T any](b *strings.Builder, k *Kind[T], p *SectionPlan[T], summary func(*T) string) {
 	for i := range p.Create {
-		fmt.Fprintf(b, "+ %s %s: %s\n", noun, of(&p.Create[i]).name, summary(&p.Create[i]))
+		fmt.Fprintf(b, "+ %s %s: %s\n", k.Noun, k.Name(&p.Create[i]), summary(&p.Create[i]))
 	}
 	for i := range p.Update {
-		fmt.Fprintf(b, "~ %s %s\n", noun, of(&p.Update[i].New).name)
+		fmt.Fprintf(b, "~ %s %s\n", k.Noun, k.Name(&p.Update[i].New))
 		for _, c := range p.Update[i].Changes {
 			fmt.Fprintf(b, "    %s: %s -> %s\n", c.Field, JSONText(c.Old), JSONText(c.New))
 		}
 	}
 	for i := range p.Delete {
-		fmt.Fprintf(b, "- %s %s\n", noun, of(&p.Delete[i]).name)
+		fmt.Fprintf(b, "- %s %s\n", k.Noun, k.Name(&p.Delete[i]))
 	}
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -53,11 +52,7 @@ func (r *Rule) Normalize() {
 }
 
 // Clone returns a copy of a rule that shares nothing with the original.
-func (r *Rule) Clone() Rule {
-	c := *r
-	detach(reflect.ValueOf(&c).Elem())
-	return c
-}
+func (r *Rule) Clone() Rule { return cloned(r) }
 
 func orDefault(s, def string) string {
 	if s = strings.TrimSpace(s); s == "" {

@@ -88,8 +88,8 @@ func (p *Plan) sort() {
 // it one line per changed field, and a summary.
 func (p *Plan) String() string {
 	var b strings.Builder
-	writeSection(&b, &p.Pools, "pool", (*Pool).identity, (*Pool).Summary)
-	writeSection(&b, &p.Profiles, "profile", (*Profile).identity, (*Profile).Summary)
+	writeSection(&b, PoolKind, &p.Pools, (*Pool).Summary)
+	writeSection(&b, ProfileKind, &p.Profiles, (*Profile).Summary)
 	for i := range p.Create {
 		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
 	}

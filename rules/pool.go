@@ -39,12 +39,6 @@ var poolFields = []Field[Pool]{
 		Most: maxPoolPercent},
 }
 
-// PoolFields is Fields for pools.
-func PoolFields() []Field[Pool] { return poolFields }
-
-// PoolFieldNamed is FieldNamed for pools.
-func PoolFieldNamed(name string) *Field[Pool] { return named(poolFields, name) }
-
 // NewPool returns a pool with the default percentages and nothing else.
 func NewPool() Pool {
 	return Pool{NormalPercent: defaultNormalPercent, LowPercent: defaultLowPercent}

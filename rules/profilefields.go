@@ -148,12 +148,6 @@ var proofFields = []Field[Proof]{
 	},
 }
 
-// ProfileFields is Fields for profiles.
-func ProfileFields() []Field[Profile] { return profileFields }
-
-// ProfileFieldNamed is FieldNamed for profiles.
-func ProfileFieldNamed(name string) *Field[Profile] { return named(profileFields, name) }
-
 // FactFields is Fields for the facts of a profile.
 func FactFields() []Field[ProfileFacts] { return factFields }
 
@@ -170,11 +164,7 @@ func ProofFields() []Field[Proof] { return proofFields }
 func NewProfile() Profile { return fresh(profileFields) }
 
 // Clone returns a copy of a profile that shares nothing with the original.
-func (p *Profile) Clone() Profile {
-	c := *p
-	detach(reflect.ValueOf(&c).Elem())
-	return c
-}
+func (p *Profile) Clone() Profile { return cloned(p) }
 
 // Normalize converts a profile as people write it to the form that is stored and compared: it
 // fills in defaults, trims texts, and writes methods and client headers in their usual case. No

@@ -124,7 +124,7 @@ func rulePages(cfg *config.Serve, db *database.DB, c *counters, checker *decide.
 	reader *fleet.Reader) web.RulePages {
 	style := reply.HeaderStyle{ResetDelta: cfg.ResetHeader == "delta"}
 	return web.RulePages{
-		Store: db, Pools: db, Figures: reader, Watching: c.hot != nil,
+		Store: db, Pools: db.Pools(), Figures: reader, Watching: c.hot != nil,
 		Headers: func(rule string, l limiter.Limit, decided limiter.Decision, at int64) []web.Header {
 			return headersOf(style, rule, l, decided, at)
 		},

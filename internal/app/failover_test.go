@@ -51,7 +51,7 @@ func makeBase(dsn string) error {
 	if err := db.Migrate(ctx); err != nil {
 		return err
 	}
-	if _, err := db.CreatePool(ctx, editor, rules.Pool{Name: "p", Limit: 10, WindowMS: 1000}); err != nil {
+	if _, err := db.Pools().Create(ctx, editor, rules.Pool{Name: "p", Limit: 10, WindowMS: 1000}); err != nil {
 		return err
 	}
 	r, err := db.CreateRule(ctx, editor, goodRule(0, "r"))
@@ -86,7 +86,7 @@ func (h history) live(t *testing.T, db *database.DB) {
 	r.Limit = h.limit
 	_, err := db.UpdateRule(ctx, editor, r, 0)
 	if err == nil {
-		_, err = db.UpdatePool(ctx, editor, rules.Pool{Name: "p", Limit: h.pool, WindowMS: 1000}, 0)
+		_, err = db.Pools().Update(ctx, editor, rules.Pool{Name: "p", Limit: h.pool, WindowMS: 1000}, 0)
 	}
 	if err == nil {
 		_, err = db.CreateOverride(ctx, editor, rules.Override{RuleID: 1, Key: "user:" + h.blocked, Blocked: true},

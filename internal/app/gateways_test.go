@@ -30,7 +30,7 @@ func withProfile(t *testing.T, cfg config.Serve, edit ...func(*rules.Profile)) {
 	}
 	p.Normalize()
 	err := withDatabase(t.Context(), cfg.Storage, func(ctx context.Context, db *database.DB) error {
-		_, err := db.CreateProfile(ctx, rules.Actor{Kind: "system", Name: "test"}, p)
+		_, err := db.Profiles().Create(ctx, rules.Actor{Kind: "system", Name: "test"}, p)
 		return err
 	})
 	if err != nil {

@@ -161,7 +161,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	deps := web.Deps{
 		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(checker, db),
-		Profiles: db,
+		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Sets, deps.Changed = sets, reload.changed
@@ -171,7 +171,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
 	handler, err := newHandler(api.Deps{
-		Checker: checker, Rules: db, Writer: db, History: db, Pools: db, Profiles: db, Overrides: db,
+		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, Access: keyring,
 		OpenMode: cfg.Loopback(),
 		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/audit"
+	"sluice/rules"
 )
 
 func TestActions_AreAllKnownToReadersOfTheAuditLog(t *testing.T) {
@@ -17,7 +18,7 @@ func TestActions_AreAllKnownToReadersOfTheAuditLog(t *testing.T) {
 			t.Errorf("%s is not among audit.Actions", action)
 		}
 	}
-	for _, subject := range []string{subjectRule, subjectPool, subjectToken, subjectUser} {
+	for _, subject := range []string{subjectRule, rules.PoolKind.Noun, subjectToken, subjectUser} {
 		if !slices.Contains(audit.Subjects(), subject) {
 			t.Errorf("%s is not among audit.Subjects", subject)
 		}

@@ -29,7 +29,7 @@ func TestChangeByHand_IsNoticedOnPostgres(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		mustCreate(t, d, sample(name))
 	}
-	if _, err := d.CreatePool(t.Context(), ada, rules.Pool{Name: "p", Limit: 10, WindowMS: 1000}); err != nil {
+	if _, err := d.Pools().Create(t.Context(), ada, rules.Pool{Name: "p", Limit: 10, WindowMS: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	mustProfile(t, d, "edge")

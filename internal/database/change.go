@@ -23,12 +23,10 @@ const (
 // deleted.
 const floorOverrides = "overrides_floor"
 
-// Subjects of audit entries.
+// Subjects of audit entries. Those of pools and profiles are the nouns of their kinds.
 const (
-	subjectRule    = "rule"
-	subjectToken   = "token"
-	subjectPool    = "pool"
-	subjectProfile = "profile"
+	subjectRule  = "rule"
+	subjectToken = "token"
 )
 
 // Actions of revisions and audit entries.

@@ -119,7 +119,7 @@ func TestOlderNode_SharesTheRulesOfPostgres(t *testing.T) {
 	one := seen()[0]
 	one.Pool, one.Priority, one.Throttle, one.ElasticPercent = ptr("shop"), ptr("low"), "elastic", ptr(int64(5))
 	oldUpdate(t, d, one)
-	if err := d.DeletePool(ctx, ada, "shop", 0); err == nil {
+	if err := d.Pools().Delete(ctx, ada, "shop", 0); err == nil {
 		t.Error("a pool that the older node uses is deleted")
 	}
 	alike("the end")

@@ -22,22 +22,21 @@ type Head struct {
 // objects reads and writes the objects of type T, which people know by name, in rows of type R.
 // Their changes count as changes of the rules.
 type objects[R, T any] struct {
-	// subject is their kind in the audit log.
-	subject string
-	head    func(*R) *Head
-	name    func(*T) string
-	version func(*T) int64
+	// kind describes them; its noun is the subject in the audit log.
+	kind *rules.Kind[T]
+	head func(*R) *Head
 	// object converts a row, put copies the fields that people write into one.
 	object func(*R) T
 	put    func(*R, *T) error
-	valid  func(*T) error
-	diff   func(was, is *T) []rules.Change
 	// creating and deleting refuse a change, or take note of it.
 	creating func(*change) error
 	deleting func(*change, *Head) error
-	// whole refuses what all objects together may not be after a change; nil refuses nothing. Changes are written one
-	// after the other, so none can come between.
-	whole func([]T) error
+}
+
+// stored are the objects of a kind in a database. It implements rules.Store.
+type stored[R, T any] struct {
+	*objects[R, T]
+	d *DB
 }
 
 // read returns all objects ordered by name; there are never many.
@@ -53,20 +52,22 @@ func (o *objects[R, T]) read(tx *gorm.DB) ([]T, error) {
 	return list, nil
 }
 
-func (o *objects[R, T]) list(ctx context.Context, d *DB) (list []T, err error) {
-	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+// List implements rules.Store.
+func (o stored[R, T]) List(ctx context.Context) (list []T, err error) {
+	err = o.d.readIn(ctx, o.d.callTimeout, func(tx *gorm.DB) error {
 		list, err = o.read(tx)
 		return err
 	})
 	return list, err
 }
 
-func (o *objects[R, T]) get(ctx context.Context, d *DB, name string) (t T, err error) {
+// Get implements rules.Store.
+func (o stored[R, T]) Get(ctx context.Context, name string) (t T, err error) {
 	if !storable(name) {
 		return t, rules.ErrNotFound
 	}
 	var row R
-	err = d.readIn(ctx, d.callTimeout, func(tx *gorm.DB) error {
+	err = o.d.readIn(ctx, o.d.callTimeout, func(tx *gorm.DB) error {
 		return tx.Where("name = ?", name).Take(&row).Error
 	})
 	if err != nil {
@@ -75,30 +76,32 @@ func (o *objects[R, T]) get(ctx context.Context, d *DB, name string) (t T, err e
 	return o.object(&row), nil
 }
 
-func (o *objects[R, T]) create(ctx context.Context, d *DB, actor rules.Actor, t T) (T, error) {
-	return o.write(ctx, d, actor, t, func(c *change) (T, error) { return o.insert(c, actionCreate, &t) })
+// Create implements rules.Store.
+func (o stored[R, T]) Create(ctx context.Context, actor rules.Actor, t T) (T, error) {
+	return o.write(ctx, actor, t, func(c *change) (T, error) { return o.insert(c, actionCreate, &t) })
 }
 
-func (o *objects[R, T]) update(ctx context.Context, d *DB, actor rules.Actor, t T, ifVersion int64) (T, error) {
-	return o.write(ctx, d, actor, t, func(c *change) (T, error) {
-		row, err := o.locked(c, o.name(&t), ifVersion)
+// Update implements rules.Store.
+func (o stored[R, T]) Update(ctx context.Context, actor rules.Actor, t T, ifVersion int64) (T, error) {
+	return o.write(ctx, actor, t, func(c *change) (T, error) {
+		row, err := o.locked(c, o.kind.Name(&t), ifVersion)
 		if err != nil {
 			return t, err
 		}
-		if was := o.object(&row); len(o.diff(&was, &t)) == 0 {
+		if was := o.object(&row); len(o.kind.Diff(&was, &t)) == 0 {
 			return was, errUnchanged
 		}
 		return o.replace(c, actionUpdate, &t, ifVersion)
 	})
 }
 
-func (o *objects[R, T]) write(ctx context.Context, d *DB, actor rules.Actor, t T,
+func (o stored[R, T]) write(ctx context.Context, actor rules.Actor, t T,
 	write func(*change) (T, error)) (written T, err error) {
-	if err := o.valid(&t); err != nil {
+	if err := o.kind.Validate(&t); err != nil {
 		return written, err
 	}
 	var none T
-	err = d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
+	err = o.d.change(ctx, actor, areaRules, o.d.callTimeout, func(c *change) error {
 		var err error
 		if written, err = write(c); err != nil {
 			return err
@@ -111,23 +114,24 @@ func (o *objects[R, T]) write(ctx context.Context, d *DB, actor rules.Actor, t T
 	return written, nil
 }
 
-// checkWhole checks all objects after a change.
+// checkWhole checks all objects after a change. Changes are written one after the other, so none can come between.
 func (o *objects[R, T]) checkWhole(c *change) error {
-	if o.whole == nil {
+	if o.kind.Whole == nil {
 		return nil
 	}
 	list, err := o.read(c.tx)
 	if err != nil {
 		return err
 	}
-	return o.whole(list)
+	return o.kind.Whole(list)
 }
 
-func (o *objects[R, T]) delete(ctx context.Context, d *DB, actor rules.Actor, name string, ifVersion int64) error {
+// Delete implements rules.Store.
+func (o stored[R, T]) Delete(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error {
 	if !storable(name) {
 		return rules.ErrNotFound
 	}
-	return d.change(ctx, actor, areaRules, d.callTimeout, func(c *change) error {
+	return o.d.change(ctx, actor, areaRules, o.d.callTimeout, func(c *change) error {
 		return o.remove(c, name, ifVersion)
 	})
 }
@@ -164,7 +168,7 @@ func (o *objects[R, T]) insert(c *change, action string, t *T) (is T, err error)
 }
 
 func (o *objects[R, T]) replace(c *change, action string, t *T, ifVersion int64) (is T, err error) {
-	row, err := o.locked(c, o.name(t), ifVersion)
+	row, err := o.locked(c, o.kind.Name(t), ifVersion)
 	if err != nil {
 		return is, err
 	}
@@ -206,19 +210,19 @@ func (o *objects[R, T]) remove(c *change, name string, ifVersion int64) error {
 
 // record records an audit entry. was is nil for a creation, is is nil for a deletion.
 func (o *objects[R, T]) record(c *change, action string, head *Head, was, is *T) error {
-	return c.record(action, o.subject, head.ID, head.Name, ruleDetails{Version: head.Version, Changes: o.diff(was, is),
-		Reason: c.actor.Reason})
+	return c.record(action, o.kind.Noun, head.ID, head.Name, ruleDetails{Version: head.Version,
+		Changes: o.kind.Diff(was, is), Reason: c.actor.Reason})
 }
 
 // checkPlan validates what a plan creates and updates.
 func (o *objects[R, T]) checkPlan(p *rules.SectionPlan[T]) error {
 	for i := range p.Create {
-		if err := o.valid(&p.Create[i]); err != nil {
+		if err := o.kind.Validate(&p.Create[i]); err != nil {
 			return err
 		}
 	}
 	for i := range p.Update {
-		if err := o.valid(&p.Update[i].New); err != nil {
+		if err := o.kind.Validate(&p.Update[i].New); err != nil {
 			return err
 		}
 	}
@@ -234,7 +238,7 @@ func (o *objects[R, T]) writePlanned(c *change, p *rules.SectionPlan[T]) error {
 	}
 	for i := range p.Update {
 		e := &p.Update[i]
-		_, err := o.replace(c, actionImport, &e.New, o.version(&e.Old))
+		_, err := o.replace(c, actionImport, &e.New, o.kind.Version(&e.Old))
 		if err != nil {
 			return staleIfGone(err)
 		}
@@ -248,7 +252,7 @@ func (o *objects[R, T]) writePlanned(c *change, p *rules.SectionPlan[T]) error {
 // removePlanned deletes the objects that a plan deletes.
 func (o *objects[R, T]) removePlanned(c *change, p *rules.SectionPlan[T]) error {
 	for i := range p.Delete {
-		if err := o.remove(c, o.name(&p.Delete[i]), o.version(&p.Delete[i])); err != nil {
+		if err := o.remove(c, o.kind.Name(&p.Delete[i]), o.kind.Version(&p.Delete[i])); err != nil {
 			return staleIfGone(err)
 		}
 	}

@@ -87,7 +87,7 @@ func readWorld(t *testing.T, d *DB) (w world) {
 	var err error
 	w.Rules, _, err = loadAllRules(ctx, d)
 	fail(err)
-	w.Pools, err = d.ListPools(ctx)
+	w.Pools, err = d.Pools().List(ctx)
 	fail(err)
 	w.Users, err = d.ListUsers(ctx)
 	fail(err)

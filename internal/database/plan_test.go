@@ -34,7 +34,7 @@ func TestApplyPlan_HandlesManyRulesWithEachStatement(t *testing.T) {
 		counter := &statementCounter{Interface: logger.Discard}
 		d.write.Logger = counter
 		shop := rules.Pool{Name: "shop", Limit: 10, WindowMS: 1000, NormalPercent: 80, LowPercent: 50}
-		if _, err := d.CreatePool(ctx, ada, shop); err != nil {
+		if _, err := d.Pools().Create(ctx, ada, shop); err != nil {
 			t.Fatal(err)
 		}
 		wanted := func(limit int64) []rules.Rule {

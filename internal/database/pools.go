@@ -1,7 +1,6 @@
 package database
 
 import (
-	"context"
 	"fmt"
 
 	"sluice/rules"
@@ -20,10 +19,8 @@ type poolRow struct {
 func (poolRow) TableName() string { return "pools" }
 
 var pools = objects[poolRow, rules.Pool]{
-	subject: subjectPool,
-	head:    func(row *poolRow) *Head { return &row.Head },
-	name:    func(p *rules.Pool) string { return p.Name },
-	version: func(p *rules.Pool) int64 { return p.Version },
+	kind: rules.PoolKind,
+	head: func(row *poolRow) *Head { return &row.Head },
 	object: func(row *poolRow) rules.Pool {
 		return rules.Pool{
 			Name: row.Name, Description: row.Description, Limit: row.LimitCount, WindowMS: row.WindowMS,
@@ -36,8 +33,6 @@ var pools = objects[poolRow, rules.Pool]{
 		row.NormalPercent, row.LowPercent = p.NormalPercent, p.LowPercent
 		return nil
 	},
-	valid: rules.ValidatePool,
-	diff:  rules.DiffPool,
 	creating: func(c *change) error {
 		c.pools = nil
 		return nil
@@ -55,32 +50,8 @@ var pools = objects[poolRow, rules.Pool]{
 	},
 }
 
-// ListPools returns every pool ordered by name; there are never many.
-func (d *DB) ListPools(ctx context.Context) ([]rules.Pool, error) { return pools.list(ctx, d) }
-
-// GetPool returns the pool with a name, or ErrNotFound.
-func (d *DB) GetPool(ctx context.Context, name string) (rules.Pool, error) {
-	return pools.get(ctx, d, name)
-}
-
-// CreatePool stores a new pool and returns it with version 1 and times. Errors:
-// *ValidationError, ErrNameTaken, ErrUnavailable.
-func (d *DB) CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error) {
-	return pools.create(ctx, d, actor, p)
-}
-
-// UpdatePool replaces the content of the pool p.Name. If nothing differs, nothing is written and
-// the stored pool is returned. If ifVersion is not 0 and not the stored version, the error is
-// ErrStale. Other errors: *ValidationError, ErrNotFound, ErrUnavailable.
-func (d *DB) UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
-	return pools.update(ctx, d, actor, p, ifVersion)
-}
-
-// DeletePool deletes a pool that no rule uses. Errors: ErrNotFound, ErrStale, ErrPoolUsed,
-// ErrUnavailable.
-func (d *DB) DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error {
-	return pools.delete(ctx, d, actor, name, ifVersion)
-}
+// Pools stores pools.
+func (d *DB) Pools() rules.Store[rules.Pool] { return stored[poolRow, rules.Pool]{&pools, d} }
 
 // checkPool refuses a rule whose pool does not exist. Only the change itself can create or delete
 // pools before it ends.

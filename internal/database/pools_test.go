@@ -18,7 +18,7 @@ func samplePool(name string) rules.Pool {
 
 func mustPool(t testing.TB, d *DB, name string) rules.Pool {
 	t.Helper()
-	p, err := d.CreatePool(t.Context(), ada, samplePool(name))
+	p, err := d.Pools().Create(t.Context(), ada, samplePool(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,26 +40,26 @@ func TestPools_LiveAsRulesDo(t *testing.T) {
 		if shop.Version != 1 || shop.CreatedAt.IsZero() || mustVersions(t, d).Rules != 2 {
 			t.Errorf("got %+v", shop)
 		}
-		if _, err := d.CreatePool(ctx, ada, samplePool("shop")); !errors.Is(err, rules.ErrNameTaken) {
+		if _, err := d.Pools().Create(ctx, ada, samplePool("shop")); !errors.Is(err, rules.ErrNameTaken) {
 			t.Errorf("a second one of the name: %v", err)
 		}
 		edit := shop
 		edit.Limit = 7
-		got, err := d.UpdatePool(ctx, ada, edit, 1)
+		got, err := d.Pools().Update(ctx, ada, edit, 1)
 		if err != nil || got.Version != 2 || got.Limit != 7 || !got.CreatedAt.Equal(shop.CreatedAt) {
 			t.Fatalf("got %+v, %v", got, err)
 		}
-		if _, err := d.UpdatePool(ctx, ada, edit, 1); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.Pools().Update(ctx, ada, edit, 1); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("stale: %v", err)
 		}
-		if read, err := d.GetPool(ctx, "shop"); err != nil || cmp.Diff(got, read) != "" {
+		if read, err := d.Pools().Get(ctx, "shop"); err != nil || cmp.Diff(got, read) != "" {
 			t.Errorf("read back %+v, %v", read, err)
 		}
 		for _, name := range []string{"nobody", "\x00", ""} {
-			if _, err := d.GetPool(ctx, name); !errors.Is(err, rules.ErrNotFound) {
+			if _, err := d.Pools().Get(ctx, name); !errors.Is(err, rules.ErrNotFound) {
 				t.Errorf("get %q: %v", name, err)
 			}
-			if err := d.DeletePool(ctx, ada, name, 0); !errors.Is(err, rules.ErrNotFound) {
+			if err := d.Pools().Delete(ctx, ada, name, 0); !errors.Is(err, rules.ErrNotFound) {
 				t.Errorf("delete %q: %v", name, err)
 			}
 		}
@@ -67,7 +67,7 @@ func TestPools_LiveAsRulesDo(t *testing.T) {
 		if err != nil || len(src.Pools) != 2 || src.Pools[0].Name != "bar" || src.Version != 3 {
 			t.Errorf("loaded %+v, %v", src, err)
 		}
-		if err := d.DeletePool(ctx, ada, "shop", 2); err != nil {
+		if err := d.Pools().Delete(ctx, ada, "shop", 2); err != nil {
 			t.Error(err)
 		}
 		audit, err := d.ListAudit(ctx, audit.Query{SubjectKind: "pool"})
@@ -88,7 +88,7 @@ func TestPools_StayWhileRulesNameThem(t *testing.T) {
 		}
 		mustPool(t, d, "shop")
 		a := mustCreate(t, d, inPool("a", "shop"))
-		if err := d.DeletePool(ctx, ada, "shop", 0); !errors.Is(err, rules.ErrPoolUsed) {
+		if err := d.Pools().Delete(ctx, ada, "shop", 0); !errors.Is(err, rules.ErrPoolUsed) {
 			t.Errorf("delete while used: %v", err)
 		}
 		a.Pool = ptr("other")
@@ -98,7 +98,7 @@ func TestPools_StayWhileRulesNameThem(t *testing.T) {
 		if err := d.DeleteRule(ctx, ada, a.ID, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.DeletePool(ctx, ada, "shop", 0); err != nil {
+		if err := d.Pools().Delete(ctx, ada, "shop", 0); err != nil {
 			t.Errorf("delete when free: %v", err)
 		}
 		// The rule cannot come back into a pool that is gone.
@@ -111,7 +111,7 @@ func TestPools_StayWhileRulesNameThem(t *testing.T) {
 		if _, err := d.RollbackRule(ctx, ada, b.ID, 1, 2); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.DeletePool(ctx, ada, "shop", 0); err != nil {
+		if err := d.Pools().Delete(ctx, ada, "shop", 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.RollbackRule(ctx, ada, b.ID, 2, 3); !errors.As(err, &invalid) {
@@ -159,12 +159,12 @@ func TestUpdatePool_ThatChangesNothingWritesNothing(t *testing.T) {
 		p := mustPool(t, d, "p")
 		before := fingerprint(t, d)
 		for _, version := range []int64{0, p.Version} {
-			got, err := d.UpdatePool(t.Context(), ada, p, version)
+			got, err := d.Pools().Update(t.Context(), ada, p, version)
 			if diff := cmp.Diff(p, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		}
-		if _, err := d.UpdatePool(t.Context(), ada, p, p.Version+1); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.Pools().Update(t.Context(), ada, p, p.Version+1); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("a stale version: %v", err)
 		}
 		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {

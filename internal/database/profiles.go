@@ -1,7 +1,6 @@
 package database
 
 import (
-	"context"
 	"fmt"
 
 	"sluice/rules"
@@ -18,10 +17,8 @@ type profileRow struct {
 func (profileRow) TableName() string { return "profiles" }
 
 var profiles = objects[profileRow, rules.Profile]{
-	subject: subjectProfile,
-	head:    func(row *profileRow) *Head { return &row.Head },
-	name:    func(p *rules.Profile) string { return p.Name },
-	version: func(p *rules.Profile) int64 { return p.Version },
+	kind: rules.ProfileKind,
+	head: func(row *profileRow) *Head { return &row.Head },
 	object: func(row *profileRow) rules.Profile {
 		p := rules.Profile{
 			Name: row.Name, Description: row.Description,
@@ -35,8 +32,6 @@ var profiles = objects[profileRow, rules.Profile]{
 		row.Name, row.Description, row.Settings = p.Name, p.Description, document(settings)
 		return err
 	},
-	valid: rules.ValidateProfile,
-	diff:  rules.DiffProfile,
 	creating: func(c *change) error {
 		var n int64
 		if err := c.tx.Model(&profileRow{}).Count(&n).Error; err != nil {
@@ -49,29 +44,9 @@ var profiles = objects[profileRow, rules.Profile]{
 		return nil
 	},
 	deleting: func(*change, *Head) error { return nil },
-	whole:    rules.DistinctDomains,
 }
 
-// ListProfiles returns every profile ordered by name.
-func (d *DB) ListProfiles(ctx context.Context) ([]rules.Profile, error) { return profiles.list(ctx, d) }
-
-// GetProfile returns the profile with a name, or ErrNotFound.
-func (d *DB) GetProfile(ctx context.Context, name string) (rules.Profile, error) {
-	return profiles.get(ctx, d, name)
-}
-
-// CreateProfile is CreatePool for profiles.
-func (d *DB) CreateProfile(ctx context.Context, actor rules.Actor, p rules.Profile) (rules.Profile, error) {
-	return profiles.create(ctx, d, actor, p)
-}
-
-// UpdateProfile is UpdatePool for profiles.
-func (d *DB) UpdateProfile(ctx context.Context, actor rules.Actor, p rules.Profile,
-	ifVersion int64) (rules.Profile, error) {
-	return profiles.update(ctx, d, actor, p, ifVersion)
-}
-
-// DeleteProfile deletes a profile. Errors: ErrNotFound, ErrStale, ErrUnavailable.
-func (d *DB) DeleteProfile(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error {
-	return profiles.delete(ctx, d, actor, name, ifVersion)
+// Profiles stores profiles.
+func (d *DB) Profiles() rules.Store[rules.Profile] {
+	return stored[profileRow, rules.Profile]{&profiles, d}
 }

@@ -29,7 +29,7 @@ func sampleProfile(name string) rules.Profile {
 
 func mustProfile(t testing.TB, d *DB, name string) rules.Profile {
 	t.Helper()
-	p, err := d.CreateProfile(t.Context(), ada, sampleProfile(name))
+	p, err := d.Profiles().Create(t.Context(), ada, sampleProfile(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,35 +45,36 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 		if shop.Version != 1 || shop.CreatedAt.IsZero() || mustVersions(t, d).Rules != 2 {
 			t.Errorf("got %+v", shop)
 		}
-		if _, err := d.CreateProfile(ctx, ada, sampleProfile("shop")); !errors.Is(err, rules.ErrNameTaken) {
+		if _, err := d.Profiles().Create(ctx, ada, sampleProfile("shop")); !errors.Is(err, rules.ErrNameTaken) {
 			t.Errorf("a second one of the name: %v", err)
 		}
 		edit := shop.Clone()
 		edit.Path, edit.Routes = rules.PathRaw, []string{}
-		got, err := d.UpdateProfile(ctx, ada, edit, 1)
+		got, err := d.Profiles().Update(ctx, ada, edit, 1)
 		if err != nil || got.Version != 2 || got.Path != rules.PathRaw || !got.CreatedAt.Equal(shop.CreatedAt) {
 			t.Fatalf("got %+v, %v", got, err)
 		}
-		if _, err := d.UpdateProfile(ctx, ada, shop, 1); !errors.Is(err, rules.ErrStale) {
+		if _, err := d.Profiles().Update(ctx, ada, shop, 1); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("stale: %v", err)
 		}
-		if same, err := d.UpdateProfile(ctx, ada, edit, 2); err != nil || same.Version != 2 || mustVersions(t, d).Rules != 3 {
+		if same, err := d.Profiles().Update(ctx, ada, edit, 2); err != nil || same.Version != 2 ||
+			mustVersions(t, d).Rules != 3 {
 			t.Errorf("an edit without a difference: %+v, %v", same, err)
 		}
 		bad := edit.Clone()
 		bad.Path = "odd"
 		var invalid *rules.ValidationError
-		if _, err := d.UpdateProfile(ctx, ada, bad, 2); !errors.As(err, &invalid) {
+		if _, err := d.Profiles().Update(ctx, ada, bad, 2); !errors.As(err, &invalid) {
 			t.Errorf("invalid: %v", err)
 		}
-		if read, err := d.GetProfile(ctx, "shop"); err != nil || cmp.Diff(got, read) != "" {
+		if read, err := d.Profiles().Get(ctx, "shop"); err != nil || cmp.Diff(got, read) != "" {
 			t.Errorf("read back %+v, %v", read, err)
 		}
 		for _, name := range []string{"nobody", "\x00", ""} {
-			if _, err := d.GetProfile(ctx, name); !errors.Is(err, rules.ErrNotFound) {
+			if _, err := d.Profiles().Get(ctx, name); !errors.Is(err, rules.ErrNotFound) {
 				t.Errorf("get %q: %v", name, err)
 			}
-			if err := d.DeleteProfile(ctx, ada, name, 0); !errors.Is(err, rules.ErrNotFound) {
+			if err := d.Profiles().Delete(ctx, ada, name, 0); !errors.Is(err, rules.ErrNotFound) {
 				t.Errorf("delete %q: %v", name, err)
 			}
 		}
@@ -85,10 +86,10 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.DeleteProfile(ctx, ada, "shop", 1); !errors.Is(err, rules.ErrStale) {
+		if err := d.Profiles().Delete(ctx, ada, "shop", 1); !errors.Is(err, rules.ErrStale) {
 			t.Errorf("a stale deletion: %v", err)
 		}
-		if err := d.DeleteProfile(ctx, ada, "shop", 2); err != nil {
+		if err := d.Profiles().Delete(ctx, ada, "shop", 2); err != nil {
 			t.Error(err)
 		}
 		delta, _, ok, err := d.LoadChanges(ctx, Version{N: src.Version, Stamp: src.Stamp})
@@ -114,7 +115,7 @@ func TestProfiles_LiveAsPoolsDo(t *testing.T) {
 
 func mustGetProfile(t *testing.T, d *DB, name string) rules.Profile {
 	t.Helper()
-	p, err := d.GetProfile(t.Context(), name)
+	p, err := d.Profiles().Get(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestProfiles_AreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ve *rules.ValidationError
-	if _, err := d.CreateProfile(t.Context(), ada, sampleProfile("more")); !errors.As(err, &ve) {
+	if _, err := d.Profiles().Create(t.Context(), ada, sampleProfile("more")); !errors.As(err, &ve) {
 		t.Errorf("got %v", err)
 	}
 	swap := rules.Plan{Profiles: rules.ProfilePlan{Create: []rules.Profile{sampleProfile("more")},
@@ -215,7 +216,7 @@ func TestMigrateDown_SetsProfilesAside(t *testing.T) {
 			if err := d.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			got, err := d.ListProfiles(t.Context())
+			got, err := d.Profiles().List(t.Context())
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("down to %d and up: %v\n%s", version, err, diff)
 			}
@@ -232,12 +233,12 @@ func TestProfiles_ADomainHasOneProfile(t *testing.T) {
 		var taken *rules.TakenError
 		same := sampleProfile("three")
 		same.Domain = "one"
-		if _, err := d.CreateProfile(ctx, ada, same); !errors.As(err, &taken) || taken.Field != "domain" {
+		if _, err := d.Profiles().Create(ctx, ada, same); !errors.As(err, &taken) || taken.Field != "domain" {
 			t.Errorf("create: %v", err)
 		}
 		edit := two.Clone()
 		edit.Domain = "one"
-		if _, err := d.UpdateProfile(ctx, ada, edit, 0); !errors.As(err, &taken) {
+		if _, err := d.Profiles().Update(ctx, ada, edit, 0); !errors.As(err, &taken) {
 			t.Errorf("update: %v", err)
 		}
 		stored := rules.File{Profiles: []rules.Profile{one, two}}

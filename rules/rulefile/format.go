@@ -18,64 +18,50 @@ import (
 // would refuse; its fields name it, as in rules[charges].limit.
 func Format(f rules.File) ([]byte, error) {
 	var b strings.Builder
-	list, err := checked("rules", f.Rules, func(r rules.Rule) rules.Rule { return r.Clone() },
-		newFileDecoder().rules.valid)
+	list, err := checked(rules.RuleKind, f.Rules)
 	if err != nil {
 		return nil, err
 	}
-	pools, err := checked("pools", f.Pools, func(p rules.Pool) rules.Pool { return p }, newFileDecoder().pools.valid)
+	pools, err := checked(rules.PoolKind, f.Pools)
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := checked("profiles", f.Profiles, func(p rules.Profile) rules.Profile { return p.Clone() },
-		newFileDecoder().profiles.valid)
+	profiles, err := checked(rules.ProfileKind, f.Profiles)
 	if err != nil {
 		return nil, err
 	}
-	if len(pools) > 0 {
-		b.WriteString("pools:\n")
-	}
-	for i := range pools {
-		element(&b, rules.PoolFields(), &pools[i])
-	}
-	if len(profiles) > 0 {
-		b.WriteString("profiles:\n")
-	}
-	for i := range profiles {
-		element(&b, rules.ProfileFields(), &profiles[i])
-	}
+	elements(&b, rules.PoolKind, pools)
+	elements(&b, rules.ProfileKind, profiles)
 	if len(list) == 0 {
 		b.WriteString("rules: []\n")
-		return []byte(b.String()), nil
 	}
-	b.WriteString("rules:\n")
-	for i := range list {
-		element(&b, rules.Fields(), &list[i])
-	}
+	elements(&b, rules.RuleKind, list)
 	return []byte(b.String()), nil
 }
 
 // checked are normalised copies in order of name.
-func checked[T any](section string, list []T, own func(T) T, valid func(*T) (string, error)) ([]T, error) {
-	type entry struct {
-		name string
-		T    T
-	}
-	entries := make([]entry, len(list))
-	for i := range list {
-		t := own(list[i])
-		name, err := valid(&t)
-		if err != nil {
-			return nil, namedErrors(section, name, err)
-		}
-		entries[i] = entry{name, t}
-	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+func checked[T any](k *rules.Kind[T], list []T) ([]T, error) {
 	out := make([]T, len(list))
-	for i := range entries {
-		out[i] = entries[i].T
+	for i := range list {
+		t := k.Clone(&list[i])
+		k.Normalize(&t)
+		if err := k.Validate(&t); err != nil {
+			return nil, namedErrors(k.Plural(), k.Name(&t), err)
+		}
+		out[i] = t
 	}
+	slices.SortStableFunc(out, func(a, b T) int { return strings.Compare(k.Name(&a), k.Name(&b)) })
 	return out, nil
+}
+
+// elements writes the section of a kind, if there are any.
+func elements[T any](b *strings.Builder, k *rules.Kind[T], list []T) {
+	if len(list) > 0 {
+		b.WriteString(k.Plural() + ":\n")
+	}
+	for i := range list {
+		element(b, k.Fields, &list[i])
+	}
 }
 
 // FormatDraft writes a rules file with one rule as Format does, but takes a rule

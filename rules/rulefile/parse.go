@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"sluice/rules"
@@ -112,11 +111,11 @@ type anySection interface {
 // section returns the section with a name, nil if there is none.
 func (d *fileDecoder) section(name string) anySection {
 	switch name {
-	case d.rules.name:
+	case d.rules.kind.Plural():
 		return &d.rules
-	case d.pools.name:
+	case d.pools.kind.Plural():
 		return &d.pools
-	case d.profiles.name:
+	case d.profiles.kind.Plural():
 		return &d.profiles
 	}
 	return nil
@@ -132,15 +131,12 @@ func (ps *problems) add(field, format string, args ...any) {
 // path names an element of a list in a field error.
 func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// section is one list of a file. fresh creates a T, field returns its fields, and valid normalises
-// and validates it. No other fields are allowed except those that an export of the API adds.
+// section is one list of a file. No fields are allowed except those of the kind and, beside them,
+// those that an export of the API adds.
 type section[T any] struct {
-	name   string
+	kind   *rules.Kind[T]
 	most   int // elements
-	fresh  func() T
-	field  func(name string) *rules.Field[T]
 	beside []string
-	valid  func(*T) (name string, err error)
 
 	there bool
 	count int
@@ -150,35 +146,11 @@ type section[T any] struct {
 }
 
 func newFileDecoder() *fileDecoder {
+	read := []string{"version", "created_at", "updated_at"}
 	return &fileDecoder{
-		rules: section[rules.Rule]{
-			name: "rules", most: MaxFileRules,
-			fresh: func() rules.Rule { return rules.Rule{IsActive: true} },
-			field: rules.FieldNamed, beside: []string{"id", "version", "created_at", "updated_at"},
-			valid: func(r *rules.Rule) (string, error) {
-				r.Normalize()
-				return r.Name, rules.Validate(r)
-			},
-			names: map[string]int{},
-		},
-		pools: section[rules.Pool]{
-			name: "pools", most: MaxFileRules, fresh: rules.NewPool,
-			field: rules.PoolFieldNamed, beside: []string{"version", "created_at", "updated_at"},
-			valid: func(p *rules.Pool) (string, error) {
-				p.Normalize()
-				return p.Name, rules.ValidatePool(p)
-			},
-			names: map[string]int{},
-		},
-		profiles: section[rules.Profile]{
-			name: "profiles", most: rules.MaxProfiles, fresh: rules.NewProfile,
-			field: rules.ProfileFieldNamed, beside: []string{"version", "created_at", "updated_at"},
-			valid: func(p *rules.Profile) (string, error) {
-				p.Normalize()
-				return p.Name, rules.ValidateProfile(p)
-			},
-			names: map[string]int{},
-		},
+		rules:    section[rules.Rule]{kind: rules.RuleKind, most: MaxFileRules, beside: append(read, "id")},
+		pools:    section[rules.Pool]{kind: rules.PoolKind, most: MaxFileRules, beside: read},
+		profiles: section[rules.Profile]{kind: rules.ProfileKind, most: rules.MaxProfiles, beside: read},
 	}
 }
 
@@ -191,7 +163,7 @@ func (d *fileDecoder) file() (rules.File, error) {
 	for _, part := range []struct {
 		name string
 		ps   problems
-	}{{d.pools.name, d.pools.ps}, {d.profiles.name, d.profiles.ps}, {d.rules.name, d.rules.ps}} {
+	}{{"pools", d.pools.ps}, {"profiles", d.profiles.ps}, {"rules", d.rules.ps}} {
 		if ps = append(ps, part.ps...); len(ps) > rules.MaxFileErrors {
 			ps = append(ps[:rules.MaxFileErrors:rules.MaxFileErrors], rules.FieldError{Field: part.name,
 				Message: "has more errors than are listed here"})
@@ -260,7 +232,7 @@ func (d *fileDecoder) element(section string, it tree.Value) error { return d.se
 // begin notes that the file has the section.
 func (s *section[T]) begin() {
 	s.there = true
-	s.out = []T{}
+	s.out, s.names = []T{}, map[string]int{}
 }
 
 func (s *section[T]) found() *problems { return &s.ps }
@@ -268,7 +240,7 @@ func (s *section[T]) found() *problems { return &s.ps }
 // add reads one element, unless there are too many problems already.
 func (s *section[T]) add(v tree.Value) error {
 	if s.count == s.most {
-		return tooLarge("has more than %d %s", s.most, s.name)
+		return tooLarge("has more than %d %s", s.most, s.kind.Plural())
 	}
 	s.count++
 	if len(s.ps) <= rules.MaxFileErrors {
@@ -279,8 +251,8 @@ func (s *section[T]) add(v tree.Value) error {
 
 // read reads element i, then validates it except for members that could not be read.
 func (s *section[T]) read(i int, v *tree.Value) T {
-	t := s.fresh()
-	prefix := path(s.name, i)
+	t := s.kind.New()
+	prefix := path(s.kind.Plural(), i)
 	if v.Kind != tree.Object {
 		s.ps.add(prefix, "must be an object, not %s (line %d)", v.Kind, v.Line)
 		return t
@@ -290,12 +262,11 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 	for j := range v.Members {
 		m := &v.Members[j]
 		lines[m.Name] = m.Line
-		f := s.field(m.Name)
+		f := s.kind.Field(m.Name)
 		if f == nil {
 			if !slices.Contains(s.beside, m.Name) {
 				bad[m.Name] = true
-				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", strings.TrimSuffix(s.name, "s"),
-					m.Line)
+				s.ps.add(prefix+"."+rules.SafeField(m.Name), "is not a field of a %s (line %d)", s.kind.Noun, m.Line)
 			}
 			continue
 		}
@@ -304,9 +275,9 @@ func (s *section[T]) read(i int, v *tree.Value) T {
 			s.ps.add(prefix+"."+p.Field, "%s (line %d)", p.Message, p.Line)
 		}
 	}
-	name, err := s.valid(&t)
-	s.refused(prefix, err, bad, lines, v.Line)
-	s.distinct(i, name, lines["name"])
+	s.kind.Normalize(&t)
+	s.refused(prefix, s.kind.Validate(&t), bad, lines, v.Line)
+	s.distinct(i, s.kind.Name(&t), lines["name"])
 	return t
 }
 
@@ -330,7 +301,7 @@ func (s *section[T]) refused(prefix string, err error, bad map[string]bool, line
 // distinct refuses a repeated name in a section.
 func (s *section[T]) distinct(i int, name string, line int) {
 	if first, taken := s.names[name]; taken && name != "" {
-		s.ps.add(path(s.name, i)+".name", "is already used by %s (line %d)", path(s.name, first), line)
+		s.ps.add(path(s.kind.Plural(), i)+".name", "is already used by %s (line %d)", path(s.kind.Plural(), first), line)
 	} else {
 		s.names[name] = i
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestForm_EveryFieldOfTheTableHasAnInput(t *testing.T) {
 	var want, got []string
-	for _, f := range rules.ProfileFields() {
+	for _, f := range rules.ProfileKind.Fields {
 		switch f.Name {
 		case "facts":
 			for _, part := range rules.FactFields() {

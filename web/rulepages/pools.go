@@ -1,7 +1,6 @@
 package rulepages
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -9,12 +8,11 @@ import (
 
 	"sluice/rules"
 	"sluice/web/kit"
-	"sluice/web/view"
 )
 
 // listPools shows the capacity of pools and how much of it is in use.
 func (p *Pages) listPools(v *kit.Visit) error {
-	pools, err := p.Pools.ListPools(v.Ctx)
+	pools, err := p.Pools.List(v.Ctx)
 	if err != nil {
 		return err
 	}
@@ -74,28 +72,19 @@ type PoolState struct {
 	LoadFor time.Duration
 }
 
-// newPool is the form for a new pool.
-func (p *Pages) newPool(v *kit.Visit) error {
+// editPools are the form of a pool, saving and deleting.
+func (p *Pages) editPools() *kit.Objects[rules.Pool] {
+	return &kit.Objects[rules.Pool]{
+		Kit: p.Kit, Kind: rules.PoolKind, Store: p.Pools, List: kit.PathPools, Page: poolPage, Values: poolValues,
+		New: newPool, Read: readPool, Differ: rules.DiffPool, Saved: func(string) string { return kit.PathPools },
+	}
+}
+
+// newPool is the start of a new pool.
+func newPool() rules.Pool {
 	pool := rules.NewPool()
 	pool.WindowMS = 60_000
-	return p.poolForm(v, http.StatusOK, PoolForm{Form: view.NewForm(poolValues(&pool), nil)})
-}
-
-// editPool is the form of an existing pool.
-func (p *Pages) editPool(v *kit.Visit) error {
-	pool, err := p.Pools.GetPool(v.Ctx, v.Param("name"))
-	if err != nil {
-		return err
-	}
-	return p.poolForm(v, http.StatusOK, PoolForm{Name: pool.Name, Form: view.NewForm(poolValues(&pool), nil)})
-}
-
-func (p *Pages) poolForm(v *kit.Visit, status int, m PoolForm) error {
-	title := "New pool"
-	if m.Name != "" {
-		title = "Pool " + m.Name
-	}
-	return v.Page(status, poolPage(v.Frame(title, kit.PathPools), m))
+	return pool
 }
 
 func poolValues(p *rules.Pool) url.Values {
@@ -113,92 +102,14 @@ func poolValues(p *rules.Pool) url.Values {
 	return form
 }
 
-// readPool reads the form.
+// readPool reads the form and validates the pool.
 func readPool(form url.Values) (rules.Pool, []rules.FieldError) {
 	p := rules.NewPool()
 	rd := &ruleReader{form: form}
-	readFields(rd, "", rules.PoolFields(), &p)
+	readFields(rd, "", rules.PoolKind.Fields, &p)
 	p.Normalize()
+	if len(rd.errs) == 0 {
+		rd.errs = kit.FieldsOf(rules.ValidatePool(&p))
+	}
 	return p, rd.errs
-}
-
-// savePool creates or updates a pool.
-func (p *Pages) savePool(v *kit.Visit, form url.Values) error {
-	m := PoolForm{Name: v.Param("name")}
-	if m.Name != "" {
-		form.Set("name", m.Name)
-	}
-	pool, fields := readPool(form)
-	if len(fields) == 0 {
-		fields = kit.FieldsOf(rules.ValidatePool(&pool))
-	}
-	status := http.StatusUnprocessableEntity
-	if len(fields) == 0 {
-		var err error
-		if m.Name == "" {
-			pool, err = p.Pools.CreatePool(v.Ctx, v.Actor(), pool)
-		} else {
-			pool, err = p.Pools.UpdatePool(v.Ctx, v.Actor(), pool, kit.Version(form))
-		}
-		if errors.Is(err, rules.ErrStale) {
-			var theirs rules.Pool
-			if theirs, err = p.Pools.GetPool(v.Ctx, m.Name); err == nil {
-				return p.stalePool(v, form, m, &theirs, &pool)
-			}
-		}
-		switch {
-		case err == nil:
-			v.WaitInForce(p.Changed)
-			v.Flash("Pool %s saved.", pool.Name)
-			return v.SeeOther(kit.PathPools)
-		case errors.Is(err, rules.ErrNameTaken):
-			fields, status = []rules.FieldError{{Field: "name", Message: "is already used by another pool"}}, http.StatusConflict
-		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
-			m.Name, m.Problem, status = "", kit.DeletedMeanwhile, http.StatusConflict
-		case errors.Is(err, rules.ErrUnavailable):
-			m.Problem, status = kit.NotSaved(err), http.StatusServiceUnavailable
-		default:
-			return err
-		}
-	}
-	m.Form = view.NewForm(form, fields)
-	return p.poolForm(v, status, m)
-}
-
-// stalePool shows the form again with the differences to what someone else saved in the meantime. If there are none,
-// nothing is left to save.
-func (p *Pages) stalePool(v *kit.Visit, form url.Values, m PoolForm, theirs, ours *rules.Pool) error {
-	if m.Changes = rules.DiffPool(theirs, ours); len(m.Changes) == 0 {
-		v.Flash("Someone else has saved the same changes to pool %s.", m.Name)
-		return v.SeeOther(kit.PathPools)
-	}
-	form.Set("version", strconv.FormatInt(theirs.Version, 10))
-	m.Form = view.NewForm(form, nil)
-	return p.poolForm(v, http.StatusConflict, m)
-}
-
-// deletePool deletes a pool that no rule uses.
-func (p *Pages) deletePool(v *kit.Visit, form url.Values) error {
-	name := v.Param("name")
-	err := p.Pools.DeletePool(v.Ctx, v.Actor(), name, kit.Version(form))
-	if errors.Is(err, rules.ErrPoolUsed) {
-		return &kit.Problem{Status: http.StatusConflict, Title: "Rules use this pool",
-			Detail: "Rules use the pool " + name + ". Remove it from these rules first, then delete it."}
-	}
-	if err != nil {
-		return err
-	}
-	v.WaitInForce(p.Changed)
-	v.Flash("Pool %s deleted.", name)
-	return v.SeeOther(kit.PathPools)
-}
-
-// PoolForm is the form of a pool.
-type PoolForm struct {
-	// Name is empty for a new one.
-	Name    string
-	Form    view.Form
-	Problem string
-	// Changes are the differences between what someone else saved in the meantime and the form.
-	Changes []rules.Change
 }

@@ -23,7 +23,7 @@ type Deps struct {
 	// Headers returns the response headers that the editor shows.
 	Headers HeadersOf
 	// Pools stores pools. PoolState returns the state of one, without charging anything.
-	Pools     Pools
+	Pools     rules.Store[rules.Pool]
 	PoolState func(ctx context.Context, p *rules.CompiledPool) PoolState
 	// Watching means that this node detects hot keys.
 	Watching bool
@@ -59,15 +59,6 @@ type Figures interface {
 // HeadersOf returns the response headers for a decision of a limit, at a time in ms since the epoch.
 type HeadersOf func(rule string, l limiter.Limit, d limiter.Decision, at int64) []Header
 
-// Pools stores pools. Errors are those of Store, and rules.ErrPoolUsed for deleting a pool that rules use.
-type Pools interface {
-	ListPools(ctx context.Context) ([]rules.Pool, error)
-	GetPool(ctx context.Context, name string) (rules.Pool, error)
-	CreatePool(ctx context.Context, actor rules.Actor, p rules.Pool) (rules.Pool, error)
-	UpdatePool(ctx context.Context, actor rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error)
-	DeletePool(ctx context.Context, actor rules.Actor, name string, ifVersion int64) error
-}
-
 // Pages are the pages of the area.
 type Pages struct {
 	*kit.Kit
@@ -80,7 +71,7 @@ const pathRule = kit.PathRules + "/:id"
 // Routes are the area's.
 func (p *Pages) Routes() []kit.Route {
 	const viewer, editor = access.RoleViewer, access.RoleEditor
-	return []kit.Route{
+	return append(kit.ObjectRoutes(kit.PathPools, p.editPools), []kit.Route{
 		{Method: http.MethodGet, Path: kit.PathRules, Role: viewer, Handle: p.listRules},
 		{Method: http.MethodGet, Path: kit.PathRules + "/new", Role: editor, Handle: p.newRule},
 		{Method: http.MethodPost, Path: kit.PathRules, Role: editor, Handle: p.createRule},
@@ -106,16 +97,9 @@ func (p *Pages) Routes() []kit.Route {
 			Handle: p.deleteOverride},
 
 		{Method: http.MethodGet, Path: kit.PathPools, Role: viewer, Handle: p.listPools},
-		{Method: http.MethodPost, Path: kit.PathPools, Role: editor, Handle: kit.Posted(p.savePool)},
-		{Method: http.MethodGet, Path: kit.PathPools + "/new", Role: editor, Handle: p.newPool},
-		{Method: http.MethodGet, Path: kit.PathPools + "/:name/edit", Role: editor, Handle: p.editPool},
-		{Method: http.MethodPost, Path: kit.PathPools + "/:name", Role: editor, Handle: kit.Posted(p.savePool)},
-		{Method: http.MethodPost, Path: kit.PathPools + "/:name/delete", Role: editor, Reauth: true,
-			Handle: kit.Posted(p.deletePool)},
-
 		{Method: http.MethodGet, Path: kit.PathFailModes, Role: viewer, Handle: p.failModes},
 		{Method: http.MethodPost, Path: kit.PathFailModes + "/:id", Role: editor, Handle: onRule(p.setFailMode)},
-	}
+	}...)
 }
 
 // ruleOf is the rule of the path.

@@ -167,16 +167,8 @@ func (f *Overrides) ImportOverrides(ctx context.Context, actor rules.Actor, in r
 	return out, nil
 }
 
-// Pools are pools in memory. Err, if not nil, is what every call fails with.
-type Pools struct {
-	List []rules.Pool
-	// Used are pools that rules name.
-	Used map[string]bool
-	Err  error
-}
-
-func samplePools() *Pools {
-	f := &Pools{Used: map[string]bool{"shop": true}}
+func samplePools() *Objects[rules.Pool] {
+	f := &Objects[rules.Pool]{kind: rules.PoolKind, Used: map[string]bool{"shop": true}}
 	for _, p := range []rules.Pool{
 		{Name: "shop", Description: "What the shop's database takes.", Limit: 120_000, WindowMS: 60_000, NormalPercent: 80,
 			LowPercent: 50},
@@ -188,75 +180,10 @@ func samplePools() *Pools {
 	return f
 }
 
-func (f *Pools) at(name string) int {
-	return slices.IndexFunc(f.List, func(p rules.Pool) bool { return p.Name == name })
-}
-
-// ListPools implements rulepages.Pools.
-func (f *Pools) ListPools(context.Context) ([]rules.Pool, error) { return slices.Clone(f.List), f.Err }
-
-// GetPool implements rulepages.Pools.
-func (f *Pools) GetPool(_ context.Context, name string) (rules.Pool, error) {
-	if i := f.at(name); i >= 0 && f.Err == nil {
-		return f.List[i], nil
-	} else if f.Err != nil {
-		return rules.Pool{}, f.Err
-	}
-	return rules.Pool{}, rules.ErrNotFound
-}
-
-// CreatePool implements rulepages.Pools.
-func (f *Pools) CreatePool(_ context.Context, _ rules.Actor, p rules.Pool) (rules.Pool, error) {
-	p.Normalize()
-	switch err := rules.ValidatePool(&p); {
-	case f.Err != nil:
-		return p, f.Err
-	case err != nil:
-		return p, err
-	case f.at(p.Name) >= 0:
-		return p, rules.ErrNameTaken
-	}
-	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
-	f.List = append(f.List, p)
-	return p, nil
-}
-
-// UpdatePool implements rulepages.Pools.
-func (f *Pools) UpdatePool(ctx context.Context, _ rules.Actor, p rules.Pool, ifVersion int64) (rules.Pool, error) {
-	was, err := f.GetPool(ctx, p.Name)
-	if err != nil {
-		return p, err
-	}
-	if was.Version != ifVersion {
-		return p, rules.ErrStale
-	}
-	if err := rules.ValidatePool(&p); err != nil {
-		return p, err
-	}
-	p.Version, p.CreatedAt, p.UpdatedAt = was.Version+1, was.CreatedAt, Now
-	f.List[f.at(p.Name)] = p
-	return p, nil
-}
-
-// DeletePool implements rulepages.Pools.
-func (f *Pools) DeletePool(ctx context.Context, _ rules.Actor, name string, ifVersion int64) error {
-	was, err := f.GetPool(ctx, name)
-	switch {
-	case err != nil:
-		return err
-	case was.Version != ifVersion:
-		return rules.ErrStale
-	case f.Used[name]:
-		return rules.ErrPoolUsed
-	}
-	f.List = slices.Delete(f.List, f.at(name), f.at(name)+1)
-	return nil
-}
-
-// state is what a pool holds.
-func (f *Pools) state(_ context.Context, p *rules.CompiledPool) web.PoolState {
+// poolState is what a pool holds.
+func (w *World) poolState(_ context.Context, p *rules.CompiledPool) web.PoolState {
 	s := web.PoolState{Capacity: p.Pool.Limit}
-	if f.Err != nil {
+	if w.Pools.Err != nil {
 		return s
 	}
 	s.Used = new(p.Pool.Limit * 64 / 100)

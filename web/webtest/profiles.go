@@ -1,23 +1,14 @@
 package webtest
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"sluice/rules"
 )
 
-// Profiles are profiles in memory. Err, if not nil, is what every call fails with, and GetErr what
-// GetProfile fails with.
-type Profiles struct {
-	List        []rules.Profile
-	Err, GetErr error
-}
-
-func sampleProfiles() *Profiles {
+func sampleProfiles() *Objects[rules.Profile] {
 	shop, intern := rules.NewProfile(), rules.NewProfile()
 	shop.Name, shop.Description = "shop", "nginx in front of the shop"
 	shop.Facts.User = []rules.FactSource{{Header: "X-User"}, {Cookie: "uid"}, {Value: "anonymous"}}
@@ -30,7 +21,7 @@ func sampleProfiles() *Profiles {
 	shop.Entries = map[string]string{"remote_address": "ip", "user": "user", "path": "path", "tenant": "attr:tenant"}
 	shop.Missing = map[string]rules.MissingFact{"api_key": {Action: rules.MissingDeny}}
 	intern.Name, intern.Proof.Token = "internal", false
-	f := &Profiles{}
+	f := &Objects[rules.Profile]{kind: rules.ProfileKind}
 	for i, p := range []rules.Profile{intern, shop} {
 		p.Version, p.CreatedAt, p.UpdatedAt = 1, Now.Add(-300*time.Hour), Now.Add(-time.Duration(30+i)*time.Hour)
 		f.List = append(f.List, p)
@@ -61,78 +52,4 @@ func addLongProfile(w *World) {
 	p.Proof.Certificates = []string{strings.Repeat("gateway.", 25) + "example"}
 	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
 	w.Profiles.List = append(w.Profiles.List, p)
-}
-
-func (f *Profiles) at(name string) int {
-	return slices.IndexFunc(f.List, func(p rules.Profile) bool { return p.Name == name })
-}
-
-// ListProfiles implements profiles.Store.
-func (f *Profiles) ListProfiles(context.Context) ([]rules.Profile, error) {
-	return slices.Clone(f.List), f.Err
-}
-
-// GetProfile implements profiles.Store.
-func (f *Profiles) GetProfile(_ context.Context, name string) (rules.Profile, error) {
-	if f.GetErr != nil {
-		return rules.Profile{}, f.GetErr
-	}
-	return f.stored(name)
-}
-
-func (f *Profiles) stored(name string) (rules.Profile, error) {
-	i := f.at(name)
-	switch {
-	case f.Err != nil:
-		return rules.Profile{}, f.Err
-	case i < 0:
-		return rules.Profile{}, rules.ErrNotFound
-	}
-	return f.List[i].Clone(), nil
-}
-
-// CreateProfile implements profiles.Store.
-func (f *Profiles) CreateProfile(_ context.Context, _ rules.Actor, p rules.Profile) (rules.Profile, error) {
-	switch err := rules.ValidateProfile(&p); {
-	case f.Err != nil:
-		return p, f.Err
-	case err != nil:
-		return p, err
-	case f.at(p.Name) >= 0:
-		return p, rules.ErrNameTaken
-	}
-	p.Version, p.CreatedAt, p.UpdatedAt = 1, Now, Now
-	if err := rules.DistinctDomains(append(slices.Clone(f.List), p)); err != nil {
-		return p, err
-	}
-	f.List = append(f.List, p)
-	return p, nil
-}
-
-// UpdateProfile implements profiles.Store.
-func (f *Profiles) UpdateProfile(_ context.Context, _ rules.Actor, p rules.Profile,
-	ifVersion int64) (rules.Profile, error) {
-	was, err := f.stored(p.Name)
-	if err != nil {
-		return p, err
-	}
-	if was.Version != ifVersion {
-		return p, rules.ErrStale
-	}
-	p.Version, p.CreatedAt, p.UpdatedAt = was.Version+1, was.CreatedAt, Now
-	f.List[f.at(p.Name)] = p
-	return p, nil
-}
-
-// DeleteProfile implements profiles.Store.
-func (f *Profiles) DeleteProfile(_ context.Context, _ rules.Actor, name string, ifVersion int64) error {
-	was, err := f.stored(name)
-	switch {
-	case err != nil:
-		return err
-	case was.Version != ifVersion:
-		return rules.ErrStale
-	}
-	f.List = slices.Delete(f.List, f.at(name), f.at(name)+1)
-	return nil
 }

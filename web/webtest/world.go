@@ -65,9 +65,9 @@ type World struct {
 	// Figures, Overrides and Pools are what the pages of rules show.
 	Figures   *Figures
 	Overrides *Overrides
-	Pools     *Pools
+	Pools     *Objects[rules.Pool]
 	// Profiles are the profiles of gateways.
-	Profiles *Profiles
+	Profiles *Objects[rules.Profile]
 	Sets     *rules.Current
 	Node     web.Node
 	Clock    *Clock
@@ -114,8 +114,8 @@ func New(kind Kind) (*World, error) {
 		w.Provider = &Provider{world: w}
 	}
 	w.Rules.remember()
-	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Pools{}
-	w.Profiles = &Profiles{}
+	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
+	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
 	if full {
 		w.Pools, w.Profiles = samplePools(), sampleProfiles()
 		w.Tokens.List, w.Log.List = tokens(), entries(120)
@@ -168,10 +168,10 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 		Welcome: welcome, Settings: func() []web.SettingGroup { return w.Settings },
 		RulePages: web.RulePages{
 			Store: w.Rules, Figures: w.Figures, Headers: headers,
-			Pools: w.Pools, PoolState: w.Pools.state, Watching: true,
+			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
 		},
 		Inspect:  web.Inspect{Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters},
-		Profiles: w.Profiles,
+		Profiles: w.Profiles.Store(),
 		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
 			*Book

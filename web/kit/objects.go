@@ -1,0 +1,162 @@
+package kit
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/web/view"
+)
+
+// Objects are the pages of a kind of objects that people know by name.
+type Objects[T any] struct {
+	*Kit
+	Kind  *rules.Kind[T]
+	Store rules.Store[T]
+	// List is the path of the list. Page is the form of one object.
+	List string
+	Page func(view.Frame, ObjectForm) templ.Component
+	// New is the start of a new object. Values fills in the form, Read reads it and validates the object.
+	New    func() T
+	Values func(*T) url.Values
+	Read   func(url.Values) (T, []rules.FieldError)
+	// Differ lists what people see of the differences between two objects.
+	Differ func(theirs, ours *T) []rules.Change
+	// Saved is the path after an object was saved.
+	Saved func(name string) string
+}
+
+// ObjectForm is the form of an object.
+type ObjectForm struct {
+	// Name is empty for a new one.
+	Name    string
+	Form    view.Form
+	Problem string
+	// Changes are the differences between what someone else saved in the meantime and the form.
+	Changes []rules.Change
+}
+
+// title is the noun at the beginning of a sentence.
+func (o *Objects[T]) title() string { return strings.ToUpper(o.Kind.Noun[:1]) + o.Kind.Noun[1:] }
+
+// ObjectRoutes are the routes of the form, of saving and of deleting below the path of a list. They call objects for
+// each request.
+func ObjectRoutes[T any](list string, objects func() *Objects[T]) []Route {
+	show := func(act func(*Objects[T], *Visit) error) func(*Visit) error {
+		return func(v *Visit) error { return act(objects(), v) }
+	}
+	posted := func(act func(*Objects[T], *Visit, url.Values) error) func(*Visit) error {
+		return Posted(func(v *Visit, form url.Values) error { return act(objects(), v, form) })
+	}
+	const editor = access.RoleEditor
+	one, save := list+"/:name", posted((*Objects[T]).save)
+	return []Route{
+		{Method: http.MethodGet, Path: list + "/new", Role: editor, Handle: show((*Objects[T]).create)},
+		{Method: http.MethodPost, Path: list, Role: editor, Handle: save},
+		{Method: http.MethodGet, Path: one + "/edit", Role: editor, Handle: show((*Objects[T]).edit)},
+		{Method: http.MethodPost, Path: one, Role: editor, Handle: save},
+		{Method: http.MethodPost, Path: one + "/delete", Role: editor, Reauth: true, Handle: posted((*Objects[T]).delete)},
+	}
+}
+
+// create is the form for a new object.
+func (o *Objects[T]) create(v *Visit) error {
+	t := o.New()
+	return o.show(v, http.StatusOK, ObjectForm{Form: view.NewForm(o.Values(&t), nil)})
+}
+
+// edit is the form of the object in the path.
+func (o *Objects[T]) edit(v *Visit) error {
+	t, err := o.Store.Get(v.Ctx, v.Param("name"))
+	if err != nil {
+		return err
+	}
+	return o.show(v, http.StatusOK, ObjectForm{Name: o.Kind.Name(&t), Form: view.NewForm(o.Values(&t), nil)})
+}
+
+func (o *Objects[T]) show(v *Visit, status int, m ObjectForm) error {
+	title := "New " + o.Kind.Noun
+	if m.Name != "" {
+		title = o.title() + " " + m.Name
+	}
+	return v.Page(status, o.Page(v.Frame(title, o.List), m))
+}
+
+// save creates an object or updates the one in the path.
+func (o *Objects[T]) save(v *Visit, form url.Values) error {
+	m := ObjectForm{Name: v.Param("name")}
+	if m.Name != "" {
+		form.Set("name", m.Name)
+	}
+	t, fields := o.Read(form)
+	status := http.StatusUnprocessableEntity
+	if len(fields) == 0 {
+		var err error
+		if m.Name == "" {
+			t, err = o.Store.Create(v.Ctx, v.Actor(), t)
+		} else {
+			t, err = o.Store.Update(v.Ctx, v.Actor(), t, Version(form))
+		}
+		if errors.Is(err, rules.ErrStale) {
+			var theirs T
+			if theirs, err = o.Store.Get(v.Ctx, m.Name); err == nil {
+				return o.conflict(v, form, m, &theirs, &t)
+			}
+		}
+		switch {
+		case err == nil:
+			v.WaitInForce(o.Changed)
+			v.Flash("%s %s saved.", o.title(), o.Kind.Name(&t))
+			return v.SeeOther(o.Saved(o.Kind.Name(&t)))
+		case errors.Is(err, rules.ErrNameTaken):
+			status = http.StatusConflict
+			fields = []rules.FieldError{{Field: "name", Message: "is already used by another " + o.Kind.Noun}}
+		case errors.As(err, new(*rules.TakenError)):
+			status, fields = http.StatusConflict, FieldsOf(err)
+		case errors.Is(err, rules.ErrNotFound) && m.Name != "":
+			m.Name, m.Problem, status = "", DeletedMeanwhile, http.StatusConflict
+		case errors.Is(err, rules.ErrUnavailable):
+			m.Problem, status = NotSaved(err), http.StatusServiceUnavailable
+		default:
+			if fields = FieldsOf(err); fields == nil {
+				return err
+			}
+		}
+	}
+	m.Form = view.NewForm(form, fields)
+	return o.show(v, status, m)
+}
+
+// conflict shows the form again with the differences to what someone else saved in the meantime. If there are none,
+// nothing is left to save.
+func (o *Objects[T]) conflict(v *Visit, form url.Values, m ObjectForm, theirs, ours *T) error {
+	if m.Changes = o.Differ(theirs, ours); len(m.Changes) == 0 {
+		v.Flash("Someone else has saved the same changes to %s %s.", o.Kind.Noun, m.Name)
+		return v.SeeOther(o.Saved(m.Name))
+	}
+	form.Set("version", strconv.FormatInt(o.Kind.Version(theirs), 10))
+	m.Form = view.NewForm(form, nil)
+	return o.show(v, http.StatusConflict, m)
+}
+
+// delete deletes the object in the path, unless it is a pool that rules use.
+func (o *Objects[T]) delete(v *Visit, form url.Values) error {
+	name := v.Param("name")
+	err := o.Store.Delete(v.Ctx, v.Actor(), name, Version(form))
+	if errors.Is(err, rules.ErrPoolUsed) {
+		return &Problem{Status: http.StatusConflict, Title: "Rules use this pool",
+			Detail: "Rules use the pool " + name + ". Remove it from these rules first, then delete it."}
+	}
+	if err != nil {
+		return err
+	}
+	v.WaitInForce(o.Changed)
+	v.Flash("%s %s deleted.", o.title(), name)
+	return v.SeeOther(o.List)
+}
