@@ -25,7 +25,8 @@ type TooLargeError struct{ message string }
 
 func (e *TooLargeError) Error() string { return e.message }
 
-func tooLarge(format string, args ...any) error {
+// TooLarge returns a *TooLargeError. The text follows "The file".
+func TooLarge(format string, args ...any) error {
 	return &TooLargeError{fmt.Sprintf("The file "+format, args...)}
 }
 
@@ -55,7 +56,7 @@ func tooLarge(format string, args ...any) error {
 // profiles may be left out. Whether the pools that rules name exist is for CheckPools.
 func Parse(data []byte) (rules.File, error) {
 	if len(data) > MaxFile {
-		return rules.File{}, tooLarge("has more than %d bytes (64 MiB)", MaxFile)
+		return rules.File{}, TooLarge("has more than %d bytes (64 MiB)", MaxFile)
 	}
 	d := newFileDecoder()
 	if err := readFile(data, d); err != nil {
@@ -240,7 +241,7 @@ func (s *section[T]) found() *problems { return &s.ps }
 // add reads one element, unless there are too many problems already.
 func (s *section[T]) add(v tree.Value) error {
 	if s.count == s.most {
-		return tooLarge("has more than %d %s", s.most, s.kind.Plural())
+		return TooLarge("has more than %d %s", s.most, s.kind.Plural())
 	}
 	s.count++
 	if len(s.ps) <= rules.MaxFileErrors {

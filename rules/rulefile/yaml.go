@@ -27,10 +27,21 @@ type yamlReader struct {
 	tokens []*token.Token
 	at     int
 	end    token.Position
+	// deepest is how deep values may be nested.
+	deepest int
+	// anchors is nil if anchors, aliases and merge keys are refused.
+	anchors map[string]anchor
+	// values is the number of values so far, or a bit more. Those of an alias count again.
+	values int
 }
 
-func readYAML(data []byte) (root tree.Value, err error) {
-	r := yamlReader{end: token.Position{Line: 1, Column: 1}}
+func readYAML(data []byte) (tree.Value, error) {
+	r := yamlReader{end: token.Position{Line: 1, Column: 1}, deepest: maxDepth}
+	return r.document(data)
+}
+
+// document reads the only document of data.
+func (r *yamlReader) document(data []byte) (root tree.Value, err error) {
 	if err := r.scan(data); err != nil {
 		return tree.Value{}, err
 	}
@@ -38,7 +49,7 @@ func readYAML(data []byte) (root tree.Value, err error) {
 		r.at++
 	}
 	if r.peek() == nil {
-		return tree.Value{}, &syntaxError{1, 1, "is empty"}
+		return tree.Value{}, &syntaxError{1, 1, emptyDocument}
 	}
 	if root, err = r.block(0, 0); err != nil {
 		return tree.Value{}, err
@@ -51,6 +62,9 @@ func readYAML(data []byte) (root tree.Value, err error) {
 	}
 	return root, nil
 }
+
+// emptyDocument is the message about a document without a value.
+const emptyDocument = "is empty"
 
 // blockText matches the head of a block text, | or > at the end of a line.
 var blockText = regexp.MustCompile(`(?m)(?:^|[ \t:,\[{-])[|>][-+0-9]*[ \t]*(?:[ \t]#.*)?$`)
@@ -101,7 +115,7 @@ func (r *yamlReader) take(found token.Tokens) error {
 		if t.Type == token.CommentType {
 			continue
 		}
-		if err := refuse(t); err != nil {
+		if err := r.refuse(t); err != nil {
 			return err
 		}
 		r.tokens = append(r.tokens, t)
@@ -119,12 +133,15 @@ func countSigns(data []byte) (n int) {
 }
 
 // refuse names valid YAML that is not supported here.
-func refuse(t *token.Token) error {
+func (r *yamlReader) refuse(t *token.Token) error {
 	what := ""
 	switch t.Type {
 	case token.InvalidType:
 		return at(t, "%s", t.Error)
 	case token.AnchorType, token.AliasType, token.MergeKeyType:
+		if r.anchors != nil {
+			return nil
+		}
 		what = "anchors, aliases and merge keys"
 	case token.TagType, token.DirectiveType:
 		what = "tags and directives"
@@ -158,17 +175,18 @@ func (r *yamlReader) ahead(n int, typ token.Type) bool {
 
 // block reads the value at the current token, which is to the right of column parent.
 func (r *yamlReader) block(parent, depth int) (tree.Value, error) {
+	r.values++
 	t := r.peek()
 	switch {
 	case t == nil:
 		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends before a value"}
-	case depth > maxDepth:
+	case depth > r.deepest:
 		return tree.Value{}, at(t, "is nested too deeply")
 	case t.Position.Column <= parent:
 		return tree.Value{}, at(t, "must be indented further")
 	case t.Type == token.SequenceEntryType:
 		return r.blockList(depth)
-	case r.ahead(1, token.MappingValueType) && isScalar(t):
+	case r.isKey(t):
 		return r.blockObject(depth)
 	}
 	return r.flow(depth)
@@ -183,12 +201,14 @@ func (r *yamlReader) blockList(depth int) (tree.Value, error) {
 			return out, nil
 		}
 		r.at++
-		value := tree.Value{Line: dash.Position.Line}
-		if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
-			var err error
-			if value, err = r.block(dash.Position.Column, depth+1); err != nil {
-				return tree.Value{}, err
+		value, err := r.anchored(func() (tree.Value, error) {
+			if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
+				return r.block(dash.Position.Column, depth+1)
 			}
+			return tree.Value{Line: dash.Position.Line}, nil
+		})
+		if err != nil {
+			return tree.Value{}, err
 		}
 		out.List = append(out.List, value)
 	}
@@ -200,12 +220,11 @@ func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 	out := tree.Value{Kind: tree.Object, Line: first.Position.Line}
 	for {
 		key := r.peek()
-		if key == nil || key.Position.Column != column || !isScalar(key) || !r.ahead(1, token.MappingValueType) {
-			return out, nil
+		if key == nil || key.Position.Column != column || !r.isKey(key) {
+			return out, r.merge(&out)
 		}
-		colon := r.tokens[r.at+1]
 		r.at += 2
-		value, err := r.memberValue(key, colon, column, depth)
+		value, err := r.anchored(func() (tree.Value, error) { return r.memberValue(key, column, depth) })
 		if err != nil {
 			return tree.Value{}, err
 		}
@@ -215,14 +234,19 @@ func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 	}
 }
 
+// isKey reports whether the current token t is the key of a member.
+func (r *yamlReader) isKey(t *token.Token) bool {
+	return (isScalar(t) || t.Type == token.MergeKeyType) && r.ahead(1, token.MappingValueType)
+}
+
 // memberValue reads the value after a colon: on its line, or an indented block (a list may start
 // at the key's own column), or nothing.
-func (r *yamlReader) memberValue(key, colon *token.Token, column, depth int) (tree.Value, error) {
+func (r *yamlReader) memberValue(key *token.Token, column, depth int) (tree.Value, error) {
 	next := r.peek()
 	if next == nil {
 		return tree.Value{Line: key.Position.Line}, nil
 	}
-	if next.Position.Line == colon.Position.Line {
+	if next.Position.Line == r.tokens[r.at-1].Position.Line { // that of the colon, or of an anchor after it
 		if next.Type == token.SequenceEntryType {
 			return tree.Value{}, unexpected(next)
 		}
@@ -252,17 +276,23 @@ func addMember(it *tree.Value, key *token.Token, value tree.Value) error {
 
 // flow reads a scalar, or a list or object in brackets.
 func (r *yamlReader) flow(depth int) (tree.Value, error) {
+	r.values++
 	t := r.peek()
 	switch {
 	case t == nil:
 		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends inside a bracket"}
-	case depth > maxDepth:
+	case depth > r.deepest:
 		return tree.Value{}, at(t, "is nested too deeply")
+	}
+	if t.Type == token.AnchorType {
+		return r.anchored(func() (tree.Value, error) { return r.flow(depth) })
 	}
 	r.at++
 	switch t.Type {
 	case token.SequenceStartType, token.MappingStartType:
 		return r.brackets(t, depth)
+	case token.AliasType:
+		return r.alias(t)
 	}
 	if !isScalar(t) {
 		return tree.Value{}, unexpected(t)
@@ -284,7 +314,7 @@ func (r *yamlReader) brackets(open *token.Token, depth int) (tree.Value, error) 
 		}
 		if t.Type == closing {
 			r.at++
-			return out, nil
+			return out, r.merge(&out)
 		}
 		if err := r.entry(&out, t, depth); err != nil {
 			return tree.Value{}, err
@@ -300,7 +330,7 @@ func (r *yamlReader) brackets(open *token.Token, depth int) (tree.Value, error) 
 // entry reads one element of a list in brackets, or one member of an object.
 func (r *yamlReader) entry(out *tree.Value, t *token.Token, depth int) error {
 	if out.Kind == tree.Object {
-		if !isScalar(t) || !r.ahead(1, token.MappingValueType) {
+		if !r.isKey(t) {
 			return unexpected(t)
 		}
 		r.at += 2
