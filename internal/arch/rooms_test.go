@@ -47,7 +47,10 @@ var rooms = []room{
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, inTests: []string{"rules/entries"},
 		foreign: []string{yaml}},
-	{path: "rules/envoyfile", may: []string{"limiter", "rules", "rules/entries"}, foreign: []string{yaml}},
+	{
+		path: "rules/envoyfile",
+		may:  []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/rulefile", "rules/tree"},
+	},
 	{path: "rules/words", may: []string{"rules", "rules/entries"}},
 	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/route"}},
 
@@ -89,8 +92,8 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/rulefile", "rules/tree",
-			"internal/access", "internal/fleet", "internal/heap"},
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/envoyfile",
+			"rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},
 	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
@@ -117,8 +120,8 @@ var rooms = []room{
 		"internal/fleet", "web/kit", "web/view"}, foreign: []string{templ}},
 	{path: "web/people", may: []string{"rules", "internal/access", "internal/audit", "web/kit", "web/view"},
 		foreign: []string{templ}},
-	{path: "web/transfer", may: []string{"rules", "rules/rulefile", "internal/access", "internal/heap", "web/kit",
-		"web/view"}, foreign: []string{templ}},
+	{path: "web/transfer", may: []string{"limiter", "rules", "rules/envoyfile", "rules/rulefile", "internal/access",
+		"internal/heap", "web/kit", "web/view"}, foreign: []string{templ}},
 	{
 		path: "web/kit", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static", "web/view"},
 		foreign: []string{echo, templ, "github.com/alexedwards/scs/v2"},
@@ -134,7 +137,7 @@ var rooms = []room{
 
 	{
 		path: "internal/app", may: []string{
-			"", "api", "api/decide", "api/envoy", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
+			"", "api", "api/decide", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",
@@ -150,8 +153,8 @@ var rooms = []room{
 		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
-			"internal/deferred/runner", "internal/telemetry", "limiter", "limiter/redisstore", "rules", "rules/facts",
-			"rules/rulefile",
+			"internal/deferred/runner", "internal/telemetry", "internal/tick", "limiter", "limiter/redisstore", "rules",
+			"rules/envoyfile", "rules/facts", "rules/rulefile",
 		},
 		foreign: []string{kong},
 	},

@@ -138,6 +138,10 @@ func (p pattern[V]) compare(other pattern[V]) int {
 	return cmp.Or(cmp.Compare(other.literals, p.literals), strings.Compare(p.text, other.text))
 }
 
+// Before reports whether the pattern p applies rather than q to a value that fits both: the one with more literal
+// characters, else the one that sorts first.
+func Before(p, q string) bool { return newPattern[struct{}](p).compare(newPattern[struct{}](q)) < 0 }
+
 // Put returns the tree with a value for a list of elements. With inPlace, which requires that nobody
 // else has the tree, it changes the nodes of t.
 func (t Tree[V]) Put(domain string, list []Element, v V, inPlace bool) Tree[V] {

@@ -1,0 +1,145 @@
+package envoyfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/rules"
+)
+
+// spoken are the fields that the files determine. The others of a stored rule, which people have edited, stay as they
+// are.
+var spoken = []string{
+	"descriptor", "limit", "window_ms", "unlimited", "quota", "replaces", "share_threshold", "metadata", "mode",
+}
+
+// ofAlgorithm are the fields that belong to an algorithm. The files determine them if the import changes the algorithm.
+var ofAlgorithm = []string{"algorithm", "burst", "align", "anchor_ms", "buckets", "addend"}
+
+// Plan compares the files with the stored rules. Rules of the domains that the files no longer have are deleted, unless
+// keep is true; all others stay. A stored rule is recognised by its descriptor, whatever its name. The error is a
+// *rules.ValidationError with file and line.
+func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
+	var current []rules.Rule
+	byDescriptor := map[string]*rules.Rule{}
+	takenBy := make(map[string]*rules.Rule, len(stored)) // rules whose names cannot be used
+	for i := range stored {
+		s := &stored[i]
+		if s.Descriptor == nil || !in.has(s.Descriptor.Domain) {
+			takenBy[s.Name] = s
+			continue
+		}
+		current = append(current, *s)
+		if keep {
+			takenBy[s.Name] = s
+		}
+		if known := byDescriptor[identity(s.Descriptor)]; known == nil || sooner(s, known) {
+			byDescriptor[identity(s.Descriptor)] = s
+		}
+	}
+	for _, f := range in.rules {
+		if s := byDescriptor[identity(f.rule.Descriptor)]; s != nil {
+			takenBy[s.Name] = s
+		}
+	}
+	p := planner{in: in, names: make(map[string]string, len(in.rules))}
+	wanted := make([]rules.Rule, len(in.rules))
+	for i, f := range in.rules {
+		wanted[i] = p.wanted(f, byDescriptor[identity(f.rule.Descriptor)], takenBy)
+	}
+	for i, f := range in.rules {
+		p.finish(f, &wanted[i])
+	}
+	if len(p.problems) > rules.MaxFileErrors {
+		p.problems = append(p.problems[:rules.MaxFileErrors], rules.FieldError{Field: "file",
+			Message: "has more problems than are listed here"})
+	}
+	if len(p.problems) > 0 {
+		return rules.Plan{}, &rules.ValidationError{Fields: p.problems}
+	}
+	plan := rules.MakePlan(current, wanted, !keep)
+	plan.Untouched += len(stored) - len(current)
+	return plan, nil
+}
+
+// Rules returns the number of rules in the files.
+func (in *Import) Rules() int { return len(in.rules) }
+
+// Check validates the rules of the files without comparing them with stored ones.
+func (in *Import) Check() error {
+	_, err := in.Plan(nil, false)
+	return err
+}
+
+func (in *Import) has(domain string) bool {
+	_, found := slices.BinarySearch(in.Domains, domain)
+	return found
+}
+
+// sooner reports whether a is the one of two rules with the same descriptor that applies.
+func sooner(a, b *rules.Rule) bool {
+	if a.IsActive != b.IsActive {
+		return a.IsActive
+	}
+	return a.ID < b.ID
+}
+
+type planner struct {
+	in *Import
+	// names holds the names in the database by those in the files.
+	names    map[string]string
+	problems []rules.FieldError
+}
+
+// wanted returns the rule as it is to be stored, except for the names that it replaces.
+func (p *planner) wanted(f *found, stored *rules.Rule, takenBy map[string]*rules.Rule) rules.Rule {
+	r := f.rule.Clone()
+	if stored == nil {
+		if takenBy[r.Name] != nil {
+			r.Name = hashedName(r.Name, r.Descriptor)
+		}
+		if other := takenBy[r.Name]; other != nil {
+			p.problem(f, fmt.Sprintf("the name %s is that of another rule", other.Name))
+		}
+		takenBy[r.Name] = &r
+		p.names[f.rule.Name] = r.Name
+		return r
+	}
+	p.names[f.rule.Name] = stored.Name
+	fields := slices.Clone(spoken)
+	if p.in.algorithm != "" && p.in.algorithm != stored.Algorithm {
+		fields = append(fields, ofAlgorithm...)
+	} else if stored.Calendar != nil { // which says how long the window is
+		fields = slices.DeleteFunc(fields, func(name string) bool { return name == "window_ms" })
+	}
+	merged, err := rules.Merge(stored, &r, fields)
+	if err != nil { // impossible: the fields exist
+		p.problem(f, err.Error())
+	}
+	return merged
+}
+
+// finish sets the names that a rule replaces and validates it.
+func (p *planner) finish(f *found, r *rules.Rule) {
+	r.Replaces = nil
+	for _, name := range f.rule.Replaces {
+		r.Replaces = append(r.Replaces, p.names[name])
+	}
+	slices.Sort(r.Replaces)
+	r.Normalize()
+	var invalid *rules.ValidationError
+	if err := rules.Validate(r); errors.As(err, &invalid) {
+		for _, e := range invalid.Fields {
+			p.problem(f, e.Field+" "+e.Message)
+		}
+	} else if err != nil {
+		p.problem(f, err.Error())
+	}
+}
+
+func (p *planner) problem(f *found, message string) {
+	p.problems = append(p.problems, rules.FieldError{Field: f.place.String(),
+		Message: shown(strings.ToValidUTF8(pathName(f.rule.Descriptor), "?")) + ": " + message})
+}

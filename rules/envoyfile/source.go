@@ -1,0 +1,115 @@
+package envoyfile
+
+import (
+	"bytes"
+	"strings"
+
+	"sluice/rules/chars"
+)
+
+// Source is one file.
+type Source struct {
+	// Name is shown with problems; "" is a file without a name.
+	Name string
+	Data []byte
+}
+
+// sourceMark begins the line after a document separator that names the file of what follows. Helm writes the same.
+const sourceMark = "# Source: "
+
+// maxSourceName is the longest name of a file in a stream, in bytes.
+const maxSourceName = 300
+
+// Join writes files as one stream that Split takes apart again.
+func Join(files []Source) []byte {
+	var b bytes.Buffer
+	for _, f := range files {
+		b.WriteString("---\n" + sourceMark + fileName(f.Name) + "\n")
+		b.Write(f.Data)
+		if !bytes.HasSuffix(f.Data, []byte("\n")) {
+			b.WriteByte('\n')
+		}
+	}
+	return b.Bytes()
+}
+
+// Split takes a stream of documents apart into the files that Join has put together. Without the marks of Join it is
+// one file.
+func Split(stream []byte) []Source {
+	var out []Source
+	current, begin := "", 0
+	add := func(end int) {
+		if data := stream[begin:end]; end > begin && (len(out) > 0 || current != "" || len(bytes.TrimSpace(data)) > 0) {
+			out = append(out, Source{Name: current, Data: data})
+		}
+	}
+	separator := -1 // the start of the line before, if it is a separator
+	for at := 0; at < len(stream); {
+		end := len(stream)
+		if i := bytes.IndexByte(stream[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		line := strings.TrimRight(string(stream[at:min(end, at+maxSourceName+len(sourceMark))]), "\r\n")
+		if name, marked := strings.CutPrefix(line, sourceMark); marked && separator >= 0 && isFileName(name) {
+			add(separator)
+			current, begin = name, end
+		}
+		if separator = -1; line == "---" {
+			separator = at
+		}
+		at = end
+	}
+	add(len(stream))
+	if len(out) == 0 {
+		return []Source{{Data: stream}}
+	}
+	return out
+}
+
+// fileName makes a name fit for one line.
+func fileName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if chars.Unsafe(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(s) > maxSourceName {
+		s = strings.ToValidUTF8(s[len(s)-maxSourceName:], "")
+	}
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func isFileName(s string) bool {
+	return s != "" && len(s) <= maxSourceName && !strings.ContainsFunc(s, chars.Unsafe)
+}
+
+// document is one YAML document of a file, whose first line is line 1+before of the file.
+type document struct {
+	data   []byte
+	before int
+}
+
+// documents takes a file apart at its document separators.
+func documents(data []byte) []document {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	var out []document
+	begin, first, n := 0, 0, 0
+	for at := 0; at < len(data); n++ {
+		end := len(data)
+		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
+		line := data[at:end]
+		if rest, dashes := bytes.CutPrefix(line, []byte("---")); dashes && at > begin &&
+			(len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0) {
+			out = append(out, document{data[begin:at], first})
+			begin, first = at, n
+		}
+		at = end
+	}
+	return append(out, document{data[begin:], first})
+}
