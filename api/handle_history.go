@@ -69,7 +69,11 @@ func (s *Server) rollbackRule(c echo.Context) error {
 		return err
 	}
 	r, err := s.deps.History.RollbackRule(c.Request().Context(), actor(c), id, to, version)
-	return s.wrote(c, &r, r.Version, err)
+	if err != nil {
+		return err
+	}
+	s.changed(c)
+	return writeRule(c, http.StatusOK, &r)
 }
 
 // decodeRollback reads {"version": n}.

@@ -12,6 +12,7 @@ import (
 
 	"sluice/api/reply"
 	"sluice/rules"
+	"sluice/rules/envoyfile"
 	"sluice/rules/rulefile"
 )
 
@@ -123,6 +124,8 @@ func (s *Server) exportRules(c echo.Context) error {
 type importPlan struct {
 	DryRun bool `json:"dry_run"`
 	rules.Plan
+	// Report is nil for a rules file.
+	Report []envoyfile.Note `json:"report,omitempty"`
 }
 
 // decodeFile reads a rules file. Text that is neither JSON nor YAML is malformed.
@@ -150,11 +153,12 @@ func decodeFile(c echo.Context, body []byte) (rules.File, error) {
 // it deletes stored rules that are missing from the file, and stored pools and profiles if
 // the file has a list of them.
 func (s *Server) importRules(c echo.Context) error {
-	q, err := parseQuery(c, "dry_run", "prune")
+	q, err := parseQuery(c, "dry_run", "prune", "format", "algorithm", "keep", "merge_domains")
 	if err != nil {
 		return err
 	}
 	dry, prune := q.boolean("dry_run"), q.boolean("prune")
+	envoy := importsEnvoy(q)
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -166,7 +170,13 @@ func (s *Server) importRules(c echo.Context) error {
 		return err
 	}
 	defer done()
-	wanted, err := decodeFile(c, body)
+	answer := importPlan{DryRun: dry != nil && *dry}
+	var planOf func(current rules.File) (rules.Plan, error)
+	if envoy != nil {
+		planOf, answer.Report, err = envoy.read(body)
+	} else {
+		planOf, err = readRules(c, body, prune != nil && *prune)
+	}
 	if err != nil {
 		return err
 	}
@@ -175,34 +185,17 @@ func (s *Server) importRules(c echo.Context) error {
 	}
 	body = nil //nolint:wastedassign,ineffassign // frees a large file before its rules are stored
 	for try := 1; ; try++ {
-		current, err := s.allRules(c.Request().Context(), nil)
+		current, err := s.storedFile(c)
 		if err != nil {
 			return err
 		}
-		pools, err := s.deps.Pools.List(c.Request().Context())
-		if err != nil {
+		if answer.Plan, err = planOf(current); err != nil {
 			return err
 		}
-		profiles, err := s.deps.Profiles.List(c.Request().Context())
-		if err != nil {
-			return err
-		}
-		if err := wanted.CheckPools(pools); err != nil {
-			return err
-		}
-		if err := wanted.CheckPatterns(current, prune != nil && *prune); err != nil {
-			return err
-		}
-		stored := rules.File{Pools: pools, Profiles: profiles, Rules: current}
-		if err := wanted.CheckUnique(stored, prune != nil && *prune); err != nil {
-			return err
-		}
-		plan := rules.MakeFilePlan(stored, wanted, prune != nil && *prune)
-		answer := importPlan{DryRun: dry != nil && *dry, Plan: plan}
-		if answer.DryRun || plan.Empty() {
+		if answer.DryRun || answer.Empty() {
 			return writePlan(c, &answer)
 		}
-		err = s.deps.Writer.ApplyPlan(c.Request().Context(), actor(c), plan)
+		err = s.deps.Writer.ApplyPlan(c.Request().Context(), actor(c), answer.Plan)
 		if errors.Is(err, rules.ErrStale) && try < patchAttempts {
 			continue
 		}
@@ -212,4 +205,36 @@ func (s *Server) importRules(c echo.Context) error {
 		s.changed(c)
 		return writePlan(c, &answer)
 	}
+}
+
+// readRules reads a rules file and returns what plans its import.
+func readRules(c echo.Context, body []byte, prune bool) (func(rules.File) (rules.Plan, error), error) {
+	wanted, err := decodeFile(c, body)
+	if err != nil {
+		return nil, err
+	}
+	return func(current rules.File) (rules.Plan, error) {
+		if err := wanted.CheckPools(current.Pools); err != nil {
+			return rules.Plan{}, err
+		}
+		if err := wanted.CheckPatterns(current.Rules, prune); err != nil {
+			return rules.Plan{}, err
+		}
+		if err := wanted.CheckUnique(current, prune); err != nil {
+			return rules.Plan{}, err
+		}
+		return rules.MakeFilePlan(current, wanted, prune), nil
+	}, nil
+}
+
+// storedFile returns everything that a rules file may have.
+func (s *Server) storedFile(c echo.Context) (f rules.File, err error) {
+	if f.Rules, err = s.allRules(c.Request().Context(), nil); err != nil {
+		return f, err
+	}
+	if f.Pools, err = s.deps.Pools.List(c.Request().Context()); err != nil {
+		return f, err
+	}
+	f.Profiles, err = s.deps.Profiles.List(c.Request().Context())
+	return f, err
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -32,6 +33,11 @@ func notAllowed(c echo.Context, allow string) error {
 	return echo.ErrMethodNotAllowed
 }
 
+func writeRule(c echo.Context, status int, r *rules.Rule) error {
+	c.Response().Header().Set("ETag", etag(r.Version))
+	return writeJSON(c, status, r)
+}
+
 func (s *Server) getRule(c echo.Context) error {
 	id, err := ruleID(c)
 	if err != nil {
@@ -45,7 +51,11 @@ func (s *Server) getRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return found(c, cond, &r, r.Version)
+	if cond.includes(r.Version) {
+		c.Response().Header().Set("ETag", etag(r.Version))
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeRule(c, http.StatusOK, &r)
 }
 
 func (s *Server) createRule(c echo.Context) error {
@@ -61,7 +71,9 @@ func (s *Server) createRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.created(c, "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10), &r, r.Version)
+	s.changed(c)
+	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10))
+	return writeRule(c, http.StatusCreated, &r)
 }
 
 func (s *Server) putRule(c echo.Context) error {
@@ -86,7 +98,11 @@ func (s *Server) putRule(c echo.Context) error {
 
 func (s *Server) update(c echo.Context, r rules.Rule, version int64) error {
 	r, err := s.deps.Writer.UpdateRule(c.Request().Context(), actor(c), r, version)
-	return s.wrote(c, &r, r.Version, err)
+	if err != nil {
+		return err
+	}
+	s.changed(c)
+	return writeRule(c, http.StatusOK, &r)
 }
 
 // patchAttempts is how often a patch without If-Match is tried if other changes come
@@ -138,19 +154,9 @@ func (s *Server) deleteRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.deleted(c, s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version))
-}
-
-// promoteRule makes the candidate the limit of the rule, or enforces a shadow rule.
-func (s *Server) promoteRule(c echo.Context) error {
-	id, err := ruleID(c)
-	if err != nil {
+	if err := s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version); err != nil {
 		return err
 	}
-	version, err := s.checkRuleVersion(c, id)
-	if err != nil {
-		return err
-	}
-	r, err := s.deps.History.PromoteRule(c.Request().Context(), actor(c), id, version)
-	return s.wrote(c, &r, r.Version, err)
+	s.changed(c)
+	return c.NoContent(http.StatusNoContent)
 }

@@ -89,6 +89,9 @@ func writePlan(c echo.Context, p *importPlan) error {
 	w.value(p.Pools)
 	w.text(`,"profiles":`)
 	w.value(p.Profiles)
+	if p.Report != nil {
+		writeList(&w, "report", p.Report)
+	}
 	w.text("}\n")
 	_ = out.Flush() // fails only if the client closed the connection
 	return nil
