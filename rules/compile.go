@@ -102,19 +102,8 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 	if err := s.checkNames(compiled); err != nil {
 		return nil, err
 	}
-	s.build()
-	return s, nil
-}
-
-// build indexes all rules.
-func (s *Set) build() {
 	s.index.build(&s.rules)
-	s.entries = byEntries{}
-	for c := range s.rules.all() {
-		if c.Rule.Descriptor != nil {
-			s.entries = entriesWith(s.entries, c, true)
-		}
-	}
+	return s, nil
 }
 
 func (s *Set) compileRule(r *Rule) (*Compiled, error) {

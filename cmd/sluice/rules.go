@@ -19,6 +19,8 @@ type rulesCmd struct {
 	Plan     rulesPlanCmd     `cmd:"" help:"Show what applying a rules file would change on a server."`
 	Apply    rulesApplyCmd    `cmd:"" help:"Apply a rules file to a server, all or nothing."`
 	Export   rulesExportCmd   `cmd:"" help:"Export a server's rules to a file."`
+
+	ImportEnvoy rulesImportEnvoyCmd `cmd:"" name:"import-envoy" help:"Import the configuration of envoyproxy/ratelimit, all or nothing."`
 }
 
 type rulesValidateCmd struct {

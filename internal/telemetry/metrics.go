@@ -19,7 +19,6 @@ import (
 type Metrics struct {
 	registry  *prometheus.Registry
 	ruleNames names
-	envoy     *envoy
 	series    series
 
 	decisions *prometheus.CounterVec
@@ -47,9 +46,7 @@ type Metrics struct {
 // New creates the registry. now is the clock for ages.
 func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
-		registry:  prometheus.NewRegistry(),
-		ruleNames: names{most: maxRuleLabels},
-		envoy:     newEnvoy(),
+		registry: prometheus.NewRegistry(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
 				"(allowed, denied).", "rule", "mode", "outcome"),
@@ -106,7 +103,6 @@ func New(build Build, now func() time.Time) *Metrics {
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
-	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
@@ -137,7 +133,6 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	m.setVersion.Set(float64(set.Version()))
 	m.setRules.Set(float64(set.Len()))
 	m.setSwaps.Inc()
-	m.envoy.swapped(set)
 	removed := m.ruleNames.remove(func(name string) bool {
 		return name != "" && name != rules.DirectRule && set.Named(name) == nil
 	})

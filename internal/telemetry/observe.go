@@ -206,25 +206,23 @@ type series struct {
 // catalogue does not flood the metric store.
 const maxRuleLabels = 1000
 
-// otherNames is the label of every name beyond the bound.
-const otherNames = "other"
+// otherRules is the label of every rule beyond the bound.
+const otherRules = "other"
 
-// names holds the first names that became label values. Reading takes no lock.
+// names holds the first maxRuleLabels names of rules. Reading takes no lock.
 type names struct {
-	most int // the bound
-
 	mu   sync.Mutex
 	seen atomic.Pointer[map[string]struct{}]
 }
 
-// label returns name itself, or otherNames once the bound is reached.
+// label returns name itself, or otherRules once the bound is reached.
 func (n *names) label(name string) string {
 	if seen := n.seen.Load(); seen != nil {
 		if _, ok := (*seen)[name]; ok {
 			return name
 		}
-		if len(*seen) >= n.most {
-			return otherNames
+		if len(*seen) >= maxRuleLabels {
+			return otherRules
 		}
 	}
 	return n.admit(name)
@@ -238,8 +236,8 @@ func (n *names) admit(name string) string {
 		if _, ok := (*seen)[name]; ok {
 			return name
 		}
-		if len(*seen) >= n.most {
-			return otherNames
+		if len(*seen) >= maxRuleLabels {
+			return otherRules
 		}
 		next = maps.Clone(*seen)
 	}
