@@ -55,6 +55,9 @@ type Deps struct {
 	// HotEverywhere lists the busiest buckets of all nodes, the busiest first. Nil if
 	// there is only this node.
 	HotEverywhere func(ctx context.Context) ([]fleet.HotLive, error)
+	// RLS answers a call of Envoy's RateLimitService in the JSON form of proto3, with a status and a body. If nil, the
+	// route does not exist.
+	RLS func(ctx context.Context, body []byte) (status int, answer []byte, err error)
 	// Metrics serves /metrics. If nil, the route does not exist.
 	Metrics http.Handler
 	// MetricsPublic serves /metrics without credentials.

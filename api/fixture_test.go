@@ -70,6 +70,9 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 			f.reload()
 			return true
 		}, Now: f.book.now, Panicked: f.seen.panicked,
+		RLS: func(context.Context, []byte) (int, []byte, error) {
+			return http.StatusOK, []byte(`{"overallCode":"OK"}`), nil
+		},
 	}
 	for _, e := range edit {
 		e(&opt, &deps)

@@ -69,11 +69,7 @@ func (s *Server) rollbackRule(c echo.Context) error {
 		return err
 	}
 	r, err := s.deps.History.RollbackRule(c.Request().Context(), actor(c), id, to, version)
-	if err != nil {
-		return err
-	}
-	s.changed(c)
-	return writeRule(c, http.StatusOK, &r)
+	return s.wrote(c, &r, r.Version, err)
 }
 
 // decodeRollback reads {"version": n}.

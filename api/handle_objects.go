@@ -45,14 +45,6 @@ func poolState(s *Server, c echo.Context, p *rules.Pool) any {
 	return poolAnswer{*p, state}
 }
 
-// path is the path of all objects.
-func (o *objects[T]) path() string { return "/ratelimit/" + o.kind.Plural() }
-
-func (o *objects[T]) write(c echo.Context, status int, t *T, shown any) error {
-	c.Response().Header().Set("ETag", etag(o.kind.Version(t)))
-	return writeJSON(c, status, shown)
-}
-
 func (o *objects[T]) list(s *Server, c echo.Context) error {
 	list, err := o.store(&s.deps).List(c.Request().Context())
 	if err != nil {
@@ -76,13 +68,9 @@ func (o *objects[T]) get(s *Server, c echo.Context) error {
 		return err
 	}
 	if o.live != nil {
-		return o.write(c, http.StatusOK, &t, o.live(s, c, &t))
+		return writeVersion(c, http.StatusOK, o.live(s, c, &t), o.kind.Version(&t))
 	}
-	if version := o.kind.Version(&t); cond.includes(version) {
-		c.Response().Header().Set("ETag", etag(version))
-		return c.NoContent(http.StatusNotModified)
-	}
-	return o.write(c, http.StatusOK, &t, &t)
+	return found(c, cond, &t, o.kind.Version(&t))
 }
 
 func (o *objects[T]) create(s *Server, c echo.Context) error {
@@ -93,9 +81,7 @@ func (o *objects[T]) create(s *Server, c echo.Context) error {
 	if t, err = o.store(&s.deps).Create(c.Request().Context(), actor(c), t); err != nil {
 		return err
 	}
-	s.changed(c)
-	c.Response().Header().Set("Location", o.path()+"/"+o.kind.Name(&t))
-	return o.write(c, http.StatusCreated, &t, &t)
+	return s.created(c, "/ratelimit/"+o.kind.Plural()+"/"+o.kind.Name(&t), &t, o.kind.Version(&t))
 }
 
 func (o *objects[T]) put(s *Server, c echo.Context) error {
@@ -107,11 +93,8 @@ func (o *objects[T]) put(s *Server, c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if t, err = o.store(&s.deps).Update(c.Request().Context(), actor(c), t, version); err != nil {
-		return err
-	}
-	s.changed(c)
-	return o.write(c, http.StatusOK, &t, &t)
+	t, err = o.store(&s.deps).Update(c.Request().Context(), actor(c), t, version)
+	return s.wrote(c, &t, o.kind.Version(&t), err)
 }
 
 func (o *objects[T]) delete(s *Server, c echo.Context) error {
@@ -119,11 +102,7 @@ func (o *objects[T]) delete(s *Server, c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.store(&s.deps).Delete(c.Request().Context(), actor(c), c.Param("name"), version); err != nil {
-		return err
-	}
-	s.changed(c)
-	return c.NoContent(http.StatusNoContent)
+	return s.deleted(c, o.store(&s.deps).Delete(c.Request().Context(), actor(c), c.Param("name"), version))
 }
 
 func (o *objects[T]) checkVersion(s *Server, c echo.Context) (int64, error) {

@@ -33,11 +33,6 @@ func overrideID(c echo.Context) (rule, id int64, err error) {
 	return rule, id, nil
 }
 
-func writeOverride(c echo.Context, status int, o *rules.Override) error {
-	c.Response().Header().Set("ETag", etag(o.Version))
-	return writeJSON(c, status, o)
-}
-
 // setOptions returns the prefix lengths of addresses in keys.
 func (s *Server) setOptions() rules.Options {
 	if set := s.deps.Checker.Set(); set != nil {
@@ -68,7 +63,7 @@ func (s *Server) listOverrides(c echo.Context) error {
 		return err
 	}
 	if q.values.Has("key") {
-		key, err := rules.ParseOverrideKey(r.Scope, s.setOptions(), q.values.Get("key"))
+		key, err := r.OverrideKey(s.setOptions(), q.values.Get("key"))
 		if err != nil {
 			return &rules.ValidationError{Fields: []rules.FieldError{{Field: "key", Message: err.Error()}}}
 		}
@@ -101,11 +96,7 @@ func (s *Server) getOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if cond.includes(o.Version) {
-		c.Response().Header().Set("ETag", etag(o.Version))
-		return c.NoContent(http.StatusNotModified)
-	}
-	return writeOverride(c, http.StatusOK, &o)
+	return found(c, cond, &o, o.Version)
 }
 
 func (s *Server) createOverride(c echo.Context) error {
@@ -125,10 +116,8 @@ func (s *Server) createOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.changed(c)
-	c.Response().Header().Set("Location",
-		"/ratelimit/rules/"+strconv.FormatInt(rule, 10)+"/overrides/"+strconv.FormatInt(o.ID, 10))
-	return writeOverride(c, http.StatusCreated, &o)
+	return s.created(c, "/ratelimit/rules/"+strconv.FormatInt(rule, 10)+"/overrides/"+strconv.FormatInt(o.ID, 10), &o,
+		o.Version)
 }
 
 func (s *Server) putOverride(c echo.Context) error {
@@ -149,11 +138,7 @@ func (s *Server) putOverride(c echo.Context) error {
 		return err
 	}
 	o, err = s.deps.OverrideWriter.UpdateOverride(c.Request().Context(), actor(c), o, version, s.setOptions())
-	if err != nil {
-		return err
-	}
-	s.changed(c)
-	return writeOverride(c, http.StatusOK, &o)
+	return s.wrote(c, &o, o.Version, err)
 }
 
 func (s *Server) deleteOverride(c echo.Context) error {
@@ -165,28 +150,13 @@ func (s *Server) deleteOverride(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.OverrideWriter.DeleteOverride(c.Request().Context(), actor(c), rule, id, version); err != nil {
-		return err
-	}
-	s.changed(c)
-	return c.NoContent(http.StatusNoContent)
+	return s.deleted(c, s.deps.OverrideWriter.DeleteOverride(c.Request().Context(), actor(c), rule, id, version))
 }
 
 // checkOverrideVersion is checkRuleVersion for overrides.
 func (s *Server) checkOverrideVersion(c echo.Context, rule, id int64) (int64, error) {
-	cond, err := parseCondition(c, "If-Match")
-	if err != nil || !cond.given {
-		return 0, err
-	}
-	o, err := s.deps.Overrides.GetOverride(c.Request().Context(), rule, id)
-	if err != nil {
-		return 0, err
-	}
-	if !cond.permits(o.Version) {
-		return 0, rules.ErrStale
-	}
-	if cond.any {
-		return 0, nil
-	}
-	return o.Version, nil
+	return s.checkVersion(c, func() (int64, error) {
+		o, err := s.deps.Overrides.GetOverride(c.Request().Context(), rule, id)
+		return o.Version, err
+	})
 }

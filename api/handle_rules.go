@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"net/http"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -33,11 +32,6 @@ func notAllowed(c echo.Context, allow string) error {
 	return echo.ErrMethodNotAllowed
 }
 
-func writeRule(c echo.Context, status int, r *rules.Rule) error {
-	c.Response().Header().Set("ETag", etag(r.Version))
-	return writeJSON(c, status, r)
-}
-
 func (s *Server) getRule(c echo.Context) error {
 	id, err := ruleID(c)
 	if err != nil {
@@ -51,11 +45,7 @@ func (s *Server) getRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if cond.includes(r.Version) {
-		c.Response().Header().Set("ETag", etag(r.Version))
-		return c.NoContent(http.StatusNotModified)
-	}
-	return writeRule(c, http.StatusOK, &r)
+	return found(c, cond, &r, r.Version)
 }
 
 func (s *Server) createRule(c echo.Context) error {
@@ -71,9 +61,7 @@ func (s *Server) createRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.changed(c)
-	c.Response().Header().Set("Location", "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10))
-	return writeRule(c, http.StatusCreated, &r)
+	return s.created(c, "/ratelimit/rules/"+strconv.FormatInt(r.ID, 10), &r, r.Version)
 }
 
 func (s *Server) putRule(c echo.Context) error {
@@ -98,11 +86,7 @@ func (s *Server) putRule(c echo.Context) error {
 
 func (s *Server) update(c echo.Context, r rules.Rule, version int64) error {
 	r, err := s.deps.Writer.UpdateRule(c.Request().Context(), actor(c), r, version)
-	if err != nil {
-		return err
-	}
-	s.changed(c)
-	return writeRule(c, http.StatusOK, &r)
+	return s.wrote(c, &r, r.Version, err)
 }
 
 // patchAttempts is how often a patch without If-Match is tried if other changes come
@@ -154,9 +138,19 @@ func (s *Server) deleteRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version); err != nil {
+	return s.deleted(c, s.deps.Writer.DeleteRule(c.Request().Context(), actor(c), id, version))
+}
+
+// promoteRule makes the candidate the limit of the rule, or enforces a shadow rule.
+func (s *Server) promoteRule(c echo.Context) error {
+	id, err := ruleID(c)
+	if err != nil {
 		return err
 	}
-	s.changed(c)
-	return c.NoContent(http.StatusNoContent)
+	version, err := s.checkRuleVersion(c, id)
+	if err != nil {
+		return err
+	}
+	r, err := s.deps.History.PromoteRule(c.Request().Context(), actor(c), id, version)
+	return s.wrote(c, &r, r.Version, err)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -79,6 +80,46 @@ func (cond condition) includes(version int64) bool {
 		}
 	}
 	return cond.any
+}
+
+// found answers a GET with an object of a version, or with 304 if the client has it.
+func found(c echo.Context, cond condition, t any, version int64) error {
+	if cond.includes(version) {
+		c.Response().Header().Set("ETag", etag(version))
+		return c.NoContent(http.StatusNotModified)
+	}
+	return writeVersion(c, http.StatusOK, t, version)
+}
+
+// writeVersion answers with an object and its version.
+func writeVersion(c echo.Context, status int, t any, version int64) error {
+	c.Response().Header().Set("ETag", etag(version))
+	return writeJSON(c, status, t)
+}
+
+// wrote answers a change with the object as it is now, unless the change failed.
+func (s *Server) wrote(c echo.Context, t any, version int64, err error) error {
+	if err != nil {
+		return err
+	}
+	s.changed(c)
+	return writeVersion(c, http.StatusOK, t, version)
+}
+
+// created is wrote for a new object at a path.
+func (s *Server) created(c echo.Context, path string, t any, version int64) error {
+	s.changed(c)
+	c.Response().Header().Set("Location", path)
+	return writeVersion(c, http.StatusCreated, t, version)
+}
+
+// deleted answers a deletion, unless it failed.
+func (s *Server) deleted(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	s.changed(c)
+	return c.NoContent(http.StatusNoContent)
 }
 
 // checkRuleVersion returns the version that a change requires according to If-Match, 0

@@ -27,6 +27,8 @@ const (
 	overridesPath = "/ratelimit/rules/:id/overrides"
 	// refundPath is the one route whose scope depends on the body; see requireScope.
 	refundPath = "/ratelimit/refund"
+	// rlsPath is the path of Envoy's RateLimitService as JSON.
+	rlsPath = "/ratelimit/rls"
 )
 
 // Scopes are the scopes of which a token must have at least one; none means that the
@@ -57,6 +59,7 @@ var table = []Route{
 	{http.MethodPost, "/ratelimit/settle", access.ScopeCheck, (*Server).settle},
 	{http.MethodPost, "/ratelimit/release", access.ScopeCheck, (*Server).release},
 	{http.MethodPost, "/ratelimit/renew", access.ScopeCheck, (*Server).renew},
+	{http.MethodPost, rlsPath, access.ScopeCheck, (*Server).rls},
 	{http.MethodGet, "/ratelimit/deferred", access.ScopeRulesRead, (*Server).listDeferred},
 	{http.MethodGet, "/ratelimit/deferred/:id", access.ScopeDeferred, (*Server).releaseDeferred},
 	{http.MethodPost, "/ratelimit/deferred/:id/ack", access.ScopeDeferred, (*Server).ackDeferred},
@@ -109,6 +112,9 @@ func (s *Server) Routes(e *echo.Echo) {
 	e.IPExtractor = ipExtractor(s.deps.TrustedProxies)
 	for _, r := range table {
 		if r.Path == "/metrics" && s.deps.Metrics == nil {
+			continue
+		}
+		if r.Path == rlsPath && s.deps.RLS == nil {
 			continue
 		}
 		if strings.HasPrefix(r.Path, overridesPath) && (s.deps.Overrides == nil || s.deps.OverrideWriter == nil) {

@@ -64,9 +64,9 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 	}
 	out.rules = s.rules.with(drop, put, compareRules)
 	if (len(drop)+len(put))*rebuildPart > out.rules.len() {
-		out.index.build(&out.rules)
+		out.build()
 	} else {
-		out.index = s.index.change(drop, put)
+		out.reindex(drop, put)
 	}
 	out.countPatterns(drop, put)
 	slices.SortFunc(drop, compareNames)
@@ -76,6 +76,21 @@ func (s *Set) Apply(d Delta) (*Set, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// reindex removes the rules drop from the indexes and adds the rules put.
+func (s *Set) reindex(drop, put []*Compiled) {
+	s.index = s.index.change(drop, put)
+	for _, c := range drop {
+		if c.Rule.Descriptor != nil {
+			s.entries = entriesWithout(s.entries, c)
+		}
+	}
+	for _, c := range put {
+		if c.Rule.Descriptor != nil {
+			s.entries = entriesWith(s.entries, c, false)
+		}
+	}
 }
 
 // compileDelta compiles the rules that d changes in the set was, with the pools of s, by id. A

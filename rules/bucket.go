@@ -34,6 +34,9 @@ type Bucket struct {
 // hash in full.
 func BucketName(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
+	if isEntries(facts) {
+		return displayEntries(facts)
+	}
 	return displayFacts(facts, strings.Contains(facts, "+"))
 }
 
@@ -42,6 +45,9 @@ func BucketName(key limiter.Key) string {
 // without repeating values.
 func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error) {
 	at := now.UnixMilli()
+	if c.Rule.Descriptor != nil {
+		return s.findEntries(c, text, at)
+	}
 	b := Bucket{Rule: c, Limit: c.base(at)}
 	if len(c.facts) == 0 {
 		if text != "" && text != ScopeGlobal {
@@ -82,6 +88,11 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 
 func (b *Bucket) applied(o *override.OfRule, k *keyer, facts []byte, now int64) {
 	a, f := k.find(o, b.Rule, facts, now)
+	b.apply(a, f, now)
+}
+
+// apply applies the override a with the effect f, which is nil for none.
+func (b *Bucket) apply(a override.Applied, f *override.Effect, now int64) {
 	if f == nil {
 		return
 	}

@@ -102,8 +102,19 @@ func CompileSource(src Source, opt Options) (*Set, error) {
 	if err := s.checkNames(compiled); err != nil {
 		return nil, err
 	}
-	s.index.build(&s.rules)
+	s.build()
 	return s, nil
+}
+
+// build indexes all rules.
+func (s *Set) build() {
+	s.index.build(&s.rules)
+	s.entries = byEntries{}
+	for c := range s.rules.all() {
+		if c.Rule.Descriptor != nil {
+			s.entries = entriesWith(s.entries, c, true)
+		}
+	}
 }
 
 func (s *Set) compileRule(r *Rule) (*Compiled, error) {

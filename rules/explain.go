@@ -139,14 +139,8 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 // considerPolicy evaluates time, condition and tier of the rule.
 func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() string) {
 	switch {
-	case now < c.from:
-		return ReasonLifeSpan, func() string {
-			return fmt.Sprintf("The rule is not in force before %s.", formatInstant(c.Rule.ActiveFrom))
-		}
-	case now >= c.until:
-		return ReasonLifeSpan, func() string {
-			return fmt.Sprintf("The rule expired at %s.", formatInstant(c.Rule.ActiveUntil))
-		}
+	case now < c.from || now >= c.until:
+		return ReasonLifeSpan, func() string { return c.lifeSpanSentence(now) }
 	case c.when != nil && !k.holds(c, weight):
 		return ReasonCondition, func() string {
 			return fmt.Sprintf("The rule's condition is false: %s", *c.Rule.When)
@@ -164,6 +158,14 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 		}
 	}
 	return ReasonMatched, nil
+}
+
+// lifeSpanSentence says why a rule is not in force.
+func (c *Compiled) lifeSpanSentence(now int64) string {
+	if now < c.from {
+		return fmt.Sprintf("The rule is not in force before %s.", formatInstant(c.Rule.ActiveFrom))
+	}
+	return fmt.Sprintf("The rule expired at %s.", formatInstant(c.Rule.ActiveUntil))
 }
 
 // explainOverride returns the override because of which a rule does not apply.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	"sluice/limiter"
@@ -10,13 +11,13 @@ import (
 
 // Explained is the result of ExplainEntries.
 type Explained struct {
-	// Rule is the rule that the walk ended at, nil if there is none.
+	// Rule is the rule of the descriptor, nil if there is none. It applies if Matched.
 	Rule    *Compiled
 	Matched bool
 	Reason  EntriesReason
 	// Sentence explains the reason to people.
 	Sentence string
-	// Key, Display, Limit and Override are as in Match, and zero unless Matched.
+	// Key, Display, Limit and Override are as in Match. They are zero if Rule is nil or not in force.
 	Key      limiter.Key
 	Display  string
 	Limit    limiter.Limit
@@ -50,5 +51,47 @@ const (
 
 // ExplainEntries explains what MatchEntries does.
 func (s *Set) ExplainEntries(domain string, list []entries.Entry, now time.Time) Explained {
-	return Explained{Reason: EntriesUnknownDomain}
+	found, end, at := s.entries.Walk(domain, list)
+	switch end {
+	case entries.NoDomain:
+		return Explained{Reason: EntriesUnknownDomain, Sentence: "No active rule has the domain."}
+	case entries.NoFit:
+		return Explained{Reason: EntriesNoFit, Sentence: fmt.Sprintf(
+			"No rule on the path has entry %d with this key and value.", at+1)}
+	case entries.TooDeep:
+		return Explained{Reason: EntriesTooDeep, Sentence: fmt.Sprintf(
+			"The descriptor has %s; the rules on its path have %d.", countEntries(len(list)), at)}
+	case entries.NoValue:
+		return Explained{Reason: EntriesNoRule, Sentence: fmt.Sprintf(
+			"The descriptor has %s; the rules on its path have more.", countEntries(len(list)))}
+	}
+	c := found[0]
+	x := Explained{Rule: c, Hidden: found[1:]}
+	if at := now.UnixMilli(); at < c.from || at >= c.until {
+		x.Reason, x.Sentence = EntriesLifeSpan, c.lifeSpanSentence(at)
+		return x
+	}
+	m := s.matchEntries(c, list, now.UnixMilli())
+	x.Key, x.Display, x.Limit, x.Override = m.Key, m.Display(), m.Limit, m.Override
+	switch {
+	case m.Override.Unlimited:
+		x.Reason, x.Sentence = EntriesUnlimited, fmt.Sprintf("Override %d makes the key unlimited.", m.Override.ID)
+	case m.Unlimited():
+		x.Reason, x.Sentence = EntriesUnlimited, "The rule is unlimited."
+	default:
+		x.Matched, x.Reason = true, EntriesMatched
+		x.Sentence = "The rule applies." + overrideSentence(m.Override, m.Limit)
+	}
+	for _, other := range x.Hidden {
+		x.Sentence += fmt.Sprintf(" Rule %s has the same descriptor and does not apply, because its id is higher.",
+			other.Rule.Name)
+	}
+	return x
+}
+
+func countEntries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }

@@ -163,6 +163,9 @@ func DirectKey(key string, a limiter.Algorithm) limiter.Key {
 // Buckets of different rules may have the same name.
 func DisplayKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
+	if isEntries(facts) {
+		return displayEntries(string(appendShort(nil, []byte(facts))))
+	}
 	// Most keys have one fact that needs no escape: it is shown as it stands.
 	if n := len(facts) - 1; n > 0 && facts[0] == '{' && facts[n] == '}' && !strings.ContainsAny(facts[1:n], "{}%*+") {
 		colons := 1
@@ -181,6 +184,9 @@ func DisplayKey(key limiter.Key) string {
 // hash.
 func DisplayDirectKey(key limiter.Key) string {
 	facts, _, _ := strings.Cut(string(key), "|")
+	if isEntries(facts) {
+		return DisplayKey(key) // of a limit that came with a descriptor
+	}
 	v := strings.TrimSuffix(strings.TrimPrefix(facts, "{key:"), "}")
 	if hash, ok := strings.CutPrefix(v, "%h"); ok {
 		return hashWord + hash[:min(len(hash), shownHash)]
@@ -216,7 +222,7 @@ func displayFact(dst []byte, part string, several bool) []byte {
 	// Escape a colon after which the value would read like a hash, or, without its label, like
 	// another fact.
 	colon := -1
-	if hash, ok := strings.CutPrefix(text, hashWord); ok && (isHashText(hash, shownHash) || isHashText(hash, hashLen)) {
+	if hash, ok := strings.CutPrefix(text, hashWord); ok && isShownHash(hash) {
 		colon = len(hashWord) - 1
 	} else if own && !several && beginsWithFact(text) {
 		colon = strings.IndexByte(text, ':')

@@ -137,7 +137,7 @@ func (o *Override) Expired(now time.Time) bool { return o.ExpiresAt != nil && !o
 // the override must end after it. The error is a *ValidationError.
 func (o *Override) Resolve(r *Rule, opt Options, now time.Time) error {
 	var ps problems
-	key, err := ParseOverrideKey(r.Scope, opt, o.Key)
+	key, err := r.OverrideKey(opt, o.Key)
 	if err != nil {
 		ps.add("key", "%s", err)
 	} else {

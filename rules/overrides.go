@@ -37,20 +37,25 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 // facts is the part of the bucket's key before the rule, now is in ms since the epoch. Without
 // wildcards it costs one hash.
 func (k *keyer) find(o *override.OfRule, c *Compiled, facts []byte, now int64) (override.Applied, *override.Effect) {
-	if o.HasExact() {
-		var buf [256]byte
-		key := facts
-		if bytes.IndexByte(key, '%') >= 0 {
-			key = appendShort(buf[:0], key)
-		}
-		if a, f := o.Exact(key, now); f != nil {
-			return a, f
-		}
+	if a, f := exactOverride(o, facts, now); f != nil {
+		return a, f
 	}
 	if !o.HasWildcards() {
 		return override.Applied{}, nil
 	}
 	return k.wildcard(o, c, now)
+}
+
+// exactOverride returns the override of exactly the facts of a key.
+func exactOverride(o *override.OfRule, facts []byte, now int64) (override.Applied, *override.Effect) {
+	if !o.HasExact() {
+		return override.Applied{}, nil
+	}
+	var buf [256]byte
+	if bytes.IndexByte(facts, '%') >= 0 {
+		facts = appendShort(buf[:0], facts)
+	}
+	return o.Exact(facts, now)
 }
 
 // wildcard returns the longest wildcard: the one that names the most facts, then the one with the

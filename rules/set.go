@@ -22,7 +22,8 @@ type Set struct {
 	pools    map[string]*CompiledPool
 	profiles map[string]*Profile
 	domains  map[string]*Profile // those that have a domain, by domain
-	index    index
+	index    index               // of ordinary rules
+	entries  byEntries           // of rules with a descriptor
 	// patterns is the total of PatternSize, oversized the rules with a pattern that is too large for
 	// a new one.
 	patterns  int

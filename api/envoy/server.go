@@ -1,25 +1,272 @@
 package envoy
 
 import (
-	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"sluice/api/decide"
+	"sluice/api/reply"
+	"sluice/internal/access"
+	"sluice/limiter"
+	"sluice/rules/entries"
+	"sluice/rules/facts"
 )
 
-// services are the full names of the gRPC services.
-var services = [...]string{ratelimitv3.RateLimitService_ServiceDesc.ServiceName, authv3.Authorization_ServiceDesc.ServiceName}
+// Deps are the dependencies of a Server. Checker, Access, Ready and Now are required.
+type Deps struct {
+	// Checker decides calls and has the rules and profiles in force.
+	Checker *decide.Checker
+	// Access holds the API tokens in force.
+	Access *access.Current
+	// OpenMode: the gRPC listener is on a loopback address.
+	OpenMode bool
+	// Ready returns nil while the node can answer calls.
+	Ready func() error
+	// Now is the wall clock, for the expiry of tokens.
+	Now func() time.Time
+	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the epoch.
+	ResetDelta bool
+	// LimitHeaders adds the headers RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the answers of the
+	// RateLimitService.
+	LimitHeaders bool
+	// MaxAge is the age at which connections are asked to move on; 0 for never.
+	MaxAge time.Duration
+	// Observe hears of every call. It may be nil.
+	Observe Observer
+	// Panicked is called after a panic; it may be nil.
+	Panicked func()
+	// Logger receives errors for operators; nil discards them.
+	Logger *slog.Logger
+}
 
-// Services returns the full names of the gRPC services of this package.
-func Services() []string { return services[:] }
+// Observer counts calls. Its methods must be safe for concurrent use.
+type Observer interface {
+	// CountCall counts a call by its face and by what became of it, words of Faces and of Results.
+	CountCall(face, result string)
+	// CountDomain counts a call of the RateLimitService by its domain, which has rules or a profile.
+	CountDomain(domain, result string)
+	// CountRefusal counts a call without sufficient credentials by a word of Refusals.
+	CountRefusal(reason string)
+}
 
-// Server serves both services.
+type nopObserver struct{}
+
+func (nopObserver) CountCall(string, string)   {}
+func (nopObserver) CountDomain(string, string) {}
+func (nopObserver) CountRefusal(string)        {}
+
+// face is a way to call.
+type face uint8
+
+const (
+	rateLimit face = iota
+	authorization
+	rls // the RateLimitService as JSON
+	faceCount
+)
+
+var faceNames = [faceCount]string{"ratelimit", "ext_authz", "rls"}
+
+// Faces are the values of the label face.
+func Faces() []string { return faceNames[:] }
+
+// What became of a call: values of a metric label.
+const (
+	resultAllowed        = "allowed"
+	resultDenied         = "denied"
+	resultUnavailable    = "unavailable"
+	resultSkipped        = "skipped"
+	resultMissingFact    = "missing_fact"
+	resultUnknownDomain  = "unknown_domain"
+	resultUnknownProfile = "unknown_profile"
+	resultRefused        = "refused"
+	resultInvalid        = "invalid"
+	resultNotReady       = "not_ready"
+	resultError          = "error"
+)
+
+// Results are all values of the label result.
+func Results() []string {
+	return []string{resultAllowed, resultDenied, resultUnavailable, resultSkipped, resultMissingFact,
+		resultUnknownDomain, resultUnknownProfile, resultRefused, resultInvalid, resultNotReady, resultError}
+}
+
+// Server serves calls. It is safe for concurrent use.
 type Server struct {
-	ratelimitv3.UnimplementedRateLimitServiceServer
-	authv3.UnimplementedAuthorizationServer
+	deps     Deps
+	gate     access.Gate
+	style    reply.HeaderStyle
+	grpc     *grpc.Server
+	health   *health
+	buffers  sync.Pool // of *buffers
+	profiles profiles
 }
 
-// Register adds both services to a server.
-func (s *Server) Register(to grpc.ServiceRegistrar) {
-	ratelimitv3.RegisterRateLimitServiceServer(to, s)
-	authv3.RegisterAuthorizationServer(to, s)
+// New returns a Server. It fails only if a required dependency is missing.
+func New(d Deps) (*Server, error) {
+	if d.Checker == nil || d.Access == nil || d.Ready == nil || d.Now == nil {
+		return nil, errors.New("envoy: Checker, Access, Ready and Now are required")
+	}
+	if d.Observe == nil {
+		d.Observe = nopObserver{}
+	}
+	if d.Panicked == nil {
+		d.Panicked = func() {}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now},
+		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, health: newHealth(d.Ready),
+	}
+	s.buffers.New = func() any { return newBuffers() }
+	s.profiles.log = d.Logger
+	s.grpc = s.newGRPC()
+	return s, nil
 }
+
+// buffers is the pooled memory of one call.
+type buffers struct {
+	in      inbound
+	call    limitCall
+	check   checkCall
+	limits  []decide.SentLimit
+	q       decide.DescriptorQuestion
+	a       decide.DescriptorAnswer
+	single  decide.Question // by facts
+	request facts.Request
+	facts   facts.Facts
+	out     response
+	lists   [][]entries.Entry // of the descriptors, by facts
+	body    []byte
+	result  string
+}
+
+func newBuffers() *buffers {
+	x := &buffers{}
+	x.out.put = x.out.addHeader
+	return x
+}
+
+// maxPooled keeps the memory of the largest calls out of the pool.
+const maxPooled = 256
+
+func (s *Server) putBack(x *buffers) {
+	if cap(x.call.entries) > maxPooled || cap(x.a.Limits) > maxPooled || cap(x.check.headers) > maxPooled {
+		return
+	}
+	x.in.text = ""
+	x.call.forget()
+	x.check.forget()
+	clear(x.q.Descriptors[:cap(x.q.Descriptors)])
+	x.q = decide.DescriptorQuestion{Descriptors: x.q.Descriptors[:0]}
+	x.a.Forget()
+	clear(x.a.Statuses)
+	x.a.Statuses = x.a.Statuses[:0]
+	x.single, x.request = decide.Question{}, facts.Request{Header: x.request.Header}
+	clear(x.request.Header)
+	x.facts.Forget()
+	clear(x.lists)
+	s.buffers.Put(x)
+}
+
+// serve answers one call.
+func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer answerer) (out any, err error) {
+	x, _ := s.buffers.Get().(*buffers)
+	x.result = resultError
+	defer func() {
+		if v := recover(); v != nil {
+			s.recovered(f, v) // x may be in use
+			out, err = nil, status.Error(codes.Internal, "The error was logged. Try again.")
+			return
+		}
+		s.deps.Observe.CountCall(faceNames[f], x.result)
+		s.putBack(x)
+	}()
+	if err := read(&x.in); err != nil {
+		return nil, err
+	}
+	if err := s.authorize(ctx, x); err != nil {
+		return nil, err
+	}
+	if s.deps.Checker.Set() == nil {
+		return nil, x.fail(decide.ErrNoSet)
+	}
+	bounded, err := withMargin(ctx)
+	if err != nil {
+		return nil, x.fail(err)
+	}
+	x.out.begin()
+	if err := answer(s, bounded, x); err != nil {
+		return nil, x.fail(err)
+	}
+	return x.out.take(), nil
+}
+
+// recovered counts and logs a panic.
+func (s *Server) recovered(f face, v any) {
+	s.deps.Panicked()
+	s.deps.Observe.CountCall(faceNames[f], resultError)
+	s.deps.Logger.Error("panic in a call of Envoy", "face", faceNames[f], "panic", fmt.Sprint(v), "stack",
+		string(debug.Stack()))
+}
+
+// invalid is the error of a call that has no meaning.
+type invalid struct{ error }
+
+// fail returns the status of a call that was not answered, and says what became of it.
+func (x *buffers) fail(err error) error {
+	var bad invalid
+	var store *limiter.StoreError
+	code := codes.Internal
+	switch {
+	case errors.As(err, &bad):
+		if x.result == resultError {
+			x.result = resultInvalid
+		}
+		code = codes.InvalidArgument
+	case errors.Is(err, decide.ErrNoSet):
+		x.result, code = resultNotReady, codes.Unavailable
+	case errors.As(err, &store):
+		x.result, code = resultUnavailable, codes.Unavailable
+		err = errors.New("the counter store is unavailable")
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		x.result, code = resultUnavailable, codes.DeadlineExceeded
+	default:
+		err = errors.New("internal error")
+	}
+	return status.Error(code, err.Error())
+}
+
+// margin is what is left of the caller's time for the way back.
+const margin = 3 * time.Millisecond
+
+// withMargin returns a context whose deadline is the margin before the caller's. It has no timer: the engine watches
+// the deadline.
+func withMargin(ctx context.Context) (context.Context, error) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return ctx, nil
+	}
+	return &earlier{Context: ctx, deadline: until.Add(-margin)}, ctx.Err()
+}
+
+type earlier struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline implements context.Context.
+func (e *earlier) Deadline() (time.Time, bool) { return e.deadline, true }

@@ -31,10 +31,9 @@ type inForce struct {
 	at time.Time
 }
 
-// ruleCopies saves the last valid rules and tokens to disk, so that this node can
-// start while the rules database is unavailable. One goroutine (run) writes the latest
-// content to a file; save never waits for it.
-type ruleCopies struct {
+// copies saves the latest content of one kind to a file on disk, so that this node can start while the rules
+// database is unavailable. One goroutine (run) writes; save never waits for it.
+type copies[T any] struct {
 	path string
 	// identity identifies the database that the copies belong to.
 	identity string
@@ -42,9 +41,13 @@ type ruleCopies struct {
 	metrics  *telemetry.RuleSource
 	now      func() time.Time
 	wake     chan struct{}
+	// of is what the file contains, without what a node does that has no file.
+	of, without string
+	// write writes the file and calls pause often. wrote is false if the content needs no file.
+	write func(content T, pause func()) (wrote bool, err error)
 
 	mu     sync.Mutex
-	latest inForce
+	latest T
 	seq    uint64 // counts calls of save; 0 before the first
 
 	// Owned by run.
@@ -52,17 +55,11 @@ type ruleCopies struct {
 	failing bool
 }
 
-func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
-	now func() time.Time) *ruleCopies {
-	return &ruleCopies{path: path, identity: identity, log: log, metrics: metrics, now: now, wake: make(chan struct{}, 1)}
-}
-
-// save makes f the content of the next copy, which is written soon if something
-// changed and otherwise at the next interval. It does not block and is safe for
-// concurrent use.
-func (c *ruleCopies) save(f inForce, changed bool) {
+// save makes content that of the next copy, which is written soon if something changed and
+// otherwise at the next interval. It does not block and is safe for concurrent use.
+func (c *copies[T]) save(content T, changed bool) {
 	c.mu.Lock()
-	c.latest = f
+	c.latest = content
 	c.seq++
 	c.mu.Unlock()
 	if !changed {
@@ -74,6 +71,46 @@ func (c *ruleCopies) save(f inForce, changed bool) {
 	}
 }
 
+// writeLatest writes the latest content unless the file has it, and calls pause often
+// meanwhile. A failure, such as a full disk, is logged once and counted each time.
+func (c *copies[T]) writeLatest(pause func()) {
+	c.mu.Lock()
+	content, seq := c.latest, c.seq
+	c.mu.Unlock()
+	if seq == c.written {
+		return
+	}
+	wrote, err := c.write(content, pause)
+	if err != nil {
+		c.metrics.Copy("failed")
+		if !c.failing {
+			c.log.Error("saving the local copy of the "+c.of+" failed; without a copy this node "+c.without+
+				" while the rules database is unavailable", "file", c.path, "error", err)
+		}
+		c.failing = true
+		return
+	}
+	c.written = seq
+	if wrote {
+		c.metrics.Copy("saved")
+	}
+	if c.failing {
+		c.log.Info("saving the local copy of the "+c.of+" works again", "file", c.path)
+	}
+	c.failing = false
+}
+
+// ruleCopies saves the last valid rules and tokens.
+type ruleCopies struct{ copies[inForce] }
+
+func newRuleCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
+	now func() time.Time) *ruleCopies {
+	c := &ruleCopies{copies[inForce]{path: path, identity: identity, log: log, metrics: metrics, now: now,
+		wake: make(chan struct{}, 1), of: "rules", without: "cannot start"}}
+	c.write = c.writeRules
+	return c
+}
+
 // run writes the saved content until ctx ends, and then once more.
 func (c *ruleCopies) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
@@ -81,41 +118,15 @@ func (c *ruleCopies) run(ctx context.Context, every time.Duration) {
 	writePaced(ctx, c.now, c.wake, tick.C, c.writeLatest)
 }
 
-// writeLatest writes the latest content unless the file has it, and calls pause often
-// meanwhile. A failure, such as a full disk, is logged once and counted each time.
-func (c *ruleCopies) writeLatest(pause func()) {
-	c.mu.Lock()
-	f, seq := c.latest, c.seq
-	c.mu.Unlock()
-	if seq == c.written {
-		return
-	}
-	if err := c.write(f, pause); err != nil {
-		c.metrics.Copy("failed")
-		if !c.failing {
-			c.log.Error("saving the local copy of the rules failed; without a copy this node cannot start while the rules "+
-				"database is unavailable", "file", c.path, "error", err)
-		}
-		c.failing = true
-		return
-	}
-	c.written = seq
-	c.metrics.Copy("saved")
-	if c.failing {
-		c.log.Info("saving the local copy of the rules works again", "file", c.path)
-	}
-	c.failing = false
-}
-
-func (c *ruleCopies) write(f inForce, pause func()) error {
+func (c *ruleCopies) writeRules(f inForce, pause func()) (wrote bool, err error) {
 	if err := createDataDir(filepath.Dir(c.path)); err != nil {
-		return err
+		return false, err
 	}
 	out := rulecopy.Copy{At: f.at, Version: f.set.Version(), Stamp: f.stamp, Profiles: f.set.Profiles(), Tokens: f.tokens}
 	for _, p := range f.set.Pools() {
 		out.Pools = append(out.Pools, p.Pool)
 	}
-	return rulecopy.SaveRules(c.path, c.identity, &out, pause, func(yield func(*rules.Rule) bool) {
+	return true, rulecopy.SaveRules(c.path, c.identity, &out, pause, func(yield func(*rules.Rule) bool) {
 		for i := range f.set.Len() {
 			if !yield(&f.set.At(i).Rule) {
 				return
@@ -133,87 +144,41 @@ func (c *ruleCopies) exists() bool {
 	return err == nil
 }
 
-// overrideCopies saves the last valid overrides to disk, like ruleCopies. A nil
-// *overrideCopies saves nothing.
-type overrideCopies struct {
-	path     string
-	identity string
-	log      *slog.Logger
-	metrics  *telemetry.RuleSource
-	now      func() time.Time
-	wake     chan struct{}
-
-	mu     sync.Mutex
-	latest *override.Table
-
-	// Owned by run.
-	written *override.Table
-	failing bool
-}
+// overrideCopies saves the last valid overrides. A nil *overrideCopies saves nothing.
+type overrideCopies struct{ copies[*override.Table] }
 
 func newOverrideCopies(path, identity string, log *slog.Logger, metrics *telemetry.RuleSource,
 	now func() time.Time) *overrideCopies {
-	return &overrideCopies{path: path, identity: identity, log: log, metrics: metrics, now: now,
-		wake: make(chan struct{}, 1)}
+	c := &overrideCopies{copies[*override.Table]{path: path, identity: identity, log: log, metrics: metrics, now: now,
+		wake: make(chan struct{}, 1), of: "overrides", without: "starts without overrides"}}
+	c.write = c.writeOverrides
+	return c
 }
 
-// save makes o the content of the next copy, which is written soon. It does not block
-// and is safe for concurrent use.
+// save makes o the content of the next copy, which is written soon.
 func (c *overrideCopies) save(o *override.Table) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	c.latest = o
-	c.mu.Unlock()
-	select {
-	case c.wake <- struct{}{}:
-	default: // a write is pending and takes the latest content
+	if c != nil {
+		c.copies.save(o, true)
 	}
 }
 
-// run writes the saved overrides until ctx ends, and then once more.
+// run writes the saved overrides until ctx ends, and then once more. After a failure, the next
+// change retries.
 func (c *overrideCopies) run(ctx context.Context) {
 	writePaced(ctx, c.now, c.wake, nil, c.writeLatest)
 }
 
-// writeLatest writes the latest overrides unless the file has them, and calls pause
-// often meanwhile. A failure is logged once and counted each time; the next change
-// retries.
-func (c *overrideCopies) writeLatest(pause func()) {
-	c.mu.Lock()
-	o := c.latest
-	c.mu.Unlock()
-	if o == nil || o == c.written {
-		return
-	}
-	if err := c.write(o, pause); err != nil {
-		c.metrics.Copy("failed")
-		if !c.failing {
-			c.log.Error("saving the local copy of the overrides failed; without a copy this node starts without overrides "+
-				"while the rules database is unavailable", "file", c.path, "error", err)
-		}
-		c.failing = true
-		return
-	}
-	c.written, c.failing = o, false
-}
-
-func (c *overrideCopies) write(o *override.Table, pause func()) error {
+func (c *overrideCopies) writeOverrides(o *override.Table, pause func()) (wrote bool, err error) {
 	if o.Len() == 0 { // no file means no overrides
 		if err := os.Remove(c.path); !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return false, err
 		}
-		return nil
+		return false, nil
 	}
 	if err := createDataDir(filepath.Dir(c.path)); err != nil {
-		return err
+		return false, err
 	}
-	if err := rulecopy.SaveOverrides(c.path, c.identity, o, pause, c.now()); err != nil {
-		return err
-	}
-	c.metrics.Copy("saved")
-	return nil
+	return true, rulecopy.SaveOverrides(c.path, c.identity, o, pause, c.now())
 }
 
 // load reads the copy of an earlier run.

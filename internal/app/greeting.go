@@ -9,8 +9,8 @@ import (
 	"sluice/internal/config"
 )
 
-// printGreeting prints the address of the server and a command that sends a check.
-func printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *access.Current) {
+// printGreeting prints the addresses of the server and a command that sends a check. grpc is nil without gRPC.
+func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring *access.Current) {
 	places := "rules in " + cfg.Database()
 	if cfg.Postgres() {
 		places = "rules in Postgres"
@@ -25,8 +25,12 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr net.Addr, keyring *acces
 		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
 	}
 	url := localURL(cfg, addr)
+	forEnvoy := ""
+	if grpc != nil {
+		forEnvoy = "Envoy's rate limit and authorisation services (gRPC) are on " + localURLHost(grpc) + "\n"
+	}
 	fmt.Fprintf(w, `sluice is listening on %[1]s (%[2]s)
-
+%[4]s
 Run this six times. Five requests are allowed and the sixth is denied:
 
   curl -s %[1]s/ratelimit/check -H 'Content-Type: application/json'%[3]s \
@@ -34,7 +38,7 @@ Run this six times. Five requests are allowed and the sixth is denied:
 
 API reference: %[1]s/openapi.yaml
 
-`, url, places, authorize)
+`, url, places, authorize, forEnvoy)
 }
 
 // printConsoleURL prints the URL of the console, or, while there is no account, the

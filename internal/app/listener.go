@@ -199,6 +199,17 @@ const (
 // lets all requests finish and closes idle connections. It returns nil when no
 // connection is left, or the error of ctx. The server must be serving.
 func (f *firstByteListener) drain(ctx context.Context) error {
+	return f.refuse(ctx, func(*trackedConn) bool { return false })
+}
+
+// handOver accepts the connections that the kernel has queued, and then no more. It returns nil when the server has
+// begun to read every open connection, or the error of ctx. The server must be serving.
+func (f *firstByteListener) handOver(ctx context.Context) error {
+	return f.refuse(ctx, func(c *trackedConn) bool { return c.begun.Load() })
+}
+
+// refuse refuses new connections and waits until all that are left may stay.
+func (f *firstByteListener) refuse(ctx context.Context, mayStay func(*trackedConn) bool) error {
 	close(f.draining)
 	// If this succeeds, the kernel's queue grows no more. If not, as on systems other
 	// than Linux, the queue is emptied as far as possible.
@@ -210,7 +221,7 @@ func (f *firstByteListener) drain(ctx context.Context) error {
 	}
 	tick := time.NewTicker(drainTick)
 	defer tick.Stop()
-	for !f.drained(time.Now()) {
+	for !f.drained(time.Now(), mayStay) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -220,17 +231,19 @@ func (f *firstByteListener) drain(ctx context.Context) error {
 	return nil
 }
 
-// drained ends the waits of idle connections. It reports whether no connection is
-// left and none can arrive.
-func (f *firstByteListener) drained(now time.Time) bool {
+// drained ends the waits of idle connections. It reports whether all connections that are left may stay, and no other
+// can arrive.
+func (f *firstByteListener) drained(now time.Time, mayStay func(*trackedConn) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	done := true
 	for c := range f.conns {
 		c.expireIdle(now)
+		done = done && mayStay(c)
 	}
 	select {
 	case <-f.stopped:
-		return len(f.conns) == 0
+		return done
 	default:
 		return false
 	}

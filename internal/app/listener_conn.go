@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type trackedConn struct {
 	first    []byte               // has been read from Conn and is returned by the next Read
 	secure   *tls.ConnectionState // nil without TLS
 	untrack  sync.Once
+	begun    atomic.Bool // the server has begun to read
 
 	mu sync.Mutex
 	// idle is true if nothing was read since the connection was accepted or the last
@@ -39,6 +41,7 @@ type trackedConn struct {
 // concurrently with itself.
 func (c *trackedConn) Read(p []byte) (int, error) {
 	if len(c.first) > 0 {
+		c.begun.Store(true)
 		n := copy(p, c.first)
 		if c.first = c.first[n:]; len(c.first) == 0 {
 			c.first = nil // frees 512 bytes per connection

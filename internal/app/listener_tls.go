@@ -30,17 +30,28 @@ func openCertificates(cfg *config.Serve, host *Host, stops *stops) (*certificate
 // serverTLS is the TLS configuration of the HTTP listener. It offers HTTP/1.1 only: a
 // gateway that keeps one HTTP/2 connection would send all its requests to one node, and
 // a draining node could not tell it to go elsewhere between two requests.
-func serverTLS(source *certificate.Source) *tls.Config {
+func serverTLS(source *certificate.Source) *tls.Config { return tlsFor(source, "http/1.1") }
+
+// grpcTLS is the TLS configuration of the gRPC listener.
+func grpcTLS(source *certificate.Source) *tls.Config { return tlsFor(source, "h2") }
+
+func tlsFor(source *certificate.Source, protocol string) *tls.Config {
 	if source == nil {
 		return nil
 	}
-	return source.Config("http/1.1")
+	return source.Config(protocol)
 }
 
-func publishTLS(metrics *telemetry.Metrics, source *certificate.Source, l *firstByteListener) {
-	if source != nil {
-		metrics.TLS(telemetry.TLS{Expires: source.Expires, Failing: source.Failing, BadHandshakes: l.badHandshakes.Load})
+func publishTLS(metrics *telemetry.Metrics, source *certificate.Source, listeners ...*firstByteListener) {
+	if source == nil {
+		return
 	}
+	metrics.TLS(telemetry.TLS{Expires: source.Expires, Failing: source.Failing, BadHandshakes: func() (n int64) {
+		for _, l := range listeners {
+			n += l.badHandshakes.Load()
+		}
+		return n
+	}})
 }
 
 // handshakeTimeout is how long a client has for the TLS handshake. It is as long as for

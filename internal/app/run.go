@@ -11,6 +11,7 @@ import (
 
 	"sluice/api"
 	"sluice/api/decide"
+	"sluice/api/envoy"
 	"sluice/api/gateway"
 	"sluice/internal/access"
 	"sluice/internal/config"
@@ -37,6 +38,8 @@ type Host struct {
 	// Listening, if not nil, is called with the address once the server accepts
 	// requests.
 	Listening func(net.Addr)
+	// ListeningGRPC, if not nil, is called before Listening if the gRPC services are served.
+	ListeningGRPC func(net.Addr)
 	// Traffic, if not nil, runs until the server stops. sluice demo sends its requests
 	// with it.
 	Traffic func(context.Context, *decide.Checker)
@@ -46,6 +49,13 @@ type Host struct {
 var errNoCredentials = errors.New(`--listen (SLUICE_LISTEN) is not a loopback address and there is no valid API token, so anyone could use and edit everything. Create a token first:
 
   sluice token create first-admin --scopes admin
+
+with the same SLUICE_DATA_DIR or DATABASE_URL as this server, or listen on 127.0.0.1`)
+
+// errNoGRPCCredentials is the same for gRPC.
+var errNoGRPCCredentials = errors.New(`--grpc-listen (SLUICE_GRPC_LISTEN) is not a loopback address and there is no valid API token, so anyone could spend every limit. Create a token first:
+
+  sluice token create envoy --scopes check
 
 with the same SLUICE_DATA_DIR or DATABASE_URL as this server, or listen on 127.0.0.1`)
 
@@ -170,15 +180,32 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
+	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Refusals())
+	calls, err := envoy.New(envoy.Deps{
+		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Ready: ready.ready, Now: host.Now,
+		ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
+		Observe: metrics, Panicked: metrics.CountPanic, Logger: host.Log,
+	})
+	if err != nil {
+		return err
+	}
 	handler, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
-		OverrideWriter: db, Access: keyring,
+		OverrideWriter: db, Access: keyring, RLS: calls.RLS,
 		OpenMode: cfg.Loopback(),
 		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Now: host.Now,
 	}, pages, metrics.CountQuestion)
+	if err != nil {
+		return err
+	}
+	open := &listeners{}
+	stops.add("listeners", open.close)
+	grpcAddr, grpcListener, err := serveGRPC(ctx, &cfg, &host, grpcServer{
+		calls: calls, tls: grpcTLS(certificates), readiness: ready,
+	}, open, fatal)
 	if err != nil {
 		return err
 	}
@@ -190,15 +217,15 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen (SLUICE_LISTEN): %w", err)
 	}
-	publishTLS(metrics, certificates, server.listener)
+	open.closes = append(open.closes, server.close)
+	publishTLS(metrics, certificates, append(grpcListener, server.listener)...)
 	figures.address.Store(addr.String())
 	if host.Traffic != nil {
 		stops.add("traffic", task(func(ctx context.Context) { host.Traffic(ctx, checker) }))
 	}
-	stops.add("listener", server.close)
 
 	host.Log.Info("listening", "address", addr.String(), "version", build.Version, "revision", build.Revision)
-	printGreeting(host.Out, &cfg, addr, keyring)
+	printGreeting(host.Out, &cfg, addr, grpcAddr, keyring)
 	pages.printGreeting(host.Out, &cfg, addr)
 	if host.Listening != nil {
 		host.Listening(addr)
@@ -211,11 +238,35 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 }
 
-// checkTokens returns errNoCredentials if the keyring has no valid token and the
+// serveGRPC starts the gRPC listener, if there is one.
+func serveGRPC(ctx context.Context, cfg *config.Serve, host *Host, g grpcServer, open *listeners, fatal func(error)) (
+	net.Addr, []*firstByteListener, error) {
+	if cfg.GRPCListen == "" {
+		return nil, nil, nil
+	}
+	g.delay, g.timeout, g.log = cfg.DrainDelay, cfg.DrainTimeout, host.Log
+	server, addr, err := listenGRPC(ctx, cfg.GRPCListen, g, fatal)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--grpc-listen (SLUICE_GRPC_LISTEN): %w", err)
+	}
+	open.closes = append(open.closes, server.close)
+	host.Log.Info("listening for gRPC", "address", addr.String())
+	if host.ListeningGRPC != nil {
+		host.ListeningGRPC(addr)
+	}
+	return addr, []*firstByteListener{server.listener}, nil
+}
+
+// checkTokens returns errNoCredentials if the keyring has no valid token and an
 // address is not a loopback address.
 func checkTokens(cfg *config.Serve, k *access.Keyring, now time.Time) error {
-	if cfg.Loopback() || k.Live(now) > 0 {
+	switch {
+	case k.Live(now) > 0:
 		return nil
+	case !cfg.Loopback():
+		return errNoCredentials
+	case !cfg.GRPCLoopback():
+		return errNoGRPCCredentials
 	}
-	return errNoCredentials
+	return nil
 }

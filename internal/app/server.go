@@ -44,15 +44,9 @@ type httpServer struct {
 // of the listener.
 func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fatal func(error)) (*httpServer, net.Addr,
 	error) {
-	var lc net.ListenConfig
-	lc.SetMultipathTCP(false) // its sockets do not support refuseNew
-	l, err := lc.Listen(ctx, "tcp", addr)
+	tcp, err := listenTCP(ctx, addr)
 	if err != nil {
 		return nil, nil, err
-	}
-	tcp, ok := l.(*net.TCPListener)
-	if !ok {
-		return nil, nil, errors.Join(errors.New("not a TCP address"), l.Close())
 	}
 	d.listener = newFirstByteListener(tcp, idleTimeout, d.tls, d.log)
 	d.server = &http.Server{
@@ -73,7 +67,21 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 			fatal(err)
 		}
 	}()
-	return &d, l.Addr(), nil
+	return &d, tcp.Addr(), nil
+}
+
+func listenTCP(ctx context.Context, addr string) (*net.TCPListener, error) {
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // its sockets do not support refuseNew
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, errors.Join(errors.New("not a TCP address"), l.Close())
+	}
+	return tcp, nil
 }
 
 // wrap tells clients to close their connection after a response while the node
@@ -107,11 +115,7 @@ func (d *httpServer) wrap(h http.Handler) http.Handler {
 func (d *httpServer) close(context.Context) error {
 	d.readiness.drain()
 	d.log.Info("draining", "delay", d.delay.String(), "timeout", d.timeout.String())
-	if d.delay > 0 {
-		wait := time.NewTimer(d.delay)
-		defer wait.Stop()
-		<-wait.C
-	}
+	sleep(d.delay)
 	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
 	defer cancel()
 	err := d.listener.drain(ctx)

@@ -42,6 +42,13 @@ type Listener struct {
 	DrainTimeout    time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
 }
 
+// GRPC configures the listener for Envoy.
+type GRPC struct {
+	GRPCListen       string        `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create). Empty: no gRPC."`
+	GRPCMaxAge       time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
+	GRPCLimitHeaders bool          `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
+}
+
 // Console says how people reach and use the console.
 type Console struct {
 	Console     bool          `name:"console" env:"SLUICE_CONSOLE" default:"true" negatable:"" help:"Serve the console under /console. --no-console disables it."`
@@ -66,6 +73,7 @@ type Log struct {
 // Serve holds the settings of sluice serve. Call Validate before use.
 type Serve struct {
 	Listener `group:"Listening"`
+	GRPC     `group:"gRPC for Envoy"`
 	Storage  `group:"Rules and tokens"`
 	Counters `group:"Counters"`
 	Near     `group:"Deny cache and hot keys"`

@@ -43,13 +43,14 @@ func (c *checker) oneOf(flag, env, got string, allowed ...string) {
 // variable. No message repeats a value that may hold a password.
 func (s *Serve) Validate() error {
 	var c checker
-	if _, err := s.host(); err != nil {
+	if _, err := hostOf(s.Listen); err != nil {
 		c.fail("listen", "SLUICE_LISTEN", "%s", err)
 	}
 	if _, err := s.TrustedNetworks(); err != nil {
 		c.fail("trusted-proxies", "SLUICE_TRUSTED_PROXIES", "%s", err)
 	}
 	s.checkTLS(&c)
+	s.GRPC.check(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
@@ -68,6 +69,20 @@ func (s *Serve) Validate() error {
 	s.Removed.check(&c)
 	return errors.Join(c.errs...)
 }
+
+func (g *GRPC) check(c *checker) {
+	if g.GRPCListen != "" {
+		if _, err := hostOf(g.GRPCListen); err != nil {
+			c.fail("grpc-listen", "SLUICE_GRPC_LISTEN", "%s", err)
+		}
+	}
+	if g.GRPCMaxAge != 0 {
+		c.within("grpc-max-age", "SLUICE_GRPC_MAX_AGE", g.GRPCMaxAge, time.Second, 168*time.Hour)
+	}
+}
+
+// GRPCLoopback reports whether only this machine can reach the gRPC listener, or there is none.
+func (g *GRPC) GRPCLoopback() bool { return g.GRPCListen == "" || loopback(g.GRPCListen) }
 
 var keyPrefix = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,32}$`)
 
@@ -150,11 +165,11 @@ func (s *Serve) NodesFile() string { return filepath.Join(s.DataDir, "nodes.coun
 // SnapshotFile is the file with the counters of this process.
 func (s *Serve) SnapshotFile() string { return filepath.Join(s.DataDir, "counters.snapshot") }
 
-// host is the host part of the address, which must have a port too.
-func (l *Listener) host() (string, error) {
-	host, p, err := net.SplitHostPort(l.Listen)
+// hostOf returns the host of an address, which must have a port too.
+func hostOf(address string) (string, error) {
+	host, p, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("must be host:port, as in 127.0.0.1:8080, not %q", l.Listen)
+		return "", fmt.Errorf("must be host:port, as in 127.0.0.1:8080, not %q", address)
 	}
 	if port, err := strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
 		return "", fmt.Errorf("has a bad port %q; it must be 0 to 65535", p)
@@ -165,8 +180,10 @@ func (l *Listener) host() (string, error) {
 // Loopback reports whether only this machine can reach the listener: its host
 // is localhost or a loopback address. A name that merely resolves to one does
 // not count.
-func (l *Listener) Loopback() bool {
-	host, err := l.host()
+func (l *Listener) Loopback() bool { return loopback(l.Listen) }
+
+func loopback(address string) bool {
+	host, err := hostOf(address)
 	if err != nil {
 		return false
 	}

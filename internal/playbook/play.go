@@ -72,6 +72,7 @@ func page(t *testing.T, file string, serve func(*testing.T) *World, but []string
 type World struct {
 	t        *testing.T
 	url      string
+	grpc     string       // host and port
 	clock    atomic.Int64 // ms since the epoch
 	client   *http.Client
 	captured memory
@@ -100,6 +101,9 @@ func ServeOn(t *testing.T, redis *testenv.RedisServer) *World {
 // URL returns the address of the server.
 func (w *World) URL() string { return w.url }
 
+// GRPC returns host and port of the gRPC services that Envoy calls.
+func (w *World) GRPC() string { return w.grpc }
+
 func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	t.Helper()
 	w := &World{t: t, redis: redis, captured: memory{},
@@ -107,6 +111,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
+		GRPC:     config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000,
 			MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
@@ -122,9 +127,10 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 	go func() {
 		done <- app.Run(ctx, cfg, app.Host{
 			Out: io.Discard, Log: slog.New(slog.DiscardHandler),
-			Now:       func() time.Time { return time.UnixMilli(w.clock.Load()) },
-			Clock:     w.clock.Load,
-			Listening: func(a net.Addr) { listening <- a },
+			Now:           func() time.Time { return time.UnixMilli(w.clock.Load()) },
+			Clock:         w.clock.Load,
+			Listening:     func(a net.Addr) { listening <- a },
+			ListeningGRPC: func(a net.Addr) { w.grpc = a.String() },
 		})
 	}()
 	t.Cleanup(func() {

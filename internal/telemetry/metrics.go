@@ -19,6 +19,7 @@ import (
 type Metrics struct {
 	registry  *prometheus.Registry
 	ruleNames names
+	envoy     *envoy
 	series    series
 
 	decisions *prometheus.CounterVec
@@ -46,7 +47,9 @@ type Metrics struct {
 // New creates the registry. now is the clock for ages.
 func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry:  prometheus.NewRegistry(),
+		ruleNames: names{most: maxRuleLabels},
+		envoy:     newEnvoy(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
 				"(allowed, denied).", "rule", "mode", "outcome"),
@@ -103,6 +106,7 @@ func New(build Build, now func() time.Time) *Metrics {
 			"modified": strconv.FormatBool(build.Modified), "go": build.Go}})
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
+	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
@@ -133,6 +137,7 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	m.setVersion.Set(float64(set.Version()))
 	m.setRules.Set(float64(set.Len()))
 	m.setSwaps.Inc()
+	m.envoy.swapped(set)
 	removed := m.ruleNames.remove(func(name string) bool {
 		return name != "" && name != rules.DirectRule && set.Named(name) == nil
 	})

@@ -206,23 +206,25 @@ type series struct {
 // catalogue does not flood the metric store.
 const maxRuleLabels = 1000
 
-// otherRules is the label of every rule beyond the bound.
-const otherRules = "other"
+// otherNames is the label of every name beyond the bound.
+const otherNames = "other"
 
-// names holds the first maxRuleLabels names of rules. Reading takes no lock.
+// names holds the first names that became label values. Reading takes no lock.
 type names struct {
+	most int // the bound
+
 	mu   sync.Mutex
 	seen atomic.Pointer[map[string]struct{}]
 }
 
-// label returns name itself, or otherRules once the bound is reached.
+// label returns name itself, or otherNames once the bound is reached.
 func (n *names) label(name string) string {
 	if seen := n.seen.Load(); seen != nil {
 		if _, ok := (*seen)[name]; ok {
 			return name
 		}
-		if len(*seen) >= maxRuleLabels {
-			return otherRules
+		if len(*seen) >= n.most {
+			return otherNames
 		}
 	}
 	return n.admit(name)
@@ -236,8 +238,8 @@ func (n *names) admit(name string) string {
 		if _, ok := (*seen)[name]; ok {
 			return name
 		}
-		if len(*seen) >= maxRuleLabels {
-			return otherRules
+		if len(*seen) >= n.most {
+			return otherNames
 		}
 		next = maps.Clone(*seen)
 	}

@@ -62,6 +62,9 @@ func used(t *testing.T) *Metrics {
 	m.MemoryStore(memoryFigures{})
 	m.Disk(func() bool { return true })
 	m.CountQuestion("forward", "denied")
+	m.EnvoyCalls([]string{"rls"}, []string{"error"}, []string{"not_open"})
+	m.CountCall("ratelimit", "denied")
+	m.CountRefusal("lacks_scope")
 	m.SettingsDiffer(func() int64 { return 2 })
 	m.TLS(TLS{Expires: func() time.Time { return at }, Failing: func() bool { return true },
 		BadHandshakes: func() int64 { return 6 }})
@@ -98,6 +101,7 @@ func used(t *testing.T) *Metrics {
 	m.ObserveUnits(decide.Units{Mode: "enforce", Outcome: "admitted", By: "open", Count: 3})
 	m.ObserveDoubt(decide.Doubt{Mode: "enforce", Count: 3})
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
+	m.CountDomain("shop", "denied")
 	m.ConditionFailed(nil)
 	m.ConditionTook(3 * time.Microsecond)
 	source := m.RuleSource()
@@ -140,6 +144,10 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_memory_keys 3`, `sluice_memory_evictions_total 2`, `sluice_request_record_bytes 77`,
 		`sluice_request_records_dropped_total{reason="room"} 6`, `sluice_request_records_dropped_total{reason="key"} 7`,
 		`sluice_reload_failures_total{what="rules"} 0`, `sluice_condition_failures_total 1`,
+		`sluice_envoy_calls_total{face="ratelimit",result="denied"} 1`,
+		`sluice_envoy_calls_total{face="rls",result="error"} 0`,
+		`sluice_envoy_domain_calls_total{domain="shop",result="denied"} 1`,
+		`sluice_envoy_refused_total{reason="lacks_scope"} 1`, `sluice_envoy_refused_total{reason="not_open"} 0`,
 		`sluice_condition_duration_seconds_bucket{le="5e-06"} 1`,
 	} {
 		if !strings.Contains(got, want+"\n") {
@@ -173,6 +181,30 @@ func TestRuleLabels_AreBounded(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("metrics lack %q", want)
 		}
+	}
+}
+
+func TestDomainLabels_AreBoundedAndEndWithTheSet(t *testing.T) {
+	m := New(Build{}, time.Now)
+	for i := range maxDomainLabels + 50 {
+		m.CountDomain(fmt.Sprintf("domain-%d", i), "allowed")
+	}
+	m.CountDomain("domain-0", "allowed")
+	got := scrape(t, m)
+	if n := strings.Count(got, "\nsluice_envoy_domain_calls_total{"); n != maxDomainLabels+1 {
+		t.Errorf("%d series, want %d", n, maxDomainLabels+1)
+	}
+	for _, want := range []string{
+		`sluice_envoy_domain_calls_total{domain="domain-0",result="allowed"} 2`,
+		`sluice_envoy_domain_calls_total{domain="other",result="allowed"} 50`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+	m.Swapped(setOf(t, 1)) // has no domain
+	if got := scrape(t, m); strings.Contains(got, `domain="domain-0"`) {
+		t.Error("the series of a domain without rules are still served")
 	}
 }
 

@@ -1,0 +1,161 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+
+	"sluice/api/decide"
+	"sluice/api/reply"
+	"sluice/limiter"
+)
+
+// limit answers a call of the RateLimitService.
+func (s *Server) limit(ctx context.Context, x *buffers) error {
+	if err := x.call.decode(x.in.text); err != nil {
+		return invalid{err}
+	}
+	return s.answerLimit(ctx, x)
+}
+
+// answerLimit answers the call in x.call.
+func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
+	c := &x.call
+	if err := c.check(); err != nil {
+		return invalid{err}
+	}
+	set := s.deps.Checker.Set()
+	if stored := set.ProfileOf(c.domain); stored != nil {
+		p := s.profiles.of(set, stored)
+		if p.reader == nil {
+			return errUnusable
+		}
+		return s.byFacts(ctx, x, p)
+	}
+	x.out.shows = allHeaders
+	x.limits = c.question(&x.q, x.limits)
+	if err := s.deps.Checker.DoDescriptors(ctx, &x.q, &x.a); err != nil {
+		return err
+	}
+	known := set.HasDomain(c.domain)
+	x.finish(&x.a.Answer, resultUnknownDomain, known)
+	o := &x.out
+	o.b = appendNumber(o.b, 1, code(!x.a.Allowed()))
+	for i := range x.a.Statuses {
+		st := &x.a.Statuses[i]
+		var la *decide.LimitAnswer
+		if st.Limit >= 0 {
+			la = &x.a.Limits[st.Limit]
+		}
+		remaining := st.Remaining
+		if st.State == decide.StateUnlimited {
+			remaining = math.MaxUint32
+		}
+		o.status(&x.a.Answer, la, st.Over, remaining)
+	}
+	s.rest(x, known, x.a.Statuses)
+	return nil
+}
+
+// finish says what became of a call that was answered.
+func (x *buffers) finish(a *decide.Answer, unknown string, known bool) {
+	switch {
+	case !known:
+		x.result = unknown
+	case a.Allowed():
+		x.result = resultAllowed
+	case reply.Status(a) == http.StatusServiceUnavailable:
+		x.result = resultUnavailable
+	default:
+		x.result = resultDenied
+	}
+}
+
+// rest appends what follows the statuses.
+func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus) {
+	a, o := &x.a.Answer, &x.out
+	if !known {
+		return
+	}
+	s.deps.Observe.CountDomain(x.call.domain, x.result)
+	if x.facts.Denied != "" {
+		o.b = appendText(o.b, 5, missingFact(x.facts.Denied))
+		o.metadata(6, a, x.call.domain, nil)
+		return
+	}
+	o.field, o.options = 3, false
+	o.headers(a, s.style)
+	if s.deps.LimitHeaders {
+		o.limitHeaders(a)
+	}
+	if !a.Allowed() {
+		var at int
+		o.b, at = begin(o.b, 5)
+		o.b = end(reply.AppendDenial(o.b, a), at)
+	}
+	o.metadata(6, a, x.call.domain, statuses)
+}
+
+var errMixed = errors.New("the descriptors of a domain that a profile reads describe one request: " +
+	"is_negative_hits holds for all of them or for none")
+
+// byFacts answers a call whose domain a profile reads: the descriptors describe one request. A limit that comes with a
+// descriptor is not used, because several rules may apply.
+func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
+	c := &x.call
+	x.out.shows = p.shows
+	x.lists = x.lists[:0]
+	weight, negative := int64(0), c.descriptors[0].negative
+	for i := range c.descriptors {
+		d := &c.descriptors[i]
+		if d.negative != negative {
+			return invalid{errMixed}
+		}
+		addend := int64(max(1, c.addend))
+		if d.explicit {
+			addend = int64(d.addend) //nolint:gosec // checked
+		}
+		weight = max(weight, addend)
+		x.lists = append(x.lists, c.entries[d.first:d.last])
+	}
+	if err := p.reader.ReadEntries(x.lists, &x.facts); err != nil {
+		return invalid{err}
+	}
+	a := &x.a.Answer
+	switch {
+	case x.facts.Skip:
+		x.result = resultSkipped
+		*a = decide.Answer{Verdict: decide.Allowed, Strictest: -1, Limits: a.Limits[:0]}
+	case x.facts.Denied != "":
+		x.result = resultMissingFact
+		*a = decide.Answer{Verdict: decide.Denied, Strictest: -1, Limits: a.Limits[:0]}
+	default:
+		x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight}
+		if negative {
+			x.single.Op = limiter.OpRefund
+		}
+		if err := s.deps.Checker.Do(ctx, &x.single, a); err != nil {
+			return err
+		}
+		x.finish(a, "", true)
+	}
+	x.statusesOfOne(a)
+	s.rest(x, true, nil)
+	return nil
+}
+
+// statusesOfOne appends the strictest decision as the status of every descriptor.
+func (x *buffers) statusesOfOne(a *decide.Answer) {
+	o, over := &x.out, !a.Allowed()
+	o.b = appendNumber(o.b, 1, code(over))
+	var la *decide.LimitAnswer
+	remaining := int64(0)
+	if a.Strictest >= 0 {
+		la = &a.Limits[a.Strictest]
+		remaining = la.Decision.Remaining
+	}
+	for range x.call.descriptors {
+		o.status(a, la, over, remaining)
+	}
+}

@@ -1,0 +1,75 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"sluice/api/decide"
+	"sluice/api/reply"
+)
+
+// RLS answers a RateLimitRequest in the JSON form of proto3. The status is that of the HTTP answer: 200, 429, or 503 if
+// a closed fail mode denied. The caller is authorised. Errors are those that reply.ProblemOf knows.
+func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byte, err error) {
+	x, _ := s.buffers.Get().(*buffers)
+	x.result = resultError
+	defer func() {
+		if v := recover(); v != nil {
+			s.deps.Observe.CountCall(faceNames[rls], resultError)
+			panic(v) // counted and logged by the caller
+		}
+		s.deps.Observe.CountCall(faceNames[rls], x.result)
+		s.putBack(x)
+	}()
+	if s.deps.Checker.Set() == nil {
+		x.result = resultNotReady
+		return 0, nil, decide.ErrNoSet
+	}
+	in := &ratelimitv3.RateLimitRequest{}
+	if err := protojson.Unmarshal(body, in); err != nil {
+		x.result = resultInvalid
+		return 0, nil, reply.Malformed.Problem("The body is not a RateLimitRequest: " + err.Error())
+	}
+	message, err := proto.Marshal(in)
+	if err != nil {
+		return 0, nil, err
+	}
+	x.in.text = string(message)
+	x.out.begin()
+	if err := s.limit(ctx, x); err != nil {
+		var bad invalid
+		if errors.As(err, &bad) {
+			x.result = resultInvalid
+			err = reply.Invalid.Problem(bad.Error())
+		}
+		return 0, nil, err
+	}
+	out := &ratelimitv3.RateLimitResponse{}
+	if err := proto.Unmarshal(x.out.b, out); err != nil {
+		return 0, nil, err
+	}
+	text, err := protojson.Marshal(out)
+	if err != nil {
+		return 0, nil, err
+	}
+	var compact bytes.Buffer // protojson adds spaces at random
+	if err := json.Compact(&compact, text); err != nil {
+		return 0, nil, err
+	}
+	compact.WriteByte('\n')
+	status = http.StatusOK
+	if out.GetOverallCode() == ratelimitv3.RateLimitResponse_OVER_LIMIT {
+		status = http.StatusTooManyRequests
+		if x.result == resultUnavailable {
+			status = http.StatusServiceUnavailable
+		}
+	}
+	return status, compact.Bytes(), nil
+}

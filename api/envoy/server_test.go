@@ -1,0 +1,435 @@
+package envoy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"sluice/api/reply"
+	"sluice/internal/access"
+	"sluice/rules"
+)
+
+func TestCalls_NeedATokenWithTheScopeCheck(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	revoked := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+f.secrets[access.ScopeCheck])
+	for _, tt := range []struct {
+		name     string
+		metadata []string
+		want     codes.Code
+		reason   string
+	}{
+		{"authorization", []string{"authorization", "Bearer " + f.secrets[access.ScopeCheck]}, codes.OK, ""},
+		{"sluice-token", []string{"sluice-token", f.secrets[access.ScopeCheck]}, codes.OK, ""},
+		{"nothing", nil, codes.Unauthenticated, "no_credentials"},
+		{"an unknown token", []string{"authorization", "Bearer slk_x"}, codes.Unauthenticated, "bad_credentials"},
+		{"an unknown sluice-token", []string{"sluice-token", "slk_x"}, codes.Unauthenticated, "bad_credentials"},
+		{"two tokens", []string{"sluice-token", "a", "sluice-token", "b"}, codes.Unauthenticated, "bad_credentials"},
+		{"another scheme", []string{"authorization", "Basic eDp5"}, codes.Unauthenticated, "bad_credentials"},
+		{"another scope", []string{"authorization", "Bearer " + f.secrets[access.ScopeRulesRead]}, codes.PermissionDenied,
+			"lacks_scope"},
+		{"another scope as sluice-token", []string{"sluice-token", f.secrets[access.ScopeRulesRead]},
+			codes.PermissionDenied, "lacks_scope"},
+	} {
+		before := f.counted(tt.reason)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), tt.metadata...)
+		_, err := f.auth.Check(ctx, checkOf("shop", "GET", "/", "x-user", "42"))
+		f.wantCode(tt.name, err, tt.want)
+		_, err = f.limits.ShouldRateLimit(ctx, &ratelimitv3.RateLimitRequest{Domain: "api",
+			Descriptors: []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}})
+		f.wantCode(tt.name, err, tt.want)
+		if tt.reason != "" && f.counted(tt.reason) != before+2 {
+			t.Errorf("%s: %s counted %d times, want 2", tt.name, tt.reason, f.counted(tt.reason)-before)
+		}
+	}
+	f.tokens(nil) // others
+	_, err := f.auth.Check(revoked, checkOf("shop", "GET", "/"))
+	f.wantCode("a token that is gone", err, codes.Unauthenticated)
+	f.keys.Store(nil)
+	_, err = f.check("shop", "GET", "/")
+	f.wantCode("tokens not loaded", err, codes.Unavailable)
+}
+
+func TestCalls_InOpenModeNeedNoTokenUntilOneExists(t *testing.T) {
+	f := newFixture(t, perUser(5), func(d *Deps) { d.OpenMode = true })
+	f.keys.Store(access.NewKeyring(nil))
+	for _, host := range []string{"localhost", "ratelimit_cluster"} { // Envoy sends the name of its cluster
+		conn, err := grpc.NewClient(f.conn.Target(), grpc.WithAuthority(host),
+			grpc.WithTransportCredentials(insecureCredentials))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close() //nolint:gocritic // two
+		_, err = authv3.NewAuthorizationClient(conn).Check(t.Context(), checkOf("shop", "GET", "/", "x-user", "42"))
+		f.wantCode(host, err, codes.OK)
+	}
+	f.tokens(nil)
+	_, err := f.auth.Check(t.Context(), checkOf("shop", "GET", "/"))
+	f.wantCode("a token exists", err, codes.Unauthenticated)
+}
+
+func TestHealth_FollowsReadinessAndNeedsNoToken(t *testing.T) {
+	f := newFixture(t, nil)
+	state := func(service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
+		t.Helper()
+		r, err := f.health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetStatus()
+	}
+	watch, err := f.health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if r, err := watch.Recv(); err != nil || r.GetStatus() != want {
+			t.Errorf("watch: got %v, %v, want %s", r, err, want)
+		}
+	}
+	next(grpc_health_v1.HealthCheckResponse_SERVING)
+	for _, service := range append(Services(), "") {
+		if got := state(service); got != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%q: %s", service, got)
+		}
+	}
+	f.notReady.Store(true)
+	f.server.Unready()
+	next(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	for _, service := range append(Services(), "") {
+		if got := state(service); got != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("%q: %s", service, got)
+		}
+	}
+	_, err = f.health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "another"})
+	f.wantCode("another service", err, codes.NotFound)
+	if err := f.server.Close(t.Context()); err != nil { // although somebody watches
+		t.Error(err)
+	}
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watch ended with %v", err)
+	}
+}
+
+func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	one := []*commonv3.RateLimitDescriptor{descriptorOf("a", "b")}
+	edited := func(edit func(*commonv3.RateLimitDescriptor)) []*commonv3.RateLimitDescriptor {
+		d := descriptorOf("a", "b")
+		edit(d)
+		return []*commonv3.RateLimitDescriptor{descriptorOf("a", "b"), d}
+	}
+	for name, m := range map[string]*ratelimitv3.RateLimitRequest{
+		"no domain":      {Descriptors: one},
+		"no descriptors": {Domain: "shop"},
+		"unit": {Domain: "shop", Descriptors: edited(func(d *commonv3.RateLimitDescriptor) {
+			d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1}
+		})},
+		"window": {Domain: "shop", Descriptors: edited(func(d *commonv3.RateLimitDescriptor) {
+			d.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{Unit: 6, UnitMultiplier: wrapperspb.UInt32(1 << 31)}
+		})},
+		"addend": {Domain: "shop", Descriptors: edited(func(d *commonv3.RateLimitDescriptor) {
+			d.HitsAddend = wrapperspb.UInt64(1 << 53)
+		})},
+		"descriptors": {Domain: "shop", Descriptors: make([]*commonv3.RateLimitDescriptor, 65)},
+	} {
+		for i := range m.Descriptors {
+			if m.Descriptors[i] == nil {
+				m.Descriptors[i] = one[0]
+			}
+		}
+		_, err := f.limits.ShouldRateLimit(f.with(access.ScopeCheck), m)
+		f.wantCode(name, err, codes.InvalidArgument)
+	}
+	for name, raw := range map[string]string{"UTF-8": "\x0a\x01\xff", "protobuf": "\x0a\x05a", "UTF-8 in an entry": "" +
+		"\x0a\x01a\x12\x05\x0a\x03\x0a\x01\xff"} {
+		err := f.conn.Invoke(f.with(access.ScopeCheck), ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName,
+			raw, new(string), grpc.ForceCodecV2(textCodec{}))
+		f.wantCode(name, err, codes.InvalidArgument)
+	}
+	if got := f.counted("ratelimit", "invalid"); got != 9 {
+		t.Errorf("%d invalid calls counted, want 9", got)
+	}
+	long := &ratelimitv3.RateLimitRequest{Domain: strings.Repeat("d", 64<<10), Descriptors: one}
+	_, err := f.limits.ShouldRateLimit(f.with(access.ScopeCheck), long)
+	f.wantCode("more than 64 KiB", err, codes.ResourceExhausted)
+	for _, profile := range []string{"", "none"} {
+		_, err := f.check(profile, "GET", "/")
+		f.wantCode("profile "+profile, err, codes.InvalidArgument)
+	}
+	if got := f.counted("ext_authz", "unknown_profile"); got != 2 {
+		t.Errorf("%d unknown profiles counted, want 2", got)
+	}
+	_, err = f.check("shop", "GET", "/", "x-weight", "many")
+	f.wantCode("weight", err, codes.InvalidArgument)
+	f.sets.Store(nil)
+	_, err = f.check("shop", "GET", "/")
+	f.wantCode("no rules", err, codes.Unavailable)
+	_, err = f.call("shop", one...)
+	f.wantCode("no rules", err, codes.Unavailable)
+}
+
+// TestServer_HasNoReflection, so that it does not describe itself to strangers.
+func TestServer_HasNoReflection(t *testing.T) {
+	f := newFixture(t, nil)
+	for service := range f.server.grpc.GetServiceInfo() {
+		if strings.Contains(service, "reflection") {
+			t.Error(service)
+		}
+	}
+}
+
+func TestCheck_AnswersAsTheGatewaysFacesDo(t *testing.T) {
+	f := newFixture(t, perUser(2))
+	for left := 1; left >= 0; left-- {
+		r, err := f.check("shop", "GET", "/users/17", "x-user", "42")
+		if err != nil || r.GetStatus().GetCode() != 0 || r.GetOkResponse() == nil {
+			t.Fatalf("got %v, %v", r, err)
+		}
+		headers := optionsIn(r.GetOkResponse().GetResponseHeadersToAdd())
+		if headers["X-RateLimit-Limit"] != "2" || headers["X-RateLimit-Remaining"] != string(rune('0'+left)) {
+			t.Errorf("headers %v", headers)
+		}
+		if r.GetDynamicMetadata().GetFields()["rule"].GetStringValue() != "per-user" {
+			t.Errorf("metadata %v", r.GetDynamicMetadata())
+		}
+	}
+	r, err := f.check("shop", "GET", "/users/17", "cookie", "a=b; uid=42")
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied := r.GetDeniedResponse()
+	headers := optionsIn(denied.GetHeaders())
+	if codes.Code(r.GetStatus().GetCode()) != codes.ResourceExhausted || denied.GetStatus().GetCode() != 429 ||
+		headers["Retry-After"] != "60" || headers["Content-Type"] != "application/problem+json" {
+		t.Errorf("got %v", r)
+	}
+	var problem struct {
+		Status   int
+		Policies []string `json:"violated-policies"`
+	}
+	if err := json.Unmarshal([]byte(denied.GetBody()), &problem); err != nil || problem.Status != 429 ||
+		problem.Policies[0] != "per-user" {
+		t.Errorf("body %s: %v", denied.GetBody(), err)
+	}
+	if by := r.GetDynamicMetadata().GetFields()["denied_by"].GetStringValue(); by != "per-user" {
+		t.Errorf("denied by %q", by)
+	}
+	for result, want := range map[string]int{"allowed": 2, "denied": 1} {
+		if got := f.counted("ext_authz", result); got != want {
+			t.Errorf("%d %s, want %d", got, result, want)
+		}
+	}
+}
+
+func TestCheck_ClosedFailModeAndMissingFact(t *testing.T) {
+	f := newFixture(t, perUser(2))
+	f.store.fault = gone
+	r, err := f.check("shop", "GET", "/", "x-user", "42")
+	if err != nil || r.GetDeniedResponse().GetStatus().GetCode() != 503 || r.GetStatus().GetCode() == 0 {
+		t.Errorf("got %v, %v", r, err)
+	}
+	if headers := optionsIn(r.GetDeniedResponse().GetHeaders()); headers["Retry-After"] != "1" ||
+		headers["X-RateLimit-Mode"] != rules.FailClosed {
+		t.Errorf("headers %v", headers)
+	}
+	f.store.fault = nil
+	p := shop()
+	p.Missing = map[string]rules.MissingFact{"user": {Action: rules.MissingDeny}}
+	f.load(2, perUser(2), p)
+	r, err = f.check("shop", "GET", "/")
+	if err != nil || r.GetDeniedResponse().GetStatus().GetCode() != 403 ||
+		codes.Code(r.GetStatus().GetCode()) != codes.PermissionDenied ||
+		!strings.Contains(r.GetDeniedResponse().GetBody(), "missing-fact") {
+		t.Errorf("got %v, %v", r, err)
+	}
+	if r, err := f.check("shop", "OPTIONS", "/"); err != nil || r.GetOkResponse() == nil {
+		t.Errorf("a method that is skipped: %v, %v", r, err)
+	}
+}
+
+func TestCheck_ClientAddress(t *testing.T) {
+	f := newFixture(t, perUser(1, func(r *rules.Rule) { r.Scope = "ip" }))
+	allowed := func(header ...string) bool {
+		t.Helper()
+		r, err := f.check("shop", "GET", "/", header...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetOkResponse() != nil
+	}
+	if !allowed() || allowed() {
+		t.Error("without the header, the address is that of the source, always the same")
+	}
+	if !allowed("x-forwarded-for", "198.51.100.1, 10.0.0.1") || allowed("x-forwarded-for", "198.51.100.1") {
+		t.Error("the address is that of the header")
+	}
+	if allowed("x-forwarded-for", "203.0.113.9") {
+		t.Error("the address of the source is the same in the header")
+	}
+}
+
+func TestCalls_HaveTheCallersTimeLessTheMargin(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	var left time.Duration
+	f.store.fault = func(ctx context.Context) error {
+		until, _ := ctx.Deadline()
+		left = time.Until(until)
+		return gone(ctx)
+	}
+	const patience = 500 * time.Millisecond // below the node's second
+	ctx, cancel := context.WithTimeout(f.with(access.ScopeCheck), patience)
+	defer cancel()
+	if _, err := f.auth.Check(ctx, checkOf("shop", "GET", "/", "x-user", "42")); err != nil {
+		t.Fatal(err)
+	}
+	if left > patience-margin {
+		t.Errorf("the store has %s of %s", left, patience)
+	}
+}
+
+func TestCalls_APanicIsAnErrorOfTheNode(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	f.store.fault = func(context.Context) error { panic("boom \n") }
+	_, err := f.check("shop", "GET", "/", "x-user", "42")
+	f.wantCode("panic", err, codes.Internal)
+	if f.panicked.Load() != 1 || f.counted("ext_authz", "error") != 1 || !strings.Contains(f.logged.String(), "boom") ||
+		strings.Contains(err.Error(), "boom") {
+		t.Errorf("%d panics, %v\n%s", f.panicked.Load(), err, f.logged.String())
+	}
+	f.store.fault = nil
+	if r, err := f.check("shop", "GET", "/", "x-user", "42"); err != nil || r.GetOkResponse() == nil {
+		t.Errorf("after it: %v, %v", r, err)
+	}
+}
+
+func TestClose_LetsCallsFinish(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f.store.fault = func(ctx context.Context) error {
+		close(entered)
+		<-leave
+		return gone(ctx)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := f.check("shop", "GET", "/", "x-user", "42")
+		answered <- err
+	}()
+	<-entered
+	closed := make(chan error, 1)
+	go func() { closed <- f.server.Close(context.Background()) }()
+	select {
+	case err := <-closed:
+		t.Fatalf("closed with a call in flight: %v", err)
+	case err := <-answered:
+		t.Fatalf("answered early: %v", err)
+	case <-f.server.health.stopped:
+	}
+	close(leave)
+	if err := errors.Join(<-answered, <-closed); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRLS_IsStrictJSON(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	for body, want := range map[string]int{
+		`{"domain":"api","descriptors":[{"entries":[{"key":"u","value":"b"}]}]}`: 200,
+		`{"domain":"d","descriptors":[{}],"more":1}`:                             400,
+		`{"domain":"d","domain":"e"}`:                                            400,
+		`{`:                                                                      400,
+		`[]`:                                                                     400,
+		"{\"domain\":\"\xff\"}":                                                  400,
+		`{"domain":"d"}`:                                                         422,
+		`{"descriptors":[{}]}`:                                                   422,
+		`{"domain":"d","descriptors":[{"hitsAddend":"9007199254740992"}]}`: 422,
+	} {
+		got, answer, err := f.server.RLS(t.Context(), []byte(body))
+		if p := (*reply.Problem)(nil); errors.As(err, &p) {
+			got = p.Status
+		} else if err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		if got != want {
+			t.Errorf("%s: got %d %s, want %d", body, got, answer, want)
+		}
+	}
+	f.sets.Store(nil)
+	if _, _, err := f.server.RLS(t.Context(), []byte(`{}`)); err == nil {
+		t.Error("no rules: no error")
+	} else if p, ok := reply.ProblemOf(err); !ok || p.Status != http.StatusServiceUnavailable {
+		t.Errorf("no rules: %v", err)
+	}
+}
+
+func TestByFacts_DescriptorsDescribeOneRequest(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	addend := func(d *commonv3.RateLimitDescriptor, n uint64, negative bool) *commonv3.RateLimitDescriptor {
+		d.HitsAddend, d.IsNegativeHits = wrapperspb.UInt64(n), negative
+		return d
+	}
+	user := func() *commonv3.RateLimitDescriptor { return descriptorOf("u", "42", "generic_key", "x") }
+	verb := func() *commonv3.RateLimitDescriptor { return descriptorOf("verb", "GET") }
+	for _, step := range []struct {
+		name        string
+		descriptors []*commonv3.RateLimitDescriptor
+		code        ratelimitv3.RateLimitResponse_Code
+		remaining   uint32
+	}{
+		{"one unit for both", []*commonv3.RateLimitDescriptor{user(), verb()}, ok, 4},
+		{"the largest addend", []*commonv3.RateLimitDescriptor{addend(user(), 2, false), addend(verb(), 3, false)}, ok, 1},
+		{"a look", []*commonv3.RateLimitDescriptor{addend(user(), 0, false), addend(verb(), 0, false)}, ok, 1},
+		{"too many", []*commonv3.RateLimitDescriptor{addend(user(), 2, false), verb()}, over, 1},
+		{"a refund", []*commonv3.RateLimitDescriptor{addend(user(), 2, true), addend(verb(), 1, true)}, ok, 3},
+		{"it counts", []*commonv3.RateLimitDescriptor{addend(user(), 3, false)}, ok, 0},
+	} {
+		r, err := f.call("api", step.descriptors...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.GetOverallCode() != step.code || len(r.GetStatuses()) != len(step.descriptors) {
+			t.Errorf("%s: got %v", step.name, r)
+		}
+		for _, st := range r.GetStatuses() {
+			if st.GetCode() != step.code || st.GetLimitRemaining() != step.remaining ||
+				st.GetCurrentLimit().GetName() != "per-user" {
+				t.Errorf("%s: got %v, want %s with %d", step.name, st, step.code, step.remaining)
+			}
+		}
+		denied := step.code == over
+		if (len(r.GetRawBody()) > 0) != denied ||
+			(r.GetDynamicMetadata().GetFields()["denied_by"].GetStringValue() == "per-user") != denied {
+			t.Errorf("%s: body %s, metadata %v", step.name, r.GetRawBody(), r.GetDynamicMetadata())
+		}
+	}
+	if got := f.counted("domain", "api", "denied"); got != 1 {
+		t.Errorf("%d denied calls of the domain counted, want 1", got)
+	}
+	_, err := f.call("api", addend(user(), 1, true), verb())
+	f.wantCode("refund and take", err, codes.InvalidArgument)
+	_, err = f.call("api", descriptorOf("remote_address", "here"))
+	f.wantCode("no address", err, codes.InvalidArgument)
+	f.store.fault = gone
+	_, err = f.call("api", addend(user(), 1, true))
+	f.wantCode("a refund that is lost", err, codes.Unavailable)
+	r, err := f.call("api", user())
+	if err != nil || r.GetOverallCode() != over || !strings.Contains(string(r.GetRawBody()), `"status":503`) {
+		t.Errorf("closed: %v, %v", r, err)
+	}
+}
