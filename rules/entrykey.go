@@ -36,15 +36,15 @@ var plainPart = func() (t [256]bool) {
 
 // appendPart appends a part of a key. A * stands for itself only in a pattern.
 func appendPart(dst []byte, part string, pattern bool) []byte {
-	start, clear := len(dst), 0
-	for clear < len(part) && plainPart[part[clear]] {
-		clear++
+	start, whole := len(dst), 0
+	for whole < len(part) && plainPart[part[whole]] {
+		whole++
 	}
-	if clear > limiter.MaxKeyValue {
+	if whole > limiter.MaxKeyValue {
 		return limiter.AppendHashed(dst, part)
 	}
-	dst = append(dst, part[:clear]...)
-	for i := clear; i < len(part); i++ {
+	dst = append(dst, part[:whole]...)
+	for i := whole; i < len(part); i++ {
 		if c := part[i]; plainPart[c] || pattern && c == '*' {
 			dst = append(dst, c)
 		} else {

@@ -53,7 +53,8 @@ func TestEntriesKey_IsInjective(t *testing.T) {
 			t.Fatalf("%q %q and %q %q: both are shown as %s", domainA, a, domainB, b, DisplayKey(keyA))
 		}
 		facts, _, _ := strings.Cut(string(keyA), "|")
-		if tag := facts[1 : len(facts)-1]; strings.ContainsAny(tag, "{}|") || len(tag) > maxEntriesFacts || keyA.Tag() != tag {
+		tag := facts[1 : len(facts)-1]
+		if strings.ContainsAny(tag, "{}|") || len(tag) > maxEntriesFacts || keyA.Tag() != tag {
 			t.Fatalf("%q %q: key %s", domainA, a, keyA)
 		}
 		if shown := DisplayKey(keyA); len(shown) > MaxOverrideKey || !utf8.ValidString(shown) ||
