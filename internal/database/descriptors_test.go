@@ -87,8 +87,8 @@ func TestDescriptors_DoNotStopOlderBuilds(t *testing.T) {
 		if err := d.read.Find(&rows).Error; err != nil {
 			t.Fatal(err)
 		}
-		older := rules.Rule{ID: 1, Name: rows[0].Name, Scope: rows[0].Scope, Algorithm: rows[0].Algorithm,
-			Limit: rows[0].LimitCount, WindowMS: rows[0].WindowMS, IsActive: true}
+		older := rules.Rule{ID: 1, Name: rows[0].Name, Scope: rows[0].Scope, Method: rows[0].Method,
+			Algorithm: rows[0].Algorithm, Limit: rows[0].LimitCount, WindowMS: rows[0].WindowMS, IsActive: true}
 		older.Normalize()
 		set, err := rules.Compile([]rules.Rule{older}, 1, rules.Options{})
 		if err != nil {
@@ -97,6 +97,12 @@ func TestDescriptors_DoNotStopOlderBuilds(t *testing.T) {
 		request := rules.Descriptor{User: "a", Attributes: map[string]string{"tenant": "b"}}
 		if found := set.Match(&request, 1, time.UnixMilli(0), nil); len(found) > 0 {
 			t.Errorf("it applies: %+v", found)
+		}
+		request.Method = "GET"
+		for _, c := range set.Explain(&request, 1, time.UnixMilli(0)) {
+			if c.Reason != rules.ReasonMethod {
+				t.Errorf("its method is tried: %s", c.Sentence)
+			}
 		}
 	})
 }

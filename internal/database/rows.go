@@ -46,8 +46,7 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 	policies, err := r.MarshalPolicies()
 	return ruleRow{
 		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(r), Route: r.Route,
-		Method:    r.Method,
-		Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
+		Method: methodOf(r), Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
 		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
 		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
 		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
@@ -67,7 +66,7 @@ func (row *ruleRow) rule() rules.Rule {
 	}
 	_ = r.UnmarshalPolicies([]byte(row.Policies)) // validation says what is wrong
 	if r.Descriptor != nil {
-		r.Scope = ""
+		r.Scope, r.Method = "", nil
 	}
 	return r
 }
