@@ -120,10 +120,17 @@ func JSONText(v any) string {
 }
 
 // Summary describes the limit of a rule in one line, such as "100 per minute (gcra) by user on
-// POST /v1/charges".
+// POST /v1/charges", or "5 per second (fixed_window) for shop: path=/pay, user".
 func (r *Rule) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)
+	switch {
+	case r.Descriptor == nil:
+		fmt.Fprintf(&b, "%d per %s (%s) by %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Scope)
+	case r.Unlimited:
+		fmt.Fprintf(&b, "unlimited for %s", r.Descriptor)
+	default:
+		fmt.Fprintf(&b, "%d per %s (%s) for %s", r.Limit, r.PeriodWords(), r.Algorithm, r.Descriptor)
+	}
 	if r.Method != nil || r.Route != nil {
 		b.WriteString(" on")
 	}

@@ -143,3 +143,36 @@ func bytesBetween(least, most int) string {
 
 // isText reports whether JSON and both databases can hold a text.
 func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
+
+// String returns the descriptor for people: "shop: path=/pay, user".
+func (d *RuleDescriptor) String() string {
+	out := append(appendPrintable(nil, d.Domain, nil), ':')
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendPrintable(append(out, ' '), e.Key, nil)
+		if text := e.Value + e.Pattern; text != "" {
+			out = appendPrintable(append(out, '='), text, nil)
+		}
+	}
+	return string(out)
+}
+
+// Varying returns the keys of the entries of a rule with a descriptor whose values have buckets of
+// their own.
+func (r *Rule) Varying() (keys []string) {
+	for i := range r.Descriptor.Entries {
+		if e := &r.Descriptor.Entries[i]; e.Value == "" && r.shared(i) == "" {
+			keys = append(keys, string(appendPrintable(nil, e.Key, nil)))
+		}
+	}
+	return keys
+}
+
+// KeyForm returns the form of the keys of a rule with a descriptor: shop:path=/pay+user=<value>.
+func (r *Rule) KeyForm() string {
+	p := entryParser{r: r}
+	return p.form()
+}

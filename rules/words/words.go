@@ -13,11 +13,19 @@ import (
 // describes what they seem to mean. The result is text, not markup: names and conditions stand in it unescaped.
 func Summary(r *rules.Rule) string {
 	s := []string{allowance(r) + "; " + excess(r) + "."}
+	if r.Unlimited {
+		s[0] = allowance(r) + "."
+	}
+	if r.Descriptor != nil {
+		s = append(s, envoy(r)...)
+	}
 	s = append(s, details(r)...)
 	s = append(s, exceptions(r)...)
 	s = append(s, times(r)...)
 	s = append(s, candidate(r)...)
-	s = append(s, outage(r))
+	if !r.Unlimited {
+		s = append(s, outage(r))
+	}
 	if !r.IsActive {
 		s = append(s, "The rule is disabled.")
 	}
@@ -26,8 +34,15 @@ func Summary(r *rules.Rule) string {
 
 // Limit describes a rule's limit in a few words: "100 per minute per user".
 func Limit(r *rules.Rule) string {
-	each := " per " + Scope(r.Scope)
-	if r.Scope == rules.ScopeGlobal {
+	if r.Unlimited {
+		return "unlimited"
+	}
+	by := Scope(r.Scope)
+	if r.Descriptor != nil {
+		by = counted(r)
+	}
+	each := " per " + by
+	if by == "" || r.Scope == rules.ScopeGlobal {
 		each = " in total"
 	}
 	if r.Traits().Slots {
@@ -40,9 +55,11 @@ func Limit(r *rules.Rule) string {
 	return s
 }
 
-// Match describes which requests a rule applies to: "POST /v1/charges".
+// Match describes which requests a rule applies to: "POST /v1/charges", or "shop: path=/pay, user" for a descriptor.
 func Match(r *rules.Rule) string {
 	switch {
+	case r.Descriptor != nil:
+		return r.Descriptor.String()
 	case r.Route == nil && r.Method == nil:
 		return "all routes"
 	case r.Route == nil:
@@ -92,6 +109,9 @@ func duration(ms int64) string {
 
 // allowance says who may send how many of which requests.
 func allowance(r *rules.Rule) string {
+	if r.Descriptor != nil {
+		return described(r)
+	}
 	who, each := senders(r)
 	count := rules.CountWords(r.Limit)
 	switch {

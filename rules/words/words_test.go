@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/entries"
 )
 
 // rule is a rule of 100 POST requests per minute and user to /v1/charges, after an edit.
@@ -19,6 +20,58 @@ func rule(edit func(*rules.Rule)) *rules.Rule {
 	}
 	r.Normalize()
 	return r
+}
+
+// descriptor makes it a rule for descriptors of the domain shop.
+func descriptor(list ...entries.Element) func(*rules.Rule) {
+	return func(r *rules.Rule) {
+		r.Scope, r.Route, r.Method = "", nil, nil
+		r.Descriptor = &rules.RuleDescriptor{Domain: "shop", Entries: list}
+	}
+}
+
+func TestSummary_DescribesDescriptors(t *testing.T) {
+	path, user := entries.Element{Key: "path", Value: "/pay"}, entries.Element{Key: "user"}
+	file := entries.Element{Key: "file", Pattern: "/a/*"}
+	const rest = "; the rest are denied."
+	const open = " If Redis is unreachable, all of these requests pass."
+	for _, tt := range []struct {
+		want string
+		list []entries.Element
+		edit func(*rules.Rule)
+	}{
+		{"Each user may send 100 requests per minute that Envoy describes as shop: path=/pay, user" + rest + open,
+			[]entries.Element{path, user}, nil},
+		{"All clients together may send 1 request per minute that Envoy describes as shop: path=/pay" + rest + open,
+			[]entries.Element{path}, func(r *rules.Rule) { r.Limit = 1 }},
+		{"Each combination of file and user may have 100 requests that Envoy describes as shop: file=/a/*, user in " +
+			"progress at a time" + rest + " A request that is not released stops counting after 1 minute." + open,
+			[]entries.Element{file, user}, func(r *rules.Rule) { r.Algorithm = "concurrency" }},
+		{"Requests that Envoy describes as shop: user are not limited.", []entries.Element{user},
+			func(r *rules.Rule) { r.Unlimited = true }},
+		{"Each user may send 100 requests per minute that Envoy describes as shop: file=/a/*, user" + rest +
+			" All values of file that fit the pattern share one limit." +
+			" As a quota, it denies a call only if all quotas of the call are used up." +
+			" An amount that Envoy sends is counted in full, even if it does not fit." +
+			" In a call to which it applies, it replaces a and b. Envoy receives its metadata with requests that pass." + open,
+			[]entries.Element{file, user}, func(r *rules.Rule) {
+				r.ShareThreshold, r.Quota, r.Addend = true, true, "charge"
+				r.Replaces, r.Metadata = []string{"a", "b"}, map[string]string{"plan": "gold"}
+			}},
+	} {
+		r := rule(func(r *rules.Rule) {
+			descriptor(tt.list...)(r)
+			if tt.edit != nil {
+				tt.edit(r)
+			}
+		})
+		if err := rules.Validate(r); err != nil {
+			t.Errorf("%s: %v", tt.want, err)
+		}
+		if got := Summary(r); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
 }
 
 func TestSummary_DescribesTheRule(t *testing.T) {
@@ -192,6 +245,17 @@ func TestLimit_IsShort(t *testing.T) {
 		}},
 		{"1,000,000 per 1,500 ms per user", func(r *rules.Rule) { r.Limit, r.WindowMS = 1_000_000, 1500 }},
 	}
+	tests = append(tests, []struct {
+		want string
+		edit func(*rules.Rule)
+	}{
+		{"100 per minute per user", descriptor(entries.Element{Key: "path", Value: "/pay"}, entries.Element{Key: "user"})},
+		{"100 per minute in total", descriptor(entries.Element{Key: "file", Pattern: "*", Shared: true})},
+		{"unlimited", func(r *rules.Rule) {
+			descriptor(entries.Element{Key: "user"})(r)
+			r.Unlimited = true
+		}},
+	}...)
 	for _, tt := range tests {
 		if got := Limit(rule(tt.edit)); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
@@ -205,6 +269,8 @@ func TestMatch_NamesMethodAndRoute(t *testing.T) {
 		"/v1/charges":        func(r *rules.Rule) { r.Method = nil },
 		"POST on all routes": func(r *rules.Rule) { r.Route = nil },
 		"all routes":         func(r *rules.Rule) { r.Route, r.Method = nil, nil },
+		"shop: path=/pay, file=/a/*, us%0Aer": descriptor(entries.Element{Key: "path", Value: "/pay"},
+			entries.Element{Key: "file", Pattern: "/a/*"}, entries.Element{Key: "us\ner"}),
 	} {
 		if got := Match(rule(edit)); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -230,9 +230,11 @@ type OverrideForm struct {
 	Theirs *rules.Override
 }
 
-// keySample is an example of a key for a scope.
-func keySample(scope string) string {
-	switch {
+// keySample is an example of a key of a rule.
+func keySample(r *rules.Rule) string {
+	switch scope := r.Scope; {
+	case r.Descriptor != nil:
+		return r.KeyForm()
 	case strings.HasPrefix(scope, "ip"):
 		return "ip:203.0.113.7"
 	case strings.HasPrefix(scope, "apikey"):

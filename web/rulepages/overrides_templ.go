@@ -584,7 +584,7 @@ func overridePage(f view.Frame, m OverrideForm) templ.Component {
 			}
 			if m.ID == 0 {
 				templ_7745c5c3_Err = view.Input(m.Form, "key", "Key", "text",
-					"For example "+keySample(m.Rule.Scope)+". A * at the end matches anything.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+					"For example "+keySample(&m.Rule)+". A * at the end matches anything.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
