@@ -5,4 +5,6 @@ var (
 	RuleOf   = ruleOf
 	ValuesOf = valuesOf
 	Simulate = simulate
+	// ToFormNames moves errors to the fields of the form.
+	ToFormNames = toFormNames
 )

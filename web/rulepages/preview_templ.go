@@ -160,7 +160,7 @@ func previewPart(m RulePreview) templ.Component {
 			}
 		}
 		if m.Summary == "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p class=\"muted\">Enter a scope, a limit and a window to see what the rule does.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<p class=\"muted\">Enter a scope or a descriptor, a limit and a window to see what the rule does.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

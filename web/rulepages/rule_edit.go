@@ -17,7 +17,7 @@ import (
 // newRule shows the editor with the defaults of a new rule, or with an example for sample=1.
 func (p *Pages) newRule(v *kit.Visit) error {
 	form := url.Values{
-		"is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"},
+		kindField: {kindFacts}, "is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"},
 		"algorithm":  {"sliding_window_counter"},
 		"over_limit": {rules.OverLimitDeny}, "mode": {rules.ModeEnforce}, "fail_mode": {rules.FailOpen},
 	}

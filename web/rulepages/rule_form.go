@@ -30,12 +30,13 @@ type ruleReader struct {
 
 // ruleOf reads the form of a rule, normalized. The errors are about values that cannot be parsed.
 func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
-	rd := &ruleReader{form: form, zone: activeZone}
-	var r rules.Rule
+	rd := &ruleReader{form: ofKind(form), zone: activeZone}
+	r := rules.Rule{Unlimited: rd.ticked("unlimited")} // which waives the limit
 	readFields(rd, "", rules.Fields(), &r)
+	rd.descriptor(&r)
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
 	r.Defer, r.Candidate = rd.deferral(r.OverLimit), rd.candidate()
-	if r.Calendar == nil && rd.text("window_ms") == "" {
+	if r.Calendar == nil && rd.text("window_ms") == "" && !r.Unlimited {
 		rd.wrong("window_ms", "is required")
 	}
 	r.Normalize()
@@ -63,7 +64,7 @@ func readFields[T any](rd *ruleReader, under string, fields []rules.Field[T], t 
 		case *int64:
 			if n := number(name); n != nil {
 				*p = *n
-			} else if f.Required || f.Default != nil { // the form shows the default, so it must not be empty
+			} else if f.Needed(t) || f.Default != nil { // the form shows the default, so it must not be empty
 				rd.wrong(name, "is required")
 			}
 		case **int64:
@@ -266,6 +267,7 @@ func compact(form url.Values) url.Values {
 func toFormNames(form url.Values, errs []rules.FieldError) []rules.FieldError {
 	var out []rules.FieldError
 	for _, e := range errs {
+		e = toDescriptorField(e)
 		for i := range rowCount(form, "tiers", rules.MaxTiers) {
 			name, at := strings.TrimSpace(form.Get(element("tiers", i)+".name")), element("tiers", i)
 			for _, path := range []string{"tiers." + name, fmt.Sprintf("tiers.%.40q", name)} {

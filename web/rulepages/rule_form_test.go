@@ -2,10 +2,13 @@ package rulepages_test
 
 import (
 	"errors"
+	"net/url"
+	"slices"
 	"testing"
 	"time"
 
 	"sluice/rules"
+	"sluice/rules/entries"
 	"sluice/web/rulepages"
 	"sluice/web/webtest"
 )
@@ -37,6 +40,14 @@ func policies() []rules.Rule {
 			Candidate: &rules.Candidate{Algorithm: "sliding_window_buckets", Limit: n(4), WindowMS: n(90_000), Buckets: n(30)}},
 		{Name: "anchored", Scope: "user", Algorithm: "fixed_window", AnchorMS: n(-5), Limit: 5, WindowMS: 1000,
 			Candidate: &rules.Candidate{Limit: n(4), Burst: nil, Align: text("calendar"), AnchorMS: n(7)}},
+		{Name: "descriptor", Algorithm: "fixed_window", Limit: 5, WindowMS: 1000, Addend: rules.AddendCharge, Quota: true,
+			ShareThreshold: true, Replaces: []string{"a", "b-c"},
+			Metadata: map[string]string{"a=b": "c=d", "e": "", "f": " %41\n"},
+			Descriptor: &rules.RuleDescriptor{Domain: " the shop", Entries: []entries.Element{{Key: "user"},
+				{Key: "path", Pattern: "/v1/*"}, {Key: "a", Pattern: "~b*", Shared: true}, {Key: "c", Pattern: "~*"},
+				{Key: "a=b~c", Value: "= d ~%3d\t "}, {Key: "%", Pattern: "~~*"}, {Key: " ", Value: "漢字\u00a0"}}}},
+		{Name: "unlimited", Unlimited: true, WindowMS: 1000,
+			Descriptor: &rules.RuleDescriptor{Domain: "d", Entries: []entries.Element{{Key: "user", Value: "root"}}}},
 	}
 }
 
@@ -52,6 +63,60 @@ func TestRuleForm_ReadsBackEveryRule(t *testing.T) {
 		}
 		for _, c := range rules.Diff(&r, &got) {
 			t.Errorf("%s: %s was %v, is %v", r.Name, c.Field, c.Old, c.New)
+		}
+	}
+}
+
+// Fields of the other kind are hidden, so what they hold does not count.
+func TestRuleForm_HasOneKind(t *testing.T) {
+	form := url.Values{
+		"kind": {"descriptor"}, "name": {"a"}, "scope": {"user"}, "route": {"/a"}, "method": {"GET"}, "when": {"weight > 1"},
+		"tiers[0].name": {"free"}, "tiers[0].limit": {"1"}, "limit": {"5"}, "window_ms": {"1s"},
+		"descriptor.domain": {"shop"}, "descriptor.entries": {"user\n\n path = /a b \nplan~*-x\nteam~~*\n"}, "quota": {"on"},
+	}
+	r, errs := rulepages.RuleOf(form)
+	want := []entries.Element{{Key: "user"}, {Key: "path", Value: "/a b"}, {Key: "plan", Pattern: "*-x"},
+		{Key: "team", Pattern: "*", Shared: true}}
+	if len(errs) > 0 || rules.Validate(&r) != nil || !r.Quota || !slices.Equal(r.Descriptor.Entries, want) {
+		t.Errorf("got %+v, %v, %v", r.Descriptor, errs, rules.Validate(&r))
+	}
+	for _, kind := range []string{"facts", "", "other"} {
+		form.Set("kind", kind)
+		r, errs := rulepages.RuleOf(form)
+		if len(errs) > 0 || rules.Validate(&r) != nil || r.Descriptor != nil || r.Quota || r.Scope != "user" ||
+			len(r.Tiers) != 1 {
+			t.Errorf("kind %q: %+v, %v, %v", kind, r, errs, rules.Validate(&r))
+		}
+	}
+}
+
+func TestRuleForm_NamesTheLineOfADescriptor(t *testing.T) {
+	for _, c := range []struct{ field, value, wrong, want string }{
+		{"descriptor.domain", "", "descriptor.domain", "must have 1 to 255 bytes"},
+		{"descriptor.entries", "", "descriptor.entries", "must be a list of 1 to 32 entries"},
+		{"descriptor.entries", "user\n=a", "descriptor.entries", "line 2: key must have 1 to 255 bytes"},
+		{"descriptor.entries", "user~a", "descriptor.entries",
+			"line 1: pattern must contain *, which stands for any text; use value for an exact text"},
+		{"replaces", "b\nB b", "replaces", "line 2: must be the name of a rule: 1 to 63 of a-z, 0-9, '.', '_' and '-', " +
+			"beginning with a letter or digit"},
+		{"metadata", "team", "metadata", "must have one name=value per line, each name once"},
+		{"metadata", "a=b\na=c", "metadata", "must have one name=value per line, each name once"},
+		{"limit", "", "limit", "is required"},
+	} {
+		r := rules.Rule{Name: "a", Limit: 1, WindowMS: 1000,
+			Descriptor: &rules.RuleDescriptor{Domain: "d", Entries: []entries.Element{{Key: "user"}}}}
+		r.Normalize()
+		form := rulepages.ValuesOf(&r)
+		form.Set(c.field, c.value)
+		got, errs := rulepages.RuleOf(form)
+		if err := rules.Validate(&got); len(errs) == 0 && err != nil {
+			var invalid *rules.ValidationError
+			if errors.As(err, &invalid) {
+				errs = rulepages.ToFormNames(form, invalid.Fields)
+			}
+		}
+		if len(errs) != 1 || errs[0].Field != c.wrong || errs[0].Message != c.want {
+			t.Errorf("%s = %q: got %+v", c.field, c.value, errs)
 		}
 	}
 }

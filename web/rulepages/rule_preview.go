@@ -89,10 +89,13 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		}
 	}
 	l, spare, err := previewLimit(&r, p.Now())
-	if err != nil || r.Scope == "" {
+	if err != nil || r.Scope == "" && r.Descriptor == nil {
 		return m
 	}
-	m.Summary = words.Summary(&r)
+	if m.Summary = words.Summary(&r); r.Unlimited {
+		m.Unmatched = "The rule denies nothing."
+		return m
+	}
 	load, err := strconv.ParseInt(d.form.Get("preview.load"), 10, 64)
 	if err != nil || load < 1 || load > maxLoad {
 		load = defaultLoad
@@ -133,6 +136,10 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
 	set := compileAlone(r)
 	if set == nil {
 		m.Unmatched = "Correct the errors in the form to see matching denials."
+		return
+	}
+	if r.Descriptor != nil {
+		m.Unmatched = "Recent denials do not contain the descriptors that Envoy sent."
 		return
 	}
 	if r.When != nil && (strings.Contains(*r.When, "fields") || strings.Contains(*r.When, "api_key")) {

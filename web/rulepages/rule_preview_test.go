@@ -122,7 +122,7 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"odd method":   {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
 		"odd, as YAML": {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
 		"elsewhere":    {webtest.RuleForm(), "None of the last 12 denials match."},
-		"unfinished":   {url.Values{"scope": {"user"}}, "Enter a scope, a limit and a window"},
+		"unfinished":   {url.Values{"scope": {"user"}}, "Enter a scope or a descriptor, a limit and a window"},
 		"unnamed":      {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
 		"not valid":    {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
 		"not kept":     {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},

@@ -20,6 +20,7 @@ func valuesOf(r *rules.Rule) url.Values {
 		f.Del("window_ms" + unitSuffix)
 	}
 	putComposites(f, r)
+	putDescriptor(f, r)
 	return f
 }
 
@@ -121,8 +122,10 @@ func putInstant(f url.Values, name string, t *time.Time) {
 
 // formOrder is the order of the fields on the page, by the start of their names.
 var formOrder = []string{
-	"name", "owner", "description", "method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm",
+	"name", "owner", "description", "kind", "descriptor",
+	"method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm",
 	"over_limit", "defer", "mode", "fail_mode",
+	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
 	"retry_jitter_ms", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",

@@ -29,8 +29,15 @@ func Window(ms int64) string { return rules.WindowWords(ms) }
 // LimitWords is words.Limit.
 func LimitWords(r *rules.Rule) string { return words.Limit(r) }
 
-// MatchWords is words.Match.
-func MatchWords(r *rules.Rule) string { return words.Match(r) }
+// MatchWords is words.Match. A long descriptor is cut.
+func MatchWords(r *rules.Rule) string {
+	const most = 160
+	text := words.Match(r)
+	if cut := []rune(text); r.Descriptor != nil && len(cut) > most {
+		return string(cut[:most]) + "…"
+	}
+	return text
+}
 
 // AlgorithmWords is an algorithm's name for people.
 func AlgorithmWords(name string) string {
