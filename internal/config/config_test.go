@@ -105,6 +105,9 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
 		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},
+		{"--grpc-listen=8081", "--grpc-listen", "SLUICE_GRPC_LISTEN"},
+		{"--grpc-listen=localhost:x", "--grpc-listen", "SLUICE_GRPC_LISTEN"},
+		{"--grpc-max-age=1ms", "--grpc-max-age", "SLUICE_GRPC_MAX_AGE"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.arg, func(t *testing.T) {
@@ -185,6 +188,12 @@ func TestLoopback_IsOnlyWhatCannotBeReached(t *testing.T) {
 		if got := l.Loopback(); got != want {
 			t.Errorf("Loopback(%q) = %v, want %v", addr, got, want)
 		}
+		if got := (&GRPC{GRPCListen: addr}).GRPCLoopback(); got != want {
+			t.Errorf("GRPCLoopback(%q) = %v, want %v", addr, got, want)
+		}
+	}
+	if !(&GRPC{}).GRPCLoopback() {
+		t.Error("without gRPC, it cannot be reached")
 	}
 }
 
