@@ -168,7 +168,8 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 	second := one("per-path", "enforce", true, 50, 49, 0)
 	second["degraded"] = "local"
 	metadata, err := structpb.NewStruct(map[string]any{"domain": "shop", "rule": "per-user",
-		"denied_by": "per-user,per-ip", "shadow": "trial", "degraded": "local", "metadata": map[string]any{"team": "pay", "x": ""}, "limits": []any{
+		"denied_by": "per-user,per-ip", "shadow": "trial", "degraded": "local",
+		"metadata": map[string]any{"team": "pay", "x": ""}, "limits": []any{
 			one("per-user", "enforce", false, 5, 0, 20_000), second, one("per-ip", "enforce", false, 1, 0, 10_000),
 			one("trial", "shadow", false, 2, 0, 20_000)}})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,13 +165,7 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 
 func foreignCopy(t *testing.T) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "foreign.copy")
-	err := rulecopy.SaveRules(path, "postgres db.example:5432/staging", &rulecopy.Copy{Version: 7}, func() {},
-		slices.Values([]*rules.Rule(nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(path)
+	b, err := rulecopy.Encode("postgres db.example:5432/staging", &rulecopy.Copy{Version: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
