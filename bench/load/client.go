@@ -102,19 +102,32 @@ func (c *conn) discardChunks() error {
 	}
 }
 
-// closedLoop keeps every connection busy for the given time and returns the
-// latency of each request.
-func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int,
-	length time.Duration) ([]time.Duration, error) {
-	return loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
+// connector prepares caller i: send does request n, done ends the caller.
+type connector func(ctx context.Context, i int) (send func(n int) error, done func(), err error)
+
+// connections returns callers that have an HTTP connection each.
+func connections(addr string, reqs [][]byte) connector {
+	return func(ctx context.Context, _ int) (func(n int) error, func(), error) {
+		c, err := dial(ctx, addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { c.c.Close() })
+		return func(n int) error { return c.do(reqs[n%len(reqs)]) }, func() { stop(); c.c.Close() }, nil
+	}
+}
+
+// closedLoop keeps every caller busy for the given time and returns the latency of each request.
+func closedLoop(ctx context.Context, to connector, callers int, length time.Duration) ([]time.Duration, error) {
+	return loop(ctx, to, callers, func(i int, send func(n int) error) ([]time.Duration, error) {
 		var lat []time.Duration
 		end := time.Now().Add(length)
-		for n := i; ; n += conns {
+		for n := i; ; n += callers {
 			start := time.Now()
 			if start.After(end) {
 				return lat, nil
 			}
-			if err := c.do(reqs[n%len(reqs)]); err != nil {
+			if err := send(n); err != nil {
 				return nil, err
 			}
 			lat = append(lat, time.Since(start))
@@ -124,22 +137,21 @@ func closedLoop(ctx context.Context, addr string, reqs [][]byte, conns int,
 
 // openLoop sends rate requests per second independent of the answers, and measures latency from
 // the instant at which a request was due.
-func openLoop(ctx context.Context, addr string, reqs [][]byte, conns, rate int,
-	length time.Duration) ([]time.Duration, error) {
-	due := make(chan time.Time, conns) // if it is full, requests are late, which latency includes
+func openLoop(ctx context.Context, to connector, callers, rate int, length time.Duration) ([]time.Duration, error) {
+	due := make(chan time.Time, callers) // if it is full, requests are late, which latency includes
 	paced, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go pace(paced, due, rate, length)
-	lat, err := loop(ctx, addr, conns, func(i int, c *conn) ([]time.Duration, error) {
+	lat, err := loop(ctx, to, callers, func(i int, send func(n int) error) ([]time.Duration, error) {
 		var lat []time.Duration
 		n := i
 		for at := range due {
-			if err := c.do(reqs[n%len(reqs)]); err != nil {
+			if err := send(n); err != nil {
 				cancel()
 				return nil, err
 			}
 			lat = append(lat, time.Since(at))
-			n += conns
+			n += callers
 		}
 		return lat, nil
 	})
@@ -170,17 +182,15 @@ func pace(ctx context.Context, due chan<- time.Time, rate int, length time.Durat
 	}
 }
 
-func loop(ctx context.Context, addr string, conns int, worker func(i int, c *conn) ([]time.Duration,
-	error)) ([]time.Duration, error) {
-	return workers(conns, func(i int) ([]time.Duration, error) {
-		c, err := dial(ctx, addr)
+func loop(ctx context.Context, to connector, callers int,
+	worker func(i int, send func(n int) error) ([]time.Duration, error)) ([]time.Duration, error) {
+	return workers(callers, func(i int) ([]time.Duration, error) {
+		send, done, err := to(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		defer c.c.Close()
-		stop := context.AfterFunc(ctx, func() { c.c.Close() })
-		defer stop()
-		return worker(i, c)
+		defer done()
+		return worker(i, send)
 	})
 }
 

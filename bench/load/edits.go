@@ -246,7 +246,7 @@ func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.
 				"u"+strconv.Itoa(n%keys), 1)
 		}}
 		reqs := requests(n.addr, sc, 10_000)
-		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, n.addr, reqs, editConns, editRate, length) })
+		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, connections(n.addr, reqs), editConns, editRate, length) })
 	}
 	wg.Wait()
 	return slices.Concat(lats...), errors.Join(errs...)

@@ -32,7 +32,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.IntVar(&s.conns, "conns", 64, "keep-alive connections, 1 to 1024")
+	flag.IntVar(&s.conns, "conns", 64, "keep-alive connections, 1 to 1024; scenarios over gRPC have their own")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds of every scenario; medians are reported")
 	flag.IntVar(&s.seconds, "seconds", 3, "length of one measurement, 1 to 60")
 	flag.IntVar(&s.rate, "rate", 5000, "requests a second of the open loop")

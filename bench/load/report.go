@@ -77,8 +77,9 @@ func table(w io.Writer, s settings, results []result) {
 		gc = "every server with GOGC=" + s.gogc
 	}
 	fmt.Fprintf(w, "%d cores, %s, %d connections, %d users, %s, median of %d rounds of %d s. Client, server and Redis "+
-		"share the cores.\n\n",
-		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds)
+		"share the cores. "+
+		"In the rows with gRPC, %d callers share %d connections, as the requests of an Envoy do.\n\n",
+		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds, grpcCallers, grpcConns)
 	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms "+
 		"at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
 	for _, r := range results {
@@ -120,6 +121,12 @@ func ratios(w io.Writer, results []result) {
 		{"server CPU, one rule to constant answer", oneOnRedis, constant, "at most 1.5", cpuFigure},
 		{"server CPU, forward to JSON check", forwardFace, oneOnRedis, "at most 1.1", cpuFigure},
 		{"server CPU, ext_authz to JSON check", extAuthzFace, oneOnRedis, "at most 1.1", cpuFigure},
+		{"throughput, gRPC by tree to envoyproxy/ratelimit, gRPC", grpcTree, envoyGRPC, "at least 2.5", perSecond},
+		{"server CPU, gRPC by tree to constant answer, gRPC", grpcTree, constantGRPC, "at most 1.8", cpuFigure},
+		{"server CPU, gRPC by tree to JSON check", grpcTree, oneOnRedis, "at most 1.0", cpuFigure},
+		{"server CPU, gRPC by tree to by facts", grpcTree, grpcFacts, "0.95 to 1.05", cpuFigure},
+		{"server CPU, gRPC ext_authz to JSON check", grpcAuthz, oneOnRedis, "–", cpuFigure},
+		{"server CPU, constant answer, gRPC to constant answer, Echo", constantGRPC, constant, "–", cpuFigure},
 		{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
 		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.8", cpuFigure},

@@ -18,7 +18,9 @@ type scenario struct {
 	rival string   // of kind rival: which
 	redis bool     // of kind sluice: with a Redis
 	rules []string // of kind sluice: created first
-	env   []string // of kind sluice: settings
+	// profile, of kind sluice, is created first.
+	profile string
+	env     []string // of kind sluice: settings
 	// path and body return those of request number n. checks is the number of checks in each
 	// request, 0 for one.
 	path   string
@@ -26,7 +28,8 @@ type scenario struct {
 	checks int
 	// headers, in place of body, make a GET without a body, as gateways ask it.
 	headers func(n, keys int) string
-	conns   int // connections of the closed loop, 0 for the number of the flag
+	grpc    *grpcCall // in place of both, a call over gRPC
+	conns   int       // connections of the closed loop, 0 for the number of the flag
 	// callers, if not 0, check through the Go client in the closed loop: alone, or together.
 	callers int
 	alone   bool
@@ -65,9 +68,12 @@ func asked(n, keys int) string {
 		"User-Agent: bench\r\nAccept: */*\r\n"
 }
 
-// gatewayProfile reads forwarded and asked.
+// gatewayProfile reads forwarded, asked, and extAuthzCheck.
 const gatewayProfile = `{"name":"bench","facts":{"user":[{"header":"X-User"}],"api_key":[{"header":"X-Api-Key"}]},` +
 	`"proof":{"networks":["127.0.0.1"]}}`
+
+// domainProfile reads the descriptors of shouldRateLimit by facts.
+const domainProfile = `{"name":"bench","domain":"bench","entries":{"user":"user"},"proof":{"networks":["127.0.0.1"]}}`
 
 func envoyBody(n, keys int) string {
 	return fmt.Sprintf(`{"domain":"bench","descriptors":[{"entries":[{"key":"user","value":"u%d"}]}]}`, n%keys)
@@ -88,6 +94,11 @@ var (
 	twoRules = append(oneRule[:1:1], rule("per-user-burst", "user", "token_bucket"))
 	// anyMethod is oneRule for every method: ext_authz asks with the client's.
 	anyMethod = []string{strings.Replace(oneRule[0], `"method":"POST",`, "", 1)}
+	// everyRoute is oneRule for requests of which only the user is known.
+	everyRoute = []string{strings.Replace(anyMethod[0], `"route":"/v1/charges",`, "", 1)}
+	// byTree is oneRule for a descriptor.
+	byTree = []string{`{"name":"per-user","descriptor":{"domain":"bench","entries":[{"key":"user"}]},` +
+		`"algorithm":"sliding_window_counter","limit":1000000,"window_ms":60000}`}
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
 )
 
@@ -98,9 +109,15 @@ const check = "/ratelimit/check"
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
-	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule},
+	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule,
+		profile: gatewayProfile},
 	{name: extAuthzFace, kind: sluice, redis: true, path: "/ratelimit/ext_authz/bench/v1/charges", headers: asked,
-		rules: anyMethod},
+		rules: anyMethod, profile: gatewayProfile},
+	{name: constantGRPC, kind: rival, rival: "constant-grpc", grpc: shouldRateLimit},
+	{name: grpcTree, kind: sluice, redis: true, grpc: shouldRateLimit, rules: byTree},
+	{name: grpcFacts, kind: sluice, redis: true, grpc: shouldRateLimit, rules: everyRoute, profile: domainProfile},
+	{name: envoyGRPC, kind: ratelimit, grpc: shouldRateLimit},
+	{name: grpcAuthz, kind: sluice, redis: true, grpc: extAuthzCheck, rules: anyMethod, profile: gatewayProfile},
 	{name: naivePath, kind: rival, rival: "naive", path: "/check", body: direct},
 	{name: bare, kind: rival, rival: "coalescer", path: "/check", body: direct},
 	{name: "sluice on Redis, two rules", kind: sluice, redis: true, path: check, body: described, rules: twoRules},
@@ -131,6 +148,11 @@ const (
 	naivePath    = "naive: a script call a request"
 	bare         = "bare coalescer: counts in batches"
 	envoy        = "envoyproxy/ratelimit, JSON"
+	constantGRPC = "constant answer, gRPC"
+	grpcTree     = "sluice on Redis, gRPC, one rule by tree"
+	grpcFacts    = "sluice on Redis, gRPC, one rule by facts"
+	grpcAuthz    = "sluice on Redis, gRPC ext_authz, one rule"
+	envoyGRPC    = "envoyproxy/ratelimit, gRPC"
 	goShared     = "sluice on Redis, 64 callers share a Go client"
 	goAlone      = "sluice on Redis, 64 callers, a Go client each"
 	goOne        = "sluice on Redis, one caller of a Go client"
@@ -175,18 +197,27 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 			return m, err
 		}
 	}
-	if sc.headers != nil {
-		if err := post(ctx, srv.addr, "/ratelimit/profiles", gatewayProfile, 201); err != nil {
+	if sc.profile != "" {
+		if err := post(ctx, srv.addr, "/ratelimit/profiles", sc.profile, 201); err != nil {
 			return m, err
 		}
 	}
-	reqs := requests(srv.addr, sc, s.keys)
-	conns := cmp.Or(sc.conns, s.conns)
+	to, callers := connector(nil), s.conns
+	if sc.grpc == nil {
+		to = connections(srv.addr, requests(srv.addr, sc, s.keys))
+	} else {
+		var stop func()
+		if to, stop, err = sc.grpc.connect(srv.grpc, s.keys); err != nil {
+			return m, err
+		}
+		defer stop()
+		callers = grpcCallers
+	}
 	closed := func(length time.Duration) ([]time.Duration, error) {
 		if sc.callers > 0 {
 			return goClient(ctx, srv.addr, sc, s.keys, length)
 		}
-		return closedLoop(ctx, srv.addr, reqs, conns, length)
+		return closedLoop(ctx, to, cmp.Or(sc.conns, callers), length)
 	}
 	if _, err := closed(time.Second); err != nil {
 		return m, err
@@ -214,7 +245,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	if !sc.openLoop() {
 		return m, nil // a rate of requests is not comparable here
 	}
-	if lat, err = openLoop(ctx, srv.addr, reqs, s.conns, s.rate, length); err != nil {
+	if lat, err = openLoop(ctx, to, callers, s.rate, length); err != nil {
 		return m, err
 	}
 	m.open, m.openLat = summarize(lat), lat

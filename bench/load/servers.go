@@ -63,6 +63,7 @@ func buildAll(ctx context.Context, dir string, want []kind) (programs, error) {
 type server struct {
 	*process
 	addr string
+	grpc string // where it serves gRPC, in scenarios over gRPC
 }
 
 // startServer starts the program of a scenario on free ports. redis is the
@@ -87,9 +88,15 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 		if redis != "" {
 			env = append(env, "REDIS_URL=redis://"+redis)
 		}
+		if sc.grpc != nil {
+			env = append(env, "SLUICE_GRPC_LISTEN="+addrs[1])
+		}
 		env = append(env, sc.env...)
 	case rival:
 		args = []string{"-listen", addr, "-redis", redis, "-kind", sc.rival}
+		if sc.grpc != nil {
+			args = append(args, "-grpc", addrs[1])
+		}
 	case ratelimit:
 		env, ready = append(env, ratelimitEnv(addrs, dir, redis)...), "/healthcheck"
 		if err := ratelimitConfig(dir); err != nil {
@@ -106,7 +113,7 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 		b, _ := os.ReadFile(log)
 		return server{}, fmt.Errorf("%s did not become ready: %w\n%s", sc.kind, err, b)
 	}
-	return server{p, addr}, nil
+	return server{p, addr, addrs[1]}, nil
 }
 
 // answers returns nil if a GET of path has status 200.
@@ -142,7 +149,7 @@ func ratelimitConfig(dir string) error {
 
 func ratelimitEnv(addrs []string, dir, redis string) []string {
 	env := []string{
-		"USE_STATSD=false", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
+		"DISABLE_STATS=true", "LOG_LEVEL=error", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis,
 		"RUNTIME_ROOT=" + filepath.Join(dir, "runtime"), "RUNTIME_SUBDIRECTORY=bench", "RUNTIME_WATCH_ROOT=false",
 	}
 	for i, name := range []string{"", "GRPC_", "DEBUG_"} {
@@ -197,7 +204,7 @@ func (sc *scenario) needsRedis() bool {
 	case ratelimit:
 		return true
 	case rival:
-		return sc.rival != "constant" && sc.rival != "go-limiter"
+		return sc.rival != "constant" && sc.rival != "constant-grpc" && sc.rival != "go-limiter"
 	}
 	return sc.redis
 }

@@ -1,6 +1,7 @@
 // Command rival serves POST /check in the ways to which sluice is compared: a constant answer,
 // one script call for each request (naive), batches of counters (coalescer), and three libraries
-// behind a few lines of Echo. bench/load starts it.
+// behind a few lines of Echo. It can also answer ShouldRateLimit of Envoy with a constant. bench/load
+// starts it.
 package main
 
 import (
@@ -41,10 +42,12 @@ type decider func(ctx context.Context, q question) (answer, error)
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address")
 	redisAddr := flag.String("redis", "", "address of Redis")
-	kind := flag.String("kind", "constant", "constant, naive, coalescer, redis_rate, throttled or go-limiter")
+	grpcListen := flag.String("grpc", "127.0.0.1:0", "address for gRPC, of the kind constant-grpc")
+	kind := flag.String("kind", "constant",
+		"constant, constant-grpc, naive, coalescer, redis_rate, throttled or go-limiter")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := serve(ctx, *listen, *redisAddr, *kind)
+	err := serve(ctx, *listen, *grpcListen, *redisAddr, *kind)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rival:", err)
@@ -52,14 +55,21 @@ func main() {
 	}
 }
 
-func serve(ctx context.Context, listen, redisAddr, kind string) error {
+func serve(ctx context.Context, listen, grpcListen, redisAddr, kind string) error {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	// The timeouts that every server on a network needs, as in sluice.
 	e.Server.ReadHeaderTimeout, e.Server.ReadTimeout = 2*time.Second, 5*time.Second
 	e.Server.WriteTimeout, e.Server.IdleTimeout = 5*time.Second, time.Minute
 	e.GET("/readyz", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
-	if kind == "constant" {
+	switch kind {
+	case "constant-grpc":
+		stop, err := constantGRPC(ctx, grpcListen)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	case "constant":
 		e.POST("/check", func(c echo.Context) error {
 			if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
 				return err
@@ -67,7 +77,7 @@ func serve(ctx context.Context, listen, redisAddr, kind string) error {
 			return c.JSONBlob(http.StatusOK,
 				[]byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
 		})
-	} else {
+	default:
 		decide, err := newDecider(kind, redisAddr)
 		if err != nil {
 			return err
