@@ -96,21 +96,21 @@ type node struct {
 	addr string
 }
 
-// serve starts a node with the rules of shop.yaml. Its counters are in its memory.
-func (p *product) serve(t *testing.T, addr string) *node {
+// serve starts a node with the rules of shop.yaml. Its counters are in its memory. env is NAME=value.
+func (p *product) serve(t *testing.T, addr string, env ...string) *node {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	if err := errors.Join(os.MkdirAll(data, 0o700), os.CopyFS(data, os.DirFS(p.data))); err != nil {
 		t.Fatal(err)
 	}
-	return p.serveOn(t, data, addr)
+	return p.serveOn(t, data, addr, env...)
 }
 
-func (p *product) serveOn(t *testing.T, data, addr string) *node {
+func (p *product) serveOn(t *testing.T, data, addr string, env ...string) *node {
 	t.Helper()
 	return &node{addr: addr, Running: testenv.Start(t, &testenv.Program{
 		Path: p.bin, Args: []string{"serve", "--no-console", "--listen", addr, "--data-dir", data, "--drain-delay", "300ms",
-			"--store-timeout", "5s", "--metrics-public"}, Addr: addr, // the test's machine may be slow
+			"--store-timeout", "5s", "--metrics-public"}, Addr: addr, Env: env, // the test's machine may be slow
 	})}
 }
 

@@ -1,0 +1,164 @@
+//go:build envoy
+
+package gateways_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sluice/internal/testenv"
+)
+
+// TestEnvoy runs the examples, and the journeys of envoyproxy/ratelimit's own example, through the program that ENVOY
+// names:
+//
+//	make test-envoy ENVOY=/usr/local/bin/envoy
+func TestEnvoy(t *testing.T) {
+	bin := os.Getenv("ENVOY")
+	if bin == "" {
+		t.Fatal("say which program, as in make test-envoy ENVOY=/usr/local/bin/envoy")
+	}
+	p := build(t)
+	for _, file := range []string{"envoy.yaml", "ext_authz.yaml", "rls.yaml"} {
+		t.Run(file+" limits and fails open", func(t *testing.T) { t.Parallel(); envoyExample(t, p, bin, file) })
+	}
+	t.Run("journeys of envoyproxy/ratelimit", func(t *testing.T) { t.Parallel(); peersJourneys(t, p, bin) })
+}
+
+// serveGRPC starts a node with the rules of shop.yaml and those of files in the form of envoyproxy/ratelimit.
+func (p *product) serveGRPC(t *testing.T, files ...string) (n *node, grpc string) {
+	t.Helper()
+	grpc = testenv.FreeAddr(t)
+	n = p.serve(t, testenv.FreeAddr(t), "SLUICE_GRPC_LISTEN="+grpc)
+	p.run(t, append([]string{"rules", "import-envoy", "--server", "http://" + n.addr}, files...)...)
+	return n, grpc
+}
+
+// port returns the port of an address as Envoy's files have it.
+func port(addr string) string { return "port_value: " + addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// runEnvoy runs Envoy with a file, in which ports and texts are replaced.
+func runEnvoy(t *testing.T, p *product, bin, file string, replaced map[string]string, args ...string) *gateway {
+	t.Helper()
+	s := &setup{product: p, nodes: []string{"127.0.0.1:1"}, replaced: replaced}
+	s.place(t) // the address of the gateway
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced["port_value: 8000"], replaced["port_value: 8888"] = port(s.addr), port(s.addr)
+	replaced["${SLUICE_TOKEN}"], replaced["timeout: 0.1s"] = p.token, "timeout: 2s"
+	for was, is := range replaced {
+		text = []byte(strings.ReplaceAll(string(text), was, is))
+	}
+	path := filepath.Join(s.dir, "envoy.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s.start(t, &testenv.Program{Path: bin, Args: append([]string{"-c", path, "--concurrency", "1",
+		"--disable-hot-restart", "--log-level", "warn"}, args...)})
+}
+
+// envoyExample: five requests of a key pass, the sixth does not, and the access log names the rule.
+func envoyExample(t *testing.T, p *product, bin, file string) {
+	n, grpc := p.serveGRPC(t, "envoy/ratelimit.yaml")
+	a := startApp(t)
+	g := runEnvoy(t, p, bin, "envoy/"+file, map[string]string{
+		"port_value: 8080": port(n.addr), "port_value: 8081": port(grpc), "port_value: 9000": port(a.addr),
+	})
+	wait(t, "Envoy has found Sluice", func() bool {
+		return g.send(http.MethodGet, "/ready", http.NoBody, "X-Api-Key", "warm").header.Get("RateLimit") != ""
+	})
+	for i := range 5 {
+		if got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1"); got.status != http.StatusOK {
+			t.Errorf("request %d: the client got %d %s", i, got.status, got.body)
+		}
+	}
+	got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1")
+	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" ||
+		// The rate limit filter sends every body as text/plain.
+		file != "rls.yaml" && got.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "quota-exceeded") {
+		t.Errorf("a denied request got %d %v %s", got.status, got.header, got.body)
+	}
+	denied := map[string]string{"rls.yaml": "denied_by=shop.api_key ", "ext_authz.yaml": "denied_by=shop-key "}[file]
+	wait(t, "the access log says "+denied, func() bool { return strings.Contains(g.Log(), denied) })
+	a.take()
+	n.Kill()
+	passes(t, g, a, 20)
+}
+
+// peersJourneys sends the requests of the peer's integration tests to an Envoy with the peer's own example, which asks
+// a node with the peer's own limits.
+func peersJourneys(t *testing.T, p *product, bin string) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit")
+	list.Dir = filepath.Join("..", "..", "bench")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := filepath.Join(strings.TrimSpace(string(out)), "examples")
+	// Days in place of minutes, so that no window ends in between.
+	limits, err := os.ReadFile(filepath.Join(examples, "ratelimit", "config", "example.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "example.yaml")
+	limits = []byte(strings.ReplaceAll(string(limits), "unit: minute", "unit: day"))
+	if err := os.WriteFile(file, limits, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, grpc := p.serveGRPC(t, file)
+	a := startApp(t)
+	g := runEnvoy(t, p, bin, filepath.Join(examples, "envoy", "proxy.yaml"), map[string]string{
+		"address: ratelimit": "address: 127.0.0.1", "port_value: 8081": port(grpc),
+		"address: envoy-mock": "address: 127.0.0.1", "port_value: 9999": port(a.addr),
+		"port_value: 8001": port(testenv.FreeAddr(t)), "address: 0.0.0.0": "address: 127.0.0.1",
+		// The peer has no tokens.
+		"envoy_grpc:\n": fmt.Sprintf("initial_metadata: [{key: sluice-token, value: %s}]\n"+
+			"                          envoy_grpc:\n", p.token),
+	}, "--service-cluster", "proxy", "--service-node", "proxy")
+	const ok, limited = http.StatusOK, http.StatusTooManyRequests
+	for i, s := range []struct {
+		path    string
+		headers string // name=value, separated by blanks
+		status  int
+	}{
+		{"/twoheader", "foo=pelle baz=not-so-shady", ok}, {"/twoheader", "foo=pelle baz=not-so-shady", ok},
+		{"/twoheader", "foo=pelle baz=not-so-shady", ok}, {"/twoheader", "foo=pelle baz=not-so-shady", limited},
+		{"/twoheader", "foo=pelle baz=shady", ok}, {"/twoheader", "foo=pelle baz=shady", ok},
+		{"/twoheader", "foo=pelle baz=shady", ok}, {"/twoheader", "foo=pelle baz=shady", ok},
+		{"/unspec", "unspec=v", ok}, {"/unspec", "unspec=v", ok}, {"/unspec", "unspec=v", limited},
+		{"/test", "", ok}, {"/test", "", limited},
+		// replaces
+		{"/twoheader", "foo=b bar=banned", limited},
+		{"/fourheader", "foo=b bar=banned source_cluster=proxy destination_cluster=override", ok},
+		{"/fourheader", "foo=b bar=banned source_cluster=proxy destination_cluster=override", ok},
+		{"/fourheader", "foo=b bar=banned source_cluster=proxy destination_cluster=override", limited},
+		{"/fourheader", "foo=my bar=bkthomps source_cluster=proxy destination_cluster=bkthomps", ok},
+		{"/fourheader", "foo=my bar=bkthomps source_cluster=proxy destination_cluster=bkthomps", ok},
+		{"/fourheader", "foo=my bar=bkthomps source_cluster=proxy destination_cluster=bkthomps", limited},
+		{"/fourheader", "foo=my bar=bkthomps source_cluster=proxy destination_cluster=not", ok},
+		{"/fourheader", "foo=my bar=bkthomps source_cluster=proxy destination_cluster=not", limited},
+		{"/fiveheader", "foo=5 bar=bkthomps source_cluster=proxy destination_cluster=fake category=account", ok},
+		{"/fiveheader", "foo=5 bar=bkthomps source_cluster=proxy destination_cluster=fake category=account", ok},
+		{"/fiveheader", "foo=5 bar=bkthomps source_cluster=proxy destination_cluster=fake category=account", ok},
+		{"/fiveheader", "foo=5 bar=bkthomps source_cluster=proxy destination_cluster=fake category=account", ok},
+		{"/fiveheader", "foo=5 bar=bkthomps source_cluster=proxy destination_cluster=fake category=account", limited},
+		{"/twoheader", "foo=5 bar=bkthomps", ok}, {"/twoheader", "foo=5 bar=bkthomps", limited},
+	} {
+		var headers []string
+		for _, h := range strings.Fields(s.headers) {
+			name, value, _ := strings.Cut(h, "=")
+			headers = append(headers, name, value)
+		}
+		if got := g.send(http.MethodGet, s.path, http.NoBody, headers...); got.status != s.status {
+			t.Errorf("request %d, %s %s: the client got %d %v %s, want %d", i, s.path, s.headers, got.status, got.header,
+				got.body, s.status)
+		}
+	}
+}
