@@ -18,14 +18,14 @@ const epoch = int64(1_795_260_000_000)
 // fixture is a Checker on a memory store, with a clock that the test sets.
 type fixture struct {
 	*Checker
-	t     *testing.T
+	t     testing.TB
 	now   atomic.Int64 // ms
 	store *faultStore
 }
 
 // newFixture returns a fixture with the given rules in force. edit may change the options of
 // the Checker.
-func newFixture(t *testing.T, rs []rules.Rule, edit func(*CheckerOptions)) *fixture {
+func newFixture(t testing.TB, rs []rules.Rule, edit func(*CheckerOptions)) *fixture {
 	t.Helper()
 	f := &fixture{t: t}
 	f.now.Store(epoch)

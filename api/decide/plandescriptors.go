@@ -36,7 +36,7 @@ func (w *work) addDescriptors(q *DescriptorQuestion, set *rules.Set, now time.Ti
 				m.Key, m.Limit = d.Limit.replace(m.Key, m.Limit)
 			}
 		case !ok:
-		case m.Rule.Unlimited || m.Override.Unlimited:
+		case m.Unlimited():
 			st.State = StateUnlimited
 			replaces = replaces || len(m.Rule.Replaces) > 0
 		default:

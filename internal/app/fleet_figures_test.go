@@ -104,3 +104,37 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 		t.Error("the question was changed")
 	}
 }
+
+// TestFigures_OfDescriptors: a call of descriptors is one request, whose denials are shown by the key of
+// their bucket. What is given back is no decision.
+func TestFigures_OfDescriptors(t *testing.T) {
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	f.ObserveDecision(&decide.Decision{Answer: &decide.Answer{Op: limiter.OpTake, Verdict: decide.Denied,
+		Limits: []decide.LimitAnswer{
+			{Rule: "pay", Key: "{shop:path=/pay+user=b}|17|fw", Weight: 3, Known: true},
+			{Rule: "tokens", Key: "{shop:tokens=b}|18|fw", Returned: true, Decision: limiter.Decision{Allowed: true}},
+		}}})
+	board := fleet.NewMemory(time.Now)
+	p := fleet.NewPublisher(fleet.PublisherOptions{Recorder: f.recorder, Board: board, Now: time.Now,
+		Status: func() fleet.Status { return fleet.Status{ID: "n"} }})
+	p.Post(t.Context())
+	lines, err := board.Recent(t.Context(), 10)
+	if err != nil || len(lines) != 1 {
+		t.Fatalf("samples = %q, %v; want one", lines, err)
+	}
+	for _, want := range []string{`"shop:path=/pay+user=b"`, `"rule":"pay"`, `"weight":3`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("the sample lacks %s: %s", want, lines[0])
+		}
+	}
+	r := fleet.NewReader(board, time.Now)
+	points, err := r.Rule(t.Context(), "tokens", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, point := range points {
+		if point.Allowed > 0 {
+			t.Errorf("a refund counts as a decision: %+v", point)
+		}
+	}
+}

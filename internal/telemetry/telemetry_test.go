@@ -156,6 +156,17 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 	}
 }
 
+// What is given back beside takes is no decision of its rule.
+func TestMetrics_RefundsOfDescriptorsDecideNothing(t *testing.T) {
+	m := used(t)
+	d := taken("given-back")
+	d.Answer.Limits[0].Returned = true
+	m.ObserveDecision(d)
+	if got := scrape(t, m); strings.Contains(got, "given-back") {
+		t.Error("a refund is a decision of its rule")
+	}
+}
+
 // taken is a take that passed above the soft limit of one rule.
 func taken(rule string) *decide.Decision {
 	return &decide.Decision{Took: time.Millisecond, Answer: &decide.Answer{
