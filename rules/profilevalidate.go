@@ -30,9 +30,6 @@ const (
 	missingField     = "field:"
 )
 
-// ValidProfileName reports whether name is a valid name of a profile.
-func ValidProfileName(name string) bool { return namePattern.MatchString(name) }
-
 // ValidateProfile reports every problem of a normalised profile at once, each under the path of
 // the field, such as facts.user[0].header. The error is a *ValidationError.
 func ValidateProfile(p *Profile) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +166,13 @@ func TestCopies_DamagedIsRefusedAndTheNodeWaits(t *testing.T) {
 
 func foreignCopy(t *testing.T) []byte {
 	t.Helper()
-	b, err := rulecopy.Encode("postgres db.example:5432/staging", &rulecopy.Copy{Version: 7})
+	path := filepath.Join(t.TempDir(), "foreign.copy")
+	err := rulecopy.SaveRules(path, "postgres db.example:5432/staging", &rulecopy.Copy{Version: 7}, func() {},
+		slices.Values([]*rules.Rule(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

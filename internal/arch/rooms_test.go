@@ -121,7 +121,8 @@ var rooms = []room{
 	{path: "web/people", may: []string{"rules", "internal/access", "internal/audit", "web/kit", "web/view"},
 		foreign: []string{templ}},
 	{path: "web/transfer", may: []string{"limiter", "rules", "rules/envoyfile", "rules/rulefile", "internal/access",
-		"internal/heap", "web/kit", "web/view"}, foreign: []string{templ}},
+		"internal/heap", "web/kit", "web/view"}, foreign: []string{templ},
+		inTests: []string{"rules/entries"}},
 	{
 		path: "web/kit", may: []string{"limiter", "rules", "internal/access", "internal/fleet", "web/static", "web/view"},
 		foreign: []string{echo, templ, "github.com/alexedwards/scs/v2"},

@@ -19,7 +19,7 @@ func BenchmarkSave(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "rules.copy")
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := Save(path, here, c); err != nil {
+				if err := save(path, here, c); err != nil {
 					b.Fatal(err)
 				}
 			}

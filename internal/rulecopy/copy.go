@@ -56,15 +56,6 @@ type token struct {
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// pointers are those of rs.
-func pointers(rs []rules.Rule) []*rules.Rule {
-	ps := make([]*rules.Rule, len(rs))
-	for i := range rs {
-		ps[i] = &rs[i]
-	}
-	return ps
-}
-
 // write writes the JSON of c with other rules, one rule at a time, so that a
 // hundred thousand take little memory.
 func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,9 +51,33 @@ func sample() *Copy {
 	return c
 }
 
+// save saves a copy with its own rules.
+func save(path, identity string, c *Copy) error {
+	return SaveRules(path, identity, c, func() {}, slices.Values(pointers(c.Rules)))
+}
+
+// pointers are those of rs.
+func pointers(rs []rules.Rule) []*rules.Rule {
+	ps := make([]*rules.Rule, len(rs))
+	for i := range rs {
+		ps[i] = &rs[i]
+	}
+	return ps
+}
+
+// encode returns the bytes of a file.
+func encode(t testing.TB, c *Copy) ([]byte, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.copy")
+	if err := save(path, here, c); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
 func encoded(t testing.TB, c *Copy) []byte {
 	t.Helper()
-	b, err := Encode(here, c)
+	b, err := encode(t, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +224,7 @@ func TestSave_ReplacesTheFileWholeAndPrivate(t *testing.T) {
 	first, second := sample(), sample()
 	second.Version = 8
 	for _, c := range []*Copy{first, second} {
-		if err := Save(path, here, c); err != nil {
+		if err := save(path, here, c); err != nil {
 			t.Fatal(err)
 		}
 		got, err := Load(path, here)
@@ -226,10 +251,10 @@ func TestSave_FailureLeavesTheOldFileAndNothingElse(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Save(filepath.Join(dir, "taken"), here, sample()); err == nil {
+	if err := save(filepath.Join(dir, "taken"), here, sample()); err == nil {
 		t.Error("saving over a folder succeeded")
 	}
-	if err := Save(filepath.Join(dir, "missing", "rules.copy"), here, sample()); !errors.Is(err, fs.ErrNotExist) {
+	if err := save(filepath.Join(dir, "missing", "rules.copy"), here, sample()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("saving into a missing folder: got %v", err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
@@ -240,14 +265,14 @@ func TestSave_FailureLeavesTheOldFileAndNothingElse(t *testing.T) {
 
 func TestSave_SeveralNodesMayShareAPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.copy")
-	if err := Save(path, here, sample()); err != nil {
+	if err := save(path, here, sample()); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for range 5 {
-				if err := Save(path, here, sample()); err != nil {
+				if err := save(path, here, sample()); err != nil {
 					t.Error(err)
 				}
 				if _, err := Load(path, here); err != nil {
@@ -313,7 +338,7 @@ func FuzzDecode(f *testing.F) {
 		if _, err := rules.Compile(c.Rules, c.Version, rules.Options{}); err != nil {
 			_ = err.Error() // refusing is right, only not panicking
 		}
-		again, err := Encode(here, c)
+		again, err := encode(t, c)
 		if err != nil {
 			return // a time that JSON reads but does not write
 		}

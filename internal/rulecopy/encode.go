@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -54,25 +53,6 @@ func fingerprint(identity string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("sluice rule copy\x00" + identity))
 }
 
-// Encode gives the bytes of a file. identity says which database the copy is
-// of; the same database must always have the same.
-func Encode(identity string, c *Copy) ([]byte, error) {
-	b := bytes.NewBuffer(make([]byte, headerSize))
-	if err := c.write(b, slices.Values(pointers(c.Rules))); err != nil {
-		return nil, err
-	}
-	content := b.Bytes()[headerSize:]
-	if len(content) > MaxContent {
-		return nil, tooLarge(len(content))
-	}
-	head := header(identity, format, c.At, len(content))
-	sum := sha256.New()
-	sum.Write(content)
-	sum.Write(head)
-	copy(b.Bytes(), head)
-	return sum.Sum(b.Bytes()), nil
-}
-
 // header is what stands before a content of a length.
 func header(identity string, written uint32, at time.Time, length int) []byte {
 	database := fingerprint(identity)
@@ -87,7 +67,7 @@ func tooLarge(length int) error {
 	return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, length, MaxContent)
 }
 
-// Decode reads what Encode wrote. It verifies everything before it believes
+// Decode reads what SaveRules wrote. It verifies everything before it believes
 // anything; errors wrap ErrDamaged, ErrNewer or ErrForeign and say what is wrong.
 func Decode(identity string, b []byte) (*Copy, error) {
 	head := b[:min(len(b), len(magic))]

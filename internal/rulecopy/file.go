@@ -8,21 +8,15 @@ import (
 	"io"
 	"iter"
 	"os"
-	"slices"
 
 	"sluice/internal/atomicfile"
 	"sluice/rules"
 )
 
-// Save writes the file, readable by its owner only. It appears whole or not at
-// all: it is written beside path, synced and renamed, so several nodes may share
-// a path. identity is as for Encode.
-func Save(path, identity string, c *Copy) error {
-	return SaveRules(path, identity, c, func() {}, slices.Values(pointers(c.Rules)))
-}
-
-// SaveRules is Save with the rules rs in place of those of c. It holds one rule
-// at a time in memory, and calls rest after each piece that it has written.
+// SaveRules writes the file with the rules rs in place of those of c, readable by its owner only. It appears whole or
+// not at all: it is written beside path, synced and renamed, so several nodes may share a path. identity says which
+// database the copy is of; the same database must always have the same. SaveRules holds one rule at a time in memory,
+// and calls rest after each piece that it has written.
 func SaveRules(path, identity string, c *Copy, rest func(), rs iter.Seq[*rules.Rule]) error {
 	return replaceFile(path, func(f *os.File) error {
 		if _, err := f.Seek(int64(headerSize), io.SeekStart); err != nil {

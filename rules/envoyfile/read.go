@@ -45,9 +45,10 @@ type Note struct {
 const MaxNotes = 200
 
 // String returns the note as compilers write messages.
-func (n Note) String() string { return n.place().String() + ": " + n.Message }
+func (n Note) String() string { return n.Place() + ": " + n.Message }
 
-func (n Note) place() place { return place{n.File, n.Line} }
+// Place returns the file and the line.
+func (n Note) Place() string { return place{n.File, n.Line}.String() }
 
 // place is a line of a file.
 type place struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/envoyfile"
 	"sluice/rules/rulefile"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -17,9 +18,11 @@ import (
 
 // importing is a file with its plan for the current rules.
 type importing struct {
-	file    *importFile
-	prune   bool
-	plan    rules.Plan
+	file *importFile
+	how  How
+	plan rules.Plan
+	// report is about configuration of Envoy.
+	report  []envoyfile.Note
 	version int64
 	// sum is a hash of the plan and of the version of the rules it is for.
 	sum string
@@ -41,7 +44,8 @@ func (p *Pages) planImport(v *kit.Visit) error {
 
 // planOf compares a file with the current rules.
 func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
-	wanted, err := rulefile.Parse([]byte(f.Text))
+	in := &importing{file: f, how: howOf(f.Form)}
+	planOf, err := in.read()
 	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
 		return nil, &kit.Problem{Status: http.StatusRequestEntityTooLarge, Title: "Too large", Detail: large.Error() + "."}
@@ -53,20 +57,41 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := wanted.CheckPools(source.Pools); err != nil {
+	in.version = source.Version
+	if in.plan, err = planOf(rules.File{Pools: source.Pools, Profiles: source.Profiles, Rules: source.Rules}); err != nil {
 		return nil, err
 	}
-	in := &importing{file: f, prune: f.Form.Get("prune") == "on", version: source.Version}
-	if err := wanted.CheckPatterns(source.Rules, in.prune); err != nil {
-		return nil, err
-	}
-	stored := rules.File{Pools: source.Pools, Profiles: source.Profiles, Rules: source.Rules}
-	if err := wanted.CheckUnique(stored, in.prune); err != nil {
-		return nil, err
-	}
-	in.plan = rules.MakeFilePlan(stored, wanted, in.prune)
 	in.sum, err = sumOf(in.version, &in.plan)
 	return in, err
+}
+
+// read reads the file and returns what plans its import.
+func (in *importing) read() (func(stored rules.File) (rules.Plan, error), error) {
+	if in.how.Format == formatEnvoy {
+		file, err := envoyfile.Parse(envoyfile.Split([]byte(in.file.Text)), envoyfile.Options{
+			Algorithm: in.how.Algorithm, MergeDomains: in.how.Merge})
+		if err != nil {
+			return nil, err
+		}
+		in.report = file.Report
+		return func(stored rules.File) (rules.Plan, error) { return file.Plan(stored.Rules, false) }, nil
+	}
+	wanted, err := rulefile.Parse([]byte(in.file.Text))
+	if err != nil {
+		return nil, err
+	}
+	return func(stored rules.File) (rules.Plan, error) {
+		if err := wanted.CheckPools(stored.Pools); err != nil {
+			return rules.Plan{}, err
+		}
+		if err := wanted.CheckPatterns(stored.Rules, in.how.Prune); err != nil {
+			return rules.Plan{}, err
+		}
+		if err := wanted.CheckUnique(stored, in.how.Prune); err != nil {
+			return rules.Plan{}, err
+		}
+		return rules.MakeFilePlan(stored, wanted, in.how.Prune), nil
+	}, nil
 }
 
 // sumOf is a hash of a plan. It encodes the plan element by element, because the JSON of a large plan takes several
@@ -91,9 +116,8 @@ func sumList[T any](w io.Writer, list []T) error {
 
 func (p *Pages) showPlan(v *kit.Visit, status int, in *importing, note string) error {
 	return v.Page(status, planPage(v.Frame("Import plan", kit.PathImport), ImportPlan{
-		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, Prune: in.prune, Sum: in.sum, Version: in.version,
-		Note:   note,
-		Reason: in.file.Form.Get("reason"),
+		Plan: &in.plan, Text: in.file.shown(), Upload: in.file.upload, How: in.how, Report: in.report, Sum: in.sum,
+		Version: in.version, Note: note, Reason: in.file.Form.Get("reason"),
 	}))
 }
 
@@ -104,7 +128,7 @@ func (p *Pages) importErrors(v *kit.Visit, f *importFile, err error) error {
 		return err
 	}
 	return v.Page(http.StatusUnprocessableEntity, transferPage(v.Frame("Import & export", kit.PathImport), Transfer{
-		Text: f.shown(), Prune: f.Form.Get("prune") == "on", Errors: fields,
+		Text: f.shown(), How: howOf(f.Form), Errors: fields,
 	}))
 }
 
@@ -113,7 +137,8 @@ func (p *Pages) importErrors(v *kit.Visit, f *importFile, err error) error {
 type ImportPlan struct {
 	Plan              *rules.Plan
 	Text, Upload, Sum string
-	Prune             bool
+	How               How
+	Report            []envoyfile.Note
 	Version           int64
 	Note              string
 	// Reason is the typed reason.
@@ -225,8 +250,8 @@ func (p *Pages) transferForm(v *kit.Visit) error {
 
 // Transfer is the page of export and import.
 type Transfer struct {
-	// Text, Prune and Errors are of an invalid file.
+	// Text, How and Errors are of an invalid file.
 	Text   string
-	Prune  bool
+	How    How
 	Errors []rules.FieldError
 }

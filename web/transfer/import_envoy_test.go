@@ -1,0 +1,53 @@
+package transfer_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"sluice/internal/access"
+	"sluice/rules"
+	"sluice/rules/entries"
+	"sluice/web/webtest"
+)
+
+const envoyShop = `domain: shop
+descriptors:
+- key: path
+  value: pay
+  detailed_metric: true
+  rate_limit: {unit: minute, requests_per_unit: 5}
+`
+
+func TestImport_TakesEnvoysConfiguration(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	old := rules.Rule{ID: 900, Name: "shop.old", Limit: 1, WindowMS: 1000, IsActive: true, Version: 1,
+		Descriptor: &rules.RuleDescriptor{Domain: "shop", Entries: []entries.Element{{Key: "old"}}}}
+	old.Normalize()
+	w.Rules.List = append(w.Rules.List, old)
+	form := url.Values{"text": {envoyShop}, "format": {"envoy"}, "algorithm": {"gcra"}, "merge_domains": {"on"},
+		"prune": {"on"}}
+	page := b.Post("/console/import", form)
+	found := planSum.FindStringSubmatch(page.Body)
+	if page.Code != http.StatusOK || found == nil || !page.Has("shop.path_pay", "shop.old", "1 rule",
+		"<h2>Report</h2>", "line 5", "top keys", `name="format" value="envoy"`, `name="algorithm" value="gcra"`,
+		`name="merge_domains" value="on"`) || page.Has(`name="prune"`) {
+		t.Fatalf("the plan: %d\n%s", page.Code, page.Body)
+	}
+	form.Set("sum", found[1])
+	if page := b.Post("/console/import/apply", form); page.Code != http.StatusSeeOther || len(w.Book.Applied) != 1 ||
+		w.Book.Applied[0] != "edda: 1 created, 0 updated, 0 deleted" {
+		t.Errorf("applied without deleting: %d %q", page.Code, w.Book.Applied)
+	}
+}
+
+func TestImport_EnvoysConfigurationIsRefusedWithLines(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	page := b.Post("/console/import", url.Values{"text": {envoyShop + "- {key: <b>, colour: red}\n"}, "format": {"envoy"}})
+	if page.Code != http.StatusUnprocessableEntity || !page.Has("line 7", "unknown key &#34;colour&#34;",
+		`<option value="envoy" selected>`) || page.Has("<b>") || len(w.Book.Applied) != 0 {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+}
