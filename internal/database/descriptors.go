@@ -10,10 +10,10 @@ import (
 	"sluice/rules"
 )
 
-// scopePrefix begins the column scope of a rule with a descriptor. What follows are hashes of its domain and of the whole
-// descriptor, so that the index of the column finds both. It is the scope of an attribute that no request has: to nodes of
-// older builds, which do not know descriptors, it is a valid rule that never applies. noMethod is the column method of such
-// a rule, which keeps it out of the index of those nodes: thousands of them do not slow their checks.
+// scopePrefix begins the column scope of a rule with a descriptor. What follows are hashes of its domain and of the
+// whole descriptor, so that the index of the column finds both. It is the scope of an attribute that no request has: to
+// nodes of older builds, which do not know descriptors, it is a valid rule that never applies. noMethod is the column
+// method of such a rule, which keeps it out of the index of those nodes: thousands of them do not slow their checks.
 const (
 	scopePrefix = "attr:descriptor."
 	noMethod    = "DESCRIPTOR"
@@ -53,8 +53,8 @@ func (c *change) writes(row *ruleRow, r *rules.Rule) {
 	}
 }
 
-// checkDescriptors refuses the change if a rule that it stores has the descriptor of another active rule. It runs at the
-// end, because a plan may exchange the descriptors of two rules.
+// checkDescriptors refuses the change if a rule that it stores has the descriptor of another active rule. It runs at
+// the end, because a plan may exchange the descriptors of two rules.
 func (c *change) checkDescriptors() error {
 	for some := range slices.Chunk(c.descriptors, insertBatch) {
 		var taken, names []string

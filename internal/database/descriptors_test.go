@@ -23,7 +23,8 @@ func describing(name, domain string, list ...entries.Element) rules.Rule {
 
 // full has every member that belongs to a descriptor.
 func full(name string) rules.Rule {
-	r := describing(name, "shop", entries.Element{Key: "path", Pattern: "/v1/*", Shared: true}, entries.Element{Key: "user"},
+	r := describing(name, "shop", entries.Element{Key: "path", Pattern: "/v1/*", Shared: true},
+		entries.Element{Key: "user"},
 		entries.Element{Key: "Zwölf Ängste — 漢字 '; DROP TABLE rules;--", Value: "%_\\ \t\""})
 	r.Addend, r.Quota, r.ShareThreshold = rules.AddendCharge, true, true
 	r.Replaces, r.Metadata = []string{"other", "gone"}, map[string]string{"team": "pay\nments", "b.c": ""}

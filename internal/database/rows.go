@@ -46,8 +46,8 @@ func rowOf(r *rules.Rule) (ruleRow, error) {
 	policies, err := r.MarshalPolicies()
 	return ruleRow{
 		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(r), Route: r.Route,
-		Method: methodOf(r), Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst, Align: r.Align,
-		AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
+		Method: methodOf(r), Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst,
+		Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
 		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
 		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
 	}, err
