@@ -56,24 +56,47 @@ type token struct {
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
+// ordinary is a rule without a descriptor. It leaves out the members that belong to one, because
+// builds before format 4 refuse a member that they do not know.
+type ordinary struct {
+	*rules.Rule
+	Descriptor     *struct{} `json:"descriptor,omitempty"`
+	Addend         *struct{} `json:"addend,omitempty"`
+	Unlimited      *struct{} `json:"unlimited,omitempty"`
+	Quota          *struct{} `json:"quota,omitempty"`
+	Replaces       *struct{} `json:"replaces,omitempty"`
+	ShareThreshold *struct{} `json:"share_threshold,omitempty"`
+	Metadata       *struct{} `json:"metadata,omitempty"`
+}
+
 // write writes the JSON of c with other rules, one rule at a time, so that a
-// hundred thousand take little memory.
-func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {
+// hundred thousand take little memory. It returns the form of the JSON.
+func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err error) {
+	form = formatPlain
+	if len(c.Profiles) > 0 {
+		form = format
+	}
 	stamp, err := json.Marshal(c.Stamp)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := fmt.Fprintf(w, `{"version":%d,"stamp":%s,"rules":[`, c.Version, stamp); err != nil {
-		return err
+		return 0, err
 	}
 	separator := ""
 	one := json.NewEncoder(w) // which ends each value with a line feed
 	for r := range rs {
 		if _, err := io.WriteString(w, separator); err != nil {
-			return err
+			return 0, err
 		}
-		if err := one.Encode(r); err != nil {
-			return err
+		var value any = r
+		if r.Descriptor == nil {
+			value = ordinary{Rule: r}
+		} else {
+			form = format
+		}
+		if err := one.Encode(value); err != nil {
+			return 0, err
 		}
 		separator = ","
 	}
@@ -95,14 +118,14 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) error {
 			continue
 		}
 		if _, err := io.WriteString(w, part.name); err != nil {
-			return err
+			return 0, err
 		}
 		if err := one.Encode(part.value); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	_, err = io.WriteString(w, "}")
-	return err
+	return form, err
 }
 
 // unmarshal fills everything but At. It is strict, so that a rule with a member
@@ -121,6 +144,11 @@ func (c *Copy) unmarshal(data []byte) error {
 		return fmt.Errorf("version %d", in.Version)
 	}
 	c.Version, c.Stamp, c.Rules, c.Pools, c.Profiles = in.Version, in.Stamp, in.Rules, in.Pools, in.Profiles
+	for i := range c.Rules {
+		if r := &c.Rules[i]; r.Addend == "" {
+			r.Addend = rules.AddendTake // which ordinary leaves out
+		}
+	}
 	c.Tokens = make([]access.Token, len(in.Tokens))
 	for i := range in.Tokens {
 		if err := in.Tokens[i].into(&c.Tokens[i]); err != nil {

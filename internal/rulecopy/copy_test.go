@@ -175,9 +175,19 @@ func TestDecode_ReadsACopyOfTheFormBefore(t *testing.T) {
 	}
 }
 
-// A build that knows no profiles or no descriptors calls the copy newer, not damaged.
+// A build that knows no profiles or no descriptors reads a copy that has none, and calls one that has some newer.
 func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 	c := sample()
+	plain := encoded(t, c)
+	if got := binary.BigEndian.Uint32(plain[len(magic):]); got != 2 {
+		t.Errorf("form %d of a copy without them, want 2", got)
+	}
+	for _, name := range []string{"profiles", "descriptor", "addend", "unlimited", "quota", "replaces", "share_threshold",
+		"metadata", "entries"} {
+		if bytes.Contains(plain, []byte(`"`+name+`"`)) {
+			t.Errorf("a copy without them names %s", name)
+		}
+	}
 	p := rules.NewProfile()
 	p.Name, p.Domain, p.Entries = "shop", "inner", map[string]string{"remote_address": "ip"}
 	p.Missing = map[string]rules.MissingFact{"user": {Value: "anonymous"}, "ip": {Action: rules.MissingDeny}}

@@ -23,9 +23,10 @@ import (
 //	          of everything before it in order
 const (
 	magic = "SLUICERC"
-	// format is the form that this build writes, and the newest that it reads. Form 3 added profiles, 4 the members of
-	// rules for descriptors, which builds before would call damaged.
-	format = 4
+	// format is the newest form that this build reads and writes. Form 3 added profiles, 4 descriptors in rules and
+	// profiles. A copy with neither profiles nor descriptors is written in formatPlain, which older builds read too.
+	format      = 4
+	formatPlain = 2
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 
