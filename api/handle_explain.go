@@ -67,6 +67,9 @@ func (s *Server) explain(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if v, err := parseJSON(body); err == nil && aboutDescriptors(v) {
+		return s.explainDescriptors(c, v)
+	}
 	var q decide.Question
 	if err := decodeCheck(body, limiter.OpPeek, &q); err != nil {
 		return err

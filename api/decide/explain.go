@@ -103,3 +103,50 @@ func (e *Explanation) limits(r *ConsideredRule) {
 		}
 	}
 }
+
+// DescriptorExplanation describes how the rules in force apply to a call of descriptors.
+type DescriptorExplanation struct {
+	SetVersion  int64
+	ActiveRules int
+	// Answer is the answer that the call would get now.
+	Answer      DescriptorAnswer
+	Descriptors []ExplainedDescriptor
+}
+
+// ExplainedDescriptor describes the rule of one descriptor.
+type ExplainedDescriptor struct {
+	rules.Explained
+	State DescriptorState
+	// Over: the descriptor would be over its limit.
+	Over bool
+	// Bucket is nil if no limit applies.
+	Bucket *ConsideredLimit
+}
+
+// ExplainDescriptors answers a call like DoDescriptors with a look, and explains the rule of each descriptor. Errors
+// are those of DoDescriptors.
+func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion) (*DescriptorExplanation, error) {
+	set := c.opt.Sets.Load()
+	if set == nil {
+		return nil, ErrNoSet
+	}
+	q.Look = true
+	e := &DescriptorExplanation{SetVersion: set.Version(), ActiveRules: set.Len()}
+	if err := c.DoDescriptors(ctx, q, &e.Answer); err != nil {
+		return nil, err
+	}
+	now := c.opt.Now()
+	for i := range e.Answer.Statuses {
+		st := &e.Answer.Statuses[i]
+		d := ExplainedDescriptor{Explained: set.ExplainEntries(q.Domain, q.Descriptors[i].Entries, now), State: st.State,
+			Over: st.Over}
+		if st.Limit >= 0 {
+			d.Bucket = &ConsideredLimit{&e.Answer.Limits[st.Limit], st.Remaining}
+			if e.Answer.Allowed() && !st.Over {
+				d.Bucket.After = max(0, st.Remaining-q.Descriptors[i].Addend)
+			}
+		}
+		e.Descriptors = append(e.Descriptors, d)
+	}
+	return e, nil
+}

@@ -92,7 +92,7 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
-		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/envoyfile",
+		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},

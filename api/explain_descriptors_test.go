@@ -1,0 +1,79 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"sluice/rules"
+	"sluice/rules/entries"
+)
+
+func envoyRule(id int64, name string, limit int64, list ...entries.Element) rules.Rule {
+	r := rules.Rule{ID: id, Name: name, Algorithm: "fixed_window", Limit: limit, WindowMS: 60_000, IsActive: true,
+		Descriptor: &rules.RuleDescriptor{Domain: "shop", Entries: list}}
+	r.Normalize()
+	return r
+}
+
+func TestExplain_OfDescriptors(t *testing.T) {
+	staff := envoyRule(3, "staff", 0, entries.Element{Key: "plan", Value: "staff"})
+	staff.Unlimited = true
+	f := newFixture(t, []rules.Rule{envoyRule(1, "per-user", 5, entries.Element{Key: "user"}),
+		envoyRule(2, "none", 0, entries.Element{Key: "path", Pattern: "/x*"}), staff})
+	var e descriptorExplanation
+	const body = `{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"b"}],"hits_addend":2},` +
+		`{"entries":[{"key":"plan","value":"staff"}]},{"entries":[{"key":"who","value":"b"}]}]}`
+	for range 2 { // nothing is spent
+		f.post("/ratelimit/explain", body).decode(&e)
+	}
+	if e.Domain != "shop" || e.ActiveRules != 3 || len(e.Descriptors) != 3 {
+		t.Fatalf("got %+v", e)
+	}
+	user, plan, who := e.Descriptors[0], e.Descriptors[1], e.Descriptors[2]
+	if !user.Matched || user.Reason != rules.EntriesMatched || user.Rule.Name != "per-user" || user.Key != "shop:user=b" ||
+		user.Over || user.Bucket == nil || user.Bucket.Limit != 5 || user.Bucket.Remaining != 5 || *user.After != 3 {
+		t.Errorf("user: %+v with %+v", user, user.Bucket)
+	}
+	if plan.Matched || plan.Reason != rules.EntriesUnlimited || plan.Rule.Name != "staff" || plan.Bucket != nil {
+		t.Errorf("plan: %+v", plan)
+	}
+	if who.Matched || who.Reason != rules.EntriesNoFit || who.Rule != nil || who.Message == "" {
+		t.Errorf("who: %+v", who)
+	}
+	var over descriptorExplanation
+	f.post("/ratelimit/explain", `{"domain":"shop","descriptors":[{"entries":[{"key":"path","value":"/xy"}]}]}`).decode(&over)
+	if d := over.Descriptors[0]; !d.Matched || !d.Over || d.Bucket.Allowed || *d.After != 0 {
+		t.Errorf("over: %+v", d)
+	}
+	var unknown descriptorExplanation
+	f.post("/ratelimit/explain", `{"domain":"other","descriptors":[{"entries":[{"key":"a"}]}]}`).decode(&unknown)
+	if d := unknown.Descriptors[0]; d.Reason != rules.EntriesUnknownDomain {
+		t.Errorf("unknown domain: %+v", d)
+	}
+}
+
+func TestExplain_OfDescriptorsIsStrict(t *testing.T) {
+	f := newFixture(t, []rules.Rule{envoyRule(1, "per-user", 5, entries.Element{Key: "user"})})
+	for body, want := range map[string][]string{
+		`{"domain":"shop"}`:                                          {"descriptors"},
+		`{"descriptors":[{"entries":[{"key":"a"}]}]}`:                {"domain"},
+		`{"domain":"","descriptors":[]}`:                             {"descriptors", "domain"},
+		`{"domain":7,"descriptors":[7]}`:                             {"descriptors[0]", "domain"},
+		`{"domain":"d","descriptors":[{}]}`:                          {"descriptors[0].entries"},
+		`{"domain":"d","descriptors":[{"entries":[{"value":"a"}]}]}`: {"descriptors[0].entries[0].key"},
+		`{"domain":"d","descriptors":[{"entries":[7,{"key":"","value":null}]}]}`: {"descriptors[0].entries[0]",
+			"descriptors[0].entries[1].key", "descriptors[0].entries[1].value"},
+		`{"domain":"d","descriptors":[{"entries":[{"key":"a"}],"hits_addend":-1}]}`:  {"descriptors[0].hits_addend"},
+		`{"domain":"d","descriptors":[{"entries":[{"key":"a"}],"hits_addend":"1"}]}`: {"descriptors[0].hits_addend"},
+	} {
+		a := f.do(http.MethodPost, "/ratelimit/explain", body).want(http.StatusUnprocessableEntity)
+		if got := a.fields(); !slices.Equal(got, want) {
+			t.Errorf("%s: fields %v, want %v", body, got, want)
+		}
+	}
+	for _, body := range []string{`{"domain":"d","user":"a"}`, `{"domain":"d","descriptors":[{"entries":[],"limit":1}]}`,
+		`{"domain":"d","descriptors":[{"entries":[{"key":"a","values":1}]}]}`, `{"domain":"d","domain":"d"}`} {
+		f.do(http.MethodPost, "/ratelimit/explain", body).want(http.StatusBadRequest)
+	}
+}
