@@ -84,7 +84,8 @@ var rooms = []room{
 		foreign: []string{"gorm.io", pgx, "github.com/glebarez", "github.com/pressly/goose/v3"},
 	},
 
-	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "internal/tick", "internal/wire"}},
+	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "internal/tick", "internal/wire"},
+		inTests: []string{"limiter/nearstore"}},
 	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/playbook"}},
 	{path: "api/client/httplimit", may: []string{"api/client", "rules", "rules/facts"},
 		inTests: []string{"internal/playbook"}},
