@@ -34,6 +34,10 @@ type checkCmd struct {
 	Header  []string `name:"header" sep:"none" group:"Check as a gateway (a profile reads the request)" placeholder:"'NAME: VALUE'" help:"Header of the request; may be repeated."`
 	Request []string `arg:"" optional:"" name:"request" help:"With --profile: method and path of the request, such as GET /users/17."`
 
+	Domain string   `name:"domain" group:"Check as Envoy (a descriptor)" placeholder:"TEXT" help:"Domain of the descriptor."`
+	Entry  []string `name:"entry" sep:"none" group:"Check as Envoy (a descriptor)" placeholder:"KEY=VALUE" help:"Entry of the descriptor; may be repeated, in Envoy's order."`
+	Addend *int64   `name:"addend" group:"Check as Envoy (a descriptor)" placeholder:"N" help:"Units to spend, as Envoy's hits_addend. 0 checks without spending."`
+
 	Weight    *int64 `name:"weight" placeholder:"N" help:"Units to spend; 1 if not set. 0 checks without spending."`
 	RequestID string `name:"request-id" placeholder:"TEXT" help:"ID of the request. A repeat with the same ID within a minute gets the same answer and spends nothing."`
 	JSON      bool   `name:"json" help:"Print the server's response as JSON."`
@@ -46,6 +50,9 @@ func (c *checkCmd) Run(p *process) error {
 		return err
 	}
 	defer server.Close()
+	if c.Domain != "" || len(c.Entry) > 0 || c.Addend != nil {
+		return c.checkDescriptor(p, server)
+	}
 	ask := c.question
 	if c.Profile != "" {
 		ask = func() (map[string]any, error) { return c.readByProfile(p, server) }
