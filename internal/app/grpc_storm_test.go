@@ -1,0 +1,157 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"sluice/rules"
+)
+
+// domainCall returns a call of the domain shop with one descriptor of one entry.
+func domainCall(key, value string) *ratelimitv3.RateLimitRequest {
+	return &ratelimitv3.RateLimitRequest{Domain: "shop", Descriptors: []*commonv3.RateLimitDescriptor{{
+		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: key, Value: value}}}}}
+}
+
+// passes makes a call and reports whether it is allowed.
+func (d *dialled) passes(t *testing.T, q *ratelimitv3.RateLimitRequest) bool {
+	t.Helper()
+	a, err := d.ShouldRateLimit(t.Context(), q)
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	return a.GetOverallCode() == ratelimitv3.RateLimitResponse_OK
+}
+
+func TestGRPC_StormOverEveryFaceOfTwoNodesAdmitsExactlyTheLimit(t *testing.T) {
+	cfg := sharedSettings(t)
+	withProfile(t, cfg, func(p *rules.Profile) { p.Domain, p.Entries = "shop", map[string]string{"user": "user"} })
+	first, firstAddr := startGRPC(t, cfg)
+	second, secondAddr := startGRPC(t, cfg)
+	const limit = 100
+	first.create(fmt.Sprintf(`{"name":"r","scope":"user","limit":%d,"window_ms":31536000000,"fail_mode":"closed"}`, limit))
+	eventually(t, "the rule is in force on both nodes", func() bool {
+		return len(second.check(`{"user":"probe","weight":0}`)["limits"].([]any)) == 1
+	})
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for _, side := range []struct {
+		n    *node
+		addr string
+	}{{first, firstAddr}, {second, secondAddr}} {
+		d := dialGRPC(t, side.addr, nil)
+		authz := authv3.NewAuthorizationClient(d.conn)
+		for _, way := range []func() bool{
+			func() bool { return d.passes(t, domainCall("user", "u")) },
+			func() bool {
+				a, err := authz.Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+					ContextExtensions: map[string]string{"sluice-profile": "shop"},
+					Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+						Method: http.MethodGet, Path: "/", Host: "shop.example", Headers: map[string]string{"x-user": "u"}}},
+				}})
+				if err != nil {
+					t.Error(err)
+					return false
+				}
+				return a.GetStatus().GetCode() == int32(codes.OK)
+			},
+			func() bool { return side.n.allowed(`{"user":"u"}`) },
+			func() bool {
+				code, _ := side.n.send(http.MethodPost, "/ratelimit/rls",
+					`{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`)
+				return code == http.StatusOK
+			},
+		} {
+			for range 3 {
+				wg.Go(func() {
+					for range 10 {
+						if way() {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	if got := admitted.Load(); got != limit {
+		t.Errorf("%d of 240 admitted, want exactly %d", got, limit)
+	}
+}
+
+// A slot is held from a call to its negative hit. A client that is killed in between holds its slot until window_ms has
+// passed.
+func TestGRPC_ConcurrencyByNegativeHitsHoldsAndHeals(t *testing.T) {
+	cfg := sharedSettings(t)
+	first, firstAddr := startGRPC(t, cfg)
+	_, secondAddr := startGRPC(t, cfg)
+	const limit, killed = 5, 2
+	for name, window := range map[string]int64{"held": 31_536_000_000, "healed": 500} {
+		first.create(fmt.Sprintf(`{"name":%q,"algorithm":"concurrency","limit":%d,"window_ms":%d,"fail_mode":"closed",
+			"descriptor":{"domain":"shop","entries":[{"key":%[1]q}]}}`, name, limit, window))
+	}
+	other := dialGRPC(t, secondAddr, nil)
+	eventually(t, "the rules are in force on both nodes", func() bool {
+		look := domainCall("held", "probe")
+		look.Descriptors = append(look.Descriptors, domainCall("healed", "probe").Descriptors...)
+		for _, d := range look.Descriptors {
+			d.HitsAddend = wrapperspb.UInt64(0)
+		}
+		a, err := other.ShouldRateLimit(t.Context(), look)
+		return err == nil && a.GetStatuses()[0].GetCurrentLimit() != nil && a.GetStatuses()[1].GetCurrentLimit() != nil
+	})
+	negative := domainCall("held", "u")
+	negative.Descriptors[0].HitsAddend, negative.Descriptors[0].IsNegativeHits = wrapperspb.UInt64(1), true
+	var holders, most, passed atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		d := dialGRPC(t, []string{firstAddr, secondAddr}[i%2], nil)
+		wg.Go(func() {
+			for {
+				if !d.passes(t, domainCall("held", "u")) {
+					if i >= killed && passed.Load() >= 200 || t.Failed() {
+						return
+					}
+					continue
+				}
+				now := holders.Add(1)
+				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+				}
+				if i < killed {
+					_ = d.conn.Close() // killed: it never gives back
+					return
+				}
+				holders.Add(-1)
+				if !d.passes(t, negative) || passed.Add(1) >= 200 {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := most.Load(); got > limit {
+		t.Errorf("%d held a slot at once, the limit is %d", got, limit)
+	}
+	d := dialGRPC(t, firstAddr, nil)
+	free := 0
+	for d.passes(t, domainCall("held", "u")) && free <= limit {
+		free++
+	}
+	if free != limit-killed {
+		t.Errorf("%d slots are free after all, want %d", free, limit-killed)
+	}
+	for range limit { // by clients that are gone now
+		d.passes(t, domainCall("healed", "u"))
+	}
+	eventually(t, "the slots of killed clients are free", func() bool { return d.passes(t, domainCall("healed", "u")) })
+}
