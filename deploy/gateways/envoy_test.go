@@ -82,7 +82,8 @@ func envoyExample(t *testing.T, p *product, bin, file string) {
 	got := g.send(http.MethodGet, "/users/17", http.NoBody, "X-Api-Key", "k1")
 	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") == "" ||
 		// The rate limit filter sends every body as text/plain.
-		file != "rls.yaml" && got.header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, "quota-exceeded") {
+		file != "rls.yaml" && got.header.Get("Content-Type") != "application/problem+json" ||
+		!strings.Contains(got.body, "quota-exceeded") {
 		t.Errorf("a denied request got %d %v %s", got.status, got.header, got.body)
 	}
 	denied := map[string]string{"rls.yaml": "denied_by=shop.api_key ", "ext_authz.yaml": "denied_by=shop-key "}[file]
