@@ -98,6 +98,7 @@ func (a *Answer) decideAlone(p *plan, alone []plannedLimit) (over bool) {
 	for i := range answers {
 		la := &answers[i]
 		if alone[i].quota && !over {
+			alone[i].full = !la.Decision.Allowed
 			la.Decision.Allowed, la.Decision.RetryAfter = true, 0
 			if la.Degraded == rules.FailClosed {
 				la.Degraded = rules.FailOpen
@@ -136,7 +137,7 @@ func (a *DescriptorAnswer) finish(q *DescriptorQuestion, limits []plannedLimit, 
 		}
 		l, la := &limits[st.Limit], &a.Limits[st.Limit]
 		d := &la.Decision
-		st.Remaining, st.Over = d.Remaining, !d.Allowed
+		st.Remaining, st.Over, st.Full = d.Remaining, !d.Allowed, l.full
 		switch {
 		case la.Shadow && st.Over:
 			st.Remaining, st.Over = 0, false

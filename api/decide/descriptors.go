@@ -61,6 +61,8 @@ type DescriptorStatus struct {
 	State DescriptorState
 	// Over: the descriptor is over its limit, and the rule enforces that.
 	Over bool
+	// Full: the rule is a quota without room, and another quota of the call has room.
+	Full bool
 	// Rule is nil if no rule applies.
 	Rule *rules.Compiled
 	// Limit is the index in Answer.Limits, -1 if no limit applies.

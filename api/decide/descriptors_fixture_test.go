@@ -144,8 +144,11 @@ func (a *DescriptorAnswer) text() string {
 			out[i] = "replaced"
 		case StateLimited:
 			word := "ok"
-			if st.Over {
+			switch {
+			case st.Over:
 				word = "over"
+			case st.Full:
+				word = "full"
 			}
 			out[i] = fmt.Sprint(word, " ", st.Remaining)
 		}

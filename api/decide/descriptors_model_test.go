@@ -33,6 +33,7 @@ type naiveOne struct {
 	d         AskedDescriptor
 	limited   bool
 	over      bool
+	full      bool
 	remaining int64
 	text      string
 }
@@ -117,7 +118,7 @@ func (n naive) call(list []*naiveOne) string {
 	}
 	for _, o := range list {
 		if o.isQuota() && room {
-			o.over = false
+			o.full, o.over = o.over, false
 		}
 		if o.together() && quotas && !room && taken { // undone
 			n[o.bucket] = before[o.bucket]
@@ -128,6 +129,9 @@ func (n naive) call(list []*naiveOne) string {
 	for _, o := range list {
 		if o.limited {
 			o.text = fmt.Sprint("ok ", o.remaining)
+		}
+		if o.full {
+			o.text = fmt.Sprint("full ", o.remaining)
 		}
 		if o.over {
 			verdict, o.text = "denied", fmt.Sprint("over ", o.remaining)

@@ -124,7 +124,7 @@ func quotasDenyOnlyTogether(t *testing.T, f *fixture) {
 	both := []AskedDescriptor{asked("gold=a", 1, ""), asked("silver=a", 1, "")}
 	f.expect(t, "allowed: ok 1, ok 2", both...)
 	f.expect(t, "allowed: ok 0, ok 1", both...)
-	f.expect(t, "allowed: ok 0, ok 0", both...) // there is room in silver alone
+	f.expect(t, "allowed: full 0, ok 0", both...) // there is room in silver alone
 	f.expect(t, "denied: over 0, over 0", both...)
 	f.expect(t, "denied: over 0", both[0])
 	// Beside other limits: these are taken only if the quotas are not over, and the other way round.
@@ -132,9 +132,9 @@ func quotasDenyOnlyTogether(t *testing.T, f *fixture) {
 	f.expect(t, "denied: ok 3, over 0", asked("calls=a", 1, ""), both[0])
 	f.expect(t, "denied: over 3, ok 1", asked("calls=a", 4, ""), asked("gold=b", 1, ""))
 	f.levels(t, "3 1", "calls=a", "gold=b")
-	f.expect(t, "allowed: ok 1, ok 0, ok 3", asked("calls=a", 2, ""), both[0], asked("silver=c", 0, ""))
+	f.expect(t, "allowed: ok 1, full 0, ok 3", asked("calls=a", 2, ""), both[0], asked("silver=c", 0, ""))
 	// A quota with a report is charged in any case, and denies as a quota.
-	f.expect(t, "allowed: ok 0, ok 2", asked("tokens=a", 12, "e"), asked("silver=c", 1, ""))
+	f.expect(t, "allowed: full 0, ok 2", asked("tokens=a", 12, "e"), asked("silver=c", 1, ""))
 	f.expect(t, "denied: over 0, ok 1", asked("tokens=a", 1, "e"), asked("calls=a", 1, ""))
 	f.expect(t, "denied: over 0, ok 1, over 0", asked("tokens=a", 0, "e"), asked("calls=a", 1, ""), both[0])
 	f.levels(t, "1 2", "calls=a", "silver=c")

@@ -74,6 +74,7 @@ type plannedLimit struct {
 	blocked   bool // an override denies the key, even if the store cannot decide
 	sent      bool // the limit came with a descriptor and replaces the rule's
 	quota     bool // it denies only if all quotas of the call do
+	full      bool // such a quota that has no room and does not deny
 	// after is used while statuses are written: the units of the later descriptors of the bucket.
 	after int64
 }

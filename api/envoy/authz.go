@@ -156,7 +156,7 @@ func (o *response) deny(a *decide.Answer, style reply.HeaderStyle, status int, b
 	if a != nil {
 		o.clientHeaders(a, style)
 	}
-	o.always("Content-Type", "application/problem+json")
+	o.problemType()
 	o.always("Cache-Control", "no-store")
 	o.b = end(appendText(o.b, 3, body), at)
 	if a != nil {

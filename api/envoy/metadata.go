@@ -119,7 +119,7 @@ func passedEntry(b []byte, statuses []decide.DescriptorStatus) []byte {
 	found := false
 	for i := range statuses {
 		st := &statuses[i]
-		if st.Over || st.Rule == nil || len(st.Rule.Rule.Metadata) == 0 {
+		if st.Over || st.Full || st.Rule == nil || len(st.Rule.Rule.Metadata) == 0 {
 			continue
 		}
 		if !found {

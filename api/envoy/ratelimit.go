@@ -80,6 +80,8 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 	}
 	s.deps.Observe.CountDomain(x.call.domain, x.result)
 	if x.facts.Denied != "" {
+		o.field, o.options = 3, false
+		o.problemType()
 		o.b = appendText(o.b, 5, missingFact(x.facts.Denied))
 		o.metadata(6, a, x.call.domain, nil)
 		return
@@ -90,6 +92,7 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 		o.limitHeaders(a)
 	}
 	if !a.Allowed() {
+		o.problemType()
 		var at int
 		o.b, at = begin(o.b, 5)
 		o.b = end(reply.AppendDenial(o.b, a), at)

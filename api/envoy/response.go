@@ -103,6 +103,9 @@ func (o *response) always(name, value string) {
 	o.shows = shows
 }
 
+// problemType adds the type of the body of a denial. Without it Envoy sends text/plain.
+func (o *response) problemType() { o.always("Content-Type", "application/problem+json") }
+
 func (o *response) addNumber(name string, n int64) {
 	o.scratch = strconv.AppendInt(o.scratch[:0], n, 10)
 	o.addHeader(name, o.scratch)

@@ -146,11 +146,14 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 		return decide.DescriptorStatus{State: decide.StateLimited, Over: over,
 			Rule: &rules.Compiled{Rule: rules.Rule{Metadata: metadata}}}
 	}
-	got := restOf(t, a, per(true, map[string]string{"team": "denied"}),
+	full := per(false, map[string]string{"team": "full"})
+	full.Full = true
+	got := restOf(t, a, per(true, map[string]string{"team": "denied"}), full,
 		per(false, map[string]string{"team": "pay", "x": ""}), decide.DescriptorStatus{})
 	want := map[string]string{}
 	reply.HeaderStyle{}.Headers(a, nil, func(name string, value []byte) { want[name] = string(value) })
 	want["RateLimit-Limit"], want["RateLimit-Remaining"], want["RateLimit-Reset"] = "5", "0", "20"
+	want["Content-Type"] = "application/problem+json"
 	if diff := cmp.Diff(want, headersIn(got.GetResponseHeadersToAdd())); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}

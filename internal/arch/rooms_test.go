@@ -139,7 +139,8 @@ var rooms = []room{
 
 	{
 		path: "internal/app", may: []string{
-			"", "api", "api/decide", "api/envoy", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore", "limiter/nearstore",
+			"", "api", "api/decide", "api/envoy", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore",
+			"limiter/nearstore",
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",
