@@ -113,13 +113,14 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 	return end(end(end(b, list), value), entry)
 }
 
-// passedEntry appends the metadata of the rules whose limits let the call pass. Of one name, the last rule counts.
+// passedEntry appends the metadata of the rules that let the call pass, without those that another rule replaces. Of
+// one name, the last rule counts.
 func passedEntry(b []byte, statuses []decide.DescriptorStatus) []byte {
 	var entry, value, object int
 	found := false
 	for i := range statuses {
 		st := &statuses[i]
-		if st.Over || st.Full || st.Rule == nil || len(st.Rule.Rule.Metadata) == 0 {
+		if st.Over || st.Full || st.State == decide.StateReplaced || st.Rule == nil || len(st.Rule.Rule.Metadata) == 0 {
 			continue
 		}
 		if !found {

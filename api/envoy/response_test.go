@@ -146,10 +146,10 @@ func TestRest_HasHeadersBodyAndMetadata(t *testing.T) {
 		return decide.DescriptorStatus{State: decide.StateLimited, Over: over,
 			Rule: &rules.Compiled{Rule: rules.Rule{Metadata: metadata}}}
 	}
-	full := per(false, map[string]string{"team": "full"})
-	full.Full = true
+	full, replaced := per(false, map[string]string{"team": "full"}), per(false, map[string]string{"team": "replaced"})
+	full.Full, replaced.State = true, decide.StateReplaced
 	got := restOf(t, a, per(true, map[string]string{"team": "denied"}), full,
-		per(false, map[string]string{"team": "pay", "x": ""}), decide.DescriptorStatus{})
+		per(false, map[string]string{"team": "pay", "x": ""}), replaced, decide.DescriptorStatus{})
 	want := map[string]string{}
 	reply.HeaderStyle{}.Headers(a, nil, func(name string, value []byte) { want[name] = string(value) })
 	want["RateLimit-Limit"], want["RateLimit-Remaining"], want["RateLimit-Reset"] = "5", "0", "20"
