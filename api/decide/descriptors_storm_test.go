@@ -175,14 +175,16 @@ func TestDescriptors_ASentLimitIsNotDeniedByTheCache(t *testing.T) {
 }
 
 func TestDescriptors_OverridesOfAKeyApply(t *testing.T) {
-	f := patient(t, []rules.Rule{shop("users", "user", 2)}, nil)
+	rs := []rules.Rule{shop("users", "user", 2), shop("gold", "gold", 2, quota), shop("silver", "silver", 2, quota)}
+	f := patient(t, rs, nil)
 	edit := override.New().Edit()
 	for i, row := range []override.Row{
+		{RuleID: 2, Match: "{shop:gold=banned}", Blocked: true, Limit: -1, Burst: -1},
 		{Match: "{shop:user=free}", Unlimited: true, Limit: -1, Burst: -1},
 		{Match: "{shop:user=banned}", Blocked: true, Limit: -1, Burst: -1},
 		{Match: "{shop:user=vip}", Limit: 9, Burst: -1},
 	} {
-		row.RuleID, row.ID = 1, int64(i+1)
+		row.RuleID, row.ID = max(1, row.RuleID), int64(i+1)
 		edit.Add(row)
 	}
 	f.opt.Sets.Store(f.opt.Sets.Load().WithOverrides(edit.Done(1, f.now.Load())))
@@ -190,6 +192,9 @@ func TestDescriptors_OverridesOfAKeyApply(t *testing.T) {
 	f.expect(t, "denied: over 0, ok 8", asked("user=banned", 1, ""), asked("user=vip", 1, ""))
 	f.expect(t, "allowed: ok 4", withLimit(asked("user=free", 1, ""), 5))
 	f.expect(t, "denied: over 0", withLimit(asked("user=banned", 1, ""), 5))
+	// A block of a quota denies although another quota has room.
+	f.expect(t, "denied: over 0, ok 2", asked("gold=banned", 1, ""), asked("silver=a", 1, ""))
+	f.expect(t, "allowed: ok 1", asked("silver=a", 1, ""))
 	f.store.fail(errAway)
 	f.expect(t, "denied: over 0, ok 0", asked("user=banned", 1, ""), asked("user=vip", 1, ""))
 }

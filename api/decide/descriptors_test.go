@@ -181,6 +181,8 @@ func TestDescriptors_RulesReplaceOthers(t *testing.T) {
 		// A limit that was sent is not part of it.
 		f.expect(t, "allowed: ok 6, unlimited", withLimit(asked("user=b", 1, ""), 7), asked("vip=a", 1, ""))
 		f.expect(t, "allowed: ok 2, ok 6", asked("user=c", 1, ""), withLimit(asked("vip=a", 1, ""), 7))
+		f.expect(t, "allowed: ok 2, ok 6, ok 4", asked("user=d", 1, ""), withLimit(asked("vip=b", 1, ""), 7),
+			asked("own=b", 1, ""))
 	})
 }
 
@@ -254,5 +256,7 @@ func TestDescriptors_ASoftRuleAdmitsAboveItsLimit(t *testing.T) {
 			t.Errorf("limit %+v", a.Limits[0])
 		}
 		f.expect(t, "denied: over 0", asked("soft=a", 1, ""))
+		// A limit that is sent is never soft.
+		f.expect(t, "denied: over 4", withLimit(asked("soft=b", 5, ""), 4))
 	})
 }
