@@ -35,12 +35,13 @@ func Refusals() []string {
 // tokenOnly is the proof of a call.
 var tokenOnly = access.GatewayProof{Token: true}
 
-// authorize returns the status of a call without sufficient credentials, nil for the others.
+// authorize returns the status of a call without sufficient credentials, and what became of it. For the others the
+// error is nil.
 //
 // In open mode every call is admitted, whatever its authority is: Envoy sends the name of its cluster. The guards of
 // the HTTP API are against web pages, and a browser cannot send a call of gRPC: it speaks HTTP/2 only with a
 // certificate for the name of the page.
-func (s *Server) authorize(ctx context.Context, x *buffers) error {
+func (s *Server) authorize(ctx context.Context) (result string, _ error) {
 	call := access.Call{Authorization: metadata.ValueFromIncomingContext(ctx, metadataAuthorization), Host: "localhost"}
 	var err error
 	if token := metadata.ValueFromIncomingContext(ctx, metadataToken); len(call.Authorization) == 0 && len(token) > 0 {
@@ -49,24 +50,24 @@ func (s *Server) authorize(ctx context.Context, x *buffers) error {
 		_, err = s.gate.Admit(call, access.ScopeCheck)
 	}
 	if err == nil {
-		return nil
+		return "", nil
 	}
 	var refused *access.Refusal
 	if !errors.As(err, &refused) {
-		return x.fail(err)
+		return resultError, status.Error(codes.Internal, "internal error")
 	}
 	s.deps.Observe.CountRefusal(refusals[refused.Reason])
-	x.result = resultRefused
+	result = resultRefused
 	code, detail := codes.Unauthenticated, refused.Detail
 	switch refused.Reason {
 	case access.LacksScope, access.NotOpen:
 		code = codes.PermissionDenied
 	case access.NotLoaded:
-		x.result, code = resultNotReady, codes.Unavailable
+		result, code = resultNotReady, codes.Unavailable
 	case access.NoCredentials:
 		detail = "Send the metadata authorization: Bearer TOKEN, or sluice-token: TOKEN. " +
 			"Create a token with sluice token create."
 	case access.BadCredentials:
 	}
-	return status.Error(code, detail)
+	return result, status.Error(code, detail)
 }

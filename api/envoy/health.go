@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,6 +22,8 @@ type health struct {
 	update  chan struct{} // closed when the state has changed
 	stopped chan struct{} // closed by stop
 	once    sync.Once
+
+	watching atomic.Int64
 }
 
 func newHealth(ready func() error) *health {
@@ -63,6 +66,18 @@ func (h *health) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc
 		statuses[service] = &grpc_health_v1.HealthCheckResponse{Status: h.state()}
 	}
 	return &grpc_health_v1.HealthListResponse{Statuses: statuses}, nil
+}
+
+// maxWatches bounds the calls of Watch, which need no token and never end.
+const maxWatches = 1024
+
+// bound refuses calls of Watch above maxWatches.
+func (h *health) bound(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, watch grpc.StreamHandler) error {
+	defer h.watching.Add(-1)
+	if h.watching.Add(1) > maxWatches {
+		return status.Error(codes.ResourceExhausted, "too many clients watch the health of this node")
+	}
+	return watch(srv, stream)
 }
 
 // watchInterval is how often a watch compares the state, besides changes that it is told of.

@@ -196,8 +196,11 @@ func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer
 	if err := read(&x.in); err != nil {
 		return nil, err
 	}
-	if err := s.authorize(ctx, x); err != nil {
-		return nil, err
+	if ctx.Value(admitted{}) == nil { // see begin
+		if result, err := s.authorize(ctx); err != nil {
+			x.result = result
+			return nil, err
+		}
 	}
 	if s.deps.Checker.Set() == nil {
 		return nil, x.fail(decide.ErrNoSet)

@@ -1,0 +1,109 @@
+package envoy
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"sluice/internal/access"
+)
+
+// begun begins a call of the RateLimitService and sends no message.
+func (f *fixture) begun(ctx context.Context) grpc.ClientStream {
+	f.t.Helper()
+	stream, err := f.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return stream
+}
+
+// TestCalls_WithoutATokenEndBeforeTheirMessage: a stranger that begins calls and sends nothing holds no memory.
+func TestCalls_WithoutATokenEndBeforeTheirMessage(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	far, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
+	defer cancel()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		want codes.Code
+	}{
+		"no token":      {f.with(""), codes.Unauthenticated},
+		"another scope": {f.with(access.ScopeRulesRead), codes.PermissionDenied},
+		// gRPC would keep the deadline of a call that is refused at once.
+		"no token, a far deadline": {far, codes.DeadlineExceeded},
+	} {
+		err := f.begun(tt.ctx).RecvMsg(new(string))
+		f.wantCode(name, err, tt.want)
+	}
+	if got := f.counted("ratelimit", "refused"); got != 2 {
+		t.Errorf("%d refused calls counted, want 2", got)
+	}
+}
+
+// TestBegin_BoundsTheTimeOfEveryCall also that until the message has arrived.
+func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
+	f := newFixture(t, nil)
+	token := "Bearer " + f.secrets[access.ScopeCheck]
+	near, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	far, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
+	defer cancel()
+	for _, tt := range []struct {
+		name, method, token string
+		ctx                 context.Context
+		most                time.Duration // 0: none
+		admitted            bool
+	}{
+		{"no deadline", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, token, t.Context(), longestCall, true},
+		{"a far one", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, token, far, longestCall, true},
+		{"a near one", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, token, near, time.Second, true},
+		{"a far one without a token", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, "Bearer x", far,
+			refusedWait, false},
+		{"health", grpc_health_v1.Health_Check_FullMethodName, "", t.Context(), longestCall, false},
+		{"health that is watched", grpc_health_v1.Health_Watch_FullMethodName, "", t.Context(), 0, false},
+		{"an unknown method", "/a/b", "", t.Context(), longestCall, false},
+	} {
+		ctx := metadata.NewIncomingContext(tt.ctx, metadata.Pairs("authorization", tt.token))
+		got, err := f.server.begin(ctx, &tap.Info{FullMethodName: tt.method})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		until, ok := got.Deadline()
+		if latest := time.Now().Add(tt.most); ok != (tt.most > 0) || ok && until.After(latest) {
+			t.Errorf("%s: ends at %v, want %v at most", tt.name, until, latest)
+		}
+		if _, isAdmitted := got.Value(admitted{}).(bool); isAdmitted != tt.admitted {
+			t.Errorf("%s: admitted %v", tt.name, isAdmitted)
+		}
+	}
+}
+
+// TestHealth_WatchesAreBounded, because they need no token and never end.
+func TestHealth_WatchesAreBounded(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.health.watching.Store(maxWatches - 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	last, err := f.health.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := last.Recv(); err != nil {
+		t.Error(err)
+	}
+	more, err := f.health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = more.Recv()
+	f.wantCode("one more", err, codes.ResourceExhausted)
+}
