@@ -19,9 +19,11 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/access"
 	"sluice/rules"
+	"sluice/rules/entries"
 )
 
 func TestCalls_NeedATokenWithTheScopeCheck(t *testing.T) {
@@ -300,6 +302,41 @@ func TestCalls_HaveTheCallersTimeLessTheMargin(t *testing.T) {
 	}
 	if left > patience-margin {
 		t.Errorf("the store has %s of %s", left, patience)
+	}
+}
+
+// The caller's time less the margin for the way back and the margin for the fail modes.
+func TestWithMargin_EndsTwoMarginsEarly(t *testing.T) {
+	until := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), until)
+	defer cancel()
+	bounded, err := withMargin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := bounded.Deadline(); !ok || !got.Equal(until.Add(-2*margin)) {
+		t.Errorf("the call ends %s early", until.Sub(got))
+	}
+	cancel()
+	if _, err := withMargin(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller that has left: %v", err)
+	}
+}
+
+// A fact that was missing would deny the next call, whoever makes it.
+func TestPutBack_ForgetsTheCall(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	x := newBuffers()
+	x.in.text, x.facts.Denied, x.facts.Skip, x.single.RequestID = "message", "user", true, "id"
+	x.request.Header = map[string][]string{"X-User": {"42"}}
+	x.call.domain, x.check.profile, x.q.Domain = "shop", "shop", "shop"
+	x.lists = append(x.lists, []entries.Entry{{Key: "u", Value: "42"}})
+	x.a.Statuses = append(x.a.Statuses, decide.DescriptorStatus{Rule: &rules.Compiled{}})
+	statuses := x.a.Statuses
+	f.server.putBack(x)
+	if x.in.text != "" || x.facts.Denied != "" || x.facts.Skip || x.single.RequestID != "" || len(x.request.Header) > 0 ||
+		x.call.domain+x.check.profile+x.q.Domain != "" || x.lists[0] != nil || statuses[0].Rule != nil {
+		t.Errorf("left in the pool: %+v", x)
 	}
 }
 
