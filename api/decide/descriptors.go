@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"time"
 
 	"sluice/limiter"
 	"sluice/rules"
@@ -142,11 +143,15 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 }
 
 // undo gives back the takes of a call all of whose quotas are over their limits. It does so even
-// if the caller has left.
+// if the caller has left, within the caller's deadline.
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
+	until, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
-	if c.opt.Timeout > 0 {
-		b := within(ctx, c.opt.Timeout)
+	if timeout := c.opt.Timeout; timeout > 0 {
+		if bounded {
+			timeout = min(timeout, time.Until(until)) //nolint:forbidigo // see within
+		}
+		b := within(ctx, timeout)
 		defer b.release()
 		ctx = b
 	}
