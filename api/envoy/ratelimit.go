@@ -9,6 +9,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/limiter"
+	"sluice/rules"
 )
 
 // limit answers a call of the RateLimitService.
@@ -135,16 +136,45 @@ func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
 		*a = decide.Answer{Verdict: decide.Denied, Strictest: -1, Limits: a.Limits[:0]}
 	default:
 		x.single = decide.Question{Op: limiter.OpTake, Descriptor: x.facts.Descriptor, Weight: weight}
+		ask := s.deps.Checker.Do
 		if negative {
-			x.single.Op = limiter.OpRefund
+			ask = s.giveBack
 		}
-		if err := s.deps.Checker.Do(ctx, &x.single, a); err != nil {
+		if err := ask(ctx, &x.single, a); err != nil {
 			return err
 		}
 		x.finish(a, "", true)
 	}
 	x.statusesOfOne(a)
 	s.rest(x, true, nil)
+	return nil
+}
+
+// giveBack refunds the units of a request, and releases the oldest lease of each rule with concurrency. If the store is
+// unavailable, nothing is given back and the call passes: an error would not help its caller.
+func (s *Server) giveBack(ctx context.Context, q *decide.Question, a *decide.Answer) error {
+	var released decide.Answer
+	for _, part := range []*decide.Answer{a, &released} {
+		if q.Op = limiter.OpRefund; part != a {
+			q.Op = limiter.OpRelease // without an id: the oldest
+		}
+		err := s.deps.Checker.Do(ctx, q, part)
+		var failed *limiter.StoreError
+		switch {
+		case errors.As(err, &failed):
+			*part = decide.Answer{Op: q.Op, Verdict: decide.Allowed, Degraded: rules.FailOpen, Strictest: -1,
+				Limits: part.Limits[:0]}
+		case err != nil:
+			return err
+		}
+	}
+	if a.Strictest < 0 && released.Strictest >= 0 {
+		a.Strictest = len(a.Limits) + released.Strictest
+	}
+	a.Limits = append(a.Limits, released.Limits...)
+	if a.Degraded == "" {
+		a.Degraded = released.Degraded
+	}
 	return nil
 }
 
