@@ -54,8 +54,9 @@ func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, er
 		}
 	}
 	if long {
-		// Ends with ctx, which gRPC cancels after the call.
-		ctx, _ = context.WithTimeout(ctx, wait) //nolint:govet // see above
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		_ = cancel // gRPC cancels the parent after the call
 	}
 	return ctx, nil
 }
