@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice/rules"
@@ -75,5 +76,47 @@ func TestExplain_OfDescriptorsIsStrict(t *testing.T) {
 	for _, body := range []string{`{"domain":"d","user":"a"}`, `{"domain":"d","descriptors":[{"entries":[],"limit":1}]}`,
 		`{"domain":"d","descriptors":[{"entries":[{"key":"a","values":1}]}]}`, `{"domain":"d","domain":"d"}`} {
 		f.do(http.MethodPost, "/ratelimit/explain", body).want(http.StatusBadRequest)
+	}
+}
+
+func TestExplain_OfDescriptorsThatAProfileReads(t *testing.T) {
+	r := rules.Rule{ID: 1, Name: "per-user", Scope: "user", Algorithm: "fixed_window", Limit: 5, WindowMS: 60_000,
+		IsActive: true}
+	r.Normalize()
+	f := newFixture(t, []rules.Rule{r})
+	f.do(http.MethodPost, "/ratelimit/profiles", `{"name":"edge","domain":"shop","entries":{"who":"user","verb":"method",`+
+		`"key":"api_key","address":"ip"},"missing":{"api_key":"deny"}}`).want(http.StatusCreated)
+	ask := func(list string, addend string) string {
+		return `{"domain":"shop","descriptors":[{"entries":[` + list + `]},` +
+			`{"entries":[{"key":"other","value":"x"}],"hits_addend":` + addend + `}]}`
+	}
+	const who = `{"key":"who","value":"b"},{"key":"key","value":"k"}`
+	for range 2 { // nothing is spent
+		var e explanation
+		f.post("/ratelimit/explain", ask(who, "3")).decode(&e)
+		if e.Profile != "edge" || e.Message != "Profile edge reads the descriptors as one request." || len(e.Rules) != 1 {
+			t.Fatalf("got %+v", e)
+		}
+		if got := e.Rules[0]; !got.Matched || got.Name != "per-user" || got.Key != "user:b" || *got.Weight != 3 ||
+			got.Bucket.Remaining != 5 || !got.Bucket.Allowed {
+			t.Errorf("got %+v with %+v", got, got.Bucket)
+		}
+	}
+	for _, tt := range []struct{ list, addend, decision, message string }{
+		{who, "6", `"allowed":false,"status":429`, "Profile edge reads the descriptors as one request."},
+		{who + `,{"key":"verb","value":"options"}`, "1", `"allowed":true,"status":200`,
+			"Profile edge allows the method OPTIONS without a check."},
+		{`{"key":"who","value":"b"}`, "1", `"allowed":false,"status":429`,
+			"Profile edge denies the request, because the fact api_key is missing."},
+	} {
+		a := f.post("/ratelimit/explain", ask(tt.list, tt.addend)).want(http.StatusOK)
+		if !strings.Contains(a.body, tt.decision) || !strings.Contains(a.body, `"message":"`+tt.message) {
+			t.Errorf("%s: got %s", tt.list, a.body)
+		}
+	}
+	a := f.do(http.MethodPost, "/ratelimit/explain", ask(`{"key":"address","value":"nowhere"}`, "1")).
+		want(http.StatusUnprocessableEntity)
+	if got := a.fields(); !slices.Equal(got, []string{"descriptors"}) || !strings.Contains(a.body, "edge") {
+		t.Errorf("got %s", a.body)
 	}
 }

@@ -21,6 +21,9 @@ type explanation struct {
 	// Decision is the response that a check would get now.
 	Decision json.RawMessage  `json:"decision"`
 	Rules    []consideredRule `json:"rules"`
+	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message says what it did.
+	Profile string `json:"profile,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // consideredRule says whether one rule applies to the request, and why.
@@ -78,14 +81,18 @@ func (s *Server) explain(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	e := explanation{
+	return writeJSON(c, http.StatusOK, s.explanation(said))
+}
+
+func (s *Server) explanation(said *decide.Explanation) *explanation {
+	e := &explanation{
 		SetVersion: said.SetVersion, ActiveRules: said.ActiveRules,
 		Decision: (&encoder{style: s.style}).append(nil, &said.Answer), Rules: make([]consideredRule, len(said.Rules)),
 	}
 	for i := range said.Rules {
 		e.Rules[i] = considerRule(&said.Rules[i])
 	}
-	return writeJSON(c, http.StatusOK, e)
+	return e
 }
 
 func considerRule(con *decide.ConsideredRule) consideredRule {

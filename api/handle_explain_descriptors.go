@@ -56,6 +56,11 @@ func (s *Server) explainDescriptors(c echo.Context, v *tree.Value) error {
 	if err != nil {
 		return err
 	}
+	if set := s.deps.Checker.Set(); set != nil {
+		if profile := set.ProfileOf(q.Domain); profile != nil {
+			return s.explainByFacts(c, q, profile, set)
+		}
+	}
 	said, err := s.deps.Checker.ExplainDescriptors(c.Request().Context(), q)
 	if err != nil {
 		return err

@@ -88,6 +88,10 @@ type Explanation struct {
 	// Decision is what a check would get now.
 	Decision Answer           `json:"decision"`
 	Rules    []ConsideredRule `json:"rules"`
+	// Profile is the profile that read the descriptors of a call of Envoy as one request, and Message says what it did.
+	// Both are "" in other explanations.
+	Profile string `json:"profile,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // ConsideredRule is one rule of an Explanation.

@@ -85,6 +85,8 @@ func (c *checkCmd) call() (map[string]any, error) {
 // explainDescriptor prints which rule the descriptor has, or why it has none.
 func (c *checkCmd) explainDescriptor(p *process, raw []byte) error {
 	var e struct {
+		Profile     string        `json:"profile"`
+		Message     string        `json:"message"`
 		Decision    client.Answer `json:"decision"`
 		SetVersion  int64         `json:"set_version"`
 		ActiveRules int           `json:"active_rules"`
@@ -105,6 +107,14 @@ func (c *checkCmd) explainDescriptor(p *process, raw []byte) error {
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("the server's response is not valid: %w", err)
+	}
+	if e.Profile != "" {
+		if !c.JSON {
+			fmt.Fprintln(p.out, e.Message)
+		} else {
+			fmt.Fprintf(p.out, "%s\n", raw)
+		}
+		return c.explain(p, raw)
 	}
 	if c.JSON {
 		fmt.Fprintf(p.out, "%s\n", raw)

@@ -10,7 +10,16 @@ func TestCheck_AsEnvoyWithADescriptor(t *testing.T) {
 	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
 	defer r.terminate()
 	const file = `
+profiles:
+  - name: edge
+    domain: facts
+    entries: {who: user}
 rules:
+  - name: by-user
+    scope: user
+    algorithm: fixed_window
+    limit: 3
+    window_ms: 86400000
   - name: pay-per-user
     descriptor: {domain: shop, entries: [{key: path, pattern: "/pay*"}, {key: user}]}
     algorithm: fixed_window
@@ -33,6 +42,9 @@ rules:
 		{"--domain=shop --entry=path=/pay --entry=user=b", exitDone, "pay-per-user: 0 remaining"},
 		{"--domain=shop --entry=user=b --explain", exitDone, "no_fit"},
 		{"--domain=shop --entry=path=/pay --entry=user=c --json", exitDone, `"overallCode"`},
+		{"--domain=facts --entry=who=b --explain", exitDone, "Profile edge reads the descriptors as one request."},
+		{"--domain=facts --entry=who=b --explain --addend=4", exitNo, "* by-user"},
+		{"--domain=facts --entry=who=b --explain --json", exitDone, `"profile":"edge"`},
 		{"--domain=shop", exitError, "--domain and --entry belong together"},
 		{"--domain=shop --entry=user=b --user=c", exitError, "remove the flags of other checks"},
 	} {

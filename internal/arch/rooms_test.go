@@ -94,7 +94,7 @@ var rooms = []room{
 	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
 	{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
-			"rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
+			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
 	},
 	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
