@@ -72,7 +72,10 @@ func (c *checkCmd) call() (map[string]any, error) {
 	}
 	list := make([]map[string]string, len(c.Entry))
 	for i, text := range c.Entry {
-		key, value, _ := strings.Cut(text, "=")
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, errors.New("--entry must be KEY=VALUE; without a value, KEY=")
+		}
 		list[i] = map[string]string{"key": key, "value": value}
 	}
 	descriptor := map[string]any{"entries": list}

@@ -46,6 +46,7 @@ rules:
 		{"--domain=facts --entry=who=b --explain --addend=4", exitNo, "* by-user"},
 		{"--domain=facts --entry=who=b --explain --json", exitDone, `"profile":"edge"`},
 		{"--domain=shop", exitError, "--domain and --entry belong together"},
+		{"--domain=shop --entry=user:b", exitError, "--entry must be KEY=VALUE"},
 		{"--domain=shop --entry=user=b --user=c", exitError, "remove the flags of other checks"},
 	} {
 		args := append([]string{"check", "--server=" + r.url}, strings.Fields(s.args)...)
