@@ -144,11 +144,14 @@ func TestLease_NeverPassesTheLimit(t *testing.T) {
 					case 2:
 						if a != limiter.Concurrency && a != limiter.GCRA {
 							// Another rate of gcra is read at the next look, also of a
-							// take that is denied. Another window would be read from when a lease was taken, not
-							// from when its last unit was spent. A limit that was in force before
-							// does not come back: a node that saw no request meanwhile would spend
-							// what it leased under it (docs/hotkeys.md).
+							// take that is denied. Another window, and a higher rate of a bucket, are
+							// read from when a lease was taken, not from when its last unit was spent.
+							// A limit that was in force before does not come back: a node that saw no
+							// request meanwhile would spend what it leased under it (docs/hotkeys.md).
 							next, edited := drawWide(rt, a), f.leased.Limit
+							if a.Bucketed() {
+								next.Count = min(next.Count, edited.Count)
+							}
 							edited.Count, edited.Burst = next.Count, next.Burst
 							if slices.Contains(f.before, edited) {
 								continue
