@@ -20,7 +20,7 @@ const (
 	maxLargeBody = 1 << 20 // a batch
 )
 
-const mediaJSON = "application/json"
+const mediaJSON = reply.JSONType
 
 // readBody reads the body, of at most most bytes, into dst[:0].
 func readBody(c echo.Context, most int, dst []byte) ([]byte, error) {
@@ -103,7 +103,7 @@ func secure(h http.Header) {
 
 // Shared header values; net/http only reads them.
 var (
-	noSniff  = []string{"nosniff"}
-	noStore  = []string{"no-store"}
+	noSniff  = []string{reply.NoSniff}
+	noStore  = []string{reply.NoStore}
 	jsonType = []string{mediaJSON}
 )

@@ -49,27 +49,39 @@ func statusProblem(status int) (*reply.Problem, bool) {
 // timeoutResponseTime is the time to send a 408 response.
 const timeoutResponseTime = time.Second
 
-// writeProblem sends an error as problem+json, unless a response has begun.
-func (s *Server) writeProblem(c echo.Context, err error) {
+// problem converts an error to a problem document and logs an unknown error. The address of the client is asked for
+// only then.
+func (s *Server) problem(err error, route, method string, client func() string) *reply.Problem {
 	p, known := problemFor(err)
 	if !known {
-		s.log.Error("request failed", "route", c.Path(), "method", clip(c.Request().Method), "client", c.RealIP(), "error",
-			err)
+		s.log.Error("request failed", "route", route, "method", clip(method), "client", client(), "error", err)
 	}
-	if c.Response().Committed {
-		return
-	}
+	return p
+}
+
+// appendProblem writes the JSON of a problem document.
+func (s *Server) appendProblem(b []byte, p *reply.Problem) []byte {
 	body, err := json.Marshal(p)
 	if err != nil {
 		s.log.Error("encoding a problem failed", "error", err)
 		body = []byte(`{"type":"/problems/internal","title":"Internal error","status":500}`)
 	}
+	return append(b, body...)
+}
+
+// writeProblem sends an error as problem+json, unless a response has begun.
+func (s *Server) writeProblem(c echo.Context, err error) {
+	p := s.problem(err, c.Path(), c.Request().Method, c.RealIP)
+	if c.Response().Committed {
+		return
+	}
+	body := s.appendProblem(nil, p)
 	h := c.Response().Header()
 	for name, value := range p.Header {
 		h.Set(name, value)
 	}
 	secure(h)
-	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Type", reply.ProblemType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if p.Status == http.StatusRequestTimeout {
 		// The write deadline has passed too, because it began with the read deadline. If a

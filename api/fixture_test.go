@@ -38,6 +38,7 @@ type fixture struct {
 	store   *faultStore
 	seen    observed
 	checker *decide.Checker
+	server  *Server
 	echo    *echo.Echo
 	host    string
 	token   string
@@ -88,6 +89,7 @@ func newFixture(t testing.TB, rs []rules.Rule, edit ...func(*decide.CheckerOptio
 	}
 	f.echo = echo.New()
 	s.Routes(f.echo)
+	f.server = s
 	f.reload()
 	return f
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -57,12 +58,19 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 				return err
 			}
 		}
-		if err := s.deps.Checker.Do(c.Request().Context(), &x.q, &x.a); err != nil {
+		if x.out, err = s.answer(c.Request().Context(), x, x.out[:0]); err != nil {
 			return err
 		}
-		x.out = append(x.enc.append(x.out[:0], &x.a), '\n')
 		return write(c, http.StatusOK, jsonType, x.out)
 	}
+}
+
+// answer decides the question of x and appends the answer to dst.
+func (s *Server) answer(ctx context.Context, x *buffers, dst []byte) ([]byte, error) {
+	if err := s.deps.Checker.Do(ctx, &x.q, &x.a); err != nil {
+		return dst, err
+	}
+	return append(x.enc.append(dst, &x.a), '\n'), nil
 }
 
 // refundScope returns the scope for a refund. A refund with a request_id returns at most

@@ -25,6 +25,8 @@ type Route struct {
 const (
 	// overridesPath is the path of the overrides of a rule.
 	overridesPath = "/ratelimit/rules/:id/overrides"
+	// checkPath is the path of a check.
+	checkPath = "/ratelimit/check"
 	// refundPath is the one route whose scope depends on the body; see requireScope.
 	refundPath = "/ratelimit/refund"
 	// rlsPath is the path of Envoy's RateLimitService as JSON.
@@ -50,8 +52,8 @@ var table = []Route{
 	{http.MethodGet, "/openapi.yaml", "", (*Server).openapi},
 	{http.MethodGet, "/metrics", access.ScopeRulesRead, (*Server).metrics},
 
-	{http.MethodPost, "/ratelimit/check", access.ScopeCheck, single(limiter.OpTake)},
-	{http.MethodPost, "/ratelimit/check/batch", access.ScopeCheck, (*Server).checkBatch},
+	{http.MethodPost, checkPath, access.ScopeCheck, single(limiter.OpTake)},
+	{http.MethodPost, checkPath + "/batch", access.ScopeCheck, (*Server).checkBatch},
 	{http.MethodPost, "/ratelimit/charge", access.ScopeCheck, single(limiter.OpCharge)},
 	{http.MethodPost, refundPath, access.ScopeCheck, single(limiter.OpRefund)},
 	{http.MethodPost, "/ratelimit/reset", access.ScopeCounters, single(limiter.OpReset)},

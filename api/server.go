@@ -70,7 +70,7 @@ func (s *Server) wrap(r Route) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				s.recovered(c, v)
+				s.writeProblem(c, s.recovered(c.Path(), v))
 				err = nil
 			}
 		}()
@@ -98,25 +98,11 @@ const (
 // headerReason is the header with the reason of a change of rules.
 const headerReason = "Sluice-Reason"
 
-// forwarding are the headers that proxies add to forwarded requests.
-var forwarding = [...]string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Forwarded", "Via"}
-
 // authorize returns an error unless the request may use a route that requires one of the
 // scopes. It stores the actor for writes in the context.
 func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error {
 	req := c.Request()
-	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
-	if len(call.Authorization) == 0 {
-		call.Forwarded = slices.ContainsFunc(forwarding[:], func(name string) bool { return len(req.Header[name]) > 0 })
-		// crossOrigin allows GET, but here a GET may release deferred requests.
-		switch req.Header.Get("Sec-Fetch-Site") {
-		case "", "none", "same-origin":
-			call.OtherSite = crossOrigin.Check(req) != nil
-		default:
-			call.OtherSite = true
-		}
-	}
-	token, err := s.gate.Admit(call, want...)
+	token, err := s.gate.Admit(callOf(req), want...)
 	if err != nil {
 		return err
 	}
@@ -131,6 +117,23 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 		c.Set(tokenKey, token)
 	}
 	return nil
+}
+
+// callOf describes the sender of a request.
+func callOf(req *http.Request) access.Call {
+	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
+	if len(call.Authorization) == 0 {
+		call.Forwarded = slices.ContainsFunc(access.ForwardingHeaders(),
+			func(name string) bool { return len(req.Header[name]) > 0 })
+		// crossOrigin allows GET, but here a GET may release deferred requests.
+		switch req.Header.Get("Sec-Fetch-Site") {
+		case "", "none", "same-origin":
+			call.OtherSite = crossOrigin.Check(req) != nil
+		default:
+			call.OtherSite = true
+		}
+	}
+	return call
 }
 
 // requireScope returns an error if the token lacks a scope whose need is known only from
@@ -151,14 +154,14 @@ func actor(c echo.Context) rules.Actor {
 	return a
 }
 
-// recovered ends a request whose handler panicked.
-func (s *Server) recovered(c echo.Context, v any) {
+// recovered returns the problem document of a request whose handler panicked.
+func (s *Server) recovered(route string, v any) *reply.Problem {
 	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
 		panic(v)
 	}
 	s.deps.Panicked()
-	s.log.Error("panic in a request", "route", c.Path(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-	s.writeProblem(c, reply.Internal.Problem("The error was logged. Try again."))
+	s.log.Error("panic in a request", "route", route, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	return reply.Internal.Problem("The error was logged. Try again.")
 }
 
 // fail responds to requests without a handler: unknown paths and methods.

@@ -14,6 +14,14 @@ type HeaderStyle struct {
 	ResetDelta bool
 }
 
+// Values of the headers of answers of the API: media types, and those that forbid sniffing and caching.
+const (
+	JSONType    = "application/json"
+	ProblemType = "application/problem+json"
+	NoSniff     = "nosniff"
+	NoStore     = "no-store"
+)
+
 // maxStructured is the largest integer of a structured field (RFC 9651, section
 // 3.3.1: fifteen digits). Larger figures are sent as this one.
 const maxStructured = 999_999_999_999_999

@@ -52,6 +52,13 @@ type Call struct {
 	OtherSite bool
 }
 
+// forwarding are the headers that proxies add to forwarded requests.
+var forwarding = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Forwarded", "Via"}
+
+// ForwardingHeaders are the headers that proxies add to forwarded requests, in canonical form. A request with one of
+// them is Forwarded. The caller does not change them.
+func ForwardingHeaders() []string { return forwarding }
+
 // Gate decides which calls are authorised. It is safe for concurrent use.
 type Gate struct {
 	Tokens *Current
