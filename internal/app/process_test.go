@@ -27,6 +27,7 @@ func TestProcess(t *testing.T) {
 	}
 	for name, promise := range map[string]func(*testing.T, string){
 		"a rolling restart fails no request":                   rollingRestart,
+		"a rolling restart fails no gRPC call":                 rollingCalls,
 		"a stream of fresh connections loses no request":       freshConnections,
 		"a killed node takes only what was in flight with it":  killedNode,
 		"without descriptors it goes on for those it serves":   noDescriptors,
