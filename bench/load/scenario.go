@@ -207,7 +207,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 		to = connections(srv.addr, requests(srv.addr, sc, s.keys))
 	} else {
 		var stop func()
-		if to, stop, err = sc.grpc.connect(srv.grpc, s.keys); err != nil {
+		if to, stop, err = sc.grpc.connect(ctx, srv.grpc, s.keys); err != nil {
 			return m, err
 		}
 		defer stop()
