@@ -3,7 +3,9 @@
 package gateways_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -89,6 +91,28 @@ func envoyExample(t *testing.T, p *product, bin, file string) {
 	denied := map[string]string{"rls.yaml": "denied_by=shop.api_key ", "ext_authz.yaml": "denied_by=shop-key "}[file]
 	wait(t, "the access log says "+denied, func() bool { return strings.Contains(g.Log(), denied) })
 	a.take()
+	for name, bad := range map[string][2]string{
+		"a path of 40 KiB":           {"/a?" + strings.Repeat("a", 40<<10), ""},
+		"a path of 27 KiB":           {"/a?" + strings.Repeat("a", 27<<10), ""},
+		"a key of 40 KiB":            {"/a", "X-Api-Key: " + strings.Repeat("a", 40<<10) + "\r\n"},
+		"a key that is not UTF-8":    {"/a", "X-Api-Key: \xff\r\n"},
+		"a path that is not UTF-8":   {"/a\xff", ""},
+		"a header that is not UTF-8": {"/a", "X-Other: \xff\r\n"},
+	} {
+		c := dial(t, strings.TrimPrefix(g.url, "http://"))
+		if _, err := io.WriteString(c, "GET "+bad[0]+" HTTP/1.1\r\nHost: shop\r\n"+bad[1]+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		res.Body.Close()
+		if passed := len(a.take()) > 0; passed && res.Header.Get("RateLimit") == "" {
+			t.Errorf("%s: the request passed without a decision", name)
+		}
+	}
 	n.Kill()
 	passes(t, g, a, 20)
 }
