@@ -50,6 +50,8 @@ var rooms = []room{
 	{
 		path: "rules/envoyfile",
 		may:  []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/rulefile", "rules/tree"},
+		// its grammar is that of envoyproxy/ratelimit
+		foreign: []string{"go.yaml.in/yaml/v4"},
 	},
 	{path: "rules/words", may: []string{"rules", "rules/entries"}},
 	{path: "rules/facts", may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/route"}},

@@ -1,7 +1,10 @@
 package envoyfile
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"sluice/limiter"
@@ -234,7 +237,7 @@ func (r *reader) limit(f *found, v *tree.Value) {
 	f.rule.Limit, f.rule.WindowMS = requests, length*max(multiplier, 1)
 }
 
-// metadata reads metadata, of which numbers and truths become text.
+// metadata reads metadata. Values that are not text become their JSON text.
 func (r *reader) metadata(m map[string]*tree.Member) map[string]string {
 	at := m["metadata"]
 	switch {
@@ -247,16 +250,64 @@ func (r *reader) metadata(m map[string]*tree.Member) map[string]string {
 	out := make(map[string]string, len(at.Value.Members))
 	for i := range at.Value.Members {
 		e := &at.Value.Members[i]
-		switch e.Value.Kind {
-		case tree.Text:
-		case tree.Whole, tree.Number, tree.Truth:
-			r.note(e.Line, "metadata %s is text here", shown(e.Name))
-		default:
-			r.problem(e.Line, "metadata %s must be text, a number or a truth, not %s", shown(e.Name), e.Value.Kind)
-		}
 		out[e.Name] = e.Value.Text
+		if e.Value.Kind == tree.Text {
+			continue
+		}
+		text := appendJSON(nil, &e.Value)
+		out[e.Name] = string(text)
+		if len(text) > rules.MaxMetadataValue {
+			r.problem(e.Line, "metadata %s has more than %d bytes as JSON text", shown(e.Name), rules.MaxMetadataValue)
+			continue
+		}
+		r.note(e.Line, "metadata %s is kept as its JSON text: %s", shown(e.Name), text)
 	}
 	return out
+}
+
+// appendJSON appends a value as JSON. It stops soon after the longest text that metadata may have.
+func appendJSON(b []byte, v *tree.Value) []byte {
+	switch v.Kind {
+	case tree.Null:
+		return append(b, "null"...)
+	case tree.Truth:
+		return strconv.AppendBool(b, isTrue(v.Text))
+	case tree.Whole, tree.Number:
+		return appendNumber(b, v.Text)
+	case tree.Text:
+		return append(b, rules.JSONText(v.Text)...)
+	}
+	open, closing := byte('['), byte(']')
+	if v.Kind == tree.Object {
+		open, closing = '{', '}'
+	}
+	b = append(b, open)
+	for i := 0; i < len(v.List)+len(v.Members) && len(b) <= rules.MaxMetadataValue; i++ {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if v.Kind == tree.List {
+			b = appendJSON(b, &v.List[i])
+			continue
+		}
+		b = append(append(b, rules.JSONText(v.Members[i].Name)...), ':')
+		b = appendJSON(b, &v.Members[i].Value)
+	}
+	return append(b, closing)
+}
+
+// appendNumber appends a number of YAML, as it is written if that is JSON.
+func appendNumber(b []byte, text string) []byte {
+	if json.Valid([]byte(text)) {
+		return append(b, text...)
+	}
+	if n, whole := wholeNumber(text); whole {
+		return strconv.AppendInt(b, n, 10)
+	}
+	if f, number := realNumber(text); number && !math.IsInf(f, 0) {
+		return strconv.AppendFloat(b, f, 'g', -1, 64)
+	}
+	return append(b, rules.JSONText(text)...)
 }
 
 // pathDescriptor returns the descriptor of the rule at the end of a path.

@@ -128,7 +128,7 @@ func TestParse_EveryKey(t *testing.T) {
 		"metadata": func() (string, rules.Rule, string) {
 			return descriptors("key: a", limit, "metadata: {team: pay, tier: 2}"),
 				one(func(r *rules.Rule) { r.Metadata = map[string]string{"team": "pay", "tier": "2"} }),
-				`line 5: metadata "tier" is text here`
+				`line 5: metadata "tier" is kept as its JSON text: 2`
 		},
 		"value": func() (string, rules.Rule, string) {
 			return descriptors("key: a", "value: b", limit), one(func(r *rules.Rule) {
@@ -186,7 +186,7 @@ func TestParse_EveryKey(t *testing.T) {
 		file, want, report := test()
 		if report == "REFUSED" {
 			if _, err := Parse([]Source{{Data: []byte(file)}}, Options{}); err == nil ||
-				!strings.Contains(err.Error(), `line 14 there is no anchor "none"`) {
+				!strings.Contains(err.Error(), `line 14 cannot be read as YAML: unknown anchor 'none'`) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -218,16 +218,27 @@ func TestParse_EveryKey(t *testing.T) {
 func TestParse_RefusesWithFileLineAndReason(t *testing.T) {
 	const limit = "rate_limit: {unit: minute, requests_per_unit: 2}"
 	for file, want := range map[string]string{
-		"descriptors: []":                                    `a.yaml:1: the domain must not be empty`,
-		"domain: ''":                                         `a.yaml:1: the domain must not be empty`,
-		"# nothing":                                          `a.yaml:1: the file has no domain`,
-		"- a":                                                `a.yaml:1: the document must be an object with a domain, not a list`,
-		"domain: d\ndescriptors: {key: a}":                   `a.yaml:2: descriptors must be a list, not an object`,
-		"domain: d\ndescriptors:\n- x":                       `a.yaml:3: a descriptor must be an object, not text`,
-		"domain: d\ndomains: e":                              `a.yaml:2: unknown key "domains"`,
-		"domain: d\ndomain: e":                               `a.yaml:2: the member "domain" appears twice`,
-		"domain: d\n---\ndomain: d":                          `a.yaml:3: the domain "d" is already defined at a.yaml:1`,
-		"domain: [":                                          `a.yaml:1: `,
+		"descriptors: []":                       `a.yaml:1: the domain must not be empty`,
+		"domain: ''":                            `a.yaml:1: the domain must not be empty`,
+		"# nothing":                             `a.yaml:1: the file has no domain`,
+		"- a":                                   `a.yaml:1: the document must be an object with a domain, not a list`,
+		"domain: d\ndescriptors: {key: a}":      `a.yaml:2: descriptors must be a list, not an object`,
+		"domain: d\ndescriptors:\n- x":          `a.yaml:3: a descriptor must be an object, not text`,
+		"domain: d\ndomains: e":                 `a.yaml:2: unknown key "domains"`,
+		"domain: d\ndomain: e":                  `a.yaml:2: the member "domain" appears twice`,
+		"domain: d\n---\ndomain: d":             `a.yaml:3: the domain "d" is already defined at a.yaml:1`,
+		"domain: [":                             `a.yaml:1: cannot be read as YAML: did not find expected node content`,
+		"\ndomain: 'd\ndescriptors: []\n":       `a.yaml:2: cannot be read as YAML: found unexpected end of stream, while scanning a quoted scalar`,
+		"domain: d\ndescriptors:\n\t- key: a\n": `a.yaml:3: the line is indented with a tab, which YAML does not allow: replace each tab by spaces`,
+		"domain: d\ndescriptors:\n  - key: a\n  \tvalue: b\n": `a.yaml:4: the line is indented with a tab`,
+		"domain: d\n#\x00":                                   `a.yaml:2: contains the control character U+0000, which YAML does not allow`,
+		"domain: d\n# \xff":                                  `a.yaml:2: is not valid UTF-8`,
+		"domain: d\ndescriptors: &x [*x]":                    `a.yaml:2: the value of the anchor "x" contains itself`,
+		"<<: [1]\ndomain: d":                                 `a.yaml:1: << needs an object or a list of objects`,
+		"domain: !!int d":                                    `a.yaml:1: "d" is not a value of the tag !!int`,
+		"domain: !!binary d":                                 `a.yaml:1: "d" is not a value of the tag !!binary`,
+		"[domain]: d":                                        `a.yaml:1: a key must be text`,
+		"0.25: d":                                            `a.yaml:1: unknown key "0.25"`,
 		descriptors("value: b"):                              `a.yaml:3: descriptor has empty key`,
 		descriptors("key: a*"):                               `a.yaml:3: the key "a*" has a *`,
 		descriptors("key: a", "limit: 5"):                    `a.yaml:4: unknown key "limit"`,
@@ -251,7 +262,7 @@ func TestParse_RefusesWithFileLineAndReason(t *testing.T) {
 		descriptors("key: a", "shadow_mode: maybe", limit):                                                  `a.yaml:4: shadow_mode must be true or false`,
 		descriptors("key: a", "value: b", "share_threshold: true", limit):                                   `a.yaml:5: share_threshold needs a value with a *`,
 		descriptors("key: a", "metadata: [a]", limit):                                                       `a.yaml:4: metadata must be an object`,
-		descriptors("key: a", "metadata: {a: {b: c}}", limit):                                               `a.yaml:4: metadata "a" must be text`,
+		descriptors("key: a", "metadata: {a: ["+strings.Repeat("bbb,", 100)+"]}", limit):                    `a.yaml:4: metadata "a" has more than 255 bytes as JSON text`,
 		descriptors("key: a", limit) + "- {key: a, " + limit + "}":                                          `a.yaml:5: duplicate descriptor composite key "shop.a", first at a.yaml:3`,
 		descriptors("key: a", "value: '*b'", limit) + "- {key: a, value: 'aa*'}":                            `a.yaml:6: "shop.a_aa*" and the earlier pattern "*b" at a.yaml:3 match some`,
 		descriptors("key: a", "value: 'a*'", limit) + "- {key: a, value: 'aa*'}\n- {key: a, value: 'a*'}\n": `a.yaml:7: duplicate descriptor composite key`,
@@ -261,7 +272,7 @@ func TestParse_RefusesWithFileLineAndReason(t *testing.T) {
 		"domain: " + strings.Repeat("d", 256) + "\ndescriptors:\n- {key: a, " + limit + "}": `must have 1 to 255 bytes`,
 		"domain: d\ndescriptors:" + strings.Repeat(" [{key: a, descriptors:", 33) + " []" + strings.Repeat("}]",
 			33): `a.yaml:2: a descriptor can have at most 32 entries`,
-		descriptors("key: a", "value: *b"): `a.yaml:4: there is no anchor "b" before this alias`,
+		descriptors("key: a", "value: *b"): `a.yaml:4: cannot be read as YAML: unknown anchor 'b' referenced`,
 	} {
 		in, err := Parse([]Source{{Name: "a.yaml", Data: []byte(file)}}, Options{})
 		if err == nil {
@@ -457,4 +468,14 @@ func TestParse_TheExamplesOfEnvoyproxy(t *testing.T) {
 	if len(in.Report) != 1 || !strings.HasPrefix(in.Report[0].String(), "example.yaml:") {
 		t.Errorf("the report: %v", in.Report)
 	}
+}
+
+// problemsOf returns the problems that an error lists.
+func problemsOf(t *testing.T, err error) []rules.FieldError {
+	t.Helper()
+	var invalid *rules.ValidationError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("no problems: %v", err)
+	}
+	return invalid.Fields
 }

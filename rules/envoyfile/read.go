@@ -1,7 +1,6 @@
 package envoyfile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -159,28 +158,26 @@ func (r *reader) err() error {
 
 // source reads one file.
 func (r *reader) source(data []byte) error {
-	empty := true
+	empty, before := true, len(r.problems)
 	for _, d := range documents(data) {
 		r.before = d.before
-		root, line, err := rulefile.ReadDocument(d.data)
-		var large *rulefile.TooLargeError
-		switch {
-		case errors.As(err, &large):
-			return err
-		case err != nil:
-			r.problem(line, "%s", err)
-		case root.Kind == tree.Null:
-			continue
-		case root.Kind != tree.Object:
-			r.problem(root.Line, "the document must be an object with a domain, not %s", root.Kind)
-		default:
-			if err := r.document(&root); err != nil {
-				return err
+		err := readYAML(d.data, r.problem, func(root tree.Value) error {
+			empty = false
+			if root.Kind != tree.Object {
+				r.problem(root.Line, "the document must be an object with a domain, not %s", root.Kind)
+				return nil
 			}
+			if what := notAConfiguration(&root); what != "" {
+				r.problem(root.Line, "%s", what)
+				return nil
+			}
+			return r.document(&root)
+		})
+		if err != nil {
+			return err
 		}
-		empty = false
 	}
-	if empty {
+	if empty && len(r.problems) == before {
 		r.before = 0
 		r.problem(1, "the file has no domain")
 	}
@@ -273,13 +270,20 @@ func (r *reader) truth(m map[string]*tree.Member, name string) bool {
 	}
 	switch word := strings.ToLower(at.Value.Text); {
 	case at.Value.Kind == tree.Truth, at.Value.Kind == tree.Text && slices.Contains(truths, word):
-		return strings.HasPrefix(word, "t") || strings.HasPrefix(word, "y") || word == "on"
+		return isTrue(word)
 	}
 	r.problem(at.Line, "%s must be true or false, not %s", name, at.Value.Kind)
 	return false
 }
 
+// truths are the truths of YAML 1.1 that are text since.
 var truths = []string{"y", "yes", "on", "n", "no", "off"}
+
+// isTrue reports whether one of the truths, or true or false, is true.
+func isTrue(word string) bool {
+	word = strings.ToLower(word)
+	return word[0] == 't' || word[0] == 'y' || word == "on"
+}
 
 // count returns a member that is a whole number of 32 bits, and whether it is there.
 func (r *reader) count(m map[string]*tree.Member, name string) (int64, bool) {

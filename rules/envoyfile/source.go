@@ -93,23 +93,36 @@ type document struct {
 	before int
 }
 
-// documents takes a file apart at its document separators.
+// documents takes a file apart at its document separators (---) and end marks (...). Directives (%YAML) stay with the
+// document after them.
 func documents(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var out []document
 	begin, first, n := 0, 0, 0
+	content := false // since begin
 	for at := 0; at < len(data); n++ {
 		end := len(data)
 		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		}
 		line := data[at:end]
-		if rest, dashes := bytes.CutPrefix(line, []byte("---")); dashes && at > begin &&
-			(len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0) {
+		separator := isMark(line, "---")
+		if separator && content {
 			out = append(out, document{data[begin:at], first})
 			begin, first = at, n
 		}
-		at = end
+		bare := bytes.TrimSpace(line)
+		content = content || separator || len(bare) > 0 && bare[0] != '#' && line[0] != '%'
+		if at = end; isMark(line, "...") {
+			out = append(out, document{data[begin:at], first})
+			begin, first, content = at, n+1, false
+		}
 	}
 	return append(out, document{data[begin:], first})
+}
+
+// isMark reports whether a line is a mark between documents.
+func isMark(line []byte, mark string) bool {
+	rest, marked := bytes.CutPrefix(line, []byte(mark))
+	return marked && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }

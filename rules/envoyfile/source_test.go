@@ -38,6 +38,10 @@ func TestParse_IsBounded(t *testing.T) {
 	for i := range 40 {
 		double += fmt.Sprintf("x%d: &x%d [*x%d, *x%d]\n", i+1, i+1, i, i)
 	}
+	deeper := "domain: d\nname: &a0 b\n" // by aliases of a value that is deep itself
+	for i := range 50 {
+		deeper += fmt.Sprintf("metadata%d: &a%d [[[*a%d]]]\n", i, i+1, i)
+	}
 	many := "name: &l ["
 	for i := range 5000 {
 		many += fmt.Sprintf("{key: a%d},", i)
@@ -53,11 +57,13 @@ func TestParse_IsBounded(t *testing.T) {
 	for name, test := range map[string]struct{ file, want string }{
 		"aliases of aliases": {double, "the aliases expand to more than"},
 		"members":            {"domain: {" + strings.Repeat("a: &a {b: c},", 100) + "}", "appears twice"},
-		"depth":              {"domain: " + strings.Repeat("[", 200), "is nested too deeply"},
+		"depth":              {"domain: " + strings.Repeat("[", 200), "nested more than 100 deep"},
+		"depth of aliases":   {deeper, "the aliases are nested more than 100 deep"},
+		"parts":              {"domain: [" + strings.Repeat("a,", 400_000), "more parts than about 100,000 descriptors"},
 		"many documents":     {documents, "has more than 300000 descriptors"},
 		"problems": {"domain: d\ndescriptors: [" + strings.Repeat("{key: ''},", 10_000) + "]",
 			"more problems than are listed"},
-		"a document too long": {"domain: d" + strings.Repeat(" ", 9<<20), "more than 8388608 bytes"},
+		"a document too long": {"domain: d" + strings.Repeat(" ", 17<<20), "bytes (16 MiB): split its descriptors"},
 	} {
 		_, err := Parse([]Source{{Data: []byte(test.file)}}, Options{MergeDomains: true})
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 100_000 {

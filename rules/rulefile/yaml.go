@@ -27,16 +27,10 @@ type yamlReader struct {
 	tokens []*token.Token
 	at     int
 	end    token.Position
-	// deepest is how deep values may be nested.
-	deepest int
-	// anchors is nil if anchors, aliases and merge keys are refused.
-	anchors map[string]anchor
-	// values is the number of values so far, or a bit more. Those of an alias count again.
-	values int
 }
 
 func readYAML(data []byte) (tree.Value, error) {
-	r := yamlReader{end: token.Position{Line: 1, Column: 1}, deepest: maxDepth}
+	r := yamlReader{end: token.Position{Line: 1, Column: 1}}
 	return r.document(data)
 }
 
@@ -49,7 +43,7 @@ func (r *yamlReader) document(data []byte) (root tree.Value, err error) {
 		r.at++
 	}
 	if r.peek() == nil {
-		return tree.Value{}, &syntaxError{1, 1, emptyDocument}
+		return tree.Value{}, &syntaxError{1, 1, "is empty"}
 	}
 	if root, err = r.block(0, 0); err != nil {
 		return tree.Value{}, err
@@ -62,9 +56,6 @@ func (r *yamlReader) document(data []byte) (root tree.Value, err error) {
 	}
 	return root, nil
 }
-
-// emptyDocument is the message about a document without a value.
-const emptyDocument = "is empty"
 
 // blockText matches the head of a block text, | or > at the end of a line.
 var blockText = regexp.MustCompile(`(?m)(?:^|[ \t:,\[{-])[|>][-+0-9]*[ \t]*(?:[ \t]#.*)?$`)
@@ -115,7 +106,7 @@ func (r *yamlReader) take(found token.Tokens) error {
 		if t.Type == token.CommentType {
 			continue
 		}
-		if err := r.refuse(t); err != nil {
+		if err := refuse(t); err != nil {
 			return err
 		}
 		r.tokens = append(r.tokens, t)
@@ -133,15 +124,12 @@ func countSigns(data []byte) (n int) {
 }
 
 // refuse names valid YAML that is not supported here.
-func (r *yamlReader) refuse(t *token.Token) error {
+func refuse(t *token.Token) error {
 	what := ""
 	switch t.Type {
 	case token.InvalidType:
 		return at(t, "%s", t.Error)
 	case token.AnchorType, token.AliasType, token.MergeKeyType:
-		if r.anchors != nil {
-			return nil
-		}
 		what = "anchors, aliases and merge keys"
 	case token.TagType, token.DirectiveType:
 		what = "tags and directives"
@@ -175,12 +163,11 @@ func (r *yamlReader) ahead(n int, typ token.Type) bool {
 
 // block reads the value at the current token, which is to the right of column parent.
 func (r *yamlReader) block(parent, depth int) (tree.Value, error) {
-	r.values++
 	t := r.peek()
 	switch {
 	case t == nil:
 		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends before a value"}
-	case depth > r.deepest:
+	case depth > maxDepth:
 		return tree.Value{}, at(t, "is nested too deeply")
 	case t.Position.Column <= parent:
 		return tree.Value{}, at(t, "must be indented further")
@@ -201,14 +188,12 @@ func (r *yamlReader) blockList(depth int) (tree.Value, error) {
 			return out, nil
 		}
 		r.at++
-		value, err := r.anchored(func() (tree.Value, error) {
-			if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
-				return r.block(dash.Position.Column, depth+1)
+		value := tree.Value{Line: dash.Position.Line}
+		if next := r.peek(); next != nil && next.Position.Column > dash.Position.Column {
+			var err error
+			if value, err = r.block(dash.Position.Column, depth+1); err != nil {
+				return tree.Value{}, err
 			}
-			return tree.Value{Line: dash.Position.Line}, nil
-		})
-		if err != nil {
-			return tree.Value{}, err
 		}
 		out.List = append(out.List, value)
 	}
@@ -221,10 +206,10 @@ func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 	for {
 		key := r.peek()
 		if key == nil || key.Position.Column != column || !r.isKey(key) {
-			return out, r.merge(&out)
+			return out, nil
 		}
 		r.at += 2
-		value, err := r.anchored(func() (tree.Value, error) { return r.memberValue(key, column, depth) })
+		value, err := r.memberValue(key, column, depth)
 		if err != nil {
 			return tree.Value{}, err
 		}
@@ -236,7 +221,7 @@ func (r *yamlReader) blockObject(depth int) (tree.Value, error) {
 
 // isKey reports whether the current token t is the key of a member.
 func (r *yamlReader) isKey(t *token.Token) bool {
-	return (isScalar(t) || t.Type == token.MergeKeyType) && r.ahead(1, token.MappingValueType)
+	return isScalar(t) && r.ahead(1, token.MappingValueType)
 }
 
 // memberValue reads the value after a colon: on its line, or an indented block (a list may start
@@ -246,7 +231,7 @@ func (r *yamlReader) memberValue(key *token.Token, column, depth int) (tree.Valu
 	if next == nil {
 		return tree.Value{Line: key.Position.Line}, nil
 	}
-	if next.Position.Line == r.tokens[r.at-1].Position.Line { // that of the colon, or of an anchor after it
+	if next.Position.Line == r.tokens[r.at-1].Position.Line { // that of the colon
 		if next.Type == token.SequenceEntryType {
 			return tree.Value{}, unexpected(next)
 		}
@@ -276,23 +261,17 @@ func addMember(it *tree.Value, key *token.Token, value tree.Value) error {
 
 // flow reads a scalar, or a list or object in brackets.
 func (r *yamlReader) flow(depth int) (tree.Value, error) {
-	r.values++
 	t := r.peek()
 	switch {
 	case t == nil:
 		return tree.Value{}, &syntaxError{r.end.Line, r.end.Column, "ends inside a bracket"}
-	case depth > r.deepest:
+	case depth > maxDepth:
 		return tree.Value{}, at(t, "is nested too deeply")
-	}
-	if t.Type == token.AnchorType {
-		return r.anchored(func() (tree.Value, error) { return r.flow(depth) })
 	}
 	r.at++
 	switch t.Type {
 	case token.SequenceStartType, token.MappingStartType:
 		return r.brackets(t, depth)
-	case token.AliasType:
-		return r.alias(t)
 	}
 	if !isScalar(t) {
 		return tree.Value{}, unexpected(t)
@@ -314,7 +293,7 @@ func (r *yamlReader) brackets(open *token.Token, depth int) (tree.Value, error) 
 		}
 		if t.Type == closing {
 			r.at++
-			return out, r.merge(&out)
+			return out, nil
 		}
 		if err := r.entry(&out, t, depth); err != nil {
 			return tree.Value{}, err
