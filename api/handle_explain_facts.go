@@ -27,10 +27,7 @@ func (s *Server) explainByFacts(c echo.Context, q *decide.DescriptorQuestion, pr
 		weight, lists[i] = max(weight, q.Descriptors[i].Addend), q.Descriptors[i].Entries
 	}
 	var read facts.Facts
-	if err := reader.ReadEntries(lists, &read); err != nil {
-		return &rules.ValidationError{Fields: []rules.FieldError{
-			{Field: "descriptors", Message: "cannot be read by profile " + profile.Name + ": " + err.Error()}}}
-	}
+	reader.ReadEntries(lists, &read)
 	said := &decide.Explanation{SetVersion: set.Version(), ActiveRules: set.Len(),
 		Answer: decide.Answer{Op: limiter.OpPeek, Verdict: decide.Allowed, Strictest: -1}}
 	message := "reads the descriptors as one request."

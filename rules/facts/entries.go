@@ -22,14 +22,6 @@ type entryFact struct {
 	host bool   // the value is a host
 }
 
-// EntryError says that an entry of a key that the profile names has no valid value.
-type EntryError struct {
-	Key     string
-	Problem string
-}
-
-func (e *EntryError) Error() string { return "the entry " + e.Key + " " + e.Problem }
-
 // addEntries compiles Profile.Entries.
 func (r *Reader) addEntries(p *rules.Profile) {
 	r.entries = make(map[string]entryFact, len(p.Entries))
@@ -44,27 +36,25 @@ func (r *Reader) addEntries(p *rules.Profile) {
 }
 
 // ReadEntries reads the facts of the request that the descriptors of one call describe, by Profile.Entries, and
-// replaces those in out, whose maps it reuses. The first entry that has a fact counts; an empty value is none. Missing
-// facts are treated as those of Read; the sources of Profile.Facts do not count. The weight is 1. The error is an
-// *EntryError.
-func (r *Reader) ReadEntries(list [][]entries.Entry, out *Facts) error {
+// replaces those in out, whose maps it reuses. The first entry that has a fact counts. An empty value is none, and
+// neither is one that is no address or no number where one is meant: it may be a client's, who must not make the call
+// an error, because Envoy then lets the request pass. Missing facts are treated as those of Read; the sources of
+// Profile.Facts do not count. The weight is 1.
+func (r *Reader) ReadEntries(list [][]entries.Entry, out *Facts) {
 	out.Forget()
 	out.Weight = 1
 	d := &out.Descriptor
 	for _, one := range list {
 		for _, e := range one {
 			f, ok := r.entries[e.Key]
-			if !ok || e.Value == "" || out.has(f.name, f.part) {
-				continue
-			}
-			if problem := r.setEntry(f, e.Value, out); problem != "" {
-				return &EntryError{e.Key, problem}
+			if ok && e.Value != "" && !out.has(f.name, f.part) {
+				r.setEntry(f, e.Value, out)
 			}
 		}
 	}
 	if slices.Contains(r.skip, d.Method) {
 		out.Skip = true
-		return nil
+		return
 	}
 	if !d.IP.IsValid() {
 		d.IP = r.ip.ip
@@ -78,11 +68,10 @@ func (r *Reader) ReadEntries(list [][]entries.Entry, out *Facts) error {
 			out.Denied = f.name
 		}
 	}
-	return nil
 }
 
-// setEntry sets a fact to the value of an entry. It returns what is wrong with the value, "" for nothing.
-func (r *Reader) setEntry(f entryFact, value string, out *Facts) string {
+// setEntry sets a fact to the value of an entry, if it is one.
+func (r *Reader) setEntry(f entryFact, value string, out *Facts) {
 	d := &out.Descriptor
 	switch {
 	case f.host:
@@ -94,24 +83,20 @@ func (r *Reader) setEntry(f entryFact, value string, out *Facts) string {
 		if network, err := netip.ParsePrefix(value); err == nil { // Envoy's masked_remote_address
 			addr, ok = network.Masked().Addr().Unmap(), true
 		}
-		if !ok {
-			return "must be an IP address"
+		if ok {
+			d.IP = addr
 		}
-		d.IP = addr
 	case f.name == factPath:
 		d.Route = r.route(value)
 	case f.name == factMethod:
 		d.Method = text(route.NormalizeMethod(value))
 	case strings.HasPrefix(f.name, fieldPrefix):
-		n, ok := parseNumber(value)
-		if !ok {
-			return "must be a whole number"
+		if n, ok := parseNumber(value); ok {
+			out.setField(f.part, n)
 		}
-		out.setField(f.part, n)
 	default:
 		out.setText(f.name, f.part, text(value))
 	}
-	return ""
 }
 
 // has reports whether a fact was found; part is the name of an attribute or field.
