@@ -31,7 +31,8 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 		c.applyAlone(ctx, &a.Answer, alone[i:i+1], &calls[i])
 		c.accountAlone(&alone[i], &calls[i], &a.Limits[p.enforced+i])
 	}
-	if over := a.decideAlone(p, alone); over && spent {
+	a.decideAlone(p, alone)
+	if spent && !a.Allowed() {
 		outcome, by = a.outcome()
 		if taken.Err == nil {
 			c.undo(ctx, &a.Answer, together, taken)
@@ -84,10 +85,10 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 	a.Limits = append(a.Limits, la)
 }
 
-// decideAlone completes the verdict by the enforced limits that have calls of their own, and
-// reports whether the call is denied because all of its quotas are. Otherwise no quota denies.
-func (a *Answer) decideAlone(p *plan, alone []plannedLimit) (over bool) {
-	answers := a.Limits[p.enforced:]
+// decideAlone completes the verdict by the enforced limits that have calls of their own. Quotas deny
+// only if all quotas of the call do.
+func (a *Answer) decideAlone(p *plan, alone []plannedLimit) {
+	answers, over := a.Limits[p.enforced:], false
 	for i := range alone {
 		if alone[i].quota && answers[i].Decision.Allowed {
 			over = false
@@ -113,7 +114,6 @@ func (a *Answer) decideAlone(p *plan, alone []plannedLimit) (over bool) {
 		}
 		a.Degraded = stronger(a.Degraded, la.Degraded)
 	}
-	return over
 }
 
 // findStrictest finds the strictest of the first limits, which are enforced. If a closed fail mode

@@ -9,8 +9,8 @@ import (
 	"sluice/rules/entries"
 )
 
-// MaxDescriptors is the most descriptors that a call should have.
-const MaxDescriptors = 256
+// MaxDescriptors is the most descriptors of a call. The faces refuse calls with more.
+const MaxDescriptors = 64
 
 // DescriptorQuestion is one call of Envoy: several descriptors of a domain, each with a rule of its own. They are taken
 // together or not at all, except for reports; see AskedDescriptor. Domain must not be empty.
@@ -97,7 +97,7 @@ const (
 //   - Takes are made together or not at all, in one request to the store. Descriptors of one
 //     bucket are added up.
 //   - A report (see AskedDescriptor.Explicit) is charged by itself, whatever becomes of the others.
-//     It is over its limit if it did not fit.
+//     It is over its limit if it did not fit. Then the call is denied, and its takes are undone.
 //   - Negative addends are given back by themselves, and are never over a limit.
 //   - Quotas are taken by themselves where there is room, after the takes and only if these
 //     were allowed. They are over their limits if all quotas of the call are; then the takes are undone.
@@ -142,8 +142,8 @@ func (c *Checker) takeQuotas(ctx context.Context, w *work) {
 	}
 }
 
-// undo gives back the takes of a call all of whose quotas are over their limits. It does so even
-// if the caller has left, within the caller's deadline.
+// undo gives back the takes of a call that a report or its quotas denied. It does so even if the
+// caller has left, within the caller's deadline.
 func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, taken *limiter.Call) {
 	until, bounded := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)

@@ -50,6 +50,9 @@ func TestDescriptors_AccountAddsUp(t *testing.T) {
 			"denied: ok 5, over 5", map[string]int64{"decision take denied limit": 1, "enforce denied limit": 8}},
 		{"a report is admitted", nil, []AskedDescriptor{asked("tokens=a", 7, "e")}, "denied: over 0",
 			map[string]int64{"decision take denied limit": 1, "enforce admitted store": 7}},
+		{"a report undoes", nil, []AskedDescriptor{asked("tokens=a", 7, "e"), asked("open=b", 2, "")},
+			"denied: over 0, ok 5", map[string]int64{"decision take denied limit": 1, "enforce admitted store": 7,
+				"enforce denied limit": 2}},
 		{"what is given back", nil, []AskedDescriptor{asked("open=a", 7, "n")}, "allowed: ok 5",
 			map[string]int64{"decision refund  ": 1}},
 		{"a shadow rule counts apart", nil, []AskedDescriptor{asked("trial=a", 7, "")}, "allowed: ok 0",
@@ -148,6 +151,42 @@ func (s errOf) DoAll(ctx context.Context, calls []limiter.Call) {
 	for i := range calls {
 		calls[i].Err = s.Do(ctx, &calls[i].Request, &calls[i].Result)
 	}
+}
+
+// leaves is a store whose caller leaves when a report is charged.
+type leaves struct {
+	limiter.Store
+	leave context.CancelFunc
+}
+
+func (s leaves) Do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	if ctx.Err() != nil {
+		return errAway
+	}
+	if req.Op == limiter.OpCharge {
+		defer s.leave()
+	}
+	return s.Store.Do(ctx, req, res)
+}
+
+// The caller of a denied call may leave before its takes are undone. They are undone all the same.
+func TestDescriptors_TakesAreUndoneAfterTheCallerLeft(t *testing.T) {
+	f := newFixture(t, []rules.Rule{shop("calls", "calls", 5), shop("tokens", "tokens", 1, charged)},
+		func(*CheckerOptions) {})
+	store := f.store.Store
+	ctx, leave := context.WithCancel(t.Context())
+	f.store.Store = leaves{store, leave}
+	q := &DescriptorQuestion{Domain: "shop",
+		Descriptors: []AskedDescriptor{asked("calls=a", 2, ""), asked("tokens=a", 3, "e")}}
+	var a DescriptorAnswer
+	if err := f.DoDescriptors(ctx, q, &a); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() == nil {
+		t.Fatal("the caller did not leave")
+	}
+	f.store.Store = store
+	f.levels(t, "5 0", "calls=a", "tokens=a")
 }
 
 // If the store fails after the takes, these cannot be undone: the call is denied, and the units are

@@ -116,11 +116,15 @@ func (n naive) call(list []*naiveOne) string {
 	for _, o := range list {
 		quotas, room = quotas || o.isQuota(), room || o.isQuota() && !o.over
 	}
+	undone := quotas && !room
 	for _, o := range list {
 		if o.isQuota() && room {
 			o.full, o.over = o.over, false
 		}
-		if o.together() && quotas && !room && taken { // undone
+		undone = undone || o.over && o.reports()
+	}
+	for _, o := range list {
+		if o.together() && undone && taken {
 			n[o.bucket] = before[o.bucket]
 			o.remaining = n.left(o)
 		}

@@ -57,8 +57,9 @@ func TestDescriptors_AnExplicitAddendIsCharged(t *testing.T) {
 		f.expect(t, "allowed: ok 0, ok 7", asked("calls=a", 1, ""), asked("plain=a", 3, "e"))
 		f.expect(t, "denied: over 0, ok 700, ok 7", asked("calls=a", 1, "e"), asked("tokens=d", 300, "e"),
 			asked("plain=a", 1, "e"))
-		f.expect(t, "denied: over 0, ok 6", asked("tokens=d", 701, "e"), asked("plain=a", 1, "e"))
-		f.levels(t, "0 6", "tokens=d", "plain=a")
+		// A report that is over its limit denies the call, so the takes of the call are undone.
+		f.expect(t, "denied: over 0, ok 7", asked("tokens=d", 701, "e"), asked("plain=a", 1, "e"))
+		f.levels(t, "0 7", "tokens=d", "plain=a")
 		// Two reports on one bucket are charged one after the other.
 		f.expect(t, "denied: ok 400, over 0", asked("tokens=e", 600, "e"), asked("tokens=e", 600, "e"))
 	})

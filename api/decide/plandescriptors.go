@@ -72,7 +72,7 @@ func (w *work) replace(q *DescriptorQuestion, a *DescriptorAnswer) {
 func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 	p := plan{op: limiter.OpTake}
 	var exist [askedGroups]bool
-	candidates, quotas, returned, others := false, false, false, false
+	candidates, undoable, returned, others := false, false, false, false
 	for i := range a.Statuses {
 		if a.Statuses[i].State != StateLimited {
 			continue
@@ -81,7 +81,7 @@ func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 		op := d.op(m.Rule, &m.Limit, q.Look)
 		exist[d.group(m, op)] = true
 		candidates = candidates || d.Limit == nil && m.Rule.Candidate != nil
-		quotas = quotas || d.isQuota(m, op)
+		undoable = undoable || d.isQuota(m, op) || op == limiter.OpCharge
 		returned, others = returned || returns(op), others || !returns(op)
 	}
 	switch {
@@ -99,7 +99,7 @@ func (w *work) planDescriptors(q *DescriptorQuestion, a *DescriptorAnswer) {
 			continue
 		}
 		id := "" // of leases, and to undo
-		if p.op == limiter.OpTake && (p.hasLeases || quotas) {
+		if p.op == limiter.OpTake && (p.hasLeases || undoable) {
 			id = randomID()
 		}
 		w.addCall(p.op, id, w.limits, nil)
