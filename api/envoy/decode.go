@@ -14,9 +14,8 @@ import (
 
 // Bounds of a message. A rule has at most maxEntries entries, so more match none.
 const (
-	maxMessage     = 64 << 10
-	maxDescriptors = 64
-	maxEntries     = 32
+	maxMessage = 64 << 10
+	maxEntries = 32
 )
 
 // limitCall is a decoded envoy.service.ratelimit.v3.RateLimitRequest. Its texts are parts of the message.
@@ -59,8 +58,8 @@ func (c *limitCall) decode(text string) error {
 		case f.is(1, message):
 			c.domain = f.text()
 		case f.is(2, message):
-			if len(c.descriptors) == maxDescriptors {
-				return fmt.Errorf("a call has at most %d descriptors", maxDescriptors)
+			if len(c.descriptors) == decide.MaxDescriptors {
+				return fmt.Errorf("a call has at most %d descriptors", decide.MaxDescriptors)
 			}
 			f.within(c.decodeDescriptor(f.bytes))
 		case f.is(3, number):
@@ -138,26 +137,11 @@ func decodeWrapped(text string, to *uint64) error {
 	return f.err
 }
 
-// Units of a limit that comes with a descriptor: numbers of envoy.type.v3.RateLimitUnit, which
-// RateLimitResponse.RateLimit.Unit has too. A month has 30 days and a year 365, as in envoyproxy/ratelimit.
-const (
-	second = 1000
-	minute = 60 * second
-	hour   = 60 * minute
-	day    = 24 * hour
-)
-
-// units lists the units from the largest to the smallest, in ms.
-var units = [...]struct {
-	number uint64
-	window int64
-}{{6, 365 * day}, {5, 30 * day}, {7, 7 * day}, {4, day}, {3, hour}, {2, minute}, {1, second}}
-
 // unitOf returns the largest unit of which the window is a multiple, or zeros.
 func unitOf(window int64) (unit uint64, multiplier int64) {
-	for _, u := range units {
-		if window >= u.window && window%u.window == 0 && window/u.window <= math.MaxUint32 {
-			return u.number, window / u.window
+	for _, u := range entries.Units {
+		if window >= u.Window && window%u.Window == 0 && window/u.Window <= math.MaxUint32 {
+			return u.Number, window / u.Window
 		}
 	}
 	return 0, 0
@@ -165,15 +149,15 @@ func unitOf(window int64) (unit uint64, multiplier int64) {
 
 // windowOf returns the window of a limit that comes with a descriptor, in ms.
 func (d *descriptor) windowOf() (int64, error) {
-	for _, u := range units {
-		if uint64(d.unit) != u.number { //nolint:gosec // a negative number is no unit
+	for _, u := range entries.Units {
+		if uint64(d.unit) != u.Number { //nolint:gosec // a negative number is no unit
 			continue
 		}
 		multiplier := max(1, int64(d.multiplier))
-		if multiplier > limiter.MaxWindow/u.window {
+		if multiplier > limiter.MaxWindow/u.Window {
 			return 0, fmt.Errorf("the window of a descriptor's limit has at most %d ms", limiter.MaxWindow)
 		}
-		return u.window * multiplier, nil
+		return u.Window * multiplier, nil
 	}
 	return 0, errors.New("the unit of a descriptor's limit is unknown")
 }

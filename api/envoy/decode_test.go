@@ -64,7 +64,7 @@ func TestDecode_MakesTheQuestionOfAMessage(t *testing.T) {
 	c.question(&q, nil)
 	want := decide.DescriptorQuestion{Domain: "shop", Descriptors: []decide.AskedDescriptor{
 		{Entries: []entries.Entry{{Key: "path", Value: "/pay"}, {Key: "user", Value: "42"}}, Addend: 1 << 40,
-			Explicit: true, Negative: true, Limit: &decide.SentLimit{Count: 7, Window: 3 * hour}},
+			Explicit: true, Negative: true, Limit: &decide.SentLimit{Count: 7, Window: 3 * 3_600_000}},
 		{Entries: []entries.Entry{{Key: "user", Value: "\u00fc"}}, Addend: 0, Explicit: true},
 		{Entries: []entries.Entry{{Key: "user"}}, Addend: 5, Explicit: true},
 	}}
@@ -116,7 +116,7 @@ func TestDecode_RefusesMoreThanARuleCanHave(t *testing.T) {
 	var c limitCall
 	pairs := make([]string, 2*(maxEntries+1))
 	many := &ratelimitv3.RateLimitRequest{Domain: "d"}
-	for range maxDescriptors + 1 {
+	for range decide.MaxDescriptors + 1 {
 		many.Descriptors = append(many.Descriptors, descriptorOf("a", "b"))
 	}
 	one := []*commonv3.RateLimitDescriptor{descriptorOf(pairs...)}

@@ -135,11 +135,14 @@ func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (de
 	return false
 }
 
-// units are the lengths of the units, in milliseconds. As in envoyproxy/ratelimit, each begins at a multiple of its
-// length since the epoch.
-var units = map[string]int64{
-	"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000,
-	"month": 30 * 86_400_000, "year": 365 * 86_400_000,
+// unitLength returns the length of a unit in milliseconds, 0 for an unknown one.
+func unitLength(name string) int64 {
+	for _, u := range entries.Units {
+		if u.Name == strings.ToLower(name) {
+			return u.Window
+		}
+	}
+	return 0
 }
 
 // rateLimit adds the rule of a descriptor, if it has one.
@@ -216,7 +219,7 @@ func (r *reader) limit(f *found, v *tree.Value) {
 		}
 	}
 	unit := r.text(m, "unit")
-	length := units[strings.ToLower(unit)]
+	length := unitLength(unit)
 	requests, given := r.count(m, "requests_per_unit")
 	multiplier, multiplied := r.count(m, "unit_multiplier")
 	f.rule.Unlimited = r.truth(m, "unlimited")
