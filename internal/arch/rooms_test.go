@@ -49,7 +49,8 @@ var rooms = []room{
 		foreign: []string{yaml}},
 	{
 		path: "rules/envoyfile",
-		may:  []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/rulefile", "rules/tree"},
+		may: []string{"limiter", "rules", "rules/chars", "rules/entries", "rules/redact", "rules/rulefile",
+			"rules/tree"},
 		// its grammar is that of envoyproxy/ratelimit
 		foreign: []string{"go.yaml.in/yaml/v4"},
 	},

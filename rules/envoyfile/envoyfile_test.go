@@ -430,6 +430,23 @@ func TestParse_Names(t *testing.T) {
 	}
 }
 
+// TestParse_NamesHaveNoCredentials: clients, metrics and logs see names.
+func TestParse_NamesHaveNoCredentials(t *testing.T) {
+	const limit = ", rate_limit: {unit: minute, requests_per_unit: 2}}\n"
+	in := parse(t, "domain: shop\ndescriptors:\n- {key: api_key, value: sk_live_abcdefghijklmnop"+limit+
+		"- {key: api_key, value: sk_live_abcdefghijklmnoq"+limit+"- {key: path, value: /hooks/ghp_abcdefghij"+limit+
+		"- {key: api_key"+limit, Options{})
+	var got []string
+	for _, r := range created(t, in) {
+		got = append(got, r.Name)
+	}
+	slices.Sort(got)
+	if len(got) != 4 || got[0] != "shop.api_key" || !strings.HasPrefix(got[1], "shop.api_key-") ||
+		!strings.HasPrefix(got[2], "shop.api_key-") || got[1] == got[2] || !strings.HasPrefix(got[3], "shop.path-") {
+		t.Errorf("the names are %q", got)
+	}
+}
+
 // TestParse_TheExamplesOfEnvoyproxy reads the examples in the repository of envoyproxy/ratelimit.
 func TestParse_TheExamplesOfEnvoyproxy(t *testing.T) {
 	var files []Source

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 // Lengths of names, in bytes.
@@ -25,29 +26,39 @@ var plainName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 var unfit = regexp.MustCompile(`[^a-z0-9._-]+`)
 
 // nameRules names the rules. A name depends on the descriptor only: it is the domain and the path in lower case, cut
-// and with a hash if that is not a name, or if it is that of two descriptors.
+// and with a hash if that is not a name, or if it is that of two descriptors. A value that looks like a credential is
+// left out in favour of the hash: clients, metrics and logs see names.
 func (r *reader) nameRules() {
 	taken := make(map[string]int, len(r.rules))
 	names := make([]string, len(r.rules))
+	secret := make([]bool, len(r.rules))
 	for i, f := range r.rules {
-		names[i] = strings.ToLower(pathName(f.rule.Descriptor))
-		taken[names[i]]++
+		var name string
+		name, secret[i] = pathName(f.rule.Descriptor)
+		names[i] = strings.ToLower(name)
+		if !secret[i] {
+			taken[names[i]]++
+		}
 	}
 	for i, f := range r.rules {
 		f.rule.Name = names[i]
-		if taken[names[i]] > 1 || !plainName.MatchString(names[i]) {
+		if secret[i] || taken[names[i]] > 1 || !plainName.MatchString(names[i]) {
 			f.rule.Name = hashedName(names[i], f.rule.Descriptor)
 		}
 	}
 }
 
-// pathName is the full key of a descriptor in envoyproxy/ratelimit.
-func pathName(d *rules.RuleDescriptor) string {
+// pathName is the full key of a descriptor in envoyproxy/ratelimit, without values that look like credentials. secret
+// reports whether there are any.
+func pathName(d *rules.RuleDescriptor) (name string, secret bool) {
 	path := make([]step, len(d.Entries))
 	for i, e := range d.Entries {
 		path[i] = step{key: e.Key, value: e.Value + e.Pattern}
+		if redact.SecretPath(path[i].value) {
+			path[i].value, secret = "", true
+		}
 	}
-	return fullKey(d.Domain, path)
+	return fullKey(d.Domain, path), secret
 }
 
 // hashedName makes a name of any text, which the hash of the descriptor keeps apart from others.

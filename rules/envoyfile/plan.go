@@ -140,6 +140,7 @@ func (p *planner) finish(f *found, r *rules.Rule) {
 }
 
 func (p *planner) problem(f *found, message string) {
+	name, _ := pathName(f.rule.Descriptor)
 	p.problems = append(p.problems, rules.FieldError{Field: f.place.String(),
-		Message: shown(strings.ToValidUTF8(pathName(f.rule.Descriptor), "?")) + ": " + message})
+		Message: shown(strings.ToValidUTF8(name, "?")) + ": " + message})
 }
