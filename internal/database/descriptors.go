@@ -3,7 +3,10 @@ package database
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -70,6 +73,37 @@ func (c *change) checkDescriptors() error {
 			return err
 		}
 		return rules.DescriptorTaken(names...)
+	}
+	return nil
+}
+
+// completeRevisions adds to the versions that an older build recorded what that build did not know: the rule kept its
+// descriptor and what belongs to it, so they are those of the version before.
+func completeRevisions(tx *gorm.DB, rows []revisionRow) error {
+	for i := range rows {
+		row := &rows[i]
+		older := map[string]json.RawMessage{}
+		if json.Unmarshal([]byte(row.Rule), &older) != nil || older["descriptor"] != nil ||
+			!strings.HasPrefix(string(older["scope"]), `"`+scopePrefix) {
+			continue
+		}
+		var known []revisionRow
+		err := tx.Where("rule_id = ? AND version < ? AND rule ->> 'descriptor' IS NOT NULL", row.RuleID, row.Version).
+			Order("version DESC").Limit(1).Find(&known).Error
+		if err != nil {
+			return err
+		}
+		members := map[string]json.RawMessage{}
+		if len(known) == 0 || json.Unmarshal([]byte(known[0].Rule), &members) != nil {
+			continue
+		}
+		maps.Copy(members, older)
+		members["scope"], members["method"] = json.RawMessage(`""`), json.RawMessage(`null`)
+		text, err := json.Marshal(members)
+		if err != nil {
+			return err
+		}
+		row.Rule = string(text)
 	}
 	return nil
 }

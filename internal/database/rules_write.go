@@ -82,11 +82,14 @@ func (d *DB) RollbackRule(ctx context.Context, actor rules.Actor, id, toVersion,
 		if err != nil {
 			return err
 		}
-		var row revisionRow
-		if err := c.tx.Where("rule_id = ? AND version = ?", id, toVersion).Take(&row).Error; err != nil {
+		rows := make([]revisionRow, 1)
+		if err := c.tx.Where("rule_id = ? AND version = ?", id, toVersion).Take(&rows[0]).Error; err != nil {
 			return err
 		}
-		target, err := checked(row.revision().Rule)
+		if err := completeRevisions(c.tx, rows); err != nil {
+			return err
+		}
+		target, err := checked(rows[0].revision().Rule)
 		if err != nil {
 			return err
 		}
