@@ -69,7 +69,7 @@ sweep: deps ## hold every page to accessibility, and type every payload into eve
 lint: tidy-check $(GOLANGCI) ## formatting, vet, golangci-lint, go.mod, words
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'd:" $$unformatted >&2; exit 1; fi
-	$(GO) vet -tags sweep,road,traefik,envoy,measure ./...
+	$(GO) vet -tags sweep,road,traefik,envoy,measure,beside ./...
 	$(GOLANGCI) run ./...
 	cd bench && $(GOLANGCI) run ./...
 	cd deploy/gateways/manifests && $(GOLANGCI) run ./...
@@ -137,6 +137,13 @@ upgrade-fixtures: deps ## make the data of an earlier version anew (FROM=commit)
 	@: $${FROM:?say which commit, as in FROM=3a0215a}; dir=$$(mktemp -d); git archive "$$FROM" | tar -x -C "$$dir"; \
 	(cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
 	SLUICE_UPGRADE_FROM="$$dir/sluice-before" $(GO) test -count=1 -run 'TestUpgradeFixtures$$' ./internal/app; rm -rf "$$dir"
+
+# FROM is a commit before this one. It is built outside this tree.
+.PHONY: test-beside
+test-beside: deps ## run an earlier version (FROM=commit) beside this one on one Redis and one Postgres
+	@: $${FROM:?say which commit, as in FROM=80d100e}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	git archive "$$FROM" | tar -x -C "$$dir"; (cd "$$dir" && CGO_ENABLED=0 $(GO) build -o sluice-before ./cmd/sluice); \
+	SLUICE_BESIDE="$$dir/sluice-before" $(GO) test -count=1 -tags beside -v -run '^TestBeside$$' ./internal/app
 
 .PHONY: deps
 deps: ## install the servers that the tests start (Debian packages, as root)

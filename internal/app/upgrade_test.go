@@ -121,6 +121,14 @@ func continues(t *testing.T, cfg config.Serve, file string) {
 			t.Errorf("%s: %v remain, before %v", c.Check, doc["remaining"], c.Remaining)
 		}
 	}
+	n.create(payRule) // what the version before did not know
+	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		code, doc := n.send(http.MethodPost, "/ratelimit/rls",
+			`{"domain":"shop","descriptors":[{"entries":[{"key":"path","value":"/pay"},{"key":"user","value":"42"}]}]}`)
+		if code != want {
+			t.Errorf("a descriptor: %d %v, want %d", code, doc, want)
+		}
+	}
 	p := newPerson(t, n)
 	name, value, _ := strings.Cut(was.Cookie, "=")
 	at, err := url.Parse(n.url)
