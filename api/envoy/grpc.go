@@ -25,6 +25,9 @@ const (
 	connectionTimeout = 2 * time.Second // to the end of the handshake of HTTP/2
 	// maxAgeGrace is how long calls may go on after a connection was asked to move on.
 	maxAgeGrace = 30 * time.Second
+	// workers is how many goroutines take one call after the other. A new goroutine for each call would spend a seventh
+	// of the CPU of the call on growing its stack. Calls have one of their own while all workers are busy.
+	workers = 128
 	// pingInterval is how long the other end may be silent before it is asked whether it is still there, and
 	// pingTimeout how long it has to say so.
 	pingInterval = time.Minute
@@ -66,7 +69,7 @@ func (s *Server) newGRPC() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.begin), grpc.StreamInterceptor(s.health.bound),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
-		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true),
+		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: s.deps.MaxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingInterval, Timeout: pingTimeout,
 		}),
@@ -80,7 +83,7 @@ func (s *Server) newGRPC() *grpc.Server {
 
 // Serve serves connections until Close. The listener performs handshakes of TLS.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.grpc.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := s.grpc().Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil
@@ -96,13 +99,13 @@ func (s *Server) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.grpc.GracefulStop()
+		s.grpc().GracefulStop()
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		s.grpc.Stop()
+		s.grpc().Stop()
 		<-done
 		return ctx.Err()
 	}

@@ -105,7 +105,7 @@ type Server struct {
 	deps     Deps
 	gate     access.Gate
 	style    reply.HeaderStyle
-	grpc     *grpc.Server
+	grpc     func() *grpc.Server // the same each time; from the first on it has goroutines, which Close stops
 	health   *health
 	buffers  sync.Pool // of *buffers
 	profiles profiles
@@ -131,7 +131,7 @@ func New(d Deps) (*Server, error) {
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
-	s.grpc = s.newGRPC()
+	s.grpc = sync.OnceValue(s.newGRPC)
 	return s, nil
 }
 

@@ -189,7 +189,7 @@ func TestCalls_WithoutMeaningAreInvalid(t *testing.T) {
 // TestServer_HasNoReflection, so that it does not describe itself to strangers.
 func TestServer_HasNoReflection(t *testing.T) {
 	f := newFixture(t, nil)
-	for service := range f.server.grpc.GetServiceInfo() {
+	for service := range f.server.grpc().GetServiceInfo() {
 		if strings.Contains(service, "reflection") {
 			t.Error(service)
 		}
