@@ -75,7 +75,10 @@ func TestExplain_OfDescriptorsIsStrict(t *testing.T) {
 	}
 	for _, body := range []string{`{"domain":"d","user":"a"}`, `{"domain":"d","descriptors":[{"entries":[],"limit":1}]}`,
 		`{"domain":"d","descriptors":[{"entries":[{"key":"a","values":1}]}]}`, `{"domain":"d","domain":"d"}`} {
-		f.do(http.MethodPost, "/ratelimit/explain", body).want(http.StatusBadRequest)
+		a := f.do(http.MethodPost, "/ratelimit/explain", body).want(http.StatusBadRequest)
+		if strings.Contains(a.body, `unknown member \"domain\"`) { // it is known
+			t.Errorf("%s: got %s", body, a.body)
+		}
 	}
 }
 

@@ -70,7 +70,11 @@ func (s *Server) explain(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if v, err := parseJSON(body); err == nil && aboutDescriptors(v) {
+	v, err := parseJSON(body)
+	if err != nil {
+		return err
+	}
+	if aboutDescriptors(v) {
 		return s.explainDescriptors(c, v)
 	}
 	var q decide.Question

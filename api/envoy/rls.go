@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -35,7 +36,7 @@ func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byt
 	in := &ratelimitv3.RateLimitRequest{}
 	if err := protojson.Unmarshal(body, in); err != nil {
 		x.result = resultInvalid
-		return 0, nil, reply.Malformed.Problem("The body is not a RateLimitRequest: " + err.Error())
+		return 0, nil, reply.Malformed.Problem("The body is not a RateLimitRequest: " + saidOf(err))
 	}
 	message, err := proto.Marshal(in)
 	if err != nil {
@@ -72,4 +73,16 @@ func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byt
 		}
 	}
 	return status, compact.Bytes(), nil
+}
+
+// maxSaid bounds what an error says, which has texts of the body, in bytes.
+const maxSaid = 200
+
+// saidOf returns what protojson says is wrong. It begins with a prefix whose blank differs from build to build.
+func saidOf(err error) string {
+	said := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
+	if len(said) > maxSaid {
+		said = strings.ToValidUTF8(said[:maxSaid], "") + "..."
+	}
+	return said
 }

@@ -390,16 +390,20 @@ func TestRLS_IsStrictJSON(t *testing.T) {
 		`{"domain":"api","descriptors":[{"entries":[{"key":"u","value":"b"}]}]}`: 200,
 		`{"domain":"d","descriptors":[{}],"more":1}`:                             400,
 		`{"domain":"d","domain":"e"}`:                                            400,
-		`{`:                                                                      400,
-		`[]`:                                                                     400,
-		"{\"domain\":\"\xff\"}":                                                  400,
-		`{"domain":"d"}`:                                                         422,
-		`{"descriptors":[{}]}`:                                                   422,
+		`{"` + strings.Repeat("x", 60_000) + `":1}`:                              400,
+		`{`:                     400,
+		`[]`:                    400,
+		"{\"domain\":\"\xff\"}": 400,
+		`{"domain":"d"}`:        422,
+		`{"descriptors":[{}]}`:  422,
 		`{"domain":"d","descriptors":[{"hitsAddend":"9007199254740992"}]}`: 422,
 	} {
 		got, answer, err := f.server.RLS(t.Context(), []byte(body))
 		if p := (*reply.Problem)(nil); errors.As(err, &p) {
 			got = p.Status
+			if strings.Contains(p.Detail, "proto:") || len(p.Detail) > 300 {
+				t.Errorf("%.50s: the detail is %q", body, p.Detail)
+			}
 		} else if err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
