@@ -110,7 +110,8 @@ func (p *product) serveOn(t *testing.T, data, addr string, env ...string) *node 
 	t.Helper()
 	return &node{addr: addr, Running: testenv.Start(t, &testenv.Program{
 		Path: p.bin, Args: []string{"serve", "--no-console", "--listen", addr, "--data-dir", data, "--drain-delay", "300ms",
-			"--store-timeout", "5s", "--metrics-public"}, Addr: addr, Env: env, // the test's machine may be slow
+			"--metrics-public"}, Addr: addr,
+		Env: append([]string{"SLUICE_STORE_TIMEOUT=5s"}, env...), // the test's machine may be slow
 	})}
 }
 

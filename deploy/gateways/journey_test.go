@@ -38,6 +38,8 @@ func TestGateways(t *testing.T) {
 		t.Run(e.name+" asks", func(t *testing.T) { t.Parallel(); e.asksRightly(t, p) })
 		t.Run(e.name+" refuses bad requests", func(t *testing.T) { t.Parallel(); e.badRequests(t, p) })
 		t.Run(e.name+" limits and fails open", func(t *testing.T) { t.Parallel(); e.journey(t, p) })
+		t.Run(e.name+" asks the other node", func(t *testing.T) { t.Parallel(); e.nodeKilled(t, p) })
+		t.Run(e.name+" passes without Redis", func(t *testing.T) { t.Parallel(); e.redisAway(t, p) })
 	}
 	t.Run("a rolling restart behind nginx fails no request", func(t *testing.T) { t.Parallel(); rollingRestart(t, p) })
 	t.Run("requests that other gateways make are answered", func(t *testing.T) { t.Parallel(); recorded(t, p) })

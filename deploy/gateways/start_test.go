@@ -1,6 +1,7 @@
 package gateways_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,7 @@ func startCaddy(t *testing.T, s *setup) *gateway {
 	t.Helper()
 	bin := testenv.Binary(t, "caddy", "caddy")
 	s.place(t, "caddy/Caddyfile")
+	s.change(t, "Caddyfile", "reverse_proxy "+s.nodes[0]+" {", "reverse_proxy "+strings.Join(s.nodes, " ")+" {")
 	return s.start(t, &testenv.Program{Path: bin, Args: []string{"run", "--config", "Caddyfile"},
 		Env: []string{"XDG_DATA_HOME=" + s.dir, "XDG_CONFIG_HOME=" + s.dir}})
 }
@@ -60,5 +62,27 @@ func startHAProxy(t *testing.T, s *setup) *gateway {
 	t.Helper()
 	bin := testenv.Binary(t, "haproxy", "haproxy", "/usr/sbin/haproxy")
 	s.place(t, "haproxy/haproxy.cfg", "haproxy/sluice.lua")
+	line := "\tserver node1 " + s.nodes[0] + " check inter 1s"
+	lines := line
+	for i, n := range s.nodes[1:] {
+		lines += fmt.Sprintf("\n\tserver node%d %s check inter 1s", i+2, n)
+	}
+	s.change(t, "haproxy.cfg", line, lines)
 	return s.start(t, &testenv.Program{Path: bin, Args: []string{"-db", "-f", "haproxy.cfg"}})
+}
+
+// change replaces a text of a file that was placed.
+func (s *setup) change(t *testing.T, file, was, is string) {
+	t.Helper()
+	path := filepath.Join(s.dir, file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), was) {
+		t.Fatalf("%s has no %q", file, was)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), was, is, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
