@@ -56,7 +56,7 @@ func (p *profile) readHeaders(stored *rules.Profile) {
 // authorization answers a call of the Authorization service.
 func (s *Server) authorization(ctx context.Context, x *buffers) error {
 	c := &x.check
-	if err := c.decode(x.in.text); err != nil {
+	if err := c.decode(string(x.in.message)); err != nil {
 		return invalid{err}
 	}
 	set := s.deps.Checker.Set()

@@ -38,7 +38,7 @@ func (c *checkCall) decode(text string) error {
 func decodeIn(text string, field protowire.Number, decode func(string) error) error {
 	f := fields{rest: text}
 	for f.next() {
-		if f.is(field, message) {
+		if f.is(field) {
 			f.within(decode(f.bytes))
 		}
 	}
@@ -50,11 +50,11 @@ func (c *checkCall) decodeAttributes(text string) error {
 	f := fields{rest: text}
 	for f.next() {
 		switch {
-		case f.is(1, message): // source: Peer.address, Address.socket_address
+		case f.is(1): // source: Peer.address, Address.socket_address
 			f.within(decodeIn(f.bytes, 1, func(address string) error { return decodeIn(address, 1, c.decodeSocket) }))
-		case f.is(4, message): // request: Request.http
+		case f.is(4): // request: Request.http
 			f.within(decodeIn(f.bytes, 2, c.decodeHTTP))
-		case f.is(10, message): // context_extensions
+		case f.is(10): // context_extensions
 			name, value, err := decodePair(f.bytes)
 			f.within(err)
 			if name == extensionProfile {
@@ -69,7 +69,7 @@ func (c *checkCall) decodeAttributes(text string) error {
 func (c *checkCall) decodeSocket(text string) error {
 	f := fields{rest: text}
 	for f.next() {
-		if f.is(2, message) {
+		if f.is(2) {
 			c.source = f.text()
 		}
 	}
@@ -81,17 +81,17 @@ func (c *checkCall) decodeHTTP(text string) error {
 	f := fields{rest: text}
 	for f.next() {
 		switch {
-		case f.is(2, message):
+		case f.is(2):
 			c.method = f.text()
-		case f.is(4, message):
+		case f.is(4):
 			c.path = f.text()
-		case f.is(5, message):
+		case f.is(5):
 			c.host = f.text()
-		case f.is(3, message): // headers, a map: the last of a name counts
+		case f.is(3): // headers, a map: the last of a name counts
 			name, value, err := decodePair(f.bytes)
 			f.within(err)
 			c.setHeader(name, value)
-		case f.is(13, message): // header_map, a list
+		case f.is(13): // header_map, a list
 			f.within(decodeIn(f.bytes, 1, func(one string) error {
 				name, value, err := decodeHeader(one)
 				c.headers = append(c.headers, header{name, value})
@@ -117,9 +117,9 @@ func decodePair(text string) (name, value string, err error) {
 	f := fields{rest: text}
 	for f.next() {
 		switch {
-		case f.is(1, message):
+		case f.is(1):
 			name = f.text()
-		case f.is(2, message):
+		case f.is(2):
 			value = f.text()
 		}
 	}
@@ -132,11 +132,11 @@ func decodeHeader(text string) (name, value string, err error) {
 	raw := ""
 	for f.next() {
 		switch {
-		case f.is(1, message):
+		case f.is(1):
 			name = f.text()
-		case f.is(2, message):
+		case f.is(2):
 			value = f.text()
-		case f.is(3, message):
+		case f.is(3):
 			raw = f.bytes
 		}
 	}

@@ -36,7 +36,7 @@ const (
 	minPing = 5 * time.Second
 )
 
-// The services have descriptions of their own, because the generated ones decode into generated types.
+// The services have descriptions of their own, because the generated ones decode into, and encode, generated types.
 var (
 	rateLimitService = describe(ratelimitv3.RateLimitService_ServiceDesc, rateLimit, (*Server).limit)
 	authService      = describe(authv3.Authorization_ServiceDesc, authorization, (*Server).authorization)
@@ -112,7 +112,7 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 // inbound takes up an encoded message.
-type inbound struct{ text string }
+type inbound struct{ message []byte }
 
 // outbound is an encoded message. It goes back to outPool when it is sent.
 type outbound []byte
@@ -141,11 +141,10 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return generated.Unmarshal(data, v)
 	}
-	if len(data) == 1 {
-		in.text = string(data[0].ReadOnlyData())
-		return nil
+	in.message = in.message[:0]
+	for _, part := range data {
+		in.message = append(in.message, part.ReadOnlyData()...)
 	}
-	in.text = string(data.Materialize())
 	return nil
 }
 

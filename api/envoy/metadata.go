@@ -14,7 +14,7 @@ import (
 func textEntry(b []byte, key, text string) []byte {
 	b, entry, value := beginEntry(b, key)
 	// An empty text is written too: a Value without a kind is not valid.
-	b = append(protowire.AppendVarint(protowire.AppendTag(b, 3, message), uint64(len(text))), text...)
+	b = append(protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.BytesType), uint64(len(text))), text...)
 	return end(end(b, value), entry)
 }
 
@@ -26,7 +26,7 @@ func numberEntry(b []byte, key string, n int64) []byte {
 
 func boolEntry(b []byte, key string, v bool) []byte {
 	b, entry, value := beginEntry(b, key)
-	b = protowire.AppendVarint(protowire.AppendTag(b, 4, number), protowire.EncodeBool(v))
+	b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.VarintType), protowire.EncodeBool(v))
 	return end(end(b, value), entry)
 }
 

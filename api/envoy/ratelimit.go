@@ -14,7 +14,8 @@ import (
 
 // limit answers a call of the RateLimitService.
 func (s *Server) limit(ctx context.Context, x *buffers) error {
-	if err := x.call.decode(x.in.text); err != nil {
+	var err error
+	if x.call, err = decodeLimit(x.in.message); err != nil {
 		return invalid{err}
 	}
 	return s.answerLimit(ctx, x)
@@ -22,12 +23,11 @@ func (s *Server) limit(ctx context.Context, x *buffers) error {
 
 // answerLimit answers the call in x.call.
 func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
-	c := &x.call
-	if err := c.check(); err != nil {
+	if err := checkLimit(x.call); err != nil {
 		return invalid{err}
 	}
-	set := s.deps.Checker.Set()
-	if stored := set.ProfileOf(c.domain); stored != nil {
+	set, domain := s.deps.Checker.Set(), x.call.GetDomain()
+	if stored := set.ProfileOf(domain); stored != nil {
 		p := s.profiles.of(set, stored)
 		if p.reader == nil {
 			return errUnusable
@@ -35,11 +35,13 @@ func (s *Server) answerLimit(ctx context.Context, x *buffers) error {
 		return s.byFacts(ctx, x, p)
 	}
 	x.out.shows = allHeaders
-	x.limits = c.question(&x.q, x.limits)
+	if err := x.question(); err != nil {
+		return invalid{err}
+	}
 	if err := s.deps.Checker.DoDescriptors(ctx, &x.q, &x.a); err != nil {
 		return err
 	}
-	known := set.HasDomain(c.domain)
+	known := set.HasDomain(domain)
 	x.finish(&x.a.Answer, resultUnknownDomain, known)
 	o := &x.out
 	o.b = appendNumber(o.b, 1, code(!x.a.Allowed()))
@@ -79,12 +81,13 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 	if !known {
 		return
 	}
-	s.deps.Observe.CountDomain(x.call.domain, x.result)
+	domain := x.call.GetDomain()
+	s.deps.Observe.CountDomain(domain, x.result)
 	if x.facts.Denied != "" {
 		o.field, o.options = 3, false
 		o.problemType()
 		o.b = appendText(o.b, 5, missingFact(x.facts.Denied))
-		o.metadata(6, a, x.call.domain, nil)
+		o.metadata(6, a, domain, nil)
 		return
 	}
 	o.field, o.options = 3, false
@@ -98,7 +101,7 @@ func (s *Server) rest(x *buffers, known bool, statuses []decide.DescriptorStatus
 		o.b, at = begin(o.b, 5)
 		o.b = end(reply.AppendDenial(o.b, a), at)
 	}
-	o.metadata(6, a, x.call.domain, statuses)
+	o.metadata(6, a, domain, statuses)
 }
 
 var errMixed = errors.New("the descriptors of a domain that a profile reads describe one request: " +
@@ -107,22 +110,16 @@ var errMixed = errors.New("the descriptors of a domain that a profile reads desc
 // byFacts answers a call whose domain a profile reads: the descriptors describe one request. A limit that comes with a
 // descriptor is not used, because several rules may apply.
 func (s *Server) byFacts(ctx context.Context, x *buffers, p *profile) error {
-	c := &x.call
 	x.out.shows = p.shows
-	x.lists = x.lists[:0]
-	weight, negative := int64(0), c.descriptors[0].negative
-	for i := range c.descriptors {
-		d := &c.descriptors[i]
-		if d.negative != negative {
+	weight, negative := int64(0), x.call.GetDescriptors()[0].GetIsNegativeHits()
+	for _, d := range x.call.GetDescriptors() {
+		if d.GetIsNegativeHits() != negative {
 			return invalid{errMixed}
 		}
-		addend := int64(max(1, c.addend))
-		if d.explicit {
-			addend = int64(d.addend) //nolint:gosec // checked
-		}
-		weight = max(weight, addend)
-		x.lists = append(x.lists, c.entries[d.first:d.last])
+		units, _ := addendOf(x.call, d)
+		weight = max(weight, int64(units)) //nolint:gosec // checked
 	}
+	x.readEntries()
 	p.reader.ReadEntries(x.lists, &x.facts)
 	a := &x.a.Answer
 	switch {
@@ -186,7 +183,7 @@ func (x *buffers) statusesOfOne(a *decide.Answer) {
 		la = &a.Limits[a.Strictest]
 		remaining = la.Decision.Remaining
 	}
-	for range x.call.descriptors {
+	for range x.call.GetDescriptors() {
 		o.status(a, la, over, remaining)
 	}
 }

@@ -115,7 +115,7 @@ func restOf(t *testing.T, a *decide.Answer, statuses ...decide.DescriptorStatus)
 	t.Helper()
 	s := &Server{deps: Deps{Observe: nopObserver{}, LimitHeaders: true}}
 	x := newBuffers()
-	x.call.domain, x.a.Answer, x.out.shows = "shop", *a, allHeaders
+	x.call, x.a.Answer, x.out.shows = &ratelimitv3.RateLimitRequest{Domain: "shop"}, *a, allHeaders
 	x.out.begin()
 	s.rest(x, true, statuses)
 	m := &ratelimitv3.RateLimitResponse{}

@@ -38,13 +38,9 @@ func (s *Server) RLS(ctx context.Context, body []byte) (status int, answer []byt
 		x.result = resultInvalid
 		return 0, nil, reply.Malformed.Problem("The body is not a RateLimitRequest: " + saidOf(err))
 	}
-	message, err := proto.Marshal(in)
-	if err != nil {
-		return 0, nil, err
-	}
-	x.in.text = string(message)
+	x.call = in
 	x.out.begin()
-	if err := s.limit(ctx, x); err != nil {
+	if err := s.answerLimit(ctx, x); err != nil {
 		var bad invalid
 		if errors.As(err, &bad) {
 			x.result = resultInvalid

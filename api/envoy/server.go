@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -138,16 +139,16 @@ func New(d Deps) (*Server, error) {
 // buffers is the pooled memory of one call.
 type buffers struct {
 	in      inbound
-	call    limitCall
+	call    *ratelimitv3.RateLimitRequest
 	check   checkCall
-	limits  []decide.SentLimit
 	q       decide.DescriptorQuestion
 	a       decide.DescriptorAnswer
 	single  decide.Question // by facts
 	request facts.Request
 	facts   facts.Facts
 	out     response
-	lists   [][]entries.Entry // of the descriptors, by facts
+	entries []entries.Entry   // of all descriptors
+	lists   [][]entries.Entry // of each descriptor: parts of entries
 	body    []byte
 	result  string
 }
@@ -162,11 +163,12 @@ func newBuffers() *buffers {
 const maxPooled = 256
 
 func (s *Server) putBack(x *buffers) {
-	if cap(x.call.entries) > maxPooled || cap(x.a.Limits) > maxPooled || cap(x.check.headers) > maxPooled {
+	if cap(x.in.message) > maxAnswer || cap(x.entries) > maxPooled || cap(x.a.Limits) > maxPooled ||
+		cap(x.check.headers) > maxPooled {
 		return
 	}
-	x.in.text = ""
-	x.call.forget()
+	clear(x.in.message)
+	x.in.message, x.call = x.in.message[:0], nil
 	x.check.forget()
 	clear(x.q.Descriptors[:cap(x.q.Descriptors)])
 	x.q = decide.DescriptorQuestion{Descriptors: x.q.Descriptors[:0]}
@@ -176,6 +178,7 @@ func (s *Server) putBack(x *buffers) {
 	x.single, x.request = decide.Question{}, facts.Request{Header: x.request.Header}
 	clear(x.request.Header)
 	x.facts.Forget()
+	clear(x.entries)
 	clear(x.lists)
 	s.buffers.Put(x)
 }

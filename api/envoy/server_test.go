@@ -327,15 +327,19 @@ func TestWithMargin_EndsTwoMarginsEarly(t *testing.T) {
 func TestPutBack_ForgetsTheCall(t *testing.T) {
 	f := newFixture(t, perUser(5))
 	x := newBuffers()
-	x.in.text, x.facts.Denied, x.facts.Skip, x.single.RequestID = "message", "user", true, "id"
+	x.in.message, x.facts.Denied, x.facts.Skip, x.single.RequestID = []byte("message"), "user", true, "id"
 	x.request.Header = map[string][]string{"X-User": {"42"}}
-	x.call.domain, x.check.profile, x.q.Domain = "shop", "shop", "shop"
+	x.call, x.check.profile, x.q.Domain = &ratelimitv3.RateLimitRequest{Domain: "shop"}, "shop", "shop"
+	x.entries = append(x.entries, entries.Entry{Key: "u", Value: "42"})
+	all := x.entries
 	x.lists = append(x.lists, []entries.Entry{{Key: "u", Value: "42"}})
 	x.a.Statuses = append(x.a.Statuses, decide.DescriptorStatus{Rule: &rules.Compiled{}})
 	statuses := x.a.Statuses
 	f.server.putBack(x)
-	if x.in.text != "" || x.facts.Denied != "" || x.facts.Skip || x.single.RequestID != "" || len(x.request.Header) > 0 ||
-		x.call.domain+x.check.profile+x.q.Domain != "" || x.lists[0] != nil || statuses[0].Rule != nil {
+	if len(x.in.message) > 0 || all[0] != (entries.Entry{}) || x.call != nil ||
+		x.facts.Denied != "" || x.facts.Skip || x.single.RequestID != "" ||
+		len(x.request.Header) > 0 ||
+		x.check.profile+x.q.Domain != "" || x.lists[0] != nil || statuses[0].Rule != nil {
 		t.Errorf("left in the pool: %+v", x)
 	}
 }

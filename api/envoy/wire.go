@@ -18,12 +18,11 @@ var (
 // fields reads the fields of an encoded message, in their order.
 type fields struct {
 	rest string
-	// The field that next found: its number, its wire type, and its value as a number or as bytes.
-	field  protowire.Number
-	kind   protowire.Type
-	number uint64
-	bytes  string
-	err    error
+	// The field that next found: its number, its wire type, and the value of one that has bytes.
+	field protowire.Number
+	kind  protowire.Type
+	bytes string
+	err   error
 }
 
 // next finds the next field. It returns false at the end and at an error.
@@ -41,7 +40,7 @@ func (f *fields) next() bool {
 	}
 	switch f.kind {
 	case protowire.VarintType:
-		f.number = f.varint()
+		f.varint()
 	case protowire.BytesType:
 		n := f.varint()
 		if n > uint64(len(f.rest)) {
@@ -78,9 +77,10 @@ func (f *fields) varint() uint64 {
 	return 0
 }
 
-// is reports whether the field has this number and wire type. A field with another type is unknown.
-func (f *fields) is(field protowire.Number, kind protowire.Type) bool {
-	return f.field == field && f.kind == kind
+// is reports whether the field has this number, and bytes: a text or a message. A field with another wire type is
+// unknown.
+func (f *fields) is(field protowire.Number) bool {
+	return f.field == field && f.kind == protowire.BytesType
 }
 
 // text returns the value of a field of type string.
