@@ -27,6 +27,7 @@ type level struct {
 type sibling struct {
 	key, value string
 	place      place
+	ends       ends // of a pattern
 }
 
 func newLevel() level {
@@ -105,7 +106,7 @@ func (r *reader) descriptor(d *domain, lv *level, path []step, v *tree.Value) er
 // in envoyproxy/ratelimit. It reports whether no value can reach the descriptor.
 func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (dead bool) {
 	name := func(s step) string { return shown(fullKey(d.name, append(path[:len(path):len(path)], s))) }
-	me := sibling{s.key, s.value, r.at(line)}
+	me := sibling{key: s.key, value: s.value, place: r.at(line)}
 	if first, twice := lv.same[[2]string{s.key, s.value}]; twice {
 		r.problem(line, "duplicate descriptor composite key %s, first at %s", name(s), first)
 		return false
@@ -119,13 +120,18 @@ func (r *reader) stands(d *domain, lv *level, path []step, s step, line int) (de
 	if !s.pattern {
 		return false
 	}
-	for _, earlier := range lv.patterns[s.key] {
-		switch {
+	if r.comparisons += len(lv.patterns[s.key]); r.comparisons > maxComparisons {
+		return false
+	}
+	me.ends = endsOf(s.value)
+	for i := range lv.patterns[s.key] {
+		switch earlier := &lv.patterns[s.key][i]; {
+		case !me.ends.overlap(&earlier.ends):
 		case covers(earlier.value, s.value):
 			r.note(line, "%s is left out: the pattern %s at %s comes first and matches all of its values",
 				name(s), shown(earlier.value), earlier.place)
 			return true
-		case overlap(earlier.value, s.value) && !entries.Before(earlier.value, s.value):
+		case !entries.Before(earlier.value, s.value):
 			r.problem(line, "%s and the earlier pattern %s at %s match some of the same values: envoyproxy/ratelimit takes the "+
 				"earlier one, Sluice the one with more literal characters; write the more specific pattern first",
 				name(s), shown(earlier.value), earlier.place)

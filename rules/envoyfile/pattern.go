@@ -12,13 +12,16 @@ func covers(p, q string) bool {
 	return entries.Fits(p, strings.ReplaceAll(q, "*", "\xff"))
 }
 
-// overlap reports whether some text matches both patterns, each of which has a *.
-func overlap(p, q string) bool {
-	// They must agree on what is before their first * and after their last one. What is between can always be written
-	// one after the other.
-	head := func(s string) string { return s[:strings.IndexByte(s, '*')] }
-	tail := func(s string) string { return s[strings.LastIndexByte(s, '*')+1:] }
-	a, b := head(p), head(q)
-	c, d := tail(p), tail(q)
-	return (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) && (strings.HasSuffix(c, d) || strings.HasSuffix(d, c))
+// ends are what a pattern has before its first * and after its last one.
+type ends struct{ head, tail string }
+
+func endsOf(pattern string) ends {
+	return ends{pattern[:strings.IndexByte(pattern, '*')], pattern[strings.LastIndexByte(pattern, '*')+1:]}
+}
+
+// overlap reports whether some text matches two patterns with these ends: if the ends agree, because what is between
+// them can always be written one after the other.
+func (a *ends) overlap(b *ends) bool {
+	return (strings.HasPrefix(a.head, b.head) || strings.HasPrefix(b.head, a.head)) &&
+		(strings.HasSuffix(a.tail, b.tail) || strings.HasSuffix(b.tail, a.tail))
 }

@@ -25,7 +25,7 @@ type Options struct {
 type Import struct {
 	// Domains are sorted.
 	Domains []string
-	// Report lists what a person should know, in the order of the files: what differs here, and what has no effect.
+	// Report lists what a person should know about the files, in their order: what differs here, and what has no effect.
 	Report []Note
 
 	algorithm string
@@ -34,7 +34,7 @@ type Import struct {
 
 // Note is one line of a report.
 type Note struct {
-	// File is "" if it has no name.
+	// File is "" if it has no name. Line is 0 for a note about all files.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line"`
 	Message string `json:"message"`
@@ -44,7 +44,12 @@ type Note struct {
 const MaxNotes = 200
 
 // String returns the note as compilers write messages.
-func (n Note) String() string { return n.Place() + ": " + n.Message }
+func (n Note) String() string {
+	if n.Line == 0 {
+		return n.Message
+	}
+	return n.Place() + ": " + n.Message
+}
 
 // Place returns the file and the line.
 func (n Note) Place() string { return place{n.File, n.Line}.String() }
@@ -94,6 +99,9 @@ func Parse(files []Source, opt Options) (*Import, error) {
 	if r.elements > maxElements {
 		return nil, rulefile.TooLarge("has more than %d descriptors", maxElements)
 	}
+	if r.comparisons > maxComparisons {
+		return nil, rulefile.TooLarge("has too many patterns of one key, at most about 6,000 can stand in one list")
+	}
 	r.nameRules()
 	r.resolveReplaces()
 	if err := r.err(); err != nil {
@@ -116,11 +124,19 @@ type reader struct {
 	problems []rules.FieldError
 	notes    []Note
 	unlisted int // notes above MaxNotes
-	elements int // of lists, those of aliases each time
+
+	// What bounds the work.
+	documents   int
+	elements    int // of lists, those of aliases each time
+	comparisons int // of patterns with earlier ones
 }
 
-// maxElements bounds the work for files that repeat lists by aliases.
-const maxElements = 300_000
+// Bounds of all files together.
+const (
+	maxDocuments   = 10_000
+	maxElements    = 300_000
+	maxComparisons = 20_000_000
+)
 
 // domain is a domain of the files.
 type domain struct {
@@ -131,7 +147,9 @@ type domain struct {
 
 // problem adds a problem. line is that of the document.
 func (r *reader) problem(line int, format string, args ...any) {
-	r.problems = append(r.problems, rules.FieldError{Field: r.at(line).String(), Message: fmt.Sprintf(format, args...)})
+	if len(r.problems) <= rules.MaxFileErrors { // which is enough to say that there are more
+		r.problems = append(r.problems, rules.FieldError{Field: r.at(line).String(), Message: fmt.Sprintf(format, args...)})
+	}
 }
 
 func (r *reader) note(line int, format string, args ...any) {
@@ -159,9 +177,12 @@ func (r *reader) err() error {
 // source reads one file.
 func (r *reader) source(data []byte) error {
 	empty, before := true, len(r.problems)
-	for _, d := range documents(data) {
+	for d := range documents(data) {
+		if r.documents++; r.documents > maxDocuments {
+			return rulefile.TooLarge("has more than %d documents", maxDocuments)
+		}
 		r.before = d.before
-		err := readYAML(d.data, r.problem, func(root tree.Value) error {
+		err := r.yaml(d.data, func(root tree.Value) error {
 			empty = false
 			if root.Kind != tree.Object {
 				r.problem(root.Line, "the document must be an object with a domain, not %s", root.Kind)

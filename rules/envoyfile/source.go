@@ -2,6 +2,7 @@ package envoyfile
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 
 	"sluice/rules/chars"
@@ -95,30 +96,35 @@ type document struct {
 
 // documents takes a file apart at its document separators (---) and end marks (...). Directives (%YAML) stay with the
 // document after them.
-func documents(data []byte) []document {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	var out []document
-	begin, first, n := 0, 0, 0
-	content := false // since begin
-	for at := 0; at < len(data); n++ {
-		end := len(data)
-		if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
-			end = at + i + 1
+func documents(data []byte) iter.Seq[document] {
+	return func(yield func(document) bool) {
+		data = bytes.TrimPrefix(data, []byte("\ufeff"))
+		begin, first, n := 0, 0, 0
+		content := false // since begin
+		for at := 0; at < len(data); n++ {
+			end := len(data)
+			if i := bytes.IndexByte(data[at:], '\n'); i >= 0 {
+				end = at + i + 1
+			}
+			line := data[at:end]
+			separator := isMark(line, "---")
+			if separator && content {
+				if !yield(document{data[begin:at], first}) {
+					return
+				}
+				begin, first = at, n
+			}
+			bare := bytes.TrimSpace(line)
+			content = content || separator || len(bare) > 0 && bare[0] != '#' && line[0] != '%'
+			if at = end; isMark(line, "...") {
+				if !yield(document{data[begin:at], first}) {
+					return
+				}
+				begin, first, content = at, n+1, false
+			}
 		}
-		line := data[at:end]
-		separator := isMark(line, "---")
-		if separator && content {
-			out = append(out, document{data[begin:at], first})
-			begin, first = at, n
-		}
-		bare := bytes.TrimSpace(line)
-		content = content || separator || len(bare) > 0 && bare[0] != '#' && line[0] != '%'
-		if at = end; isMark(line, "...") {
-			out = append(out, document{data[begin:at], first})
-			begin, first, content = at, n+1, false
-		}
+		yield(document{data[begin:], first})
 	}
-	return append(out, document{data[begin:], first})
 }
 
 // isMark reports whether a line is a mark between documents.

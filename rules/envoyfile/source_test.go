@@ -42,6 +42,10 @@ func TestParse_IsBounded(t *testing.T) {
 	for i := range 50 {
 		deeper += fmt.Sprintf("metadata%d: &a%d [[[*a%d]]]\n", i, i+1, i)
 	}
+	patterns := "domain: d\ndescriptors:\n"
+	for i := range 6_500 {
+		patterns += fmt.Sprintf("- {key: a, value: %d*}\n", i+10_000)
+	}
 	many := "name: &l ["
 	for i := range 5000 {
 		many += fmt.Sprintf("{key: a%d},", i)
@@ -59,11 +63,14 @@ func TestParse_IsBounded(t *testing.T) {
 		"members":            {"domain: {" + strings.Repeat("a: &a {b: c},", 100) + "}", "appears twice"},
 		"depth":              {"domain: " + strings.Repeat("[", 200), "nested more than 100 deep"},
 		"depth of aliases":   {deeper, "the aliases are nested more than 100 deep"},
-		"parts":              {"domain: [" + strings.Repeat("a,", 400_000), "more parts than about 100,000 descriptors"},
+		"parts":              {"domain: [" + strings.Repeat("a,", 400_000), "too many parts at line 1; it can have about"},
+		"documents":          {strings.Repeat("---\ndomain: d\n", 10_001), "more than 10000 documents"},
+		"empty documents":    {strings.Repeat("...\n", 4<<20), "more than 10000 documents"},
+		"patterns":           {patterns, "too many patterns of one key"},
 		"many documents":     {documents, "has more than 300000 descriptors"},
 		"problems": {"domain: d\ndescriptors: [" + strings.Repeat("{key: ''},", 10_000) + "]",
 			"more problems than are listed"},
-		"a document too long": {"domain: d" + strings.Repeat(" ", 17<<20), "bytes (16 MiB): split its descriptors"},
+		"a document too long": {"domain: d" + strings.Repeat(" ", 17<<20), "bytes (16 MiB) at line 1: split its"},
 	} {
 		_, err := Parse([]Source{{Data: []byte(test.file)}}, Options{MergeDomains: true})
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(err.Error()) > 100_000 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -52,16 +53,24 @@ type anchored struct {
 	size, depth int
 }
 
-// readYAML reads a YAML document and calls found if it has a value. Problems have the line in data.
-func readYAML(data []byte, problem func(line int, format string, args ...any), found func(tree.Value) error) error {
+// loading is locked while a large document is read, so that only one takes much memory at a time.
+var loading sync.Mutex
+
+// yaml reads a YAML document and calls found if it has a value.
+func (r *reader) yaml(data []byte, found func(tree.Value) error) error {
 	if len(data) > maxDocument {
-		return rulefile.TooLarge("has a document of more than %d bytes (16 MiB): %s", maxDocument, split)
+		return rulefile.TooLarge("has a document of more than %d bytes (16 MiB) at %s: %s", maxDocument, r.at(1), split)
 	}
-	if weight(data) > maxWeight {
-		return rulefile.TooLarge("has a document with more parts than about 100,000 descriptors have: %s", split)
+	switch w := weight(data); {
+	case w > maxWeight:
+		return rulefile.TooLarge("has a document with too many parts at %s; it can have about 100,000 descriptors of five "+
+			"lines each, fewer of longer ones: %s", r.at(1), split)
+	case w > maxWeight/10:
+		loading.Lock()
+		defer loading.Unlock()
 	}
 	if at, what := unreadable(data); what != "" {
-		problem(lineAt(data, at), "%s", what)
+		r.problem(lineAt(data, at), "%s", what)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(
@@ -76,18 +85,18 @@ func readYAML(data []byte, problem func(line int, format string, args ...any), f
 			return nil
 		case err != nil:
 			line, message := syntax(data, err)
-			problem(line, "%s", message)
+			r.problem(line, "%s", message)
 			return nil
 		}
-		r := yamlReader{anchors: map[*yaml.Node]anchored{}, problem: problem}
+		y := yamlReader{anchors: map[*yaml.Node]anchored{}, problem: r.problem}
 		for _, n := range root.Content {
-			v, _, err := r.value(n, 0)
+			v, _, err := y.value(n, 0)
 			if err == nil && v.Kind != tree.Null {
 				err = found(v)
 			}
 			var bad *badValue
 			if errors.As(err, &bad) {
-				problem(bad.line, "%s", bad.message)
+				r.problem(bad.line, "%s", bad.message)
 			} else if err != nil {
 				return err
 			}
