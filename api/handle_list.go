@@ -171,11 +171,11 @@ func (s *Server) importRules(c echo.Context) error {
 	}
 	defer done()
 	answer := importPlan{DryRun: dry != nil && *dry}
-	var planOf func(current rules.File) (rules.Plan, error)
+	var plan planner
 	if envoy != nil {
-		planOf, answer.Report, err = envoy.read(body)
+		plan, err = envoy.read(body)
 	} else {
-		planOf, err = readRules(c, body, prune != nil && *prune)
+		plan, err = readRules(c, body, prune != nil && *prune)
 	}
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Server) importRules(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		if answer.Plan, err = planOf(current); err != nil {
+		if err := plan(current, &answer); err != nil {
 			return err
 		}
 		if answer.DryRun || answer.Empty() {
@@ -207,23 +207,27 @@ func (s *Server) importRules(c echo.Context) error {
 	}
 }
 
+// planner plans an import over the stored rules.
+type planner func(current rules.File, answer *importPlan) error
+
 // readRules reads a rules file and returns what plans its import.
-func readRules(c echo.Context, body []byte, prune bool) (func(rules.File) (rules.Plan, error), error) {
+func readRules(c echo.Context, body []byte, prune bool) (planner, error) {
 	wanted, err := decodeFile(c, body)
 	if err != nil {
 		return nil, err
 	}
-	return func(current rules.File) (rules.Plan, error) {
+	return func(current rules.File, answer *importPlan) error {
 		if err := wanted.CheckPools(current.Pools); err != nil {
-			return rules.Plan{}, err
+			return err
 		}
 		if err := wanted.CheckPatterns(current.Rules, prune); err != nil {
-			return rules.Plan{}, err
+			return err
 		}
 		if err := wanted.CheckUnique(current, prune); err != nil {
-			return rules.Plan{}, err
+			return err
 		}
-		return rules.MakeFilePlan(current, wanted, prune), nil
+		answer.Plan = rules.MakeFilePlan(current, wanted, prune)
+		return nil
 	}, nil
 }
 

@@ -45,19 +45,21 @@ func importsEnvoy(q *query) *envoyImport {
 	return &e
 }
 
-// read reads the files and returns what plans their import, and the report.
-func (e *envoyImport) read(body []byte) (func(rules.File) (rules.Plan, error), []envoyfile.Note, error) {
+// read reads the files and returns what plans their import.
+func (e *envoyImport) read(body []byte) (planner, error) {
 	in, err := envoyfile.Parse(envoyfile.Split(body), e.opt)
 	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
-		return nil, nil, reply.TooLarge.Problem(large.Error() + ".")
+		return nil, reply.TooLarge.Problem(large.Error() + ".")
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	report := in.Report
-	if report == nil {
-		report = []envoyfile.Note{}
-	}
-	return func(current rules.File) (rules.Plan, error) { return in.Plan(current.Rules, e.keep) }, report, nil
+	return func(current rules.File, answer *importPlan) error {
+		if answer.Report = in.Notes(current.Rules); answer.Report == nil {
+			answer.Report = []envoyfile.Note{}
+		}
+		answer.Plan, err = in.Plan(current.Rules, e.keep)
+		return err
+	}, nil
 }

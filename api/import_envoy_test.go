@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -52,6 +53,13 @@ func TestImportEnvoy_PlansAppliesAndReports(t *testing.T) {
 	f.do(http.MethodPost, path, envoyShop, yaml...).want(200).decode(&p)
 	if !p.Empty() || len(p.Unchanged) != 2 {
 		t.Errorf("importing again: %+v", p)
+	}
+	user := f.book.all()[2]
+	f.do(http.MethodPatch, fmt.Sprintf("/ratelimit/rules/%d", user.ID), `{"is_active":false}`).want(200)
+	f.do(http.MethodPost, path, envoyShop, yaml...).want(200).decode(&p)
+	if !p.Empty() || len(p.Report) != 2 || p.Report[0].Line != 8 ||
+		!strings.HasPrefix(p.Report[0].Message, "the rule shop.user is disabled and stays disabled") {
+		t.Errorf("a disabled rule: %+v", p.Report)
 	}
 	other := "---\n# Source: other.yaml\ndomain: other\n" +
 		"descriptors: [{key: a, value_to_metric: true, rate_limit: {unlimited: true}}]\n"

@@ -13,6 +13,7 @@ import (
 
 	"sluice/api/client"
 	"sluice/internal/config"
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/envoyfile"
 	"sluice/rules/rulefile"
@@ -34,6 +35,11 @@ type rulesImportEnvoyCmd struct {
 func (c *rulesImportEnvoyCmd) Run(p *process) error {
 	if err := rules.CheckReason(c.Reason); err != nil {
 		return fmt.Errorf("--reason: %w", err)
+	}
+	if c.Algorithm != "" {
+		if _, err := limiter.ParseAlgorithm(c.Algorithm); err != nil {
+			return fmt.Errorf("--algorithm: %w", err)
+		}
 	}
 	if c.Watch && (c.Plan || slices.Contains(c.Paths, "-")) {
 		return errors.New("--watch needs files or folders, and cannot be combined with --plan")
@@ -136,14 +142,17 @@ func (c *rulesImportEnvoyCmd) send(p *process, server *client.Client, files []en
 		_, err := fmt.Fprintf(p.out, "%s\n", raw)
 		return err
 	}
-	for _, n := range in.Report {
-		fmt.Fprintf(p.errs, "note: %s\n", n)
+	var answer struct {
+		rules.Plan
+		Report []envoyfile.Note `json:"report"`
 	}
-	var plan rules.Plan
-	if err := readAnswer(raw, &plan); err != nil {
+	if err := readAnswer(raw, &answer); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(p.out, plan.String())
+	for _, n := range answer.Report {
+		fmt.Fprintf(p.errs, "note: %s\n", n)
+	}
+	_, err = fmt.Fprint(p.out, answer.String())
 	return err
 }
 

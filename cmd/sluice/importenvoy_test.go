@@ -67,7 +67,7 @@ func TestImportEnvoy_PlansAppliesAndDeletes(t *testing.T) {
 			do:   func() { write(t, dir, "three.yaml", "domain: two\ndescriptors: [{key: b}]\n") },
 			args: []string{"--merge-domains", dir}, want: []string{"+ two.b", "1 to create"},
 		},
-		{args: []string{"--algorithm=magic", file}, code: exitError, want: []string{"algorithm"}},
+		{args: []string{"--algorithm=magic", file}, code: exitError, want: []string{"sluice: --algorithm: must be one of "}},
 		{args: []string{filepath.Join(dir, "nowhere")}, code: exitError, want: []string{"nowhere"}},
 		{args: []string{t.TempDir()}, code: exitError, want: []string{"there are no files .yaml or .yml"}},
 		{args: []string{"--watch", "--plan", dir}, code: exitError, want: []string{"--watch"}},

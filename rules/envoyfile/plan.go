@@ -64,6 +64,38 @@ func (in *Import) Plan(stored []rules.Rule, keep bool) (rules.Plan, error) {
 	return plan, nil
 }
 
+// Notes returns the report about an import over the stored rules: the rules that stay disabled, because people have
+// disabled them, and what Report lists.
+func (in *Import) Notes(stored []rules.Rule) []Note {
+	disabled := map[string]*rules.Rule{} // by descriptor
+	for i := range stored {
+		if s := &stored[i]; !s.IsActive && s.Descriptor != nil && in.has(s.Descriptor.Domain) {
+			disabled[identity(s.Descriptor)] = s
+		}
+	}
+	if len(disabled) == 0 {
+		return in.Report
+	}
+	for i := range stored {
+		if s := &stored[i]; s.IsActive && s.Descriptor != nil {
+			delete(disabled, identity(s.Descriptor))
+		}
+	}
+	var out []Note
+	for _, f := range in.rules {
+		s := disabled[identity(f.rule.Descriptor)]
+		switch {
+		case s == nil:
+		case len(out) == MaxNotes:
+			return append(append(out, Note{Message: "and more rules that stay disabled"}), in.Report...)
+		default:
+			out = append(out, Note{File: f.place.file, Line: f.place.line, Message: "the rule " + s.Name +
+				" is disabled and stays disabled; enable it to have its limit applied"})
+		}
+	}
+	return append(out, in.Report...)
+}
+
 // Rules returns the number of rules in the files.
 func (in *Import) Rules() int { return len(in.rules) }
 

@@ -169,6 +169,24 @@ func TestPlan_ChangesOnlyWhatTheFilesSay(t *testing.T) {
 	}
 }
 
+func TestNotes_NameTheRulesThatStayDisabled(t *testing.T) {
+	in := parse(t, shop, Options{})
+	list := stored(t, func(list []rules.Rule) { list[1].IsActive = false })
+	other := one(func(r *rules.Rule) { r.IsActive, r.Descriptor.Domain = false, "elsewhere" })
+	notes := in.Notes(append(list, other, rules.Rule{Name: "ordinary"}))
+	want := "line 7: the rule shop.user is disabled and stays disabled; enable it to have its limit applied"
+	if len(notes) != 1 || notes[0].String() != want {
+		t.Errorf("%v", notes)
+	}
+	twin := list[1].Clone()
+	if twin.IsActive = true; len(in.Notes(append(list, twin))) != 0 {
+		t.Error("an active rule with the descriptor applies")
+	}
+	if len(in.Notes(stored(t, nil))) != 0 {
+		t.Error("no rule is disabled")
+	}
+}
+
 func TestPlan_LeavesTheNamesOfOtherRules(t *testing.T) {
 	in := parse(t, shop, Options{})
 	other := rules.Rule{ID: 1, Name: "shop.user", Scope: "ip", Limit: 1, WindowMS: 1000}

@@ -73,8 +73,10 @@ func (in *importing) read() (func(stored rules.File) (rules.Plan, error), error)
 		if err != nil {
 			return nil, err
 		}
-		in.report = file.Report
-		return func(stored rules.File) (rules.Plan, error) { return file.Plan(stored.Rules, false) }, nil
+		return func(stored rules.File) (rules.Plan, error) {
+			in.report = file.Notes(stored.Rules)
+			return file.Plan(stored.Rules, false)
+		}, nil
 	}
 	wanted, err := rulefile.Parse([]byte(in.file.Text))
 	if err != nil {
