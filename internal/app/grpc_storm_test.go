@@ -89,16 +89,27 @@ func TestGRPC_StormOverEveryFaceOfTwoNodesAdmitsExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// A slot is held from a call to its negative hit. A client that is killed in between holds its slot until window_ms has
-// passed.
+// The slots of an addend are held from a call to its negative hit. A client that is killed in between holds its slots
+// until window_ms has passed.
 func TestGRPC_ConcurrencyByNegativeHitsHoldsAndHeals(t *testing.T) {
+	for _, addend := range []uint64{1, 3} {
+		t.Run(fmt.Sprintf("addend %d", addend), func(t *testing.T) { concurrencyHolds(t, addend) })
+	}
+}
+
+func concurrencyHolds(t *testing.T, addend uint64) {
 	cfg := sharedSettings(t)
 	first, firstAddr := startGRPC(t, cfg)
 	_, secondAddr := startGRPC(t, cfg)
-	const limit, killed = 5, 2
+	const limit, killed = 5, 2 // calls
 	for name, window := range map[string]int64{"held": 31_536_000_000, "healed": 500} {
 		first.create(fmt.Sprintf(`{"name":%q,"algorithm":"concurrency","limit":%d,"window_ms":%d,"fail_mode":"closed",
-			"descriptor":{"domain":"shop","entries":[{"key":%[1]q}]}}`, name, limit, window))
+			"descriptor":{"domain":"shop","entries":[{"key":%[1]q}]}}`, name, limit*addend, window))
+	}
+	take := func(key string) *ratelimitv3.RateLimitRequest {
+		call := domainCall(key, "u")
+		call.Descriptors[0].HitsAddend = wrapperspb.UInt64(addend)
+		return call
 	}
 	other := dialGRPC(t, secondAddr, nil)
 	eventually(t, "the rules are in force on both nodes", func() bool {
@@ -110,15 +121,15 @@ func TestGRPC_ConcurrencyByNegativeHitsHoldsAndHeals(t *testing.T) {
 		a, err := other.ShouldRateLimit(t.Context(), look)
 		return err == nil && a.GetStatuses()[0].GetCurrentLimit() != nil && a.GetStatuses()[1].GetCurrentLimit() != nil
 	})
-	negative := domainCall("held", "u")
-	negative.Descriptors[0].HitsAddend, negative.Descriptors[0].IsNegativeHits = wrapperspb.UInt64(1), true
+	negative := take("held")
+	negative.Descriptors[0].IsNegativeHits = true
 	var holders, most, passed atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 16 {
 		d := dialGRPC(t, []string{firstAddr, secondAddr}[i%2], nil)
 		wg.Go(func() {
 			for {
-				if !d.passes(t, domainCall("held", "u")) {
+				if !d.passes(t, take("held")) {
 					if i >= killed && passed.Load() >= 200 || t.Failed() {
 						return
 					}
@@ -140,18 +151,18 @@ func TestGRPC_ConcurrencyByNegativeHitsHoldsAndHeals(t *testing.T) {
 	}
 	wg.Wait()
 	if got := most.Load(); got > limit {
-		t.Errorf("%d held a slot at once, the limit is %d", got, limit)
+		t.Errorf("%d calls held slots at once, the limit is %d", got, limit)
 	}
 	d := dialGRPC(t, firstAddr, nil)
 	free := 0
-	for d.passes(t, domainCall("held", "u")) && free <= limit {
+	for d.passes(t, take("held")) && free <= limit {
 		free++
 	}
 	if free != limit-killed {
-		t.Errorf("%d slots are free after all, want %d", free, limit-killed)
+		t.Errorf("%d calls fit after all, want %d", free, limit-killed)
 	}
 	for range limit { // by clients that are gone now
-		d.passes(t, domainCall("healed", "u"))
+		d.passes(t, take("healed"))
 	}
-	eventually(t, "the slots of killed clients are free", func() bool { return d.passes(t, domainCall("healed", "u")) })
+	eventually(t, "the slots of killed clients are free", func() bool { return d.passes(t, take("healed")) })
 }
