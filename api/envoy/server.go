@@ -256,9 +256,13 @@ func (x *buffers) fail(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// margin is what is left of the caller's time for the way back. An eighth of the rest, and at most another margin, is
-// left for the fail modes, as the engine leaves it of its own timeout.
-const margin = 3 * time.Millisecond
+// margin is what is left of the caller's time for the way back. A quarter of the rest, and at most maxReserve, is left
+// for the fail modes and for the timers, as the engine leaves it of its own timeout.
+const (
+	margin      = 3 * time.Millisecond
+	reservePart = 4
+	maxReserve  = 4 * time.Millisecond
+)
 
 // withMargin returns a context that ends so much before the caller's. It has no timer: the engine watches the deadline.
 func withMargin(ctx context.Context) (context.Context, error) {
@@ -268,7 +272,7 @@ func withMargin(ctx context.Context) (context.Context, error) {
 	}
 	until = until.Add(-margin)
 	left := time.Until(until) //nolint:forbidigo // a deadline of a socket, which knows no other clock
-	return &earlier{Context: ctx, deadline: until.Add(-max(0, min(left/8, margin)))}, ctx.Err()
+	return &earlier{Context: ctx, deadline: until.Add(-max(0, min(left/reservePart, maxReserve)))}, ctx.Err()
 }
 
 type earlier struct {
