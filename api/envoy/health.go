@@ -4,12 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -23,11 +23,11 @@ type health struct {
 	stopped chan struct{} // closed by stop
 	once    sync.Once
 
-	watching atomic.Int64
+	watching map[string]int // calls of Watch by the address of the client; locked by mu
 }
 
 func newHealth(ready func() error) *health {
-	return &health{ready: ready, update: make(chan struct{}), stopped: make(chan struct{})}
+	return &health{ready: ready, update: make(chan struct{}), stopped: make(chan struct{}), watching: map[string]int{}}
 }
 
 // changed wakes those who watch.
@@ -68,14 +68,30 @@ func (h *health) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc
 	return &grpc_health_v1.HealthListResponse{Statuses: statuses}, nil
 }
 
-// maxWatches bounds the calls of Watch, which need no token and never end.
-const maxWatches = 1024
+// maxWatches bounds the calls of Watch of one connection. They need no token and never end, and a client with many must
+// not keep others from watching.
+const maxWatches = 16
 
 // bound refuses calls of Watch above maxWatches.
 func (h *health) bound(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, watch grpc.StreamHandler) error {
-	defer h.watching.Add(-1)
-	if h.watching.Add(1) > maxWatches {
-		return status.Error(codes.ResourceExhausted, "too many clients watch the health of this node")
+	client := "" // with its port: one connection
+	if p, ok := peer.FromContext(stream.Context()); ok {
+		client = p.Addr.String()
+	}
+	h.mu.Lock()
+	h.watching[client]++
+	many := h.watching[client] > maxWatches
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.watching[client]--; h.watching[client] == 0 {
+			delete(h.watching, client)
+		}
+	}()
+	if many {
+		return status.Errorf(codes.ResourceExhausted, "a connection can watch the health of this node %d times",
+			maxWatches)
 	}
 	return watch(srv, stream)
 }
@@ -87,6 +103,7 @@ const watchInterval = time.Second
 func (h *health) Watch(r *grpc_health_v1.HealthCheckRequest,
 	stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
 	ctx := stream.Context()
+	arrived(ctx)
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
 	var sent *grpc_health_v1.HealthCheckResponse

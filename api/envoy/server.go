@@ -110,6 +110,8 @@ type Server struct {
 	health   *health
 	buffers  sync.Pool // of *buffers
 	profiles profiles
+	// messageWait is that of the package, except in tests.
+	messageWait time.Duration
 }
 
 // New returns a Server. It fails only if a required dependency is missing.
@@ -129,6 +131,7 @@ func New(d Deps) (*Server, error) {
 	s := &Server{
 		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now},
 		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, health: newHealth(d.Ready),
+		messageWait: messageWait,
 	}
 	s.buffers.New = func() any { return newBuffers() }
 	s.profiles.log = d.Logger
@@ -199,6 +202,7 @@ func (s *Server) serve(ctx context.Context, f face, read func(any) error, answer
 	if err := read(&x.in); err != nil {
 		return nil, err
 	}
+	arrived(ctx)
 	if ctx.Value(admitted{}) == nil { // see begin
 		if result, err := s.authorize(ctx); err != nil {
 			x.result = result

@@ -9,13 +9,37 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// longestCall bounds the time of a call whose caller sets no shorter one, also that until its message has arrived. It
-// is above the longest time for a check. A client that begins calls and never sends a message holds their memory no
-// longer.
+// messageWait bounds the time from the headers of a call until its message has arrived. A client that begins calls and
+// never sends a message holds their memory no longer, and does not hold up a drain.
+const messageWait = 2 * time.Second
+
+// longestCall bounds the time of a call whose caller sets no shorter one. It is above the longest time for a check, so
+// that it ends only calls whose callers do not read the answer.
 const longestCall = 15 * time.Second
 
-// refusedWait is the same for a call that will be refused when its message has arrived.
+// refusedWait is messageWait for a call that will be refused when its message has arrived.
 const refusedWait = 20 * time.Millisecond
+
+// arrival is the key of the function to call when the message of a call has arrived.
+type arrival struct{}
+
+// awaiting returns a context that is canceled unless arrived is called within a time.
+func awaiting(ctx context.Context, wait time.Duration) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(wait, cancel)
+	unhook := context.AfterFunc(ctx, func() { timer.Stop() })
+	return context.WithValue(ctx, arrival{}, func() {
+		unhook()
+		timer.Stop()
+	})
+}
+
+// arrived says that the message of a call has arrived.
+func arrived(ctx context.Context) {
+	if happened, ok := ctx.Value(arrival{}).(func()); ok {
+		happened()
+	}
+}
 
 // admitted is the key of contexts of calls with sufficient credentials.
 type admitted struct{}
@@ -36,27 +60,40 @@ func faceOf(method string) (face, bool) {
 // sufficient credentials costs no more than its headers. It must not block.
 func (s *Server) begin(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
-		return ctx, nil
+		return awaiting(ctx, s.messageWait), nil
 	}
 	until, ok := ctx.Deadline()
-	long := !ok || time.Until(until) > longestCall //nolint:forbidigo // a deadline of a socket
-	wait := longestCall
-	if f, needs := faceOf(call.FullMethodName); needs {
-		result, err := s.authorize(ctx)
-		switch {
-		case err == nil:
-			ctx = context.WithValue(ctx, admitted{}, true)
-		case ok && long: // gRPC would keep the timer of this deadline until then
-			wait = refusedWait
-		default:
-			s.deps.Observe.CountCall(faceNames[f], result)
-			return nil, err
+	left := time.Until(until) //nolint:forbidigo // a deadline of a socket
+	f, needs := faceOf(call.FullMethodName)
+	if !needs { // answered at once
+		if !ok || left > s.messageWait {
+			ctx = within(ctx, s.messageWait)
 		}
+		return ctx, nil
+	}
+	long := !ok || left > longestCall
+	result, err := s.authorize(ctx)
+	switch {
+	case err == nil:
+		ctx = context.WithValue(ctx, admitted{}, true)
+	case ok && long: // gRPC would keep the timer of this deadline until then
+		return within(ctx, refusedWait), nil
+	default:
+		s.deps.Observe.CountCall(faceNames[f], result)
+		return nil, err
 	}
 	if long {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, wait)
-		_ = cancel // gRPC cancels the parent after the call
+		ctx = within(ctx, longestCall)
+	}
+	if long || left > s.messageWait {
+		ctx = awaiting(ctx, s.messageWait)
 	}
 	return ctx, nil
+}
+
+// within returns a context that ends after a time, or with its parent, which gRPC cancels after the call.
+func within(ctx context.Context, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	_ = cancel // see above
+	return ctx
 }

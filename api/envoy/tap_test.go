@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/tap"
 
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"sluice/internal/access"
@@ -68,9 +69,9 @@ func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
 		{"a near one", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, token, near, time.Second, true},
 		{"a far one without a token", ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, "Bearer x", far,
 			refusedWait, false},
-		{"health", grpc_health_v1.Health_Check_FullMethodName, "", t.Context(), longestCall, false},
+		{"health", grpc_health_v1.Health_Check_FullMethodName, "", t.Context(), messageWait, false},
 		{"health that is watched", grpc_health_v1.Health_Watch_FullMethodName, "", t.Context(), 0, false},
-		{"an unknown method", "/a/b", "", t.Context(), longestCall, false},
+		{"an unknown method", "/a/b", "", t.Context(), messageWait, false},
 	} {
 		ctx := metadata.NewIncomingContext(tt.ctx, metadata.Pairs("authorization", tt.token))
 		got, err := f.server.begin(ctx, &tap.Info{FullMethodName: tt.method})
@@ -87,23 +88,64 @@ func TestBegin_BoundsTheTimeOfEveryCall(t *testing.T) {
 	}
 }
 
-// TestHealth_WatchesAreBounded, because they need no token and never end.
-func TestHealth_WatchesAreBounded(t *testing.T) {
+// A call whose message has not come ends soon, so that a client holds no memory with it and a drain does not wait.
+func TestCalls_WithoutAMessageDoNotHoldUpADrain(t *testing.T) {
+	for _, method := range []string{ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName,
+		authv3.Authorization_Check_FullMethodName, grpc_health_v1.Health_Watch_FullMethodName,
+		grpc_health_v1.Health_Check_FullMethodName, "/a/b"} {
+		t.Run(method, func(t *testing.T) {
+			f := newFixture(t, perUser(5))
+			f.server.messageWait = time.Millisecond
+			stream, err := f.conn.NewStream(f.with(access.ScopeCheck),
+				&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The server reads a connection in order, so it knows the call when it has answered this one.
+			_, _ = f.health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			if err := f.server.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := stream.RecvMsg(new(string)); err == nil {
+				t.Error("the call has an answer")
+			}
+		})
+	}
+}
+
+// A call is not ended once its message has arrived.
+func TestAwaiting_EndsWhenTheMessageHasArrived(t *testing.T) {
+	ctx := awaiting(t.Context(), time.Hour)
+	arrived(ctx)
+	if ctx.Err() != nil {
+		t.Error(ctx.Err())
+	}
+	arrived(t.Context()) // of a call with a near deadline
+	late := awaiting(t.Context(), 0)
+	<-late.Done()
+	arrived(late)
+}
+
+// TestHealth_WatchesOfAConnectionAreBounded, because they need no token and never end. Those of others are not refused.
+func TestHealth_WatchesOfAConnectionAreBounded(t *testing.T) {
 	f := newFixture(t, nil)
-	f.server.health.watching.Store(maxWatches - 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	last, err := f.health.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	watch := func(c grpc_health_v1.HealthClient) error {
+		t.Helper()
+		stream, err := c.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		return err
+	}
+	for range maxWatches {
+		f.wantCode("a watch", watch(f.health), codes.OK)
+	}
+	f.wantCode("one more", watch(f.health), codes.ResourceExhausted)
+	another, err := grpc.NewClient(f.conn.Target(), grpc.WithTransportCredentials(insecureCredentials))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := last.Recv(); err != nil {
-		t.Error(err)
-	}
-	more, err := f.health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = more.Recv()
-	f.wantCode("one more", err, codes.ResourceExhausted)
+	defer another.Close()
+	f.wantCode("of another connection", watch(grpc_health_v1.NewHealthClient(another)), codes.OK)
 }
