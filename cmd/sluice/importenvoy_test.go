@@ -184,7 +184,7 @@ func TestImportEnvoy_WatchWaitsForTheServer(t *testing.T) {
 	}
 	defer server.Close()
 	w := watching{cmd: &cmd, server: server}
-	for range 2 {
+	for range 3 {
 		w.look(p)
 	}
 	if w.pause != 1 || w.waited != 1 || strings.Count(errs.String(), "\n") != 1 {
@@ -211,5 +211,47 @@ func TestImportEnvoy_WatchWaitsForTheServer(t *testing.T) {
 	w.look(p)
 	if strings.Count(errs.String(), "no such file") != 1 {
 		t.Errorf("a missing file: %s", errs.String())
+	}
+}
+
+// TestImportEnvoy_WatchOutlivesTheFolder: files that are being written or are not there change nothing.
+func TestImportEnvoy_WatchOutlivesTheFolder(t *testing.T) {
+	r := launch(t, nil, serveArgs(filepath.Join(t.TempDir(), "data"))...)
+	defer r.terminate()
+	dir := t.TempDir()
+	var out, errs strings.Builder
+	p := &process{ctx: t.Context(), out: &out, errs: &errs, now: time.Now}
+	w := watching{cmd: &rulesImportEnvoyCmd{Paths: []string{dir}}, server: clientOf(t, r.url)}
+	defer w.server.Close()
+	half, _, _ := strings.Cut(envoyShop, "- key: user")
+	away := dir + "-away"
+	move := func(from, to string) func() {
+		return func() {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	files := func(text string) func() { return func() { write(t, dir, "shop.yaml", text) } }
+	again := func() {}
+	for i, step := range []struct {
+		do   func()
+		want string // of the output since the step before
+	}{
+		{files(envoyShop), ""}, {again, "2 to create"}, {again, ""},
+		{files(half), ""}, {files(envoyShop), ""}, {again, ""}, // half is valid, and would delete a rule
+		{move(dir, away), "no such file"}, {again, ""},
+		{move(away, dir), "can be read again"}, {again, ""},
+		{move(dir, away), "no such file"},
+		{func() { move(away, dir)(); files(half)() }, "can be read again"}, {again, "1 to delete"},
+		{func() { move(filepath.Join(dir, "shop.yaml"), filepath.Join(dir, "shop.txt"))() }, "there are no files"},
+	} {
+		step.do()
+		out.Reset()
+		errs.Reset()
+		w.look(p)
+		if got := out.String() + errs.String(); !strings.Contains(got, step.want) || step.want == "" && got != "" {
+			t.Errorf("step %d prints %q, want %q", i, got, step.want)
+		}
 	}
 }

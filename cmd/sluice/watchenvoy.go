@@ -23,9 +23,11 @@ const (
 type watching struct {
 	cmd    *rulesImportEnvoyCmd
 	server *client.Client
-	// done is the content that was imported or refused, and told the last message.
-	done [sha256.Size]byte
-	told string
+	// seen is the content of the last look, done the content that was imported or refused, and told the last message.
+	seen, done [sha256.Size]byte
+	told       string
+	// unreadable: the files could not be read at the last look.
+	unreadable bool
 	// pause is the number of intervals to wait after a failure of the server, waited how many have passed.
 	pause, waited int
 }
@@ -40,7 +42,8 @@ func (c *rulesImportEnvoyCmd) watch(p *process, server *client.Client) error {
 	return nil
 }
 
-// look imports the files if they differ from those of the last import.
+// look imports the files if they differ from those of the last import and are the same as at the last look. While files
+// are being written, they can be incomplete and valid: an import would delete the rules that are not written yet.
 func (w *watching) look(p *process) {
 	if w.waited < w.pause {
 		w.waited++
@@ -49,14 +52,16 @@ func (w *watching) look(p *process) {
 	files, err := w.cmd.read(p)
 	if err != nil {
 		w.tell(p, err)
+		w.unreadable = true
 		return
+	}
+	if w.unreadable {
+		w.tell(p, errors.New("the files can be read again"))
+		w.unreadable = false
 	}
 	content := contentOf(files)
-	if content == w.done {
-		return
-	}
-	// While several files are being replaced, some are new and some are old.
-	if again, err := w.cmd.read(p); err != nil || contentOf(again) != content {
+	last := w.seen
+	if w.seen = content; content == w.done || content != last {
 		return
 	}
 	err = w.cmd.send(p, w.server, files)
