@@ -68,6 +68,8 @@ type Deps struct {
 	// TrustedProxies are the networks whose X-Forwarded-For header is used for the
 	// client's address in logs. If empty, it is the address of the connection.
 	TrustedProxies []netip.Prefix
+	// Checked is called for each request to POST /ratelimit/check that came through the routes; it may be nil.
+	Checked func()
 	// Panicked is called after a panic of a handler; it may be nil.
 	Panicked func()
 	// Logger receives errors for operators; nil discards them.

@@ -46,6 +46,9 @@ func New(d Deps) (*Server, error) {
 	if d.Panicked == nil {
 		d.Panicked = func() {}
 	}
+	if d.Checked == nil {
+		d.Checked = func() {}
+	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -67,7 +70,11 @@ func New(d Deps) (*Server, error) {
 func (s *Server) wrap(r Route) echo.HandlerFunc {
 	public := r.Scope == "" || r.Path == "/metrics" && s.deps.MetricsPublic
 	want := r.Scopes()
+	isCheck := r.Path == checkPath
 	return func(c echo.Context) (err error) {
+		if isCheck {
+			s.deps.Checked()
+		}
 		defer func() {
 			if v := recover(); v != nil {
 				s.writeProblem(c, s.recovered(c.Path(), v))

@@ -109,6 +109,8 @@ const check = "/ratelimit/check"
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: withoutPlain, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		env: []string{"SLUICE_PLAIN_CHECKS=off"}},
 	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule,
 		profile: gatewayProfile},
 	{name: extAuthzFace, kind: sluice, redis: true, path: "/ratelimit/ext_authz/bench/v1/charges", headers: asked,
@@ -143,6 +145,7 @@ var scenarios = []scenario{
 const (
 	constant     = "constant answer, Echo"
 	oneOnRedis   = "sluice on Redis, one rule"
+	withoutPlain = "sluice on Redis, one rule, without plain checks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"
 	extAuthzFace = "sluice on Redis, one rule, asked by ext_authz"
 	naivePath    = "naive: a script call a request"

@@ -30,7 +30,7 @@ func listenGRPC(ctx context.Context, addr string, g grpcServer, fatal func(error
 	if err != nil {
 		return nil, nil, err
 	}
-	g.listener = newFirstByteListener(tcp, idleTimeout, g.tls, g.log)
+	g.listener = newFirstByteListener(tcp, idleTimeout, g.tls, nil, g.log)
 	g.done = make(chan struct{})
 	go func() {
 		defer close(g.done)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/api/plain"
 )
 
 // firstByteListener is a listener that returns a connection from Accept once its
@@ -18,6 +20,9 @@ import (
 // would close such a connection after two seconds, while the client believes that
 // it is ready for use. Here a new connection may stay idle as long as a used one.
 // From the first byte on, the timeouts of net/http apply.
+//
+// If plain is set, it answers plain checks first. A connection is returned from Accept once
+// a request is not plain.
 //
 // With TLS, the handshake comes first, within handshakeTimeout, and the first byte is
 // that of a request. Everything below is about bytes of requests, so that deadlines and
@@ -29,6 +34,7 @@ type firstByteListener struct {
 	*net.TCPListener
 	idle     time.Duration // after which a connection without a first byte is closed
 	tls      *tls.Config   // nil: no TLS
+	plain    *plain.Server // nil: net/http answers plain checks too
 	log      *slog.Logger
 	ceiling  int // of file descriptors; see waitForDescriptors
 	accepted chan acceptResult
@@ -53,11 +59,12 @@ type acceptResult struct {
 }
 
 // newFirstByteListener takes over l. A connection that sends nothing within idle
-// is closed. secure is nil for connections without TLS.
-func newFirstByteListener(l *net.TCPListener, idle time.Duration, secure *tls.Config,
+// is closed. secure is nil for connections without TLS, and checks if net/http
+// answers all requests.
+func newFirstByteListener(l *net.TCPListener, idle time.Duration, secure *tls.Config, checks *plain.Server,
 	log *slog.Logger) *firstByteListener {
 	f := &firstByteListener{
-		TCPListener: l, idle: idle, tls: secure, log: log, ceiling: descriptorCeiling(),
+		TCPListener: l, idle: idle, tls: secure, plain: checks, log: log, ceiling: descriptorCeiling(),
 		accepted: make(chan acceptResult), closing: make(chan struct{}), draining: make(chan struct{}),
 		stopped: make(chan struct{}), freed: make(chan struct{}, 1), conns: map[*trackedConn]bool{},
 	}
@@ -161,7 +168,7 @@ func (f *firstByteListener) awaitFirstByte(c *trackedConn) {
 	if (!encrypted || f.handshake(c, conn)) && c.SetReadDeadline(time.Now().Add(f.idle)) == nil {
 		n, _ = c.Read(first) // the next read returns the same error
 	}
-	if c.first = first[:n]; n == 0 || !f.send(acceptResult{conn: c}) {
+	if !f.servePlain(c, first[:n]) || !f.send(acceptResult{conn: c}) {
 		_ = c.Close()
 		return
 	}

@@ -31,10 +31,12 @@ type trackedConn struct {
 	idle  bool
 	since time.Time
 	grace time.Duration
-	// deadline is the read deadline that the server set. expired is true while an
-	// earlier deadline is in force instead.
-	deadline time.Time
-	expired  bool
+	// deadline is the read deadline that the server set, and armed the one that Conn
+	// has, which is not later: a deadline that moves with every request is set again
+	// only after an earlier one has passed. expired is true while the deadline of a
+	// drain is in force instead, and final during the last read that follows.
+	deadline, armed time.Time
+	expired, final  bool
 }
 
 // Read returns the first bytes first. Like every read of net/http, it is not called
@@ -49,7 +51,7 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
-	if err != nil && c.shouldReadAgain(err) {
+	for err != nil && c.shouldReadAgain(err) {
 		n, err = c.Conn.Read(p)
 	}
 	if n > 0 {
@@ -58,30 +60,37 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// shouldReadAgain reports whether to repeat a read that expireIdle cut short: bytes
-// may have arrived that the read did not return.
+// shouldReadAgain reports whether to repeat a read that an earlier deadline than the
+// server's cut short. After the deadline of a drain it is repeated once: bytes may have
+// arrived that the read did not return.
 func (c *trackedConn) shouldReadAgain(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.expired {
+	now := time.Now()
+	switch {
+	case c.final, !c.expired && !now.Before(c.deadline):
 		return false
+	case c.expired && c.idle:
+		c.final, c.armed = true, now.Add(finalRead)
+	default:
+		c.armed = c.deadline
 	}
 	c.expired = false
-	deadline := c.deadline
-	if c.idle {
-		deadline = time.Now().Add(finalRead)
-	}
-	return c.Conn.SetReadDeadline(deadline) == nil
+	return c.Conn.SetReadDeadline(c.armed) == nil
 }
 
 // SetReadDeadline implements net.Conn.
 func (c *trackedConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline, c.expired = t, false
+	c.deadline = t
+	if !c.expired && !c.final && !c.armed.IsZero() && t.After(c.armed) {
+		return nil
+	}
+	c.armed, c.expired, c.final = t, false, false
 	return c.Conn.SetReadDeadline(t)
 }
 
@@ -91,7 +100,7 @@ func (c *trackedConn) SetReadDeadline(t time.Time) error {
 func (c *trackedConn) expireIdle(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.idle && !c.expired && now.Sub(c.since) >= c.grace {
+	if c.idle && !c.expired && !c.final && now.Sub(c.since) >= c.grace {
 		c.expired = c.Conn.SetReadDeadline(now) == nil
 	}
 }
@@ -121,7 +130,7 @@ func (c *trackedConn) CloseWrite() error {
 
 func (c *trackedConn) setActive() {
 	c.mu.Lock()
-	c.idle = false
+	c.idle, c.final = false, false
 	c.mu.Unlock()
 }
 
@@ -140,8 +149,6 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 // its response was sent.
 func followState(conn net.Conn, state http.ConnState) {
 	if c, ok := conn.(*trackedConn); ok && state == http.StateIdle {
-		c.mu.Lock()
-		c.idle, c.since, c.grace = true, time.Now(), idleGrace
-		c.mu.Unlock()
+		c.Rest()
 	}
 }

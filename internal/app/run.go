@@ -189,15 +189,19 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(api.Deps{
+	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, Access: keyring, RLS: calls.RLS,
 		OpenMode: cfg.Loopback(),
 		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
-		Now: host.Now,
+		Checked: metrics.CountHTTPCheck, Now: host.Now,
 	}, pages, metrics.CountQuestion)
+	if err != nil {
+		return err
+	}
+	checks, err := openPlain(&cfg, direct, ready, metrics, &host, stops)
 	if err != nil {
 		return err
 	}
@@ -210,7 +214,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		return err
 	}
 	server, addr, err := listen(ctx, cfg.Listen, handler, httpServer{
-		tls: serverTLS(certificates),
+		tls: serverTLS(certificates), plain: checks,
 		// socket deadlines use the clock of the machine
 		readiness: ready, delay: cfg.DrainDelay, timeout: cfg.DrainTimeout, log: host.Log, now: time.Now,
 	}, fatal)

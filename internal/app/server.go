@@ -14,6 +14,7 @@ import (
 
 	"sluice/api"
 	"sluice/api/gateway"
+	"sluice/api/plain"
 )
 
 // Limits of the HTTP server, which protect it against slow and oversized clients.
@@ -31,7 +32,8 @@ const (
 type httpServer struct {
 	server    *http.Server
 	listener  *firstByteListener
-	tls       *tls.Config // nil: no TLS
+	tls       *tls.Config   // nil: no TLS
+	plain     *plain.Server // nil: net/http answers plain checks too
 	readiness *readiness
 	delay     time.Duration
 	timeout   time.Duration
@@ -48,7 +50,7 @@ func listen(ctx context.Context, addr string, h http.Handler, d httpServer, fata
 	if err != nil {
 		return nil, nil, err
 	}
-	d.listener = newFirstByteListener(tcp, idleTimeout, d.tls, d.log)
+	d.listener = newFirstByteListener(tcp, idleTimeout, d.tls, d.plain, d.log)
 	d.server = &http.Server{
 		Handler:           d.wrap(h),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -143,17 +145,18 @@ GET  /livez, /readyz           health checks
 `
 
 // newHandler returns the handler of every request: the faces for gateways, and behind them a router
-// for the API and the console.
-func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.Handler, error) {
+// for the API and the console. It also returns the API, which answers plain checks without the handler.
+func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.Handler, *api.Server, error) {
 	server, err := api.New(d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e := echo.New()
 	server.Routes(e)
 	c.mount(e)
-	return gateway.New(gateway.Deps{
+	h, err := gateway.New(gateway.Deps{
 		Checker: d.Checker, Access: d.Access, Now: d.Now, ResetDelta: d.ResetDelta, Asked: asked, Panicked: d.Panicked,
 		Logger: d.Logger, Next: e,
 	})
+	return h, server, err
 }

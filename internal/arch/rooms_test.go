@@ -99,9 +99,11 @@ var rooms = []room{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},
 		foreign: []string{echo},
+		inTests: []string{"api/plain"},
 	},
 	{path: "api/gateway", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/facts",
 		"internal/access"}},
+	{path: "api/plain", may: []string{"api/reply", "internal/access"}},
 	{
 		path: "api/envoy", may: []string{"api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/facts",
 			"internal/access"},
@@ -142,7 +144,7 @@ var rooms = []room{
 
 	{
 		path: "internal/app", may: []string{
-			"", "api", "api/decide", "api/envoy", "api/gateway", "api/reply", "web", "limiter", "limiter/memstore",
+			"", "api", "api/decide", "api/envoy", "api/gateway", "api/plain", "api/reply", "web", "limiter", "limiter/memstore",
 			"limiter/nearstore",
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",

@@ -36,6 +36,7 @@ type Listener struct {
 	TLSKeyFile      string        `name:"tls-key-file" env:"SLUICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key of the certificate, in PEM form. It is read again when it changes."`
 	TLSClientCAFile string        `name:"tls-client-ca-file" env:"SLUICE_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities whose client certificates are accepted, in PEM form. Clients may connect without a certificate. It is read again when it changes. Empty: no client certificate is requested."`
 	TrustedProxies  []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
+	PlainChecks     string        `name:"plain-checks" env:"SLUICE_PLAIN_CHECKS" default:"on" placeholder:"MODE" help:"Read plain checks straight from the connection, which halves their cost. Every other request is read by net/http. on or off."`
 	ResetHeader     string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
 	MetricsPublic   bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay      time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`

@@ -102,6 +102,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--log-level=loud", "--log-level", "SLUICE_LOG_LEVEL"},
 		{"--log-format=xml", "--log-format", "SLUICE_LOG_FORMAT"},
 		{"--reset-header=iso", "--reset-header", "SLUICE_RESET_HEADER"},
+		{"--plain-checks=maybe", "--plain-checks", "SLUICE_PLAIN_CHECKS"},
 		{"--deny-cache=perhaps", "--deny-cache", "SLUICE_DENY_CACHE"},
 		{"--hot-key-rate=0", "--hot-key-rate", "SLUICE_HOT_KEY_RATE"},
 		{"--data-dir=", "--data-dir", "SLUICE_DATA_DIR"},

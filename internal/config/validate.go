@@ -52,6 +52,7 @@ func (s *Serve) Validate() error {
 	s.checkTLS(&c)
 	s.GRPC.check(&c)
 	c.oneOf("reset-header", "SLUICE_RESET_HEADER", s.ResetHeader, "epoch", "delta")
+	c.oneOf("plain-checks", "SLUICE_PLAIN_CHECKS", s.PlainChecks, "on", "off")
 	c.within("drain-delay", "SLUICE_DRAIN_DELAY", s.DrainDelay, 0, 5*time.Minute)
 	c.within("drain-timeout", "SLUICE_DRAIN_TIMEOUT", s.DrainTimeout, time.Second, 5*time.Minute)
 	if err := s.Storage.Validate(); err != nil {

@@ -110,7 +110,8 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		client: &http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	w.clock.Store(noon.UnixMilli())
 	cfg := config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", DrainTimeout: patience},
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on",
+			DrainTimeout: patience},
 		GRPC:     config.GRPC{GRPCListen: "127.0.0.1:0"},
 		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000,

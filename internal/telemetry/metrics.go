@@ -30,6 +30,7 @@ type Metrics struct {
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec
+	plain     plainChecks
 
 	setVersion prometheus.Gauge
 	setRules   prometheus.Gauge
@@ -58,6 +59,7 @@ func New(build Build, now func() time.Time) *Metrics {
 				"refunds and shadow rules) and cause.", "mode", "cause"),
 		account:  newAccount(),
 		deferral: newDeferral(),
+		plain:    newPlainChecks(),
 		above: counters("sluice_above_limit_total",
 			"Requests admitted above an enforced limit, by rule and throttle (soft, elastic).", "rule", "throttle"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -107,7 +109,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
-	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.plain.checks, m.plain.handedOver, m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),

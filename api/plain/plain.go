@@ -1,0 +1,270 @@
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/api/reply"
+	"sluice/internal/access"
+)
+
+// Deps are the dependencies of a Server. Check, MaxBody, Idle and Write are required.
+type Deps struct {
+	// Check answers one check, as api.Server.Check does. It keeps no part of body.
+	Check func(ctx context.Context, call access.Call, client net.Addr, body, dst []byte) (out []byte,
+		problem *reply.Problem)
+	// MaxBody is the size of the largest body that Check takes.
+	MaxBody int
+	// Idle is how long a connection may stay without a request, and Write how long a request may take from its last
+	// byte to the end of its response.
+	Idle, Write time.Duration
+	// Draining reports whether clients are to close their connections. Nil means never.
+	Draining func() bool
+	// Checked is called for each check that was answered, and HandedOver for each connection that is given to net/http,
+	// with one of Reasons. Both may be nil.
+	Checked    func()
+	HandedOver func(reason string)
+	// Panicked is called after a panic; it may be nil.
+	Panicked func()
+	// Logger receives errors for operators; nil discards them.
+	Logger *slog.Logger
+}
+
+// Conn is a connection of the listener.
+type Conn interface {
+	net.Conn
+	// Rest says that all that was read is answered, so that the connection is idle until bytes are read.
+	Rest()
+	// Left reports whether the client has closed its side and nothing of what it sent is unread.
+	Left() bool
+}
+
+// Server answers plain checks. It is safe for concurrent use. Run must run while connections are served.
+type Server struct {
+	d    Deps
+	outs sync.Pool // of *[]byte, responses
+	date atomic.Pointer[date]
+	watch
+}
+
+// New returns a Server. It fails only if a required dependency is missing.
+func New(d Deps) (*Server, error) {
+	if d.Check == nil || d.MaxBody == 0 || d.Idle == 0 || d.Write == 0 {
+		return nil, errors.New("plain: Check, MaxBody, Idle and Write are required")
+	}
+	if d.Draining == nil {
+		d.Draining = func() bool { return false }
+	}
+	if d.Checked == nil {
+		d.Checked = func() {}
+	}
+	if d.HandedOver == nil {
+		d.HandedOver = func(string) {}
+	}
+	if d.Panicked == nil {
+		d.Panicked = func() {}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{d: d, watch: newWatch(d.Write)}
+	s.outs.New = func() any {
+		out := make([]byte, headRoom, smallOut)
+		return &out
+	}
+	return s, nil
+}
+
+const (
+	// patience is how long the rest of a request may take before net/http gets it, whose limits for slow clients apply
+	// from then on.
+	patience = 100 * time.Millisecond
+	// smallBuffer is the buffer of a connection after its first request, and largestKept that of an idle connection.
+	smallBuffer, largestKept = 2 << 10, 4 << 10
+	// smallOut holds a response about a few limits; larger ones up to largestOut are kept for reuse.
+	smallOut, largestOut = 2 << 10, 64 << 10
+	// leastRead is what net/http waits for, within the limit of idle connections, before it reads another request on a
+	// connection. After a POST it skips line breaks among these bytes.
+	leastRead = 4
+)
+
+// conn is a connection while plain checks are read from it.
+type conn struct {
+	Conn
+	server *Server
+	buffer []byte // the memory of in
+	in     []byte // has been read and is not answered
+	head   head   // of the request with which in begins
+	used   bool   // a request was answered
+	// host and secret are those of the previous request: most have the same.
+	host   string
+	secret []string
+	// ctx ends when the client leaves. It is that of every request: after it has ended there is none.
+	ctx    context.Context //nolint:containedctx // see above
+	cancel context.CancelFunc
+	busy   atomic.Int64 // see watch
+}
+
+// Serve answers the plain checks of a connection until it ends or a request is not plain. first has the bytes that were
+// read from it already; Serve uses its memory. If handOver is true, net/http must serve the connection from unread on;
+// otherwise the caller closes it.
+func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
+	c := &conn{Conn: nc, server: s, buffer: first[:0], in: first}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	defer c.cancel()
+	s.add(c)
+	defer s.remove(c)
+	defer func() {
+		if v := recover(); v != nil {
+			s.recovered(c, v)
+			unread, handOver = nil, false
+		}
+	}()
+	for {
+		why, err := c.next()
+		if err != nil {
+			return nil, false
+		}
+		if why == "" && !c.answer() {
+			return nil, false
+		}
+		if why == "" && c.ctx.Err() != nil {
+			why = clientLeft
+		}
+		if why != "" {
+			s.d.HandedOver(why)
+			return c.in, true
+		}
+	}
+}
+
+// next reads until c.in begins with a whole plain request, or until it is known that there is none: why is the reason
+// why net/http gets the connection. The error is that of a connection that ended between requests.
+func (c *conn) next() (why string, err error) {
+	var late time.Time // when the rest of a request is late
+	for {
+		waiting := len(c.in) == 0 || c.used && len(c.in) < leastRead
+		if !waiting {
+			if c.used && c.skipLineBreaks() {
+				return badHeader, nil
+			}
+			complete, why := c.head.read(c.in, c.server.d.MaxBody)
+			if why != "" || complete && len(c.in) >= c.head.size+c.head.body {
+				return why, nil
+			}
+		}
+		switch {
+		case waiting:
+			err = c.SetReadDeadline(time.Now().Add(c.server.d.Idle)) //nolint:forbidigo // deadlines of sockets
+		case late.IsZero():
+			late = time.Now().Add(patience) //nolint:forbidigo // deadlines of sockets
+			err = c.SetReadDeadline(late)
+		}
+		if err == nil {
+			err = c.read()
+		}
+		switch {
+		case err == nil:
+		case waiting:
+			return "", err
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return slow, nil
+		default:
+			return cutShort, nil // net/http meets the same error
+		}
+	}
+}
+
+// skipLineBreaks removes line breaks before a request, as net/http does after a POST, and reports whether there were
+// any.
+func (c *conn) skipLineBreaks() bool {
+	n := 0
+	for n < leastRead && (c.in[n] == '\r' || c.in[n] == '\n') {
+		n++
+	}
+	c.in = c.in[n:]
+	return n > 0
+}
+
+// read reads once. The buffer grows as far as the largest plain request needs.
+func (c *conn) read() error {
+	if len(c.in) == cap(c.in) {
+		if size := cap(c.buffer); len(c.in) == size {
+			size = max(smallBuffer, 2*size, c.head.size+c.head.body)
+			c.buffer = make([]byte, 0, min(size, maxHead+c.server.d.MaxBody))
+		}
+		c.in = append(c.buffer, c.in...)
+	}
+	n, err := c.Read(c.in[len(c.in):cap(c.in)])
+	if c.in = c.in[:len(c.in)+n]; n > 0 {
+		return nil // the next read returns the same error
+	}
+	return err
+}
+
+// answer answers the request with which c.in begins. It reports false if the connection is to be closed.
+func (c *conn) answer() bool {
+	s, h := c.server, &c.head
+	end := h.size + h.body
+	closing := s.d.Draining()
+	out, _ := s.outs.Get().(*[]byte)
+	began := s.begin(c, len(c.in) == end)
+	text, problem := s.d.Check(c.ctx, c.call(), c.RemoteAddr(), c.in[h.size:end], (*out)[:headRoom])
+	s.d.Checked()
+	_, err := c.Write(s.frame(text, problem, closing))
+	inTime := s.end(c, began)
+	if cap(text) <= largestOut {
+		*out = text
+		s.outs.Put(out)
+	}
+	c.used = true
+	c.consume(end)
+	return err == nil && inTime && !closing
+}
+
+// consume removes an answered request from the buffer.
+func (c *conn) consume(n int) {
+	if c.in = c.in[n:]; len(c.in) > 0 {
+		return
+	}
+	if cap(c.buffer) > largestKept {
+		c.buffer = make([]byte, 0, smallBuffer)
+	}
+	c.in = c.buffer
+	c.Rest()
+}
+
+// call describes the sender of the request.
+func (c *conn) call() access.Call {
+	h := &c.head
+	if c.host != string(h.host) {
+		c.host = string(h.host)
+	}
+	call := access.Call{Host: c.host, Forwarded: h.forwarded}
+	if h.authorized {
+		if c.secret == nil || c.secret[0] != string(h.authorization) {
+			c.secret = []string{string(h.authorization)}
+		}
+		call.Authorization = c.secret
+	}
+	return call
+}
+
+// recovered ends a connection after a panic. One of a check is contained by Check itself.
+func (s *Server) recovered(c *conn, v any) {
+	if v == http.ErrAbortHandler { //nolint:errorlint // the value that net/http documents
+		return
+	}
+	s.d.Panicked()
+	s.d.Logger.Error("panic in a connection of plain checks", "client", c.RemoteAddr().String(), "panic", fmt.Sprint(v),
+		"stack", string(debug.Stack()))
+}
