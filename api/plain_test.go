@@ -184,7 +184,8 @@ func TestPlain_TokensDecideAsWithNetHTTP(t *testing.T) {
 		"401   ": {"Authorization:"}, "401    ": {"Authorization: Bearer SECRET", "Authorization: Bearer SECRET"},
 		"401     ": {"X-Authorization: Bearer SECRET"},
 	} {
-		if answers, _ := w.send(asHTTP(ada, lines...), 512); !strings.HasPrefix(answers, "HTTP/1.1 "+strings.TrimSpace(want)) {
+		answers, _ := w.send(asHTTP(ada, lines...), 512)
+		if !strings.HasPrefix(answers, "HTTP/1.1 "+strings.TrimSpace(want)) {
 			t.Errorf("%q got %s", lines, answers)
 		}
 	}

@@ -1,7 +1,7 @@
-// Package plain reads plain checks straight from a connection, without net/http: requests to POST /ratelimit/check in the
-// few lines that a gateway always sends. As soon as a request is not plain, it gives the connection, with every byte that
-// is not answered, to net/http for good. Nothing is charged before that is decided. A check costs half of what it costs
-// through net/http; docs/decisions/0024-plain-checks.md has the figures.
+// Package plain reads plain checks straight from a connection, without net/http: requests to POST /ratelimit/check in
+// the few lines that a gateway always sends. As soon as a request is not plain, it gives the connection, with every byte
+// that is not answered, to net/http for good. Nothing is charged before that is decided. A check costs about half of
+// what it costs through net/http; docs/decisions/0024-plain-checks.md has the figures.
 //
 // An example of a plain request:
 //
@@ -15,7 +15,7 @@
 //
 // With "Content-Length: +34", a second Host, "Expect: 100-continue" or a line that ends in LF alone, it is net/http's.
 //
-// head.go is the reader: a strict grammar, a subset of what net/http accepts, which reads it in the same way. plain.go is
-// the loop of one connection. answer.go writes the head of a response. watch.go notices clients that left, and writes
-// that take too long. What a check means is not known here: Deps.Check answers it, by the functions of the route.
+// head.go is the reader: a strict grammar, a subset of what net/http accepts, which reads it in the same way. plain.go
+// is the loop of one connection. answer.go writes the head of a response. watch.go notices clients that left, and
+// writes that take too long. What a check means is not known here: Deps.Check answers it, by the functions of the route.
 package plain

@@ -42,8 +42,8 @@ type head struct {
 	forwarded     bool // a proxy forwarded the request
 }
 
-// read reads the head of the request with which b begins. It reports whether the head is complete. why is the reason why
-// it is not plain, or "".
+// read reads the head of the request with which b begins. It reports whether the head is complete. why is the reason
+// why it is not plain, or "".
 func (h *head) read(b []byte, maxBody int) (complete bool, why string) {
 	*h = head{body: -1}
 	n := min(len(b), len(requestLine))

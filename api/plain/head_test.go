@@ -36,7 +36,8 @@ var seeds = []string{
 	"+" + request(body) + request(body),
 	"+" + request(body) + "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 	"+" + request(body) + "rubbish",
-	"+POST /ratelimit/check HTTP/1.1\r\nhost:[::1]:8080\r\nCONTENT-TYPE: application/json; charset=UTF-8\r\ncontent-length:0\r\n\r\n",
+	"+POST /ratelimit/check HTTP/1.1\r\nhost:[::1]:8080\r\nCONTENT-TYPE: application/json; charset=UTF-8\r\n" +
+		"content-length:0\r\n\r\n",
 	"GET /ratelimit/check HTTP/1.1\r\nHost: x\r\n\r\n",
 	"post /ratelimit/check HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Type: application/json\r\n\r\n",
 	"POST /ratelimit/check HTTP/1.0\r\nHost: x\r\nContent-Length: 0\r\nContent-Type: application/json\r\n\r\n",
@@ -56,15 +57,19 @@ var seeds = []string{
 	request(body, "Upgrade: h2c"), request(body, "Expect: 100-continue"), request(body, "Expect:"),
 	request(body, "Trailer: x"), request(body, "TE: trailers"), request(body, "Content-Encoding: gzip"),
 	request(body, "Origin: https://evil.test"), request(body, "Sec-Fetch-Site: cross-site"),
-	request(body, "HTTP2-Settings: AAMAAABkAAQAAP__"), request(body, "X-Folded: a", " b"), request(body, "X-Folded: a", "\tb"),
-	request(body, "X-Nul: a\x00b"), request(body, "X-Tab: a\tb"), request(body, "X-Latin: \xe9"), request(body, "X-CR: a\rb"),
-	request(body, "X-LF: a\nContent-Length: 0"), request(body, ": empty"), request(body, "no colon"), request(body, "X(: y"),
+	request(body, "HTTP2-Settings: AAMAAABkAAQAAP__"), request(body, "X-Folded: a", " b"),
+	request(body, "X-Folded: a", "\tb"),
+	request(body, "X-Nul: a\x00b"), request(body, "X-Tab: a\tb"), request(body, "X-Latin: \xe9"),
+	request(body, "X-CR: a\rb"),
+	request(body, "X-LF: a\nContent-Length: 0"), request(body, ": empty"), request(body, "no colon"),
+	request(body, "X(: y"),
 	request(body, "X-Ü: y"),
 	strings.Replace(request(body), "application/json", "text/plain", 1),
 	strings.Replace(request(body), "application/json", "application/json; charset=latin1", 1),
 	strings.Replace(request(body), "application/json", "", 1),
 	strings.Replace(request(body), "sluice:8080", "", 1), strings.Replace(request(body), "sluice:8080", "a,b", 1),
-	strings.Replace(request(body), "sluice:8080", "a/b", 1), strings.Replace(request(body), "Host: sluice:8080\r\n", "", 1),
+	strings.Replace(request(body), "sluice:8080", "a/b", 1),
+	strings.Replace(request(body), "Host: sluice:8080\r\n", "", 1),
 	strings.Replace(request(body), ": 13", ": +13", 1), strings.Replace(request(body), ": 13", ": 013", 1),
 	strings.Replace(request(body), ": 13", ": 0x0d", 1), strings.Replace(request(body), ": 13", ": 13,13", 1),
 	strings.Replace(request(body), ": 13", ": 13 13", 1), strings.Replace(request(body), ": 13", ": ", 1),
@@ -157,7 +162,8 @@ func holdToNetHTTP(t *testing.T, data []byte, cut int) {
 			t.Fatalf("%.300q has the header %s", data, name)
 		}
 	}
-	if types := r.Header["Content-Type"]; len(types) != 1 || !strings.HasPrefix(strings.ToLower(types[0]), "application/json") {
+	types := r.Header["Content-Type"]
+	if len(types) != 1 || !strings.HasPrefix(strings.ToLower(types[0]), "application/json") {
 		t.Fatalf("%.300q has the content type %q", data, types)
 	}
 }

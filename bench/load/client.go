@@ -4,11 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,7 +20,11 @@ import (
 
 // requests prepares a ring of HTTP/1.1 requests, so that the client, which shares the CPU with
 // the server, uses as little of it as possible.
-func requests(addr string, sc scenario, keys int) [][]byte {
+func requests(to target, sc scenario, keys int) [][]byte {
+	addr, lines := to.addr, sc.lines
+	if to.token != "" {
+		lines += "Authorization: Bearer " + to.token + "\r\n"
+	}
 	n := max(1, min(keys, 10_000)/max(sc.checks, 1))
 	out := make([][]byte, n)
 	for i := range out {
@@ -31,7 +34,7 @@ func requests(addr string, sc scenario, keys int) [][]byte {
 		}
 		body := sc.body(i, keys)
 		out[i] = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "+
-			"%d\r\n\r\n%s", sc.path, addr, len(body), body)
+			"%d\r\n%s\r\n%s", sc.path, addr, len(body), lines, body)
 	}
 	return out
 }
@@ -42,11 +45,14 @@ type conn struct {
 	r *bufio.Reader
 }
 
-func dial(ctx context.Context, addr string) (*conn, error) {
+func dial(ctx context.Context, to target) (*conn, error) {
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+	c, err := d.DialContext(ctx, "tcp", to.addr)
 	if err != nil {
 		return nil, err
+	}
+	if to.secure {
+		c = tls.Client(c, trustAll)
 	}
 	return &conn{c: c, r: bufio.NewReader(c)}, nil
 }
@@ -106,9 +112,9 @@ func (c *conn) discardChunks() error {
 type connector func(ctx context.Context, i int) (send func(n int) error, done func(), err error)
 
 // connections returns callers that have an HTTP connection each.
-func connections(addr string, reqs [][]byte) connector {
+func connections(to target, reqs [][]byte) connector {
 	return func(ctx context.Context, _ int) (func(n int) error, func(), error) {
-		c, err := dial(ctx, addr)
+		c, err := dial(ctx, to)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -207,26 +213,4 @@ func workers(n int, worker func(i int) ([]time.Duration, error)) ([]time.Duratio
 		return nil, err
 	}
 	return slices.Concat(all...), nil
-}
-
-// post sends one JSON document and expects the given status.
-func post(ctx context.Context, addr, path, body string, status int) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != status {
-		return fmt.Errorf("POST %s answered %d: %s", path, res.StatusCode, answer)
-	}
-	return nil
 }

@@ -207,7 +207,7 @@ func startFleet(ctx context.Context, dir, bin string) (nodes []server, stop func
 // awaitCopy waits until a node has its copy of the rules on disk.
 func awaitCopy(ctx context.Context, addr string) error {
 	for {
-		n, err := metric(ctx, addr, `sluice_rule_copies_total{outcome="saved"}`)
+		n, err := metric(ctx, target{addr: addr}, `sluice_rule_copies_total{outcome="saved"}`)
 		if err != nil || n > 0 {
 			return err
 		}
@@ -245,8 +245,9 @@ func loadAll(ctx context.Context, nodes []server, length time.Duration) ([]time.
 			return editCheck(1+n*10%editRules,
 				"u"+strconv.Itoa(n%keys), 1)
 		}}
-		reqs := requests(n.addr, sc, 10_000)
-		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, connections(n.addr, reqs), editConns, editRate, length) })
+		to := target{addr: n.addr}
+		reqs := requests(to, sc, 10_000)
+		wg.Go(func() { lats[i], errs[i] = openLoop(ctx, connections(to, reqs), editConns, editRate, length) })
 	}
 	wg.Wait()
 	return slices.Concat(lats...), errors.Join(errs...)
@@ -355,7 +356,7 @@ func call(ctx context.Context, method, addr, path, body string, into any) (http.
 func degradedOf(ctx context.Context, nodes []server) (sum float64, err error) {
 	sc := scenario{kind: sluice}
 	for _, n := range nodes {
-		d, err := sc.degraded(ctx, n.addr)
+		d, err := sc.degraded(ctx, target{addr: n.addr})
 		if err != nil {
 			return 0, err
 		}

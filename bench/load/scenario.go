@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -28,8 +29,11 @@ type scenario struct {
 	checks int
 	// headers, in place of body, make a GET without a body, as gateways ask it.
 	headers func(n, keys int) string
-	grpc    *grpcCall // in place of both, a call over gRPC
-	conns   int       // connections of the closed loop, 0 for the number of the flag
+	// lines are headers of every request, each with its line end. token adds one with a token, and tls sends all over TLS.
+	lines      string
+	token, tls bool
+	grpc       *grpcCall // in place of both, a call over gRPC
+	conns      int       // connections of the closed loop, 0 for the number of the flag
 	// callers, if not 0, check through the Go client in the closed loop: alone, or together.
 	callers int
 	alone   bool
@@ -104,13 +108,32 @@ var (
 
 const check = "/ratelimit/check"
 
+// plainOff makes net/http read every check.
+var plainOff = []string{"SLUICE_PLAIN_CHECKS=off"}
+
+// tenLines are headers that gateways and service meshes add.
+const tenLines = "User-Agent: gateway/1.0\r\nAccept: */*\r\nAccept-Encoding: identity\r\n" +
+	"X-Request-Id: 8f14e45f-ceea-467f-ab3d-1c2d3e4f5a6b\r\nX-Forwarded-For: 203.0.113.7\r\n" +
+	"X-Forwarded-Proto: https\r\nTraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n" +
+	"X-B3-Traceid: 4bf92f3577b34da6a3ce929d0e0e4736\r\nX-B3-Spanid: 00f067aa0ba902b7\r\nX-B3-Sampled: 1\r\n"
+
 // scenarios are measured in this order in each round, so that a slow phase of the machine affects
 // neighbours.
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
-	{name: withoutPlain, kind: sluice, redis: true, path: check, body: described, rules: oneRule,
-		env: []string{"SLUICE_PLAIN_CHECKS=off"}},
+	{name: withoutPlain, kind: sluice, redis: true, path: check, body: described, rules: oneRule, env: plainOff},
+	{name: withToken, kind: sluice, redis: true, path: check, body: described, rules: oneRule, token: true,
+		lines: tenLines},
+	{name: withTLS, kind: sluice, redis: true, path: check, body: described, rules: oneRule, tls: true},
+	{name: withTLS + ", without plain checks", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		tls: true, env: plainOff},
+	{name: constant + ", 8 connections", kind: rival, rival: "constant", path: "/check", body: direct, conns: 8},
+	{name: oneOnRedis + ", 8 connections", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		conns: 8},
+	{name: constant + ", 512 connections", kind: rival, rival: "constant", path: "/check", body: direct, conns: 512},
+	{name: oneOnRedis + ", 512 connections", kind: sluice, redis: true, path: check, body: described, rules: oneRule,
+		conns: 512},
 	{name: forwardFace, kind: sluice, redis: true, path: "/ratelimit/forward/bench", headers: forwarded, rules: oneRule,
 		profile: gatewayProfile},
 	{name: extAuthzFace, kind: sluice, redis: true, path: "/ratelimit/ext_authz/bench/v1/charges", headers: asked,
@@ -145,6 +168,8 @@ var scenarios = []scenario{
 const (
 	constant     = "constant answer, Echo"
 	oneOnRedis   = "sluice on Redis, one rule"
+	withToken    = "sluice on Redis, one rule, a token and ten more headers"
+	withTLS      = "sluice on Redis, one rule, TLS"
 	withoutPlain = "sluice on Redis, one rule, without plain checks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"
 	extAuthzFace = "sluice on Redis, one rule, asked by ext_authz"
@@ -196,18 +221,18 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	}
 	defer srv.stop()
 	for _, r := range sc.rules {
-		if err := post(ctx, srv.addr, "/ratelimit/rules", r, 201); err != nil {
+		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules", r, http.StatusCreated); err != nil {
 			return m, err
 		}
 	}
 	if sc.profile != "" {
-		if err := post(ctx, srv.addr, "/ratelimit/profiles", sc.profile, 201); err != nil {
+		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/profiles", sc.profile, http.StatusCreated); err != nil {
 			return m, err
 		}
 	}
 	to, callers := connector(nil), s.conns
 	if sc.grpc == nil {
-		to = connections(srv.addr, requests(srv.addr, sc, s.keys))
+		to = connections(srv.target, requests(srv.target, sc, s.keys))
 	} else {
 		var stop func()
 		if to, stop, err = sc.grpc.connect(ctx, srv.grpc, s.keys); err != nil {
@@ -225,7 +250,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	if _, err := closed(time.Second); err != nil {
 		return m, err
 	}
-	without0, err := sc.degraded(ctx, srv.addr)
+	without0, err := sc.degraded(ctx, srv.target)
 	if err != nil {
 		return m, err
 	}
@@ -240,7 +265,7 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	m.perSecond = float64(n) / length.Seconds()
 	m.serverCPU = (srv.cpu() - cpu0) / time.Duration(n)
 	m.redisCPU = (redis.cpu() - redis0) / time.Duration(n)
-	without, err := sc.degraded(ctx, srv.addr)
+	without, err := sc.degraded(ctx, srv.target)
 	if err != nil {
 		return m, err
 	}
@@ -260,25 +285,20 @@ func (sc *scenario) openLoop() bool { return sc.checks <= 1 && sc.callers == 0 }
 
 // degraded returns the number of limits that sluice has decided without its store, 0 for other
 // programs.
-func (sc *scenario) degraded(ctx context.Context, addr string) (sum float64, err error) {
+func (sc *scenario) degraded(ctx context.Context, to target) (sum float64, err error) {
 	if sc.kind != sluice {
 		return 0, nil
 	}
-	return metric(ctx, addr, "sluice_degraded_total{")
+	return metric(ctx, to, "sluice_degraded_total{")
 }
 
 // metric adds up the series of a sluice node whose names have the prefix.
-func metric(ctx context.Context, addr, prefix string) (sum float64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+func metric(ctx context.Context, to target, prefix string) (sum float64, err error) {
+	_, text, err := to.ask(ctx, http.MethodGet, "/metrics", "")
 	if err != nil {
 		return 0, err
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		if name, v, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, prefix) {
 			n, err := strconv.ParseFloat(v, 64)

@@ -62,7 +62,7 @@ func buildAll(ctx context.Context, dir string, want []kind) (programs, error) {
 // server is a started program.
 type server struct {
 	*process
-	addr string
+	target
 	grpc string // where it serves gRPC, in scenarios over gRPC
 }
 
@@ -80,11 +80,23 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 		env = append(env, "GOGC="+gogc)
 	}
 	var args []string
-	ready := "/readyz"
+	ready, to := "/readyz", target{addr: addr, secure: sc.tls}
 	switch sc.kind {
 	case sluice:
 		args = []string{"serve"}
-		env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+log+".data")
+		env = append(env, "SLUICE_LISTEN="+addr, "SLUICE_DATA_DIR="+log+".data", "SLUICE_METRICS_PUBLIC=true")
+		if sc.token {
+			if to.token, err = createToken(ctx, bin, log+".data"); err != nil {
+				return server{}, err
+			}
+		}
+		if sc.tls {
+			cert, key, err := certificate(dir)
+			if err != nil {
+				return server{}, err
+			}
+			env = append(env, "SLUICE_TLS_CERT_FILE="+cert, "SLUICE_TLS_KEY_FILE="+key)
+		}
 		if redis != "" {
 			env = append(env, "REDIS_URL=redis://"+redis)
 		}
@@ -109,28 +121,11 @@ func startServer(ctx context.Context, bin string, sc scenario, dir, redis, gogc 
 	if err != nil {
 		return server{}, err
 	}
-	if err := until(ctx, p, func() error { return answers(ctx, addr, ready) }); err != nil {
+	if err := until(ctx, p, func() error { return to.expect(ctx, http.MethodGet, ready, "", http.StatusOK) }); err != nil {
 		b, _ := os.ReadFile(log)
 		return server{}, fmt.Errorf("%s did not become ready: %w\n%s", sc.kind, err, b)
 	}
-	return server{p, addr, addrs[1]}, nil
-}
-
-// answers returns nil if a GET of path has status 200.
-func answers(ctx context.Context, addr, path string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %d", path, res.StatusCode)
-	}
-	return nil
+	return server{p, to, addrs[1]}, nil
 }
 
 const ratelimitRules = `domain: bench

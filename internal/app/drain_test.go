@@ -26,6 +26,12 @@ func startServer(t *testing.T, h http.Handler, delay, timeout time.Duration) (*h
 func startServerTLS(t *testing.T, h http.Handler, delay, timeout time.Duration, secure *tls.Config) (*httpServer,
 	string) {
 	t.Helper()
+	return startServerWith(t, h, httpServer{tls: secure, delay: delay, timeout: timeout})
+}
+
+// startServerWith is startServer with other parts.
+func startServerWith(t *testing.T, h http.Handler, d httpServer) (*httpServer, string) {
+	t.Helper()
 	sets, keyring := &rules.Current{}, &access.Current{}
 	set, err := rules.Compile(nil, 1, rules.Options{})
 	if err != nil {
@@ -33,14 +39,13 @@ func startServerTLS(t *testing.T, h http.Handler, delay, timeout time.Duration, 
 	}
 	sets.Store(set)
 	keyring.Store(access.NewKeyring(nil))
-	ready := &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
-	d, addr, err := listen(t.Context(), "127.0.0.1:0", h, httpServer{
-		tls: secure, readiness: ready, delay: delay, timeout: timeout, log: slog.New(slog.DiscardHandler), now: time.Now,
-	}, func(err error) { t.Error(err) })
+	d.readiness = &readiness{sets: sets, access: keyring, metrics: telemetry.New(telemetry.Build{}, time.Now)}
+	d.log, d.now = slog.New(slog.DiscardHandler), time.Now
+	server, addr, err := listen(t.Context(), "127.0.0.1:0", h, d, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, "http://" + addr.String()
+	return server, "http://" + addr.String()
 }
 
 type fetched struct {

@@ -34,13 +34,13 @@ func stopShared() {
 // Runner is a test binary whose shared servers stop after the last test. It
 // has the one method that goleak.VerifyTestMain wants.
 type Runner struct {
-	m *testing.M
+	m interface{ Run() int }
 }
 
 // Wrap returns m as a Runner, for packages that check for leaked goroutines:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(testenv.Wrap(m)) }
-func Wrap(m *testing.M) Runner { return Runner{m: m} }
+func Wrap(m interface{ Run() int }) Runner { return Runner{m: m} }
 
 // Run runs the tests, then stops every shared server. It returns the exit code
 // of the tests. Call it once.
