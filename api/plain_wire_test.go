@@ -88,13 +88,15 @@ func (w *wire) send(input []byte, packet int) string {
 	if n == 0 {
 		return ""
 	}
-	unread, handOver := first[:n], true
+	c.first = first[:n]
 	if w.plain != nil {
-		if unread, handOver = w.plain.Serve(c, first[:n]); !handOver {
+		c.first = nil
+		unread, handOver := w.plain.Serve(c, first[:n])
+		if !handOver {
 			return c.out.String()
 		}
+		c.first = unread
 	}
-	c.first = unread
 	w.conns <- c
 	<-c.closed
 	return c.out.String()

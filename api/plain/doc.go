@@ -1,7 +1,7 @@
 // Package plain reads plain checks straight from a connection, without net/http: requests to POST /ratelimit/check in
-// the few lines that a gateway always sends. As soon as a request is not plain, it gives the connection, with every byte
-// that is not answered, to net/http for good. Nothing is charged before that is decided. A check costs about half of
-// what it costs through net/http; docs/decisions/0024-plain-checks.md has the figures.
+// the few lines that a gateway always sends. As soon as a request is not plain, it gives the connection, with every
+// byte that is not answered, to net/http for good. Nothing is charged before that is decided.
+// docs/decisions/0024-plain-checks.md says why, and what it saves.
 //
 // An example of a plain request:
 //
@@ -17,5 +17,6 @@
 //
 // head.go is the reader: a strict grammar, a subset of what net/http accepts, which reads it in the same way. plain.go
 // is the loop of one connection. answer.go writes the head of a response. watch.go notices clients that left, and
-// writes that take too long. What a check means is not known here: Deps.Check answers it, by the functions of the route.
+// writes that take too long. What a check means is not known here: Deps.Check answers it, by the functions of the
+// route.
 package plain

@@ -251,7 +251,7 @@ func (c *conn) call() access.Call {
 	}
 	call := access.Call{Host: c.host, Forwarded: h.forwarded}
 	if h.authorized {
-		if c.secret == nil || c.secret[0] != string(h.authorization) {
+		if len(c.secret) == 0 || c.secret[0] != string(h.authorization) {
 			c.secret = []string{string(h.authorization)}
 		}
 		call.Authorization = c.secret

@@ -92,8 +92,9 @@ func migrated(dsn string) error {
 func emptySettings(t *testing.T) config.Serve {
 	t.Helper()
 	return config.Serve{
-		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on", DrainTimeout: 10 * time.Second},
-		Storage:  config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
+		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on",
+			DrainTimeout: 10 * time.Second},
+		Storage: config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 5 * time.Second, MaxKeys: 100_000, MaxRecordBytes: 64 << 20,
 			SnapshotInterval: time.Hour},
 		Near:     config.Near{DenyCache: "on", HotKeyRate: 1000},

@@ -109,7 +109,8 @@ func New(build Build, now func() time.Time) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
-	m.registry.MustRegister(m.plain.checks, m.plain.handedOver, m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
+	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
