@@ -1,7 +1,7 @@
 // Package plain reads plain checks straight from a connection, without net/http: requests to POST /ratelimit/check in
 // the few lines that a gateway always sends. As soon as a request is not plain, it gives the connection, with every
 // byte that is not answered, to net/http for good. Nothing is charged before that is decided.
-// docs/decisions/0024-plain-checks.md says why, and what it saves.
+// docs/decisions/0025-plain-checks.md says why, and what it saves.
 //
 // An example of a plain request:
 //
