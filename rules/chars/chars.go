@@ -3,6 +3,7 @@ package chars
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Unsafe reports whether r is not allowed in a text of one line: controls, line and paragraph
@@ -54,6 +55,28 @@ const upperHex = "0123456789ABCDEF"
 func AppendEscaped(b []byte, c byte) []byte {
 	return append(b, '%', upperHex[c>>4], upperHex[c&15])
 }
+
+// Escape writes the characters of a text that a line would not keep or show as %XX: % itself, those that are
+// invisible or Unsafe, blanks at the ends, and those of also.
+func Escape(text, also string) string {
+	trimmed := strings.TrimSpace(text)
+	start := strings.Index(text, trimmed)
+	b := make([]byte, 0, len(text))
+	for i, r := range text {
+		edge := i < start || i >= start+len(trimmed)
+		if r != '%' && !edge && Visible(r) && !strings.ContainsRune(also, r) {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
+		for _, c := range []byte(string(r)) {
+			b = AppendEscaped(b, c)
+		}
+	}
+	return string(b)
+}
+
+// Visible reports whether people see r, and see it where it is.
+func Visible(r rune) bool { return unicode.IsPrint(r) && !Unsafe(r) }
 
 // Unescape decodes %XX. A % that does not start one stands for itself.
 func Unescape(s string) string {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"sluice/rules"
+	"sluice/rules/chars"
 	"sluice/rules/entries"
 )
 
@@ -49,7 +49,7 @@ func (rd *ruleReader) descriptor(r *rules.Rule) {
 	if rd.form.Get(kindField) != kindDescriptor {
 		return
 	}
-	d := &rules.RuleDescriptor{Domain: unescapeText(rd.text("descriptor.domain"))}
+	d := &rules.RuleDescriptor{Domain: chars.Unescape(rd.text("descriptor.domain"))}
 	for line := range rd.lines("descriptor.entries") {
 		d.Entries = append(d.Entries, elementOf(line))
 	}
@@ -59,14 +59,14 @@ func (rd *ruleReader) descriptor(r *rules.Rule) {
 	}
 	for line := range rd.lines("metadata") {
 		name, value, ok := strings.Cut(line, "=")
-		name = unescapeText(name)
+		name = chars.Unescape(name)
 		if _, twice := r.Metadata[name]; twice || !ok {
 			rd.wrong("metadata", "must have one name=value per line, each name once")
 		}
 		if r.Metadata == nil {
 			r.Metadata = map[string]string{}
 		}
-		r.Metadata[name] = unescapeText(value)
+		r.Metadata[name] = chars.Unescape(value)
 	}
 }
 
@@ -90,7 +90,7 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 		return
 	}
 	form.Set(kindField, kindDescriptor)
-	form.Set("descriptor.domain", escapeText(d.Domain, ""))
+	form.Set("descriptor.domain", chars.Escape(d.Domain, ""))
 	var lines []string
 	for _, e := range d.Entries {
 		lines = append(lines, elementLine(&e))
@@ -99,7 +99,7 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 	put(form, "replaces", strings.Join(r.Replaces, "\n"))
 	lines = nil
 	for name, value := range r.Metadata {
-		lines = append(lines, escapeText(name, "=")+"="+escapeText(value, ""))
+		lines = append(lines, chars.Escape(name, "=")+"="+chars.Escape(value, ""))
 	}
 	slices.Sort(lines)
 	put(form, "metadata", strings.Join(lines, "\n"))
@@ -113,18 +113,18 @@ func putDescriptor(form url.Values, r *rules.Rule) {
 
 // elementLine writes an entry as a line.
 func elementLine(e *entries.Element) string {
-	key := escapeText(e.Key, "=~")
+	key := chars.Escape(e.Key, "=~")
 	switch {
 	case e.Pattern != "" && e.Shared:
-		return key + "~~" + escapeText(e.Pattern, "")
+		return key + "~~" + chars.Escape(e.Pattern, "")
 	case e.Pattern != "":
-		text := escapeText(e.Pattern, "")
+		text := chars.Escape(e.Pattern, "")
 		if strings.HasPrefix(text, "~") {
 			text = "%7E" + text[1:]
 		}
 		return key + "~" + text
 	case e.Value != "":
-		return key + "=" + escapeText(e.Value, "")
+		return key + "=" + chars.Escape(e.Value, "")
 	}
 	return key
 }
@@ -133,52 +133,17 @@ func elementLine(e *entries.Element) string {
 func elementOf(line string) entries.Element {
 	i := strings.IndexAny(line, "=~")
 	if i < 0 {
-		return entries.Element{Key: unescapeText(line)}
+		return entries.Element{Key: chars.Unescape(line)}
 	}
-	e := entries.Element{Key: unescapeText(strings.TrimSpace(line[:i]))}
+	e := entries.Element{Key: chars.Unescape(strings.TrimSpace(line[:i]))}
 	text := strings.TrimSpace(line[i+1:])
 	if line[i] == '=' {
-		e.Value = unescapeText(text)
+		e.Value = chars.Unescape(text)
 		return e
 	}
 	text, e.Shared = strings.CutPrefix(text, "~")
-	e.Pattern = unescapeText(text)
+	e.Pattern = chars.Unescape(text)
 	return e
-}
-
-// escapeText writes the bytes of a text that a line would not keep as %XX: control characters, blanks at its ends, %
-// and those of more.
-func escapeText(text, more string) string {
-	var b strings.Builder
-	trimmed := strings.TrimSpace(text)
-	start := strings.Index(text, trimmed)
-	for i, c := range text {
-		edge := i < start || i >= start+len(trimmed)
-		if c == '%' || edge || unicode.IsControl(c) || strings.ContainsRune(more, c) {
-			for _, by := range []byte(string(c)) {
-				fmt.Fprintf(&b, "%%%02X", by)
-			}
-			continue
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// unescapeText reads escapeText. A % without two hexadecimal digits stands for itself.
-func unescapeText(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			if n, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
 }
 
 // toDescriptorField moves an error about an element of a list, which is a line of the form, to its field.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,24 @@ func TestRuleForm_ReadsBackEveryRule(t *testing.T) {
 		for _, c := range rules.Diff(&r, &got) {
 			t.Errorf("%s: %s was %v, is %v", r.Name, c.Field, c.Old, c.New)
 		}
+	}
+}
+
+func TestRuleForm_ShowsInvisibleCharactersAndKeepsThem(t *testing.T) {
+	const hidden = "a\u202eb\u200bc\u2066\n"
+	r := rules.Rule{Name: "a", Limit: 1, WindowMS: 1000, Metadata: map[string]string{hidden: hidden},
+		Descriptor: &rules.RuleDescriptor{Domain: hidden, Entries: []entries.Element{{Key: hidden, Value: hidden},
+			{Key: hidden, Pattern: hidden + "*"}}}}
+	r.Normalize()
+	form := rulepages.ValuesOf(&r)
+	for _, name := range []string{"descriptor.domain", "descriptor.entries", "metadata"} {
+		if got := form.Get(name); strings.ContainsAny(got, "\u202e\u200b\u2066") || !strings.Contains(got, "a%E2%80%AEb") {
+			t.Errorf("%s shows %q", name, got)
+		}
+	}
+	got, errs := rulepages.RuleOf(form)
+	if changes := rules.Diff(&r, &got); len(errs) > 0 || len(changes) > 0 {
+		t.Errorf("it came back with %v and %v", errs, changes)
 	}
 }
 
