@@ -64,6 +64,10 @@ type (
 	Explanation = inspect.Explanation
 	// ConsideredRule is one rule of an Explanation.
 	ConsideredRule = inspect.ConsideredRule
+	// AskedCall is a call of Envoy that Inspect.ExplainCall explains.
+	AskedCall = inspect.AskedCall
+	// ExplainedDescriptor is one descriptor of such a call.
+	ExplainedDescriptor = inspect.ExplainedDescriptor
 	// BucketFigures are the numbers of a bucket.
 	BucketFigures = inspect.BucketFigures
 	// PoolShare is the part of a pool that a rule may use.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/access"
 	"sluice/rules"
@@ -49,5 +50,44 @@ func TestJourney_ARuleForEnvoy(t *testing.T) {
 	if !r.Quota || r.Addend != rules.AddendCharge || !slices.Equal(r.Replaces, []string{"a", "b"}) ||
 		r.Metadata["team"] != "pay" {
 		t.Errorf("stored %+v", r)
+	}
+}
+
+// From the page of a rule for Envoy to its explanation, by keyboard.
+func TestJourney_ARuleForEnvoyIsExplained(t *testing.T) {
+	t.Parallel()
+	w := world(t, webtest.Full)
+	webtest.AddDescriptors(w)
+	url := serve(t, w)
+	tab := signedIn(t, w, url, access.RoleViewer)
+	const domain, list, button = `#f-domain`, `#f-entries`, `#envoy button`
+	steps(t, tab, chromedp.Navigate(url+"/console/rules/13"), chromedp.Focus(`.page-head a[href*="/explain?rule=13"]`),
+		chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(domain))
+	const filled = `["f-domain", "f-entries"].map(id => document.getElementById(id).value).join("|")`
+	if got := value[string](t, tab, filled); got != "shop|path=/v1/pay*\nuser=" {
+		t.Errorf("the form has %q", got)
+	}
+	steps(t, tab, chromedp.SetValue(list, "path=/v1/pay/now\nuser=42\n\nplan=staff"), chromedp.Focus(list),
+		chromedp.KeyEvent(kb.Tab+"61"+kb.Tab+kb.Enter), chromedp.WaitVisible(".verdict"))
+	for _, want := range []string{"denied, 429", "by envoy-payments", "Retrying will not help"} {
+		if got := shownText(t, tab, ".verdict"); !strings.Contains(got, want) {
+			t.Errorf("the verdict lacks %q: %s", want, got)
+		}
+	}
+	if got := shownText(t, tab, "main table"); !strings.Contains(got, "path=/v1/pay/now, user=42") ||
+		!strings.Contains(got, "unlimited") {
+		t.Errorf("the descriptors:\n%s", got)
+	}
+	steps(t, tab, chromedp.SetValue(list, "user"), chromedp.Click(button),
+		chromedp.WaitVisible("#f-entries[aria-invalid]"))
+	tab.Forgive() // the browser notes the 422
+	if !value[bool](t, tab, `document.activeElement.id === "f-entries"`) {
+		t.Error("the focus is not at the error")
+	}
+	steps(t, tab, chromedp.SetValue(list, "path=/v1/pay/now\nuser=42"), chromedp.SetValue("#f-addend", ""),
+		chromedp.Click(button), chromedp.WaitVisible(`main table a[href^="/console/keys"]`),
+		chromedp.Click(`main table a[href^="/console/keys"]`), chromedp.WaitVisible("main .facts"))
+	if got := shownText(t, tab, "main"); !strings.Contains(got, "60 of 60") {
+		t.Errorf("the key's page says\n%s", got)
 	}
 }

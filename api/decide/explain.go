@@ -117,8 +117,8 @@ type DescriptorExplanation struct {
 type ExplainedDescriptor struct {
 	rules.Explained
 	State DescriptorState
-	// Over: the descriptor would be over its limit.
-	Over bool
+	// Over: the descriptor would be over its limit. Full is as in DescriptorStatus.
+	Over, Full bool
 	// Bucket is nil if no limit applies.
 	Bucket *ConsideredLimit
 }
@@ -139,7 +139,7 @@ func (c *Checker) ExplainDescriptors(ctx context.Context, q *DescriptorQuestion)
 	for i := range e.Answer.Statuses {
 		st := &e.Answer.Statuses[i]
 		d := ExplainedDescriptor{Explained: set.ExplainEntries(q.Domain, q.Descriptors[i].Entries, now), State: st.State,
-			Over: st.Over}
+			Over: st.Over, Full: st.Full}
 		if st.Limit >= 0 {
 			d.Bucket = &ConsideredLimit{&e.Answer.Limits[st.Limit], st.Remaining}
 			if e.Answer.Allowed() && !st.Over {

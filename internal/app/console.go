@@ -162,6 +162,9 @@ func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
 		Explain: func(ctx context.Context, d *rules.Descriptor, weight int64) (web.Explanation, error) {
 			return explain(ctx, checker, d, weight)
 		},
+		ExplainCall: func(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
+			return explainCall(ctx, checker, call)
+		},
 		Buckets: checker.Buckets, Resets: db,
 	}
 }
@@ -169,20 +172,11 @@ func inspectDeps(checker *decide.Checker, db *database.DB) web.Inspect {
 // explain explains a request and converts the result to the types of the console.
 func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, weight int64) (web.Explanation, error) {
 	said, err := checker.Explain(ctx, &decide.Question{Descriptor: *d, Weight: weight})
-	if errors.Is(err, decide.ErrNoSet) {
-		return web.Explanation{}, fmt.Errorf("%w: %w", rules.ErrUnavailable, err)
-	}
 	if err != nil {
-		return web.Explanation{}, err
+		return web.Explanation{}, withoutSet(err)
 	}
-	a := &said.Answer
-	e := web.Explanation{
-		SetVersion: said.SetVersion, Active: said.ActiveRules, Allowed: a.Allowed(), Status: reply.Status(a),
-		Degraded: a.Degraded, Soft: a.Soft, Elastic: a.Elastic,
-	}
-	if a.Strictest >= 0 {
-		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
-	}
+	e := explanationOf(&said.Answer)
+	e.SetVersion, e.Active = said.SetVersion, said.ActiveRules
 	for i := range said.Rules {
 		r := &said.Rules[i]
 		e.Rules = append(e.Rules, web.ConsideredRule{
@@ -190,6 +184,50 @@ func explain(ctx context.Context, checker *decide.Checker, d *rules.Descriptor, 
 		})
 	}
 	return e, nil
+}
+
+// explainCall is explain for a call of Envoy.
+func explainCall(ctx context.Context, checker *decide.Checker, call *web.AskedCall) (web.Explanation, error) {
+	q := &decide.DescriptorQuestion{Domain: call.Domain}
+	for _, list := range call.Descriptors {
+		q.Descriptors = append(q.Descriptors,
+			decide.AskedDescriptor{Entries: list, Addend: call.Addend, Explicit: call.Explicit})
+	}
+	said, err := checker.ExplainDescriptors(ctx, q)
+	if err != nil {
+		return web.Explanation{}, withoutSet(err)
+	}
+	e := explanationOf(&said.Answer.Answer)
+	e.SetVersion, e.Active = said.SetVersion, said.ActiveRules
+	for i := range said.Descriptors {
+		d := &said.Descriptors[i]
+		out := web.ExplainedDescriptor{
+			Explained: d.Explained, Replaced: d.State == decide.StateReplaced, Full: d.Full, Bucket: figuresOf(d.Bucket),
+		}
+		if out.Bucket != nil && !d.Bucket.Shadow {
+			out.Bucket.Allowed = !d.Over
+		}
+		e.Descriptors = append(e.Descriptors, out)
+	}
+	return e, nil
+}
+
+// withoutSet makes the error of a node without rules the console's.
+func withoutSet(err error) error {
+	if errors.Is(err, decide.ErrNoSet) {
+		return fmt.Errorf("%w: %w", rules.ErrUnavailable, err)
+	}
+	return err
+}
+
+// explanationOf returns what an explanation says about the answer as a whole.
+func explanationOf(a *decide.Answer) web.Explanation {
+	e := web.Explanation{Allowed: a.Allowed(), Status: reply.Status(a), Degraded: a.Degraded, Soft: a.Soft,
+		Elastic: a.Elastic}
+	if a.Strictest >= 0 {
+		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
+	}
+	return e
 }
 
 func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {

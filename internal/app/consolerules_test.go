@@ -69,3 +69,37 @@ func TestHeadersOf_AreTheAPIs(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", got, want)
 	}
 }
+
+func TestConsole_ExplainsACallOfEnvoyWithoutCharging(t *testing.T) {
+	n := start(t, withConsole(t))
+	p := newPerson(t, n)
+	link := welcomeLink.FindStringSubmatch(n.out.String())
+	p.post(n.url+"/console/welcome", url.Values{"token": {link[1]}, "name": {"grace"},
+		"password": {"long enough for this"}, "repeat": {"long enough for this"}})
+	n.create(`{"name":"per-user","limit":3,"window_ms":86400000,"algorithm":"fixed_window","quota":true,
+		"descriptor":{"domain":"shop","entries":[{"key":"user"}]}}`)
+	n.create(`{"name":"trial","limit":1,"window_ms":86400000,"algorithm":"fixed_window","mode":"shadow",
+		"descriptor":{"domain":"shop","entries":[{"key":"trial"}]}}`)
+	n.create(`{"name":"pay","limit":5,"window_ms":86400000,"algorithm":"fixed_window","replaces":["per-user"],
+		"descriptor":{"domain":"shop","entries":[{"key":"path","value":"/pay"}]}}`)
+	const figures = `class="number">3</td><td data-label="Remaining after" class="number">1<`
+	for _, c := range []struct {
+		entries, addend string
+		want            []string
+	}{
+		{"user=a", "2", []string{">allowed<", "shop:user=a", figures}},
+		{"user=a", "2", []string{figures}}, // nothing was charged
+		{"user=a", "4", []string{"denied, 429", "<strong>per-user</strong>", ">denied<"}},
+		{"trial=a", "2", []string{">allowed<", "would deny"}},
+		{"path=/pay\n\nuser=a", "", []string{">replaced<", "The rule of another descriptor of the call replaces it."}},
+		{"path=/other", "", []string{">no limit<", "No rule limits this request."}},
+	} {
+		status, body := p.post(n.url+"/console/explain",
+			url.Values{"domain": {"shop"}, "entries": {c.entries}, "addend": {c.addend}})
+		for _, want := range c.want {
+			if status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%q by %q: status %d lacks %s", c.entries, c.addend, status, want)
+			}
+		}
+	}
+}

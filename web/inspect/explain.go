@@ -23,6 +23,7 @@ func (p *Pages) explainForm(v *kit.Visit) error {
 	m := Explain{Form: view.NewForm(url.Values{"weight": {"1"}}, nil)}
 	id := v.QueryParam("denial")
 	if id == "" {
+		p.fillCall(v.QueryParam("rule"), &m)
 		return v.Page(http.StatusOK, p.explainPage(v, m))
 	}
 	d, found, err := p.Denials.Denial(v.Ctx, id)
@@ -50,8 +51,11 @@ func (p *Pages) explainPage(v *kit.Visit, m Explain) templ.Component {
 
 // explain shows what the rules do with the request that was described or pasted. It charges nothing.
 func (p *Pages) explain(v *kit.Visit, form url.Values) error {
-	if form.Get("profile") != "" {
+	switch {
+	case form.Get("profile") != "":
 		return p.explainGateway(v, form)
+	case form.Has("domain"):
+		return p.explainCall(v, form)
 	}
 	var m Explain
 	if paste := form.Get("paste"); paste != "" {
@@ -72,11 +76,7 @@ func (p *Pages) explain(v *kit.Visit, form url.Values) error {
 // explained shows the form with the explanation.
 func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	d, weight, errs := descriptorOf(form)
-	for name := range form {
-		if len(form.Get(name)) > maxFact {
-			errs = append(errs, rules.FieldError{Field: name, Message: "must be at most 8 KiB"})
-		}
-	}
+	errs = append(errs, tooLong(form)...)
 	m.Form = view.NewForm(form, errs)
 	if len(errs) > 0 {
 		return v.Page(http.StatusUnprocessableEntity, p.explainPage(v, m))
@@ -87,6 +87,16 @@ func (p *Pages) explained(v *kit.Visit, form url.Values, m Explain) error {
 	}
 	m.Result = &e
 	return v.Page(http.StatusOK, p.explainPage(v, m))
+}
+
+// tooLong returns an error for each field that is longer than maxFact.
+func tooLong(form url.Values) (errs []rules.FieldError) {
+	for name := range form {
+		if len(form.Get(name)) > maxFact {
+			errs = append(errs, rules.FieldError{Field: name, Message: "must be at most 8 KiB"})
+		}
+	}
+	return errs
 }
 
 // fromDenial fills in the form from a sampled denial, as far as the denial was stored.
@@ -141,6 +151,8 @@ type Explanation struct {
 	RetryAfter int64
 	// Rules are the rules that apply and the closest of the others.
 	Rules []ConsideredRule
+	// Descriptors are those of a call of Envoy, which has no Rules.
+	Descriptors []ExplainedDescriptor
 }
 
 // ConsideredRule is a rule that was considered for the request.
@@ -217,6 +229,17 @@ func (e *Explanation) matched() (apply, rest []ConsideredRule) {
 	return apply, rest
 }
 
+// applying is the number of rules that apply to descriptors.
+func (e *Explanation) applying() int {
+	found := map[*rules.Compiled]bool{}
+	for i := range e.Descriptors {
+		if d := &e.Descriptors[i]; d.applies() {
+			found[d.Rule] = true
+		}
+	}
+	return len(found)
+}
+
 // Explain is the page that explains a request.
 type Explain struct {
 	Form view.Form
@@ -224,6 +247,10 @@ type Explain struct {
 	Notes []string
 	// Denial is the denial that the form was filled in from, nil for none.
 	Denial *fleet.Denial
+	// Asked is the call of Envoy that Result is about, nil for a request.
+	Asked *AskedCall
+	// Rule is the name of the rule for which the call of the form was filled in, "" for none.
+	Rule string
 	// Result is nil until there is one.
 	Result *Explanation
 	// Profiles are the names of the profiles in force.

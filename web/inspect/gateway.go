@@ -46,13 +46,13 @@ func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, d
 	}
 	reader, err := facts.New(profile)
 	if err != nil {
-		return nil, false, err
+		return nil, false, errors.New(unreadable(profile, err))
 	}
 	var read facts.Facts
 	if err := reader.Read(request, &read); err != nil {
 		return nil, false, errors.New("cannot be read: the header " + err.Error())
 	}
-	name := "Profile " + profile.Name + " (version " + view.Count(profile.Version) + ") "
+	name := profileWords(profile)
 	switch {
 	case read.Skip:
 		m.Notes, decided = []string{name + "allows " + read.Descriptor.Method + " without a check."}, true
@@ -63,6 +63,16 @@ func (p *Pages) readByProfile(form url.Values, m *Explain) (filled url.Values, d
 		m.Notes = []string{name + "reads the request as shown in the fields below."}
 	}
 	return fromFacts(&read), decided, nil
+}
+
+// profileWords begins a sentence about a profile.
+func profileWords(p *rules.Profile) string {
+	return "Profile " + p.Name + " (version " + view.Count(p.Version) + ") "
+}
+
+// unreadable is the error of a profile that does not compile.
+func unreadable(p *rules.Profile, err error) string {
+	return "cannot be read: the profile " + p.Name + " is invalid: " + err.Error()
 }
 
 // fromFacts fills in the form with what a profile read.

@@ -18,6 +18,8 @@ type Deps struct {
 	// Explain returns what the rules in force do with a request, without charging anything. Errors wrap
 	// rules.ErrUnavailable while there are no rules.
 	Explain func(ctx context.Context, d *rules.Descriptor, weight int64) (Explanation, error)
+	// ExplainCall is Explain for a call of Envoy whose domain no profile reads.
+	ExplainCall func(ctx context.Context, call *AskedCall) (Explanation, error)
 	// Buckets peeks at buckets of a rule (limiter.OpPeek) or resets them (limiter.OpReset). res has a decision for each
 	// ask. The error is a *limiter.StoreError.
 	Buckets func(ctx context.Context, rule *rules.Compiled, op limiter.Op, asks []limiter.Ask, res *limiter.Result) error

@@ -67,6 +67,31 @@ func (f *Counters) Explain(ctx context.Context, d *rules.Descriptor, weight int6
 	return e, nil
 }
 
+// ExplainCall implements what web.Inspect asks for, for descriptors that are each taken by themselves.
+func (f *Counters) ExplainCall(ctx context.Context, call *web.AskedCall) (web.Explanation, error) {
+	set := f.world.Sets.Load()
+	e := web.Explanation{SetVersion: set.Version(), Active: set.Len(), Allowed: true, Status: 200}
+	for _, list := range call.Descriptors {
+		d := web.ExplainedDescriptor{Explained: set.ExplainEntries(call.Domain, list, f.world.Clock.Now())}
+		if d.Matched {
+			var res limiter.Result
+			asks := []limiter.Ask{{Key: d.Key, Limit: d.Limit, Weight: call.Addend}}
+			if err := f.Buckets(ctx, d.Rule, limiter.OpPeek, asks, &res); err != nil {
+				return e, err
+			}
+			said := res.Limits[0]
+			d.Bucket = web.FiguresOf(d.Limit, said)
+			if said.Allowed {
+				d.Bucket.After = max(0, said.Remaining-call.Addend)
+			} else if !d.Rule.Shadow {
+				e.Allowed, e.Status, e.Strictest, e.RetryAfter = false, 429, d.Rule.Rule.Name, said.RetryAfter
+			}
+		}
+		e.Descriptors = append(e.Descriptors, d)
+	}
+	return e, nil
+}
+
 // Buckets implements what web.Inspect asks for.
 func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op, asks []limiter.Ask,
 	res *limiter.Result) error {

@@ -17,7 +17,7 @@ func sampleProfiles() *Objects[rules.Profile] {
 	shop.Claims = rules.ClaimsTrusted
 	shop.Routes = []string{"/v1/charges", "/users/{id}", "/files/*"}
 	shop.ClientIP.Trusted = []string{"10.0.0.0/8"}
-	shop.Domain = "shop"
+	shop.Domain = "edge"
 	shop.Entries = map[string]string{"remote_address": "ip", "user": "user", "path": "path", "tenant": "attr:tenant"}
 	shop.Missing = map[string]rules.MissingFact{"api_key": {Action: rules.MissingDeny}}
 	intern.Name, intern.Proof.Token = "internal", false

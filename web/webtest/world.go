@@ -170,7 +170,8 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 			Store: w.Rules, Figures: w.Figures, Headers: headers,
 			Pools: w.Pools.Store(), PoolState: w.poolState, Watching: true,
 		},
-		Inspect:  web.Inspect{Explain: w.Counters.Explain, Buckets: w.Counters.Buckets, Resets: w.Counters},
+		Inspect: web.Inspect{Explain: w.Counters.Explain, ExplainCall: w.Counters.ExplainCall,
+			Buckets: w.Counters.Buckets, Resets: w.Counters},
 		Profiles: w.Profiles.Store(),
 		People:   web.People{People: &People{w}, Tokens: w.Tokens, Audit: w.Log, TokensChanged: w.changed},
 		Transfer: struct {
