@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"sluice/internal/testenv"
 )
 
@@ -95,7 +98,8 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 	cfg := settings(t)
 	cfg.DatabaseURL = postgres.DSN("postgres")
 	postgres.Stop()
-	n := start(t, cfg)
+	n, addr := startGRPC(t, cfg)
+	envoy := dialGRPC(t, addr, nil)
 	if status, _ := n.send("GET", "/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("ready without rules: %d", status)
 	}
@@ -104,6 +108,9 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 	}
 	if status, _ := n.send("POST", "/ratelimit/check", sixth); status == http.StatusOK {
 		t.Error("an unknown keyring counted as open mode")
+	}
+	if _, err := envoy.hit(t.Context(), "42"); status.Code(err) != codes.Unavailable {
+		t.Errorf("a call of Envoy without rules: %v", err)
 	}
 	if !strings.Contains(n.log.String(), "rules database unavailable") {
 		t.Errorf("no log line says so:\n%s", n.log)
@@ -115,6 +122,9 @@ func TestDatabaseDownAtStart_ServesUnreadyAndRetries(t *testing.T) {
 	})
 	if !n.allowed(sixth) {
 		t.Error("denied after recovery")
+	}
+	if _, err := envoy.hit(t.Context(), "42"); err != nil {
+		t.Errorf("a call of Envoy after recovery: %v", err)
 	}
 }
 
