@@ -109,14 +109,15 @@ func (p *product) serve(t *testing.T, addr string, env ...string) *node {
 func (p *product) serveOn(t *testing.T, data, addr string, env ...string) *node {
 	t.Helper()
 	return &node{addr: addr, Running: testenv.Start(t, &testenv.Program{
-		Path: p.bin, Args: []string{"serve", "--no-console", "--listen", addr, "--data-dir", data, "--drain-delay", "300ms",
-			"--metrics-public"}, Addr: addr,
-		Env: append([]string{"SLUICE_STORE_TIMEOUT=5s"}, env...), // the test's machine may be slow
+		Path: p.bin, Addr: addr,
+		Args: []string{"serve", "--no-console", "--listen", addr, "--data-dir", data, "--metrics-public"},
+		// The test's machine may be slow.
+		Env: append([]string{"SLUICE_STORE_TIMEOUT=5s", "SLUICE_DRAIN_DELAY=300ms"}, env...),
 	})}
 }
 
-// asked reports whether the node has answered a question.
-func (n *node) asked(t *testing.T) bool {
+// asked reports whether the node has answered a question, which a series of its metrics counts.
+func (n *node) asked(t *testing.T, series string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.addr+"/metrics", http.NoBody)
 	if err != nil {
@@ -132,7 +133,7 @@ func (n *node) asked(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, value, ok := bytes.Cut(b, []byte("\n"+`sluice_gateway_questions_total{face="nginx",result="allowed"} `))
+	_, value, ok := bytes.Cut(b, []byte("\n"+series+" "))
 	return ok && !bytes.HasPrefix(value, []byte("0\n"))
 }
 
