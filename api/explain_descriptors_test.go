@@ -119,4 +119,10 @@ func TestExplain_OfDescriptorsThatAProfileReads(t *testing.T) {
 			t.Errorf("%s: got %s", tt.list, a.body)
 		}
 	}
+	f.checker.Set().Profile("edge").Routes = []string{"/{"} // as a later version may store it
+	a := f.do(http.MethodPost, "/ratelimit/explain", ask(who, "1")).want(http.StatusUnprocessableEntity)
+	if got := a.fields(); !slices.Equal(got, []string{"domain"}) ||
+		!strings.Contains(a.body, "is read by profile edge, which cannot be used") {
+		t.Errorf("a profile that cannot be used: %s", a.body)
+	}
 }

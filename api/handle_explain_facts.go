@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -19,7 +18,8 @@ func (s *Server) explainByFacts(c echo.Context, q *decide.DescriptorQuestion, pr
 	set *rules.Set) error {
 	reader, err := facts.New(profile)
 	if err != nil {
-		return fmt.Errorf("profile %s: %w", profile.Name, err)
+		return &rules.ValidationError{Fields: []rules.FieldError{
+			{Field: "domain", Message: "is read by profile " + profile.Name + ", which cannot be used: " + err.Error()}}}
 	}
 	weight := int64(0)
 	lists := make([][]entries.Entry, len(q.Descriptors))

@@ -41,7 +41,8 @@ func parseQuery(c echo.Context, known ...string) (*query, error) {
 	for _, name := range names {
 		switch v := values[name]; {
 		case !slices.Contains(known, name):
-			q.wrong(clip(strings.ToValidUTF8(name, "�")), "is not a parameter of this path; allowed: "+strings.Join(known, ", "))
+			q.wrong(clip(strings.ToValidUTF8(name, "�")),
+				"is not a parameter of this path; allowed: "+strings.Join(known, ", "))
 		case len(v) > 1:
 			q.wrong(name, "must not be repeated")
 		case len(v[0]) > maxText:

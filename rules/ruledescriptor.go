@@ -171,6 +171,17 @@ func (r *Rule) Varying() (keys []string) {
 	return keys
 }
 
+// Sharing returns the keys of the entries of a rule with a descriptor whose values share a bucket if they fit the
+// pattern.
+func (r *Rule) Sharing() (keys []string) {
+	for i := range r.Descriptor.Entries {
+		if r.shared(i) != "" {
+			keys = append(keys, string(appendPrintable(nil, r.Descriptor.Entries[i].Key, nil)))
+		}
+	}
+	return keys
+}
+
 // KeyForm returns the form of the keys of a rule with a descriptor: shop:path=/pay+user=<value>.
 func (r *Rule) KeyForm() string {
 	p := entryParser{r: r}

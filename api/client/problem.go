@@ -20,6 +20,8 @@ type Problem struct {
 	Status int          `json:"status"`
 	Detail string       `json:"detail,omitempty"`
 	Errors []FieldError `json:"errors,omitempty"`
+	// Body is the response as it was received, nil without one.
+	Body []byte `json:"-"`
 }
 
 // FieldError is what is wrong with one field of a request.
@@ -67,11 +69,11 @@ func Unavailable(err error) bool {
 
 // problemOf reads an error response.
 func problemOf(res *http.Response, body []byte) *Problem {
-	p := &Problem{}
+	p := &Problem{Body: body}
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err == nil && (kind == "application/problem+json" || kind == "application/json") && json.Unmarshal(body, p) == nil {
 		p.Status = res.StatusCode
 		return p
 	}
-	return &Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode}
+	return &Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Body: body}
 }

@@ -82,8 +82,8 @@ func table(w io.Writer, s settings, results []result) {
 		"as Envoy's: it sends frames of HTTP/2 that are encoded in advance and reads the status and the code of every "+
 		"answer. A full client of gRPC would use as much CPU as the servers.\n\n",
 		runtime.NumCPU(), runtime.Version(), s.conns, s.keys, gc, s.rounds, s.seconds, grpcCallers, grpcConns)
-	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | p99 ms "+
-		"at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
+	fmt.Fprintf(w, "| scenario | checks/s | server CPU µs | Redis CPU µs | p50 ms | p99 ms | p50 ms at %[1]d/s | "+
+		"p99 ms at %[1]d/s |\n|---|---|---|---|---|---|---|---|\n", s.rate)
 	for _, r := range results {
 		redis, p50, p99 := "–", "–", "–"
 		if r.scenario.needsRedis() {

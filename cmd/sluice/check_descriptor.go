@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"sluice/api/client"
-	"sluice/rules"
 )
 
 // checkDescriptor sends one descriptor of the flags as Envoy would, or explains it.
@@ -29,7 +28,7 @@ func (c *checkCmd) checkDescriptor(p *process, server *client.Client) error {
 	var refused *client.Problem
 	switch denied := errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests; {
 	case denied && c.JSON:
-		fmt.Fprintln(p.out, rules.JSONText(map[string]any{"overallCode": "OVER_LIMIT"}))
+		fmt.Fprintf(p.out, "%s\n", refused.Body)
 		return errNo
 	case denied:
 		fmt.Fprintln(p.out, "denied (429)")

@@ -38,6 +38,7 @@ rules:
 			"Limit 3, remaining 3, after the call 1."},
 		{"--domain=shop --entry=path=/pay --entry=user=b --addend=2", exitDone, "allowed"},
 		{"--domain=shop --entry=path=/pay --entry=user=b --addend=2", exitNo, "denied (429)"},
+		{"--domain=shop --entry=path=/pay --entry=user=b --addend=2 --json", exitNo, `"limitRemaining":1,`},
 		{"--domain=shop --entry=path=/pay --entry=user=b --addend=2 --explain", exitNo, "* pay-per-user"},
 		{"--domain=shop --entry=path=/pay --entry=user=b", exitDone, "pay-per-user: 0 remaining"},
 		{"--domain=shop --entry=user=b --explain", exitDone, "no_fit"},

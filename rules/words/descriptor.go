@@ -35,13 +35,7 @@ func described(r *rules.Rule) string {
 // envoy are sentences about what only a rule with a descriptor has.
 func envoy(r *rules.Rule) []string {
 	var s []string
-	var shared []string
-	for i := range r.Descriptor.Entries {
-		if e := &r.Descriptor.Entries[i]; e.Pattern != "" && (e.Shared || r.ShareThreshold) {
-			shared = append(shared, e.Key)
-		}
-	}
-	if len(shared) > 0 {
+	if shared := r.Sharing(); len(shared) > 0 {
 		s = append(s, "All values of "+list(shared)+" that fit the pattern share one limit.")
 	}
 	if r.Quota {

@@ -73,6 +73,7 @@ func (p *Pages) toForm(v *kit.Visit, d *draft) error {
 func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	var m RulePreview
 	var r rules.Rule
+	var errs []rules.FieldError
 	if d.asYAML() {
 		f, err := rulefile.Parse([]byte(d.form.Get("yaml")))
 		if err != nil || len(f.Rules) != 1 {
@@ -81,7 +82,6 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		r = f.Rules[0]
 		m.Warnings = rules.Warnings(&r)
 	} else {
-		var errs []rules.FieldError
 		r, errs = ruleOf(d.form)
 		if m.Warnings = rules.Warnings(&r); slices.ContainsFunc(errs,
 			func(e rules.FieldError) bool { return e.Field == "limit" || e.Field == "window_ms" }) {
@@ -92,7 +92,13 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if err != nil || r.Scope == "" && r.Descriptor == nil {
 		return m
 	}
-	if m.Summary = words.Summary(&r); r.Unlimited {
+	set := compileAlone(&r)
+	m.Invalid = set == nil || slices.ContainsFunc(errs,
+		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })
+	if !m.Invalid {
+		m.Summary = words.Summary(&r)
+	}
+	if r.Unlimited {
 		m.Unmatched = "The rule denies nothing."
 		return m
 	}
@@ -114,7 +120,9 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	}
 	tried := simulate(l, spare, shape, load, p.Now().UnixMilli(), headers, name)
 	m.Limit = &tried
-	p.tryOnDenials(v, &r, &m)
+	if !m.Invalid {
+		p.tryOnDenials(v, &r, set, &m)
+	}
 	return m
 }
 
@@ -131,13 +139,8 @@ func plainName(name string) bool {
 // placeholder replaces the API key, which is not stored with denials.
 const placeholder = "not-kept"
 
-// tryOnDenials finds the recent denials that a rule matches.
-func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, m *RulePreview) {
-	set := compileAlone(r)
-	if set == nil {
-		m.Unmatched = "Correct the errors in the form to see matching denials."
-		return
-	}
+// tryOnDenials finds the recent denials that a rule matches. set is compileAlone of the rule.
+func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *RulePreview) {
 	if r.Descriptor != nil {
 		m.Unmatched = "Recent denials do not contain the descriptors that Envoy sent."
 		return
@@ -195,8 +198,9 @@ func compileAlone(r *rules.Rule, changes ...func(*rules.Rule)) *rules.Set {
 type RulePreview struct {
 	// Warnings are likely mistakes that do not prevent saving.
 	Warnings []rules.FieldError
-	// Summary describes the rule in words, "" while the form has errors.
+	// Summary describes the rule in words. It is "" while the form has no limit or no scope, or is Invalid.
 	Summary string
+	Invalid bool
 	// Limit is a simulation of the limit, nil while it is invalid.
 	Limit *Preview
 	// Silent means that the rule is in shadow mode and sends no headers. Jitter is the largest random addition to

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,15 +25,17 @@ func Plural(n int64, noun string) string {
 // Window is rules.WindowWords.
 func Window(ms int64) string { return rules.WindowWords(ms) }
 
-// LimitWords is words.Limit.
-func LimitWords(r *rules.Rule) string { return words.Limit(r) }
+// LimitWords is words.Limit. The keys of a long descriptor are cut.
+func LimitWords(r *rules.Rule) string { return cutDescriptor(r, words.Limit(r)) }
 
 // MatchWords is words.Match. A long descriptor is cut.
-func MatchWords(r *rules.Rule) string {
-	const most = 160
-	text := words.Match(r)
-	if cut := []rune(text); r.Descriptor != nil && len(cut) > most {
-		return string(cut[:most]) + "…"
+func MatchWords(r *rules.Rule) string { return cutDescriptor(r, words.Match(r)) }
+
+// cutDescriptor cuts the words about a long descriptor in the middle: similar rules often differ at their ends.
+func cutDescriptor(r *rules.Rule, text string) string {
+	const start, end = 56, 24
+	if all := []rune(text); r.Descriptor != nil && len(all) > start+1+end {
+		return string(all[:start]) + "…" + string(all[len(all)-end:])
 	}
 	return text
 }
@@ -77,7 +78,7 @@ func MomentOf(v any) (time.Time, bool) {
 func DiffText(v any) string {
 	switch v := v.(type) {
 	case string:
-		return v
+		return visible(v)
 	case bool:
 		if v {
 			return "yes"
@@ -90,7 +91,7 @@ func DiffText(v any) string {
 			return Count(int64(v))
 		}
 	}
-	return jsonText(v)
+	return visible(rules.JSONText(v))
 }
 
 // PerSecond writes a rate: "1,240/s", "0.3/s".
@@ -107,15 +108,6 @@ func Millis(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms)
-}
-
-// jsonText writes a composite value as JSON.
-func jsonText(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(b)
 }
 
 // BreakerWords is the state of a circuit breaker for people: "closed" would read as a fail mode.
