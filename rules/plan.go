@@ -140,11 +140,22 @@ func (r *Rule) Summary() string {
 	if r.Route != nil {
 		b.WriteString(" " + *r.Route)
 	}
+	var marks []string
+	if r.Quota {
+		marks = append(marks, "quota")
+	}
 	if r.Mode == ModeShadow {
-		b.WriteString(", shadow")
+		marks = append(marks, "shadow")
 	}
 	if !r.IsActive {
-		b.WriteString(", inactive")
+		marks = append(marks, "inactive")
+	}
+	switch text := strings.Join(marks, ", "); {
+	case text == "":
+	case r.Descriptor != nil: // whose last key may be a word of these
+		b.WriteString(" (" + text + ")")
+	default:
+		b.WriteString(", " + text)
 	}
 	return b.String()
 }

@@ -34,10 +34,13 @@ func TestDiff_ListsChangedFieldsInOrder(t *testing.T) {
 
 func TestSummary_OfARuleForDescriptors(t *testing.T) {
 	for want, edit := range map[string]func(*Rule){
-		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user":           nil,
-		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user, shadow":   func(r *Rule) { r.Mode = ModeShadow },
-		"unlimited for shop: path=/pay, file=/a/*, user":                             func(r *Rule) { r.Unlimited = true },
-		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user, inactive": func(r *Rule) { r.IsActive = false },
+		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user":          nil,
+		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user (shadow)": func(r *Rule) { r.Mode = ModeShadow },
+		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user (quota, shadow)": func(r *Rule) {
+			r.Mode, r.Quota = ModeShadow, true
+		},
+		"unlimited for shop: path=/pay, file=/a/*, user":                              func(r *Rule) { r.Unlimited = true },
+		"5 per second (fixed_window) for shop: path=/pay, file=/a/*, user (inactive)": func(r *Rule) { r.IsActive = false },
 	} {
 		r := entryRule(1, "shop:path=/pay file~/a/* user", edit)
 		if got := r.Summary(); got != want {
