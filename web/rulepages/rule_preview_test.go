@@ -225,3 +225,17 @@ func TestPreview_ShowsWhatAThrottleLetsThrough(t *testing.T) {
 		t.Errorf("of two bursts a limit of 10 admits %d, with half as much more %d; want 20 and 30", hard, soft)
 	}
 }
+
+func TestPreview_DescribesValidRulesOnly(t *testing.T) {
+	b := webtest.Start(t, webtest.Full).As(access.RoleEditor)
+	const correct = "Correct the errors in the form to see what the rule does."
+	form := url.Values{"name": {"envoy"}, "kind": {"descriptor"}, "descriptor.domain": {"web"},
+		"descriptor.entries": {"path~/pay"}, "limit": {"5"}, "window_ms": {"1"}, "window_ms.unit": {"minute"}}
+	if page := b.Post("/console/rules/preview", form); !page.Has(correct) || page.Has("may send 5 requests") {
+		t.Error("a pattern without * is described")
+	}
+	form.Set("descriptor.entries", "path~/pay*")
+	if page := b.Post("/console/rules/preview", form); page.Has(correct) || !page.Has("may send 5 requests") {
+		t.Error("a valid rule is not described")
+	}
+}
