@@ -75,6 +75,10 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 		c.observeFailure(call.Err)
 		la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
 		la.Degraded = rules.FailOpen
+		if d, ok := c.releaseLocally(ctx, l, call); ok {
+			la.Decision, la.Known, la.Degraded = d, true, rules.FailLocal
+			la.Limit = c.opt.Ledger.share(la.Limit)
+		}
 	default:
 		one := Answer{Op: op, Verdict: Allowed, Strictest: -1}
 		c.degrade(ctx, &one, limits, call)

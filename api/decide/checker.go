@@ -184,6 +184,9 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 			c.degrade(ctx, a, enforced, main)
 		default:
 			c.observeFailure(main.Err)
+			for i := range enforced {
+				_, _ = c.releaseLocally(ctx, &enforced[i], main)
+			}
 			if q.Op == limiter.OpCharge || q.Op == limiter.OpTake {
 				c.observeDoubt(rules.ModeEnforce, q.Op, enforced, main.Err)
 			}

@@ -125,6 +125,42 @@ func TestDescriptors_AReportIsOwedToTheStore(t *testing.T) {
 	f.levels(t, "300", "tokens=a")
 }
 
+// While the store is unavailable, a negative addend releases a lease of this node. Otherwise the share would be used up
+// until the leases end.
+func TestDescriptors_ReleasesInAnOutageAreLocal(t *testing.T) {
+	f, _ := withLedger(t, &nodes{n: 2}, shop("running", "running", 4, leased(60_000), failsTo("local")))
+	take, release := asked("running=a", 1, ""), asked("running=a", 1, "n")
+	f.expect(t, "allowed: ok 3", take)
+	f.store.fail(errAway)
+	for range 10 { // within the share of 2, 1 of which was taken before
+		f.expect(t, "allowed: ok 0", take)
+		f.expect(t, "denied: over 0", take)
+		f.expect(t, "allowed: ok 1", release)
+	}
+	f.expect(t, "allowed: ok 2", release)
+	f.expect(t, "allowed: ok 1", take)
+	f.store.fail(nil)
+	f.expect(t, "allowed: ok 2", take) // beside the one from before the outage
+}
+
+// The same for a request by facts.
+func TestChecker_ReleasesInAnOutageAreLocal(t *testing.T) {
+	f, _ := withLedger(t, &nodes{n: 1}, rules.Rule{Name: "running", Scope: "user", Limit: 1, WindowMS: 60_000,
+		Algorithm: "concurrency", IsActive: true, Throttle: "hard", Mode: "enforce", FailMode: "local"})
+	f.store.fail(errAway)
+	for range 3 {
+		var a Answer
+		q := Question{Op: limiter.OpTake, Descriptor: rules.Descriptor{User: "a"}, Weight: 1}
+		if err := f.Do(t.Context(), &q, &a); err != nil || !a.Allowed() {
+			t.Fatalf("a take: %v, %+v", err, a)
+		}
+		q.Op = limiter.OpRelease
+		if err := f.Do(t.Context(), &q, &a); err == nil {
+			t.Fatal("a release without the store is no error")
+		}
+	}
+}
+
 func TestDescriptors_WithoutASetIsErrNoSet(t *testing.T) {
 	f := newFixture(t, nil, func(o *CheckerOptions) { o.Sets = new(rules.Current) })
 	var a DescriptorAnswer

@@ -108,6 +108,23 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	}
 }
 
+// releaseLocally releases the oldest lease of one limit with fail mode local in this node's own store, because the
+// counter store could not: the takes of an outage are there, and copies of those before it. Otherwise the node's share
+// would be used up until their window ends. It reports whether it did so. A lease that is also in the counter store
+// ends there after its window.
+func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *limiter.Call) (limiter.Decision, bool) {
+	if failed.Request.Op != limiter.OpRelease || l.failMode != rules.FailLocal || c.opt.Local == nil {
+		return limiter.Decision{}, false
+	}
+	req := limiter.Request{Op: limiter.OpRelease, ID: failed.Request.ID,
+		Asks: []limiter.Ask{{Key: l.key, Limit: c.opt.Ledger.share(l.storeLimit()), Weight: l.weight}}}
+	var res limiter.Result
+	if c.opt.Local.Do(context.WithoutCancel(ctx), &req, &res) != nil {
+		return limiter.Decision{}, false
+	}
+	return res.Limits[0], true
+}
+
 // oweAll records in the Ledger what the local limits admitted without the counter store.
 func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
