@@ -11,17 +11,18 @@ import (
 	"sluice/limiter/redisstore"
 )
 
-// outageLogInterval is the shortest time between two log lines about the counter store.
+// outageLogInterval is the shortest time between two log lines with the same cause about a store.
 const outageLogInterval = 10 * time.Second
 
 // outageLog logs why the counter store could not decide, and why a queue could not take
-// a request, each at most once an interval.
+// a request, each cause at most once an interval.
 type outageLog struct {
 	decide.NopObserver
 	log *slog.Logger
 	now func() time.Time
-	// When the last line was written, ms; 0 for never.
-	last, lastQueue atomic.Int64
+	// When the last line was written, ms: about each cause (limiter.Cause to *atomic.Int64), and about queues.
+	causes    sync.Map
+	lastQueue atomic.Int64
 }
 
 // due reports whether the interval since the last line has passed, and begins the next.
@@ -38,13 +39,17 @@ func (o *outageLog) ObserveDeferral(d decide.Deferral) {
 	}
 }
 
-// ObserveDegraded logs the cause, unless it has done so within the interval or the
+// ObserveDegraded logs the cause, unless it has logged the same one within the interval or the
 // client closed the request, which is not an error of the store.
 func (o *outageLog) ObserveDegraded(d decide.Degraded) {
 	if d.Cause == limiter.CauseCanceled {
 		return
 	}
-	if !o.due(&o.last) {
+	last, known := o.causes.Load(d.Cause)
+	if !known {
+		last, _ = o.causes.LoadOrStore(d.Cause, new(atomic.Int64))
+	}
+	if last, ok := last.(*atomic.Int64); !ok || !o.due(last) {
 		return
 	}
 	o.log.Warn("the counter store could not decide; fail modes apply", "cause", string(d.Cause), "advice", advice[d.Cause],

@@ -26,10 +26,16 @@ func TestOutage_IsLoggedNowAndThenNotPerRequest(t *testing.T) {
 	if lines() != 1 || !strings.Contains(log.String(), "cause=timeout") {
 		t.Errorf("%d lines, want 1 that names the cause:\n%s", lines(), log)
 	}
+	for range 2 {
+		o.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseAuth})
+	}
+	if lines() != 2 || !strings.Contains(log.String(), "cause=auth") {
+		t.Errorf("%d lines after another cause, want 2:\n%s", lines(), log)
+	}
 	at = at.Add(outageLogInterval)
-	o.ObserveDegraded(decide.Degraded{FailMode: "closed", Cause: limiter.CauseConnection})
-	if lines() != 2 {
-		t.Errorf("%d lines after a pause, want 2", lines())
+	o.ObserveDegraded(decide.Degraded{FailMode: "open", Cause: limiter.CauseTimeout})
+	if lines() != 3 {
+		t.Errorf("%d lines after a pause, want 3", lines())
 	}
 }
 

@@ -79,6 +79,9 @@ type reloader struct {
 	loadedRules, loadedTokens, loadedOverrides, refused database.Version
 	server                                              string
 	migrated, unavailable                               bool
+	// reason is why the database was unavailable when that was last logged, at reasonLogged.
+	reason       string
+	reasonLogged time.Time
 	// behind is true if the last pass did not put in force what the database holds.
 	behind bool
 	// loadFailed is true if a load of the current pass failed.
@@ -343,15 +346,19 @@ func (r *reloader) failed(what string, err error) {
 	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
 }
 
-// databaseUnavailable logs an outage of the database once, not in every pass.
+// databaseUnavailable logs an outage of the database once, not in every pass, and again if the reason changes.
 func (r *reloader) databaseUnavailable(ctx context.Context, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	r.metrics.ReloadFailed("database")
 	r.startWithCopy()
+	known := r.unavailable && (err.Error() == r.reason || r.now().Sub(r.reasonLogged) < outageLogInterval)
+	if !known {
+		r.reason, r.reasonLogged = err.Error(), r.now()
+	}
 	switch {
-	case r.unavailable:
+	case known:
 	case r.sets.Load() == nil:
 		r.log.Warn("the rules database is unavailable; this node is not ready until it is back; retrying", "error", err)
 	default:

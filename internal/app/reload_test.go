@@ -114,6 +114,32 @@ func TestReload_ALoadMayTakeLong(t *testing.T) {
 	})
 }
 
+// An outage is logged once for each reason, and at most once an interval: the text may have a port that changes.
+func TestReload_AnotherReasonOfAnOutageIsLogged(t *testing.T) {
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
+	r, log := reloaderOf(s)
+	clock := time.Unix(1_000_000, 0)
+	r.now = func() time.Time { return clock }
+	pass(t, r)
+	fails := func(why string, after time.Duration, lines int) {
+		t.Helper()
+		clock = clock.Add(after)
+		s.set(func(s *shelf) { s.err = errors.New(why) })
+		_ = r.pass(t.Context())
+		if got := strings.Count(log.String(), "the rules database is unavailable"); got != lines {
+			t.Errorf("%s: %d lines, want %d:\n%s", why, got, lines, log)
+		}
+	}
+	fails("connection terminated", 0, 1)
+	fails("connection terminated", time.Hour, 1)
+	fails("relation rules does not exist", outageLogInterval, 2)
+	fails("another reason", time.Second, 2)
+	fails("another reason", outageLogInterval, 3)
+	if !strings.Contains(log.String(), "relation rules does not exist") {
+		t.Errorf("the reason is missing:\n%s", log)
+	}
+}
+
 func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
 	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
 	r, log := reloaderOf(s)
