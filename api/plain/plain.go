@@ -42,7 +42,7 @@ type Deps struct {
 // Conn is a connection of the listener.
 type Conn interface {
 	net.Conn
-	// Rest says that all that was read is answered, so that the connection is idle until bytes are read.
+	// Rest says that every request that was read is answered, so that the connection is idle until bytes are read.
 	Rest()
 	// Left reports whether the client has closed its side and nothing of what it sent is unread.
 	Left() bool
@@ -231,16 +231,19 @@ func (c *conn) answer() bool {
 	return err == nil && inTime && !closing
 }
 
-// consume removes an answered request from the buffer.
+// consume removes an answered request from the buffer. A few bytes after it, such as a line break, are no request: the
+// connection is idle.
 func (c *conn) consume(n int) {
-	if c.in = c.in[n:]; len(c.in) > 0 {
+	if c.in = c.in[n:]; len(c.in) < leastRead {
+		c.Rest()
+	}
+	if len(c.in) > 0 {
 		return
 	}
 	if cap(c.buffer) > largestKept {
 		c.buffer = make([]byte, 0, smallBuffer)
 	}
 	c.in = c.buffer
-	c.Rest()
 }
 
 // call describes the sender of the request.

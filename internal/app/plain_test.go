@@ -388,3 +388,14 @@ func TestTrackedConn_MovesItsDeadline(t *testing.T) {
 		t.Error("no deadline")
 	}
 }
+
+// A line break after a body is no request: net/http too takes such a connection for idle, and a drain closes it.
+func TestPlain_DrainClosesConnectionsWithALineBreakLeft(t *testing.T) {
+	p := startPlain(t, nil, time.Minute)
+	idle := connect(t, p.addr, plainCheck("quick")+"\r\n")
+	hear(t, bufio.NewReader(idle), "quick")
+	if err := p.drain(); err != nil {
+		t.Error(err)
+	}
+	ended(t, idle)
+}
