@@ -253,15 +253,11 @@ func (s *session) compare(q *rls.RateLimitRequest, list []asked) {
 			s.problem("descriptor %d of %v\nhere:  %v\nthere: %v", i, q, h, th)
 		}
 	}
-	// Takes are made together or not at all, and a report is charged whatever becomes of the others.
-	taken := true
-	for i, a := range list {
-		taken = taken && (a.report() || here.Statuses[i].Code == rls.RateLimitResponse_OK)
-	}
+	// A report is charged in any case. Takes are made together with an allowed call, or not at all.
 	for _, a := range list {
 		switch {
 		case a.limit < 0:
-		case a.report() || taken:
+		case a.report() || !denied:
 			s.spent[a.bucket] += a.addend
 		case len(list) > 1:
 			s.apart[a.bucket] = true
