@@ -38,7 +38,7 @@ type Listener struct {
 	TrustedProxies  []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
 	PlainChecks     string        `name:"plain-checks" env:"SLUICE_PLAIN_CHECKS" default:"on" placeholder:"MODE" help:"Read plain checks straight from the connection, which costs less CPU. Every other request is read by net/http. on or off."`
 	ResetHeader     string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
-	MetricsPublic   bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" negatable:"" help:"Serve /metrics without a token."`
+	MetricsPublic   bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
 	DrainDelay      time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
 	DrainTimeout    time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
 }
@@ -47,7 +47,7 @@ type Listener struct {
 type GRPC struct {
 	GRPCListen       string        `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create). Empty: no gRPC."`
 	GRPCMaxAge       time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
-	GRPCLimitHeaders bool          `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
+	GRPCLimitHeaders bool          `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" default:"false" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
 }
 
 // Console says how people reach and use the console.
