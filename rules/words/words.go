@@ -55,6 +55,21 @@ func Limit(r *rules.Rule) string {
 	return s
 }
 
+// Besides lists what else a rule for descriptors does, as the end of what Limit says: ", a quota, replaces shop.all".
+func Besides(r *rules.Rule) string {
+	s := ""
+	if r.Quota {
+		s += ", a quota"
+	}
+	if r.Addend == rules.AddendCharge {
+		s += ", reports are charged"
+	}
+	if len(r.Replaces) > 0 {
+		s += ", replaces " + list(slices.Clone(r.Replaces))
+	}
+	return s
+}
+
 // Match describes which requests a rule applies to: "POST /v1/charges", or "shop: path=/pay, user" for a descriptor.
 func Match(r *rules.Rule) string {
 	switch {

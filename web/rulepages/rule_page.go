@@ -195,3 +195,11 @@ func actionWords(action string) string {
 	}
 	return action
 }
+
+// readerOf returns the profile that keeps a rule for descriptors from applying, nil if there is none.
+func readerOf(r *rules.Rule, set *rules.Set) *rules.Profile {
+	if r.Descriptor == nil || set == nil {
+		return nil
+	}
+	return set.ProfileOf(r.Descriptor.Domain)
+}

@@ -46,6 +46,25 @@ func TestRulePage_SaysThatAPatternIsTooLarge(t *testing.T) {
 	}
 }
 
+func TestRulePage_SaysThatAProfileReadsTheDomain(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	webtest.AddDescriptors(w)
+	const notice = "This rule never applies"
+	if page := w.As(access.RoleViewer).Get("/console/rules/13"); page.Code != http.StatusOK || page.Has(notice) {
+		t.Errorf("said though no profile reads the domain: %d", page.Code)
+	}
+	w.Profiles.List[1].Domain = "shop"
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if page := w.As(access.RoleViewer).Get("/console/rules/13"); !page.Has(notice, "<code>shop</code>") {
+		t.Errorf("not said: %d", page.Code)
+	}
+	if page := w.As(access.RoleViewer).Get("/console/rules/1"); page.Has(notice) {
+		t.Error("said of a rule without a descriptor")
+	}
+}
+
 func TestRulePage_StandsWithoutItsFigures(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	w.Figures.Err = errors.New("the board is away")

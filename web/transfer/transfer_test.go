@@ -128,6 +128,16 @@ func TestImport_ProfilesAreInThePlan(t *testing.T) {
 	}
 }
 
+func TestImport_ThePlanTellsWhatRulesForEnvoyDo(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	page := w.As(access.RoleEditor).Post("/console/import", url.Values{"prune": {""}, "text": {`rules:
+  - {name: tokens, descriptor: {domain: chat, entries: [{key: model}]}, limit: 9, window_ms: 1000,
+     quota: true, addend: charge, replaces: [all, some]}`}})
+	if !page.Has("9 per second", ", a quota, reports are charged, replaces all and some") {
+		t.Errorf("the plan: %d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestImport_AsksForThePasswordAndCarriesThePlanAlong(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

@@ -31,6 +31,9 @@ func LimitWords(r *rules.Rule) string { return cutDescriptor(r, words.Limit(r)) 
 // MatchWords is words.Match. A long descriptor is cut.
 func MatchWords(r *rules.Rule) string { return cutDescriptor(r, words.Match(r)) }
 
+// RuleWords describes a rule in one line: what it matches and limits, and what else it does.
+func RuleWords(r *rules.Rule) string { return MatchWords(r) + ": " + LimitWords(r) + words.Besides(r) }
+
 // cutDescriptor cuts the words about a long descriptor in the middle: similar rules often differ at their ends.
 func cutDescriptor(r *rules.Rule, text string) string {
 	const start, end = 56, 24
