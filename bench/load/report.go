@@ -132,6 +132,7 @@ func ratios(w io.Writer, results []result) {
 			constant + ", 512 connections", "–", cpuFigure},
 		{"server CPU, embedded, one rule to constant answer", "sluice embedded, one rule", constant, "at most 0.8",
 			cpuFigure},
+		{"server CPU, constant answer, fasthttp to Echo", constantFast, constant, "–", cpuFigure},
 		{"server CPU, forward to JSON check", forwardFace, oneOnRedis, "at most 1.1", cpuFigure},
 		{"server CPU, ext_authz to JSON check", extAuthzFace, oneOnRedis, "at most 1.1", cpuFigure},
 		{"throughput, gRPC by tree to envoyproxy/ratelimit, gRPC", grpcTree, envoyGRPC, "at least 2.5", perSecond},

@@ -121,6 +121,7 @@ const tenLines = "User-Agent: gateway/1.0\r\nAccept: */*\r\nAccept-Encoding: ide
 // neighbours.
 var scenarios = []scenario{
 	{name: constant, kind: rival, rival: "constant", path: "/check", body: direct},
+	{name: constantFast, kind: rival, rival: "constant-fasthttp", path: "/check", body: direct},
 	{name: oneOnRedis, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
 	{name: withoutPlain, kind: sluice, redis: true, path: check, body: described, rules: oneRule, env: plainOff},
 	{name: withToken, kind: sluice, redis: true, path: check, body: described, rules: oneRule, token: true,
@@ -167,6 +168,7 @@ var scenarios = []scenario{
 // Scenarios to which others are compared.
 const (
 	constant     = "constant answer, Echo"
+	constantFast = "constant answer, fasthttp"
 	oneOnRedis   = "sluice on Redis, one rule"
 	withToken    = "sluice on Redis, one rule, a token and ten more headers"
 	withTLS      = "sluice on Redis, one rule, TLS"

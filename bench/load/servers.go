@@ -199,7 +199,7 @@ func (sc *scenario) needsRedis() bool {
 	case ratelimit:
 		return true
 	case rival:
-		return sc.rival != "constant" && sc.rival != "constant-grpc" && sc.rival != "go-limiter"
+		return !strings.HasPrefix(sc.rival, "constant") && sc.rival != "go-limiter"
 	}
 	return sc.redis
 }

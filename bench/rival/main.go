@@ -1,7 +1,7 @@
 // Command rival serves POST /check in the ways to which sluice is compared: a constant answer,
 // one script call for each request (naive), batches of counters (coalescer), and three libraries
-// behind a few lines of Echo. It can also answer ShouldRateLimit of Envoy with a constant. bench/load
-// starts it.
+// behind a few lines of Echo. It can also answer with the constant behind fasthttp, or ShouldRateLimit of
+// Envoy. bench/load starts it.
 package main
 
 import (
@@ -36,6 +36,9 @@ type answer struct {
 	ResetMS   int64 `json:"reset_ms"`
 }
 
+// constantAnswer is an answer without a decision.
+const constantAnswer = `{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`
+
 // decider is one way of deciding.
 type decider func(ctx context.Context, q question) (answer, error)
 
@@ -44,7 +47,7 @@ func main() {
 	redisAddr := flag.String("redis", "", "address of Redis")
 	grpcListen := flag.String("grpc", "127.0.0.1:0", "address for gRPC, of the kind constant-grpc")
 	kind := flag.String("kind", "constant",
-		"constant, constant-grpc, naive, coalescer, redis_rate, throttled or go-limiter")
+		"constant, constant-fasthttp, constant-grpc, naive, coalescer, redis_rate, throttled or go-limiter")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := serve(ctx, *listen, *grpcListen, *redisAddr, *kind)
@@ -56,6 +59,9 @@ func main() {
 }
 
 func serve(ctx context.Context, listen, grpcListen, redisAddr, kind string) error {
+	if kind == "constant-fasthttp" {
+		return serveFastHTTP(ctx, listen)
+	}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	// The timeouts that every server on a network needs, as in sluice.
@@ -74,8 +80,7 @@ func serve(ctx context.Context, listen, grpcListen, redisAddr, kind string) erro
 			if _, err := io.Copy(io.Discard, c.Request().Body); err != nil {
 				return err
 			}
-			return c.JSONBlob(http.StatusOK,
-				[]byte(`{"allowed":true,"limit":1000000,"remaining":999999,"retry_after_ms":0,"reset_ms":60000}`))
+			return c.JSONBlob(http.StatusOK, []byte(constantAnswer))
 		})
 	default:
 		decide, err := newDecider(kind, redisAddr)
