@@ -105,11 +105,10 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 	return limiter.AppendValue(dst, v)
 }
 
-// appendIP appends the network that an address is counted under: IPv4-mapped addresses become
-// IPv4, the zone is dropped, and the set's prefix is the mask. A whole address is written bare, a
-// network with its prefix length.
+// appendIP appends the network that an address is counted under: that of its normal address with the
+// set's prefix. A whole address is written bare, a network with its prefix length.
 func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
-	ip = ip.Unmap().WithZone("")
+	ip = NormalAddr(ip)
 	bits := s.opt.IPv6Prefix
 	if ip.Is4() {
 		bits = s.opt.IPv4Prefix

@@ -60,6 +60,8 @@ func TestKey_FoldsAddressesToTheirNetwork(t *testing.T) {
 	}{
 		{"203.0.113.7", Options{}, "ip:203.0.113.7"},
 		{"::ffff:203.0.113.7", Options{}, "ip:203.0.113.7"},
+		{"64:ff9b::203.0.113.7", Options{}, "ip:203.0.113.7"},
+		{"64:ff9b::203.0.113.7", Options{IPv4Prefix: 24}, "ip:203.0.113.0/24"},
 		{"203.0.113.7", Options{IPv4Prefix: 24}, "ip:203.0.113.0/24"},
 		{"2001:db8::1", Options{}, "ip:2001:db8::/64"},
 		{"2001:db8:0:0:ffff::9%eth0", Options{}, "ip:2001:db8::/64"},

@@ -224,10 +224,10 @@ func (p *overrideParser) address(v string) (netip.Addr, error) {
 		return ip, errors.New("must have an IP address such as 203.0.113.7 or 2001:db8::1")
 	}
 	bits := p.set.opt.IPv6Prefix
-	if ip.Unmap().Is4() {
+	if NormalAddr(ip).Is4() {
 		bits = p.set.opt.IPv4Prefix
 	}
-	if isNetwork && (ip.Is4In6() || network.Bits() != bits || network.Masked() != network) {
+	if isNetwork && (NormalAddr(ip) != ip || network.Bits() != bits || network.Masked() != network) {
 		return ip, fmt.Errorf("must name an address or a whole /%d network, the size by which addresses are counted", bits)
 	}
 	return ip, nil

@@ -44,6 +44,7 @@ func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
 		{"attr:tenant", "attr:tenant:acme", "attr:tenant:acme", "{attr:tenant:acme}"},
 		{"ip", "203.0.113.7", "ip:203.0.113.7", "{ip:203.0.113.7}"},
 		{"ip", "ip:::ffff:203.0.113.7", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "ip:64:ff9b::cb00:7107", "ip:203.0.113.7", "{ip:203.0.113.7}"},
 		{"ip", "203.0.113.7/32", "ip:203.0.113.7", "{ip:203.0.113.7}"},
 		{"ip", "2001:db8::1", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},
 		{"ip", "ip:2001:db8::/64", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},

@@ -169,7 +169,7 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 		Attributes: k.d.Attributes, Fields: k.d.Fields, Weight: weight,
 	}
 	if c.when.ip && k.d.IP.IsValid() {
-		e.env.IP = k.d.IP.Unmap().WithZone("").String()
+		e.env.IP = NormalAddr(k.d.IP).String()
 	}
 	opt := &k.set.opt
 	measured := opt.ConditionTook != nil && opt.Now != nil
