@@ -138,7 +138,7 @@ func (c *script) SetDeadline(time.Time) error      { return nil }
 func (c *script) SetReadDeadline(time.Time) error  { return nil }
 func (c *script) SetWriteDeadline(time.Time) error { return nil }
 func (c *script) Rest()                            {}
-func (c *script) Left() bool                       { return false }
+func (c *script) Left(bool) bool                   { return false }
 
 // sorted puts the headers of every response in order and removes their dates.
 func sorted(text string) string {

@@ -44,8 +44,9 @@ type Conn interface {
 	net.Conn
 	// Rest says that every request that was read is answered, so that the connection is idle until bytes are read.
 	Rest()
-	// Left reports whether the client has closed its side and nothing of what it sent is unread.
-	Left() bool
+	// Left reports whether the client has left: it has reset the connection, or it has closed its side and nothing of
+	// what it sent is unread. If more is true, something that was read is not answered, and only a reset counts.
+	Left(more bool) bool
 }
 
 // Server answers plain checks. It is safe for concurrent use. Run must run while connections are served.
@@ -92,6 +93,9 @@ const (
 	smallBuffer, largestKept = 2 << 10, 4 << 10
 	// smallOut holds a response about a few limits; larger ones up to largestOut are kept for reuse.
 	smallOut, largestOut = 2 << 10, 64 << 10
+	// glance is how long a connection is read once more, during a drain, before its last answer, and mostDrained how
+	// many bytes of requests are answered before that.
+	glance, mostDrained = time.Millisecond, 128 << 10
 	// leastRead is what net/http waits for, within the limit of idle connections, before it reads another request on a
 	// connection. After a POST it skips line breaks among these bytes.
 	leastRead = 4
@@ -100,11 +104,12 @@ const (
 // conn is a connection while plain checks are read from it.
 type conn struct {
 	Conn
-	server *Server
-	buffer []byte // the memory of in
-	in     []byte // has been read and is not answered
-	head   head   // of the request with which in begins
-	used   bool   // a request was answered
+	server  *Server
+	buffer  []byte // the memory of in
+	in      []byte // has been read and is not answered
+	head    head   // of the request with which in begins
+	used    bool   // a request was answered
+	drained int    // bytes of requests that were answered during a drain
 	// host and secret are those of the previous request: most have the same.
 	host   string
 	secret []string
@@ -151,7 +156,7 @@ func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
 // why net/http gets the connection. The error is that of a connection that ended between requests.
 func (c *conn) next() (why string, err error) {
 	var late time.Time // when the rest of a request is late
-	for {
+	for waited := false; ; {
 		waiting := len(c.in) == 0 || c.used && len(c.in) < leastRead
 		if !waiting {
 			if c.used && c.skipLineBreaks() {
@@ -163,8 +168,10 @@ func (c *conn) next() (why string, err error) {
 			}
 		}
 		switch {
-		case waiting:
+		case waiting && !waited:
+			waited = true
 			err = c.SetReadDeadline(time.Now().Add(c.server.d.Idle)) //nolint:forbidigo // deadlines of sockets
+		case waiting: // a few bytes do not make the connection younger
 		case late.IsZero():
 			late = time.Now().Add(patience) //nolint:forbidigo // deadlines of sockets
 			err = c.SetReadDeadline(late)
@@ -215,11 +222,11 @@ func (c *conn) read() error {
 func (c *conn) answer() bool {
 	s, h := c.server, &c.head
 	end := h.size + h.body
-	closing := s.d.Draining()
 	out, _ := s.outs.Get().(*[]byte)
-	began := s.begin(c, len(c.in) == end)
+	began := s.begin(c, len(c.in) > end)
 	text, problem := s.d.Check(c.ctx, c.call(), c.RemoteAddr(), c.in[h.size:end], (*out)[:headRoom])
 	s.d.Checked()
+	closing := c.closing(end)
 	_, err := c.Write(s.frame(text, problem, closing))
 	inTime := s.end(c, began)
 	if cap(text) <= largestOut {
@@ -229,6 +236,22 @@ func (c *conn) answer() bool {
 	c.used = true
 	c.consume(end)
 	return err == nil && inTime && !closing
+}
+
+// closing reports whether the answer to the request of that size is the last one of the connection: during a drain, it
+// is unless another request has arrived. A client that never stops sending them is not waited for.
+func (c *conn) closing(size int) bool {
+	if !c.server.d.Draining() {
+		return false
+	}
+	if c.drained += size; c.drained > mostDrained {
+		return true
+	}
+	//nolint:forbidigo // deadlines of sockets
+	if len(c.in) == size && c.SetReadDeadline(time.Now().Add(glance)) == nil {
+		_ = c.read() // the next read returns the same error
+	}
+	return len(c.in) < size+leastRead
 }
 
 // consume removes an answered request from the buffer. A few bytes after it, such as a line break, are no request: the

@@ -43,11 +43,12 @@ func (w *watch) remove(c *conn) {
 	w.mu.Unlock()
 }
 
-// begin says that a request is decided from now on. last is true if nothing is known to follow it: a client that has
-// sent more has not left, and nor does net/http notice it.
-func (w *watch) begin(c *conn, last bool) (began int64) {
+// begin says that a request is decided from now on. more is true if something that follows it was read: a client that
+// sent more and closed its side waits for all answers, unlike one that reset the connection. net/http ends the contexts
+// of both.
+func (w *watch) begin(c *conn, more bool) (began int64) {
 	began = (w.tick.Load() + 1) << 1
-	if last {
+	if more {
 		began |= 1
 	}
 	c.busy.Store(began)
@@ -126,7 +127,7 @@ func (c *conn) look(tick, limit int64) {
 	if began <= 0 {
 		return
 	}
-	if began&1 == 1 && c.Left() {
+	if c.Left(began&1 == 1) {
 		c.cancel()
 	}
 	if tick-began>>1 > limit && c.busy.CompareAndSwap(began, tooLong) {

@@ -26,11 +26,13 @@ type trackedConn struct {
 	begun    atomic.Bool // the server has begun to read
 
 	mu sync.Mutex
-	// idle is true if nothing was read since the connection was accepted or the last
-	// response was sent, at since. During a drain it may stay idle for grace.
+	// idle is true if nothing was read since the connection was accepted, or fewer than
+	// leastRequest bytes since the last response was sent: a line break is no request. few is
+	// how many are missing. During a drain it may stay idle for grace from since on.
 	idle  bool
 	since time.Time
 	grace time.Duration
+	few   int
 	// deadline is the read deadline that the server set, and armed the one that Conn
 	// has, which is not later: a deadline that moves with every request is set again
 	// only after an earlier one has passed. expired is true while the deadline of a
@@ -55,7 +57,7 @@ func (c *trackedConn) Read(p []byte) (int, error) {
 		n, err = c.Conn.Read(p)
 	}
 	if n > 0 {
-		c.setActive()
+		c.received(n)
 	}
 	return n, err
 }
@@ -128,6 +130,22 @@ func (c *trackedConn) CloseWrite() error {
 	return nil
 }
 
+// leastRequest is how many bytes after a response are the beginning of a request: net/http waits for as many before it
+// reads another one.
+const leastRequest = 4
+
+// received notes that bytes were read.
+func (c *trackedConn) received(n int) {
+	c.mu.Lock()
+	c.few -= n
+	c.final = false
+	if c.idle = c.idle && c.few > 0; c.idle {
+		c.since = time.Now()
+	}
+	c.mu.Unlock()
+}
+
+// setActive notes that a request is under way.
 func (c *trackedConn) setActive() {
 	c.mu.Lock()
 	c.idle, c.final = false, false

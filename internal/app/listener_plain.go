@@ -15,13 +15,13 @@ var _ plain.Conn = (*trackedConn)(nil)
 // Rest implements plain.Conn.
 func (c *trackedConn) Rest() {
 	c.mu.Lock()
-	c.idle, c.since, c.grace = true, time.Now(), idleGrace
+	c.idle, c.since, c.grace, c.few = true, time.Now(), idleGrace, leastRequest
 	c.mu.Unlock()
 }
 
 // Left implements plain.Conn. It reads nothing. Over TLS the unread bytes of a client that closed its side are the end
 // of the session, or requests that it does not expect answers to.
-func (c *trackedConn) Left() bool {
+func (c *trackedConn) Left(more bool) bool {
 	conn := c.Conn
 	encrypted, ok := conn.(*tls.Conn)
 	if ok {
@@ -41,8 +41,8 @@ func (c *trackedConn) Left() bool {
 		if n, err := unix.Poll(events, 0); err != nil || n == 0 {
 			return
 		}
-		left = encrypted != nil || events[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
-		if !left {
+		left = encrypted != nil && !more || events[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+		if !left && !more {
 			n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
 			left = n == 0 && err == nil
 		}

@@ -329,7 +329,14 @@ func TestPlain_DrainFinishesAndClosesIdleConnections(t *testing.T) {
 	go func() { closed <- p.drain() }()
 	ended(t, idle)
 	p.finish <- "decided"
-	hear(t, bufio.NewReader(busy), "decided")
+	res, err := http.ReadResponse(bufio.NewReader(busy), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if !res.Close {
+		t.Error("an answer during a drain keeps the connection")
+	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
@@ -389,13 +396,117 @@ func TestTrackedConn_MovesItsDeadline(t *testing.T) {
 	}
 }
 
-// A line break after a body is no request: net/http too takes such a connection for idle, and a drain closes it.
-func TestPlain_DrainClosesConnectionsWithALineBreakLeft(t *testing.T) {
-	p := startPlain(t, nil, time.Minute)
-	idle := connect(t, p.addr, plainCheck("quick")+"\r\n")
-	hear(t, bufio.NewReader(idle), "quick")
-	if err := p.drain(); err != nil {
-		t.Error(err)
+// A few bytes after a response, such as a line break, are no request: a drain closes the connection, whoever reads it.
+func TestPlain_DrainClosesConnectionsWithAFewBytesLeft(t *testing.T) {
+	for name, first := range map[string]string{"plain": plainCheck("quick"),
+		"net/http": "POST /other HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nquick"} {
+		for _, later := range []string{"", "\r\n", "\r\n\n", "P"} {
+			for _, at := range []string{"", "\r\n"} {
+				if at != "" && (name == "net/http" || later == "\r\n\n") { // it reads them with the request; these are too many
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %q %q", name, at, later), func(t *testing.T) {
+					t.Parallel()
+					p := startPlain(t, nil, time.Minute)
+					idle := connect(t, p.addr, first+at)
+					res, err := http.ReadResponse(bufio.NewReader(idle), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					res.Body.Close()
+					eventually(t, "the connection is idle", func() bool { return p.missing() == leastRequest })
+					say(t, idle, later)
+					eventually(t, "the bytes are read", func() bool { return p.missing() == leastRequest-len(later) })
+					go p.drain() // its error is that of the end of the test
+					ended(t, idle)
+				})
+			}
+		}
 	}
-	ended(t, idle)
+}
+
+// missing is how many bytes are missing from the beginning of a request on the only connection.
+func (p *plainNode) missing() int {
+	p.listener.mu.Lock()
+	defer p.listener.mu.Unlock()
+	for c := range p.listener.conns {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.few
+	}
+	return -1
+}
+
+// During a drain every request that has arrived on a connection is answered, and only the last answer says that the
+// connection is closed.
+func TestPlain_DrainAnswersAllThatArrived(t *testing.T) {
+	s := newSecured(t)
+	for name, secure := range map[string]*tls.Config{"TCP": nil, "TLS": s.server} {
+		for _, later := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " later ", later), func(t *testing.T) {
+				p := startPlain(t, secure, time.Minute)
+				c := connect(t, p.addr, "")
+				if secure != nil {
+					conf := s.authority.Client(t, "")
+					conf.ServerName = "localhost"
+					c = tls.Client(c, conf)
+				}
+				first, rest := plainCheck("decided"), strings.Repeat(plainCheck("quick"), 9)
+				if later {
+					say(t, c, first)
+					<-p.checks
+					say(t, c, rest)
+				} else {
+					say(t, c, first+rest) // more than is read at once
+					<-p.checks
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- p.drain() }()
+				eventually(t, "it drains", p.readiness.draining.Load)
+				p.finish <- "decided"
+				from := bufio.NewReader(c)
+				for i := range 10 {
+					res, err := http.ReadResponse(from, nil)
+					if err != nil {
+						t.Fatalf("request %d: %v", i, err)
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+					if last := i == 9; res.Close != last {
+						t.Errorf("answer %d closes: %v", i, res.Close)
+					}
+				}
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+				if n := p.count("checks"); n != 10 {
+					t.Errorf("%d checks", n)
+				}
+			})
+		}
+	}
+}
+
+// A client that resets its connection has left, also if it had sent more requests.
+func TestPlain_NoticesAResetOfAPipeline(t *testing.T) {
+	s := newSecured(t)
+	for name, secure := range map[string]*tls.Config{"TCP": nil, "TLS": s.server} {
+		t.Run(name, func(t *testing.T) {
+			p := startPlain(t, secure, time.Minute)
+			tcp := connect(t, p.addr, "")
+			c := tcp
+			if secure != nil {
+				conf := s.authority.Client(t, "")
+				conf.ServerName = "localhost"
+				c = tls.Client(tcp, conf)
+			}
+			say(t, c, plainCheck("slow")+plainCheck("slow"))
+			<-p.checks
+			_ = tcp.(*net.TCPConn).SetLinger(0)
+			_ = tcp.Close()
+			if err := <-p.left; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
 }
