@@ -116,7 +116,7 @@ type conn struct {
 	// ctx ends when the client leaves. It is that of every request: after it has ended there is none.
 	ctx    context.Context //nolint:containedctx // see above
 	cancel context.CancelFunc
-	busy   atomic.Int64 // see watch
+	watched
 }
 
 // Serve answers the plain checks of a connection until it ends or a request is not plain. first has the bytes that were
@@ -126,8 +126,7 @@ func (s *Server) Serve(nc Conn, first []byte) (unread []byte, handOver bool) {
 	c := &conn{Conn: nc, server: s, buffer: first[:0], in: first}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	defer c.cancel()
-	s.add(c)
-	defer s.remove(c)
+	defer c.busy.Store(gone)
 	defer func() {
 		if v := recover(); v != nil {
 			s.recovered(c, v)

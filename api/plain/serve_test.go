@@ -17,6 +17,7 @@ type dribble struct {
 	net.Conn  // nil
 	pieces    []string
 	deadlines []int // the number of pieces that were left when each was set
+	left, cut bool  // the client left; a write was cut off
 }
 
 func (d *dribble) Read(p []byte) (int, error) {
@@ -38,7 +39,12 @@ func (d *dribble) SetReadDeadline(time.Time) error {
 func (d *dribble) Write(p []byte) (int, error) { return len(p), nil }
 func (d *dribble) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
 func (d *dribble) Rest()                       {}
-func (d *dribble) Left(bool) bool              { return false }
+func (d *dribble) Left(bool) bool              { return d.left }
+
+func (d *dribble) SetWriteDeadline(time.Time) error {
+	d.cut = true
+	return nil
+}
 
 const oneCheck = requestLine + "Host: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n0"
 
@@ -77,5 +83,74 @@ func TestServe_ADrainEndsAnEndlessPipeline(t *testing.T) {
 	}
 	if *checks != most {
 		t.Errorf("%d checks are answered, want %d", *checks, most)
+	}
+}
+
+// A request is looked at from its second tick on, and idle connections are not looked at.
+func TestWatch_LooksAtConnectionsInUse(t *testing.T) {
+	s, _ := newServer(t, nil)
+	now := time.Unix(0, 0)
+	look := func(times int) (any bool) {
+		for range times {
+			now = now.Add(watchTick)
+			any = s.look(now)
+		}
+		return any
+	}
+	var conns []*conn
+	for range 3 {
+		d := &dribble{left: true}
+		c := &conn{Conn: d, server: s}
+		c.ctx, c.cancel = context.WithCancel(t.Context())
+		conns = append(conns, c)
+	}
+	used, second, over := conns[0], conns[1], conns[2]
+	busy := s.begin(used, false)
+	if look(1); used.ctx.Err() != nil {
+		t.Error("a request is looked at within its first tick")
+	}
+	if look(1); used.ctx.Err() == nil {
+		t.Error("a request is not looked at in its second tick")
+	}
+	s.end(used, busy)
+	s.end(over, s.begin(over, false))
+	over.busy.Store(gone)
+	if look(1); len(s.conns) != 1 {
+		t.Errorf("%d connections are looked at, want 1", len(s.conns))
+	}
+	if look(quietTicks) {
+		t.Error("idle connections are looked at")
+	}
+	s.begin(second, false)
+	if !look(2) || second.ctx.Err() == nil || len(s.conns) != 1 {
+		t.Error("a request after a pause is not looked at")
+	}
+	for range 3 {
+		s.end(used, s.begin(used, false))
+		if look(quietTicks); len(s.conns) != 1 {
+			t.Errorf("%d connections are looked at, want 1", len(s.conns))
+		}
+	}
+}
+
+// The limit of a write is one of time, however long a look takes.
+func TestWatch_CutsOffAWriteAfterItsLimit(t *testing.T) {
+	s, _ := newServer(t, nil)
+	d := &dribble{}
+	c := &conn{Conn: d, server: s}
+	c.ctx, c.cancel = context.WithCancel(t.Context())
+	busy := s.begin(c, false)
+	now := time.Unix(0, 0)
+	for _, step := range []struct {
+		after time.Duration
+		cut   bool
+	}{{0, false}, {time.Minute, false}, {time.Second, true}} {
+		now = now.Add(step.after)
+		if s.look(now); d.cut != step.cut {
+			t.Errorf("after %v: cut off %v, want %v", step.after, d.cut, step.cut)
+		}
+	}
+	if s.end(c, busy) {
+		t.Error("the request ended in time")
 	}
 }

@@ -429,12 +429,13 @@ func TestPlain_DrainClosesConnectionsWithAFewBytesLeft(t *testing.T) {
 func (p *plainNode) missing() int {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
+	few := -1
 	for c := range p.listener.conns {
 		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.few
+		few = c.few
+		c.mu.Unlock()
 	}
-	return -1
+	return few
 }
 
 // During a drain every request that has arrived on a connection is answered, and only the last answer says that the
