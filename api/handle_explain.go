@@ -3,12 +3,14 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 // explanation is the response to POST /ratelimit/explain.
@@ -53,6 +55,20 @@ type overrideFigure struct {
 	Wildcard  bool  `json:"wildcard"`
 	Unlimited bool  `json:"unlimited"`
 	Blocked   bool  `json:"blocked"`
+	// Network is set if the key of the override names a network.
+	Network string `json:"network,omitempty"`
+}
+
+// figureOfOverride returns nil if there is no override. network is that of its key, zero if it names none.
+func figureOfOverride(o override.Applied, network netip.Prefix) *overrideFigure {
+	if o.ID == 0 {
+		return nil
+	}
+	figure := &overrideFigure{ID: o.ID, Wildcard: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked}
+	if network.IsValid() {
+		figure.Network = network.String()
+	}
+	return figure
 }
 
 // bucketFigure is the state of a bucket.
@@ -105,9 +121,7 @@ func considerRule(con *decide.ConsideredRule) consideredRule {
 		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
 		Message: con.Sentence, Mode: r.Mode, Summary: r.Summary(),
 	}
-	if o := con.Override; o.ID != 0 {
-		out.Override = &overrideFigure{o.ID, o.Prefix, o.Unlimited, o.Blocked}
-	}
+	out.Override = figureOfOverride(con.Override, con.Network)
 	if !con.Matched {
 		return out
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -80,9 +81,7 @@ func (s *Server) explainDescriptors(c echo.Context, v *tree.Value) error {
 			r := &d.Rule.Rule
 			out.Rule = &explainedRule{r.ID, r.Name, r.Mode, r.Summary()}
 		}
-		if o := d.Override; o.ID != 0 {
-			out.Override = &overrideFigure{o.ID, o.Prefix, o.Unlimited, o.Blocked}
-		}
+		out.Override = figureOfOverride(d.Override, netip.Prefix{}) // keys of descriptors have no networks
 		if out.Bucket = figureOf(d.Bucket); out.Bucket != nil {
 			out.Bucket.Allowed, out.After = !d.Over, &d.Bucket.After
 		}

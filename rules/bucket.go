@@ -62,7 +62,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	if strings.Contains(text, "*") {
 		return Bucket{}, errors.New("must name one bucket; write a literal * as %2A")
 	}
-	p := bucketParser{overrideParser: overrideParser{facts: c.facts, set: Set{opt: s.opt}}}
+	p := bucketParser{overrideParser: overrideParser{facts: c.facts, set: Set{opt: s.opt}, single: true}}
 	p.d.stored = true
 	full, short, err := p.parse(text)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Set) FindBucket(c *Compiled, text string, now time.Time) (Bucket, error
 	}
 	if o := s.overrides.Of(c.Rule.ID); o != nil {
 		if p.cut { // wildcards are not for hashes
-			k := s.keyer(&Descriptor{})
+			k := s.keyer(&Descriptor{IP: p.d.IP})
 			b.applied(o, &k, short, at)
 		} else {
 			k := s.keyer(&p.d)
@@ -181,7 +181,7 @@ func (p *bucketParser) note(f *fact, v string) {
 	case factMethod:
 		p.d.Method = v
 	case factIP:
-		p.d.IP, _ = p.address(v) // appendValue has read it already
+		p.d.IP, _, _ = p.address(v) // appendValue has read it already
 	case factAttr:
 		if p.d.Attributes == nil {
 			p.d.Attributes = map[string]string{}

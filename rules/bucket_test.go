@@ -116,7 +116,7 @@ func TestFindBucket_RefusesWhatIsNoKey(t *testing.T) {
 	}
 	for text, part := range map[string]string{
 		"": "required", "user:4*": "one bucket", "user:42": "form", "user:%FFhabc+ip:1.2.3.4": "no request",
-		"user:a+ip:nowhere": "IP address", "x\n": "printable",
+		"user:a+ip:nowhere": "IP address", "x\n": "printable", "user:a+ip:10.0.0.0/8": "one bucket",
 	} {
 		if _, err := set.FindBucket(set.At(0), text, time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want %q", text, err, part)

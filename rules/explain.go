@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -52,8 +53,10 @@ type Considered struct {
 	Display string
 	Limit   limiter.Limit
 	Weight  int64
-	// Override is the override that applies, zero if there is none.
+	// Override is the override that applies, zero if there is none. Network is the network that its key names, zero if it
+	// names none.
 	Override override.Applied
+	Network  netip.Prefix
 }
 
 // Explain considers every active rule. It returns first those that apply, exactly as Match does,
@@ -75,8 +78,9 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 		}
 		reason, sentence := k.consider(c, weight, now)
 		if at := slices.Index(reasonOrder, reason); reason != ReasonMatched && len(misses[at]) < others {
-			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(),
-				Override: k.explainOverride(c, reason, now)})
+			o := k.explainOverride(c, reason, now)
+			misses[at] = append(misses[at], Considered{Rule: c, Reason: reason, Sentence: sentence(), Override: o,
+				Network: s.overriddenNetwork(o, d.IP)})
 		}
 	}
 	for _, m := range misses {
@@ -90,10 +94,11 @@ func (s *Set) ExplainSome(d *Descriptor, weight int64, now time.Time, others int
 func (s *Set) explainMatched(d *Descriptor, weight int64, now time.Time) []Considered {
 	var out []Considered
 	for _, m := range s.Match(d, weight, now, nil) {
+		network := s.overriddenNetwork(m.Override, d.IP)
 		out = append(out, Considered{
 			Rule: m.Rule, Matched: true, Reason: ReasonMatched,
-			Sentence: "The rule applies." + overrideSentence(m.Override, m.Limit),
-			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override,
+			Sentence: "The rule applies." + overrideSentence(m.Override, network, m.Limit),
+			Key:      m.Key, Display: m.Display(), Limit: m.Limit, Weight: m.Weight, Override: m.Override, Network: network,
 		})
 	}
 	return out
@@ -149,7 +154,7 @@ func (k *keyer) considerPolicy(c *Compiled, weight, now int64) (Reason, func() s
 	a, found := k.overrideOf(c, now)
 	if a.Unlimited {
 		return ReasonUnlimited, func() string {
-			return fmt.Sprintf("Override %d makes the key unlimited.", a.ID)
+			return fmt.Sprintf("%s makes the key unlimited.", overrideName(a, k.set.overriddenNetwork(a, k.d.IP)))
 		}
 	}
 	if _, limited := c.effective(k.d, now); !limited && !found {
@@ -189,12 +194,20 @@ func (k *keyer) overrideOf(c *Compiled, now int64) (override.Applied, bool) {
 }
 
 // overrideSentence describes the effect of an override on a limit for people, "" for none.
-func overrideSentence(a override.Applied, l limiter.Limit) string {
+func overrideSentence(a override.Applied, network netip.Prefix, l limiter.Limit) string {
 	switch {
 	case a.ID == 0:
 		return ""
 	case a.Blocked:
-		return fmt.Sprintf(" Override %d blocks the key.", a.ID)
+		return fmt.Sprintf(" %s blocks the key.", overrideName(a, network))
 	}
-	return fmt.Sprintf(" Override %d sets its limit to %d.", a.ID, l.Count)
+	return fmt.Sprintf(" %s sets its limit to %d.", overrideName(a, network), l.Count)
+}
+
+// overrideName names an override in a sentence, and the network of its key if it names one.
+func overrideName(a override.Applied, network netip.Prefix) string {
+	if !network.IsValid() {
+		return fmt.Sprintf("Override %d", a.ID)
+	}
+	return fmt.Sprintf("Override %d of the network %s", a.ID, network)
 }

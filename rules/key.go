@@ -105,22 +105,32 @@ func (k *keyer) encode(dst []byte, f *fact) []byte {
 	return limiter.AppendValue(dst, v)
 }
 
-// appendIP appends the network that an address is counted under: that of its normal address with the
-// set's prefix. A whole address is written bare, a network with its prefix length.
+// appendIP appends the network that an address is counted under. A whole address is written bare, a network with its
+// prefix length.
 func (s *Set) appendIP(dst []byte, ip netip.Addr) []byte {
-	ip = NormalAddr(ip)
-	bits := s.opt.IPv6Prefix
-	if ip.Is4() {
-		bits = s.opt.IPv4Prefix
-	}
-	if bits == ip.BitLen() {
-		return ip.AppendTo(dst)
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil { // impossible: Compile checked the range
-		return ip.AppendTo(dst)
+	p := s.countedUnder(ip)
+	if p.IsSingleIP() {
+		return p.Addr().AppendTo(dst)
 	}
 	return p.AppendTo(dst)
+}
+
+// countedUnder returns the network that an address is counted under: that of its normal address with the set's prefix.
+func (s *Set) countedUnder(ip netip.Addr) netip.Prefix {
+	ip = NormalAddr(ip)
+	p, err := ip.Prefix(s.countedBits(ip))
+	if err != nil { // impossible: Compile checked the range
+		return netip.PrefixFrom(ip, ip.BitLen())
+	}
+	return p
+}
+
+// countedBits returns the number of leading bits of a normal address by which it is counted.
+func (s *Set) countedBits(ip netip.Addr) int {
+	if ip.Is4() {
+		return s.opt.IPv4Prefix
+	}
+	return s.opt.IPv6Prefix
 }
 
 // keySuffix is the part of a rule's keys after the facts.

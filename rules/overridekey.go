@@ -44,8 +44,8 @@ const hashWord = "sha256:"
 // of one fact the value alone will do. A bare * at the end is a wildcard. Inside
 // values * is written %2A, any byte may be written %XX, and % must be written %25
 // before two hexadecimal digits, + %2B where it could be taken for the next fact. An
-// address stands for the network it is counted under; a network must be one of
-// those. API keys, and values that look like credentials, may be given raw or as
+// address stands for the network it is counted under. A larger network, as in
+// ip:10.0.0.0/8, names all buckets of its addresses. API keys, and values that look like credentials, may be given raw or as
 // the sha256:… that is displayed; they are hashed before anything stores them,
 // and have no wildcards. Errors say what is wrong, without repeating values.
 func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, error) {
@@ -114,6 +114,7 @@ type overrideParser struct {
 	facts  []fact
 	set    Set // for its options
 	prefix bool
+	single bool // the text names one bucket
 }
 
 // form returns the form of the rule's keys, for messages.
@@ -202,9 +203,12 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	case factMethod:
 		d.Method = v
 	case factIP:
-		ip, err := p.address(v)
-		if err != nil {
+		ip, network, err := p.address(v)
+		switch {
+		case err != nil:
 			return nil, err
+		case network.IsValid():
+			return network.AppendTo(append(dst, f.label...)), nil
 		}
 		d.IP = ip
 	}
@@ -212,25 +216,48 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 	return appendShort(dst, k.encode(nil, f)), nil
 }
 
-// address parses an address, or a network of the counted size.
-func (p *overrideParser) address(v string) (netip.Addr, error) {
-	network, isNetwork := netip.Prefix{}, strings.Contains(v, "/")
-	ip, err := netip.ParseAddr(v)
-	if isNetwork {
-		network, err = netip.ParsePrefix(v)
-		ip = network.Addr()
+// address parses an address, or a network. network is valid only if it has more than one bucket.
+func (p *overrideParser) address(v string) (ip netip.Addr, network netip.Prefix, err error) {
+	if !strings.Contains(v, "/") {
+		ip, err = netip.ParseAddr(v)
+		if err != nil || ip.Zone() != "" {
+			return ip, network, errors.New("must have an IP address such as 203.0.113.7 or 2001:db8::1, or a network such as " +
+				"10.0.0.0/8")
+		}
+		return ip, network, nil
 	}
-	if err != nil || ip.Zone() != "" {
-		return ip, errors.New("must have an IP address such as 203.0.113.7 or 2001:db8::1")
+	if network, err = ParseClientNetwork(v); err != nil {
+		return ip, network, err
 	}
-	bits := p.set.opt.IPv6Prefix
-	if NormalAddr(ip).Is4() {
-		bits = p.set.opt.IPv4Prefix
+	ip = network.Addr()
+	bits := p.set.countedBits(ip)
+	switch {
+	case network.Bits() > bits:
+		return ip, network, fmt.Errorf("cannot match, because addresses are counted by /%d networks; write %s", bits,
+			p.set.countedUnder(ip))
+	case network.Bits() == bits:
+		return ip, netip.Prefix{}, nil
+	case p.single:
+		return ip, network, errors.New("must name one bucket; a network has many, so write an address in it")
+	case p.prefix:
+		return ip, network, errors.New("cannot have both a network and a wildcard *")
 	}
-	if isNetwork && (NormalAddr(ip) != ip || network.Bits() != bits || network.Masked() != network) {
-		return ip, fmt.Errorf("must name an address or a whole /%d network, the size by which addresses are counted", bits)
+	return ip, network, nil
+}
+
+// NetworksAround returns the Match of each override of a scope ip whose key names a network around an address, nil if
+// text is no address.
+func NetworksAround(text string) []string {
+	ip, err := netip.ParseAddr(strings.TrimPrefix(strings.TrimSpace(text), factNames[factIP]+":"))
+	if err != nil {
+		return nil
 	}
-	return ip, nil
+	ip = NormalAddr(ip)
+	keys := make([]string, 0, ip.BitLen()+1)
+	for bits := range ip.BitLen() + 1 {
+		keys = append(keys, "{ip:"+netip.PrefixFrom(ip, bits).Masked().String()+"}")
+	}
+	return keys
 }
 
 // appendOpen appends the beginning of a value.
@@ -240,7 +267,7 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 	case f.kind == factAPIKey:
 		return nil, errors.New("cannot have a wildcard inside an API key, because API keys are stored as hashes")
 	case f.kind == factIP:
-		return nil, errors.New("cannot have a wildcard inside an IP address; list the addresses")
+		return nil, errors.New("cannot have a wildcard inside an IP address; write a network such as 10.0.0.0/8")
 	case f.kind == factRoute && v[0] != '/':
 		return nil, errors.New("must have a route that begins with /")
 	case redact.Secret(v) || f.kind == factRoute && redact.SecretPath(v):

@@ -46,6 +46,15 @@ func TestOverrideKey_HasOneFormForEachBucket(t *testing.T) {
 		{"ip", "ip:::ffff:203.0.113.7", "ip:203.0.113.7", "{ip:203.0.113.7}"},
 		{"ip", "ip:64:ff9b::cb00:7107", "ip:203.0.113.7", "{ip:203.0.113.7}"},
 		{"ip", "203.0.113.7/32", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "10.0.0.0/8", "ip:10.0.0.0/8", "{ip:10.0.0.0/8}"},
+		{"ip", "ip:10.0.0.0%2F8", "ip:10.0.0.0/8", "{ip:10.0.0.0/8}"},
+		{"ip", "0.0.0.0/0", "ip:0.0.0.0/0", "{ip:0.0.0.0/0}"},
+		{"ip", "::/0", "ip:::/0", "{ip:::/0}"},
+		{"ip", "2001:DB8:0::/32", "ip:2001:db8::/32", "{ip:2001:db8::/32}"},
+		{"ip", "64:ff9b::cb00:7107/128", "ip:203.0.113.7", "{ip:203.0.113.7}"},
+		{"ip", "64:ff9b::/32", "ip:64:ff9b::/32", "{ip:64:ff9b::/32}"},
+		{"user+ip", "user:42+ip:10.0.0.0/8", "user:42+ip:10.0.0.0/8", "{user:42}+ip:10.0.0.0/8"},
+		{"ip+route", "ip:10.0.0.0/8+route:/v1", "ip:10.0.0.0/8+route:/v1", "{ip:10.0.0.0/8}+route:/v1"},
 		{"ip", "2001:db8::1", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},
 		{"ip", "ip:2001:db8::/64", "ip:2001:db8::/64", "{ip:2001:db8::/64}"},
 		{"method", "get", "method:GET", "{method:GET}"},
@@ -89,9 +98,22 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 		{"user", "sk_live_*", "credential"},
 		{"apikey", "sk_*", "API key"},
 		{"ip", "203.0.113.*", "wildcard inside an IP"},
-		{"ip", "203.0.113.0/24", "/32"},
-		{"ip", "2001:db8::1/64", "/64"},
-		{"ip", "2001:db8::/48", "/64"},
+		{"ip", "203.0.113.7/24", "write 203.0.113.0/24"},
+		{"ip", "2001:db8::1/64", "write 2001:db8::/64"},
+		{"ip", "2001:db8::/65", "cannot match, because addresses are counted by /64 networks; write 2001:db8::/64"},
+		{"ip", "2001:db8::1/128", "write 2001:db8::/64"},
+		{"ip", "::ffff:10.0.0.0/104", "a network such as"},
+		{"ip", "64:ff9b::a00:0/104", "must be the IPv4 network inside; write 10.0.0.0/8"},
+		{"ip", "10.0.0.0/33", "a network such as"},
+		{"ip", "10.0.0.0/08", "a network such as"},
+		{"ip", "10.0.0.0/-1", "a network such as"},
+		{"ip", "10.0.0.0/", "a network such as"},
+		{"ip", "10.0.0/8", "a network such as"},
+		{"ip", "10.0.0.0/255.0.0.0", "a network such as"},
+		{"ip", "fe80::%25eth0/64", "a network such as"},
+		{"ip", "10.0.0.0-10.0.0.9", "a network such as"},
+		{"ip", "10.0.0.0/8*", "wildcard inside an IP"},
+		{"ip+route", "ip:10.0.0.0/8+route:/v1*", "both a network and a wildcard"},
 		{"ip", "fe80::1%25eth0", "IP address"},
 		{"ip", "nobody", "IP address"},
 		{"ip", "ip:sha256:abcdefghijkl", "IP address"},
@@ -114,8 +136,14 @@ func TestOverrideKey_RefusesWhatIsNotOneBucket(t *testing.T) {
 
 func TestOverrideKey_FollowsTheSizeOfNetworks(t *testing.T) {
 	opt := Options{IPv4Prefix: 24, IPv6Prefix: 48}
+	for _, text := range []string{"203.0.113.7/32", "203.0.113.0/25", "2001:db8:1::/49"} {
+		if k, err := ParseOverrideKey("ip", opt, text); err == nil || !strings.Contains(err.Error(), "cannot match") {
+			t.Errorf("%s: got %+v, %v", text, k, err)
+		}
+	}
 	for in, want := range map[string]string{"203.0.113.7": "ip:203.0.113.0/24", "203.0.113.0/24": "ip:203.0.113.0/24",
-		"2001:db8:1:2::3": "ip:2001:db8:1::/48"} {
+		"2001:db8:1:2::3": "ip:2001:db8:1::/48", "203.0.0.0/16": "ip:203.0.0.0/16",
+		"2001:db8::/47": "ip:2001:db8::/47"} {
 		if got, err := ParseOverrideKey("ip", opt, in); err != nil || got.Text != want {
 			t.Errorf("%s: got %+v, %v, want %s", in, got, err, want)
 		}
@@ -208,11 +236,11 @@ func TestOverrideKey_IsInjective(t *testing.T) {
 
 func FuzzParseOverrideKey(f *testing.F) {
 	for _, s := range []string{"42", "user:42+ip:203.0.113.7", "user:a%2Bip:1+ip:::1", "user:*", "%",
-		"user:sha256:abcdefghijkl+ip:*"} {
+		"user:sha256:abcdefghijkl+ip:*", "10.0.0.0/8", "user:1+ip:2001:db8::/32", "ip:::ffff:0:0/96"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, scope := range []string{"user", "user+ip", "apikey+route", "attr:a"} {
+		for _, scope := range []string{"user", "user+ip", "apikey+route", "attr:a", "ip"} {
 			k, err := ParseOverrideKey(scope, Options{}, text)
 			if err != nil {
 				continue

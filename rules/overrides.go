@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"net/netip"
 
 	"sluice/limiter"
 	"sluice/rules/override"
@@ -33,12 +34,18 @@ func (k *keyer) override(o *override.OfRule, c *Compiled, key []byte, limit limi
 	return f.Apply(c.base(now)), a, true
 }
 
-// find returns the override of a bucket of rule c: by its exact key, else the longest wildcard.
-// facts is the part of the bucket's key before the rule, now is in ms since the epoch. Without
-// wildcards it costs one hash.
+// find returns the override of a bucket of rule c: by its exact key, else the smallest network around its address, else
+// the longest wildcard. facts is the part of the bucket's key before the rule, now is in ms since the epoch. Without
+// networks and wildcards it costs one hash.
 func (k *keyer) find(o *override.OfRule, c *Compiled, facts []byte, now int64) (override.Applied, *override.Effect) {
 	if a, f := exactOverride(o, facts, now); f != nil {
 		return a, f
+	}
+	if o.HasNetworks() && k.d.IP.IsValid() {
+		var buf [256]byte
+		if a, f := o.Network(shortened(buf[:0], facts), k.set.countedUnder(k.d.IP), now); f != nil {
+			return a, f
+		}
 	}
 	if !o.HasWildcards() {
 		return override.Applied{}, nil
@@ -52,10 +59,24 @@ func exactOverride(o *override.OfRule, facts []byte, now int64) (override.Applie
 		return override.Applied{}, nil
 	}
 	var buf [256]byte
-	if bytes.IndexByte(facts, '%') >= 0 {
-		facts = appendShort(buf[:0], facts)
+	return o.Exact(shortened(buf[:0], facts), now)
+}
+
+// shortened returns facts with every hash shortened, in buf if there is one.
+func shortened(buf, facts []byte) []byte {
+	if bytes.IndexByte(facts, '%') < 0 {
+		return facts
 	}
-	return o.Exact(facts, now)
+	return appendShort(buf, facts)
+}
+
+// overriddenNetwork returns the network of the override that applied to an address, and the zero value if its key names
+// none.
+func (s *Set) overriddenNetwork(a override.Applied, ip netip.Addr) netip.Prefix {
+	if a.Network == 0 {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(s.countedUnder(ip).Addr(), int(a.Network)-1).Masked()
 }
 
 // wildcard returns the longest wildcard: the one that names the most facts, then the one with the

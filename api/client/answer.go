@@ -126,6 +126,8 @@ type UsedOverride struct {
 	Wildcard  bool  `json:"wildcard"`
 	Unlimited bool  `json:"unlimited"`
 	Blocked   bool  `json:"blocked"`
+	// Network is set if the key of the override names a network, such as 10.0.0.0/8.
+	Network string `json:"network,omitempty"`
 }
 
 // UsedPool is the pool that an elastic rule draws on.

@@ -43,7 +43,8 @@ func (d *DB) ListOverrides(ctx context.Context, q rules.OverrideQuery) (rules.Ov
 		if q.Text != "" {
 			like := "%" + likeEscaper.Replace(q.Text) + "%"
 			const has = ` LIKE lower(?) ESCAPE '\'`
-			tx = tx.Where("(lower(key)"+has+" OR lower(reason)"+has+")", like, like)
+			tx = tx.Where("(lower(key)"+has+" OR lower(reason)"+has+" OR match_key IN ?)", like, like,
+				rules.NetworksAround(q.Text))
 		}
 		if !q.IncludeExpired {
 			tx = tx.Where("(expires_at IS NULL OR expires_at > ?)", d.rowTimeNow())

@@ -10,15 +10,19 @@ import (
 	"slices"
 )
 
-// formatNumber is the number of the format that Write writes.
-const formatNumber = 1
+// The formats that Write writes. The second has networks; without any, the first is written, so that an earlier version
+// can start with the copy.
+const (
+	formatNumber   = 1
+	formatNetworks = 2
+)
 
 // maxStoredKey bounds a wildcard's text when it is read; it has at most MaxWildcard bytes, each
 // written as up to three.
 const maxStoredKey = 4 * MaxWildcard
 
 // Write writes the collection for Read. It holds hashes of exact keys
-// and the key of those hashes, no key in clear but wildcards. All numbers are
+// and the key of those hashes, no key in clear but wildcards and networks. All numbers are
 // big-endian:
 //
 //	format uint32, seed 2 × uint64, seq int64, rules uint64, and of each rule
@@ -26,11 +30,22 @@ const maxStoredKey = 4 * MaxWildcard
 //	exact uint64 × (hash 2 × uint64, id int64, effect uint32),
 //	wildcards uint64 × (id int64, effect, length uint32, text)
 //
+// and in format 2, after the wildcards of each rule:
+//
+//	effects as above,
+//	networks uint64 × (hash 2 × uint64, address 2 × uint64, id int64, bits uint8, effect uint32)
+//
 // Edits kept apart are merged on the way; now (ms since the epoch) leaves out
 // what has ended.
 func (o *Table) Write(w io.Writer, now int64) error {
 	out := writer{w: bufio.NewWriterSize(w, 64<<10)}
-	out.put32(formatNumber)
+	format := uint32(formatNumber)
+	for _, r := range o.byRule {
+		if r.HasNetworks() {
+			format = formatNetworks
+		}
+	}
+	out.put32(format)
 	out.put64(o.seed[0], o.seed[1], uint64(o.seq), uint64(len(o.byRule)))
 	for _, id := range slices.Sorted(maps.Keys(o.byRule)) {
 		r := o.byRule[id]
@@ -52,6 +67,9 @@ func (o *Table) Write(w io.Writer, now int64) error {
 			out.effect(&p.effect)
 			out.put32(uint32(len(p.match)))
 			out.text(p.match)
+		}
+		if format == formatNetworks {
+			out.networks(mergeNetworks(r.networks, r.recentNetworks, true, now))
 		}
 	}
 	return out.flush()
@@ -97,6 +115,20 @@ func (w *writer) effects(es []Effect) {
 	}
 }
 
+func (w *writer) networks(t *networkTable) {
+	if t == nil {
+		t = &networkTable{}
+	}
+	w.effects(t.effects)
+	w.put64(uint64(len(t.entries)))
+	for i := range t.entries {
+		e := &t.entries[i]
+		w.put64(e.a, e.b, e.hi, e.lo, uint64(e.id))
+		w.write([]byte{e.bits})
+		w.put32(e.effect)
+	}
+}
+
 func (w *writer) flush() error {
 	if w.err != nil {
 		return w.err
@@ -111,8 +143,9 @@ var errFormat = errors.New("not overrides in a known format")
 // data is not kept.
 func Read(data []byte) (*Table, error) {
 	in := reader{data: data}
-	if f := in.get32(); f != formatNumber {
-		return nil, fmt.Errorf("%w: format %d", errFormat, f)
+	format := in.get32()
+	if format != formatNumber && format != formatNetworks {
+		return nil, fmt.Errorf("%w: format %d", errFormat, format)
 	}
 	o := &Table{byRule: map[int64]*OfRule{}}
 	o.seed[0], o.seed[1] = in.get64(), in.get64()
@@ -120,6 +153,9 @@ func Read(data []byte) (*Table, error) {
 	for range in.count(8 * 4) {
 		id := int64(in.get64())
 		r := in.rule(o.seed)
+		if format == formatNetworks {
+			r.networks = in.networks()
+		}
 		if in.failed {
 			break
 		}
@@ -168,12 +204,34 @@ func (r *reader) effect() Effect {
 	return e
 }
 
-func (r *reader) rule(seed hashSeed) *OfRule {
-	out := &OfRule{seed: seed}
+func (r *reader) effects() []Effect {
 	effects := make([]Effect, r.count(25))
 	for i := range effects {
 		effects[i] = r.effect()
 	}
+	return effects
+}
+
+func (r *reader) networks() *networkTable {
+	effects := r.effects()
+	entries := make([]networkEntry, r.count(45))
+	for i := range entries {
+		e := &entries[i]
+		e.network = network{a: r.get64(), b: r.get64(), hi: r.get64(), lo: r.get64()}
+		e.id, e.bits, e.effect = int64(r.get64()), r.take(1)[0], r.get32()
+		if int64(e.effect) >= int64(len(effects)) || !e.valid() {
+			r.failed = true
+		}
+	}
+	if r.failed {
+		return nil
+	}
+	return makeNetworks(entries, effects)
+}
+
+func (r *reader) rule(seed hashSeed) *OfRule {
+	out := &OfRule{seed: seed}
+	effects := r.effects()
 	entries := make([]hashEntry, r.count(28))
 	for i := range entries {
 		e := hashEntry{a: r.get64(), b: r.get64(), id: int64(r.get64()), effect: r.get32()}

@@ -17,18 +17,20 @@ type Table struct {
 	byRule map[int64]*OfRule
 }
 
-// OfRule holds the overrides of one rule: a few recent edits over a large base, and the wildcards.
+// OfRule holds the overrides of one rule: a few recent edits over a large base, of exact keys and of networks, and
+// the wildcards.
 type OfRule struct {
-	seed         hashSeed
-	base, recent *hashTable // either may be nil
-	prefixes     prefixTable
+	seed                     hashSeed
+	base, recent             *hashTable // either may be nil
+	networks, recentNetworks *networkTable
+	prefixes                 prefixTable
 }
 
 // Row is one override, or its deletion, as loaded from the rules database.
 type Row struct {
 	RuleID, ID int64
 	// Match and Prefix are as in rules.Override. An empty Match with Deleted deletes all overrides
-	// of the rule.
+	// of the rule. A Match whose address has a prefix length is for a network.
 	Match  string
 	Prefix bool
 	// Deleted reports that the override was deleted.
@@ -48,7 +50,12 @@ type Applied struct {
 	Prefix bool
 	// Unlimited and Blocked are its effect, if it does not set another limit.
 	Unlimited, Blocked bool
+	// Network is the prefix length of the network that its key names plus 1, 0 if it names one bucket or a wildcard.
+	Network uint8
 }
+
+// Several reports that its key names more than one bucket, or may.
+func (a Applied) Several() bool { return a.Prefix || a.Network > 0 }
 
 // New creates an empty table. Its sequence is -1: nothing was loaded.
 func New() *Table {
@@ -69,7 +76,7 @@ func (o *Table) Seq() int64 { return o.seq }
 func (o *Table) Len() int {
 	n := 0
 	for _, r := range o.byRule {
-		n += len(r.prefixes)
+		n += len(r.prefixes) + r.networks.len() + r.recentNetworks.len()
 		for _, t := range []*hashTable{r.base, r.recent} {
 			if t != nil {
 				n += t.count
@@ -97,7 +104,8 @@ type Edit struct {
 type ruleEdit struct {
 	cleared  bool
 	exact    []hashEntry
-	effects  interner
+	networks []networkEntry
+	effects  interner                // of both
 	prefixes map[string]*prefixEntry // nil for one that is gone
 }
 
@@ -135,11 +143,16 @@ func (e *Edit) Add(s Row) {
 		}
 		return
 	}
-	entry := hashEntry{id: s.ID, effect: gone}
-	entry.a, entry.b = e.from.seed.sum([]byte(s.Match))
+	effect := gone
 	if !s.Deleted {
-		entry.effect = r.effects.add(f)
+		effect = r.effects.add(f)
 	}
+	if n, ok := e.from.seed.parseNetwork([]byte(s.Match)); ok {
+		r.networks = append(r.networks, networkEntry{network: n, id: s.ID, effect: effect})
+		return
+	}
+	entry := hashEntry{id: s.ID, effect: effect}
+	entry.a, entry.b = e.from.seed.sum([]byte(s.Match))
 	r.exact = append(r.exact, entry)
 }
 
@@ -156,7 +169,7 @@ func (e *Edit) Done(seq, now int64) *Table {
 			was = &OfRule{seed: out.seed}
 		}
 		is := r.over(was, now)
-		if is.base == nil && is.recent == nil && len(is.prefixes) == 0 {
+		if !is.HasExact() && !is.HasNetworks() && !is.HasWildcards() {
 			delete(out.byRule, id)
 			continue
 		}
@@ -169,14 +182,26 @@ func (e *Edit) Done(seq, now int64) *Table {
 // merged into its base, which reads the whole base; a larger base allows more.
 const fewRecent = 1024
 
+// isDue reports that so many recent edits are merged into a base of a size.
+func isDue(recent, size int) bool { return size == 0 || recent > max(fewRecent, size/64) }
+
 // over applies the changes of one rule.
 func (r *ruleEdit) over(was *OfRule, now int64) *OfRule {
-	is := &OfRule{seed: was.seed, base: was.base, recent: was.recent, prefixes: was.prefixes}
+	is := *was
 	if len(r.prefixes) > 0 {
 		is.prefixes = was.prefixes.with(r.prefixes, now)
 	}
+	if len(r.networks) > 0 {
+		is.recentNetworks = makeNetworks(r.networks, r.effects.list)
+		if was.recentNetworks != nil {
+			is.recentNetworks = mergeNetworks(was.recentNetworks, is.recentNetworks, false, now)
+		}
+		if isDue(is.recentNetworks.len(), is.networks.len()) {
+			is.networks, is.recentNetworks = mergeNetworks(is.networks, is.recentNetworks, true, now), nil
+		}
+	}
 	if len(r.exact) == 0 {
-		return is
+		return &is
 	}
 	changed := makeTable(r.exact, r.effects.list)
 	if was.recent != nil {
@@ -187,13 +212,13 @@ func (r *ruleEdit) over(was *OfRule, now int64) *OfRule {
 	if was.base != nil {
 		size = was.base.count
 	}
-	if size == 0 || changed.count > max(fewRecent, size/64) {
+	if isDue(changed.count, size) {
 		is.base, is.recent = merge(was.base, changed, now), nil
 		if is.base.count == 0 {
 			is.base = nil
 		}
 	}
-	return is
+	return &is
 }
 
 // overlay combines two small tables, of which the newer takes precedence, and keeps tombstones.

@@ -236,7 +236,7 @@ func keySample(r *rules.Rule) string {
 	case r.Descriptor != nil:
 		return r.KeyForm()
 	case strings.HasPrefix(scope, "ip"):
-		return "ip:203.0.113.7"
+		return "ip:203.0.113.7 or ip:10.0.0.0/8"
 	case strings.HasPrefix(scope, "apikey"):
 		return "the API key, which is hashed before it is stored"
 	case strings.HasPrefix(scope, "attr:"):
