@@ -334,3 +334,62 @@ func TestOverrides_ApplyInBatchesChargesAndLooks(t *testing.T) {
 		t.Errorf("look: %+v, %v", got, err)
 	}
 }
+
+// A blocked network stays blocked in every fail mode, an override of one address in it wins, and a shadow rule denies
+// nothing.
+func TestOverrides_OfNetworks(t *testing.T) {
+	for _, mode := range []string{rules.FailOpen, rules.FailLocal, rules.FailClosed} {
+		r := perUser("per-address", 3)
+		r.Scope, r.FailMode = "ip", mode
+		f := newFixture(t, []rules.Rule{r})
+		f.override(`{"key":"10.0.0.0/8","blocked":true}`)
+		f.override(`{"key":"10.1.2.3","limit":2}`)
+		if got := f.check(`{"ip":"10.9.9.9"}`); got.Allowed || got.Status != 429 || *got.RetryAfterMS != -1 || *got.Limit != 0 {
+			t.Errorf("%s: got %+v, want 429", mode, got)
+		}
+		if got := f.check(`{"ip":"10.1.2.3"}`); !got.Allowed || *got.Limit != 2 {
+			t.Errorf("%s: its exception gets %+v", mode, got)
+		}
+		f.store.fail(errAway)
+		if got := f.check(`{"ip":"10.9.9.9"}`); got.Allowed || got.Status != 429 || *got.Rule != "per-address" {
+			t.Errorf("%s: without the store got %+v, want 429", mode, got)
+		}
+		if got := f.check(`{"ip":"10.1.2.3"}`); got.Allowed != (mode != rules.FailClosed) {
+			t.Errorf("%s: without the store its exception gets %+v", mode, got)
+		}
+	}
+	r := perUser("per-address", 3)
+	r.Scope, r.Mode = "ip", rules.ModeShadow
+	f := newFixture(t, []rules.Rule{r})
+	f.override(`{"key":"10.0.0.0/8","blocked":true}`)
+	if got := f.check(`{"ip":"10.9.9.9"}`); !got.Allowed {
+		t.Errorf("shadow: got %+v", got)
+	}
+}
+
+func TestOverrides_OfNetworksAreExplainedAndImported(t *testing.T) {
+	r := perUser("per-address", 3)
+	r.Scope = "ip"
+	f := newFixture(t, []rules.Rule{r})
+	const path = "/ratelimit/rules/1/overrides/import"
+	said := func(a *answered, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(a.body, part) {
+				t.Errorf("got %s, want %s", a.body, part)
+			}
+		}
+	}
+	f.do(http.MethodPost, path, "key,limit,blocked\n10.0.0.0/8,,true\nip:2001:db8::/32,9,\n",
+		"Content-Type", "text/csv").want(200)
+	if a := f.do(http.MethodGet, "/ratelimit/rules/1/overrides/export", "").want(200); !strings.Contains(a.body,
+		"\nip:10.0.0.0/8,,,false,true,,\nip:2001:db8::/32,9,") {
+		t.Errorf("exported as %s", a.body)
+	}
+	f.do(http.MethodPost, "/ratelimit/rules/1/overrides", `{"key":"10.0.0.0/8","unlimited":true}`).want(409)
+	said(f.post("/ratelimit/explain", `{"ip":"10.9.9.9"}`), `Override 1 of the network 10.0.0.0/8 blocks the key.`,
+		`"override":{"id":1,"wildcard":false,"unlimited":false,"blocked":true,"network":"10.0.0.0/8"}`)
+	if a := f.post("/ratelimit/explain", `{"ip":"192.0.2.1"}`); strings.Contains(a.body, `"network"`) {
+		t.Errorf("an address outside: %s", a.body)
+	}
+}

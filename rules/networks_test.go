@@ -33,7 +33,8 @@ func TestNetworks_ExactThenSmallestNetworkThenWildcard(t *testing.T) {
 		{"10.2.0.1", 1, "10.0.0.0/8"}, {"10.1.255.255", 2, "10.1.0.0/16"}, {"10.1.2.3", 3, ""},
 		{"::ffff:10.1.2.3", 3, ""}, {"::ffff:10.2.0.1", 1, "10.0.0.0/8"},
 		{"10.1.2.4", 7, "10.1.0.0/20"}, {"11.0.0.0", 4, ""}, {"9.255.255.255", 4, ""}, {"::1", 4, ""},
-		{"2001:db8:ffff::1", 5, "2001:db8::/32"}, {"2001:db8:1:0:ffff::", 6, ""}, {"64:ff9b::10.2.0.1", 1, "10.0.0.0/8"}, {"2002::", 8, "2002::/16"},
+		{"2001:db8:ffff::1", 5, "2001:db8::/32"}, {"2001:db8:1:0:ffff::", 6, ""}, {"64:ff9b::10.2.0.1", 1, "10.0.0.0/8"},
+		{"2002::", 8, "2002::/16"},
 		{"fe80::1%eth0", 4, ""},
 	} {
 		d := Descriptor{IP: netip.MustParseAddr(c.ip)}
@@ -114,7 +115,8 @@ func TestNetworks_FollowTheSizeByWhichAddressesAreCounted(t *testing.T) {
 		}
 	}
 	r.Scope = "tier+ip"
-	m := matchOne(compile(t, r).WithOverrides(o), Descriptor{Tier: "a", IP: netip.MustParseAddr("10.1.2.130")}, overrideNow)
+	d := Descriptor{Tier: "a", IP: netip.MustParseAddr("10.1.2.130")}
+	m := matchOne(compile(t, r).WithOverrides(o), d, overrideNow)
 	if m == nil || m.Override.ID != 0 {
 		t.Errorf("of another scope: got %+v", m)
 	}
@@ -146,8 +148,8 @@ func TestMatch_NetworksAllocateNothing(t *testing.T) {
 }
 
 func TestNetworksAround_NamesEveryNetworkThatHasTheAddress(t *testing.T) {
-	for text, want := range map[string]int{"10.1.2.3": 33, "ip:10.1.2.3": 33, " 2001:db8::1 ": 129, "::ffff:10.1.2.3": 33, "64:ff9b::10.1.2.3": 33,
-		"10.0.0.0/8": 0, "10.1": 0, "": 0, "user:42": 0} {
+	for text, want := range map[string]int{"10.1.2.3": 33, "ip:10.1.2.3": 33, " 2001:db8::1 ": 129, "::ffff:10.1.2.3": 33,
+		"64:ff9b::10.1.2.3": 33, "10.0.0.0/8": 0, "10.1": 0, "": 0, "user:42": 0} {
 		got := NetworksAround(text)
 		if len(got) != want {
 			t.Errorf("%q: got %d, want %d", text, len(got), want)
@@ -166,7 +168,8 @@ func blockList(tb testing.TB, n int) *Set {
 	for i := range n {
 		ip := netip.AddrFrom4([4]byte{byte(1 + random.IntN(223)), byte(random.IntN(256)), byte(random.IntN(256)), 0})
 		p := netip.PrefixFrom(ip, 12+random.IntN(13)).Masked()
-		e.Add(override.Row{RuleID: 7, ID: int64(i + 1), Match: "{ip:" + p.String() + "}", Blocked: true, Limit: -1, Burst: -1})
+		e.Add(override.Row{RuleID: 7, ID: int64(i + 1), Match: "{ip:" + p.String() + "}", Blocked: true, Limit: -1,
+			Burst: -1})
 	}
 	return compile(tb, perIP("ip")).WithOverrides(e.Done(1, nowMS))
 }

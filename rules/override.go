@@ -26,7 +26,8 @@ var ErrOverrideExists = errors.New("the rule has an override for this key")
 type Override struct {
 	ID     int64 `json:"id"`
 	RuleID int64 `json:"rule_id"`
-	// Key names the bucket or, with a * or a network, several: user:42, user:acme-*, user:42+ip:203.0.113.7, ip:10.0.0.0/8.
+	// Key names the bucket or, with a * or a network, several: user:42, user:acme-*, user:42+ip:203.0.113.7,
+	// ip:10.0.0.0/8.
 	// See ParseOverrideKey. It cannot be changed.
 	Key string `json:"key"`
 	// Limit replaces the rule's limit, in units per window; nil if there is

@@ -45,9 +45,10 @@ const hashWord = "sha256:"
 // values * is written %2A, any byte may be written %XX, and % must be written %25
 // before two hexadecimal digits, + %2B where it could be taken for the next fact. An
 // address stands for the network it is counted under. A larger network, as in
-// ip:10.0.0.0/8, names all buckets of its addresses. API keys, and values that look like credentials, may be given raw or as
-// the sha256:… that is displayed; they are hashed before anything stores them,
-// and have no wildcards. Errors say what is wrong, without repeating values.
+// ip:10.0.0.0/8, names all buckets of its addresses. API keys, and values that look
+// like credentials, may be given raw or as the sha256:… that is displayed; they are
+// hashed before anything stores them, and have no wildcards. Errors say what is
+// wrong, without repeating values other than networks.
 func ParseOverrideKey(scope string, opt Options, text string) (OverrideKey, error) {
 	facts, err := parseScope(scope)
 	if err != nil {

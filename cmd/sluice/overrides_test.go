@@ -19,12 +19,13 @@ func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	exported := filepath.Join(dir, "exported.csv")
-	steps := []struct {
+	type step struct {
 		stdin string
 		args  []string
 		code  int
 		want  string
-	}{
+	}
+	steps := []step{
 		{args: []string{"overrides", "set", "per-user", "user:42", "--limit=3", "--reason=big", "--expires=24h"},
 			want: "user:42: limit 3 (expires: 2"},
 		{args: []string{"overrides", "set", "1", "42", "--unlimited"}, want: "user:42: unlimited (expires: never)"},
@@ -46,6 +47,25 @@ func TestOverrides_SetListDeleteImportExport(t *testing.T) {
 		{stdin: "key,limit\na,x\n", args: []string{"overrides", "import", "per-user", "-f", "-"}, code: exitError,
 			want: "line[2].limit"},
 	}
+	const perAddress = "rules:\n  - name: per-address\n    scope: ip\n    limit: 1\n    window_ms: 86400000\n"
+	if code, _, errs := sluice(t, perAddress, "rules", "apply", "--server="+r.url, "-f", "-"); code != exitDone {
+		t.Fatal(errs)
+	}
+	steps = append(steps, []step{
+		{args: []string{"overrides", "set", "per-address", "ip:10.0.0.0/8", "--blocked", "--reason=listed"},
+			want: "ip:10.0.0.0/8: blocked (expires: never)"},
+		{args: []string{"overrides", "set", "per-address", "10.0.0.1/8", "--blocked"}, code: exitError,
+			want: "write 10.0.0.0/8"},
+		{stdin: "key,unlimited\n10.1.0.0/16,true\n2001:db8::/32,true\n",
+			args: []string{"overrides", "import", "per-address", "-f", "-"}, want: "2 created"},
+		{args: []string{"check", "--server=" + r.url, "--ip=10.2.0.1"}, code: exitNo, want: "denied (429)"},
+		{args: []string{"check", "--server=" + r.url, "--ip=10.1.0.1"}, want: "allowed"},
+		{args: []string{"check", "--explain", "--server=" + r.url, "--ip=10.2.0.1"}, code: exitNo,
+			want: "Override 4 of the network 10.0.0.0/8 blocks the key."},
+		{args: []string{"overrides", "list", "per-address", "--search=10.2.0.1"}, want: "ip:10.0.0.0/8  blocked"},
+		{args: []string{"overrides", "delete", "per-address", "10.0.0.0/8"}, want: "ip:10.0.0.0/8: override deleted"},
+		{args: []string{"check", "--server=" + r.url, "--ip=10.2.0.1"}, want: "allowed"},
+	}...)
 	for _, s := range steps {
 		args := s.args
 		if args[0] == "overrides" {

@@ -124,3 +124,52 @@ func TestImportOverrides_DoesOnlyThePlanThatWasSeen(t *testing.T) {
 		}
 	})
 }
+
+func TestImportOverrides_OfNetworks(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		r := sample("a")
+		r.Scope = "ip"
+		r = mustCreate(t, d, r)
+		bad := rules.OverrideImport{RuleID: r.ID, Items: lines("10.0.0.0/8", "10.0.0.1/8", "2001:db8::/96", "ip:10.0.0.0/8")}
+		var invalid *rules.ValidationError
+		if _, err := d.ImportOverrides(ctx, ada, bad, rules.Options{}); !errors.As(err, &invalid) {
+			t.Fatal(err)
+		}
+		wrong := []rules.FieldError{
+			{Field: "line[3].key", Message: "must be the address of a network; write 10.0.0.0/8"},
+			{Field: "line[4].key",
+				Message: "cannot match, because addresses are counted by /64 networks; write 2001:db8::/64"},
+			{Field: "line[5].key", Message: "is a duplicate, first seen on line 2"},
+		}
+		if diff := cmp.Diff(wrong, invalid.Fields); diff != "" {
+			t.Error(diff)
+		}
+		in := rules.OverrideImport{RuleID: r.ID, Items: lines("10.0.0.0/8", "ip:10.1.0.0/16", "10.1.2.3", "2001:db8::/32",
+			"192.0.2.0/24", "::/0")}
+		if got, err := d.ImportOverrides(ctx, ada, in, rules.Options{}); err != nil || got.Created != 6 {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		for text, want := range map[string]int{"10.1.2.3": 3, "ip:10.1.9.9": 2, "10.2.0.1": 1, "203.0.113.7": 0, "10.": 3,
+			"2001:db8::1": 2, "64:ff9b::192.0.2.1": 1, "192.0.2.0/24": 1} {
+			p, err := d.ListOverrides(ctx, rules.OverrideQuery{RuleID: r.ID, Text: text, PageSize: 100})
+			if err != nil || len(p.Overrides) != want {
+				t.Errorf("search for %s: got %+v, %v, want %d", text, p.Overrides, err, want)
+			}
+		}
+		rows, _, seq := loaded(t, d, -1)
+		want := "{ip:10.0.0.0/8} {ip:10.1.0.0/16} {ip:10.1.2.3} {ip:2001:db8::/32} {ip:192.0.2.0/24} {ip:::/0}"
+		if words(rows) != want {
+			t.Errorf("nodes get %s", words(rows))
+		}
+		in.Items, in.Prune = in.Items[:2], true
+		got, err := d.ImportOverrides(ctx, ada, in, rules.Options{})
+		if err != nil || got.Deleted != 4 || got.Unchanged != 2 {
+			t.Errorf("pruned: got %+v, %v", got, err)
+		}
+		want = "-{ip:10.1.2.3} -{ip:2001:db8::/32} -{ip:192.0.2.0/24} -{ip:::/0}"
+		if rows, _, _ := loaded(t, d, seq); words(rows) != want {
+			t.Errorf("nodes get %s", words(rows))
+		}
+	})
+}

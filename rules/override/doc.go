@@ -1,5 +1,5 @@
 // Package override holds every exception from a rule that is in force: tables of
-// hashes for exact keys, ordered tables for wildcards.
+// hashes for exact keys, ordered tables for networks and wildcards.
 //
 // A worked example. Rule 7 allows 5 a second per user. A Row gives {user:42} a
 // limit of 50, another one blocks what begins with {user:bad-. Edit and Done make

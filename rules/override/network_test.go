@@ -19,7 +19,8 @@ func address(t *rapid.T) netip.Addr {
 			byte(rapid.SampledFrom([]int{0, 1, 2, 255}).Draw(t, "d"))})
 	}
 	var b [16]byte
-	b[0], b[1], b[15] = 0x20, byte(rapid.SampledFrom([]int{0, 1, 0x80}).Draw(t, "b")), byte(rapid.IntRange(0, 1).Draw(t, "p"))
+	b[0], b[15] = 0x20, byte(rapid.IntRange(0, 1).Draw(t, "p"))
+	b[1] = byte(rapid.SampledFrom([]int{0, 1, 0x80}).Draw(t, "b"))
 	return netip.AddrFrom16(b)
 }
 

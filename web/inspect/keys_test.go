@@ -113,3 +113,33 @@ func TestKey_DuringAnOutageNoDenialIsDenied(t *testing.T) {
 		t.Error("what cannot be read is shown as none")
 	}
 }
+
+// The page of an address shows the network whose override applies, and offers an override of the address alone.
+func TestKey_ShowsTheOverrideOfItsNetwork(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleEditor)
+	page := b.Post("/console/rules/3/overrides", url.Values{"key": {"ip:10.0.0.0/8"}, "kind": {"blocked"},
+		"reason": {"listed on Monday"}})
+	if page.Code != http.StatusSeeOther {
+		t.Fatalf("%d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/rules/3/overrides?q=10.9.9.9"); !page.Has("ip:10.0.0.0/8", "listed on Monday") {
+		t.Error("a search for an address does not find its network")
+	}
+	const key = "/console/keys?rule=logins-per-address&key=ip%3A10.9.9.9"
+	if page := b.Get(key); !page.Has("<code>ip:10.0.0.0/8</code>", "listed on Monday", "This key is blocked",
+		"Save override") || page.Has("Delete override") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+	form := url.Values{"rule": {"logins-per-address"}, "key": {"ip:10.9.9.9"}, "does": {"unlimited"}, "hours": {"1"}}
+	if page := b.Post("/console/keys/override", form); page.Code != http.StatusSeeOther {
+		t.Fatalf("%d", page.Code)
+	}
+	if page := b.Get(key); !page.Has("<code>ip:10.9.9.9</code>", "Delete override") || page.Has("listed on Monday") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/keys?rule=logins-per-address&key=ip%3A10.0.0.0%2F8"); page.Code != 422 ||
+		!page.Has("must name one bucket") {
+		t.Errorf("a network is shown as one key: %d", page.Code)
+	}
+}

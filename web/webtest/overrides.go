@@ -57,8 +57,8 @@ func (f *Overrides) ListOverrides(_ context.Context, q rules.OverrideQuery) (rul
 	for i := range f.List {
 		o := &f.List[i]
 		text := strings.ToLower(o.Key + "\n" + o.Reason)
-		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !strings.Contains(text, strings.ToLower(q.Text)) ||
-			!q.IncludeExpired && o.Expired(Now) {
+		found := strings.Contains(text, strings.ToLower(q.Text)) || slices.Contains(rules.NetworksAround(q.Text), o.Match)
+		if o.RuleID != q.RuleID || o.ID <= q.AfterID || !found || !q.IncludeExpired && o.Expired(Now) {
 			continue
 		}
 		if p.More = len(p.Overrides) == q.PageSize; p.More {
