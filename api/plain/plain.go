@@ -201,11 +201,12 @@ func (c *conn) skipLineBreaks() bool {
 	return n > 0
 }
 
-// read reads once. The buffer grows as far as the largest plain request needs.
+// read reads once. The buffer doubles when it is full, as far as the largest plain request needs: a client has sent half
+// of what is kept for it, however long it says that its body is.
 func (c *conn) read() error {
 	if len(c.in) == cap(c.in) {
 		if size := cap(c.buffer); len(c.in) == size {
-			size = max(smallBuffer, 2*size, c.head.size+c.head.body)
+			size = max(smallBuffer, 2*size)
 			c.buffer = make([]byte, 0, min(size, maxHead+c.server.d.MaxBody))
 		}
 		c.in = append(c.buffer, c.in...)

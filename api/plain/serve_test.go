@@ -154,3 +154,23 @@ func TestWatch_CutsOffAWriteAfterItsLimit(t *testing.T) {
 		t.Error("the request ended in time")
 	}
 }
+
+// A buffer grows with what a client has sent, not with what it announces.
+func TestServe_KeepsNoMoreThanTwiceWhatWasSent(t *testing.T) {
+	for _, sent := range []int{512, 2 << 10, 4 << 10, 20 << 10, 60 << 10} {
+		s, err := New(Deps{Check: func(_ context.Context, _ access.Call, _ net.Addr, _, dst []byte) ([]byte, *reply.Problem) {
+			return dst, nil
+		}, MaxBody: 64 << 10, Idle: time.Minute, Write: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := requestLine + "Host: x\r\nContent-Type: application/json\r\nContent-Length: 65536\r\n\r\n"
+		text := head + strings.Repeat("x", sent-len(head))
+		first := make([]byte, 512)
+		c := &dribble{pieces: []string{text[copy(first, text):]}}
+		unread, handOver := s.Serve(c, first)
+		if !handOver || string(unread) != text || cap(unread) > max(2*sent, 2<<10) {
+			t.Errorf("%d bytes sent: handed over %v with %d of %d bytes", sent, handOver, len(unread), cap(unread))
+		}
+	}
+}
