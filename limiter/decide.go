@@ -42,7 +42,7 @@ type kernel interface {
 // charged[i] what was booked (weight 0 for nothing, as for Ask.Look in a take). All slices have the length
 // of asks. It returns whether every limit allowed.
 //
-// One state is stored though nothing is spent: one whose clock was rebased to now.
+// A state is stored though nothing is spent if its clock was rebased to now, or if a ban counted a denial.
 func Decide(
 	op Op, asks []Ask, id string, states []*State, now int64, changed []bool, out []Decision, charged []Charged,
 ) bool {
@@ -66,6 +66,9 @@ func Decide(
 				changed[i] = true
 			}
 		}
+	}
+	if op == OpTake && !all {
+		countDenials(asks, states, now, changed, out)
 	}
 	for i := range asks {
 		out[i].Remaining, out[i].Reset = asks[i].Limit.Algorithm.Traits().kernel.figures(asks[i].Limit, states[i], now)

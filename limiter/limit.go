@@ -70,6 +70,7 @@ type Limit struct {
 	Anchor int64
 	// Buckets is the number of sub-windows of sliding_window_buckets.
 	Buckets int64
+	// Of a Ban, these have other meanings; see BanLimit.
 }
 
 // Capacity returns the largest weight that an unused bucket admits.
@@ -219,6 +220,8 @@ type Decision struct {
 	Delay int64
 	// Refunded is how many whole units a refund or release gave back.
 	Refunded int64
+	// BanBegan: this decision, of a ban, began it.
+	BanBegan bool
 }
 
 // InForce returns the limit for people and clients: units per window, and the burst if the

@@ -15,6 +15,7 @@ import "math/bits"
 //	sl  Entries: time and weight, oldest first
 //	sb  At: last change; Scale = window_ms, Prev = sub-windows; Entries: index and units
 //	cc  Entries: start, weight and id of each slot, oldest first
+//	bn  At: first counted denial; Used: counted ones; Prev: end of the last ban, Scale: its length
 type State struct {
 	Exists  bool
 	At      int64

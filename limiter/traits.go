@@ -20,6 +20,8 @@ const (
 	LeakyBucket
 	LeakyQueue
 	Concurrency
+	// Ban is no algorithm of a limit but of a ban beside one; see BanLimit.
+	Ban
 	algorithmsEnd
 )
 
@@ -52,6 +54,8 @@ type Traits struct {
 	// Instant: the state is the instant at which all has drained. So it never
 	// holds more than the limit in force admits, and a Count of 0 admits nothing.
 	Instant bool
+	// Internal: no limit that people write has it.
+	Internal bool
 
 	kernel kernel
 }
@@ -117,6 +121,7 @@ var traits = [algorithmsEnd]Traits{
 		Name: "concurrency", Title: "Concurrency", Kind: "cc", kernel: slotKernel{},
 		Decay: DecayEach, MaxUnits: MaxSlots, Slots: true,
 	},
+	Ban: {Name: "ban", Title: "Ban", Kind: "bn", kernel: banKernel{}, Decay: DecayAtOnce, Internal: true},
 }
 
 // Traits returns the algorithm's row, or that of the zero value if the algorithm does not exist.
@@ -128,14 +133,16 @@ func (a Algorithm) Traits() *Traits {
 	return &traits[a]
 }
 
-// Exists reports whether a is one of Algorithms.
+// Exists reports whether a is one of Algorithms, or internal.
 func (a Algorithm) Exists() bool { return a > 0 && a < algorithmsEnd }
 
-// Algorithms lists every algorithm in the order of the documentation.
+// Algorithms lists the algorithms that a limit can have, in the order of the documentation.
 func Algorithms() []Algorithm {
 	all := make([]Algorithm, 0, algorithmsEnd-1)
 	for a := Algorithm(1); a < algorithmsEnd; a++ {
-		all = append(all, a)
+		if !traits[a].Internal {
+			all = append(all, a)
+		}
 	}
 	return all
 }
@@ -158,7 +165,7 @@ func (a Algorithm) Bucketed() bool { return a.Traits().Setting == SettingBurst }
 // ParseAlgorithm parses a name as returned by String. The error lists the names.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	for a := Algorithm(1); a < algorithmsEnd; a++ {
-		if traits[a].Name == name {
+		if traits[a].Name == name && !traits[a].Internal {
 			return a, nil
 		}
 	}
@@ -177,7 +184,7 @@ func (s Setting) Owners() string {
 
 func namesOf(chosen func(*Traits) bool) (names []string) {
 	for a := Algorithm(1); a < algorithmsEnd; a++ {
-		if chosen(&traits[a]) {
+		if chosen(&traits[a]) && !traits[a].Internal {
 			names = append(names, traits[a].Name)
 		}
 	}

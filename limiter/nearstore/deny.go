@@ -148,8 +148,11 @@ func (e *denial) after(ms int64) limiter.Decision {
 // wait is over. What remains stays 0 until then if the weight is 1 (as soon as
 // one unit fits, the request passes), or if the bucket empties all at once. The
 // instants of retry and reset do not move: every algorithm computes them from
-// its state, and a state that nobody changes is read the same later on.
+// its state, and a state that nobody changes is read the same later on. A ban denies until its end.
 func certainty(a *limiter.Ask, d *limiter.Decision) int64 {
+	if a.Limit.Algorithm == limiter.Ban {
+		return d.RetryAfter // nothing lengthens it, and it allows while there is none
+	}
 	if d.Allowed || a.Weight < 1 || d.Remaining != 0 || a.Limit.Algorithm.Traits().Slots {
 		return 0
 	}
@@ -174,6 +177,9 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 	}
 	worth := false
 	for i := range req.Asks {
+		if req.Asks[i].Limit.Algorithm == limiter.Ban && res.Limits[i].Allowed {
+			return // the store counts the denials until the ban begins
+		}
 		worth = worth || certainty(&req.Asks[i], &res.Limits[i]) >= denyWorth
 	}
 	if !worth {
@@ -182,6 +188,7 @@ func (c *denyCache) learn(req *limiter.Request, res *limiter.Result, sent, got i
 	for i := range req.Asks {
 		a, d := &req.Asks[i], &res.Limits[i]
 		e := denial{limit: a.Limit, weight: a.Weight, look: a.Look, d: *d, at: res.At, got: got}
+		e.d.BanBegan = false
 		ms := certainty(a, d)
 		switch {
 		case ms >= denyWorth:

@@ -87,29 +87,39 @@ func cpuTime(b *testing.B, c redis.UniversalClient) float64 {
 // processor time.
 func BenchmarkScript_BatchesOf50(b *testing.B) {
 	for _, l := range limits(minute) {
-		b.Run(l.Algorithm.String(), func(b *testing.B) {
-			c := client(b, testenv.Redis(b).URL())
-			s := open(b, c, redisstore.Options{})
-			calls := make([]limiter.Call, 50)
-			before, cpu, n := scriptTime(b, c), cpuTime(b, c), 0
-			for b.Loop() {
-				for i := range calls {
-					n++
-					calls[i].Request = limiter.Request{Asks: []limiter.Ask{
-						{Key: limiter.Key(fmt.Sprintf("{user:%d}|17|%s", n%1000, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
-					if l.Algorithm == limiter.Concurrency {
-						calls[i].Request.ID = strconv.Itoa(n % 100_000)
-					}
+		batchesOf50(b, l, l.Algorithm.String(), false)
+	}
+	counter := limiter.Limit{Algorithm: limiter.SlidingWindowCounter, Count: 1_000_000, Window: minute}
+	batchesOf50(b, counter, "sliding_window_counter, a ban", true)
+}
+
+func batchesOf50(b *testing.B, l limiter.Limit, name string, ban bool) {
+	b.Run(name, func(b *testing.B) {
+		c := client(b, testenv.Redis(b).URL())
+		s := open(b, c, redisstore.Options{})
+		calls := make([]limiter.Call, 50)
+		before, cpu, n := scriptTime(b, c), cpuTime(b, c), 0
+		for b.Loop() {
+			for i := range calls {
+				n++
+				calls[i].Request = limiter.Request{Asks: []limiter.Ask{
+					{Key: limiter.Key(fmt.Sprintf("{user:%d}|17|%s", n%1000, l.Algorithm.Kind())), Limit: l, Weight: 1}}}
+				if l.Algorithm == limiter.Concurrency {
+					calls[i].Request.ID = strconv.Itoa(n % 100_000)
 				}
-				s.DoAll(context.Background(), calls)
-				if calls[0].Err != nil {
-					b.Fatal(calls[0].Err)
+				if asks := &calls[i].Request.Asks; ban {
+					*asks = append(*asks, limiter.Ask{Key: limiter.BanKey((*asks)[0].Key),
+						Limit: limiter.BanLimit(20, 60_000, 600_000, 2, 86_400_000)})
 				}
 			}
-			b.ReportMetric((scriptTime(b, c)-before)/float64(n), "redis-µs/check")
-			b.ReportMetric((cpuTime(b, c)-cpu)/float64(n), "redis-cpu-µs/check")
-		})
-	}
+			s.DoAll(context.Background(), calls)
+			if calls[0].Err != nil {
+				b.Fatal(calls[0].Err)
+			}
+		}
+		b.ReportMetric((scriptTime(b, c)-before)/float64(n), "redis-µs/check")
+		b.ReportMetric((cpuTime(b, c)-cpu)/float64(n), "redis-cpu-µs/check")
+	})
 }
 
 // BenchmarkScript_Calls reports what the script takes for a call of so many

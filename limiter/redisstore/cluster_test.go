@@ -18,7 +18,7 @@ import (
 	"sluice/limiter/storetest"
 )
 
-// spread is a store that gives every key a slot of its own, as far as there
+// spread is a store that gives every bucket a slot of its own, as far as there
 // are any: each limit of a request lives elsewhere.
 type spread struct{ limiter.Store }
 
@@ -27,6 +27,7 @@ func (s spread) request(req *limiter.Request) *limiter.Request {
 	out.Asks = make([]limiter.Ask, len(req.Asks))
 	for i, a := range req.Asks {
 		key := strings.NewReplacer("{", "", "}", "").Replace(string(a.Key))
+		key = key[:strings.LastIndexByte(key, '|')] // a ban lives beside its bucket
 		a.Key = limiter.Key("{" + key + "}|" + a.Limit.Algorithm.Kind())
 		out.Asks[i] = a
 	}
@@ -66,6 +67,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	t.Run("LimitsOfOneEntity", func(t *testing.T) {
 		storetest.Records(t, one)
 		storetest.Looks(t, one)
+		storetest.Bans(t, one)
 		storetest.Settlements(t, one)
 		storetest.Errors(t, one)
 	})
@@ -75,6 +77,7 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 		storetest.Vectors(t, own)
 		storetest.Storm(t, own)
 		storetest.Looks(t, own)
+		storetest.Bans(t, own)
 		storetest.Settlements(t, own)
 		storetest.Errors(t, own)
 	})

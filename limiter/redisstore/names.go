@@ -42,7 +42,7 @@ func (s *Store) UsePlainKeys(plain bool) { s.naming.plain.Store(plain || s.clust
 // The kinds and labels with a packed form; the index is the code. Concurrency has
 // none: its buckets have a companion whose name is derived from theirs.
 var (
-	packedKinds  = [...]string{"fw", "sc", "lv", "ga", "sb", "sl"}
+	packedKinds  = [...]string{"fw", "sc", "lv", "ga", "sb", "sl", "bn"}
 	packedLabels = [...]string{"user:", "ip:", "key:", ""}
 )
 
@@ -106,7 +106,7 @@ func packKey(b []byte, key string) int {
 		label++
 	}
 	value = value[len(packedLabels[label]):]
-	head := byte(0x80 | kind<<4 | label<<2) //nolint:gosec // six kinds, four labels
+	head := byte(0x80 | kind<<4 | label<<2) //nolint:gosec // seven kinds, four labels
 	n := 2
 	if rule < ruleNear {
 		b[0], b[1] = head|byte(rule>>8), byte(rule) //nolint:gosec // below 2^9

@@ -31,6 +31,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Truths", func(t *testing.T) { Truths(t, h) })
 	t.Run("Looks", func(t *testing.T) { Looks(t, h) })
 	t.Run("Records", func(t *testing.T) { Records(t, h) })
+	t.Run("Bans", func(t *testing.T) { Bans(t, h) })
 	t.Run("Oldest", func(t *testing.T) { Oldest(t, h) })
 	t.Run("Settlements", func(t *testing.T) {
 		SettlementsAsCharges(t, h)

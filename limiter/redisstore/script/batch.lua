@@ -48,6 +48,8 @@
 --   remaining, reset (ms) and, of a leaky queue only, delay (ms); of the state as it
 --              is to be stored
 --   booked, base   the time that w is booked at, and the level before it
+-- A ban (ban.lua) is the ask behind the one whose denials it counts; its weight is a setting, and it
+-- spends nothing. How it is asked to count is COUNT.
 -- Kernels of lists (log.lua, slots.lua) read what is stored themselves, return a
 -- function that writes as value, and may raise errors.
 
@@ -86,24 +88,29 @@ while pos <= size do
     local q, to, all, delayed, able = p, o + 1, true, false, PLAIN_WAY
     for i = 1, n do
       local algorithm, key = m[q], keys[first + i]
-      local kernel = kernels[algorithm]
-      if not kernel then
-        kernel = make(algorithm)
-        if not kernel then able = false break end
-        kernels[algorithm] = kernel
-      end
       local v = true
       if not LIST(algorithm) then
         v = try('GET', key)
         if v and #v == 0 then able = false break end -- an error, or an empty string
       end
-      local fine, value, needed, retry, remaining, reset, delay =
-        guard(kernel, v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
-      if not fine or value == nil then able = false break end
-      stored[i], values[i], needs[i] = v, value, needed
-      out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
-      if retry ~= 0 then all = false end
-      if delay then delays[i], delayed = delay, true else delays[i] = 0 end
+      if v or algorithm ~= BAN then
+        local kernel = kernels[algorithm]
+        if not kernel then
+          kernel = make(algorithm)
+          if not kernel then able = false break end
+          kernels[algorithm] = kernel
+        end
+        local fine, value, needed, retry, remaining, reset, delay =
+          guard(kernel, v, now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], algorithm, key)
+        if not fine or value == nil then able = false break end
+        stored[i], values[i], needs[i] = v, value, needed
+        out[to + 1], out[to + 2], out[to + 3] = retry, remaining, reset
+        if retry ~= 0 then all = false end
+        if delay then delays[i], delayed = delay, true else delays[i] = 0 end
+      else -- the commonest ban: nothing was counted
+        stored[i], values[i], needs[i], delays[i] = false, false, 0, 0
+        out[to + 1], out[to + 2], out[to + 3] = 0, m[q + 1], 0
+      end
       q, to = q + 5, to + 3
     end
     if able then
@@ -111,12 +118,19 @@ while pos <= size do
         -- What would fit spends nothing.
         q, to = p, o + 1
         for i = 1, n do
-          if values[i] then
-            local fine, _
+          local fine, _ = true, nil
+          if m[q] == BAN then
+            if i > 1 and out[to + 1] == 0 and out[to - 2] ~= 0 and m[q - 1] > 0 then -- the ask before it is denied
+              kernels[BAN] = kernels[BAN] or make(BAN)
+              fine, values[i], needs[i], out[to + 1], out[to + 2], out[to + 3], delays[i] =
+                guard(kernels[BAN], stored[i], now, m[q + 1], m[q + 2], m[q + 3], m[q + 4], BAN, keys[first + i], COUNT)
+              delayed = delayed or delays[i] == 1
+            end
+          elseif values[i] then
             fine, values[i], needs[i], _, out[to + 2], out[to + 3] = guard(kernels[m[q]], stored[i], now, m[q + 1],
               m[q + 2], m[q + 3], m[q + 4], m[q], keys[first + i], PEEK)
-            able = able and fine
           end
+          able = able and fine
           q, to = q + 5, to + 3
         end
       end
@@ -127,7 +141,7 @@ while pos <= size do
         if value and life and stored[i] ~= true then -- the commonest write needs no call of save
           local reply = try('SET', keys[first + i], value, 'PX', life)
           if reply.err then failed = failed or reply end
-        else
+        elseif value or stored[i] then
           local _, reply = guard(save, keys[first + i], stored[i], value, needs[i])
           failed = failed or reply
         end

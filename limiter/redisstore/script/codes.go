@@ -52,6 +52,7 @@ var algorithms = [...]struct {
 	8:  {name: "LEAKY_QUEUE", algorithm: limiter.LeakyQueue, kernel: "bucket.lua"},
 	9:  {name: "CONCURRENCY", algorithm: limiter.Concurrency, kernel: "slots.lua", list: true},
 	10: {name: "FIRST_HIT", algorithm: limiter.FixedWindow, align: limiter.AlignFirstHit, kernel: "fixed.lua"},
+	11: {name: "BAN", algorithm: limiter.Ban, kernel: "ban.lua"},
 }
 
 // Marks that are added to a code.
@@ -84,7 +85,7 @@ var numbers = func() map[string]int64 {
 	n := map[string]int64{
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
 		"ANSWERED": kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
-		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed,
+		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed, "COUNT": int64(len(operations)),
 	}
 	for code, name := range operations {
 		n[name] = int64(code)

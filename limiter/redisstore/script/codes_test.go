@@ -11,7 +11,7 @@ import (
 // sixteenth would look like the zeroth in an ask that looks.
 func TestCodes_NoTwoAlgorithmsShareOne(t *testing.T) {
 	of := map[int64]limiter.Limit{}
-	for _, a := range limiter.Algorithms() {
+	for _, a := range append(limiter.Algorithms(), limiter.Ban) {
 		for _, align := range []limiter.Align{limiter.AlignCalendar, limiter.AlignFirstHit} {
 			l := limiter.Limit{Algorithm: a, Align: align}
 			code := codeOf(&l)
@@ -42,7 +42,7 @@ func TestCodes_NoTwoAlgorithmsShareOne(t *testing.T) {
 
 // What an ask says with the mark of looking is never what another says without.
 func TestCodes_MarksReachNoOtherCode(t *testing.T) {
-	for _, a := range limiter.Algorithms() {
+	for _, a := range append(limiter.Algorithms(), limiter.Ban) {
 		if code := codeOf(&limiter.Limit{Algorithm: a}); code >= looks {
 			t.Errorf("%s has code %d, which reads as one that looks", a, code)
 		}
@@ -67,6 +67,7 @@ func TestCodes_OfRecordsStayWhatTheyAre(t *testing.T) {
 		4: {Algorithm: limiter.SlidingWindowBuckets}, 5: {Algorithm: limiter.TokenBucket}, 6: {Algorithm: limiter.GCRA},
 		7: {Algorithm: limiter.LeakyBucket}, 8: {Algorithm: limiter.LeakyQueue}, 9: {Algorithm: limiter.Concurrency},
 		10: {Algorithm: limiter.FixedWindow, Align: limiter.AlignFirstHit},
+		11: {Algorithm: limiter.Ban},
 	} {
 		if got := codeOf(&l); got != code {
 			t.Errorf("%s, %s: got %d, want %d", l.Algorithm, l.Align, got, code)

@@ -40,8 +40,16 @@ type Names struct {
 	Bucket func(limiter.Key) string
 }
 
-// most is Limit and Rate of a decision.
-type most struct{ limit, rate int64 }
+// most is Limit and Rate of a decision, and whether it is that of a ban.
+type most struct {
+	limit, rate int64
+	ban         bool
+}
+
+// mostOf returns them.
+func mostOf(l *limiter.Limit) most {
+	return most{limit: l.Capacity(), rate: l.Rate(), ban: l.Algorithm == limiter.Ban}
+}
 
 // Booking is what one ask of a part has put into its bucket.
 type Booking struct {
@@ -88,9 +96,9 @@ func (r *Request) encodePlain(names *Names, req *limiter.Request) bool {
 		if a.Look || a.Limit.Algorithm.Traits().Slots {
 			return false
 		}
-		b = appendInt(appendLimit(b, &a.Limit, 0), a.Weight)
+		b = appendInt(appendLimit(b, &a.Limit, 0), weightOf(a))
 		r.Keys = append(r.Keys, names.Bucket(a.Key))
-		r.most = append(r.most, most{limit: a.Limit.Capacity(), rate: a.Limit.Rate()})
+		r.most = append(r.most, mostOf(&a.Limit))
 	}
 	r.elements, r.count = b, 1+5*len(req.Asks)
 	return true
@@ -105,6 +113,9 @@ func appendLimit(b []byte, l *limiter.Limit, mark int64) []byte {
 		extra = l.Anchor
 	case limiter.SettingBuckets:
 		extra = l.Buckets
+	}
+	if l.Algorithm == limiter.Ban {
+		extra = l.Burst<<4 + l.Buckets
 	}
 	b = appendInt(b, codeOf(l)+mark)
 	b = appendInt(b, l.Count)
@@ -137,13 +148,13 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 			mark = looks
 		}
 		b = appendLimit(b, &a.Limit, mark)
-		b = appendInt(b, a.Weight)
+		b = appendInt(b, weightOf(a))
 		key := names.Bucket(a.Key)
 		r.Keys = append(r.Keys, key)
 		if a.Limit.Algorithm.Traits().Slots {
 			r.Keys = append(r.Keys, key+":w")
 		}
-		r.most = append(r.most, most{limit: a.Limit.Capacity(), rate: a.Limit.Rate()})
+		r.most = append(r.most, mostOf(&a.Limit))
 	}
 	if recorded {
 		r.Keys = append(r.Keys, recordKey(names.Prefix, req))
@@ -155,6 +166,15 @@ func (r *Request) encode(names *Names, req *limiter.Request, mark []byte, record
 	if r.part {
 		r.count++
 	}
+}
+
+// weightOf returns the weight of an ask for the script. That of a ban, which has none, is the most that it
+// may last.
+func weightOf(a *limiter.Ask) int64 {
+	if a.Limit.Algorithm == limiter.Ban {
+		return a.Limit.Anchor
+	}
+	return a.Weight
 }
 
 // codeOf is the code of a limit's algorithm.

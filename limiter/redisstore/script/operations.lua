@@ -23,7 +23,7 @@ local function ask_of(i, m, pos, key)
   end
   local algorithm = m[pos]
   a.looks = algorithm >= LOOKS
-  if a.looks then algorithm = algorithm - LOOKS end
+  if a.looks then algorithm = algorithm - LOOKS elseif algorithm == BAN then a.looks = true end
   if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
@@ -114,7 +114,15 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
     spent = 0
     for i = 1, n do
       local a = asks[i]
-      if a.booked > 0 and a.retry == 0 then decide(a, now, a.weight, PEEK, nil, nil, id) end
+      local before = asks[i - 1]
+      if a.algorithm == BAN then
+        if a.retry == 0 and before and before.retry ~= 0 and before.weight > 0 then
+          a.retry, a.delay = decide(a, now, a.weight, COUNT)
+          a.allowed = a.retry == 0 and 1 or 0
+        end
+      elseif a.booked > 0 and a.retry == 0 then
+        decide(a, now, a.weight, PEEK, nil, nil, id)
+      end
       a.booked, a.booked_at, a.base, a.held = 0, 0, 0, false
     end
   end

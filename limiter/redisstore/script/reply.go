@@ -54,6 +54,9 @@ func (r *Request) decodeFull(in *reader, kind int64) {
 		d.Reset = in.integer()
 		d.Delay = in.integer()
 		d.Refunded = in.integer()
+		if m.ban {
+			d.BanBegan, d.Delay = d.Delay == 1 && !stored, 0
+		}
 		if stored {
 			d.Limit, d.Rate = in.integer(), in.integer()
 		}
@@ -79,7 +82,10 @@ func (r *Request) decodePlain(in *reader, now int64, delayed bool) {
 	}
 	if delayed {
 		for i := range r.Result.Limits {
-			r.Result.Limits[i].Delay = in.integer()
+			d := &r.Result.Limits[i]
+			if d.Delay = in.integer(); r.most[i].ban {
+				d.BanBegan, d.Delay = d.Delay == 1, 0
+			}
 		}
 	}
 }
