@@ -201,8 +201,8 @@ func (c *conn) skipLineBreaks() bool {
 	return n > 0
 }
 
-// read reads once. The buffer doubles when it is full, as far as the largest plain request needs: a client has sent half
-// of what is kept for it, however long it says that its body is.
+// read reads once. The buffer doubles when it is full, as far as the largest plain request needs: a client has sent
+// half of what is kept for it, however long it says that its body is.
 func (c *conn) read() error {
 	if len(c.in) == cap(c.in) {
 		if size := cap(c.buffer); len(c.in) == size {
