@@ -22,7 +22,7 @@ const (
 // checkInput.has.
 var checkMembers = [...]string{
 	"key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
-	"method", "route", "ip", "user", "api_key", "tier", "attributes", "fields",
+	"method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
 	"weight", "request_id", "payload", "ttl_ms",
 }
 
@@ -38,6 +38,7 @@ const (
 	inFailMode
 	inMethod
 	inRoute
+	inHost
 	inIP
 	inUser
 	inAPIKey
@@ -427,6 +428,13 @@ func (in *checkInput) described(q *decide.Question) {
 			"ip or user")
 	}
 	d := &q.Descriptor
+	if in.text[inHost] != "" && !in.complained("host") {
+		host, err := rules.ParseHost(in.text[inHost])
+		if err != nil {
+			in.wrong("host", "%s", err)
+		}
+		d.Host = host
+	}
 	d.Method, d.Route, d.User = in.text[inMethod], in.text[inRoute], in.text[inUser]
 	d.APIKey, d.Tier = in.text[inAPIKey], in.text[inTier]
 	d.Attributes, d.Fields = in.attributes, in.fields

@@ -62,6 +62,9 @@ func TestCheck_EveryMemberRefusesBadValues(t *testing.T) {
 		{"attributes.a", described, badStrings},
 		{"fields", described, []string{`1`, `"a"`, `[]`, `null`, `true`, manyMembers(65, `1`)}},
 		{"fields.a", described, badIntegers},
+		{"host", described, append([]string{`"a b"`, `"https://a.com"`, `"a.com/b"`, `"a..b"`, `"a.com:x"`, `"*.a.com"`,
+			`"-a.com"`, `"[::1"`, `"."`, `"` + strings.Repeat("a", 64) + `.com"`}, badStrings...)},
+		{"host", direct, []string{`"a.com"`}},
 		{"user", direct, []string{`"42"`}},
 		{"fields", direct, []string{`{}`}},
 		{"limit", described, []string{`5`}},
@@ -107,6 +110,7 @@ func TestCheck_BoundsThemselvesAreAccepted(t *testing.T) {
 		`{"user":"` + strings.Repeat("u", 1024) + `","request_id":"` + strings.Repeat("r", 64) + `"}`,
 		`{"attributes":` + manyMembers(64, `"v"`) + `,"fields":` + manyMembers(64, `9007199254740991`) + `}`,
 		`{"ip":"2001:db8::1"}`, `{"ip":"::ffff:203.0.113.7"}`, `{"ip":"fe80::1%eth0"}`, `{"user":""}`,
+		`{"host":"API.Example.com:8080"}`, `{"host":"b\u00fccher.example."}`, `{"host":"[::1]:80"}`, `{"host":""}`,
 		" \t\r\n{ \"user\" : \"42\" } \n",
 	} {
 		f.post("/ratelimit/check", body)
@@ -182,6 +186,8 @@ func TestRules_EveryMemberRefusesBadValues(t *testing.T) {
 			[]string{`1`, `null`, `""`, `"nobody"`, `"user+user"`, `"user+"`, `"global+ip"`, `"attr:"`}},
 		{"route", base, append([]string{`"x"`, `"/a?b"`, `"/a//b"`, `"/{"`}, optionalText...)},
 		{"method", base, append([]string{`"A B"`}, optionalText...)},
+		{"host", base, append([]string{`"a b"`, `"a.com:80"`, `"https://a.com"`, `"a.*"`, `"*a.com"`, `"*.*.com"`, `"*."`,
+			`"*.10.0.0.1"`, `"a.com/"`}, optionalText...)},
 		{"algorithm", base, append([]string{`"x"`, `""`}, optionalText...)},
 		{"limit", `{"name":"n","scope":"user","window_ms":1000}`, append([]string{`-1`, `null`}, integers...)},
 		{"window_ms", `{"name":"n","scope":"user","limit":5}`,
@@ -192,6 +198,8 @@ func TestRules_EveryMemberRefusesBadValues(t *testing.T) {
 		{"anchor_ms", with(base, `"algorithm":"fixed_window"`), append([]string{`-315576000001`}, integers...)},
 		{"buckets", with(base, `"algorithm":"sliding_window_buckets"`), append([]string{`0`, `1441`}, integers...)},
 		{"weight_field", base, append([]string{`"a b"`}, optionalText...)},
+		{"when", base, []string{`"cidr(ip)"`, `"cidr(ip, \"10.0.0.1/8\")"`, `"cidr(ip, \"ten\")"`, `"cidr(ip, user)"`,
+			`"cidr(user, \"10.0.0.0/8\")"`, `"host == 1"`}},
 		{"throttle", base, append([]string{`"x"`, `""`}, optionalText...)},
 		{"soft_percent", with(base, `"throttle":"soft"`), append([]string{`0`, `1001`}, integers...)},
 		{"soft_percent", base, append([]string{`10`}, integers...)},
@@ -295,7 +303,7 @@ func TestDecodeBatch_EachCheckIsReadAsIfAlone(t *testing.T) {
 		texts := rapid.SampledFrom([]string{"", "GET", "POST", "a", "aa", "b\\u0062", "é"})
 		checks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
 			var members []string
-			for _, name := range []string{"method", "route", "ip", "user", "api_key", "tier", "request_id"} {
+			for _, name := range []string{"method", "route", "host", "ip", "user", "api_key", "tier", "request_id"} {
 				if rapid.Bool().Draw(t, name) {
 					members = append(members, `"`+name+`":"`+texts.Draw(t, name+" text")+`"`)
 				}

@@ -180,6 +180,8 @@ func (p *bucketParser) note(f *fact, v string) {
 		}
 	case factMethod:
 		p.d.Method = v
+	case factHost:
+		p.d.Host, _ = ParseHost(v) // appendValue has read it already
 	case factIP:
 		p.d.IP, _, _ = p.address(v) // appendValue has read it already
 	case factAttr:

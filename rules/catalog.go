@@ -52,8 +52,11 @@ func (q *Query) Selects(r *Rule) bool {
 		return false
 	}
 	for name, value := range q.Equal {
-		if name == "method" {
+		switch name {
+		case "method":
 			value = strings.ToUpper(value)
+		case "host":
+			value = NormalHost(value)
 		}
 		if name == FilterDomain {
 			if value != "" && (r.Descriptor == nil || r.Descriptor.Domain != value) {

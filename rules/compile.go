@@ -131,7 +131,7 @@ func (s *Set) compileRule(r *Rule) (*Compiled, error) {
 	if err != nil {
 		return fail(err)
 	}
-	c.Limit, c.facts, c.route = p.limit, p.facts, p.route
+	c.Limit, c.facts, c.route, c.host = p.limit, p.facts, p.route, p.host
 	c.Shadow = c.Rule.Mode == ModeShadow
 	c.FailMode = c.Rule.FailMode
 	c.suffix = keySuffix(r.ID, c.Limit.Algorithm)

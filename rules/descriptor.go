@@ -10,7 +10,9 @@ const MaxText = 1024
 type Descriptor struct {
 	Method string
 	// Route is the request's path, without query or fragment.
-	Route  string
+	Route string
+	// Host is what ParseHost returned for the host of the request.
+	Host   string
 	IP     netip.Addr // the zero Addr is absent
 	User   string
 	APIKey string

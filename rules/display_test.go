@@ -15,7 +15,7 @@ import (
 // trickyValues try to look like something else when they are displayed.
 var trickyValues = []string{
 	"a*", "*", "a%b", "a%41", "aA", "%2A", "a", "b", "c", "a+attr:t:b", "b+attr:t:c", "a+ip:203.0.113.7", "a%2Battr:t:b",
-	"user:42", "42", "ip:1.2.3.4", "ip%3A1.2.3.4",
+	"user:42", "42", "host:a.com", "ip:1.2.3.4", "ip%3A1.2.3.4",
 	"attr:t:x", "t:x", "global", "sha256:abcdefghijkl", "sha256:" + strings.Repeat("b", hashLen), "x sha256:abcdefghijkl",
 	"sk_live_4eC39HqLyjWDarjt", "\u00fc",
 	"a\u00a0b", "\u202e", " a ", "a\nb", strings.Repeat("*", limiter.MaxKeyValue), strings.Repeat("y", 120), "\xff", "%FF",
@@ -35,6 +35,7 @@ func trickyDescriptor(t *rapid.T, label string) Descriptor {
 		Route: "/" + rapid.SampledFrom([]string{"v1", "v1/a*", "a+method:GET", "%2F", "x%zz",
 			"v1/sk_live_4eC39HqLyjWDarjt"}).Draw(t, label+" route"),
 		Method: rapid.SampledFrom([]string{"GET", "post", "P*", "A+B"}).Draw(t, label+" method"),
+		Host:   rapid.SampledFrom([]string{"a.com", "b.a.com", "10.0.0.1", "2001:db8::1", "a_b"}).Draw(t, label+" host"),
 		IP: netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "2001:db8::1",
 			"2001:db8:0:1::1", "::ffff:203.0.113.7"}).Draw(t, label+" ip")),
 	}
@@ -42,7 +43,7 @@ func trickyDescriptor(t *rapid.T, label string) Descriptor {
 
 var displayScopes = []string{
 	"user", "apikey", "ip", "tier", "route", "method", "attr:t", "user+ip", "user+attr:t", "attr:t+attr:tenant",
-	"user+route+method", "apikey+ip", "tier+ip+attr:t", "global",
+	"user+route+method", "apikey+ip", "tier+ip+attr:t", "global", "host", "host+user", "ip+host+route",
 }
 
 // What is displayed for a bucket, pasted as the key of an override, is for exactly

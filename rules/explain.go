@@ -30,8 +30,10 @@ const (
 	// ReasonMissingField: everything matches, but the descriptor lacks the field that holds the
 	// weight.
 	ReasonMissingField Reason = "missing_field"
-	// ReasonMissingFact: route and method match, but a fact of the scope is absent.
+	// ReasonMissingFact: route, method and host match, but a fact of the scope is absent.
 	ReasonMissingFact Reason = "missing_fact"
+	// ReasonHost: route and method match, the host does not.
+	ReasonHost Reason = "host"
 	// ReasonMethod: the route matches, the method does not.
 	ReasonMethod Reason = "method"
 	// ReasonRoute: the route does not match.
@@ -39,7 +41,7 @@ const (
 )
 
 var reasonOrder = []Reason{ReasonMatched, ReasonUnlimited, ReasonCondition, ReasonLifeSpan, ReasonMissingField,
-	ReasonMissingFact, ReasonMethod, ReasonRoute}
+	ReasonMissingFact, ReasonHost, ReasonMethod, ReasonRoute}
 
 // Considered is the result of Explain for one rule.
 type Considered struct {
@@ -120,6 +122,14 @@ func (k *keyer) consider(c *Compiled, weight int64, now time.Time) (Reason, func
 				return fmt.Sprintf("The rule applies to method %s; the request has no method.", *m)
 			}
 			return fmt.Sprintf("The rule applies to method %s; the request's method is %q.", *m, k.method)
+		}
+	}
+	if h := c.host; h != "" && (k.d.Host == "" || !matchesHost(h, k.d.Host)) {
+		return ReasonHost, func() string {
+			if k.d.Host == "" {
+				return fmt.Sprintf("The rule applies to host %s; the request has no host.", *c.Rule.Host)
+			}
+			return fmt.Sprintf("The rule applies to host %s; the request's host is %q.", *c.Rule.Host, k.d.Host)
 		}
 	}
 	for i := range c.facts {

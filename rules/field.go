@@ -43,7 +43,7 @@ type Field[T any] struct {
 	Millis bool
 	// Label fields are for people: editing one changes no decision.
 	Label bool
-	// Filter fields can filter listings and exports. The column in the database has the same name.
+	// Filter fields can filter listings and exports. The column in the database, or the policy, has the same name.
 	Filter bool
 	// Policy fields are stored together in one JSON column. A new one needs no migration.
 	Policy bool

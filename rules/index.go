@@ -7,8 +7,8 @@ import (
 	"sluice/rules/textmap"
 )
 
-// index finds the rules whose route and method match, in time that depends on their number and on
-// the depth of the path, not on the number of rules. Rules for descriptors of Envoy are not in it. It
+// index finds the rules whose route, method and host match, in time that depends on their number and on
+// the depth of the path and of the host, not on the number of rules. Rules for descriptors of Envoy are not in it. It
 // is immutable once its set is built; change edits a copy that shares unchanged parts.
 type index struct {
 	everywhere *leaf               // rules without a route
@@ -16,10 +16,11 @@ type index struct {
 	trie       *node               // patterns, by segment; nil when there are none
 }
 
-// leaf holds the rules of one route, by method and ordered by id. A nil leaf is empty.
+// leaf holds the rules of one route, by host, method and ordered by id. A nil leaf is empty.
 type leaf struct {
 	any      []*Compiled
-	byMethod []methodRules // in order of method
+	byMethod []methodRules       // in order of method
+	byHost   *textmap.Map[*leaf] // rules with a host, by Compiled.host; their leaves have none below
 }
 
 type methodRules struct {
@@ -48,7 +49,7 @@ func (x *index) build(rules *ordered) {
 	e := indexEdit{x, true}
 	for c := range rules.all() {
 		if c.Rule.Descriptor == nil {
-			e.change(c, func(l *leaf) *leaf { return l.with(c, true) })
+			e.change(c, func(l *leaf) *leaf { return l.withRule(c, true) })
 		}
 	}
 }
@@ -59,12 +60,12 @@ func (x *index) change(drop, put []*Compiled) index {
 	e := indexEdit{&out, false}
 	for _, c := range drop {
 		if c.Rule.Descriptor == nil {
-			e.change(c, func(l *leaf) *leaf { return l.without(c) })
+			e.change(c, func(l *leaf) *leaf { return l.withoutRule(c) })
 		}
 	}
 	for _, c := range put {
 		if c.Rule.Descriptor == nil {
-			e.change(c, func(l *leaf) *leaf { return l.with(c, false) })
+			e.change(c, func(l *leaf) *leaf { return l.withRule(c, false) })
 		}
 	}
 	return out
@@ -120,7 +121,38 @@ func tableWith[V any](t *textmap.Map[*V], key string, v *V, inPlace bool) *textm
 	return t.Put(key, v, inPlace)
 }
 
-// with returns the leaf plus a rule that is not in it.
+// withRule returns the leaf of a route plus a rule that is not in it.
+func (l *leaf) withRule(c *Compiled, inPlace bool) *leaf {
+	if c.host == "" {
+		return l.with(c, inPlace)
+	}
+	var same leaf
+	if l != nil {
+		same = *l
+	}
+	same.byHost = tableWith(same.byHost, c.host, same.byHost.Get(c.host).with(c, inPlace), inPlace)
+	return &same
+}
+
+// withoutRule returns the leaf of a route minus a rule, nil if that is empty.
+func (l *leaf) withoutRule(c *Compiled) *leaf {
+	if c.host == "" {
+		return l.without(c)
+	}
+	same := *l
+	same.byHost = tableWith(same.byHost, c.host, same.byHost.Get(c.host).without(c), false)
+	return same.orNil()
+}
+
+// orNil returns the leaf, nil if it is empty.
+func (l *leaf) orNil() *leaf {
+	if len(l.any) == 0 && len(l.byMethod) == 0 && l.byHost == nil {
+		return nil
+	}
+	return l
+}
+
+// with returns the leaf plus a rule that is not in it, whatever the rule's host is.
 func (l *leaf) with(c *Compiled, inPlace bool) *leaf {
 	switch {
 	case l == nil:
@@ -137,21 +169,18 @@ func (l *leaf) with(c *Compiled, inPlace bool) *leaf {
 	return l
 }
 
-// without returns the leaf minus a rule, nil if that is empty.
+// without returns the leaf minus a rule, whatever the rule's host is, nil if that is empty.
 func (l *leaf) without(c *Compiled) *leaf {
 	l = l.clone(c.Rule.Method)
 	list := l.listOf(c.Rule.Method)
 	*list = slices.DeleteFunc(*list, func(other *Compiled) bool { return other == c })
 	l.byMethod = slices.DeleteFunc(l.byMethod, func(m methodRules) bool { return len(m.rules) == 0 })
-	if len(l.any) == 0 && len(l.byMethod) == 0 {
-		return nil
-	}
-	return l
+	return l.orNil()
 }
 
 // clone returns a copy in which the rules of one method, or of none for nil, may be changed.
 func (l *leaf) clone(method *string) *leaf {
-	same := &leaf{any: l.any, byMethod: slices.Clone(l.byMethod)}
+	same := &leaf{any: l.any, byMethod: slices.Clone(l.byMethod), byHost: l.byHost}
 	list := same.listOf(method)
 	*list = slices.Clone(*list)
 	return same
@@ -171,8 +200,16 @@ func (l *leaf) listOf(method *string) *[]*Compiled {
 
 func compareMethod(m methodRules, method string) int { return strings.Compare(m.method, method) }
 
-// collect appends the rules of the leaf that match a method ("" is absent).
-func (l *leaf) collect(method string, dst []*Compiled) []*Compiled {
+// collect appends the rules of the leaf that match a method and a host ("" is absent).
+func (l *leaf) collect(method, host string, dst []*Compiled) []*Compiled {
+	if l.byHost != nil && host != "" {
+		dst = l.collectHost(method, host, dst)
+	}
+	return l.collectMethod(method, dst)
+}
+
+// collectMethod is collect for the rules without a host.
+func (l *leaf) collectMethod(method string, dst []*Compiled) []*Compiled {
 	dst = append(dst, l.any...)
 	if len(l.byMethod) == 0 || method == "" {
 		return dst
@@ -183,21 +220,35 @@ func (l *leaf) collect(method string, dst []*Compiled) []*Compiled {
 	return dst
 }
 
-// collect appends the rules that match a normalised route and method, ordered by id. An empty
-// route or method is absent and does not match rules that name one.
-func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
+// collectHost appends the rules for a host and for the names below each of its parents.
+func (l *leaf) collectHost(method, host string, dst []*Compiled) []*Compiled {
+	for name := host; ; {
+		if of := l.byHost.Get(name); of != nil {
+			dst = of.collectMethod(method, dst)
+		}
+		at := strings.IndexByte(name[1:], '.')
+		if at < 0 {
+			return dst
+		}
+		name = name[1+at:]
+	}
+}
+
+// collect appends the rules that match a normalised route, method and host, ordered by id. One that is empty is
+// absent and does not match rules that name one.
+func (x *index) collect(route, method, host string, dst []*Compiled) []*Compiled {
 	from := len(dst)
 	if x.everywhere != nil {
-		dst = x.everywhere.collect(method, dst)
+		dst = x.everywhere.collect(method, host, dst)
 	}
 	if route != "" {
 		if x.exact != nil {
 			if l := x.exact.Get(route); l != nil {
-				dst = l.collect(method, dst)
+				dst = l.collect(method, host, dst)
 			}
 		}
 		if x.trie != nil {
-			dst = x.trie.collect(route[1:], method, dst)
+			dst = x.trie.collect(route[1:], method, host, dst)
 		}
 	}
 	slices.SortFunc(dst[from:], compareRules)
@@ -205,13 +256,13 @@ func (x *index) collect(route, method string, dst []*Compiled) []*Compiled {
 }
 
 // collect walks every branch that matches the rest of a path.
-func (n *node) collect(rest, method string, dst []*Compiled) []*Compiled {
+func (n *node) collect(rest, method, host string, dst []*Compiled) []*Compiled {
 	if n.tail != nil {
-		dst = n.tail.collect(method, dst)
+		dst = n.tail.collect(method, host, dst)
 	}
 	if rest == "" {
 		if n.end != nil {
-			dst = n.end.collect(method, dst)
+			dst = n.end.collect(method, host, dst)
 		}
 		return dst
 	}
@@ -220,10 +271,10 @@ func (n *node) collect(rest, method string, dst []*Compiled) []*Compiled {
 	}
 	seg, after, _ := strings.Cut(rest, "/")
 	if next := n.static.Get(seg); next != nil {
-		dst = next.collect(after, method, dst)
+		dst = next.collect(after, method, host, dst)
 	}
 	if n.param != nil {
-		dst = n.param.collect(after, method, dst)
+		dst = n.param.collect(after, method, host, dst)
 	}
 	return dst
 }

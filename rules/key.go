@@ -39,6 +39,8 @@ func (k *keyer) value(f *fact) string {
 		return k.d.Attributes[f.attr]
 	case factTier:
 		return k.d.Tier
+	case factHost:
+		return k.d.Host
 	case factRoute:
 		return k.route
 	case factMethod:

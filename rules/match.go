@@ -10,7 +10,7 @@ import (
 )
 
 // Match appends to dst the rules that apply to a descriptor, ordered by id, each with its bucket,
-// limit and weight. A rule applies if its route and method match, the descriptor has every fact of
+// limit and weight. A rule applies if its route, method and host match, the descriptor has every fact of
 // its scope and the field of its weight_field, now is within its life span, its condition is true,
 // and neither its override nor its tiers make the request unlimited. All rules that apply count;
 // none takes precedence.
@@ -36,7 +36,7 @@ func (s *Set) MatchContext(ctx context.Context, d *Descriptor, weight int64, now
 	at := now.UnixMilli()
 	key := buf[:0]
 	has := k.facts()
-	for _, c := range s.index.collect(k.route, k.method, found[:0]) {
+	for _, c := range s.index.collect(k.route, k.method, d.Host, found[:0]) {
 		if c.need&^has != 0 || at < c.from || at >= c.until || c.need&(1<<factAttr) != 0 && !k.hasAttributes(c) {
 			continue
 		}
@@ -91,7 +91,8 @@ func (k *keyer) facts() (bits uint8) {
 		bits |= 1 << factAttr
 	}
 	for kind, value := range [...]string{
-		factUser: k.d.User, factAPIKey: k.d.APIKey, factTier: k.d.Tier, factRoute: k.route, factMethod: k.method,
+		factUser: k.d.User, factAPIKey: k.d.APIKey, factHost: k.d.Host, factTier: k.d.Tier, factRoute: k.route,
+		factMethod: k.method,
 	} {
 		if value != "" {
 			bits |= 1 << kind

@@ -22,7 +22,7 @@ func naiveMatch(rs []Rule, d Descriptor, weight int64) (keys []string) {
 	slices.SortFunc(rs, func(a, b Rule) int { return int(a.ID - b.ID) })
 	for _, r := range rs {
 		if !r.IsActive || r.Route != nil && !naiveRoute(*r.Route).MatchString(path) ||
-			r.Method != nil && *r.Method != strings.ToUpper(d.Method) {
+			r.Method != nil && *r.Method != strings.ToUpper(d.Method) || r.Host != nil && !naiveHost(*r.Host, d.Host) {
 			continue
 		}
 		facts, complete := naiveFacts(r.Scope, d, path)
@@ -36,6 +36,13 @@ func naiveMatch(rs []Rule, d Descriptor, weight int64) (keys []string) {
 		}
 	}
 	return keys
+}
+
+func naiveHost(of, host string) bool {
+	if below, wild := strings.CutPrefix(of, "*."); wild {
+		return regexp.MustCompile(`^.+\.` + regexp.QuoteMeta(below) + `$`).MatchString(host)
+	}
+	return of == host
 }
 
 func kindOf(r Rule) string {
@@ -84,6 +91,7 @@ func naiveFacts(scope string, d Descriptor, path string) (string, bool) {
 	esc := func(v string) string { return string(limiter.AppendValue(nil, v)) }
 	have := map[string]string{
 		"user": esc(d.User), "tier": esc(d.Tier), "route": esc(path), "method": esc(strings.ToUpper(d.Method)),
+		"host": esc(d.Host),
 	}
 	if d.APIKey != "" {
 		have["apikey"] = string(limiter.AppendHashed(nil, d.APIKey))
@@ -98,7 +106,7 @@ func naiveFacts(scope string, d Descriptor, path string) (string, bool) {
 	}
 	names := strings.Split(scope, "+")
 	rank := func(n string) string {
-		for i, p := range []string{"user", "apikey", "attr:", "ip", "tier", "route", "method"} {
+		for i, p := range []string{"user", "apikey", "attr:", "ip", "host", "tier", "route", "method"} {
 			if strings.HasPrefix(n, p) {
 				return fmt.Sprint(i, n)
 			}
@@ -151,10 +159,11 @@ func genRule(id int64) *rapid.Generator[Rule] {
 			ID: id, Name: fmt.Sprintf("rule-%d", id),
 			Scope: rapid.SampledFrom([]string{
 				"global", "user", "ip", "apikey", "tier", "user+ip", "ip+user", "attr:t", "attr:u+attr:t", "route+user",
-				"method+ip+tier",
+				"method+ip+tier", "host", "host+user", "route+host",
 			}).Draw(t, "scope"),
 			Route:       genRuleRoute().Draw(t, "route"),
 			Method:      optional("GET", "POST", "PURGE").Draw(t, "method"),
+			Host:        optional("a.com", "b.a.com", "*.a.com", "*.b.a.com", "*.com", "10.0.0.1").Draw(t, "host"),
 			Algorithm:   rapid.SampledFrom(limiter.Algorithms()).Draw(t, "algorithm").String(),
 			Limit:       rapid.Int64Range(0, 1000).Draw(t, "limit"),
 			WindowMS:    rapid.Int64Range(1, 100_000).Draw(t, "window"),
@@ -195,6 +204,7 @@ func genDescriptor() *rapid.Generator[Descriptor] {
 			User:   maybe("42", "a|b", "{x}", "é+%").Draw(t, "user"),
 			APIKey: maybe("sk_live_1", "k").Draw(t, "api key"),
 			Tier:   maybe("free", "pro").Draw(t, "tier"),
+			Host:   maybe("a.com", "b.a.com", "c.b.a.com", "ba.com", "com", "10.0.0.1", "::1").Draw(t, "host"),
 			IP: rapid.SampledFrom([]netip.Addr{
 				{}, netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("2001:db8::1:2"),
 				netip.MustParseAddr("2001:db8:0:1::1"),

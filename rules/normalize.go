@@ -8,8 +8,8 @@ import (
 // Normalize converts a rule as people write it to the form that is stored and compared. It fills
 // in defaults (algorithm, throttle, mode, fail mode and so on), puts the method in upper case (*
 // means every method, like none), trims names, rounds times to milliseconds, and sets "" in an
-// optional field to nil. It never makes an invalid rule valid by changing its meaning. It replaces
-// what it changes, because the caller may share what a rule points to.
+// optional field to nil. A host becomes its normal form, and * every host. It never makes an invalid rule
+// valid by changing its meaning. It replaces what it changes, because the caller may share what a rule points to.
 func (r *Rule) Normalize() {
 	normalize(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
@@ -18,6 +18,13 @@ func (r *Rule) Normalize() {
 			r.Method = nil
 		} else if m != *r.Method {
 			r.Method = &m
+		}
+	}
+	if r.Host != nil {
+		if h := NormalHost(*r.Host); h == "*" {
+			r.Host = nil
+		} else if h != *r.Host {
+			r.Host = &h
 		}
 	}
 	if len(r.Tiers) == 0 {

@@ -203,6 +203,12 @@ func (p *overrideParser) appendValue(dst []byte, f *fact, text string, open bool
 		d.Route = v
 	case factMethod:
 		d.Method = v
+	case factHost:
+		host, err := ParseHost(v)
+		if err != nil {
+			return nil, errors.New("must have the name of a host, such as api.example.com")
+		}
+		d.Host = host
 	case factIP:
 		ip, network, err := p.address(v)
 		switch {
@@ -276,6 +282,8 @@ func (p *overrideParser) appendOpen(dst []byte, f *fact, v string) ([]byte, erro
 			"are stored as hashes")
 	case f.kind == factMethod:
 		v = route.NormalizeMethod(v)
+	case f.kind == factHost:
+		v = strings.ToLower(v)
 	}
 	return appendClear(append(dst, f.label...), v), nil
 }

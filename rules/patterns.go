@@ -28,13 +28,14 @@ type PatternSize struct {
 	// Largest is the size of the largest pattern, Total the sum of all; both are 0 without
 	// patterns.
 	Largest, Total int
-	// tooLarge describes the place of the first pattern above MaxPattern, "" for none.
-	tooLarge string
+	// mistake describes the place of the first pattern above MaxPattern, or of the first comparison of ip with a
+	// network, "" for none.
+	mistake string
 }
 
 // SizePatterns measures the patterns of a valid condition; nil has none.
 func SizePatterns(when *string) PatternSize {
-	if when == nil || !strings.Contains(*when, "matches") {
+	if when == nil || !strings.Contains(*when, "matches") && !strings.Contains(*when, "ip") {
 		return PatternSize{}
 	}
 	tree, err := parser.Parse(*when)
@@ -55,7 +56,13 @@ type patternVisitor struct {
 // Visit implements ast.Visitor.
 func (v *patternVisitor) Visit(node *ast.Node) {
 	n, ok := (*node).(*ast.BinaryNode)
-	if !ok || n.Operator != "matches" {
+	if !ok {
+		return
+	}
+	if at, why := comparedNetwork(n); at != nil {
+		v.refuse(at, why)
+	}
+	if n.Operator != "matches" {
 		return
 	}
 	pattern, ok := n.Right.(*ast.StringNode)
@@ -65,10 +72,15 @@ func (v *patternVisitor) Visit(node *ast.Node) {
 	size := patternSize(pattern.Value)
 	v.size.Largest = max(v.size.Largest, size)
 	v.size.Total += size
-	if size > MaxPattern && v.size.tooLarge == "" {
-		v.size.tooLarge = placed(v.source, n, fmt.Sprintf(
-			"the pattern has %d instructions, at most %d are allowed; shorten it or use smaller repetitions", size,
-			MaxPattern)).Error()
+	if size > MaxPattern {
+		v.refuse(n, fmt.Sprintf("the pattern has %d instructions, at most %d are allowed; shorten it or use smaller "+
+			"repetitions", size, MaxPattern))
+	}
+}
+
+func (v *patternVisitor) refuse(n ast.Node, why string) {
+	if v.size.mistake == "" {
+		v.size.mistake = placed(v.source, n, why).Error()
 	}
 }
 
@@ -103,15 +115,15 @@ func estimatePattern(re *syntax.Regexp) int {
 	return n
 }
 
-// CheckPatterns refuses a rule with a pattern above MaxPattern, unless its condition is that of
-// was, the stored rule, which is nil for a new one. The error is a *ValidationError of the field
-// when.
+// CheckPatterns refuses a rule with a pattern above MaxPattern, or whose condition compares ip with a network, unless
+// its condition is that of was, the stored rule, which is nil for a new one. The error is a *ValidationError of
+// the field when.
 func CheckPatterns(was, is *Rule) error {
 	if was != nil && sameText(was.When, is.When) {
 		return nil
 	}
-	if size := SizePatterns(is.When); size.tooLarge != "" {
-		return &ValidationError{Fields: []FieldError{{Field: "when", Message: size.tooLarge}}}
+	if size := SizePatterns(is.When); size.mistake != "" {
+		return &ValidationError{Fields: []FieldError{{Field: "when", Message: size.mistake}}}
 	}
 	return nil
 }
@@ -141,8 +153,8 @@ func (f *File) CheckPatterns(current []Rule, prune bool) error {
 		if was == nil || !sameText(was.When, is.When) {
 			size := SizePatterns(is.When)
 			after += size.Total
-			if size.tooLarge != "" && len(ps) < MaxFileErrors {
-				ps.add(path("rules", i)+".when", "%s", size.tooLarge)
+			if size.mistake != "" && len(ps) < MaxFileErrors {
+				ps.add(path("rules", i)+".when", "%s", size.mistake)
 			}
 			if was != nil {
 				before += SizePatterns(was.When).Total

@@ -18,6 +18,7 @@ func everyPolicy() Rule {
 	from := time.Date(2026, 11, 27, 0, 0, 0, 1_000_000, time.UTC)
 	until := from.Add(time.Hour)
 	return Rule{
+		Host:           new("*.example.com"),
 		ElasticPercent: new(int64(50)), Pool: new("shop"), Priority: new("critical"),
 		Tiers: map[string]TierLimit{"free": {Limit: new(int64(2)), Burst: new(int64(3))}, "staff": {Unlimited: true}},
 		Schedule: &Schedule{Zone: "Europe/Berlin", Windows: []ScheduleWindow{

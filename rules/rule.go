@@ -20,7 +20,7 @@ type Rule struct {
 	// It affects no decision, and no answer to a check contains it.
 	Owner *string `json:"owner"`
 	// Scope names the facts that identify the bucket: global, or a sum of ip, user, apikey, tier,
-	// route, method and attr:<name>, such as user+ip. The rule applies only to descriptors that
+	// host, route, method and attr:<name>, such as user+ip. The rule applies only to descriptors that
 	// have all of them. It is "" for a rule with Descriptor.
 	Scope string `json:"scope"`
 	// Route is nil for every route; else an exact path, a path with {param} segments, or one that
@@ -28,6 +28,9 @@ type Rule struct {
 	Route *string `json:"route"`
 	// Method is nil for every method, else one in upper case.
 	Method *string `json:"method"`
+	// Host is nil for every host, else the name of one in the form of ParseHost, or *.example.com for every name below
+	// example.com, however deep, but not example.com itself.
+	Host *string `json:"host"`
 	// Descriptor makes it a rule for descriptors of Envoy, which needs no scope, route or method. It is
 	// nil for an ordinary rule.
 	Descriptor *RuleDescriptor `json:"descriptor"`
@@ -116,6 +119,7 @@ var ruleFields = []Field[Rule]{
 	},
 	{Name: "route", At: func(r *Rule) any { return &r.Route }, Filter: true},
 	{Name: "method", At: func(r *Rule) any { return &r.Method }, Filter: true},
+	{Name: "host", At: func(r *Rule) any { return &r.Host }, Policy: true, Filter: true},
 	{Name: "descriptor", At: func(r *Rule) any { return &r.Descriptor }, Policy: true},
 	{Name: "algorithm", At: func(r *Rule) any { return &r.Algorithm }, Default: defaultAlgorithm},
 	{

@@ -66,7 +66,8 @@ func validateDescriptor(r *Rule, ps *problems) {
 		name  string
 		given bool
 	}{
-		{"scope", r.Scope != ""}, {"route", r.Route != nil}, {"method", r.Method != nil}, {"when", r.When != nil},
+		{"scope", r.Scope != ""}, {"route", r.Route != nil}, {"method", r.Method != nil}, {"host", r.Host != nil},
+		{"when", r.When != nil},
 		{"tiers", len(r.Tiers) > 0}, {"weight_field", r.WeightField != nil}, {"pool", r.Pool != nil},
 		{"throttle", r.Throttle == ThrottleElastic}, {"charge_on", r.ChargeOn == ChargeOnReport},
 		{"over_limit", r.OverLimit == OverLimitDefer},

@@ -24,13 +24,14 @@ const (
 	factAPIKey
 	factAttr
 	factIP
+	factHost
 	factTier
 	factRoute
 	factMethod
 	factKinds
 )
 
-var factNames = [factKinds]string{"user", "apikey", "attr", "ip", "tier", "route", "method"}
+var factNames = [factKinds]string{"user", "apikey", "attr", "ip", "host", "tier", "route", "method"}
 
 // fact is one part of a scope. Label precedes the value in keys and displays: "user:" or
 // "attr:tenant:".
@@ -43,8 +44,8 @@ type fact struct {
 // name returns the fact as written in a scope.
 func (f fact) name() string { return f.label[:len(f.label)-1] }
 
-const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, " +
-	"method and attr:<name>"
+const scopeHelp = "must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, host, " +
+	"route, method and attr:<name>"
 
 // parseScope parses a scope. Facts are returned in the order of keys: by kind, then attributes by
 // name; none for global.

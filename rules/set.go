@@ -77,6 +77,7 @@ type Compiled struct {
 	need      uint8 // bits of factKind
 	facts     []fact
 	route     *route.Pattern // nil for every route
+	host      string         // as parseHostPattern returns it, "" for every host
 	suffix    string         // "|17|sc"
 	globalKey limiter.Key    // the key when there are no facts
 

@@ -24,6 +24,7 @@ const (
 type storedDescriptor struct {
 	Method     string            `json:"method,omitempty"`
 	Route      string            `json:"route,omitempty"`
+	Host       string            `json:"host,omitempty"`
 	IP         netip.Addr        `json:"ip"`
 	User       string            `json:"user,omitempty"`
 	APIKey     string            `json:"api_key,omitempty"`
@@ -35,10 +36,11 @@ type storedDescriptor struct {
 // MarshalStored encodes a descriptor so that it can be stored and matched later. The API key, and
 // every other value that looks like a credential, is replaced by its hash: the result of
 // UnmarshalStored matches the same buckets. A condition on such a value sees the hash. The route
-// is unchanged.
+// and the host are unchanged.
 func (d *Descriptor) MarshalStored() ([]byte, error) {
 	s := storedDescriptor{
-		Method: d.Method, Route: d.Route, IP: d.IP, User: concealed(d.User), Tier: concealed(d.Tier), Fields: d.Fields,
+		Method: d.Method, Route: d.Route, Host: d.Host, IP: d.IP, User: concealed(d.User), Tier: concealed(d.Tier),
+		Fields: d.Fields,
 	}
 	if d.APIKey != "" {
 		s.APIKey = storedH + hashOf(d.APIKey)
@@ -66,7 +68,7 @@ func (d *Descriptor) UnmarshalStored(b []byte) error {
 		s.Attributes[name] = recalled(v)
 	}
 	*d = Descriptor{
-		Method: s.Method, Route: s.Route, IP: s.IP, User: recalled(s.User), APIKey: recalled(s.APIKey),
+		Method: s.Method, Route: s.Route, Host: s.Host, IP: s.IP, User: recalled(s.User), APIKey: recalled(s.APIKey),
 		Tier:       recalled(s.Tier),
 		Attributes: s.Attributes, Fields: s.Fields, stored: true,
 	}

@@ -35,6 +35,7 @@ type parts struct {
 	limit limiter.Limit
 	facts []fact
 	route *route.Pattern
+	host  string // as parseHostPattern returns it, "" for none
 	policy
 }
 
@@ -88,6 +89,11 @@ func (p *parts) validateMatchers(r *Rule, ps *problems) {
 	}
 	if r.Method != nil && !route.IsMethod(*r.Method) {
 		ps.add("method", "must be an HTTP method in upper case, such as POST, of at most %d characters", route.MaxMethod)
+	}
+	if r.Host != nil {
+		if p.host, err = parseHostPattern(*r.Host); err != nil {
+			ps.add("host", "%s", err)
+		}
 	}
 	if r.WeightField != nil && !chars.IsName(*r.WeightField) {
 		ps.add("weight_field", "must be 1 to %d letters, digits, _, . or -", chars.MaxName)

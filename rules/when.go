@@ -20,6 +20,14 @@ import (
 // conditionEnv holds the names that a condition may use. It has no methods, because expr would
 // offer them as functions.
 type conditionEnv struct {
+	FormerEnv
+	// Host is in the form of ParseHost.
+	Host string `expr:"host"`
+}
+
+// FormerEnv holds the names of conditions before there were host and cidr. A condition that declares a variable of
+// one of these names has no others, because it may have been stored then.
+type FormerEnv struct {
 	// Method is in upper case, Route normalised; "" means absent, as for every text.
 	Method string `expr:"method"`
 	Route  string `expr:"route"`
@@ -52,6 +60,8 @@ var whenFunctions = []string{
 type condition struct {
 	program  *vm.Program
 	ip       bool // it speaks of the address
+	former   bool // it has only the names of FormerEnv
+	newer    bool // it has host or cidr
 	patterns PatternSize
 }
 
@@ -67,12 +77,16 @@ func compileCondition(source string) (*condition, error) {
 	}
 	v := whenVisitor{source: source}
 	options := []expr.Option{
-		expr.Env(conditionEnv{}), expr.AsBool(), expr.MaxNodes(maxWhenNodes), expr.Patch(&v), expr.DisableAllBuiltins(),
+		expr.AsBool(), expr.MaxNodes(maxWhenNodes), expr.Patch(&v), expr.DisableAllBuiltins(),
 	}
 	for _, name := range whenFunctions {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	program, err := expr.Compile(source, options...)
+	program, err := expr.Compile(source, append(options, expr.Env(conditionEnv{}), cidr)...)
+	if v.former {
+		v = whenVisitor{source: source, former: true}
+		program, err = expr.Compile(source, append(options, expr.Env(FormerEnv{}))...)
+	}
 	if v.err != nil { // more to the point than what the compiler makes of it
 		return nil, v.err
 	}
@@ -85,7 +99,9 @@ func compileCondition(source string) (*condition, error) {
 	case err != nil:
 		return nil, errors.New(clipText(err.Error()))
 	}
-	return &condition{program: program, ip: v.ip, patterns: SizePatterns(&source)}, nil
+	return &condition{
+		program: program, ip: v.ip, former: v.former, newer: v.newer, patterns: SizePatterns(&source),
+	}, nil
 }
 
 // clipText shortens a message about a caller's text to one line.
@@ -102,10 +118,10 @@ func clipText(s string) string {
 // a predicate would scan its lists repeatedly, a range could build a list of any length, and a
 // pattern from the request would be compiled at every check.
 type whenVisitor struct {
-	source string
-	ip     bool
-	err    error
-	root   ast.Node // visited last
+	source            string
+	ip, former, newer bool // as in condition
+	err               error
+	root              ast.Node // visited last
 }
 
 // Visit implements ast.Visitor.
@@ -120,6 +136,13 @@ func (v *whenVisitor) Visit(node *ast.Node) {
 		v.refuse(n, "predicates are not available")
 	case *ast.IdentifierNode:
 		v.ip = v.ip || n.Value == "ip"
+		v.newer = v.newer || !v.former && (n.Value == nameHost || n.Value == nameCIDR)
+	case *ast.VariableDeclaratorNode:
+		v.former = v.former || n.Name == nameHost || n.Name == nameCIDR
+	case *ast.CallNode:
+		if name, ok := n.Callee.(*ast.IdentifierNode); ok && name.Value == nameCIDR && !v.former {
+			v.networks(n)
+		}
 	case *ast.BinaryNode:
 		if _, constant := n.Right.(*ast.StringNode); n.Operator == "matches" && !constant {
 			v.refuse(n, "the pattern of matches must be text in quotes")
@@ -164,9 +187,14 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 	if !ok {
 		return true // impossible: the pool holds nothing else
 	}
-	e.env = conditionEnv{
+	e.env.Host = k.d.Host
+	e.env.FormerEnv = FormerEnv{
 		Method: k.method, Route: k.route, User: k.d.User, APIKey: k.d.APIKey, Tier: k.d.Tier,
 		Attributes: k.d.Attributes, Fields: k.d.Fields, Weight: weight,
+	}
+	var env any = &e.env
+	if c.when.former {
+		env = &e.env.FormerEnv
 	}
 	if c.when.ip && k.d.IP.IsValid() {
 		e.env.IP = NormalAddr(k.d.IP).String()
@@ -177,7 +205,7 @@ func (k *keyer) holds(c *Compiled, weight int64) bool {
 	if measured {
 		began = opt.Now()
 	}
-	v, err := e.vm.Run(c.when.program, &e.env)
+	v, err := e.vm.Run(c.when.program, env)
 	if measured {
 		opt.ConditionTook(opt.Now().Sub(began))
 	}

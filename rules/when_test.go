@@ -13,29 +13,38 @@ func conditional(when string) Rule {
 
 func TestWhen_DecidesWhetherTheRuleApplies(t *testing.T) {
 	d := Descriptor{
-		Method: "post", Route: "/v1/charges/", User: "ada", APIKey: "k-1", Tier: "free",
+		Method: "post", Route: "/v1/charges/", User: "ada", APIKey: "k-1", Tier: "free", Host: "api.example.com",
 		IP:         netip.MustParseAddr("::ffff:203.0.113.7"),
 		Attributes: map[string]string{"plan": "trial", "region": "eu-1"}, Fields: map[string]int64{"bytes": 2048},
 	}
 	for when, want := range map[string]bool{
-		`attributes.plan == "trial" && weight > 10`:      true,
-		`attributes.plan == "trial" && weight > 12`:      false,
-		`attributes["plan"] != "trial"`:                  false,
-		`attributes.nothing == ""`:                       true,
-		`fields.nothing == 0`:                            true,
-		`fields.bytes >= 2048 and method == "POST"`:      true,
-		`route startsWith "/v1/" and not (user == "bo")`: true,
-		`route == "/v1/charges"`:                         true,
-		`ip == "203.0.113.7"`:                            true,
-		`api_key == "k-1"`:                               true,
-		`tier in ["free", "trial"]`:                      true,
-		`tier in ["pro"]`:                                false,
-		`user matches "^a.a$"`:                           true,
-		`len(user) == 3 ? upper(user) == "ADA" : false`:  true,
-		`attributes.region contains "us"`:                false,
-		"method == \"GET\"\n|| weight == 11":             true,
-		`true`:                                           true,
-		`weight % 4 == 3`:                                true,
+		`attributes.plan == "trial" && weight > 10`:       true,
+		`attributes.plan == "trial" && weight > 12`:       false,
+		`attributes["plan"] != "trial"`:                   false,
+		`attributes.nothing == ""`:                        true,
+		`fields.nothing == 0`:                             true,
+		`fields.bytes >= 2048 and method == "POST"`:       true,
+		`route startsWith "/v1/" and not (user == "bo")`:  true,
+		`route == "/v1/charges"`:                          true,
+		`ip == "203.0.113.7"`:                             true,
+		`api_key == "k-1"`:                                true,
+		`tier in ["free", "trial"]`:                       true,
+		`tier in ["pro"]`:                                 false,
+		`user matches "^a.a$"`:                            true,
+		`len(user) == 3 ? upper(user) == "ADA" : false`:   true,
+		`attributes.region contains "us"`:                 false,
+		"method == \"GET\"\n|| weight == 11":              true,
+		`true`:                                            true,
+		`host == "api.example.com"`:                       true,
+		`host endsWith ".example.com"`:                    true,
+		`host == ""`:                                      false,
+		`cidr(ip, "203.0.113.0/24")`:                      true,
+		`cidr(ip, "10.0.0.0/8", "203.0.113.7")`:           true,
+		`cidr(ip, "10.0.0.0/8", "2001:db8::/32", "::/0")`: false,
+		`not cidr(ip, "10.0.0.0/8") && user == "ada"`:     true,
+		`let host = attributes.region; host == "eu-1"`:    true,
+		`let cidr = "x"; cidr == user`:                    false,
+		`weight % 4 == 3`:                                 true,
 	} {
 		s := compile(t, conditional(when))
 		if got := len(s.Match(&d, 11, noon, nil)) == 1; got != want {
@@ -48,7 +57,8 @@ func TestWhen_DecidesWhetherTheRuleApplies(t *testing.T) {
 		}
 	}
 	// Without any fact.
-	if s := compile(t, conditional(`attributes.a == "" && fields.b == 0 && ip == "" && user == ""`)); len(
+	if s := compile(t, conditional(`attributes.a == "" && fields.b == 0 && ip == "" && user == "" && host == "" &&
+		!cidr(ip, "0.0.0.0/0", "::/0")`)); len(
 		s.Match(&Descriptor{}, 1, noon, nil)) != 1 {
 		t.Error("absent facts are not empty")
 	}
@@ -65,22 +75,32 @@ func TestWhen_WeightIsTheRulesOwn(t *testing.T) {
 
 func TestWhen_ErrorsPointAtThePlace(t *testing.T) {
 	for when, want := range map[string]string{
-		`plan == "trial"`:                        "line 1, column 1: unknown name plan",
-		`weight > 1 && usr == "a"`:               "line 1, column 15: unknown name usr",
-		"weight > 1 &&\n  usr == \"a\"":          "line 2, column 3: unknown name usr",
-		`weight > "a"`:                           "line 1, column 8: invalid operation: > (mismatched types",
-		`attributes.plan > 1`:                    "line 1, column 17: invalid operation",
-		`attributes.plan.x == "a"`:               "line 1, column 17: type string has no field x",
-		`weight +`:                               "line 1, column 8: unexpected token EOF",
-		`weight`:                                 "line 1, column 1: expected bool",
-		`user`:                                   "line 1, column 1: expected bool",
-		`len(user) + 1`:                          "line 1, column 11: expected bool",
-		`now().Unix() > 1`:                       "line 1, column 1: unknown name now",
-		`any([1, 2], # > 2)`:                     "not available",
-		`weight in 1..1000000000`:                "line 1, column 12: ranges are not supported",
-		`user matches attributes.p`:              "line 1, column 6: the pattern of matches must be text",
-		`user matches "("`:                       "line 1, column 6: error parsing regexp",
-		`user = "a"`:                             "line 1, column 6",
+		`plan == "trial"`:               "line 1, column 1: unknown name plan",
+		`weight > 1 && usr == "a"`:      "line 1, column 15: unknown name usr",
+		"weight > 1 &&\n  usr == \"a\"": "line 2, column 3: unknown name usr",
+		`weight > "a"`:                  "line 1, column 8: invalid operation: > (mismatched types",
+		`attributes.plan > 1`:           "line 1, column 17: invalid operation",
+		`attributes.plan.x == "a"`:      "line 1, column 17: type string has no field x",
+		`weight +`:                      "line 1, column 8: unexpected token EOF",
+		`weight`:                        "line 1, column 1: expected bool",
+		`user`:                          "line 1, column 1: expected bool",
+		`len(user) + 1`:                 "line 1, column 11: expected bool",
+		`now().Unix() > 1`:              "line 1, column 1: unknown name now",
+		`any([1, 2], # > 2)`:            "not available",
+		`weight in 1..1000000000`:       "line 1, column 12: ranges are not supported",
+		`user matches attributes.p`:     "line 1, column 6: the pattern of matches must be text",
+		`user matches "("`:              "line 1, column 6: error parsing regexp",
+		`user = "a"`:                    "line 1, column 6",
+		`cidr(ip)`:                      `line 1, column 1: write cidr(ip, "10.0.0.0/8")`,
+		`cidr("10.0.0.0/8", ip)`:        "line 1, column 6: the first argument of cidr must be ip",
+		`cidr(user, "10.0.0.0/8")`:      "line 1, column 6: the first argument of cidr must be ip",
+		`cidr(ip, user)`:                "line 1, column 10: the networks of cidr must be texts in quotes",
+		`user == "" ||
+  cidr(ip, "10.0.0.0/8", "10.0.0.1/8")`: "line 2, column 26: the network must be the address of a network; write",
+		`cidr(ip, "10.0.0.0/33")`:                "line 1, column 10: the network must be an address such as 192.0.2.7",
+		`cidr(ip, "64:ff9b::a00:0/104")`:         "line 1, column 10: the network must be the IPv4 network inside",
+		`cidr == 1`:                              "line 1, column 6: invalid operation",
+		`let host = ""; cidr(ip, "10.0.0.0/8")`:  "unknown name cidr",
 		`repeat(user, 1000000) == ""`:            "unknown name repeat",
 		`get(attributes, "a") == ""`:             "unknown name get",
 		"user == \"\u202e\"":                     "control characters",

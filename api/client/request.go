@@ -18,6 +18,8 @@ type Check struct {
 	Method string `json:"method,omitempty"`
 	// Route is a path, such as /v1/charges, or the template that it matched.
 	Route string `json:"route,omitempty"`
+	// Host is the host that the request is for, with or without a port.
+	Host string `json:"host,omitempty"`
 	// IP is an IPv4 or IPv6 address.
 	IP     string `json:"ip,omitempty"`
 	User   string `json:"user,omitempty"`
@@ -72,7 +74,8 @@ type Settlement struct {
 // give different texts the same form, and so the same bucket.
 func (q *Check) encode() ([]byte, error) {
 	for _, f := range [...]struct{ name, text string }{{"key", q.Key}, {"method", q.Method}, {"route", q.Route},
-		{"ip", q.IP}, {"user", q.User}, {"api_key", q.APIKey}, {"tier", q.Tier}, {"request_id", q.RequestID}} {
+		{"host", q.Host}, {"ip", q.IP}, {"user", q.User}, {"api_key", q.APIKey}, {"tier", q.Tier},
+		{"request_id", q.RequestID}} {
 		if !utf8.ValidString(f.text) {
 			return nil, notUTF8(f.name)
 		}

@@ -196,7 +196,7 @@ func (c *change) recordRule(action string, version int64, was, is *rules.Rule) e
 	if subject == nil {
 		subject = was
 	}
-	snapshot, err := json.Marshal(subject)
+	snapshot, err := json.Marshal(guarded(subject))
 	if err != nil {
 		return err
 	}

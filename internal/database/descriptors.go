@@ -78,17 +78,26 @@ func (c *change) checkDescriptors() error {
 }
 
 // completeRevisions adds to the versions that an older build recorded what that build did not know: the rule kept its
-// descriptor and what belongs to it, so they are those of the version before.
+// descriptor or its host and what belongs to them, so they are those of the version before.
 func completeRevisions(tx *gorm.DB, rows []revisionRow) error {
 	for i := range rows {
 		row := &rows[i]
 		older := map[string]json.RawMessage{}
-		if json.Unmarshal([]byte(row.Rule), &older) != nil || older["descriptor"] != nil ||
-			!strings.HasPrefix(string(older["scope"]), `"`+scopePrefix) {
+		if json.Unmarshal([]byte(row.Rule), &older) != nil {
+			continue
+		}
+		missing := ""
+		switch scope := string(older["scope"]); {
+		case strings.HasPrefix(scope, `"`+scopePrefix):
+			missing = "descriptor"
+		case strings.HasPrefix(scope, `"`+hostPrefix):
+			missing = "newer"
+		}
+		if missing == "" || older[missing] != nil {
 			continue
 		}
 		var known []revisionRow
-		err := tx.Where("rule_id = ? AND version < ? AND rule ->> 'descriptor' IS NOT NULL", row.RuleID, row.Version).
+		err := tx.Where("rule_id = ? AND version < ? AND rule ->> ? IS NOT NULL", row.RuleID, row.Version, missing).
 			Order("version DESC").Limit(1).Find(&known).Error
 		if err != nil {
 			return err
@@ -98,7 +107,9 @@ func completeRevisions(tx *gorm.DB, rows []revisionRow) error {
 			continue
 		}
 		maps.Copy(members, older)
-		members["scope"], members["method"] = json.RawMessage(`""`), json.RawMessage(`null`)
+		if missing == "descriptor" {
+			members["scope"], members["method"] = json.RawMessage(`""`), json.RawMessage(`null`)
+		}
 		text, err := json.Marshal(members)
 		if err != nil {
 			return err

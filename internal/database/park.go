@@ -143,7 +143,7 @@ func decidingPolicies(r *rules.Rule) []string {
 		name string
 		has  bool
 	}{
-		{"descriptor", r.Descriptor != nil}, {"condition", r.When != nil},
+		{"descriptor", r.Descriptor != nil}, {"host", r.NeedsHosts()}, {"condition", r.When != nil},
 		{"life span", r.ActiveFrom != nil || r.ActiveUntil != nil}, {"tiers", len(r.Tiers) > 0},
 		{"schedule", r.Schedule != nil}, {"calendar", r.Calendar != nil},
 		{"elastic limit", r.Throttle == "elastic" || r.ElasticPercent != nil}, {"pool", r.Pool != nil},

@@ -43,12 +43,13 @@ func (ruleRow) TableName() string { return "rules" }
 type document string
 
 func rowOf(r *rules.Rule) (ruleRow, error) {
-	policies, err := r.MarshalPolicies()
+	stored := guarded(r)
+	policies, err := stored.policies()
 	return ruleRow{
-		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(r), Route: r.Route,
+		ID: r.ID, Name: r.Name, Description: r.Description, Owner: r.Owner, Scope: scopeOf(&stored.Rule), Route: r.Route,
 		Method: methodOf(r), Algorithm: r.Algorithm, LimitCount: r.Limit, WindowMS: r.WindowMS, Burst: r.Burst,
 		Align: r.Align, AnchorMS: r.AnchorMS, Buckets: r.Buckets, WeightField: r.WeightField, Throttle: r.Throttle,
-		SoftPercent: r.SoftPercent, Policies: document(policies), Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
+		SoftPercent: r.SoftPercent, Policies: policies, Mode: r.Mode, FailMode: r.FailMode, IsActive: r.IsActive,
 		Version: r.Version, CreatedAt: newRowTime(r.CreatedAt), UpdatedAt: newRowTime(r.UpdatedAt),
 	}, err
 }
@@ -68,7 +69,7 @@ func (row *ruleRow) rule() rules.Rule {
 	if r.Descriptor != nil {
 		r.Scope, r.Method = "", nil
 	}
-	return r
+	return row.restored(r)
 }
 
 func rulesOf(rows []ruleRow) []rules.Rule {
@@ -103,10 +104,12 @@ func (row *revisionRow) revision() rules.Revision {
 		Version: row.Version, Action: row.Action, At: row.At.Time,
 		Actor: rules.Actor{Kind: row.ActorKind, Name: row.ActorName}, Reason: row.Reason,
 	}
-	if err := json.Unmarshal([]byte(row.Rule), &rev.Rule); err != nil {
+	var stored newerRule
+	if err := json.Unmarshal([]byte(row.Rule), &stored); err != nil {
 		rev.Rule = rules.Rule{ID: row.RuleID, Version: row.Version}
 		return rev
 	}
+	rev.Rule = stored.restore()
 	rev.Rule.Normalize()
 	return rev
 }

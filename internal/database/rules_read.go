@@ -50,9 +50,16 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 		if name == "method" {
 			value = strings.ToUpper(value)
 		}
-		if name == rules.FilterDomain && value != "" {
+		f := rules.FieldNamed(name)
+		switch {
+		case value == "":
+		case name == rules.FilterDomain:
 			tx = ofDomain(tx, value)
-		} else if f := rules.FieldNamed(name); f != nil && value != "" {
+		case name == "scope":
+			tx = ofScope(tx, value)
+		case name == "host":
+			tx = tx.Where("policies ->> 'host' = ?", rules.NormalHost(value))
+		case f != nil:
 			tx = tx.Where(f.Name+" = ?", value)
 		}
 	}

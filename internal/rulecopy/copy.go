@@ -67,6 +67,24 @@ type ordinary struct {
 	Replaces       *struct{} `json:"replaces,omitempty"`
 	ShareThreshold *struct{} `json:"share_threshold,omitempty"`
 	Metadata       *struct{} `json:"metadata,omitempty"`
+	Host           *struct{} `json:"host,omitempty"`
+}
+
+// described is a rule with a descriptor, without the member that builds before format 5 do not know.
+type described struct {
+	*rules.Rule
+	Host *struct{} `json:"host,omitempty"`
+}
+
+// formOf returns what is written of a rule, and the form that it needs.
+func formOf(r *rules.Rule) (value any, form uint32) {
+	switch {
+	case r.NeedsHosts():
+		return r, format
+	case r.Descriptor != nil:
+		return described{Rule: r}, formatDescriptors
+	}
+	return ordinary{Rule: r}, formatPlain
 }
 
 // write writes the JSON of c with other rules, one rule at a time, so that a
@@ -74,7 +92,7 @@ type ordinary struct {
 func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err error) {
 	form = formatPlain
 	if len(c.Profiles) > 0 {
-		form = format
+		form = formatDescriptors
 	}
 	stamp, err := json.Marshal(c.Stamp)
 	if err != nil {
@@ -89,12 +107,8 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 		if _, err := io.WriteString(w, separator); err != nil {
 			return 0, err
 		}
-		var value any = r
-		if r.Descriptor == nil {
-			value = ordinary{Rule: r}
-		} else {
-			form = format
-		}
+		value, needs := formOf(r)
+		form = max(form, needs)
 		if err := one.Encode(value); err != nil {
 			return 0, err
 		}

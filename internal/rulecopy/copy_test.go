@@ -146,7 +146,7 @@ func TestDecode_SaysWhyItRefuses(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"newer format", here, newer, ErrNewer, "format 5"},
+		{"newer format", here, newer, ErrNewer, "format 6"},
 		{"another database", "postgres db.example:5432/staging", good, ErrForeign, "a different rules database"},
 		{"something else", here, []byte("SQLite format 3\x00"), ErrDamaged, "its header is not"},
 		{"nothing", here, nil, ErrDamaged, "incomplete"},
@@ -183,7 +183,7 @@ func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 		t.Errorf("form %d of a copy without them, want 2", got)
 	}
 	for _, name := range []string{"profiles", "descriptor", "addend", "unlimited", "quota", "replaces", "share_threshold",
-		"metadata", "entries"} {
+		"metadata", "entries", "host"} {
 		if bytes.Contains(plain, []byte(`"`+name+`"`)) {
 			t.Errorf("a copy without them names %s", name)
 		}
@@ -209,6 +209,22 @@ func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, c, got)
+	for _, edit := range []func(*rules.Rule){
+		func(r *rules.Rule) { r.Host = ptr("*.example.com") }, func(r *rules.Rule) { r.Scope = "user+host" },
+		func(r *rules.Rule) { r.When = ptr(`cidr(ip, "10.0.0.0/8")`) },
+	} {
+		c := sample()
+		edit(&c.Rules[0])
+		text := encoded(t, c)
+		if got := binary.BigEndian.Uint32(text[len(magic):]); got != 5 {
+			t.Errorf("form %d of a copy with hosts, want 5", got)
+		}
+		got, err := Decode(here, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, c, got)
+	}
 }
 
 func TestDecode_TakesUnknownScopesAsNone(t *testing.T) {

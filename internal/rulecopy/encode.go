@@ -24,9 +24,11 @@ import (
 const (
 	magic = "SLUICERC"
 	// format is the newest form that this build reads and writes. Form 3 added profiles, 4 descriptors in rules and
-	// profiles. A copy with neither profiles nor descriptors is written in formatPlain, which older builds read too.
-	format      = 4
-	formatPlain = 2
+	// profiles, 5 rules with host or cidr. A copy is written in the oldest form that has all of it, so that older builds
+	// read it too.
+	format            = 5
+	formatDescriptors = 4
+	formatPlain       = 2
 
 	headerSize = len(magic) + 4 + 8 + sha256.Size + 8
 

@@ -154,8 +154,8 @@ extra: 1
 		"rules[0].limit: must be a whole number, not text (line 4)",
 		"rules[0].window_ms: must be a whole number, not a number (line 5)",
 		"rules[0].name: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit (line 2)",
-		"rules[0].scope: must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, route, " +
-			"method and attr:<name> (line 3)",
+		"rules[0].scope: must be global, or a sum such as user+ip of distinct facts among ip, user, apikey, tier, host, " +
+			"route, method and attr:<name> (line 3)",
 		"rules[1].colour: is not a field of a rule (line 10)",
 		"rules[1].window_ms: must be between 1 and 315576000000 (ten years) (line 9)",
 		"rules[2].limit: is out of range (line 13)",

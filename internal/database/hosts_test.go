@@ -1,0 +1,148 @@
+package database
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sluice/rules"
+)
+
+// hosted returns rules that builds without hosts would misread.
+func hosted() []rules.Rule {
+	byHost, byScope, byWhen := sample("by-host"), sample("by-scope"), sample("by-when")
+	byHost.Host, byHost.When = ptr("*.example.com"), ptr(`user != "<a>"`)
+	byScope.Scope = "user+host"
+	byWhen.When = ptr(`cidr(ip, "10.0.0.0/8") || host matches "^a"`)
+	return []rules.Rule{byHost, byScope, byWhen}
+}
+
+func TestHosts_AreStored(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		for _, r := range hosted() {
+			created := mustCreate(t, d, r)
+			want := r.Clone()
+			want.Normalize()
+			if changes := rules.Diff(&want, &created); len(changes) > 0 {
+				t.Errorf("created: %+v", changes)
+			}
+			if read, err := d.GetRule(ctx, created.ID); err != nil || cmp.Diff(created, read) != "" {
+				t.Errorf("read back %v\n%s", err, cmp.Diff(created, read))
+			}
+			plain := created.Clone()
+			plain.Scope, plain.Host, plain.When = "user", nil, ptr("weight > 1")
+			edited, err := d.UpdateRule(ctx, ada, plain, 1)
+			if err != nil || edited.Scope != "user" || edited.Host != nil || *edited.When != "weight > 1" {
+				t.Errorf("edited: %+v, %v", edited, err)
+			}
+			if read, err := d.GetRule(ctx, created.ID); err != nil || cmp.Diff(edited, read) != "" {
+				t.Errorf("the edit reads back %v\n%s", err, cmp.Diff(edited, read))
+			}
+			back, err := d.RollbackRule(ctx, ada, created.ID, 1, 2)
+			if changes := rules.Diff(&created, &back); err != nil || len(changes) > 0 {
+				t.Errorf("rolled back: %+v, %v", changes, err)
+			}
+			history, err := d.RuleHistory(ctx, created.ID, 10, 0)
+			if err != nil || len(history) != 3 || cmp.Diff(back, history[0].Rule) != "" {
+				t.Errorf("history: %+v, %v", history, err)
+			}
+		}
+	})
+}
+
+func TestHosts_AreFiltered(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		for _, r := range append(hosted(), sample("plain")) {
+			mustCreate(t, d, r)
+		}
+		for _, tt := range []struct{ name, value, want string }{
+			{"host", "*.Example.com", "by-host"}, {"scope", "user+host", "by-scope"},
+		} {
+			page, err := d.ListRules(t.Context(), rules.Query{Equal: map[string]string{tt.name: tt.value}})
+			if err != nil || len(page.Rules) != 1 || page.Rules[0].Name != tt.want {
+				t.Errorf("%s %s: %+v, %v", tt.name, tt.value, page.Rules, err)
+			}
+		}
+		page, err := d.ListRules(t.Context(), rules.Query{Equal: map[string]string{"scope": sample("").Scope}})
+		if err != nil || len(page.Rules) != 3 {
+			t.Errorf("of the scope of three rules: %+v, %v", page.Rules, err)
+		}
+	})
+}
+
+// A build that knows no hosts reads valid rules that no request fits, and its edits of other members leave the hosts.
+func TestHosts_DoNotApplyInOlderBuilds(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		ctx := t.Context()
+		for _, r := range hosted() {
+			created := mustCreate(t, d, r)
+			var row ruleRow
+			if err := d.read.Where("id = ?", created.ID).Take(&row).Error; err != nil {
+				t.Fatal(err)
+			}
+			older := rules.Rule{ID: 1, Name: row.Name, Scope: row.Scope, Route: row.Route, Method: row.Method,
+				Algorithm: row.Algorithm, Limit: row.LimitCount, WindowMS: row.WindowMS, IsActive: true}
+			if err := older.UnmarshalPolicies([]byte(row.Policies)); err != nil || older.When != nil {
+				t.Errorf("its condition is %v, %v", older.When, err)
+			}
+			older.Host = nil
+			set, err := rules.Compile([]rules.Rule{older}, 1, rules.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := rules.Descriptor{User: "a", Host: "a.example.com", Attributes: map[string]string{"tenant": "b"}}
+			if found := set.Match(&request, 1, time.UnixMilli(0), nil); len(found) > 0 {
+				t.Errorf("it applies: %+v", found)
+			}
+			// What such a build writes: the columns and a version without the members that it does not know.
+			if err := d.write.Exec("UPDATE rules SET limit_count = 77, version = 2 WHERE id = ?", row.ID).Error; err != nil {
+				t.Fatal(err)
+			}
+			var revision revisionRow
+			if err := d.read.Where("rule_id = ?", row.ID).Take(&revision).Error; err != nil {
+				t.Fatal(err)
+			}
+			members := map[string]any{}
+			if err := json.Unmarshal([]byte(revision.Rule), &members); err != nil {
+				t.Fatal(err)
+			}
+			delete(members, "host")
+			delete(members, "newer")
+			members["limit"] = 77
+			text, err := json.Marshal(members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revision.Version, revision.Rule = 2, string(text)
+			if err := d.write.Create(&revision).Error; err != nil {
+				t.Fatal(err)
+			}
+			want := created.Clone()
+			want.Limit = 77
+			read, err := d.GetRule(ctx, row.ID)
+			if changes := rules.Diff(&want, &read); err != nil || len(changes) > 0 {
+				t.Errorf("after the edit: %+v, %v", changes, err)
+			}
+			history, err := d.RuleHistory(ctx, row.ID, 10, 0)
+			if err != nil || len(history) != 2 || len(history[0].Changes) != 1 || history[0].Changes[0].Field != "limit" {
+				t.Errorf("history: %+v, %v", history, err)
+			}
+		}
+	})
+}
+
+// Patterns count wherever the condition is stored.
+func TestHosts_PatternsOfTheirConditionsCount(t *testing.T) {
+	onEach(t, func(t *testing.T, d *DB) {
+		r := sample("r")
+		r.When = ptr(`host matches "^a"`)
+		mustCreate(t, d, r)
+		var conditions []string
+		if err := d.read.Model(&ruleRow{}).Pluck(storedWhen, &conditions).Error; err != nil || conditions[0] != *r.When {
+			t.Errorf("got %q, %v", conditions, err)
+		}
+	})
+}
