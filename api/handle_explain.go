@@ -3,14 +3,12 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
-	"sluice/rules/override"
 )
 
 // explanation is the response to POST /ratelimit/explain.
@@ -57,18 +55,6 @@ type overrideFigure struct {
 	Blocked   bool  `json:"blocked"`
 	// Network is set if the key of the override names a network.
 	Network string `json:"network,omitempty"`
-}
-
-// figureOfOverride returns nil if there is no override. network is that of its key, zero if it names none.
-func figureOfOverride(o override.Applied, network netip.Prefix) *overrideFigure {
-	if o.ID == 0 {
-		return nil
-	}
-	figure := &overrideFigure{ID: o.ID, Wildcard: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked}
-	if network.IsValid() {
-		figure.Network = network.String()
-	}
-	return figure
 }
 
 // bucketFigure is the state of a bucket.
@@ -121,7 +107,9 @@ func considerRule(con *decide.ConsideredRule) consideredRule {
 		ID: r.ID, Name: r.Name, Matched: con.Matched, Reason: con.Reason,
 		Message: con.Sentence, Mode: r.Mode, Summary: r.Summary(),
 	}
-	out.Override = figureOfOverride(con.Override, con.Network)
+	if o := con.Override; o.ID != 0 {
+		out.Override = &overrideFigure{o.ID, o.Prefix, o.Unlimited, o.Blocked, con.Network}
+	}
 	if !con.Matched {
 		return out
 	}

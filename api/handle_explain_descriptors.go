@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -81,7 +80,9 @@ func (s *Server) explainDescriptors(c echo.Context, v *tree.Value) error {
 			r := &d.Rule.Rule
 			out.Rule = &explainedRule{r.ID, r.Name, r.Mode, r.Summary()}
 		}
-		out.Override = figureOfOverride(d.Override, netip.Prefix{}) // keys of descriptors have no networks
+		if o := d.Override; o.ID != 0 {
+			out.Override = &overrideFigure{ID: o.ID, Wildcard: o.Prefix, Unlimited: o.Unlimited, Blocked: o.Blocked}
+		}
 		if out.Bucket = figureOf(d.Bucket); out.Bucket != nil {
 			out.Bucket.Allowed, out.After = !d.Over, &d.Bucket.After
 		}

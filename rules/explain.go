@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -55,10 +54,10 @@ type Considered struct {
 	Display string
 	Limit   limiter.Limit
 	Weight  int64
-	// Override is the override that applies, zero if there is none. Network is the network that its key names, zero if it
+	// Override is the override that applies, zero if there is none. Network is the network that its key names, "" if it
 	// names none.
 	Override override.Applied
-	Network  netip.Prefix
+	Network  string
 }
 
 // Explain considers every active rule. It returns first those that apply, exactly as Match does,
@@ -204,7 +203,7 @@ func (k *keyer) overrideOf(c *Compiled, now int64) (override.Applied, bool) {
 }
 
 // overrideSentence describes the effect of an override on a limit for people, "" for none.
-func overrideSentence(a override.Applied, network netip.Prefix, l limiter.Limit) string {
+func overrideSentence(a override.Applied, network string, l limiter.Limit) string {
 	switch {
 	case a.ID == 0:
 		return ""
@@ -215,8 +214,8 @@ func overrideSentence(a override.Applied, network netip.Prefix, l limiter.Limit)
 }
 
 // overrideName names an override in a sentence, and the network of its key if it names one.
-func overrideName(a override.Applied, network netip.Prefix) string {
-	if !network.IsValid() {
+func overrideName(a override.Applied, network string) string {
+	if network == "" {
 		return fmt.Sprintf("Override %d", a.ID)
 	}
 	return fmt.Sprintf("Override %d of the network %s", a.ID, network)

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"sluice/limiter"
@@ -81,7 +80,7 @@ func (s *Set) ExplainEntries(domain string, list []entries.Entry, now time.Time)
 		x.Reason, x.Sentence = EntriesUnlimited, "The rule is unlimited."
 	default:
 		x.Matched, x.Reason = true, EntriesMatched
-		x.Sentence = "The rule applies." + overrideSentence(m.Override, netip.Prefix{}, m.Limit)
+		x.Sentence = "The rule applies." + overrideSentence(m.Override, "", m.Limit)
 	}
 	for _, other := range x.Hidden {
 		x.Sentence += fmt.Sprintf(" Rule %s has the same descriptor and does not apply, because its id is higher.",

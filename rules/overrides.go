@@ -70,13 +70,12 @@ func shortened(buf, facts []byte) []byte {
 	return appendShort(buf, facts)
 }
 
-// overriddenNetwork returns the network of the override that applied to an address, and the zero value if its key names
-// none.
-func (s *Set) overriddenNetwork(a override.Applied, ip netip.Addr) netip.Prefix {
+// overriddenNetwork returns the network of the override that applied to an address, "" if its key names none.
+func (s *Set) overriddenNetwork(a override.Applied, ip netip.Addr) string {
 	if a.Network == 0 {
-		return netip.Prefix{}
+		return ""
 	}
-	return netip.PrefixFrom(s.countedUnder(ip).Addr(), int(a.Network)-1).Masked()
+	return netip.PrefixFrom(NormalAddr(ip), int(a.Network)-1).Masked().String()
 }
 
 // wildcard returns the longest wildcard: the one that names the most facts, then the one with the
