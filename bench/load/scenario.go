@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,8 @@ type scenario struct {
 	// profile, of kind sluice, is created first.
 	profile string
 	env     []string // of kind sluice: settings
+	// networks is the number of overrides of networks that the first rule has.
+	networks int
 	// path and body return those of request number n. checks is the number of checks in each
 	// request, 0 for one.
 	path   string
@@ -46,6 +50,35 @@ func direct(n, keys int) string {
 func described(n, keys int) string {
 	return fmt.Sprintf(`{"method":"POST","route":"/v1/charges","ip":"203.0.113.%d","user":"u%d","api_key":"k%d"}`, n%250,
 		n%keys, n%keys)
+}
+
+// addressed is described from addresses all over IPv4.
+func addressed(n, keys int) string {
+	ip := scattered(n % keys)
+	return fmt.Sprintf(`{"method":"POST","route":"/v1/charges","ip":"%d.%d.%d.%d"}`, ip[0], ip[1], ip[2], ip[3])
+}
+
+// scattered returns address number n of a sequence that is spread evenly.
+func scattered(n int) [4]byte {
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], uint32(n)*2_654_435_761)
+	return ip
+}
+
+// networkOverrides is a file of overrides of n networks, /12 to /28. They have the limit of the rule, so that every
+// check is decided in the same way.
+func networkOverrides(n int) string {
+	var b strings.Builder
+	b.WriteString("key,limit\n")
+	seen := map[netip.Prefix]bool{}
+	for i := 1; len(seen) < n; i++ {
+		p := netip.PrefixFrom(netip.AddrFrom4(scattered(i*7)), 12+i%17).Masked()
+		if !seen[p] {
+			seen[p] = true
+			fmt.Fprintf(&b, "%s,1000000\n", p)
+		}
+	}
+	return b.String()
 }
 
 // hundred is a batch of a hundred described requests.
@@ -104,6 +137,7 @@ var (
 	byTree = []string{`{"name":"per-user","descriptor":{"domain":"bench","entries":[{"key":"user"}]},` +
 		`"algorithm":"sliding_window_counter","limit":1000000,"window_ms":60000}`}
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
+	byAddress = []string{rule("per-ip", "ip", "sliding_window_counter")}
 )
 
 const check = "/ratelimit/check"
@@ -153,6 +187,8 @@ var scenarios = []scenario{
 	// be measured.
 	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred,
 		checks: batchSize, conns: 4, rules: oneRule},
+	{name: perAddress, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress},
+	{name: perNetwork, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress, networks: 10_000},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
 	{name: "sluice embedded, three rules", kind: sluice, path: check, body: described, rules: threeRule},
 	{name: goShared, kind: sluice, redis: true, path: check, body: described, rules: oneRule, callers: 64},
@@ -173,6 +209,8 @@ const (
 	withToken    = "sluice on Redis, one rule, a token and ten more headers"
 	withTLS      = "sluice on Redis, one rule, TLS"
 	withoutPlain = "sluice on Redis, one rule, without plain checks"
+	perAddress   = "sluice on Redis, one rule by address"
+	perNetwork   = "sluice on Redis, one rule by address, 10,000 networks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"
 	extAuthzFace = "sluice on Redis, one rule, asked by ext_authz"
 	naivePath    = "naive: a script call a request"
@@ -224,6 +262,12 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 	defer srv.stop()
 	for _, r := range sc.rules {
 		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules", r, http.StatusCreated); err != nil {
+			return m, err
+		}
+	}
+	if sc.networks > 0 {
+		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules/1/overrides/import", networkOverrides(sc.networks),
+			http.StatusOK); err != nil {
 			return m, err
 		}
 	}

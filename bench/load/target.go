@@ -33,7 +33,7 @@ var trustAll = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
 
 var httpClient = &http.Client{Transport: &http.Transport{TLSClientConfig: trustAll}}
 
-// ask sends one request with a JSON document, or none, and reads the answer.
+// ask sends one request with a JSON object, a file in CSV, or nothing, and reads the answer.
 func (t target) ask(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
 	scheme := "http://"
 	if t.secure {
@@ -43,8 +43,10 @@ func (t target) ask(ctx context.Context, method, path, body string) (status int,
 	if err != nil {
 		return 0, nil, err
 	}
-	if body != "" {
+	if strings.HasPrefix(body, "{") {
 		req.Header.Set("Content-Type", "application/json")
+	} else if body != "" {
+		req.Header.Set("Content-Type", "text/csv")
 	}
 	if t.token != "" {
 		req.Header.Set("Authorization", "Bearer "+t.token)
