@@ -171,7 +171,7 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "\" placeholder=\"Key or reason\" data-search autocomplete=\"off\"></label>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "\" placeholder=\"Key, reason or IP address\" data-search autocomplete=\"off\"></label>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -185,7 +185,7 @@ func overridesPage(f view.Frame, m OverrideTable) templ.Component {
 			}
 			if len(m.Overrides) == 0 {
 				if m.Query.Filtered("q") {
-					templ_7745c5c3_Err = view.Empty("search", "No matching overrides", "No key or reason contains this text.").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = view.Empty("search", "No matching overrides", "No key or reason contains this text, and no network this address.").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
