@@ -41,6 +41,7 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 	c.ChargeExplicit = r.Addend == AddendCharge
 	c.Unlimited, c.Quota, c.Replaces = r.Unlimited, r.Quota, r.Replaces
 	c.Defer = r.Defer
+	c.Ban = r.Ban.limit()
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
 	case HotKeysLeased:

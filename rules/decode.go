@@ -102,6 +102,8 @@ func decodeField[T any](d *decoder, f *Field[T], t *T, at string, v *tree.Value,
 		decodePart(d, deferFields, at, v, p)
 	case **Candidate:
 		decodePart(d, candidateFields, at, v, p)
+	case **Ban:
+		decodePart(d, banFields, at, v, p)
 	case **RuleDescriptor:
 		decodePart(d, descriptorFields, at, v, p)
 	case *[]entries.Element:

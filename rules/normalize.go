@@ -51,6 +51,9 @@ func (r *Rule) Normalize() {
 	if r.OverLimit == OverLimitDefer {
 		r.Defer = r.Defer.normalized()
 	}
+	if r.Ban != nil {
+		r.Ban = r.Ban.normalized()
+	}
 	if r.Candidate != nil {
 		c := *r.Candidate
 		normalize(candidateFields, &c)

@@ -119,6 +119,8 @@ func damage(at any) {
 		*at = &Defer{MaxItems: -1}
 	case **Candidate:
 		*at = &Candidate{}
+	case **Ban:
+		*at = &Ban{}
 	case **RuleDescriptor:
 		*at = &RuleDescriptor{}
 	case *map[string]string:

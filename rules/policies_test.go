@@ -30,6 +30,7 @@ func everyPolicy() Rule {
 		When:     new("attributes.plan == \"é\\n\" &&\n\tweight > 10 // '<>'"),
 		ChargeOn: "report", OverLimit: "defer", Defer: &Defer{MaxItems: 5, MaxAgeMS: 1000},
 		Candidate:     &Candidate{Algorithm: "gcra", Limit: new(int64(0)), WindowMS: new(int64(500)), Align: new("calendar")},
+		Ban:           &Ban{After: 3, WithinMS: 1000, ForMS: 60_000, Grow: 2, MostMS: 3_600_000},
 		RetryJitterMS: new(int64(0)), HotKeys: "leased", HotRaisePercent: new(int64(10)),
 		Descriptor: &RuleDescriptor{Domain: "shop", Entries: []entries.Element{
 			{Key: "path", Value: "/pay"}, {Key: "file", Pattern: "a*", Shared: true}, {Key: "é"},
@@ -80,7 +81,7 @@ func TestPolicies_EachAloneAndAllTogetherComeBack(t *testing.T) {
 
 func TestPolicies_OtherWritingsOfTheSame(t *testing.T) {
 	var r Rule
-	const text = `{"active_from": "2026-11-27T01:00:00.0019+01:00", "name": "other", "ban": {"after": 3},
+	const text = `{"active_from": "2026-11-27T01:00:00.0019+01:00", "name": "other", "new": {"after": 3},
 		"pool": null, "charge_on": null, "tiers": {}, "hot_keys": "exact"}`
 	if err := r.UnmarshalPolicies([]byte(text)); err != nil {
 		t.Fatal(err)

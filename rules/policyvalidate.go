@@ -32,6 +32,7 @@ type variant struct {
 func validatePolicy(r *Rule, base limiter.Limit, ps *problems) policy {
 	validateThrottle(r, ps)
 	validateOutcome(r, ps)
+	validateBan(r, ps)
 	validateHot(r, ps)
 	validateLife(r, ps)
 	var p policy

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/limiter"
+	"sluice/rules/entries"
 )
 
 func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
@@ -42,8 +45,13 @@ func TestValidatePolicy_AcceptsWhatBelongsTogether(t *testing.T) {
 		"report":    func(r *Rule) { r.ChargeOn = "report" },
 		"defer":     func(r *Rule) { r.OverLimit = "defer" },
 		"candidate": func(r *Rule) { r.Candidate = &Candidate{Limit: n(1)} },
-		"jitter":    func(r *Rule) { r.RetryJitterMS = n(0) },
-		"hot":       func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
+		"ban":       banned(Ban{After: 20, WithinMS: 60_000, ForMS: 600_000}),
+		"ban, reports": func(r *Rule) {
+			banned(Ban{After: 1_000_000, WithinMS: 1, ForMS: limiter.MaxWindow, Grow: 10, MostMS: limiter.MaxWindow})(r)
+			r.ChargeOn, r.FailMode = "report", "local"
+		},
+		"jitter": func(r *Rule) { r.RetryJitterMS = n(0) },
+		"hot":    func(r *Rule) { r.HotKeys, r.HotRaisePercent = "sharded", n(400) },
 		"foreign candidate": func(r *Rule) {
 			r.Algorithm, r.Burst, r.Candidate = "gcra", n(7), &Candidate{Limit: n(1), Algorithm: "fixed_window"}
 		},
@@ -199,6 +207,27 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 			func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "magic"} }},
 		"candidate of leases": {"candidate",
 			func(r *Rule) { r.Candidate = &Candidate{Limit: n(1), Algorithm: "concurrency"} }},
+		"ban without after":    {"ban.after", banned(Ban{WithinMS: 1000, ForMS: 1000})},
+		"ban without within":   {"ban.within_ms", banned(Ban{After: 1, ForMS: 1000})},
+		"ban without length":   {"ban.for_ms", banned(Ban{After: 1, WithinMS: 1000, MostMS: 5})},
+		"ban after too many":   {"ban.after", banned(Ban{After: 1_000_001, WithinMS: 1000, ForMS: 1000})},
+		"ban within too long":  {"ban.within_ms", banned(Ban{After: 1, WithinMS: limiter.MaxWindow + 1, ForMS: 1000})},
+		"ban too long":         {"ban.for_ms", banned(Ban{After: 1, WithinMS: 1000, ForMS: limiter.MaxWindow + 1})},
+		"ban growing too fast": {"ban.grow", banned(Ban{After: 1, WithinMS: 1000, ForMS: 1000, Grow: 11})},
+		"ban shrinking":        {"ban.grow", banned(Ban{After: 1, WithinMS: 1000, ForMS: 1000, Grow: -1})},
+		"ban of less":          {"ban.most_ms", banned(Ban{After: 1, WithinMS: 1000, ForMS: 1000, MostMS: 999})},
+		"ban of too much": {"ban.most_ms",
+			banned(Ban{After: 1, WithinMS: 1000, ForMS: 1000, MostMS: limiter.MaxWindow + 1})},
+		"ban of concurrency": {"ban", banned(someBan, func(r *Rule) { r.Algorithm = "concurrency" })},
+		"ban of a shadow":    {"ban", banned(someBan, func(r *Rule) { r.Mode = "shadow" })},
+		"ban of leased keys": {"ban", banned(someBan, func(r *Rule) { r.HotKeys = "leased" })},
+		"ban of shards":      {"ban", banned(someBan, func(r *Rule) { r.HotKeys = "sharded" })},
+		"ban and elastic": {"ban", banned(someBan, func(r *Rule) {
+			r.Throttle, r.ElasticPercent, r.Pool = "elastic", n(10), ptr("p")
+		})},
+		"ban and queue":    {"ban", banned(someBan, func(r *Rule) { r.OverLimit = "defer" })},
+		"ban of a quota":   {"ban", banned(someBan, describe, func(r *Rule) { r.Quota = true })},
+		"ban of nothing":   {"ban", banned(someBan, describe, func(r *Rule) { r.Unlimited, r.Limit = true, 0 })},
 		"jitter too long":  {"retry_jitter_ms", func(r *Rule) { r.RetryJitterMS = n(3_600_001) }},
 		"unknown hot_keys": {"hot_keys", func(r *Rule) { r.HotKeys = "warm" }},
 		"hot log": {"hot_keys", func(r *Rule) {
@@ -222,6 +251,48 @@ func TestValidatePolicy_NamesTheFieldAtFault(t *testing.T) {
 				t.Errorf("got %v, want one error of %s", err, c.field)
 			}
 		})
+	}
+}
+
+// someBan is a valid ban.
+var someBan = Ban{After: 3, WithinMS: 1000, ForMS: 1000}
+
+// banned adds a ban to a rule, and changes it further.
+func banned(b Ban, edits ...func(*Rule)) func(*Rule) {
+	return func(r *Rule) {
+		r.Ban = &b
+		for _, edit := range edits {
+			edit(r)
+		}
+	}
+}
+
+// describe makes a rule one for descriptors.
+func describe(r *Rule) {
+	r.Scope, r.Route, r.Method = "", nil, nil
+	r.Descriptor = &RuleDescriptor{Domain: "shop", Entries: []entries.Element{{Key: "user"}}}
+}
+
+func TestBan_DefaultsAndCompiledLimit(t *testing.T) {
+	for _, tt := range []struct{ ban, want Ban }{
+		{Ban{After: 20, WithinMS: 60_000, ForMS: 600_000},
+			Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 64 * 600_000}},
+		{Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3},
+			Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3, MostMS: limiter.MaxWindow}},
+		{Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}, Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}},
+	} {
+		s, err := Compile([]Rule{rule(1, banned(tt.ban))}, 1, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := tt.want
+		if c := s.At(0); *c.Rule.Ban != w || *c.Ban != limiter.BanLimit(w.After, w.WithinMS, w.ForMS, w.Grow, w.MostMS) {
+			t.Errorf("got %+v, %+v, want %+v", *c.Rule.Ban, *c.Ban, w)
+		}
+	}
+	s, err := Compile([]Rule{rule(1, func(*Rule) {})}, 1, Options{})
+	if err != nil || s.At(0).Ban != nil {
+		t.Errorf("got %v, a ban without one", err)
 	}
 }
 

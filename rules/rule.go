@@ -75,6 +75,8 @@ type Rule struct {
 	OverLimit string     `json:"over_limit"`
 	Defer     *Defer     `json:"defer"`
 	Candidate *Candidate `json:"candidate"`
+	// Ban denies a key for a time after too many denials; nil for none.
+	Ban *Ban `json:"ban"`
 	// RetryJitterMS is the most by which a denial's retry-after increases at random.
 	RetryJitterMS *int64 `json:"retry_jitter_ms"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
@@ -162,6 +164,7 @@ var ruleFields = []Field[Rule]{
 	},
 	{Name: "defer", At: func(r *Rule) any { return &r.Defer }, Policy: true},
 	{Name: "candidate", At: func(r *Rule) any { return &r.Candidate }, Policy: true},
+	{Name: "ban", At: func(r *Rule) any { return &r.Ban }, Policy: true},
 	{
 		Name: "retry_jitter_ms", At: func(r *Rule) any { return &r.RetryJitterMS }, Policy: true,
 		Most: MaxRetryJitter, Millis: true,

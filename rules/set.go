@@ -53,6 +53,8 @@ type Compiled struct {
 	// Candidate is the candidate's limit, nil for none. Match.Candidate returns it for one
 	// request.
 	Candidate *limiter.Limit
+	// Ban is the limit of the ban beside the rule's own, nil for none.
+	Ban *limiter.Limit
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
 	// HotRaise is the percentage by which the limit of a hot bucket is raised.

@@ -213,7 +213,7 @@ func TestUpdateRule_KeepsPoliciesOfANewerBuild(t *testing.T) {
 		r := sample("r")
 		r.Tiers = map[string]rules.TierLimit{"free": {Limit: ptr(int64(2))}}
 		r = mustCreate(t, d, r)
-		const newer = `{"tiers": {"free": {"limit": 2}}, "ban": {"after": {"denials": 3}}}`
+		const newer = `{"tiers": {"free": {"limit": 2}}, "new": {"after": {"denials": 3}}}`
 		if err := d.write.Exec("UPDATE rules SET policies = ?", newer).Error; err != nil {
 			t.Fatal(err)
 		}
@@ -221,8 +221,8 @@ func TestUpdateRule_KeepsPoliciesOfANewerBuild(t *testing.T) {
 			edit func()
 			want string
 		}{
-			{func() { r.Tiers, r.When = nil, ptr("weight > 1") }, `{"ban":{"after":{"denials":3}},"when":"weight > 1"}`},
-			{func() { r.When = nil }, `{"ban":{"after":{"denials":3}}}`},
+			{func() { r.Tiers, r.When = nil, ptr("weight > 1") }, `{"new":{"after":{"denials":3}},"when":"weight > 1"}`},
+			{func() { r.When = nil }, `{"new":{"after":{"denials":3}}}`},
 		} {
 			next.edit()
 			var err error

@@ -91,7 +91,7 @@ func TestOlderNode_SharesTheRulesOfPostgres(t *testing.T) {
 	// A policy that only a newer build knows survives an edit by the older node.
 	r := seen()[0]
 	if err := d.write.Exec(`BEGIN; UPDATE versions SET version = version + 1 WHERE name = 'rules';
-		UPDATE rules SET policies = policies || '{"ban": {"after": 3}}'; COMMIT`).Error; err != nil {
+		UPDATE rules SET policies = policies || '{"new": {"after": 3}}'; COMMIT`).Error; err != nil {
 		t.Fatal(err)
 	}
 	later := time.Date(2027, 1, 1, 0, 0, 0, 5_000_000, time.UTC)
@@ -100,7 +100,7 @@ func TestOlderNode_SharesTheRulesOfPostgres(t *testing.T) {
 	alike("the older node edits one")
 	content("the older node edits one", r.Name, r)
 	var kept int
-	err := d.read.Raw(`SELECT count(*) FROM rules WHERE policies -> 'ban' = '{"after": 3}'`).Scan(&kept).Error
+	err := d.read.Raw(`SELECT count(*) FROM rules WHERE policies -> 'new' = '{"after": 3}'`).Scan(&kept).Error
 	if err != nil || kept != len(seen()) {
 		t.Errorf("%d of %d rules keep what the older node does not know, %v", kept, len(seen()), err)
 	}
@@ -143,8 +143,8 @@ func TestPolicies_WrittenByHandOnPostgres(t *testing.T) {
 			`{"pool": "shop", "active_from": "2026-11-27T00:00:00.500Z"}`,
 		},
 		{
-			`UPDATE rules SET policies = policies - 'active_from' || '{"hot_keys": "sharded", "ban": 3}'`,
-			`{"ban": 3, "pool": "shop", "hot_keys": "sharded"}`,
+			`UPDATE rules SET policies = policies - 'active_from' || '{"hot_keys": "sharded", "new": 3}'`,
+			`{"new": 3, "pool": "shop", "hot_keys": "sharded"}`,
 		},
 		{`UPDATE rules SET policies = '{"pool": "other"}', pool = 'third'`, `{"pool": "other"}`},
 		{`UPDATE rules SET policies = policies, pool = NULL`, `{}`},

@@ -147,7 +147,7 @@ func decidingPolicies(r *rules.Rule) []string {
 		{"life span", r.ActiveFrom != nil || r.ActiveUntil != nil}, {"tiers", len(r.Tiers) > 0},
 		{"schedule", r.Schedule != nil}, {"calendar", r.Calendar != nil},
 		{"elastic limit", r.Throttle == "elastic" || r.ElasticPercent != nil}, {"pool", r.Pool != nil},
-		{"charge_on", r.ChargeOn != "request"}, {"over_limit", r.OverLimit != "deny"},
+		{"ban", r.Ban != nil}, {"charge_on", r.ChargeOn != "request"}, {"over_limit", r.OverLimit != "deny"},
 	} {
 		if p.has {
 			names = append(names, p.name)

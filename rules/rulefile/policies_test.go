@@ -55,6 +55,7 @@ rules:
     window_ms: 86400000
     charge_on: report
     candidate: {limit: 7, algorithm: gcra, burst: 9}
+    ban: {after: 20, within_ms: 60000, for_ms: 600000}
 `
 
 func policyRules() []rules.Rule {
@@ -81,7 +82,8 @@ func policyRules() []rules.Rule {
 			HotKeys: "leased", HotRaisePercent: new(int64(20)),
 		},
 		{Name: "reported", Scope: "user", Limit: 3, WindowMS: 86_400_000, ChargeOn: "report",
-			Candidate: &rules.Candidate{Limit: new(int64(7)), Algorithm: "gcra", Burst: new(int64(9))}},
+			Candidate: &rules.Candidate{Limit: new(int64(7)), Algorithm: "gcra", Burst: new(int64(9))},
+			Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 38_400_000}},
 	}
 	for i := range rs {
 		rs[i].IsActive = true

@@ -265,11 +265,29 @@ func details(r *rules.Rule) []string {
 	if r.ChargeOn == rules.ChargeOnReport {
 		s = append(s, "A check uses up nothing; only reported usage counts.")
 	}
+	if b := r.Ban; b != nil && denies {
+		s = append(s, ban(b)...)
+	}
 	switch r.HotKeys {
 	case rules.HotKeysLeased:
 		s = append(s, "For very busy keys, each node leases parts of the limit in advance.")
 	case rules.HotKeysSharded:
 		s = append(s, "Very busy keys are split into shards.")
+	}
+	return s
+}
+
+// ban are sentences about keys that are denied too often.
+func ban(b *rules.Ban) []string {
+	times := rules.CountWords(b.After) + " times"
+	if b.After == 1 {
+		times = "once"
+	}
+	s := []string{"A key that is denied " + times + " within " + duration(b.WithinMS) + " is banned for " +
+		duration(b.ForMS) + "."}
+	if b.Grow > 1 && b.MostMS > b.ForMS {
+		s = append(s, "A ban that begins within "+duration(b.MostMS)+" after the last one is "+rules.CountWords(b.Grow)+
+			" times as long, up to "+duration(b.MostMS)+".")
 	}
 	return s
 }

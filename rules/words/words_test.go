@@ -151,6 +151,12 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			plain + " Denied clients are told to wait up to 1,500 ms longer, at random." + open},
 		{"reported usage", func(r *rules.Rule) { r.ChargeOn = rules.ChargeOnReport },
 			plain + " A check uses up nothing; only reported usage counts." + open},
+		{"ban", func(r *rules.Rule) { r.Ban = &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_000} },
+			plain + " A key that is denied 20 times within 1 minute is banned for 10 minutes." + open},
+		{"ban that grows", func(r *rules.Rule) {
+			r.Ban = &rules.Ban{After: 1, WithinMS: 1000, ForMS: 600_000, Grow: 2, MostMS: 86_400_000}
+		}, plain + " A key that is denied once within 1 second is banned for 10 minutes. A ban that begins within 1 day " +
+			"after the last one is 2 times as long, up to 1 day." + open},
 		{"leased", func(r *rules.Rule) { r.HotKeys = rules.HotKeysLeased },
 			plain + " For very busy keys, each node leases parts of the limit in advance." + open},
 		{"sharded", func(r *rules.Rule) { r.HotKeys = rules.HotKeysSharded },
