@@ -44,6 +44,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 			b = appendMember(b, "retry_after_s", reply.CeilSeconds(ms))
 		}
 	}
+	if ms := a.Ban(); ms > 0 {
+		b = appendMember(b, "ban_ms", ms)
+	}
 	b = append(b, `,"degraded":`...)
 	b = appendNullable(b, a.Degraded)
 	b = append(b, `,"rule":`...)
@@ -155,6 +158,9 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 		if op == limiter.OpRefund || op == limiter.OpRelease || op == limiter.OpSettle {
 			b = appendMember(b, "refunded", la.Decision.Refunded)
 		}
+	}
+	if la.Ban > 0 {
+		b = appendMember(b, "ban_ms", la.Ban)
 	}
 	b = append(b, `,"mode":"`...)
 	b = append(append(b, la.Mode()...), '"')

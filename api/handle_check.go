@@ -53,6 +53,11 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 		if err := decodeCheck(x.body, op, &x.q); err != nil {
 			return err
 		}
+		if op == limiter.OpReset {
+			if err := onlyBans(c, &x.q); err != nil {
+				return err
+			}
+		}
 		if op == limiter.OpRefund {
 			if err := requireScope(c, refundScope(&x.q)); err != nil {
 				return err
@@ -63,6 +68,24 @@ func single(op limiter.Op) func(*Server, echo.Context) error {
 		}
 		return write(c, http.StatusOK, jsonType, x.out)
 	}
+}
+
+// onlyBans reads the parameter only of a reset.
+func onlyBans(c echo.Context, q *decide.Question) error {
+	values, given := c.QueryParams()["only"]
+	q.OnlyBans = len(values) == 1 && values[0] == "ban"
+	message := ""
+	switch {
+	case !given:
+	case !q.OnlyBans:
+		message = "must be ban, or be left out"
+	case q.IsDirect:
+		message = "does not apply to direct limits; only rules have bans"
+	}
+	if message != "" {
+		return &rules.ValidationError{Fields: []rules.FieldError{{Field: "only", Message: message}}}
+	}
+	return nil
 }
 
 // answer decides the question of x and appends the answer to dst.

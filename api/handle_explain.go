@@ -65,6 +65,7 @@ type bucketFigure struct {
 	Remaining    int64  `json:"remaining"`
 	ResetMS      int64  `json:"reset_ms"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
+	BanMS        int64  `json:"ban_ms,omitempty"`
 }
 
 func (s *Server) explain(c echo.Context) error {
@@ -127,7 +128,8 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 		return nil
 	}
 	d := &l.Decision
-	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter}
+	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
+		BanMS: l.Ban}
 	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
 	if figure.Limit = limit; bucketed {
 		figure.Burst = &burst

@@ -60,6 +60,8 @@ type Figures struct {
 	ResetMS *int64 `json:"reset_ms,omitempty"`
 	// RetryAfterMS is the time until the same request passes if no other spends meanwhile; -1 if waiting does not help.
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
+	// BanMS is the time until the ban of the key ends; nil if it is not banned.
+	BanMS *int64 `json:"ban_ms,omitempty"`
 }
 
 // LimitAnswer is the decision of one limit.

@@ -310,6 +310,8 @@ func (p *scanner) shown(name string, f *Figures) {
 		f.ResetMS = p.figure()
 	case "retry_after_ms":
 		f.RetryAfterMS = p.figure()
+	case "ban_ms":
+		f.BanMS = p.figure()
 	default:
 		p.fail()
 	}

@@ -82,17 +82,21 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 	res := &call.Result
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
-		la := limits[i].answer()
-		la.Decision, la.Known = res.Limits[i], true
-		if l := &limits[i]; l.spare > 0 {
+		l, la := &limits[i], limits[i].answer()
+		l.decided(&la, res.Limits)
+		if l.spare > 0 && !l.lifts {
 			var pool *limiter.Decision
 			if l.raised > 0 {
-				pool = &res.Limits[len(limits)+int(l.pool)-1-p.pools]
+				pool = &res.Limits[len(res.Limits)-p.poolsEnd+int(l.pool)-1] // pools come last
 			}
 			l.subtractSpare(&la, a.Op, res.Allowed, pool)
 			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
 		}
+		l.addBan(&la, res.Limits)
 		a.Limits = append(a.Limits, la)
+		if !la.Known {
+			continue
+		}
 		if a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {
 			a.Strictest = i
 		}
@@ -183,6 +187,9 @@ type LimitAnswer struct {
 	// Soft and Elastic: allowed above the limit, because the limit is soft, or is elastic and
 	// had room in its pool.
 	Soft, Elastic bool
+	// Ban is the time in ms until the key's ban ends, 0 if it has none. BanBegan: this request began it.
+	Ban      int64
+	BanBegan bool
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string
 }

@@ -67,6 +67,7 @@ func (c *Checker) applyAlone(ctx context.Context, a *Answer, limits []plannedLim
 	case call.Err == nil:
 		la.Decision, la.Known = call.Result.Limits[0], true
 		l.subtractSpare(&la, op, call.Result.Allowed, nil)
+		l.addBan(&la, call.Result.Limits)
 		c.opt.Ledger.mirror(limits, call)
 		if a.At == 0 {
 			a.At = call.Result.At

@@ -27,7 +27,8 @@ func (c *Checker) Buckets(ctx context.Context, rule *rules.Compiled, op limiter.
 	}
 	limits := make([]plannedLimit, len(asks))
 	for i := range asks {
-		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, failMode: rule.FailMode}
+		limits[i] = plannedLimit{rule: rule, key: asks[i].Key, limit: asks[i].Limit, ask: i, failMode: rule.FailMode,
+			lifts: asks[i].Limit.Algorithm == limiter.Ban}
 	}
 	c.opt.Ledger.mirror(limits, &call)
 	*res = call.Result

@@ -168,7 +168,7 @@ func (c *Checker) undo(ctx context.Context, a *Answer, limits []plannedLimit, ta
 	}
 	for i := range limits {
 		la := &a.Limits[i]
-		la.Decision = res.Limits[i]
+		la.Decision = res.Limits[limits[i].ask]
 		la.Decision.Refunded = 0
 		limits[i].subtractSpare(la, req.Op, true, nil)
 	}

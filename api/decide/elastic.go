@@ -76,14 +76,15 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 	limits, pools := w.limits[r.from:r.to], w.pools[r.poolsFrom:r.poolsEnd]
 	said := call.Result.Limits
 	for i := range limits {
-		if p := &limits[i]; !said[i].Allowed &&
+		if p := &limits[i]; p.banned(said) || !said[p.ask].Allowed &&
 			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.poolHasRoom(w, p)) {
 			return
 		}
 	}
 	asks := call.Request.Asks
+	poolsAt := len(asks) - len(pools)
 	for i := range pools {
-		if at := len(limits) + i; !said[at].Allowed {
+		if at := poolsAt + i; !said[at].Allowed {
 			if pools[i].needsRoom || asks[at].Weight == 0 {
 				return
 			}
@@ -91,11 +92,11 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 		}
 	}
 	for i := range limits {
-		if p := &limits[i]; !said[i].Allowed {
-			p.raised, p.wait = attempt, said[i].RetryAfter
-			asks[i].Limit = p.limit.Widen(p.spare)
+		if p := &limits[i]; !said[p.ask].Allowed {
+			p.raised, p.wait = attempt, said[p.ask].RetryAfter
+			asks[p.ask].Limit = p.limit.Widen(p.spare)
 			if at := int(p.pool) - 1; c.requireRoom(&w.pools[at], p) {
-				ask := &asks[len(limits)+at-r.poolsFrom]
+				ask := &asks[poolsAt+at-r.poolsFrom]
 				ask.Limit, ask.Weight = w.pools[at].share, w.pools[at].weight
 			}
 		}

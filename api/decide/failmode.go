@@ -67,7 +67,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 	}
 	for i := range a.Limits {
 		if la := &a.Limits[i]; la.Degraded == rules.FailLocal {
-			ask := failed.Request.Asks[i]
+			ask := failed.Request.Asks[limits[i].ask]
 			la.Limit, ask.Limit = c.opt.Ledger.share(la.Limit), c.opt.Ledger.share(ask.Limit)
 			req.Asks = append(req.Asks, ask)
 		}
@@ -104,7 +104,7 @@ func (c *Checker) decideLocally(ctx context.Context, a *Answer, limits []planned
 		a.Verdict = Denied
 	}
 	if !res.Replayed && (res.Allowed && req.Op == limiter.OpTake || req.Op == limiter.OpCharge) {
-		c.oweAll(a, failed, req.Asks, res.At)
+		c.oweAll(a, limits, failed, req.Asks, res.At)
 	}
 }
 
@@ -126,14 +126,14 @@ func (c *Checker) releaseLocally(ctx context.Context, l *plannedLimit, failed *l
 }
 
 // oweAll records in the Ledger what the local limits admitted without the counter store.
-func (c *Checker) oweAll(a *Answer, failed *limiter.Call, shares []limiter.Ask, now int64) {
+func (c *Checker) oweAll(a *Answer, limits []plannedLimit, failed *limiter.Call, shares []limiter.Ask, now int64) {
 	var se *limiter.StoreError
 	unknown := !errors.As(failed.Err, &se) || se.Unknown
 	n := 0
 	for i := range a.Limits {
 		if a.Limits[i].Degraded == rules.FailLocal {
 			if !shares[n].Look {
-				c.opt.Ledger.owe(failed.Request.Asks[i], shares[n], now, unknown)
+				c.opt.Ledger.owe(failed.Request.Asks[limits[i].ask], shares[n], now, unknown)
 			}
 			n++
 		}

@@ -49,7 +49,7 @@ func leaseToken(w *work, p *plan, a *Answer) string {
 		}
 		asks, n, store := []byte(nil), 0, byte(leaseShared)
 		for k := range limits { // pools come after them
-			ask, la := &call.Request.Asks[k], &a.Limits[first+k]
+			ask, la := &call.Request.Asks[w.limits[p.first+first+k].ask], &a.Limits[first+k]
 			if !ask.Limit.Algorithm.Traits().Slots || ask.Weight == 0 || ask.Look || !la.Known || !la.Decision.Allowed {
 				continue
 			}

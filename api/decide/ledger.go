@@ -118,8 +118,8 @@ func (l *Ledger) mirror(limits []plannedLimit, call *limiter.Call) {
 		return
 	}
 	for i := range limits {
-		if limits[i].failMode == rules.FailLocal {
-			l.mirrorOne(&limits[i], call, &call.Result.Limits[i])
+		if p := &limits[i]; p.failMode == rules.FailLocal && !p.lifts {
+			l.mirrorOne(p, call, &call.Result.Limits[p.ask])
 		}
 	}
 }

@@ -59,6 +59,11 @@ type plannedLimit struct {
 	limit    limiter.Limit
 	failMode string
 	weight   int64
+	// ask is the place of its ask in its call.
+	ask int
+	// ban is the limit of the ban whose ask follows, nil for none. lifts: only that ask is sent.
+	ban   *limiter.Limit
+	lifts bool
 	// spare is the number of units admitted above the limit: always if it is soft, while its
 	// pool has room if it is elastic.
 	spare int64
@@ -212,6 +217,9 @@ func (w *work) planMatches(p *plan) {
 		candidates = candidates || r.Candidate != nil
 		groups[groupOf(r)] = true
 	}
+	if p.q.OnlyBans {
+		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return m.Rule.Ban == nil })
+	}
 	if reports && (op == limiter.OpCharge || op == limiter.OpRefund) {
 		p.forReports = true
 		w.matches = slices.DeleteFunc(w.matches, func(m rules.Match) bool { return !m.Rule.ChargeReport })
@@ -227,7 +235,7 @@ func (w *work) planMatches(p *plan) {
 			if m := &w.matches[i]; groupOf(m.Rule) == group {
 				w.limits = append(w.limits, plannedLimit{
 					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
-					blocked: m.Override.Blocked,
+					blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
 				})
 				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
 					w.throttle(p, m.Rule)
@@ -293,6 +301,10 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 	c.Request.Asks = c.Request.Asks[:0]
 	for i := range limits {
 		l := &limits[i]
+		if l.ask = len(c.Request.Asks); l.lifts {
+			c.Request.Asks = append(c.Request.Asks, l.banAsk())
+			continue
+		}
 		ask := limiter.Ask{Key: l.key, Limit: l.storeLimit(), Weight: l.weight, Look: l.look}
 		if l.rule != nil {
 			ask.Hot, ask.HotRaise = l.rule.Hot, l.rule.HotRaise
@@ -301,6 +313,9 @@ func (w *work) addCall(op limiter.Op, id string, limits []plannedLimit, pools []
 			ask.HotRaise = 0
 		}
 		c.Request.Asks = append(c.Request.Asks, ask)
+		if l.ban != nil {
+			c.Request.Asks = append(c.Request.Asks, l.banAsk())
+		}
 	}
 	for i := range pools {
 		c.Request.Asks = append(c.Request.Asks, pools[i].ask())

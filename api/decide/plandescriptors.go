@@ -130,6 +130,9 @@ func (w *work) planGroup(p *plan, q *DescriptorQuestion, a *DescriptorAnswer, gr
 			blocked: m.Override.Blocked, sent: d.Limit != nil, quota: d.isQuota(m, op)}
 		if m.Rule != nil {
 			l.rule, l.failMode = m.Rule, m.Rule.FailMode
+			if !l.sent {
+				l.ban = banOf(m, op)
+			}
 		}
 		w.limits = append(w.limits, l)
 		if m.Rule != nil && m.Rule.SoftPercent > 0 && !l.sent {

@@ -19,6 +19,8 @@ type Question struct {
 	Descriptor rules.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
 	Weight int64
+	// OnlyBans: a reset ends bans and resets nothing else.
+	OnlyBans bool
 	// RequestID makes a repeat safe, identifies a charge for its refund, and identifies a
 	// concurrency lease. It has up to 64 bytes. Only release and renew require it.
 	RequestID string

@@ -99,9 +99,14 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 	}
 	leases := limiter.Call{Request: limiter.Request{Op: limiter.OpRelease, ID: call.Request.ID}}
 	places := poolPlaces(limits)
-	recorded := false
+	recorded, next := false, 0
 	for k := range call.Request.Asks {
-		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: k >= len(limits)}
+		if call.Request.Asks[k].Limit.Algorithm == limiter.Ban { // there is nothing to settle
+			continue
+		}
+		at := next
+		next++
+		ask := reservedAsk{Ask: call.Request.Asks[k], isPool: at >= len(limits)}
 		if ask.Limit.Algorithm.Traits().Slots {
 			if ask.Weight > 0 {
 				leases.Request.Asks = append(leases.Request.Asks, ask.Ask)
@@ -109,11 +114,11 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 			continue
 		}
 		if !ask.isPool {
-			if p := &limits[k]; p.rule != nil && p.rule.Rule.WeightField != nil {
+			if p := &limits[at]; p.rule != nil && p.rule.Rule.WeightField != nil {
 				ask.source = *p.rule.Rule.WeightField
 			}
-			ask.pool = places[limits[k].pool]
-			ask.spare = max(0, ask.Limit.Capacity()-limits[k].limit.Capacity())
+			ask.pool = places[limits[at].pool]
+			ask.spare = max(0, ask.Limit.Capacity()-limits[at].limit.Capacity())
 		}
 		recorded = recorded || ask.Weight > 0 && !ask.Look
 		out.asks = append(out.asks, ask)

@@ -105,6 +105,9 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 			b = numberEntry(b, "reset_ms", la.Decision.Reset)
 			b = numberEntry(b, "retry_after_ms", la.Decision.RetryAfter)
 		}
+		if la.Ban > 0 {
+			b = numberEntry(b, "ban_ms", la.Ban)
+		}
 		if la.Degraded != "" {
 			b = textEntry(b, "degraded", la.Degraded)
 		}

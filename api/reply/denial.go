@@ -12,6 +12,7 @@ import (
 const (
 	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	typeAbnormalUsage   = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
 // AppendDenial writes the problem document that a gateway sends to a denied client, or
@@ -37,7 +38,12 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
 		b = append(b, `"detail":"It cannot be determined right now whether this request is within its limits, so it is denied.",`...)
 	} else {
-		b = append(b, typeQuotaExceeded+`","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,`...)
+		if a.Ban() > 0 {
+			b = append(b, typeAbnormalUsage+`","title":"Request not satisfied due to detection of abnormal request pattern",`...)
+		} else {
+			b = append(b, typeQuotaExceeded+`","title":"Request cannot be satisfied as assigned quota has been exceeded",`...)
+		}
+		b = append(b, `"status":429,`...)
 		b = append(b, `"detail":"`...)
 		b = appendAdvice(b, a)
 		b = append(b, `",`...)

@@ -27,6 +27,7 @@ type Metrics struct {
 	account   account
 	deferral  deferral
 	above     *prometheus.CounterVec
+	bans      *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec
@@ -62,6 +63,7 @@ func New(build Build, now func() time.Time) *Metrics {
 		plain:    newPlainChecks(),
 		above: counters("sluice_above_limit_total",
 			"Requests admitted above an enforced limit, by rule and throttle (soft, elastic).", "rule", "throttle"),
+		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_check_duration_seconds",
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
@@ -110,7 +112,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.questions, m.above, m.bans, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
@@ -152,6 +154,7 @@ func (m *Metrics) Swapped(set *rules.Set) {
 		label := prometheus.Labels{"rule": name}
 		m.decisions.DeletePartialMatch(label)
 		m.above.DeletePartialMatch(label)
+		m.bans.DeletePartialMatch(label)
 		m.deferral.forget(label)
 	}
 }

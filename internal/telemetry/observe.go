@@ -77,6 +77,9 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			m.above.WithLabelValues(name, la.Throttle()).Inc()
 		}
+		if la.BanBegan {
+			m.bans.WithLabelValues(name).Inc()
+		}
 	}
 }
 

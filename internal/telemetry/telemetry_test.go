@@ -95,6 +95,7 @@ func used(t *testing.T) *Metrics {
 	d := taken("charges-per-user")
 	d.Outcome, d.By, d.Took = "admitted", "open", 3*time.Millisecond
 	d.Answer.Verdict, d.Answer.Limits[0].Decision.Allowed = decide.Denied, false
+	d.Answer.Limits[0].BanBegan = true
 	m.ObserveDecision(d)
 	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
 		m.ObserveDeferral(decide.Deferral{Rule: "charges-per-user", What: what, Reason: "full", Count: 1})
@@ -121,6 +122,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 	got := scrape(t, used(t))
 	for _, want := range []string{
 		`sluice_decisions_total{mode="enforce",outcome="denied",rule="charges-per-user"} 1`,
+		`sluice_bans_total{rule="charges-per-user"} 1`,
 		`sluice_degraded_total{cause="connection",mode="closed"} 1`,
 		`sluice_degraded_total{cause="timeout",mode="none"} 1`,
 		`sluice_check_duration_seconds_count{op="take",outcome="denied"} 1`,

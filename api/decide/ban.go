@@ -1,0 +1,65 @@
+package decide
+
+import (
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// A ban is an ask of its own, behind that of the rule's limit whose denials it counts; see
+// limiter.BanLimit. An answer shows both as one limit.
+
+// banOf returns the limit of the ban that an operation on a match involves, nil for none. The denials of
+// an override that blocks do not count.
+func banOf(m *rules.Match, op limiter.Op) *limiter.Limit {
+	switch op {
+	case limiter.OpTake, limiter.OpPeek, limiter.OpCharge:
+		if m.Override.Blocked {
+			return nil
+		}
+		return m.Rule.Ban
+	case limiter.OpReset:
+		return m.Rule.Ban
+	}
+	return nil
+}
+
+func (p *plannedLimit) banAsk() limiter.Ask {
+	return limiter.Ask{Key: limiter.BanKey(p.key), Limit: *p.ban}
+}
+
+// decided sets the decision of a limit from those of its call, without its ban.
+func (p *plannedLimit) decided(la *LimitAnswer, decisions []limiter.Decision) {
+	if p.lifts {
+		la.Decision = limiter.Decision{Allowed: true, Limit: la.Limit.Capacity(), Rate: la.Limit.Rate()}
+		return
+	}
+	la.Decision, la.Known = decisions[p.ask], true
+}
+
+// addBan adds the decision of a limit's ban to that of the limit.
+func (p *plannedLimit) addBan(la *LimitAnswer, decisions []limiter.Decision) {
+	if p.ban == nil || p.lifts {
+		return
+	}
+	ban := &decisions[p.ask+1]
+	la.BanBegan = ban.BanBegan
+	if ban.Allowed {
+		return
+	}
+	d := &la.Decision
+	la.Ban, d.Allowed, d.Remaining, d.Delay = ban.RetryAfter, false, 0, 0
+	d.RetryAfter, d.Reset = later(d.RetryAfter, ban.RetryAfter), max(d.Reset, ban.Reset)
+}
+
+// banned reports whether a decision on a limit is a ban.
+func (p *plannedLimit) banned(decisions []limiter.Decision) bool {
+	return p.ban != nil && !decisions[p.ask+1].Allowed
+}
+
+// Ban returns the time in ms until all bans of enforced limits have ended, 0 if there are none.
+func (a *Answer) Ban() (ms int64) {
+	for i := range a.Limits {
+		ms = max(ms, a.Limits[i].Ban)
+	}
+	return ms
+}
