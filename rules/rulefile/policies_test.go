@@ -83,7 +83,7 @@ func policyRules() []rules.Rule {
 		},
 		{Name: "reported", Scope: "user", Limit: 3, WindowMS: 86_400_000, ChargeOn: "report",
 			Candidate: &rules.Candidate{Limit: new(int64(7)), Algorithm: "gcra", Burst: new(int64(9))},
-			Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 38_400_000}},
+			Ban:       &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 38_400_000}},
 	}
 	for i := range rs {
 		rs[i].IsActive = true
