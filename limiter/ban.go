@@ -23,7 +23,7 @@ const (
 //
 // The decision of a ban denies while it lasts; RetryAfter and Reset are then the time to its end.
 // Otherwise it allows, and Remaining is the number of denials that are left until a ban begins. Only
-// takes count. A reset of the ban's ask ends the ban and forgets what was counted.
+// takes count, unless the ban's ask has Look. A reset of the ban's ask ends the ban and forgets what was counted.
 //
 // The counting is that of fixed_window with align first_hit. Cloudflare calls a ban without growth a
 // mitigation timeout.
@@ -119,7 +119,7 @@ func (k banKernel) count(l Limit, s *State, now int64) int64 {
 // countDenials lets the bans among the asks of a denied take count.
 func countDenials(asks []Ask, states []*State, now int64, changed []bool, out []Decision) {
 	for i := 1; i < len(asks); i++ {
-		if asks[i].Limit.Algorithm != Ban || !out[i].Allowed || out[i-1].Allowed || asks[i-1].Weight < 1 {
+		if asks[i].Limit.Algorithm != Ban || asks[i].Look || !out[i].Allowed || out[i-1].Allowed || asks[i-1].Weight < 1 {
 			continue
 		}
 		length := banKernel{}.count(asks[i].Limit, states[i], now)

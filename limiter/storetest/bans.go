@@ -21,6 +21,7 @@ func Bans(t *testing.T, h Harness) {
 		"OnlyTakesOfItsOwnLimitCount":       banCountsItsOwn,
 		"ABannedRequestSpendsNothing":       banSpendsNothing,
 		"LooksOfItsLimitCount":              banCountsLooks,
+		"ABanThatLooksDoesNotCount":         banLooks,
 		"ResetOfTheBanAlone":                banIsLifted,
 		"RefundChargeAndSettleLeaveItAlone": banStays,
 		"AStoredAnswerIsNotCounted":         banAndRepeats,
@@ -83,6 +84,19 @@ func banBegins(r *recorder) {
 	r.clock.Advance(1)
 	_, its = r.tries(threeADay, twoOfThree)
 	r.is("the third", its, limiter.Decision{Limit: 2, RetryAfter: 9999, Reset: 9999})
+}
+
+func banLooks(r *recorder) {
+	r.take("", 3, threeADay)
+	asks := r.who.banned(1, threeADay, twoOfThree)
+	asks[1].Look = true
+	for range 3 {
+		its := do(r.T, r.store, limiter.OpTake, "", asks...).Limits[1]
+		r.is("left", []any{its.Allowed, its.Remaining, its.BanBegan}, []any{true, int64(2), false})
+	}
+	r.bans(threeADay, twoOfThree)
+	its := do(r.T, r.store, limiter.OpTake, "", asks...).Limits[1]
+	r.is("a ban", []any{its.Allowed, its.RetryAfter, its.BanBegan}, []any{false, int64(10_000), false})
 }
 
 func banEnds(r *recorder) {

@@ -23,7 +23,7 @@ local function ask_of(i, m, pos, key)
   end
   local algorithm = m[pos]
   a.looks = algorithm >= LOOKS
-  if a.looks then algorithm = algorithm - LOOKS elseif algorithm == BAN then a.looks = true end
+  if a.looks then algorithm = algorithm - LOOKS elseif algorithm == BAN then a.looks, a.counts = true, true end
   if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
@@ -116,7 +116,7 @@ local function take(op, id, asks, n, now, record, whole, keep, name)
       local a = asks[i]
       local before = asks[i - 1]
       if a.algorithm == BAN then
-        if a.retry == 0 and before and before.retry ~= 0 and before.weight > 0 then
+        if a.counts and a.retry == 0 and before and before.retry ~= 0 and before.weight > 0 then
           a.retry, a.delay = decide(a, now, a.weight, COUNT)
           a.allowed = a.retry == 0 and 1 or 0
         end
