@@ -246,6 +246,7 @@ type checkReply struct {
 	ResetMS      *int64            `json:"reset_ms"`
 	RetryAfterMS *int64            `json:"retry_after_ms"`
 	RetryAfterS  *int64            `json:"retry_after_s"`
+	BanMS        int64             `json:"ban_ms"`
 	DelayMS      *int64            `json:"delay_ms"`
 	Degraded     *string           `json:"degraded"`
 	Rule         *string           `json:"rule"`
@@ -272,6 +273,7 @@ type replyLimit struct {
 	Remaining    *int64  `json:"remaining"`
 	ResetMS      *int64  `json:"reset_ms"`
 	RetryAfterMS *int64  `json:"retry_after_ms"`
+	BanMS        int64   `json:"ban_ms"`
 	Mode         string  `json:"mode"`
 	Soft         bool    `json:"soft"`
 	Elastic      bool    `json:"elastic"`
@@ -366,6 +368,7 @@ type observed struct {
 	limits   []string
 	degraded []string
 	above    []string
+	bans     []string
 	requests int
 	panics   int
 	// deferrals are what became of deferred requests.
@@ -396,6 +399,9 @@ func (o *observed) ObserveDecision(d *decide.Decision) {
 		o.limits = append(o.limits, la.Name()+" "+la.Mode()+" "+word)
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			o.above = append(o.above, la.Name()+" "+la.Throttle())
+		}
+		if la.BanBegan {
+			o.bans = append(o.bans, la.Name())
 		}
 	}
 }

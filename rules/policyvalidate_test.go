@@ -279,7 +279,8 @@ func TestBan_DefaultsAndCompiledLimit(t *testing.T) {
 			Ban{After: 20, WithinMS: 60_000, ForMS: 600_000, Grow: 1, MostMS: 64 * 600_000}},
 		{Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3},
 			Ban{After: 1, WithinMS: 1, ForMS: limiter.MaxWindow / 2, Grow: 3, MostMS: limiter.MaxWindow}},
-		{Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}, Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}},
+		{Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3},
+			Ban{After: 1, WithinMS: 1, ForMS: 2, Grow: 10, MostMS: 3}},
 	} {
 		s, err := Compile([]Rule{rule(1, banned(tt.ban))}, 1, Options{})
 		if err != nil {

@@ -24,7 +24,7 @@ func banOf(m *rules.Match, op limiter.Op) *limiter.Limit {
 }
 
 func (p *plannedLimit) banAsk() limiter.Ask {
-	return limiter.Ask{Key: limiter.BanKey(p.key), Limit: *p.ban}
+	return limiter.Ask{Key: limiter.BanKey(p.key), Limit: *p.ban, Look: p.banLooks}
 }
 
 // decided sets the decision of a limit from those of its call, without its ban.

@@ -62,8 +62,9 @@ type plannedLimit struct {
 	// ask is the place of its ask in its call.
 	ask int
 	// ban is the limit of the ban whose ask follows, nil for none. lifts: only that ask is sent.
-	ban   *limiter.Limit
-	lifts bool
+	// banLooks: it counts no denial.
+	ban             *limiter.Limit
+	lifts, banLooks bool
 	// spare is the number of units admitted above the limit: always if it is soft, while its
 	// pool has room if it is elastic.
 	spare int64
@@ -236,6 +237,7 @@ func (w *work) planMatches(p *plan) {
 				w.limits = append(w.limits, plannedLimit{
 					rule: m.Rule, key: m.Key, limit: m.Limit, failMode: m.Rule.FailMode, weight: m.Weight, look: m.Rule.ChargeReport,
 					blocked: m.Override.Blocked, ban: banOf(m, op), lifts: p.q.OnlyBans,
+					banLooks: p.q.strict,
 				})
 				if m.Rule.SoftPercent > 0 || m.Rule.Pool != nil {
 					w.throttle(p, m.Rule)
