@@ -140,6 +140,9 @@ func (r *Rule) Summary() string {
 	if r.Route != nil {
 		b.WriteString(" " + *r.Route)
 	}
+	if r.Host != nil {
+		b.WriteString(" at " + *r.Host)
+	}
 	var marks []string
 	if r.Quota {
 		marks = append(marks, "quota")

@@ -113,6 +113,30 @@ func TestExtAuthz_AsksAboutTheRequestItself(t *testing.T) {
 	}
 }
 
+// The host is the one that the client asked for: what the gateway forwards, or for ext_authz that of the question.
+func TestFaces_RulesOfHostsApplyToTheClientsHost(t *testing.T) {
+	below := "*.shop.example"
+	f := newFixture(t, []rules.Rule{rule(1, "below", "global", 3, func(r *rules.Rule) { r.Host = &below })})
+	ask := func(url, host string) int {
+		return f.ask("GET", url, "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/a", "X-Forwarded-Host", host,
+			"X-Forwarded-For", "203.0.113.7").status
+	}
+	for _, url := range []string{"http://a.internal/ratelimit/forward/shop", "http://a.internal/ratelimit/nginx/shop",
+		"http://API.Shop.example:8443/ratelimit/ext_authz/shop/a"} {
+		if got := ask(url, "API.Shop.example:8443"); got != http.StatusOK {
+			t.Errorf("%s: got %d", url, got)
+		}
+	}
+	for host, want := range map[string]int{
+		"a.b.shop.example": http.StatusTooManyRequests, "shop.example": http.StatusOK, "": http.StatusOK,
+		"not a host": http.StatusOK,
+	} {
+		if got := ask("http://x.shop.example/ratelimit/forward/shop", host); got != want {
+			t.Errorf("%q: got %d, want %d", host, got, want)
+		}
+	}
+}
+
 func TestFaces_TakeAnyMethodAndNoOptionFromTheQuery(t *testing.T) {
 	f := newFixture(t, perUser(1))
 	for i, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE",

@@ -22,6 +22,7 @@ type checkCmd struct {
 
 	Method    string            `name:"method" group:"Check by rules (you describe the request)" help:"HTTP method of the request."`
 	Route     string            `name:"route" group:"Check by rules (you describe the request)" help:"Path of the request."`
+	Host      string            `name:"host" group:"Check by rules (you describe the request)" help:"Host that the request is for."`
 	IP        string            `name:"ip" group:"Check by rules (you describe the request)" help:"IP address of the client."`
 	User      string            `name:"user" group:"Check by rules (you describe the request)" help:"User who sends the request."`
 	APIKey    string            `name:"api-key" group:"Check by rules (you describe the request)" help:"The client's API key."`
@@ -103,12 +104,12 @@ func (c *checkCmd) question() (map[string]any, error) {
 		q["weight"] = *c.Weight
 	}
 	put("request_id", c.RequestID)
-	described := c.Method + c.Route + c.IP + c.User + c.APIKey + c.Tier
+	described := c.Method + c.Route + c.Host + c.IP + c.User + c.APIKey + c.Tier
 	if c.Key != "" {
 		switch {
 		case described != "" || len(c.Attribute)+len(c.Field) > 0:
-			return nil, errors.New("--key comes with its own limit; remove --method, --route, --ip, --user, --api-key, " +
-				"--tier, --attribute and --field")
+			return nil, errors.New("--key comes with its own limit; remove --method, --route, --host, --ip, --user, " +
+				"--api-key, --tier, --attribute and --field")
 		case c.Explain:
 			return nil, errors.New("--explain shows which rules apply; remove --key")
 		case c.Limit == nil || c.Window <= 0:
@@ -129,7 +130,8 @@ func (c *checkCmd) question() (map[string]any, error) {
 			"server's rules decide")
 	}
 	for name, value := range map[string]string{
-		"method": c.Method, "route": c.Route, "ip": c.IP, "user": c.User, "api_key": c.APIKey, "tier": c.Tier,
+		"method": c.Method, "route": c.Route, "host": c.Host, "ip": c.IP, "user": c.User, "api_key": c.APIKey,
+		"tier": c.Tier,
 	} {
 		put(name, value)
 	}

@@ -64,7 +64,7 @@ func (c *checkCmd) call() (map[string]any, error) {
 	if c.Domain == "" || len(c.Entry) == 0 {
 		return nil, errors.New("--domain and --entry belong together; --addend requires both")
 	}
-	if c.Key+c.Profile+c.Method+c.Route+c.IP+c.User+c.APIKey+c.Tier+c.RequestID != "" || c.Weight != nil ||
+	if c.Key+c.Profile+c.Method+c.Route+c.Host+c.IP+c.User+c.APIKey+c.Tier+c.RequestID != "" || c.Weight != nil ||
 		c.Limit != nil || len(c.Attribute)+len(c.Field)+len(c.Header)+len(c.Request) > 0 {
 		return nil, errors.New("--domain asks about a descriptor of Envoy; remove the flags of other checks, and use " +
 			"--addend for --weight")

@@ -70,9 +70,10 @@ func (c *checkCmd) decided(p *process, a client.Answer, words string) error {
 
 // request returns the request of the arguments METHOD and URL, with the headers of the flags.
 func (c *checkCmd) request() (*facts.Request, error) {
-	if c.Key+c.Method+c.Route+c.IP+c.User+c.APIKey+c.Tier != "" || len(c.Attribute)+len(c.Field) > 0 || c.Limit != nil {
+	if c.Key+c.Method+c.Route+c.Host+c.IP+c.User+c.APIKey+c.Tier != "" || len(c.Attribute)+len(c.Field) > 0 ||
+		c.Limit != nil {
 		return nil, errors.New("--profile reads the facts from the request; remove --key, --limit, --method, --route, " +
-			"--ip, --user, --api-key, --tier, --attribute and --field")
+			"--host, --ip, --user, --api-key, --tier, --attribute and --field")
 	}
 	r := &facts.Request{Method: http.MethodGet}
 	switch len(c.Request) {
@@ -101,7 +102,7 @@ func (c *checkCmd) described(d *rules.Descriptor) map[string]any {
 		q["request_id"] = c.RequestID
 	}
 	for name, value := range map[string]string{"method": d.Method, "route": d.Route, "user": d.User, "api_key": d.APIKey,
-		"tier": d.Tier} {
+		"tier": d.Tier, "host": d.Host} {
 		if value != "" {
 			q[name] = value
 		}

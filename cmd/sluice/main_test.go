@@ -251,7 +251,8 @@ profiles:
 		{[]string{"--header=Cookie: uid=42", "/users//18"}, exitNo, "denied (429)"},
 		{[]string{"--explain", "--header=X-User: 43", "--header=X-Forwarded-For: 203.0.113.7", "--header=X-Tenant: a,b",
 			"--header=Host: Shop.example", "GET", "/users/17"}, exitDone, "profile shop, version 1, reads\n" +
-			"  method       GET\n  route        /users/{id}\n  ip           203.0.113.7\n  user         43\n" +
+			"  method       GET\n  route        /users/{id}\n  host         shop.example\n" +
+			"  ip           203.0.113.7\n  user         43\n" +
 			"  attr:host    shop.example\n  attr:tenant  a,b\n  weight       1\n\nwould be allowed"},
 		{[]string{"OPTIONS", "/users/17"}, exitDone, "allowed: the profile skips the method OPTIONS"},
 		{[]string{"GET", "/users/17"}, exitNo, "denied (403): the profile denies requests without the fact user"},

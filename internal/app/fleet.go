@@ -98,7 +98,7 @@ func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.
 	}
 	from := &q.Descriptor
 	d.Bucket = rules.BucketName(la.Key)
-	d.Method, d.Route = from.Method, redact.Path(from.Route)
+	d.Method, d.Route, d.Host = from.Method, redact.Path(from.Route), redact.Text(from.Host)
 	d.User, d.Tier = redact.Text(from.User), redact.Text(from.Tier)
 	if from.IP.IsValid() {
 		d.IP = from.IP.String()

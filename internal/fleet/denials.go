@@ -38,6 +38,7 @@ type Denial struct {
 	// The request, as far as it may be shown.
 	Method     string            `json:"method,omitempty"`
 	Route      string            `json:"route,omitempty"`
+	Host       string            `json:"host,omitempty"`
 	IP         string            `json:"ip,omitempty"`
 	User       string            `json:"user,omitempty"`
 	Tier       string            `json:"tier,omitempty"`

@@ -68,6 +68,7 @@ func (r *Reader) ReadEntries(list [][]entries.Entry, out *Facts) {
 			out.Denied = f.name
 		}
 	}
+	out.setHost()
 }
 
 // setEntry sets a fact to the value of an entry, if it is one.

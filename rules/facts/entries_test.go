@@ -49,6 +49,7 @@ func TestReadEntries(t *testing.T) {
 				":authority=Shop.example:8443 tenant=acme bytes=42 generic_key=slow"},
 			want: Facts{Weight: 1, Descriptor: rules.Descriptor{Method: "GET", Route: "/users/{id}", User: "b", APIKey: "k",
 				Tier: "free", IP: ip("203.0.113.7"), Attributes: map[string]string{"host": "shop.example", "tenant": "acme"},
+				Host:   "shop.example",
 				Fields: map[string]int64{"bytes": 42}}},
 		},
 		"several describe one request, and the first counts": {

@@ -8,14 +8,14 @@ import (
 
 // Read is one fact that was read, for people.
 type Read struct {
-	// Name is method, route, weight, or a name of Profile.Missing.
+	// Name is method, route, host, weight, or a name of Profile.Missing.
 	Name, Value string
 }
 
 // List returns the facts that were found, for people.
 func (f *Facts) List() []Read {
 	d := &f.Descriptor
-	list := []Read{{"method", d.Method}, {"route", d.Route}}
+	list := []Read{{"method", d.Method}, {"route", d.Route}, {"host", d.Host}}
 	if d.IP.IsValid() {
 		list = append(list, Read{factIP, d.IP.String()})
 	}

@@ -49,7 +49,7 @@ func (r *Request) AddHeader(line string) bool {
 // Facts are the facts about one request.
 type Facts struct {
 	// Descriptor has the facts that were found. The attribute host is the request's host, unless the
-	// profile has sources for an attribute of that name.
+	// profile has sources for an attribute of that name. Host is what the attribute names.
 	Descriptor rules.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact.
 	Weight int64
@@ -288,6 +288,7 @@ func (r *Reader) Read(req *Request, out *Facts) error {
 			out.Denied = f.name
 		}
 	}
+	out.setHost()
 	return r.readWeight(req, out)
 }
 
@@ -359,6 +360,13 @@ func (f *Facts) setField(name string, n int64) {
 		f.Descriptor.Fields = map[string]int64{}
 	}
 	f.Descriptor.Fields[name] = min(n, limiter.MaxExact)
+}
+
+// setHost sets the host to that of the attribute, none if that is no host.
+func (f *Facts) setHost() {
+	if host := f.Descriptor.Attributes[hostAttribute]; host != "" {
+		f.Descriptor.Host, _ = rules.ParseHost(host)
+	}
 }
 
 func (f *Facts) setAttribute(name, value string) {

@@ -112,6 +112,7 @@ func TestRead_FindsEveryFact(t *testing.T) {
 	want := Facts{Weight: 1, Descriptor: rules.Descriptor{
 		Method: "POST", Route: "/users/{id}", IP: netip.MustParseAddr("203.0.113.7"), User: "42", APIKey: "k",
 		Attributes: map[string]string{"tenant": "acme", "host": "shop.example"}, Fields: map[string]int64{"bytes": 1234},
+		Host: "shop.example",
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}),
 		cmpopts.IgnoreUnexported(rules.Descriptor{})); diff != "" {
@@ -302,6 +303,33 @@ func TestNew_RefusesWhatItCannotRead(t *testing.T) {
 		change(p)
 		if _, err := New(p); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// The host is the attribute host as rules compare it. What is no host is a missing fact, and never an error.
+func TestRead_Host(t *testing.T) {
+	p := shop()
+	own := shop()
+	own.Facts.Attributes = map[string][]rules.FactSource{"host": {{Header: "X-Site"}}}
+	for _, tt := range []struct {
+		profile    *rules.Profile
+		host, site string
+		want, attr string
+	}{
+		{p, "API.Shop.example:8443", "", "api.shop.example", "api.shop.example"},
+		{p, "b\u00fccher.example.", "", "xn--bcher-kva.example", "b\u00fccher.example"},
+		{p, "[2001:db8::1]:80", "", "2001:db8::1", "2001:db8::1"},
+		{p, "a b", "", "", "a b"},
+		{p, "", "", "", ""},
+		{p, "shop.example", "other.example", "shop.example", "shop.example"},
+		{own, "shop.example", "Other.example", "other.example", "Other.example"},
+		{own, "shop.example", "", "", ""},
+	} {
+		got := read(t, reader(t, tt.profile), Request{Host: tt.host, Header: map[string][]string{"X-Site": {tt.site}}})
+		if d := got.Descriptor; d.Host != tt.want || d.Attributes["host"] != tt.attr {
+			t.Errorf("%q, %q: host %q, attribute %q, want %q and %q", tt.host, tt.site, d.Host, d.Attributes["host"],
+				tt.want, tt.attr)
 		}
 	}
 }

@@ -70,19 +70,28 @@ func Besides(r *rules.Rule) string {
 	return s
 }
 
-// Match describes which requests a rule applies to: "POST /v1/charges", or "shop: path=/pay, user" for a descriptor.
+// Match describes which requests a rule applies to: "POST /v1/charges at api.example.com", or "shop: path=/pay, user"
+// for a descriptor.
 func Match(r *rules.Rule) string {
 	switch {
 	case r.Descriptor != nil:
 		return r.Descriptor.String()
 	case r.Route == nil && r.Method == nil:
-		return "all routes"
+		return "all routes" + host(r)
 	case r.Route == nil:
-		return *r.Method + " on all routes"
+		return *r.Method + " on all routes" + host(r)
 	case r.Method == nil:
-		return *r.Route
+		return *r.Route + host(r)
 	}
-	return *r.Method + " " + *r.Route
+	return *r.Method + " " + *r.Route + host(r)
+}
+
+// host is the host of a rule, after a blank.
+func host(r *rules.Rule) string {
+	if r.Host == nil {
+		return ""
+	}
+	return " at " + *r.Host
 }
 
 // Scope lists the facts that a rule counts by: "user and IP address".
@@ -142,12 +151,12 @@ func allowance(r *rules.Rule) string {
 }
 
 // senders names who has a limit of its own. each are the parts of the scope that belong to the request instead:
-// its route and its method.
+// its route, its method and its host.
 func senders(r *rules.Rule) (who string, each []string) {
 	var senders []string
 	for _, p := range facts(r.Scope) {
 		switch p {
-		case "route", "method":
+		case "route", "method", "host":
 			each = append(each, p)
 		default:
 			senders = append(senders, p)
@@ -187,8 +196,9 @@ func destination(r *rules.Rule, each []string) string {
 	default:
 		s = " across all routes"
 	}
-	if slices.Contains(each, "method") {
-		s += ", counted per method"
+	s += host(r)
+	if per := slices.DeleteFunc(slices.Clone(each), func(p string) bool { return p == "route" }); len(per) > 0 {
+		s += ", counted per " + list(per)
 	}
 	return s
 }

@@ -109,6 +109,11 @@ func TestSummary_DescribesTheRule(t *testing.T) {
 			"All clients together may send 100 POST requests per minute to each route that matches /v1/files/*" + denied + open},
 		{"by user and method", func(r *rules.Rule) { r.Scope, r.Method = "user+method", nil },
 			"Each user may send 100 requests per minute to /v1/charges, counted per method" + denied + open},
+		{"host", func(r *rules.Rule) { r.Host = new("*.example.com") },
+			"Each user may send 100 POST requests per minute to /v1/charges at *.example.com" + denied + open},
+		{"by host and method", func(r *rules.Rule) { r.Scope, r.Route, r.Method = "method+host", nil, nil },
+			"All clients together may send 100 requests per minute across all routes, counted per method and host" +
+				denied + open},
 		{"condition", func(r *rules.Rule) { r.When = new(`tier == "free"`) },
 			`Each user may send 100 POST requests per minute to /v1/charges, if tier == "free"; the rest are denied.` + open},
 

@@ -102,7 +102,7 @@ func tooLong(form url.Values) (errs []rules.FieldError) {
 // fromDenial fills in the form from a sampled denial, as far as the denial was stored.
 func fromDenial(d *fleet.Denial) (url.Values, []string) {
 	form := url.Values{
-		"method": {d.Method}, "route": {d.Route}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
+		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "ip": {d.IP}, "user": {d.User}, "tier": {d.Tier},
 		"weight":     {strconv.FormatInt(d.Weight, 10)},
 		"attributes": {lines(d.Attributes, func(v string) string { return v })},
 	}

@@ -79,7 +79,8 @@ func unreadable(p *rules.Profile, err error) string {
 func fromFacts(read *facts.Facts) url.Values {
 	d := &read.Descriptor
 	form := url.Values{
-		"method": {d.Method}, "route": {d.Route}, "user": {d.User}, "api_key": {d.APIKey}, "tier": {d.Tier},
+		"method": {d.Method}, "route": {d.Route}, "host": {d.Host}, "user": {d.User}, "api_key": {d.APIKey},
+		"tier":       {d.Tier},
 		"weight":     {strconv.FormatInt(read.Weight, 10)},
 		"attributes": {lines(d.Attributes, func(v string) string { return v })},
 		"fields":     {lines(d.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},

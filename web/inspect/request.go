@@ -19,6 +19,7 @@ import (
 type pastedRequest struct {
 	Method     string            `json:"method"`
 	Route      string            `json:"route"`
+	Host       string            `json:"host"`
 	IP         string            `json:"ip"`
 	User       string            `json:"user"`
 	APIKey     string            `json:"api_key"`
@@ -73,8 +74,8 @@ func fromJSON(text string) (url.Values, error) {
 		return nil, errors.New("must be one JSON object")
 	}
 	form := url.Values{
-		"method": {in.Method}, "route": {in.Route}, "ip": {in.IP}, "user": {in.User}, "api_key": {in.APIKey},
-		"tier":       {in.Tier},
+		"method": {in.Method}, "route": {in.Route}, "host": {in.Host}, "ip": {in.IP}, "user": {in.User},
+		"api_key": {in.APIKey}, "tier": {in.Tier},
 		"attributes": {lines(in.Attributes, func(v string) string { return v })},
 		"fields":     {lines(in.Fields, func(v int64) string { return strconv.FormatInt(v, 10) })},
 	}
@@ -97,6 +98,8 @@ func fromCurl(req *curlRequest) (url.Values, []string) {
 			form.Set(fact, value)
 		}
 	}
+	take("host", "host", req.header["host"])
+	take("host", "host", req.url.Host)
 	take("user", "x-user-id", req.header["x-user-id"])
 	take("api_key", "x-api-key", req.header["x-api-key"])
 	if scheme, token, _ := strings.Cut(req.header["authorization"], " "); strings.EqualFold(scheme, "bearer") {
@@ -139,6 +142,13 @@ func descriptorOf(form url.Values) (d rules.Descriptor, weight int64, errs []rul
 	}
 	if d.Route != "" && !strings.HasPrefix(d.Route, "/") {
 		wrong("route", "must begin with /")
+	}
+	if text := strings.TrimSpace(form.Get("host")); text != "" {
+		host, err := rules.ParseHost(text)
+		if err != nil {
+			wrong("host", err.Error())
+		}
+		d.Host = host
 	}
 	if text := strings.TrimSpace(form.Get("ip")); text != "" {
 		ip, err := netip.ParseAddr(text)

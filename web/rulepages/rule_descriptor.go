@@ -22,7 +22,7 @@ const (
 // Fields of the form that only one kind of rule has. Those of the other kind are hidden, and what they hold does not
 // count.
 var (
-	factFields = []string{"scope", "route", "method", "when", "tiers["}
+	factFields = []string{"scope", "route", "method", "host", "when", "tiers["}
 	// descriptorFields begins with the fields of the descriptor itself.
 	descriptorFields = []string{"descriptor.domain", "descriptor.entries", "addend", "unlimited", "quota", "replaces",
 		"share_threshold", "metadata"}

@@ -161,8 +161,8 @@ func (p *Pages) tryOnDenials(v *kit.Visit, r *rules.Rule, set *rules.Set, m *Rul
 	m.Looked = len(all)
 	for i := range all {
 		d := &all[i]
-		of := rules.Descriptor{Method: d.Method, Route: d.Route, User: d.User, APIKey: placeholder, Tier: d.Tier,
-			Attributes: d.Attributes}
+		of := rules.Descriptor{Method: d.Method, Route: d.Route, Host: d.Host, User: d.User, APIKey: placeholder,
+			Tier: d.Tier, Attributes: d.Attributes}
 		of.IP, _ = netip.ParseAddr(d.IP) // the address may be missing
 		matches, err := set.MatchContext(v.Ctx, &of, d.Weight, time.UnixMilli(d.At), nil)
 		if err != nil {

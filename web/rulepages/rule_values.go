@@ -123,7 +123,7 @@ func putInstant(f url.Values, name string, t *time.Time) {
 // formOrder is the order of the fields on the page, by the start of their names.
 var formOrder = []string{
 	"name", "owner", "description", "kind", "descriptor",
-	"method", "route", "scope", "when", "limit", "window_ms", "burst", "algorithm",
+	"method", "route", "host", "scope", "when", "limit", "window_ms", "burst", "algorithm",
 	"over_limit", "defer", "mode", "fail_mode",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",

@@ -185,8 +185,8 @@ func (l *Limiter) read(r *http.Request, f *facts.Facts) error {
 // check makes the check of a request.
 func (l *Limiter) check(r *http.Request, route string, f *facts.Facts) client.Check {
 	d := &f.Descriptor
-	q := client.Check{Method: d.Method, Route: cmp.Or(route, d.Route), User: d.User, APIKey: d.APIKey, Tier: d.Tier,
-		Attributes: d.Attributes, Fields: d.Fields}
+	q := client.Check{Method: d.Method, Route: cmp.Or(route, d.Route), Host: d.Host, User: d.User, APIKey: d.APIKey,
+		Tier: d.Tier, Attributes: d.Attributes, Fields: d.Fields}
 	if d.IP.IsValid() {
 		q.IP = d.IP.String()
 	}

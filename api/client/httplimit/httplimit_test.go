@@ -237,7 +237,7 @@ func TestHandler_FactsComeFromTheProfileAndFromDescribe(t *testing.T) {
 	}
 	q := s.last(t)
 	if q.Method != "POST" || q.User != "ann" || q.APIKey != "k1" || q.Tier != "free" || q.Attributes["tenant"] != "acme" ||
-		q.Attributes["host"] != "shop.test" || q.Fields["bytes"] != 99 || *q.Weight != 3 {
+		q.Attributes["host"] != "shop.test" || q.Host != "shop.test" || q.Fields["bytes"] != 99 || *q.Weight != 3 {
 		t.Errorf("got %+v", q)
 	}
 	res := serve(h, request(t, "GET", "/a"))
