@@ -21,13 +21,14 @@ const (
 // checkMembers are the members of a check. The index of one is its bit in
 // checkInput.has.
 var checkMembers = [...]string{
-	"key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
-	"method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
+	"name", "key", "limit", "window_ms", "algorithm", "burst", "align", "anchor_ms", "buckets", "fail_mode",
+	"limits", "method", "route", "host", "ip", "user", "api_key", "tier", "attributes", "fields",
 	"weight", "request_id", "payload", "ttl_ms",
 }
 
 const (
-	inKey = iota
+	inName = iota // of an element of limits only, as all up to inFailMode can be
+	inKey
 	inLimit
 	inWindow
 	inAlgorithm
@@ -36,6 +37,7 @@ const (
 	inAnchor
 	inBuckets
 	inFailMode
+	inLimits
 	inMethod
 	inRoute
 	inHost
@@ -51,16 +53,20 @@ const (
 	inTTL
 )
 
-// checkInput is a check as it was sent: its members, their values, and their errors.
-// text and number have the indexes of checkMembers.
+// checkInput is a check as it was sent, or one of its limits: its members, their values, and
+// their errors. text and number have the indexes of checkMembers.
 type checkInput struct {
 	has        uint32
 	text       [len(checkMembers)]string
 	number     [len(checkMembers)]int64
 	attributes map[string]string
 	fields     map[string]int64
+	limits     []checkInput
 	reserve    bool // it is for a reservation
 	element    int  // its place in a batch, from 1; 0 for none
+	// under is the name of a limit in errors with a dot behind it, such as limits[0]., and "" for
+	// a check.
+	under string
 	// before has the texts of the previous check in a batch, or is nil. Most checks have
 	// the same method and route, which then need not be copied.
 	before *[len(checkMembers)]string
@@ -82,9 +88,9 @@ func (in *checkInput) wrong(field, format string, args ...any) {
 // path returns the name of a field in an error.
 func (in *checkInput) path(field string) string {
 	if in.element == 0 {
-		return field
+		return in.under + field
 	}
-	return fmt.Sprintf("checks[%d].%s", in.element-1, field)
+	return fmt.Sprintf("checks[%d].%s%s", in.element-1, in.under, field)
 }
 
 // decodeCheck reads a body that is one check. Its errors are *malformedError
@@ -132,7 +138,7 @@ func (in *checkInput) read(s *scanner, depth int) error {
 				}
 			}
 		}
-		if i < 0 {
+		if i < 0 || (in.under == "" && i == inName) || (in.under != "" && i > inFailMode) {
 			return s.fail("unknown member %s", strconv.Quote(clip(string(name))))
 		}
 		if in.given(i) {
@@ -144,6 +150,8 @@ func (in *checkInput) read(s *scanner, depth int) error {
 			err = in.integer(s, checkMembers[i], 0, limiter.MaxExact, &in.number[i], depth+1)
 		case inAnchor:
 			err = in.integer(s, checkMembers[i], -limiter.MaxWindow, limiter.MaxExact, &in.number[i], depth+1)
+		case inLimits:
+			err = in.readLimits(s, depth+1)
 		case inAttributes:
 			err = in.readAttributes(s, depth+1)
 		case inFields:
@@ -305,15 +313,56 @@ func (in *checkInput) readFields(s *scanner, depth int) error {
 		})
 }
 
+// readLimits reads the array of several direct limits.
+func (in *checkInput) readLimits(s *scanner, depth int) error {
+	if s.peek() != '[' {
+		in.wrong("limits", "must be an array")
+		return s.skip(depth)
+	}
+	s.pos++
+	for n := 0; ; n++ {
+		ok, err := s.more(']', n)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if n == 0 || n > decide.MaxDirect {
+				in.wrong("limits", "must have 1 to %d elements", decide.MaxDirect)
+			}
+			return nil
+		}
+		at := fmt.Sprintf("limits[%d]", n)
+		if s.peek() != '{' {
+			in.wrong(at, "must be an object")
+			if err := s.skip(depth + 1); err != nil {
+				return err
+			}
+			continue
+		}
+		one := checkInput{element: in.element, under: at + "."}
+		if err := one.read(s, depth+1); err != nil {
+			return err
+		}
+		if n < decide.MaxDirect {
+			in.limits = append(in.limits, one)
+		}
+	}
+}
+
 // question validates the check and converts it to a Question.
 func (in *checkInput) question(op limiter.Op, q *decide.Question) {
 	*q = decide.Question{Op: op, Weight: 1, RequestID: in.text[inRequestID]}
 	if in.given(inWeight) {
 		q.Weight = in.number[inWeight]
 	}
-	if in.given(inKey) {
-		in.direct(q)
-	} else {
+	switch {
+	case in.given(inLimits):
+		in.several(q)
+	case in.given(inKey):
+		q.IsDirect = true
+		in.alone("key", inMethod, inFields, "send either key and limit, or the facts of a request")
+		q.Direct = in.direct()
+	default:
 		in.described(q)
 	}
 	in.operation(q)
@@ -333,20 +382,23 @@ func (in *checkInput) payload(q *decide.Question) {
 	case q.Op != limiter.OpTake || in.reserve:
 		in.wrong("payload", "is allowed only in a check")
 	case q.IsDirect:
-		in.wrong("payload", "is not allowed with key; only rules defer requests")
+		in.wrong("payload", "is not allowed with key or limits; only rules defer requests")
 	default:
 		q.Deferrable, q.Payload = q.Weight > 0, in.text[inPayload]
 	}
 }
 
-// direct converts a direct check to a Question.
-func (in *checkInput) direct(q *decide.Question) {
-	q.IsDirect = true
-	for i := inMethod; i <= inFields; i++ {
+// alone refuses the members from one to another beside a member that excludes them.
+func (in *checkInput) alone(with string, from, to int, instead string) {
+	for i := from; i <= to; i++ {
 		if in.given(i) {
-			in.wrong(checkMembers[i], "is not allowed with key; send either key and limit, or the facts of a request")
+			in.wrong(checkMembers[i], "is not allowed with %s; %s", with, instead)
 		}
 	}
+}
+
+// direct validates a direct limit.
+func (in *checkInput) direct() decide.Direct {
 	if in.text[inKey] == "" && !in.complained("key") {
 		in.wrong("key", "must be 1 to %d bytes long", maxText)
 	}
@@ -355,9 +407,39 @@ func (in *checkInput) direct(q *decide.Question) {
 			in.wrong(checkMembers[i], "is required with key")
 		}
 	}
-	q.Direct.Key = in.text[inKey]
-	q.Direct.FailMode = in.failMode()
-	in.limit(q)
+	return decide.Direct{Name: in.text[inName], Key: in.text[inKey], FailMode: in.failMode(), Limit: in.limit()}
+}
+
+// several converts a check of several direct limits to a Question. Each has a bucket and a name of
+// its own.
+func (in *checkInput) several(q *decide.Question) {
+	q.IsDirect = true
+	in.alone("limits", inKey, inFailMode, "it belongs to an element of limits")
+	in.alone("limits", inMethod, inFields, "send either limits, or the facts of a request")
+	buckets, names := map[limiter.Key]int{}, map[string]int{}
+	for i := range in.limits {
+		one := &in.limits[i]
+		d := one.direct()
+		switch {
+		case one.given(inName) && !one.complained("name") && !rules.ValidName(d.Name):
+			one.wrong("name", "must be %s", rules.NameHelp)
+		case d.Name == "":
+			d.Name = rules.DirectRule + "-" + strconv.Itoa(i+1)
+		}
+		if other, taken := names[d.Name]; taken {
+			one.wrong("name", "must differ from that of limits[%d]", other)
+		}
+		names[d.Name] = i
+		if bucket := rules.DirectKey(d.Key, d.Limit.Algorithm); len(one.errs) == 0 {
+			if other, taken := buckets[bucket]; taken {
+				one.wrong("key", "must differ from that of limits[%d], because both count in one bucket", other)
+			}
+			buckets[bucket] = i
+		}
+		q.Several = append(q.Several, d)
+		one.operate(q.Op, &d.Limit, q.RequestID)
+		in.errs = append(in.errs, one.errs[:min(len(one.errs), maxFieldErrors-len(in.errs))]...)
+	}
 }
 
 func (in *checkInput) failMode() string {
@@ -373,7 +455,7 @@ func (in *checkInput) failMode() string {
 
 // limit resolves the limit. It adds its errors, except for fields that have an error
 // already.
-func (in *checkInput) limit(q *decide.Question) {
+func (in *checkInput) limit() limiter.Limit {
 	spec := rules.LimitSpec{Algorithm: in.text[inAlgorithm], Limit: in.number[inLimit], WindowMS: in.number[inWindow]}
 	if in.given(inAlgorithm) && spec.Algorithm == "" && !in.complained("algorithm") {
 		_, err := limiter.ParseAlgorithm("")
@@ -399,7 +481,7 @@ func (in *checkInput) limit(q *decide.Question) {
 			}
 		}
 	}
-	q.Direct.Limit = l
+	return l
 }
 
 // complained reports whether the field has an error already.
@@ -424,8 +506,8 @@ func (in *checkInput) described(q *decide.Question) {
 		facts = facts || in.given(i)
 	}
 	if !facts && len(in.errs) == 0 {
-		in.wrong("key", "is missing; send either key, limit and window_ms, or facts of the request such as method, route, "+
-			"ip or user")
+		in.wrong("key", "is missing; send either key, limit and window_ms, or limits, or facts of the request such as "+
+			"method, route, ip or user")
 	}
 	d := &q.Descriptor
 	if in.text[inHost] != "" && !in.complained("host") {
@@ -449,21 +531,28 @@ func (in *checkInput) described(q *decide.Question) {
 
 // operation checks the requirements of single operations.
 func (in *checkInput) operation(q *decide.Question) {
-	leases := q.IsDirect && q.Direct.Limit.Algorithm.Traits().Slots
-	switch q.Op {
+	if q.IsDirect && len(q.Several) == 0 {
+		in.operate(q.Op, &q.Direct.Limit, q.RequestID)
+	}
+	if (q.Op == limiter.OpRelease || q.Op == limiter.OpRenew) && q.RequestID == "" && !in.complained("request_id") {
+		in.wrong("request_id", "is required; it identifies the lease")
+	}
+}
+
+// operate checks what an operation requires of a direct limit.
+func (in *checkInput) operate(op limiter.Op, l *limiter.Limit, id string) {
+	leases := l.Algorithm.Traits().Slots
+	switch op {
 	case limiter.OpRelease, limiter.OpRenew:
-		if q.IsDirect && !leases && q.Direct.Limit.Algorithm != 0 && !in.complained("algorithm") {
+		if !leases && l.Algorithm != 0 && !in.complained("algorithm") {
 			in.wrong("algorithm", "must be concurrency; only concurrency leases can be released or renewed")
-		}
-		if q.RequestID == "" && !in.complained("request_id") {
-			in.wrong("request_id", "is required; it identifies the lease")
 		}
 	case limiter.OpCharge:
 		if leases {
 			in.wrong("algorithm", "must not be concurrency; leases are taken by a check and cannot be charged")
 		}
 	case limiter.OpRefund:
-		if leases && q.RequestID == "" {
+		if leases && id == "" {
 			in.wrong("request_id", "is required; it identifies the lease to release")
 		}
 	}

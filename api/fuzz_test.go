@@ -20,6 +20,8 @@ var checkSeeds = []string{
 	`{"key":"k","limit":10,"window_ms":1000,"algorithm":"token_bucket","burst":20,"weight":0,"request_id":"a","fail_mode":"closed"}`,
 	`{"key":"k","limit":10,"window_ms":1000,"algorithm":"fixed_window","align":"calendar","anchor_ms":-5}`,
 	`{"key":"k","limit":10,"window_ms":1000,"algorithm":"sliding_window_buckets","buckets":10}`,
+	`{"limits":[{"name":"a","key":"k","limit":1,"window_ms":9},{"key":"k2","limit":1,"window_ms":9,"burst":2}],"weight":2}`,
+	`{"host":"a.example"}`, `{"limits":[]}`, `{"limits":[1]}`, `{"limits":[{"limits":[]}]}`, `{"limits":[{"user":"42"}]}`, `{"name":"a"}`,
 	`{"method":"POST","route":"/v1/charges","ip":"203.0.113.7","user":"42","api_key":"sk_live_x","tier":"free","attributes":{"tenant":"acme"},"fields":{"bytes":1234},"weight":1}`,
 	`{"user":"\u0041\ud83d\ude00\n\"\\\/"}`, `{"user":"\ud800"}`, `{"user":"\udc00\ud800"}`, `{"user":"\ud800\u0041"}`,
 	"{\"user\":\"\xff\"}", "{\"user\":\"\x01\"}",
@@ -69,8 +71,12 @@ func FuzzCheckDecode(f *testing.F) {
 		}
 		bad := map[string]bool{}
 		for _, e := range in.errs {
-			name, _, _ := strings.Cut(e.Field, ".")
-			bad[name] = true
+			bad[rules.TopField(e.Field)] = true
+		}
+		for i := range in.limits {
+			if len(in.limits[i].errs) > 0 {
+				bad["limits"] = true
+			}
 		}
 		if !reflect.DeepEqual(bad, wrong) {
 			t.Fatalf("%q: fast complains about %v, slow about %v", data, bad, wrong)
@@ -85,6 +91,8 @@ func FuzzCheckDecode(f *testing.F) {
 			}
 			var got any = in.text[i]
 			switch i {
+			case inLimits:
+				continue
 			case inAttributes:
 				got = in.attributes
 			case inFields:

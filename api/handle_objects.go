@@ -138,7 +138,7 @@ func (o *objects[T]) decode(body []byte, name string) (T, error) {
 	if err := decodeMembers(&in, v, &t, o.kind.Field); err != nil {
 		return t, err
 	}
-	if name != "" && *own != name && rules.ValidPoolName(*own) {
+	if name != "" && *own != name && rules.ValidName(*own) {
 		in.wrong("name", "must be the name in the path, or omitted; %s", o.keeps)
 	}
 	o.kind.Normalize(&t)

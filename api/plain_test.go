@@ -199,7 +199,8 @@ var pieces = func() (out []string) {
 		}
 	}
 	return append(out, asHTTP(ada, "Authorization: Bearer SECRET"), asHTTP(`{"user":"eve","weight":9}`),
-		asHTTP(`{"key":"k","limit":1,"window_ms":1000}`), "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		asHTTP(`{"key":"k","limit":1,"window_ms":1000}`), asHTTP(`{"limits":[{"key":"k","limit":1,"window_ms":1000}]}`),
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 }()
 
 // FuzzPlain sends the same bytes to both and wants the same answers.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
+	"sluice/api/decide"
 	"sluice/limiter"
 )
 
@@ -20,6 +22,11 @@ func slowCheck(data []byte) (values map[string]any, wrong map[string]bool, err e
 	if err := slowStrict(data); err != nil {
 		return nil, nil, err
 	}
+	return slowMembers(data, false)
+}
+
+// slowMembers reads the members of a check, or of an element of limits.
+func slowMembers(data []byte, element bool) (values map[string]any, wrong map[string]bool, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return nil, nil, errors.New("not an object")
@@ -27,6 +34,10 @@ func slowCheck(data []byte) (values map[string]any, wrong map[string]bool, err e
 	values, wrong = map[string]any{}, map[string]bool{}
 	for name, raw := range members {
 		var ok bool
+		if inner := slices.Index(checkMembers[:], name); element != (name == "name" || inner <= inFailMode) &&
+			(element || name == "name") {
+			return nil, nil, errors.New("unknown member " + name)
+		}
 		switch name {
 		case "limit", "window_ms", "burst", "buckets", "weight":
 			values[name], ok = slowInteger(raw, 0)
@@ -34,9 +45,13 @@ func slowCheck(data []byte) (values map[string]any, wrong map[string]bool, err e
 			values[name], ok = slowInteger(raw, -limiter.MaxWindow)
 		case "attributes", "fields":
 			values[name], ok = slowPairs(name, raw)
+		case "limits":
+			if values[name], ok, err = slowLimits(raw); err != nil {
+				return nil, nil, err
+			}
 		case "request_id":
 			values[name], ok = slowString(raw, maxRequestID)
-		case "key", "algorithm", "align", "fail_mode", "method", "route", "ip", "user", "api_key", "tier":
+		case "name", "key", "algorithm", "align", "fail_mode", "method", "route", "host", "ip", "user", "api_key", "tier":
 			values[name], ok = slowString(raw, maxText)
 		default:
 			return nil, nil, errors.New("unknown member " + name)
@@ -46,6 +61,27 @@ func slowCheck(data []byte) (values map[string]any, wrong map[string]bool, err e
 		}
 	}
 	return values, wrong, nil
+}
+
+// slowLimits reads the elements of limits. Their values are not compared.
+func slowLimits(raw json.RawMessage) (_ any, ok bool, err error) {
+	var elements []json.RawMessage
+	if t := bytes.TrimSpace(raw); t[0] != '[' || json.Unmarshal(raw, &elements) != nil {
+		return nil, false, nil
+	}
+	ok = len(elements) > 0 && len(elements) <= decide.MaxDirect
+	for _, e := range elements {
+		if bytes.TrimSpace(e)[0] != '{' {
+			ok = false
+			continue
+		}
+		_, wrong, err := slowMembers(e, true)
+		if err != nil {
+			return nil, false, err
+		}
+		ok = ok && len(wrong) == 0
+	}
+	return nil, ok, nil
 }
 
 var integerText = regexp.MustCompile(`^-?[0-9]+$`)

@@ -92,7 +92,7 @@ func validateThrottle(r *Rule, ps *problems) {
 	case r.Pool != nil && r.Traits().Slots:
 		ps.add("pool", "does not apply to concurrency")
 	case r.Pool != nil && !namePattern.MatchString(*r.Pool):
-		ps.add("pool", "must be the name of a pool: %s", nameHelp)
+		ps.add("pool", "must be the name of a pool: %s", NameHelp)
 	}
 	ps.belongs("priority", r.Priority != nil, r.Pool != nil, false, "a pool")
 }
@@ -327,7 +327,8 @@ func (r *Rule) candidateFollows() bool {
 		c.WindowMS == nil && c.Align == nil && c.AnchorMS == nil
 }
 
-const nameHelp = "1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+// NameHelp says what a valid name is.
+const NameHelp = "1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
 
 // path names an element of a list in a field error.
 func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }

@@ -47,8 +47,8 @@ func NewPool() Pool {
 // Normalize trims the texts.
 func (p *Pool) Normalize() { normalize(poolFields, p) }
 
-// ValidPoolName reports whether name is a valid name of a pool.
-func ValidPoolName(name string) bool { return namePattern.MatchString(name) }
+// ValidName reports whether name is a valid name of a rule, a pool or a direct limit.
+func ValidName(name string) bool { return namePattern.MatchString(name) }
 
 // limiterLimit returns the pool's capacity as a limit.
 func (p *Pool) limiterLimit() limiter.Limit {
@@ -60,7 +60,7 @@ func (p *Pool) limiterLimit() limiter.Limit {
 func ValidatePool(p *Pool) error {
 	var ps problems
 	if !namePattern.MatchString(p.Name) {
-		ps.add("name", "must be %s", nameHelp)
+		ps.add("name", "must be %s", NameHelp)
 	}
 	bounds(poolFields, p, "", &ps)
 	for _, bad := range p.limiterLimit().Problems() {

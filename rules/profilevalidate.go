@@ -35,7 +35,7 @@ const (
 func ValidateProfile(p *Profile) error {
 	var ps problems
 	if !namePattern.MatchString(p.Name) {
-		ps.add("name", "must be %s", nameHelp)
+		ps.add("name", "must be %s", NameHelp)
 	}
 	bounds(profileFields, p, "", &ps)
 	p.Facts.validate(&ps)

@@ -94,7 +94,7 @@ func validateDescriptor(r *Rule, ps *problems) {
 	for i, name := range r.Replaces {
 		switch at := path("replaces", i); {
 		case !namePattern.MatchString(name):
-			ps.add(at, "must be the name of a rule: %s", nameHelp)
+			ps.add(at, "must be the name of a rule: %s", NameHelp)
 		case name == r.Name:
 			ps.add(at, "must not be the rule itself")
 		case slices.Contains(r.Replaces[:i], name):

@@ -50,7 +50,7 @@ func validate(r *Rule) (parts, error) {
 	var ps problems
 	var p parts
 	if !namePattern.MatchString(r.Name) {
-		ps.add("name", "must be %s", nameHelp)
+		ps.add("name", "must be %s", NameHelp)
 	}
 	p.validateMatchers(r, &ps)
 	l, err := r.LimiterLimit()

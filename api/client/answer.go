@@ -15,7 +15,8 @@ type Answer struct {
 	DelayMS int64 `json:"delay_ms"`
 	// Degraded is "", or the fail mode that decided. ByClient says whose it was.
 	Degraded string `json:"degraded"`
-	// Rule is the strictest rule; "" for a direct check or if none applied.
+	// Rule is the strictest rule, or the name of the strictest of several direct limits; "" for a single direct limit or
+	// if none applied.
 	Rule string `json:"rule"`
 	// Soft and Elastic: allowed above the limit of a rule with that throttle.
 	Soft    bool `json:"soft,omitempty"`
@@ -66,7 +67,7 @@ type Figures struct {
 
 // LimitAnswer is the decision of one limit.
 type LimitAnswer struct {
-	// Rule is "" for a direct check.
+	// Rule is the rule's name, or that of one of several direct limits; "" for a single direct limit.
 	Rule string `json:"rule"`
 	// Key names the bucket. Credentials in it are hashed.
 	Key     string `json:"key"`

@@ -77,6 +77,9 @@ func defaultKey(q *Check) string {
 			return f.kind + f.value
 		}
 	}
+	if len(q.Limits) > 0 {
+		return "key:" + q.Limits[0].Key
+	}
 	return ""
 }
 

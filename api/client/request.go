@@ -7,13 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Check describes one request to decide. It has one of two shapes. With a Key it is direct: Limit holds the limit of
-// that key. Without, the facts (Method to Fields) say which rules of the service apply; at least one is needed, and an
-// empty one is absent.
+// Check describes one request to decide. It has one of three shapes. With a Key it is direct: Limit holds the limit of
+// that key. With Limits there are several of them. With neither, the facts (Method to Fields) say which rules of the
+// service apply; at least one is needed, and an empty one is absent.
 type Check struct {
 	// Key names the bucket of a direct check, up to 1,024 bytes.
 	Key string `json:"key,omitempty"`
 	*Limit
+	// Limits are 1 to 16 direct limits that are taken all together or not at all.
+	Limits []DirectLimit `json:"limits,omitempty"`
 
 	Method string `json:"method,omitempty"`
 	// Route is a path, such as /v1/charges, or the template that it matched.
@@ -38,6 +40,16 @@ type Check struct {
 	// Payload is stored with a request that a rule defers, up to 16 KiB; it may be empty. Without one a request is never
 	// deferred. Only Check accepts it, and sends such a check by itself.
 	Payload *string `json:"payload,omitempty"`
+}
+
+// DirectLimit is one of several direct limits. No two of a check count in one bucket.
+type DirectLimit struct {
+	// Name tells it from the others in the answer and in client headers, like the name of a rule. It is default-1,
+	// default-2 and so on if empty.
+	Name string `json:"name,omitempty"`
+	// Key names the bucket, up to 1,024 bytes.
+	Key string `json:"key"`
+	Limit
 }
 
 // Limit is the limit of a direct check.
@@ -78,6 +90,11 @@ func (q *Check) encode() ([]byte, error) {
 		{"request_id", q.RequestID}} {
 		if !utf8.ValidString(f.text) {
 			return nil, notUTF8(f.name)
+		}
+	}
+	for i := range q.Limits {
+		if !utf8.ValidString(q.Limits[i].Key) || !utf8.ValidString(q.Limits[i].Name) {
+			return nil, notUTF8("limits")
 		}
 	}
 	for name, text := range q.Attributes {

@@ -166,9 +166,11 @@ const closedRetryAfterMS = 1000
 
 // LimitAnswer is the part of one limit in an Answer.
 type LimitAnswer struct {
-	// Rule is the rule's name, "" for a direct limit, and Version its version.
+	// Rule is the rule's name, and Version its version. Direct: the caller sent the limit; Rule is
+	// then its name among several, "" if it is the only one.
 	Rule    string
 	Version int64
+	Direct  bool
 	Key     limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit
@@ -194,10 +196,18 @@ type LimitAnswer struct {
 	Degraded string
 }
 
-// Name returns the limit's name for clients and metrics: the name of its rule, or
-// rules.DirectRule.
+// Name returns the limit's name for clients: Rule, or rules.DirectRule.
 func (la *LimitAnswer) Name() string {
 	if la.Rule == "" {
+		return rules.DirectRule
+	}
+	return la.Rule
+}
+
+// Series returns the limit's name for metrics and figures: the name of its rule, or rules.DirectRule for
+// every direct limit, because callers choose their names.
+func (la *LimitAnswer) Series() string {
+	if la.Direct {
 		return rules.DirectRule
 	}
 	return la.Rule
@@ -217,7 +227,7 @@ func (la *LimitAnswer) Mode() string {
 // Display returns the bucket's name for people, such as user:42, or the caller's key for a
 // direct limit. Values that look like credentials are shown as hashes.
 func (la *LimitAnswer) Display() string {
-	if la.Rule == "" {
+	if la.Direct {
 		return rules.DisplayDirectKey(la.Key)
 	}
 	return rules.DisplayKey(la.Key)

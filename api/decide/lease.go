@@ -129,6 +129,8 @@ func (a *Answer) leases(set *rules.Set, call *limiter.Call) {
 			Known: true}
 		if r := ruleOfKey(set, la.Key); r != nil {
 			la.Rule, la.Shadow = r.Rule.Name, r.Shadow
+		} else {
+			la.Direct = true
 		}
 		a.Limits = append(a.Limits, la)
 		if la.Shadow {

@@ -54,6 +54,7 @@ type plan struct {
 // plannedLimit is one limit of a question.
 type plannedLimit struct {
 	rule *rules.Compiled // nil for a direct limit
+	name string          // of one of several direct limits
 	key  limiter.Key
 	// limit is what the answer shows; storeLimit is what the store enforces.
 	limit    limiter.Limit
@@ -114,7 +115,8 @@ func (p *plannedLimit) mode() string {
 
 // answer returns the limit's part of an answer, without a decision.
 func (p *plannedLimit) answer() LimitAnswer {
-	la := LimitAnswer{Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate}
+	la := LimitAnswer{Rule: p.name, Key: p.key, Limit: p.limit, Weight: p.weight, Candidate: p.candidate,
+		Direct: p.rule == nil}
 	if p.rule != nil {
 		la.Rule, la.Version = p.rule.Rule.Name, p.rule.Rule.Version
 	}
@@ -154,13 +156,17 @@ func (w *work) release() {
 // or that of ctx if the caller has left.
 func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Time) error {
 	p := plan{q: q, first: len(w.limits), from: len(w.calls), pools: len(w.pools), poolsEnd: len(w.pools)}
-	if q.IsDirect {
-		w.limits = append(w.limits, plannedLimit{
-			key: rules.DirectKey(q.Direct.Key, q.Direct.Limit.Algorithm), limit: q.Direct.Limit,
-			failMode: q.Direct.FailMode, weight: q.Weight,
-		})
+	switch {
+	case len(q.Several) > 0:
+		failMode := strictestFailMode(q.Several)
+		for i := range q.Several {
+			w.limits = append(w.limits, direct(&q.Several[i], failMode, q.Weight))
+		}
+		p.enforced = len(q.Several)
+	case q.IsDirect:
+		w.limits = append(w.limits, direct(&q.Direct, q.Direct.FailMode, q.Weight))
 		p.enforced = 1
-	} else {
+	default:
 		if set == nil {
 			return ErrNoSet
 		}
@@ -200,6 +206,23 @@ func (w *work) add(ctx context.Context, q *Question, set *rules.Set, now time.Ti
 	p.to = len(w.calls)
 	w.plans = append(w.plans, p)
 	return nil
+}
+
+// direct plans a direct limit.
+func direct(d *Direct, failMode string, weight int64) plannedLimit {
+	return plannedLimit{
+		name: d.Name, key: rules.DirectKey(d.Key, d.Limit.Algorithm), limit: d.Limit, failMode: failMode, weight: weight,
+	}
+}
+
+// strictestFailMode returns the fail mode that decides for several direct limits.
+func strictestFailMode(limits []Direct) string {
+	for _, mode := range []string{rules.FailClosed, rules.FailLocal} {
+		if slices.ContainsFunc(limits, func(d Direct) bool { return d.FailMode == mode }) {
+			return mode
+		}
+	}
+	return rules.FailOpen
 }
 
 // planMatches plans the limits of matching rules to which the operation applies: the enforced

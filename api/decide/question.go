@@ -13,9 +13,13 @@ const MaxText = rules.MaxText
 // in force apply.
 type Question struct {
 	Op limiter.Op
-	// IsDirect: Direct has the bucket and the limit, and Descriptor is not used.
-	IsDirect   bool
-	Direct     Direct
+	// IsDirect: Direct has the bucket and the limit, or Several has several of them, and Descriptor
+	// is not used.
+	IsDirect bool
+	Direct   Direct
+	// Several are up to MaxDirect limits with names, each with a bucket of its own. They are taken all
+	// together or not at all, and the strictest of their fail modes decides for all.
+	Several    []Direct
 	Descriptor rules.Descriptor
 	// Weight is in units, 0 to limiter.MaxExact; 0 looks without spending.
 	Weight int64
@@ -34,8 +38,13 @@ type Question struct {
 	secret  []byte // seals the reservation; nil while it is unavailable
 }
 
+// MaxDirect is the largest number of direct limits in one question.
+const MaxDirect = 16
+
 // Direct is a limit that the caller sends.
 type Direct struct {
+	// Name tells it from the others of its question; "" if it is the only one.
+	Name string
 	// Key is the caller's own name of the bucket. Two algorithms that store
 	// different kinds of state have different buckets under one key.
 	Key string

@@ -62,8 +62,10 @@ type reservedCall struct {
 // reservedAsk is one limit that was charged.
 type reservedAsk struct {
 	limiter.Ask
-	// source is the member of fields with the weight, "" for the weight of the request.
-	source string
+	// source is the member of fields with the weight, "" for the weight of the request. If isNamed is
+	// set, it is the name of one of several direct limits, whose weight is that of the request.
+	source  string
+	isNamed bool
 	// spare is how far a soft or elastic rule raised the limit above the one in answers.
 	spare int64
 	// pool is the number (from 1) of the limit's pool among the pools of the call, 0 for none.
@@ -76,6 +78,7 @@ type reservedAsk struct {
 const (
 	askLook = 1 << iota
 	askPool
+	askNamed
 )
 
 // seal writes a token.
@@ -117,6 +120,9 @@ func (a *reservedAsk) append(b []byte) []byte {
 	}
 	if a.isPool {
 		flags |= askPool
+	}
+	if a.isNamed {
+		flags |= askNamed
 	}
 	b = wire.AppendText(append(b, flags), a.source)
 	b = binary.AppendUvarint(b, uint64(a.pool))
@@ -172,7 +178,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 // readAsk reads what reservedAsk.append wrote.
 func readAsk(r *wire.Reader) (a reservedAsk) {
 	flags := r.Byte()
-	a.Look, a.isPool = flags&askLook != 0, flags&askPool != 0
+	a.Look, a.isPool, a.isNamed = flags&askLook != 0, flags&askPool != 0, flags&askNamed != 0
 	a.source = r.Text(MaxText)
 	a.pool = r.Number(limiter.MaxLimits)
 	a.Key = limiter.Key(r.Text(maxLeaseKey))

@@ -116,6 +116,8 @@ func (r *reservation) add(call *limiter.Call, limits []plannedLimit, enforced bo
 		if !ask.isPool {
 			if p := &limits[at]; p.rule != nil && p.rule.Rule.WeightField != nil {
 				ask.source = *p.rule.Rule.WeightField
+			} else if p.name != "" {
+				ask.source, ask.isNamed = p.name, true
 			}
 			ask.pool = places[limits[at].pool]
 			ask.spare = max(0, ask.Limit.Capacity()-limits[at].limit.Capacity())
@@ -237,7 +239,7 @@ func (c *reservedCall) settle(s *Settlement) limiter.Call {
 
 // weigh returns the actual weight of the request for one limit.
 func (a *reservedAsk) weigh(s *Settlement) int64 {
-	if a.source != "" {
+	if a.source != "" && !a.isNamed {
 		if v, ok := s.Fields[a.source]; ok {
 			return v
 		}
@@ -309,6 +311,8 @@ func (a *Answer) applySettlement(set *rules.Set, r *reservedCall, call *limiter.
 		la.Decision = la.Decision.Within(r.asks[i].spare)
 		if rule := ruleOfKey(set, la.Key); rule != nil {
 			la.Rule = rule.Rule.Name
+		} else if la.Direct = true; r.asks[i].isNamed {
+			la.Rule = r.asks[i].source
 		}
 		a.Limits = append(a.Limits, la)
 		if n := len(a.Limits) - 1; a.Strictest < 0 || la.Decision.StricterThan(a.Limits[a.Strictest].Decision) {

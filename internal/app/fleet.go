@@ -60,7 +60,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 		if la.Returned {
 			continue
 		}
-		name, kind := la.Name(), fleet.Enforced
+		name, kind := la.Series(), fleet.Enforced
 		switch {
 		case la.Candidate:
 			kind = fleet.Candidate
@@ -86,7 +86,7 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.LimitAnswer, key string) fleet.Denial {
 	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
 	d := fleet.Denial{
-		At: f.now().UnixMilli(), Rule: la.Name(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
+		At: f.now().UnixMilli(), Rule: la.Series(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
 		Limit: limit, Weight: la.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
 	}
 	if q == nil { // descriptors

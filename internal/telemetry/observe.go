@@ -70,7 +70,7 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		if la.Returned {
 			continue
 		}
-		name := m.ruleNames.label(la.Name())
+		name := m.ruleNames.label(la.Series())
 		m.series.decisions.get(limitKey{name, la.Mode(), la.Decision.Allowed}, func(k limitKey) prometheus.Counter {
 			return m.decisions.WithLabelValues(k.rule, k.mode, outcome(k.allowed))
 		}).Inc()
