@@ -12,7 +12,8 @@ import (
 
 func TestStored_MatchesTheSameBucketsAndHoldsNoCredential(t *testing.T) {
 	var rs []Rule
-	for i, scope := range []string{"apikey", "user", "ip", "attr:tenant", "tier", "user+apikey", "route", "attr:token"} {
+	for i, scope := range []string{"apikey", "user", "ip", "attr:tenant", "tier", "user+apikey", "route", "attr:token",
+		"user+host"} {
 		r := Rule{ID: int64(i + 1), Name: "r" + string(rune('a'+i)), Scope: scope, Limit: 5, WindowMS: 1000, IsActive: true}
 		r.Normalize()
 		rs = append(rs, r)
@@ -24,7 +25,7 @@ func TestStored_MatchesTheSameBucketsAndHoldsNoCredential(t *testing.T) {
 	const secret = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 	for name, d := range map[string]Descriptor{
 		"plain": {Method: "GET", Route: "/a", IP: netip.MustParseAddr("203.0.113.7"), User: "42", Tier: "free",
-			Attributes: map[string]string{"tenant": "acme"}},
+			Host: "a.example.com", Attributes: map[string]string{"tenant": "acme"}},
 		"secrets": {User: secret, APIKey: secret, Route: "/b", Attributes: map[string]string{"token": secret,
 			"tenant": "<&> \u2028"}, Fields: map[string]int64{"n": 3}},
 		"short":  {APIKey: "k"},

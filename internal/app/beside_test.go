@@ -108,6 +108,39 @@ func besides(t *testing.T, before *child, now both, again func() *child) {
 		t.Errorf("the profile: %d %v", code, doc)
 	}
 	follows("a profile that reads a domain")
+	for _, members := range []string{
+		`"name":"hosted","scope":"user","host":"*.example.com"`, `"name":"by-host","scope":"user+host"`,
+		`"name":"networks","scope":"user","when":"cidr(ip, \"10.0.0.0/8\")"`,
+	} {
+		ids = append(ids, newer.create(`{` + members + `,"route":"/hosted","limit":0,"window_ms":60000}`)["id"])
+	}
+	follows("rules with hosts")
+	hosts := func(after string) {
+		t.Helper()
+		for body, want := range map[string]int{
+			`{"user":"a","route":"/hosted","host":"b.example.com","ip":"10.1.2.3"}`: 3,
+			`{"user":"a","route":"/hosted","host":"c"}`:                             1,
+		} {
+			eventually(t, "after "+after+" rules of hosts apply", func() bool {
+				limits, _ := newer.check(body)["limits"].([]any)
+				return len(limits) == want
+			})
+		}
+		if a := older.check(`{"user":"a","route":"/hosted","ip":"10.1.2.3"}`); a["allowed"] != true {
+			t.Errorf("after %s the earlier one applies rules of hosts to all: %v", after, a)
+		}
+	}
+	hosts("their creation")
+	for _, id := range ids[len(ids)-3:] {
+		path := fmt.Sprintf("/ratelimit/rules/%v", id)
+		if code, doc := older.send("PATCH", path, `{"description":"edited"}`); code != http.StatusOK {
+			t.Errorf("the edit of %v by the earlier one: %d %v", id, code, doc)
+		}
+		if code, doc := older.send("POST", path+"/rollback", `{"version":1}`); code != http.StatusOK {
+			t.Errorf("the rollback of %v by the earlier one: %d %v", id, code, doc)
+		}
+	}
+	hosts("edits by the earlier one")
 
 	// Both list and show them. The earlier one edits, rolls back and deletes some, and those of descriptors stay what
 	// they are.

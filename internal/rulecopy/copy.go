@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"sluice/internal/access"
@@ -67,24 +68,40 @@ type ordinary struct {
 	Replaces       *struct{} `json:"replaces,omitempty"`
 	ShareThreshold *struct{} `json:"share_threshold,omitempty"`
 	Metadata       *struct{} `json:"metadata,omitempty"`
-	Host           *struct{} `json:"host,omitempty"`
 }
 
-// described is a rule with a descriptor, without the member that builds before format 5 do not know.
-type described struct {
-	*rules.Rule
-	Host *struct{} `json:"host,omitempty"`
+// knownBefore are the policies that builds before format 5 know.
+var knownBefore = []string{
+	"descriptor", "elastic_percent", "pool", "priority", "tiers", "schedule", "calendar", "active_from", "active_until",
+	"when", "charge_on", "over_limit", "defer", "candidate", "retry_jitter_ms", "hot_keys", "hot_raise_percent", "addend",
+	"unlimited", "quota", "replaces", "share_threshold", "metadata",
 }
 
-// formOf returns what is written of a rule, and the form that it needs.
-func formOf(r *rules.Rule) (value any, form uint32) {
-	switch {
-	case r.NeedsHosts():
-		return r, format
-	case r.Descriptor != nil:
-		return described{Rule: r}, formatDescriptors
+// encodeRule returns the JSON of a rule and the form that it needs. It leaves out null members that builds before
+// format 5 do not know.
+func encodeRule(r *rules.Rule) (text []byte, form uint32, err error) {
+	var value any = r
+	form = formatDescriptors
+	if r.Descriptor == nil {
+		value, form = ordinary{Rule: r}, formatPlain
 	}
-	return ordinary{Rule: r}, formatPlain
+	if text, err = json.Marshal(value); err != nil {
+		return nil, 0, err
+	}
+	if r.NeedsHosts() {
+		form = format
+	}
+	for i, fields := 0, rules.Fields(); i < len(fields); i++ {
+		f := &fields[i]
+		switch {
+		case !f.Policy || slices.Contains(knownBefore, f.Name):
+		case f.IsDefault(r):
+			text = bytes.Replace(text, []byte(`,"`+f.Name+`":null`), nil, 1) // no text contains a bare quote
+		default:
+			form = format
+		}
+	}
+	return append(text, '\n'), form, nil
 }
 
 // write writes the JSON of c with other rules, one rule at a time, so that a
@@ -107,11 +124,14 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 		if _, err := io.WriteString(w, separator); err != nil {
 			return 0, err
 		}
-		value, needs := formOf(r)
-		form = max(form, needs)
-		if err := one.Encode(value); err != nil {
+		text, needs, err := encodeRule(r)
+		if err != nil {
 			return 0, err
 		}
+		if _, err := w.Write(text); err != nil {
+			return 0, err
+		}
+		form = max(form, needs)
 		separator = ","
 	}
 	tokens := make([]token, len(c.Tokens))

@@ -183,7 +183,7 @@ func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 		t.Errorf("form %d of a copy without them, want 2", got)
 	}
 	for _, name := range []string{"profiles", "descriptor", "addend", "unlimited", "quota", "replaces", "share_threshold",
-		"metadata", "entries", "host"} {
+		"metadata", "entries", "host", "ban"} {
 		if bytes.Contains(plain, []byte(`"`+name+`"`)) {
 			t.Errorf("a copy without them names %s", name)
 		}
@@ -212,6 +212,9 @@ func TestEncode_ProfilesAndDescriptors(t *testing.T) {
 	for _, edit := range []func(*rules.Rule){
 		func(r *rules.Rule) { r.Host = ptr("*.example.com") }, func(r *rules.Rule) { r.Scope = "user+host" },
 		func(r *rules.Rule) { r.When = ptr(`cidr(ip, "10.0.0.0/8")`) },
+		func(r *rules.Rule) {
+			r.Ban = &rules.Ban{After: 3, WithinMS: 1000, ForMS: 1000, Grow: 1, MostMS: 64_000}
+		},
 	} {
 		c := sample()
 		edit(&c.Rules[0])
