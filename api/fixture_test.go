@@ -400,7 +400,7 @@ func (o *observed) ObserveDecision(d *decide.Decision) {
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			o.above = append(o.above, la.Name()+" "+la.Throttle())
 		}
-		if la.BanBegan {
+		if la.Decision.BanBegan {
 			o.bans = append(o.bans, la.Name())
 		}
 	}

@@ -38,6 +38,23 @@ func BanLimit(after, within, lasts, grow, most int64) Limit {
 // BanKey returns the key of the ban beside the bucket of a key.
 func BanKey(k Key) Key { return k[:strings.LastIndexByte(string(k), '|')+1] + Key(traits[Ban].Kind) }
 
+// WithBan returns the decision on a limit and its ban together.
+func (d Decision) WithBan(ban Decision) Decision {
+	d.BanBegan = ban.BanBegan
+	if ban.Allowed {
+		return d
+	}
+	later := func(own, of int64) int64 {
+		if own == Never {
+			return own
+		}
+		return max(own, of)
+	}
+	d.Allowed, d.Remaining, d.Delay = false, 0, 0
+	d.RetryAfter, d.Reset = later(d.RetryAfter, ban.RetryAfter), later(d.Reset, ban.Reset)
+	return d
+}
+
 // banKernel is the arithmetic of a ban. The state's At is the time of the first counted denial, Used the
 // number of counted ones, Prev the end of the last ban, and Scale its length, 0 if there was none.
 type banKernel struct{}

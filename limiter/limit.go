@@ -220,7 +220,7 @@ type Decision struct {
 	Delay int64
 	// Refunded is how many whole units a refund or release gave back.
 	Refunded int64
-	// BanBegan: this decision, of a ban, began it.
+	// BanBegan: this decision, of a ban or of a limit with one, began it.
 	BanBegan bool
 }
 

@@ -189,9 +189,8 @@ type LimitAnswer struct {
 	// Soft and Elastic: allowed above the limit, because the limit is soft, or is elastic and
 	// had room in its pool.
 	Soft, Elastic bool
-	// Ban is the time in ms until the key's ban ends, 0 if it has none. BanBegan: this request began it.
-	Ban      int64
-	BanBegan bool
+	// Ban is the time in ms until the key's ban ends, 0 if it has none. Decision.BanBegan says that this request began it.
+	Ban int64
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string
 }

@@ -41,14 +41,10 @@ func (p *plannedLimit) addBan(la *LimitAnswer, decisions []limiter.Decision) {
 	if p.ban == nil || p.lifts {
 		return
 	}
-	ban := &decisions[p.ask+1]
-	la.BanBegan = ban.BanBegan
-	if ban.Allowed {
-		return
+	ban := decisions[p.ask+1]
+	if la.Decision = la.Decision.WithBan(ban); !ban.Allowed {
+		la.Ban = ban.RetryAfter
 	}
-	d := &la.Decision
-	la.Ban, d.Allowed, d.Remaining, d.Delay = ban.RetryAfter, false, 0, 0
-	d.RetryAfter, d.Reset = later(d.RetryAfter, ban.RetryAfter), max(d.Reset, ban.Reset)
 }
 
 // banned reports whether a decision on a limit is a ban.

@@ -77,7 +77,7 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		if (la.Soft || la.Elastic) && !la.Shadow {
 			m.above.WithLabelValues(name, la.Throttle()).Inc()
 		}
-		if la.BanBegan {
+		if la.Decision.BanBegan {
 			m.bans.WithLabelValues(name).Inc()
 		}
 	}

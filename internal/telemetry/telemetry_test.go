@@ -95,7 +95,7 @@ func used(t *testing.T) *Metrics {
 	d := taken("charges-per-user")
 	d.Outcome, d.By, d.Took = "admitted", "open", 3*time.Millisecond
 	d.Answer.Verdict, d.Answer.Limits[0].Decision.Allowed = decide.Denied, false
-	d.Answer.Limits[0].BanBegan = true
+	d.Answer.Limits[0].Decision.BanBegan = true
 	m.ObserveDecision(d)
 	for _, what := range []string{"deferred", "released", "acked", "dropped", "refused"} {
 		m.ObserveDeferral(decide.Deferral{Rule: "charges-per-user", What: what, Reason: "full", Count: 1})
