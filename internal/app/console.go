@@ -235,6 +235,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 		return nil
 	}
 	f := web.FiguresOf(l.Limit, l.Decision)
+	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
 	return f
 }

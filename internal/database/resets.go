@@ -12,13 +12,15 @@ const actionReset = "reset"
 // resetDetails holds the details of such an entry.
 type resetDetails struct {
 	Key string `json:"key"`
+	// Only is ban if the rest of the bucket stays.
+	Only string `json:"only,omitempty"`
 }
 
 // NoteReset records in the audit log that an actor resets a bucket of a rule, by its displayed
-// key, and calls reset, which does it. reset is called only after the entry is written, and the
-// entry stays only if reset succeeds. The error is reset's own, ErrNotFound (no such rule) or
-// ErrUnavailable.
-func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string,
+// key, or only its ban (only is ban, else ""), and calls reset, which does it. reset is called only
+// after the entry is written, and the entry stays only if reset succeeds. The error is reset's own,
+// ErrNotFound (no such rule) or ErrUnavailable.
+func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key, only string,
 	reset func(context.Context) error) error {
 	var failed error
 	err := d.change(ctx, actor, areaOverrides, d.callTimeout, func(c *change) error {
@@ -26,7 +28,7 @@ func (d *DB) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key
 		if err != nil {
 			return err
 		}
-		if err := c.record(actionReset, subjectRule, r.ID, r.Name, resetDetails{Key: key}); err != nil {
+		if err := c.record(actionReset, subjectRule, r.ID, r.Name, resetDetails{Key: key, Only: only}); err != nil {
 			return err
 		}
 		if err := c.flush(); err != nil {

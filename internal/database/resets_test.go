@@ -27,28 +27,28 @@ func TestNoteReset_IsInTheAuditLogOnlyIfItHappened(t *testing.T) {
 		}
 		done := 0
 		reset := func(context.Context) error { done++; return nil }
-		if err := d.NoteReset(ctx, ada, r.ID, "user:42", reset); err != nil || done != 1 {
+		if err := d.NoteReset(ctx, ada, r.ID, "user:42", "", reset); err != nil || done != 1 {
 			t.Fatalf("%v, reset %d times", err, done)
 		}
 		if n, details := count(); n != 1 || details != `{"key":"user:42"}` && details != `{"key": "user:42"}` {
 			t.Errorf("%d entries, %s", n, details)
 		}
 		broken := errors.New("the counters are away")
-		if err := d.NoteReset(ctx, ada, r.ID, "user:42", func(context.Context) error { return broken }); !errors.Is(err,
+		if err := d.NoteReset(ctx, ada, r.ID, "user:42", "", func(context.Context) error { return broken }); !errors.Is(err,
 			broken) {
 			t.Errorf("a failed reset: %v", err)
 		}
 		if n, _ := count(); n != 1 {
 			t.Error("a reset that failed is in the log")
 		}
-		if err := d.NoteReset(ctx, ada, r.ID+9, "user:42", reset); !errors.Is(err, rules.ErrNotFound) {
+		if err := d.NoteReset(ctx, ada, r.ID+9, "user:42", "", reset); !errors.Is(err, rules.ErrNotFound) {
 			t.Errorf("no such rule: %v", err)
 		}
-		if err := d.NoteReset(ctx, rules.Actor{}, r.ID, "user:42", reset); !errors.Is(err, ErrNoActor) {
+		if err := d.NoteReset(ctx, rules.Actor{}, r.ID, "user:42", "", reset); !errors.Is(err, ErrNoActor) {
 			t.Errorf("nobody: %v", err)
 		}
 		breakAudit(t, d)
-		if err := d.NoteReset(ctx, ada, r.ID, "user:42", reset); err == nil || done != 1 {
+		if err := d.NoteReset(ctx, ada, r.ID, "user:42", "", reset); err == nil || done != 1 {
 			t.Errorf("without its entry: %v, reset %d times", err, done)
 		}
 	})

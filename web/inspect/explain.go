@@ -176,6 +176,8 @@ type BucketFigures struct {
 	// Soft and Elastic mean allowed over the limit. Degraded is the fail mode that decided, if any.
 	Soft, Elastic bool
 	Degraded      string
+	// Banned: the key is banned.
+	Banned bool
 }
 
 // FiguresOf are the numbers of a store's decision on a limit.

@@ -930,6 +930,12 @@ func bucketBadges(b *BucketFigures, trial bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
+		if b.Banned {
+			templ_7745c5c3_Err = view.Badge("bad", "banned").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		}
 		if b.Soft {
 			templ_7745c5c3_Err = view.Badge("warn", "soft").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {

@@ -108,26 +108,48 @@ func (p *Pages) peek(ctx context.Context, b *rules.Bucket, m *KeyPage) {
 		return
 	}
 	for i, d := range res.Limits {
-		f := FiguresOf(asks[i].Limit, d)
-		if i == 0 {
-			m.Figures = f
-		} else {
-			m.Candidate = f
+		switch {
+		case i == 0:
+			m.Figures = FiguresOf(asks[i].Limit, d)
+		case asks[i].Limit.Algorithm == limiter.Ban:
+			m.Ban = &d
+			m.Figures = FiguresOf(asks[0].Limit, res.Limits[0].WithBan(d))
+		default:
+			m.Candidate = FiguresOf(asks[i].Limit, d)
 		}
 	}
 }
 
-// asksOf are the asks for a rule's bucket and its candidate's.
+// asksOf are the asks for a rule's bucket, its ban, and its candidate's bucket.
 func asksOf(b *rules.Bucket) []limiter.Ask {
-	asks := []limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}
+	asks := append([]limiter.Ask{{Key: b.Key, Limit: b.Limit, Weight: 1}}, bansOf(b)...)
 	if b.Candidate != "" {
 		asks = append(asks, limiter.Ask{Key: b.Candidate, Limit: b.CandidateLimit, Weight: 1})
 	}
 	return asks
 }
 
+// bansOf is the ask for the ban of a bucket, if its rule has one.
+func bansOf(b *rules.Bucket) []limiter.Ask {
+	if b.Rule.Ban == nil {
+		return nil
+	}
+	return []limiter.Ask{{Key: limiter.BanKey(b.Key), Limit: *b.Rule.Ban}}
+}
+
 // resetKey resets a bucket.
 func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
+	return p.reset(v, form, "", asksOf, "Usage reset: the key has its full quota again.")
+}
+
+// liftBan ends the ban of a key.
+func (p *Pages) liftBan(v *kit.Visit, form url.Values) error {
+	return p.reset(v, form, "ban", bansOf, "The ban has ended.")
+}
+
+// reset resets what asks are about, only a part of a bucket if only is not "".
+func (p *Pages) reset(v *kit.Visit, form url.Values, only string, asks func(*rules.Bucket) []limiter.Ask,
+	done string) error {
 	b, errs := p.bucketOf(form)
 	if errs != nil {
 		return p.lookup(v, http.StatusUnprocessableEntity, form, errs)
@@ -136,9 +158,13 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 		return p.bucket(v, http.StatusUnprocessableEntity, b, url.Values{},
 			[]rules.FieldError{{Field: "reset", Message: "The usage cannot be reset: only part of the key's hash is known."}})
 	}
-	err := p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, func(ctx context.Context) error {
+	parts := asks(b)
+	if len(parts) == 0 { // the rule has lost its ban
+		return kit.ErrStale
+	}
+	err := p.Resets.NoteReset(v.Ctx, v.Actor(), b.Rule.Rule.ID, b.Name, only, func(ctx context.Context) error {
 		var res limiter.Result
-		return p.Buckets(ctx, b.Rule, limiter.OpReset, asksOf(b), &res)
+		return p.Buckets(ctx, b.Rule, limiter.OpReset, parts, &res)
 	})
 	var store *limiter.StoreError
 	switch {
@@ -147,7 +173,7 @@ func (p *Pages) resetKey(v *kit.Visit, form url.Values) error {
 	case err != nil:
 		return err
 	}
-	v.Flash("Usage reset: the key has its full quota again.")
+	v.Flash("%s", done)
 	return v.SeeOther(view.KeyLink(b.Rule.Rule.Name, b.Name))
 }
 
@@ -229,6 +255,8 @@ type KeyPage struct {
 	Bucket *rules.Bucket
 	// Figures and Candidate are the numbers of the buckets, nil if unknown.
 	Figures, Candidate *BucketFigures
+	// Ban is the decision of the ban, nil if it is unknown or the rule has none.
+	Ban *limiter.Decision
 	// CountersDown means that the counter store is unreachable.
 	CountersDown bool
 	// Override is the override of the key, nil for none or if OverrideUnknown.
@@ -243,6 +271,14 @@ type KeyPage struct {
 	// Edit is the form of an override.
 	Edit view.Form
 	Now  time.Time
+}
+
+// banWords says when the ban ends, or when one would begin.
+func banWords(d *limiter.Decision) string {
+	if !d.Allowed {
+		return "ends " + waitWords(d.RetryAfter)
+	}
+	return "none; " + view.Plural(d.Remaining, "more denial") + " would begin one"
 }
 
 // shownName is the name of the key with shortened hashes.

@@ -46,6 +46,61 @@ func TestKey_IsResetAndThatIsNoted(t *testing.T) {
 	}
 }
 
+func TestKey_ShowsABanAndLiftsIt(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	for i := range w.Rules.List {
+		if r := &w.Rules.List[i]; r.Name == "charges-per-user" {
+			r.Ban = &rules.Ban{After: 2, WithinMS: 60_000, ForMS: 600_000}
+		}
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	who := &rules.Descriptor{Method: "POST", Route: "/v1/charges", User: "43", IP: netip.MustParseAddr("203.0.113.7")}
+	if err := w.Spend(who, 100); err != nil {
+		t.Fatal(err)
+	}
+	b := w.As(access.RoleEditor)
+	if page := b.Get(key43); !page.Has("none; 2 more denials would begin one") || page.Has("Lift ban") {
+		t.Error("the page does not say that there is no ban")
+	}
+	m := w.Sets.Load().Named("charges-per-user")
+	for range 2 {
+		bucket, err := w.Sets.Load().FindBucket(m, "user:43", webtest.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := limiter.Request{Asks: []limiter.Ask{{Key: bucket.Key, Limit: bucket.Limit, Weight: 1},
+			{Key: limiter.BanKey(bucket.Key), Limit: *m.Ban}}}
+		var res limiter.Result
+		if err := w.Guard.Do(t.Context(), &req, &res); err != nil || res.Allowed {
+			t.Fatalf("%v, allowed %v", err, res.Allowed)
+		}
+	}
+	if page := b.Get(key43); !page.Has("banned", "ends in 10 min", "Lift ban", "0 of 100") {
+		t.Errorf("the ban is not shown\n%s", page.Body)
+	}
+	if page := w.As(access.RoleViewer).Get(key43); !page.Has("ends in 10 min") || page.Has("Lift ban") {
+		t.Error("a viewer may lift the ban")
+	}
+	if page := b.Post("/console/keys/unban", form43); page.Code != http.StatusSeeOther || len(w.Counters.Notes) != 1 ||
+		w.Counters.Notes[0] != "edda charges-per-user user:43 ban" {
+		t.Fatalf("%d, %q", page.Code, w.Counters.Notes)
+	}
+	if page := b.Get(key43); !page.Has("none; 2 more denials", "0 of 100", "The ban has ended.") {
+		t.Error("the ban did not end, or the usage was reset")
+	}
+	for i := range w.Rules.List {
+		w.Rules.List[i].Ban = nil
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	if page := b.Post("/console/keys/unban", form43); page.Code != http.StatusConflict || len(w.Counters.Notes) != 1 {
+		t.Errorf("without a ban: %d", page.Code)
+	}
+}
+
 func TestKey_IsBlockedAndLifted(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	b := w.As(access.RoleEditor)

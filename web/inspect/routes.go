@@ -27,10 +27,11 @@ type Deps struct {
 	Resets Resets
 }
 
-// Resets writes an audit entry for a reset and calls reset before it commits: the entry is stored if and only if the
-// reset succeeds.
+// Resets writes an audit entry for a reset of a key, or only of its ban (only is ban, else ""), and calls reset before
+// it commits: the entry is stored if and only if the reset succeeds.
 type Resets interface {
-	NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string, reset func(context.Context) error) error
+	NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key, only string,
+		reset func(context.Context) error) error
 }
 
 // Pages are the pages of the area.
@@ -52,6 +53,7 @@ func (p *Pages) Routes() []kit.Route {
 		{Method: http.MethodPost, Path: pathKeys, Role: access.RoleViewer, Handle: kit.Posted(p.findKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/reset", Role: access.RoleEditor, Reauth: true,
 			Handle: kit.Posted(p.resetKey)},
+		{Method: http.MethodPost, Path: pathKeys + "/unban", Role: access.RoleEditor, Handle: kit.Posted(p.liftBan)},
 		{Method: http.MethodPost, Path: pathKeys + "/override", Role: access.RoleEditor, Handle: kit.Posted(p.overrideKey)},
 		{Method: http.MethodPost, Path: pathKeys + "/lift", Role: access.RoleEditor, Handle: kit.Posted(p.deleteOverride)},
 	}

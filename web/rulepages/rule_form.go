@@ -35,7 +35,7 @@ func ruleOf(form url.Values) (rules.Rule, []rules.FieldError) {
 	readFields(rd, "", rules.Fields(), &r)
 	rd.descriptor(&r)
 	r.Tiers, r.Schedule, r.Calendar = rd.tiers(), rd.schedule(), rd.calendar()
-	r.Defer, r.Candidate = rd.deferral(r.OverLimit), rd.candidate()
+	r.Defer, r.Candidate, r.Ban = rd.deferral(r.OverLimit), rd.candidate(), rd.ban()
 	if r.Calendar == nil && rd.text("window_ms") == "" && !r.Unlimited {
 		rd.wrong("window_ms", "is required")
 	}
@@ -201,6 +201,25 @@ func (rd *ruleReader) candidate() *rules.Candidate {
 		return nil
 	}
 	return &c
+}
+
+// ban reads the ban, nil if all of its fields are empty.
+func (rd *ruleReader) ban() *rules.Ban {
+	fields, given := rules.BanFields(), false
+	for i := range fields {
+		given = given || rd.text("ban."+fields[i].Name) != ""
+	}
+	if !given {
+		return nil
+	}
+	var b rules.Ban
+	readFields(rd, "ban.", fields, &b)
+	for i := range fields {
+		if n, _ := fields[i].At(&b).(*int64); *n == 0 && rd.text("ban."+fields[i].Name) != "" {
+			rd.wrong("ban."+fields[i].Name, "must be greater than 0")
+		}
+	}
+	return &b
 }
 
 // element is the name of an element of a list in the form.

@@ -34,7 +34,7 @@ func policies() []rules.Rule {
 		{Name: "calendar", Scope: "user", Algorithm: "fixed_window", Limit: 1_000_000,
 			Calendar: &rules.Calendar{Every: "month", Zone: "Asia/Tokyo", AnchorDay: 31}},
 		{Name: "report", Scope: "user", Limit: 5, WindowMS: 1, ChargeOn: "report", WeightField: text("tokens"),
-			FailMode: "closed"},
+			FailMode: "closed", Ban: &rules.Ban{After: 20, WithinMS: 60_000, ForMS: 600_001, Grow: 2, MostMS: 86_400_000}},
 		{Name: "defer", Scope: "user", Limit: 5, WindowMS: 604_800_000, OverLimit: "defer",
 			Defer: &rules.Defer{MaxItems: 5, MaxAgeMS: 1001}},
 		{Name: "candidate", Scope: "user", Algorithm: "fixed_window", Align: text("first_hit"), Limit: 5, WindowMS: 1000,
@@ -147,9 +147,14 @@ func TestRuleForm_NamesWhatItCannotRead(t *testing.T) {
 		"limit": "many", "window_ms": "1e3", "burst": "1.5", "active_from": "tomorrow",
 		"retry_jitter_ms": "99999999999999999",
 		"candidate.limit": "x", "tiers[0].limit": "x", "schedule.windows[0].percent": "half", "defer.max_items": "x",
-		"anchor_ms": "x",
+		"anchor_ms": "x", "ban.for_ms": "long", "ban.grow": "0",
 	} {
 		form := rulepages.ValuesOf(&r)
+		if strings.HasPrefix(field, "ban.") {
+			form.Set("ban.after", "3")
+			form.Set("ban.within_ms", "1")
+			form.Set("ban.for_ms", "1")
+		}
 		form.Set(field, bad)
 		form.Set("retry_jitter_ms.unit", "week")
 		if _, errs := rulepages.RuleOf(form); len(errs) != 1 || errs[0].Field != field {

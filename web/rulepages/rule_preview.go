@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/rulefile"
 	"sluice/rules/words"
@@ -118,7 +119,11 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if r.RetryJitterMS != nil {
 		m.Jitter = *r.RetryJitterMS
 	}
-	tried := simulate(l, spare, shape, load, p.Now().UnixMilli(), headers, name)
+	var ban *limiter.Limit
+	if set != nil && set.Len() == 1 {
+		ban = set.At(0).Ban
+	}
+	tried := simulate(l, ban, spare, shape, load, p.Now().UnixMilli(), headers, name)
 	m.Limit = &tried
 	if !m.Invalid {
 		p.tryOnDenials(v, &r, set, &m)

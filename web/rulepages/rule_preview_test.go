@@ -23,18 +23,18 @@ import (
 func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 	const now = 1_700_000_010_000
 	limit := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 10, Window: 60_000}
-	p := rulepages.Simulate(limit, 0, "boundary", 100, now, nil, "r")
+	p := rulepages.Simulate(limit, nil, 0, "boundary", 100, now, nil, "r")
 	if p.AllowedUnits != 20 || p.DeniedUnits != 0 {
 		t.Errorf("a fixed window lets %d through across its end, denies %d; want 20 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
 	limit.Algorithm = limiter.SlidingWindowLog
-	if p = rulepages.Simulate(limit, 0, "boundary", 100, now, nil, "r"); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
+	if p = rulepages.Simulate(limit, nil, 0, "boundary", 100, now, nil, "r"); p.AllowedUnits != 10 || p.DeniedUnits != 10 {
 		t.Errorf("a log lets %d through, denies %d; want 10 and 10", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = rulepages.Simulate(limit, 0, "steady", 80, now, nil, "r"); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
+	if p = rulepages.Simulate(limit, nil, 0, "steady", 80, now, nil, "r"); p.DeniedUnits != 0 || p.AllowedUnits != 24 {
 		t.Errorf("below the limit %d pass, %d are denied; want 24 and 0", p.AllowedUnits, p.DeniedUnits)
 	}
-	if p = rulepages.Simulate(limit, 0, "burst", 300, now, nil, "r"); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
+	if p = rulepages.Simulate(limit, nil, 0, "burst", 300, now, nil, "r"); p.AllowedUnits != 20 || p.DeniedUnits != 40 {
 		t.Errorf("of two bursts %d pass, %d are denied; want 20 and 40", p.AllowedUnits, p.DeniedUnits)
 	}
 	for _, a := range limiter.Algorithms() {
@@ -45,7 +45,7 @@ func TestPreview_UsesTheRealArithmetic(t *testing.T) {
 		if a == limiter.SlidingWindowBuckets {
 			l.Buckets = 60
 		}
-		p := rulepages.Simulate(l, 0, "steady", 300, now, nil, "r")
+		p := rulepages.Simulate(l, nil, 0, "steady", 300, now, nil, "r")
 		var drawn, listed int64
 		for _, s := range p.Slots {
 			drawn += s.Allowed + s.Denied
@@ -132,7 +132,9 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		"strange knobs": {webtest.RuleForm("preview.shape", "<x>", "preview.load", "-5"), "allowed"},
 		"on trial":      {webtest.RuleForm("mode", "shadow"), "sends no headers"},
 		"jitter":        {webtest.RuleForm("retry_jitter_ms", "2500ms"), "extended by up to 2.5 s"},
-		"leases":        {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
+		"ban": {webtest.RuleForm("ban.after", "3", "ban.within_ms", "1", "ban.within_ms.unit", "minute", "ban.for_ms", "1",
+			"ban.for_ms.unit", "day"), ", 1 ban<"},
+		"leases": {webtest.RuleForm("algorithm", "concurrency", "limit", "2"), "allowed"},
 		"queue": {webtest.RuleForm("algorithm", "leaky_queue", "burst", "10", "preview.shape", "burst"),
 			"delayed by up to"},
 		"calendar": {webtest.RuleForm("algorithm", "fixed_window", "window_ms", "", "calendar.every", "month"),

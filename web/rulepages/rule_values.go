@@ -84,6 +84,9 @@ func putComposites(f url.Values, r *rules.Rule) {
 		f.Set("defer.max_items", strconv.FormatInt(d.MaxItems, 10))
 		putMillis(f, "defer.max_age_ms", &d.MaxAgeMS)
 	}
+	if b := r.Ban; b != nil {
+		putFields(f, "ban.", rules.BanFields(), b)
+	}
 	if c := r.Candidate; c != nil {
 		putFields(f, "candidate.", rules.CandidateFields(), c)
 	}
@@ -127,7 +130,7 @@ var formOrder = []string{
 	"over_limit", "defer", "mode", "fail_mode",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
-	"retry_jitter_ms", "candidate",
+	"retry_jitter_ms", "ban", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 }
 

@@ -47,9 +47,10 @@ func arrivals(shape string, window, limit, load int64) []arrival {
 }
 
 // simulate tests a limit with the traffic of one client, with the code that decides real requests and a simulated
-// clock. spare is what a throttle allows over the limit, which is not in headers. With a very high limit each request
-// uses several units. name is the rule's name, for headers.
-func simulate(l limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf, name string) Preview {
+// clock. ban is the ban beside the limit, nil for none. spare is what a throttle allows over the limit, which is not in
+// headers. With a very high limit each request uses several units. name is the rule's name, for headers.
+func simulate(l limiter.Limit, ban *limiter.Limit, spare int64, shape string, load, now int64, headers HeadersOf,
+	name string) Preview {
 	p := Preview{Shape: shape, Load: load, Window: l.Window, Limit: l.Capacity(), Rows: make([]Slot, previewRows),
 		Span: previewWindows * l.Window}
 	all := arrivals(shape, l.Window, l.Count, load)
@@ -61,6 +62,10 @@ func simulate(l limiter.Limit, spare int64, shape string, load, now int64, heade
 	p.Slots = make([]Slot, slotsFor(total/p.Unit))
 	s := simulation{limit: l.Widen(spare), preview: &p, start: startOf(l, now), weight: p.Unit,
 		capacity: l.Capacity() + spare}
+	if ban != nil { // a simulated request stands for several
+		s.ban = new(*ban)
+		s.ban.Count = (ban.Count + p.Unit - 1) / p.Unit
+	}
 	for _, a := range all {
 		n := max(1, a.count/p.Unit)
 		for i := range n {
@@ -110,6 +115,8 @@ func startOf(l limiter.Limit, now int64) int64 {
 type simulation struct {
 	limit    limiter.Limit
 	state    limiter.State
+	ban      *limiter.Limit // nil for none
+	banState limiter.State
 	preview  *Preview
 	start    int64
 	weight   int64
@@ -130,13 +137,24 @@ func (s *simulation) request(at int64) {
 	}
 	s.requests++
 	var (
-		changed [1]bool
-		out     [1]limiter.Decision
-		charged [1]limiter.Charged
+		changed [2]bool
+		out     [2]limiter.Decision
+		charged [2]limiter.Charged
 	)
-	asks := [1]limiter.Ask{{Limit: s.limit, Weight: min(s.weight, max(1, s.capacity))}}
-	ok := limiter.Decide(limiter.OpTake, asks[:], id, []*limiter.State{&s.state}, now, changed[:], out[:], charged[:])
+	n := 1
+	asks := [2]limiter.Ask{{Limit: s.limit, Weight: min(s.weight, max(1, s.capacity))}}
+	if s.ban != nil {
+		n, asks[1].Limit = 2, *s.ban
+	}
+	ok := limiter.Decide(limiter.OpTake, asks[:n], id, []*limiter.State{&s.state, &s.banState}, now, changed[:n], out[:n],
+		charged[:n])
 	p := s.preview
+	if s.ban != nil {
+		out[0] = out[0].WithBan(out[1])
+	}
+	if out[0].BanBegan {
+		p.Bans++
+	}
 	slot, row := slotAt(p.Slots, at, p.Span), slotAt(p.Rows, at, p.Span)
 	if !ok {
 		slot.Denied += s.weight
@@ -184,6 +202,8 @@ type Preview struct {
 	// Slots are the steps of the chart, Rows those of the table.
 	Slots, Rows               []Slot
 	AllowedUnits, DeniedUnits int64
+	// Bans is how many bans begin.
+	Bans int64
 	// Delay is the longest delay of a leaky queue, in ms.
 	Delay int64
 	// Headers are those of the first denied answer, or of the last answer if Denied is false.

@@ -3,6 +3,7 @@ package webtest
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"sync"
 
 	"sluice/internal/fleet"
@@ -21,7 +22,7 @@ type Counters struct {
 	Err error
 
 	mu sync.Mutex
-	// Notes are the resets, as "who rule key".
+	// Notes are the resets, as "who rule key" or "who rule key ban".
 	Notes []string
 	// NoteErr is what keeping account of a reset fails with.
 	NoteErr error
@@ -102,7 +103,7 @@ func (f *Counters) Buckets(ctx context.Context, _ *rules.Compiled, op limiter.Op
 }
 
 // NoteReset implements inspect.Resets.
-func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key string,
+func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int64, key, only string,
 	reset func(context.Context) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +114,7 @@ func (f *Counters) NoteReset(ctx context.Context, actor rules.Actor, ruleID int6
 		return err
 	}
 	name := f.world.Sets.Load().Get(ruleID).Rule.Name
-	f.Notes = append(f.Notes, actor.Name+" "+name+" "+key)
+	f.Notes = append(f.Notes, actor.Name+strings.TrimRight(" "+name+" "+key+" "+only, " "))
 	return nil
 }
 
