@@ -58,7 +58,8 @@ func TestExplain_ReadsWhatIsPasted(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
 	for paste, has := range map[string][]string{
 		`{"method":"POST","route":"/v1/charges","user":"77","weight":2,"attributes":{"tenant":"acme"},"request_id":"x"}`:                         {"user:77", "tenant=acme", `value="2"`},
-		`curl -X POST https://api.example.com/v1/charges?a=b -H 'X-User-Id: 77' -H 'X-Forwarded-For: 203.0.113.7, 10.0.0.1' -H 'X-Tenant: acme'`: {"user:77", "ip:203.0.113.7", "x-tenant"},
+		`curl -X POST https://api.example.com/v1/charges?a=b -H 'X-User-Id: 77' -H 'X-Forwarded-For: 203.0.113.7, 10.0.0.1' -H 'X-Tenant: acme'`: {"user:77", "ip:203.0.113.7", "x-tenant", `value="api.example.com"`},
+		`{"host":"API.example.com:80","route":"/v1/search","user":"78"}`:                                                                         {"user:78", `value="API.example.com:80"`},
 		`curl http://127.0.0.1:8080/ratelimit/check -d '{"route":"/v1/search","user":"78"}'`:                                                     {"user:78", "calls sluice itself"},
 	} {
 		if page := b.Post("/console/explain", url.Values{"paste": {paste}}); page.Code != http.StatusOK || !page.Has(has...) {
@@ -88,7 +89,7 @@ func TestExplain_ReadsAGatewaysRequestByItsProfile(t *testing.T) {
 	page := ask("GET /users/../users/17?x=1 HTTP/1.1\r\nHost: Shop.example\r\nx-user: 42\r\nX-Api-Key: k\r\n" +
 		"X-Forwarded-For: 192.0.2.9, 203.0.113.7, 10.0.0.1\r\nX-Tenant: acme")
 	if !page.Has("Profile shop (version 1) reads the request", `value="/users/{id}"`, `value="42"`,
-		`value="203.0.113.7"`, "tenant=acme", "host=shop.example", "Evaluated against rules version",
+		`value="203.0.113.7"`, "tenant=acme", "host=shop.example", `value="shop.example"`, "Evaluated against rules version",
 		`value="shop" selected`) || page.Has("X-Api-Key: k") {
 		t.Errorf("got %d\n%s", page.Code, page.Body)
 	}
@@ -117,7 +118,7 @@ func TestExplain_ReadsAGatewaysRequestByItsProfile(t *testing.T) {
 
 func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
-	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "weight": "-1", "attributes": "tenant",
+	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "host": "a b", "weight": "-1", "attributes": "tenant",
 		"fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
 		form := url.Values{"method": {"BREW"}}
 		form.Set(field, value)

@@ -22,6 +22,8 @@ func policies() []rules.Rule {
 	return []rules.Rule{
 		{Name: "soft", Scope: "user+ip", Limit: 7, WindowMS: 1500, Throttle: rules.ThrottleSoft, SoftPercent: n(20),
 			RetryJitterMS: n(2500), When: text(`tier == "a"`), ActiveFrom: &from, ActiveUntil: &until},
+		{Name: "hosts", Scope: "user+host", Limit: 7, WindowMS: 1500, Host: text("*.example.com"),
+			When: text(`cidr(ip, "10.0.0.0/8") && host != "a.example.com"`)},
 		{Name: "elastic", Scope: "apikey", Limit: 7, WindowMS: 60_000, Throttle: rules.ThrottleElastic,
 			ElasticPercent: n(150), Pool: text("shop"), Priority: text("low"), HotKeys: "sharded", HotRaisePercent: n(50)},
 		{Name: "tiers", Scope: "user", Algorithm: "token_bucket", Limit: 10, WindowMS: 1000, Burst: n(5),

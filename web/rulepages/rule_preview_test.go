@@ -105,7 +105,8 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 	w.Fleet.Denied = make([]fleet.Denial, 12)
 	for i := range w.Fleet.Denied {
 		w.Fleet.Denied[i] = fleet.Denial{ID: strconv.Itoa(i), At: webtest.Now.UnixMilli(), Rule: "charges-per-user",
-			Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Weight: 1}
+			Key: "user:40", User: "40", Method: "POST", Route: "/v1/charges", Host: "a.example.com",
+			Weight: 1}
 	}
 	b := w.As(access.RoleEditor)
 	b.Header.Set("HX-Request", "true")
@@ -119,13 +120,18 @@ func TestPreview_SaysWhatTheRuleDoes(t *testing.T) {
 		form url.Values
 		has  string
 	}{
-		"odd method":   {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
-		"odd, as YAML": {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
-		"elsewhere":    {webtest.RuleForm(), "None of the last 12 denials match."},
-		"unfinished":   {url.Values{"scope": {"user"}}, "Enter a scope or a descriptor, a limit and a window"},
-		"unnamed":      {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
-		"not valid":    {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
-		"not kept":     {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},
+		"of hosts": {webtest.RuleForm("route", "/v1/charges", "host", "*.Example.com"),
+			"POST requests per minute to /v1/charges at *.example.com; the rest are denied."},
+		"of their denials": {webtest.RuleForm("route", "/v1/charges", "host", "*.example.com"), "12 of the last 12 denials"},
+		"of other hosts":   {webtest.RuleForm("route", "/v1/charges", "host", "example.com"), "None of the last 12 denials"},
+		"of networks":      {webtest.RuleForm("when", `cidr(ip, "10.0.0.0/8")`), "None of the last 12 denials"},
+		"odd method":       {webtest.RuleForm("method", "psot", "limit", ""), "PSOT is not a registered HTTP method"},
+		"odd, as YAML":     {url.Values{"as": {"yaml"}, "yaml": {oddMethod}}, "PSOT is not a registered HTTP method"},
+		"elsewhere":        {webtest.RuleForm(), "None of the last 12 denials match."},
+		"unfinished":       {url.Values{"scope": {"user"}}, "Enter a scope or a descriptor, a limit and a window"},
+		"unnamed":          {webtest.RuleForm("name", ""), "None of the last 12 denials match."},
+		"not valid":        {webtest.RuleForm("when", "tier =="), "Correct the errors in the form"},
+		"not kept":         {webtest.RuleForm("when", `api_key == "x"`), "not stored with denials"},
 		"huge": {webtest.RuleForm("limit", "100000000", "preview.shape", "boundary", "preview.load", "300"),
 			"Each request uses"},
 		"nothing":       {webtest.RuleForm("limit", "0"), "denied"},
