@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -105,5 +106,24 @@ func TestHost_RulesOfOtherHostsAreNotVisited(t *testing.T) {
 	}
 	if found := s.index.collect("/a", "GET", "", nil); len(found) != 0 {
 		t.Errorf("found %d rules without a host", len(found))
+	}
+}
+
+// BenchmarkMatchHosts: a check under one rule of its route, beside rules of other hosts that have no route.
+func BenchmarkMatchHosts(b *testing.B) {
+	for _, n := range []int64{0, 10, 10_000} {
+		b.Run(fmt.Sprintf("others=%d", n), func(b *testing.B) {
+			rs := []Rule{rule(1, func(r *Rule) { r.Route = ptr("/v1/charges") })}
+			for i := range n {
+				rs = append(rs, rule(i+2, func(r *Rule) { r.Host = ptr(r.Name + ".example.com") }))
+			}
+			s := compile(b, rs...)
+			d := Descriptor{Method: "POST", Route: "/v1/charges", Host: "api.example.com", User: "42"}
+			var dst []Match
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = s.Match(&d, 1, noon, dst[:0])
+			}
+		})
 	}
 }

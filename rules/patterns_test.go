@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -141,9 +142,9 @@ func TestMatchContext_EndsBetweenConditionsWhenTheCallerLeaves(t *testing.T) {
 // BenchmarkCondition: one check of a rule with a condition; thirty is what was
 // accepted before there was a bound, largest one pattern of the size that is.
 func BenchmarkCondition(b *testing.B) {
-	d := Descriptor{User: strings.Repeat("a", 200)}
+	d := Descriptor{User: strings.Repeat("a", 200), IP: netip.MustParseAddr("10.1.2.3")}
 	for name, when := range map[string]string{
-		"none": "", "equal": `user == "ada"`, "prefix": `user matches "^acme-"`,
+		"none": "", "equal": `user == "ada"`, "network": `cidr(ip, "10.0.0.0/8")`, "prefix": `user matches "^acme-"`,
 		"largest": `user matches "^(a?){498}b$"`, "thirty": thirty(),
 	} {
 		b.Run(name, func(b *testing.B) {
