@@ -90,6 +90,27 @@ func TestNginx_DenialIsA403ThatSaysWhatTheClientGets(t *testing.T) {
 	}
 }
 
+// The client of a banned key gets the problem of a ban from every face.
+func TestFaces_SayThatAKeyIsBanned(t *testing.T) {
+	f := newFixture(t, []rules.Rule{rule(1, "r", "user", 1, func(r *rules.Rule) {
+		r.WindowMS, r.Ban = 1000, &rules.Ban{After: 1, WithinMS: 1000, ForMS: 60_000}
+	})})
+	for _, face := range []string{"forward", "nginx", "ext_authz"} {
+		user := "of " + face
+		if a := f.forwarded(face, "GET", "/", "X-User", user); a.status != http.StatusOK {
+			t.Fatalf("%s: got %+v", face, a)
+		}
+		for range 2 {
+			a := f.forwarded(face, "GET", "/", "X-User", user)
+			kind, status := problemOf(t, a)
+			if kind != "https://iana.org/assignments/http-problem-types#abnormal-usage-detected" ||
+				status != http.StatusTooManyRequests || !slices.Equal(header(a, "Retry-After"), []string{"60"}) {
+				t.Errorf("%s: the client's problem is %s %d, %v", face, kind, status, a.header)
+			}
+		}
+	}
+}
+
 func TestExtAuthz_AsksAboutTheRequestItself(t *testing.T) {
 	post := "POST"
 	f := newFixture(t, []rules.Rule{

@@ -26,6 +26,9 @@ func render(a *client.Answer, w io.Writer) {
 	case a.DelayMS > 0:
 		fmt.Fprintf(w, ": start after %s", ms(&a.DelayMS))
 	}
+	if a.BanMS != nil {
+		fmt.Fprintf(w, " (banned for %s)", ms(a.BanMS))
+	}
 	if a.Degraded != "" {
 		fmt.Fprintf(w, " (degraded: fail mode %s decided)", a.Degraded)
 	}
