@@ -43,7 +43,7 @@ var rooms = []room{
 	{
 		path: "rules", may: []string{"limiter", "rules/chars", "rules/entries", "rules/override", "rules/redact",
 			"rules/route", "rules/textmap", "rules/tree"},
-		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/text"},
+		foreign: []string{"github.com/expr-lang/expr", "golang.org/x/net/idna", "golang.org/x/text"},
 	},
 	{path: "rules/rulefile", may: []string{"rules", "rules/tree"}, inTests: []string{"rules/entries"},
 		foreign: []string{yaml}},

@@ -118,8 +118,8 @@ func TestExplain_ReadsAGatewaysRequestByItsProfile(t *testing.T) {
 
 func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 	b := webtest.Start(t, webtest.Full).As(access.RoleViewer)
-	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "host": "a b", "weight": "-1", "attributes": "tenant",
-		"fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
+	for field, value := range map[string]string{"route": "v1", "ip": "nowhere", "host": "a b", "weight": "-1",
+		"attributes": "tenant", "fields": "bytes=many", "user": strings.Repeat("x", 9000)} {
 		form := url.Values{"method": {"BREW"}}
 		form.Set(field, value)
 		page := b.Post("/console/explain", form)
