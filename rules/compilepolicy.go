@@ -42,6 +42,13 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 	c.Unlimited, c.Quota, c.Replaces = r.Unlimited, r.Quota, r.Replaces
 	c.Defer = r.Defer
 	c.Ban = r.Ban.limit()
+	if r.Message != nil {
+		var err error
+		if c.Message, err = ParseMessage(*r.Message); err != nil {
+			return &ValidationError{Fields: problems{{Field: "message", Message: err.Error()}}}
+		}
+		c.Message.route = valueOf(r.Route)
+	}
 	c.RetryJitter, c.HotRaise = valueOf(r.RetryJitterMS), valueOf(r.HotRaisePercent)
 	switch r.HotKeys {
 	case HotKeysLeased:
@@ -60,11 +67,11 @@ func (c *Compiled) compilePolicy(p *parts, pools map[string]*CompiledPool) error
 	return nil
 }
 
-func valueOf(p *int64) int64 {
-	if p == nil {
-		return 0
+func valueOf[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *p
+	return v
 }
 
 func unknownPool() *ValidationError {

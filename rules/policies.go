@@ -101,8 +101,7 @@ func damage(at any) {
 	case *bool:
 		*at = true
 	case **string:
-		*at = new(string)
-		**at = "?"
+		*at = new("{") // no valid name, condition or message
 	case **int64:
 		*at = new(int64)
 		**at = -1

@@ -99,6 +99,11 @@ func validateThrottle(r *Rule, ps *problems) {
 
 // validateOutcome checks the fields for denials and reports.
 func validateOutcome(r *Rule, ps *problems) {
+	if r.Message != nil {
+		if _, err := ParseMessage(*r.Message); err != nil {
+			ps.add("message", "%s", err)
+		}
+	}
 	concurrency := r.Traits().Slots
 	if r.ChargeOn == ChargeOnReport && concurrency {
 		ps.add("charge_on", "must be request for concurrency, whose leases are not charged")

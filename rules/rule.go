@@ -79,6 +79,9 @@ type Rule struct {
 	Ban *Ban `json:"ban"`
 	// RetryJitterMS is the most by which a denial's retry-after increases at random.
 	RetryJitterMS *int64 `json:"retry_jitter_ms"`
+	// Message replaces the message in the body of a denial: up to MaxMessage characters with the placeholders of
+	// ParseMessage; nil for the usual one.
+	Message *string `json:"message"`
 	// HotKeys is exact, leased or sharded; HotRaisePercent, only with the last
 	// two, raises the limit of a hot key.
 	HotKeys         string `json:"hot_keys"`
@@ -169,6 +172,7 @@ var ruleFields = []Field[Rule]{
 		Name: "retry_jitter_ms", At: func(r *Rule) any { return &r.RetryJitterMS }, Policy: true,
 		Most: MaxRetryJitter, Millis: true,
 	},
+	{Name: "message", At: func(r *Rule) any { return &r.Message }, Policy: true, Characters: MaxMessage},
 	{
 		Name: "hot_keys", At: func(r *Rule) any { return &r.HotKeys }, Policy: true,
 		Default: HotKeysExact, OneOf: []string{HotKeysExact, HotKeysLeased, HotKeysSharded},

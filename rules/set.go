@@ -55,6 +55,8 @@ type Compiled struct {
 	Candidate *limiter.Limit
 	// Ban is the limit of the ban beside the rule's own, nil for none.
 	Ban *limiter.Limit
+	// Message is the text for denied clients, nil for the usual one.
+	Message *Message
 	// RetryJitter is the most by which retry-after grows, in ms.
 	RetryJitter int64
 	// HotRaise is the percentage by which the limit of a hot bucket is raised.

@@ -60,6 +60,8 @@ type Answer struct {
 	ExpiresIn   int64
 	// At is the store's time of the decision in ms since the epoch, 0 if unknown.
 	At int64
+	// Route is the path of the request as it was sent, "" if none was.
+	Route string
 	// Strictest is the index in Limits of the limit whose figures are those of the
 	// answer, -1 if there is none.
 	Strictest int
@@ -171,6 +173,8 @@ type LimitAnswer struct {
 	Rule    string
 	Version int64
 	Direct  bool
+	// Message is the rule's text for denied clients, nil for the usual one.
+	Message *rules.Message
 	Key     limiter.Key
 	// Limit is the limit that was applied.
 	Limit limiter.Limit

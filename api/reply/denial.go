@@ -6,6 +6,8 @@ import (
 
 	"sluice/api/decide"
 	"sluice/limiter"
+	"sluice/rules"
+	"sluice/rules/redact"
 )
 
 // The problem types that draft-ietf-httpapi-ratelimit-headers-11 registers.
@@ -69,9 +71,28 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	if closed {
 		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)
 	}
-	b = append(b, `],"error":"rate_limit_exceeded","message":"Too many requests. `...)
+	b = append(b, `],"error":"rate_limit_exceeded","message":`...)
+	if own := messageOf(a); own != "" && len(own) <= most {
+		return append(AppendString(b, own), '}')
+	}
+	b = append(b, `"Too many requests. `...)
 	b = appendAdvice(b, a)
 	return append(b, `"}`...)
+}
+
+// messageOf returns the message of the strictest limit's rule, "" if it has none that fits.
+func messageOf(a *decide.Answer) string {
+	if a.Strictest < 0 || a.Limits[a.Strictest].Message == nil {
+		return ""
+	}
+	la := &a.Limits[a.Strictest]
+	limit, _, _ := la.Decision.InForce(la.Limit.Algorithm)
+	v := rules.MessageValues{Limit: limit, WindowMS: la.Limit.Window, Key: la.Display(), Route: redact.Path(a.Route),
+		RetryAfter: -1}
+	if ms, ok := a.RetryAfter(); ok && ms != limiter.Never {
+		v.RetryAfter = CeilSeconds(ms)
+	}
+	return la.Message.Text(&v)
 }
 
 // appendAdvice writes when to try again.

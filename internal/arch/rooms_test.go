@@ -94,7 +94,7 @@ var rooms = []room{
 		inTests: []string{"internal/playbook"}},
 	{path: "api/client/httplimit/echolimit", may: []string{"api/client", "api/client/httplimit"}, foreign: []string{echo},
 		inTests: []string{"internal/playbook"}},
-	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "internal/access"}},
+	{path: "api/reply", may: []string{"api/decide", "limiter", "rules", "rules/redact", "internal/access"}},
 	{
 		path: "api", may: []string{"", "api/decide", "api/reply", "limiter", "rules", "rules/entries", "rules/envoyfile",
 			"rules/facts", "rules/rulefile", "rules/tree", "internal/access", "internal/fleet", "internal/heap"},

@@ -130,7 +130,7 @@ var formOrder = []string{
 	"over_limit", "defer", "mode", "fail_mode",
 	"unlimited", "addend", "quota", "share_threshold", "replaces", "metadata",
 	"tiers", "schedule", "calendar", "active_", "throttle", "soft_percent", "elastic_percent", "pool", "priority",
-	"retry_jitter_ms", "ban", "candidate",
+	"retry_jitter_ms", "message", "ban", "candidate",
 	"align", "anchor_ms", "buckets", "weight_field", "charge_on", "hot_",
 }
 
