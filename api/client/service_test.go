@@ -128,10 +128,11 @@ func TestService_EveryMethod(t *testing.T) {
 		t.Errorf("an empty batch: %+v, %v", answers, err)
 	}
 	one := client.Limit{Count: 1, WindowMS: 60_000}
-	several := client.Check{Limits: []client.DirectLimit{{Name: "per-ip", Key: "ip", Limit: one}, {Key: "user", Limit: one}}}
+	several := client.Check{Limits: []client.DirectLimit{{Name: "per-ip", Key: "ip", Limit: one},
+		{Key: "user", Limit: one}}}
 	for _, want := range []bool{true, false} {
-		if a, err := c.Check(ctx, several); err != nil || a.Allowed != want || len(a.Limits) != 2 || a.Limits[0].Rule != "per-ip" ||
-			a.Limits[1].Rule != "default-2" {
+		if a, err := c.Check(ctx, several); err != nil || a.Allowed != want || len(a.Limits) != 2 ||
+			a.Limits[0].Rule != "per-ip" || a.Limits[1].Rule != "default-2" {
 			t.Errorf("several limits: %+v, %v", a, err)
 		}
 	}

@@ -163,3 +163,27 @@ func spendSome(w *World) {
 		}
 	}
 }
+
+// BanSome gives the rule charges-per-user a ban and bans user 43.
+func BanSome(w *World) {
+	for i := range w.Rules.List {
+		if r := &w.Rules.List[i]; r.Name == "charges-per-user" {
+			r.Ban = &rules.Ban{After: 2, WithinMS: 60_000, ForMS: 600_000}
+		}
+	}
+	mustCompile(w)
+	spendSome(w)
+	m := w.Sets.Load().Named("charges-per-user")
+	bucket, err := w.Sets.Load().FindBucket(m, "user:43", w.Clock.Now())
+	if err != nil {
+		panic(err) // canned data is valid
+	}
+	req := limiter.Request{Asks: []limiter.Ask{{Key: bucket.Key, Limit: bucket.Limit, Weight: 1},
+		{Key: limiter.BanKey(bucket.Key), Limit: *m.Ban}}}
+	for range 2 {
+		var res limiter.Result
+		if err := w.Guard.Do(context.Background(), &req, &res); err != nil {
+			panic(err) // the store is in memory
+		}
+	}
+}

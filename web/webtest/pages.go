@@ -126,6 +126,10 @@ func Gallery() []Shown {
 			Path: "/console/keys?rule=charges-per-user&key=user%3A42", Prepare: spendSome},
 		{Name: "key-free", About: "Key without an override", Role: access.RoleEditor,
 			Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: spendSome},
+		{Name: "key-banned", About: "Key, banned", Role: access.RoleEditor,
+			Path: "/console/keys?rule=charges-per-user&key=user%3A43", Prepare: BanSome},
+		{Name: "rule-ban-edit", About: "Edit a rule with a ban", Role: access.RoleEditor, Path: "/console/rules/1/edit",
+			Prepare: BanSome},
 		{Name: "key-lookup", About: "Inspect a key", Role: access.RoleViewer, Path: "/console/keys"},
 		{Name: "missing", About: "404", Role: access.RoleViewer, Path: "/console/no-such-page"},
 	}, errorPages())
