@@ -119,8 +119,12 @@ func (f *File) CheckPools(stored []Pool) error {
 
 // Summary describes a pool in one line.
 func (p *Pool) Summary() string {
-	return fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent,
+	text := fmt.Sprintf("%d per %s, normal %d %%, low %d %%", p.Limit, WindowWords(p.WindowMS), p.NormalPercent,
 		p.LowPercent)
+	if p.Shed {
+		text += ", sheds"
+	}
+	return text
 }
 
 // Summary describes a profile in one line.

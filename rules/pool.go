@@ -7,7 +7,7 @@ import (
 )
 
 // Pool is capacity that rules share: requests that they admit count towards it, and elastic rules
-// exceed their limits only while it has room.
+// exceed their limits only while it has room. A pool that sheds denies requests for which it has no room.
 type Pool struct {
 	// Name is unique among pools and has the form of a rule's name.
 	Name        string `json:"name"`
@@ -20,6 +20,8 @@ type Pool struct {
 	// of that priority exceeds its limit, 0 to 100; critical requests may use all of it.
 	NormalPercent int64 `json:"normal_percent"`
 	LowPercent    int64 `json:"low_percent"`
+	// Shed: requests pass only while the pool has room for their priority, also within their own limits.
+	Shed bool `json:"shed"`
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
 	Version   int64     `json:"version"`
 	CreatedAt time.Time `json:"created_at"`
@@ -37,6 +39,7 @@ var poolFields = []Field[Pool]{
 		Most: maxPoolPercent},
 	{Name: "low_percent", At: func(p *Pool) any { return &p.LowPercent }, Default: defaultLowPercent,
 		Most: maxPoolPercent},
+	{Name: "shed", At: func(p *Pool) any { return &p.Shed }, Default: false},
 }
 
 // NewPool returns a pool with the default percentages and nothing else.
@@ -113,6 +116,19 @@ func (p *CompiledPool) Share(priority string) limiter.Limit {
 	percent := p.SharePercent(priority)
 	l.Count = l.Count/wholePercent*percent + l.Count%wholePercent*percent/wholePercent
 	return l
+}
+
+// millionths is the whole capacity in the unit of load reports.
+const millionths = 1_000_000
+
+// Room returns the number of units that a load in millionths of the capacity leaves to a priority, rounded
+// down. It is below 0 if the load is above the priority's part.
+func (p *CompiledPool) Room(priority string, load int64) int64 {
+	free := p.SharePercent(priority)*(millionths/wholePercent) - load
+	if free < 0 {
+		return -1
+	}
+	return p.Limit.Count/millionths*free + p.Limit.Count%millionths*free/millionths
 }
 
 // DiffPool is Diff for pools.

@@ -49,7 +49,7 @@ func (d *DB) Migrate(ctx context.Context) error {
 // cannot hold, for the next Migrate, and disables and logs the rules that would apply to more
 // requests without it. Version 0 reverts everything and deletes all data.
 func (d *DB) MigrateDown(ctx context.Context, version int64) error {
-	if version > 0 && version < stepProfiles {
+	if version > 0 && version < stepShed {
 		// From the newest schema: only that can be read whole.
 		if err := d.Migrate(ctx); err != nil {
 			return err

@@ -28,6 +28,7 @@ const (
 	stepReasons   = 6
 	stepOwners    = 9
 	stepProfiles  = 10
+	stepShed      = 11
 )
 
 // parkedTables lists the tables that a migration down to a version below step copies, in this
@@ -37,7 +38,12 @@ var parkedTables = []struct {
 	step  int64
 	where func(version int64) string
 }{
-	{"pools", stepPolicies, everything},
+	{"pools", stepShed, func(version int64) string {
+		if version < stepPolicies {
+			return "1 = 1"
+		}
+		return "shed" // the rest of the pool stays where it is
+	}},
 	{"profiles", stepProfiles, everything},
 	{"rule_overrides", stepOverrides, everything},
 	{"users", stepSignOn, func(version int64) string {
@@ -179,6 +185,8 @@ func (d *DB) restore(ctx context.Context) error {
 				switch p.table {
 				case "rules":
 					restored, kept, err = c.restoreRules()
+				case "pools":
+					err = c.restorePools(d.dialect)
 				case "rule_revisions":
 					err = c.tx.Exec(`UPDATE rule_revisions SET reason = (SELECT p.reason FROM parked_rule_revisions p
 					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)
@@ -308,6 +316,21 @@ func policiesOf(columns map[string]any) (document, error) {
 	}
 	text, err := json.Marshal(members)
 	return document(text), err
+}
+
+// restorePools restores the pools that are missing, and the member shed of the others.
+func (c *change) restorePools(dialect dialect) error {
+	columns, err := commonColumns(c.tx, "pools", parkPrefix+"pools")
+	if err != nil {
+		return err
+	}
+	if slices.Contains(columns, "shed") { // a node of the release before sets it not aside
+		const sheds = "UPDATE pools SET shed = ? WHERE id IN (SELECT id FROM " + parkPrefix + "pools WHERE shed)"
+		if err := c.tx.Exec(sheds, true).Error; err != nil {
+			return err
+		}
+	}
+	return c.restoreRows("pools", dialect)
 }
 
 // restoreRows inserts the rows of a parked table with their ids, except those whose ids were taken

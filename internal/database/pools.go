@@ -13,6 +13,7 @@ type poolRow struct {
 	WindowMS      int64 `gorm:"column:window_ms"`
 	NormalPercent int64 `gorm:"column:normal_percent"`
 	LowPercent    int64 `gorm:"column:low_percent"`
+	Shed          bool  `gorm:"column:shed"`
 }
 
 // TableName implements gorm's Tabler.
@@ -24,13 +25,13 @@ var pools = objects[poolRow, rules.Pool]{
 	object: func(row *poolRow) rules.Pool {
 		return rules.Pool{
 			Name: row.Name, Description: row.Description, Limit: row.LimitCount, WindowMS: row.WindowMS,
-			NormalPercent: row.NormalPercent, LowPercent: row.LowPercent,
+			NormalPercent: row.NormalPercent, LowPercent: row.LowPercent, Shed: row.Shed,
 			Version: row.Version, CreatedAt: row.CreatedAt.Time, UpdatedAt: row.UpdatedAt.Time,
 		}
 	},
 	put: func(row *poolRow, p *rules.Pool) error {
 		row.Name, row.Description, row.LimitCount, row.WindowMS = p.Name, p.Description, p.Limit, p.WindowMS
-		row.NormalPercent, row.LowPercent = p.NormalPercent, p.LowPercent
+		row.NormalPercent, row.LowPercent, row.Shed = p.NormalPercent, p.LowPercent, p.Shed
 		return nil
 	},
 	creating: func(c *change) error {
