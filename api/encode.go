@@ -57,6 +57,9 @@ func (e *encoder) append(b []byte, a *decide.Answer) []byte {
 	if a.Elastic {
 		b = append(b, `,"elastic":true`...)
 	}
+	if a.Verdict == decide.Shed {
+		b = append(b, `,"shed":true`...)
+	}
 	if a.Replayed {
 		b = append(b, `,"replayed":true`...)
 	}
@@ -169,6 +172,9 @@ func appendLimit(b []byte, op limiter.Op, la *decide.LimitAnswer) []byte {
 	}
 	if la.Elastic {
 		b = append(b, `,"elastic":true`...)
+	}
+	if la.Shed != "" {
+		b = append(b, `,"shed":true`...)
 	}
 	if la.Degraded != "" {
 		b = append(b, `,"degraded":"`...)

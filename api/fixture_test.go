@@ -252,6 +252,7 @@ type checkReply struct {
 	Rule         *string           `json:"rule"`
 	Soft         bool              `json:"soft"`
 	Elastic      bool              `json:"elastic"`
+	Shed         bool              `json:"shed"`
 	Replayed     bool              `json:"replayed"`
 	Lease        string            `json:"lease"`
 	Ticket       string            `json:"ticket"`
@@ -277,6 +278,7 @@ type replyLimit struct {
 	Mode         string  `json:"mode"`
 	Soft         bool    `json:"soft"`
 	Elastic      bool    `json:"elastic"`
+	Shed         bool    `json:"shed"`
 	Degraded     string  `json:"degraded"`
 }
 

@@ -66,6 +66,7 @@ type bucketFigure struct {
 	ResetMS      int64  `json:"reset_ms"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
 	BanMS        int64  `json:"ban_ms,omitempty"`
+	Shed         bool   `json:"shed,omitempty"`
 }
 
 func (s *Server) explain(c echo.Context) error {
@@ -117,7 +118,7 @@ func considerRule(con *decide.ConsideredRule) consideredRule {
 	out.Key, out.Weight = con.Display, &con.Weight
 	out.Bucket, out.Candidate = figureOf(con.Bucket), figureOf(con.Candidate)
 	if p := con.Pool; p != nil {
-		out.Pool = &poolFigure{p.Name, p.Priority, p.SharePercent, p.PoolState}
+		out.Pool = &poolFigure{p.Name, p.Priority, p.SharePercent, p.Shed, p.PoolState}
 	}
 	return out
 }
@@ -129,7 +130,7 @@ func figureOf(l *decide.ConsideredLimit) *bucketFigure {
 	}
 	d := &l.Decision
 	figure := &bucketFigure{Allowed: d.Allowed, Remaining: d.Remaining, ResetMS: d.Reset, RetryAfterMS: d.RetryAfter,
-		BanMS: l.Ban}
+		BanMS: l.Ban, Shed: l.Shed != ""}
 	limit, burst, bucketed := d.InForce(l.Limit.Algorithm)
 	if figure.Limit = limit; bucketed {
 		figure.Burst = &burst
@@ -142,5 +143,6 @@ type poolFigure struct {
 	Name         string `json:"name"`
 	Priority     string `json:"priority"`
 	SharePercent int64  `json:"share_percent"`
+	Shed         bool   `json:"shed,omitempty"`
 	decide.PoolState
 }

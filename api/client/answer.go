@@ -21,6 +21,8 @@ type Answer struct {
 	// Soft and Elastic: allowed above the limit of a rule with that throttle.
 	Soft    bool `json:"soft,omitempty"`
 	Elastic bool `json:"elastic,omitempty"`
+	// Shed: denied within the limits, because a pool that sheds has no room.
+	Shed bool `json:"shed,omitempty"`
 	// Replayed: the stored answer to an earlier request with the same RequestID; nothing was spent.
 	Replayed bool `json:"replayed,omitempty"`
 	// Lease is for Release and Renew, if concurrency slots were taken.
@@ -79,6 +81,7 @@ type LimitAnswer struct {
 	Mode    string `json:"mode"`
 	Soft    bool   `json:"soft,omitempty"`
 	Elastic bool   `json:"elastic,omitempty"`
+	Shed    bool   `json:"shed,omitempty"`
 	// Degraded is "", or the fail mode of the service that decided.
 	Degraded string `json:"degraded,omitempty"`
 }
@@ -120,6 +123,8 @@ type ConsideredRule struct {
 // Bucket is the state of one limit.
 type Bucket struct {
 	Allowed bool `json:"allowed"`
+	// Shed: within the limit, and the pool has no room.
+	Shed bool `json:"shed,omitempty"`
 	Figures
 }
 
@@ -138,6 +143,8 @@ type UsedPool struct {
 	Name     string `json:"name"`
 	Priority string `json:"priority"`
 	// SharePercent is the highest usage of the pool at which this priority may exceed its limit.
+	// Shed: the pool denies requests for which it has no room.
+	Shed         bool  `json:"shed,omitempty"`
 	SharePercent int64 `json:"share_percent"`
 	// Used and Capacity are in units. Used is nil while the counters are unavailable.
 	Used     *int64    `json:"used"`

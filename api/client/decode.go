@@ -238,6 +238,8 @@ func (p *scanner) answer(a *Answer) {
 			a.Soft = p.bool()
 		case "elastic":
 			a.Elastic = p.bool()
+		case "shed":
+			a.Shed = p.bool()
 		case "replayed":
 			a.Replayed = p.bool()
 		case "lease":

@@ -20,6 +20,8 @@ const (
 	Deferred
 	// Unavailable: a closed fail mode denied, because the store could not decide.
 	Unavailable
+	// Shed: the request is within its limits, and a pool that sheds has no room for it.
+	Shed
 )
 
 // String returns the name of a verdict for people.
@@ -33,6 +35,8 @@ func (v Verdict) String() string {
 		return "deferred"
 	case Unavailable:
 		return "unavailable"
+	case Shed:
+		return "shed"
 	}
 	return "undecided"
 }
@@ -79,8 +83,8 @@ func (a *Answer) Forget() {
 }
 
 // apply applies the store's decisions on the enforced limits of a plan to the answer. The
-// strictest limit provides the answer's figures.
-func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
+// strictest limit provides the answer's figures. pools are those that the call counts into.
+func (a *Answer) apply(p *plan, limits []plannedLimit, pools []plannedPool, call *limiter.Call) {
 	res := &call.Result
 	a.At, a.Replayed = res.At, res.Replayed
 	for i := range limits {
@@ -95,6 +99,9 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 			a.Soft, a.Elastic = a.Soft || la.Soft, a.Elastic || la.Elastic
 		}
 		l.addBan(&la, res.Limits)
+		if !res.Allowed {
+			l.addShed(&la, pools, p.pools, res.Limits)
+		}
 		a.Limits = append(a.Limits, la)
 		if !la.Known {
 			continue
@@ -105,12 +112,15 @@ func (a *Answer) apply(p *plan, limits []plannedLimit, call *limiter.Call) {
 	}
 	if !res.Allowed && (a.Op != limiter.OpRefund && a.Op != limiter.OpReset) {
 		a.Verdict = Denied
+		if a.onlyShed() {
+			a.Verdict = Shed
+		}
 	}
 }
 
 // applyApart appends the shadow limits and the candidates. They never change the
 // answer's figures, and one that the store could not decide counts as allowed.
-func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.Call) {
+func (c *Checker) applyApart(w *work, a *Answer, limits []plannedLimit, calls []limiter.Call) {
 	for i := range limits {
 		la := limits[i].answer()
 		la.Shadow = true
@@ -128,6 +138,9 @@ func (c *Checker) applyApart(a *Answer, limits []plannedLimit, calls []limiter.C
 					pool = &call.Result.Limits[1]
 				}
 				l.subtractSpare(&la, call.Request.Op, call.Result.Allowed, pool)
+			}
+			if n := int(limits[i].pool); n > 0 && !call.Result.Allowed {
+				limits[i].addShed(&la, w.pools[n-1:n], n-1, call.Result.Limits)
 			}
 		}
 		la.Returned = returns(call.Request.Op)
@@ -195,6 +208,9 @@ type LimitAnswer struct {
 	Soft, Elastic bool
 	// Ban is the time in ms until the key's ban ends, 0 if it has none. Decision.BanBegan says that this request began it.
 	Ban int64
+	// Shed is the pool that had no room for the request, "" if the limit itself denies or the pool does not.
+	// Priority is then that of the limit's rule.
+	Shed, Priority string
 	// Degraded is the fail mode that decided this limit, "" for the store.
 	Degraded string
 }

@@ -17,7 +17,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 	if p.enforced > 0 {
 		taken, calls = &calls[0], calls[1:]
 		if taken.Err == nil {
-			a.apply(p, together, taken)
+			a.apply(p, together, nil, taken)
 		} else {
 			c.degrade(ctx, &a.Answer, together, taken)
 		}
@@ -52,7 +52,7 @@ func (c *Checker) answerDescriptors(ctx context.Context, w *work, p *plan, q *De
 	if p.op == limiter.OpTake && p.enforced+p.alone > 0 {
 		p.outcome, p.by = a.outcome()
 	}
-	c.applyApart(&a.Answer, apart, calls[p.alone:])
+	c.applyApart(w, &a.Answer, apart, calls[p.alone:])
 	for i := range apart {
 		c.accountAlone(&apart[i], &calls[p.alone+i], &a.Limits[p.enforced+p.alone+i])
 	}

@@ -89,11 +89,18 @@ func NewChecker(opt CheckerOptions) (*Checker, error) {
 	return &Checker{opt: opt}, nil
 }
 
+// work returns cleared memory for one call.
+func (c *Checker) work() *work {
+	w, _ := workPool.Get().(*work)
+	w.loads = c.opt.Loads
+	return w
+}
+
 // Do answers one question. A take or a peek always gets an answer, whatever the store does,
 // unless it needs rules and none were ever loaded (ErrNoSet). Only the store carries out the
 // other operations; if it fails, the error is the store's, a *limiter.StoreError.
 func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
-	w, _ := workPool.Get().(*work)
+	w := c.work()
 	defer w.release()
 	start := c.opt.Now()
 	if err := w.add(ctx, q, c.opt.Sets.Load(), start); err != nil {
@@ -113,7 +120,7 @@ func (c *Checker) Do(ctx context.Context, q *Question, a *Answer) error {
 // length of qs. All of them see the same set. The error is ErrNoSet, or that of ctx if the
 // caller left before the store was called; then nothing is spent.
 func (c *Checker) DoAll(ctx context.Context, qs []Question, as []Answer) error {
-	w, _ := workPool.Get().(*work)
+	w := c.work()
 	defer w.release()
 	start := c.opt.Now()
 	set := c.opt.Sets.Load()
@@ -176,7 +183,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 	if len(enforced) > 0 {
 		switch main := &calls[0]; {
 		case main.Err == nil:
-			a.apply(p, enforced, main)
+			a.apply(p, enforced, w.pools[p.pools:p.poolsEnd], main)
 			if p.failsLocal {
 				c.opt.Ledger.mirror(enforced, main)
 			}
@@ -199,7 +206,7 @@ func (c *Checker) answer(ctx context.Context, w *work, p *plan, a *Answer) error
 		c.jitter(a, enforced)
 	}
 	if len(calls) > 0 {
-		c.applyApart(a, w.limits[p.first+p.enforced:p.end], calls)
+		c.applyApart(w, a, w.limits[p.first+p.enforced:p.end], calls)
 	}
 	if q.Op == limiter.OpTake && a.Allowed() && p.hasLeases {
 		a.Lease = leaseToken(w, p, a)

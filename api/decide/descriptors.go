@@ -103,7 +103,7 @@ const (
 //     were allowed. They are over their limits if all quotas of the call are; then the takes are undone.
 //   - Shadow rules and candidates are decided by themselves and are never over a limit.
 func (c *Checker) DoDescriptors(ctx context.Context, q *DescriptorQuestion, a *DescriptorAnswer) error {
-	w, _ := workPool.Get().(*work)
+	w := c.work()
 	defer w.release()
 	start := c.opt.Now()
 	set := c.opt.Sets.Load()

@@ -74,20 +74,23 @@ func (c *Checker) prepareRetry(w *work, r retry, attempt int32) {
 		return
 	}
 	limits, pools := w.limits[r.from:r.to], w.pools[r.poolsFrom:r.poolsEnd]
-	said := call.Result.Limits
+	said, over := call.Result.Limits, false
 	for i := range limits {
 		if p := &limits[i]; p.banned(said) || !said[p.ask].Allowed &&
 			(!p.elastic || p.raised > 0 || p.weight > p.limit.Capacity()+p.spare || !c.poolHasRoom(w, p)) {
 			return
 		}
+		over = over || !said[limits[i].ask].Allowed
 	}
 	asks := call.Request.Asks
 	poolsAt := len(asks) - len(pools)
 	for i := range pools {
-		if at := poolsAt + i; !said[at].Allowed {
-			if pools[i].needsRoom || asks[at].Weight == 0 {
-				return
-			}
+		at := poolsAt + i
+		switch {
+		case said[at].Allowed:
+		case pools[i].full(), pools[i].needsRoom && (attempt > 1 || !over), asks[at].Weight == 0:
+			return
+		case !pools[i].needsRoom: // one that sheds says with the limits raised how long to wait
 			asks[at].Weight = 0
 		}
 	}

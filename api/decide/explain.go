@@ -40,13 +40,15 @@ type PoolShare struct {
 	Name, Priority string
 	// SharePercent is the part of the pool up to which the priority may use it.
 	SharePercent int64
+	// Shed: the pool denies the priority above that part.
+	Shed bool
 	PoolState
 }
 
 // Explain answers a question like Do with a peek, and lists the rules that were considered in
 // the same set; none for a direct question. Errors are those of Do.
 func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error) {
-	w, _ := workPool.Get().(*work)
+	w := c.work()
 	defer w.release()
 	set := c.opt.Sets.Load()
 	if set == nil {
@@ -76,7 +78,8 @@ func (c *Checker) Explain(ctx context.Context, q *Question) (*Explanation, error
 					state = c.PoolState(ctx, p)
 					pools[p] = state
 				}
-				r.Pool = &PoolShare{p.Pool.Name, r.Rule.Priority, p.SharePercent(r.Rule.Priority), state}
+				r.Pool = &PoolShare{p.Pool.Name, r.Rule.Priority, p.SharePercent(r.Rule.Priority),
+					p.Pool.Shed, state}
 			}
 		}
 		e.Rules = append(e.Rules, r)

@@ -23,6 +23,7 @@ type work struct {
 	hasElastic bool // some plan may need a second attempt
 	hasQuotas  bool // quotas are decided after the other limits, see takeQuotas
 	decision   Decision
+	loads      *Loads // the checker's
 }
 
 // plan holds the limits of one question and the calls of the store that decide it. The
@@ -140,7 +141,7 @@ func (w *work) release() {
 	clear(w.limits)
 	clear(w.pools)
 	clear(w.matches)
-	w.decision, w.hasQuotas = Decision{}, false
+	w.decision, w.hasQuotas, w.loads = Decision{}, false, nil
 	if w.hasElastic {
 		clear(w.again[:cap(w.again)])
 		w.again, w.retried, w.hasElastic = w.again[:0], w.retried[:0], false

@@ -20,6 +20,7 @@ type plannedPool struct {
 	// counts and never denies.
 	needsRoom bool
 	share     limiter.Limit
+	shedding
 }
 
 // counting returns the limit of a pool that only counts: the largest possible one.
@@ -31,7 +32,14 @@ func counting(pool *rules.CompiledPool) limiter.Limit {
 
 // ask returns the pool's part in a first attempt.
 func (p *plannedPool) ask() limiter.Ask {
-	return limiter.Ask{Key: p.pool.Key, Limit: counting(p.pool), Weight: p.weight, Look: p.look}
+	l := counting(p.pool)
+	switch {
+	case p.full():
+		return p.fullAsk()
+	case p.needsRoom:
+		l = p.share
+	}
+	return limiter.Ask{Key: p.pool.Key, Limit: l, Weight: p.weight, Look: p.look}
 }
 
 // throttle adds its rule's throttle and pool to the limit that was planned last.
@@ -49,18 +57,20 @@ func (w *work) throttle(p *plan, r *rules.Compiled) {
 }
 
 // pool plans how a limit uses its rule's pool. Shadow rules and candidates only look, and only
-// if they are elastic.
+// if they are elastic or, for a shadow rule, if the pool sheds.
 func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
 	apart := r.Shadow || l.candidate
+	sheds := r.Pool.Pool.Shed && !l.candidate
 	switch p.q.Op {
 	case limiter.OpTake, limiter.OpPeek:
-		if apart && !l.elastic {
+		if apart && !l.elastic && !sheds {
 			return
 		}
 	case limiter.OpCharge, limiter.OpRefund:
 		if apart {
 			return
 		}
+		sheds = false
 	default:
 		return
 	}
@@ -69,12 +79,18 @@ func (w *work) pool(p *plan, l *plannedLimit, r *rules.Compiled) {
 		for i := p.pools; i < len(w.pools); i++ {
 			if known := &w.pools[i]; known.pool == r.Pool {
 				known.join(l.weight, look)
+				if sheds {
+					known.shed(r.Priority, w.loads)
+				}
 				l.pool = int32(i + 1) //nolint:gosec // a place in a list of at most MaxLimits a question
 				return
 			}
 		}
 	}
 	w.pools = append(w.pools, plannedPool{pool: r.Pool, weight: l.weight, look: look})
+	if sheds {
+		w.pools[len(w.pools)-1].shed(r.Priority, w.loads)
+	}
 	l.pool = int32(len(w.pools)) //nolint:gosec // as above
 }
 

@@ -108,6 +108,9 @@ func limitsEntry(b []byte, a *decide.Answer) []byte {
 		if la.Ban > 0 {
 			b = numberEntry(b, "ban_ms", la.Ban)
 		}
+		if la.Shed != "" {
+			b = boolEntry(b, "shed", true)
+		}
 		if la.Degraded != "" {
 			b = textEntry(b, "degraded", la.Degraded)
 		}

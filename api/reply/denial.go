@@ -36,10 +36,16 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	}
 	b = append(b, `{"type":"`...)
 	closed := a.Verdict == decide.Unavailable
-	if closed {
+	if closed || a.Verdict == decide.Shed {
 		b = append(b, typeReducedCapacity+`","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,`...)
+	}
+	switch {
+	case closed:
 		b = append(b, `"detail":"It cannot be determined right now whether this request is within its limits, so it is denied.",`...)
-	} else {
+	case a.Verdict == decide.Shed:
+		b = append(b, `"detail":"The request is within its limits, but the service has no capacity for it right now. `...)
+		b = append(appendAdvice(b, a), `",`...)
+	default:
 		if a.Ban() > 0 {
 			b = append(b, typeAbnormalUsage+`","title":"Request not satisfied due to detection of abnormal request pattern",`...)
 		} else {
@@ -70,6 +76,10 @@ func appendDenial(b []byte, a *decide.Answer, most int) []byte {
 	}
 	if closed {
 		return append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. Please try again in a moment."}`...)
+	}
+	if a.Verdict == decide.Shed {
+		b = append(b, `],"error":"rate_limit_unavailable","message":"The service is busy. `...)
+		return append(appendAdvice(b, a), `"}`...)
 	}
 	b = append(b, `],"error":"rate_limit_exceeded","message":`...)
 	if own := messageOf(a); own != "" && len(own) <= most {

@@ -223,7 +223,7 @@ func withoutSet(err error) error {
 // explanationOf returns what an explanation says about the answer as a whole.
 func explanationOf(a *decide.Answer) web.Explanation {
 	e := web.Explanation{Allowed: a.Allowed(), Status: reply.Status(a), Degraded: a.Degraded, Soft: a.Soft,
-		Elastic: a.Elastic}
+		Elastic: a.Elastic, Shed: a.Verdict == decide.Shed}
 	if a.Strictest >= 0 {
 		e.Strictest, e.RetryAfter = a.Limits[a.Strictest].Rule, a.Limits[a.Strictest].Decision.RetryAfter
 	}
@@ -237,6 +237,7 @@ func figuresOf(l *decide.ConsideredLimit) *web.BucketFigures {
 	f := web.FiguresOf(l.Limit, l.Decision)
 	f.Banned = l.Ban > 0
 	f.After, f.Known, f.Soft, f.Elastic, f.Degraded = l.After, l.Known, l.Soft, l.Elastic, l.Degraded
+	f.Shed = l.Shed != ""
 	return f
 }
 

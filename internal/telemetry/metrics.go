@@ -19,6 +19,7 @@ import (
 type Metrics struct {
 	registry  *prometheus.Registry
 	ruleNames names
+	poolNames names
 	envoy     *envoy
 	series    series
 
@@ -28,6 +29,7 @@ type Metrics struct {
 	deferral  deferral
 	above     *prometheus.CounterVec
 	bans      *prometheus.CounterVec
+	shed      *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	panics    prometheus.Counter
 	questions *prometheus.CounterVec
@@ -51,6 +53,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	m := &Metrics{
 		registry:  prometheus.NewRegistry(),
 		ruleNames: names{most: maxRuleLabels},
+		poolNames: names{most: maxRuleLabels},
 		envoy:     newEnvoy(),
 		decisions: counters("sluice_decisions_total",
 			"Limits decided, by rule (the first 1000 names, then other; default for direct checks), mode and outcome "+
@@ -64,6 +67,8 @@ func New(build Build, now func() time.Time) *Metrics {
 		above: counters("sluice_above_limit_total",
 			"Requests admitted above an enforced limit, by rule and throttle (soft, elastic).", "rule", "throttle"),
 		bans: counters("sluice_bans_total", "Bans that began, by rule.", "rule"),
+		shed: counters("sluice_shed_total", "Requests that a shedding pool denied within their limits, by pool and priority.",
+			"pool", "priority"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "sluice_check_duration_seconds",
 			Help:    "Time from a decoded request to its decision, by operation and outcome.",
@@ -112,7 +117,7 @@ func New(build Build, now func() time.Time) *Metrics {
 	m.registry.MustRegister(m.deferral.collectors()...)
 	m.registry.MustRegister(m.envoy.collectors()...)
 	m.registry.MustRegister(m.plain.checks, m.plain.handedOver)
-	m.registry.MustRegister(m.questions, m.above, m.bans, m.account.requests, m.account.units, m.account.doubt)
+	m.registry.MustRegister(m.questions, m.above, m.bans, m.shed, m.account.requests, m.account.units, m.account.doubt)
 	m.registry.MustRegister(m.decisions, m.degraded, m.duration, m.panics, m.conditions, m.condition, m.setVersion,
 		m.setRules, m.setSwaps,
 		m.reloads, m.ready, m.snapshots, age, info, collectors.NewGoCollector(),
@@ -143,6 +148,9 @@ func (m *Metrics) Swapped(set *rules.Set) {
 	m.setRules.Set(float64(set.Len()))
 	m.setSwaps.Inc()
 	m.envoy.swapped(set)
+	for _, pool := range m.poolNames.remove(func(name string) bool { return set.Pool(name) == nil }) {
+		m.shed.DeletePartialMatch(prometheus.Labels{"pool": pool})
+	}
 	removed := m.ruleNames.remove(func(name string) bool {
 		return name != "" && name != rules.DirectRule && set.Named(name) == nil
 	})

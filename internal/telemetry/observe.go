@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -80,7 +81,17 @@ func (m *Metrics) ObserveDecision(d *decide.Decision) {
 		if la.Decision.BanBegan {
 			m.bans.WithLabelValues(name).Inc()
 		}
+		if la.Shed != "" && !la.Shadow && a.Verdict == decide.Shed && !shedBefore(a.Limits[:i], la) {
+			m.shed.WithLabelValues(m.poolNames.label(la.Shed), la.Priority).Inc()
+		}
 	}
+}
+
+// shedBefore reports whether the request was already counted for the pool and priority of la.
+func shedBefore(limits []decide.LimitAnswer, la *decide.LimitAnswer) bool {
+	return slices.ContainsFunc(limits, func(l decide.LimitAnswer) bool {
+		return !l.Shadow && l.Shed == la.Shed && l.Priority == la.Priority
+	})
 }
 
 // ObserveDegraded counts one limit that the counter store could not decide.

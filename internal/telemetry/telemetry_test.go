@@ -105,6 +105,10 @@ func used(t *testing.T) *Metrics {
 	m.ObserveUnits(decide.Units{Mode: "enforce", Outcome: "admitted", By: "open", Count: 3})
 	m.ObserveDoubt(decide.Doubt{Mode: "enforce", Count: 3})
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
+	shed := taken("reports")
+	shed.Answer.Verdict, shed.Answer.Limits[0].Decision.Allowed = decide.Shed, false
+	shed.Answer.Limits[0].Shed, shed.Answer.Limits[0].Priority = "fleet", "low"
+	m.ObserveDecision(shed)
 	m.CountDomain("shop", "denied")
 	m.ConditionFailed(nil)
 	m.ConditionTook(3 * time.Microsecond)
@@ -123,6 +127,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 	for _, want := range []string{
 		`sluice_decisions_total{mode="enforce",outcome="denied",rule="charges-per-user"} 1`,
 		`sluice_bans_total{rule="charges-per-user"} 1`,
+		`sluice_shed_total{pool="fleet",priority="low"} 1`,
 		`sluice_degraded_total{cause="connection",mode="closed"} 1`,
 		`sluice_degraded_total{cause="timeout",mode="none"} 1`,
 		`sluice_check_duration_seconds_count{op="take",outcome="denied"} 1`,

@@ -146,6 +146,8 @@ type Explanation struct {
 	Status        int
 	Degraded      string
 	Soft, Elastic bool
+	// Shed: denied within the limits, because a pool that sheds has no room.
+	Shed bool
 	// Strictest is the rule whose numbers the answer would show, "" for none. RetryAfter is its wait in ms.
 	Strictest  string
 	RetryAfter int64
@@ -178,6 +180,8 @@ type BucketFigures struct {
 	Degraded      string
 	// Banned: the key is banned.
 	Banned bool
+	// Shed: within the limit, and the pool has no room.
+	Shed bool
 }
 
 // FiguresOf are the numbers of a store's decision on a limit.

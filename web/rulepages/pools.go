@@ -99,6 +99,9 @@ func poolValues(p *rules.Pool) url.Values {
 		"normal_percent": text(p.NormalPercent), "low_percent": text(p.LowPercent), "version": text(p.Version),
 	}
 	putMillis(form, "window_ms", &p.WindowMS)
+	if p.Shed {
+		form.Set("shed", "on")
+	}
 	return form
 }
 

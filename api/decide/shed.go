@@ -1,0 +1,95 @@
+package decide
+
+import (
+	"time"
+
+	"sluice/limiter"
+	"sluice/rules"
+)
+
+// shedding is what a shedding pool asks of a call: its use plus the weight of the call is at most the part
+// of the capacity that the priorities of its rules may fill. The store checks it in the request that takes
+// the limits, unless a load report already decides.
+type shedding struct {
+	// percent is the smallest part that the count is compared with, while needsRoom.
+	percent int64
+	// reported: a fresh report says that room units are free for reportPercent, and is fresh for left.
+	reported      bool
+	room          int64
+	reportPercent int64
+	left          time.Duration
+}
+
+// shed makes the call of a shedding pool depend on the room for a priority. A fresh report replaces
+// the count, except for critical requests.
+func (p *plannedPool) shed(priority string, loads *Loads) {
+	percent := p.pool.SharePercent(priority)
+	if priority != rules.PriorityCritical {
+		if load, left, fresh := loads.Load(p.pool.Pool.Name); fresh {
+			if room := p.pool.Room(priority, load); !p.reported || room < p.room {
+				p.reported, p.room, p.reportPercent, p.left = true, room, percent, left
+			}
+			return
+		}
+	}
+	if share := p.pool.Share(priority); !p.needsRoom || share.Count < p.share.Count {
+		p.needsRoom, p.share, p.percent = true, share, percent
+	}
+}
+
+// full reports whether a load report sheds the call.
+func (p *plannedPool) full() bool { return p.reported && p.weight > p.room }
+
+// fullAsk denies and spends nothing.
+func (p *plannedPool) fullAsk() limiter.Ask {
+	l := p.pool.Limit
+	l.Count = 0
+	return limiter.Ask{Key: p.pool.Key, Limit: l, Weight: 1, Look: true}
+}
+
+// sheds reports whether a denial by the pool is one of a limit: the pool sheds its priority.
+func (p *plannedPool) sheds(l *plannedLimit) bool {
+	if l.candidate || !p.pool.Pool.Shed {
+		return false
+	}
+	percent := p.pool.SharePercent(l.rule.Priority)
+	if p.full() {
+		return percent == p.reportPercent && l.rule.Priority != rules.PriorityCritical
+	}
+	return p.needsRoom && percent <= p.percent
+}
+
+// addShed adds the decision of a limit's pool, the last asks of the call, to that of the limit. pools are
+// those of the call, the first with index first in work.pools.
+func (p *plannedLimit) addShed(la *LimitAnswer, pools []plannedPool, first int, decisions []limiter.Decision) {
+	if p.pool == 0 || p.lifts {
+		return
+	}
+	at := int(p.pool) - 1 - first
+	pool, said := &pools[at], &decisions[len(decisions)-len(pools)+at]
+	if said.Allowed || !pool.sheds(p) {
+		return
+	}
+	wait := said.RetryAfter
+	if pool.full() {
+		wait = int64((pool.left + time.Millisecond - 1) / time.Millisecond)
+	}
+	d := &la.Decision
+	if d.Allowed {
+		la.Shed, la.Priority = pool.pool.Pool.Name, p.rule.Priority
+	}
+	d.Allowed, d.Delay, d.RetryAfter = false, 0, later(d.RetryAfter, wait)
+}
+
+// onlyShed reports whether no enforced limit of a denied request denies by itself.
+func (a *Answer) onlyShed() bool {
+	shed := false
+	for i := range a.Limits {
+		la := &a.Limits[i]
+		if !la.Decision.Allowed && la.Shed == "" {
+			return false
+		}
+		shed = shed || la.Shed != ""
+	}
+	return shed
+}
