@@ -106,6 +106,7 @@ func used(t *testing.T) *Metrics {
 	m.ObserveDoubt(decide.Doubt{Mode: "enforce", Count: 3})
 	m.Swapped(setOf(t, 7, "charges-per-user", "logins"))
 	shed := taken("reports")
+	shed.Answer.Op = limiter.OpCharge // the takes are counted below
 	shed.Answer.Verdict, shed.Answer.Limits[0].Decision.Allowed = decide.Shed, false
 	shed.Answer.Limits[0].Shed, shed.Answer.Limits[0].Priority = "fleet", "low"
 	m.ObserveDecision(shed)
