@@ -82,8 +82,8 @@ func poolsPage(f view.Frame, lines []PoolLine) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = view.PageHead("Pools", "Shared capacity. Elastic rules may exceed their limit while the pool has room. A pool that sheds "+
-				"denies requests that it has no room for.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.PageHead("Pools", "Shared capacity. Elastic rules may exceed their limit while the pool has room. "+
+				"A pool that sheds denies requests that it has no room for.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var3), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
