@@ -155,6 +155,24 @@ func TestWatch_CutsOffAWriteAfterItsLimit(t *testing.T) {
 	}
 }
 
+// A connection that is busy whenever it is looked at has a limit for each of its requests.
+func TestWatch_TheLimitBeginsWithEachRequest(t *testing.T) {
+	s, _ := newServer(t, nil)
+	d := &dribble{}
+	c := &conn{Conn: d, server: s}
+	c.ctx, c.cancel = context.WithCancel(t.Context())
+	now := time.Unix(0, 0)
+	for range 5 {
+		busy := s.begin(c, false)
+		s.look(now)
+		now = now.Add(time.Minute)
+		s.look(now)
+		if !s.end(c, busy) || d.cut {
+			t.Fatalf("a request is cut off after %v", now.Sub(time.Unix(0, 0)))
+		}
+	}
+}
+
 // A buffer grows with what a client has sent, not with what it announces.
 func TestServe_KeepsNoMoreThanTwiceWhatWasSent(t *testing.T) {
 	for _, sent := range []int{512, 2 << 10, 4 << 10, 20 << 10, 60 << 10} {
