@@ -48,9 +48,11 @@ func TestTypes_HaveTheMembersOfTheDocument(t *testing.T) {
 		schemas []*openapi3.Schema
 		but     string // a member that is an argument of a method
 	}{
-		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("DescriptorCheck")}},
+		{of: Check{}, schemas: []*openapi3.Schema{schema("DirectCheck"), schema("LimitsCheck"), schema("DescriptorCheck")}},
+		{of: DirectLimit{}, schemas: []*openapi3.Schema{schema("DirectLimit")}},
 		{of: Check{}, but: "ttl_ms",
-			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("DescriptorCheck"), schema("DescriptorReserve")}},
+			schemas: []*openapi3.Schema{schema("DirectReserve"), schema("LimitsReserve"), schema("DescriptorCheck"),
+				schema("DescriptorReserve")}},
 		{of: lease{}, schemas: []*openapi3.Schema{schema("LeaseToken")}},
 		{of: Settlement{}, schemas: []*openapi3.Schema{settlement}},
 		{of: Answer{}, schemas: []*openapi3.Schema{schema("Answer")}},
