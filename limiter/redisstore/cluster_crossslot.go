@@ -19,6 +19,7 @@ type part struct {
 	place []int // of each ask in the request
 	slot  int
 	units int64 // how many such requests its narrowest limit admits at once
+	bans  []int // which asks are bans that count the denials of the ask before; none of those counts by itself
 
 	what      limiter.Op      // under way, or done last
 	sent      *script.Request // belongs to a dispatcher while a round is under way
@@ -47,7 +48,8 @@ func (p *part) taken() bool { return p.booked != nil || p.stored || !p.spends() 
 // into sending. The request is done when sending stays empty.
 //
 // A take goes in two rounds. The first takes at the narrowest part and looks at
-// the others; if all fit, the second takes at those. See
+// the others; if all fit, the second takes at those. If the request is denied, what
+// was taken is undone, and bans count their denials in the same round. See
 // docs/decisions/0011-across-slots.md.
 type crossSlot struct {
 	op    limiter.Op
@@ -93,6 +95,9 @@ func split(prefix string, req *limiter.Request) *crossSlot {
 			p = &part{slot: slot, units: math.MaxInt64}
 			bySlot[slot] = p
 			x.parts = append(x.parts, p)
+		}
+		if req.Op == limiter.OpTake && a.Limit.Algorithm == limiter.Ban && !a.Look && len(p.asks) > 0 {
+			p.bans, a.Look = append(p.bans, len(p.asks)), true
 		}
 		p.asks, p.place = append(p.asks, a), append(p.place, i)
 		if a.Spends(req.Op) {
@@ -156,6 +161,12 @@ func (x *crossSlot) encode(names *script.Names, p *part, o *script.Request) {
 	case x.op == limiter.OpRefund, x.op == limiter.OpSettle:
 		// These look for the record as an undivided one would, so that it
 		// finds those of parts and of whole requests.
+		o.Encode(names, &req)
+	case p.what == script.OpCount:
+		req.Asks = make([]limiter.Ask, 0, len(p.bans))
+		for _, i := range p.denials() {
+			req.Asks = append(req.Asks, p.asks[i])
+		}
 		o.Encode(names, &req)
 	case p.what == script.OpUndo:
 		o.EncodePart(names, &req, x.whole, p.name)
@@ -249,6 +260,24 @@ func (p *part) read() {
 	}
 }
 
+// denials returns the bans that have a denial to count.
+func (p *part) denials() []int {
+	var denied []int
+	for _, i := range p.bans {
+		if p.res.Limits[i].Allowed && !p.res.Limits[i-1].Allowed && p.asks[i-1].Weight > 0 {
+			denied = append(denied, i)
+		}
+	}
+	return denied
+}
+
+// readCounted takes over what the bans of denials say now.
+func (p *part) readCounted(denials []int) {
+	for n, i := range denials {
+		p.res.Limits[i] = p.sent.Result.Limits[n]
+	}
+}
+
 // fail notes the error of a part; the first one speaks for the request.
 func (x *crossSlot) fail(p *part) {
 	se := asStoreError(p.err)
@@ -288,7 +317,8 @@ func (x *crossSlot) proceed() {
 	}
 }
 
-// startUndo prepares the round that undoes everything.
+// startUndo prepares the round that undoes everything, and in which the denials of a
+// denied request are counted. A part that is denied has nothing to undo.
 func (x *crossSlot) startUndo() {
 	if x.op != limiter.OpTake && x.op != limiter.OpCharge {
 		// What else changes buckets cannot be undone.
@@ -300,11 +330,17 @@ func (x *crossSlot) startUndo() {
 		x.stage = stageDone
 		return
 	}
+	counts := x.op == limiter.OpTake && x.denied && x.err == nil && !x.retry
 	for _, p := range x.parts {
-		if p.booked != nil || p.unsure {
+		switch {
+		case p.booked != nil || p.unsure:
 			p.what = script.OpUndo
-			x.sending = append(x.sending, p)
+		case counts && len(p.denials()) > 0:
+			p.what = script.OpCount
+		default:
+			continue
 		}
+		x.sending = append(x.sending, p)
 	}
 	x.stage = stageUndo
 	if len(x.sending) == 0 {
@@ -313,9 +349,15 @@ func (x *crossSlot) startUndo() {
 }
 
 // readUndone reads the answers of the round that undid. What was not confirmed is
-// left to be repeated: a denial stays one meanwhile.
+// left to be repeated: a denial stays one meanwhile. A count that failed is not repeated.
 func (x *crossSlot) readUndone(sent []*part) {
 	for _, p := range sent {
+		if p.what == script.OpCount {
+			if p.sent.Err == nil {
+				p.readCounted(p.denials())
+			}
+			continue
+		}
 		if p.sent.Err != nil {
 			x.left = append(x.left, x.undo(p, p.sent.Err))
 			if x.err != nil {

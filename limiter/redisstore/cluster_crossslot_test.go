@@ -38,6 +38,9 @@ func (x *crossSlot) answers(fn func(count int64, what limiter.Op) error) {
 			d.Remaining = count
 		}
 		p.sent.Result = limiter.Result{Allowed: d.Allowed, Limits: []limiter.Decision{d}}
+		if len(p.bans) > 0 {
+			p.sent.Result.Limits = append(p.sent.Result.Limits, limiter.Decision{Allowed: true, Limit: 2, Remaining: 1})
+		}
 	}
 	x.advance()
 }
@@ -111,6 +114,36 @@ func TestJoint_LostRaceIsTriedOnceMoreInOrder(t *testing.T) {
 	var res limiter.Result
 	if err := x.answer(&res); err != nil || !res.Allowed {
 		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
+func TestJoint_ADenialCountsForItsBanOnceTheRequestIsDeniedForGood(t *testing.T) {
+	x := threeSlots()
+	for _, p := range x.parts {
+		p.asks = append(p.asks, limiter.Ask{Key: limiter.BanKey(p.asks[0].Key + "|fw"), Limit: limiter.BanLimit(2, 1, 1, 1, 1)})
+		p.bans = []int{1}
+	}
+	counted := 0
+	deny := func(count int64, what limiter.Op) error {
+		if what == script.OpCount {
+			counted++
+		}
+		if count == 900 && what != script.OpUndo {
+			return errDenied
+		}
+		return nil
+	}
+	x.answers(yes)
+	x.answers(deny) // a race was lost
+	x.answers(deny) // undo
+	if counted != 0 || x.done() {
+		t.Fatalf("a denial of the first attempt counted %d times, done %v", counted, x.done())
+	}
+	x.answers(deny) // the second attempt is denied by a look
+	x.answers(deny) // undo, and count
+	var res limiter.Result
+	if err := x.answer(&res); counted != 1 || !x.done() || err != nil || res.Allowed {
+		t.Errorf("counted %d times, done %v, %+v, %v", counted, x.done(), res, err)
 	}
 }
 

@@ -27,6 +27,9 @@ func Bans(t *testing.T, h Harness) {
 		"AStoredAnswerIsNotCounted":         banAndRepeats,
 		"EachBanOfARequestCountsItsOwn":     bansBesideEachOther,
 		"AClockThatStepsBack":               banOnAClockThatStepsBack,
+		"BesideALimitWithRoom":              banBesideRoom,
+		"ALookBesideALimitWithRoom":         banOfALookBesideRoom,
+		"ARepeatBesideALimitWithRoom":       banAndRepeatsBesideRoom,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +42,8 @@ func Bans(t *testing.T, h Harness) {
 			t.Run("Model/"+a.String(), func(t *testing.T) { banModel(t, h, a) })
 		}
 	}
-	t.Run("Storm", func(t *testing.T) { banStorm(t, h) })
+	t.Run("Storm", func(t *testing.T) { banStorm(t, h, false) })
+	t.Run("StormBesideALimitWithRoom", func(t *testing.T) { banStorm(t, h, true) })
 }
 
 // twoOfThree begins a ban of 10 s, then 20, then at most 30, after two denials within 3 s.
@@ -228,6 +232,46 @@ func bansBesideEachOther(r *recorder) {
 	r.is("counted there", res.Limits[3].Remaining, int64(2))
 }
 
+// room is an ask of a limit that is narrower than threeADay and has room.
+func (e entity) room() limiter.Ask {
+	l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 2, Window: 86_400_000}
+	return limiter.Ask{Key: e.key(7, l.Algorithm), Limit: l, Weight: 1}
+}
+
+func banBesideRoom(r *recorder) {
+	r.take("", 3, threeADay)
+	asks := append(r.who.banned(1, threeADay, twoOfThree), r.who.room())
+	for _, want := range []limiter.Decision{
+		{Allowed: true, Limit: 2, Remaining: 1, Reset: 3000},
+		{Limit: 2, RetryAfter: 10_000, Reset: 10_000, BanBegan: true},
+		{Limit: 2, RetryAfter: 10_000, Reset: 10_000},
+	} {
+		res := do(r.T, r.store, limiter.OpTake, "", asks...)
+		r.is("the ban", res.Limits[1], want)
+		r.is("beside it", []any{res.Allowed, res.Limits[2].Allowed, res.Limits[2].Remaining}, []any{false, true, int64(2)})
+	}
+	asks[1].Look = true
+	do(r.T, r.store, limiter.OpReset, "", asks[1])
+	r.is("a ban that looks", do(r.T, r.store, limiter.OpTake, "", asks...).Limits[1].Remaining, int64(2))
+}
+
+func banOfALookBesideRoom(r *recorder) {
+	r.take("", 3, threeADay)
+	asks := append(looking(r.who.banned(1, threeADay, twoOfThree), 0), r.who.room())
+	r.is("first", do(r.T, r.store, limiter.OpTake, "a", asks...).Limits[1].Remaining, int64(1))
+	r.is("second", do(r.T, r.store, limiter.OpTake, "b", asks...).Limits[1].BanBegan, true)
+}
+
+func banAndRepeatsBesideRoom(r *recorder) {
+	asks := append(looking(r.who.banned(1, threeADay, twoOfThree), 0), r.who.room())
+	r.is("admitted", do(r.T, r.store, limiter.OpTake, "a", asks...).Allowed, true)
+	r.take("", 3, threeADay)
+	for range 3 {
+		r.is("the repeat", do(r.T, r.store, limiter.OpTake, "a", asks...).Allowed, true)
+	}
+	r.is("counted", do(r.T, r.store, limiter.OpTake, "b", asks...).Limits[1].Remaining, int64(1))
+}
+
 func banOnAClockThatStepsBack(r *recorder) {
 	r.take("", 3, threeADay)
 	r.bans(threeADay, twoOfThree)
@@ -305,12 +349,16 @@ func banModel(t *testing.T, h Harness, a limiter.Algorithm) {
 }
 
 // banStorm denies from many callers of two nodes at once: of all denials exactly enough are
-// counted, and one of them begins the ban.
-func banStorm(t *testing.T, h Harness) {
+// counted, and one of them begins the ban. The limit may stand beside a narrower one with room.
+func banStorm(t *testing.T, h Harness, beside bool) {
 	stores := pair(t, h)
 	who, full := newEntity(), slowLimit(limiter.SlidingWindowCounter, 3)
 	ban := limiter.BanLimit(50, 600_000, 3_600_000, 1, 3_600_000)
 	do(t, stores[0], limiter.OpTake, "", who.asks(3, full)...)
+	asks := who.banned(1, full, ban)
+	if beside {
+		asks = append(asks, who.room())
+	}
 	var mu sync.Mutex
 	var counted, began, banned int
 	var wg sync.WaitGroup
@@ -318,8 +366,7 @@ func banStorm(t *testing.T, h Harness) {
 		wg.Go(func() {
 			for range 20 {
 				var res limiter.Result
-				err := stores[n%2].Do(context.Background(),
-					&limiter.Request{Asks: who.banned(1, full, ban)}, &res)
+				err := stores[n%2].Do(context.Background(), &limiter.Request{Asks: asks}, &res)
 				mu.Lock()
 				switch d := res.Limits; {
 				case err != nil || res.Allowed:

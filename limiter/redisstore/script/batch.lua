@@ -49,7 +49,7 @@
 --              is to be stored
 --   booked, base   the time that w is booked at, and the level before it
 -- A ban (ban.lua) is the ask behind the one whose denials it counts; its weight is a setting, and it
--- spends nothing. How it is asked to count is COUNT.
+-- spends nothing. It is asked to count by how = COUNT, which is also the operation of bans alone.
 -- Kernels of lists (log.lua, slots.lua) read what is stored themselves, return a
 -- function that writes as value, and may raise errors.
 

@@ -15,6 +15,8 @@ const (
 	OpUndo = limiter.OpSettle + 1
 	// OpCommit takes, or confirms a stored answer so that nobody undoes it.
 	OpCommit = limiter.OpSettle + 2
+	// OpCount lets bans, the only asks of such a request, count one denial each.
+	OpCount = limiter.OpSettle + 3
 )
 
 // operations names the codes of operations, which are those of limiter.Op.
@@ -29,6 +31,7 @@ var operations = [...]string{
 	limiter.OpSettle:  "SETTLE",
 	OpUndo:            "UNDO",
 	OpCommit:          "COMMIT",
+	OpCount:           "COUNT",
 }
 
 // algorithms lists the codes of algorithms, which are the indexes, and the files
@@ -85,7 +88,7 @@ var numbers = func() map[string]int64 {
 	n := map[string]int64{
 		"MAX": limiter.MaxExact, "NEVER": limiter.Never, "LOOKS": looks, "KEEPS": keeps, "PLAIN": plain,
 		"ANSWERED": kindAnswered, "STORED": kindStored, "REFUSED": kindRefused, "STORED_COMMITTED": kindCommitted,
-		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed, "COUNT": int64(len(operations)),
+		"ANSWERED_PLAIN": kindPlain, "ANSWERED_DELAYED": kindDelayed,
 	}
 	for code, name := range operations {
 		n[name] = int64(code)

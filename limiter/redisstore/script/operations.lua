@@ -17,13 +17,13 @@ local function ask_of(i, m, pos, key)
     a = {
       algorithm = 0, kernel = false, count = 0, window = 0, extra = 0, weight = 0, looks = false, key = '', side = nil,
       v = false, value = false, needed = 0, allowed = 0, remaining = 0, retry = 0, reset = 0, delay = 0, refunded = 0,
-      capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, -- so that the table need not grow
+      counts = false, capacity = 0, rate = 0, booked = 0, booked_at = 0, base = 0, held = false, -- so that the table need not grow
     }
     pool[i] = a
   end
   local algorithm = m[pos]
-  a.looks = algorithm >= LOOKS
-  if a.looks then algorithm = algorithm - LOOKS elseif algorithm == BAN then a.looks, a.counts = true, true end
+  a.looks, a.counts = algorithm >= LOOKS, algorithm == BAN
+  if a.looks then algorithm = algorithm - LOOKS elseif a.counts then a.looks = true end
   if not kernels[algorithm] then kernels[algorithm] = make(algorithm) end
   a.algorithm, a.kernel = algorithm, kernels[algorithm]
   a.count, a.window, a.extra, a.weight, a.key, a.side = m[pos + 1], m[pos + 2], m[pos + 3], m[pos + 4], key, nil
@@ -236,6 +236,18 @@ local function change_slots(op, id, asks, n, now)
   store(asks, n)
 end
 
+-- count_denials lets bans count one denial each; their limits have denied in a request that spans slots.
+local function count_denials(asks, n, now)
+  for i = 1, n do
+    local a = asks[i]
+    local began
+    load(a)
+    a.retry, began = decide(a, now, a.weight, COUNT)
+    a.allowed, a.delay = a.retry == 0 and 1 or 0, began or 0
+  end
+  store(asks, n)
+end
+
 local function run(op, id, asks, n, now, record, whole, keep, name)
   if op <= CHARGE or op == COMMIT then return take(op, id, asks, n, now, record, whole, keep, name) end
   if op == SETTLE then return settle(asks, n, now, record) end
@@ -245,6 +257,8 @@ local function run(op, id, asks, n, now, record, whole, keep, name)
     refund(id, asks, n, now, record)
   elseif op == RESET then
     reset(asks, n, now)
+  elseif op == COUNT then
+    count_denials(asks, n, now)
   else
     change_slots(op, id, asks, n, now)
   end
