@@ -32,8 +32,14 @@ func withDatabase(ctx context.Context, cfg config.Storage, use func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(),
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	file, err := openDatabaseFile(&cfg, log, time.Now)
+	if err != nil {
+		return err
+	}
+	where := databaseOptions(&cfg, file)
+	where.Log = log
+	db, err := database.Open(ctx, where)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/database"
 	"sluice/internal/fleet"
+	"sluice/internal/secretfile"
 	"sluice/internal/sso"
 	"sluice/internal/tick"
 	"sluice/limiter"
@@ -37,8 +38,8 @@ type console struct {
 }
 
 // openConsole creates the console, or returns nil if it is disabled.
-func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps, db *database.DB, f *fleetReporter,
-	stops *stops) (*console, error) {
+func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secretfile.File, d web.Deps,
+	db *database.DB, f *fleetReporter, stops *stops) (*console, error) {
 	if !cfg.Console.Console {
 		return nil, nil //nolint:nilnil // a disabled console is not an error
 	}
@@ -55,7 +56,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, d web.Deps,
 		return nil, err
 	}
 	d.Logger, d.Now = host.Log, host.Now
-	d.SSO = newSSO(cfg, db, host)
+	d.SSO = newSSO(cfg, oidc, db, host)
 	if cfg.Loopback() {
 		c.welcome, d.Welcome = welcome(ctx, db, host)
 	}
@@ -271,16 +272,20 @@ func shownSettings(cfg *config.Serve) []web.SettingGroup {
 }
 
 // newSSO returns the single sign-on of the console, or nil if it is not configured. It
-// does not contact the provider, so that the server starts while it is unavailable.
-func newSSO(cfg *config.Serve, db *database.DB, host *Host) *web.SSO {
+// does not contact the provider, so that the server starts while it is unavailable. secret
+// is the file with the client secret, or nil.
+func newSSO(cfg *config.Serve, secret *secretfile.File, db *database.DB, host *Host) *web.SSO {
 	if !cfg.SignsOn() {
 		return nil
 	}
-	provider := sso.New(sso.Options{
+	opt := sso.Options{
 		Issuer: cfg.OIDCIssuer, ClientID: cfg.OIDCClientID, ClientSecret: cfg.OIDCClientSecret,
 		RedirectURL: strings.TrimSuffix(cfg.ConsoleURL, "/") + web.SignOnPath,
 		Scopes:      cfg.OIDCScopeList(), Claim: cfg.OIDCGroupsClaim, Groups: cfg.OIDCGroups(), Now: host.Now,
-	})
-	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: provider,
+	}
+	if secret != nil {
+		opt.ClientSecret, opt.CurrentSecret = secret.Value(), secret.Value
+	}
+	return &web.SSO{Name: cfg.OIDCName, Issuer: cfg.OIDCIssuer, Claim: cfg.OIDCGroupsClaim, Provider: sso.New(opt),
 		Accounts: db}
 }

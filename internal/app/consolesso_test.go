@@ -22,8 +22,8 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 	cfg.Listen = hold.Addr().String()
 	hold.Close()
 	cfg.ConsoleURL = "http://" + cfg.Listen
-	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCClientSecret, cfg.OIDCName = provider.URL, ssotest.ClientID,
-		ssotest.ClientSecret, "Example ID"
+	cfg.OIDCIssuer, cfg.OIDCClientID, cfg.OIDCName = provider.URL, ssotest.ClientID, "Example ID"
+	cfg.OIDCClientSecretFile = secretIn(t, "the secret before it was rotated")
 	cfg.OIDCGroupsClaim, cfg.OIDCEditorGroups = "groups", []string{"staff"}
 	provider.Instead("/.well-known/openid-configuration",
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
@@ -61,6 +61,13 @@ func TestSignOn_TheWholeWayThroughARealNode(t *testing.T) {
 		}
 		return p.get(back)
 	}
+	if status, _ := signIn(); status == http.StatusOK {
+		t.Error("signed in with the wrong client secret")
+	}
+	replaceSecret(t, cfg.OIDCClientSecretFile, ssotest.ClientSecret+"\n")
+	eventually(t, "the node uses the new client secret", func() bool {
+		return !n.failingFile("SLUICE_OIDC_CLIENT_SECRET_FILE") && strings.Contains(n.log.String(), "a secret has changed")
+	})
 	if status, body := signIn(); status != http.StatusOK || !strings.Contains(body, "<h1>Rules</h1>") ||
 		!strings.Contains(body, "editor") {
 		t.Errorf("signed in: %d", status)

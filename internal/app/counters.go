@@ -18,6 +18,7 @@ import (
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
+	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 	"sluice/internal/tick"
 	"sluice/limiter"
@@ -46,9 +47,10 @@ type counters struct {
 }
 
 // openCounters opens the counter store: Redis, with memory for fail mode local, or
-// memory with snapshots on disk. Redis need not be available yet.
-func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *telemetry.Metrics, stops *stops,
-	fatal func(error)) (*counters, error) {
+// memory with snapshots on disk. Redis need not be available yet. url is the file with
+// its URL, or nil.
+func openCounters(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, metrics *telemetry.Metrics,
+	stops *stops, fatal func(error)) (*counters, error) {
 	most := keyLimit(int(cfg.MaxKeys), memoryLimits())
 	host.Log.Info("the number of in-memory counters is limited", "keys", most.keys, "because", most.because,
 		"record_bytes", int64(cfg.MaxRecordBytes))
@@ -59,7 +61,7 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *t
 		releaseMemory(ctx, func() int64 { return int64(memory.Keys())*bytesPerKey + memory.RecordBytes() })
 	}))
 	metrics.MemoryStore(memory)
-	if cfg.RedisURL == "" {
+	if !cfg.Redis() {
 		if cfg.Postgres() {
 			host.Log.Warn("REDIS_URL is not set: this node counts alone, and each of several nodes allows the full limit")
 		}
@@ -67,14 +69,14 @@ func openCounters(ctx context.Context, cfg *config.Serve, host *Host, metrics *t
 		return &counters{store: memory, loads: decide.NewLoads(nil, host.Now), board: fleet.NewMemory(host.Now),
 			kind: "memory", breakers: func() []fleet.Breaker { return nil }}, nil
 	}
-	return openRedis(ctx, cfg, host, memory, metrics, stops, fatal)
+	return openRedis(ctx, cfg, host, url, memory, metrics, stops, fatal)
 }
 
 // openRedis opens the shared counter store. memory decides for fail mode local.
-func openRedis(ctx context.Context, cfg *config.Serve, host *Host, memory limiter.Store, metrics *telemetry.Metrics,
-	stops *stops, fatal func(error)) (*counters, error) {
+func openRedis(ctx context.Context, cfg *config.Serve, host *Host, url *secretfile.File, memory limiter.Store,
+	metrics *telemetry.Metrics, stops *stops, fatal func(error)) (*counters, error) {
 	silenceRedis()
-	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{})
+	client, err := redisClient(cfg, url, redisstore.ClientOptions{})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/deferred/filequeue"
 	"sluice/internal/deferred/redisqueue"
+	"sluice/internal/secretfile"
 	"sluice/internal/telemetry"
 	"sluice/limiter/redisstore"
 	"sluice/rules"
@@ -21,15 +22,15 @@ const queueConnections = 16
 func queueDir(cfg *config.Serve) string { return filepath.Join(cfg.DataDir, "deferred") }
 
 // openQueue opens the deferred queues: in Redis if the counters are there, otherwise in
-// files in the data directory.
-func openQueue(cfg *config.Serve, host *Host, sets *rules.Current, metrics *telemetry.Metrics,
+// files in the data directory. url is the file with the URL of Redis, or nil.
+func openQueue(cfg *config.Serve, host *Host, url *secretfile.File, sets *rules.Current, metrics *telemetry.Metrics,
 	stops *stops) (decide.Queue, error) {
 	dropped := func(rule int64, n int) {
 		metrics.ObserveDeferral(decide.Deferral{Rule: ruleName(sets, rule), What: decide.DeferralDropped,
 			Reason: decide.DroppedExpired, Count: n})
 	}
-	if cfg.RedisURL != "" {
-		client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: queueConnections})
+	if cfg.Redis() {
+		client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: queueConnections})
 		if err != nil {
 			return nil, err // names REDIS_URL, never its password
 		}

@@ -15,10 +15,10 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring 
 	if cfg.Postgres() {
 		places = "rules in Postgres"
 	}
-	if cfg.RedisURL == "" {
-		places += ", counters in this process"
-	} else {
+	if cfg.Redis() {
 		places += ", counters in Redis"
+	} else {
+		places += ", counters in this process"
 	}
 	authorize := ""
 	if !keyring.Load().Open() || !cfg.Loopback() {

@@ -86,6 +86,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	files, err := openSecretFiles(&cfg, &host)
+	if err != nil {
+		return err
+	}
+	files.publish(metrics)
 	if cfg.NeedsDataDir() {
 		if err := createDataDir(cfg.DataDir); err != nil {
 			return err
@@ -98,13 +103,14 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	removeLeftovers(&cfg, cfg.NeedsDataDir(), host.Now(), host.Log)
 
-	buckets, err := openCounters(ctx, &cfg, &host, metrics, stops, fatal)
+	buckets, err := openCounters(ctx, &cfg, &host, files.redis, metrics, stops, fatal)
 	if err != nil {
 		return err
 	}
 
-	db, err := database.Open(ctx, database.Options{DSN: cfg.Database(), SignOnIssuer: cfg.OIDCIssuer, Now: host.Now,
-		Log: host.Log})
+	where := databaseOptions(&cfg.Storage, files.database)
+	where.SignOnIssuer, where.Now, where.Log = cfg.OIDCIssuer, host.Now, host.Log
+	db, err := database.Open(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -147,11 +153,11 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 
 	figures := newFleetReporter(host.Now, build.Version, ready, buckets)
 	figures.publish(buckets.board, host.Log, stops)
-	deferred, err := openQueue(&cfg, &host, sets, metrics, stops)
+	deferred, err := openQueue(&cfg, &host, files.redis, sets, metrics, stops)
 	if err != nil {
 		return err
 	}
-	secrets, err := openSecrets(&cfg, &host, stops)
+	secrets, err := openSecrets(&cfg, &host, files.redis, stops)
 	if err != nil {
 		return err
 	}
@@ -175,7 +181,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
 	deps.Sets, deps.Changed = sets, reload.changed
-	pages, err := openConsole(ctx, &cfg, &host, deps, db, figures, stops)
+	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sluice/internal/atomicfile"
 	"sluice/internal/config"
 	"sluice/internal/fleet"
+	"sluice/internal/secretfile"
 	"sluice/limiter/redisstore"
 )
 
@@ -21,12 +22,13 @@ import (
 const secretSize = 32
 
 // openSecrets opens the secrets that authenticate reservations: in Redis, shared by all
-// nodes that share its counters, or in a file if the counters are in memory.
-func openSecrets(cfg *config.Serve, host *Host, stops *stops) (decide.Secrets, error) {
-	if cfg.RedisURL == "" {
+// nodes that share its counters, or in a file if the counters are in memory. url is the
+// file with the URL of Redis, or nil.
+func openSecrets(cfg *config.Serve, host *Host, url *secretfile.File, stops *stops) (decide.Secrets, error) {
+	if !cfg.Redis() {
 		return fileSecret(secretFile(cfg))
 	}
-	client, err := redisstore.NewClient(cfg.RedisURL, redisstore.ClientOptions{PoolSize: 1})
+	client, err := redisClient(cfg, url, redisstore.ClientOptions{PoolSize: 1})
 	if err != nil {
 		return nil, err // names REDIS_URL, never its password
 	}

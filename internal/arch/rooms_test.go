@@ -59,6 +59,7 @@ var rooms = []room{
 
 	{path: "internal/access", foreign: []string{"golang.org/x/crypto/argon2"}},
 	{path: "internal/atomicfile"},
+	{path: "internal/secretfile"},
 	{path: "internal/tick"},
 	{path: "internal/certificate", may: []string{"internal/tick"}},
 	{path: "internal/wire"},
@@ -89,7 +90,7 @@ var rooms = []room{
 
 	{path: "api/decide", may: []string{"limiter", "rules", "rules/entries", "internal/tick", "internal/wire"},
 		inTests: []string{"limiter/nearstore"}},
-	{path: "api/client", may: []string{"limiter"}, inTests: []string{"internal/playbook"}},
+	{path: "api/client", may: []string{"limiter", "internal/secretfile"}, inTests: []string{"internal/playbook"}},
 	{path: "api/client/httplimit", may: []string{"api/client", "rules", "rules/facts"},
 		inTests: []string{"internal/playbook"}},
 	{path: "api/client/httplimit/echolimit", may: []string{"api/client", "api/client/httplimit"}, foreign: []string{echo},
@@ -150,7 +151,8 @@ var rooms = []room{
 			"limiter/redisstore", "migrations",
 			"rules", "rules/override", "rules/redact",
 			"internal/access", "internal/atomicfile", "internal/audit", "internal/certificate", "internal/config",
-			"internal/database", "internal/fleet", "internal/rulecopy", "internal/sso", "internal/telemetry", "internal/tick",
+			"internal/database", "internal/fleet", "internal/rulecopy", "internal/secretfile", "internal/sso",
+			"internal/telemetry", "internal/tick",
 			"internal/deferred/filequeue", "internal/deferred/redisqueue",
 		},
 		foreign: []string{echo, redis, yaml, prometheus, otel, "golang.org/x/sync", "golang.org/x/sys",

@@ -10,11 +10,14 @@ import "time"
 type Storage struct {
 	DataDir     string `name:"data-dir" env:"SLUICE_DATA_DIR" default:"./sluice-data" placeholder:"DIR" help:"Directory of the embedded rules database, of saved counters, and of the copy of the rules from which a node starts while the rules database is unavailable. It is created with mode 0700."`
 	DatabaseURL string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Rules database, as in postgres://user:password@host:5432/sluice. Empty: an embedded SQLite file in the data directory."`
+
+	DatabaseURLFile string `name:"database-url-file" env:"DATABASE_URL_FILE" placeholder:"FILE" help:"File with the value of --database-url. New connections use a changed user or password within 10s. Not together with --database-url."`
 }
 
 // Counters says where and how buckets are kept.
 type Counters struct {
 	RedisURL         string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Counter store, as in redis://host:6379/0 (rediss:// for TLS, several addresses separated by commas for Redis Cluster, redis+sentinel:// for Sentinel). Empty: counters are kept in the memory of this process."`
+	RedisURLFile     string        `name:"redis-url-file" env:"REDIS_URL_FILE" placeholder:"FILE" help:"File with the value of --redis-url. New connections use a changed user or password within 10s. Not together with --redis-url."`
 	KeyPrefix        string        `name:"key-prefix" env:"SLUICE_KEY_PREFIX" default:"sl:" placeholder:"TEXT" help:"Prefix of every key in Redis. Nodes with the same prefix share their counters. 1 to 32 letters, digits and ._:-"`
 	StoreTimeout     time.Duration `name:"store-timeout" env:"SLUICE_STORE_TIMEOUT" default:"25ms" placeholder:"TIME" help:"Time for a check. The fail mode decides if the counter store has not answered a sixth of it, but at most 4ms, before its end. 1ms to 10s."`
 	MaxKeys          Keys          `name:"max-keys" env:"SLUICE_MAX_KEYS" default:"auto" placeholder:"N" help:"Largest number of buckets in the memory of this process. Beyond it, the buckets that expire soonest are evicted. auto: a quarter of the available memory at 200 bytes a bucket, 100000 to 20000000; the log shows the result. auto, or 1000 to 1000000000."`
@@ -23,7 +26,7 @@ type Counters struct {
 }
 
 // Near configures what a node answers without a call to Redis. It does not apply
-// without REDIS_URL.
+// without Redis.
 type Near struct {
 	DenyCache  string `name:"deny-cache" env:"SLUICE_DENY_CACHE" default:"on" placeholder:"MODE" help:"Cache of denials in the memory of this node, each for up to 1s. on: a request is denied if one of its limits is known to deny. exact: only if all of them are, so that every figure is exact. off: every check asks Redis. on, exact or off."`
 	HotKeyRate int    `name:"hot-key-rate" env:"SLUICE_HOT_KEY_RATE" default:"1000" placeholder:"N" help:"Checks of one key per second on this node from which the key is hot. It stays hot until the rate falls below half. 10 to 1000000."`

@@ -126,6 +126,32 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 	}
 }
 
+// A secret is set by itself or by a file.
+func TestSecretFiles_ReplaceTheirSettings(t *testing.T) {
+	for _, tt := range []struct{ env, value string }{
+		{"DATABASE_URL", "postgres://u:hunter2@h/d"}, {"REDIS_URL", "redis://:hunter2@h"},
+		{"SLUICE_OIDC_CLIENT_SECRET", "hunter2"},
+	} {
+		clearEnvironment(t)
+		t.Setenv(tt.env, tt.value)
+		t.Setenv(tt.env+"_FILE", "/run/secrets/x")
+		_, err := parse(t)
+		if err == nil || !strings.Contains(err.Error(), "("+tt.env+")") ||
+			!strings.Contains(err.Error(), "("+tt.env+"_FILE)") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s and its file: %v", tt.env, err)
+		}
+	}
+	clearEnvironment(t)
+	s, err := parse(t, "--database-url-file=/run/secrets/db", "--redis-url-file=/run/secrets/redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Postgres() || !s.Redis() || s.NeedsDataDir() || s.Database() != "" {
+		t.Errorf("Postgres %v, Redis %v, data directory %v, database %q", s.Postgres(), s.Redis(), s.NeedsDataDir(),
+			s.Database())
+	}
+}
+
 // Each by flag and by environment variable, whatever its value.
 func TestRemovedSettings_AreErrorsThatSayWhatToDo(t *testing.T) {
 	for env, tt := range map[string]struct{ flag, value, advice string }{

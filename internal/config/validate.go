@@ -39,6 +39,13 @@ func (c *checker) oneOf(flag, env, got string, allowed ...string) {
 	}
 }
 
+// notBoth reports a secret that is set both by itself and by a file.
+func (c *checker) notBoth(flag, env, value, file string) {
+	if value != "" && file != "" {
+		c.fail(flag, env, "and --%s-file (%s_FILE) must not both be set; keep one of them", flag, env)
+	}
+}
+
 // Validate reports every bad setting at once, each by its flag and environment
 // variable. No message repeats a value that may hold a password.
 func (s *Serve) Validate() error {
@@ -87,7 +94,11 @@ func (g *GRPC) GRPCLoopback() bool { return g.GRPCListen == "" || loopback(g.GRP
 
 var keyPrefix = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,32}$`)
 
+// Redis reports whether the counters are in Redis, not in the memory of this process.
+func (k *Counters) Redis() bool { return k.RedisURL != "" || k.RedisURLFile != "" }
+
 func (k *Counters) check(c *checker) {
+	c.notBoth("redis-url", "REDIS_URL", k.RedisURL, k.RedisURLFile)
 	if !keyPrefix.MatchString(k.KeyPrefix) {
 		c.fail("key-prefix", "SLUICE_KEY_PREFIX", "must be 1 to 32 letters, digits and ._:-")
 	}
@@ -129,7 +140,8 @@ func (s *Storage) Validate() error {
 	if s.DataDir == "" {
 		c.fail("data-dir", "SLUICE_DATA_DIR", "must name a folder")
 	}
-	if s.DatabaseURL != "" && !s.Postgres() {
+	c.notBoth("database-url", "DATABASE_URL", s.DatabaseURL, s.DatabaseURLFile)
+	if s.DatabaseURL != "" && !isPostgres(s.DatabaseURL) {
 		c.fail("database-url", "DATABASE_URL",
 			"must begin with postgres:// or postgresql://, or be empty for the embedded database")
 	}
@@ -137,12 +149,14 @@ func (s *Storage) Validate() error {
 }
 
 // Postgres reports whether the rules live in Postgres, not in the data directory.
-func (s *Storage) Postgres() bool {
-	return strings.HasPrefix(s.DatabaseURL, "postgres://") || strings.HasPrefix(s.DatabaseURL, "postgresql://")
+func (s *Storage) Postgres() bool { return s.DatabaseURLFile != "" || isPostgres(s.DatabaseURL) }
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
 // Database is what database.Open takes: the Postgres URL, or the path of the
-// embedded file.
+// embedded file. It is "" if the URL is in DatabaseURLFile.
 func (s *Storage) Database() string {
 	if s.Postgres() {
 		return s.DatabaseURL
@@ -152,7 +166,7 @@ func (s *Storage) Database() string {
 
 // NeedsDataDir reports whether the data directory holds the only copy of rules or
 // counters.
-func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || s.RedisURL == "" }
+func (s *Serve) NeedsDataDir() bool { return !s.Postgres() || !s.Redis() }
 
 // CopyFile is the file with the last good rules and tokens.
 func (s *Serve) CopyFile() string { return filepath.Join(s.DataDir, "rules.copy") }

@@ -46,3 +46,47 @@ func parsePostgres(dsn string) (*pgx.ConnConfig, error) {
 	}
 	return nil, errURL
 }
+
+// CheckURL returns an error unless value is a valid DATABASE_URL that differs from inForce in its
+// user and password only. If inForce is "", any valid URL is accepted. The error contains no part of
+// either.
+func CheckURL(inForce, value string) error {
+	if !IsPostgres(value) {
+		return errors.New("must begin with postgres:// or postgresql://")
+	}
+	cfg, err := parsePostgres(value)
+	if err != nil {
+		return fmt.Errorf("is not usable: %w", err)
+	}
+	if inForce == "" {
+		return nil
+	}
+	old, err := parsePostgres(inForce)
+	if err != nil {
+		return fmt.Errorf("is not usable: %w", err)
+	}
+	// The server takes the name of the user if there is none of a database.
+	if withoutCredentials(inForce) != withoutCredentials(value) || cfg.Database == "" && cfg.User != old.User {
+		return errors.New("has another server, database or parameter, not only another user or password; " +
+			"restart to use it")
+	}
+	return nil
+}
+
+// withoutCredentials returns a URL that parsePostgres accepts without its user and password, which
+// may also be parameters.
+func withoutCredentials(dsn string) string {
+	_, rest, _ := strings.Cut(dsn, "://") // postgres and postgresql are the same
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if _, hosts, found := strings.Cut(authority, "@"); found {
+		authority = hosts
+	}
+	parameters, err := url.ParseQuery(query)
+	if err != nil {
+		return dsn // pgx has read the query, so this does not happen
+	}
+	parameters.Del("user")
+	parameters.Del("password")
+	return authority + "/" + path + "?" + parameters.Encode()
+}

@@ -52,3 +52,38 @@ func TestOpen_TakesEncodedPasswordsAndParameters(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckURL_AllowsOtherCredentialsOnly(t *testing.T) {
+	const inForce = "postgres://ada:first@127.0.0.1:1/db?sslmode=disable&application_name=x"
+	for value, want := range map[string]string{
+		"postgres://edda:second@127.0.0.1:1/db?sslmode=disable&application_name=x":                 "",
+		"postgresql://127.0.0.1:1/db?application_name=x&user=edda&password=second&sslmode=disable": "",
+		"postgres://edda:zebra@127.0.0.1:2/db?sslmode=disable&application_name=x":                  "restart",
+		"postgres://edda:zebra@127.0.0.1:1,127.0.0.1:2/db?sslmode=disable&application_name=x":      "restart",
+		"postgres://edda:zebra@127.0.0.1:1/other?sslmode=disable&application_name=x":               "restart",
+		"postgres://edda:zebra@127.0.0.1:1/db?sslmode=require&application_name=x":                  "restart",
+		"postgres://edda:zebra@127.0.0.1:1/db?sslmode=disable&application_name=x&search_path=y":    "restart",
+		"postgres://edda:zebra/x@127.0.0.1:1/db":                                                   "%2F",
+		"zebra.db":                                                                                 "postgres://",
+		"":                                                                                         "postgres://",
+		"redis://edda:zebra@127.0.0.1:1/db":                                                        "postgres://",
+	} {
+		err := CheckURL(inForce, value)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", value, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "zebra") {
+			t.Errorf("%s: the error shows the password: %v", value, err)
+		}
+	}
+	if err := CheckURL("", inForce); err != nil {
+		t.Errorf("the first value: %v", err)
+	}
+	// Without a database, the server takes that of the user's name.
+	if err := CheckURL("postgres://ada:x@127.0.0.1:1", "postgres://edda:x@127.0.0.1:1"); err == nil {
+		t.Error("another database is accepted")
+	}
+	if err := CheckURL("postgres://ada:x@127.0.0.1:1", "postgres://ada:y@127.0.0.1:1"); err != nil {
+		t.Errorf("another password: %v", err)
+	}
+}

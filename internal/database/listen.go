@@ -73,7 +73,11 @@ func (d *DB) listenUntilDone(ctx context.Context, cfg *pgx.ConnConfig, fn func()
 
 // listenOnce listens on one connection until it fails. connected reports whether it ever worked.
 func (d *DB) listenOnce(ctx context.Context, cfg *pgx.ConnConfig, fn func()) (connected bool, err error) {
-	conn, err := pgx.ConnectConfig(ctx, cfg.Copy())
+	cfg = cfg.Copy()
+	if err := d.useCurrentCredentials(ctx, cfg); err != nil {
+		return false, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return false, err
 	}

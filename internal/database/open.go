@@ -35,6 +35,9 @@ type Options struct {
 	// DSN is postgres://… (or postgresql://…), or the path of an SQLite file.
 	// Empty means the file rules.db in DataDir.
 	DSN string
+	// CurrentDSN returns the Postgres URL whose user and password new connections use. It passes CheckURL
+	// with DSN. Nil: they never change. It is called concurrently.
+	CurrentDSN func() string
 	// DataDir is a folder, created if missing; used only without DSN.
 	DataDir string
 	// MaxConns bounds open connections to Postgres; 0 means 10.
@@ -60,6 +63,7 @@ type DB struct {
 	now         func() time.Time
 	log         *slog.Logger
 	dsn         string // or the path of the SQLite file
+	currentDSN  func() string
 	callTimeout time.Duration
 	// writers bounds the concurrent changes. One writes and the others wait for it, each with a
 	// connection; some connections must remain for reads.
@@ -91,7 +95,7 @@ const (
 // opened immediately.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	d := &DB{dialect: dialectSQLite, dsn: opt.DSN, now: opt.Now, log: opt.Log, callTimeout: opt.CallTimeout,
-		signOnIssuer: opt.SignOnIssuer}
+		currentDSN: opt.CurrentDSN, signOnIssuer: opt.SignOnIssuer}
 	if d.callTimeout <= 0 {
 		d.callTimeout = defaultCallTimeout
 	}

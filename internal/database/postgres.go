@@ -19,7 +19,8 @@ func (d *DB) openPostgres(opt Options) error {
 	if err != nil {
 		return err
 	}
-	pool := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(prepareSession))
+	pool := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect(d.useCurrentCredentials),
+		stdlib.OptionAfterConnect(prepareSession))
 	maxConns := opt.MaxConns
 	if maxConns <= 0 {
 		maxConns = defaultMaxConns
@@ -48,6 +49,20 @@ func (d *DB) postgresConfig() (*pgx.ConnConfig, error) {
 		cfg.RuntimeParams["application_name"] = "sluice"
 	}
 	return cfg, nil
+}
+
+// useCurrentCredentials replaces the user and password of a connection that is about to be opened by
+// those in force.
+func (d *DB) useCurrentCredentials(_ context.Context, cfg *pgx.ConnConfig) error {
+	if d.currentDSN == nil {
+		return nil
+	}
+	current, err := parsePostgres(d.currentDSN())
+	if err != nil {
+		return err
+	}
+	cfg.User, cfg.Password = current.User, current.Password
+	return nil
 }
 
 // prepareSession lets the server end a transaction whose node stopped in the middle. Otherwise it

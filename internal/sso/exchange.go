@@ -33,7 +33,11 @@ func (p *Provider) Exchange(ctx context.Context, code string, c access.Challenge
 		return access.Identity{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := k.oauth.Exchange(ctx, code, oauth2.VerifierOption(c.Verifier))
+	client := k.oauth
+	if p.opt.CurrentSecret != nil {
+		client.ClientSecret = p.opt.CurrentSecret()
+	}
+	token, err := client.Exchange(ctx, code, oauth2.VerifierOption(c.Verifier))
 	if err != nil {
 		var answered *oauth2.RetrieveError
 		if errors.As(err, &answered) && answered.Response.StatusCode < http.StatusInternalServerError {

@@ -40,6 +40,9 @@ type Options struct {
 	// ClientID and ClientSecret are the credentials of Sluice at the provider; a public
 	// client has no secret.
 	ClientID, ClientSecret string
+	// CurrentSecret returns the client secret in force. Nil: it is always ClientSecret. It is
+	// called concurrently, and returns "" only if ClientSecret is "".
+	CurrentSecret func() string
 	// RedirectURL is the URL that the provider sends browsers back to.
 	RedirectURL string
 	// Scopes are the requested scopes; openid is always added.

@@ -366,3 +366,16 @@ func TestProvider_LeadsNowhereUnsafe(t *testing.T) {
 		t.Errorf("plain http: %v", err)
 	}
 }
+
+func TestExchange_UsesTheSecretInForce(t *testing.T) {
+	secret := "the next one"
+	p := newPair(t, func(o *sso.Options) { o.CurrentSecret = func() string { return secret } })
+	p.Person("s-1", "Ada", "staff")
+	if _, err := p.signIn(t); !errors.Is(err, access.ErrIdentity) {
+		t.Errorf("with another secret: %v", err)
+	}
+	secret = ssotest.ClientSecret
+	if _, err := p.signIn(t); err != nil {
+		t.Errorf("with the secret in force: %v", err)
+	}
+}

@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,6 +28,9 @@ type ClientOptions struct {
 	Timeout time.Duration
 	// TLS replaces the default configuration of rediss:// addresses.
 	TLS *tls.Config
+	// Current returns the URL whose user and password new connections use. It passes CheckURL with the URL
+	// of the client. Nil: they never change. It is called concurrently.
+	Current func() string
 }
 
 // target is what an address list says.
@@ -60,6 +65,16 @@ func NewClient(rawURL string, opt ClientOptions) (redis.UniversalClient, error) 
 		return nil, fmt.Errorf("REDIS_URL: %w", err)
 	}
 	u := t.options(opt)
+	if opt.Current != nil {
+		u.Username, u.Password = "", ""
+		u.CredentialsProviderContext = func(context.Context) (user, password string, err error) {
+			now, err := parseTarget(opt.Current())
+			if err != nil {
+				return "", "", fmt.Errorf("REDIS_URL: %w", err)
+			}
+			return now.user, now.pass, nil
+		}
+	}
 	switch {
 	case t.master != "":
 		return redis.NewFailoverClient(u.Failover()), nil
@@ -67,6 +82,25 @@ func NewClient(rawURL string, opt ClientOptions) (redis.UniversalClient, error) 
 		return redis.NewClusterClient(u.Cluster()), nil
 	}
 	return redis.NewClient(u.Simple()), nil
+}
+
+// CheckURL returns an error unless value is a valid REDIS_URL that differs from inForce in its user and password only.
+// If inForce is "", any valid URL is accepted. The error contains no part of either.
+func CheckURL(inForce, value string) error {
+	t, err := parseTarget(value)
+	if err != nil || inForce == "" {
+		return err
+	}
+	old, err := parseTarget(inForce)
+	if err != nil {
+		return err
+	}
+	old.user, old.pass = t.user, t.pass
+	if !reflect.DeepEqual(old, t) {
+		return errors.New("has another server, database or parameter, not only another user or password; " +
+			"restart to use it")
+	}
+	return nil
 }
 
 func (t *target) options(opt ClientOptions) *redis.UniversalOptions {
