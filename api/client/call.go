@@ -99,8 +99,8 @@ func (c *Client) send(ctx context.Context, method, path, contentType string, bod
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.token != nil {
+		req.Header.Set("Authorization", "Bearer "+c.token())
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/secretfile"
 )
 
 // Fail modes of a client.
@@ -30,6 +33,11 @@ type Options struct {
 	// Token is an API token with the scope check; Explain needs rules:read, Reset and a Refund without RequestID need
 	// counters.
 	Token string
+	// TokenFile is the path of a file whose content is the token, instead of Token. A line break at its end is cut off. A
+	// changed token is used within 10 s; while the file is not usable, the previous token is.
+	TokenFile string
+	// Log receives changes and problems of TokenFile; nil discards them.
+	Log *slog.Logger
 	// FailMode decides checks while the service is unavailable: FailOpen (if empty), FailClosed or FailLocal.
 	FailMode string
 	// LocalLimit is required for FailLocal.
@@ -49,7 +57,8 @@ type Options struct {
 
 // Client asks one service with one token. It is safe for concurrent use.
 type Client struct {
-	base, token          string
+	base                 string
+	token                func() string // nil: none
 	timeout, callTimeout time.Duration
 	http                 *http.Client
 	failMode             string
@@ -80,7 +89,7 @@ func New(base string, opt Options) (*Client, error) {
 		return nil, errors.New("the URL of the service must look like http://127.0.0.1:8080")
 	}
 	c := &Client{
-		base: strings.TrimSuffix(base, "/"), token: opt.Token, timeout: opt.Timeout, callTimeout: opt.CallTimeout,
+		base: strings.TrimSuffix(base, "/"), timeout: opt.Timeout, callTimeout: opt.CallTimeout,
 		failMode: opt.FailMode, onDegraded: opt.OnDegraded, releasing: make(chan struct{}, maxReleases),
 	}
 	//nolint:forbidigo // the client is its own wiring: it runs in the programs of others
@@ -96,6 +105,9 @@ func New(base string, opt Options) (*Client, error) {
 		}
 	case opt.FailMode != FailOpen && opt.FailMode != FailClosed:
 		return nil, fmt.Errorf("FailMode must be open, closed or local, not %q", opt.FailMode)
+	}
+	if c.token, err = opt.token(c.breaker.now); err != nil {
+		return nil, err
 	}
 	if opt.Timeout == 0 {
 		c.timeout = defaultTimeout
@@ -126,6 +138,23 @@ func New(base string, opt Options) (*Client, error) {
 	}
 	c.checks.start(c)
 	return c, nil
+}
+
+// token returns a function that returns the token in force, or nil if there is none.
+func (o *Options) token(now func() time.Time) (func() string, error) {
+	switch {
+	case o.Token != "" && o.TokenFile != "":
+		return nil, errors.New("set Token or TokenFile, not both")
+	case o.Token != "":
+		return func() string { return o.Token }, nil
+	case o.TokenFile == "":
+		return nil, nil //nolint:nilnil // a token is an option
+	}
+	file, err := secretfile.Open(secretfile.Options{Setting: "TokenFile", Path: o.TokenFile, Log: o.Log, Now: now})
+	if err != nil {
+		return nil, err
+	}
+	return file.Value, nil
 }
 
 // Close ends the calls that carry batches, waits for the client's goroutines and closes its connections. Every method

@@ -46,7 +46,7 @@ type checkCmd struct {
 
 // Run sends one check and prints the response.
 func (c *checkCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, c.Token, callTimeout)
+	server, err := connectTo(&c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type healthcheckCmd struct {
 
 // Run requests /readyz, which requires no token.
 func (c *healthcheckCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, "", callTimeout)
+	server, err := connectTo(&config.Client{Remote: c.Remote}, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type overridesOf struct {
 
 // open finds the rule.
 func (c *ruleFlags) open(p *process) (*overridesOf, error) {
-	server, err := connectTo(&c.Remote, c.Token, callTimeout)
+	server, err := connectTo(&c.Client, callTimeout)
 	if err != nil {
 		return nil, err
 	}

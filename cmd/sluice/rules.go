@@ -148,7 +148,7 @@ func (c *rulesApplyCmd) Run(p *process) error {
 }
 
 func (c *importFlags) send(p *process, dryRun bool, reason string) error {
-	server, err := connectTo(&c.Remote, c.Token, importTimeout)
+	server, err := connectTo(&c.Client, importTimeout)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ type rulesExportCmd struct {
 
 // Run writes the file after the whole response was received.
 func (c *rulesExportCmd) Run(p *process) error {
-	server, err := connectTo(&c.Remote, c.Token, callTimeout)
+	server, err := connectTo(&c.Client, callTimeout)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"sluice/api/client"
 	"sluice/internal/config"
+	"sluice/internal/secretfile"
 )
 
 // Timeouts of the commands' calls. importTimeout is for the import of the largest file.
@@ -21,11 +23,18 @@ const (
 )
 
 // connectTo returns a client of a running server, to be closed after use.
-func connectTo(c *config.Remote, token string, timeout time.Duration) (*client.Client, error) {
+func connectTo(c *config.Client, timeout time.Duration) (*client.Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	opt := client.Options{Token: token, CallTimeout: timeout}
+	opt := client.Options{Token: c.Token, TokenFile: c.TokenFile, CallTimeout: timeout,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	if c.TokenFile != "" { // so that an error names the setting of the command
+		if _, err := secretfile.Open(secretfile.Options{Setting: "--token-file (SLUICE_TOKEN_FILE)", Path: c.TokenFile,
+			Now: time.Now}); err != nil {
+			return nil, err
+		}
+	}
 	if c.CAFile == "" {
 		return client.New(c.Server, opt)
 	}
@@ -51,7 +60,7 @@ func advice(err error) string {
 	case errors.As(err, &untrusted):
 		return "\nset --ca (SLUICE_CA_FILE) to the certificates of the authorities that the server's certificate comes from"
 	case errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden):
-		return "\n  set SLUICE_TOKEN to a token; create one with sluice token create"
+		return "\n  set SLUICE_TOKEN to a token, or SLUICE_TOKEN_FILE to its file; create one with sluice token create"
 	case errors.As(err, &unavailable) && errors.As(err, &unreached):
 		return "\nstart a server with sluice serve, or set --server (SLUICE_SERVER) to the URL of a running server"
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +48,7 @@ func TestCommands_SayWhatToDoAboutAnError(t *testing.T) {
 	}))
 	t.Setenv("SLUICE_TOKEN", "")
 	const refused = "sluice: the server responded with status 401: Missing or invalid credentials: Send a token.\n" +
-		"  set SLUICE_TOKEN to a token; create one with sluice token create\n"
+		"  set SLUICE_TOKEN to a token, or SLUICE_TOKEN_FILE to its file; create one with sluice token create\n"
 	if code, out, errs := sluice(t, "", "check", "--server="+s.URL, "--user=u"); code != exitError || errs != refused {
 		t.Errorf("without a token: exit %d\n%s%s", code, out, errs)
 	}
@@ -61,5 +63,34 @@ func TestCommands_SayWhatToDoAboutAnError(t *testing.T) {
 	code, out, errs = sluice(t, "", "healthcheck", "--server="+s.URL)
 	if code != exitNo || !strings.HasPrefix(errs, "not ready: ") || !strings.HasSuffix(errs, start) {
 		t.Errorf("healthcheck without a server: exit %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestCommands_ReadTheTokenFromAFile(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer slk_in_a_file" {
+			t.Errorf("Authorization: %q", got)
+		}
+		_, _ = w.Write([]byte("rules: []\n"))
+	}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("slk_in_a_file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_TOKEN", "")
+	t.Setenv("SLUICE_TOKEN_FILE", file)
+	if code, _, errs := sluice(t, "", "rules", "export", "--server="+s.URL); code != exitDone {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	code, _, errs := sluice(t, "", "rules", "export", "--server="+s.URL, "--token=slk_hunter2")
+	if code != exitError || !strings.Contains(errs, "--token (SLUICE_TOKEN)") ||
+		!strings.Contains(errs, "--token-file (SLUICE_TOKEN_FILE)") || strings.Contains(errs, "hunter2") {
+		t.Errorf("with both: exit %d, %s", code, errs)
+	}
+	code, _, errs = sluice(t, "", "rules", "export", "--server="+s.URL, "--token-file="+file+".missing")
+	if code != exitError || !strings.Contains(errs, "--token-file (SLUICE_TOKEN_FILE)") ||
+		!strings.Contains(errs, file+".missing does not exist") {
+		t.Errorf("without the file: exit %d, %s", code, errs)
 	}
 }

@@ -98,4 +98,6 @@ type Remote struct {
 type Client struct {
 	Remote
 	Token string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
+
+	TokenFile string `name:"token-file" env:"SLUICE_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --token. A changed token is used within 10s. Not together with --token."`
 }

@@ -253,3 +253,10 @@ func (c *Remote) Validate() error {
 	}
 	return nil
 }
+
+// Validate checks the server's address, and that the token is set once.
+func (c *Client) Validate() error {
+	var twice checker
+	twice.notBoth("token", "SLUICE_TOKEN", c.Token, c.TokenFile)
+	return errors.Join(append(twice.errs, c.Remote.Validate())...)
+}
