@@ -144,9 +144,14 @@ func ratios(w io.Writer, results []result) {
 		{"throughput, one rule to bare coalescer", oneOnRedis, bare, "–", perSecond},
 		{"server CPU, bare coalescer to constant answer", bare, constant, "–", cpuFigure},
 		{"server CPU, three rules to constant answer", "sluice on Redis, three rules", constant, "at most 1.3", cpuFigure},
+		{"server CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.15", cpuFigure},
+		{"Redis CPU, a rule with a ban to the same without", ruleBan, ruleAlone, "at most 1.25", redisFigure},
+		{"server CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.15", cpuFigure},
+		{"Redis CPU, a pool that sheds to the same that does not", ruleShed, rulePool, "at most 1.25", redisFigure},
+		{"server CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", cpuFigure},
+		{"Redis CPU, a pool that sheds to none", ruleShed, ruleAlone, "–", redisFigure},
 		{"server CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.15", cpuFigure},
-		{"Redis CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.25",
-			func(m measurement) float64 { return m.redisCPU.Seconds() }},
+		{"Redis CPU, 10,000 networks to none", perNetwork, perAddress, "at most 1.25", redisFigure},
 		{"server CPU, shared Go client to a client each", goShared, goAlone, "–", cpuFigure},
 		{"p50, shared Go client to a client each", goShared, goAlone, "at most 1.2",
 			func(m measurement) float64 { return m.closed.p50.Seconds() }},
@@ -166,7 +171,8 @@ func ratios(w io.Writer, results []result) {
 	}
 }
 
-func cpuFigure(m measurement) float64 { return m.serverCPU.Seconds() }
+func cpuFigure(m measurement) float64   { return m.serverCPU.Seconds() }
+func redisFigure(m measurement) float64 { return m.redisCPU.Seconds() }
 
 // splice replaces the text between two marks in a page.
 func splice(page, part, text string) error {

@@ -21,9 +21,9 @@ type scenario struct {
 	rival string   // of kind rival: which
 	redis bool     // of kind sluice: with a Redis
 	rules []string // of kind sluice: created first
-	// profile, of kind sluice, is created first.
-	profile string
-	env     []string // of kind sluice: settings
+	// pool and profile, of kind sluice, are created first.
+	pool, profile string
+	env           []string // of kind sluice: settings
 	// networks is the number of overrides of networks that the first rule has.
 	networks int
 	// path and body return those of request number n. checks is the number of checks in each
@@ -138,7 +138,15 @@ var (
 		`"algorithm":"sliding_window_counter","limit":1000000,"window_ms":60000}`}
 	threeRule = append(twoRules[:2:2], rule("per-ip", "ip", "fixed_window"))
 	byAddress = []string{rule("per-ip", "ip", "sliding_window_counter")}
+	banning   = []string{with(oneRule[0], `"ban":{"after":20,"within_ms":60000,"for_ms":600000,"grow":2}`)}
+	pooled    = []string{with(oneRule[0], `"pool":"shop"`)}
 )
+
+// with returns a JSON object with one more member.
+func with(object, member string) string { return strings.TrimSuffix(object, "}") + "," + member + "}" }
+
+// pool has room for all checks. One that sheds beside it differs in nothing else.
+const pool = `{"name":"shop","limit":1000000000,"window_ms":60000}`
 
 const check = "/ratelimit/check"
 
@@ -187,6 +195,11 @@ var scenarios = []scenario{
 	// be measured.
 	{name: "sluice on Redis, batches of 100", kind: sluice, redis: true, path: check + "/batch", body: hundred,
 		checks: batchSize, conns: 4, rules: oneRule},
+	{name: ruleAlone, kind: sluice, redis: true, path: check, body: described, rules: oneRule},
+	{name: ruleBan, kind: sluice, redis: true, path: check, body: described, rules: banning},
+	{name: rulePool, kind: sluice, redis: true, path: check, body: described, rules: pooled, pool: pool},
+	{name: ruleShed, kind: sluice, redis: true, path: check, body: described, rules: pooled,
+		pool: with(pool, `"shed":true`)},
 	{name: perAddress, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress},
 	{name: perNetwork, kind: sluice, redis: true, path: check, body: addressed, rules: byAddress, networks: 10_000},
 	{name: "sluice embedded, one rule", kind: sluice, path: check, body: described, rules: oneRule},
@@ -209,6 +222,11 @@ const (
 	withToken    = "sluice on Redis, one rule, a token and ten more headers"
 	withTLS      = "sluice on Redis, one rule, TLS"
 	withoutPlain = "sluice on Redis, one rule, without plain checks"
+	// The same as one rule, once more beside the rows that are compared to it.
+	ruleAlone    = "sluice on Redis, a rule alone"
+	ruleBan      = "sluice on Redis, a rule with a ban"
+	rulePool     = "sluice on Redis, a rule in a pool"
+	ruleShed     = "sluice on Redis, a rule in a pool that sheds"
 	perAddress   = "sluice on Redis, one rule by address"
 	perNetwork   = "sluice on Redis, one rule by address, 10,000 networks"
 	forwardFace  = "sluice on Redis, one rule, asked by forward"
@@ -260,6 +278,11 @@ func measure(ctx context.Context, s settings, sc scenario, bin, dir string) (mea
 		return m, err
 	}
 	defer srv.stop()
+	if sc.pool != "" {
+		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/pools", sc.pool, http.StatusCreated); err != nil {
+			return m, err
+		}
+	}
 	for _, r := range sc.rules {
 		if err := srv.expect(ctx, http.MethodPost, "/ratelimit/rules", r, http.StatusCreated); err != nil {
 			return m, err
