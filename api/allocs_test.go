@@ -5,6 +5,7 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -31,6 +32,19 @@ func TestCheckerDo_AllocatesItsKeysAndItsDeadlineOnly(t *testing.T) {
 	})
 	if got > 3 {
 		t.Errorf("%v allocations a check by two rules, want at most 3", got)
+	}
+}
+
+func TestCheckerDo_ListsAllocateNothing(t *testing.T) {
+	alone, listed := listed(t, 0), listed(t, 10_000)
+	for _, ip := range []string{"10.1.2.3", "10.1.2.7", "203.0.113.7"} { // in a network, by itself, in no list
+		var a decide.Answer
+		from := netip.MustParseAddr(ip)
+		want := testing.AllocsPerRun(1000, func() { alone.checkFrom(t, from, &a) })
+		got := testing.AllocsPerRun(1000, func() { listed.checkFrom(t, from, &a) })
+		if inList := a.Limits[0].Limit.Count == listedLimit; inList != strings.HasPrefix(ip, "10.") || got > want {
+			t.Errorf("%s: in a list: %v, %v allocations with 20,000 overrides, %v with none", ip, inList, got, want)
+		}
 	}
 }
 

@@ -1,14 +1,18 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sluice/api/decide"
 	"sluice/limiter"
 	"sluice/rules"
+	"sluice/rules/override"
 )
 
 const benchBody = `{"method":"POST","route":"/v1/charges","ip":"203.0.113.7","user":"42","tier":"free","weight":1}`
@@ -42,6 +46,49 @@ func BenchmarkCheckerTwoRules(b *testing.B) {
 		if err := f.checker.Do(b.Context(), &q, &a); err != nil || !a.Allowed() {
 			b.Fatal(err, a)
 		}
+	}
+}
+
+const listedLimit = 999_999_999
+
+// listed is a checker of one rule by address with n overrides of networks and n of single addresses, which
+// set its limit to listedLimit.
+func listed(tb testing.TB, n int) *fixture {
+	r := perUser("by-address", 1_000_000_000)
+	r.Scope = "ip"
+	f := newFixture(tb, []rules.Rule{r}, func(o *decide.CheckerOptions, _ *Deps) {
+		o.Store, o.Observe = o.Store.(*faultStore).Store, nil
+	})
+	e := override.New().Edit()
+	for i := range n {
+		for _, address := range []string{"10.%d.%d.0/24", "10.%d.%d.7"} {
+			key := fmt.Sprintf("{ip:"+address+"}", i>>8, i&255)
+			e.Add(override.Row{RuleID: 1, ID: int64(2*i + 1), Match: key, Limit: listedLimit, Burst: -1})
+		}
+	}
+	f.sets.Store(f.sets.Load().WithOverrides(e.Done(1, f.now.Load())))
+	return f
+}
+
+func (f *fixture) checkFrom(tb testing.TB, ip netip.Addr, a *decide.Answer) {
+	q := decide.Question{Op: limiter.OpTake,
+		Descriptor: rules.Descriptor{Method: "POST", Route: "/v1/charges", IP: ip}, Weight: 1}
+	if err := f.checker.Do(tb.Context(), &q, a); err != nil || !a.Allowed() {
+		tb.Fatal(err, a)
+	}
+}
+
+// BenchmarkCheckerLists is a check of an address that a network has, by the length of the rule's lists.
+func BenchmarkCheckerLists(b *testing.B) {
+	for _, n := range []int{0, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			f := listed(b, n)
+			var a decide.Answer
+			b.ReportAllocs()
+			for b.Loop() {
+				f.checkFrom(b, netip.MustParseAddr("10.1.2.3"), &a)
+			}
+		})
 	}
 }
 
