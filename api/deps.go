@@ -32,6 +32,8 @@ type Deps struct {
 	// of overrides do not exist.
 	Overrides      OverrideReader
 	OverrideWriter OverrideWriter
+	// FailDefaults fill in the fail mode of new rules that leave it out.
+	FailDefaults rules.FailDefaults
 	// Access holds the API tokens in force.
 	Access *access.Current
 	// OpenMode means that the listener is on a loopback address. Until the first token

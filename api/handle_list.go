@@ -175,7 +175,7 @@ func (s *Server) importRules(c echo.Context) error {
 	if envoy != nil {
 		plan, err = envoy.read(body)
 	} else {
-		plan, err = readRules(c, body, prune != nil && *prune)
+		plan, err = s.readRules(c, body, prune != nil && *prune)
 	}
 	if err != nil {
 		return err
@@ -211,11 +211,12 @@ func (s *Server) importRules(c echo.Context) error {
 type planner func(current rules.File, answer *importPlan) error
 
 // readRules reads a rules file and returns what plans its import.
-func readRules(c echo.Context, body []byte, prune bool) (planner, error) {
+func (s *Server) readRules(c echo.Context, body []byte, prune bool) (planner, error) {
 	wanted, err := decodeFile(c, body)
 	if err != nil {
 		return nil, err
 	}
+	s.deps.FailDefaults.FillAll(wanted.Rules)
 	return func(current rules.File, answer *importPlan) error {
 		if err := wanted.CheckPools(current.Pools); err != nil {
 			return err

@@ -57,6 +57,7 @@ func (s *Server) createRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	s.deps.FailDefaults.Fill(&r)
 	r, err = s.deps.Writer.CreateRule(c.Request().Context(), actor(c), r)
 	if err != nil {
 		return err
@@ -77,6 +78,7 @@ func (s *Server) putRule(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	s.deps.FailDefaults.Fill(&r)
 	version, err := s.checkRuleVersion(c, id)
 	if err != nil {
 		return err
@@ -121,6 +123,8 @@ func (s *Server) patchRule(c echo.Context) error {
 		if err := decodePatch(body, &r); err != nil {
 			return err
 		}
+		s.deps.FailDefaults.Fill(&r) // for null
+		r.FailFrom = ""
 		err = s.update(c, r, version)
 		if errors.Is(err, rules.ErrStale) && try < patchAttempts {
 			continue

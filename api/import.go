@@ -89,6 +89,9 @@ func writePlan(c echo.Context, p *importPlan) error {
 	w.value(p.Pools)
 	w.text(`,"profiles":`)
 	w.value(p.Profiles)
+	if p.FailModes != nil {
+		writeList(&w, "fail_modes", p.FailModes)
+	}
 	if p.Report != nil {
 		writeList(&w, "report", p.Report)
 	}

@@ -47,6 +47,8 @@ type Field[T any] struct {
 	Filter bool
 	// Policy fields are stored together in one JSON column. A new one needs no migration.
 	Policy bool
+	// Spelled reports whether a file has the field even at its default; nil for never.
+	Spelled func(*T) bool
 	// File returns the value that files show, if it differs from Value.
 	File func(*T) any
 }

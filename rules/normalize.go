@@ -11,6 +11,9 @@ import (
 // optional field to nil. A host becomes its normal form, and * every host. It never makes an invalid rule
 // valid by changing its meaning. It replaces what it changes, because the caller may share what a rule points to.
 func (r *Rule) Normalize() {
+	if strings.TrimSpace(r.FailMode) == "" {
+		r.FailFrom = FailLeftOut
+	}
 	normalize(ruleFields, r)
 	r.Scope = normalizeScope(r.Scope)
 	if r.Method != nil {

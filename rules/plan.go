@@ -24,6 +24,15 @@ type Plan struct {
 	// Pools are changed in an order in which every rule finds its pool.
 	Pools    PoolPlan    `json:"pools"`
 	Profiles ProfilePlan `json:"profiles"`
+	// FailModes are those of rules to create that leave theirs out, if the server has FailDefaults.
+	FailModes []FailModeFrom `json:"fail_modes,omitempty"`
+}
+
+// FailModeFrom says which fail mode a new rule has, and which entry of FailDefaults it is from.
+type FailModeFrom struct {
+	Rule     string `json:"rule"`
+	FailMode string `json:"fail_mode"`
+	From     string `json:"from"`
 }
 
 // Edit is one rule before and after. New has the identity and version of Old, so that applying the
@@ -59,6 +68,7 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 			continue
 		}
 		w.ID, w.Version, w.CreatedAt, w.UpdatedAt = c.ID, c.Version, c.CreatedAt, c.UpdatedAt
+		w.KeepFailMode(c)
 		if changes := Diff(c, &w); len(changes) > 0 {
 			p.Update = append(p.Update, Edit{Old: *c, New: w, Changes: changes})
 		} else {
@@ -73,6 +83,11 @@ func MakePlan(current, wanted []Rule, prune bool) Plan {
 		}
 	}
 	p.sort()
+	for i := range p.Create {
+		if r := &p.Create[i]; r.failDefaulted() {
+			p.FailModes = append(p.FailModes, FailModeFrom{Rule: r.Name, FailMode: r.FailMode, From: r.FailFrom})
+		}
+	}
 	return p
 }
 
@@ -92,6 +107,9 @@ func (p *Plan) String() string {
 	writeSection(&b, ProfileKind, &p.Profiles, (*Profile).Summary)
 	for i := range p.Create {
 		fmt.Fprintf(&b, "+ %s: %s\n", p.Create[i].Name, p.Create[i].Summary())
+	}
+	for _, f := range p.FailModes {
+		fmt.Fprintf(&b, "    %s: fail_mode %s (%s)\n", f.Rule, f.FailMode, f.From)
 	}
 	for i := range p.Update {
 		fmt.Fprintf(&b, "~ %s\n", p.Update[i].New.Name)

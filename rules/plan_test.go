@@ -52,7 +52,7 @@ func TestSummary_OfARuleForDescriptors(t *testing.T) {
 // Every editable field of Rule must be seen by Diff: one that is forgotten
 // would be missing in history and left unapplied by a plan.
 func TestDiff_SeesEveryEditableField(t *testing.T) {
-	identity := map[string]bool{"id": true, "version": true, "created_at": true, "updated_at": true}
+	identity := map[string]bool{"id": true, "version": true, "created_at": true, "updated_at": true, "-": true}
 	var want, got []string
 	typ := reflect.TypeFor[Rule]()
 	for i := range typ.NumField() {

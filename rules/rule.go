@@ -104,6 +104,9 @@ type Rule struct {
 
 	Mode     string `json:"mode"`
 	FailMode string `json:"fail_mode"`
+	// FailFrom says where FailMode is from if the rule left it out: FailLeftOut, or what FailDefaults.Fill wrote. ""
+	// if it was given, as in every stored rule.
+	FailFrom string `json:"-"`
 	IsActive bool   `json:"is_active"`
 
 	// Version starts at 1 and grows by 1 with every edit; it is the ETag.
@@ -200,6 +203,7 @@ var ruleFields = []Field[Rule]{
 	{
 		Name: "fail_mode", At: func(r *Rule) any { return &r.FailMode },
 		Default: FailOpen, OneOf: []string{FailOpen, FailClosed, FailLocal},
+		Spelled: func(r *Rule) bool { return r.FailFrom == "" },
 	},
 	{Name: "is_active", At: func(r *Rule) any { return &r.IsActive }, Default: true},
 }

@@ -190,6 +190,8 @@ func TestRules_ValidatePlanApplyExport(t *testing.T) {
 		want  string
 	}{
 		{args: []string{"rules", "validate", "-f", file}, want: "is valid; rules: 1"},
+		{args: []string{"rules", "validate", "-f", file, "--fail-defaults=GET=closed"},
+			want: "charges-per-user: fail_mode open (no entry of SLUICE_FAIL_DEFAULTS matches)"},
 		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file}, want: "+ charges-per-user"},
 		{args: []string{"rules", "apply", "--server=" + r.url, "-f", file, "--reason=the sale begins"}, want: "1 to create"},
 		{args: []string{"rules", "plan", "--server=" + r.url, "-f", file, "--json"}, want: `"unchanged":[{`},

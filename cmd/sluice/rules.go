@@ -26,10 +26,15 @@ type rulesCmd struct {
 type rulesValidateCmd struct {
 	File string `name:"file" short:"f" required:"" placeholder:"FILE" help:"Rules file, YAML or JSON; - reads standard input."`
 	JSON bool   `name:"json" help:"Print JSON."`
+	config.NewRules
 }
 
 // Run validates a file like a server.
 func (c *rulesValidateCmd) Run(p *process) error {
+	defaults, err := rules.ParseFailDefaults(c.FailDefaults)
+	if err != nil {
+		return fmt.Errorf("--fail-defaults (SLUICE_FAIL_DEFAULTS) %w", err)
+	}
 	list, err := parseFile(p, c.File)
 	var bad *rules.ValidationError
 	var large *rulefile.TooLargeError
@@ -44,11 +49,20 @@ func (c *rulesValidateCmd) Run(p *process) error {
 	}
 	valid := len(bad.Fields) == 0
 	warn(p, c.File, list)
+	defaults.FillAll(list)
+	plan := rules.MakePlan(nil, list, false)
 	if c.JSON {
-		if err := printJSON(p, map[string]any{"valid": valid, "rules": len(list), "errors": bad.Fields}); err != nil {
+		out := map[string]any{"valid": valid, "rules": len(list), "errors": bad.Fields}
+		if len(defaults) > 0 {
+			out["fail_modes"] = plan.FailModes
+		}
+		if err := printJSON(p, out); err != nil {
 			return err
 		}
 	} else {
+		for _, f := range plan.FailModes {
+			fmt.Fprintf(p.out, "%s: %s: fail_mode %s (%s)\n", c.File, f.Rule, f.FailMode, f.From)
+		}
 		for _, f := range bad.Fields {
 			fmt.Fprintf(p.errs, "%s: %s %s\n", c.File, f.Field, f.Message)
 		}

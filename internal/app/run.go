@@ -175,12 +175,16 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	failDefaults, err := rules.ParseFailDefaults(cfg.FailDefaults)
+	if err != nil {
+		return err
+	}
 	deps := web.Deps{
 		RulePages: rulePages(&cfg, db, buckets, checker, figures.reader), Inspect: inspectDeps(checker, db),
 		Profiles: db.Profiles(),
 		People:   web.People{People: db, Tokens: db, Audit: db, TokensChanged: reload.changedTokens}, Transfer: db,
 	}
-	deps.Sets, deps.Changed = sets, reload.changed
+	deps.Sets, deps.Changed, deps.FailDefaults = sets, reload.changed, failDefaults
 	pages, err := openConsole(ctx, &cfg, &host, files.oidc, deps, db, figures, stops)
 	if err != nil {
 		return err
@@ -197,7 +201,7 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	}
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
-		OverrideWriter: db, Access: keyring, RLS: calls.RLS,
+		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
 		OpenMode: cfg.Loopback(),
 		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,

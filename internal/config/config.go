@@ -68,6 +68,11 @@ type Matching struct {
 	PollInterval time.Duration `name:"poll-interval" env:"SLUICE_POLL_INTERVAL" default:"1s" placeholder:"TIME" help:"Interval at which a node asks the rules database for changes, in addition to its notifications. 100ms to 1m."`
 }
 
+// NewRules says what a new rule has that leaves it out.
+type NewRules struct {
+	FailDefaults string `name:"fail-defaults" env:"SLUICE_FAIL_DEFAULTS" placeholder:"LIST" help:"Fail modes of new rules that leave fail_mode out, as in POST,PUT,DELETE=closed;/payments*=closed. The first entry that matches the rule's method or route counts, and open if none does. The node that takes the write applies it; rules that exist keep theirs. Empty: open."`
+}
+
 // Log says what is logged and how.
 type Log struct {
 	LogLevel  string `name:"log-level" env:"SLUICE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Lowest level that is logged. debug, info, warn or error."`
@@ -82,6 +87,7 @@ type Serve struct {
 	Counters `group:"Counters"`
 	Near     `group:"Deny cache and hot keys"`
 	Matching `group:"Matching"`
+	NewRules `group:"New rules"`
 	Console  `group:"Console"`
 	SignOn   `group:"Single sign-on"`
 	Log      `group:"Logging"`

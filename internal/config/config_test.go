@@ -94,6 +94,7 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--trusted-proxies=everyone", "--trusted-proxies", "SLUICE_TRUSTED_PROXIES"},
 		{"--ipv4-prefix=33", "--ipv4-prefix", "SLUICE_IPV4_PREFIX"},
 		{"--ipv6-prefix=0", "--ipv6-prefix", "SLUICE_IPV6_PREFIX"},
+		{"--fail-defaults=POST=shut", "--fail-defaults", "SLUICE_FAIL_DEFAULTS"},
 		{"--poll-interval=1ms", "--poll-interval", "SLUICE_POLL_INTERVAL"},
 		{"--drain-timeout=0s", "--drain-timeout", "SLUICE_DRAIN_TIMEOUT"},
 		{"--drain-delay=1h", "--drain-delay", "SLUICE_DRAIN_DELAY"},

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/rules"
 )
 
 // checker collects the problems of a configuration. Each names its setting.
@@ -69,6 +71,9 @@ func (s *Serve) Validate() error {
 	s.Near.check(&c)
 	c.between("ipv4-prefix", "SLUICE_IPV4_PREFIX", s.IPv4Prefix, 1, 32)
 	c.between("ipv6-prefix", "SLUICE_IPV6_PREFIX", s.IPv6Prefix, 1, 128)
+	if _, err := rules.ParseFailDefaults(s.FailDefaults); err != nil {
+		c.fail("fail-defaults", "SLUICE_FAIL_DEFAULTS", "%s", err)
+	}
 	c.within("poll-interval", "SLUICE_POLL_INTERVAL", s.PollInterval, 100*time.Millisecond, time.Minute)
 	s.Console.check(&c)
 	s.SignOn.check(&c, s.ConsoleURL)

@@ -26,7 +26,7 @@ func TestCreateRule_GivesBackWhatIsStored(t *testing.T) {
 			created := mustCreate(t, d, r)
 			want := r
 			want.Normalize()
-			want.ID, want.Version = int64(i+1), 1
+			want.ID, want.Version, want.FailFrom = int64(i+1), 1, ""
 			want.CreatedAt, want.UpdatedAt = created.CreatedAt, created.CreatedAt
 			if diff := cmp.Diff(want, created); diff != "" {
 				t.Errorf("%s: created (-want +got):\n%s", r.Name, diff)
@@ -66,6 +66,31 @@ func TestUpdateRule_ThatChangesNothingWritesNothing(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, fingerprint(t, d)); diff != "" {
 			t.Errorf("written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A fail mode that the node filled in is stored with a new rule, and does not replace that of a stored one.
+func TestRules_AFailModeThatWasFilledInIsOfNewRulesOnly(t *testing.T) {
+	defaults, err := rules.ParseFailDefaults("GET=closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEach(t, func(t *testing.T, d *DB) {
+		left := rules.Rule{Name: "a", Scope: "user", Method: ptr("GET"), Limit: 1, WindowMS: 1000}
+		left.Normalize()
+		defaults.Fill(&left)
+		a := mustCreate(t, d, left)
+		if got, err := d.GetRule(t.Context(), a.ID); err != nil || got.FailMode != rules.FailClosed {
+			t.Errorf("created as %q, %v", got.FailMode, err)
+		}
+		a.FailMode = rules.FailLocal
+		if _, err := d.UpdateRule(t.Context(), ada, a, 0); err != nil {
+			t.Fatal(err)
+		}
+		left.ID, left.Limit = a.ID, 2
+		if got, err := d.UpdateRule(t.Context(), ada, left, 0); err != nil || got.FailMode != rules.FailLocal || got.Limit != 2 {
+			t.Errorf("replaced by %+v, %v", got, err)
 		}
 	})
 }

@@ -46,6 +46,7 @@ func (d *DB) UpdateRule(ctx context.Context, actor rules.Actor, r rules.Rule, if
 		if err != nil {
 			return err
 		}
+		r.KeepFailMode(&was)
 		if len(rules.Diff(&was, &r)) == 0 {
 			r = was
 			return errUnchanged

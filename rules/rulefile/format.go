@@ -12,7 +12,8 @@ import (
 )
 
 // Format writes a YAML file that Parse reads back: rules, pools and profiles in order
-// of name, without identity, version and times, and without fields at their defaults;
+// of name, without identity, version and times, and without fields at their defaults
+// (except fail_mode, whose default is a setting of the server that reads the file);
 // no section pools or profiles if there are none. The same content always gives the same
 // bytes. The error is a *rules.ValidationError when it holds something that Parse
 // would refuse; its fields name it, as in rules[charges].limit.
@@ -82,7 +83,7 @@ func element[T any](b *strings.Builder, fields []rules.Field[T], t *T) {
 	for i := range fields {
 		f := &fields[i]
 		v := f.Value(t)
-		if v == nil || f.IsDefault(t) {
+		if v == nil || f.IsDefault(t) && (f.Spelled == nil || !f.Spelled(t)) {
 			continue
 		}
 		if f.File != nil {

@@ -392,13 +392,18 @@ func candidate(r *rules.Rule) []string {
 
 // outage says what happens to the requests while the counter store is unreachable.
 func outage(r *rules.Rule) string {
-	switch {
-	case r.Mode == rules.ModeShadow:
+	if r.Mode == rules.ModeShadow {
 		return "If Redis is unreachable, the rule counts nothing."
-	case r.FailMode == rules.FailClosed:
-		return "If Redis is unreachable, all of these requests are denied."
-	case r.FailMode == rules.FailLocal:
-		return "If Redis is unreachable, each node enforces its share of the limit."
 	}
-	return "If Redis is unreachable, all of these requests pass."
+	what := "all of these requests pass"
+	switch r.FailMode {
+	case rules.FailClosed:
+		what = "all of these requests are denied"
+	case rules.FailLocal:
+		what = "each node enforces its share of the limit"
+	}
+	if from := r.FailModeWords(); from != "" {
+		what += ": " + from
+	}
+	return "If Redis is unreachable, " + what + "."
 }

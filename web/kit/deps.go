@@ -26,6 +26,8 @@ type Deps struct {
 	// Changed is called after every change of the rules. It waits until the change is in force on this node, and
 	// reports false if that takes too long.
 	Changed func(ctx context.Context) bool
+	// FailDefaults fill in the fail mode of new rules that leave it out.
+	FailDefaults rules.FailDefaults
 	// Users stores accounts, Sessions the sessions of signed-in people.
 	Users    Users
 	Sessions Sessions

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"sluice/internal/access"
@@ -20,6 +21,9 @@ func (p *Pages) newRule(v *kit.Visit) error {
 		kindField: {kindFacts}, "is_active": {"on"}, "window_ms": {"1"}, "window_ms" + unitSuffix: {"minute"},
 		"algorithm":  {"sliding_window_counter"},
 		"over_limit": {rules.OverLimitDeny}, "mode": {rules.ModeEnforce}, "fail_mode": {rules.FailOpen},
+	}
+	if len(p.FailDefaults) > 0 {
+		form.Del("fail_mode")
 	}
 	if v.QueryParam("sample") == "1" {
 		for name, value := range map[string]string{"name": "charges-per-user", "scope": "user", "method": "POST",
@@ -129,6 +133,7 @@ func (p *Pages) editor(v *kit.Visit, status int, d *draft) error {
 		TierRows: rows(d, "tiers", rules.MaxTiers), WindowRows: rows(d, "schedule.windows", rules.MaxScheduleWindows),
 		Preview: p.preview(v, d),
 	}
+	m.FailDefault = d.id == 0 && len(p.FailDefaults) > 0
 	if m.Name == "" {
 		m.Name = "this rule"
 	}
@@ -162,6 +167,8 @@ type Editor struct {
 	// Problem is an error of the form as a whole, Problems are errors of fields.
 	Problem  string
 	Problems []rules.FieldError
+	// FailDefault means that the rule is new and this node has fail modes for such rules.
+	FailDefault bool
 	// Pools are the suggested names of pools.
 	Pools []string
 	// TierRows and WindowRows are how many rows the lists have.
@@ -169,6 +176,15 @@ type Editor struct {
 	Preview              RulePreview
 	// CanEdit means that the viewer may save the form.
 	CanEdit bool
+}
+
+func (m *Editor) failModes() []view.Choice {
+	choices := []view.Choice{{"open", "Open: all requests pass"}, {"closed", "Closed: all requests are denied"},
+		{"local", "Local: each node enforces its share"}}
+	if m.FailDefault {
+		choices = slices.Insert(choices, 0, view.Choice{"", "By method and route, as this server is set up"})
+	}
+	return choices
 }
 
 // row is the name of a field in a row of a list.

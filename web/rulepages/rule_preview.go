@@ -93,6 +93,9 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 	if err != nil || r.Scope == "" && r.Descriptor == nil {
 		return m
 	}
+	if d.id == 0 {
+		p.FailDefaults.Fill(&r)
+	}
 	set := compileAlone(&r)
 	m.Invalid = set == nil || slices.ContainsFunc(errs,
 		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })

@@ -21,6 +21,7 @@ func (p *Pages) createRule(v *kit.Visit) error {
 	if r == nil {
 		return p.editor(v, http.StatusUnprocessableEntity, d)
 	}
+	p.FailDefaults.Fill(r)
 	made, err := p.Store.CreateRule(v.Ctx, v.ActorWithReason(d.form), *r)
 	if err != nil {
 		return p.notSaved(v, d, err)
@@ -54,6 +55,7 @@ func (p *Pages) updateRule(v *kit.Visit) error {
 // store writes a rule over the version that d knows.
 func (p *Pages) store(v *kit.Visit, d *draft, r *rules.Rule) error {
 	r.ID = d.id
+	p.FailDefaults.Fill(r)
 	if d.version < 1 {
 		return p.conflict(v, d, r)
 	}

@@ -45,7 +45,7 @@ func (p *Pages) planImport(v *kit.Visit) error {
 // planOf compares a file with the current rules.
 func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 	in := &importing{file: f, how: howOf(f.Form)}
-	planOf, err := in.read()
+	planOf, err := in.read(p.FailDefaults)
 	var large *rulefile.TooLargeError
 	if errors.As(err, &large) {
 		return nil, &kit.Problem{Status: http.StatusRequestEntityTooLarge, Title: "Too large", Detail: large.Error() + "."}
@@ -66,7 +66,7 @@ func (p *Pages) planOf(v *kit.Visit, f *importFile) (*importing, error) {
 }
 
 // read reads the file and returns what plans its import.
-func (in *importing) read() (func(stored rules.File) (rules.Plan, error), error) {
+func (in *importing) read(defaults rules.FailDefaults) (func(stored rules.File) (rules.Plan, error), error) {
 	if in.how.Format == formatEnvoy {
 		file, err := envoyfile.Parse(envoyfile.Split([]byte(in.file.Text)), envoyfile.Options{
 			Algorithm: in.how.Algorithm, MergeDomains: in.how.Merge})
@@ -82,6 +82,7 @@ func (in *importing) read() (func(stored rules.File) (rules.Plan, error), error)
 	if err != nil {
 		return nil, err
 	}
+	defaults.FillAll(wanted.Rules)
 	return func(stored rules.File) (rules.Plan, error) {
 		if err := wanted.CheckPools(stored.Pools); err != nil {
 			return rules.Plan{}, err

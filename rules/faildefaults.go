@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sluice/rules/route"
+)
+
+// MaxFailDefaults is the largest number of entries of FailDefaults.
+const MaxFailDefaults = 100
+
+// FailLeftOut is Rule.FailFrom of a rule that left fail_mode out, on a node without FailDefaults.
+const FailLeftOut = "left out"
+
+// FailDefaults are the fail modes that a node gives to new rules that leave fail_mode out, in order:
+// the first that matches counts, and FailOpen if none does. A rule keeps its fail mode once it is stored.
+type FailDefaults []failDefault
+
+type failDefault struct {
+	text    string
+	methods []string // in capitals; nil for a route
+	route   string   // without the star at its end
+	below   bool     // the route had a star: every rule whose route begins with it
+	mode    string
+}
+
+// ParseFailDefaults reads entries such as "POST,PUT,DELETE=closed;/payments*=closed": methods or a route, and a fail
+// mode. Methods match a rule for one of them, a route matches a rule with exactly this route, or with a route
+// that begins with it if it ends in a star. A rule without a method or route has none that matches.
+func ParseFailDefaults(text string) (FailDefaults, error) {
+	var out FailDefaults
+	for n, entry := range strings.Split(text, ";") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		d, problem := parseFailDefault(entry)
+		if problem != "" {
+			return nil, fmt.Errorf("entry %d, %q, %s", n+1, entry, problem)
+		}
+		out = append(out, d)
+	}
+	if len(out) > MaxFailDefaults {
+		return nil, fmt.Errorf("must have at most %d entries", MaxFailDefaults)
+	}
+	return out, nil
+}
+
+func parseFailDefault(entry string) (d failDefault, problem string) {
+	at := strings.LastIndexByte(entry, '=')
+	if at < 0 {
+		return d, "must be METHODS=MODE or /ROUTE=MODE"
+	}
+	what, mode := strings.TrimSpace(entry[:at]), strings.TrimSpace(entry[at+1:])
+	if modes := FieldNamed("fail_mode").OneOf; !slices.Contains(modes, mode) {
+		return d, "must end in =open, =closed or =local"
+	}
+	d = failDefault{text: what + "=" + mode, mode: mode}
+	if strings.HasPrefix(what, "/") {
+		d.route, d.below = strings.CutSuffix(what, "*")
+		return d, ""
+	}
+	for _, m := range strings.Split(what, ",") {
+		if m = route.NormalizeMethod(strings.TrimSpace(m)); !route.IsMethod(m) {
+			return d, "must begin with methods, as in POST,PUT=closed, or with a route, as in /payments*=closed"
+		}
+		d.methods = append(d.methods, m)
+	}
+	return d, ""
+}
+
+func (d *failDefault) matches(r *Rule) bool {
+	switch {
+	case d.methods != nil:
+		return r.Method != nil && slices.Contains(d.methods, *r.Method)
+	case r.Route == nil:
+		return false
+	case d.below:
+		return strings.HasPrefix(*r.Route, d.route)
+	}
+	return *r.Route == d.route
+}
+
+// Fill gives a normalised rule that left fail_mode out the one of d, and says so in FailFrom. It changes no other
+// rule, and none if d is empty.
+func (d FailDefaults) Fill(r *Rule) {
+	if len(d) == 0 || r.FailFrom != FailLeftOut {
+		return
+	}
+	r.FailMode, r.FailFrom = FailOpen, "no entry of SLUICE_FAIL_DEFAULTS matches"
+	for i := range d {
+		if d[i].matches(r) {
+			r.FailMode, r.FailFrom = d[i].mode, "from SLUICE_FAIL_DEFAULTS, "+d[i].text
+			return
+		}
+	}
+}
+
+// FillAll is Fill for each rule.
+func (d FailDefaults) FillAll(list []Rule) {
+	for i := range list {
+		d.Fill(&list[i])
+	}
+}
+
+// failDefaulted reports whether the fail mode is from FailDefaults.
+func (r *Rule) failDefaulted() bool { return r.FailFrom != "" && r.FailFrom != FailLeftOut }
+
+// FailModeWords says which fail mode a rule has and where it is from, "" if FailDefaults have no part in it.
+func (r *Rule) FailModeWords() string {
+	if !r.failDefaulted() {
+		return ""
+	}
+	return "fail_mode " + r.FailMode + " (" + r.FailFrom + ")"
+}
+
+// KeepFailMode gives a rule that replaces a stored one, and whose fail mode is from FailDefaults, that of the stored.
+func (r *Rule) KeepFailMode(stored *Rule) {
+	if r.failDefaulted() {
+		r.FailMode, r.FailFrom = stored.FailMode, ""
+	}
+}

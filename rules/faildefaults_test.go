@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFailDefaults_FirstMatchByMethodOrRoute(t *testing.T) {
+	d, err := ParseFailDefaults(" post, PUT=closed ; /payments*=closed;/search=local;GET=local;")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ method, route, want, from string }{
+		"method":                        {"PUT", "", FailClosed, "post, PUT=closed"},
+		"the first of two":              {"POST", "/search", FailClosed, "post, PUT=closed"},
+		"route that begins so":          {"DELETE", "/payments/{id}", FailClosed, "/payments*=closed"},
+		"route itself":                  {"", "/payments", FailClosed, "/payments*=closed"},
+		"exact route":                   {"", "/search", FailLocal, "/search=local"},
+		"below an exact route":          {"", "/search/a", FailOpen, "no entry"},
+		"neither method nor route":      {"", "", FailOpen, "no entry"},
+		"another method without routes": {"PATCH", "", FailOpen, "no entry"},
+	} {
+		r := Rule{Name: "a", Scope: "user", Limit: 1, WindowMS: 1000, Method: &c.method, Route: &c.route}
+		r.Normalize()
+		d.Fill(&r)
+		if r.FailMode != c.want || !strings.Contains(r.FailFrom, c.from) || !strings.Contains(r.FailModeWords(), c.want) {
+			t.Errorf("%s: %q %q", name, r.FailMode, r.FailFrom)
+		}
+	}
+}
+
+func TestFailDefaults_ChangeOnlyNewRulesThatLeaveItOut(t *testing.T) {
+	d, err := ParseFailDefaults("POST=closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := "POST"
+	given := Rule{Name: "given", Scope: "user", Limit: 1, WindowMS: 1000, Method: &method, FailMode: FailOpen}
+	left := given.Clone()
+	left.Name, left.FailMode = "left", ""
+	for _, r := range []*Rule{&given, &left} {
+		r.Normalize()
+		d.Fill(r)
+	}
+	if given.FailMode != FailOpen || given.FailFrom != "" || left.FailMode != FailClosed {
+		t.Errorf("got %+v and %+v", given, left)
+	}
+	stored := left.Clone()
+	stored.FailMode, stored.FailFrom, stored.Version = FailLocal, "", 7
+	plan := MakePlan([]Rule{stored}, []Rule{left}, false)
+	if !plan.Empty() || len(plan.FailModes) != 0 {
+		t.Errorf("a file that leaves it out changes a stored rule: %s", &plan)
+	}
+	plan = MakePlan(nil, []Rule{given, left}, false)
+	if len(plan.FailModes) != 1 || plan.FailModes[0].Rule != "left" ||
+		!strings.Contains(plan.String(), "left: fail_mode closed (from SLUICE_FAIL_DEFAULTS, POST=closed)") {
+		t.Errorf("got %s", &plan)
+	}
+	// Without the setting a file that leaves it out means open, as ever.
+	left.FailMode, left.FailFrom = FailOpen, FailLeftOut
+	if plan = MakePlan([]Rule{stored}, []Rule{left}, false); len(plan.Update) != 1 {
+		t.Errorf("got %s", &plan)
+	}
+}
+
+func TestParseFailDefaults_RefusesAndNamesTheEntry(t *testing.T) {
+	for text, want := range map[string]string{
+		"POST":                 "entry 1",
+		"POST=closed;GET=shut": "entry 2",
+		"POST=Closed":          "=open, =closed or =local",
+		"payments/*=closed":    "entry 1",
+		"=closed":              "entry 1",
+		"POST,,PUT=closed":     "entry 1",
+		"PO ST=closed":         "entry 1",
+		strings.Repeat("A=open;", MaxFailDefaults+1): "at most",
+	} {
+		if _, err := ParseFailDefaults(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+	if d, err := ParseFailDefaults(" ; "); err != nil || len(d) != 0 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
