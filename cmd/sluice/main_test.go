@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sluice/api/client"
+	"sluice/internal/testenv"
 	"sluice/rules/rulefile"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asSluice) != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testenv.Wrap(m))
 }
 
 // running is a sluice process of its own.
