@@ -38,6 +38,9 @@ func BanLimit(after, within, lasts, grow, most int64) Limit {
 // BanKey returns the key of the ban beside the bucket of a key.
 func BanKey(k Key) Key { return k[:strings.LastIndexByte(string(k), '|')+1] + Key(traits[Ban].Kind) }
 
+// IsBanKey reports whether k is the key of a ban.
+func IsBanKey(k Key) bool { return strings.HasSuffix(string(k), "|"+traits[Ban].Kind) }
+
 // WithBan returns the decision on a limit and its ban together.
 func (d Decision) WithBan(ban Decision) Decision {
 	d.BanBegan = ban.BanBegan

@@ -12,10 +12,11 @@ package limiter
 //   - A record belongs to the entity of the request's first key (Key.Tag) and
 //     the ID. A later recorded request of the same entity and ID replaces it.
 //   - A take or charge whose record exists, names the same keys in the same
-//     order, has not been refunded in any part, and is between 0 and
+//     order, bans aside, has not been refunded in any part, and is between 0 and
 //     ReplayWindow old on the store's clock, is answered from the record:
 //     Result.Replayed is true, Result.At and every Decision are those of the
-//     first time, nothing is spent, nothing is written. If the limits of a
+//     first time, nothing is spent, nothing is written. A ban that the record
+//     does not name allows. If the limits of a
 //     request are in different slots of a cluster, limits that only looked
 //     allow it and show their present figures.
 //   - OpRefund with an ID gives back, for each of its keys that the record

@@ -99,8 +99,45 @@ func (r *record) storeSettlement(req *limiter.Request, res *limiter.Result) {
 // repeats reports whether req is a repeat that gets the stored answer.
 func (r *record) repeats(req *limiter.Request, now int64) bool {
 	return (req.Op == limiter.OpTake || req.Op == limiter.OpCharge) && !r.refunded &&
-		now >= r.at && now-r.at <= limiter.ReplayWindow &&
-		slices.EqualFunc(r.keys, req.Asks, func(k limiter.Key, a limiter.Ask) bool { return k == a.Key })
+		now >= r.at && now-r.at <= limiter.ReplayWindow && r.names(req.Asks)
+}
+
+// names reports whether the record has the keys of the asks in their order, bans aside.
+func (r *record) names(asks []limiter.Ask) bool {
+	skip := func() {
+		for len(asks) > 0 && asks[0].Limit.Algorithm == limiter.Ban {
+			asks = asks[1:]
+		}
+	}
+	for _, k := range r.keys {
+		if limiter.IsBanKey(k) {
+			continue
+		}
+		if skip(); len(asks) == 0 || asks[0].Key != k {
+			return false
+		}
+		asks = asks[1:]
+	}
+	skip()
+	return len(asks) == 0
+}
+
+// answer gives a repeat the stored answer.
+func (r *record) answer(req *limiter.Request, res *limiter.Result) {
+	res.Allowed, res.Replayed, res.At, res.Limits = r.allowed, true, r.at, res.Limits[:0]
+	for i := range req.Asks {
+		l := &req.Asks[i].Limit
+		k := slices.Index(r.keys, req.Asks[i].Key)
+		if k < 0 { // a ban that was added since
+			res.Limits = append(res.Limits, limiter.Decision{Allowed: true, Limit: l.Count, Remaining: l.Count})
+			continue
+		}
+		d := r.limits[k]
+		if d.Rate < 0 { // snapshots have it only for charges
+			d.Rate = l.Rate()
+		}
+		res.Limits = append(res.Limits, d)
+	}
 }
 
 // doRecorded decides a request that reads or writes a record. Requests of one name
@@ -116,13 +153,7 @@ func (s *Store) doRecorded(req *limiter.Request, res *limiter.Result) {
 		rec = found.value
 	}
 	if rec != nil && rec.repeats(req, s.instant().now) {
-		res.Allowed, res.Replayed, res.At = rec.allowed, true, rec.at
-		res.Limits = append(res.Limits[:0], rec.limits...)
-		for i := range res.Limits {
-			if d := &res.Limits[i]; d.Rate < 0 { // snapshots have it only for charges
-				d.Rate = req.Asks[i].Limit.Rate()
-			}
-		}
+		rec.answer(req, res)
 		return
 	}
 	w := newWork(len(req.Asks))

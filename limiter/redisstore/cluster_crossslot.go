@@ -120,11 +120,14 @@ func split(prefix string, req *limiter.Request) *crossSlot {
 	return x
 }
 
-// nameOf tells requests with one ID but different keys apart.
+// nameOf tells requests with one ID but different keys apart, bans aside.
 func nameOf(req *limiter.Request) string {
 	h := sha256.New()
 	var n [4]byte
 	for i := range req.Asks {
+		if req.Asks[i].Limit.Algorithm == limiter.Ban {
+			continue
+		}
 		k := req.Asks[i].Key
 		binary.BigEndian.PutUint32(n[:], uint32(len(k))) //nolint:gosec // keys are short
 		h.Write(n[:])

@@ -25,6 +25,8 @@ func Bans(t *testing.T, h Harness) {
 		"ResetOfTheBanAlone":                banIsLifted,
 		"RefundChargeAndSettleLeaveItAlone": banStays,
 		"AStoredAnswerIsNotCounted":         banAndRepeats,
+		"ARepeatAfterABanIsAdded":           banAddedBeforeARepeat,
+		"ARepeatAfterABanIsRemoved":         banRemovedBeforeARepeat,
 		"EachBanOfARequestCountsItsOwn":     bansBesideEachOther,
 		"AClockThatStepsBack":               banOnAClockThatStepsBack,
 		"BesideALimitWithRoom":              banBesideRoom,
@@ -213,6 +215,38 @@ func banAndRepeats(r *recorder) {
 	r.clock.Advance(10_000)
 	_, its := r.tries(threeADay, twoOfThree)
 	r.is("counted", its.Remaining, int64(1))
+}
+
+func banAddedBeforeARepeat(r *recorder) {
+	without := append(r.who.asks(1, threeADay), r.who.room())
+	with := slices.Insert(slices.Clone(without), 1, r.who.banned(1, threeADay, twoOfThree)[1])
+	for _, op := range []limiter.Op{limiter.OpTake, limiter.OpCharge} {
+		first := do(r.T, r.store, op, op.String(), without...)
+		want := slices.Insert(slices.Clone(first.Limits), 1, limiter.Decision{Allowed: true, Limit: 2, Remaining: 2})
+		again := do(r.T, r.store, op, op.String(), with...)
+		r.is(op.String(), []any{again.Replayed, again.Allowed, again.At, again.Limits},
+			[]any{true, first.Allowed, first.At, want})
+	}
+	r.is("spent", r.remaining(threeADay), []int64{1})
+	again := do(r.T, r.store, limiter.OpTake, "take", with[:2]...)
+	r.is("with a limit less", []any{again.Replayed, again.Limits[0].Remaining}, []any{false, int64(0)})
+	do(r.T, r.store, limiter.OpRefund, "take", with[:2]...)
+	r.is("refunded", r.remaining(threeADay), []int64{1})
+}
+
+func banRemovedBeforeARepeat(r *recorder) {
+	with := append(r.who.banned(1, threeADay, twoOfThree), r.who.room())
+	without := slices.Delete(slices.Clone(with), 1, 2)
+	first := do(r.T, r.store, limiter.OpTake, "a", with...)
+	want := slices.Delete(slices.Clone(first.Limits), 1, 2)
+	for range 2 {
+		again := do(r.T, r.store, limiter.OpTake, "a", without...)
+		r.is("the repeat", []any{again.Replayed, again.Allowed, again.Limits}, []any{true, true, want})
+	}
+	r.is("spent", r.remaining(threeADay), []int64{2})
+	other := limiter.Ask{Key: r.who.key(8, tenAnHour.Algorithm), Limit: tenAnHour, Weight: 1}
+	again := do(r.T, r.store, limiter.OpTake, "a", append(slices.Clone(without), other)...)
+	r.is("with another limit", again.Replayed, false)
 }
 
 func bansBesideEachOther(r *recorder) {

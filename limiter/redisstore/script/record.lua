@@ -23,15 +23,22 @@ local function load_record(key)
   return r
 end
 
--- replays reports whether a take or charge of these asks is answered by r.
+-- replays reports whether a take or charge of these asks is answered by r: both have
+-- the same keys in the same order, bans aside.
 local function replays(r, asks, n, now, whole)
-  if not r or r[2] == REFUNDED or r[3] ~= n or r[4] ~= whole then return false end
+  if not r or r[2] == REFUNDED or r[4] ~= whole then return false end
   local age = now - r[1]
   if age < 0 or age > REPLAY_WINDOW then return false end
-  for i = 1, n do
-    if r[RECORD_HEAD + (i - 1) * RECORD_FIELDS + 1] ~= asks[i].key then return false end
+  local i = 1
+  for at = RECORD_HEAD, RECORD_HEAD + (r[3] - 1) * RECORD_FIELDS, RECORD_FIELDS do
+    if r[at + 9] ~= BAN then
+      while i <= n and asks[i].algorithm == BAN do i = i + 1 end
+      if i > n or r[at + 1] ~= asks[i].key then return false end
+      i = i + 1
+    end
   end
-  return true
+  while i <= n and asks[i].algorithm == BAN do i = i + 1 end
+  return i > n
 end
 
 -- made_by reports whether r is the untouched record of just these bookings.
@@ -77,10 +84,15 @@ local function keep_record(key, r) call('SET', key, cmsgpack.pack(r), 'KEEPTTL')
 
 local function answer_from(r, asks, n)
   for i = 1, n do
-    local at, a = RECORD_HEAD + (i - 1) * RECORD_FIELDS, asks[i]
-    a.allowed, a.remaining, a.retry, a.reset, a.delay = r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8]
-    a.capacity = capacity_of(r[at + 9], r[at + 10], r[at + 12])
-    a.rate = rate_of(r[at + 9], r[at + 10])
+    local a = asks[i]
+    local at = place(r, a.key)
+    if at then
+      a.allowed, a.remaining, a.retry, a.reset, a.delay = r[at + 4], r[at + 5], r[at + 6], r[at + 7], r[at + 8]
+      a.capacity = capacity_of(r[at + 9], r[at + 10], r[at + 12])
+      a.rate = rate_of(r[at + 9], r[at + 10])
+    else -- a ban that was added since
+      a.allowed, a.remaining, a.reset, a.capacity, a.rate = 1, a.count, 0, a.count, 0
+    end
   end
 end
 
