@@ -170,6 +170,7 @@ var rooms = []room{
 		foreign: []string{kong},
 	},
 
+	{path: "docs/callers"},
 	{path: "deploy/gateways"},
 	{path: "deploy", may: []string{"internal/config"}},
 	{path: "internal/arch"},
