@@ -45,3 +45,66 @@ func TestArchitecture_NamesExistingFiles(t *testing.T) {
 		}
 	}
 }
+
+// docLink matches a link of Markdown to a file of the repository or a heading.
+var (
+	docLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	docHeading = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	docFence   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	notInSlugs = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// headings returns the anchors of a page.
+func headings(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(path) //nolint:gosec // a page of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors := map[string]bool{}
+	for _, m := range docHeading.FindAllStringSubmatch(docFence.ReplaceAllString(string(text), ""), -1) {
+		anchors[strings.ReplaceAll(notInSlugs.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return anchors
+}
+
+// Every link of the documentation to a file or a heading leads there.
+func TestDocs_LinksLeadSomewhere(t *testing.T) {
+	pages := []string{filepath.Join(top, "README.md"), filepath.Join(top, "CHANGELOG.md")}
+	for _, dir := range []string{"docs", "deploy", "bench"} {
+		if err := filepath.WalkDir(filepath.Join(top, dir), func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, ".md") {
+				pages = append(pages, path)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range docLink.FindAllStringSubmatch(docFence.ReplaceAllString(string(text), ""), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, ":") { // elsewhere
+				continue
+			}
+			links++
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, m[1])
+			} else if anchor != "" && strings.HasSuffix(file, ".md") && !headings(t, file)[anchor] {
+				t.Errorf("%s links to %s, which has no such heading", page, m[1])
+			}
+		}
+	}
+	if links < 200 {
+		t.Errorf("only %d links found: have the pages changed their form?", links)
+	}
+}
