@@ -55,6 +55,13 @@ test-traefik: ## run the example of Traefik through a program of yours (TRAEFIK=
 test-envoy: deps ## run the examples of Envoy, and envoyproxy/ratelimit's own, through a program of yours (ENVOY=path)
 	$(GO) test -count=1 -tags envoy -v -run '^TestEnvoy$$' ./deploy/gateways
 
+# Debian 12 has Valkey 8.0.1 in backports (package valkey-server).
+.PHONY: test-valkey
+test-valkey: ## run the tests of the counters with another program in place of redis-server (VALKEY=path)
+	@: $${VALKEY:?say which program, as in VALKEY=/usr/bin/valkey-server}; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	ln -s "$$VALKEY" "$$dir/redis-server"; PATH="$$dir:$$PATH" $(GO) test -count=1 ./limiter/... ./internal/fleet \
+	./internal/deferred/... ./internal/playbook ./api/... ./internal/app
+
 .PHONY: oracle
 oracle: deps ## compare 100,000 configurations with envoyproxy/ratelimit's own matching (part of test: 1,000)
 	cd bench && $(GO) test -count=1 -timeout 120m -v -run '^TestConfigs_' ./oracle -configs 100000

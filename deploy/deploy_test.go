@@ -158,12 +158,13 @@ func TestCompose_RedisNeverEvicts(t *testing.T) {
 
 func TestFiles_NameOnlyDocumentedVariables(t *testing.T) {
 	known := knownVariables()
-	for _, file := range []string{"Dockerfile", "compose.yaml", "README.md"} {
+	for _, file := range []string{"Dockerfile", "compose.yaml", "README.md", "sluice.service", "../docs/install.md",
+		"gateways/kubernetes/base/deployment.yaml"} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		used := regexp.MustCompile(`\bSLUICE_[A-Z0-9_]+`).FindAllString(string(b), -1)
+		used := regexp.MustCompile(`\b(SLUICE_[A-Z0-9_]+|DATABASE_URL\w*|REDIS_URL\w*)`).FindAllString(string(b), -1)
 		if len(used) == 0 {
 			t.Errorf("%s names no SLUICE_ variable", file)
 		}

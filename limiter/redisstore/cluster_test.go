@@ -85,6 +85,16 @@ func TestStore_PassesTheConformanceSuiteOnACluster(t *testing.T) {
 	t.Run("NamedRequests", func(t *testing.T) { namedRequests(t, own) })
 	t.Run("ManyAttemptsUnderOneName", func(t *testing.T) { manyAttempts(t, own) })
 	t.Run("EveryEntityOnItsNode", func(t *testing.T) { everyEntity(t, cluster) })
+	t.Run("OneAddressGivenTwice", func(t *testing.T) { oneAddressGivenTwice(t, cluster) })
+}
+
+// oneAddressGivenTwice: a cluster with a single endpoint, as managed ones have, is named twice in REDIS_URL.
+func oneAddressGivenTwice(t *testing.T, cluster *testenv.RedisCluster) {
+	addr := cluster.Addrs()[0]
+	s := open(t, client(t, "redis://"+addr+","+addr), redisstore.Options{})
+	for range 30 { // in slots of every node
+		take(t, s, "", ask(entity(), 0, limits(month)[0]))
+	}
 }
 
 // figuresOfManySlots compares answers with those of the reference, where all

@@ -123,6 +123,58 @@ func TestKubernetes_PartsFitTogether(t *testing.T) {
 	}
 }
 
+// A node reads the addresses of its stores from files of the secret, under names that the overlay
+// for trying it out fills in.
+func TestKubernetes_SecretsAreFiles(t *testing.T) {
+	objects := buildOverlay(t, "../kubernetes/overlays/local")
+	secret := objects["Secret"][0].(*core.Secret)
+	for _, o := range objects["Deployment"] {
+		pod := o.(*apps.Deployment).Spec.Template.Spec
+		if o.(*apps.Deployment).Name != "sluice" {
+			continue
+		}
+		mounted := map[string]string{} // directory by volume
+		for _, m := range pod.Containers[0].VolumeMounts {
+			mounted[m.Name] = m.MountPath
+		}
+		dir := ""
+		for _, v := range pod.Volumes {
+			if v.Secret != nil && v.Secret.SecretName == secret.Name {
+				dir = mounted[v.Name]
+			}
+		}
+		files := 0
+		for _, e := range pod.Containers[0].Env {
+			if _, file := secret.Data[filepath.Base(e.Value)]; strings.HasSuffix(e.Name, "_URL_FILE") {
+				files++
+				if !file || filepath.Dir(e.Value) != dir {
+					t.Errorf("%s is %s; the secret is mounted at %q and has no such file", e.Name, e.Value, dir)
+				}
+			}
+		}
+		if files != 2 || len(pod.Containers[0].EnvFrom) > 0 {
+			t.Errorf("%d files of addresses, and variables from %v", files, pod.Containers[0].EnvFrom)
+		}
+	}
+}
+
+// The probes ask what the service serves.
+func TestKubernetes_ProbesAskPathsOfTheService(t *testing.T) {
+	api, err := os.ReadFile("../../../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	container := buildOverlay(t, base)["Deployment"][0].(*apps.Deployment).Spec.Template.Spec.Containers[0]
+	for name, probe := range map[string]*core.Probe{
+		"/readyz": container.ReadinessProbe, "/readyz ": container.StartupProbe, "/livez": container.LivenessProbe,
+	} {
+		want := strings.TrimSpace(name)
+		if probe == nil || probe.HTTPGet.Path != want || !strings.Contains(string(api), "\n  "+want+":\n") {
+			t.Errorf("a probe asks %+v, want %s", probe, want)
+		}
+	}
+}
+
 func TestKubernetes_AMistakeIsFound(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(base, "deployment.yaml"))
 	if err != nil {
