@@ -40,6 +40,8 @@ type Deps struct {
 	// exists, requests that have a loopback name as Host and were not forwarded by a
 	// proxy then need no credentials.
 	OpenMode bool
+	// Certificates gives scopes to client certificates; nil gives none.
+	Certificates *access.Certificates
 	// Changed is called after each committed change of rules, before the response is
 	// sent. It waits until the change is in force on this node, so that the next check
 	// of the client applies it, and reports whether it is in force: false if ctx or its

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
 	"log/slog"
 	"net"
@@ -139,6 +140,7 @@ func (c *script) SetReadDeadline(time.Time) error  { return nil }
 func (c *script) SetWriteDeadline(time.Time) error { return nil }
 func (c *script) Rest()                            {}
 func (c *script) Left(bool) bool                   { return false }
+func (c *script) Chains() [][]*x509.Certificate    { return nil }
 
 // sorted puts the headers of every response in order and removes their dates.
 func sorted(text string) string {

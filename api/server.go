@@ -58,7 +58,7 @@ func New(d Deps) (*Server, error) {
 	if d.Ready == nil {
 		d.Ready = func() error { return nil }
 	}
-	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now}
+	gate := access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now}
 	s := &Server{deps: d, gate: gate, style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, log: d.Logger}
 	s.buffers.New = func() any { return newBuffers(s.style) }
 	s.batchBuffers.New = func() any { return &batchBuffers{enc: encoder{style: s.style}} }
@@ -115,7 +115,10 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 	}
 	if r.Scope == access.ScopeRulesWrite {
 		by := rules.Actor{Kind: "token", Name: token.Name, Reason: req.Header.Get(headerReason)}
-		if token.ID == 0 {
+		switch {
+		case token.Certificate:
+			by.Kind = "certificate"
+		case token.ID == 0:
 			by.Kind, by.Name = "system", "API without token"
 		}
 		c.Set(actorKey, by)
@@ -129,6 +132,9 @@ func (s *Server) authorize(c echo.Context, r *Route, want []access.Scope) error 
 // callOf describes the sender of a request.
 func callOf(req *http.Request) access.Call {
 	call := access.Call{Authorization: req.Header["Authorization"], Host: req.Host}
+	if req.TLS != nil {
+		call.Chains = req.TLS.VerifiedChains
+	}
 	if len(call.Authorization) == 0 {
 		call.Forwarded = slices.ContainsFunc(access.ForwardingHeaders(),
 			func(name string) bool { return len(req.Header[name]) > 0 })

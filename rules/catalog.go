@@ -11,7 +11,7 @@ import (
 
 // Actor is the author of a change. Every change has one.
 type Actor struct {
-	// Kind is token, user, cli, system, or sso for changes by single sign-on.
+	// Kind is token, certificate (a client's), user, cli, system, or sso for changes by single sign-on.
 	Kind string `json:"kind"`
 	// Name is the name of the token or person, the program that ran ("import", "demo"), or the
 	// provider's address.

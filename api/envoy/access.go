@@ -2,10 +2,14 @@ package envoy
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"net"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"sluice/internal/access"
@@ -42,7 +46,8 @@ var tokenOnly = access.GatewayProof{Token: true}
 // the HTTP API are against web pages, and a browser cannot send a call of gRPC: it speaks HTTP/2 only with a
 // certificate for the name of the page.
 func (s *Server) authorize(ctx context.Context) (result string, _ error) {
-	call := access.Call{Authorization: metadata.ValueFromIncomingContext(ctx, metadataAuthorization), Host: "localhost"}
+	call := access.Call{Authorization: metadata.ValueFromIncomingContext(ctx, metadataAuthorization), Host: "localhost",
+		Chains: chainsOf(ctx)}
 	var err error
 	if token := metadata.ValueFromIncomingContext(ctx, metadataToken); len(call.Authorization) == 0 && len(token) > 0 {
 		err = s.gate.AdmitGateway(access.GatewayCall{Token: token}, &tokenOnly)
@@ -71,3 +76,43 @@ func (s *Server) authorize(ctx context.Context) (result string, _ error) {
 	}
 	return result, status.Error(code, detail)
 }
+
+// CertifiedConn is a connection whose TLS handshake the listener has performed.
+type CertifiedConn interface {
+	net.Conn
+	// Chains are the verified chains of the client certificate, as in tls.ConnectionState.
+	Chains() [][]*x509.Certificate
+}
+
+// clientChains is what calls know of the client certificate of their connection.
+type clientChains struct{ chains [][]*x509.Certificate }
+
+// AuthType implements credentials.AuthInfo.
+func (clientChains) AuthType() string { return "client certificate" }
+
+// chainsOf returns the verified chains of the client certificate of a call.
+func chainsOf(ctx context.Context) [][]*x509.Certificate {
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(clientChains); ok {
+			return info.chains
+		}
+	}
+	return nil
+}
+
+// handshaken are credentials of connections after their TLS handshake: they perform none, and pass on the certificate.
+type handshaken struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (handshaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	info := clientChains{}
+	if c, ok := conn.(CertifiedConn); ok {
+		info.chains = c.Chains()
+	}
+	return conn, info, nil
+}
+
+// Clone implements credentials.TransportCredentials.
+func (h handshaken) Clone() credentials.TransportCredentials { return h }

@@ -11,6 +11,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -66,7 +67,7 @@ func describe(generated grpc.ServiceDesc, f face, answer answerer) grpc.ServiceD
 func Services() []string { return []string{rateLimitService.ServiceName, authService.ServiceName} }
 
 func (s *Server) newGRPC() *grpc.Server {
-	g := grpc.NewServer(
+	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{}), grpc.InTapHandle(s.begin), grpc.StreamInterceptor(s.health.bound),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.ConnectionTimeout(connectionTimeout), grpc.WaitForHandlers(true), grpc.NumStreamWorkers(workers),
@@ -74,7 +75,11 @@ func (s *Server) newGRPC() *grpc.Server {
 			MaxConnectionAge: s.deps.MaxAge, MaxConnectionAgeGrace: maxAgeGrace, Time: pingInterval, Timeout: pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	)
+	}
+	if s.deps.Certificates != nil {
+		options = append(options, grpc.Creds(handshaken{insecure.NewCredentials()}))
+	}
+	g := grpc.NewServer(options...)
 	g.RegisterService(&rateLimitService, s)
 	g.RegisterService(&authService, s)
 	grpc_health_v1.RegisterHealthServer(g, s.health)

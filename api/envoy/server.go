@@ -30,6 +30,9 @@ type Deps struct {
 	Access *access.Current
 	// OpenMode: the gRPC listener is on a loopback address.
 	OpenMode bool
+	// Certificates gives scopes to client certificates; nil gives none. The connections of Serve then have
+	// the method Chains.
+	Certificates *access.Certificates
 	// Ready returns nil while the node can answer calls.
 	Ready func() error
 	// Now is the wall clock, for the expiry of tokens.
@@ -129,7 +132,7 @@ func New(d Deps) (*Server, error) {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Now: d.Now},
+		deps: d, gate: access.Gate{Tokens: d.Access, OpenMode: d.OpenMode, Certificates: d.Certificates, Now: d.Now},
 		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}, health: newHealth(d.Ready),
 		messageWait: messageWait,
 	}

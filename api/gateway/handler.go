@@ -27,6 +27,8 @@ type Deps struct {
 	Checker *decide.Checker
 	// Access holds the API tokens in force.
 	Access *access.Current
+	// Certificates gives scopes to client certificates; nil gives none.
+	Certificates *access.Certificates
 	// Now is the wall clock, for the expiry of tokens.
 	Now func() time.Time
 	// ResetDelta makes X-RateLimit-Reset seconds from now instead of seconds since the epoch.
@@ -110,7 +112,7 @@ func New(d Deps) (*Handler, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{deps: d, gate: access.Gate{Tokens: d.Access, Now: d.Now},
+	h := &Handler{deps: d, gate: access.Gate{Tokens: d.Access, Certificates: d.Certificates, Now: d.Now},
 		style: reply.HeaderStyle{ResetDelta: d.ResetDelta}}
 	h.buffers.New = func() any { return new(buffers) }
 	h.compiled.Store(&map[string]*profile{})

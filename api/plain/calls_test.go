@@ -2,6 +2,7 @@ package plain
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -62,5 +63,24 @@ func TestServer_DatesAreThoseOfTheMachine(t *testing.T) {
 		if err != nil || got.Before(before) || got.After(time.Now()) {
 			t.Errorf("%v, %v", got, err)
 		}
+	}
+}
+
+func TestServe_ACallHasTheCertificateOfItsConnection(t *testing.T) {
+	want := [][]*x509.Certificate{{{}}}
+	var got []access.Call
+	s, err := New(Deps{Check: func(_ context.Context, call access.Call, _ net.Addr, _, dst []byte) ([]byte,
+		*reply.Problem) {
+		got = append(got, call)
+		return dst, nil
+	}, MaxBody: 1, Idle: time.Minute, Write: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(&dribble{chains: want}, []byte(oneCheck+oneCheck))
+	s.Serve(&dribble{}, []byte(oneCheck))
+	if len(got) != 3 || len(got[0].Chains) != 1 || len(got[1].Chains) != 1 || got[0].Chains[0][0] != want[0][0] ||
+		got[2].Chains != nil {
+		t.Errorf("got %v", got)
 	}
 }

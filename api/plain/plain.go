@@ -2,6 +2,7 @@ package plain
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,8 @@ type Conn interface {
 	// Left reports whether the client has left: it has reset the connection, or it has closed its side and nothing of
 	// what it sent is unread. If more is true, something that was read is not answered, and only a reset counts.
 	Left(more bool) bool
+	// Chains are the verified chains of the client certificate, as in tls.ConnectionState.
+	Chains() [][]*x509.Certificate
 }
 
 // Server answers plain checks. It is safe for concurrent use. Run must run while connections are served.
@@ -275,7 +278,7 @@ func (c *conn) call() access.Call {
 	if c.host != string(h.host) {
 		c.host = string(h.host)
 	}
-	call := access.Call{Host: c.host, Forwarded: h.forwarded}
+	call := access.Call{Host: c.host, Forwarded: h.forwarded, Chains: c.Chains()}
 	if h.authorized {
 		if len(c.secret) == 0 || c.secret[0] != string(h.authorization) {
 			c.secret = []string{string(h.authorization)}

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"context"
+	"crypto/x509"
 	"io"
 	"net"
 	"strings"
@@ -18,6 +19,7 @@ type dribble struct {
 	pieces    []string
 	deadlines []int // the number of pieces that were left when each was set
 	left, cut bool  // the client left; a write was cut off
+	chains    [][]*x509.Certificate
 }
 
 func (d *dribble) Read(p []byte) (int, error) {
@@ -36,10 +38,11 @@ func (d *dribble) SetReadDeadline(time.Time) error {
 	return nil
 }
 
-func (d *dribble) Write(p []byte) (int, error) { return len(p), nil }
-func (d *dribble) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
-func (d *dribble) Rest()                       {}
-func (d *dribble) Left(bool) bool              { return d.left }
+func (d *dribble) Write(p []byte) (int, error)   { return len(p), nil }
+func (d *dribble) RemoteAddr() net.Addr          { return &net.TCPAddr{} }
+func (d *dribble) Rest()                         {}
+func (d *dribble) Left(bool) bool                { return d.left }
+func (d *dribble) Chains() [][]*x509.Certificate { return d.chains }
 
 func (d *dribble) SetWriteDeadline(time.Time) error {
 	d.cut = true

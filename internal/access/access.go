@@ -51,6 +51,8 @@ type Token struct {
 	ExpiresAt *time.Time // nil: never
 	RevokedAt *time.Time // nil: in force
 	LastUsed  *time.Time // nil: never, or not recorded
+	// Certificate: this is no stored token but stands for a client certificate, with its name and scopes.
+	Certificate bool
 }
 
 // Permits reports whether the token's scopes include want. It ignores expiry and

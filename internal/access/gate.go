@@ -2,6 +2,7 @@ package access
 
 import (
 	"crypto/subtle"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -40,7 +41,7 @@ const (
 )
 
 // Call is what a request says about its sender. The other fields are used only without
-// Authorization.
+// Authorization: a token beside a client certificate decides alone.
 type Call struct {
 	// Authorization holds every value of the header or metadata of that name.
 	Authorization []string
@@ -50,6 +51,8 @@ type Call struct {
 	Forwarded bool
 	// OtherSite is true if a browser sent the request on behalf of another web site.
 	OtherSite bool
+	// Chains are the verified chains of the client certificate, as in tls.ConnectionState.
+	Chains [][]*x509.Certificate
 }
 
 // forwarding are the headers that proxies add to forwarded requests.
@@ -63,20 +66,27 @@ func ForwardingHeaders() []string { return forwarding }
 type Gate struct {
 	Tokens *Current
 	// OpenMode means that the listener is on a loopback address. Calls from this machine
-	// then need no credentials until the first token exists.
+	// then need no credentials until the first token exists, unless Certificates is set.
 	OpenMode bool
-	Now      func() time.Time
+	// Certificates gives scopes to client certificates; nil gives none.
+	Certificates *Certificates
+	Now          func() time.Time
 }
 
 // Admit returns the token of a call if it permits at least one of the scopes want. In
-// open mode it returns a token with the ID 0 that permits everything. The error is a
-// *Refusal.
+// open mode it returns a token with the ID 0 that permits everything, for a client
+// certificate one with its scopes. The error is a *Refusal.
 func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
+	if len(call.Authorization) == 0 {
+		if token, ok := g.Certificates.find(call.Chains); ok {
+			return admitCertificate(token, call, want)
+		}
+	}
 	ring := g.Tokens.Load()
 	if ring == nil {
 		return Token{}, notLoaded()
 	}
-	if len(call.Authorization) == 0 && g.OpenMode && ring.Open() {
+	if len(call.Authorization) == 0 && g.OpenMode && g.Certificates == nil && ring.Open() {
 		return admitOpen(call)
 	}
 	secret, err := bearer(call.Authorization)
@@ -85,6 +95,24 @@ func (g *Gate) Admit(call Call, want ...Scope) (Token, error) {
 	}
 	return g.find(secret, want...)
 }
+
+// admitCertificate decides about calls with a client certificate that has scopes. A
+// browser sends the certificate with every request, also with those that the pages of
+// other sites make, so these are rejected.
+func admitCertificate(token Token, call Call, want []Scope) (Token, error) {
+	switch {
+	case call.OtherSite:
+		return Token{}, &Refusal{Reason: NoCredentials,
+			Detail: "A client certificate is not accepted with requests from other web sites. Send a token."}
+	case !slices.ContainsFunc(want, token.Permits):
+		return Token{}, &Refusal{Reason: LacksScope, Need: want,
+			Detail: "The client certificate does not have the scope " + anyOf(want) + ", which this request requires."}
+	}
+	return token, nil
+}
+
+// anyOf names scopes in a sentence.
+func anyOf(scopes []Scope) string { return strings.ReplaceAll(FormatScopes(scopes), ",", " or ") }
 
 // find returns the token of a secret if it permits at least one of the scopes want. The
 // error is a *Refusal.
@@ -111,10 +139,10 @@ func notLoaded() *Refusal {
 	return &Refusal{Reason: NotLoaded, Detail: "This node has not loaded its API tokens yet. Try again."}
 }
 
-// Lacks returns the Refusal of a token that has none of the scopes.
+// Lacks returns the Refusal of a token, or a client certificate, that has none of the scopes.
 func Lacks(want ...Scope) *Refusal {
 	return &Refusal{Reason: LacksScope, Need: want,
-		Detail: "This request requires a token with the scope " + strings.ReplaceAll(FormatScopes(want), ",", " or ") + "."}
+		Detail: "This request requires a token with the scope " + anyOf(want) + "."}
 }
 
 // admitOpen decides about calls while there are no tokens. It rejects calls from web

@@ -9,7 +9,8 @@ import (
 
 // GatewayProof says how a gateway proves itself. Any one of the three is enough.
 type GatewayProof struct {
-	// Token accepts the secret of a token with ScopeCheck.
+	// Token accepts the secret of a token with ScopeCheck, or without one a client certificate
+	// to which Gate.Certificates gives that scope.
 	Token bool
 	// Networks are the networks that the gateway connects from. IPv4 networks are not
 	// IPv4-mapped.
@@ -43,6 +44,9 @@ func (g *Gate) AdmitGateway(call GatewayCall, proof *GatewayProof) error {
 			"connection nor its client certificate is among those of the profile."}
 	}
 	if len(call.Token) == 0 {
+		if token, ok := g.Certificates.find(call.Chains); ok && token.Permits(ScopeCheck) {
+			return nil
+		}
 		return &Refusal{Reason: NoCredentials, Detail: "The gateway did not prove itself. Send the header Sluice-Token " +
 			"with a token of the scope check."}
 	}

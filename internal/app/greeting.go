@@ -21,7 +21,7 @@ func printGreeting(w io.Writer, cfg *config.Serve, addr, grpc net.Addr, keyring 
 		places += ", counters in this process"
 	}
 	authorize := ""
-	if !keyring.Load().Open() || !cfg.Loopback() {
+	if !keyring.Load().Open() || !cfg.Loopback() || cfg.TLSClientScopes != "" {
 		authorize = " \\\n    -H \"Authorization: Bearer $SLUICE_TOKEN\""
 	}
 	url := localURL(cfg, addr)

@@ -3,14 +3,18 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"time"
 
+	"sluice/api/envoy"
 	"sluice/internal/certificate"
 	"sluice/internal/config"
 	"sluice/internal/telemetry"
 )
+
+var _ envoy.CertifiedConn = (*trackedConn)(nil)
 
 // openCertificates loads the certificate and follows changes of its files. Without TLS
 // it returns nil.
@@ -52,6 +56,14 @@ func publishTLS(metrics *telemetry.Metrics, source *certificate.Source, listener
 		}
 		return n
 	}})
+}
+
+// Chains implements plain.Conn and envoy.CertifiedConn.
+func (c *trackedConn) Chains() [][]*x509.Certificate {
+	if c.secure == nil {
+		return nil
+	}
+	return c.secure.VerifiedChains
 }
 
 // handshakeTimeout is how long a client has for the TLS handshake. It is as long as for

@@ -189,11 +189,15 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	if err != nil {
 		return err
 	}
+	clients, err := cfg.ClientScopes()
+	if err != nil {
+		return err
+	}
 	metrics.Questions(gateway.Faces(), gateway.Results())
 	metrics.EnvoyCalls(envoy.Faces(), envoy.Results(), envoy.Refusals())
 	calls, err := envoy.New(envoy.Deps{
-		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Ready: ready.ready, Now: host.Now,
-		ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
+		Checker: checker, Access: keyring, OpenMode: cfg.GRPCLoopback(), Certificates: clients, Ready: ready.ready,
+		Now: host.Now, ResetDelta: cfg.ResetHeader == "delta", LimitHeaders: cfg.GRPCLimitHeaders, MaxAge: cfg.GRPCMaxAge,
 		Observe: metrics, Panicked: metrics.CountPanic, Logger: host.Log,
 	})
 	if err != nil {
@@ -202,8 +206,8 @@ func Run(ctx context.Context, cfg config.Serve, host Host) (err error) {
 	handler, direct, err := newHandler(api.Deps{
 		Checker: checker, Rules: db, Writer: db, History: db, Pools: db.Pools(), Profiles: db.Profiles(), Overrides: db,
 		OverrideWriter: db, FailDefaults: failDefaults, Access: keyring, RLS: calls.RLS,
-		OpenMode: cfg.Loopback(),
-		Changed:  reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
+		OpenMode: cfg.Loopback(), Certificates: clients,
+		Changed: reload.changed, Ready: ready.ready, RuleState: ready.ruleState, Hot: buckets.hot,
 		HotEverywhere: figures.hotEverywhere, Metrics: metrics.Handler(), MetricsPublic: cfg.MetricsPublic,
 		ResetDelta: cfg.ResetHeader == "delta", TrustedProxies: trusted, Panicked: metrics.CountPanic, Logger: host.Log,
 		Checked: metrics.CountHTTPCheck, Now: host.Now,
@@ -271,11 +275,11 @@ func serveGRPC(ctx context.Context, cfg *config.Serve, host *Host, g grpcServer,
 	return addr, []*firstByteListener{server.listener}, nil
 }
 
-// checkTokens returns errNoCredentials if the keyring has no valid token and an
-// address is not a loopback address.
+// checkTokens returns errNoCredentials if the keyring has no valid token, no client
+// certificate has scopes, and an address is not a loopback address.
 func checkTokens(cfg *config.Serve, k *access.Keyring, now time.Time) error {
 	switch {
-	case k.Live(now) > 0:
+	case k.Live(now) > 0 || cfg.TLSClientScopes != "":
 		return nil
 	case !cfg.Loopback():
 		return errNoCredentials

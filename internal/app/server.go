@@ -155,7 +155,8 @@ func newHandler(d api.Deps, c *console, asked func(face, result string)) (http.H
 	server.Routes(e)
 	c.mount(e)
 	h, err := gateway.New(gateway.Deps{
-		Checker: d.Checker, Access: d.Access, Now: d.Now, ResetDelta: d.ResetDelta, Asked: asked, Panicked: d.Panicked,
+		Checker: d.Checker, Access: d.Access, Certificates: d.Certificates, Now: d.Now, ResetDelta: d.ResetDelta,
+		Asked: asked, Panicked: d.Panicked,
 		Logger: d.Logger, Next: e,
 	})
 	return h, server, err

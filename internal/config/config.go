@@ -34,16 +34,19 @@ type Near struct {
 
 // Listener configures where and how requests are accepted.
 type Listener struct {
-	Listen          string        `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create)."`
-	TLSCertFile     string        `name:"tls-cert-file" env:"SLUICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate for TLS in PEM form, followed by its intermediates. It is read again when it changes. Empty: no TLS."`
-	TLSKeyFile      string        `name:"tls-key-file" env:"SLUICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key of the certificate, in PEM form. It is read again when it changes."`
-	TLSClientCAFile string        `name:"tls-client-ca-file" env:"SLUICE_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities whose client certificates are accepted, in PEM form. Clients may connect without a certificate. It is read again when it changes. Empty: no client certificate is requested."`
-	TrustedProxies  []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
-	PlainChecks     string        `name:"plain-checks" env:"SLUICE_PLAIN_CHECKS" default:"on" placeholder:"MODE" help:"Read plain checks straight from the connection, which costs less CPU. Every other request is read by net/http. on or off."`
-	ResetHeader     string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
-	MetricsPublic   bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
-	DrainDelay      time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
-	DrainTimeout    time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
+	Listen          string `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create)."`
+	TLSCertFile     string `name:"tls-cert-file" env:"SLUICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate for TLS in PEM form, followed by its intermediates. It is read again when it changes. Empty: no TLS."`
+	TLSKeyFile      string `name:"tls-key-file" env:"SLUICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key of the certificate, in PEM form. It is read again when it changes."`
+	TLSClientCAFile string `name:"tls-client-ca-file" env:"SLUICE_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities whose client certificates are accepted, in PEM form. Clients may connect without a certificate. It is read again when it changes. Empty: no client certificate is requested."`
+
+	TLSClientScopes string `name:"tls-client-scopes" env:"SLUICE_TLS_CLIENT_SCOPES" placeholder:"NAME=SCOPES" help:"Scopes of client certificates by their names, as in gateway.example.com=check;ops=rules:write,counters. Such a client needs no token. Requires --tls-client-ca-file. Empty: certificates have no scopes."`
+
+	TrustedProxies []string      `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks whose forwarding headers are trusted, as in 10.0.0.0/8,fd00::/8. Empty: none."`
+	PlainChecks    string        `name:"plain-checks" env:"SLUICE_PLAIN_CHECKS" default:"on" placeholder:"MODE" help:"Read plain checks straight from the connection, which costs less CPU. Every other request is read by net/http. on or off."`
+	ResetHeader    string        `name:"reset-header" env:"SLUICE_RESET_HEADER" default:"epoch" placeholder:"FORM" help:"Form of X-RateLimit-Reset. epoch: seconds since 1970. delta: seconds from now. epoch or delta."`
+	MetricsPublic  bool          `name:"metrics-public" env:"SLUICE_METRICS_PUBLIC" default:"false" negatable:"" help:"Serve /metrics without a token."`
+	DrainDelay     time.Duration `name:"drain-delay" env:"SLUICE_DRAIN_DELAY" default:"0s" placeholder:"TIME" help:"Time after SIGTERM for which requests are accepted while /readyz answers 503, so that load balancers notice. 0 to 5m."`
+	DrainTimeout   time.Duration `name:"drain-timeout" env:"SLUICE_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Time that requests in flight have to finish after the drain delay. 1s to 5m."`
 }
 
 // GRPC configures the listener for Envoy.

@@ -88,6 +88,8 @@ func TestBadValues_NameTheSetting(t *testing.T) {
 		{"--tls-cert-file=tls.pem", "--tls-key-file", "SLUICE_TLS_KEY_FILE"},
 		{"--tls-key-file=tls.key", "--tls-cert-file", "SLUICE_TLS_CERT_FILE"},
 		{"--tls-client-ca-file=ca.pem", "--tls-cert-file", "SLUICE_TLS_CERT_FILE"},
+		{"--tls-client-scopes=gw=check;ops", "--tls-client-scopes", "SLUICE_TLS_CLIENT_SCOPES"},
+		{"--tls-client-scopes=gw=check", "--tls-client-ca-file", "SLUICE_TLS_CLIENT_SCOPES"},
 		{"--store-timeout=0s", "--store-timeout", "SLUICE_STORE_TIMEOUT"},
 		{"--max-keys=1", "--max-keys", "SLUICE_MAX_KEYS"},
 		{"--snapshot-interval=5ms", "--snapshot-interval", "SLUICE_SNAPSHOT_INTERVAL"},

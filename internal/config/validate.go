@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/rules"
 )
 
@@ -227,6 +228,21 @@ func (l *Listener) checkTLS(c *checker) {
 	case l.TLSClientCAFile != "" && !l.TLS():
 		c.fail("tls-client-ca-file", "SLUICE_TLS_CLIENT_CA_FILE", "requires --tls-cert-file (%s)", cert)
 	}
+	if _, err := l.ClientScopes(); err != nil {
+		c.fail("tls-client-scopes", "SLUICE_TLS_CLIENT_SCOPES", "%s", err)
+	}
+	if l.TLSClientScopes != "" && l.TLSClientCAFile == "" {
+		c.fail("tls-client-scopes", "SLUICE_TLS_CLIENT_SCOPES", "is %q, which requires --tls-client-ca-file "+
+			"(SLUICE_TLS_CLIENT_CA_FILE): without it no client certificate is requested", l.TLSClientScopes)
+	}
+}
+
+// ClientScopes parses TLSClientScopes; nil if it is empty.
+func (l *Listener) ClientScopes() (*access.Certificates, error) {
+	if l.TLSClientScopes == "" {
+		return nil, nil //nolint:nilnil // it is an option
+	}
+	return access.ParseCertificates(l.TLSClientScopes)
 }
 
 // TrustedNetworks parses TrustedProxies; a bare address is a network of one.
