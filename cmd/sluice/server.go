@@ -35,19 +35,40 @@ func connectTo(c *config.Client, timeout time.Duration) (*client.Client, error) 
 			return nil, err
 		}
 	}
-	if c.CAFile == "" {
-		return client.New(c.Server, opt)
+	var err error
+	if opt.TLS, err = certificates(c); err != nil {
+		return nil, err
 	}
-	pem, err := os.ReadFile(c.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("--ca (SLUICE_CA_FILE): %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--ca (SLUICE_CA_FILE): %s has no certificate in PEM form", c.CAFile)
-	}
-	opt.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	return client.New(c.Server, opt)
+}
+
+// certificates returns the TLS configuration with the authorities and the client certificate of a command.
+func certificates(c *config.Client) (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--ca (SLUICE_CA_FILE): %w", err)
+		}
+		if cfg.RootCAs = x509.NewCertPool(); !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca (SLUICE_CA_FILE): %s has no certificate in PEM form", c.CAFile)
+		}
+	}
+	if c.ClientCertFile == "" {
+		return cfg, nil
+	}
+	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(c.ClientCertFile, c.ClientKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--client-cert (SLUICE_CLIENT_CERT_FILE) and --client-key (SLUICE_CLIENT_KEY_FILE): %w", err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(nil); err != nil {
+		return nil, err
+	}
+	cfg.GetClientCertificate = load
+	return cfg, nil
 }
 
 // advice returns what to do about an error of a call, to be printed after it.

@@ -37,6 +37,37 @@ func TestCommands_CheckTheServersCertificate(t *testing.T) {
 	}
 	r.terminate()
 }
+
+// A command with a client certificate needs no token.
+func TestCommands_PresentTheClientCertificate(t *testing.T) {
+	authority := testenv.NewAuthority(t)
+	dir := t.TempDir()
+	cert, key := authority.Issue(t, dir, "server.test", time.Now().Add(time.Hour))
+	ops, opsKey := authority.Issue(t, dir, "ops.test", time.Now().Add(time.Hour))
+	r := launch(t, nil, append(serveArgs(dir+"/data"), "--tls-cert-file="+cert, "--tls-key-file="+key,
+		"--tls-client-ca-file="+authority.File, "--tls-client-scopes=ops.test=rules:read")...)
+	export := []string{"rules", "export", "--server=" + r.url, "--ca=" + authority.File}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--client-cert=" + ops, "--client-key=" + opsKey}, exitDone, ""},
+		{nil, exitError, "status 401"},
+		{[]string{"--client-cert=" + cert, "--client-key=" + key}, exitError, "status 401"},
+		{[]string{"--client-cert=" + ops}, exitError, "SLUICE_CLIENT_KEY_FILE"},
+		{[]string{"--client-key=" + opsKey}, exitError, "SLUICE_CLIENT_CERT_FILE"},
+		{[]string{"--client-cert=" + ops, "--client-key=" + key}, exitError, "SLUICE_CLIENT_CERT_FILE"},
+		{[]string{"--client-cert=" + dir + "/missing", "--client-key=" + key}, exitError, "SLUICE_CLIENT_CERT_FILE"},
+	} {
+		if code, _, errs := sluice(t, "", slices.Concat(export, tt.args)...); code != tt.code ||
+			!strings.Contains(errs, tt.want) {
+			t.Errorf("%v: exit %d, %s; want %d, %s", tt.args, code, errs, tt.code, tt.want)
+		}
+	}
+	r.terminate()
+}
+
 func TestCommands_SayWhatToDoAboutAnError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {

@@ -34,7 +34,7 @@ type Near struct {
 
 // Listener configures where and how requests are accepted.
 type Listener struct {
-	Listen          string `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create)."`
+	Listen          string `name:"listen" env:"SLUICE_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the HTTP API. An address that other machines can reach requires an API token (sluice token create) or --tls-client-scopes."`
 	TLSCertFile     string `name:"tls-cert-file" env:"SLUICE_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate for TLS in PEM form, followed by its intermediates. It is read again when it changes. Empty: no TLS."`
 	TLSKeyFile      string `name:"tls-key-file" env:"SLUICE_TLS_KEY_FILE" placeholder:"FILE" help:"Private key of the certificate, in PEM form. It is read again when it changes."`
 	TLSClientCAFile string `name:"tls-client-ca-file" env:"SLUICE_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities whose client certificates are accepted, in PEM form. Clients may connect without a certificate. It is read again when it changes. Empty: no client certificate is requested."`
@@ -51,7 +51,7 @@ type Listener struct {
 
 // GRPC configures the listener for Envoy.
 type GRPC struct {
-	GRPCListen       string        `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create). Empty: no gRPC."`
+	GRPCListen       string        `name:"grpc-listen" env:"SLUICE_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Address of the gRPC services that Envoy calls, as in 127.0.0.1:8081. It uses the TLS files of the HTTP API. An address that other machines can reach requires an API token (sluice token create) or --tls-client-scopes. Empty: no gRPC."`
 	GRPCMaxAge       time.Duration `name:"grpc-max-age" env:"SLUICE_GRPC_MAX_AGE" default:"30m" placeholder:"TIME" help:"Age at which a gRPC connection is asked to move on, so that clients spread over new nodes. Calls in flight finish. 0: never. 0, or 1s to 168h."`
 	GRPCLimitHeaders bool          `name:"grpc-limit-headers" env:"SLUICE_GRPC_LIMIT_HEADERS" default:"false" negatable:"" help:"Add RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the headers for the client, as envoyproxy/ratelimit does with LIMIT_RESPONSE_HEADERS_ENABLED."`
 }
@@ -109,4 +109,7 @@ type Client struct {
 	Token string `name:"token" env:"SLUICE_TOKEN" placeholder:"SECRET" help:"API token. Set it in the environment to keep it out of process listings."`
 
 	TokenFile string `name:"token-file" env:"SLUICE_TOKEN_FILE" placeholder:"FILE" help:"File with the value of --token. A changed token is used within 10s. Not together with --token."`
+
+	ClientCertFile string `name:"client-cert" env:"SLUICE_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate to present to the server, in PEM form, followed by its intermediates. Every connection reads it again. Empty: none."`
+	ClientKeyFile  string `name:"client-key" env:"SLUICE_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate, in PEM form."`
 }

@@ -275,9 +275,17 @@ func (c *Remote) Validate() error {
 	return nil
 }
 
-// Validate checks the server's address, and that the token is set once.
+// Validate checks the server's address, that the token is set once, and that a client
+// certificate has a key.
 func (c *Client) Validate() error {
-	var twice checker
-	twice.notBoth("token", "SLUICE_TOKEN", c.Token, c.TokenFile)
-	return errors.Join(append(twice.errs, c.Remote.Validate())...)
+	var bad checker
+	bad.notBoth("token", "SLUICE_TOKEN", c.Token, c.TokenFile)
+	const cert, key = "SLUICE_CLIENT_CERT_FILE", "SLUICE_CLIENT_KEY_FILE"
+	switch {
+	case c.ClientCertFile == "" && c.ClientKeyFile != "":
+		bad.fail("client-cert", cert, "must be set together with --client-key (%s)", key)
+	case c.ClientKeyFile == "" && c.ClientCertFile != "":
+		bad.fail("client-key", key, "must be set together with --client-cert (%s)", cert)
+	}
+	return errors.Join(append(bad.errs, c.Remote.Validate())...)
 }
