@@ -135,6 +135,37 @@ func TestSeveral_OverSlotsOfACluster(t *testing.T) {
 	}
 }
 
+// The other operations over slots of a cluster, where parts of a request are charged and given back apart.
+func TestSeveral_InEveryOperationOverSlots(t *testing.T) {
+	f := newFixture(t, nil, sealing)
+	f.store.Store = at(t, testenv.Cluster(t).URL(), f.now.Load)
+	const check = `{"limits":[{"name":"a","key":"slots-1","limit":9,"window_ms":60000},` +
+		`{"name":"b","key":"slots-2","limit":7,"window_ms":60000},{"name":"c","key":"slots-3","limit":5,"window_ms":60000}]}`
+	left := func(what, want string) {
+		t.Helper()
+		if got := fmt.Sprint(f.leftOf(check)); got != want {
+			t.Errorf("after %s: %s left, want %s", what, got, want)
+		}
+	}
+	f.check(with(check, `"weight":2,"request_id":"a"`))
+	if a := f.check(with(check, `"weight":2,"request_id":"a"`)); !a.Replayed {
+		t.Errorf("a repeat: %+v", a)
+	}
+	left("a check", "[7 5 3]")
+	f.post("/ratelimit/charge", with(check, `"weight":4`)).want(200)
+	left("a charge above the limit", "[3 1 0]")
+	f.post("/ratelimit/refund", with(check, `"weight":2,"request_id":"a"`)).want(200)
+	left("a refund", "[5 3 1]")
+	a := f.reserve(with(check, `"weight":1`))
+	left("a reserve", "[4 2 0]")
+	f.settle(a.Reservation, `"weight":0`)
+	left("a settlement", "[5 3 1]")
+	f.post("/ratelimit/check/batch", `{"checks":[`+check+`,`+check+`]}`).want(200)
+	left("a batch, whose second check is denied", "[4 2 0]")
+	f.post("/ratelimit/reset", check).want(200)
+	left("a reset", "[9 7 5]")
+}
+
 func TestSeveral_BadInputIsNamed(t *testing.T) {
 	f := newFixture(t, nil)
 	one := func(members string) string { return `{"limits":[` + members + `]}` }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"sluice/internal/wire"
 	"sluice/limiter"
@@ -14,7 +15,7 @@ import (
 // A reservation token lists what one allowed answer charged by an estimate, so that it can be
 // settled without the descriptor. It is base64url of
 //
-//	version (1), expiry in ms since the epoch, calls, leases, seal (16)
+//	version (1; 2 with names of limits), expiry in ms since the epoch, calls, leases, seal (16)
 //	calls: number; each: kind, id, asks
 //	asks: number; each: flags, source, pool, key, weight, limit
 //	limit: algorithm, align, count, window_ms, burst, buckets, spare, anchor_ms
@@ -25,7 +26,9 @@ import (
 // a forged token could name any bucket with any limit.
 const (
 	reservationVersion = 1
-	sealSize           = 16
+	// reservationNames is that of a token with names of limits, which older nodes refuse.
+	reservationNames = 2
+	sealSize         = 16
 	// maxReservation bounds a token, in bytes; a settlement's body holds one.
 	maxReservation = 56 << 10
 	// reservable bounds the keys of a request that can be reserved, in bytes, so that its token
@@ -81,9 +84,18 @@ const (
 	askNamed
 )
 
+func (r *reservation) version() byte {
+	for i := range r.calls {
+		if slices.ContainsFunc(r.calls[i].asks, func(a reservedAsk) bool { return a.isNamed }) {
+			return reservationNames
+		}
+	}
+	return reservationVersion
+}
+
 // seal writes a token.
 func (r *reservation) seal(secret []byte) string {
-	b := binary.AppendUvarint([]byte{reservationVersion}, uint64(r.expires))
+	b := binary.AppendUvarint([]byte{r.version()}, uint64(r.expires))
 	b = binary.AppendUvarint(b, uint64(len(r.calls)))
 	for i := range r.calls {
 		c := &r.calls[i]
@@ -147,7 +159,7 @@ func openReservation(token string, secrets [][]byte) (*reservation, error) {
 	for _, s := range secrets {
 		genuine = genuine || hmac.Equal(seal, sealOf(s, b))
 	}
-	if !genuine || b[0] != reservationVersion {
+	if !genuine || b[0] != reservationVersion && b[0] != reservationNames {
 		return nil, ErrBadReservation
 	}
 	r := wire.Read(b[1:])

@@ -2,8 +2,11 @@ package decide
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"testing"
+
+	"sluice/limiter"
 )
 
 func TestReservation_IsOpenedByItsSecretOnly(t *testing.T) {
@@ -14,5 +17,23 @@ func TestReservation_IsOpenedByItsSecretOnly(t *testing.T) {
 	}
 	if _, err := openReservation(token, [][]byte{bytes.Repeat([]byte("t"), 32)}); !errors.Is(err, ErrBadReservation) {
 		t.Errorf("another secret opened it: %v", err)
+	}
+}
+
+// A node of the version before reads version 1 alone: it must refuse names, which it would take for fields.
+func TestReservation_NamesHaveAVersionOfTheirOwn(t *testing.T) {
+	secret := bytes.Repeat([]byte("s"), 32)
+	for want, ask := range map[byte]reservedAsk{1: {source: "bytes"}, 2: {source: "per-ip", isNamed: true}} {
+		ask.Ask = limiter.Ask{Key: "{a}|fw", Weight: 3, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Window: 9}}
+		r := reservation{expires: epoch, calls: []reservedCall{{id: "x", asks: []reservedAsk{ask}}}}
+		token := r.seal(secret)
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil || raw[0] != want {
+			t.Errorf("version %d, want %d", raw[0], want)
+		}
+		got, err := openReservation(token, [][]byte{secret})
+		if err != nil || got.calls[0].asks[0].isNamed != ask.isNamed || got.calls[0].asks[0].source != ask.source {
+			t.Errorf("got %+v, %v", got, err)
+		}
 	}
 }

@@ -104,6 +104,19 @@ func encodeRule(r *rules.Rule) (text []byte, form uint32, err error) {
 	return append(text, '\n'), form, nil
 }
 
+// encodePools returns the JSON of the pools and the form that it needs. It leaves out false, which builds before
+// format 5 do not know.
+func encodePools(pools []rules.Pool) (text []byte, form uint32, err error) {
+	if text, err = json.Marshal(pools); err != nil {
+		return nil, 0, err
+	}
+	form = formatPlain
+	if slices.ContainsFunc(pools, func(p rules.Pool) bool { return p.Shed }) {
+		form = format
+	}
+	return append(bytes.ReplaceAll(text, []byte(`,"shed":false`), nil), '\n'), form, nil // no text contains a bare quote
+}
+
 // write writes the JSON of c with other rules, one rule at a time, so that a
 // hundred thousand take little memory. It returns the form of the JSON.
 func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err error) {
@@ -142,11 +155,16 @@ func (c *Copy) write(w io.Writer, rs iter.Seq[*rules.Rule]) (form uint32, err er
 			CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt,
 		}
 	}
+	pools, needs, err := encodePools(c.Pools)
+	if err != nil {
+		return 0, err
+	}
+	form = max(form, needs)
 	rest := []struct {
 		name  string
 		value any
 		none  bool
-	}{{`],"pools":`, c.Pools, false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0}, {`,"tokens":`, tokens, false}}
+	}{{`],"pools":`, json.RawMessage(pools), false}, {`,"profiles":`, c.Profiles, len(c.Profiles) == 0}, {`,"tokens":`, tokens, false}}
 	for _, part := range rest {
 		if part.none {
 			continue
