@@ -15,7 +15,7 @@ type recordName struct{ tag, id string }
 // record is the effect of a named request; see limiter.ReplayWindow for the rules.
 type record struct {
 	at      int64
-	allowed bool
+	allowed bool // for snapshots: answer derives it
 	keys    []limiter.Key
 	charged []limiter.Charged
 	limits  []limiter.Decision
@@ -122,9 +122,9 @@ func (r *record) names(asks []limiter.Ask) bool {
 	return len(asks) == 0
 }
 
-// answer gives a repeat the stored answer.
+// answer gives a repeat the stored answer. A charge during a ban that was removed since is then allowed.
 func (r *record) answer(req *limiter.Request, res *limiter.Result) {
-	res.Allowed, res.Replayed, res.At, res.Limits = r.allowed, true, r.at, res.Limits[:0]
+	res.Allowed, res.Replayed, res.At, res.Limits = true, true, r.at, res.Limits[:0]
 	for i := range req.Asks {
 		l := &req.Asks[i].Limit
 		k := slices.Index(r.keys, req.Asks[i].Key)
@@ -136,6 +136,7 @@ func (r *record) answer(req *limiter.Request, res *limiter.Result) {
 		if d.Rate < 0 { // snapshots have it only for charges
 			d.Rate = l.Rate()
 		}
+		res.Allowed = res.Allowed && d.Allowed
 		res.Limits = append(res.Limits, d)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/testenv"
 	"sluice/limiter"
+	"sluice/limiter/memstore"
 	"sluice/limiter/redisstore"
 	"sluice/limiter/storetest"
 )
@@ -31,6 +32,7 @@ var entities atomic.Int64
 type traffic struct {
 	entity string
 	limits []limiter.Limit
+	bans   []limiter.Limit // the ban of each limit, without an algorithm for none
 	family [][]limiter.Algorithm
 	large  bool
 	now    int64
@@ -45,8 +47,20 @@ func newTraffic(t *rapid.T) *traffic {
 		f := rapid.SampledFrom(families).Draw(t, "family")
 		tr.family = append(tr.family, f)
 		tr.limits = append(tr.limits, tr.limit(t, f))
+		tr.bans = append(tr.bans, tr.ban(t))
 	}
 	return tr
+}
+
+// ban draws a ban of a few denials, mostly none.
+func (tr *traffic) ban(t *rapid.T) limiter.Limit {
+	if rapid.IntRange(0, 2).Draw(t, "ban") > 0 {
+		return limiter.Limit{}
+	}
+	times := []int64{1, 10, 100, 1000, 60_000}
+	lasts := rapid.SampledFrom(times).Draw(t, "lasts")
+	return limiter.BanLimit(rapid.Int64Range(1, 4).Draw(t, "after"), rapid.SampledFrom(times).Draw(t, "within"), lasts,
+		rapid.Int64Range(1, limiter.MaxBanGrow).Draw(t, "grow"), lasts*rapid.Int64Range(1, 30).Draw(t, "most"))
 }
 
 // limit draws a valid limit of one of the algorithms.
@@ -138,16 +152,28 @@ func (tr *traffic) request(t *rapid.T) limiter.Request {
 		k := limiter.Key(fmt.Sprintf("{%s}|%d|%s", tr.entity, i, l.Algorithm.Kind()))
 		req.Asks = append(req.Asks, limiter.Ask{Key: k, Limit: l, Weight: tr.weight(t, l),
 			Look: rapid.IntRange(0, 4).Draw(t, "look") == 0})
+		if rapid.IntRange(0, 9).Draw(t, "edit of the ban") == 0 {
+			tr.bans[i] = tr.ban(t)
+		}
+		if b := tr.bans[i]; b.Algorithm == limiter.Ban && l.Algorithm != limiter.Concurrency {
+			req.Asks = append(req.Asks, limiter.Ask{Key: limiter.BanKey(k), Limit: b,
+				Look: rapid.IntRange(0, 9).Draw(t, "a ban that looks") == 0})
+		}
+	}
+	if n := len(req.Asks); req.Op == limiter.OpReset && req.Asks[n-1].Limit.Algorithm == limiter.Ban {
+		req.Asks = req.Asks[rapid.SampledFrom([]int{0, n - 1}).Draw(t, "reset from"):] // all, or the ban alone
 	}
 	return req
 }
 
 // TestScript_AgreesWithTheArithmeticOfPackageLimiter is the promise that Lua on
-// doubles and Go on int64 decide alike: every answer, for random traffic with
-// weights, edits of every field, clock steps, charges, refunds and leases.
+// doubles, Go on int64 and the store in memory decide alike: every answer, for random traffic with
+// weights, edits of every field, clock steps, charges, refunds, leases and bans.
 func TestScript_AgreesWithTheArithmeticOfPackageLimiter(t *testing.T) {
 	clock := storetest.NewClock(0)
 	s := open(t, client(t, testenv.SharedRedis(t).URL()), redisstore.Options{Clock: clock.Now})
+	memory := memstore.New(memstore.Options{Clock: clock.Now})
+	t.Cleanup(func() { memory.Close() })
 	rapid.Check(t, func(t *rapid.T) {
 		tr, m := newTraffic(t), newModel()
 		for range rapid.IntRange(1, 12).Draw(t, "batches") {
@@ -168,6 +194,13 @@ func TestScript_AgreesWithTheArithmeticOfPackageLimiter(t *testing.T) {
 				}
 				if diff := cmp.Diff(want, c.Result); diff != "" {
 					t.Fatalf("%s %q %+v at %d (-want +got):\n%s", c.Request.Op, c.Request.ID, c.Request.Asks, tr.now, diff)
+				}
+				var inMemory limiter.Result
+				if err := memory.Do(context.Background(), &c.Request, &inMemory); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(inMemory, c.Result); diff != "" {
+					t.Fatalf("%s %q %+v at %d (-memory +Redis):\n%s", c.Request.Op, c.Request.ID, c.Request.Asks, tr.now, diff)
 				}
 			}
 		}

@@ -72,18 +72,40 @@ func (m *model) replay(req *limiter.Request, now int64) *modelRecord {
 	if rec == nil || req.Op == limiter.OpPeek || rec.refunded || now < rec.at || now-rec.at > limiter.ReplayWindow {
 		return nil
 	}
-	same := func(a, b limiter.Ask) bool { return a.Key == b.Key }
-	if !slices.EqualFunc(rec.asks, req.Asks, same) {
+	if !slices.Equal(limitsOf(rec.asks), limitsOf(req.Asks)) {
 		return nil
 	}
 	return rec
 }
 
+// limitsOf lists the keys of asks without those of bans.
+func limitsOf(asks []limiter.Ask) (keys []limiter.Key) {
+	for _, a := range asks {
+		if a.Limit.Algorithm != limiter.Ban {
+			keys = append(keys, a.Key)
+		}
+	}
+	return keys
+}
+
+// answer is the stored answer of a repeat, whose bans may be others.
+func (r *modelRecord) answer(req *limiter.Request) limiter.Result {
+	res := limiter.Result{Allowed: true, Replayed: true, At: r.at}
+	for _, a := range req.Asks {
+		d := limiter.Decision{Allowed: true, Limit: a.Limit.Count, Remaining: a.Limit.Count} // a ban that is new
+		for i := range r.asks {
+			if r.asks[i].Key == a.Key {
+				d = r.result.Limits[i]
+			}
+		}
+		res.Limits, res.Allowed = append(res.Limits, d), res.Allowed && d.Allowed
+	}
+	return res
+}
+
 func (m *model) decide(req *limiter.Request, now int64) limiter.Result {
 	if rec := m.replay(req, now); rec != nil {
-		res := rec.result
-		res.Replayed = true
-		return res
+		return rec.answer(req)
 	}
 	n := len(req.Asks)
 	states := make([]*limiter.State, n)

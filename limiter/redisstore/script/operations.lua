@@ -139,7 +139,7 @@ local function refund(id, asks, n, now, record)
   for i = 1, n do
     local a = asks[i]
     local slot, w, at = HOLDS_SLOTS(a.algorithm), a.weight, nil
-    if id ~= '' then at, w = claim(r, a) end
+    if id ~= '' then at, w = claim(r, a) elseif a.algorithm == BAN then w = 0 end
     a.allowed = 1
     load(a)
     if slot and id ~= '' then
