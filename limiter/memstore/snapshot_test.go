@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -85,7 +86,12 @@ func TestSnapshot_RestoredStoreAnswersAsTheFirst(t *testing.T) {
 				limiter.OpRefund}).Draw(rt, "op")
 			id := fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "id"))
 			n := rapid.IntRange(1, len(oneOfEach)).Draw(rt, "limits")
-			return request(op, id, rapid.IntRange(0, 3).Draw(rt, "who"), oneOfEach[:n]...)
+			req := request(op, id, rapid.IntRange(0, 3).Draw(rt, "who"), oneOfEach[:n]...)
+			if rapid.Bool().Draw(rt, "ban") {
+				req.Asks = slices.Insert(req.Asks, 1, limiter.Ask{Key: limiter.BanKey(req.Asks[0].Key),
+					Limit: limiter.BanLimit(2, 60_000, 10_000, 2, 40_000)})
+			}
+			return req
 		}
 		for range rapid.IntRange(0, 30).Draw(rt, "before") {
 			mustDo(rt, first, draw())
