@@ -120,7 +120,8 @@ func TestJoint_LostRaceIsTriedOnceMoreInOrder(t *testing.T) {
 func TestJoint_ADenialCountsForItsBanOnceTheRequestIsDeniedForGood(t *testing.T) {
 	x := threeSlots()
 	for _, p := range x.parts {
-		p.asks = append(p.asks, limiter.Ask{Key: limiter.BanKey(p.asks[0].Key + "|fw"), Limit: limiter.BanLimit(2, 1, 1, 1, 1)})
+		ban := limiter.Ask{Key: limiter.BanKey(p.asks[0].Key + "|fw"), Limit: limiter.BanLimit(2, 1, 1, 1, 1)}
+		p.asks = append(p.asks, ban)
 		p.bans = []int{1}
 	}
 	counted := 0
