@@ -149,7 +149,13 @@ func sentinel(t testing.TB, primary *testenv.RedisServer) (addr string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
-	return fmt.Sprintf("127.0.0.1:%d", port)
+	addr = fmt.Sprintf("127.0.0.1:%d", port)
+	asked := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	defer func() { _ = asked.Close() }()
+	until(t, "the sentinel to know the primary", func() bool {
+		return asked.GetMasterAddrByName(context.Background(), "counters").Err() == nil
+	})
+	return addr
 }
 
 func TestStore_FollowsSentinelToTheNewPrimary(t *testing.T) {
