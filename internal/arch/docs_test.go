@@ -108,3 +108,26 @@ func TestDocs_LinksLeadSomewhere(t *testing.T) {
 		t.Errorf("only %d links found: have the pages changed their form?", links)
 	}
 }
+
+// The glossary has each word once, in order, with a meaning of one line and a link.
+func TestGlossary_IsInOrderAndLinks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "docs", "glossary.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`).FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 60 {
+		t.Fatalf("the glossary has %d words", len(rows))
+	}
+	before := ""
+	for _, row := range rows[1:] {
+		word := strings.ToLower(strings.Trim(row[1], "`"))
+		if word <= before {
+			t.Errorf("%s stands after %s", word, before)
+		}
+		if !docLink.MatchString(row[3]) {
+			t.Errorf("%s has no link", word)
+		}
+		before = word
+	}
+}
