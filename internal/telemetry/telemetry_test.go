@@ -69,6 +69,8 @@ func used(t *testing.T) *Metrics {
 	m.CountCall("ratelimit", "denied")
 	m.CountRefusal("lacks_scope")
 	m.SettingsDiffer(func() int64 { return 2 })
+	m.SecretFile("DATABASE_URL_FILE", func() bool { return true })
+	m.SecretFile("REDIS_URL_FILE", func() bool { return false })
 	m.TLS(TLS{Expires: func() time.Time { return at }, Failing: func() bool { return true },
 		BadHandshakes: func() int64 { return 6 }})
 	m.CounterStore(CounterStore{
@@ -138,6 +140,7 @@ func TestMetrics_CountWhatHappened(t *testing.T) {
 		`sluice_account_doubt_units_total{mode="enforce"} 3`,
 		`sluice_set_version 7`, `sluice_set_rules 2`, `sluice_set_age_seconds 90`, `sluice_ready 1`,
 		`sluice_set_source{source="copy"} 1`, `sluice_set_source{source="database"} 0`, `sluice_set_refused 1`,
+		`sluice_secret_file_failing{setting="DATABASE_URL_FILE"} 1`, `sluice_secret_file_failing{setting="REDIS_URL_FILE"} 0`,
 		`sluice_rules_disk_failing 1`, `sluice_settings_differ 2`,
 		`sluice_rule_copies_total{outcome="restored"} 1`, `sluice_rule_copies_total{outcome="saved"} 0`,
 		`sluice_breaker_state{node="redis:6379"} 2`, `sluice_breaker_opened_total{node="redis:6379"} 4`,
