@@ -113,7 +113,7 @@ func serve(t *testing.T, redis *testenv.RedisServer) *World {
 		Listener: config.Listener{Listen: "127.0.0.1:0", ResetHeader: "epoch", PlainChecks: "on",
 			DrainTimeout: patience},
 		GRPC:    config.GRPC{GRPCListen: "127.0.0.1:0"},
-		Storage: config.Storage{DataDir: filepath.Join(t.TempDir(), "data")},
+		Storage: storage(t),
 		Counters: config.Counters{KeyPrefix: "sl:", StoreTimeout: 10 * time.Second, MaxKeys: 100_000,
 			MaxRecordBytes: 64 << 20, SnapshotInterval: time.Hour},
 		Matching: config.Matching{IPv4Prefix: 32, IPv6Prefix: 64, PollInterval: 100 * time.Millisecond},
