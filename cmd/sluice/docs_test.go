@@ -23,7 +23,7 @@ func TestDocs_EveryCommandParses(t *testing.T) {
 		t.Fatal(err)
 	}
 	tried := 0
-	for _, pattern := range []string{"../../deploy/*/README.md", "../../deploy/*/*/README.md"} {
+	for _, pattern := range []string{"../../docs/recipes/*.md", "../../deploy/*/README.md", "../../deploy/*/*/README.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

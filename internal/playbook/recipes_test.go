@@ -4,37 +4,98 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
-const recipes = "../../docs/recipes.md"
+// recipePages returns the pages of recipes, without the one that lists them.
+func recipePages(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../../docs/recipes/*.md")
+	if err != nil || len(pages) < 4 {
+		t.Fatalf("pages of recipes: %v, %v", pages, err)
+	}
+	return pages
+}
 
-func TestRecipes_ThePageIsTrue(t *testing.T) { Page(t, recipes) }
+func TestRecipes_ThePagesAreTrue(t *testing.T) {
+	for _, page := range recipePages(t) {
+		t.Run(filepath.Base(page), func(t *testing.T) { Page(t, page) })
+	}
+}
 
-func TestRecipes_ThePageIsTrueOnRedis(t *testing.T) { PageOnRedis(t, recipes) }
+func TestRecipes_ThePagesAreTrueOnRedis(t *testing.T) {
+	for _, page := range recipePages(t) {
+		t.Run(filepath.Base(page), func(t *testing.T) { PageOnRedis(t, page) })
+	}
+}
 
-// The page contains every file completely, under its name.
-func TestRecipes_ThePageShowsTheFiles(t *testing.T) {
-	page, err := os.ReadFile(recipes)
+// The pages contain every file completely, under its name.
+func TestRecipes_ThePagesShowTheFiles(t *testing.T) {
+	shown := map[string]string{}
+	for _, page := range recipePages(t) {
+		for _, m := range regexp.MustCompile(
+			"(?s)\\(\\.\\./\\.\\./deploy/recipes/([a-z-]+\\.yaml)\\)\n\n```yaml\n(.*?)```").FindAllStringSubmatch(read(t, page), -1) {
+			shown[m[1]] = m[2]
+		}
+	}
+	files, err := filepath.Glob("../../deploy/recipes/*")
+	if err != nil || len(files) != len(shown) || len(files) < 20 {
+		t.Errorf("%d files, of which the pages show %d: %v", len(files), len(shown), err)
+	}
+	for _, file := range files {
+		if name := filepath.Base(file); shown[name] != read(t, file) {
+			t.Errorf("the pages show %s as\n%s", name, shown[name])
+		}
+	}
+}
+
+// The list names every recipe, and every link within the pages leads somewhere.
+func TestRecipes_TheListIsComplete(t *testing.T) {
+	const list = "../../docs/recipes.md"
+	links := regexp.MustCompile(`\]\(([^):]*)\)`)
+	listed := map[string]bool{}
+	for _, page := range append(recipePages(t), list) {
+		for _, m := range links.FindAllStringSubmatch(read(t, page), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			if page == list {
+				listed[target+"#"+anchor] = true
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if anchor != "" && !anchors(read(t, target))[anchor] {
+				t.Errorf("%s: %s has no heading %s", page, target, anchor)
+			}
+		}
+	}
+	for _, page := range recipePages(t) {
+		for anchor := range anchors(read(t, page)) {
+			if !listed[page+"#"+anchor] {
+				t.Errorf("recipes.md does not list %s#%s", page, anchor)
+			}
+		}
+	}
+}
+
+// anchors returns the names by which links reach the headings of a page below the first level.
+func anchors(page string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^##+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		found[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return found
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file) //nolint:gosec // a test names its page
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{}
-	for _, m := range regexp.MustCompile(
-		"(?s)\\(\\.\\./deploy/recipes/([a-z-]+\\.yaml)\\)\n\n```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		shown[m[1]] = m[2]
-	}
-	files, err := filepath.Glob("../../deploy/recipes/*")
-	if err != nil || len(files) != len(shown) || len(files) < 12 {
-		t.Errorf("%d files, of which the page shows %d: %v", len(files), len(shown), err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name := filepath.Base(file); shown[name] != string(text) {
-			t.Errorf("the page shows %s as\n%s", name, shown[name])
-		}
-	}
+	return string(text)
 }
