@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
+	"sluice/api/decide"
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/entries"
@@ -162,5 +163,26 @@ func TestMaxAge_CallsInFlightAreAnswered(t *testing.T) {
 	close(leave)
 	if err := <-answered; err != nil {
 		t.Error(err)
+	}
+}
+
+// A fact that was missing would deny the next call, whoever makes it.
+func TestPutBack_ForgetsTheCall(t *testing.T) {
+	f := newFixture(t, perUser(5))
+	x := newBuffers()
+	x.in.message, x.facts.Denied, x.facts.Skip, x.single.RequestID = []byte("message"), "user", true, "id"
+	x.request.Header = map[string][]string{"X-User": {"42"}}
+	x.call, x.check.profile, x.q.Domain = &ratelimitv3.RateLimitRequest{Domain: "shop"}, "shop", "shop"
+	x.entries = append(x.entries, entries.Entry{Key: "u", Value: "42"})
+	all := x.entries
+	x.lists = append(x.lists, []entries.Entry{{Key: "u", Value: "42"}})
+	x.a.Statuses = append(x.a.Statuses, decide.DescriptorStatus{Rule: &rules.Compiled{}})
+	statuses := x.a.Statuses
+	f.server.putBack(x)
+	if len(x.in.message) > 0 || all[0] != (entries.Entry{}) || x.call != nil ||
+		x.facts.Denied != "" || x.facts.Skip || x.single.RequestID != "" ||
+		len(x.request.Header) > 0 ||
+		x.check.profile+x.q.Domain != "" || x.lists[0] != nil || statuses[0].Rule != nil {
+		t.Errorf("left in the pool: %+v", x)
 	}
 }

@@ -407,3 +407,34 @@ func TestFaces_RecoverFromPanics(t *testing.T) {
 		t.Errorf("afterwards got %d", a.status)
 	}
 }
+
+// The client that a pool sheds gets 503 from every face, within its own limit.
+func TestFaces_SayThatAPoolSheds(t *testing.T) {
+	f := newFixture(t, nil)
+	pool, low := rules.NewPool(), "low"
+	pool.Name, pool.Limit, pool.WindowMS, pool.LowPercent, pool.Shed = "shop", 2, 60_000, 50, true
+	set, err := rules.CompileSource(rules.Source{Version: 2, Pools: []rules.Pool{pool}, Profiles: []rules.Profile{shop()},
+		Rules: []rules.Rule{rule(1, "r", "user", 100, func(r *rules.Rule) { r.Pool, r.Priority = &pool.Name, &low })},
+	}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sets.Store(set)
+	if a := f.forwarded("forward", "GET", "/", "X-User", "42"); a.status != http.StatusOK {
+		t.Fatalf("got %+v", a)
+	}
+	for face, want := range map[string]int{"forward": 503, "nginx": 403, "ext_authz": 503} {
+		a := f.forwarded(face, "GET", "/", "X-User", "43")
+		kind, status := problemOf(t, a)
+		if a.status != want || status != http.StatusServiceUnavailable || len(header(a, "Retry-After")) != 1 ||
+			kind != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" {
+			t.Errorf("%s: got %+v", face, a)
+		}
+		if got := header(a, "X-RateLimit-Status"); face == "nginx" && !slices.Equal(got, []string{"503"}) {
+			t.Errorf("nginx: the client's status is %v", got)
+		}
+		if got := f.count(face, resultUnavailable); got != 1 {
+			t.Errorf("%s: counted %v", face, f.counts)
+		}
+	}
+}
