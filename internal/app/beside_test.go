@@ -141,6 +141,8 @@ func besides(t *testing.T, before *child, now both, again func() *child) {
 		}
 	}
 	hosts("edits by the earlier one")
+	ids = append(ids, bansBeside(t, older, newer))
+	follows("a ban")
 
 	// Both list and show them. The earlier one edits, rolls back and deletes some, and those of descriptors stay what
 	// they are.
@@ -171,8 +173,12 @@ func besides(t *testing.T, before *child, now both, again func() *child) {
 	}
 	entries("an edit by this one", 7)
 	// The earlier one refuses to roll back to what it does not know. This one rolls back to both kinds of versions.
-	if code, doc := older.send("POST", first+"/rollback", `{"version":1}`); code != http.StatusUnprocessableEntity {
-		t.Errorf("the rollback by the earlier one: %d %v", code, doc)
+	want := http.StatusUnprocessableEntity
+	if _, doc := older.send("GET", first, ""); doc["descriptor"] != nil {
+		want = http.StatusOK
+	}
+	if code, doc := older.send("POST", first+"/rollback", `{"version":1}`); code != want {
+		t.Errorf("the rollback by the earlier one: %d %v, want %d", code, doc, want)
 	}
 	for version, want := range map[int]int{1: 5, 2: 6, 3: 7} {
 		if code, doc := newer.send("POST", first+"/rollback", fmt.Sprintf(`{"version":%d}`, version)); code != http.StatusOK {
@@ -218,6 +224,41 @@ func besides(t *testing.T, before *child, now both, again func() *child) {
 			}
 		}
 	}
+}
+
+// bansBeside bans a user on this version. The earlier one applies the rule, with its ban if it knows bans, and its edits
+// leave the ban in place. It returns the rule's ID.
+func bansBeside(t *testing.T, older, newer *node) any {
+	t.Helper()
+	rule := newer.create(`{"name":"banning","scope":"user","route":"/banning","algorithm":"fixed_window","limit":1,
+		"window_ms":31536000000,"ban":{"after":2,"within_ms":60000,"for_ms":3600000}}`)
+	const look, take = `{"user":"a","route":"/banning","weight":0}`, `{"user":"a","route":"/banning"}`
+	path := fmt.Sprintf("/ratelimit/rules/%v", rule["id"])
+	for _, n := range []*node{older, newer} {
+		eventually(t, "the rule with a ban is in force", func() bool { return n.check(look)["limit"] == 1.0 })
+	}
+	bans := func(after string) {
+		t.Helper()
+		eventually(t, "after "+after+" this version bans", func() bool { return newer.check(take)["ban_ms"] != nil })
+	}
+	bans("its creation")
+	_, doc := older.send("GET", path, "")
+	if a := older.check(take); a["allowed"] != false || (a["ban_ms"] != nil) != (doc["ban"] != nil) {
+		t.Errorf("the earlier one answers a banned user with %v", a)
+	}
+	for request, body := range map[string]string{
+		"PATCH " + path: `{"description":"edited"}`, "POST " + path + "/rollback": `{"version":1}`,
+	} {
+		method, to, _ := strings.Cut(request, " ")
+		if code, doc := older.send(method, to, body); code != http.StatusOK {
+			t.Errorf("%s by the earlier one: %d %v", request, code, doc)
+		}
+		bans(request)
+	}
+	if _, doc := newer.send("GET", path, ""); doc["ban"] == nil || doc["version"] != 3.0 {
+		t.Errorf("after edits by the earlier one: %v", doc)
+	}
+	return rule["id"]
 }
 
 // storms sends more checks of each algorithm than fit to both nodes at once.
