@@ -102,9 +102,7 @@ func TestCluster_DeadPrimaryStopsItsOwnSlotsOnlyUntilItsReplicaTakesOver(t *test
 	narrow.Key += "n"
 	take(t, s, "", dead)
 	take(t, s, "", alive)
-	if n := direct(t, victim).Wait(context.Background(), 1, 5*time.Second).Val(); n != 1 {
-		t.Fatal("the replica has not confirmed")
-	}
+	replicated(t, victim, "{"+entityOn(t, cluster, victim)+"}mark")
 	start := time.Now()
 	cluster.AllowFailover()
 	victim.Kill()

@@ -158,6 +158,20 @@ func sentinel(t testing.TB, primary *testenv.RedisServer) (addr string) {
 	return addr
 }
 
+// replicated waits until the replica of a primary has all that was written there. It writes to key
+// itself: WAIT is about the writes of its own connection, and so about those before them.
+func replicated(t testing.TB, primary *testenv.RedisServer, key string) {
+	t.Helper()
+	conn := direct(t, primary).Conn()
+	defer func() { _ = conn.Close() }()
+	if err := conn.Set(context.Background(), key, 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n := conn.Wait(context.Background(), 1, 5*time.Second).Val(); n != 1 {
+		t.Fatal("the replica has not confirmed")
+	}
+}
+
 func TestStore_FollowsSentinelToTheNewPrimary(t *testing.T) {
 	primary, replica := testenv.Redis(t), testenv.Redis(t, "--repl-ping-replica-period", "1")
 	host, port, err := net.SplitHostPort(primary.Addr)
@@ -180,9 +194,7 @@ func TestStore_FollowsSentinelToTheNewPrimary(t *testing.T) {
 	for range 10 {
 		take(t, s, "", a)
 	}
-	if n := direct(t, primary).Wait(ctx, 1, 5*time.Second).Val(); n != 1 {
-		t.Fatal("the replica has not confirmed")
-	}
+	replicated(t, primary, "mark")
 	start := time.Now()
 	primary.Kill()
 	failed := 0
