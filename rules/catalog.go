@@ -38,7 +38,7 @@ func CheckReason(reason string) error {
 
 // Query selects rules. Zero values select everything.
 type Query struct {
-	Text string // part of name, description or route, any case
+	Text string // part of name, description, route or host, any case
 	// Equal selects by field values, by name, among them those of Filters; "" selects everything.
 	Equal    map[string]string
 	Active   *bool
@@ -72,7 +72,10 @@ func (q *Query) Selects(r *Rule) bool {
 	if r.Route != nil {
 		text += "\n" + *r.Route
 	}
-	return strings.Contains(strings.ToLower(text), strings.ToLower(q.Text))
+	if strings.Contains(strings.ToLower(text), strings.ToLower(q.Text)) {
+		return true
+	}
+	return r.Host != nil && strings.Contains(*r.Host, strings.ToLower(NormalHost(q.Text)))
 }
 
 // Page is one page of rules in order of id.

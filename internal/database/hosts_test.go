@@ -2,6 +2,7 @@ package database
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,9 +67,27 @@ func TestHosts_AreFiltered(t *testing.T) {
 				t.Errorf("%s %s: %+v, %v", tt.name, tt.value, page.Rules, err)
 			}
 		}
+		idna := sample("idna")
+		idna.Host = ptr("xn--bcher-kva.example")
+		mustCreate(t, d, idna)
+		for text, want := range map[string]string{
+			".EXAMPLE.com": "by-host", "*.example": "by-host", "bücher.example": "idna", "e%m": "", "example_com": "",
+		} {
+			page, err := d.ListRules(t.Context(), rules.Query{Text: text})
+			var got []string
+			for _, r := range page.Rules {
+				got = append(got, r.Name)
+				if q := (&rules.Query{Text: text}); !q.Selects(&r) {
+					t.Errorf("%s: the catalog does not select %s", text, r.Name)
+				}
+			}
+			if err != nil || strings.Join(got, " ") != want {
+				t.Errorf("text %s: got %v, want %s, %v", text, got, want, err)
+			}
+		}
 		page, err := d.ListRules(t.Context(), rules.Query{Equal: map[string]string{"scope": sample("").Scope}})
-		if err != nil || len(page.Rules) != 3 {
-			t.Errorf("of the scope of three rules: %+v, %v", page.Rules, err)
+		if err != nil || len(page.Rules) != 4 {
+			t.Errorf("of the scope of four rules: %+v, %v", page.Rules, err)
 		}
 	})
 }

@@ -44,7 +44,8 @@ func (d *DB) ListRules(ctx context.Context, q rules.Query) (rules.Page, error) {
 func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	if q.Text != "" {
 		like := "%" + likeEscaper.Replace(q.Text) + "%"
-		tx = tx.Where(textCondition(tx), like, like, like)
+		host := "%" + likeEscaper.Replace(rules.NormalHost(q.Text)) + "%"
+		tx = tx.Where(textCondition(tx), like, like, like, host)
 	}
 	for name, value := range q.Equal {
 		if name == "method" {
@@ -69,16 +70,17 @@ func filtered(tx *gorm.DB, q rules.Query) *gorm.DB {
 	return tx
 }
 
-// textCondition searches a text in what people read of a rule, in any case. Names are in lower
+// textCondition searches a text in what people read of a rule, in any case. Names and hosts are in lower
 // case. It takes most of a search's time. SQLite's LIKE ignores the case of ASCII letters, so
 // lower() would be useless there.
 func textCondition(tx *gorm.DB) string {
 	if tx.Name() == "sqlite" {
 		const has = ` LIKE ? ESCAPE '\'`
-		return "(name" + has + " OR description" + has + " OR route" + has + ")"
+		return "(name" + has + " OR description" + has + " OR route" + has + " OR policies ->> 'host'" + has + ")"
 	}
 	const has = ` LIKE lower(?) ESCAPE '\'`
-	return "(name" + has + " OR lower(description)" + has + " OR lower(route)" + has + ")"
+	return "(name" + has + " OR lower(description)" + has + " OR lower(route)" + has + " OR policies ->> 'host'" + has +
+		")"
 }
 
 // likeEscaper escapes the wildcards of LIKE.

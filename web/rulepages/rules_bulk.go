@@ -277,7 +277,7 @@ func (m *Bulk) ask() string { return fmt.Sprintf(m.Ask, view.Plural(m.Change, "r
 func filterWords(q view.Query) string {
 	var out []string
 	if text := q.Get("q"); text != "" {
-		out = append(out, "with “"+text+"” in name, description or route")
+		out = append(out, "with “"+text+"” in name, description, route or host")
 	}
 	switch q.Get("state") {
 	case "on":
