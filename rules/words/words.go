@@ -3,6 +3,7 @@ package words
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,19 @@ func Summary(r *rules.Rule) string {
 		s = append(s, "The rule is disabled.")
 	}
 	return strings.Join(s, " ")
+}
+
+// Shed describes what a pool that sheds does to the requests of a rule, "" if it is nil or does not shed.
+func Shed(r *rules.Rule, p *rules.CompiledPool) string {
+	if p == nil || !p.Pool.Shed {
+		return ""
+	}
+	priority := r.Priority
+	if priority == nil {
+		priority = new(rules.PriorityNormal)
+	}
+	return "The pool " + p.Pool.Name + " sheds: these requests, of " + *priority + " priority, pass only while at most " +
+		strconv.FormatInt(p.SharePercent(*priority), 10) + "% of it are in use. Others get status 503."
 }
 
 // Limit describes a rule's limit in a few words: "100 per minute per user".

@@ -1,6 +1,7 @@
 package rulepages_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -60,5 +61,40 @@ func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	w.Pools.Err = rules.ErrUnavailable
 	if page := b.Get("/console/pools"); page.Code != http.StatusServiceUnavailable {
 		t.Errorf("without the database: %d", page.Code)
+	}
+}
+
+// The editor and the page of a rule say that the pool of the rule denies requests within the rule's limit.
+func TestPools_TheirRulesSayThatTheyShed(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	pool := "shop"
+	w.Rules.List[0].Pool = &pool
+	form := url.Values{"name": {"new"}, "scope": {"user"}, "limit": {"10"}, "window_ms": {"60000"}, "is_active": {"on"},
+		"pool": {pool}, "priority": {"low"}}
+	pages := func() []webtest.Page {
+		return []webtest.Page{w.As(access.RoleEditor).Post("/console/rules/preview", form),
+			w.As(access.RoleViewer).Get(fmt.Sprintf("/console/rules/%d", w.Rules.List[0].ID))}
+	}
+	for i := range w.Pools.List {
+		w.Pools.List[i].Shed = false
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages() {
+		if page.Has("sheds: these requests") {
+			t.Errorf("a pool that does not shed: %s", page.Body)
+		}
+	}
+	for i := range w.Pools.List {
+		w.Pools.List[i].Shed = true
+	}
+	if err := w.Compile(); err != nil {
+		t.Fatal(err)
+	}
+	for i, priority := range []string{"low", "normal"} {
+		if page := pages()[i]; !page.Has("The pool shop sheds: these requests, of " + priority + " priority, pass only") {
+			t.Errorf("%d %s", page.Code, page.Body)
+		}
 	}
 }

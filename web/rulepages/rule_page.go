@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/fleet"
 	"sluice/rules"
+	"sluice/rules/words"
 	"sluice/web/kit"
 	"sluice/web/view"
 )
@@ -194,6 +195,14 @@ func actionWords(action string) string {
 		return "imported"
 	}
 	return action
+}
+
+// shedding describes what the pool of a rule does if it sheds, else "".
+func shedding(r *rules.Rule, set *rules.Set) string {
+	if r.Pool == nil || set == nil {
+		return ""
+	}
+	return words.Shed(r, set.Pool(*r.Pool))
 }
 
 // readerOf returns the profile that keeps a rule for descriptors from applying, nil if there is none.

@@ -101,6 +101,9 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })
 	if !m.Invalid {
 		m.Summary = words.Summary(&r)
+		if shed := shedding(&r, p.Sets.Load()); shed != "" {
+			m.Summary += " " + shed
+		}
 	}
 	if r.Unlimited {
 		m.Unmatched = "The rule denies nothing."
