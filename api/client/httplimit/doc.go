@@ -8,7 +8,7 @@
 //	http.ListenAndServe(":8000", limit.Handler(mux))
 //
 // A request of 203.0.113.7 for /users/17 is checked with the method GET, the route /users/{id}, the address 203.0.113.7
-// and the attribute host. If a rule denies it, the client gets the status 429 with Retry-After, RateLimit,
+// and the host it was sent to. If a rule denies it, the client gets the status 429 with Retry-After, RateLimit,
 // X-RateLimit-Limit and their like, and a problem document; the handler does not run. An allowed response has the
 // headers too.
 package httplimit

@@ -183,6 +183,18 @@ func TestHandler_RouteIsThePatternThatMatched(t *testing.T) {
 	}
 }
 
+func TestHandler_HostIsThatOfTheRequestWhoeverSendsIt(t *testing.T) {
+	s, l := newSeen(t, httplimit.Options{TrustedProxies: []string{"10.0.0.0/8"}})
+	for _, from := range []string{"203.0.113.7:1", "10.0.0.1:1"} {
+		r := request(t, "GET", "/", "X-Forwarded-For", "198.51.100.9", "X-Forwarded-Host", "forged.test")
+		r.RemoteAddr, r.Host = from, "Shop.test:8443"
+		status(t, l.Handler(ok), r)
+		if q := s.last(t); q.Host != "shop.test" {
+			t.Errorf("from %s: host %q", from, q.Host)
+		}
+	}
+}
+
 func TestHandler_AddressIsTheConnectionsUnlessAProxyIsTrusted(t *testing.T) {
 	s, l := newSeen(t, httplimit.Options{TrustedProxies: []string{"10.0.0.0/8"},
 		Profile: rules.Profile{Weight: &rules.WeightSource{Header: "X-Weight"}}})
