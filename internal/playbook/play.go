@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -77,6 +78,7 @@ type World struct {
 	client   *http.Client
 	captured memory
 	redis    *testenv.RedisServer // nil: the counters are in memory
+	stopped  bool                 // redis was stopped
 }
 
 // Serve starts a server at noon, with its files in a directory of the test, and stops it with
@@ -157,6 +159,24 @@ func (w *World) Now() time.Time { return time.UnixMilli(w.clock.Load()).UTC() }
 // SetTime sets the time, which does not pass by itself.
 func (w *World) SetTime(at time.Time) { w.clock.Store(at.UnixMilli()) }
 
+// ageReports shortens the life of load reports, which end by the clock of Redis, by ARGV[1] ms.
+const ageReports = `for _, key in ipairs(redis.call('KEYS', 'sl:load:*')) do
+  redis.call('PEXPIRE', key, redis.call('PTTL', key) - ARGV[1])
+end
+return 1`
+
+// pass moves the time, also that of load reports.
+func (w *World) pass(d time.Duration) error {
+	if w.redis != nil && !w.stopped && d > 0 {
+		_, err := w.redis.Command(w.t.Context(), "EVAL", ageReports, "0", strconv.FormatInt(d.Milliseconds(), 10))
+		if err != nil {
+			return err
+		}
+	}
+	w.clock.Add(d.Milliseconds())
+	return nil
+}
+
 // PutInForce replaces all rules and pools by those of a file.
 func (w *World) PutInForce(file []byte) error {
 	status, body, err := w.send(&request{
@@ -200,13 +220,12 @@ func (w *World) step(s *step) error {
 		return errors.New("there is no Redis here to stop")
 	case s.stops:
 		w.redis.Kill()
+		w.stopped = true
 		return nil
 	case s.request == nil && s.after > 0:
-		w.clock.Add(s.after.Milliseconds())
-		return nil
+		return w.pass(s.after)
 	case s.request == nil:
-		w.SetTime(s.at)
-		return nil
+		return w.pass(s.at.Sub(w.Now()))
 	}
 	for n := range s.request.times {
 		status, body, err := w.send(s.request)

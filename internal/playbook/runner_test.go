@@ -48,6 +48,25 @@ func TestPlay_NoticesWhatIsNotAsPrinted(t *testing.T) {
 	}
 }
 
+// A report that has ended must not come back when the server reads the reports again.
+func TestPlay_ReportsEndWithTheTimeOfThePlay(t *testing.T) {
+	w := ServeOnRedis(t)
+	if err := w.PutInForce([]byte("pools: [{name: a, limit: 1, window_ms: 1000}]\nrules: []\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ play, left string }{
+		{"PUT /ratelimit/pools/a/load {\"utilization\": 1, \"ttl_ms\": 600000}\n-> 204\nafter 9m", "1"},
+		{"after 1m", "0"},
+	} {
+		if err := w.Play(c.play); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := w.redis.Command(t.Context(), "EXISTS", "sl:load:a"); err != nil || left != c.left {
+			t.Errorf("%s: %s reports, %v", c.play, left, err)
+		}
+	}
+}
+
 func TestPage_ReadsBlocksOfEachSection(t *testing.T) {
 	got, err := parsePage("# T\n```yaml\na\n```\n## One\n```sh\nx\n```\n## " +
 		"Two\n```play\nb\n```\ntext\n```yaml\nc\nd\n```\n")

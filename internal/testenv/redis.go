@@ -96,6 +96,12 @@ func newRedis(args []string) (*RedisServer, error) {
 // URL returns the server's address as redis://host:port/0.
 func (s *RedisServer) URL() string { return "redis://" + s.Addr + "/0" }
 
+// Command sends one command, such as "PTTL", "key", on a connection of its own. The error says so
+// if the reply is an error, a null or an array.
+func (s *RedisServer) Command(ctx context.Context, args ...string) (string, error) {
+	return command(ctx, s.Addr, args...)
+}
+
 // Kill ends the server at once with SIGKILL.
 func (s *RedisServer) Kill() {
 	s.mu.Lock()
