@@ -24,7 +24,8 @@ func TestReservation_IsOpenedByItsSecretOnly(t *testing.T) {
 func TestReservation_NamesHaveAVersionOfTheirOwn(t *testing.T) {
 	secret := bytes.Repeat([]byte("s"), 32)
 	for want, ask := range map[byte]reservedAsk{1: {source: "bytes"}, 2: {source: "per-ip", isNamed: true}} {
-		ask.Ask = limiter.Ask{Key: "{a}|fw", Weight: 3, Limit: limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Window: 9}}
+		l := limiter.Limit{Algorithm: limiter.FixedWindow, Count: 5, Window: 9}
+		ask.Ask = limiter.Ask{Key: "{a}|fw", Weight: 3, Limit: l}
 		r := reservation{expires: epoch, calls: []reservedCall{{id: "x", asks: []reservedAsk{ask}}}}
 		token := r.seal(secret)
 		raw, err := base64.RawURLEncoding.DecodeString(token)

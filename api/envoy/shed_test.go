@@ -9,8 +9,8 @@ import (
 	"sluice/rules"
 )
 
-// A pool that sheds denies a call by facts within its rule's limit: over the limit for the RateLimitService, 503 for the
-// client of ext_authz.
+// A pool that sheds denies a call by facts within its rule's limit: over the limit for the RateLimitService, 503 for
+// the client of ext_authz.
 func TestCalls_APoolSheds(t *testing.T) {
 	f := newFixture(t, nil)
 	pool, low := rules.NewPool(), "low"

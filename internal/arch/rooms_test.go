@@ -164,7 +164,8 @@ var rooms = []room{
 		// file, check and the rest the client.
 		path: "cmd/sluice", may: []string{
 			"api/client", "internal/app", "internal/capacity", "internal/config", "internal/access", "internal/database",
-			"internal/deferred/runner", "internal/secretfile", "internal/telemetry", "internal/tick", "limiter", "limiter/redisstore", "rules",
+			"internal/deferred/runner", "internal/secretfile", "internal/telemetry", "internal/tick", "limiter",
+			"limiter/redisstore", "rules",
 			"rules/envoyfile", "rules/facts", "rules/rulefile",
 		},
 		foreign: []string{kong},

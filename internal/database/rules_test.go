@@ -89,7 +89,8 @@ func TestRules_AFailModeThatWasFilledInIsOfNewRulesOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		left.ID, left.Limit = a.ID, 2
-		if got, err := d.UpdateRule(t.Context(), ada, left, 0); err != nil || got.FailMode != rules.FailLocal || got.Limit != 2 {
+		got, err := d.UpdateRule(t.Context(), ada, left, 0)
+		if err != nil || got.FailMode != rules.FailLocal || got.Limit != 2 {
 			t.Errorf("replaced by %+v, %v", got, err)
 		}
 	})
