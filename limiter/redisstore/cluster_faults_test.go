@@ -256,6 +256,82 @@ func TestCluster_HotSlotMovesUnderLoadAndCountsStayExact(t *testing.T) {
 		refused.Load())
 }
 
+// A limit and its ban have two keys, and mostly only one is there. Each user of a slot that moves is checked until she
+// is banned.
+func TestCluster_BansOfASlotThatMovesAreExact(t *testing.T) {
+	const users, admitted, denials = 12, 40, 60
+	cluster := testenv.Cluster(t)
+	stores := []*redisstore.Store{
+		open(t, client(t, cluster.URL()), redisstore.Options{}), open(t, client(t, cluster.URL()), redisstore.Options{}),
+	}
+	from, to := cluster.Nodes[0], cluster.Nodes[1]
+	name := entityOn(t, cluster, from)
+	limit := shop
+	limit.Count = admitted
+	var passed, unbanned, began [users]atomic.Int64
+	var rounds atomic.Int64
+	stop := make(chan struct{})
+	check := func(s limiter.Store, user, n int) error {
+		a := ask(name, user, limit)
+		ban := limiter.Ask{Key: limiter.BanKey(a.Key), Limit: limiter.BanLimit(denials, limiter.MaxWindow, limiter.MaxWindow, 1,
+			limiter.MaxWindow)}
+		call := []limiter.Call{{Request: limiter.Request{Asks: []limiter.Ask{a, ban}}}}
+		if n%2 == 0 {
+			call[0].Err = s.Do(context.Background(), &call[0].Request, &call[0].Result)
+		} else {
+			s.DoAll(context.Background(), call)
+		}
+		switch res := &call[0].Result; {
+		case call[0].Err != nil:
+			return call[0].Err
+		case res.Allowed:
+			passed[user].Add(1)
+		case res.Limits[1].BanBegan:
+			began[user].Add(1)
+		case res.Limits[1].Allowed:
+			unbanned[user].Add(1)
+		}
+		rounds.Add(1)
+		return nil
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for n := g; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := check(stores[g%2], n/4%users, n/4/users); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	until(t, "load", func() bool { return rounds.Load() > 100 })
+	moveSlot(t, cluster, slotOf(t, direct(t, from), name), from, to, func() {
+		before := rounds.Load()
+		until(t, "load during the move", func() bool { return rounds.Load() > before+200 })
+	})
+	until(t, "all bans", func() bool {
+		for i := range began {
+			if began[i].Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	close(stop)
+	wg.Wait()
+	for i := range users {
+		if passed[i].Load() != admitted || unbanned[i].Load() != denials-1 || began[i].Load() != 1 {
+			t.Errorf("user %d: %d admitted, %d denials before the ban, %d bans", i, passed[i].Load(), unbanned[i].Load(),
+				began[i].Load())
+		}
+	}
+}
+
 // moveSlot moves a slot key by key; between is called between the keys.
 func moveSlot(t testing.TB, cluster *testenv.RedisCluster, slot int, from, to *testenv.RedisServer, between func()) {
 	t.Helper()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/limiter"
+	"sluice/limiter/redisstore/script"
 )
 
 // clusterDispatchers splits a cluster's slots, so that a node that hangs holds up
@@ -94,6 +96,39 @@ func (c *cluster) do(ctx context.Context, req *limiter.Request, res *limiter.Res
 		return calls[0].Err
 	}
 	*res = calls[0].Result
+	return nil
+}
+
+// divided reports whether an error says that a limit and its ban, which are all of the request, are not both on one
+// server, because their slot moves. A ban that has counted nothing has no key, and Redis cannot tell where it is.
+func divided(req *limiter.Request, err error) bool {
+	var se *limiter.StoreError
+	return len(req.Asks) == 2 && req.Asks[1].Limit.Algorithm == limiter.Ban && !script.HasRecord(req) &&
+		(req.Op == limiter.OpTake || req.Op == limiter.OpPeek || req.Op == limiter.OpCharge) &&
+		errors.As(err, &se) && strings.HasPrefix(se.Err.Error(), "TRYAGAIN")
+}
+
+// apart decides a request that is divided, one key at a time. A ban that begins after it was looked at does
+// not deny the request.
+func (c *cluster) apart(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
+	var own, ban limiter.Result
+	bans := limiter.Request{Op: limiter.OpPeek, Asks: req.Asks[1:]}
+	if err := c.store.do(ctx, &bans, &ban); err != nil {
+		return err
+	}
+	op := req.Op
+	if op == limiter.OpTake && !ban.Allowed {
+		op = limiter.OpPeek
+	}
+	if err := c.store.do(ctx, &limiter.Request{Op: op, ID: req.ID, Asks: req.Asks[:1]}, &own); err != nil {
+		return err
+	}
+	if op == limiter.OpTake && !own.Allowed && req.Asks[0].Weight > 0 && !req.Asks[1].Look {
+		bans.Op = script.OpCount
+		_ = c.store.do(ctx, &bans, &ban) // a count that failed is not repeated, and the denial stays one
+	}
+	res.Allowed, res.Replayed, res.At = own.Allowed && ban.Allowed, false, own.At
+	res.Limits = append(res.Limits[:0], own.Limits[0], ban.Limits[0])
 	return nil
 }
 

@@ -59,7 +59,11 @@ func (s *Store) chunk(ctx context.Context, calls []limiter.Call) int {
 			p.call.Err = err
 			continue
 		}
-		if p.call.Err = p.request.Err; p.call.Err == nil {
+		if p.call.Err = p.request.Err; p.call.Err != nil {
+			if s.cluster != nil && divided(&p.call.Request, p.call.Err) {
+				p.call.Err = s.cluster.apart(ctx, &p.call.Request, &p.call.Result)
+			}
+		} else {
 			from, to := &p.request.Result, &p.call.Result
 			to.Allowed, to.Replayed, to.At = from.Allowed, from.Replayed, from.At
 			to.Limits = append(to.Limits[:0], from.Limits...)

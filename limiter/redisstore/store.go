@@ -162,6 +162,15 @@ func (s *Store) Do(ctx context.Context, req *limiter.Request, res *limiter.Resul
 	if s.cluster != nil && s.cluster.spans(req) {
 		return s.cluster.do(ctx, req, res)
 	}
+	err := s.do(ctx, req, res)
+	if err != nil && s.cluster != nil && divided(req, err) {
+		return s.cluster.apart(ctx, req, res)
+	}
+	return err
+}
+
+// do decides a request in one script call.
+func (s *Store) do(ctx context.Context, req *limiter.Request, res *limiter.Result) error {
 	b, _ := s.singles.Get().(*batch)
 	r, d := &b.requests[0], s.dispatchers[0]
 	r.Encode(&s.names, req)
