@@ -273,8 +273,8 @@ func TestCluster_BansOfASlotThatMovesAreExact(t *testing.T) {
 	stop := make(chan struct{})
 	check := func(s limiter.Store, user, n int) error {
 		a := ask(name, user, limit)
-		ban := limiter.Ask{Key: limiter.BanKey(a.Key), Limit: limiter.BanLimit(denials, limiter.MaxWindow, limiter.MaxWindow, 1,
-			limiter.MaxWindow)}
+		ban := limiter.Ask{Key: limiter.BanKey(a.Key),
+			Limit: limiter.BanLimit(denials, limiter.MaxWindow, limiter.MaxWindow, 1, limiter.MaxWindow)}
 		call := []limiter.Call{{Request: limiter.Request{Asks: []limiter.Ask{a, ban}}}}
 		if n%2 == 0 {
 			call[0].Err = s.Do(context.Background(), &call[0].Request, &call[0].Result)
