@@ -113,7 +113,8 @@ func TestJourney_TheYAMLTabKeepsEdits(t *testing.T) {
 		t.Fatalf("the text is\n%s", text)
 	}
 	steps(t, tab,
-		chromedp.SetValue("#f-yaml", strings.Replace(text, "limit: 77", "limit: 78", 1)+"    fail_mode: closed\n"),
+		chromedp.SetValue("#f-yaml", strings.NewReplacer("limit: 77", "limit: 78", "fail_mode: open", "fail_mode: closed").
+			Replace(text)),
 		chromedp.Click(`button[value="form"]`), chromedp.WaitVisible("#f-limit"),
 	)
 	if got := value[string](t, tab, `document.getElementById("f-limit").value + document.getElementById("f-fail_mode").value`); got != "78closed" {
