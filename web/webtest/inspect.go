@@ -169,6 +169,7 @@ func BanSome(w *World) {
 	for i := range w.Rules.List {
 		if r := &w.Rules.List[i]; r.Name == "charges-per-user" {
 			r.Ban = &rules.Ban{After: 2, WithinMS: 60_000, ForMS: 600_000}
+			r.Normalize()
 		}
 	}
 	mustCompile(w)
