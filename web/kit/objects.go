@@ -99,9 +99,9 @@ func (o *Objects[T]) save(v *Visit, form url.Values) error {
 	if len(fields) == 0 {
 		var err error
 		if m.Name == "" {
-			t, err = o.Store.Create(v.Ctx, v.Actor(), t)
+			_, err = o.Store.Create(v.Ctx, v.Actor(), t)
 		} else {
-			t, err = o.Store.Update(v.Ctx, v.Actor(), t, Version(form))
+			_, err = o.Store.Update(v.Ctx, v.Actor(), t, Version(form))
 		}
 		if errors.Is(err, rules.ErrStale) {
 			var theirs T

@@ -485,8 +485,8 @@ func poolPage(f view.Frame, m kit.ObjectForm) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			templ_7745c5c3_Err = view.Input(m.Form, "normal_percent", "Share of normal priority", "text",
-				"How full the pool may be, in percent, before requests over their limit are denied. Critical requests may fill "+
-					"it.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
+				"How full the pool may be, in percent, before requests over their limit are denied, or all of them if the pool "+
+					"sheds. Critical requests may fill it.", "off", true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -550,7 +550,7 @@ func poolChanged(changes []rules.Change) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<span>Someone else changed this pool in the meantime, so nothing was saved. The table shows their version and yours. Saving again replaces theirs.</span></p><div class=\"table\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 37, "<span>Someone else changed this pool in the meantime, so nothing was saved. In the table, <em>Before</em> is their version and <em>After</em> is yours. Saving again replaces theirs.</span></p><div class=\"table\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -42,7 +42,8 @@ func TestPools_AreListedMadeEditedAndDeleted(t *testing.T) {
 	}
 	form.Set("limit", "1")
 	if page := b.Post("/console/pools/mail", form); page.Code != http.StatusConflict ||
-		!page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>") {
+		!page.Has("Someone else changed this pool in the meantime", "<del>9,000</del>", "<ins>1</ins>") ||
+		page.Has("<th scope=\"row\">name</th>") {
 		t.Errorf("a stale edit: %d\n%s", page.Code, page.Body)
 	}
 	form.Set("limit", "lots")

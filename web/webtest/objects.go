@@ -73,19 +73,20 @@ func (s objectStore[T]) Create(_ context.Context, _ rules.Actor, t T) (T, error)
 	return t, nil
 }
 
-// Update implements rules.Store.
+// Update implements rules.Store. Like the database it returns nothing beside an error.
 func (s objectStore[T]) Update(_ context.Context, _ rules.Actor, t T, ifVersion int64) (T, error) {
+	var none T
 	is := s.kind.Identity(&t)
 	stored, err := s.stored(*is.Name)
 	if err != nil {
-		return t, err
+		return none, err
 	}
 	was := s.kind.Identity(&stored)
 	if *was.Version != ifVersion {
-		return t, rules.ErrStale
+		return none, rules.ErrStale
 	}
 	if err := s.kind.Validate(&t); err != nil {
-		return t, err
+		return none, err
 	}
 	*is.Version, *is.CreatedAt, *is.UpdatedAt = *was.Version+1, *was.CreatedAt, Now
 	s.Objects.List[s.at(*is.Name)] = t
