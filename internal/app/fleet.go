@@ -88,6 +88,7 @@ func (f *fleetReporter) sample(q *decide.Question, a *decide.Answer, la *decide.
 	d := fleet.Denial{
 		At: f.now().UnixMilli(), Rule: la.Series(), Key: key, Mode: la.Mode(), Status: reply.Status(a),
 		Limit: limit, Weight: la.Weight, RetryAfter: la.Decision.RetryAfter, Degraded: la.Degraded,
+		Shed: la.Shed, Banned: la.Ban > 0,
 	}
 	if q == nil { // descriptors
 		d.Bucket = rules.BucketName(la.Key)

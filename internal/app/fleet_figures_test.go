@@ -105,6 +105,18 @@ func TestFigures_SamplesHideCredentials(t *testing.T) {
 	}
 }
 
+func TestFigures_SamplesSayWhyBesideTheLimit(t *testing.T) {
+	f := &fleetReporter{recorder: fleet.NewRecorder(), now: time.Now}
+	q, a := &decide.Question{Op: limiter.OpTake, Weight: 1}, &decide.Answer{Verdict: decide.Shed}
+	got := f.sample(q, a, &decide.LimitAnswer{Rule: "r", Shed: "fleet", Ban: 1000}, "user:42")
+	if got.Shed != "fleet" || !got.Banned {
+		t.Errorf("shed by %q, banned %v; want the pool and the ban", got.Shed, got.Banned)
+	}
+	if got := f.sample(q, a, &decide.LimitAnswer{Rule: "r"}, "user:42"); got.Shed != "" || got.Banned {
+		t.Errorf("shed by %q, banned %v; want neither", got.Shed, got.Banned)
+	}
+}
+
 // TestFigures_OfDescriptors: a call of descriptors is one request, whose denials are shown by the key of
 // their bucket. What is given back is no decision.
 func TestFigures_OfDescriptors(t *testing.T) {

@@ -35,6 +35,9 @@ type Denial struct {
 	Weight     int64  `json:"weight"`
 	RetryAfter int64  `json:"retry_after"`
 	Degraded   string `json:"degraded,omitempty"`
+	// Shed is the pool that had no room, "" if the limit itself denies. Banned: the key has a ban.
+	Shed   string `json:"shed,omitempty"`
+	Banned bool   `json:"banned,omitempty"`
 	// The request, as far as it may be shown.
 	Method     string            `json:"method,omitempty"`
 	Route      string            `json:"route,omitempty"`

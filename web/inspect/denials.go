@@ -129,7 +129,7 @@ func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Key
 func fromWords(d *fleet.Denial) string {
 	var parts []string
 	for _, p := range []struct{ name, value, key string }{{"user ", d.User, "user:"}, {"from ", d.IP, "ip:"},
-		{"tier ", d.Tier, "tier:"}} {
+		{"host ", d.Host, "host:"}, {"tier ", d.Tier, "tier:"}} {
 		if p.value != "" && d.Key != p.key+p.value { // the key is in the row already
 			parts = append(parts, p.name+p.value)
 		}

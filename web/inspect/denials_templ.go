@@ -852,6 +852,16 @@ func denialBadge(d *fleet.Denial) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		} else if d.Shed != "" {
+			templ_7745c5c3_Err = view.Badge("warn", statusWords(d.Status)+", shed by pool "+d.Shed).Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
+		} else if d.Banned {
+			templ_7745c5c3_Err = view.Badge("bad", statusWords(d.Status)+", banned").Render(ctx, templ_7745c5c3_Buffer)
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		} else {
 			templ_7745c5c3_Err = view.Badge("bad", statusWords(d.Status)).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {

@@ -38,6 +38,18 @@ func TestDenials_AreFilteredByWhatTheAddressSays(t *testing.T) {
 	}
 }
 
+func TestDenials_SayThatAPoolShedsOrAKeyIsBanned(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	w.Fleet.Denied[0].Status, w.Fleet.Denied[0].Shed = http.StatusServiceUnavailable, "fleet"
+	w.Fleet.Denied[1].Banned, w.Fleet.Denied[1].Host = true, "api.example.com"
+	page := w.As(access.RoleViewer).Get("/console/denials")
+	for _, want := range []string{"503, shed by pool fleet", "429, banned", "host api.example.com"} {
+		if !page.Has(want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
 func TestDenials_ShowWhatCallersSentAsText(t *testing.T) {
 	page := webtest.Start(t, webtest.Full).As(access.RoleViewer).Get("/console/denials")
 	if page.Has("<script>alert") || page.Has("<img") || !page.Has("&lt;script&gt;alert(1)") {
