@@ -33,6 +33,11 @@ func TestLayout_NoFieldOverlapsAnother(t *testing.T) {
 				Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
 				out.push([all[i], all[j]].map((e) => e.name || e.textContent.trim()).join(" and "));
 		}
+		for (const e of all) {
+			const around = e.closest(".editor .stack");
+			if (around && e.getBoundingClientRect().right > around.getBoundingClientRect().right - parseFloat(getComputedStyle(around).paddingRight) + 1)
+				out.push((e.name || e.textContent.trim()) + " beyond its section");
+		}
 		return out.join(", ");
 	})()`
 	for _, path := range []string{"/console/rules/1/edit", "/console/rules/1/overrides"} {
