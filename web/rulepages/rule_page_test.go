@@ -273,3 +273,18 @@ func TestPages_OfferNoChangeWhileTheDatabaseIsAway(t *testing.T) {
 		}
 	}
 }
+
+func TestRule_ItsPageAndTheListSayThatItBans(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b := w.As(access.RoleViewer)
+	if b.Get("/console/rules/1").Has("bans after") || b.Get("/console/rules").Has("with a ban") {
+		t.Error("a rule without a ban is said to ban")
+	}
+	webtest.BanSome(w)
+	if page := b.Get("/console/rules/1"); !page.Has("bans after 2 denials") {
+		t.Errorf("the page of the rule: %d\n%s", page.Code, page.Body)
+	}
+	if page := b.Get("/console/rules"); !page.Has("with a ban") {
+		t.Errorf("the list: %d\n%s", page.Code, page.Body)
+	}
+}
