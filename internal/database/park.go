@@ -31,6 +31,10 @@ const (
 	stepShed      = 11
 )
 
+// shedPools are the pools that shed. Their copy has a name of its own, which builds that do not know the member leave
+// alone: such a build restores and drops the copies that it knows when it starts.
+const shedPools = "pools_that_shed"
+
 // parkedTables lists the tables that a migration down to a version below step copies, in this
 // order. where selects the rows that the schema of that version loses.
 var parkedTables = []struct {
@@ -38,12 +42,8 @@ var parkedTables = []struct {
 	step  int64
 	where func(version int64) string
 }{
-	{"pools", stepShed, func(version int64) string {
-		if version < stepPolicies {
-			return "1 = 1"
-		}
-		return "shed" // the rest of the pool stays where it is
-	}},
+	{"pools", stepPolicies, everything},
+	{shedPools, stepShed, func(int64) string { return "shed" }},
 	{"profiles", stepProfiles, everything},
 	{"rule_overrides", stepOverrides, everything},
 	{"users", stepSignOn, func(version int64) string {
@@ -83,7 +83,11 @@ func (d *DB) park(ctx context.Context, version int64) error {
 				if version >= p.step {
 					continue
 				}
-				create := "CREATE TABLE " + parkPrefix + p.table + " AS SELECT * FROM " + p.table + " WHERE " + p.where(version)
+				from := p.table
+				if from == shedPools {
+					from = "pools"
+				}
+				create := "CREATE TABLE " + parkPrefix + p.table + " AS SELECT * FROM " + from + " WHERE " + p.where(version)
 				if err := c.tx.Exec(create).Error; err != nil {
 					return err
 				}
@@ -185,8 +189,8 @@ func (d *DB) restore(ctx context.Context) error {
 				switch p.table {
 				case "rules":
 					restored, kept, err = c.restoreRules()
-				case "pools":
-					err = c.restorePools(d.dialect)
+				case shedPools:
+					err = c.tx.Exec("UPDATE pools SET shed = ? WHERE id IN (SELECT id FROM "+parkPrefix+shedPools+")", true).Error
 				case "rule_revisions":
 					err = c.tx.Exec(`UPDATE rule_revisions SET reason = (SELECT p.reason FROM parked_rule_revisions p
 					WHERE p.rule_id = rule_revisions.rule_id AND p.version = rule_revisions.version)
@@ -316,21 +320,6 @@ func policiesOf(columns map[string]any) (document, error) {
 	}
 	text, err := json.Marshal(members)
 	return document(text), err
-}
-
-// restorePools restores the pools that are missing, and the member shed of the others.
-func (c *change) restorePools(dialect dialect) error {
-	columns, err := commonColumns(c.tx, "pools", parkPrefix+"pools")
-	if err != nil {
-		return err
-	}
-	if slices.Contains(columns, "shed") { // a node of the release before sets it not aside
-		const sheds = "UPDATE pools SET shed = ? WHERE id IN (SELECT id FROM " + parkPrefix + "pools WHERE shed)"
-		if err := c.tx.Exec(sheds, true).Error; err != nil {
-			return err
-		}
-	}
-	return c.restoreRows("pools", dialect)
 }
 
 // restoreRows inserts the rows of a parked table with their ids, except those whose ids were taken

@@ -2,6 +2,7 @@ package database
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -196,4 +197,44 @@ func TestMigrateDown_WhatWasEditedMeanwhileStays(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// A build that does not know the member shed, started in between, restores and drops the copies that it knows.
+func TestMigrateDown_APoolShedsAgainAfterAnEarlierBuildRan(t *testing.T) {
+	for _, version := range []int64{1, stepShed - 1} {
+		onEach(t, func(t *testing.T, d *DB) {
+			mustPool(t, d, "counts")
+			sheds := samplePool("sheds")
+			sheds.Shed = true
+			if _, err := d.Pools().Create(t.Context(), ada, sheds); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.MigrateDown(t.Context(), version); err != nil {
+				t.Fatal(err)
+			}
+			toStep(t, d, stepShed-1)
+			if version < stepPolicies {
+				const restore = `INSERT INTO pools (id, name, description, limit_count, window_ms, low_percent, normal_percent, version,
+					created_at, updated_at) %s SELECT id, name, description, limit_count, window_ms, low_percent, normal_percent,
+					version, created_at, updated_at FROM parked_pools`
+				overriding := map[dialect]string{dialectPostgres: "OVERRIDING SYSTEM VALUE"}[d.dialect]
+				if err := d.write.Exec(fmt.Sprintf(restore, overriding)).Error; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.write.Exec("DROP TABLE IF EXISTS parked_pools").Error; err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Pools().List(t.Context())
+			if err != nil || len(got) != 2 || got[0].Shed || !got[1].Shed {
+				t.Errorf("down to %d, with an earlier build in between: %+v, %v", version, got, err)
+			}
+			if tables, err := parkedNow(d.read, d.dialect); err != nil || len(tables) != 0 {
+				t.Errorf("left: %v, %v", tables, err)
+			}
+		})
+	}
 }
