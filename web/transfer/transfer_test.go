@@ -128,6 +128,25 @@ func TestImport_ProfilesAreInThePlan(t *testing.T) {
 	}
 }
 
+func TestImport_ThePlanTellsWhereFailModesOfNewRulesAreFrom(t *testing.T) {
+	defaults, err := rules.ParseFailDefaults("POST=closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := webtest.Start(t, webtest.Full)
+	d := w.Deps(nil)
+	d.FailDefaults = defaults
+	if err := w.Serve(d); err != nil {
+		t.Fatal(err)
+	}
+	page := w.As(access.RoleEditor).Post("/console/import", url.Values{"prune": {""}, "text": {`rules:
+  - {name: stores, method: POST, scope: ip, limit: 9, window_ms: 1000}
+  - {name: says-so, method: POST, scope: ip, limit: 9, window_ms: 1000, fail_mode: local}`}})
+	if !page.Has("fail_mode closed (from SLUICE_FAIL_DEFAULTS, POST=closed)") || page.Has("fail_mode local") {
+		t.Errorf("the plan: %d\n%s", page.Code, page.Body)
+	}
+}
+
 func TestImport_ThePlanTellsWhatRulesForEnvoyDo(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	page := w.As(access.RoleEditor).Post("/console/import", url.Values{"prune": {""}, "text": {`rules:
