@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/redact"
+	"sluice/web"
 	"sluice/web/webtest"
 )
 
@@ -127,5 +129,20 @@ func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 			strings.Count(page.Body, `class="field invalid"`) != 1 {
 			t.Errorf("%s: %d", field, page.Code)
 		}
+	}
+}
+
+func TestExplain_AFailModeIsNotTakenForNoRule(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	d := w.Deps(nil)
+	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (web.Explanation, error) {
+		return web.Explanation{Allowed: true, Status: http.StatusOK, Degraded: rules.FailOpen}, nil
+	}
+	if err := w.Serve(d); err != nil {
+		t.Fatal(err)
+	}
+	page := w.As(access.RoleViewer).Post("/console/explain", url.Values{"user": {"42"}})
+	if !page.Has("degraded: fail mode open", "the fail mode decides") || page.Has("No rule limits this request") {
+		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
 }
