@@ -84,8 +84,10 @@ type reloader struct {
 	reasonLogged time.Time
 	// behind is true if the last pass did not put in force what the database holds.
 	behind bool
-	// loadFailed is true if a load of the current pass failed.
-	loadFailed bool
+	// loadFailed is true if a load of the current pass failed. failure is what was logged about it last, at failureLogged.
+	loadFailed    bool
+	failure       string
+	failureLogged time.Time
 	// origin is the source of the set in force, stamp that of its version, and confirmed
 	// the time when the database last confirmed it. tokens are those in force.
 	// copyOutdated is true if the set or the tokens were not passed to saveCopy yet.
@@ -340,9 +342,18 @@ func (r *reloader) loadTokens(ctx context.Context) error {
 	return nil
 }
 
+// failureLogInterval is the shortest time between two log lines about the same failure to load.
+const failureLogInterval = time.Minute
+
+// failed logs a failure to load. Each pass tries again, so the same one is logged once in a while.
 func (r *reloader) failed(what string, err error) {
 	r.loadFailed = true
 	r.metrics.ReloadFailed(what)
+	text, now := what+": "+err.Error(), r.now()
+	if text == r.failure && now.Sub(r.failureLogged) < failureLogInterval {
+		return
+	}
+	r.failure, r.failureLogged = text, now
 	r.log.Error("reload failed; nothing changed", "what", what, "error", err)
 }
 

@@ -140,6 +140,39 @@ func TestReload_AnotherReasonOfAnOutageIsLogged(t *testing.T) {
 	}
 }
 
+// torn is a catalog whose versions can be read, but not its rules, as after a migration down.
+type torn struct {
+	*shelf
+	why string
+}
+
+func (s *torn) LoadRules(context.Context) (rules.Source, error) {
+	return rules.Source{}, errors.New(s.why)
+}
+
+func TestReload_AFailureThatLastsIsLoggedOnceAMinute(t *testing.T) {
+	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
+	r, log := reloaderOf(s)
+	clock := time.Unix(1_000_000, 0)
+	r.now = func() time.Time { return clock }
+	pass(t, r)
+	s.versions.Rules = at(2)
+	for i, c := range []struct {
+		why   string
+		after time.Duration
+		lines int
+	}{
+		{"no column shed", 0, 1}, {"no column shed", time.Second, 1}, {"no table pools", 0, 2},
+		{"no table pools", failureLogInterval - 1, 2}, {"no table pools", 1, 3},
+	} {
+		clock, r.database = clock.Add(c.after), &torn{s, c.why}
+		pass(t, r)
+		if got := strings.Count(log.String(), "reload failed"); got != c.lines {
+			t.Errorf("pass %d: %d lines, want %d:\n%s", i, got, c.lines, log)
+		}
+	}
+}
+
 func TestReload_ErrorLeavesPreviousSet(t *testing.T) {
 	s := &shelf{rules: []rules.Rule{goodRule(1, "a")}, versions: database.Versions{Rules: at(1)}}
 	r, log := reloaderOf(s)
