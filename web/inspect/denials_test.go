@@ -43,7 +43,7 @@ func TestDenials_SayThatAPoolShedsOrAKeyIsBanned(t *testing.T) {
 	w.Fleet.Denied[0].Status, w.Fleet.Denied[0].Shed = http.StatusServiceUnavailable, "fleet"
 	w.Fleet.Denied[1].Banned, w.Fleet.Denied[1].Host = true, "api.example.com"
 	page := w.As(access.RoleViewer).Get("/console/denials")
-	for _, want := range []string{"503, shed by pool fleet", "429, banned", "host api.example.com"} {
+	for _, want := range []string{"503, shed", "The pool fleet had no room.", "429, banned", "host api.example.com"} {
 		if !page.Has(want) {
 			t.Errorf("the page lacks %q", want)
 		}
