@@ -198,3 +198,23 @@ func TestKey_ShowsTheOverrideOfItsNetwork(t *testing.T) {
 		t.Errorf("a network is shown as one key: %d", page.Code)
 	}
 }
+
+func TestKey_SaysThatItsPoolMayShed(t *testing.T) {
+	w := webtest.Start(t, webtest.Full)
+	b, pool := w.As(access.RoleViewer), "shop"
+	for i := range w.Rules.List {
+		if w.Rules.List[i].Name == "charges-per-user" {
+			w.Rules.List[i].Pool = &pool
+		}
+	}
+	for _, shed := range []bool{false, true} {
+		w.Pools.List[0].Shed = shed
+		if err := w.Compile(); err != nil {
+			t.Fatal(err)
+		}
+		page := b.Get("/console/keys?rule=charges-per-user&key=user%3A44")
+		if page.Has("while the pool shop has room") != shed {
+			t.Errorf("sheds %v: %d\n%s", shed, page.Code, page.Body)
+		}
+	}
+}
