@@ -35,7 +35,9 @@ func TestLayout_NoFieldOverlapsAnother(t *testing.T) {
 		}
 		for (const e of all) {
 			const around = e.closest(".editor .stack");
-			if (around && e.getBoundingClientRect().right > around.getBoundingClientRect().right - parseFloat(getComputedStyle(around).paddingRight) + 1)
+			if (!around) continue;
+			const inside = around.getBoundingClientRect().right - parseFloat(getComputedStyle(around).paddingRight);
+			if (e.getBoundingClientRect().right > inside + 1)
 				out.push((e.name || e.textContent.trim()) + " beyond its section");
 		}
 		return out.join(", ");
