@@ -11,7 +11,7 @@ import (
 	"sluice/internal/access"
 	"sluice/rules"
 	"sluice/rules/redact"
-	"sluice/web"
+	"sluice/web/inspect"
 	"sluice/web/webtest"
 )
 
@@ -135,8 +135,8 @@ func TestExplain_NamesTheFieldThatIsWrongAndKeepsTheRest(t *testing.T) {
 func TestExplain_AFailModeIsNotTakenForNoRule(t *testing.T) {
 	w := webtest.Start(t, webtest.Full)
 	d := w.Deps(nil)
-	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (web.Explanation, error) {
-		return web.Explanation{Allowed: true, Status: http.StatusOK, Degraded: rules.FailOpen}, nil
+	d.Inspect.Explain = func(context.Context, *rules.Descriptor, int64) (inspect.Explanation, error) {
+		return inspect.Explanation{Allowed: true, Status: http.StatusOK, Degraded: rules.FailOpen}, nil
 	}
 	if err := w.Serve(d); err != nil {
 		t.Fatal(err)
