@@ -97,6 +97,11 @@ func (p *Pages) preview(v *kit.Visit, d *draft) RulePreview {
 		p.FailDefaults.Fill(&r)
 	}
 	set := compileAlone(&r)
+	var was *rules.Rule
+	if live := p.Sets.Load(); live != nil && live.Get(d.id) != nil {
+		was = &live.Get(d.id).Rule
+	}
+	errs = append(errs, kit.FieldsOf(rules.CheckPatterns(was, &r))...) // compiling bears what older versions stored
 	m.Invalid = set == nil || slices.ContainsFunc(errs,
 		func(e rules.FieldError) bool { return d.form.Get(e.Field) != "" })
 	if !m.Invalid {

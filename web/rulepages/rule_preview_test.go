@@ -246,4 +246,13 @@ func TestPreview_DescribesValidRulesOnly(t *testing.T) {
 	if page := b.Post("/console/rules/preview", form); page.Has(correct) || !page.Has("may send 5 requests") {
 		t.Error("a valid rule is not described")
 	}
+	form = url.Values{"name": {"office"}, "kind": {"facts"}, "scope": {"ip"}, "limit": {"5"}, "window_ms": {"1"},
+		"window_ms.unit": {"minute"}, "when": {`ip == "10.0.0.0/8"`}}
+	if page := b.Post("/console/rules/preview", form); !page.Has(correct) || page.Has("may send 5 requests") {
+		t.Error("a condition that is refused is described")
+	}
+	form.Set("when", `cidr(ip, "10.0.0.0/8")`)
+	if page := b.Post("/console/rules/preview", form); page.Has(correct) || !page.Has("may send 5 requests") {
+		t.Error("a condition with a network is not described")
+	}
 }
