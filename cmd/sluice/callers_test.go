@@ -84,6 +84,8 @@ func TestCallers_RetryWhatIsDenied(t *testing.T) {
 		case r.URL.Path == "/never":
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusTooManyRequests)
+		case r.URL.Path == "/useless":
+			w.WriteHeader(http.StatusTooManyRequests)
 		case asked == 1:
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -96,7 +98,7 @@ func TestCallers_RetryWhatIsDenied(t *testing.T) {
 	if code != 0 || out != "done after 2 attempts\n" {
 		t.Errorf("exit %d, %q", code, out)
 	}
-	for _, path := range []string{"/gone", "/never"} {
+	for _, path := range []string{"/gone", "/never", "/useless"} {
 		asked = 0
 		if code, out := runCaller(t, nil, "python3", callers+"/retry.py", api.URL+path); code == 0 || asked != 1 {
 			t.Errorf("%s: exit %d after %d attempts, %q", path, code, asked, out)

@@ -11,6 +11,8 @@ for attempt in range(5):
         if error.code not in (429, 503):
             raise
         wait = error.headers.get("Retry-After")
+        if error.code == 429 and wait is None:
+            break  # waiting does not help
     spread = min(MOST, 0.5 * 2**attempt)
     pause = (float(wait) if wait and wait.isdigit() else 0) + random.uniform(0, spread)
     if pause > MOST:
