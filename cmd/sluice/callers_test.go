@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -43,9 +44,9 @@ func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 	if code, out := runCaller(t, nil, "go", "build", "-o", compiled, callers+"/caller.go"); code != 0 {
 		t.Fatal(out)
 	}
-	var token string
+	var token atomic.Value
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token = r.Header.Get("Authorization")
+		token.Store(r.Header.Get("Authorization"))
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	defer broken.Close()
@@ -66,8 +67,8 @@ func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 		}
 		env[0] = "SLUICE_SERVER=" + broken.URL
 		code, out = runCaller(t, append(env, "SLUICE_TOKEN=of-"+name), command...)
-		if code != 0 || out != "allowed, Sluice did not answer\n" || token != "Bearer of-"+name {
-			t.Errorf("%s without an answer: exit %d, %q, sent %q", name, code, out, token)
+		if code != 0 || out != "allowed, Sluice did not answer\n" || token.Load() != "Bearer of-"+name {
+			t.Errorf("%s without an answer: exit %d, %q, sent %q", name, code, out, token.Load())
 		}
 	}
 	r.terminate()
@@ -75,9 +76,9 @@ func TestCallers_DecideAsSluiceDoes(t *testing.T) {
 
 // retry.py of docs/for-api-consumers.md waits and tries again, and gives up on other errors.
 func TestCallers_RetryWhatIsDenied(t *testing.T) {
-	asked := 0
+	var asked atomic.Int64
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		n := asked.Add(1)
 		switch {
 		case r.URL.Path == "/gone":
 			w.WriteHeader(http.StatusNotFound)
@@ -86,7 +87,7 @@ func TestCallers_RetryWhatIsDenied(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		case r.URL.Path == "/useless":
 			w.WriteHeader(http.StatusTooManyRequests)
-		case asked == 1:
+		case n == 1:
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
 		default:
@@ -99,9 +100,9 @@ func TestCallers_RetryWhatIsDenied(t *testing.T) {
 		t.Errorf("exit %d, %q", code, out)
 	}
 	for _, path := range []string{"/gone", "/never", "/useless"} {
-		asked = 0
-		if code, out := runCaller(t, nil, "python3", callers+"/retry.py", api.URL+path); code == 0 || asked != 1 {
-			t.Errorf("%s: exit %d after %d attempts, %q", path, code, asked, out)
+		asked.Store(0)
+		if code, out := runCaller(t, nil, "python3", callers+"/retry.py", api.URL+path); code == 0 || asked.Load() != 1 {
+			t.Errorf("%s: exit %d after %d attempts, %q", path, code, asked.Load(), out)
 		}
 	}
 }
