@@ -87,9 +87,9 @@ func dialH2(ctx context.Context, addr, method string) (*h2conn, error) {
 	}
 	first := encode() // what it puts into the table, the second refers to
 	c.header = encode()
+	c.wake <- struct{}{} // before read can fail and close it
 	c.wg.Go(c.write)
 	c.wg.Go(c.read)
-	c.wake <- struct{}{}
 	if err := c.warm(first); err != nil {
 		c.close()
 		return nil, err
