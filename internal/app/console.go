@@ -21,6 +21,7 @@ import (
 	"sluice/internal/fleet"
 	"sluice/internal/secretfile"
 	"sluice/internal/sso"
+	"sluice/internal/stats"
 	"sluice/internal/tick"
 	"sluice/limiter"
 	"sluice/rules"
@@ -47,6 +48,7 @@ func openConsole(ctx context.Context, cfg *config.Serve, host *Host, oidc *secre
 	d.Rules, d.Overrides, d.Users, d.Sessions, d.Passwords = db, db, db, db, access.NewHasher()
 	d.Guard, d.GuardLocal = f.counters.store, f.counters.local
 	d.Fleet, d.Denials = f.reader, f.reader
+	d.Stats, d.Marks = stats.Unknown{}, stats.Unknown{}
 	d.Settings = func() []web.SettingGroup { return shownSettings(cfg) }
 	d.Node = func() web.Node { return consoleNode(cfg, f) }
 	d.TLS = cfg.TLS()

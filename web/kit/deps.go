@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -44,6 +45,9 @@ type Deps struct {
 	// Fleet returns metrics of all nodes, Denials sampled denials.
 	Fleet   Fleet
 	Denials DenialLog
+	// Stats has the figures of what was decided, Marks what happened meanwhile.
+	Stats stats.Source
+	Marks stats.MarkSource
 	// PublicURL is where people reach the console, as in
 	// https://sluice.example.com; "" if nobody said. With https, cookies are only
 	// sent over TLS.

@@ -62,6 +62,8 @@ type World struct {
 	// Passwords hashes new ones at the cost of a real one.
 	Passwords *Passwords
 	Fleet     *Fleet
+	// Stats has the figures that last, and marks.
+	Stats *Stats
 	// Figures, Overrides and Pools are what the pages of rules show.
 	Figures   *Figures
 	Overrides *Overrides
@@ -114,6 +116,7 @@ func New(kind Kind) (*World, error) {
 		w.Provider = &Provider{world: w}
 	}
 	w.Rules.remember()
+	w.Stats = newStats(w.Rules, w.Clock.Now)
 	w.Figures, w.Overrides, w.Pools = newFigures(), sampleOverrides(w.Rules), &Objects[rules.Pool]{kind: rules.PoolKind}
 	w.Profiles = &Objects[rules.Profile]{kind: rules.ProfileKind}
 	if full {
@@ -183,6 +186,7 @@ func (w *World) Deps(welcome *web.Welcome) web.Deps {
 	d.Rules, d.Sets, d.Overrides, d.Changed = w.Rules, w.Sets, w.Overrides, w.changed
 	d.Users, d.Sessions, d.Passwords, d.Guard, d.SSO = w.Users, w.Sessions, w.Passwords, w.Guard, w.signOn()
 	d.Node, d.Fleet, d.Denials, d.Now = func() web.Node { return w.Node }, w.Fleet, w.Fleet, w.Clock.Now
+	d.Stats, d.Marks = w.Stats, w.Stats
 	return d
 }
 

@@ -1,0 +1,82 @@
+package stats
+
+import "time"
+
+// Figure is the place of one number in Figures, in the order of the points of GET /ratelimit/stats.
+type Figure int
+
+// The figures of a period, counted in requests. For a rule they count what its limit decided, without a rule what was
+// decided on requests as a whole.
+const (
+	// Allowed and Denied were enforced; Denied includes Shed.
+	Allowed Figure = iota
+	Denied
+	// Soft and Elastic were allowed above the limit. Allowed includes them.
+	Soft
+	Elastic
+	// Shed were denied because a pool had no room.
+	Shed
+	// Degraded were decided by a fail mode. Allowed and Denied include them.
+	Degraded
+	// WouldDeny were allowed by the rule, and its candidate or the shadow rule denies them.
+	WouldDeny
+	// WouldAllow were denied by the rule, and its candidate allows them.
+	WouldAllow
+
+	// NumFigures is their number.
+	NumFigures = iota
+)
+
+// Figures are the counts of a period.
+type Figures [NumFigures]int64
+
+// Add adds o.
+func (f *Figures) Add(o *Figures) {
+	for i := range f {
+		f[i] += o[i]
+	}
+}
+
+// Total is the number of enforced decisions.
+func (f *Figures) Total() int64 { return f[Allowed] + f[Denied] }
+
+// Point are the figures of the period that begins at At. Unless Known is set, nothing is known of it, which is not 0.
+type Point struct {
+	At    time.Time
+	Known bool
+	Figures
+	// Peak is the largest number of enforced decisions in a second of the period, -1 if it is not known.
+	Peak int64
+}
+
+// Series are the points of one rule, or of all requests, without gaps, oldest first.
+type Series struct {
+	// Rule is the name of a rule, "" for all requests.
+	Rule   string
+	Points []Point
+}
+
+// Sum adds up what is known.
+func (s *Series) Sum() (sum Figures, peak int64) {
+	peak = -1
+	for i := range s.Points {
+		if p := &s.Points[i]; p.Known {
+			sum.Add(&p.Figures)
+			peak = max(peak, p.Peak)
+		}
+	}
+	return sum, peak
+}
+
+// Row is one line of a table of the most active keys, routes, tenants, nodes or rules.
+type Row struct {
+	Key             string
+	Allowed, Denied int64
+	// Error is by how much each of the two may differ from what was decided: the counts are of a bounded sketch, which
+	// counts a sample under heavy traffic. 0 for rules and nodes, which are counted exactly.
+	Error int64
+	// Peak is the largest number of decisions in a second, -1 if it is not known.
+	Peak int64
+	// Line are the decisions of equal parts of the range, oldest first, for a small chart.
+	Line []int64
+}

@@ -1,0 +1,143 @@
+package webtest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/stats"
+	"sluice/rules"
+)
+
+// Stats has canned figures of the last 90 days, and marks. It is safe for concurrent use.
+type Stats struct {
+	mu sync.Mutex
+	// Err is what every call fails with, Partial what answers say is missing. Quiet has no traffic. Since is when
+	// figures began; nothing is known before.
+	Err, Partial error
+	Quiet        bool
+	Since        time.Time
+	Marked       []stats.Mark
+
+	rules *Rules
+	now   func() time.Time
+}
+
+// Change changes the figures while pages are looked at.
+func (f *Stats) Change(how func(*Stats)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(f)
+}
+
+func newStats(list *Rules, now func() time.Time) *Stats {
+	return &Stats{
+		rules: list, now: now, Since: Now.Add(-90 * stats.Day),
+		Marked: []stats.Mark{
+			{At: Now.Add(-26 * time.Hour), Kind: stats.MarkChange, Text: "limit 120 to 100", Rule: "charges-per-user", RuleID: 1,
+				Version: 3, Who: "edda", Why: "The card processor asked for it."},
+			{At: Now.Add(-50 * time.Minute), Kind: stats.MarkBreaker,
+				Text: "breaker of 10.0.0.9:6379 opened: connection refused",
+				Node: "10.0.0.1:8080"},
+			{At: Now.Add(-49 * time.Minute), Kind: stats.MarkBreaker, Text: "breaker of 10.0.0.9:6379 closed",
+				Node: "10.0.0.1:8080"},
+			{At: Now.Add(-20 * time.Minute), Kind: stats.MarkNode, Text: "node 10.0.0.2:8080 started", Node: "10.0.0.2:8080"},
+		},
+	}
+}
+
+// Stats implements stats.Source.
+func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := q.Validate(); err != nil {
+		return stats.Result{}, err
+	}
+	if f.Err != nil {
+		return stats.Result{}, f.Err
+	}
+	from, to := q.From.Truncate(q.Step), q.To.Add(q.Step-1).Truncate(q.Step)
+	out := stats.Result{From: from, To: to, Step: q.Step, CompleteUntil: f.now().Add(-time.Minute).Truncate(q.Step),
+		Partial: f.Partial}
+	names := []string{q.Rule}
+	if q.Series && q.Rule == "" && q.By == stats.ByRule {
+		names = f.names()
+	}
+	for _, name := range names {
+		out.Series = append(out.Series, stats.Series{Rule: name, Points: f.points(name, from, to, q.Step)})
+	}
+	for i, key := range f.keys(q.By) {
+		row := stats.Row{Key: key, Peak: -1}
+		if q.By == stats.ByRule {
+			s := stats.Series{Points: f.points(key, from, to, q.Step)}
+			sum, peak := s.Sum()
+			row.Allowed, row.Denied, row.Peak = sum[stats.Allowed], sum[stats.Denied], peak
+		} else if !f.Quiet {
+			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
+		}
+		for n := range 24 {
+			row.Line = append(row.Line, row.Allowed/24+int64((n*7+i*3)%11)*row.Allowed/240)
+		}
+		out.Top = append(out.Top, row)
+	}
+	return out, nil
+}
+
+func (f *Stats) names() []string {
+	f.rules.mu.Lock()
+	defer f.rules.mu.Unlock()
+	var names []string
+	for i := range min(len(f.rules.List), stats.MaxSeries) {
+		names = append(names, f.rules.List[i].Name)
+	}
+	return names
+}
+
+func (f *Stats) keys(by string) []string {
+	switch by {
+	case stats.ByRule:
+		return f.names()
+	case stats.ByKey:
+		return []string{"user:42", "user:acme-batch", "user:90133", "user:sha256:1f4a90c2b7de", "user:7"}
+	case stats.ByRoute:
+		return []string{"POST /v1/charges", "GET /v1/charges", "POST /login", "GET /v1/customers/{id}"}
+	case stats.ByTenant:
+		return []string{"acme", "globex", "initech"}
+	case stats.ByNode:
+		return []string{"10.0.0.1:8080", "10.0.0.2:8080"}
+	}
+	return nil
+}
+
+func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []stats.Point {
+	var out []stats.Point
+	seed := float64(len(rule)%7 + 1)
+	for at := from; at.Before(to); at = at.Add(step) {
+		p := stats.Point{At: at, Known: !at.Before(f.Since) && !at.After(f.now()), Peak: -1}
+		if p.Known && !f.Quiet {
+			x := float64(at.Unix()) / 3600
+			wave := 1 + .6*math.Sin(x*math.Pi/12+seed) + .1*math.Sin(x*37)
+			n := step.Seconds() * wave * 60 / seed
+			p.Figures[stats.Allowed], p.Figures[stats.Denied] = int64(n), int64(n*wave*wave/20)
+			p.Figures[stats.WouldDeny] = int64(n / 80)
+			p.Peak = int64(wave * 140 / seed)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Marks implements stats.MarkSource.
+func (f *Stats) Marks(_ context.Context, rule string, from, to time.Time) ([]stats.Mark, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Err != nil {
+		return nil, fmt.Errorf("%w: %w", rules.ErrUnavailable, f.Err)
+	}
+	return slices.DeleteFunc(slices.Clone(f.Marked), func(m stats.Mark) bool {
+		return m.At.Before(from) || !m.At.Before(to) || rule != "" && m.Rule != "" && m.Rule != rule
+	}), nil
+}
