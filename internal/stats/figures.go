@@ -2,43 +2,51 @@ package stats
 
 import "time"
 
-// Figure is the place of one number in Figures, in the order of the points of GET /ratelimit/stats.
-type Figure int
-
-// The figures of a period, counted in requests. For a rule they count what its limit decided, without a rule what was
+// Figures are the counts of a period, in requests. For a rule they count what its limit decided, without a rule what was
 // decided on requests as a whole.
-const (
+type Figures struct {
 	// Allowed and Denied were enforced; Denied includes Shed.
-	Allowed Figure = iota
-	Denied
+	Allowed, Denied int64
 	// Soft and Elastic were allowed above the limit. Allowed includes them.
-	Soft
-	Elastic
+	Soft, Elastic int64
 	// Shed were denied because a pool had no room.
-	Shed
+	Shed int64
 	// Degraded were decided by a fail mode. Allowed and Denied include them.
-	Degraded
+	Degraded int64
 	// WouldDeny were allowed by the rule, and its candidate or the shadow rule denies them.
-	WouldDeny
+	WouldDeny int64
 	// WouldAllow were denied by the rule, and its candidate allows them.
-	WouldAllow
+	WouldAllow int64
+}
 
-	// NumFigures is their number.
-	NumFigures = iota
-)
+// NumFigures is the number of figures.
+const NumFigures = 8
 
-// Figures are the counts of a period.
-type Figures [NumFigures]int64
+// Array returns the figures in the order of the points of GET /ratelimit/stats.
+func (f *Figures) Array() [NumFigures]int64 {
+	return [...]int64{f.Allowed, f.Denied, f.Soft, f.Elastic, f.Shed, f.Degraded, f.WouldDeny, f.WouldAllow}
+}
+
+// FiguresOf is the reverse of Array.
+func FiguresOf(a [NumFigures]int64) Figures {
+	return Figures{Allowed: a[0], Denied: a[1], Soft: a[2], Elastic: a[3], Shed: a[4], Degraded: a[5], WouldDeny: a[6],
+		WouldAllow: a[7]}
+}
 
 // Add adds o.
-func (f *Figures) Add(o *Figures) {
-	for i := range f {
-		f[i] += o[i]
-	}
+func (f *Figures) Add(o Figures) {
+	f.Allowed += o.Allowed
+	f.Denied += o.Denied
+	f.Soft += o.Soft
+	f.Elastic += o.Elastic
+	f.Shed += o.Shed
+	f.Degraded += o.Degraded
+	f.WouldDeny += o.WouldDeny
+	f.WouldAllow += o.WouldAllow
 }
 
 // Total is the number of enforced decisions.
-func (f *Figures) Total() int64 { return f[Allowed] + f[Denied] }
+func (f Figures) Total() int64 { return f.Allowed + f.Denied }
 
 // Point are the figures of the period that begins at At. Unless Known is set, nothing is known of it, which is not 0.
 type Point struct {
@@ -61,7 +69,7 @@ func (s *Series) Sum() (sum Figures, peak int64) {
 	peak = -1
 	for i := range s.Points {
 		if p := &s.Points[i]; p.Known {
-			sum.Add(&p.Figures)
+			sum.Add(p.Figures)
 			peak = max(peak, p.Peak)
 		}
 	}

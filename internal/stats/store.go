@@ -18,17 +18,16 @@ const (
 	// minutes and hours.
 	KindHourTops Kind = 3
 	KindDayTops  Kind = 4
-	// KindHourNodes and KindDayNodes are the figures of each node in an hour and in a day; Rule is "".
-	KindHourNodes Kind = 5
-	KindDayNodes  Kind = 6
+	// KindDays are the days of 32 days, kept as long as hours.
+	KindDays Kind = 5
 )
 
 // StoredRow is a packed row. The store does not look into Data.
 type StoredRow struct {
 	Kind Kind
-	// Rule is the name of a rule, "" for all requests.
+	// Rule is the name of a rule, "" for all requests, or "@" and the address of a node for what that node decided.
 	Rule string
-	// Period is the number of the hour or day since 1970.
+	// Period is the number of the hour, day, or 32 days since 1970.
 	Period int64
 	Data   []byte
 }

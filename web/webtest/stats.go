@@ -74,7 +74,7 @@ func (f *Stats) Stats(_ context.Context, q stats.Query) (stats.Result, error) {
 		if q.By == stats.ByRule {
 			s := stats.Series{Points: f.points(key, from, to, q.Step)}
 			sum, peak := s.Sum()
-			row.Allowed, row.Denied, row.Peak = sum[stats.Allowed], sum[stats.Denied], peak
+			row.Allowed, row.Denied, row.Peak = sum.Allowed, sum.Denied, peak
 		} else if !f.Quiet {
 			row.Allowed, row.Denied, row.Error = int64(90_000/(i+1)), int64(4_000/(i*i+1)), int64(10*i)
 		}
@@ -121,8 +121,8 @@ func (f *Stats) points(rule string, from, to time.Time, step time.Duration) []st
 			x := float64(at.Unix()) / 3600
 			wave := 1 + .6*math.Sin(x*math.Pi/12+seed) + .1*math.Sin(x*37)
 			n := step.Seconds() * wave * 60 / seed
-			p.Figures[stats.Allowed], p.Figures[stats.Denied] = int64(n), int64(n*wave*wave/20)
-			p.Figures[stats.WouldDeny] = int64(n / 80)
+			p.Allowed, p.Denied = int64(n), int64(n*wave*wave/20)
+			p.WouldDeny = int64(n / 80)
 			p.Peak = int64(wave * 140 / seed)
 		}
 		out = append(out, p)
