@@ -11,6 +11,7 @@ import (
 	"sluice/api/decide"
 	"sluice/api/reply"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/redact"
@@ -23,6 +24,8 @@ type fleetReporter struct {
 	recorder *fleet.Recorder
 	now      func() time.Time
 
+	// tenant is the attribute that names the tenant of a request.
+	tenant        string
 	node, version string
 	started       time.Time
 	address       atomic.Value // string; set once the listener is open
@@ -54,30 +57,80 @@ func (f *fleetReporter) ObserveDecision(d *decide.Decision) {
 	if a.Op != limiter.OpTake {
 		return
 	}
-	f.recorder.Request(a.Allowed(), a.Degraded != "")
+	whole := fleet.Decided{Allowed: a.Allowed(), Soft: a.Soft, Elastic: a.Elastic, Shed: a.Verdict == decide.Shed,
+		Degraded: a.Degraded != ""}
+	rescued := !whole.Allowed // every limit that denied has a candidate that allows
+	weight := f.recorder.Weight()
 	for i := range a.Limits {
 		la := &a.Limits[i]
 		if la.Returned {
 			continue
 		}
-		name, kind := la.Series(), fleet.Enforced
-		switch {
-		case la.Candidate:
-			kind = fleet.Candidate
-		case la.Shadow:
-			kind = fleet.Shadow
-		}
+		name := la.Series()
 		if la.Shadow && la.Known {
 			if id, ok := rules.RuleID(la.Key); ok {
 				f.recorder.Trial(fleet.Trial{Rule: id, Version: la.Version}, la.Decision.Allowed)
 			}
 		}
-		f.recorder.Limit(name, kind, la.Decision.Allowed, la.Degraded != "")
+		if !la.Candidate { // the enforced limit counts the request
+			one := decided(a, i)
+			f.recorder.Limit(name, one)
+			whole.WouldDeny = whole.WouldDeny || whole.Allowed && one.WouldDeny
+			rescued = rescued && (one.Allowed || one.WouldAllow)
+			if weight > 0 {
+				f.countTop(q, name, la.Display(), one.Allowed, weight)
+			}
+		}
 		if la.Decision.Allowed {
 			continue
 		}
 		key := la.Display()
 		f.recorder.Denied(name, key, func() fleet.Denial { return f.sample(q, a, la, key) })
+	}
+	whole.WouldAllow = rescued && len(a.Limits) > 0
+	f.recorder.Request(whole)
+	if weight > 0 {
+		key := ""
+		if a.Strictest >= 0 && a.Strictest < len(a.Limits) {
+			key = a.Limits[a.Strictest].Display()
+		}
+		f.countTop(q, "", key, whole.Allowed, weight)
+	}
+}
+
+// decided is how the limit at i of an answer was decided, which is not a candidate, and how its candidate would have.
+func decided(a *decide.Answer, i int) fleet.Decided {
+	la := &a.Limits[i]
+	d := fleet.Decided{Allowed: la.Decision.Allowed || la.Shadow, Soft: la.Soft && !la.Shadow,
+		Elastic: la.Elastic && !la.Shadow, Degraded: la.Degraded != ""}
+	d.Shed = !d.Allowed && la.Shed != ""
+	d.WouldDeny = la.Shadow && !la.Decision.Allowed
+	for j := i + 1; j < len(a.Limits); j++ {
+		if c := &a.Limits[j]; c.Candidate && c.Known && !c.Returned && c.Rule == la.Rule {
+			d.WouldDeny = d.Allowed && !c.Decision.Allowed
+			d.WouldAllow = !d.Allowed && c.Decision.Allowed
+		}
+	}
+	return d
+}
+
+// countTop counts a decision by its key, route and tenant, without credentials.
+func (f *fleetReporter) countTop(q *decide.Question, rule, key string, allowed bool, weight int64) {
+	if key != "" {
+		f.recorder.Top(rule, stats.ByKey, key, allowed, weight)
+	}
+	if q == nil || q.IsDirect {
+		return
+	}
+	if q.Descriptor.Route != "" {
+		route := redact.Path(q.Descriptor.Route)
+		if q.Descriptor.Method != "" {
+			route = q.Descriptor.Method + " " + route
+		}
+		f.recorder.Top(rule, stats.ByRoute, route, allowed, weight)
+	}
+	if tenant := q.Descriptor.Attributes[f.tenant]; tenant != "" {
+		f.recorder.Top(rule, stats.ByTenant, redact.Text(tenant), allowed, weight)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"sluice/api/decide"
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 	"sluice/rules/redact"
@@ -27,9 +28,9 @@ func TestFigures_OfEveryNodeAreReadOnAny(t *testing.T) {
 	r := fleet.NewReader(fleet.NewRedis(redisOf(t, &cfg), cfg.KeyPrefix), time.Now)
 	eventually(t, "both nodes' figures are there", func() bool {
 		points, err := r.Rule(t.Context(), "r", time.Hour)
-		var sum fleet.Counts
+		var sum stats.Figures
 		for _, p := range points {
-			sum.Add(p.Counts)
+			sum.Add(p.Figures)
 		}
 		live := r.Live(t.Context())
 		return err == nil && sum.Denied == 2 && sum.Allowed >= 2 && len(live.Nodes) == 2 &&

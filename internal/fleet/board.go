@@ -23,6 +23,8 @@ type Board interface {
 	Read(ctx context.Context, tables []string) ([]map[string]string, error)
 	// Drop removes fields of a table.
 	Drop(ctx context.Context, table string, fields []string) error
+	// Forget removes tables.
+	Forget(ctx context.Context, tables []string) error
 	// Append adds lines to the list of recent lines and keeps the newest.
 	Append(ctx context.Context, lines []string, keep int) error
 	// Recent returns up to n lines, newest first.
@@ -103,6 +105,16 @@ func (m *Memory) Drop(_ context.Context, name string, fields []string) error {
 		for _, f := range fields {
 			delete(t.fields, f)
 		}
+	}
+	return nil
+}
+
+// Forget implements Board.
+func (m *Memory) Forget(_ context.Context, tables []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range tables {
+		delete(m.tables, name)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@
 // Redis. A table belongs to a period and has a field for each node, so posting
 // again after a lost answer changes nothing:
 //
-//	s:29400123   one minute  node-1:07 -> "812 14 0 0 0"   requests in second 7
-//	t:176400741  ten seconds node-1    -> {"charges-per-user":[812,14,0,0,0]}
+//	s:29400123   one minute  node-1:07 -> "812 14 0 0 0 0 0 0 0"   requests in second 7
+//	t:176400741  ten seconds node-1:4  -> {"charges-per-user":[812,14,0,0,0,0,0,0,0]}   in the fifth of them
+//	M:29400123   one minute  node-1    -> {"a":"10.0.0.1:8080","u":1764007383,"r":{"":[…],"charges-per-user":[…]}}
+//	y:490002:charges-per-user    an hour,     node-1    -> the most active keys, routes and tenants
 //	m:490002:charges-per-user    an hour,     node-1:41 -> "…" minute 41
 //	q:20416:charges-per-user     a day,       node-1:95 -> "…" quarter 95
 //	k:490002:charges-per-user    an hour,     node-1    -> {"user:42":119}

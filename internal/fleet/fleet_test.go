@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/internal/testenv"
 )
 
@@ -70,12 +71,12 @@ func newNode(id string, b fleet.Board, c *clock) node {
 // decide lets a node allow and deny by one rule.
 func (n node) decide(rule string, allowed, denied int) {
 	for range allowed {
-		n.Request(true, false)
-		n.Limit(rule, fleet.Enforced, true, false)
+		n.Request(fleet.Decided{Allowed: true})
+		n.Limit(rule, fleet.Decided{Allowed: true})
 	}
 	for i := range denied {
-		n.Request(false, false)
-		n.Limit(rule, fleet.Enforced, false, false)
+		n.Request(fleet.Decided{})
+		n.Limit(rule, fleet.Decided{})
 		key := fmt.Sprintf("user:%d", i%3)
 		n.Denied(rule, key, func() fleet.Denial {
 			return fleet.Denial{Rule: rule, Key: key, Mode: "enforce", Route: "/v1/x"}
@@ -92,8 +93,8 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			a, b := newNode("a", board, c), newNode("b", board, c)
 			a.decide("charges", 5, 2)
 			b.decide("charges", 10, 1)
-			b.Limit("trial", fleet.Shadow, false, false)
-			b.Limit("charges", fleet.Candidate, false, true)
+			b.Limit("trial", fleet.Decided{Allowed: true, WouldDeny: true})
+			b.Limit("charges", fleet.Decided{Allowed: true, WouldDeny: true, Degraded: true})
 			at := c.now()
 			a.Post(ctx)
 			b.Post(ctx)
@@ -104,24 +105,24 @@ func TestFigures_OfAllNodesAddUp(t *testing.T) {
 			if live.Err != nil {
 				t.Fatal(live.Err)
 			}
-			var sum fleet.Counts
+			var sum stats.Figures
 			for _, p := range live.Seconds {
-				if p.Counts != (fleet.Counts{}) && !p.At.Equal(at.Truncate(time.Second)) {
+				if p.Figures != (stats.Figures{}) && !p.At.Equal(at.Truncate(time.Second)) {
 					t.Errorf("figures at %s, want them at %s", p.At, at)
 				}
-				sum.Add(p.Counts)
+				sum.Add(p.Figures)
 			}
-			if want := (fleet.Counts{Allowed: 15, Denied: 3}); sum != want {
+			if want := (stats.Figures{Allowed: 15, Denied: 3}); sum != want {
 				t.Errorf("seconds add up to %+v, want %+v", sum, want)
 			}
-			want := fleet.Counts{Allowed: 15, Denied: 3, Candidate: 1, Degraded: 1}
+			want := stats.Figures{Allowed: 16, Denied: 3, WouldDeny: 1, Degraded: 1}
 			if len(live.Rules) != 2 || live.Rules[0].Name != "charges" || live.Rules[0].Minute != want {
 				t.Errorf("rules = %+v, want charges first with %+v", live.Rules, want)
 			}
 			if len(live.Nodes) != 2 || live.Nodes[0].ID != "a" || live.Nodes[1].SetVersion != 7 || !live.Nodes[0].Silent {
 				t.Errorf("nodes = %+v, want a and b, silent for 20 s", live.Nodes)
 			}
-			if got := live.Rules[1].Minute.Shadow; got != 1 {
+			if got := live.Rules[1].Minute.WouldDeny; got != 1 {
 				t.Errorf("trial would have denied %d, want 1", got)
 			}
 		})
@@ -235,10 +236,10 @@ func TestPublisher_FiguresWaitForABoardThatIsAway(t *testing.T) {
 	board.away = false
 	n.Post(t.Context())
 	c.add(10 * time.Second)
-	var sum fleet.Counts
+	var sum stats.Figures
 	live := r.Live(t.Context())
 	for _, p := range live.Seconds {
-		sum.Add(p.Counts)
+		sum.Add(p.Figures)
 	}
 	if live.Err != nil || sum.Allowed != 20 || sum.Denied != 10 {
 		t.Errorf("afterwards %+v, %v; want 20 allowed and 10 denied", sum, live.Err)
@@ -254,14 +255,14 @@ func TestRecorder_IsBounded(t *testing.T) {
 	board := fleet.NewMemory(c.now)
 	n := newNode("a", board, c)
 	for i := range 30_000 {
-		n.Limit(fmt.Sprintf("rule-%d", i), fleet.Enforced, true, false)
+		n.Limit(fmt.Sprintf("rule-%d", i), fleet.Decided{Allowed: true})
 		n.Denied("flood", fmt.Sprintf("user:%d", i), func() fleet.Denial { return fleet.Denial{Rule: "flood"} })
 	}
 	n.Post(t.Context())
 	c.add(10 * time.Second)
 	r := fleet.NewReader(board, c.now)
-	if live := r.Live(t.Context()); len(live.Rules) != 200 {
-		t.Errorf("%d rules are told apart, want the 200 heaviest", len(live.Rules))
+	if live := r.Live(t.Context()); len(live.Rules) != 1000 {
+		t.Errorf("%d rules are told apart, want the 1000 heaviest", len(live.Rules))
 	} else if live.Rules[0].Name != fleet.Other {
 		t.Errorf("the heaviest is %s, want what was not counted apart", live.Rules[0].Name)
 	}
@@ -290,8 +291,11 @@ func BenchmarkRecorder(b *testing.B) {
 	r := fleet.NewRecorder()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r.Request(true, false)
-			r.Limit("charges", fleet.Enforced, true, false)
+			r.Request(fleet.Decided{Allowed: true})
+			r.Limit("charges", fleet.Decided{Allowed: true})
+			if weight := r.Weight(); weight > 0 {
+				r.Top("charges", stats.ByKey, "user:42", true, weight)
+			}
 		}
 	})
 }

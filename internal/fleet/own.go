@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"time"
+
+	"sluice/internal/stats"
 )
 
 // ownTTL is how long a node keeps its own figures for times at which the shared board
@@ -93,7 +95,7 @@ func (r *Reader) lastGood() time.Time {
 // read of the shared board.
 func (r *Reader) ownLive(ctx context.Context, now time.Time, err error) Live {
 	before := r.live
-	live, _ := r.read(ctx, r.own, now, map[int64]map[string]Counts{}) // memory never fails
+	live, _ := r.read(ctx, r.own, now, map[int64]map[string]stats.Figures{}) // memory never fails
 	live.At, live.Err, live.Own = before.At, err, true
 	known := map[string]bool{}
 	for i := range live.Nodes {

@@ -11,13 +11,16 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/stats"
 	"sluice/internal/tick"
 )
 
 // How long each kind of table is kept, and how much goes into it.
 const (
-	secondsTTL  = 15 * time.Minute
-	tensTTL     = 15 * time.Minute
+	secondsTTL = 15 * time.Minute
+	// minuteTTL is how long minutes wait for a rule database that is unavailable: a day, and time to write them.
+	minuteTTL   = 25 * time.Hour
+	topsTTL     = 26 * time.Hour
 	minutesTTL  = 5 * time.Hour
 	quartersTTL = 8 * 24 * time.Hour
 	keysTTL     = 3 * time.Hour
@@ -25,6 +28,8 @@ const (
 	// maxPosted is the largest number of rules with figures of their own in a post:
 	// the most active ones.
 	maxPosted = 200
+	// maxPostedSecond is the same for the figures of a second. Minutes have all rules.
+	maxPostedSecond = 1000
 	// postTimeout bounds one post.
 	postTimeout = 800 * time.Millisecond
 	// slowEvery is the interval of posts of minutes, quarters and most denied keys.
@@ -61,11 +66,13 @@ type Publisher struct {
 	away bool
 	cold bool // the last post listed no busy keys
 
-	seconds  map[int64]Counts
-	tens     map[int64]map[string]Counts
-	minutes  map[int64]map[string]Counts
-	quarters map[int64]map[string]Counts
+	seconds  map[int64]stats.Figures            // of requests
+	rules    map[int64]map[string]stats.Figures // of rules, by second
+	minutes  map[int64]map[string]stats.Figures // of rules, and of requests under ""
+	quarters map[int64]map[string]stats.Figures
 	dirty    map[slot]struct{}
+	latest   int64   // the last second with figures
+	lastTops []Entry // of the last hour, not posted yet
 	trials   map[Trial]*trialSum
 	denials  []string // wait for the board
 	fresh    []string // those of the last second
@@ -87,8 +94,8 @@ func NewPublisher(opt PublisherOptions) *Publisher {
 	}
 	return &Publisher{
 		opt: opt, node: opt.Status().ID, hour: opt.Now().Unix() / 3600,
-		seconds: map[int64]Counts{}, tens: map[int64]map[string]Counts{},
-		minutes: map[int64]map[string]Counts{}, quarters: map[int64]map[string]Counts{},
+		seconds: map[int64]stats.Figures{}, rules: map[int64]map[string]stats.Figures{},
+		minutes: map[int64]map[string]stats.Figures{}, quarters: map[int64]map[string]stats.Figures{},
 		dirty: map[slot]struct{}{}, trials: map[Trial]*trialSum{}, cold: true,
 	}
 }
@@ -116,22 +123,25 @@ func (p *Publisher) leave(ctx context.Context) {
 func (p *Publisher) Post(ctx context.Context) {
 	now := p.opt.Now()
 	p.take(now)
-	posted, trials, entries := p.entries(now)
-	p.postOwn(ctx, entries, p.fresh)
+	out := p.entries(now)
+	p.postOwn(ctx, out.entries, p.fresh)
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	err := p.opt.Board.Post(ctx, entries)
+	err := p.opt.Board.Post(ctx, out.entries)
 	if err == nil {
-		for _, s := range posted {
+		for _, s := range out.slots {
 			delete(p.dirty, s)
 		}
-		for _, t := range trials {
+		for _, t := range out.trials {
 			t.dirty = false
 		}
+		p.lastTops = nil
 		err = p.opt.Board.Append(ctx, p.denials, keptDenials)
 	}
 	if err == nil {
 		p.denials = p.denials[:0]
+	} else {
+		p.opt.Recorder.tops.again(out.tops)
 	}
 	if (err != nil) != p.away {
 		p.away = err != nil
@@ -147,25 +157,27 @@ func (p *Publisher) Post(ctx context.Context) {
 // take moves the counts of the recorder to their periods.
 func (p *Publisher) take(now time.Time) {
 	g := p.opt.Recorder.gather()
+	p.opt.Recorder.tops.pace()
 	p.fresh = p.fresh[:0]
 	sec := now.Unix()
+	p.latest = max(p.latest, sec)
 	add(p.seconds, sec, g.total)
 	p.dirty[slot{'s', sec}] = struct{}{}
-	if len(g.rules) > 0 {
-		for _, t := range []struct {
-			kind  byte
-			table map[int64]map[string]Counts
-			width int64
-		}{{'t', p.tens, 10}, {'m', p.minutes, 60}, {'q', p.quarters, 900}} {
-			at := sec / t.width
-			if t.table[at] == nil {
-				t.table[at] = map[string]Counts{}
+	for _, t := range p.ruleTables() {
+		at := sec / t.width
+		if t.table[at] == nil {
+			if len(g.rules) == 0 && t.kind != 'm' { // a minute without requests is posted too, so that it is known
+				continue
 			}
-			for rule, c := range g.rules {
-				add(t.table[at], rule, c)
-			}
-			p.dirty[slot{t.kind, at}] = struct{}{}
+			t.table[at] = map[string]stats.Figures{}
 		}
+		for rule, f := range g.rules {
+			add(t.table[at], rule, f)
+		}
+		if t.kind == 'm' {
+			add(t.table[at], "", g.total)
+		}
+		p.dirty[slot{t.kind, at}] = struct{}{}
 	}
 	p.takeTrials(now)
 	for i := range g.samples {
@@ -183,64 +195,106 @@ func (p *Publisher) take(now time.Time) {
 	}
 }
 
-func add[K comparable](m map[K]Counts, k K, c Counts) {
+// ruleTable are the figures of rules by periods of width seconds.
+type ruleTable struct {
+	kind  byte
+	table map[int64]map[string]stats.Figures
+	width int64
+}
+
+func (p *Publisher) ruleTables() [3]ruleTable {
+	return [...]ruleTable{{'t', p.rules, 1}, {'m', p.minutes, 60}, {'q', p.quarters, 900}}
+}
+
+func add[K comparable](m map[K]stats.Figures, k K, c stats.Figures) {
 	sum := m[k]
 	sum.Add(c)
 	m[k] = sum
 }
 
-// entries returns what is to be posted, and its periods.
-func (p *Publisher) entries(now time.Time) (posted []slot, trials []*trialSum, out []Entry) {
+// outgoing is one post: its entries, and what they contain.
+type outgoing struct {
+	entries []Entry
+	slots   []slot
+	trials  []*trialSum
+	tops    map[string]stats.Tops
+}
+
+// entries returns what is to be posted.
+func (p *Publisher) entries(now time.Time) (o outgoing) {
 	st := p.opt.Status()
 	st.At = now.UnixMilli()
-	out = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
-	out = p.appendHot(out, now, st.Address)
-	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/3600 != p.hour
+	o.entries = []Entry{{Table: "nodes", Field: p.node, Value: jsonOf(st), TTL: nodesTTL}}
+	o.entries = p.appendHot(o.entries, now, st.Address)
+	slow := now.Sub(p.slowAt) >= slowEvery || now.Unix()/60 != p.slowAt.Unix()/60
 	for s := range p.dirty {
 		if (s.kind == 'm' || s.kind == 'q') && !slow {
 			continue
 		}
-		posted = append(posted, s)
-		out = p.appendSlot(out, s)
+		o.slots = append(o.slots, s)
+		o.entries = p.appendSlot(o.entries, s, st.Address)
 	}
 	if slow {
 		p.slowAt = now
-		out = p.appendKeys(out, now)
-		out, trials = p.appendTrials(out)
+		p.appendTops(&o, now)
+		o.entries = p.appendKeys(o.entries, now)
+		o.entries, o.trials = p.appendTrials(o.entries)
 	}
-	return posted, trials, out
+	return o
 }
 
-func (p *Publisher) appendSlot(out []Entry, s slot) []Entry {
+func (p *Publisher) appendSlot(out []Entry, s slot, address string) []Entry {
 	switch s.kind {
 	case 's':
-		return append(out, Entry{
-			Table: secondsTable(s.at / 60), Field: p.field(s.at % 60), Value: p.seconds[s.at].pack(), TTL: secondsTTL,
-		})
+		return append(out, Entry{Table: secondsTable(s.at / 60), Field: p.field(s.at % 60), Value: pack(p.seconds[s.at]),
+			TTL: secondsTTL})
 	case 't':
-		packed := map[string][5]int64{}
-		for _, rule := range heaviest(p.tens[s.at]) {
-			packed[rule] = p.tens[s.at][rule].figures()
+		packed := map[string]posted{}
+		for _, rule := range heaviest(p.rules[s.at], maxPostedSecond) {
+			packed[rule] = post(p.rules[s.at][rule])
 		}
-		return append(out, Entry{Table: tensTable(s.at), Field: p.node, Value: jsonOf(packed), TTL: tensTTL})
+		return append(out, Entry{Table: tensTable(s.at / 10), Field: p.field(s.at % 10), Value: jsonOf(packed),
+			TTL: secondsTTL})
 	case 'm':
-		for _, rule := range heaviest(p.minutes[s.at]) {
+		m := postedMinute{Address: address, Until: min(p.latest+1, (s.at+1)*60), Rules: map[string]posted{}}
+		for rule, f := range p.minutes[s.at] {
+			m.Rules[rule] = post(f)
+		}
+		out = append(out, Entry{Table: minuteTable(s.at), Field: p.node, Value: jsonOf(m), TTL: minuteTTL})
+		for _, rule := range heaviest(p.minutes[s.at], maxPosted) {
 			out = append(out, Entry{
-				Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: p.minutes[s.at][rule].pack(), TTL: minutesTTL,
+				Table: minutesTable(s.at/60, rule), Field: p.field(s.at % 60), Value: pack(p.minutes[s.at][rule]), TTL: minutesTTL,
 			})
 		}
 	default:
-		for _, rule := range heaviest(p.quarters[s.at]) {
+		for _, rule := range heaviest(p.quarters[s.at], maxPosted) {
 			out = append(out, Entry{
 				Table: quartersTable(s.at/96, rule), Field: p.field(s.at % 96),
-				Value: p.quarters[s.at][rule].pack(), TTL: quartersTTL,
+				Value: pack(p.quarters[s.at][rule]), TTL: quartersTTL,
 			})
 		}
 	}
 	return out
 }
 
-func (p *Publisher) field(n int64) string { return p.node + ":" + strconv.FormatInt(n, 10) }
+func (p *Publisher) field(n int64) string { return fieldOf(p.node, n) }
+
+func fieldOf(node string, n int64) string { return node + ":" + strconv.FormatInt(n, 10) }
+
+// appendTops writes the most active keys, routes and tenants of rules with new counts. When an hour has ended, it writes
+// those of all such rules, and keeps them until a post succeeds.
+func (p *Publisher) appendTops(o *outgoing, now time.Time) {
+	over := now.Unix()/3600 != p.hour
+	o.tops = p.opt.Recorder.tops.take(maxPosted, over)
+	var tops []Entry
+	for rule, t := range o.tops {
+		tops = append(tops, Entry{Table: topsTable(p.hour, rule), Field: p.node, Value: jsonOf(t), TTL: topsTTL})
+	}
+	if over {
+		p.lastTops, tops = tops, nil
+	}
+	o.entries = append(append(o.entries, p.lastTops...), tops...)
+}
 
 // appendKeys writes the most denied keys, for the last time when their hour has
 // ended.
@@ -253,25 +307,24 @@ func (p *Publisher) appendKeys(out []Entry, now time.Time) []Entry {
 	return out
 }
 
-// heaviest returns the names of the most active rules.
-func heaviest(m map[string]Counts) []string {
+// heaviest returns the names of the most active rules, at most most.
+func heaviest(m map[string]stats.Figures, most int) []string {
 	names := slices.Collect(maps.Keys(m))
-	if len(names) <= maxPosted {
+	if len(names) <= most {
 		return names
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(m[b].weight(), m[a].weight()), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(activity(m[b]), activity(m[a])), cmp.Compare(a, b))
 	})
-	return names[:maxPosted]
+	return names[:most]
 }
+
+// activity orders rules.
+func activity(f stats.Figures) int64 { return f.Allowed + 8*(f.Denied+f.WouldDeny+f.Degraded) }
 
 // trim drops periods that have ended and are posted, or are too old.
 func (p *Publisher) trim(now time.Time) {
-	for _, t := range []struct {
-		kind  byte
-		table map[int64]map[string]Counts
-		width int64
-	}{{'t', p.tens, 10}, {'m', p.minutes, 60}, {'q', p.quarters, 900}} {
+	for _, t := range p.ruleTables() {
 		for at := range t.table {
 			_, waits := p.dirty[slot{t.kind, at}]
 			if p.done(now, at, t.width, waits) {
@@ -302,9 +355,21 @@ func jsonOf(v any) string {
 	return string(b)
 }
 
+// postedMinute is what a node decided in a minute, by rule, and under "" all requests. It has what was counted in the
+// seconds before Until (s since the epoch).
+type postedMinute struct {
+	Address string            `json:"a"`
+	Until   int64             `json:"u"`
+	Rules   map[string]posted `json:"r"`
+}
+
 // The names of tables. Rule names have no colon.
 func secondsTable(minute int64) string { return fmt.Sprintf("s:%d", minute) }
 func tensTable(ten int64) string       { return fmt.Sprintf("t:%d", ten) }
+func minuteTable(minute int64) string  { return fmt.Sprintf("M:%d", minute) }
+func topsTable(hour int64, rule string) string {
+	return fmt.Sprintf("y:%d:%s", hour, rule)
+}
 func minutesTable(hour int64, rule string) string {
 	return fmt.Sprintf("m:%d:%s", hour, rule)
 }

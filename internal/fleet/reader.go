@@ -12,12 +12,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/stats"
 )
 
 // Point holds the figures of the period that begins at At.
 type Point struct {
 	At time.Time
-	Counts
+	stats.Figures
 }
 
 // Live is the present state of the fleet.
@@ -45,7 +47,7 @@ type Live struct {
 type RuleLive struct {
 	Name string
 	// Minute is the last whole minute, in steps of ten seconds.
-	Minute Counts
+	Minute stats.Figures
 	// Tens are 60 points of ten seconds, oldest first.
 	Tens []Point
 }
@@ -86,7 +88,7 @@ type Reader struct {
 	// asked is the time of the last read, failed or not: a board that hangs delays
 	// one reader per second.
 	asked time.Time
-	tens  map[int64]map[string]Counts // periods that no longer change
+	tens  map[int64]map[string]stats.Figures // periods that no longer change
 
 	sharedMu sync.Mutex
 	shared   map[string]sharedTables
@@ -102,7 +104,7 @@ const fresh = time.Second
 
 // NewReader creates a reader of board.
 func NewReader(board Board, now func() time.Time) *Reader {
-	return &Reader{board: board, now: now, tens: map[int64]map[string]Counts{}, shared: map[string]sharedTables{}}
+	return &Reader{board: board, now: now, tens: map[int64]map[string]stats.Figures{}, shared: map[string]sharedTables{}}
 }
 
 // Live returns the state of the fleet, at most a second old. It never fails: if the
@@ -136,7 +138,7 @@ func (r *Reader) Live(ctx context.Context) Live {
 
 // read reads a board. known are periods of ten seconds that no longer change.
 func (r *Reader) read(
-	ctx context.Context, board Board, now time.Time, known map[int64]map[string]Counts,
+	ctx context.Context, board Board, now time.Time, known map[int64]map[string]stats.Figures,
 ) (Live, error) {
 	live := Live{At: now}
 	last := now.Add(-lag).Unix()
@@ -160,7 +162,7 @@ func (r *Reader) read(
 	}
 	live.Nodes, live.Hot = nodesOf(read[0], now), hotOf(read[1], now)
 	live.Seconds = secondsOf(read[2:plain], first, last)
-	fresh := map[int64]map[string]Counts{}
+	fresh := map[int64]map[string]stats.Figures{}
 	for i, ten := range tens {
 		fresh[ten] = tensOf(read[plain+i])
 		if now.Sub(time.Unix((ten+1)*10, 0)) > backlog {
@@ -216,21 +218,21 @@ func secondsOf(tables []map[string]string, first, last int64) []Point {
 	return out
 }
 
-func tensOf(fields map[string]string) map[string]Counts {
-	sum := map[string]Counts{}
+func tensOf(fields map[string]string) map[string]stats.Figures {
+	sum := map[string]stats.Figures{}
 	for _, text := range fields {
-		var packed map[string][5]int64
+		var packed map[string]posted
 		if json.Unmarshal([]byte(text), &packed) != nil {
 			continue
 		}
 		for rule, f := range packed {
-			add(sum, rule, countsOf(f))
+			add(sum, rule, f.figures())
 		}
 	}
 	return sum
 }
 
-func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
+func rulesOf(tens map[int64]map[string]stats.Figures, last int64) []RuleLive {
 	byName := map[string]*RuleLive{}
 	for ten, ruleCounts := range tens {
 		i := int(ten - last + liveTens - 1)
@@ -255,7 +257,7 @@ func rulesOf(tens map[int64]map[string]Counts, last int64) []RuleLive {
 	}
 	slices.SortFunc(out, func(a, b RuleLive) int {
 		return cmp.Or(
-			cmp.Compare(b.Minute.Denied, a.Minute.Denied), cmp.Compare(b.Minute.weight(), a.Minute.weight()),
+			cmp.Compare(b.Minute.Denied, a.Minute.Denied), cmp.Compare(activity(b.Minute), activity(a.Minute)),
 			cmp.Compare(a.Name, b.Name),
 		)
 	})

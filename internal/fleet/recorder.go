@@ -4,18 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-)
 
-// Kind is the role of a limit in a decision.
-type Kind uint8
-
-const (
-	// Enforced can deny.
-	Enforced Kind = iota
-	// Shadow is only counted.
-	Shadow
-	// Candidate is a second limit on trial beside an enforced one.
-	Candidate
+	"sluice/internal/stats"
 )
 
 const (
@@ -38,13 +28,15 @@ const (
 // long and are safe for concurrent use. It owns no goroutine; a Publisher empties
 // it.
 type Recorder struct {
-	allowed, denied, degraded atomic.Int64
+	all tally
 
-	rules sync.Map // of name, *ruleCounts
+	rules sync.Map // of name, *tally
 	known atomic.Int64
 
 	trials      sync.Map // of Trial, *trialFigures
 	knownTrials atomic.Int64
+
+	tops tops
 
 	sampleMu sync.Mutex
 	samples  []Denial
@@ -52,47 +44,70 @@ type Recorder struct {
 	top      map[string]map[string]int64
 }
 
-type ruleCounts struct{ figures [5]atomic.Int64 }
+// Decided says how a request, or one limit of it, was decided. The fields are those of stats.Figures.
+type Decided struct {
+	Allowed, Soft, Elastic, Shed, Degraded, WouldDeny, WouldAllow bool
+}
+
+// tally counts decisions.
+type tally struct {
+	allowed, denied, soft, elastic, shed, degraded, wouldDeny, wouldAllow atomic.Int64
+}
+
+func (t *tally) count(d Decided) {
+	if d.Allowed {
+		t.allowed.Add(1)
+	} else {
+		t.denied.Add(1)
+	}
+	if d == (Decided{Allowed: d.Allowed}) {
+		return // most are nothing else
+	}
+	for _, also := range []struct {
+		is bool
+		n  *atomic.Int64
+	}{
+		{d.Soft, &t.soft}, {d.Elastic, &t.elastic}, {d.Shed, &t.shed}, {d.Degraded, &t.degraded},
+		{d.WouldDeny, &t.wouldDeny}, {d.WouldAllow, &t.wouldAllow},
+	} {
+		if also.is {
+			also.n.Add(1)
+		}
+	}
+}
+
+// take returns the counts since the last call.
+func (t *tally) take() stats.Figures {
+	return stats.Figures{
+		Allowed: t.allowed.Swap(0), Denied: t.denied.Swap(0), Soft: t.soft.Swap(0), Elastic: t.elastic.Swap(0),
+		Shed: t.shed.Swap(0), Degraded: t.degraded.Swap(0), WouldDeny: t.wouldDeny.Swap(0),
+		WouldAllow: t.wouldAllow.Swap(0),
+	}
+}
 
 // NewRecorder creates an empty recorder.
 func NewRecorder() *Recorder {
-	return &Recorder{ofRule: map[string]int{}, top: map[string]map[string]int64{}}
+	r := &Recorder{ofRule: map[string]int{}, top: map[string]map[string]int64{}}
+	r.tops.stride.Store(1)
+	return r
 }
 
 // Request counts one request as a whole.
-func (r *Recorder) Request(allowed, degraded bool) {
-	if allowed {
-		r.allowed.Add(1)
-	} else {
-		r.denied.Add(1)
-	}
-	if degraded {
-		r.degraded.Add(1)
-	}
-}
+func (r *Recorder) Request(d Decided) { r.all.count(d) }
 
 // Limit counts one limit of a request under the name of its rule.
-func (r *Recorder) Limit(rule string, kind Kind, allowed, degraded bool) {
+func (r *Recorder) Limit(rule string, d Decided) {
 	entry, known := r.rules.Load(rule)
 	if !known {
 		if r.known.Load() >= maxRules {
 			rule = Other
 		}
-		if entry, known = r.rules.LoadOrStore(rule, &ruleCounts{}); !known {
+		if entry, known = r.rules.LoadOrStore(rule, &tally{}); !known {
 			r.known.Add(1)
 		}
 	}
-	c, _ := entry.(*ruleCounts) // the map holds nothing else
-	switch {
-	case allowed && kind == Candidate: // the enforced limit counts the request
-	case allowed:
-		c.figures[0].Add(1)
-	default:
-		c.figures[1+int(kind)].Add(1)
-	}
-	if degraded {
-		c.figures[4].Add(1)
-	}
+	t, _ := entry.(*tally) // the map holds nothing else
+	t.count(d)
 }
 
 // Denied counts the key of a denial for its rule, and keeps the denial as a sample
@@ -135,26 +150,19 @@ func (r *Recorder) countKey(rule, key string) {
 
 // gathered is what a recorder counted since it was last emptied.
 type gathered struct {
-	total   Counts
-	rules   map[string]Counts
+	total   stats.Figures
+	rules   map[string]stats.Figures
 	samples []Denial
 }
 
 // gather empties the recorder, but for the keys.
 func (r *Recorder) gather() gathered {
-	g := gathered{
-		total: Counts{Allowed: r.allowed.Swap(0), Denied: r.denied.Swap(0), Degraded: r.degraded.Swap(0)},
-		rules: map[string]Counts{},
-	}
+	g := gathered{total: r.all.take(), rules: map[string]stats.Figures{}}
 	r.rules.Range(func(k, v any) bool {
 		name, _ := k.(string)
-		c, _ := v.(*ruleCounts)
-		var f [5]int64
-		for i := range f {
-			f[i] = c.figures[i].Swap(0)
-		}
-		if f != [5]int64{} {
-			g.rules[name] = countsOf(f)
+		t, _ := v.(*tally)
+		if f := t.take(); f != (stats.Figures{}) {
+			g.rules[name] = f
 		}
 		return true
 	})

@@ -79,6 +79,24 @@ func (r *Redis) Drop(ctx context.Context, table string, fields []string) error {
 	return r.client.HDel(ctx, r.prefix+table, fields...).Err()
 }
 
+// Forget implements Board.
+func (r *Redis) Forget(ctx context.Context, tables []string) error {
+	for len(tables) > 0 {
+		n := min(len(tables), pipelined)
+		_, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, t := range tables[:n] {
+				p.Unlink(ctx, r.prefix+t)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		tables = tables[n:]
+	}
+	return nil
+}
+
 // Append implements Board.
 func (r *Redis) Append(ctx context.Context, lines []string, keep int) error {
 	if len(lines) == 0 {

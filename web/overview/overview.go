@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/web/kit"
 	"sluice/web/view"
@@ -75,7 +76,7 @@ const maxTopRules = 6
 func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []RuleRate) {
 	live = slices.Clone(live)
 	named := map[string]bool{}
-	pick := func(line func(fleet.Counts) int64, fits func(fleet.Counts) bool) []RuleRate {
+	pick := func(line func(stats.Figures) int64, fits func(stats.Figures) bool) []RuleRate {
 		var out []RuleRate
 		for i := range live {
 			if len(out) < maxTopRules && fits(live[i].Minute) {
@@ -87,9 +88,9 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []
 		}
 		return out
 	}
-	denied = pick(func(c fleet.Counts) int64 { return c.Denied }, func(c fleet.Counts) bool { return c.Denied > 0 })
+	denied = pick(func(c stats.Figures) int64 { return c.Denied }, func(c stats.Figures) bool { return c.Denied > 0 })
 	slices.SortStableFunc(live, func(a, b fleet.RuleLive) int { return cmp.Compare(b.Minute.Total(), a.Minute.Total()) })
-	busy = pick(fleet.Counts.Total, func(c fleet.Counts) bool { return c.Total() > 0 })
+	busy = pick(stats.Figures.Total, func(c stats.Figures) bool { return c.Total() > 0 })
 	ids := map[string]int64{}
 	if set != nil {
 		for i := range set.Len() {
@@ -106,10 +107,10 @@ func (p *Pages) topRules(live []fleet.RuleLive, set *rules.Set) (denied, busy []
 	return denied, busy
 }
 
-func lineOf(points []fleet.Point, of func(fleet.Counts) int64) []float64 {
+func lineOf(points []fleet.Point, of func(stats.Figures) int64) []float64 {
 	out := make([]float64, max(0, len(points)-1)) // the last point is not complete
 	for i := range out {
-		out[i] = float64(of(points[i].Counts))
+		out[i] = float64(of(points[i].Figures))
 	}
 	return out
 }
@@ -125,7 +126,7 @@ func fiveSeconds(seconds []fleet.Point) []fleet.Point {
 			}
 			out = append(out, fleet.Point{At: at})
 		}
-		out[len(out)-1].Add(seconds[i].Counts)
+		out[len(out)-1].Add(seconds[i].Figures)
 	}
 	return out
 }
@@ -133,22 +134,22 @@ func fiveSeconds(seconds []fleet.Point) []fleet.Point {
 // rates are the rates per second on the overview.
 var rates = []struct {
 	name  string
-	count func(fleet.Counts) int64
+	count func(stats.Figures) int64
 }{
-	{"allowed", func(c fleet.Counts) int64 { return c.Allowed }},
-	{"denied", func(c fleet.Counts) int64 { return c.Denied }},
-	{"degraded", func(c fleet.Counts) int64 { return c.Degraded }},
+	{"allowed", func(c stats.Figures) int64 { return c.Allowed }},
+	{"denied", func(c stats.Figures) int64 { return c.Denied }},
+	{"degraded", func(c stats.Figures) int64 { return c.Degraded }},
 }
 
 // rateSeconds is how many seconds a rate is averaged over.
 const rateSeconds = 10
 
 // rateOf is the mean of the last seconds, and a line of the last three minutes.
-func rateOf(seconds []fleet.Point, count func(fleet.Counts) int64) Rate {
+func rateOf(seconds []fleet.Point, count func(stats.Figures) int64) Rate {
 	r := Rate{Line: make([]float64, len(seconds))}
 	var sum int64
 	for i := range seconds {
-		n := count(seconds[i].Counts)
+		n := count(seconds[i].Figures)
 		r.Line[i] = float64(n)
 		if i >= len(seconds)-rateSeconds {
 			sum += n
@@ -206,7 +207,7 @@ type RuleRate struct {
 	Name string
 	// ID is 0 if no rule in force has the name.
 	ID     int64
-	Minute fleet.Counts
+	Minute stats.Figures
 	Line   []float64
 }
 

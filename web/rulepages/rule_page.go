@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/rules"
 	"sluice/rules/words"
 	"sluice/web/kit"
@@ -122,7 +123,7 @@ type RulePage struct {
 	Set   *rules.Set
 	Query view.Query
 	// Minute is the last complete minute, from Live.
-	Minute fleet.Counts
+	Minute stats.Figures
 	Live   fleet.Live
 	// Trial is nil unless the rule is in shadow mode or has a candidate.
 	Trial   *Trial

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 )
 
 // Traffic is a chart of decisions, with the table behind it.
@@ -51,24 +52,24 @@ func (t *Traffic) top() int64 {
 	top := int64(1)
 	for i := range t.Points {
 		p := &t.Points[i]
-		top = max(top, p.Allowed, p.Denied, trialOf(p.Counts))
+		top = max(top, p.Allowed, p.Denied, trialOf(p.Figures))
 	}
 	return top
 }
 
 // line is one figure of every point.
-func (t *Traffic) line(of func(fleet.Counts) int64) []float64 {
+func (t *Traffic) line(of func(stats.Figures) int64) []float64 {
 	out := make([]float64, len(t.Points))
 	for i := range t.Points {
-		out[i] = float64(of(t.Points[i].Counts))
+		out[i] = float64(of(t.Points[i].Figures))
 	}
 	return out
 }
 
-func (t *Traffic) sum() fleet.Counts {
-	var c fleet.Counts
+func (t *Traffic) sum() stats.Figures {
+	var c stats.Figures
 	for i := range t.Points {
-		c.Add(t.Points[i].Counts)
+		c.Add(t.Points[i].Figures)
 	}
 	return c
 }
@@ -77,11 +78,11 @@ func (t *Traffic) sum() fleet.Counts {
 func (t *Traffic) latest() []fleet.Point { return t.Points[max(0, len(t.Points)-2):] }
 
 // empty reports whether nothing happened in the span.
-func (t *Traffic) empty() bool { return t.sum() == fleet.Counts{} }
+func (t *Traffic) empty() bool { return t.sum() == stats.Figures{} }
 
-func allowedOf(c fleet.Counts) int64 { return c.Allowed }
-func deniedOf(c fleet.Counts) int64  { return c.Denied }
-func trialOf(c fleet.Counts) int64   { return c.Shadow + c.Candidate }
+func allowedOf(c stats.Figures) int64 { return c.Allowed }
+func deniedOf(c stats.Figures) int64  { return c.Denied }
+func trialOf(c stats.Figures) int64   { return c.WouldDeny }
 
 // Sizes of the drawn chart, in its own units.
 const (

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/fleet"
+	"sluice/internal/stats"
 	"sluice/limiter"
 	"sluice/rules"
 )
@@ -94,7 +95,7 @@ type Figures struct {
 	// Trials is what each trial counted.
 	Trials map[fleet.Trial]fleet.TrialCounts
 	// Last is added to the last point of every rule.
-	Last fleet.Counts
+	Last stats.Figures
 	Err  error
 }
 
@@ -131,14 +132,14 @@ func (f *Figures) Rule(_ context.Context, rule string, span time.Duration) ([]fl
 		}
 		trial := strings.HasPrefix(rule, "tighter")
 		wave := 1 + .5*math.Sin(float64(i)/9+float64(len(rule))) + .12*math.Sin(float64(i)*1.9)
-		out[i].Counts = fleet.Counts{
+		out[i].Figures = stats.Figures{
 			Allowed: int64(900 * width.Minutes() * wave), Denied: int64(60 * width.Minutes() * wave * wave),
-			Shadow: int64(110 * width.Minutes() * wave),
+			WouldDeny: int64(110 * width.Minutes() * wave),
 		}
 		if trial {
 			out[i].Denied = 0
 		} else {
-			out[i].Shadow = 0
+			out[i].WouldDeny = 0
 		}
 	}
 	out[n-1].Add(f.Last)

@@ -1,0 +1,241 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sluice/internal/stats"
+)
+
+var _ stats.Recent = (*Reader)(nil)
+
+// Seconds implements stats.Recent.
+func (r *Reader) Seconds(ctx context.Context, rule string, first, last int64) ([]stats.Point, error) {
+	var tables []string
+	for minute := first / 60; minute <= last/60; minute++ {
+		tables = append(tables, secondsTable(minute))
+	}
+	minutes := len(tables)
+	if rule != "" {
+		for ten := first / 10; ten <= last/10; ten++ {
+			tables = append(tables, tensTable(ten))
+		}
+	}
+	read, err := r.tables(ctx, tables)
+	if read == nil {
+		return nil, fmt.Errorf("read the figures of the last seconds: %w", err)
+	}
+	out := make([]stats.Point, last-first+1)
+	for i := range out {
+		out[i] = stats.PointAt(first + int64(i))
+	}
+	at := func(start int64, field string) *stats.Point {
+		n, ok := afterColon(field)
+		if i := start + n - first; ok && i >= 0 && i < int64(len(out)) {
+			return &out[i]
+		}
+		return nil
+	}
+	for i, fields := range read[:minutes] {
+		for field, text := range fields {
+			if p := at((first/60+int64(i))*60, field); p != nil {
+				p.Known, p.Peak = true, max(p.Peak, 0)
+				if rule == "" {
+					p.Add(unpack(text))
+				}
+			}
+		}
+	}
+	for i, fields := range read[minutes:] {
+		for field, text := range fields {
+			p := at((first/10+int64(i))*10, field)
+			if p == nil || !strings.Contains(text, rule) {
+				continue
+			}
+			p.Add(rulesPosted(text)[rule].figures())
+		}
+	}
+	for i := range out {
+		if out[i].Known {
+			out[i].Peak = out[i].Total()
+		}
+	}
+	return out, err
+}
+
+func rulesPosted(text string) map[string]posted {
+	var of map[string]posted
+	_ = json.Unmarshal([]byte(text), &of) // anything else counts as nothing
+	return of
+}
+
+// Minutes implements stats.Recent.
+func (r *Reader) Minutes(ctx context.Context, first, last int64) ([]stats.RecentMinute, error) {
+	var tables []string
+	for m := first; m <= last; m++ {
+		tables = append(tables, minuteTable(m))
+	}
+	read, err := r.tables(ctx, tables)
+	if read == nil {
+		return nil, fmt.Errorf("read the figures of the last minutes: %w", err)
+	}
+	out := make([]stats.RecentMinute, len(read))
+	var gaps []gap
+	for i, fields := range read {
+		out[i] = stats.RecentMinute{Minute: first + int64(i), Rules: map[string]stats.Figures{}}
+		for node, text := range fields {
+			var m postedMinute
+			if json.Unmarshal([]byte(text), &m) != nil {
+				continue
+			}
+			out[i].Known = true
+			for rule, p := range m.Rules {
+				add(out[i].Rules, rule, p.figures())
+			}
+			add(out[i].Rules, stats.NodePrefix+m.Address, m.Rules[""].figures())
+			if end := (out[i].Minute + 1) * 60; m.Until < end {
+				gaps = append(gaps, gap{&out[i], node, m.Address, m.Until, end})
+			}
+		}
+	}
+	if gapErr := r.fill(ctx, gaps); err == nil {
+		err = gapErr
+	}
+	return out, err
+}
+
+// gap is the end of a minute whose figures a node has posted by second only: the present minute, or that in which it
+// died.
+type gap struct {
+	minute        *stats.RecentMinute
+	node, address string
+	from, to      int64 // seconds; to is excluded
+}
+
+// fill adds what the nodes posted by second.
+func (r *Reader) fill(ctx context.Context, gaps []gap) error {
+	wanted := map[string]int{}
+	var tables []string
+	want := func(table string) {
+		if _, there := wanted[table]; !there {
+			wanted[table] = len(tables)
+			tables = append(tables, table)
+		}
+	}
+	for _, g := range gaps {
+		want(secondsTable(g.minute.Minute))
+		for ten := g.from / 10; ten*10 < g.to; ten++ {
+			want(tensTable(ten))
+		}
+	}
+	if tables == nil {
+		return nil
+	}
+	read, err := r.tables(ctx, tables)
+	if read == nil {
+		return fmt.Errorf("read the figures of the last seconds: %w", err)
+	}
+	for _, g := range gaps {
+		for sec := g.from; sec < g.to; sec++ {
+			if text, ok := read[wanted[secondsTable(sec/60)]][fieldOf(g.node, sec%60)]; ok {
+				f := unpack(text)
+				add(g.minute.Rules, "", f)
+				add(g.minute.Rules, stats.NodePrefix+g.address, f)
+			}
+			if text, ok := read[wanted[tensTable(sec/10)]][fieldOf(g.node, sec%10)]; ok {
+				for rule, p := range rulesPosted(text) {
+					add(g.minute.Rules, rule, p.figures())
+				}
+			}
+		}
+	}
+	return err
+}
+
+// Peaks implements stats.Recent.
+func (r *Reader) Peaks(ctx context.Context, minute int64) (map[string]int64, error) {
+	tables := []string{secondsTable(minute)}
+	for ten := minute * 6; ten < minute*6+6; ten++ {
+		tables = append(tables, tensTable(ten))
+	}
+	read, err := r.tables(ctx, tables)
+	if read == nil {
+		return nil, fmt.Errorf("read the figures of the last seconds: %w", err)
+	}
+	peaks := map[string]int64{}
+	var all [60]int64
+	for field, text := range read[0] {
+		if n, ok := afterColon(field); ok && n < 60 {
+			all[n] += unpack(text).Total()
+		}
+	}
+	for _, n := range all {
+		peaks[""] = max(peaks[""], n)
+	}
+	for _, fields := range read[1:] {
+		bySecond := map[int64]map[string]stats.Figures{}
+		for field, text := range fields {
+			n, ok := afterColon(field)
+			if !ok {
+				continue // of an earlier version, which posts no seconds of rules
+			}
+			if bySecond[n] == nil {
+				bySecond[n] = map[string]stats.Figures{}
+			}
+			for rule, p := range rulesPosted(text) {
+				add(bySecond[n], rule, p.figures())
+			}
+		}
+		for _, of := range bySecond {
+			for rule, f := range of {
+				peaks[rule] = max(peaks[rule], f.Total())
+			}
+		}
+	}
+	if len(read[0]) == 0 {
+		return nil, err // the seconds have expired
+	}
+	return peaks, err
+}
+
+// Tops implements stats.Recent.
+func (r *Reader) Tops(ctx context.Context, hour int64, rules []string) (map[string]stats.Tops, error) {
+	tables := make([]string, len(rules))
+	for i, rule := range rules {
+		tables[i] = topsTable(hour, rule)
+	}
+	read, err := r.tables(ctx, tables)
+	if read == nil {
+		return nil, fmt.Errorf("read the most active keys: %w", err)
+	}
+	out := map[string]stats.Tops{}
+	for i, fields := range read {
+		var parts []stats.Tops
+		for _, text := range fields {
+			var t stats.Tops
+			if json.Unmarshal([]byte(text), &t) == nil {
+				parts = append(parts, t)
+			}
+		}
+		if parts != nil {
+			out[rules[i]] = stats.MergeTops(parts)
+		}
+	}
+	return out, err
+}
+
+// Forget implements stats.Recent.
+func (r *Reader) Forget(ctx context.Context, firstMinute, endMinute, hour int64, rules []string) error {
+	var tables []string
+	for m := firstMinute; m < endMinute; m++ {
+		tables = append(tables, minuteTable(m))
+	}
+	for _, rule := range rules {
+		tables = append(tables, topsTable(hour, rule))
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return r.board.Forget(ctx, tables)
+}

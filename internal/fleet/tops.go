@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"sluice/internal/stats"
+)
+
+const (
+	// maxTops is the largest number of rules whose keys, routes and tenants a node counts.
+	maxTops = 1000
+	// maxDrawn is how many decisions a node counts by key before it halves the part that it counts; each second begins
+	// anew. It bounds what this costs.
+	maxDrawn = 1000
+)
+
+// tops counts keys, routes and tenants by rule, of a sample of the decisions.
+type tops struct {
+	// A decision is counted with the probability 1/stride, a power of two, and counts that often. drawn are those that
+	// were counted in this second.
+	stride, drawn atomic.Int64
+
+	mu    sync.Mutex
+	rules map[string]*stats.Sketches
+	// changed are the rules with new counts since they were last posted.
+	changed map[string]bool
+}
+
+// Weight draws whether a decision is counted by key, route and tenant: for how many it counts then, else 0. While a
+// node decides up to a thousand requests a second, all are counted.
+func (r *Recorder) Weight() int64 {
+	t := &r.tops
+	stride := t.stride.Load()
+	if stride > 1 && rand.Int64()&(stride-1) != 0 { //nolint:gosec // not a secret
+		return 0
+	}
+	if t.drawn.Add(1) > maxDrawn && t.stride.CompareAndSwap(stride, 2*stride) {
+		t.drawn.Store(0)
+	}
+	return stride
+}
+
+// pace begins a second: the part that is counted grows again if few were drawn.
+func (t *tops) pace() {
+	if stride := t.stride.Load(); t.drawn.Swap(0) < maxDrawn/4 && stride > 1 {
+		t.stride.CompareAndSwap(stride, stride/2)
+	}
+}
+
+// Top counts a decision of a rule ("" for the request as a whole) by a key, route or tenant, as stats.ByKey says.
+// weight is that of Weight.
+func (r *Recorder) Top(rule, by, value string, allowed bool, weight int64) {
+	t := &r.tops
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.rules[rule]
+	if s == nil {
+		if len(t.rules) >= maxTops {
+			return
+		}
+		if t.rules == nil {
+			t.rules, t.changed = map[string]*stats.Sketches{}, map[string]bool{}
+		}
+		s = stats.NewSketches()
+		t.rules[rule] = s
+	}
+	s.Add(by, value, allowed, weight)
+	t.changed[rule] = true
+}
+
+// take returns the tops of up to most rules with new counts. forget returns those of all such rules, and begins anew.
+func (t *tops) take(most int, forget bool) map[string]stats.Tops {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]stats.Tops{}
+	for rule := range t.changed {
+		if len(out) == most && !forget {
+			break
+		}
+		out[rule] = t.rules[rule].Tops()
+		delete(t.changed, rule)
+	}
+	if forget {
+		t.rules = nil
+	}
+	return out
+}
+
+// again makes the tops of rules be posted again.
+func (t *tops) again(rules map[string]stats.Tops) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for rule := range rules {
+		if t.rules[rule] != nil {
+			t.changed[rule] = true
+		}
+	}
+}
