@@ -18,9 +18,6 @@ import (
 // denialsPerPage is how many denials a page has.
 const denialsPerPage = 100
 
-// maxNames is how many rule names are suggested; with more, none are.
-const maxNames = 300
-
 // denialSpans are the options of the time filter.
 var denialSpans = map[string]time.Duration{"1m": time.Minute, "5m": 5 * time.Minute, "15m": 15 * time.Minute,
 	"1h": time.Hour, "24h": 24 * time.Hour}
@@ -31,7 +28,7 @@ func (p *Pages) listDenials(v *kit.Visit) error {
 	if kit.Unreadable(err) {
 		return p.countersUnavailable(err)
 	}
-	m.Rules = p.ruleNames()
+	m.Rules = p.RuleNames()
 	return v.Page(http.StatusOK, denialsPage(v.Frame("Denials", kit.PathDenials), m))
 }
 
@@ -71,19 +68,6 @@ func (p *Pages) countersUnavailable(err error) error {
 		Detail: "Denials and remaining quota are stored in Redis, which is unreachable right now. Nothing was changed. " +
 			"Try again later.",
 	}
-}
-
-// ruleNames are the names of the rules in force, nil if there are too many to suggest.
-func (p *Pages) ruleNames() []string {
-	set := p.Sets.Load()
-	if set == nil || set.Len() > maxNames {
-		return nil
-	}
-	names := make([]string, set.Len())
-	for i := range names {
-		names[i] = set.At(i).Rule.Name
-	}
-	return names
 }
 
 // inForce finds a rule in force by its name, nil if there is none.

@@ -43,7 +43,7 @@ func (p *Pages) findKey(v *kit.Visit, form url.Values) error {
 }
 
 func (p *Pages) lookup(v *kit.Visit, status int, form url.Values, errs []rules.FieldError) error {
-	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.ruleNames()}
+	m := KeyPage{Lookup: view.NewForm(form, errs), Rules: p.RuleNames()}
 	return v.Page(status, keyLookupPage(v.Frame("Inspect a key", kit.PathDenials), m))
 }
 

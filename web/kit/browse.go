@@ -65,9 +65,18 @@ func compareValues(x, y any) int {
 
 // RuleIDs maps the rule names of denials to the IDs of the rules in force, 0 for others.
 func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
-	ids := map[string]int64{}
+	names := make([]string, len(lines))
 	for i := range lines {
-		ids[lines[i].Rule] = 0
+		names[i] = lines[i].Rule
+	}
+	return k.IDs(names...)
+}
+
+// IDs maps names of rules to the IDs of the rules in force, 0 for others.
+func (k *Kit) IDs(names ...string) map[string]int64 {
+	ids := map[string]int64{}
+	for _, name := range names {
+		ids[name] = 0
 	}
 	if set := k.Sets.Load(); set != nil {
 		for i := range set.Len() {
@@ -78,6 +87,22 @@ func (k *Kit) RuleIDs(lines []fleet.Denial) map[string]int64 {
 		}
 	}
 	return ids
+}
+
+// maxNames is how many names of rules are suggested; with more, none are.
+const maxNames = 300
+
+// RuleNames are the names of the rules in force, to choose from; nil if there are too many.
+func (k *Kit) RuleNames() []string {
+	set := k.Sets.Load()
+	if set == nil || set.Len() > maxNames {
+		return nil
+	}
+	names := make([]string, set.Len())
+	for i := range names {
+		names[i] = set.At(i).Rule.Name
+	}
+	return names
 }
 
 // Options are the settings that decide which addresses are counted together.
