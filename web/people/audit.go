@@ -228,9 +228,9 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	for i := range list {
 		e := &list[i]
 		err := c.Write([]string{
-			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), escapeFormula(e.Actor.Kind),
-			escapeFormula(e.Actor.Name), escapeFormula(e.Action),
-			escapeFormula(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), escapeFormula(e.SubjectName), string(e.Details),
+			strconv.FormatInt(e.ID, 10), e.At.UTC().Format(time.RFC3339Nano), kit.Cell(e.Actor.Kind),
+			kit.Cell(e.Actor.Name), kit.Cell(e.Action),
+			kit.Cell(e.SubjectKind), strconv.FormatInt(e.SubjectID, 10), kit.Cell(e.SubjectName), string(e.Details),
 		})
 		if err != nil {
 			return err
@@ -238,12 +238,4 @@ func writeCSV(w io.Writer, list []audit.Entry, first bool) error {
 	}
 	c.Flush()
 	return c.Error()
-}
-
-// escapeFormula keeps a spreadsheet from evaluating a text as a formula.
-func escapeFormula(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }

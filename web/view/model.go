@@ -103,17 +103,24 @@ func (q Query) Filtered(names ...string) bool {
 }
 
 // With is the URL with one parameter changed; "" removes it.
-func (q Query) With(name, value string) string {
+func (q Query) With(name, value string) string { return q.Set(name, value).URL() }
+
+// Set is the query with parameters changed, given as name, value, name, value; "" removes one.
+func (q Query) Set(pairs ...string) Query {
 	values := url.Values{}
 	for k, v := range q.values {
 		values[k] = v
 	}
-	values.Set(name, value)
-	if value == "" {
-		values.Del(name)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if values.Set(pairs[i], pairs[i+1]); pairs[i+1] == "" {
+			values.Del(pairs[i])
+		}
 	}
-	return q.link(values)
+	return Query{path: q.path, values: values}
 }
+
+// URL is the path with the query.
+func (q Query) URL() string { return q.link(q.values) }
 
 // Sort is the URL that sorts by a column, or reverses the order if the table is already sorted by it.
 func (q Query) Sort(column, initial string) string {
